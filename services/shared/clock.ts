@@ -1,0 +1,7 @@
+/** Time as the services see it; tests bring their own. */
+export type Clock = {
+  /** Milliseconds since 1970, for instants that are written down. */
+  nowMs: () => number;
+};
+
+export const systemClock: Clock = { nowMs: Date.now };

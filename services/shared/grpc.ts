@@ -1,0 +1,151 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import * as grpc from "@grpc/grpc-js";
+import type { Logger } from "./log.ts";
+import { errorTable, ServiceError, toServiceError } from "./errors.ts";
+
+const maxMessageBytes = 16 * 1024 * 1024;
+
+const channelOptions = {
+  "grpc.max_receive_message_length": maxMessageBytes,
+  "grpc.max_send_message_length": maxMessageBytes,
+  "grpc.keepalive_time_ms": 20_000,
+  "grpc.keepalive_timeout_ms": 5_000,
+  "grpc.keepalive_permit_without_calls": 1,
+  "grpc.initial_reconnect_backoff_ms": 100,
+  "grpc.max_reconnect_backoff_ms": 2_000,
+  // Without it every stream of a process lands on the first address of a headless service.
+  "grpc.service_config": JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
+};
+
+type Methods<S extends DescService> = S["method"];
+type Unary<M extends Record<string, DescMethod>> = {
+  [K in keyof M as M[K]["methodKind"] extends "unary" ? K : never]: M[K];
+};
+
+/** What a service implements: a function per unary method; streaming methods are given apart, as grpc-js handlers. */
+export type UnaryHandlers<S extends DescService> = {
+  [K in keyof Unary<Methods<S>>]: (
+    request: MessageShape<Methods<S>[K]["input"]>,
+  ) => Promise<MessageInitShape<Methods<S>[K]["output"]>>;
+};
+
+/** A connected service: a function per unary method. Failures are ServiceErrors. */
+export type UnaryClient<S extends DescService> = {
+  [K in keyof Unary<Methods<S>>]: (
+    request: MessageInitShape<Methods<S>[K]["input"]>,
+  ) => Promise<MessageShape<Methods<S>[K]["output"]>>;
+};
+
+/** Describes a generated service to grpc-js. */
+export function grpcService(service: DescService): grpc.ServiceDefinition {
+  const encode = (schema: DescMessage) => (message: MessageShape<DescMessage>) =>
+    Buffer.from(toBinary(schema, message));
+  const decode = (schema: DescMessage) => (bytes: Buffer) => fromBinary(schema, bytes);
+  const describe = (method: DescMethod): [string, grpc.MethodDefinition<object, object>] => [
+    method.localName,
+    {
+      path: `/${service.typeName}/${method.name}`,
+      requestStream: method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming",
+      responseStream: method.methodKind === "server_streaming" || method.methodKind === "bidi_streaming",
+      requestSerialize: encode(method.input) as grpc.serialize<object>,
+      requestDeserialize: decode(method.input),
+      responseSerialize: encode(method.output) as grpc.serialize<object>,
+      responseDeserialize: decode(method.output),
+    },
+  ];
+  return Object.fromEntries(service.methods.map(describe));
+}
+
+/** Wraps unary functions as grpc-js handlers; errors become their row of the error table, causes go to the log. */
+export function unaryHandlers<S extends DescService>(
+  service: S,
+  handlers: UnaryHandlers<S>,
+  log: Logger,
+): grpc.UntypedServiceImplementation {
+  const byName = handlers as unknown as Record<string, (request: object) => Promise<Record<string, unknown>>>;
+  const wrap = (method: DescMethod) => {
+    const handler = byName[method.localName];
+    if (!handler) throw new Error(`${service.typeName}/${method.name} has no handler`);
+    return (call: grpc.ServerUnaryCall<object, object>, reply: grpc.sendUnaryData<object>): void => {
+      handler(call.request).then(
+        (response) => reply(null, create(method.output, response)),
+        (thrown: unknown) => {
+          const error = toServiceError(thrown);
+          if (error.code === "internal" || error.code === "unavailable") {
+            log.error({ err: error.cause ?? error, method: method.name }, "call failed");
+          }
+          reply({ code: errorTable[error.code].grpcStatus, details: error.message });
+        },
+      );
+    };
+  };
+  const unary = service.methods.filter((method) => method.methodKind === "unary");
+  return Object.fromEntries(unary.map((method) => [method.localName, wrap(method)]));
+}
+
+/** Makes the unary calls of a service on an open channel. `timeoutMs` bounds each call. */
+export function unaryClient<S extends DescService>(service: S, client: grpc.Client, timeoutMs: number): UnaryClient<S> {
+  const definition = grpcService(service);
+  const callOf = (method: DescMethod) => {
+    const path = definition[method.localName] as grpc.MethodDefinition<object, object>;
+    return (request: Record<string, unknown>): Promise<object> =>
+      new Promise((resolve, reject) => {
+        client.makeUnaryRequest(
+          path.path,
+          path.requestSerialize,
+          path.responseDeserialize,
+          create(method.input, request),
+          { deadline: Date.now() + timeoutMs },
+          (error, response) => {
+            if (error) reject(toServiceError(error));
+            else if (response) resolve(response);
+            else reject(new ServiceError("internal", "empty answer"));
+          },
+        );
+      });
+  };
+  const unary = service.methods.filter((method) => method.methodKind === "unary");
+  return Object.fromEntries(unary.map((method) => [method.localName, callOf(method)])) as unknown as UnaryClient<S>;
+}
+
+/** Opens a channel to `host:port` or a `dns:///` target; closed by its disposer. */
+export function connectGrpc(address: string): grpc.Client & Disposable {
+  const client = new grpc.Client(address, grpc.credentials.createInsecure(), channelOptions);
+  return Object.assign(client, { [Symbol.dispose]: () => client.close() });
+}
+
+/** A gRPC server that listens. */
+export type GrpcListener = AsyncDisposable & { port: number };
+
+/** Serves services on a port (0: any free one). Disposal lets running unary calls end, for at most `drainMs`. */
+export async function serveGrpc(
+  services: [DescService, grpc.UntypedServiceImplementation][],
+  { host, port, drainMs }: { host: string; port: number; drainMs: number },
+): Promise<GrpcListener> {
+  const server = new grpc.Server({
+    ...channelOptions,
+    // Clients reconnect now and then, so that new replicas get their share of streams.
+    "grpc.max_connection_age_ms": 30 * 60_000,
+    "grpc.max_connection_age_grace_ms": 60_000,
+    // Allows the clients' 20 s keepalive; the default of 5 minutes answers it with GOAWAY.
+    "grpc.http2.min_ping_interval_without_data_ms": 10_000,
+  });
+  for (const [service, handlers] of services) server.addService(grpcService(service), handlers);
+  const bound = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(`${host}:${port}`, grpc.ServerCredentials.createInsecure(), (error, boundPort) =>
+      error ? reject(error) : resolve(boundPort),
+    );
+  });
+  return {
+    port: bound,
+    [Symbol.asyncDispose]: () =>
+      new Promise<void>((resolve) => {
+        const force = setTimeout(() => server.forceShutdown(), drainMs);
+        server.tryShutdown(() => {
+          clearTimeout(force);
+          resolve();
+        });
+      }),
+  };
+}

@@ -1,0 +1,46 @@
+import type { Logger } from "./log.ts";
+
+/** Resolves at the first SIGTERM or SIGINT; a second one ends the process at once with code 1. */
+export function stopSignal(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let isStopping = false;
+    const onSignal = (signal: NodeJS.Signals): void => {
+      if (isStopping) process.exit(1);
+      isStopping = true;
+      resolve(signal);
+    };
+    process.on("SIGTERM", onSignal);
+    process.on("SIGINT", onSignal);
+  });
+}
+
+/** Runs `work` every `intervalMs` after the run before has ended; failures are logged and the next run comes. */
+export function every(intervalMs: number, work: () => Promise<void>, log: Logger): AsyncDisposable {
+  let isStopped = false;
+  let wake: (() => void) | undefined;
+  const loop = async (): Promise<void> => {
+    while (!isStopped) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, intervalMs);
+        wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      if (isStopped) return;
+      try {
+        await work();
+      } catch (error) {
+        log.error({ err: error }, "periodic work failed");
+      }
+    }
+  };
+  const running = loop();
+  return {
+    [Symbol.asyncDispose]: async () => {
+      isStopped = true;
+      wake?.();
+      await running;
+    },
+  };
+}

@@ -1,0 +1,48 @@
+import type { Usage } from "#proto/usage/v1/usage_pb.ts";
+
+/** The disjoint buckets of use, as named in usage.v1.Usage. */
+export const usageBuckets = [
+  "inputTokens",
+  "cacheReadTokens",
+  "cacheWrite5mTokens",
+  "cacheWrite1hTokens",
+  "outputTokens",
+  "reasoningTokens",
+  "audioInputTokens",
+  "audioOutputTokens",
+  "imageInputTokens",
+  "imageOutputTokens",
+  "images",
+  "characters",
+  "mediaMs",
+  "toolCalls",
+  "requests",
+] as const satisfies (keyof Usage)[];
+
+export type UsageBucket = (typeof usageBuckets)[number];
+
+/** Units per bucket; a bucket left out is 0. As prices: nano-USD per 1,000,000 of the units. */
+export type Units = Partial<Record<UsageBucket, bigint>>;
+
+const unitsPerPrice = 1_000_000n;
+
+/**
+ * What `usage` costs at `prices`, in nano-USD: one sum over all buckets, divided once and rounded up once, so that
+ * splitting a call into buckets never changes its price. Throws a RangeError for negative units or prices.
+ */
+export function costNanos(usage: Units, prices: Units): bigint {
+  let millionths = 0n;
+  for (const bucket of usageBuckets) {
+    const units = usage[bucket] ?? 0n;
+    if (units === 0n) continue;
+    const price = prices[bucket] ?? 0n;
+    if (units < 0n || price < 0n) throw new RangeError(`${bucket}: ${units} units at ${price} is negative`);
+    millionths += units * price;
+  }
+  return (millionths + unitsPerPrice - 1n) / unitsPerPrice;
+}
+
+/** The first bucket that was used but has no price; a call that used it must not pass as free. */
+export function unpricedBucket(usage: Units, prices: Units): UsageBucket | undefined {
+  return usageBuckets.find((bucket) => (usage[bucket] ?? 0n) > 0n && prices[bucket] === undefined);
+}
