@@ -1,0 +1,61 @@
+import { hash } from "node:crypto";
+import { Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
+import type { Model } from "./catalog.ts";
+import type { Envelope } from "./dialects/dialect.ts";
+import { CallFailure, type Failure } from "./failures.ts";
+import { estimateNanos } from "./meter.ts";
+import type { QuotaSession } from "./quota-session.ts";
+
+/** Who calls: the SHA-256 of the key (the secret itself goes no further than here) and the address. */
+export type Caller = { keyHash: Uint8Array; ip: string };
+
+export function callerOf(key: string, ip: string): Caller {
+  return { keyHash: hash("sha256", key, "buffer"), ip };
+}
+
+/** What a verdict means to the caller; undefined for a yes. */
+function failureOf({ verdict, retryAfterSeconds }: Result, model: string): Failure | undefined {
+  switch (verdict) {
+    case Verdict.OK:
+      return undefined;
+    case Verdict.KEY_INVALID:
+      return { name: "key_invalid" };
+    case Verdict.KEY_LIMIT:
+      return { name: "key_limit" };
+    case Verdict.BALANCE:
+      return { name: "balance" };
+    case Verdict.MODEL:
+      return { name: "model_unavailable", detail: model };
+    case Verdict.ACCOUNT_RATE:
+      return { name: "account_rate" };
+    case Verdict.IP_RATE:
+      return { name: "ip_rate", retryAfterSeconds };
+    case Verdict.UNSPECIFIED:
+    case Verdict.UNAVAILABLE:
+    case Verdict.NO_HOLD:
+    case Verdict.CONFLICT:
+      // No decision was made on money or on the key: 503, never 401 or 403, and never open.
+      return { name: "service_unavailable", cause: `verdict ${verdict}` };
+  }
+}
+
+/** Checks a key without holding money; gives the models that it may use (none named: all). */
+export async function authorize(quota: QuotaSession, caller: Caller): Promise<Result> {
+  const result = await quota.ask({ operation: { case: "authorize", value: caller } });
+  const failure = failureOf(result, "");
+  if (failure) throw new CallFailure(failure);
+  return result;
+}
+
+/** Checks the key and holds the estimated price of a call, in one round trip. */
+export async function reserve(
+  quota: QuotaSession,
+  caller: Caller,
+  { rid, envelope, model }: { rid: string; envelope: Envelope; model: Model },
+): Promise<Result> {
+  const value = { rid, ...caller, model: model.id, estimateNanos: estimateNanos(envelope, model) };
+  const result = await quota.ask({ operation: { case: "reserve", value } });
+  const failure = failureOf(result, model.id);
+  if (failure) throw new CallFailure(failure);
+  return result;
+}

@@ -1,0 +1,83 @@
+import { Type } from "typebox";
+import { usageBuckets, type UsageBucket } from "#shared/pricing.ts";
+
+const strict = { additionalProperties: false };
+
+/** Bucket names as the catalog writes them: `cacheReadTokens` is `cache_read_tokens`. */
+export function catalogNameOf(bucket: UsageBucket): string {
+  return bucket.replaceAll(/(?<=[a-z])(?=[A-Z0-9])/g, "_").toLowerCase();
+}
+
+const usdPerMillion = Type.String({
+  pattern: String.raw`^\d{1,9}(\.\d{1,9})?$`,
+  description: "USD per 1,000,000 units, at most nine decimals.",
+});
+
+const price = Type.Object(
+  {
+    version: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: "Name of this price row; change it with any price.",
+    }),
+    ...Object.fromEntries(usageBuckets.map((bucket) => [catalogNameOf(bucket), Type.Optional(usdPerMillion)])),
+  },
+  strict,
+);
+
+const milliseconds = (description: string, fallback: number) =>
+  Type.Integer({ minimum: 1, maximum: 3_600_000, default: fallback, description });
+
+const upstream = Type.Object(
+  {
+    base_url: Type.String({
+      pattern: "^https?://[^/?#]+(/[^?#]*)?$",
+      description: "Without the /v1 that every path starts with.",
+    }),
+    dialects: Type.Array(Type.Union([Type.Literal("openai-chat"), Type.Literal("anthropic-messages")]), {
+      minItems: 1,
+    }),
+    credential: Type.Union([
+      Type.Object({ env: Type.String({ minLength: 1 }) }, strict),
+      Type.Object({ file: Type.String({ minLength: 1 }) }, strict),
+    ]),
+    connect_timeout_ms: milliseconds("For a connection to be made.", 5_000),
+    first_byte_timeout_ms: milliseconds("For the head of the answer.", 300_000),
+    idle_timeout_ms: milliseconds("Between two pieces of an answer.", 60_000),
+    max_connections: Type.Integer({ minimum: 1, maximum: 100_000, default: 1_024 }),
+  },
+  strict,
+);
+
+const model = Type.Object(
+  {
+    owned_by: Type.String({ minLength: 1, maxLength: 100 }),
+    created: Type.Integer({ minimum: 0, default: 0, description: "Unix seconds, shown in the model list." }),
+    upstreams: Type.Array(
+      Type.Object(
+        { name: Type.String({ minLength: 1 }), model: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })) },
+        strict,
+      ),
+      { minItems: 1, maxItems: 20, description: "In the order in which they are tried." },
+    ),
+    context_tokens: Type.Integer({ minimum: 1, maximum: 100_000_000 }),
+    max_output_tokens: Type.Integer({ minimum: 1, maximum: 100_000_000 }),
+    reserve_output_tokens: Type.Integer({
+      minimum: 1,
+      maximum: 100_000_000,
+      default: 4_096,
+      description: "Output tokens that are held for a call which sets no cap.",
+    }),
+    price,
+  },
+  strict,
+);
+
+/** The catalog file: what is offered, where it runs, what it costs. */
+export const catalogSchema = Type.Object(
+  {
+    upstreams: Type.Record(Type.String(), upstream),
+    models: Type.Record(Type.String({ minLength: 1, maxLength: 200 }), model),
+  },
+  strict,
+);

@@ -1,0 +1,33 @@
+import type { Units } from "#shared/pricing.ts";
+import { countOf, member } from "../dialect.ts";
+
+const max = (value: bigint, floor: bigint): bigint => (value > floor ? value : floor);
+
+/**
+ * Reads `usage` of a chat completion into disjoint buckets. prompt_tokens includes cached, written and audio tokens
+ * and completion_tokens includes reasoning and audio, so each part is taken out once; parts that exceed their whole
+ * (seen with cache writes) leave 0, never a negative count.
+ */
+export function readUsage(usage: unknown): Units | undefined {
+  if (typeof usage !== "object" || usage === null) return undefined;
+  const prompt = countOf(member(usage, "prompt_tokens"));
+  const completion = countOf(member(usage, "completion_tokens"));
+  const promptDetails = member(usage, "prompt_tokens_details");
+  const completionDetails = member(usage, "completion_tokens_details");
+  const cacheReadTokens = countOf(member(promptDetails, "cached_tokens"));
+  const cacheWrite5mTokens = countOf(member(promptDetails, "cache_write_tokens"));
+  const audioInputTokens = countOf(member(promptDetails, "audio_tokens"));
+  const imageInputTokens = countOf(member(promptDetails, "image_tokens"));
+  const reasoningTokens = countOf(member(completionDetails, "reasoning_tokens"));
+  const audioOutputTokens = countOf(member(completionDetails, "audio_tokens"));
+  return {
+    inputTokens: max(prompt - cacheReadTokens - cacheWrite5mTokens - audioInputTokens - imageInputTokens, 0n),
+    cacheReadTokens,
+    cacheWrite5mTokens,
+    audioInputTokens,
+    imageInputTokens,
+    outputTokens: max(completion - reasoningTokens - audioOutputTokens, 0n),
+    reasoningTokens,
+    audioOutputTokens,
+  };
+}

@@ -1,0 +1,76 @@
+const lf = 10;
+const cr = 13;
+const dataField = Buffer.from("data");
+
+/** Raised when one event of a stream is larger than the relay holds. */
+export class EventTooLargeError extends Error {}
+
+/** Cuts a stream into events without copying those that arrive whole. */
+export type EventSplitter = {
+  /** Takes a chunk; gives the events that are complete now, terminators included. */
+  push: (chunk: Buffer) => Buffer[];
+  /** Bytes of an event that is not complete yet. */
+  rest: () => Buffer;
+};
+
+/** Index just behind the blank line that ends the first event at or after `from`, or -1. Lines end in LF or CRLF. */
+function eventEnd(bytes: Buffer, from: number): number {
+  for (let at = bytes.indexOf(lf, from); at !== -1; at = bytes.indexOf(lf, at + 1)) {
+    const before = bytes[at - 1];
+    if (before === lf || (before === cr && bytes[at - 2] === lf)) return at + 1;
+  }
+  return -1;
+}
+
+/**
+ * Makes a splitter for server-sent events. An event that is not complete after `maxEventBytes` raises
+ * EventTooLargeError, so that a broken upstream cannot fill the memory.
+ */
+export function createEventSplitter(maxEventBytes: number): EventSplitter {
+  let rest: Buffer = Buffer.alloc(0);
+  return {
+    rest: () => rest,
+    push: (chunk) => {
+      const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+      // The blank line may straddle the chunks: three bytes of the rest can belong to it.
+      let searchFrom = Math.max(0, rest.length - 3);
+      const events: Buffer[] = [];
+      let start = 0;
+      for (let end = eventEnd(bytes, searchFrom); end !== -1; end = eventEnd(bytes, searchFrom)) {
+        events.push(bytes.subarray(start, end));
+        start = end;
+        searchFrom = end;
+      }
+      rest = bytes.subarray(start);
+      if (rest.length > maxEventBytes) throw new EventTooLargeError(`an event exceeds ${maxEventBytes} bytes`);
+      return events;
+    },
+  };
+}
+
+/** The data of an event, its lines joined as the standard says; undefined for an event without data (a comment). */
+export function eventData(event: Buffer): string | undefined {
+  // Nearly every provider event is one "data: {…}" line, alone or behind an "event:" line.
+  const at = event.indexOf(dataField);
+  if (at === -1) return undefined;
+  const isLineStart = at === 0 || event[at - 1] === lf || event[at - 1] === cr;
+  const lines = event.toString("utf8", isLineStart ? at : 0).split(/\r\n|\n|\r/);
+  const data: string[] = [];
+  for (const line of lines) {
+    if (!line.startsWith("data")) continue;
+    if (line.length === 4) data.push("");
+    else if (line.startsWith("data: ")) data.push(line.slice(6));
+    else if (line.startsWith("data:")) data.push(line.slice(5));
+  }
+  return data.length === 0 ? undefined : data.join("\n");
+}
+
+/** Parses the data of an event; undefined when there is none or it is not JSON. */
+export function eventJson(data: string | undefined): unknown {
+  if (data === undefined) return undefined;
+  try {
+    return JSON.parse(data) as unknown;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,28 @@
+import type { FastifyInstance } from "fastify";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import type { Relay } from "./call.ts";
+
+const flushMs = 10_000;
+
+/**
+ * Leaves without losing anything: takes no new calls, lets live ones end for up to `drainMs`, cuts and settles what is
+ * left, then gives auth-quota and JetStream time to answer for every charge. What they have not answered for stays in
+ * the spool.
+ */
+export async function drain(app: FastifyInstance, relay: Relay, drainMs: number): Promise<void> {
+  const { log, live, settling } = relay;
+  log.info({ liveCalls: live.size }, "draining");
+  const closed = app.close();
+  const deadline = setTimeout(() => {
+    log.warn({ liveCalls: live.size }, "drain time is over, cutting what is left");
+    for (const call of live) call.cut(EndCause.DRAINED);
+  }, drainMs);
+  await closed;
+  clearTimeout(deadline);
+  const flushedBy = performance.now() + flushMs;
+  await settling.publisher.drain(flushMs);
+  while (settling.quota.queued() > 0 && performance.now() < flushedBy) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  log.info({ unanswered: settling.quota.queued(), unpublished: settling.publisher.waiting() }, "drained");
+}

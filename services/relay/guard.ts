@@ -1,0 +1,51 @@
+import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import type { LiveCall } from "./live-call.ts";
+import { runningCostNanos } from "./meter.ts";
+import { checkpointRecord, type Settling } from "./settle.ts";
+
+const extendAtShare = 0.8;
+const extendAgainMs = 1_000;
+const firstCheckpointMs = 2_000;
+const nextCheckpointMs = 5_000;
+const checkpointStepNanos = 10_000_000;
+
+/** Asks for half as much again; whatever answer is not a yes leaves the stream with what it has. */
+function extend(settling: Settling, call: LiveCall): void {
+  call.isExtending = true;
+  call.extendAtMs = performance.now();
+  const totalNanos = call.heldNanos + call.heldNanos / 2n + 1n;
+  void settling.quota
+    .ask({ operation: { case: "extend", value: { rid: call.rid, totalNanos } } })
+    .then(({ verdict, heldNanos }) => {
+      call.isExtending = false;
+      call.isRefused = verdict !== Verdict.OK;
+      if (verdict === Verdict.OK) call.heldNanos = heldNanos;
+    });
+}
+
+function checkpoint(settling: Settling, call: LiveCall, costSoFar: number): void {
+  call.checkpointAtMs = performance.now();
+  call.checkpointNanos = costSoFar;
+  const { costNanos, record } = checkpointRecord(call);
+  if (costNanos === 0n) return;
+  void settling.quota.tell({ operation: { case: "checkpoint", value: { rid: call.rid, costNanos, record } } });
+}
+
+/**
+ * Looks after the money of a running stream; called for each piece that passes and about once a second. A stream that
+ * outgrows its hold asks for more and is cut when it gets none; what it cost so far is written down first after 2 s or
+ * 0.01 USD, then every 5 s or 0.01 USD.
+ */
+export function guardStream(settling: Settling, call: LiveCall): void {
+  if (call.endCause !== EndCause.UNSPECIFIED || !call.tally.hasContent) return;
+  const costSoFar = runningCostNanos(call.tally, call.model, call.countedInputTokens);
+  const held = Number(call.heldNanos);
+  if (costSoFar >= held * extendAtShare && !call.isExtending) {
+    if (costSoFar >= held && call.isRefused) return call.cut(EndCause.HOLD_EXHAUSTED);
+    if (!call.isRefused || performance.now() - call.extendAtMs >= extendAgainMs) extend(settling, call);
+  }
+  const dueMs = call.checkpointNanos === 0 ? firstCheckpointMs : nextCheckpointMs;
+  const isDue = performance.now() - call.checkpointAtMs >= dueMs;
+  if (isDue || costSoFar - call.checkpointNanos >= checkpointStepNanos) checkpoint(settling, call, costSoFar);
+}

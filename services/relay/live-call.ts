@@ -1,0 +1,59 @@
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import type { Model } from "./catalog.ts";
+import { emptyTally, type Tally } from "./dialects/dialect.ts";
+
+/** A call that holds money, from its admission to its charge. */
+export type LiveCall = {
+  rid: string;
+  endpoint: string;
+  accountId: string;
+  keyId: string;
+  model: Model;
+  isStream: boolean;
+  /** Input tokens to charge should the provider's count never come. */
+  countedInputTokens: number;
+  heldNanos: bigint;
+  /** Name in the catalog; empty before one was asked. */
+  upstream: string;
+  upstreamModel: string;
+  tally: Tally;
+  startedAtMs: number;
+  firstByteAtMs: number | undefined;
+  httpStatus: number;
+  /** UNSPECIFIED until the call is charged or released: the mark that makes either happen once. */
+  endCause: EndCause;
+  chargedNanos: bigint;
+  /** Monotonic milliseconds and nano-USD of the last checkpoint. */
+  checkpointAtMs: number;
+  checkpointNanos: number;
+  /** Whether auth-quota is being asked for a larger hold, since when, and whether it last said no. */
+  isExtending: boolean;
+  extendAtMs: number;
+  isRefused: boolean;
+  /** Ends the answer from outside: the guard when money runs out, the drain when time does. */
+  cut: (endCause: EndCause) => void;
+};
+
+export type Admitted = Pick<
+  LiveCall,
+  "rid" | "endpoint" | "accountId" | "keyId" | "model" | "isStream" | "countedInputTokens" | "heldNanos" | "startedAtMs"
+>;
+
+export function beginLiveCall(admitted: Admitted): LiveCall {
+  return {
+    ...admitted,
+    upstream: "",
+    upstreamModel: "",
+    tally: emptyTally(),
+    firstByteAtMs: undefined,
+    httpStatus: 0,
+    endCause: EndCause.UNSPECIFIED,
+    chargedNanos: 0n,
+    checkpointAtMs: performance.now(),
+    checkpointNanos: 0,
+    isExtending: false,
+    extendAtMs: 0,
+    isRefused: false,
+    cut: () => undefined,
+  };
+}

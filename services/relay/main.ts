@@ -1,0 +1,95 @@
+import { jetstream } from "@nats-io/jetstream";
+import { connect } from "@nats-io/transport-node";
+import { destination } from "pino";
+import { v7 } from "uuid";
+import { connectGrpc } from "#shared/grpc.ts";
+import { every, stopSignal } from "#shared/lifecycle.ts";
+import { createLog } from "#shared/log.ts";
+import { createRegistry, serveOps } from "#shared/ops.ts";
+import { buildApp } from "./app.ts";
+import type { Relay } from "./call.ts";
+import { followCatalog } from "./catalog.ts";
+import { readConfig } from "./config.ts";
+import { drain } from "./drain.ts";
+import { guardStream } from "./guard.ts";
+import { createMetrics, watchGauges } from "./metrics.ts";
+import { createPublisher } from "./publish.ts";
+import { openQuotaSession } from "./quota-session.ts";
+import { createPools } from "./send.ts";
+import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "./settle.ts";
+import { defaultSpoolLimits, openSpool } from "./spool.ts";
+
+const config = readConfig(process.env);
+const logLines = destination({ sync: false, minLength: 8_192, periodicFlush: 500 });
+const log = createLog("relay", config.LOG_LEVEL, logLines);
+const relaySession = v7();
+
+await using resources = new AsyncDisposableStack();
+resources.defer(() => logLines.flushSync());
+const registry = createRegistry("relay");
+const metrics = createMetrics(registry);
+const catalog = resources.use(followCatalog(config.CATALOG_FILE, process.env, log));
+const limits = { ...defaultSpoolLimits, maxBytes: config.SPOOL_MAX_BYTES };
+const spool = resources.use(await openSpool(config.SPOOL_DIR, relaySession, { log, ridOf: ridOfRecord, limits }));
+
+const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS));
+const quota = resources.use(openQuotaSession(channel, relaySession, log));
+// Not awaited: the relay serves without NATS, whose records wait in the spool and in auth-quota's outbox.
+const nats = connect({
+  servers: config.NATS_URL.split(","),
+  name: "relay",
+  maxReconnectAttempts: -1,
+  waitOnFirstConnect: true,
+});
+resources.defer(() => Promise.race([nats.then((connection) => connection.close()), Promise.resolve()]));
+const counts = {
+  published: (records: number) => metrics.published.inc(records),
+  failed: () => metrics.publishFailures.inc(),
+  dropped: () => metrics.publishDropped.inc(),
+};
+const publisher = resources.use(
+  createPublisher(
+    nats.then((connection) => jetstream(connection)),
+    relaySession,
+    counts,
+    log,
+  ),
+);
+
+let sequence = 0n;
+const settling: Settling = { relaySession, spool, quota, publisher, metrics, log, nextSequence: () => sequence++ };
+const relay: Relay = {
+  catalog,
+  pools: resources.use(createPools()),
+  settling,
+  metrics,
+  log,
+  limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
+  live: new Set(),
+};
+watchGauges(registry, {
+  spoolBytes: spool.bytes,
+  spoolRecords: spool.openRecords,
+  publishWaiting: publisher.waiting,
+  quotaQueued: quota.queued,
+});
+
+let isDraining = false;
+const notReady = (): string[] =>
+  [
+    isDraining ? "draining" : undefined,
+    quota.isConnected() ? undefined : "auth-quota is not connected",
+    spool.problem(),
+  ].filter((reason) => reason !== undefined);
+const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
+
+void replaySpool(settling);
+resources.use(every(2_000, () => confirmBooked(settling), log));
+resources.use(every(1_000, async () => relay.live.forEach((call) => guardStream(settling, call)), log));
+
+const app = buildApp(config, relay);
+await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
+log.info({ addresses: app.addresses(), opsPort: ops.port, relaySession }, "relay is ready");
+await stopSignal();
+isDraining = true;
+await drain(app, relay, config.DRAIN_MS);

@@ -1,0 +1,88 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+
+const secondsBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
+const overheadBuckets = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+
+/** Every metric of the relay, declared once. None has a key, an account or a request id as a label. */
+export function createMetrics(registry: Registry) {
+  const registers = [registry];
+  return {
+    calls: new Counter({
+      name: "relay_calls_total",
+      help: "Calls answered, by endpoint, status and how they ended.",
+      labelNames: ["endpoint", "status", "end"],
+      registers,
+    }),
+    callSeconds: new Histogram({
+      name: "relay_call_duration_seconds",
+      help: "From the head of the request to the end of the answer.",
+      labelNames: ["endpoint", "streamed"],
+      buckets: secondsBuckets,
+      registers,
+    }),
+    overheadSeconds: new Histogram({
+      name: "relay_overhead_seconds",
+      help: "The relay's own share of the time before the upstream is called, by phase.",
+      labelNames: ["phase"],
+      buckets: overheadBuckets,
+      registers,
+    }),
+    firstByteSeconds: new Histogram({
+      name: "relay_upstream_first_byte_seconds",
+      help: "From sending to the head of the upstream's answer.",
+      labelNames: ["upstream"],
+      buckets: secondsBuckets,
+      registers,
+    }),
+    liveCalls: new Gauge({ name: "relay_live_calls", help: "Calls that are being answered.", registers }),
+    charged: new Counter({ name: "relay_charged_nanos_total", help: "Nano-USD charged.", registers }),
+    overHold: new Counter({
+      name: "relay_charges_over_hold_total",
+      help: "Charges that exceeded what was held.",
+      registers,
+    }),
+    conflicts: new Counter({
+      name: "relay_settle_conflicts_total",
+      help: "Settles refused as conflicting.",
+      registers,
+    }),
+    published: new Counter({
+      name: "relay_usage_published_total",
+      help: "Usage records acknowledged by JetStream.",
+      registers,
+    }),
+    publishFailures: new Counter({
+      name: "relay_usage_publish_failures_total",
+      help: "Publishes that failed and were tried again.",
+      registers,
+    }),
+    publishDropped: new Counter({
+      name: "relay_usage_publish_dropped_total",
+      help: "Usage records left to the spool and the outbox because too many waited.",
+      registers,
+    }),
+  };
+}
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+/** Declares the gauges that are read at scrape time. */
+export function watchGauges(
+  registry: Registry,
+  read: {
+    spoolBytes: () => number;
+    spoolRecords: () => number;
+    publishWaiting: () => number;
+    quotaQueued: () => number;
+  },
+): void {
+  const gauges: [string, string, () => number][] = [
+    ["relay_spool_bytes", "Bytes of the spool.", read.spoolBytes],
+    ["relay_spool_records", "Usage records that are not known to be booked.", read.spoolRecords],
+    ["relay_usage_waiting", "Usage records that no PubAck has confirmed.", read.publishWaiting],
+    ["relay_quota_queued", "Operations that auth-quota has not answered.", read.quotaQueued],
+  ];
+  for (const [name, help, value] of gauges) {
+    const gauge: Gauge = new Gauge({ name, help, registers: [registry], collect: () => gauge.set(value()) });
+  }
+}

@@ -1,0 +1,121 @@
+import type { ServerResponse } from "node:http";
+import { errors } from "undici";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import type { StreamTap, Tally } from "./dialects/dialect.ts";
+import { createEventSplitter } from "./dialects/sse.ts";
+import type { Answer } from "./send.ts";
+
+export type Pump = {
+  answer: Answer;
+  response: ServerResponse;
+  tap: StreamTap;
+  tally: Tally;
+  maxEventBytes: number;
+  /** What still goes to the caller when the stream broke. */
+  brokenStreamEnd: string;
+  /** Called before the last bytes of the answer are given to the caller; only the first call counts. */
+  onEnd: (endCause: EndCause) => void;
+  /** Called after each piece that passed. */
+  onPiece: () => void;
+};
+
+/** A stream under way: `cut` ends it from outside, `over` resolves when nothing more will be written. */
+export type Pumping = { cut: (endCause: EndCause) => void; over: Promise<void> };
+
+type Reading = { pieces: Buffer[]; isEnded: boolean };
+
+/** Reads events and gives those that pass, neighbours joined again, so that an untouched chunk is one write. */
+function readEvents(events: Buffer[], { tap, tally }: Pump): Reading {
+  const pieces: Buffer[] = [];
+  let from: Buffer | undefined;
+  let length = 0;
+  const close = (): void => {
+    // Events of one chunk lie one behind the other in one buffer.
+    if (from) pieces.push(Buffer.from(from.buffer, from.byteOffset, length));
+    from = undefined;
+    length = 0;
+  };
+  for (const event of events) {
+    const verdict = tap(event, tally);
+    if (verdict === "pass") {
+      from ??= event;
+      length += event.length;
+      continue;
+    }
+    close();
+    if (verdict === "end") return { pieces, isEnded: true };
+  }
+  close();
+  return { pieces, isEnded: false };
+}
+
+const causeOfError = (error: Error): EndCause =>
+  error instanceof errors.BodyTimeoutError ? EndCause.UPSTREAM_TIMEOUT : EndCause.UPSTREAM_CUT;
+
+/**
+ * Carries a stream from the upstream to the caller: each chunk goes out in the turn in which it came, cut at the end
+ * of its last whole event (half an event is of no use to anybody and must not stand before an end mark). A caller who
+ * reads slowly pauses the upstream. Whatever ends the stream, `onEnd` runs once, before the last bytes.
+ */
+export function pumpStream(pump: Pump): Pumping {
+  const { answer, response, tally, brokenStreamEnd, onEnd, onPiece } = pump;
+  const splitter = createEventSplitter(pump.maxEventBytes);
+  let isOver = false;
+  let declareOver: () => void = () => undefined;
+  const over = new Promise<void>((resolve) => (declareOver = resolve));
+
+  const finish = (endCause: EndCause, last?: Buffer): void => {
+    if (isOver) return;
+    isOver = true;
+    onEnd(endCause);
+    declareOver();
+    if (response.destroyed) return;
+    if (last) response.write(last);
+    const needsEnd = endCause === EndCause.COMPLETE ? !tally.isComplete : !tally.isFailed;
+    response.end(needsEnd ? brokenStreamEnd : "");
+  };
+  const cut = (endCause: EndCause): void => {
+    if (isOver) return;
+    answer.abort();
+    finish(endCause);
+  };
+  const forward = (pieces: Buffer[]): void => {
+    let isFlowing = true;
+    for (const piece of pieces) isFlowing = response.write(piece);
+    if (isFlowing || isOver) return;
+    answer.pause();
+    response.once("drain", answer.resume);
+  };
+  const take = (events: Buffer[]): void => {
+    const { pieces, isEnded } = readEvents(events, pump);
+    if (tally.isComplete) onEnd(EndCause.COMPLETE);
+    forward(pieces);
+    if (isEnded) cut(EndCause.UPSTREAM_ERROR);
+    else onPiece();
+  };
+
+  response.once("close", () => cut(EndCause.CLIENT_GONE));
+  answer.consume({
+    data: (chunk) => {
+      if (isOver) return;
+      try {
+        take(splitter.push(chunk));
+      } catch {
+        cut(EndCause.UPSTREAM_ERROR);
+      }
+    },
+    end: () => {
+      // Some servers leave out the blank line behind the last event.
+      const rest = splitter.rest();
+      const reading = rest.length > 0 ? readEvents([rest], pump) : undefined;
+      if (tally.isFailed) return finish(EndCause.UPSTREAM_ERROR, reading?.pieces[0]);
+      if (tally.isComplete || tally.hasFinish)
+        return finish(EndCause.COMPLETE, reading && Buffer.concat([...reading.pieces, blankLine]));
+      finish(EndCause.UPSTREAM_CUT);
+    },
+    fail: (error) => finish(causeOfError(error)),
+  });
+  return { cut, over };
+}
+
+const blankLine = Buffer.from("\n\n");

@@ -1,0 +1,46 @@
+import type { ServerResponse } from "node:http";
+import type { Dialect } from "./dialects/dialect.ts";
+import { renderFailure, type Failure } from "./failures.ts";
+
+/** API spec, Request ID: both names, the same value, on every answer. */
+export function requestIdHeaders(rid: string): Record<string, string> {
+  return { "x-request-id": rid, "request-id": rid };
+}
+
+/** Headers of a streamed answer; proxies on the way must neither hold back, change nor store it. */
+export function streamHeaders(rid: string): Record<string, string> {
+  return {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-transform",
+    "x-accel-buffering": "no",
+    ...requestIdHeaders(rid),
+  };
+}
+
+/** Answers with a failure in the caller's format; gives the status. Does nothing when an answer has begun. */
+export function respondFailure(
+  response: ServerResponse,
+  { rid, failure, dialect }: { rid: string; failure: Failure; dialect: Dialect },
+): number {
+  const rendered = renderFailure(failure, dialect.name === "anthropic-messages" ? "B" : "A");
+  if (response.headersSent || response.destroyed) return rendered.status;
+  const body = Buffer.from(dialect.writeError(rendered));
+  const headers: Record<string, string | number> = {
+    "content-type": "application/json",
+    "content-length": body.length,
+    ...requestIdHeaders(rid),
+  };
+  if (rendered.retryAfterSeconds !== undefined) headers["retry-after"] = rendered.retryAfterSeconds;
+  if (rendered.shouldRetry !== undefined) headers["x-should-retry"] = String(rendered.shouldRetry);
+  // A body that was not read to its end would be taken for the next request on the connection.
+  if (!response.req.complete) headers["connection"] = "close";
+  response.writeHead(rendered.status, headers).end(body);
+  return rendered.status;
+}
+
+/** Answers with a whole reply, head and body in one write. */
+export function respondReply(response: ServerResponse, rid: string, body: Buffer): void {
+  if (response.destroyed) return;
+  const headers = { "content-type": "application/json", "content-length": body.length, ...requestIdHeaders(rid) };
+  response.writeHead(200, headers).end(body);
+}

@@ -1,0 +1,151 @@
+import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { EndCause, RecordKind, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
+import type { Logger } from "#shared/log.ts";
+import { costNanos } from "#shared/pricing.ts";
+import type { LiveCall } from "./live-call.ts";
+import { meterCall } from "./meter.ts";
+import type { Metrics } from "./metrics.ts";
+import type { Publisher } from "./publish.ts";
+import type { QuotaSession } from "./quota-session.ts";
+import type { Spool } from "./spool.ts";
+
+/** What settling needs: the homes of a charge that the relay can reach. */
+export type Settling = {
+  relaySession: string;
+  spool: Spool;
+  quota: QuotaSession;
+  publisher: Publisher;
+  metrics: Metrics;
+  log: Logger;
+  nextSequence: () => bigint;
+};
+
+/** The rid of an encoded record. Throws when the record is not one. */
+export function ridOfRecord(record: Uint8Array): string {
+  return fromBinary(UsageRecordedSchema, record).rid;
+}
+
+type RecordInit = MessageInitShape<typeof UsageRecordedSchema>;
+
+function recordOf(call: LiveCall, endCause: EndCause): RecordInit {
+  const { usage, source } = meterCall(call.tally, endCause, call.countedInputTokens);
+  return {
+    rid: call.rid,
+    accountId: call.accountId,
+    keyId: call.keyId,
+    endpoint: call.endpoint,
+    modelRequested: call.model.id,
+    modelServed: call.tally.modelServed ?? call.upstreamModel,
+    upstream: call.upstream,
+    usage,
+    unitPriceNanos: call.model.prices,
+    priceVersion: call.model.priceVersion,
+    costNanos: costNanos(usage, call.model.prices),
+    heldNanos: call.heldNanos,
+    endCause,
+    usageSource: source,
+    startedAt: timestampFromMs(call.startedAtMs),
+    ...(call.firstByteAtMs !== undefined && { firstByteAt: timestampFromMs(call.firstByteAtMs) }),
+    endedAt: timestampFromMs(Date.now()),
+    httpStatus: call.httpStatus,
+    streamed: call.isStream,
+  };
+}
+
+/** Tells auth-quota and JetStream of a record that the spool holds; neither is waited for. */
+function forward(
+  settling: Settling,
+  record: { rid: string; accountId: string; keyId: string; costNanos: bigint },
+  bytes: Uint8Array,
+): void {
+  const { quota, publisher, metrics, log } = settling;
+  const { rid, accountId, keyId, costNanos: charged } = record;
+  publisher.publish(bytes);
+  void quota
+    .tell({ operation: { case: "settle", value: { rid, accountId, keyId, costNanos: charged, record: bytes } } })
+    .then(({ verdict }) => {
+      if (verdict !== Verdict.CONFLICT) return;
+      metrics.conflicts.inc();
+      log.error({ rid }, "auth-quota knows another charge for this call");
+    });
+}
+
+/**
+ * Charges a call, once, for how it ended. When this returns, the record is in the spool: that is why the end of an
+ * answer may only be given to the caller afterwards, and why a caller never holds a whole answer that no ledger
+ * will show. The other homes follow on their own.
+ */
+export function settle(settling: Settling, call: LiveCall, endCause: EndCause): void {
+  if (call.endCause !== EndCause.UNSPECIFIED) return;
+  call.endCause = endCause;
+  const record = create(UsageRecordedSchema, {
+    ...recordOf(call, endCause),
+    kind: RecordKind.FINAL,
+    relaySession: settling.relaySession,
+    sequence: settling.nextSequence(),
+  });
+  const bytes = toBinary(UsageRecordedSchema, record);
+  settling.spool.append(call.rid, bytes);
+  call.chargedNanos = record.costNanos;
+  settling.metrics.charged.inc(Number(record.costNanos));
+  if (record.costNanos > record.heldNanos) settling.metrics.overHold.inc();
+  forward(settling, record, bytes);
+}
+
+/** The record to book should this relay go silent now (money rule: expiry charges the last checkpoint). */
+export function checkpointRecord(call: LiveCall): { costNanos: bigint; record: Uint8Array } {
+  const record = create(UsageRecordedSchema, { ...recordOf(call, EndCause.RELAY_LOST), kind: RecordKind.PROVISIONAL });
+  return { costNanos: record.costNanos, record: toBinary(UsageRecordedSchema, record) };
+}
+
+/** Frees the hold of a call that no upstream was asked to serve. */
+export function release(settling: Settling, call: LiveCall): void {
+  if (call.endCause !== EndCause.UNSPECIFIED) return;
+  call.endCause = EndCause.CLIENT_GONE;
+  void settling.quota.tell({ operation: { case: "release", value: { rid: call.rid } } });
+}
+
+const confirmAgeMs = 5_000;
+const confirmAtOnce = 4_096;
+
+/**
+ * Asks what became of the records that the spool still holds. Booked: the spool lets go. Unknown or still held: a
+ * store lost them, so they are told again. Charged but not booked: the outbox and JetStream have them, wait on.
+ */
+export async function confirmBooked(settling: Settling): Promise<void> {
+  const { spool, quota } = settling;
+  const rids = spool.unconfirmed(confirmAgeMs, confirmAtOnce);
+  const results = await Promise.all(rids.map((rid) => quota.ask({ operation: { case: "lookup", value: { rid } } })));
+  const lost = new Set<string>();
+  results.forEach(({ verdict, state }, index) => {
+    const rid = rids[index];
+    if (rid === undefined || verdict !== Verdict.OK) return;
+    if (state === CallState.POSTED) spool.confirm(rid);
+    else if (state !== CallState.SETTLED) lost.add(rid);
+  });
+  if (lost.size === 0) return;
+  for (const bytes of spool.read(lost).values()) forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes);
+}
+
+/**
+ * Tells of everything that dead relay processes left in the spool, then declares them dead, so that their remaining
+ * holds are charged at their checkpoints at once instead of after the silence limit. Resolves when auth-quota has
+ * answered all of it.
+ */
+export async function replaySpool(settling: Settling): Promise<void> {
+  const { spool, quota, publisher, log } = settling;
+  for (const [relaySession, records] of spool.adopt()) {
+    const settled = records.map((bytes) => {
+      const { rid, accountId, keyId, costNanos: charged } = fromBinary(UsageRecordedSchema, bytes);
+      publisher.publish(bytes);
+      return quota.tell({
+        operation: { case: "settle", value: { rid, accountId, keyId, costNanos: charged, record: bytes } },
+      });
+    });
+    await Promise.all(settled);
+    await quota.tell({ operation: { case: "endSession", value: { relaySession } } });
+    log.info({ relaySession, records: records.length }, "took over the spool of a dead relay");
+  }
+}

@@ -1,0 +1,35 @@
+import type { Upstream } from "./catalog.ts";
+import type { Dialect } from "./dialects/dialect.ts";
+import type { Failure } from "./failures.ts";
+
+const maxMessageLength = 2_000;
+const hidden = "[hidden]";
+
+/** Upstreams' wording may name our key, their hosts or our organisation there; callers see none of it. */
+function withoutInsides(message: string, upstream: Upstream): string {
+  return message
+    .slice(0, maxMessageLength)
+    .replaceAll(upstream.credential, hidden)
+    .replaceAll(upstream.baseUrl.host, hidden)
+    .replaceAll(/\b(?:sk|org|proj|key)-[\w-]{6,}(?:\*+[\w-]*)?/g, hidden)
+    .replaceAll(/https?:\/\/[^\s"')]+/g, hidden);
+}
+
+/**
+ * What an upstream's error means to the caller (API spec, Cases, and its silent points): requests the upstream refuses
+ * keep its wording; trouble with the service's own account there, rate limits and overload get the spec's words.
+ */
+export function upstreamFailure(status: number, body: unknown, dialect: Dialect, upstream: Upstream): Failure {
+  const error = dialect.readError(body);
+  const cause = { status, error };
+  if (status === 429) return { name: "upstream_rate", cause };
+  if (status === 401 || status === 402 || status === 403) return { name: "upstream_account", cause };
+  if (status === 529 || error?.type === "overloaded_error") return { name: "upstream_overloaded", cause };
+  if (status === 503) return { name: "upstream_unavailable", cause };
+  if (status === 504 || status === 408) return { name: "upstream_timeout", cause };
+  if (!error) return { name: "upstream_invalid", cause };
+  const detail = withoutInsides(error.message, upstream);
+  if (status >= 400 && status < 500) return { name: "upstream_refused", detail, code: error.code, cause };
+  if (status >= 500) return { name: "upstream_error", detail, cause };
+  return { name: "upstream_invalid", cause };
+}

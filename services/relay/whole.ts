@@ -1,0 +1,21 @@
+import { CallFailure } from "./failures.ts";
+import { SendError, type Answer } from "./send.ts";
+
+/** Reads an answer to its end. Rejects with `upstream_invalid` above `maxBytes`, with a SendError when it breaks. */
+export function readWhole(answer: Answer, maxBytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    answer.consume({
+      data: (chunk) => {
+        bytes += chunk.length;
+        if (bytes > maxBytes) {
+          answer.abort();
+          reject(new CallFailure({ name: "upstream_invalid", cause: `the answer exceeds ${maxBytes} bytes` }));
+        } else chunks.push(chunk);
+      },
+      end: () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)),
+      fail: (error) => reject(new SendError(error)),
+    });
+  });
+}
