@@ -87,11 +87,15 @@ export function buildApp(config: Config, relay: Relay): FastifyInstance {
     http: { headersTimeout: requestLimits.headersTimeoutMs, maxHeaderSize: 32_768 },
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
+    // Calls that still come in while draining are served.
+    return503OnClosing: false,
   });
   // Bodies are read by the call itself, after the key where they are large; nothing here may parse them.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _payload, done) => done(null));
   app.addHook("onRequest", (request, reply, done) => {
+    // Callers on connections that are kept open go elsewhere for their next call.
+    if (relay.isDraining) reply.raw.shouldKeepAlive = false;
     if (isSecure(request, config)) return done();
     refuse(reply, { name: "not_processable" }, request.url.startsWith("/v1/messages") ? messages : chat);
   });

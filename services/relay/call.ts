@@ -30,6 +30,7 @@ export type Relay = {
   limits: { maxReplyBytes: number; maxEventBytes: number };
   /** Calls that hold money now. */
   live: Set<LiveCall>;
+  isDraining: boolean;
 };
 
 /** A request as it came in, its head read. */
@@ -210,7 +211,7 @@ type StreamDelivery = {
 function deliverStream({ call, envelope, answer, response, dialect }: StreamDelivery, relay: Relay): Promise<void> {
   call.httpStatus = 200;
   response.writeHead(200, streamHeaders(call.rid)).flushHeaders();
-  const { cut, over } = pumpStream({
+  const { cut, over, stalledMs } = pumpStream({
     answer,
     response,
     tap: dialect.createTap(envelope),
@@ -221,6 +222,7 @@ function deliverStream({ call, envelope, answer, response, dialect }: StreamDeli
     onPiece: () => guardStream(relay.settling, call),
   });
   call.cut = cut;
+  call.stalledMs = stalledMs;
   return over;
 }
 

@@ -49,3 +49,14 @@ export function guardStream(settling: Settling, call: LiveCall): void {
   const isDue = performance.now() - call.checkpointAtMs >= dueMs;
   if (isDue || costSoFar - call.checkpointNanos >= checkpointStepNanos) checkpoint(settling, call, costSoFar);
 }
+
+const maxStallMs = 60_000;
+
+/** The regular look at all running calls: money as for each piece, and callers who have stopped reading. */
+export function guardLive(settling: Settling, live: ReadonlySet<LiveCall>): void {
+  for (const call of live) {
+    guardStream(settling, call);
+    // A caller that reads nothing for a minute holds money and an upstream for nobody.
+    if (call.stalledMs() > maxStallMs) call.cut(EndCause.CLIENT_GONE);
+  }
+}

@@ -32,6 +32,8 @@ export type LiveCall = {
   isRefused: boolean;
   /** Ends the answer from outside: the guard when money runs out, the drain when time does. */
   cut: (endCause: EndCause) => void;
+  /** How long the caller has not read what was written. */
+  stalledMs: () => number;
 };
 
 export type Admitted = Pick<
@@ -55,5 +57,6 @@ export function beginLiveCall(admitted: Admitted): LiveCall {
     extendAtMs: 0,
     isRefused: false,
     cut: () => undefined,
+    stalledMs: () => 0,
   };
 }

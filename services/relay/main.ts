@@ -11,7 +11,7 @@ import type { Relay } from "./call.ts";
 import { followCatalog } from "./catalog.ts";
 import { readConfig } from "./config.ts";
 import { drain } from "./drain.ts";
-import { guardStream } from "./guard.ts";
+import { guardLive } from "./guard.ts";
 import { createMetrics, watchGauges } from "./metrics.ts";
 import { createPublisher } from "./publish.ts";
 import { openQuotaSession } from "./quota-session.ts";
@@ -66,6 +66,7 @@ const relay: Relay = {
   log,
   limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
   live: new Set(),
+  isDraining: false,
 };
 watchGauges(registry, {
   spoolBytes: spool.bytes,
@@ -74,10 +75,9 @@ watchGauges(registry, {
   quotaQueued: quota.queued,
 });
 
-let isDraining = false;
 const notReady = (): string[] =>
   [
-    isDraining ? "draining" : undefined,
+    relay.isDraining ? "draining" : undefined,
     quota.isConnected() ? undefined : "auth-quota is not connected",
     spool.problem(),
   ].filter((reason) => reason !== undefined);
@@ -85,11 +85,11 @@ const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.O
 
 void replaySpool(settling);
 resources.use(every(2_000, () => confirmBooked(settling), log));
-resources.use(every(1_000, async () => relay.live.forEach((call) => guardStream(settling, call)), log));
+resources.use(every(1_000, async () => guardLive(settling, relay.live), log));
 
 const app = buildApp(config, relay);
 await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
 log.info({ addresses: app.addresses(), opsPort: ops.port, relaySession }, "relay is ready");
 await stopSignal();
-isDraining = true;
+relay.isDraining = true;
 await drain(app, relay, config.DRAIN_MS);

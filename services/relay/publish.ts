@@ -36,6 +36,39 @@ export function encodeBatch(records: readonly Uint8Array[]): Uint8Array {
   return Buffer.concat(pieces);
 }
 
+type Delivery = {
+  client: Promise<JetStreamClient>;
+  counts: PublishCounts;
+  log: Logger;
+  isFailing: boolean;
+  isClosed: boolean;
+};
+
+/** Logs that acknowledgements stopped or came back, not every try in between. */
+function noteOutcome(delivery: Delivery, error?: unknown): void {
+  if (delivery.isFailing === (error !== undefined)) return;
+  delivery.isFailing = !delivery.isFailing;
+  const reason = error instanceof Error ? error.message : error;
+  if (delivery.isFailing) delivery.log.warn({ reason }, "JetStream does not acknowledge usage, trying on");
+  else delivery.log.info("JetStream acknowledges usage again");
+}
+
+/** Publishes until it is acknowledged: the same id and bytes on every try, so that JetStream drops what had arrived. */
+async function deliver(delivery: Delivery, { id, payload, records }: Batch): Promise<void> {
+  const stream = await delivery.client;
+  for (let waitMs = retryMs.first; !delivery.isClosed; waitMs = Math.min(waitMs * 2, retryMs.most)) {
+    try {
+      await stream.publish(usageSubject, payload, { msgID: id, timeout: ackTimeoutMs });
+      noteOutcome(delivery);
+      return delivery.counts.published(records);
+    } catch (error) {
+      delivery.counts.failed();
+      noteOutcome(delivery, error);
+      await new Promise<void>((resolve) => setTimeout(resolve, waitMs).unref());
+    }
+  }
+}
+
 /**
  * Makes a publisher. `client` may still be connecting; until it is there, and whenever NATS is away, records wait here
  * up to a bound. Beyond the bound they are dropped here, counted, and come from the spool and the outbox later.
@@ -46,37 +79,19 @@ export function createPublisher(
   counts: PublishCounts,
   log: Logger,
 ): Publisher {
+  const delivery: Delivery = { client, counts, log, isFailing: false, isClosed: false };
   let queue: Uint8Array[] = [];
   let timer: NodeJS.Timeout | undefined;
   let waiting = 0;
   let nextBatch = 0;
   let inFlight = 0;
-  let isClosed = false;
   const idle: (() => void)[] = [];
 
-  let isFailing = false;
-  /** Logs that acknowledgements stopped or came back, not every try in between. */
-  const note = (error?: unknown): void => {
-    if (isFailing === (error !== undefined)) return;
-    isFailing = !isFailing;
-    const reason = error instanceof Error ? error.message : error;
-    if (isFailing) log.warn({ reason }, "JetStream does not acknowledge usage, trying on");
-    else log.info("JetStream acknowledges usage again");
-  };
-  const deliver = async ({ id, payload, records }: Batch): Promise<void> => {
-    const stream = await client;
-    for (let waitMs = retryMs.first; !isClosed; waitMs = Math.min(waitMs * 2, retryMs.most)) {
-      try {
-        // The same id and bytes on every try, so that JetStream itself drops what arrived but was not acknowledged.
-        await stream.publish(usageSubject, payload, { msgID: id, timeout: ackTimeoutMs });
-        note();
-        return counts.published(records);
-      } catch (error) {
-        counts.failed();
-        note(error);
-        await new Promise<void>((resolve) => setTimeout(resolve, waitMs).unref());
-      }
-    }
+  const onDelivered = (records: number): void => {
+    inFlight -= 1;
+    waiting -= records;
+    if (waiting === 0) for (const wake of idle.splice(0)) wake();
+    flush();
   };
   const flush = (): void => {
     clearTimeout(timer);
@@ -86,14 +101,9 @@ export function createPublisher(
       const batch = { id: `${relaySession}:${nextBatch}`, payload: encodeBatch(records), records: records.length };
       nextBatch += 1;
       inFlight += 1;
-      void deliver(batch)
+      deliver(delivery, batch)
         .catch((error: unknown) => log.error({ err: error }, "usage batch given up, the spool still holds it"))
-        .finally(() => {
-          inFlight -= 1;
-          waiting -= batch.records;
-          if (waiting === 0) for (const wake of idle.splice(0)) wake();
-          flush();
-        });
+        .finally(() => onDelivered(batch.records));
     }
   };
   return {
@@ -108,15 +118,13 @@ export function createPublisher(
     drain: async (timeoutMs) => {
       flush();
       if (waiting === 0) return;
-      let timeout: NodeJS.Timeout | undefined;
-      await Promise.race([
-        new Promise<void>((resolve) => idle.push(resolve)),
-        new Promise<void>((resolve) => (timeout = setTimeout(resolve, timeoutMs))),
-      ]);
-      clearTimeout(timeout);
+      const timeout = Promise.withResolvers<void>();
+      const timeoutTimer = setTimeout(timeout.resolve, timeoutMs);
+      await Promise.race([new Promise<void>((resolve) => idle.push(resolve)), timeout.promise]);
+      clearTimeout(timeoutTimer);
     },
     [Symbol.asyncDispose]: async () => {
-      isClosed = true;
+      delivery.isClosed = true;
       clearTimeout(timer);
       queue = [];
     },

@@ -20,7 +20,12 @@ export type Pump = {
 };
 
 /** A stream under way: `cut` ends it from outside, `over` resolves when nothing more will be written. */
-export type Pumping = { cut: (endCause: EndCause) => void; over: Promise<void> };
+export type Pumping = {
+  cut: (endCause: EndCause) => void;
+  over: Promise<void>;
+  /** How long the caller has not read what was written; 0 while it flows. */
+  stalledMs: () => number;
+};
 
 type Reading = { pieces: Buffer[]; isEnded: boolean };
 
@@ -79,12 +84,18 @@ export function pumpStream(pump: Pump): Pumping {
     answer.abort();
     finish(endCause);
   };
+  let pausedAtMs: number | undefined;
+  const resume = (): void => {
+    pausedAtMs = undefined;
+    answer.resume();
+  };
   const forward = (pieces: Buffer[]): void => {
     let isFlowing = true;
     for (const piece of pieces) isFlowing = response.write(piece);
-    if (isFlowing || isOver) return;
+    if (isFlowing || isOver || pausedAtMs !== undefined) return;
+    pausedAtMs = performance.now();
     answer.pause();
-    response.once("drain", answer.resume);
+    response.once("drain", resume);
   };
   const take = (events: Buffer[]): void => {
     const { pieces, isEnded } = readEvents(events, pump);
@@ -115,7 +126,9 @@ export function pumpStream(pump: Pump): Pumping {
     },
     fail: (error) => finish(causeOfError(error)),
   });
-  return { cut, over };
+  // The caller may have gone while the upstream was thinking; its "close" would not come again.
+  if (response.destroyed) cut(EndCause.CLIENT_GONE);
+  return { cut, over, stalledMs: () => (pausedAtMs === undefined ? 0 : performance.now() - pausedAtMs) };
 }
 
 const blankLine = Buffer.from("\n\n");

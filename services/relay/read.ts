@@ -32,8 +32,9 @@ export function readVersion(headers: IncomingHttpHeaders): string | undefined {
 }
 
 /**
- * Reads the whole body. `beforeLargeBody` is awaited once when the body turns out to exceed 64 KiB. Throws
- * `body_too_large` above 128 MB, and ends quietly with undefined when the caller goes away.
+ * Reads the whole body. `beforeLargeBody` is awaited once when the body turns out to exceed 64 KiB; what it throws is
+ * thrown here. Throws `body_too_large` above 128 MB; gives undefined when the caller goes away. After a failure the
+ * rest of the body is left to the server, which drops it, so that the caller can still read the answer.
  */
 export async function readBody(
   request: IncomingMessage,
@@ -43,23 +44,26 @@ export async function readBody(
   if (announced > maxBodyBytes) throw new CallFailure({ name: "body_too_large" });
   let isLarge = announced > freeBodyBytes;
   if (isLarge) await beforeLargeBody();
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
   const chunks: Buffer[] = [];
   let bytes = 0;
+  const onData = (chunk: Buffer): void => {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > maxBodyBytes) return reject(new CallFailure({ name: "body_too_large" }));
+    if (bytes <= freeBodyBytes || isLarge) return;
+    isLarge = true;
+    request.pause();
+    beforeLargeBody().then(() => request.resume(), reject);
+  };
+  const onEnd = (): void => resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
+  const onGone = (): void => resolve(undefined);
+  request.on("data", onData).once("end", onEnd).once("close", onGone).once("error", onGone);
   try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      chunks.push(chunk);
-      bytes += chunk.length;
-      if (bytes > maxBodyBytes) throw new CallFailure({ name: "body_too_large" });
-      if (bytes > freeBodyBytes && !isLarge) {
-        isLarge = true;
-        await beforeLargeBody();
-      }
-    }
-  } catch (error) {
-    if (error instanceof CallFailure) throw error;
-    return undefined;
+    return await promise;
+  } finally {
+    request.off("data", onData).off("end", onEnd).off("close", onGone);
   }
-  return chunks.length === 1 ? chunks[0] : Buffer.concat(chunks);
 }
 
 function requireFields(body: Buffer, scan: Scan, dialect: Dialect): void {

@@ -32,8 +32,6 @@ export function respondFailure(
   };
   if (rendered.retryAfterSeconds !== undefined) headers["retry-after"] = rendered.retryAfterSeconds;
   if (rendered.shouldRetry !== undefined) headers["x-should-retry"] = String(rendered.shouldRetry);
-  // A body that was not read to its end would be taken for the next request on the connection.
-  if (!response.req.complete) headers["connection"] = "close";
   response.writeHead(rendered.status, headers).end(body);
   return rendered.status;
 }
