@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { parseCatalog } from "../../services/relay/catalog.ts";
+import { catalogFor, exampleModel, hasProviderKey, writeCatalog } from "./demo-catalog.ts";
+
+const demoUrl = "http://127.0.0.1:1234";
+const keys = { OPENAI_API_KEY: "sk-a", ANTHROPIC_API_KEY: "sk-b" };
+
+test("without a provider key the catalog offers the demo upstream; with keys only those providers", () => {
+  assert.equal(hasProviderKey({ OPENAI_API_KEY: "" }), false);
+  assert.equal(hasProviderKey({ ANTHROPIC_API_KEY: "x" }), true);
+  const upstreamsOf = (environment: Record<string, string>): string[] => {
+    const catalog = parseCatalog(catalogFor(environment, demoUrl), "catalog.yaml", environment);
+    return [...catalog.models.values()].flatMap(({ routes }) => routes.map(({ upstream }) => upstream.name));
+  };
+  assert.deepEqual(new Set(upstreamsOf({ DEMO_API_KEY: "demo" })), new Set(["demo"]));
+  assert.deepEqual(new Set(upstreamsOf({ OPENAI_API_KEY: "sk-a" })), new Set(["openai"]));
+  assert.deepEqual(new Set(upstreamsOf(keys)), new Set(["openai", "anthropic"]));
+});
+
+test("an example speaks chat when a model does, else messages", () => {
+  assert.deepEqual(exampleModel(catalogFor({}, demoUrl)), { model: "demo-chat", dialect: "openai-chat" });
+  const { ANTHROPIC_API_KEY } = keys;
+  const messagesOnly = exampleModel(catalogFor({ ANTHROPIC_API_KEY }, demoUrl));
+  assert.deepEqual(messagesOnly, { model: "claude-haiku-4-5", dialect: "anthropic-messages" });
+  assert.equal(exampleModel(catalogFor(keys, demoUrl))?.dialect, "openai-chat");
+  assert.equal(exampleModel("models: {}"), undefined);
+});
+
+test("a catalog that was edited by hand is kept; an untouched one follows the environment", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "relay-catalog-"));
+  try {
+    const file = join(folder, "catalog.yaml");
+    const first = await writeCatalog(file, "one\n", undefined);
+    assert.equal(first.isEdited, false);
+    const second = await writeCatalog(file, "two\n", first.hash);
+    assert.equal(await readFile(file, "utf8"), "two\n");
+    await writeFile(file, "by hand\n");
+    const third = await writeCatalog(file, "three\n", second.hash);
+    assert.equal(third.isEdited, true);
+    assert.equal(await readFile(file, "utf8"), "by hand\n");
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});

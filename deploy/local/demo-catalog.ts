@@ -1,0 +1,128 @@
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { parse } from "yaml";
+
+type Offer = { upstream: string; models: string };
+
+const head = `# The models that are offered, where they run, and what they cost in USD per 1,000,000 units.
+# Made by \`npm start\`. Change it while the stack runs: the relay follows the file. An edited file is kept.
+`;
+
+const openAi: Offer = {
+  upstream: `  openai:
+    base_url: https://api.openai.com
+    dialects: [openai-chat]
+    credential: { env: OPENAI_API_KEY }
+`,
+  models: `  gpt-4.1-mini:
+    owned_by: openai
+    upstreams: [{ name: openai }]
+    context_tokens: 1047576
+    max_output_tokens: 32768
+    price: { version: openai-1, input_tokens: "0.40", cache_read_tokens: "0.10", output_tokens: "1.60" }
+  gpt-5-mini:
+    owned_by: openai
+    upstreams: [{ name: openai }]
+    context_tokens: 400000
+    max_output_tokens: 128000
+    price: { version: openai-1, input_tokens: "0.25", cache_read_tokens: "0.025", output_tokens: "2.00" }
+  gpt-5:
+    owned_by: openai
+    upstreams: [{ name: openai }]
+    context_tokens: 400000
+    max_output_tokens: 128000
+    price: { version: openai-1, input_tokens: "1.25", cache_read_tokens: "0.125", output_tokens: "10.00" }
+`,
+};
+
+const anthropic: Offer = {
+  upstream: `  anthropic:
+    base_url: https://api.anthropic.com
+    dialects: [anthropic-messages]
+    credential: { env: ANTHROPIC_API_KEY }
+`,
+  models: ["claude-haiku-4-5 1.00 0.10 1.25 2.00 5.00", "claude-sonnet-4-5 3.00 0.30 3.75 6.00 15.00"]
+    .map((row) => row.split(" "))
+    .map(
+      ([name, input, read, write5m, write1h, output]) => `  ${name}:
+    owned_by: anthropic
+    upstreams: [{ name: anthropic }]
+    context_tokens: 200000
+    max_output_tokens: 64000
+    price:
+      version: anthropic-1
+      input_tokens: "${input}"
+      cache_read_tokens: "${read}"
+      cache_write_5m_tokens: "${write5m}"
+      cache_write_1h_tokens: "${write1h}"
+      output_tokens: "${output}"
+`,
+    )
+    .join(""),
+};
+
+const demoOffer = (demoUrl: string): Offer => ({
+  upstream: `  demo:
+    base_url: ${demoUrl}
+    dialects: [openai-chat, anthropic-messages]
+    credential: { env: DEMO_API_KEY }
+`,
+  models: `  demo-chat:
+    owned_by: demo
+    upstreams: [{ name: demo }]
+    context_tokens: 128000
+    max_output_tokens: 16384
+    reserve_output_tokens: 4096
+    price: { version: demo-1, input_tokens: "0.15", output_tokens: "0.60", cache_read_tokens: "0.075" }
+`,
+});
+
+/** Whether the environment names a provider key, so that no demo upstream is needed. */
+export function hasProviderKey(environment: NodeJS.ProcessEnv): boolean {
+  return Boolean(environment["OPENAI_API_KEY"] || environment["ANTHROPIC_API_KEY"]);
+}
+
+/** The catalog for the providers whose keys are in the environment, or for the demo upstream when there are none. */
+export function catalogFor(environment: NodeJS.ProcessEnv, demoUrl: string): string {
+  const providers = [
+    ...(environment["OPENAI_API_KEY"] ? [openAi] : []),
+    ...(environment["ANTHROPIC_API_KEY"] ? [anthropic] : []),
+  ];
+  const offers = providers.length > 0 ? providers : [demoOffer(demoUrl)];
+  const note = providers.length > 0 ? "# Prices may have changed: compare them with the provider's list.\n" : "";
+  const upstreams = offers.map(({ upstream }) => upstream).join("");
+  return `${head}${note}upstreams:\n${upstreams}models:\n${offers.map(({ models }) => models).join("")}`;
+}
+
+export type WrittenCatalog = { hash: string; isEdited: boolean };
+
+/** Writes the catalog unless somebody has edited the one that is there; `lastHash` is of what was last written. */
+export async function writeCatalog(file: string, text: string, lastHash: string | undefined): Promise<WrittenCatalog> {
+  const isEdited = existsSync(file) && hashOf(readFileSync(file, "utf8")) !== lastHash;
+  if (isEdited) return { hash: lastHash ?? "", isEdited };
+  await writeFile(file, text);
+  return { hash: hashOf(text), isEdited };
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+export type ExampleModel = { model: string; dialect: "openai-chat" | "anthropic-messages" };
+
+/** A model to show in the first call: one that speaks chat when there is one. */
+export function exampleModel(catalogText: string): ExampleModel | undefined {
+  type Shape = {
+    upstreams?: Record<string, { dialects?: string[] }>;
+    models?: Record<string, { upstreams?: { name: string }[] }>;
+  };
+  const { upstreams = {}, models = {} } = parse(catalogText) as Shape;
+  const speaks = (model: string, dialect: string): boolean =>
+    models[model]?.upstreams?.some(({ name }) => upstreams[name]?.dialects?.includes(dialect)) ?? false;
+  for (const dialect of ["openai-chat", "anthropic-messages"] as const) {
+    const model = Object.keys(models).find((name) => speaks(name, dialect));
+    if (model) return { model, dialect };
+  }
+  return undefined;
+}

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { connectGrpc, unaryClient } from "#shared/grpc.ts";
+import { costNanos } from "#shared/pricing.ts";
+import { startProcess } from "#shared/testing/child-process.ts";
+import { until } from "#shared/testing/until.ts";
+import type { Addresses } from "./stack.ts";
+
+const run = promisify(execFile);
+const startTimeoutMs = 90_000;
+
+// The demo model's prices in nano-USD per 1,000,000 tokens, as the catalog of the local stack has them.
+const demoPrices = { inputTokens: 150_000_000n, cacheReadTokens: 75_000_000n, outputTokens: 600_000_000n };
+
+/** Runs `npm start` on a folder of its own until it has printed the curl line. */
+async function start(folder: string) {
+  const lines: string[] = [];
+  const stack = await startProcess({
+    command: process.execPath,
+    args: [join(import.meta.dirname, "main.ts"), "--folder", folder],
+    environment: { PATH: process.env["PATH"], HOME: process.env["HOME"] },
+    orphanSignal: "SIGTERM",
+    onLine: (line) => lines.push(line),
+  });
+  const findCurl = (): string | undefined => lines.find((line) => line.startsWith("curl "));
+  await until("a curl line", () => findCurl() ?? !stack.isRunning(), startTimeoutMs);
+  const curl = findCurl();
+  if (!curl) throw new Error(`npm start failed:\n${lines.join("\n")}`);
+  const addresses = JSON.parse(readFileSync(join(folder, "addresses.json"), "utf8")) as Addresses;
+  return { stack, lines, curl, addresses };
+}
+
+async function ledgerOf({ billingAddress }: Addresses) {
+  using channel = connectGrpc(billingAddress);
+  const billing = unaryClient(BillingService, channel, 5_000);
+  const { lines } = await billing.listLedgerLines({ accountId: "acct_local" });
+  const { balanceNanos } = await billing.getBalance({ accountId: "acct_local" });
+  return { charges: lines.filter(({ rid }) => rid !== ""), balanceNanos };
+}
+
+test("npm start prints a curl line that streams; the call is one ledger line of price × usage; a second start keeps it", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "relay-start-"));
+  try {
+    const first = await start(folder);
+    const { stdout } = await run("sh", ["-c", first.curl]);
+    assert.match(stdout, /^data: \{.*"delta"/);
+    assert.match(stdout, /data: \[DONE\]\s*$/);
+
+    const { charges, balanceNanos } = (await until("the call is booked", async () => {
+      const ledger = await ledgerOf(first.addresses);
+      return ledger.charges.length > 0 && ledger;
+    })) as Awaited<ReturnType<typeof ledgerOf>>;
+    assert.equal(charges.length, 1);
+    const usage = charges[0]?.usage?.usage;
+    assert.ok(usage && usage.inputTokens > 0n && usage.outputTokens > 0n);
+    const { inputTokens, cacheReadTokens, outputTokens } = usage;
+    const cost = costNanos({ inputTokens, cacheReadTokens, outputTokens }, demoPrices);
+    assert.equal(charges[0]?.amountNanos, -cost);
+    assert.equal(balanceNanos, 100_000_000_000n - cost);
+
+    await first.stack.end("SIGINT", 60_000);
+    assert.equal(await first.stack.ended, "exit code 0");
+    assert.equal(existsSync(join(folder, "lock")), false);
+
+    const second = await start(folder);
+    assert.equal(second.curl, first.curl, "ports and key are kept");
+    assert.equal((await ledgerOf(second.addresses)).balanceNanos, balanceNanos);
+    await run("sh", ["-c", second.curl]);
+    await second.stack.end("SIGTERM", 60_000);
+    assert.equal(await second.stack.ended, "exit code 0");
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});

@@ -1,0 +1,41 @@
+import { readFileSync } from "node:fs";
+import { exampleModel, type ExampleModel } from "./demo-catalog.ts";
+import type { Stack } from "./stack.ts";
+
+/** What to know and to type once everything runs. */
+export function welcome({ addresses, accountId, key, catalogFile, isCatalogEdited, demo }: Stack): string {
+  const catalog = readFileSync(catalogFile, "utf8");
+  const example = exampleModel(catalog);
+  const isDemoLost = demo !== undefined && isCatalogEdited && !catalog.includes(demo.url);
+  return [
+    "",
+    `  Relay         ${addresses.relayUrl}  (base URL of OpenAI clients: ${addresses.relayUrl}/v1)`,
+    `  Account       ${accountId}, seeded with 100 USD of play money`,
+    `  Key           ${key.secret}`,
+    `  Catalog       ${catalogFile}${isCatalogEdited ? " (edited by hand, kept)" : ""}`,
+    ...(isDemoLost ? [`  Note          the edited catalog does not name the demo upstream, now at ${demo.url}`] : []),
+    "  Administer    npm run admin -- --help",
+    "",
+    ...(example ? ["A first call, streamed:", "", curlLine(addresses.relayUrl, key.secret, example), ""] : []),
+    "Ctrl-C stops everything and keeps the data.",
+    "",
+    "",
+  ].join("\n");
+}
+
+/** A streaming call as one line for a shell. */
+export function curlLine(relayUrl: string, secret: string, { model, dialect }: ExampleModel): string {
+  const isChat = dialect === "openai-chat";
+  const body = {
+    model,
+    stream: true,
+    ...(isChat ? {} : { max_tokens: 256 }),
+    messages: [{ role: "user", content: "Say hello" }],
+  };
+  const headers = isChat
+    ? [`Authorization: Bearer ${secret}`]
+    : [`x-api-key: ${secret}`, `provider-version: 2023-06-01`];
+  const words = [...headers, "Content-Type: application/json"].map((header) => `-H "${header}"`);
+  const path = isChat ? "/v1/chat/completions" : "/v1/messages";
+  return `curl -N ${relayUrl}${path} ${words.join(" ")} -d '${JSON.stringify(body)}'`;
+}

@@ -1,0 +1,50 @@
+import { accessSync, constants, readdirSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { searchPath } from "./config.ts";
+
+// Debian keeps nats-server in sbin and PostgreSQL's server apart from PATH; Homebrew has folders of its own.
+const wellKnownFolders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"];
+const postgresRoots = [
+  { root: "/usr/lib/postgresql", pattern: /^\d+$/ },
+  { root: "/opt/homebrew/opt", pattern: /^postgresql(@\d+)?$/ },
+  { root: "/usr/local/opt", pattern: /^postgresql(@\d+)?$/ },
+];
+
+export type StoreName = "redis" | "nats" | "postgres";
+
+/** The server program of a store, as an absolute path; undefined when this machine has none. */
+export function findStoreBinary(store: StoreName, path: string[] = searchPath()): string | undefined {
+  if (store === "redis") return findBinary(["redis-server", "valkey-server"], [...path, ...wellKnownFolders]);
+  if (store === "nats") return findBinary(["nats-server"], [...path, ...wellKnownFolders]);
+  const folders = [...path, ...postgresRoots.flatMap(postgresFolders)];
+  return folders.filter((folder) => isExecutable(join(folder, "initdb"))).flatMap(serverIn)[0];
+}
+
+function findBinary(names: string[], folders: string[]): string | undefined {
+  return names.flatMap((name) => folders.map((folder) => join(folder, name))).find(isExecutable);
+}
+
+// The real path: initdb looks for its companions beside the file that it was started from.
+function serverIn(folder: string): string[] {
+  const server = join(folder, "postgres");
+  return isExecutable(server) ? [realpathSync(server)] : [];
+}
+
+function postgresFolders({ root, pattern }: { root: string; pattern: RegExp }): string[] {
+  try {
+    const versions = readdirSync(root).filter((name) => pattern.test(name));
+    const newestFirst = versions.sort((a, b) => b.localeCompare(a, "en", { numeric: true }));
+    return newestFirst.map((version) => join(root, version, "bin"));
+  } catch {
+    return [];
+  }
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,205 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { planAnswer, randomId } from "./fake-answer.ts";
+import { type Behaviour, readBehaviour } from "./fake-behaviour.ts";
+import { renderChat, renderChatErrorFrame, renderChatFrames } from "./fake-chat.ts";
+import { deliverStream, deliverWhole, type Delivery, type Ending, pause, strikeBeforeHead } from "./fake-delivery.ts";
+import { renderError, renderHtml } from "./fake-errors.ts";
+import { providerHeaders, renderModels } from "./fake-heads.ts";
+import { renderMessage, renderMessageFrames, renderMessagesErrorFrame } from "./fake-messages.ts";
+import {
+  type FakeDialect,
+  type FakeRequest,
+  findRefusal,
+  type Headers,
+  parseBody,
+  readRequest,
+} from "./fake-request.ts";
+import type { Truth, TruthLog } from "./fake-truth.ts";
+
+/** A request as it came. */
+export type ReceivedRequest = {
+  method: string;
+  path: string;
+  headers: Headers;
+  rawBody: Buffer;
+  /** The body parsed; undefined when it is not a JSON object. */
+  body: Record<string, unknown> | undefined;
+  receivedAt: number;
+};
+
+/** A behaviour, or what decides on it for a request. */
+export type BehaviourSource = Behaviour | ((request: FakeRequest) => Behaviour);
+
+/** The state of a fake upstream. */
+export type Fake = {
+  received: ReceivedRequest[];
+  receivedLimit: number;
+  truthLog: TruthLog;
+  standing: BehaviourSource;
+  next: Behaviour[];
+  models: string[];
+};
+
+const paths: Record<string, FakeDialect> = { "/v1/chat/completions": "chat", "/v1/messages": "messages" };
+
+/** Serves one request: records it, decides on a behaviour, answers by it. */
+export async function serveFake(fake: Fake, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const path = (request.url ?? "").split("?", 1)[0] ?? "";
+  // Asked by whoever starts this as a process; no request to a provider.
+  if (path === "/readyz") return void response.end("ok\n");
+  const received = await receive(request);
+  fake.received.push(received);
+  if (fake.received.length > fake.receivedLimit) fake.received.shift();
+
+  const asked: FakeDialect = received.headers["anthropic-version"] ? "messages" : "chat";
+  const dialect = paths[path] ?? asked;
+  const reply = { response, dialect, requestId: randomId("req_", 24) };
+  if (received.method === "GET" && path === "/v1/models") {
+    return sendJson(reply, 200, renderModels(dialect, fake.models));
+  }
+  if (received.method !== "POST" || !paths[path]) {
+    return refuse(reply, { status: 404, message: `Invalid URL (${received.method} ${path})` });
+  }
+  const refusal = findRefusal(dialect, received.headers, received.body);
+  if (refusal || !received.body) return refuse(reply, refusal ?? { status: 400 });
+  await answer(fake, received, { ...reply, request: readRequest(dialect, received.body) });
+}
+
+async function receive(request: IncomingMessage): Promise<ReceivedRequest> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  const rawBody = Buffer.concat(chunks);
+  const { method = "", url = "", headers } = request;
+  return { method, path: url, headers, rawBody, body: parseBody(rawBody), receivedAt: Date.now() };
+}
+
+type Reply = { response: ServerResponse; dialect: FakeDialect; requestId: string };
+type AskedReply = Reply & { request: FakeRequest };
+
+async function answer(fake: Fake, received: ReceivedRequest, reply: AskedReply): Promise<void> {
+  const { request, response } = reply;
+  const behaviour = decideBehaviour(fake, reply);
+  if (!behaviour) return;
+  const plan = planAnswer(request, behaviour);
+  const truth = fake.truthLog.open({
+    rid: received.headers["x-request-id"]?.toString() ?? null,
+    dialect: request.dialect,
+    model: request.model,
+    isStream: request.isStream,
+    behaviour,
+    promptTokens: request.promptTokens,
+    tokensPlanned: plan.tokens,
+    tokensEmitted: 0,
+    claim: plan.claim ?? null,
+    isClaimEmitted: false,
+    status: null,
+  });
+  const gone = new AbortController();
+  response.once("close", () => gone.abort());
+  const acceptsGzip = String(received.headers["accept-encoding"]).includes("gzip");
+  const delivery: Delivery = {
+    response,
+    behaviour,
+    isGzip: acceptsGzip && (behaviour.isGzip ?? false),
+    gone: gone.signal,
+  };
+  try {
+    fake.truthLog.end(truth, await deliver(delivery, reply, { plan, truth }));
+  } catch (error) {
+    if (!gone.signal.aborted) throw error;
+    fake.truthLog.end(truth, "client-gone");
+  }
+}
+
+function decideBehaviour(fake: Fake, reply: AskedReply): Behaviour | undefined {
+  const { request } = reply;
+  const standing = typeof fake.standing === "function" ? fake.standing(request) : fake.standing;
+  const next = fake.next.shift();
+  try {
+    return { ...standing, ...next, ...readBehaviour(request.lastUserText) };
+  } catch (error) {
+    refuse(reply, { status: 500, message: `the fake upstream cannot behave like that: ${String(error)}` });
+    return undefined;
+  }
+}
+
+type Planned = { plan: ReturnType<typeof planAnswer>; truth: Truth };
+
+async function deliver(delivery: Delivery, reply: AskedReply, planned: Planned): Promise<Ending | "refused"> {
+  const { behaviour } = delivery;
+  await pause(delivery, behaviour.headersAfterMs);
+  if (await strikeBeforeHead(delivery)) return "cut";
+  planned.truth.status = behaviour.status ?? 200;
+  if (behaviour.status !== undefined && !behaviour.isHtml) return deliverError(delivery, reply, behaviour.status);
+  if (behaviour.isHtml) return deliverHtml(delivery);
+  return reply.request.isStream ? deliverEvents(delivery, reply, planned) : deliverBody(delivery, reply, planned);
+}
+
+async function deliverError(delivery: Delivery, reply: Reply, status: number): Promise<"refused"> {
+  const { behaviour, response } = delivery;
+  const retryAfterSeconds = behaviour.retryAfterSeconds ?? (status === 429 ? 7 : undefined);
+  setHead(delivery, reply, { status, type: "application/json" });
+  if (retryAfterSeconds !== undefined) response.setHeader("retry-after", retryAfterSeconds);
+  await deliverWhole(
+    delivery,
+    renderError(reply.dialect, { status, override: behaviour.error, requestId: reply.requestId }),
+  );
+  return "refused";
+}
+
+async function deliverHtml(delivery: Delivery): Promise<"refused"> {
+  const { response, behaviour } = delivery;
+  response.statusCode = behaviour.status ?? 200;
+  response.setHeader("content-type", "text/html");
+  await deliverWhole(delivery, renderHtml(response.statusCode));
+  return "refused";
+}
+
+async function deliverBody(delivery: Delivery, reply: AskedReply, { plan, truth }: Planned): Promise<Ending> {
+  setHead(delivery, reply, { status: 200, type: "application/json" });
+  const ending = await deliverWhole(delivery, reply.dialect === "chat" ? renderChat(plan) : renderMessage(plan));
+  if (ending === "whole") {
+    truth.tokensEmitted = plan.tokens;
+    truth.isClaimEmitted = plan.claim !== undefined;
+  }
+  return ending;
+}
+
+function deliverEvents(delivery: Delivery, reply: AskedReply, { plan, truth }: Planned): Promise<Ending> {
+  const { dialect, requestId } = reply;
+  setHead(delivery, reply, { status: 200, type: "text/event-stream; charset=utf-8" });
+  delivery.response.setHeader("cache-control", "no-cache");
+  const message = delivery.behaviour.error?.message ?? "Overloaded";
+  return deliverStream(delivery, {
+    frames: dialect === "chat" ? renderChatFrames(plan) : renderMessageFrames(plan),
+    errorFrame: dialect === "chat" ? renderChatErrorFrame(message) : renderMessagesErrorFrame(message, requestId),
+    onPacket: ({ tokens, hasClaim }) => {
+      truth.tokensEmitted += tokens;
+      truth.isClaimEmitted ||= hasClaim;
+    },
+  });
+}
+
+function setHead(delivery: Delivery, reply: Reply, { status, type }: { status: number; type: string }): void {
+  const { response, behaviour } = delivery;
+  response.statusCode = status;
+  const encoding = delivery.isGzip ? { "content-encoding": "gzip" } : {};
+  const headers = { "content-type": type, ...providerHeaders(reply.dialect, reply.requestId), ...encoding };
+  for (const [name, value] of Object.entries({ ...headers, ...behaviour.headers })) response.setHeader(name, value);
+}
+
+type Refused = { status: number; message?: string; param?: string; code?: string };
+
+function refuse(reply: Reply, { status, message, param, code }: Refused): void {
+  const override = { code: code ?? null, param: param ?? null, ...(message !== undefined && { message }) };
+  sendJson(reply, status, renderError(reply.dialect, { status, override, requestId: reply.requestId }));
+}
+
+function sendJson({ response, dialect, requestId }: Reply, status: number, body: string): void {
+  response.writeHead(status, {
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+    ...providerHeaders(dialect, requestId),
+  });
+  response.end(body);
+}

@@ -1,0 +1,105 @@
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { chown, mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import pg from "pg";
+import type { SystemUser } from "./child-process.ts";
+import type { StoreProgram } from "./store.ts";
+import type { StoreFolder } from "./store-folder.ts";
+
+const run = promisify(execFile);
+
+export type PostgresFolder = StoreFolder & {
+  /** Password of the superuser `postgres`; fixed when the folder is first made. */
+  password: string;
+  /** Whether commits wait for the disk; false only for throw-away data. */
+  isDurable: boolean;
+};
+
+/** PostgreSQL. As root it runs under another user, who must be able to reach the folder. */
+export function postgresProgram(options: PostgresFolder): StoreProgram {
+  const { binary, folder, password, orphanSignal, onLine } = options;
+  const url = (port: number): string => `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+  const user = unprivilegedUser();
+  return {
+    name: "postgres",
+    prepare: () => initialise(options, user),
+    plan: (port) => ({
+      command: binary,
+      args: ["-D", folder, "-h", "127.0.0.1", "-p", String(port), ...settings(options.isDurable)],
+      folder,
+      user,
+      orphanSignal,
+      onLine,
+    }),
+    url,
+    isServing: async (port) => {
+      await query(url(port), "select 1");
+      return true;
+    },
+    // Fast shutdown: open sessions are ended, nothing is lost.
+    stopSignal: "SIGINT",
+  };
+}
+
+function settings(isDurable: boolean): string[] {
+  const always = ["unix_socket_directories=", "max_connections=200", "dynamic_shared_memory_type=mmap"];
+  // Not synchronous_commit=off: a killed server would lose what it has promised.
+  const speed = ["fsync=off", "full_page_writes=off"];
+  return [...always, ...(isDurable ? [] : speed)].flatMap((setting) => ["-c", setting]);
+}
+
+async function initialise({ binary, folder, password }: PostgresFolder, user: SystemUser | undefined): Promise<void> {
+  if (existsSync(join(folder, "PG_VERSION"))) return;
+  // Made beside its place and then moved, so that an interrupted start leaves nothing half made.
+  const unfinished = `${folder}.new`;
+  const passwordFile = `${folder}.password`;
+  await rm(unfinished, { recursive: true, force: true });
+  await mkdir(unfinished, { recursive: true, mode: 0o700 });
+  await writeFile(passwordFile, password, { mode: 0o600 });
+  if (user) {
+    await chown(unfinished, user.uid, user.gid);
+    await chown(passwordFile, user.uid, user.gid);
+  }
+  const options = ["-U", "postgres", "-A", "scram-sha-256", `--pwfile=${passwordFile}`, "-E", "UTF8", "--locale=C"];
+  try {
+    const place = { cwd: unfinished, ...user };
+    await run(join(dirname(binary), "initdb"), ["-D", unfinished, "--no-sync", ...options], place);
+    await rename(unfinished, folder);
+  } finally {
+    await rm(passwordFile, { force: true });
+  }
+}
+
+// PostgreSQL refuses to run as root.
+function unprivilegedUser(): SystemUser | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const entries = readFileSync("/etc/passwd", "utf8").split("\n");
+  const fieldsOf = (name: string) => entries.find((entry) => entry.startsWith(`${name}:`))?.split(":");
+  const fields = fieldsOf("postgres") ?? fieldsOf("nobody");
+  if (!fields) throw new Error("PostgreSQL cannot run as root, and there is no user postgres or nobody");
+  return { uid: Number(fields[2]), gid: Number(fields[3]) };
+}
+
+/** Runs one statement on a connection of its own. */
+export async function query(url: string, statement: string): Promise<pg.QueryResult> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    return await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+/** Makes an empty database beside the one of the URL and returns its URL. */
+export async function createDatabase(url: string): Promise<string> {
+  const name = `d${randomBytes(8).toString("hex")}`;
+  await query(url, `create database ${name}`);
+  const own = new URL(url);
+  own.pathname = `/${name}`;
+  return own.href;
+}

@@ -1,0 +1,63 @@
+import { randomBytes } from "node:crypto";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { findStoreBinary, type StoreName } from "./binaries.ts";
+import { natsProgram } from "./nats.ts";
+import { createDatabase, postgresProgram } from "./postgres.ts";
+import { redisProgram } from "./redis.ts";
+import { startStore, type Store } from "./store.ts";
+import { removeAtEnd } from "./watchdog.ts";
+
+export type PostgresStore = Store & {
+  /** Makes an empty database and returns its URL, as the superuser. */
+  createDatabase: () => Promise<string>;
+};
+
+type Wanted = { redis?: boolean; nats?: boolean; postgres?: boolean };
+
+/** The stores asked for. Disposal ends them and deletes their data; so does the death of this process. */
+export type Stores<W extends Wanted> = AsyncDisposable & {
+  redis: W["redis"] extends true ? Store : undefined;
+  nats: W["nats"] extends true ? Store : undefined;
+  postgres: W["postgres"] extends true ? PostgresStore : undefined;
+};
+
+/**
+ * Starts real servers on free loopback ports, with data of their own in a temporary folder. They may be killed and
+ * restarted at will. PostgreSQL runs without fsync here: a killed process loses nothing, a crashed machine would.
+ */
+export async function startStores<const W extends Wanted>(wanted: W): Promise<Stores<W>> {
+  const folder = await mkdtemp(join(tmpdir(), "relay-stores-"));
+  // PostgreSQL runs as another user when this is root, and must pass through.
+  await chmod(folder, 0o711);
+  removeAtEnd(folder);
+  await using resources = new AsyncDisposableStack();
+  resources.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+
+  const attempts = await Promise.allSettled([
+    wanted.redis ? startStore(redisProgram(place("redis", folder))) : undefined,
+    wanted.nats ? startStore(natsProgram(place("nats", folder))) : undefined,
+    wanted.postgres ? startPostgres(folder) : undefined,
+  ]);
+  for (const attempt of attempts) if (attempt.status === "fulfilled" && attempt.value) resources.use(attempt.value);
+  for (const attempt of attempts) if (attempt.status === "rejected") throw attempt.reason;
+  const [redis, nats, postgres] = attempts.map((attempt) => (attempt.status === "fulfilled" ? attempt.value : null));
+  const owned = resources.move();
+  return { redis, nats, postgres, [Symbol.asyncDispose]: () => owned.disposeAsync() } as unknown as Stores<W>;
+}
+
+function place(name: StoreName, folder: string) {
+  const binary = findStoreBinary(name);
+  if (!binary) throw new Error(`${name} is not installed; \`npm test\` installs it, or says how`);
+  return { binary, folder: join(folder, name), orphanSignal: "SIGKILL" as const };
+}
+
+async function startPostgres(folder: string): Promise<PostgresStore> {
+  const password = randomBytes(16).toString("hex");
+  const where = { ...place("postgres", folder), orphanSignal: "SIGQUIT" as const };
+  const program = postgresProgram({ ...where, password, isDurable: false });
+  // Immediate shutdown: nobody waits for a checkpoint of data that is about to be deleted.
+  const store = await startStore({ ...program, stopSignal: "SIGQUIT" });
+  return Object.assign(store, { createDatabase: () => createDatabase(store.url) });
+}

@@ -1,0 +1,31 @@
+const pollMs = 20;
+
+/**
+ * Waits until `condition` yields something truthy and returns it. Polls every 20 ms; a condition that throws counts
+ * as not yet met. After `timeoutMs` throws an Error that names the description and the last value or failure.
+ */
+export async function until<T>(description: string, condition: () => T | Promise<T>, timeoutMs = 10_000): Promise<T> {
+  const deadlineMs = performance.now() + timeoutMs;
+  for (;;) {
+    const attempt = await tryOnce(condition);
+    if ("value" in attempt && attempt.value) return attempt.value;
+    if (performance.now() >= deadlineMs) throw notMet(description, attempt, timeoutMs);
+    await new Promise((resolve) => setTimeout(resolve, pollMs));
+  }
+}
+
+type Attempt<T> = { value: T } | { failure: unknown };
+
+async function tryOnce<T>(condition: () => T | Promise<T>): Promise<Attempt<T>> {
+  try {
+    return { value: await condition() };
+  } catch (failure) {
+    return { failure };
+  }
+}
+
+function notMet(description: string, last: Attempt<unknown>, timeoutMs: number): Error {
+  const found = "failure" in last ? `the last attempt failed: ${String(last.failure)}` : `last: ${String(last.value)}`;
+  const cause = "failure" in last ? last.failure : undefined;
+  return new Error(`not met within ${timeoutMs} ms: ${description}; ${found}`, { cause });
+}
