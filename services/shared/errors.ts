@@ -1,6 +1,6 @@
 import { status } from "@grpc/grpc-js";
 
-/** What can go wrong inside a service, in one table: the gRPC status it travels as and whether asking again may help. */
+/** What can go wrong inside a service, in one table: the gRPC status it travels as, whether asking again may help. */
 export const errorTable = {
   invalid_argument: { grpcStatus: status.INVALID_ARGUMENT, isRetryable: false },
   not_found: { grpcStatus: status.NOT_FOUND, isRetryable: false },

@@ -22,7 +22,11 @@ function handlersThatFail(thrown: () => Error): UnaryHandlers<typeof BillingServ
 
 test("a unary call carries int64 exactly, and every row of the error table crosses gRPC intact", async () => {
   let thrown: Error = new Error("never");
-  const handlers = unaryHandlers(BillingService, handlersThatFail(() => thrown), log);
+  const handlers = unaryHandlers(
+    BillingService,
+    handlersThatFail(() => thrown),
+    log,
+  );
   await using server = await serveGrpc([[BillingService, handlers]], { host: "127.0.0.1", port: 0, drainMs: 100 });
   using channel = connectGrpc(`127.0.0.1:${server.port}`);
   const billing = unaryClient(BillingService, channel, 2_000);

@@ -34,7 +34,6 @@ export function costNanos(usage: Units, prices: Units): bigint {
   let millionths = 0n;
   for (const bucket of usageBuckets) {
     const units = usage[bucket] ?? 0n;
-    if (units === 0n) continue;
     const price = prices[bucket] ?? 0n;
     if (units < 0n || price < 0n) throw new RangeError(`${bucket}: ${units} units at ${price} is negative`);
     millionths += units * price;

@@ -1,0 +1,11 @@
+import { join } from "node:path";
+import { runCommand } from "./program.ts";
+
+process.exitCode = await runCommand(process.argv.slice(2), {
+  environment: process.env,
+  addressesFile: join(import.meta.dirname, "../../.local/addresses.json"),
+  output: {
+    answer: (text) => void process.stdout.write(text),
+    aside: (text) => void process.stderr.write(text),
+  },
+});

@@ -1,0 +1,89 @@
+import { existsSync } from "node:fs";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { repository } from "./run.ts";
+
+/** What a declared variable's schema may say; the subset of JSON Schema that config.ts files use. */
+type Declared = {
+  description?: string;
+  default?: unknown;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
+  enum?: unknown[];
+  anyOf?: { const?: unknown }[];
+};
+
+/** The variables of a service as its config.ts declares them. */
+export type Variables = { properties: Record<string, object>; required?: string[] };
+
+const start = "<!-- variables:start -->";
+const end = "<!-- variables:end -->";
+
+const code = (value: unknown): string => `\`${String(value)}\``;
+const grouped = (value: number): string => value.toLocaleString("en-US");
+
+function defaultOf(declared: Declared, isRequired: boolean): string {
+  if (declared.default === "") return "empty";
+  if (declared.default !== undefined) return code(declared.default);
+  return isRequired ? "must be set" : "not set";
+}
+
+function rangeOf(least: number | undefined, most: number | undefined, unit: string): string[] {
+  if (least !== undefined && most !== undefined) return [`${grouped(least)} to ${grouped(most)}${unit}`];
+  if (least !== undefined) return [`at least ${grouped(least)}${unit}`];
+  return most === undefined ? [] : [`at most ${grouped(most)}${unit}`];
+}
+
+function limitsOf(declared: Declared): string {
+  const choices = declared.enum ?? declared.anyOf?.map((choice) => choice.const) ?? [];
+  const isNotEmpty = declared.minLength === 1 && declared.maxLength === undefined;
+  return [
+    ...(choices.length > 0 ? [choices.map(code).join(" or ")] : []),
+    ...rangeOf(declared.minimum, declared.maximum, ""),
+    ...(isNotEmpty ? ["not empty"] : rangeOf(declared.minLength, declared.maxLength, " characters")),
+    ...(declared.pattern === undefined ? [] : [`like ${code(declared.pattern)}`]),
+  ].join(", ");
+}
+
+/** Renders declared variables as a Markdown table, in the order of their declaration. */
+export function renderVariables({ properties, required = [] }: Variables): string {
+  const rows = Object.entries(properties).map(([name, schema]) => {
+    const declared: Declared = schema;
+    const cells = [code(name), declared.description, defaultOf(declared, required.includes(name)), limitsOf(declared)];
+    return `| ${cells.map((cell) => (cell ?? "").replaceAll("|", "\\|")).join(" | ")} |`;
+  });
+  return ["| variable | meaning | default | limits |", "|---|---|---|---|", ...rows].join("\n");
+}
+
+/** Puts a table between the markers of a README; undefined when the README has no markers. */
+export function withTable(readme: string, table: string): string | undefined {
+  const from = readme.indexOf(start);
+  const to = readme.indexOf(end, from);
+  if (from === -1 || to === -1) return undefined;
+  return `${readme.slice(0, from + start.length)}\n\n${table}\n\n${readme.slice(to)}`;
+}
+
+/** The services that declare variables, with the declaration that each one's process reads at its start. */
+export async function declaredServices(): Promise<{ service: string; readmeFile: string; variables: Variables }[]> {
+  const folders = (await readdir(join(repository, "services"))).toSorted();
+  const services = folders.filter((service) => existsSync(join(repository, "services", service, "config.ts")));
+  return Promise.all(
+    services.map(async (service) => {
+      const folder = join(repository, "services", service);
+      const declaration = (await import(pathToFileURL(join(folder, "config.ts")).href)) as { variables: Variables };
+      return { service, readmeFile: join(folder, "README.md"), variables: declaration.variables };
+    }),
+  );
+}
+
+if (import.meta.main) {
+  for (const { service, readmeFile, variables } of await declaredServices()) {
+    const readme = withTable(await readFile(readmeFile, "utf8"), renderVariables(variables));
+    if (readme === undefined) throw new Error(`services/${service}/README.md needs a line "${start}" and "${end}"`);
+    await writeFile(readmeFile, readme);
+  }
+}
