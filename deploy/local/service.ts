@@ -85,7 +85,7 @@ export async function startService(plan: ServicePlan): Promise<Service> {
 }
 
 function spawnService({ entry, environment, onLine }: ServicePlan): Promise<ChildProcess> {
-  const args = ["--enable-source-maps", entry];
+  const args = [entry];
   return startProcess({ command: process.execPath, args, environment, orphanSignal: "SIGTERM", onLine });
 }
 

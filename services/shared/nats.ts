@@ -36,6 +36,8 @@ export function keepConnected(url: string, options: NatsLinkOptions): NatsLink {
           reconnectTimeWait: retryMs,
           timeout: 5_000,
           pingInterval: 10_000,
+          // Else every publish captures a stack trace, for errors that nearly none of them meets.
+          noAsyncTraces: true,
         });
         options.onState(undefined);
         void watch(connection, options).catch(() => undefined);

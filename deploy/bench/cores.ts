@@ -1,0 +1,38 @@
+import { execFileSync } from "node:child_process";
+import { availableParallelism } from "node:os";
+
+/** Where processes run: the one that is measured on a core of its own, everything else on another. */
+export type Cores = {
+  isPinned: boolean;
+  /** Puts the command of a process that is measured in front of the core. */
+  measured: (command: string, args: string[]) => { command: string; args: string[] };
+  /** Moves a running process, with all its threads, to the measured core. */
+  moveToMeasured: (pid: number) => void;
+};
+
+// Part of util-linux; where it is missing, nothing is pinned and the bench says so.
+const pinner = "taskset";
+const measuredCore = "0";
+const otherCore = "1";
+
+/** Moves this process, and with it all that it will start, to the other core. Does nothing without taskset or cores. */
+export function claimCores(): Cores {
+  const isPinned = availableParallelism() > 1 && setCore(otherCore, process.pid);
+  return {
+    isPinned,
+    measured: (command, args) =>
+      isPinned ? { command: pinner, args: ["-c", measuredCore, command, ...args] } : { command, args },
+    moveToMeasured: (pid) => {
+      if (isPinned && !setCore(measuredCore, pid)) throw new Error(`process ${pid} cannot be moved to a core`);
+    },
+  };
+}
+
+function setCore(core: string, pid: number): boolean {
+  try {
+    execFileSync(pinner, ["-acp", core, String(pid)], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}

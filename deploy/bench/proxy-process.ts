@@ -1,0 +1,19 @@
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** Headers that belong to one connection and are not passed on. */
+export const connectionHeaders = new Set(["connection", "host", "keep-alive", "transfer-encoding"]);
+
+/** The origin that a proxy process was told to forward to: its first argument. */
+export function upstreamOrigin(): string {
+  const origin = process.argv[2];
+  if (origin === undefined) throw new Error("usage: <proxy>.ts http://host:port");
+  return origin;
+}
+
+/** Listens on a free loopback port and prints it as JSON, for whoever started this process. */
+export function announce(server: Server): void {
+  server.listen(0, "127.0.0.1", () => {
+    process.stdout.write(`${JSON.stringify({ port: (server.address() as AddressInfo).port })}\n`);
+  });
+}
