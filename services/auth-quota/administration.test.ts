@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import pg from "pg";
+import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
+import { hashOf, startAppWorld, type AppWorld } from "./testing/app-world.ts";
+
+let world: AppWorld;
+let admin: AppWorld["first"]["admin"];
+before(async () => {
+  world = await startAppWorld();
+  admin = world.first.admin;
+});
+after(() => world[Symbol.asyncDispose]());
+
+const invalid = (message: RegExp) => ({ code: "invalid_argument", message });
+
+async function createKey(): Promise<string> {
+  const { account } = await admin.createAccount({ name: "owner" });
+  const { key } = await admin.createKey({ accountId: account?.accountId ?? "", name: "k" });
+  return key?.keyId ?? "";
+}
+
+test("an account is made once, with an id of its own or a given one", async () => {
+  const { account } = await admin.createAccount({ name: "Acme", requestsPerMinute: 90 });
+  assert.match(account?.accountId ?? "", /^acct_[0-9a-f]{24}$/);
+  assert.deepEqual([account?.status, account?.requestsPerMinute], [AccountStatus.ACTIVE, 90]);
+  assert.ok(account?.createdAt);
+  await admin.createAccount({ name: "Given", accountId: "given-1" });
+  const again = admin.createAccount({ name: "Given", accountId: "given-1" });
+  await assert.rejects(again, { code: "already_exists", message: "account given-1 exists already" });
+});
+
+test("an account's name, status and limit change apart from each other; what is not set stays", async () => {
+  const { account } = await admin.createAccount({ name: "Before", requestsPerMinute: 5 });
+  const accountId = account?.accountId ?? "";
+  const change = async (fields: object) => {
+    const { account: changed } = await admin.updateAccount({ accountId, ...fields });
+    return [changed?.name, changed?.status, changed?.requestsPerMinute];
+  };
+  assert.deepEqual(await change({ name: "After" }), ["After", AccountStatus.ACTIVE, 5]);
+  assert.deepEqual(await change({ status: AccountStatus.SUSPENDED }), ["After", AccountStatus.SUSPENDED, 5]);
+  assert.deepEqual(await change({ requestsPerMinute: 0 }), ["After", AccountStatus.SUSPENDED, 0]);
+});
+
+test("accounts are listed by id in pages", async () => {
+  for (const accountId of ["page-a", "page-B", "page-c"]) await admin.createAccount({ name: "p", accountId });
+  const idsAfter = async (afterAccountId: string, limit: number) =>
+    (await admin.listAccounts({ afterAccountId, limit })).accounts.map((account) => account.accountId);
+  assert.deepEqual(await idsAfter("page-", 2), ["page-B", "page-a"]);
+  assert.deepEqual(await idsAfter("page-a", 2), ["page-c"]);
+  assert.deepEqual(await idsAfter("zzz", 0), []);
+});
+
+test("a key's secret has 256 random bits, is told once and is stored as its hash only", async () => {
+  const { account } = await admin.createAccount({ name: "owner" });
+  const accountId = account?.accountId ?? "";
+  const { key, secret } = await admin.createKey({ accountId, name: "laptop", models: ["m", "m", "n"] });
+  assert.match(secret, /^sk-[A-Za-z0-9_-]{43}$/);
+  assert.match(key?.keyId ?? "", /^key_[0-9a-f]{24}$/);
+  assert.equal(key?.secretPrefix, secret.slice(0, 10));
+  assert.deepEqual(key?.models, ["m", "n"]);
+  assert.equal(key?.limitNanos, undefined);
+
+  const client = new pg.Client({ connectionString: world.ownerUrl });
+  await client.connect();
+  const { rows } = await client.query("select k::text as row, key_hash from auth_quota.key k where key_id = $1", [
+    key?.keyId,
+  ]);
+  await client.end();
+  assert.deepEqual(rows[0].key_hash, Buffer.from(hashOf(secret)));
+  assert.ok(!rows[0].row.includes(secret.slice(10)));
+});
+
+test("a key's fields change apart from each other, and each can be taken away", async () => {
+  const keyId = await createKey();
+  const update = async (fields: object) => (await admin.updateKey({ keyId, ...fields })).key;
+  const expiresAt = timestampFromMs(1_900_000_000_123);
+  const full = await update({ name: "n", status: KeyStatus.STOPPED, expiresAt, limitNanos: 7n, models: ["m"] });
+  assert.deepEqual(
+    [full?.name, full?.status, full?.expiresAt, full?.limitNanos, full?.models],
+    ["n", KeyStatus.STOPPED, expiresAt, 7n, ["m"]],
+  );
+  const same = await update({});
+  assert.deepEqual([same?.limitNanos, same?.models, same?.expiresAt], [7n, ["m"], expiresAt]);
+  const bare = await update({ clearExpiry: true, clearLimit: true, clearModels: true, status: KeyStatus.ACTIVE });
+  assert.deepEqual(
+    [bare?.name, bare?.status, bare?.expiresAt, bare?.limitNanos, bare?.models],
+    ["n", KeyStatus.ACTIVE, undefined, undefined, []],
+  );
+});
+
+test("a deleted key stays deleted, and deleting it again is the same", async () => {
+  const keyId = await createKey();
+  assert.equal((await admin.deleteKey({ keyId })).key?.status, KeyStatus.DELETED);
+  assert.equal((await admin.deleteKey({ keyId })).key?.status, KeyStatus.DELETED);
+  const revival = admin.updateKey({ keyId, status: KeyStatus.ACTIVE });
+  await assert.rejects(revival, { code: "failed_precondition", message: `key ${keyId} is deleted and stays so` });
+});
+
+test("keys are listed newest first, deleted ones only when asked for", async () => {
+  const { account } = await admin.createAccount({ name: "owner" });
+  const accountId = account?.accountId ?? "";
+  const ids: string[] = [];
+  for (const name of ["first", "second", "third"]) {
+    ids.unshift((await admin.createKey({ accountId, name })).key?.keyId ?? "");
+  }
+  await admin.deleteKey({ keyId: ids[1] ?? "" });
+  const list = async (includeDeleted: boolean) =>
+    (await admin.listKeys({ accountId, includeDeleted })).keys.map((key) => key.keyId);
+  assert.deepEqual(await list(true), ids);
+  assert.deepEqual(await list(false), [ids[0], ids[2]]);
+});
+
+test("what does not exist is not found", async () => {
+  const missing = { code: "not_found" };
+  await assert.rejects(admin.updateAccount({ accountId: "acct_none", name: "x" }), missing);
+  await assert.rejects(admin.createKey({ accountId: "acct_none" }), missing);
+  await assert.rejects(admin.listKeys({ accountId: "acct_none" }), missing);
+  await assert.rejects(admin.updateKey({ keyId: "key_none", name: "x" }), missing);
+  await assert.rejects(admin.deleteKey({ keyId: "key_none" }), missing);
+});
+
+test("input that breaks a rule is refused with the name of the field and the rule", async () => {
+  await assert.rejects(admin.createAccount({ name: "" }), invalid(/^name must be 1 to 200 characters/));
+  await assert.rejects(admin.createAccount({ name: "x".repeat(201) }), invalid(/^name must be/));
+  await assert.rejects(admin.createAccount({ name: "a\nb" }), invalid(/control character/));
+  await assert.rejects(admin.createAccount({ name: "a", accountId: "a b" }), invalid(/^account_id must be/));
+  await assert.rejects(admin.createAccount({ name: "a", requestsPerMinute: -1 }), invalid(/^requests_per_minute must/));
+  await assert.rejects(admin.listAccounts({ limit: 1_001 }), invalid(/^limit must be 1 to 1000/));
+  await assert.rejects(admin.listAccounts({ limit: -1 }), invalid(/^limit must be/));
+  const keyId = await createKey();
+  const refused: [object, RegExp][] = [
+    [{ status: KeyStatus.DELETED }, /^status must be ACTIVE or STOPPED; DeleteKey deletes/],
+    [{ limitNanos: -1n }, /^limit_nanos must be 0 to 9007199254740991/],
+    [{ limitNanos: 2n ** 53n }, /^limit_nanos must be/],
+    [{ expiresAt: timestampFromMs(-1) }, /^expires_at must lie between/],
+    [{ expiresAt: timestampFromMs(1), clearExpiry: true }, /^expires_at and clear_expiry exclude each other/],
+    [{ limitNanos: 1n, clearLimit: true }, /^limit_nanos and clear_limit exclude each other/],
+    [{ models: ["m"], clearModels: true }, /^models and clear_models exclude each other/],
+    [{ models: [""] }, /^models must hold names/],
+    [{ models: ["a\nb"] }, /^models must hold names/],
+    [{ models: Array.from({ length: 201 }, (_, index) => `m${index}`) }, /^models may name at most 200/],
+  ];
+  for (const [fields, message] of refused) {
+    await assert.rejects(admin.updateKey({ keyId, ...fields }), invalid(message));
+  }
+});

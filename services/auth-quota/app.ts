@@ -1,0 +1,96 @@
+import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
+import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type GrpcListener } from "#shared/grpc.ts";
+import { every } from "#shared/lifecycle.ts";
+import type { Logger } from "#shared/log.ts";
+import { createRegistry, serveOps } from "#shared/ops.ts";
+import { accountHandlers } from "./accounts.ts";
+import type { Config } from "./config.ts";
+import { createDecide } from "./decide.ts";
+import { holdHandlers } from "./holds.ts";
+import { createIdentities } from "./identity.ts";
+import { keyHandlers } from "./keys.ts";
+import { createLoad } from "./load.ts";
+import { createMetrics } from "./metrics.ts";
+import { postHandler } from "./post.ts";
+import { createPush } from "./push.ts";
+import { createSessions } from "./session.ts";
+import { createHotStore } from "./store/hot.ts";
+import { findIdentities } from "./store/keys.ts";
+import { connectPostgres } from "./store/postgres.ts";
+import { connectRedis } from "./store/redis.ts";
+import { sweepSilentRelays } from "./sweep.ts";
+
+/** The running service; disposal drains it. */
+export type App = AsyncDisposable & { grpcPort: number; opsPort: number };
+
+// Below the time that relays wait for an answer, so that they get one.
+const billingTimeoutMs = 1_000;
+const sweepMs = 2_000;
+const repairMs = 2_000;
+const gaugesMs = 5_000;
+
+/** Starts the service. Redis, PostgreSQL and billing may be up, down or on their way: it finds them when they come. */
+export async function startApp(config: Config, log: Logger): Promise<App> {
+  await using resources = new AsyncDisposableStack();
+  const redis = resources.use(connectRedis(config.REDIS_URL, log));
+  const database = resources.use(connectPostgres(config.DATABASE_URL, log));
+  const billing = unaryClient(BillingService, resources.use(connectGrpc(config.BILLING_ADDRESS)), billingTimeoutMs);
+
+  const registry = createRegistry("auth-quota");
+  const metrics = createMetrics(registry);
+  const hot = createHotStore(redis, {
+    accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
+    ipPerMinute: config.IP_REQUESTS_PER_MINUTE,
+  });
+  const load = createLoad(database, billing);
+  const push = createPush(database, hot, log);
+  const identities = createIdentities(async (hashes) => {
+    const found = await findIdentities(database, hashes);
+    return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
+  });
+  const sessions = createSessions(createDecide({ hot, identities, load, metrics, log }), log);
+
+  // Redis may come back with less than it had acknowledged.
+  let isRedisTrusted = false;
+  redis.on("close", () => (isRedisTrusted = false));
+  redis.on("ready", () => void repair().catch((error: unknown) => log.error({ err: error }, "repair failed")));
+  const repair = async (): Promise<void> => {
+    if (redis.status !== "ready") return;
+    if (!isRedisTrusted) await push.distrust();
+    isRedisTrusted = true;
+    metrics.unpushed(await push.repair());
+  };
+  const whenReady = (work: () => Promise<void>) => async (): Promise<void> => {
+    if (redis.status === "ready") await work();
+  };
+  resources.use(every(sweepMs, whenReady(() => sweepSilentRelays({ hot, metrics, log }, config.RELAY_SILENT_MS)), log));
+  resources.use(every(repairMs, repair, log));
+  resources.use(every(gaugesMs, whenReady(async () => metrics.totals(await hot.readTotals())), log));
+
+  const unary = unaryHandlers(
+    AuthQuotaService,
+    {
+      post: postHandler({ hot, billing, metrics, log }),
+      ...holdHandlers(hot, load),
+      ...accountHandlers(database, push),
+      ...keyHandlers(database, push),
+    },
+    log,
+  );
+  const grpc = resources.use(await serve(config, { ...unary, session: sessions.handler }));
+  resources.defer(() => sessions.end(config.DRAIN_MS));
+  const notReady = (): string[] => {
+    const reasons = redis.status === "ready" ? [] : [`redis is ${redis.status}`];
+    return sessions.isEnding() ? [...reasons, "stopping"] : reasons;
+  };
+  const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
+
+  const owned = resources.move();
+  return { grpcPort: grpc.port, opsPort: ops.port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+function serve(config: Config, handlers: ReturnType<typeof unaryHandlers>): Promise<GrpcListener> {
+  const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
+  return serveGrpc([[AuthQuotaService, handlers]], place);
+}

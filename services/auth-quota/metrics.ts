@@ -1,0 +1,62 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { Verdict as verdictNames } from "#proto/authquota/v1/authquota_pb.ts";
+import type { OperationName } from "./operations.ts";
+import type { HotTotals } from "./store/hot.ts";
+
+/** Why an operation or a Post was answered with an alarm. */
+export type ConflictReason = "content" | "malformed" | "ledger";
+
+/** What auth-quota tells Prometheus. */
+export type Metrics = {
+  verdict: (operation: OperationName, verdict: Verdict) => void;
+  conflict: (operation: string, reason: ConflictReason) => void;
+  batch: (operations: number) => void;
+  redis: (seconds: number, isAnswered: boolean) => void;
+  expired: (holds: number) => void;
+  totals: (totals: HotTotals) => void;
+  unpushed: (rows: number) => void;
+};
+
+const nameByVerdict = new Map<number, string>(
+  Object.entries(verdictNames).map(([name, number]) => [number, name.toLowerCase()]),
+);
+
+export function createMetrics(registry: Registry): Metrics {
+  const registers = [registry];
+  const counter = <L extends string>(name: string, help: string, labelNames: L[]) =>
+    new Counter({ name: `auth_quota_${name}`, help, labelNames, registers });
+  const gauge = (name: string, help: string) => new Gauge({ name: `auth_quota_${name}`, help, registers });
+  const histogram = <L extends string>(name: string, help: string, more: { buckets: number[]; labelNames: L[] }) =>
+    new Histogram({ name: `auth_quota_${name}`, help, registers, ...more });
+
+  const verdicts = counter("verdicts_total", "Answers to relays.", ["operation", "verdict"]);
+  const conflicts = counter("conflicts_total", "Contradictions that a person should look at.", ["operation", "reason"]);
+  const expired = counter("expired_holds_total", "Holds ended because their relay went silent.", []);
+  const batches = histogram("batch_operations", "Operations per batch of a relay.", {
+    buckets: [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
+    labelNames: [],
+  });
+  const redis = histogram("redis_duration_seconds", "Time of one run of the money script.", {
+    buckets: [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2],
+    labelNames: ["outcome"],
+  });
+  const openHolds = gauge("open_holds", "Open holds of all accounts.");
+  const outboxSize = gauge("outbox_size", "Charges that the ledger has not confirmed.");
+  const outboxOldest = gauge("outbox_oldest_seconds", "Age of the oldest of those charges.");
+  const unpushed = gauge("unpushed_rows", "Accounts and keys whose last change Redis has not taken; at most 500 each.");
+
+  return {
+    verdict: (operation, verdict) => verdicts.inc({ operation, verdict: nameByVerdict.get(verdict) ?? "unknown" }),
+    conflict: (operation, reason) => conflicts.inc({ operation, reason }),
+    batch: (operations) => batches.observe(operations),
+    redis: (seconds, isAnswered) => redis.observe({ outcome: isAnswered ? "answered" : "failed" }, seconds),
+    expired: (holds) => expired.inc(holds),
+    totals: (totals) => {
+      openHolds.set(totals.openHolds);
+      outboxSize.set(totals.outboxSize);
+      outboxOldest.set(totals.outboxOldestMs / 1_000);
+    },
+    unpushed: (rows) => unpushed.set(rows),
+  };
+}

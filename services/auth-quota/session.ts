@@ -1,0 +1,102 @@
+import { create } from "@bufbuild/protobuf";
+import type { ServerDuplexStream, UntypedHandleCall } from "@grpc/grpc-js";
+import { SessionResponseSchema, type SessionRequest, type SessionResponse } from "#proto/authquota/v1/authquota_pb.ts";
+import { errorTable, type ErrorCode } from "#shared/errors.ts";
+import type { Logger } from "#shared/log.ts";
+import type { Decide } from "./decide.ts";
+
+type Stream = ServerDuplexStream<SessionRequest, SessionResponse>;
+
+/** The streams of the relays. */
+export type Sessions = {
+  handler: UntypedHandleCall;
+  /**
+   * Takes no more batches, answers those in hand and ends every stream; relays send the rest to another replica. Waits
+   * for the streams to close for at most `drainMs`.
+   */
+  end: (drainMs: number) => Promise<void>;
+  isEnding: () => boolean;
+};
+
+const maxOperations = 512;
+const maxInFlight = 64;
+const sessionPattern = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** One stream while it is open. */
+type Line = { stream: Stream; relaySession: string; inFlight: number; isEnding: boolean; ended: Promise<void> };
+
+export function createSessions(decide: Decide, log: Logger): Sessions {
+  const lines = new Set<Line>();
+  let isEnding = false;
+  const open = (stream: Stream): void => {
+    if (isEnding) return fail(stream, "unavailable", "this replica is stopping");
+    const ended = new Promise<void>((resolve) => stream.once("close", resolve));
+    const line: Line = { stream, relaySession: "", inFlight: 0, isEnding: false, ended };
+    lines.add(line);
+    stream.once("close", () => lines.delete(line));
+    stream.on("error", (error: Error) => log.info({ err: error, relaySession: line.relaySession }, "session ended"));
+    stream.on("drain", () => resume(line));
+    stream.on("end", () => endWhenIdle(line));
+    stream.on("data", (request: SessionRequest) => take(line, request, decide));
+  };
+  return {
+    handler: open as UntypedHandleCall,
+    isEnding: () => isEnding,
+    end: async (drainMs) => {
+      isEnding = true;
+      for (const line of lines) endWhenIdle(line);
+      const tooLong = Promise.withResolvers<void>();
+      const timer = setTimeout(tooLong.resolve, drainMs);
+      await Promise.race([tooLong.promise, Promise.all([...lines].map((line) => line.ended))]);
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Starts a batch. Batches overlap; a relay that sends faster than they are answered is made to wait. */
+function take(line: Line, request: SessionRequest, decide: Decide): void {
+  if (line.isEnding) return;
+  const problem = problemOf(line, request);
+  if (problem) return fail(line.stream, "invalid_argument", problem);
+  line.relaySession = request.relaySession;
+  line.inFlight += 1;
+  if (line.inFlight >= maxInFlight) line.stream.pause();
+  decide(request.relaySession, request.operations).then(
+    (results) => {
+      if (line.stream.writable) line.stream.write(create(SessionResponseSchema, { batch: request.batch, results }));
+      leave(line);
+    },
+    // decide() resolves whatever fails; should it not, the relay must not wait for ever.
+    (error: unknown) => {
+      line.stream.emit("error", error);
+      leave(line);
+    },
+  );
+}
+
+/** What makes a stream one that no correct relay opens. */
+function problemOf(line: Line, { relaySession, operations }: SessionRequest): string | undefined {
+  if (!sessionPattern.test(relaySession)) return "relay_session is not an id";
+  if (line.relaySession !== "" && relaySession !== line.relaySession) return "relay_session changed within a stream";
+  return operations.length > maxOperations ? `a batch has more than ${maxOperations} operations` : undefined;
+}
+
+function leave(line: Line): void {
+  line.inFlight -= 1;
+  if (line.isEnding) endWhenIdle(line);
+  else resume(line);
+}
+
+function resume({ stream, inFlight }: Line): void {
+  if (stream.writableNeedDrain) stream.pause();
+  else if (inFlight < maxInFlight && stream.isPaused()) stream.resume();
+}
+
+function endWhenIdle(line: Line): void {
+  line.isEnding = true;
+  if (line.inFlight === 0) line.stream.end();
+}
+
+function fail(stream: Stream, code: ErrorCode, details: string): void {
+  stream.emit("error", { code: errorTable[code].grpcStatus, details });
+}

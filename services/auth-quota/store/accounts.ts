@@ -1,0 +1,88 @@
+import type { Database } from "./postgres.ts";
+import { isTaken } from "./postgres.ts";
+
+/** A row of auth_quota.account. */
+export type AccountRow = {
+  accountId: string;
+  name: string;
+  status: "active" | "suspended";
+  requestsPerMinute: number;
+  version: bigint;
+  createdAt: Date;
+};
+
+export type AccountChange = {
+  name: string | undefined;
+  status: AccountRow["status"] | undefined;
+  requestsPerMinute: number | undefined;
+};
+
+type RawRow = Omit<AccountRow, "version"> & { version: string };
+
+const columns = `account_id as "accountId", name, status, requests_per_minute as "requestsPerMinute", version,
+  created_at as "createdAt"`;
+
+const fromRaw = (raw: RawRow): AccountRow => ({ ...raw, version: BigInt(raw.version) });
+
+/** Adds an account; undefined when its id is taken. */
+export async function insertAccount(
+  database: Database,
+  account: Pick<AccountRow, "accountId" | "name" | "requestsPerMinute">,
+): Promise<AccountRow | undefined> {
+  const statement = `insert into auth_quota.account (account_id, name, requests_per_minute) values ($1, $2, $3)
+    returning ${columns}`;
+  try {
+    const rows = await database.query<RawRow>(statement, [account.accountId, account.name, account.requestsPerMinute]);
+    return rows.map(fromRaw)[0];
+  } catch (error) {
+    if (isTaken(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Changes an account and raises its version; undefined when there is none. */
+export async function updateAccount(
+  database: Database,
+  accountId: string,
+  { name, status, requestsPerMinute }: AccountChange,
+): Promise<AccountRow | undefined> {
+  const statement = `update auth_quota.account
+    set name = coalesce($2, name), status = coalesce($3, status),
+      requests_per_minute = coalesce($4, requests_per_minute), version = version + 1, updated_at = now()
+    where account_id = $1 returning ${columns}`;
+  const rows = await database.query<RawRow>(statement, [accountId, name, status, requestsPerMinute]);
+  return rows.map(fromRaw)[0];
+}
+
+/** Accounts after an id, in the order of their ids (by bytes, whatever the database's language). */
+export async function listAccounts(database: Database, afterId: string, limit: number): Promise<AccountRow[]> {
+  const statement = `select ${columns} from auth_quota.account
+    where account_id collate "C" > $1 order by account_id collate "C" limit $2`;
+  return (await database.query<RawRow>(statement, [afterId, limit])).map(fromRaw);
+}
+
+export async function findAccounts(database: Database, accountIds: string[]): Promise<AccountRow[]> {
+  const statement = `select ${columns} from auth_quota.account where account_id = any($1)`;
+  return (await database.query<RawRow>(statement, [accountIds])).map(fromRaw);
+}
+
+/** Accounts whose newest version Redis has not certainly taken. */
+export async function findUnpushedAccounts(database: Database, limit: number): Promise<AccountRow[]> {
+  const statement = `select ${columns} from auth_quota.account where version > pushed_version limit $1`;
+  return (await database.query<RawRow>(statement, [limit])).map(fromRaw);
+}
+
+/** Notes which versions Redis has taken; never lowers one. */
+export async function markAccountsPushed(database: Database, rows: AccountRow[]): Promise<void> {
+  const statement = `update auth_quota.account as a set pushed_version = p.version
+    from unnest($1::text[], $2::bigint[]) as p (account_id, version)
+    where a.account_id = p.account_id and a.pushed_version < p.version`;
+  await database.query(statement, [rows.map((row) => row.accountId), rows.map((row) => row.version)]);
+}
+
+/** Has everything changed in the last minutes pushed again. */
+export async function forgetRecentAccountPushes(database: Database, minutes: number): Promise<void> {
+  const statement = `update auth_quota.account set pushed_version = 0
+    where updated_at > now() - make_interval(mins => $1) and pushed_version > 0`;
+  await database.query(statement, [minutes]);
+}

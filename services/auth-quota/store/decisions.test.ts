@@ -1,0 +1,197 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { v7 } from "uuid";
+import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { actor, freshNames, fundedActor, newRid, startHotWorld, type HotWorld } from "../testing/hot-world.ts";
+import { answerCodes, need } from "./hot.ts";
+
+let world: HotWorld;
+before(async () => {
+  world = await startHotWorld({ accountPerMinute: 3, ipPerMinute: 2 });
+});
+after(() => world[Symbol.asyncDispose]());
+
+let lastAddress = 0;
+const freshIp = (): string => `10.0.0.${(lastAddress += 1)}`;
+
+test("a reserve that fits is granted and lowers what is available by what it holds", async () => {
+  const payer = await fundedActor(world.hot, 1_000);
+  assert.deepEqual(await payer.reserve(newRid(), 600), { code: Verdict.OK, number: 600, text: "" });
+  const sums = await payer.sums();
+  assert.deepEqual(
+    { open: sums.openHolds, held: sums.heldNanos, available: sums.availableNanos },
+    { open: 1, held: 600, available: 400 },
+  );
+});
+
+test("decision order: IP rate comes before everything else, even before an unknown key", async () => {
+  const ip = freshIp();
+  const nobody = actor(world.hot);
+  const ask = () => nobody.reserve(newRid(), 1, { ip, keyId: "" });
+  assert.equal((await ask()).code, Verdict.KEY_INVALID);
+  assert.equal((await ask()).code, Verdict.KEY_INVALID);
+  const limited = await ask();
+  assert.equal(limited.code, Verdict.IP_RATE);
+  assert.ok(limited.number >= 29 && limited.number <= 30, `a place is free within 30 s, said ${limited.number}`);
+});
+
+test("the IP rate counts Authorize and Reserve alike, and does not count a call without an address", async () => {
+  const payer = await fundedActor(world.hot, 1_000);
+  const ip = freshIp();
+  assert.equal((await payer.authorize(ip)).code, Verdict.OK);
+  assert.equal((await payer.reserve(newRid(), 1, { ip })).code, Verdict.OK);
+  assert.equal((await payer.authorize(ip)).code, Verdict.IP_RATE);
+  assert.equal((await payer.authorize("")).code, Verdict.OK);
+});
+
+const deadKeys = [
+  ["stopped", { status: "stopped" }],
+  ["deleted", { status: "deleted" }],
+  ["expired", { expiresAtMs: Date.now() - 1 }],
+  ["its limit is used up", { limitNanos: 0n }],
+] as const;
+
+for (const [why, change] of deadKeys) {
+  test(`a key is invalid when ${why}, before its model or money are looked at`, async () => {
+    const payer = await fundedActor(world.hot, 0, { models: ["other"], ...change });
+    assert.equal((await payer.reserve(newRid(), 5_000)).code, Verdict.KEY_INVALID);
+    assert.equal((await payer.authorize()).code, Verdict.KEY_INVALID);
+  });
+}
+
+test("a key that expires later works, and one whose account is suspended does not", async () => {
+  const payer = await fundedActor(world.hot, 100, { expiresAtMs: Date.now() + 60_000 });
+  assert.equal((await payer.authorize()).code, Verdict.OK);
+  await payer.setAccount("suspended", 0, 2);
+  assert.equal((await payer.authorize()).code, Verdict.KEY_INVALID);
+  assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.KEY_INVALID);
+});
+
+test("a limit is used up by charges, booked or not; money that is only held leaves the key valid", async () => {
+  const payer = await fundedActor(world.hot, 1_000, { limitNanos: 100n });
+  const rid = newRid();
+  assert.equal((await payer.reserve(rid, 100)).code, Verdict.OK);
+  assert.equal((await payer.authorize()).code, Verdict.OK);
+  assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.KEY_LIMIT);
+  await payer.settle(rid, 100);
+  assert.equal((await payer.authorize()).code, Verdict.KEY_INVALID);
+});
+
+test("decision order: model comes before the key's limit and the balance", async () => {
+  const payer = await fundedActor(world.hot, 0, { models: ["a", "b"], limitNanos: 10n });
+  assert.equal((await payer.reserve(newRid(), 50, { model: "c" })).code, Verdict.MODEL);
+  assert.equal((await payer.reserve(newRid(), 50, { model: "" })).code, Verdict.MODEL);
+  assert.equal((await payer.reserve(newRid(), 50, { model: "b" })).code, Verdict.KEY_LIMIT);
+  assert.equal((await payer.authorize()).text, "a\nb");
+});
+
+test("decision order: the key's limit comes before the balance, the balance before the account rate", async () => {
+  const payer = await fundedActor(world.hot, 20, { limitNanos: 30n });
+  assert.equal((await payer.reserve(newRid(), 31)).code, Verdict.KEY_LIMIT);
+  assert.equal((await payer.reserve(newRid(), 21)).code, Verdict.BALANCE);
+  for (let call = 0; call < 3; call += 1) assert.equal((await payer.reserve(newRid(), 0)).code, Verdict.OK);
+  assert.equal((await payer.reserve(newRid(), 21)).code, Verdict.BALANCE);
+  assert.equal((await payer.reserve(newRid(), 0)).code, Verdict.ACCOUNT_RATE);
+});
+
+test("only grants count towards the account rate, and an account's own limit replaces the default", async () => {
+  const payer = await fundedActor(world.hot, 20);
+  for (let call = 0; call < 5; call += 1) assert.equal((await payer.reserve(newRid(), 50)).code, Verdict.BALANCE);
+  await payer.setAccount("active", 1, 2);
+  assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.OK);
+  assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.ACCOUNT_RATE);
+  await payer.setAccount("active", 1_000_000, 3);
+  // Raising the limit does not wait out what was counted under the old one beyond a minute's worth.
+  assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.OK);
+});
+
+test("a charge that is not yet booked counts against the balance like one that is", async () => {
+  const payer = await fundedActor(world.hot, 100);
+  const rid = newRid();
+  await payer.reserve(rid, 80);
+  await payer.settle(rid, 80);
+  assert.equal((await payer.reserve(newRid(), 21)).code, Verdict.BALANCE);
+  assert.equal((await payer.reserve(newRid(), 20)).code, Verdict.OK);
+});
+
+test("a negative balance refuses even a free call", async () => {
+  const payer = await fundedActor(world.hot, -1);
+  assert.equal((await payer.reserve(newRid(), 0)).code, Verdict.BALANCE);
+});
+
+test("what Redis lacks is named, not guessed: the decision is put off and nothing changes", async () => {
+  const names = freshNames();
+  const payer = actor(world.hot, names);
+  const rid = newRid();
+  const lacking = await payer.reserve(rid, 1);
+  assert.equal(lacking.code, answerCodes.need);
+  assert.equal(lacking.number, need.account + need.balance + need.key + need.spending);
+  await payer.setAccount();
+  await payer.setKey();
+  assert.deepEqual(await payer.reserve(rid, 1), { code: answerCodes.need, number: need.balance, text: "" });
+  assert.equal((await payer.authorize()).code, Verdict.OK, "without a limit a key needs no money to be valid");
+  await payer.setKey({ limitNanos: 5n, version: 2n });
+  assert.equal((await payer.authorize()).number, need.spending);
+  assert.equal(await payer.lookup(rid), 0);
+});
+
+test("a stopped key is refused also while its money is not known", async () => {
+  const payer = actor(world.hot);
+  await payer.setKey({ status: "stopped", limitNanos: 5n });
+  assert.equal((await payer.authorize()).code, Verdict.KEY_INVALID);
+});
+
+test("an unknown caller is asked for only after the address was counted", async () => {
+  const ip = freshIp();
+  const nobody = actor(world.hot);
+  const ask = () => nobody.reserve(newRid(), 1, { ip, keyId: "?" });
+  assert.deepEqual(await ask(), { code: answerCodes.need, number: need.identity, text: "" });
+  await ask();
+  assert.equal((await ask()).code, Verdict.IP_RATE);
+});
+
+test("a rid whose time is more than ten minutes away is refused in both directions", async () => {
+  const payer = await fundedActor(world.hot, 100);
+  const at = (msecs: number) => v7({ msecs });
+  assert.equal((await payer.reserve(at(Date.now() - 601_000), 1)).code, Verdict.CONFLICT);
+  assert.equal((await payer.reserve(at(Date.now() + 601_000), 1)).code, Verdict.CONFLICT);
+  assert.equal((await payer.reserve(at(Date.now() - 590_000), 1)).code, Verdict.OK);
+});
+
+test("settings of an older version never replace newer ones", async () => {
+  const payer = await fundedActor(world.hot, 100, { version: 7n });
+  await payer.setKey({ status: "stopped", version: 8n });
+  await payer.setKey({ status: "active", version: 7n });
+  assert.equal((await payer.authorize()).code, Verdict.KEY_INVALID);
+  await payer.setKey({ status: "active", version: 9n });
+  assert.equal((await payer.authorize()).code, Verdict.OK);
+});
+
+test("an operation waits behind an earlier one on the same call that lacks data", async () => {
+  const { account, key, session } = freshNames();
+  const rid = newRid();
+  const answers = await world.hot.apply(session, [
+    ["reserve", rid, String(Date.now()), "", key, account, "m", "10"],
+    ["settle", rid, account, key, "5", Buffer.from("r")],
+    ["lookup", newRid()],
+  ]);
+  assert.deepEqual(
+    answers.map(({ code }) => code),
+    [answerCodes.need, answerCodes.need, Verdict.OK],
+  );
+  assert.equal(answers[1]?.number, 0);
+});
+
+test("amounts are exact up to 2^53 - 1", async () => {
+  const most = Number.MAX_SAFE_INTEGER;
+  const payer = await fundedActor(world.hot, most, { limitNanos: BigInt(most) });
+  const rid = newRid();
+  assert.deepEqual(await payer.reserve(rid, most - 1), { code: Verdict.OK, number: most - 1, text: "" });
+  assert.equal((await payer.reserve(newRid(), 2)).code, Verdict.KEY_LIMIT);
+  assert.equal((await payer.sums()).availableNanos, 1);
+  assert.equal((await payer.extend(rid, most)).number, most);
+  await payer.settle(rid, most - 3);
+  const { unpostedNanos, availableNanos } = await payer.sums();
+  assert.deepEqual([unpostedNanos, availableNanos], [most - 3, 3]);
+  assert.equal((await payer.settle(newRid(), 4)).code, Verdict.CONFLICT, "a sum beyond what is exact is refused");
+});

@@ -1,0 +1,176 @@
+import { maxAccountNanos } from "#shared/money.ts";
+import type { HotRedis } from "./redis.ts";
+
+/** Name and arguments of one operation of the money script. */
+export type HotOperation = readonly [name: string, ...values: (string | Buffer)[]];
+
+/** What the script answers to one operation; `code` is a Verdict of the contract or one of `answerCodes`. */
+export type HotAnswer = { code: number; number: number; text: string };
+
+/** Answers that never leave the service: data must be loaded first (`number` is a sum of `need`), or: ask again. */
+export const answerCodes = { need: 100, more: 101 } as const;
+
+/** What the script lacks for a decision; the values add up. */
+export const need = { account: 1, balance: 2, key: 4, spending: 8, identity: 16 } as const;
+
+/** Calls per minute that hold where nothing else is set. */
+export type RateLimits = { accountPerMinute: number; ipPerMinute: number };
+
+export type AccountSettings = { accountId: string; status: string; requestsPerMinute: number; version: bigint };
+
+export type KeySettings = {
+  keyId: string;
+  accountId: string;
+  status: string;
+  expiresAtMs: number | undefined;
+  limitNanos: bigint | undefined;
+  models: string[];
+  version: bigint;
+};
+
+/** What billing has in its ledger for an account or key. */
+export type Funds = { nanos: bigint; version: bigint };
+
+/** Sums of one account; `availableNanos` is undefined while its balance is not loaded. */
+export type HotSums = {
+  openHolds: number;
+  heldNanos: number;
+  unpostedCalls: number;
+  unpostedNanos: number;
+  availableNanos: number | undefined;
+  hasSettings: boolean;
+};
+
+export type HotTotals = { openHolds: number; outboxSize: number; outboxOldestMs: number };
+
+/** The money script and the readings beside it. Every function rejects when Redis does not answer in time. */
+export type HotStore = {
+  /** Runs operations as one atomic step, for a relay process or for nobody (""). One answer per operation. */
+  apply: (relaySession: string, operations: readonly HotOperation[]) => Promise<HotAnswer[]>;
+  readSums: (accountId: string) => Promise<HotSums>;
+  readTotals: () => Promise<HotTotals>;
+  /** Usage records that the ledger has not confirmed for `minAgeMs`, oldest first. */
+  listUnposted: (minAgeMs: number, limit: number) => Promise<Buffer[]>;
+};
+
+// Within braces: the part of a name that Redis Cluster places keys by. One script, so one slot.
+const prefix = "{auth-quota}";
+const slots = 3;
+
+export function createHotStore(redis: HotRedis, limits: RateLimits): HotStore {
+  const head = [String(limits.accountPerMinute), String(limits.ipPerMinute)] as const;
+  return {
+    apply: async (relaySession, operations) => {
+      const values: (string | Buffer)[] = [relaySession, ...head];
+      for (const operation of operations) values.push(...operation);
+      return readAnswers(await redis.applyMoney(prefix, ...values));
+    },
+    readSums: (accountId) => readSums(redis, accountId),
+    readTotals: () => readTotals(redis),
+    listUnposted: (minAgeMs, limit) => listUnposted(redis, minAgeMs, limit),
+  };
+}
+
+function readAnswers(flat: (number | string)[]): HotAnswer[] {
+  const answers: HotAnswer[] = [];
+  for (let at = 0; at < flat.length; at += slots) {
+    answers.push({ code: Number(flat[at]), number: Number(flat[at + 1]), text: String(flat[at + 2]) });
+  }
+  return answers;
+}
+
+/** The operation that brings an account's settings up to this version; an older version changes nothing. */
+export function writeAccount({ accountId, status, requestsPerMinute, version }: AccountSettings): HotOperation {
+  return ["account-settings", accountId, status, String(requestsPerMinute), String(version)];
+}
+
+/** The operation that brings a key's settings up to this version; an older version changes nothing. */
+export function writeKey(key: KeySettings): HotOperation {
+  const expiresAtMs = key.expiresAtMs === undefined ? "" : String(key.expiresAtMs);
+  const limitNanos = key.limitNanos === undefined ? "" : String(key.limitNanos);
+  const { keyId, accountId, status, models, version } = key;
+  return ["key-settings", keyId, accountId, status, expiresAtMs, limitNanos, models.join("\n"), String(version)];
+}
+
+/** The operation that sets an account's balance; an older version changes nothing. */
+export function writeBalance(accountId: string, { nanos, version }: Funds): HotOperation {
+  return ["balance", accountId, String(clamp(nanos)), String(version)];
+}
+
+/** The operation that sets what a key has spent; an older version changes nothing. */
+export function writeSpending(keyId: string, { nanos, version }: Funds): HotOperation {
+  return ["spending", keyId, String(clamp(nanos)), String(version)];
+}
+
+// Lua is exact up to here only. No limit lies beyond it, so a key that has spent more is used up either way, and an
+// account that owes more gets nothing either way.
+function clamp(nanos: bigint): bigint {
+  if (nanos > maxAccountNanos) return maxAccountNanos;
+  return nanos < -maxAccountNanos ? -maxAccountNanos : nanos;
+}
+
+async function readSums(redis: HotRedis, accountId: string): Promise<HotSums> {
+  const fields = ["posted", "posted_version", "held", "unposted", "open", "pending", "version"];
+  const [posted, postedVersion, held, unposted, open, pending, version] = await redis.hmget(
+    `${prefix}:account:${accountId}`,
+    ...fields,
+  );
+  const heldNanos = Number(held ?? 0);
+  const unpostedNanos = Number(unposted ?? 0);
+  return {
+    openHolds: Number(open ?? 0),
+    heldNanos,
+    unpostedCalls: Number(pending ?? 0),
+    unpostedNanos,
+    availableNanos: postedVersion ? Number(posted) - heldNanos - unpostedNanos : undefined,
+    hasSettings: Boolean(version),
+  };
+}
+
+async function readNowMs(redis: HotRedis): Promise<number> {
+  const [seconds, microseconds] = (await redis.time()).map(Number) as [number, number];
+  return seconds * 1_000 + Math.floor(microseconds / 1_000);
+}
+
+async function readTotals(redis: HotRedis): Promise<HotTotals> {
+  const [open, outboxSize, oldest, nowMs] = await Promise.all([
+    redis.hget(`${prefix}:service`, "open"),
+    redis.zcard(`${prefix}:outbox`),
+    redis.zrange(`${prefix}:outbox`, "0", "0", "WITHSCORES"),
+    readNowMs(redis),
+  ]);
+  const outboxOldestMs = oldest[1] === undefined ? 0 : Math.max(0, nowMs - Number(oldest[1]));
+  return { openHolds: Number(open ?? 0), outboxSize, outboxOldestMs };
+}
+
+const pageSize = 1_000;
+const mostPages = 20;
+
+/**
+ * Records that were listed within the last `minAgeMs` are passed over: the oldest may be ones that cannot be booked,
+ * and must not keep all younger ones from their turn.
+ */
+async function listUnposted(redis: HotRedis, minAgeMs: number, limit: number): Promise<Buffer[]> {
+  const nowMs = await readNowMs(redis);
+  const listed = `${prefix}:listed`;
+  await redis.zremrangebyscore(listed, "-inf", nowMs - minAgeMs);
+  const records: Buffer[] = [];
+  for (let page = 0; page < mostPages && records.length < limit; page += 1) {
+    const offset = page * pageSize;
+    const rids = await redis.zrangebyscore(`${prefix}:outbox`, "-inf", nowMs - minAgeMs, "LIMIT", offset, pageSize);
+    if (rids.length === 0) break;
+    const listedAt = await redis.zmscore(listed, ...rids);
+    const due = rids.filter((_, index) => !listedAt[index]).slice(0, limit - records.length);
+    if (due.length === 0) continue;
+    // A record that is gone has been booked since.
+    const found = await redis.mgetBuffer(...due.map((rid) => `${prefix}:call:${rid}`));
+    records.push(...found.filter((call) => call !== null).map(recordOf).filter((record) => record.length > 0));
+    if (minAgeMs > 0) await redis.zadd(listed, ...due.flatMap((rid): (string | number)[] => [nowMs, rid]));
+  }
+  return records;
+}
+
+// A call is one line of text and, after it, the bytes of its record.
+function recordOf(call: Buffer): Buffer {
+  return call.subarray(call.indexOf(10) + 1);
+}

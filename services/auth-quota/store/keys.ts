@@ -1,0 +1,124 @@
+import type { Database } from "./postgres.ts";
+import { isDangling } from "./postgres.ts";
+
+/** A row of auth_quota.key, without the hash. */
+export type KeyRow = {
+  keyId: string;
+  accountId: string;
+  secretPrefix: string;
+  name: string;
+  status: "active" | "stopped" | "deleted";
+  expiresAt: Date | null;
+  limitNanos: bigint | null;
+  models: string[];
+  version: bigint;
+  createdAt: Date;
+};
+
+export type NewKey = Pick<KeyRow, "keyId" | "accountId" | "secretPrefix" | "name" | "expiresAt" | "limitNanos" | "models"> & {
+  keyHash: Buffer;
+};
+
+/** What to change; undefined leaves a field as it is. */
+export type KeyChange = {
+  name: string | undefined;
+  status: "active" | "stopped" | undefined;
+  expiresAt: Date | null | undefined;
+  limitNanos: bigint | null | undefined;
+  models: string[] | undefined;
+};
+
+/** What a secret stands for; never changes. */
+export type Identity = { keyId: string; accountId: string };
+
+type RawRow = Omit<KeyRow, "version" | "limitNanos"> & { version: string; limitNanos: string | null };
+
+const columns = `key_id as "keyId", account_id as "accountId", secret_prefix as "secretPrefix", name, status,
+  expires_at as "expiresAt", limit_nanos as "limitNanos", models, version, created_at as "createdAt"`;
+
+const fromRaw = (raw: RawRow): KeyRow => ({
+  ...raw,
+  limitNanos: raw.limitNanos === null ? null : BigInt(raw.limitNanos),
+  version: BigInt(raw.version),
+});
+
+/** Adds a key; undefined when its account does not exist. */
+export async function insertKey(database: Database, key: NewKey): Promise<KeyRow | undefined> {
+  const statement = `insert into auth_quota.key
+    (key_id, account_id, key_hash, secret_prefix, name, expires_at, limit_nanos, models)
+    values ($1, $2, $3, $4, $5, $6, $7, $8) returning ${columns}`;
+  const { keyId, accountId, keyHash, secretPrefix, name, expiresAt, limitNanos, models } = key;
+  const values = [keyId, accountId, keyHash, secretPrefix, name, expiresAt, limitNanos, models];
+  try {
+    return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
+  } catch (error) {
+    if (isDangling(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Changes a key that is not deleted and raises its version; undefined when there is none. */
+export async function updateKey(database: Database, keyId: string, change: KeyChange): Promise<KeyRow | undefined> {
+  const statement = `update auth_quota.key
+    set name = coalesce($2, name), status = coalesce($3, status),
+      expires_at = case when $4 then $5 else expires_at end, limit_nanos = case when $6 then $7 else limit_nanos end,
+      models = coalesce($8, models), version = version + 1, updated_at = now()
+    where key_id = $1 and status <> 'deleted' returning ${columns}`;
+  const { name, status, expiresAt, limitNanos, models } = change;
+  const expiry = [expiresAt !== undefined, expiresAt ?? null];
+  const limit = [limitNanos !== undefined, limitNanos ?? null];
+  const values = [keyId, name, status, ...expiry, ...limit, models];
+  return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
+}
+
+/** Marks a key as deleted; undefined when there is none. One that was deleted before stays as it is. */
+export async function markKeyDeleted(database: Database, keyId: string): Promise<KeyRow | undefined> {
+  const statement = `update auth_quota.key
+    set status = 'deleted', version = version + (status <> 'deleted')::int, updated_at = now()
+    where key_id = $1 returning ${columns}`;
+  return (await database.query<RawRow>(statement, [keyId])).map(fromRaw)[0];
+}
+
+/** Keys of an account, newest first. */
+export async function listKeys(
+  database: Database,
+  accountId: string,
+  { withDeleted, limit }: { withDeleted: boolean; limit: number },
+): Promise<KeyRow[]> {
+  const statement = `select ${columns} from auth_quota.key where account_id = $1 and ($2 or status <> 'deleted')
+    order by created_at desc, key_id desc limit $3`;
+  return (await database.query<RawRow>(statement, [accountId, withDeleted, limit])).map(fromRaw);
+}
+
+export async function findKeys(database: Database, keyIds: string[]): Promise<KeyRow[]> {
+  const statement = `select ${columns} from auth_quota.key where key_id = any($1)`;
+  return (await database.query<RawRow>(statement, [keyIds])).map(fromRaw);
+}
+
+/** The keys that belong to hashes, given and told in base64. */
+export async function findIdentities(database: Database, hashes: string[]): Promise<(Identity & { hash: string })[]> {
+  const statement = `select key_id as "keyId", account_id as "accountId", encode(key_hash, 'base64') as hash
+    from auth_quota.key where key_hash = any($1)`;
+  return database.query(statement, [hashes.map((hash) => Buffer.from(hash, "base64"))]);
+}
+
+/** Keys whose newest version Redis has not certainly taken. */
+export async function findUnpushedKeys(database: Database, limit: number): Promise<KeyRow[]> {
+  const statement = `select ${columns} from auth_quota.key where version > pushed_version limit $1`;
+  return (await database.query<RawRow>(statement, [limit])).map(fromRaw);
+}
+
+/** Notes which versions Redis has taken; never lowers one. */
+export async function markKeysPushed(database: Database, rows: KeyRow[]): Promise<void> {
+  const statement = `update auth_quota.key as k set pushed_version = p.version
+    from unnest($1::text[], $2::bigint[]) as p (key_id, version)
+    where k.key_id = p.key_id and k.pushed_version < p.version`;
+  await database.query(statement, [rows.map((row) => row.keyId), rows.map((row) => row.version)]);
+}
+
+/** Has everything changed in the last minutes pushed again. */
+export async function forgetRecentKeyPushes(database: Database, minutes: number): Promise<void> {
+  const statement = `update auth_quota.key set pushed_version = 0
+    where updated_at > now() - make_interval(mins => $1) and pushed_version > 0`;
+  await database.query(statement, [minutes]);
+}

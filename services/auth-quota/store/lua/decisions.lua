@@ -1,0 +1,110 @@
+-- Decisions about money: whether a key may be used, and what it and its account can still take.
+
+-- Rates are limited by GCRA: a full minute's worth at once, then one call per 60 s / limit. From the theoretical arrival
+-- time so far this gives the new one, and how long to wait (us) until there is room; 0: there is room now.
+local function nextArrival(arrivalUs, perMinute)
+  local nextUs = math.max(arrivalUs, nowUs) + math.floor(60000000 / perMinute)
+  return nextUs, math.max(0, nextUs - nowUs - 60000000)
+end
+
+-- Counts a call from an address, unless there is no room for it.
+local function refuseByIp(ip)
+  if ip == '' then
+    return nil
+  end
+  local name = prefix .. ':rate:' .. ip
+  local arrivalUs, waitUs = nextArrival(tonumber(redis.call('GET', name) or 0), ipPerMinute)
+  if waitUs > 0 then
+    return verdicts.IP_RATE, math.ceil(waitUs / 1000000)
+  end
+  redis.call('SET', name, int(arrivalUs), 'PX', int(math.ceil((arrivalUs - nowUs) / 1000)))
+end
+
+-- Counts a call of an account, unless there is no room for it. flush() writes it.
+local function refuseByAccountRate(accountId)
+  local payer = account(accountId)
+  local arrivalUs, waitUs = nextArrival(payer.arrivalUs, payer.perMinute > 0 and payer.perMinute or defaultPerMinute)
+  if waitUs > 0 then
+    return verdicts.ACCOUNT_RATE
+  end
+  payer.arrivalUs, payer.isDirty = arrivalUs, true
+end
+
+-- A key's money matters only when it has a limit; without one a lost billing service does not stop it.
+local function missingSpending(used)
+  return (used.limit and not used.spentVersion) and needs.SPENDING or 0
+end
+
+local function missingData(payer, used, isMoneyNeeded)
+  local missing = missingSpending(used)
+  if not payer.version then
+    missing = missing + needs.ACCOUNT
+  end
+  if not used.version then
+    missing = missing + needs.KEY + (used.spentVersion and 0 or needs.SPENDING)
+  end
+  if isMoneyNeeded and not payer.postedVersion then
+    missing = missing + needs.BALANCE
+  end
+  return missing
+end
+
+local function isLimitUsedUp(used)
+  return used.limit and used.limit - used.spent - used.unposted <= 0
+end
+
+-- Whether the key works at all. What is already known refuses at once, even when other data is missing.
+local function refuseByKey(keyId, accountId, isMoneyNeeded)
+  if keyId == '?' then
+    return verdicts.NEED, needs.IDENTITY
+  end
+  if keyId == '' then
+    return verdicts.KEY_INVALID
+  end
+  local payer, used = account(accountId), key(keyId)
+  if used.version and (used.status ~= 'active' or (used.expiresMs and used.expiresMs <= nowMs)) then
+    return verdicts.KEY_INVALID
+  end
+  if payer.version and payer.status ~= 'active' then
+    return verdicts.KEY_INVALID
+  end
+  local missing = missingData(payer, used, isMoneyNeeded)
+  if missing > 0 then
+    return verdicts.NEED, missing
+  end
+  if isLimitUsedUp(used) then
+    return verdicts.KEY_INVALID
+  end
+end
+
+local function isModelAllowed(used, model)
+  return used.models == '' or string.find('\n' .. used.models .. '\n', '\n' .. model .. '\n', 1, true) ~= nil
+end
+
+-- Whether the key's limit and the account's money, in this order, can take more.
+local function refuseByMoney(keyId, accountId, more)
+  local used = key(keyId)
+  if used.limit and more > used.limit - used.spent - used.held - used.unposted then
+    return verdicts.KEY_LIMIT
+  end
+  if more > available(accountId) then
+    return verdicts.BALANCE
+  end
+end
+
+-- The answer to a reserve whose id is known: the earlier answer, unless the content differs or the hold is gone.
+local function repeatReserve(call, keyId, model, estimate)
+  if call.estimate < 0 then
+    return verdicts.NO_HOLD
+  end
+  local isSame = call.estimate == estimate
+    and (call.key or keyId) == keyId
+    and (call.model or model) == model
+  if not isSame then
+    return verdicts.CONFLICT
+  end
+  if call.isExpired and (call.state == 'released' or call.state == 'expired') then
+    return verdicts.NO_HOLD
+  end
+  return verdicts.OK, call.state == 'held' and call.held or call.estimate
+end

@@ -1,0 +1,96 @@
+import { v7 } from "uuid";
+import { createLog } from "#shared/log.ts";
+import { ridTimeMs } from "#shared/rid.ts";
+import { startStores } from "#shared/testing/stores.ts";
+import { until } from "#shared/testing/until.ts";
+import {
+  createHotStore,
+  writeAccount,
+  writeBalance,
+  writeKey,
+  writeSpending,
+  type HotAnswer,
+  type HotOperation,
+  type HotStore,
+  type KeySettings,
+} from "../store/hot.ts";
+import { connectRedis, type HotRedis } from "../store/redis.ts";
+
+type Redis = Awaited<ReturnType<typeof startStores<{ redis: true }>>>["redis"];
+
+/** The money script on a real Redis, without the service around it. */
+export type HotWorld = AsyncDisposable & { hot: HotStore; redis: HotRedis; server: Redis };
+
+export const silentLog = createLog("test", "silent");
+
+export async function startHotWorld(limits = { accountPerMinute: 600, ipPerMinute: 1_200 }): Promise<HotWorld> {
+  await using resources = new AsyncDisposableStack();
+  const stores = resources.use(await startStores({ redis: true }));
+  const redis = resources.use(connectRedis(stores.redis.url, silentLog));
+  await until("redis is ready", () => redis.status === "ready");
+  const owned = resources.move();
+  return {
+    hot: createHotStore(redis, limits),
+    redis,
+    server: stores.redis,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Names of things that no other test uses. */
+export type Names = { account: string; key: string; session: string };
+
+let made = 0;
+
+export function freshNames(): Names {
+  made += 1;
+  return { account: `acct_${made}`, key: `key_${made}`, session: `relay_${made}` };
+}
+
+export const record = (text: string): Buffer => Buffer.from(`record of ${text}`);
+
+/** Operations of one account, key and relay, each answered on its own. */
+export function actor(hot: HotStore, names = freshNames()) {
+  const { account, key, session } = names;
+  const one = async (relaySession: string, operation: HotOperation): Promise<HotAnswer> => {
+    const [answer] = await hot.apply(relaySession, [operation]);
+    if (!answer) throw new Error("no answer");
+    return answer;
+  };
+  const byRelay = (operation: HotOperation) => one(session, operation);
+  return {
+    ...names,
+    fund: (nanos: number, version = 1) => one("", writeBalance(account, { nanos: BigInt(nanos), version: BigInt(version) })),
+    spend: (nanos: number, version = 1) => one("", writeSpending(key, { nanos: BigInt(nanos), version: BigInt(version) })),
+    setAccount: (status = "active", requestsPerMinute = 0, version = 1) =>
+      one("", writeAccount({ accountId: account, status, requestsPerMinute, version: BigInt(version) })),
+    setKey: (change: Partial<KeySettings> = {}) => {
+      const usual = { status: "active", expiresAtMs: undefined, limitNanos: undefined, models: [], version: 1n };
+      return one("", writeKey({ keyId: key, accountId: account, ...usual, ...change }));
+    },
+    authorize: (ip = "") => byRelay(["authorize", ip, key, account]),
+    reserve: (rid: string, estimate: number, { model = "m", ip = "", keyId = key } = {}) =>
+      byRelay(["reserve", rid, String(ridTimeMs(rid)), ip, keyId, account, model, String(estimate)]),
+    extend: (rid: string, total: number) => byRelay(["extend", rid, String(total)]),
+    checkpoint: (rid: string, cost: number) => byRelay(["checkpoint", rid, String(cost), record(`part ${cost} ${rid}`)]),
+    settle: (rid: string, cost: number) =>
+      byRelay(["settle", rid, account, key, String(cost), record(`final ${cost} ${rid}`)]),
+    release: (rid: string) => byRelay(["release", rid]),
+    lookup: async (rid: string) => (await byRelay(["lookup", rid])).number,
+    endSession: (ended = session) => one("", ["end-session", ended, "200"]),
+    post: (rid: string, booked: number, isFinal = true) => one("", ["post", rid, String(booked), isFinal ? "1" : "0"]),
+    sums: () => hot.readSums(account),
+  };
+}
+
+/** An actor with an active account and key, and money. */
+export async function fundedActor(hot: HotStore, nanos: number, change: Partial<KeySettings> = {}) {
+  const acting = actor(hot);
+  await acting.setAccount();
+  await acting.setKey(change);
+  await acting.fund(nanos);
+  if (change.limitNanos !== undefined) await acting.spend(0);
+  return acting;
+}
+
+export const newRid = (): string => v7();

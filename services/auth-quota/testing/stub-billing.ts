@@ -1,0 +1,62 @@
+import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { ServiceError } from "#shared/errors.ts";
+import { serveGrpc, unaryHandlers } from "#shared/grpc.ts";
+import type { Logger } from "#shared/log.ts";
+
+type Sum = { nanos: bigint; version: bigint };
+
+/** A billing service that serves nothing but GetFunds, from memory, over real gRPC. */
+export type StubBilling = AsyncDisposable & {
+  address: string;
+  /** Balances by account and spending by key; what is not here has 0 at version 0. */
+  balances: Map<string, Sum>;
+  spending: Map<string, Sum>;
+  /** While true, GetFunds fails as unavailable. */
+  isDown: boolean;
+  /** Runs after GetFunds has read its answer and before it sends it. */
+  beforeAnswer: () => Promise<void>;
+  calls: number;
+};
+
+export async function startStubBilling(log: Logger): Promise<StubBilling> {
+  const unused = (): Promise<never> => Promise.reject(new ServiceError("internal", "not part of this stub"));
+  const state = {
+    balances: new Map<string, Sum>(),
+    spending: new Map<string, Sum>(),
+    isDown: false,
+    beforeAnswer: async (): Promise<void> => undefined,
+    calls: 0,
+  };
+  const nothing: Sum = { nanos: 0n, version: 0n };
+  const handlers = unaryHandlers(
+    BillingService,
+    {
+      credit: unused,
+      correct: unused,
+      getBalance: unused,
+      listLedgerLines: unused,
+      queryUsage: unused,
+      listQuarantine: unused,
+      getFunds: async ({ accountIds, keyIds }) => {
+        state.calls += 1;
+        if (state.isDown) throw new ServiceError("unavailable", "billing is down");
+        const accounts = accountIds.map((accountId) => {
+          const { nanos, version } = state.balances.get(accountId) ?? nothing;
+          return { accountId, balanceNanos: nanos, version };
+        });
+        const keys = keyIds.map((keyId) => {
+          const { nanos, version } = state.spending.get(keyId) ?? nothing;
+          return { keyId, spentNanos: nanos, version };
+        });
+        await state.beforeAnswer();
+        return { accounts, keys };
+      },
+    },
+    log,
+  );
+  const server = await serveGrpc([[BillingService, handlers]], { host: "127.0.0.1", port: 0, drainMs: 100 });
+  return Object.assign(state, {
+    address: `127.0.0.1:${server.port}`,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  });
+}
