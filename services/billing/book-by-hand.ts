@@ -1,0 +1,90 @@
+import { hash } from "node:crypto";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import {
+  LineKind,
+  type CorrectRequest,
+  type CorrectResponseSchema,
+  type CreditRequest,
+  type CreditResponseSchema,
+} from "#proto/billing/v1/billing_pb.ts";
+import type { Clock } from "#shared/clock.ts";
+import { ServiceError } from "#shared/errors.ts";
+import { formatUsd, maxAccountNanos } from "#shared/money.ts";
+import { dayOfMs } from "./check.ts";
+import { badRequest, requireId, requireText, requireUuidTimeMs } from "./check-request.ts";
+import { toLedgerLine } from "./ledger-line.ts";
+import type { LedgerDays } from "./store/days.ts";
+import type { AccountRow } from "./store/funds.ts";
+import { bookManualLine, type ManualLine } from "./store/manual.ts";
+import type { Pool } from "./store/pool.ts";
+import type { Teller } from "./tell.ts";
+
+/** What booking by hand needs. */
+export type ByHand = { pool: Pool; days: LedgerDays; teller: Teller; clock: Clock };
+
+const referenceLength = { min: 1, max: 200 };
+const noteLength = 500;
+
+/**
+ * Puts money into an account, once per payment_id: the same request again gives the same line, another one with the
+ * same payment_id is `already_exists`. A credit that would lift the balance above maxAccountNanos is
+ * `failed_precondition`.
+ */
+export async function credit(
+  byHand: ByHand,
+  request: CreditRequest,
+): Promise<MessageInitShape<typeof CreditResponseSchema>> {
+  if (request.amountNanos <= 0n) throw badRequest("amount_nanos must be more than 0");
+  const note = requireText("note", request.note, { min: 0, max: noteLength });
+  const reference = requireText("payment_id", request.paymentId, referenceLength);
+  const { accountId, amountNanos } = request;
+  return await book(byHand, { kind: LineKind.CREDIT, accountId, amountNanos, reference, note, rid: undefined });
+}
+
+/**
+ * Books a correction of either sign, once per correction_id. It may take the balance below 0, but not further from 0
+ * than maxAccountNanos.
+ */
+export async function correct(
+  byHand: ByHand,
+  request: CorrectRequest,
+): Promise<MessageInitShape<typeof CorrectResponseSchema>> {
+  if (request.amountNanos === 0n) throw badRequest("amount_nanos must not be 0");
+  const note = requireText("reason", request.reason, { min: 1, max: noteLength });
+  const reference = requireText("correction_id", request.correctionId, referenceLength);
+  if (request.rid !== "") requireUuidTimeMs("rid", request.rid);
+  const { accountId, amountNanos } = request;
+  const rid = request.rid || undefined;
+  return await book(byHand, { kind: LineKind.CORRECTION, accountId, amountNanos, reference, note, rid });
+}
+
+type Asked = Omit<ManualLine, "contentHash" | "day" | "bookedAtMs">;
+
+async function book({ pool, days, teller, clock }: ByHand, asked: Asked) {
+  requireId("account_id", asked.accountId);
+  const bookedAtMs = clock.nowMs();
+  const day = dayOfMs(bookedAtMs);
+  await days.ensure([day]);
+  const line = { ...asked, contentHash: contentHashOf(asked), bookedAtMs, day };
+  const result = await bookManualLine(pool, line, (account) => whyNot(account, asked.amountNanos));
+  if (result.outcome === "other-content") {
+    const words = `${JSON.stringify(asked.reference)} was booked before with other content`;
+    throw new ServiceError("already_exists", words);
+  }
+  if (result.outcome === "refused") throw new ServiceError("failed_precondition", result.reason);
+  // Best effort: the line is booked, and what auth-quota missed is pushed again by the periodic repair.
+  await teller.tell({ accounts: [result.account], keys: [], calls: [] });
+  return { line: toLedgerLine(result.line), balanceNanos: result.account.balanceNanos };
+}
+
+function whyNot({ balanceNanos }: AccountRow, amountNanos: bigint): string | undefined {
+  const afterwards = balanceNanos + amountNanos;
+  const isTooMuch = amountNanos > 0n ? afterwards > maxAccountNanos : afterwards < -maxAccountNanos;
+  if (!isTooMuch) return undefined;
+  return `the balance of ${formatUsd(balanceNanos)} USD would leave the range of ${formatUsd(maxAccountNanos)} USD`;
+}
+
+function contentHashOf({ kind, accountId, amountNanos, reference, note, rid }: Asked): Buffer {
+  const content = JSON.stringify([kind, accountId, String(amountNanos), reference, note, rid ?? null]);
+  return hash("sha256", content, "buffer");
+}

@@ -1,0 +1,179 @@
+import {
+  type ConsumerMessages,
+  jetstream,
+  jetstreamManager,
+  type JetStreamManager,
+  type JsMsg,
+} from "@nats-io/jetstream";
+import type { NatsConnection } from "@nats-io/transport-node";
+import { usageStream } from "#shared/usage-stream.ts";
+import { bookBatch, type Booking } from "./book.ts";
+import type { Health } from "./health.ts";
+import { createIntake, type Intake, type Waiting } from "./intake.ts";
+import type { NatsLink } from "./nats.ts";
+import { readMessage } from "./read.ts";
+import { createStop, pause, type Stop } from "./stop.ts";
+import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
+import type { Posting, Teller } from "./tell.ts";
+
+/** What the consumer works with. */
+export type Consuming = Booking & { nats: NatsLink; teller: Teller; health: Health; stream: StreamSettings };
+
+const lingerMs = 5;
+const pullMessages = 128;
+const checkMs = 2_000;
+const retryMs = { first: 100, most: 5_000 };
+const maxTellings = 4;
+
+/**
+ * Books what comes on the stream until it is disposed; then the batch in hand is finished and the rest is given back.
+ * NATS and PostgreSQL may be away at any time, for any length: it tries again for ever, with a bounded number of
+ * events in memory.
+ */
+export function startConsumer(consuming: Consuming): AsyncDisposable {
+  const stop = createStop();
+  const intake = createIntake<JsMsg>(lingerMs);
+  const receiving = receive(consuming, intake, stop);
+  const booking = bookAll(consuming, intake, stop);
+  return {
+    [Symbol.asyncDispose]: async () => {
+      stop.stop();
+      for (const message of intake.close()) giveBack(message);
+      await receiving;
+      await booking;
+    },
+  };
+}
+
+async function receive(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<void> {
+  const { nats, health, log } = consuming;
+  for (let waitMs = retryMs.first; !stop.isStopped(); waitMs = Math.min(2 * waitMs, retryMs.most)) {
+    const connection = nats.current();
+    try {
+      if (!connection) throw new Error("NATS is not connected");
+      const hadMessages = await receiveFrom(connection, { consuming, intake, stop });
+      if (hadMessages) waitMs = retryMs.first;
+    } catch (error) {
+      health.set("usage stream", String(error));
+      if (connection) log.warn({ err: error }, "the usage stream cannot be read");
+    }
+    await pause(waitMs, stop);
+  }
+}
+
+type Receiving = { consuming: Consuming; intake: Intake<JsMsg>; stop: Stop };
+
+// One life of the consumer: ends when the stop comes, the connection is closed, or stream or consumer are missing.
+async function receiveFrom(connection: NatsConnection, { consuming, intake, stop }: Receiving): Promise<boolean> {
+  const manager = await jetstreamManager(connection);
+  await declareStream(manager, consuming.stream);
+  const consumer = await jetstream(connection).consumers.get(usageStream, consumerName);
+  const messages = await consumer.consume({ max_messages: pullMessages, expires: 10_000 });
+  consuming.health.set("usage stream", undefined);
+  consuming.log.info({ stream: usageStream, consumer: consumerName }, "reading the usage stream");
+  const end = createStop();
+  void stop.stopped.then(end.stop);
+  const watching = watch(messages, { manager, consuming, end });
+  let hadMessages = false;
+  try {
+    for await (const message of messages) {
+      hadMessages = true;
+      if (stop.isStopped()) giveBack(message);
+      else await intake.put({ message, ...readMessage(message.data, message.seq, consuming.clock.nowMs()) });
+    }
+  } finally {
+    end.stop();
+    await watching;
+  }
+  return hadMessages;
+}
+
+type Watching = { manager: JetStreamManager; consuming: Consuming; end: Stop };
+
+// A stream or consumer that was deleted, or a server that came back without its data, says nothing by itself.
+async function watch(messages: ConsumerMessages, { manager, consuming, end }: Watching): Promise<void> {
+  const { metrics, health, log } = consuming;
+  while (!end.isStopped()) {
+    await pause(checkMs, end);
+    if (end.isStopped()) break;
+    try {
+      const found = await manager.consumers.info(usageStream, consumerName);
+      metrics.lagMessages.set(found.num_pending);
+      metrics.unackedMessages.set(found.num_ack_pending);
+      health.set("usage stream", undefined);
+    } catch (error) {
+      health.set("usage stream", String(error));
+      if (!isMissing(error)) continue;
+      log.error({ err: error }, "the usage stream or its consumer is missing: declaring it again");
+      break;
+    }
+  }
+  await messages.close();
+}
+
+async function bookAll(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<void> {
+  const tellings = new Set<Promise<void>>();
+  while (!stop.isStopped()) {
+    const batch = await intake.take();
+    if (batch.length === 0) continue;
+    const posting = await bookUntilDone(consuming, batch, stop);
+    if (!posting) {
+      for (const { message } of batch) giveBack(message);
+      continue;
+    }
+    const telling = tellAndAcknowledge(consuming, posting, batch).finally(() => tellings.delete(telling));
+    tellings.add(telling);
+    // A slow auth-quota slows booking down instead of filling the memory.
+    if (tellings.size >= maxTellings) await Promise.race(tellings);
+  }
+  await Promise.all(tellings);
+}
+
+async function bookUntilDone(
+  consuming: Consuming,
+  batch: readonly Waiting<JsMsg>[],
+  stop: Stop,
+): Promise<Posting | undefined> {
+  const { metrics, health, log } = consuming;
+  const events = batch.flatMap((waiting) => waiting.events);
+  const rejects = batch.flatMap((waiting) => waiting.rejects);
+  metrics.batchEvents.observe(events.length + rejects.length);
+  for (let waitMs = retryMs.first; ; waitMs = Math.min(2 * waitMs, retryMs.most)) {
+    try {
+      const posting = await bookBatch(consuming, { events, rejects });
+      health.set("booking", undefined);
+      return posting;
+    } catch (error) {
+      metrics.bookFailures.inc();
+      health.set("booking", String(error));
+      log.error({ err: error, events: events.length }, "a batch could not be booked, trying again");
+    }
+    if (stop.isStopped()) return undefined;
+    await pause(waitMs, stop);
+  }
+}
+
+// Money invariant I9: a message is acknowledged only here, after bookBatch has returned, which is after the commit.
+// Telling comes first, so that a process that dies between the two is followed by one that tells again.
+async function tellAndAcknowledge(
+  { teller }: Consuming,
+  posting: Posting,
+  batch: readonly Waiting<JsMsg>[],
+): Promise<void> {
+  await teller.tell(posting);
+  for (const { message } of batch) answer(() => message.ack());
+}
+
+// Another process need not wait until the time for an acknowledgement is over.
+function giveBack(message: JsMsg): void {
+  answer(() => message.nak());
+}
+
+// Without a connection there is nobody to answer: the message comes again, and is found to be booked.
+function answer(send: () => void): void {
+  try {
+    send();
+  } catch {
+    // The connection was closed for good; a new one is on its way.
+  }
+}

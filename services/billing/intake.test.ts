@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createIntake, maxBatchEvents } from "./intake.ts";
+import type { ReadEvent, ReadMessage } from "./read.ts";
+
+const messageOf = (events: number): ReadMessage => ({
+  events: Array.from({ length: events }, () => ({}) as ReadEvent),
+  rejects: [],
+});
+
+/** Whether a promise is settled after all that can run has run. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  void promise.then(() => (settled = true));
+  await new Promise((resolve) => setImmediate(resolve));
+  return settled;
+}
+
+test("a message that comes alone is given out; messages that wait are given out together", async () => {
+  const intake = createIntake<number>(1);
+  const taken = intake.take();
+  await intake.put({ message: 1, ...messageOf(1) });
+  assert.deepEqual(
+    (await taken).map(({ message }) => message),
+    [1],
+  );
+  for (const message of [2, 3, 4]) await intake.put({ message, ...messageOf(10) });
+  assert.deepEqual(
+    (await intake.take()).map(({ message }) => message),
+    [2, 3, 4],
+  );
+});
+
+test("a batch holds at most 2,000 events, but a message is never divided", async () => {
+  const intake = createIntake<number>(1);
+  for (const [message, events] of [1_500, 400, 200].entries()) await intake.put({ message, ...messageOf(events) });
+  assert.deepEqual(
+    (await intake.take()).map(({ message }) => message),
+    [0, 1],
+  );
+  assert.deepEqual(
+    (await intake.take()).map(({ message }) => message),
+    [2],
+  );
+  void intake.put({ message: 3, ...messageOf(3 * maxBatchEvents) });
+  assert.deepEqual(
+    (await intake.take()).map(({ message }) => message),
+    [3],
+  );
+});
+
+test("memory is bounded: who puts must wait while two batches wait, and messages without events count, too", async () => {
+  const intake = createIntake<number>(1);
+  for (let message = 0; message < 2 * maxBatchEvents - 1; message += 1) await intake.put({ message, ...messageOf(0) });
+  const last = intake.put({ message: -1, ...messageOf(0) });
+  assert.equal(await isSettled(last), false);
+  await intake.take();
+  assert.equal(await isSettled(last), true);
+});
+
+test("closing gives back what nobody took and ends both sides", async () => {
+  const intake = createIntake<number>(1);
+  await intake.put({ message: 1, ...messageOf(1) });
+  const blocked = intake.put({ message: 2, ...messageOf(2 * maxBatchEvents) });
+  assert.deepEqual(intake.close(), [1, 2]);
+  await blocked;
+  assert.deepEqual(await intake.take(), []);
+});

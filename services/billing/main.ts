@@ -1,0 +1,54 @@
+import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
+import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { systemClock } from "#shared/clock.ts";
+import { connectGrpc, serveGrpc, unaryClient } from "#shared/grpc.ts";
+import { every, stopSignal } from "#shared/lifecycle.ts";
+import { createLog } from "#shared/log.ts";
+import { createRegistry, serveOps } from "#shared/ops.ts";
+import { buildApp } from "./app.ts";
+import { readConfig } from "./config.ts";
+import { startConsumer } from "./consume.ts";
+import { createHealth } from "./health.ts";
+import { createMetrics } from "./metrics.ts";
+import { keepConnected } from "./nats.ts";
+import { createOutboxPass } from "./outbox.ts";
+import { createLedgerDays } from "./store/days.ts";
+import { createPool, probe } from "./store/pool.ts";
+import { createTeller } from "./tell.ts";
+
+const config = readConfig(process.env);
+const log = createLog("billing", config.LOG_LEVEL);
+const clock = systemClock;
+const registry = createRegistry("billing");
+const metrics = createMetrics(registry);
+const health = createHealth(["NATS", "PostgreSQL", "usage stream"]);
+
+await using resources = new AsyncDisposableStack();
+const ops = { host: config.OPS_HOST, port: config.OPS_PORT };
+const { port: opsPort } = resources.use(await serveOps(ops, registry, health.reasons));
+const pool = resources.use(createPool(config.DATABASE_URL, (error) => log.warn({ err: error }, "PostgreSQL is away")));
+const authQuota = unaryClient(AuthQuotaService, resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS)), 5_000);
+const nats = resources.use(keepConnected(config.NATS_URL, { health, log }));
+
+const days = createLedgerDays(pool);
+const teller = createTeller({ authQuota, metrics, log });
+const stream = {
+  replicas: config.USAGE_STREAM_REPLICAS,
+  maxBytes: config.USAGE_STREAM_MAX_BYTES,
+  ackWaitMs: config.USAGE_ACK_WAIT_MS,
+};
+const outboxWork = { authQuota, pool, nats, teller, metrics, clock, log, ageMs: config.OUTBOX_AGE_MS };
+resources.use(every(5_000, createOutboxPass(outboxWork), log));
+resources.use(every(5_000, () => teller.repair(pool), log));
+const look = async (): Promise<void> => health.set("PostgreSQL", await probe(pool));
+await look();
+resources.use(every(2_000, look, log));
+resources.use(startConsumer({ pool, days, metrics, clock, log, nats, teller, health, stream }));
+
+const listen = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
+const app = buildApp({ pool, days, teller, clock, log });
+const { port } = resources.use(await serveGrpc([[BillingService, app]], listen));
+
+log.info({ port, opsPort }, "billing is ready");
+await stopSignal();
+log.info("billing is stopping");

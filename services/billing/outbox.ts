@@ -1,0 +1,194 @@
+import { hash as digest } from "node:crypto";
+import { fromBinary } from "@bufbuild/protobuf";
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { jetstream } from "@nats-io/jetstream";
+import type { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
+import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
+import type { Clock } from "#shared/clock.ts";
+import type { UnaryClient } from "#shared/grpc.ts";
+import type { Logger } from "#shared/log.ts";
+import { usageSubject } from "#shared/usage-stream.ts";
+import { isId } from "./check.ts";
+import type { Metrics } from "./metrics.ts";
+import type { NatsLink } from "./nats.ts";
+import { decide } from "./plan.ts";
+import { readEvent, rejectEvent, type ReadEvent, type Reject } from "./read.ts";
+import { readAccounts, readKeys } from "./store/funds.ts";
+import { readByHandSums } from "./store/lines.ts";
+import type { Pool } from "./store/pool.ts";
+import { readBookedCalls } from "./store/post.ts";
+import { findQuarantined, insertQuarantine } from "./store/quarantine.ts";
+import { toldOf, type Teller, type ToldCall } from "./tell.ts";
+
+/** What the second look at unconfirmed charges needs. */
+export type OutboxWork = {
+  authQuota: Pick<UnaryClient<typeof AuthQuotaService>, "listUnposted">;
+  pool: Pool;
+  nats: NatsLink;
+  teller: Teller;
+  metrics: Metrics;
+  clock: Clock;
+  log: Logger;
+  /** Charges that are younger are still on their way. */
+  ageMs: number;
+};
+
+const recordsPerPass = 1_000;
+const recordsPerMessage = 256;
+const bytesPerMessage = 512 * 1024;
+// Republishing at every pass would bury the stream in duplicates while billing lags behind.
+const republishAfterMs = [30_000, 120_000, 600_000];
+
+/**
+ * Makes one pass over the charges that auth-quota holds unconfirmed: booked ones are told again, the others are
+ * published to the stream again and so reach the ledger the common way. What cannot be done now is left for the next
+ * pass: auth-quota keeps each record until it hears that it is booked.
+ */
+export function createOutboxPass(work: OutboxWork): () => Promise<void> {
+  const backoff = createBackoff();
+  return async () => {
+    const { records } = await work.authQuota.listUnposted({ minAgeMs: BigInt(work.ageMs), limit: recordsPerPass });
+    const found = await sort(work, records);
+    await tellBooked(work, found.told);
+    await republish(work, found.missing, backoff);
+    backoff.forgetAllBut(found.missing);
+  };
+}
+
+type Sorted = { told: ToldCall[]; missing: ReadEvent[] };
+
+async function sort(work: OutboxWork, records: readonly Uint8Array[]): Promise<Sorted> {
+  const nowMs = work.clock.nowMs();
+  const read = records.map((bytes) => readEvent(bytes, undefined, nowMs));
+  const rejects = read.filter((result): result is Reject => "reason" in result);
+  const events = read.filter((result): result is ReadEvent => !("reason" in result));
+  const booked = await readBookedCalls(work.pool, events);
+  const told: ToldCall[] = [];
+  const missing: ReadEvent[] = [];
+  for (const event of events) {
+    const { rid } = event.event;
+    const call = booked.get(rid);
+    const step = decide(event, call);
+    const isConflict = typeof step === "object" && "reason" in step;
+    if (isConflict) rejects.push(rejectEvent(event, step));
+    if (call && (call.final || step === "duplicate")) told.push(toldOf(rid, call));
+    else if (!isConflict) missing.push(event);
+  }
+  const bookedRids = new Set(told.map(({ rid }) => rid));
+  const kept = await quarantine(work, rejects);
+  const hashes = await findQuarantined(
+    work.pool,
+    missing.map(({ hash }) => hash),
+  );
+  for (const event of missing) if (isIn(hashes, event)) kept.push(rejectEvent(event, keptBefore));
+  told.push(
+    ...(await findBookedByHand(
+      work,
+      kept.filter(({ rid }) => rid === undefined || !bookedRids.has(rid)),
+    )),
+  );
+  return { told, missing: missing.filter((event) => !isIn(hashes, event)) };
+}
+
+const keptBefore = { reason: "refused_by_database", detail: "in quarantine" } as const;
+
+function isIn(hashes: Set<string>, { hash }: { hash: string }): boolean {
+  return hashes.has(hash);
+}
+
+async function quarantine({ pool, metrics, log }: OutboxWork, rejects: Reject[]): Promise<Reject[]> {
+  for (const { reason, detail, rid } of await insertQuarantine(pool, rejects)) {
+    metrics.quarantined.inc({ reason });
+    log.error({ rid, reason, detail }, "unconfirmed charge put into quarantine");
+  }
+  return [...rejects];
+}
+
+// A charge in quarantine stays held against its account until somebody books it by hand, as a correction with its rid.
+async function findBookedByHand({ pool, metrics }: OutboxWork, kept: readonly Reject[]): Promise<ToldCall[]> {
+  const byHand = await readByHandSums(
+    pool,
+    kept.flatMap(({ rid }) => rid ?? []),
+  );
+  const told: ToldCall[] = [];
+  for (const { rid, payload } of kept) {
+    const amountNanos = rid === undefined ? undefined : byHand.get(rid);
+    if (rid === undefined || amountNanos === undefined) continue;
+    const { accountId, keyId } = fromBinary(UsageRecordedSchema, payload);
+    told.push({ rid, accountId, keyId, bookedNanos: amountNanos < 0n ? -amountNanos : 0n, isFinal: true });
+  }
+  metrics.outboxQuarantined.set(kept.length - told.length);
+  return told;
+}
+
+async function tellBooked({ pool, teller }: OutboxWork, calls: ToldCall[]): Promise<void> {
+  if (calls.length === 0) return;
+  // Read after the calls: the balances told are at least as new as the lines that they contain.
+  const accounts = await readAccounts(pool, [...new Set(calls.map(({ accountId }) => accountId))].filter(isId));
+  const keys = await readKeys(pool, [...new Set(calls.map(({ keyId }) => keyId))].filter(isId));
+  await teller.tell({ accounts, keys, calls });
+}
+
+async function republish(work: OutboxWork, missing: readonly ReadEvent[], backoff: Backoff): Promise<void> {
+  const due = missing.filter(backoff.isDue);
+  const connection = work.nats.current();
+  if (due.length === 0 || !connection) return;
+  const stream = jetstream(connection);
+  for (const part of partsOf(due)) {
+    const payload = encodeBatch(part);
+    const id = `outbox:${digest("sha256", payload, "hex")}`;
+    // Waits for the acknowledgement; a failure ends the pass, and the rest is due again at the next.
+    await stream.publish(usageSubject, payload, { msgID: id, timeout: 5_000 });
+    backoff.tried(part);
+    work.metrics.republished.inc(part.length);
+    for (const { event } of part) work.log.warn({ rid: event.rid }, "unconfirmed charge published again");
+  }
+}
+
+function partsOf(events: readonly ReadEvent[]): ReadEvent[][] {
+  const parts: ReadEvent[][] = [];
+  let bytes = bytesPerMessage;
+  for (const event of events) {
+    const last = parts.at(-1);
+    bytes += event.bytes.length;
+    if (last && last.length < recordsPerMessage && bytes <= bytesPerMessage) {
+      last.push(event);
+    } else {
+      parts.push([event]);
+      bytes = event.bytes.length;
+    }
+  }
+  return parts;
+}
+
+// A usage.v1.UsageBatch of records that are encoded already: their bytes must stay as their relay wrote them.
+function encodeBatch(events: readonly ReadEvent[]): Uint8Array {
+  const writer = new BinaryWriter();
+  for (const { bytes } of events) writer.tag(1, WireType.LengthDelimited).bytes(bytes);
+  return writer.finish();
+}
+
+type Backoff = {
+  isDue: (event: ReadEvent) => boolean;
+  tried: (events: readonly ReadEvent[]) => void;
+  forgetAllBut: (events: readonly ReadEvent[]) => void;
+};
+
+function createBackoff(): Backoff {
+  let tries = new Map<string, { count: number; dueMs: number }>();
+  const nameOf = ({ hash }: ReadEvent): string => hash;
+  return {
+    isDue: (event) => (tries.get(nameOf(event))?.dueMs ?? 0) <= performance.now(),
+    tried: (events) => {
+      for (const event of events) {
+        const count = tries.get(nameOf(event))?.count ?? 0;
+        const waitMs = republishAfterMs[Math.min(count, republishAfterMs.length - 1)] ?? 0;
+        tries.set(nameOf(event), { count: count + 1, dueMs: performance.now() + waitMs });
+      }
+    },
+    forgetAllBut: (events) => {
+      const names = new Set(events.map(nameOf));
+      tries = new Map([...tries].filter(([name]) => names.has(name)));
+    },
+  };
+}

@@ -1,0 +1,26 @@
+import type { Pool } from "./pool.ts";
+
+/** The days that have a partition, as far as this process knows. */
+export type LedgerDays = {
+  /** Makes the partitions that are missing; returns the days that the database refuses as too far off. */
+  ensure: (days: Iterable<string>) => Promise<Set<string>>;
+};
+
+/** Days are YYYY-MM-DD. Each day is asked for once in the life of the process. */
+export function createLedgerDays(pool: Pool): LedgerDays {
+  const known = new Set<string>();
+  return {
+    ensure: async (days) => {
+      const refused = new Set<string>();
+      for (const day of new Set(days)) {
+        if (known.has(day)) continue;
+        const { rows } = await pool.query<{ made: boolean }>("SELECT billing.ensure_ledger_day($1::date) AS made", [
+          day,
+        ]);
+        if (rows[0]?.made) known.add(day);
+        else refused.add(day);
+      }
+      return refused;
+    },
+  };
+}

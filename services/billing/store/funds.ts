@@ -1,0 +1,63 @@
+import { numberArray, plainArray } from "./arrays.ts";
+import type { Queryable } from "./pool.ts";
+
+export type AccountRow = {
+  accountId: string;
+  balanceNanos: bigint;
+  creditedNanos: bigint;
+  chargedNanos: bigint;
+  version: bigint;
+};
+
+export type KeyRow = { keyId: string; accountId: string; spentNanos: bigint; version: bigint };
+
+/** What an AccountRow is read from. */
+export const accountColumns = `account_id AS "accountId", balance_nanos AS "balanceNanos",
+  credited_nanos AS "creditedNanos", charged_nanos AS "chargedNanos", version`;
+
+/** Accounts that the ledger has met; ids must have been checked. */
+export async function readAccounts(db: Queryable, accountIds: readonly string[]): Promise<AccountRow[]> {
+  if (accountIds.length === 0) return [];
+  const { rows } = await db.query<AccountRow>(
+    `SELECT ${accountColumns} FROM billing.account WHERE account_id = ANY ($1::text[])`,
+    [plainArray(accountIds)],
+  );
+  return rows;
+}
+
+/** Keys that have been charged; ids must have been checked. */
+export async function readKeys(db: Queryable, keyIds: readonly string[]): Promise<KeyRow[]> {
+  if (keyIds.length === 0) return [];
+  const { rows } = await db.query<KeyRow>(
+    `SELECT key_id AS "keyId", account_id AS "accountId", spent_nanos AS "spentNanos", version
+     FROM billing.key_spending WHERE key_id = ANY ($1::text[])`,
+    [plainArray(keyIds)],
+  );
+  return rows;
+}
+
+/** Accounts whose latest balance auth-quota has not been told, as far as is written down; at most `limit`. */
+export async function readUnpushedAccounts(db: Queryable, limit: number): Promise<AccountRow[]> {
+  const { rows } = await db.query<AccountRow>(
+    `SELECT ${accountColumns} FROM billing.account WHERE version > pushed_version LIMIT $1`,
+    [limit],
+  );
+  return rows;
+}
+
+/** Writes down which versions auth-quota has been told. */
+export async function markPushed(db: Queryable, versions: ReadonlyMap<string, bigint>): Promise<void> {
+  if (versions.size === 0) return;
+  const entries = [...versions].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  await db.query(
+    `WITH told AS (
+       SELECT a.account_id, new.version
+       FROM unnest($1::text[], $2::bigint[]) AS new (account_id, version)
+       JOIN billing.account AS a USING (account_id)
+       WHERE a.pushed_version < new.version ORDER BY a.account_id FOR UPDATE OF a
+     )
+     UPDATE billing.account AS a SET pushed_version = greatest(a.pushed_version, told.version)
+     FROM told WHERE a.account_id = told.account_id`,
+    [plainArray(entries.map(([id]) => id)), numberArray(entries.map(([, version]) => version))],
+  );
+}

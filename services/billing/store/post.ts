@@ -1,0 +1,195 @@
+import { fromBinary } from "@bufbuild/protobuf";
+import { LineKind } from "#proto/billing/v1/billing_pb.ts";
+import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
+import type { BookedCall, Booked, NewLine, Plan } from "../plan.ts";
+import type { ReadEvent, Reject } from "../read.ts";
+import { bytesArray, hexArray, numberArray, plainArray, textArray } from "./arrays.ts";
+import { unitColumns } from "./columns.ts";
+import { type AccountRow, type KeyRow, readAccounts, readKeys } from "./funds.ts";
+import { inTransaction, type Pool, type Queryable } from "./pool.ts";
+import { insertQuarantine } from "./quarantine.ts";
+
+/** What was decided and is committed, with the balances and spendings of all that the batch touched. */
+export type Posted = { plan: Plan; newRejects: Reject[]; accounts: AccountRow[]; keys: KeyRow[] };
+
+/**
+ * Books a batch in one transaction. `decide` is told what the ledger holds, under the locks of the accounts, and must
+ * not wait. When this returns the batch is committed; when it throws nothing is known, and the same batch may come
+ * again. Days must have their partitions.
+ */
+export async function postBatch(
+  pool: Pool,
+  events: readonly ReadEvent[],
+  decide: (booked: Booked) => Plan,
+): Promise<Posted> {
+  const accountIds = [...new Set(events.map(({ event }) => event.accountId))].toSorted();
+  if (accountIds.length > 0) await createAccounts(pool, accountIds);
+  return await inTransaction(pool, async (db) => {
+    const locked = await lockAccounts(db, accountIds);
+    const booked = { calls: await readBookedCalls(db, events), accounts: locked };
+    const plan = decide(booked);
+    await insertLines(db, plan.lines);
+    const newRejects = await insertQuarantine(db, plan.rejects);
+    await chargeKeys(db, plan.chargedByKey);
+    const keyIds = new Set([...plan.calls.values()].map(({ keyId }) => keyId));
+    const keys = await readKeys(db, [...keyIds]);
+    const accounts = await chargeAccounts(db, accountIds, plan.chargedByAccount);
+    return { plan, newRejects, accounts, keys };
+  });
+}
+
+// Committed on its own, in the order of ids: inside the transaction, inserting accounts after locking others could
+// wait in a circle with a second process that does the same.
+async function createAccounts(pool: Pool, accountIds: string[]): Promise<void> {
+  await pool.query("INSERT INTO billing.account (account_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", [
+    plainArray(accountIds),
+  ]);
+}
+
+async function lockAccounts(db: Queryable, accountIds: string[]): Promise<Booked["accounts"]> {
+  const { rows } = await db.query<AccountRow>(
+    `SELECT account_id AS "accountId", balance_nanos AS "balanceNanos", charged_nanos AS "chargedNanos"
+     FROM billing.account WHERE account_id = ANY ($1::text[]) ORDER BY account_id FOR UPDATE`,
+    [plainArray(accountIds)],
+  );
+  return new Map(rows.map(({ accountId, ...funds }) => [accountId, funds]));
+}
+
+type LineRow = {
+  rid: string;
+  kind: LineKind;
+  accountId: string;
+  keyId: string;
+  amountNanos: bigint;
+  hash: string;
+  event: Buffer | null;
+};
+
+/** What the ledger holds of the calls of these events. */
+export async function readBookedCalls(db: Queryable, events: readonly ReadEvent[]): Promise<Map<string, BookedCall>> {
+  const days = [...new Set(events.map(({ day }) => day))];
+  const rids = [...new Set(events.map(({ event }) => event.rid))];
+  const { rows } = await db.query<LineRow>(
+    `SELECT rid, kind, account_id AS "accountId", key_id AS "keyId", amount_nanos AS "amountNanos",
+       encode(payload_hash, 'hex') AS hash, CASE WHEN kind = 2 THEN event END AS event
+     FROM billing.ledger_line WHERE day = ANY ($1::date[]) AND rid = ANY ($2::uuid[]) AND kind <= 3`,
+    [plainArray(days), plainArray(rids)],
+  );
+  const calls = new Map<string, BookedCall>();
+  for (const row of rows) calls.set(row.rid, withLine(calls.get(row.rid), row));
+  return calls;
+}
+
+function withLine(call: BookedCall | undefined, row: LineRow): BookedCall {
+  const { accountId, keyId, kind, hash, event, amountNanos } = row;
+  const chargedNanos = (call?.chargedNanos ?? 0n) - amountNanos;
+  if (kind === LineKind.PROVISIONAL_CHARGE) {
+    const usage = event ? fromBinary(UsageRecordedSchema, event).usage : undefined;
+    return { accountId, keyId, chargedNanos, provisional: { hash, usage }, final: call?.final };
+  }
+  return { accountId, keyId, chargedNanos, provisional: call?.provisional, final: { hash } };
+}
+
+type Column = { name: string; type: string; literal: (lines: readonly NewLine[]) => string };
+
+const callColumns: Column[] = [
+  { name: "day", type: "date", literal: (lines) => plainArray(lines.map(({ read }) => read.day)) },
+  { name: "line_id", type: "uuid", literal: (lines) => plainArray(lines.map(({ lineId }) => lineId)) },
+  { name: "kind", type: "smallint", literal: (lines) => numberArray(lines.map(({ kind }) => kind)) },
+  { name: "account_id", type: "text", literal: (lines) => plainArray(lines.map(({ read }) => read.event.accountId)) },
+  { name: "key_id", type: "text", literal: (lines) => plainArray(lines.map(({ read }) => read.event.keyId)) },
+  {
+    name: "amount_nanos",
+    type: "bigint",
+    literal: (lines) => numberArray(lines.map(({ amountNanos }) => amountNanos)),
+  },
+  { name: "rid", type: "uuid", literal: (lines) => plainArray(lines.map(({ read }) => read.event.rid)) },
+  {
+    name: "price_version",
+    type: "text",
+    literal: (lines) => textArray(lines.map(({ read }) => read.event.priceVersion)),
+  },
+  {
+    name: "model_requested",
+    type: "text",
+    literal: (lines) => textArray(lines.map(({ read }) => read.event.modelRequested)),
+  },
+  { name: "upstream", type: "text", literal: (lines) => textArray(lines.map(({ read }) => read.event.upstream)) },
+  {
+    name: "end_cause",
+    type: "smallint",
+    literal: (lines) => numberArray(lines.map(({ read }) => read.event.endCause)),
+  },
+  {
+    name: "usage_source",
+    type: "smallint",
+    literal: (lines) => numberArray(lines.map(({ read }) => read.event.usageSource)),
+  },
+  {
+    name: "relay_session",
+    type: "text",
+    literal: (lines) => textArray(lines.map(({ read }) => read.event.relaySession)),
+  },
+  {
+    name: "relay_sequence",
+    type: "bigint",
+    literal: (lines) => numberArray(lines.map(({ read }) => read.event.sequence)),
+  },
+  { name: "event", type: "bytea", literal: (lines) => bytesArray(lines.map(({ read }) => read.bytes)) },
+  { name: "payload_hash", type: "bytea", literal: (lines) => hexArray(lines.map(({ read }) => read.hash)) },
+];
+
+// A bucket that no call of the batch has used is left out of the statement: most batches use two of fifteen.
+function unitColumnsOf(lines: readonly NewLine[]): Column[] {
+  return unitColumns.flatMap((name, index) => {
+    const counts = lines.map(({ units }) => units[index] || null);
+    if (counts.every((count) => count === null)) return [];
+    return [{ name, type: "bigint", literal: () => numberArray(counts) }];
+  });
+}
+
+async function insertLines(db: Queryable, lines: readonly NewLine[]): Promise<void> {
+  if (lines.length === 0) return;
+  const columns = [...callColumns, ...unitColumnsOf(lines)];
+  const arrays = columns.map(({ type }, index) => `$${index + 1}::${type}[]`);
+  const { rowCount } = await db.query(
+    `INSERT INTO billing.ledger_line (${columns.map(({ name }) => name).join(", ")})
+     SELECT * FROM unnest(${arrays.join(", ")}) ON CONFLICT DO NOTHING`,
+    columns.map(({ literal }) => literal(lines)),
+  );
+  // Only a record that names another account for the same call can slip in between: the next try sees it.
+  if (rowCount !== lines.length) throw new Error("another process booked one of these calls for another account");
+}
+
+async function chargeKeys(db: Queryable, charged: Plan["chargedByKey"]): Promise<void> {
+  if (charged.size === 0) return;
+  const entries = [...charged].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  await db.query(
+    `INSERT INTO billing.key_spending AS k (key_id, account_id, spent_nanos, version)
+     SELECT key_id, account_id, spent_nanos, 1 FROM unnest($1::text[], $2::text[], $3::bigint[])
+       AS new (key_id, account_id, spent_nanos)
+     ON CONFLICT (key_id) DO UPDATE SET spent_nanos = k.spent_nanos + excluded.spent_nanos, version = k.version + 1`,
+    [
+      plainArray(entries.map(([keyId]) => keyId)),
+      plainArray(entries.map(([, { accountId }]) => accountId)),
+      numberArray(entries.map(([, { chargedNanos }]) => chargedNanos)),
+    ],
+  );
+}
+
+async function chargeAccounts(
+  db: Queryable,
+  accountIds: string[],
+  charged: Plan["chargedByAccount"],
+): Promise<AccountRow[]> {
+  if (charged.size > 0) {
+    await db.query(
+      `UPDATE billing.account AS a SET balance_nanos = a.balance_nanos - new.charged_nanos,
+         charged_nanos = a.charged_nanos + new.charged_nanos, version = a.version + 1
+       FROM unnest($1::text[], $2::bigint[]) AS new (account_id, charged_nanos)
+       WHERE a.account_id = new.account_id`,
+      [plainArray([...charged.keys()]), numberArray([...charged.values()])],
+    );
+  }
+  return await readAccounts(db, accountIds);
+}

@@ -1,0 +1,53 @@
+import { AuthQuotaService, type PostRequest } from "#proto/authquota/v1/authquota_pb.ts";
+import { ServiceError } from "#shared/errors.ts";
+import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
+import { createLog } from "#shared/log.ts";
+
+/** A gRPC server that stands in for auth-quota: notes what it is told and lists what the test puts into its outbox. */
+export type AuthQuotaStub = AsyncDisposable & {
+  address: string;
+  posts: PostRequest[];
+  /** Encoded records by rid: its outbox. A Post that names the rid as final takes the record out. */
+  unposted: Map<string, Uint8Array>;
+  /** Called at each Post before it is answered; may throw or wait. */
+  onPost: (request: PostRequest) => Promise<void>;
+  /** Newest balance told of an account. */
+  balanceOf: (accountId: string) => bigint | undefined;
+};
+
+export async function serveAuthQuotaStub(): Promise<AuthQuotaStub> {
+  const balances = new Map<string, { balanceNanos: bigint; version: bigint }>();
+  const never = (): Promise<never> => Promise.reject(new ServiceError("internal", "not part of the stub"));
+  const handlers: UnaryHandlers<typeof AuthQuotaService> = {
+    post: async (request) => {
+      await stub.onPost(request);
+      stub.posts.push(request);
+      for (const { accountId, balanceNanos, version } of request.accounts) {
+        if (version > (balances.get(accountId)?.version ?? -1n)) balances.set(accountId, { balanceNanos, version });
+      }
+      for (const { rid, isFinal } of request.calls) if (isFinal) stub.unposted.delete(rid);
+      return {};
+    },
+    listUnposted: async ({ limit }) => ({ records: [...stub.unposted.values()].slice(0, limit) }),
+    getHolds: never,
+    createAccount: never,
+    updateAccount: never,
+    listAccounts: never,
+    createKey: never,
+    updateKey: never,
+    deleteKey: never,
+    listKeys: never,
+  };
+  const unary = unaryHandlers(AuthQuotaService, handlers, createLog("test", "silent"));
+  const service = { ...unary, session: () => undefined };
+  const server = await serveGrpc([[AuthQuotaService, service]], { host: "127.0.0.1", port: 0, drainMs: 100 });
+  const stub: AuthQuotaStub = {
+    address: `127.0.0.1:${server.port}`,
+    posts: [],
+    unposted: new Map(),
+    onPost: () => Promise.resolve(),
+    balanceOf: (accountId) => balances.get(accountId)?.balanceNanos,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  };
+  return stub;
+}

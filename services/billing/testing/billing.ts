@@ -1,0 +1,58 @@
+import { Registry } from "prom-client";
+import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
+import { systemClock } from "#shared/clock.ts";
+import { connectGrpc, unaryClient } from "#shared/grpc.ts";
+import { createLog } from "#shared/log.ts";
+import type { Booking } from "../book.ts";
+import { startConsumer } from "../consume.ts";
+import { createHealth } from "../health.ts";
+import { createMetrics, type Metrics } from "../metrics.ts";
+import { keepConnected } from "../nats.ts";
+import { createOutboxPass } from "../outbox.ts";
+import { createLedgerDays } from "../store/days.ts";
+import type { Pool } from "../store/pool.ts";
+import { createTeller, type Teller } from "../tell.ts";
+
+const log = createLog("test", "silent");
+
+/** What booking needs, on a real ledger. */
+export function bookingOn(pool: Pool): Booking {
+  return { pool, days: createLedgerDays(pool), metrics: createMetrics(new Registry()), clock: systemClock, log };
+}
+
+/** The consuming half of billing, inside the test's process. */
+export type TestBilling = AsyncDisposable & {
+  metrics: Metrics;
+  teller: Teller;
+  reasons: () => string[];
+  outboxPass: () => Promise<void>;
+};
+
+type Places = { pool: Pool; natsUrl: string; authQuotaAddress: string; ackWaitMs?: number };
+
+export function startBilling({ pool, natsUrl, authQuotaAddress, ackWaitMs = 60_000 }: Places): TestBilling {
+  const resources = new AsyncDisposableStack();
+  const booking = bookingOn(pool);
+  const { metrics, clock } = booking;
+  const health = createHealth([]);
+  const channel = resources.use(connectGrpc(authQuotaAddress));
+  const authQuota = unaryClient(AuthQuotaService, channel, 5_000);
+  const nats = resources.use(keepConnected(natsUrl, { health, log }));
+  const teller = createTeller({ authQuota, metrics, log });
+  const stream = { replicas: 1, maxBytes: 256 * 2 ** 20, ackWaitMs };
+  resources.use(startConsumer({ ...booking, nats, teller, health, stream }));
+  const outboxPass = createOutboxPass({ authQuota, pool, nats, teller, metrics, clock, log, ageMs: 0 });
+  return {
+    metrics,
+    teller,
+    reasons: health.reasons,
+    outboxPass,
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  };
+}
+
+/** The value of a counter or gauge, summed over its labels. */
+export async function valueOf(metric: { get: () => Promise<{ values: { value: number }[] }> }): Promise<number> {
+  const { values } = await metric.get();
+  return values.reduce((sum, { value }) => sum + value, 0);
+}

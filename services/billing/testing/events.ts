@@ -1,0 +1,62 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import {
+  EndCause,
+  RecordKind,
+  type UsageRecorded,
+  UsageRecordedSchema,
+  UsageSource,
+} from "#proto/usage/v1/usage_pb.ts";
+import { costNanos, type Units } from "#shared/pricing.ts";
+import { createRid } from "#shared/rid.ts";
+
+type Fields = Omit<UsageRecorded, "$typeName" | "$unknown" | "usage" | "unitPriceNanos">;
+
+/** Fields to set otherwise than usual. `outputTokens` changes usage and cost together. */
+export type GivenEvent = Partial<Fields> & { outputTokens?: bigint; usage?: Units; unitPriceNanos?: Units };
+
+// 2 nano-USD per input token, 10 per output token.
+const prices = { inputTokens: 2_000_000n, outputTokens: 10_000_000n };
+
+/** An event as a relay would send it: 100 input and 20 output tokens for 400 nano-USD, unless said otherwise. */
+export function makeEvent(given: GivenEvent = {}): UsageRecorded {
+  const { outputTokens = 20n, ...fields } = given;
+  const usage = { inputTokens: 100n, outputTokens };
+  const nowMs = Date.now();
+  return create(UsageRecordedSchema, {
+    rid: createRid(),
+    kind: RecordKind.FINAL,
+    accountId: "acct_test",
+    keyId: "key_test",
+    endpoint: "/v1/chat/completions",
+    modelRequested: "demo-chat",
+    modelServed: "demo-chat-2026-01",
+    upstream: "demo",
+    usage,
+    unitPriceNanos: prices,
+    priceVersion: "demo-1",
+    costNanos: costNanos(usage, prices),
+    heldNanos: 5_000n,
+    endCause: EndCause.COMPLETE,
+    usageSource: UsageSource.PROVIDER,
+    startedAt: timestampFromMs(nowMs - 900),
+    firstByteAt: timestampFromMs(nowMs - 600),
+    endedAt: timestampFromMs(nowMs),
+    httpStatus: 200,
+    streamed: true,
+    relaySession: "0198c0de-0000-7000-8000-000000000001",
+    ...fields,
+  });
+}
+
+export function encodeEvent(event: UsageRecorded): Uint8Array {
+  return toBinary(UsageRecordedSchema, event);
+}
+
+/** A UsageBatch of encoded events. */
+export function encodeBatch(events: readonly Uint8Array[]): Uint8Array {
+  const writer = new BinaryWriter();
+  for (const bytes of events) writer.tag(1, WireType.LengthDelimited).bytes(bytes);
+  return writer.finish();
+}
