@@ -47,7 +47,10 @@ export async function authorize(quota: QuotaSession, caller: Caller): Promise<Re
   return result;
 }
 
-/** Checks the key and holds the estimated price of a call, in one round trip. */
+/**
+ * Checks the key and holds the estimated price of a call, in one round trip. A hold of which nothing is known, because
+ * no answer came in time, is released: it may have been made, and this call will never use it.
+ */
 export async function reserve(
   quota: QuotaSession,
   caller: Caller,
@@ -55,6 +58,7 @@ export async function reserve(
 ): Promise<Result> {
   const value = { rid, ...caller, model: model.id, estimateNanos: estimateNanos(envelope, model) };
   const result = await quota.ask({ operation: { case: "reserve", value } });
+  if (result.verdict === Verdict.UNAVAILABLE) void quota.tell({ operation: { case: "release", value: { rid } } });
   const failure = failureOf(result, model.id);
   if (failure) throw new CallFailure(failure);
   return result;

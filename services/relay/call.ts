@@ -14,7 +14,7 @@ import { countInputTokens } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { pumpStream } from "./pump.ts";
 import { readBody, readEnvelope, readKey } from "./read.ts";
-import { respondFailure, respondReply, streamHeaders } from "./respond.ts";
+import { respondFailure, respondReply, statusOfFailure, streamHeaders } from "./respond.ts";
 import { createSendSignal, send, SendError, type Answer, type Pools, type SendSignal } from "./send.ts";
 import { release, settle, type Settling } from "./settle.ts";
 import { upstreamFailure } from "./upstream-failure.ts";
@@ -60,9 +60,10 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
     await deliver(admission, await sendToFirst(admission, incoming, relay, signal), incoming, relay);
   } catch (thrown) {
     failure = failureOf(thrown);
+    const { response, dialect } = incoming;
+    if (call) call.httpStatus = statusOfFailure(response, failure, dialect);
     failCall(call, failure, signal, relay);
-    const status = respondFailure(incoming.response, { rid, failure, dialect: incoming.dialect });
-    if (call) call.httpStatus = status;
+    respondFailure(response, { rid, failure, dialect });
   } finally {
     if (call) relay.live.delete(call);
     report({ rid, startedAtMs, call, failure, incoming }, relay);

@@ -123,7 +123,7 @@ function buildModels({ source, problems }: Build, upstreams: Map<string, Upstrea
     const routes = entry.upstreams.flatMap(({ name, model = id }, index) => {
       const upstream = upstreams.get(name);
       if (upstream) return [{ upstream, model }];
-      if (name in source.upstreams) return [];
+      if (Object.hasOwn(source.upstreams, name)) return [];
       problems.push({ path: ["models", id, "upstreams", index, "name"], reason: `there is no upstream ${name}` });
       return [];
     });
@@ -195,7 +195,13 @@ export function parseCatalog(text: string, file: string, environment: NodeJS.Pro
     );
   }
   const locate = ({ path, reason }: Problem) => ({ line: lineOf(document, lines, path), reason });
-  const source: unknown = document.toJS();
+  let source: unknown;
+  try {
+    source = document.toJS();
+  } catch (error) {
+    // An alias without its anchor, or too many of them.
+    return raise([{ line: 1, reason: error instanceof Error ? error.message : String(error) }]);
+  }
   if (!validate(source)) return raise(schemaProblems().map(locate));
   const build: Build = { source, environment, problems: [] };
   const models = buildModels(build, buildUpstreams(build));

@@ -133,6 +133,7 @@ export type Failure = {
   detail?: string;
   /** An upstream's own `error.code` and `error.type`, where its wording passes. */
   code?: string | undefined;
+  upstreamType?: string | undefined;
   retryAfterSeconds?: number;
   /** For the log only. */
   cause?: unknown;
@@ -159,6 +160,7 @@ export function renderFailure(failure: Failure, format: "A" | "B"): RenderedFail
     message: row.message.replace("{detail}", () => failure.detail ?? ""),
     type: row.type,
     code: failure.code ?? row.code,
+    upstreamType: failure.upstreamType,
     retryAfterSeconds: failure.retryAfterSeconds ?? row.retryAfterSeconds,
     shouldRetry: row.shouldRetry,
   };

@@ -11,9 +11,9 @@ const nextCheckpointMs = 5_000;
 const checkpointStepNanos = 10_000_000;
 
 /** Asks for half as much again; whatever answer is not a yes leaves the stream with what it has. */
-function extend(settling: Settling, call: LiveCall): void {
+function extend(settling: Settling, call: LiveCall, nowMs: number): void {
   call.isExtending = true;
-  call.extendAtMs = performance.now();
+  call.extendAtMs = nowMs;
   const totalNanos = call.heldNanos + call.heldNanos / 2n + 1n;
   void settling.quota
     .ask({ operation: { case: "extend", value: { rid: call.rid, totalNanos } } })
@@ -25,7 +25,6 @@ function extend(settling: Settling, call: LiveCall): void {
 }
 
 function checkpoint(settling: Settling, call: LiveCall, costSoFar: number): void {
-  call.checkpointAtMs = performance.now();
   call.checkpointNanos = costSoFar;
   const { costNanos, record } = checkpointRecord(call);
   if (costNanos === 0n) return;
@@ -37,17 +36,19 @@ function checkpoint(settling: Settling, call: LiveCall, costSoFar: number): void
  * outgrows its hold asks for more and is cut when it gets none; what it cost so far is written down first after 2 s or
  * 0.01 USD, then every 5 s or 0.01 USD.
  */
-export function guardStream(settling: Settling, call: LiveCall): void {
+export function guardStream(settling: Settling, call: LiveCall, nowMs = performance.now()): void {
   if (call.endCause !== EndCause.UNSPECIFIED || !call.tally.hasContent) return;
   const costSoFar = runningCostNanos(call.tally, call.model, call.countedInputTokens);
   const held = Number(call.heldNanos);
   if (costSoFar >= held * extendAtShare && !call.isExtending) {
     if (costSoFar >= held && call.isRefused) return call.cut(EndCause.HOLD_EXHAUSTED);
-    if (!call.isRefused || performance.now() - call.extendAtMs >= extendAgainMs) extend(settling, call);
+    if (!call.isRefused || nowMs - call.extendAtMs >= extendAgainMs) extend(settling, call, nowMs);
   }
   const dueMs = call.checkpointNanos === 0 ? firstCheckpointMs : nextCheckpointMs;
-  const isDue = performance.now() - call.checkpointAtMs >= dueMs;
-  if (isDue || costSoFar - call.checkpointNanos >= checkpointStepNanos) checkpoint(settling, call, costSoFar);
+  const isDue = nowMs - call.checkpointAtMs >= dueMs;
+  if (!isDue && costSoFar - call.checkpointNanos < checkpointStepNanos) return;
+  call.checkpointAtMs = nowMs;
+  checkpoint(settling, call, costSoFar);
 }
 
 const maxStallMs = 60_000;

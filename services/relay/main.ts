@@ -1,10 +1,10 @@
-import { jetstream } from "@nats-io/jetstream";
-import { connect } from "@nats-io/transport-node";
+import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { destination } from "pino";
 import { v7 } from "uuid";
 import { connectGrpc } from "#shared/grpc.ts";
 import { every, stopSignal } from "#shared/lifecycle.ts";
 import { createLog } from "#shared/log.ts";
+import { keepConnected } from "#shared/nats.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
 import { buildApp } from "./app.ts";
 import type { Relay } from "./call.ts";
@@ -34,27 +34,18 @@ const spool = resources.use(await openSpool(config.SPOOL_DIR, relaySession, { lo
 
 const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS));
 const quota = resources.use(openQuotaSession(channel, relaySession, log));
-// Not awaited: the relay serves without NATS, whose records wait in the spool and in auth-quota's outbox.
-const nats = connect({
-  servers: config.NATS_URL.split(","),
-  name: "relay",
-  maxReconnectAttempts: -1,
-  waitOnFirstConnect: true,
-});
-resources.defer(() => Promise.race([nats.then((connection) => connection.close()), Promise.resolve()]));
+// The relay serves without NATS: records wait in the spool and in auth-quota's outbox.
+const nats = resources.use(keepConnected(config.NATS_URL, { name: "relay", onState: () => undefined, log }));
+const jetStream = (): JetStreamClient | undefined => {
+  const connection = nats.current();
+  return connection && jetstream(connection);
+};
 const counts = {
   published: (records: number) => metrics.published.inc(records),
   failed: () => metrics.publishFailures.inc(),
   dropped: () => metrics.publishDropped.inc(),
 };
-const publisher = resources.use(
-  createPublisher(
-    nats.then((connection) => jetstream(connection)),
-    relaySession,
-    counts,
-    log,
-  ),
-);
+const publisher = resources.use(createPublisher(jetStream, relaySession, counts, log));
 
 let sequence = 0n;
 const settling: Settling = { relaySession, spool, quota, publisher, metrics, log, nextSequence: () => sequence++ };

@@ -1,5 +1,5 @@
 import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
-import type { Units } from "#shared/pricing.ts";
+import { costNanos, type Units } from "#shared/pricing.ts";
 import type { Model } from "./catalog.ts";
 import type { Envelope, Tally } from "./dialects/dialect.ts";
 
@@ -79,5 +79,8 @@ export function meterCall(tally: Tally, endCause: EndCause, inputTokens: number)
 export function runningCostNanos(tally: Tally, model: Model, inputTokens: number): number {
   const { inputTokens: inputPrice = 0n, outputTokens: outputPrice = 0n, reasoningTokens = 0n } = model.prices;
   const dearest = Number(outputPrice > reasoningTokens ? outputPrice : reasoningTokens);
-  return (inputTokens * Number(inputPrice) + tally.contentTokens * dearest) / 1_000_000;
+  const input = tally.inputUsage
+    ? Number(costNanos(tally.inputUsage, model.prices))
+    : (inputTokens * Number(inputPrice)) / 1_000_000;
+  return input + (tally.contentTokens * dearest) / 1_000_000;
 }

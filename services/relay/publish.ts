@@ -37,7 +37,7 @@ export function encodeBatch(records: readonly Uint8Array[]): Uint8Array {
 }
 
 type Delivery = {
-  client: Promise<JetStreamClient>;
+  client: () => JetStreamClient | undefined;
   counts: PublishCounts;
   log: Logger;
   isFailing: boolean;
@@ -55,9 +55,10 @@ function noteOutcome(delivery: Delivery, error?: unknown): void {
 
 /** Publishes until it is acknowledged: the same id and bytes on every try, so that JetStream drops what had arrived. */
 async function deliver(delivery: Delivery, { id, payload, records }: Batch): Promise<void> {
-  const stream = await delivery.client;
   for (let waitMs = retryMs.first; !delivery.isClosed; waitMs = Math.min(waitMs * 2, retryMs.most)) {
     try {
+      const stream = delivery.client();
+      if (!stream) throw new Error("NATS is not connected");
       await stream.publish(usageSubject, payload, { msgID: id, timeout: ackTimeoutMs });
       noteOutcome(delivery);
       return delivery.counts.published(records);
@@ -70,11 +71,11 @@ async function deliver(delivery: Delivery, { id, payload, records }: Batch): Pro
 }
 
 /**
- * Makes a publisher. `client` may still be connecting; until it is there, and whenever NATS is away, records wait here
- * up to a bound. Beyond the bound they are dropped here, counted, and come from the spool and the outbox later.
+ * Makes a publisher. `client` gives the way to NATS while there is one; whenever there is none, records wait
+ * here up to a bound. Beyond the bound they are dropped here, counted, and come from the spool and the outbox later.
  */
 export function createPublisher(
-  client: Promise<JetStreamClient>,
+  client: () => JetStreamClient | undefined,
   relaySession: string,
   counts: PublishCounts,
   log: Logger,

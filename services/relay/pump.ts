@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import { errors } from "undici";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { StreamTap, Tally } from "./dialects/dialect.ts";
-import { createEventSplitter } from "./dialects/sse.ts";
+import { createEventSplitter, eventData, eventJson } from "./dialects/sse.ts";
 import type { Answer } from "./send.ts";
 
 export type Pump = {
@@ -54,6 +54,16 @@ function readEvents(events: Buffer[], { tap, tally }: Pump): Reading {
   return { pieces, isEnded: false };
 }
 
+const blankLine = Buffer.from("\n\n");
+
+/** The last event of an upstream that leaves out the blank line behind it; half an event is neither served nor counted. */
+function readRest(rest: Buffer, pump: Pump): Buffer | undefined {
+  const data = eventData(rest);
+  if (!data?.startsWith("[DONE]") && eventJson(data) === undefined) return undefined;
+  const { pieces } = readEvents([rest], pump);
+  return pieces.length > 0 ? Buffer.concat([...pieces, blankLine]) : undefined;
+}
+
 const causeOfError = (error: Error): EndCause =>
   error instanceof errors.BodyTimeoutError ? EndCause.UPSTREAM_TIMEOUT : EndCause.UPSTREAM_CUT;
 
@@ -76,13 +86,13 @@ export function pumpStream(pump: Pump): Pumping {
     declareOver();
     if (response.destroyed) return;
     if (last) response.write(last);
-    const needsEnd = endCause === EndCause.COMPLETE ? !tally.isComplete : !tally.isFailed;
-    response.end(needsEnd ? brokenStreamEnd : "");
+    response.end(tally.isComplete || tally.isFailed ? "" : brokenStreamEnd);
   };
   const cut = (endCause: EndCause): void => {
     if (isOver) return;
-    answer.abort();
     finish(endCause);
+    // Afterwards, because an aborted answer fails at once, and that is not why it ended.
+    answer.abort();
   };
   let pausedAtMs: number | undefined;
   const resume = (): void => {
@@ -116,19 +126,14 @@ export function pumpStream(pump: Pump): Pumping {
       }
     },
     end: () => {
-      // Some servers leave out the blank line behind the last event.
-      const rest = splitter.rest();
-      const reading = rest.length > 0 ? readEvents([rest], pump) : undefined;
-      if (tally.isFailed) return finish(EndCause.UPSTREAM_ERROR, reading?.pieces[0]);
-      if (tally.isComplete || tally.hasFinish)
-        return finish(EndCause.COMPLETE, reading && Buffer.concat([...reading.pieces, blankLine]));
-      finish(EndCause.UPSTREAM_CUT);
+      const last = readRest(splitter.rest(), pump);
+      if (tally.isFailed) return finish(EndCause.UPSTREAM_ERROR, last);
+      finish(tally.isComplete || tally.hasFinish ? EndCause.COMPLETE : EndCause.UPSTREAM_CUT, last);
     },
-    fail: (error) => finish(causeOfError(error)),
+    // When the caller goes away, the upstream is aborted first and says so here.
+    fail: (error) => finish(response.destroyed ? EndCause.CLIENT_GONE : causeOfError(error)),
   });
   // The caller may have gone while the upstream was thinking; its "close" would not come again.
   if (response.destroyed) cut(EndCause.CLIENT_GONE);
   return { cut, over, stalledMs: () => (pausedAtMs === undefined ? 0 : performance.now() - pausedAtMs) };
 }
-
-const blankLine = Buffer.from("\n\n");

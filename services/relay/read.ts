@@ -41,9 +41,12 @@ export async function readBody(
   beforeLargeBody: () => Promise<void>,
 ): Promise<Buffer | undefined> {
   const announced = Number(request.headers["content-length"] ?? 0);
-  if (announced > maxBodyBytes) throw new CallFailure({ name: "body_too_large" });
   let isLarge = announced > freeBodyBytes;
+  // First, because a wrong key is told before a wrong body.
   if (isLarge) await beforeLargeBody();
+  if (announced > maxBodyBytes) throw new CallFailure({ name: "body_too_large" });
+  // The caller may have gone while the key was checked; its "close" would not come again.
+  if (request.destroyed) return undefined;
   const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
   const chunks: Buffer[] = [];
   let bytes = 0;

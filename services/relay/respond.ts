@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Dialect } from "./dialects/dialect.ts";
-import { renderFailure, type Failure } from "./failures.ts";
+import { renderFailure, type Failure, type RenderedFailure } from "./failures.ts";
 
 /** API spec, Request ID: both names, the same value, on every answer. */
 export function requestIdHeaders(rid: string): Record<string, string> {
@@ -17,13 +17,22 @@ export function streamHeaders(rid: string): Record<string, string> {
   };
 }
 
-/** Answers with a failure in the caller's format; gives the status. Does nothing when an answer has begun. */
+function renderIn(dialect: Dialect, failure: Failure): RenderedFailure {
+  return renderFailure(failure, dialect.name === "anthropic-messages" ? "B" : "A");
+}
+
+/** The status by which a caller of this dialect will be told of a failure; 0 when nobody is there to be told. */
+export function statusOfFailure(response: ServerResponse, failure: Failure, dialect: Dialect): number {
+  return response.destroyed ? 0 : renderIn(dialect, failure).status;
+}
+
+/** Answers with a failure in the caller's format. Does nothing when an answer has begun. */
 export function respondFailure(
   response: ServerResponse,
   { rid, failure, dialect }: { rid: string; failure: Failure; dialect: Dialect },
-): number {
-  const rendered = renderFailure(failure, dialect.name === "anthropic-messages" ? "B" : "A");
-  if (response.headersSent || response.destroyed) return rendered.status;
+): void {
+  if (response.headersSent || response.destroyed) return;
+  const rendered = renderIn(dialect, failure);
   const body = Buffer.from(dialect.writeError(rendered));
   const headers: Record<string, string | number> = {
     "content-type": "application/json",
@@ -33,7 +42,6 @@ export function respondFailure(
   if (rendered.retryAfterSeconds !== undefined) headers["retry-after"] = rendered.retryAfterSeconds;
   if (rendered.shouldRetry !== undefined) headers["x-should-retry"] = String(rendered.shouldRetry);
   response.writeHead(rendered.status, headers).end(body);
-  return rendered.status;
 }
 
 /** Answers with a whole reply, head and body in one write. */

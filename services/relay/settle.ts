@@ -1,9 +1,16 @@
 import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { EndCause, RecordKind, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
+import {
+  EndCause,
+  RecordKind,
+  UsageRecordedSchema,
+  UsageSource,
+  type UsageRecorded,
+} from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
-import { costNanos } from "#shared/pricing.ts";
+import { costNanos, type Units } from "#shared/pricing.ts";
+import type { Model } from "./catalog.ts";
 import type { LiveCall } from "./live-call.ts";
 import { meterCall } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
@@ -29,19 +36,21 @@ export function ridOfRecord(record: Uint8Array): string {
 
 type RecordInit = MessageInitShape<typeof UsageRecordedSchema>;
 
+// Longer than any model's name, and far below what makes a record too large for auth-quota.
+const maxModelLength = 200;
+
 function recordOf(call: LiveCall, endCause: EndCause): RecordInit {
-  const { usage, source } = meterCall(call.tally, endCause, call.countedInputTokens);
+  const { usage: units, source } = meterCall(call.tally, endCause, call.countedInputTokens);
+  const isPricedByRequest = call.model.prices.requests !== undefined && source !== UsageSource.NONE;
+  const usage: Units = isPricedByRequest ? { ...units, requests: 1n } : units;
   return {
     rid: call.rid,
     accountId: call.accountId,
     keyId: call.keyId,
     endpoint: call.endpoint,
-    modelRequested: call.model.id,
-    modelServed: call.tally.modelServed ?? call.upstreamModel,
+    modelServed: (call.tally.modelServed ?? call.upstreamModel).slice(0, maxModelLength),
     upstream: call.upstream,
     usage,
-    unitPriceNanos: call.model.prices,
-    priceVersion: call.model.priceVersion,
     costNanos: costNanos(usage, call.model.prices),
     heldNanos: call.heldNanos,
     endCause,
@@ -54,22 +63,39 @@ function recordOf(call: LiveCall, endCause: EndCause): RecordInit {
   };
 }
 
-/** Tells auth-quota and JetStream of a record that the spool holds; neither is waited for. */
-function forward(
+const modelParts = new WeakMap<Model, Uint8Array>();
+
+/** What every record of a model has in common, encoded once: its prices alone are more work than the rest of a record. */
+function modelPart(model: Model): Uint8Array {
+  let part = modelParts.get(model);
+  if (!part) {
+    const { id: modelRequested, prices: unitPriceNanos, priceVersion } = model;
+    const fields = create(UsageRecordedSchema, { modelRequested, unitPriceNanos, priceVersion });
+    modelParts.set(model, (part = toBinary(UsageRecordedSchema, fields)));
+  }
+  return part;
+}
+
+/** Encoded messages may be joined: the fields of both count. */
+function encode(record: UsageRecorded, model: Model): Uint8Array {
+  return Buffer.concat([modelPart(model), toBinary(UsageRecordedSchema, record)]);
+}
+
+/** Tells auth-quota and JetStream of a record that the spool holds; resolves when auth-quota has answered. */
+async function forward(
   settling: Settling,
   record: { rid: string; accountId: string; keyId: string; costNanos: bigint },
   bytes: Uint8Array,
-): void {
+): Promise<void> {
   const { quota, publisher, metrics, log } = settling;
   const { rid, accountId, keyId, costNanos: charged } = record;
   publisher.publish(bytes);
-  void quota
-    .tell({ operation: { case: "settle", value: { rid, accountId, keyId, costNanos: charged, record: bytes } } })
-    .then(({ verdict }) => {
-      if (verdict !== Verdict.CONFLICT) return;
-      metrics.conflicts.inc();
-      log.error({ rid }, "auth-quota knows another charge for this call");
-    });
+  const { verdict } = await quota.tell({
+    operation: { case: "settle", value: { rid, accountId, keyId, costNanos: charged, record: bytes } },
+  });
+  if (verdict !== Verdict.CONFLICT) return;
+  metrics.conflicts.inc();
+  log.error({ rid }, "auth-quota knows another charge for this call");
 }
 
 /**
@@ -86,18 +112,18 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
     relaySession: settling.relaySession,
     sequence: settling.nextSequence(),
   });
-  const bytes = toBinary(UsageRecordedSchema, record);
+  const bytes = encode(record, call.model);
   settling.spool.append(call.rid, bytes);
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
   if (record.costNanos > record.heldNanos) settling.metrics.overHold.inc();
-  forward(settling, record, bytes);
+  void forward(settling, record, bytes);
 }
 
 /** The record to book should this relay go silent now (money rule: expiry charges the last checkpoint). */
 export function checkpointRecord(call: LiveCall): { costNanos: bigint; record: Uint8Array } {
   const record = create(UsageRecordedSchema, { ...recordOf(call, EndCause.RELAY_LOST), kind: RecordKind.PROVISIONAL });
-  return { costNanos: record.costNanos, record: toBinary(UsageRecordedSchema, record) };
+  return { costNanos: record.costNanos, record: encode(record, call.model) };
 }
 
 /** Frees the hold of a call that no upstream was asked to serve. */
@@ -126,7 +152,7 @@ export async function confirmBooked(settling: Settling): Promise<void> {
     else if (state !== CallState.SETTLED) lost.add(rid);
   });
   if (lost.size === 0) return;
-  for (const bytes of spool.read(lost).values()) forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes);
+  for (const bytes of spool.read(lost).values()) void forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes);
 }
 
 /**
@@ -135,16 +161,9 @@ export async function confirmBooked(settling: Settling): Promise<void> {
  * answered all of it.
  */
 export async function replaySpool(settling: Settling): Promise<void> {
-  const { spool, quota, publisher, log } = settling;
+  const { spool, quota, log } = settling;
   for (const [relaySession, records] of spool.adopt()) {
-    const settled = records.map((bytes) => {
-      const { rid, accountId, keyId, costNanos: charged } = fromBinary(UsageRecordedSchema, bytes);
-      publisher.publish(bytes);
-      return quota.tell({
-        operation: { case: "settle", value: { rid, accountId, keyId, costNanos: charged, record: bytes } },
-      });
-    });
-    await Promise.all(settled);
+    await Promise.all(records.map((bytes) => forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes)));
     await quota.tell({ operation: { case: "endSession", value: { relaySession } } });
     log.info({ relaySession, records: records.length }, "took over the spool of a dead relay");
   }

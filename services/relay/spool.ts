@@ -29,7 +29,7 @@ export const defaultSpoolLimits: SpoolLimits = { segmentBytes: 8 * 1024 * 1024, 
  * returned for survives a kill of the process, because the kernel holds it; a power cut may take the last `syncMs`.
  */
 export type Spool = AsyncDisposable & {
-  /** Writes a record. Never throws: a disk that refuses is counted and logged, and `problem` names it. */
+  /** Writes a record. Never throws: `problem` names a disk that refuses, and the record is tried again until it is in. */
   append: (rid: string, record: Uint8Array) => void;
   /** Rids written at least `ageMs` ago that are not confirmed, oldest first, at most `limit`. */
   unconfirmed: (ageMs: number, limit: number) => string[];
@@ -63,7 +63,8 @@ export function readFrames(bytes: Buffer): { payloads: Uint8Array[]; lostBytes: 
   let at = 0;
   while (at + headerBytes <= bytes.length) {
     const end = at + headerBytes + bytes.readUInt32LE(at);
-    if (end > bytes.length) break;
+    // No record is empty, but a power cut may leave zeros, which read as an empty one.
+    if (end === at + headerBytes || end > bytes.length) break;
     const payload = bytes.subarray(at + headerBytes, end);
     if (crc32(payload) !== bytes.readUInt32LE(at + 4)) break;
     payloads.push(payload);
@@ -101,21 +102,25 @@ type State = {
   descriptor: number;
   isDirty: boolean;
   failure: string | undefined;
+  /** Records that the disk refused. */
+  unwritten: Map<string, Uint8Array>;
   nextSegment: number;
 };
 
 function startSegment(state: State): Segment {
-  if (state.current) {
-    state.current.isCurrent = false;
-    closeSync(state.descriptor);
-    dropIfBooked(state, state.current);
-  }
+  const { current: before, descriptor: descriptorBefore } = state;
   const file = join(state.folder, `${state.session}.${state.nextSegment}.spool`);
+  // Opened first: when that fails, all stays as it was.
   state.descriptor = openSync(file, "a", 0o600);
   state.nextSegment += 1;
   const segment: Segment = { file, bytes: 0, openRecords: 0, isCurrent: true };
   state.segments.add(segment);
   state.current = segment;
+  if (before) {
+    before.isCurrent = false;
+    closeSync(descriptorBefore);
+    dropIfBooked(state, before);
+  }
   return segment;
 }
 
@@ -144,13 +149,24 @@ function append(state: State, rid: string, record: Uint8Array): void {
     segment.bytes += written;
     if (written < frame.length) throw new Error(`only ${written} of ${frame.length} bytes were written`);
     track(state, rid, segment);
+    state.unwritten.delete(rid);
     state.isDirty = true;
     state.failure = undefined;
   } catch (error) {
     // The torn frame would hide what follows it: go on in a new segment once the disk takes writes again.
     if (state.current) state.current.bytes = state.limits.segmentBytes;
     state.failure = `the spool cannot be written: ${error instanceof Error ? error.message : String(error)}`;
+    if (state.unwritten.has(rid)) return;
+    state.unwritten.set(rid, record);
     state.log.error({ err: error, rid }, "a usage record is not in the spool");
+  }
+}
+
+/** While the disk refuses, no call is taken that could find out that it takes writes again: this does. */
+function appendAgain(state: State): void {
+  for (const [rid, record] of [...state.unwritten]) {
+    append(state, rid, record);
+    if (state.failure !== undefined) return;
   }
 }
 
@@ -214,9 +230,13 @@ export async function openSpool(
     descriptor: -1,
     isDirty: false,
     failure: undefined,
+    unwritten: new Map(),
     nextSegment: 0,
   };
+  // Even without a record its name tells the next process of a session that may have left open holds.
+  startSegment(state);
   const syncTimer = setInterval(() => {
+    appendAgain(state);
     if (!state.isDirty) return;
     state.isDirty = false;
     fdatasync(state.descriptor, (error) => error && log.error({ err: error }, "spool could not be synced"));

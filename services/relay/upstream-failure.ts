@@ -28,8 +28,8 @@ export function upstreamFailure(status: number, body: unknown, dialect: Dialect,
   if (status === 503) return { name: "upstream_unavailable", cause };
   if (status === 504 || status === 408) return { name: "upstream_timeout", cause };
   if (!error) return { name: "upstream_invalid", cause };
-  const detail = withoutInsides(error.message, upstream);
-  if (status >= 400 && status < 500) return { name: "upstream_refused", detail, code: error.code, cause };
-  if (status >= 500) return { name: "upstream_error", detail, cause };
+  const words = { detail: withoutInsides(error.message, upstream), upstreamType: error.type };
+  if (status >= 400 && status < 500) return { name: "upstream_refused", ...words, code: error.code, cause };
+  if (status >= 500) return { name: "upstream_error", ...words, cause };
   return { name: "upstream_invalid", cause };
 }

@@ -65,6 +65,8 @@ export type Refusal = {
   type: string;
   /** `error.code` of Format A. */
   code: string;
+  /** `error.type` of Format A where an upstream's own error passes; any other has the service's. */
+  upstreamType?: string | undefined;
 };
 
 /** An upstream's error body, read. */

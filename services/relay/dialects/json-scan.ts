@@ -19,6 +19,7 @@ export class JsonScanError extends Error {}
 const maxDepth = 256;
 const mediaMinBytes = 2_048;
 const mediaStart = /^(?:data:[\w.+-]+\/[\w.+-]+(?:;[\w=.+-]+)*,)?[A-Za-z0-9+/_=-]{256}/;
+const plainKey = /^"[ !#-[\]-~]*"$/;
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
 const code = (character: string): number => character.charCodeAt(0);
@@ -152,9 +153,9 @@ function decodeKey(cursor: Cursor): string {
   const start = cursor.at;
   skipString(cursor);
   const raw = cursor.text.slice(start, cursor.at);
-  if (!raw.includes("\\")) return raw.slice(1, -1);
+  if (plainKey.test(raw)) return raw.slice(1, -1);
   try {
-    return JSON.parse(raw) as string;
+    return JSON.parse(Buffer.from(raw, "latin1").toString()) as string;
   } catch {
     return fail(cursor);
   }
@@ -219,7 +220,7 @@ export function rewriteFields(body: Buffer, scan: Scan, { replace = {}, add = {}
   const pieces: Buffer[] = [];
   let isChanged = false;
   for (const [name, field] of scan.fields) {
-    const replacement = replace[name];
+    const replacement = Object.hasOwn(replace, name) ? replace[name] : undefined;
     isChanged ||= remove.includes(name) || replacement !== undefined;
     if (remove.includes(name)) continue;
     if (replacement === undefined) pieces.push(body.subarray(field.keyStart, field.end));

@@ -13,11 +13,14 @@ export type EventSplitter = {
   rest: () => Buffer;
 };
 
-/** Index just behind the blank line that ends the first event at or after `from`, or -1. Lines end in LF or CRLF. */
-function eventEnd(bytes: Buffer, from: number): number {
+/**
+ * Index just behind the blank line that ends the event which begins at `start`, or -1; nothing before `from` can be
+ * its end. Lines end in LF or CRLF.
+ */
+function eventEnd(bytes: Buffer, start: number, from: number): number {
   for (let at = bytes.indexOf(lf, from); at !== -1; at = bytes.indexOf(lf, at + 1)) {
-    const before = bytes[at - 1];
-    if (before === lf || (before === cr && bytes[at - 2] === lf)) return at + 1;
+    const lineEnd = bytes[at - 1] === cr ? at - 1 : at;
+    if (lineEnd === start || bytes[lineEnd - 1] === lf) return at + 1;
   }
   return -1;
 }
@@ -32,11 +35,11 @@ export function createEventSplitter(maxEventBytes: number): EventSplitter {
     rest: () => rest,
     push: (chunk) => {
       const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-      // The blank line may straddle the chunks: three bytes of the rest can belong to it.
-      let searchFrom = Math.max(0, rest.length - 3);
+      // No line feed of the rest ended it.
+      let searchFrom = rest.length;
       const events: Buffer[] = [];
       let start = 0;
-      for (let end = eventEnd(bytes, searchFrom); end !== -1; end = eventEnd(bytes, searchFrom)) {
+      for (let end = eventEnd(bytes, start, searchFrom); end !== -1; end = eventEnd(bytes, start, searchFrom)) {
         events.push(bytes.subarray(start, end));
         start = end;
         searchFrom = end;

@@ -2,11 +2,13 @@ import { estimateTokens, member, stringOf, type EventVerdict, type StreamTap, ty
 import { eventData, eventJson } from "../sse.ts";
 import { readUsage } from "./usage.ts";
 
-const deltaTexts = ["text", "partial_json", "thinking"];
+const textFields = ["text", "partial_json", "thinking"];
 
-function countDelta(delta: unknown, tally: Tally): void {
-  tally.hasContent = true;
-  for (const name of deltaTexts) tally.contentTokens += estimateTokens(stringOf(member(delta, name)) ?? "");
+/** Counts a block as it starts, or a delta. Text that is still empty, as most blocks open, is no content yet. */
+function countPart(part: unknown, tally: Tally): void {
+  const texts = textFields.map((name) => stringOf(member(part, name)));
+  tally.hasContent ||= !texts.includes("");
+  for (const text of texts) tally.contentTokens += estimateTokens(text ?? "");
 }
 
 function withoutNulls(usage: unknown): Record<string, unknown> {
@@ -23,19 +25,25 @@ export function createTap(): StreamTap {
   return (event: Buffer, tally: Tally): EventVerdict => {
     const parsed = eventJson(eventData(event));
     const type = member(parsed, "type");
-    if (type === "content_block_delta") countDelta(member(parsed, "delta"), tally);
-    else if (type === "content_block_start") tally.hasContent = true;
+    if (type === "content_block_delta") countPart(member(parsed, "delta"), tally);
+    else if (type === "content_block_start") countPart(member(parsed, "content_block"), tally);
     else if (type === "message_start") {
       const message = member(parsed, "message");
-      counts = withoutNulls(member(message, "usage"));
       // The output count of message_start is a placeholder that must never be settled on.
-      tally.inputUsage = readUsage({ ...counts, output_tokens: 0, output_tokens_details: null });
+      counts = {
+        ...withoutNulls(member(message, "usage")),
+        output_tokens: undefined,
+        output_tokens_details: undefined,
+      };
+      const input = readUsage(counts);
+      // Servers that do not know it yet send 0.
+      if (input && Object.values(input).some((units) => units > 0n)) tally.inputUsage = input;
       tally.modelServed ||= stringOf(member(message, "model"));
     } else if (type === "message_delta") {
       // Its counts are cumulative and replace those of message_start one by one; old models repeat the output only.
       counts = { ...counts, ...withoutNulls(member(parsed, "usage")) };
-      tally.usage = readUsage(counts);
-      tally.hasFinish ||= stringOf(member(member(parsed, "delta"), "stop_reason")) !== undefined;
+      if (counts["output_tokens"] !== undefined) tally.usage = readUsage(counts);
+      tally.hasFinish ||= Boolean(stringOf(member(member(parsed, "delta"), "stop_reason")));
     } else if (type === "message_stop") tally.isComplete = tally.hasFinish;
     else if (type === "error") {
       tally.isFailed = true;

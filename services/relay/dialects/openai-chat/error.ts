@@ -1,8 +1,8 @@
 import { member, stringOf, type Refusal, type UpstreamError } from "../dialect.ts";
 
-/** Format A body of the API spec: `{error: {message, type, param, code}}`. */
-export function writeError({ message, code }: Refusal): string {
-  return JSON.stringify({ error: { message, type: "api_error", param: "", code } });
+/** Format A body of the API spec: `{error: {message, type, param, code}}`; passed errors carry the upstream's type. */
+export function writeError({ message, upstreamType = "api_error", code }: Refusal): string {
+  return JSON.stringify({ error: { message, type: upstreamType, param: "", code } });
 }
 
 /** Reads `{error: {message, type, param, code}}`; some compatible servers send `error` as a string. */

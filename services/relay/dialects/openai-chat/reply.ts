@@ -1,25 +1,38 @@
 import { countOf, emptyTally, estimateTokens, member, stringOf, type Tally } from "../dialect.ts";
 import { readUsage } from "./usage.ts";
 
-// Text under these names is output; `reasoning_content` and `reasoning` are what compatible servers add.
-const textFields = ["content", "reasoning_content", "reasoning", "refusal"];
+/** Text of a message or a delta that is output. */
+function textsOf(message: unknown): unknown[] {
+  // Compatible servers add their thinking as `reasoning_content` or `reasoning`; some send it under both names.
+  const reasoning = stringOf(member(message, "reasoning_content")) ?? member(message, "reasoning");
+  return [
+    member(message, "content"),
+    reasoning,
+    member(message, "refusal"),
+    member(member(message, "audio"), "transcript"),
+  ];
+}
+
+function countCall(called: unknown, tally: Tally): void {
+  tally.hasContent = true;
+  for (const name of ["name", "arguments", "input"]) {
+    tally.contentTokens += estimateTokens(stringOf(member(called, name)) ?? "");
+  }
+}
 
 /** Adds what a message or a delta carries to the tally. */
 export function countContent(message: unknown, tally: Tally): void {
-  for (const name of textFields) {
-    const text = stringOf(member(message, name));
-    if (!text) continue;
+  for (const text of textsOf(message)) {
+    if (typeof text !== "string" || text === "") continue;
     tally.hasContent = true;
     tally.contentTokens += estimateTokens(text);
   }
+  tally.hasContent ||= Boolean(member(member(message, "audio"), "data"));
+  const oldCall = member(message, "function_call");
+  if (oldCall) countCall(oldCall, tally);
   const calls = member(message, "tool_calls");
   if (!Array.isArray(calls)) return;
-  for (const call of calls) {
-    tally.hasContent = true;
-    const called = member(call, "function") ?? member(call, "custom");
-    const text = [member(called, "name"), member(called, "arguments"), member(called, "input")];
-    tally.contentTokens += text.reduce<number>((sum, part) => sum + estimateTokens(stringOf(part) ?? ""), 0);
-  }
+  for (const call of calls) countCall(member(call, "function") ?? member(call, "custom"), tally);
 }
 
 /** Reads a whole chat completion. */

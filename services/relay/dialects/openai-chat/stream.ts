@@ -9,7 +9,8 @@ function readChunk(chunk: unknown, tally: Tally): boolean {
   if (Array.isArray(choices)) {
     for (const choice of choices) {
       countContent(member(choice, "delta"), tally);
-      tally.hasFinish ||= stringOf(member(choice, "finish_reason")) !== undefined;
+      // Some servers send "" for "not yet".
+      tally.hasFinish ||= Boolean(stringOf(member(choice, "finish_reason")));
     }
   }
   const usage = readUsage(member(chunk, "usage"));

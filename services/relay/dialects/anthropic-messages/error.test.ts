@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readError, writeError } from "./error.ts";
+
+test("API spec, Errors, /v1/messages: {type: 'error', error: {type: <string>, message: <string>}}", () => {
+  const refusal = { status: 400, message: "no", type: "invalid_request_error", code: "invalid_request" };
+  const body: unknown = JSON.parse(writeError(refusal));
+  assert.deepEqual(body, { type: "error", error: { type: "invalid_request_error", message: "no" } });
+});
+
+const rows = [
+  [
+    { type: "error", error: { type: "overloaded_error", message: "m" }, request_id: "req_1" },
+    { message: "m", type: "overloaded_error", code: undefined },
+  ],
+  [{ error: { message: "m" } }, { message: "m", type: undefined, code: undefined }],
+  [{ type: "error", error: { type: "t" } }, undefined],
+  [{ type: "error" }, undefined],
+  [{ error: "words" }, undefined],
+  ["text", undefined],
+  [undefined, undefined],
+] as const;
+
+for (const [body, expected] of rows) {
+  test(`an upstream's error body is read: ${JSON.stringify(body)}`, () => assert.deepEqual(readError(body), expected));
+}

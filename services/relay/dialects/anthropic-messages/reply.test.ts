@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readReply } from "./reply.ts";
+
+const usage = { input_tokens: 10, cache_read_input_tokens: 5, output_tokens: 3 };
+const messageOf = (content: unknown, told: unknown = usage) => ({
+  id: "msg_1",
+  type: "message",
+  role: "assistant",
+  model: "claude-served",
+  content,
+  stop_reason: "end_turn",
+  usage: told,
+});
+
+test("a whole message is complete, names the model that ran and brings the provider's counts", () => {
+  const tally = readReply(messageOf([{ type: "text", text: "12345678" }]));
+  assert.ok(tally?.isComplete && tally.hasFinish && tally.hasContent && !tally.isFailed);
+  assert.equal(tally.modelServed, "claude-served");
+  assert.equal(tally.usage?.inputTokens, 10n);
+  assert.equal(tally.usage?.cacheReadTokens, 5n);
+  assert.equal(tally.usage?.outputTokens, 3n);
+  assert.equal(tally.contentTokens, 2);
+});
+
+test("thinking and tool calls are content and counted", () => {
+  const content = [
+    { type: "thinking", thinking: "1234", signature: "opaque" },
+    { type: "tool_use", id: "toolu_1", name: "look", input: { a: 12 } },
+  ];
+  const tally = readReply(messageOf(content, null));
+  assert.equal(tally?.contentTokens, 1 + '{"a":12}'.length / 4);
+  assert.equal(tally?.usage, undefined);
+  assert.equal(tally?.hasContent, true);
+});
+
+test("a refusal without a block has no content but counts to be paid", () => {
+  const tally = readReply(messageOf([]));
+  assert.equal(tally?.hasContent, false);
+  assert.equal(tally?.usage?.inputTokens, 10n);
+});
+
+for (const body of [undefined, null, "text", [], {}, { type: "error", error: {} }, { content: "x" }, { choices: [] }]) {
+  test(`what is not a message is not taken for one: ${JSON.stringify(body)}`, () => {
+    assert.equal(readReply(body), undefined);
+  });
+}

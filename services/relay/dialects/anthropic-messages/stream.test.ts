@@ -1,0 +1,184 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { emptyTally, type EventVerdict, type Tally } from "../dialect.ts";
+import { createTap } from "./stream.ts";
+
+const eventOf = (type: string, fields: object = {}): string =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}  \n\n`;
+const messageStart = (usage: unknown = { input_tokens: 25, cache_read_input_tokens: 5, output_tokens: 1 }): string =>
+  eventOf("message_start", { message: { id: "msg_1", model: "claude-served", content: [], stop_reason: null, usage } });
+const blockStart = (block: object): string => eventOf("content_block_start", { index: 0, content_block: block });
+const blockDelta = (delta: object): string => eventOf("content_block_delta", { index: 0, delta });
+const blockStop = eventOf("content_block_stop", { index: 0 });
+const messageDelta = (usage: unknown, stopReason: unknown = "end_turn"): string =>
+  eventOf("message_delta", { delta: { stop_reason: stopReason, stop_sequence: null }, usage });
+const messageStop = eventOf("message_stop");
+const ping = eventOf("ping");
+const textStart = blockStart({ type: "text", text: "" });
+const textDelta = blockDelta({ type: "text_delta", text: "12345678" });
+
+function watch(events: string[]): { verdicts: EventVerdict[]; tally: Tally } {
+  const tap = createTap();
+  const tally = emptyTally();
+  return { verdicts: events.map((event) => tap(Buffer.from(event), tally)), tally };
+}
+
+test("API spec, Events, Messages: every event passes, the answer is whole at message_stop behind a stop_reason", () => {
+  const events = [
+    messageStart(),
+    ping,
+    textStart,
+    textDelta,
+    blockStop,
+    messageDelta({ output_tokens: 7 }),
+    messageStop,
+  ];
+  const { verdicts, tally } = watch(events);
+  assert.deepEqual(
+    verdicts,
+    Array.from(events, () => "pass"),
+  );
+  assert.ok(tally.isComplete && tally.hasFinish && tally.hasContent && !tally.isFailed);
+  assert.equal(tally.modelServed, "claude-served");
+  assert.equal(tally.contentTokens, 2);
+  assert.equal(tally.usage?.inputTokens, 25n);
+  assert.equal(tally.usage?.cacheReadTokens, 5n);
+  assert.equal(tally.usage?.outputTokens, 7n);
+});
+
+test("trap 6 (message_start carries a placeholder output count of 1; never settle on it): cut before message_delta", () => {
+  const { tally } = watch([messageStart(), textStart, textDelta]);
+  assert.equal(tally.usage, undefined);
+  assert.equal(tally.inputUsage?.inputTokens, 25n);
+  assert.equal(tally.inputUsage?.outputTokens, 0n);
+  assert.equal(tally.inputUsage?.reasoningTokens, 0n);
+});
+
+test("trap 6: a message_delta that tells no output count does not make the placeholder one", () => {
+  for (const usage of [undefined, null, {}, { input_tokens: 25 }, { output_tokens: null }]) {
+    const { tally } = watch([messageStart(), textStart, textDelta, messageDelta(usage), messageStop]);
+    assert.equal(tally.usage, undefined, JSON.stringify(usage));
+    assert.equal(tally.inputUsage?.outputTokens, 0n);
+    assert.equal(tally.isComplete, true);
+  }
+  const thinking = { input_tokens: 25, output_tokens: 1, output_tokens_details: { thinking_tokens: 1 } };
+  const { tally } = watch([messageStart(thinking), messageDelta({ output_tokens: 9 })]);
+  assert.equal(tally.usage?.outputTokens, 9n);
+  assert.equal(tally.usage?.reasoningTokens, 0n, "its details are a placeholder too");
+});
+
+test("message_delta without input tokens (old models): those of message_start stand", () => {
+  const { tally } = watch([messageStart(), messageDelta({ output_tokens: 7, input_tokens: null })]);
+  assert.deepEqual(tally.usage?.inputTokens, 25n);
+  assert.deepEqual(tally.usage?.cacheReadTokens, 5n);
+});
+
+test("trap 7 (message_start with an estimate or 0, the truth in message_delta): cumulative counts replace the first ones", () => {
+  const truth = { input_tokens: 30, cache_read_input_tokens: 6, cache_creation_input_tokens: 2, output_tokens: 7 };
+  for (const first of [{ input_tokens: 0, output_tokens: 0 }, { input_tokens: 99, output_tokens: 1 }, null]) {
+    const { tally } = watch([messageStart(first), messageDelta(truth)]);
+    assert.equal(tally.usage?.inputTokens, 30n);
+    assert.equal(tally.usage?.cacheReadTokens, 6n);
+    assert.equal(tally.usage?.cacheWrite5mTokens, 2n);
+  }
+});
+
+test("the counts of the last of several message_deltas stand", () => {
+  const { tally } = watch([
+    messageStart(),
+    messageDelta({ output_tokens: 3 }, null),
+    messageDelta({ output_tokens: 8 }),
+  ]);
+  assert.equal(tally.usage?.outputTokens, 8n);
+});
+
+test("a message_start that tells no input, or 0, is no input count of the provider", () => {
+  for (const usage of [undefined, null, {}, { input_tokens: 0, output_tokens: 1 }]) {
+    assert.equal(watch([messageStart(usage ?? null), textDelta]).tally.inputUsage, undefined, JSON.stringify(usage));
+  }
+});
+
+test("API spec, Streaming that stops partway, Messages: an upstream error ends the answer and never reaches the caller", () => {
+  const error = eventOf("error", { error: { type: "overloaded_error", message: "Overloaded" } });
+  const { verdicts, tally } = watch([messageStart(), textStart, textDelta, error]);
+  assert.deepEqual(verdicts, ["pass", "pass", "pass", "end"]);
+  assert.equal(tally.isFailed, true);
+  assert.equal(tally.isComplete, false);
+});
+
+test("whole means: message_stop arrived and stop_reason has a value", () => {
+  assert.equal(watch([messageStart(), textDelta, messageStop]).tally.isComplete, false);
+  assert.equal(
+    watch([messageStart(), textDelta, messageDelta({ output_tokens: 2 }, null), messageStop]).tally.isComplete,
+    false,
+  );
+  assert.equal(
+    watch([messageStart(), textDelta, messageDelta({ output_tokens: 2 }, ""), messageStop]).tally.isComplete,
+    false,
+  );
+  const unstopped = watch([messageStart(), textDelta, messageDelta({ output_tokens: 2 })]).tally;
+  assert.deepEqual([unstopped.hasFinish, unstopped.isComplete], [true, false]);
+});
+
+for (const reason of ["end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal"]) {
+  test(`stop_reason ${reason} makes an answer whole`, () => {
+    assert.equal(
+      watch([messageStart(), messageDelta({ output_tokens: 2 }, reason), messageStop]).tally.isComplete,
+      true,
+    );
+  });
+}
+
+const contentRows: [string, string[], number][] = [
+  ["text", [textStart, textDelta], 2],
+  ["thinking", [blockDelta({ type: "thinking_delta", thinking: "1234" })], 1],
+  ["the signature of thinking that is not shown", [blockDelta({ type: "signature_delta", signature: "opaque" })], 0],
+  [
+    "a tool call, with or without arguments (trap 20)",
+    [blockStart({ type: "tool_use", id: "t", name: "n", input: {} })],
+    0,
+  ],
+  ["arguments of a tool call", [blockDelta({ type: "input_json_delta", partial_json: '{"a"' })], 1],
+  ["redacted thinking", [blockStart({ type: "redacted_thinking", data: "opaque" })], 0],
+  ["a result of a tool that the provider ran", [blockStart({ type: "web_search_tool_result", content: [] })], 0],
+  ["text that the start of a block brings", [blockStart({ type: "text", text: "1234" })], 1],
+];
+
+for (const [what, events, tokens] of contentRows) {
+  test(`content is ${what}`, () => {
+    const { tally } = watch([messageStart(), ...events]);
+    assert.equal(tally.hasContent, true);
+    assert.equal(tally.contentTokens, tokens);
+  });
+}
+
+test("no content is what opens a block empty, so an answer cut behind it is free", () => {
+  const opening = [messageStart(), ping, textStart, blockStart({ type: "thinking", thinking: "", signature: "" })];
+  const { tally } = watch([...opening, blockDelta({ type: "text_delta", text: "" }), blockStop]);
+  assert.equal(tally.hasContent, false);
+  assert.equal(tally.contentTokens, 0);
+});
+
+test("a repeated message_start is tolerated", () => {
+  const { verdicts, tally } = watch([
+    messageStart(),
+    messageStart(),
+    textDelta,
+    messageDelta({ output_tokens: 2 }),
+    messageStop,
+  ]);
+  assert.ok(verdicts.every((verdict) => verdict === "pass"));
+  assert.equal(tally.usage?.inputTokens, 25n);
+});
+
+test("what is not JSON, not of the shape or of an unknown type passes untouched and raises nothing", () => {
+  const odd = [
+    "data: {half\n\n",
+    "data: null\n\n",
+    ": comment\n\n",
+    eventOf("content_block_delta"),
+    eventOf("message_start"),
+  ];
+  const { verdicts } = watch([...odd, eventOf("message_delta"), eventOf("brand_new", { delta: 7 }), eventOf("ping")]);
+  assert.deepEqual(new Set(verdicts), new Set(["pass"]));
+});

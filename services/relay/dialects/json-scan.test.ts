@@ -1,0 +1,318 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { JsonScanError, readField, rewriteFields, scanJson, type Scan } from "./json-scan.ts";
+
+type Entry = [name: string, value: unknown];
+
+const awkwardNames = [
+  "__proto__",
+  "constructor",
+  "toString",
+  "model",
+  "messages",
+  "é",
+  "",
+  'a"b',
+  "a\\",
+  "{",
+  "\u0000",
+];
+const names = fc.oneof(fc.constantFrom(...awkwardNames), fc.string({ unit: "binary", maxLength: 6 }));
+const values = fc.oneof(fc.jsonValue({ maxDepth: 4, stringUnit: "binary" }), fc.constantFrom<unknown>("\\", '"', "]}"));
+const entries: fc.Arbitrary<Entry[]> = fc.uniqueArray(fc.tuple(names, values), { selector: ([name]) => name });
+const spaces = fc.array(fc.constantFrom("", " ", "\n", "\t\t", "\r\n ", "\r"), { minLength: 1, maxLength: 7 });
+
+/** Writes strings character by character, some as escapes, and with space wherever JSON allows it. */
+function createSpelling(gaps: string[], escapesEvery: number) {
+  let used = 0;
+  const gap = (): string => gaps[used++ % gaps.length] ?? "";
+  const spellString = (text: string): string => {
+    if (escapesEvery === 0) return JSON.stringify(text);
+    const units = Array.from({ length: text.length }, (_, at) => {
+      const isEscaped = at % escapesEvery === 0;
+      const unit = text.charCodeAt(at);
+      const isPlain = unit >= 0x20 && unit < 0x7f && unit !== 0x22 && unit !== 0x5c;
+      return isPlain && !isEscaped ? text.charAt(at) : `\\u${unit.toString(16).padStart(4, "0")}`;
+    });
+    return `"${units.join("")}"`;
+  };
+  const pair = ([name, value]: Entry): string => `${gap()}${spellString(name)}${gap()}:${spell(value)}`;
+  const spell = (value: unknown): string => {
+    let text = JSON.stringify(value);
+    if (typeof value === "string") text = spellString(value);
+    else if (Array.isArray(value)) text = `[${value.length === 0 ? gap() : value.map(spell).join(",")}]`;
+    else if (typeof value === "object" && value !== null) text = spellObject(Object.entries(value));
+    return `${gap()}${text}${gap()}`;
+  };
+  const spellObject = (fields: Entry[]): string => `{${fields.length === 0 ? gap() : fields.map(pair).join(",")}}`;
+  return (fields: Entry[]): Buffer => Buffer.from(`${gap()}${spellObject(fields)}${gap()}`);
+}
+
+const spellings = fc.tuple(spaces, fc.constantFrom(0, 1, 2, 3)).map(([gaps, every]) => createSpelling(gaps, every));
+const plain = createSpelling([""], 0);
+
+const textOf = ({ text }: Scan, start: number, end: number): string => text.slice(start, end);
+
+/** Every field as its name and the bytes of its value, in order. */
+function fieldTexts(scan: Scan): [string, string][] {
+  return [...scan.fields].map(([name, { start, end }]) => [name, textOf(scan, start, end)]);
+}
+
+/** JSON.parse over the bytes with all strings emptied: what is left is structure, numbers and words only. */
+function isStructureValid(body: Buffer): boolean {
+  const skeleton = body.toString("latin1").replaceAll(/"(?:[^"\\]|\\[^])*"/g, '""');
+  try {
+    const value: unknown = JSON.parse(skeleton);
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
+
+function parsesAsObject(body: Buffer): boolean {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
+
+type Outcome = "accepted" | "refused" | "stands twice";
+
+function scanOutcome(body: Buffer): Outcome {
+  try {
+    scanJson(body);
+    return "accepted";
+  } catch (error) {
+    assert.ok(error instanceof JsonScanError, `only a JsonScanError may come out, not ${String(error)}`);
+    return error.message.endsWith("stands twice") ? "stands twice" : "refused";
+  }
+}
+
+test("any JSON object in any spelling is accepted and every field reads as JSON.parse reads it", () => {
+  fc.assert(
+    fc.property(entries, spellings, (fields, spell) => {
+      const body = spell(fields);
+      const scan = scanJson(body);
+      assert.deepEqual(
+        [...scan.fields.keys()],
+        fields.map(([name]) => name),
+      );
+      for (const [name, value] of fields) {
+        assert.deepEqual(readField(body, scan, name), JSON.parse(JSON.stringify(value)));
+      }
+      for (const [name, text] of fieldTexts(scan)) {
+        assert.ok(!/^[ \t\r\n]|[ \t\r\n]$/.test(text), `${name}: a field is its value without the space around it`);
+      }
+      assert.equal(readField(body, scan, "a name that is not there"), undefined);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("over mutated bytes it accepts what JSON.parse accepts; they may differ only inside strings", () => {
+  const alphabet = Array.from('{}[]:,"\\ \n0123456789.-+eEtruefalsn/x\u0000é', (character) => Buffer.from(character));
+  const mutation = fc.record({
+    at: fc.nat(),
+    cut: fc.nat({ max: 3 }),
+    insert: fc.array(fc.constantFrom(...alphabet), { maxLength: 2 }),
+  });
+  const seen = { accepted: 0, refused: 0, "stands twice": 0 };
+  fc.assert(
+    fc.property(entries, spellings, fc.array(mutation, { minLength: 1, maxLength: 2 }), (fields, spell, mutations) => {
+      let body = spell(fields);
+      for (const { at, cut, insert } of mutations) {
+        const from = at % (body.length + 1);
+        body = Buffer.concat([body.subarray(0, from), ...insert, body.subarray(from + cut)]);
+      }
+      const outcome = scanOutcome(body);
+      seen[outcome] += 1;
+      // What is accepted is valid but for its strings: inside them JSON.parse also refuses raw control characters and
+      // unknown escapes, which are the upstream's to judge. Invalid UTF-8 reads as U+FFFD in both.
+      if (outcome === "accepted") assert.ok(isStructureValid(body), body.toString());
+      if (outcome === "refused") assert.equal(parsesAsObject(body), false, body.toString());
+    }),
+    { numRuns: 3_000 },
+  );
+  assert.ok(seen.accepted > 100 && seen.refused > 100, `the mutations reach both outcomes: ${JSON.stringify(seen)}`);
+});
+
+test("every truncation of a body is refused", () => {
+  const body = Buffer.from(' {"model": "m", "n": -1.5e+3, "messages": [{"content": "\\"é"}, [], {}, true, null]}');
+  scanJson(body);
+  for (let length = 0; length < body.length; length += 1) {
+    assert.equal(scanOutcome(body.subarray(0, length)), "refused", `${length} bytes`);
+  }
+});
+
+const malformed = [
+  ["a missing comma between fields", '{"a":1 "b":2}'],
+  ["a missing comma between items", '{"a":[1 2]}'],
+  ["a missing colon", '{"a" 1}'],
+  ["a trailing comma in the object", '{"a":1,}'],
+  ["a trailing comma in an inner object", '{"a":{"b":1,}}'],
+  ["a trailing comma in an array", '{"a":[1,]}'],
+  ["a leading comma", '{,"a":1}'],
+  ["trailing garbage", '{"a":1}x'],
+  ["a second value", '{"a":1}{"b":2}'],
+  ["a bracket closed by another", '{"a":[1}]'],
+  ["a brace closed by a bracket", '{"a":{"b":1]}'],
+  ["one bracket too many", '{"a":[1]]}'],
+  ["one brace too few", '{"a":{"b":1}'],
+  ["an unquoted name", "{a:1}"],
+  ["a single-quoted string", "{'a':1}"],
+  ["a word that does not exist", '{"a":undefined}'],
+  ["a word with a tail", '{"a":truex}'],
+  ["a word with a capital", '{"a":True}'],
+  ["NaN", '{"a":NaN}'],
+  ["a leading zero", '{"a":01}'],
+  ["a leading plus", '{"a":+1}'],
+  ["a number without a whole part", '{"a":.5}'],
+  ["a number without decimals behind its point", '{"a":1.}'],
+  ["an exponent without digits", '{"a":1e}'],
+  ["a lone minus", '{"a":-}'],
+  ["hexadecimal", '{"a":0x10}'],
+  ["a comment", '{"a":1/**/}'],
+  ["a byte order mark", '\u{feff}{"a":1}'],
+  ["a no-break space", '{"a":\u{a0}1}'],
+  ["a string without an end", '{"a":"b\\"}'],
+  ["a name with an unknown escape", '{"\\q":1}'],
+  ["an array", '[{"a":1}]'],
+  ["a string", '"a"'],
+  ["null", "null"],
+  ["nothing", ""],
+  ["spaces", " \n"],
+] as const;
+
+for (const [what, text] of malformed) {
+  test(`API spec, Cases, "Body not valid JSON": ${what} is refused`, () => {
+    assert.equal(scanOutcome(Buffer.from(text)), "refused");
+    assert.equal(parsesAsObject(Buffer.from(text)), false, "JSON.parse agrees");
+  });
+}
+
+test("a top-level field that stands twice is refused in whatever spelling, because the upstream might obey the other", () => {
+  for (const text of ['{"model":"a","model":"b"}', '{"model":"a","x":1,"mod\\u0065l":"b"}', '{"é":1,"\\u00e9":2}']) {
+    assert.equal(scanOutcome(Buffer.from(text)), "stands twice", text);
+  }
+  // Raw "é" is two bytes; escapes of those two characters are another name.
+  assert.equal(scanOutcome(Buffer.from('{"é":1,"\\u00c3\\u00a9":2}')), "accepted");
+  assert.equal(scanOutcome(Buffer.from('{"a":{"b":1,"b":2}}')), "accepted", "inside it is the upstream's to judge");
+});
+
+test("a name in escapes is the name that it spells", () => {
+  const body = Buffer.from('{"mod\\u0065l":"m","\\u0073tream":true}');
+  const scan = scanJson(body);
+  assert.equal(readField(body, scan, "model"), "m");
+  assert.equal(readField(body, scan, "stream"), true);
+});
+
+test("__proto__, constructor and toString are names like any other, to read and to rewrite", () => {
+  const body = Buffer.from('{"__proto__":{"polluted":1},"constructor":2,"toString":3,"model":"m"}');
+  const scan = scanJson(body);
+  assert.deepEqual([...scan.fields.keys()], ["__proto__", "constructor", "toString", "model"]);
+  assert.equal(readField(body, scan, "constructor"), 2);
+  assert.equal(readField(body, scan, "valueOf"), undefined);
+  assert.equal(({} as Record<string, unknown>)["polluted"], undefined);
+  assert.equal(
+    rewriteFields(body, scan, { replace: { model: '"n"' } }).toString(),
+    '{"__proto__":{"polluted":1},"constructor":2,"toString":3,"model":"n"}',
+  );
+});
+
+const nested = (levels: number): Buffer => Buffer.from(`{"a":${"[".repeat(levels)}${"]".repeat(levels)}}`);
+
+test("256 levels below the top are accepted, 257 refused, and millions exhaust no stack", () => {
+  assert.equal(scanOutcome(nested(256)), "accepted");
+  assert.equal(scanOutcome(nested(257)), "refused");
+  assert.equal(scanOutcome(nested(2_000_000)), "refused");
+  assert.equal(scanOutcome(Buffer.from(`{"a":${'{"b":'.repeat(2_000_000)}`)), "refused");
+});
+
+test("a field whose string is not valid after all raises when it is read", () => {
+  const body = Buffer.from('{"model":"a\nb","stream":"\\q"}');
+  const scan = scanJson(body);
+  assert.throws(() => readField(body, scan, "model"), JsonScanError);
+  assert.throws(() => readField(body, scan, "stream"), JsonScanError);
+});
+
+const base64 = Buffer.alloc(6_000, 7).toString("base64");
+
+test("media in data URLs and in bare base64 is counted apart from text, each string by its length", () => {
+  const url = `data:image/png;base64,${base64}`;
+  const withParameters = `data:audio/x-wav;codec=1;base64,${base64}`;
+  for (const media of [url, withParameters, base64, base64.replaceAll("+", "-").replaceAll("/", "_")]) {
+    const body = Buffer.from(JSON.stringify({ messages: [{ content: [{ image_url: { url: media } }, "text"] }] }));
+    const scan = scanJson(body);
+    assert.deepEqual(scan.mediaBytes, [media.length]);
+    assert.equal(scan.textBytes, body.length - media.length);
+  }
+  const two = scanJson(Buffer.from(JSON.stringify({ a: base64, b: [base64.slice(0, 3_000)] })));
+  assert.deepEqual(two.mediaBytes, [base64.length, 3_000]);
+  assert.deepEqual(scanJson(Buffer.from(JSON.stringify({ a: base64.slice(0, 2_048) }))).mediaBytes, [2_048]);
+});
+
+test("prose, short strings and field names never count as media", () => {
+  const prose = "All the words of a long text. ".repeat(200);
+  const almost = `${base64.slice(0, 255)} ${base64}`;
+  for (const value of [prose, almost, base64.slice(0, 2_047), "data:image/png;base64,short"]) {
+    const body = Buffer.from(JSON.stringify({ messages: value }));
+    assert.deepEqual(scanJson(body).mediaBytes, []);
+    assert.equal(scanJson(body).textBytes, body.length);
+  }
+  assert.deepEqual(scanJson(Buffer.from(JSON.stringify({ [base64]: 1, a: { [base64]: 2 } }))).mediaBytes, []);
+});
+
+test("rewriteFields changes what it is told and leaves every other byte and the order of the fields", () => {
+  const replacement = fc.constantFrom('"new"', "{}", "[1, 2]", "null", "17");
+  const plan = fc.array(fc.tuple(fc.constantFrom("keep", "replace", "remove"), replacement), { minLength: 1 });
+  const additions = fc.dictionary(fc.constantFrom("added", "other", 'new "name"'), replacement, { maxKeys: 2 });
+  fc.assert(
+    fc.property(entries, spellings, plan, additions, (fields, spell, steps, add) => {
+      const body = spell(fields);
+      const scan = scanJson(body);
+      fc.pre(Object.keys(add).every((name) => !scan.fields.has(name)));
+      const replace: Record<string, string> = Object.create(null) as Record<string, string>;
+      const remove: string[] = [];
+      const expected: [string, string][] = [];
+      fieldTexts(scan).forEach(([name, text], index) => {
+        const [kind, value] = steps[index % steps.length] ?? ["keep", ""];
+        if (kind === "replace") replace[name] = value;
+        if (kind === "remove") remove.push(name);
+        else expected.push([name, kind === "replace" ? value : text]);
+      });
+      expected.push(...Object.entries(add));
+
+      const result = rewriteFields(body, scan, { replace, add, remove });
+      assert.deepEqual(fieldTexts(scanJson(result)), expected);
+      JSON.parse(result.toString());
+      for (const [name, field] of scanJson(result).fields) {
+        const before = scan.fields.get(name);
+        if (!before || name in replace) continue;
+        assert.deepEqual(result.subarray(field.keyStart, field.end), body.subarray(before.keyStart, before.end));
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("a body without a change is returned as it is, not copied", () => {
+  const body = plain([
+    ["model", "m"],
+    ["n", 1],
+  ]);
+  const scan = scanJson(body);
+  assert.equal(rewriteFields(body, scan, {}), body);
+  assert.equal(rewriteFields(body, scan, { remove: ["absent"], replace: { also: "1" } }), body);
+});
+
+test("an object can lose its last field and gain its first", () => {
+  const one = plain([["a", 1]]);
+  assert.equal(rewriteFields(one, scanJson(one), { remove: ["a"] }).toString(), "{}");
+  assert.equal(
+    rewriteFields(Buffer.from(" { } "), scanJson(Buffer.from(" { } ")), { add: { a: "1" } }).toString(),
+    '{"a":1}',
+  );
+});

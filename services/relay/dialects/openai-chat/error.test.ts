@@ -1,0 +1,24 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readError, writeError } from "./error.ts";
+
+test("API spec, Errors: {error: {message: <string>, type: <string>, param: <string>, code: <string>}}", () => {
+  const body: unknown = JSON.parse(writeError({ status: 400, message: "no", type: "api_error", code: "" }));
+  assert.deepEqual(body, { error: { message: "no", type: "api_error", param: "", code: "" } });
+});
+
+const rows = [
+  [{ error: { message: "m", type: "t", param: null, code: "c" } }, { message: "m", type: "t", code: "c" }],
+  [{ error: { message: "m", code: 400 } }, { message: "m", type: undefined, code: "400" }],
+  [{ error: { message: "m", type: null, code: null } }, { message: "m", type: undefined, code: undefined }],
+  [{ error: "only words" }, { message: "only words", type: undefined, code: undefined }],
+  [{ error: { code: "c" } }, undefined],
+  [{ error: null }, undefined],
+  [{ message: "no" }, undefined],
+  ["text", undefined],
+  [undefined, undefined],
+] as const;
+
+for (const [body, expected] of rows) {
+  test(`an upstream's error body is read: ${JSON.stringify(body)}`, () => assert.deepEqual(readError(body), expected));
+}

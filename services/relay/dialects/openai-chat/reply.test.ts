@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { emptyTally, type Tally } from "../dialect.ts";
+import { countContent, readReply } from "./reply.ts";
+
+const counted = (message: unknown): Tally => {
+  const tally = emptyTally();
+  countContent(message, tally);
+  return tally;
+};
+
+const completion = (message: unknown, usage?: unknown) => ({
+  id: "chatcmpl-1",
+  object: "chat.completion",
+  model: "gpt-served",
+  choices: [{ index: 0, message, logprobs: null, finish_reason: "stop" }],
+  usage,
+});
+
+test("a whole completion is complete, names the model that ran and brings the provider's counts", () => {
+  const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
+  const tally = readReply(completion({ role: "assistant", content: "Hello there" }, usage));
+  assert.ok(tally?.isComplete && tally.hasFinish && tally.hasContent && !tally.isFailed);
+  assert.equal(tally.modelServed, "gpt-served");
+  assert.equal(tally.usage?.inputTokens, 9n);
+  assert.equal(tally.usage?.outputTokens, 4n);
+});
+
+test("a completion without usage has none, and its content is counted", () => {
+  const tally = readReply(completion({ role: "assistant", content: "12345678" }));
+  assert.equal(tally?.usage, undefined);
+  assert.equal(tally?.contentTokens, 2);
+});
+
+test("an answer whose text is empty but whose output was counted has content: it must be paid", () => {
+  const usage = { prompt_tokens: 9, completion_tokens: 64, completion_tokens_details: { reasoning_tokens: 64 } };
+  assert.equal(readReply(completion({ role: "assistant", content: "" }, usage))?.hasContent, true);
+  assert.equal(readReply(completion({ role: "assistant", content: "" }))?.hasContent, false);
+});
+
+test("all choices count", () => {
+  const message = { role: "assistant", content: "1234" };
+  const body = { choices: [{ message }, { message }, { message }] };
+  assert.equal(readReply(body)?.contentTokens, 3);
+});
+
+for (const body of [
+  undefined,
+  null,
+  "text",
+  7,
+  [],
+  {},
+  { error: { message: "no" } },
+  { choices: "x" },
+  { content: [] },
+]) {
+  test(`what is not a chat completion is not taken for one: ${JSON.stringify(body)}`, () => {
+    assert.equal(readReply(body), undefined);
+  });
+}
+
+const contentRows: [string, unknown, number][] = [
+  ["content", { content: "12345678" }, 2],
+  ["a refusal", { refusal: "12345678" }, 2],
+  ["reasoning_content (trap 17: from chat upstreams it is thinking, and counts)", { reasoning_content: "12345678" }, 2],
+  ["reasoning, the other name of it", { reasoning: "12345678" }, 2],
+  ["both names with the same thought, once", { reasoning: "12345678", reasoning_content: "12345678" }, 2],
+  ["reasoning beside content", { reasoning_content: "1234", content: "1234" }, 2],
+  ["a function call", { tool_calls: [{ function: { name: "look", arguments: '{"a":1}x' } }] }, 3],
+  ["a custom tool call", { tool_calls: [{ type: "custom", custom: { name: "look", input: "1234" } }] }, 2],
+  [
+    "every parallel call (trap 20)",
+    { tool_calls: [{ function: { arguments: "1234" } }, { function: { name: "look" } }] },
+    2,
+  ],
+  ["a call without arguments", { tool_calls: [{ function: { name: "look", arguments: "" } }] }, 1],
+  ["an old-style function call", { function_call: { name: "look", arguments: "1234" } }, 2],
+  ["speech, by its transcript", { audio: { id: "a", data: "UklGRg", transcript: "12345678" } }, 2],
+  ["speech without a transcript yet", { audio: { data: "UklGRg" } }, 0],
+  ["other scripts, a token to a character", { content: "漢字é" }, 3],
+];
+
+for (const [what, message, tokens] of contentRows) {
+  test(`content is ${what}`, () => {
+    assert.equal(counted(message).hasContent, true);
+    assert.equal(counted(message).contentTokens, tokens);
+  });
+}
+
+for (const message of [
+  undefined,
+  null,
+  {},
+  { role: "assistant" },
+  { role: "assistant", content: "", refusal: null },
+  { content: null, tool_calls: [] },
+  { tool_calls: null },
+  { audio: null, function_call: null },
+]) {
+  test(`no content is ${JSON.stringify(message)}`, () => {
+    assert.deepEqual(counted(message), emptyTally());
+  });
+}
+
+test("calls without what a call has do not raise", () => {
+  assert.equal(
+    counted({ tool_calls: [null, {}, { function: null }, { function: { arguments: 7 } }] }).contentTokens,
+    0,
+  );
+});

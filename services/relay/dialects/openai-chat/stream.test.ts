@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { emptyTally, type Envelope, type EventVerdict, type Tally } from "../dialect.ts";
+import { scanJson } from "../json-scan.ts";
+import { readEnvelope } from "./request.ts";
+import { createTap } from "./stream.ts";
+
+const envelopeOf = (request: object): Envelope => {
+  const body = Buffer.from(JSON.stringify({ model: "m", messages: [], stream: true, ...request }));
+  return readEnvelope(body, scanJson(body), "m");
+};
+const asking = envelopeOf({ stream_options: { include_usage: true } });
+const notAsking = envelopeOf({});
+
+const chunkOf = (fields: object): string =>
+  `data: ${JSON.stringify({ object: "chat.completion.chunk", ...fields })}\n\n`;
+const deltaOf = (delta: object, finishReason: unknown = null, index = 0): string =>
+  chunkOf({ model: "gpt-served", choices: [{ index, delta, finish_reason: finishReason }] });
+const usage = { prompt_tokens: 20, completion_tokens: 7, total_tokens: 27 };
+const usageChunk = chunkOf({ model: "gpt-served", choices: [], usage });
+const done = "data: [DONE]\n\n";
+
+function watch(events: string[], envelope: Envelope = asking): { verdicts: EventVerdict[]; tally: Tally } {
+  const tap = createTap(envelope);
+  const tally = emptyTally();
+  const verdicts = events.map((event) => tap(Buffer.from(event), tally));
+  return { verdicts, tally };
+}
+
+const answer = [deltaOf({ role: "assistant", content: "" }), deltaOf({ content: "12345678" }), deltaOf({}, "stop")];
+
+test("trap 8 (usage can arrive in a chunk after finish_reason): the answer is whole at [DONE], with usage", () => {
+  const { verdicts, tally } = watch([...answer, usageChunk, done]);
+  assert.deepEqual(verdicts, ["pass", "pass", "pass", "pass", "pass"]);
+  assert.ok(tally.isComplete && tally.hasFinish && tally.hasContent && !tally.isFailed);
+  assert.equal(tally.usage?.inputTokens, 20n);
+  assert.equal(tally.usage?.outputTokens, 7n);
+  assert.equal(tally.contentTokens, 2);
+  assert.equal(tally.modelServed, "gpt-served");
+});
+
+test("trap 9 (strip the extra chunk when the client did not ask): the usage chunk is dropped, and still counted", () => {
+  const { verdicts, tally } = watch([...answer, usageChunk, done], notAsking);
+  assert.deepEqual(verdicts, ["pass", "pass", "pass", "drop", "pass"]);
+  assert.equal(tally.usage?.outputTokens, 7n);
+});
+
+test("trap 9 (it must have an empty choices list): usage beside a choice passes also to who did not ask", () => {
+  const finish = chunkOf({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage });
+  const first = chunkOf({ choices: [], prompt_filter_results: [{ prompt_index: 0 }], usage: null });
+  const { verdicts, tally } = watch([first, ...answer, finish, done], notAsking);
+  assert.ok(!verdicts.includes("drop"));
+  assert.equal(tally.usage?.outputTokens, 7n);
+});
+
+test("only an explicit include_usage of true counts as asking", () => {
+  for (const options of [{ include_usage: false }, {}, null, { include_usage: "true" }, { include_usage: 1 }]) {
+    const { verdicts } = watch([usageChunk], envelopeOf({ stream_options: options }));
+    assert.deepEqual(verdicts, ["drop"], JSON.stringify(options));
+  }
+});
+
+test("counts that grow with every chunk: the last one stands", () => {
+  const grown = (completion: number): string =>
+    chunkOf({ choices: [{ delta: { content: "x" } }], usage: { prompt_tokens: 20, completion_tokens: completion } });
+  assert.equal(watch([grown(1), grown(2), grown(3), deltaOf({}, "stop")]).tally.usage?.outputTokens, 3n);
+});
+
+test("finish without [DONE]: the reason has passed, the end mark has not", () => {
+  const { tally } = watch(answer);
+  assert.equal(tally.hasFinish, true);
+  assert.equal(tally.isComplete, false);
+});
+
+test("API spec, Streaming that stops partway: [DONE] without any finish_reason value is no whole answer", () => {
+  for (const reason of [null, undefined, ""]) {
+    const { tally } = watch([deltaOf({ content: "half" }, reason), done]);
+    assert.equal(tally.hasFinish, false, `finish_reason ${JSON.stringify(reason)}`);
+    assert.equal(tally.isComplete, false);
+  }
+});
+
+for (const reason of ["stop", "length", "tool_calls", "content_filter", "function_call"]) {
+  test(`finish_reason ${reason} makes an answer whole`, () => {
+    assert.equal(watch([deltaOf({ content: "x" }), deltaOf({}, reason), done]).tally.isComplete, true);
+  });
+}
+
+test("trap 22 (upstream failure after 200 must not be logged as success): an error passes on and fails the answer", () => {
+  const error = chunkOf({ error: { message: "overloaded", type: "server_error", param: null, code: null } });
+  const { verdicts, tally } = watch([deltaOf({ content: "half" }), error, done]);
+  assert.deepEqual(verdicts, ["pass", "pass", "pass"]);
+  assert.equal(tally.isFailed, true);
+  assert.equal(tally.isComplete, false);
+  assert.equal(watch([...answer, error, done]).tally.isComplete, false, "also behind a finish_reason");
+  assert.equal(watch([chunkOf({ error: null, choices: [] })]).tally.isFailed, false, "an error of null is none");
+});
+
+test("trap 17 (reasoning_content from chat upstreams): thinking that passed is content and counted", () => {
+  const { tally } = watch([deltaOf({ role: "assistant", content: null }), deltaOf({ reasoning_content: "12345678" })]);
+  assert.equal(tally.hasContent, true);
+  assert.equal(tally.contentTokens, 2);
+});
+
+test("trap 20 (every parallel call kept): fragments of interleaved calls and choices are all counted", () => {
+  const start = (index: number): object => ({
+    tool_calls: [{ index, id: "call", function: { name: "look", arguments: "" } }],
+  });
+  const fragment = (index: number): object => ({ tool_calls: [{ index, function: { arguments: '{"a"' } }] });
+  const { tally } = watch([
+    deltaOf({ role: "assistant", content: null, ...start(0) }),
+    deltaOf(fragment(0)),
+    deltaOf(start(1), null, 1),
+    deltaOf(fragment(1), null, 1),
+  ]);
+  assert.equal(tally.hasContent, true);
+  assert.equal(tally.contentTokens, 4);
+});
+
+test("the role chunk, a comment and a keep-alive are no content: an answer cut behind them is free", () => {
+  const opening = deltaOf({ role: "assistant", content: "", refusal: null });
+  const { verdicts, tally } = watch([": keep-alive\n\n", opening, "data: \n\n", "event: ping\n\n"]);
+  assert.deepEqual(verdicts, ["pass", "pass", "pass", "pass"]);
+  assert.equal(tally.hasContent, false);
+});
+
+test("trap 33 (SSE: data: without a space, CRLF, multi-byte text): read alike", () => {
+  const events = [
+    'data:{"choices":[{"delta":{"content":"漢字"}}]}\r\n\r\n',
+    'data:{"choices":[{"delta":{},"finish_reason":"stop"}]}\r\n\r\n',
+  ];
+  const { tally } = watch([...events, "data:[DONE]\r\n\r\n"]);
+  assert.equal(tally.contentTokens, 2);
+  assert.equal(tally.isComplete, true);
+});
+
+test("what is not JSON, or not of the shape, passes untouched and raises nothing", () => {
+  const odd = ["data: {half\n\n", "data: 7\n\n", "data: null\n\n", "data: []\n\n", 'data: {"choices":7}\n\n'];
+  const odder = [
+    'data: {"choices":[null,7,{"delta":"x"}]}\n\n',
+    'data: {"choices":[{"delta":{"tool_calls":[null]}}]}\n\n',
+  ];
+  const { verdicts, tally } = watch([...odd, ...odder], notAsking);
+  assert.deepEqual(new Set(verdicts), new Set(["pass"]));
+  assert.equal(tally.contentTokens, 0);
+});

@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
+import { costNanos, type Units } from "#shared/pricing.ts";
+import { emptyTally, type Tally } from "./dialects/dialect.ts";
+import {
+  countInputTokens,
+  estimateInputTokens,
+  estimateNanos,
+  estimateOutputTokens,
+  meterCall,
+  runningCostNanos,
+} from "./meter.ts";
+import { envelopeOf, modelOf } from "./testing/fakes.ts";
+
+const tallyOf = (changes: Partial<Tally>): Tally => ({ ...emptyTally(), ...changes });
+const told: Units = { inputTokens: 20n, cacheReadTokens: 5n, outputTokens: 7n };
+const toldInput: Units = { inputTokens: 20n, cacheReadTokens: 5n, outputTokens: 0n };
+const countedInput = 100;
+const passed = { hasContent: true, contentTokens: 10.25 };
+
+const cutByAnyone = [
+  EndCause.CLIENT_GONE,
+  EndCause.UPSTREAM_ERROR,
+  EndCause.UPSTREAM_CUT,
+  EndCause.UPSTREAM_TIMEOUT,
+  EndCause.HOLD_EXHAUSTED,
+  EndCause.RELAY_LOST,
+  EndCause.DRAINED,
+];
+
+// The published rule for broken streams; each test is named by its row.
+test("no content reached the caller | nothing", () => {
+  const nothing = { usage: {}, source: UsageSource.NONE };
+  for (const endCause of cutByAnyone) {
+    assert.deepEqual(meterCall(emptyTally(), endCause, countedInput), nothing);
+    assert.deepEqual(meterCall(tallyOf({ inputUsage: toldInput }), endCause, countedInput), nothing);
+    assert.deepEqual(meterCall(tallyOf({ usage: told }), endCause, countedInput), nothing);
+  }
+  assert.deepEqual(meterCall(emptyTally(), EndCause.COMPLETE, countedInput), nothing);
+});
+
+test("whole, provider told its counts | the provider's counts", () => {
+  const tally = tallyOf({ ...passed, inputUsage: toldInput, usage: told });
+  const provider = { usage: told, source: UsageSource.PROVIDER };
+  assert.deepEqual(meterCall(tally, EndCause.COMPLETE, countedInput), provider);
+  assert.deepEqual(meterCall(tallyOf({ usage: told }), EndCause.COMPLETE, countedInput), provider, "a refusal, say");
+});
+
+test("whole, provider told none | input and output counted from what was sent, flagged as estimated", () => {
+  const counted = { usage: { inputTokens: 100n, outputTokens: 11n }, source: UsageSource.ESTIMATED };
+  assert.deepEqual(meterCall(tallyOf(passed), EndCause.COMPLETE, countedInput), counted);
+  const zeros = { inputTokens: 0n, outputTokens: 0n };
+  assert.deepEqual(meterCall(tallyOf({ ...passed, usage: zeros }), EndCause.COMPLETE, countedInput), counted);
+});
+
+test("content passed, then cut by anyone, provider's final counts seen | the provider's counts", () => {
+  for (const endCause of cutByAnyone) {
+    const metered = meterCall(tallyOf({ ...passed, inputUsage: toldInput, usage: told }), endCause, countedInput);
+    assert.deepEqual(metered, { usage: told, source: UsageSource.PROVIDER });
+  }
+});
+
+test("content passed, then cut by anyone, no final counts | input (the provider's count if it came) and output seen so far", () => {
+  for (const endCause of cutByAnyone) {
+    assert.deepEqual(meterCall(tallyOf(passed), endCause, countedInput), {
+      usage: { inputTokens: 100n, outputTokens: 11n },
+      source: UsageSource.ESTIMATED,
+    });
+    assert.deepEqual(meterCall(tallyOf({ ...passed, inputUsage: toldInput }), endCause, countedInput), {
+      usage: { ...toldInput, outputTokens: 11n },
+      source: UsageSource.PROVIDER_INPUT,
+    });
+  }
+});
+
+const sum = (units: Units): bigint => Object.values(units).reduce((total, count) => total + count, 0n);
+
+test("the hold covers the charge whenever the output keeps to its cap and the input is at most a token to three bytes", () => {
+  const price = fc.bigInt({ min: 1n, max: 200_000_000_000n });
+  const shares = fc.double({ min: 0, max: 1, noNaN: true });
+  const calls = fc.record({
+    text: fc.string({ maxLength: 2_000 }),
+    cap: fc.option(fc.integer({ min: 1, max: 20_000 }), { nil: undefined }),
+    n: fc.integer({ min: 1, max: 4 }),
+    prices: fc.record({ inputTokens: price, outputTokens: price, reasoningTokens: price }),
+    input: shares,
+    cached: shares,
+    output: shares,
+    reasoning: shares,
+  });
+  const part = (whole: number, share: number): number => Math.floor(whole * share);
+  fc.assert(
+    fc.property(calls, ({ text, cap, n, prices, ...share }) => {
+      const model = modelOf({ prices: { ...prices, cacheReadTokens: prices.inputTokens } });
+      const envelope = envelopeOf({ messages: [{ content: text }], n, ...(cap && { max_completion_tokens: cap }) });
+      const mostInput = Math.min(Math.floor(envelope.body.length / 3), model.contextTokens);
+      const mostOutput = Math.min(cap ?? model.reserveOutputTokens, model.maxOutputTokens) * n;
+      const input = part(mostInput, share.input);
+      const output = part(mostOutput, share.output);
+      const usage: Units = {
+        inputTokens: BigInt(input - part(input, share.cached)),
+        cacheReadTokens: BigInt(part(input, share.cached)),
+        outputTokens: BigInt(output - part(output, share.reasoning)),
+        reasoningTokens: BigInt(part(output, share.reasoning)),
+      };
+      assert.equal(sum(usage), BigInt(input + output));
+      assert.ok(estimateNanos(envelope, model) >= costNanos(usage, model.prices));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("the hold of output: the caller's cap, at most the model's, or the model's reserve default, for each choice", () => {
+  const model = modelOf({ maxOutputTokens: 10_000, reserveOutputTokens: 1_000 });
+  assert.equal(estimateOutputTokens(envelopeOf(), model), 1_000);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 50 }), model), 50);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 5_000 }), model), 5_000);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_completion_tokens: 1e12 }), model), 10_000);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 50, n: 3 }), model), 150);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 0 }, "anthropic-messages"), model), 0);
+});
+
+test("the hold takes the dearer of output and reasoning, adds the price of the request and is rounded up", () => {
+  const envelope = envelopeOf({ max_tokens: 10 });
+  const prices = { inputTokens: 0n, outputTokens: 3_000_000n, reasoningTokens: 5_000_000n };
+  assert.equal(estimateNanos(envelope, modelOf({ prices })), 50n);
+  assert.equal(estimateNanos(envelope, modelOf({ prices: { ...prices, reasoningTokens: 1n } })), 30n);
+  assert.equal(estimateNanos(envelope, modelOf({ prices: { ...prices, requests: 7_000_001n } })), 58n);
+});
+
+test("input is never more than the model reads at once", () => {
+  const model = modelOf({ contextTokens: 50 });
+  const envelope = envelopeOf({ messages: [{ content: "word ".repeat(1_000) }] });
+  assert.equal(estimateInputTokens(envelope, model), 50);
+  assert.equal(countInputTokens(envelope, model), 50);
+});
+
+test("media counts as the pages it shows, not as the text it is encoded in", () => {
+  const base64 = Buffer.alloc(300_000, 7).toString("base64");
+  const envelope = envelopeOf({ messages: [{ content: [{ image_url: { url: `data:image/png;base64,${base64}` } }] }] });
+  const media = 1_600 + Math.ceil((base64.length + "data:image/png;base64,".length) / 1_000);
+  const textBytes = envelope.body.length - base64.length - "data:image/png;base64,".length;
+  assert.equal(estimateInputTokens(envelope, modelOf()), Math.ceil((textBytes / 3) * 1.1) + media);
+  assert.equal(countInputTokens(envelope, modelOf()), Math.ceil(textBytes / 4) + media);
+});
+
+test("what a running stream has cost: counted input and the dearer of output and reasoning", () => {
+  const prices = { inputTokens: 1_000_000n, outputTokens: 2_000_000n, reasoningTokens: 3_000_000n };
+  assert.equal(runningCostNanos(tallyOf({ contentTokens: 10 }), modelOf({ prices }), 100), 130);
+  const cheaperThought = modelOf({ prices: { ...prices, reasoningTokens: 1n } });
+  assert.equal(runningCostNanos(tallyOf({ contentTokens: 10 }), cheaperThought, 100), 120);
+});
+
+test("what a running stream has cost: the provider's count of the input, at the prices of its buckets, once it came", () => {
+  const prices = { inputTokens: 1_000_000n, cacheWrite1hTokens: 2_000_000n, outputTokens: 2_000_000n };
+  const inputUsage = { inputTokens: 5n, cacheWrite1hTokens: 1_000n, outputTokens: 0n };
+  assert.equal(runningCostNanos(tallyOf({ contentTokens: 10, inputUsage }), modelOf({ prices }), 100), 2_025);
+});

@@ -1,0 +1,411 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import { test } from "node:test";
+import fc from "fast-check";
+import { errors } from "undici";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { until } from "#shared/testing/until.ts";
+import { emptyTally, type DialectName } from "./dialects/dialect.ts";
+import { dialects } from "./dialects/index.ts";
+import { scanJson } from "./dialects/json-scan.ts";
+import { pumpStream, type Pumping } from "./pump.ts";
+import type { Answer, Consumer } from "./send.ts";
+import { connectRaw, serveHttp } from "./testing/raw-client.ts";
+
+/** An upstream's answer in the hands of the test. As with undici, aborting it fails it before `abort` returns. */
+function fakeAnswer(note: (step: string) => void) {
+  let consumer: Consumer | undefined;
+  let isOver = false;
+  const answer: Answer = {
+    status: 200,
+    headers: {},
+    consume: (taker) => {
+      consumer = taker;
+    },
+    pause: () => note("pause"),
+    resume: () => note("resume"),
+    abort: () => {
+      note("abort");
+      fail(new Error("aborted"));
+    },
+  };
+  const fail = (error: Error): void => {
+    if (isOver) return;
+    isOver = true;
+    consumer?.fail(error);
+  };
+  return {
+    answer,
+    fail,
+    give: (chunk: string | Buffer) => consumer?.data(Buffer.from(chunk)),
+    end: () => {
+      isOver = true;
+      consumer?.end();
+    },
+  };
+}
+
+type Setup = {
+  dialect?: DialectName;
+  request?: object;
+  isReading?: boolean;
+  maxEventBytes?: number;
+  /** Whether the stream begins only after the caller has gone. */
+  isTooLate?: boolean;
+  /** Whether the caller's going aborts the upstream also without the pump, as the path of a call does. */
+  isAbortedOutside?: boolean;
+};
+
+/** A stream under way: a caller on a socket, the relay's response to it, and the upstream's answer. */
+async function startStream({ dialect: name = "openai-chat", request = {}, ...setup }: Setup = {}) {
+  const dialect = dialects[name];
+  const body = Buffer.from(JSON.stringify({ model: "m", messages: [], stream: true, ...request }));
+  const envelope = dialect.readEnvelope(body, scanJson(body), "m");
+  const steps: string[] = [];
+  const upstream = fakeAnswer((step) => steps.push(step));
+  const tally = emptyTally();
+  const ends: EndCause[] = [];
+  const onPieces: (() => void)[] = [];
+  const begun = Promise.withResolvers<{ response: ServerResponse; pumping: Pumping }>();
+
+  const begin = async (response: ServerResponse): Promise<void> => {
+    response.writeHead(200).flushHeaders();
+    noteWrites(response, steps);
+    if (setup.isTooLate) await once(response, "close");
+    if (setup.isAbortedOutside) response.once("close", () => upstream.fail(new Error("the caller went away")));
+    const pumping = pumpStream({
+      answer: upstream.answer,
+      response,
+      tap: dialect.createTap(envelope),
+      tally,
+      maxEventBytes: setup.maxEventBytes ?? 1_000_000,
+      brokenStreamEnd: dialect.brokenStreamEnd,
+      onEnd: (endCause) => {
+        ends.push(endCause);
+        steps.push("onEnd");
+      },
+      onPiece: () => onPieces.forEach((onPiece) => onPiece()),
+    });
+    begun.resolve({ response, pumping });
+  };
+  const server = await serveHttp((_request, response) => void begin(response));
+  const client = await connectRaw(server.port, setup.isReading ?? true);
+  // HTTP/1.0: no chunked encoding, so the body on the wire is the body.
+  client.socket.write("GET / HTTP/1.0\r\n\r\n");
+  if (setup.isTooLate) {
+    await until("the head is there", () => client.head() !== "");
+    client.socket.destroy();
+  }
+  const { response, pumping } = await begun.promise;
+  return {
+    ...upstream,
+    steps,
+    tally,
+    client,
+    response,
+    pumping,
+    onPieces,
+    endCause: () => ends[0],
+    received: async () => {
+      await client.closed;
+      return client.body().toString();
+    },
+    [Symbol.asyncDispose]: async () => {
+      client.socket.destroy();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function noteWrites(response: ServerResponse, steps: string[]): void {
+  const write = response.write.bind(response);
+  const end = response.end.bind(response);
+  response.write = (chunk: Buffer) => {
+    steps.push(`write ${chunk.toString()}`);
+    return write(chunk);
+  };
+  response.end = (chunk?: unknown) => {
+    steps.push(`end ${String(chunk)}`);
+    return end(chunk);
+  };
+}
+
+const dataOf = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
+const content = (text: string): string => dataOf({ choices: [{ index: 0, delta: { content: text } }] });
+const finish = dataOf({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+const usage = dataOf({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 2 } });
+const done = "data: [DONE]\n\n";
+const asking = { stream_options: { include_usage: true } };
+
+const eventOf = (type: string, fields: object = {}): string => `event: ${type}\n${dataOf({ type, ...fields })}`;
+const text = eventOf("content_block_delta", { index: 0, delta: { type: "text_delta", text: "Hi" } });
+const messageDelta = eventOf("message_delta", { delta: { stop_reason: "end_turn" }, usage: { output_tokens: 2 } });
+const messageStop = eventOf("message_stop");
+
+test("nothing dropped: the caller gets the upstream's very bytes, in whatever chunks they came", async () => {
+  const stream = Buffer.from(`: hello\n\ndata:{"choices":[]}\r\n\r\n${content("漢字 😀")}${finish}${usage}${done}`);
+  const cuts = fc.uniqueArray(fc.nat({ max: stream.length }), { maxLength: 20 });
+  await fc.assert(
+    fc.asyncProperty(cuts, async (places) => {
+      await using pumped = await startStream({ request: asking });
+      const edges = [0, ...places.toSorted((a, b) => a - b), stream.length];
+      edges.slice(1).forEach((edge, index) => pumped.give(stream.subarray(edges[index], edge)));
+      pumped.end();
+      assert.equal(await pumped.received(), stream.toString());
+      assert.equal(pumped.endCause(), EndCause.COMPLETE);
+    }),
+    { numRuns: 30 },
+  );
+});
+
+test("an untouched chunk goes out in the turn in which it came, as one write", async () => {
+  await using pumped = await startStream();
+  pumped.give(content("a") + content("b"));
+  assert.deepEqual(pumped.steps, [`write ${content("a")}${content("b")}`]);
+  await until("it is with the caller while the upstream goes on", () => pumped.client.body().includes('"b"'));
+});
+
+test("a chunk that ends within an event goes out up to its last whole event, the rest with its end", async () => {
+  await using pumped = await startStream();
+  pumped.give(content("a") + content("b").slice(0, 20));
+  pumped.give(content("b").slice(20));
+  assert.deepEqual(pumped.steps, [`write ${content("a")}`, `write ${content("b")}`]);
+});
+
+test("a dropped event leaves its neighbours whole", async () => {
+  await using pumped = await startStream();
+  pumped.give(content("a") + finish + usage + done);
+  pumped.end();
+  assert.equal(await pumped.received(), content("a") + finish + done);
+  assert.equal(pumped.tally.usage?.inputTokens, 9n);
+});
+
+test("a caller who does not read pauses the upstream with bounded bytes held, and resumes it by reading", async () => {
+  await using pumped = await startStream({ isReading: false });
+  const event = content("x".repeat(50_000));
+  const mostEvents = 2_000;
+  let given = 0;
+  const isPaused = (): boolean => pumped.steps.findLast((step) => step === "pause" || step === "resume") === "pause";
+  const run = (): void => {
+    for (; !isPaused() && given < mostEvents; given += 1) pumped.give(event);
+  };
+  pumped.answer.resume = () => {
+    pumped.steps.push("resume");
+    setImmediate(run);
+  };
+  run();
+  let before = -1;
+  let quietPolls = 0;
+  await until("the kernel's buffers are full and the upstream stays paused", () => {
+    quietPolls = isPaused() && given === before ? quietPolls + 1 : 0;
+    before = given;
+    return quietPolls === 5;
+  });
+  assert.ok(given < mostEvents, "the upstream is paused long before 100 MB");
+  assert.ok(pumped.response.writableLength <= 2 * event.length, `${pumped.response.writableLength} bytes are held`);
+
+  assert.ok(pumped.pumping.stalledMs() > 0, "since when the caller has not read is known");
+  const stalledAt = given;
+  pumped.client.socket.resume();
+  await until("reading resumes the upstream", () => given > stalledAt);
+  await until("all is given", () => given === mostEvents);
+  await until("the caller has caught up", () => pumped.pumping.stalledMs() === 0);
+  pumped.give(finish + done);
+  pumped.end();
+  const received = await pumped.received();
+  assert.equal(received.length, mostEvents * event.length + finish.length + done.length);
+  assert.ok(received.endsWith(event + finish + done));
+});
+
+// API spec, Streaming that stops partway.
+const cutRows: [string, DialectName, string, string][] = [
+  ["Chat completions, cut: whole events only, then [DONE], no finish_reason", "openai-chat", content("a"), done],
+  ["Messages, cut: the answer ends partway", "anthropic-messages", text, ""],
+];
+
+for (const [what, dialect, whole, end] of cutRows) {
+  for (const how of ["breaks", "ends"]) {
+    test(`API spec, Streaming that stops partway, ${what} (the upstream ${how} mid event)`, async () => {
+      await using pumped = await startStream({ dialect });
+      pumped.give(whole + whole.slice(0, -3));
+      if (how === "breaks") pumped.fail(new Error("other side closed"));
+      else pumped.end();
+      assert.equal(await pumped.received(), whole + end);
+      assert.equal(pumped.endCause(), EndCause.UPSTREAM_CUT);
+      assert.equal(pumped.tally.hasFinish, false);
+    });
+  }
+}
+
+test("silence of the upstream has a cause of its own", async () => {
+  await using pumped = await startStream();
+  pumped.give(content("a"));
+  pumped.fail(new errors.BodyTimeoutError());
+  assert.equal(await pumped.received(), content("a") + done);
+  assert.equal(pumped.endCause(), EndCause.UPSTREAM_TIMEOUT);
+});
+
+test("API spec, Streaming that stops partway, Chat completions: data containing error arrives, nothing behind it", async () => {
+  await using pumped = await startStream();
+  const error = dataOf({ error: { message: "overloaded", type: "server_error", code: null, param: null } });
+  pumped.give(content("a") + error);
+  pumped.end();
+  assert.equal(await pumped.received(), content("a") + error);
+  assert.equal(pumped.endCause(), EndCause.UPSTREAM_ERROR);
+});
+
+test("API spec, Streaming that stops partway, Messages: no error arrives, the upstream is left at once", async () => {
+  await using pumped = await startStream({ dialect: "anthropic-messages" });
+  pumped.give(text + eventOf("error", { error: { type: "overloaded_error", message: "Overloaded" } }) + text);
+  assert.ok(pumped.steps.includes("abort"));
+  assert.equal(await pumped.received(), text);
+  assert.equal(pumped.endCause(), EndCause.UPSTREAM_ERROR);
+});
+
+test("onEnd runs before the last bytes of a whole answer are written", async () => {
+  for (const [dialect, last] of [
+    ["openai-chat", finish + done],
+    ["anthropic-messages", messageDelta + messageStop],
+  ] as const) {
+    await using pumped = await startStream({ dialect });
+    pumped.give(last);
+    assert.deepEqual(pumped.steps, ["onEnd", `write ${last}`]);
+    pumped.end();
+    await pumped.received();
+    assert.equal(pumped.endCause(), EndCause.COMPLETE);
+  }
+});
+
+test("onEnd runs before the end mark of a broken answer is written", async () => {
+  await using pumped = await startStream();
+  pumped.give(content("a"));
+  pumped.fail(new Error("other side closed"));
+  assert.deepEqual(pumped.steps, [`write ${content("a")}`, "onEnd", `end ${done}`]);
+});
+
+test("finish without [DONE]: the answer is whole, and ends with [DONE] as the API spec says", async () => {
+  await using pumped = await startStream();
+  pumped.give(content("a") + finish);
+  pumped.end();
+  assert.equal(await pumped.received(), content("a") + finish + done);
+  assert.equal(pumped.endCause(), EndCause.COMPLETE);
+});
+
+// What stands behind the last blank line when the upstream ends the connection in good order.
+const restRows: [string, string, string, EndCause][] = [
+  [
+    "[DONE] without its blank line",
+    content("a") + finish + done.trimEnd(),
+    content("a") + finish + done,
+    EndCause.COMPLETE,
+  ],
+  ["a finish without its blank line", content("a") + finish.trimEnd(), content("a") + finish + done, EndCause.COMPLETE],
+  [
+    "content without its blank line",
+    content("a") + content("b").trimEnd(),
+    content("a") + content("b") + done,
+    EndCause.UPSTREAM_CUT,
+  ],
+  [
+    "an error without its blank line",
+    content("a") + dataOf({ error: { message: "x" } }).trimEnd(),
+    content("a") + dataOf({ error: { message: "x" } }),
+    EndCause.UPSTREAM_ERROR,
+  ],
+  [
+    "half a usage chunk behind the finish",
+    content("a") + finish + usage.slice(0, 30),
+    content("a") + finish + done,
+    EndCause.COMPLETE,
+  ],
+  [
+    "the usage chunk, not asked for, without its blank line",
+    content("a") + finish + usage.trimEnd(),
+    content("a") + finish + done,
+    EndCause.COMPLETE,
+  ],
+  ["half of the end mark", content("a") + finish + done.slice(0, 9), content("a") + finish + done, EndCause.COMPLETE],
+];
+
+for (const [what, stream, expected, endCause] of restRows) {
+  test(`half a frame never precedes the end mark, a whole one is served: ${what}`, async () => {
+    await using pumped = await startStream();
+    pumped.give(stream);
+    pumped.end();
+    assert.equal(await pumped.received(), expected);
+    assert.equal(pumped.endCause(), endCause);
+    const served = expected.includes('"b"') ? 0.5 : 0.25;
+    assert.equal(pumped.tally.contentTokens, served, "counted is what was served");
+  });
+}
+
+test("half a frame alone has served nothing", async () => {
+  await using pumped = await startStream();
+  pumped.give(content("a").slice(0, -4));
+  pumped.end();
+  assert.equal(await pumped.received(), done);
+  assert.equal(pumped.tally.hasContent, false);
+});
+
+test("a connection that breaks behind a whole answer adds nothing to it", async () => {
+  await using pumped = await startStream({ request: asking });
+  pumped.give(content("a") + finish + usage + done);
+  pumped.fail(new Error("reset"));
+  assert.equal(await pumped.received(), content("a") + finish + usage + done);
+  assert.equal(pumped.endCause(), EndCause.COMPLETE);
+});
+
+for (const isAbortedOutside of [false, true]) {
+  const by = isAbortedOutside ? "by the path of the call" : "by the pump";
+  test(`a caller who goes away has the upstream aborted ${by}, and the bill says who ended it`, async () => {
+    await using pumped = await startStream({ isAbortedOutside });
+    pumped.give(content("a"));
+    await until("the caller has it", () => pumped.client.body().length > 0);
+    pumped.client.socket.destroy();
+    await pumped.pumping.over;
+    assert.equal(pumped.endCause(), EndCause.CLIENT_GONE);
+    assert.ok(isAbortedOutside || pumped.steps.includes("abort"));
+    pumped.give(content("b"));
+    assert.ok(!pumped.steps.includes(`write ${content("b")}`), "nothing is written behind the end");
+  });
+}
+
+test("a caller who went away while the upstream was thinking is noticed although no close comes any more", async () => {
+  await using pumped = await startStream({ isTooLate: true });
+  await pumped.pumping.over;
+  assert.equal(pumped.endCause(), EndCause.CLIENT_GONE);
+  assert.ok(pumped.steps.includes("abort"));
+});
+
+test("a stream cut from outside ends with its end mark, its upstream aborted and its own cause on the bill", async () => {
+  for (const [dialect, whole, end] of [
+    ["openai-chat", content("a"), done],
+    ["anthropic-messages", text, ""],
+  ] as const) {
+    await using pumped = await startStream({ dialect });
+    pumped.onPieces.push(() => pumped.pumping.cut(EndCause.HOLD_EXHAUSTED));
+    pumped.give(whole);
+    assert.ok(pumped.steps.includes("abort"));
+    assert.equal(await pumped.received(), whole + end);
+    assert.equal(pumped.endCause(), EndCause.HOLD_EXHAUSTED);
+  }
+});
+
+test("an event over the limit cuts the stream and aborts the upstream", async () => {
+  await using pumped = await startStream({ maxEventBytes: 1_000 });
+  pumped.give(content("a"));
+  pumped.give(`data: ${"x".repeat(1_001)}`);
+  assert.ok(pumped.steps.includes("abort"));
+  assert.equal(await pumped.received(), content("a") + done);
+  assert.equal(pumped.endCause(), EndCause.UPSTREAM_ERROR);
+});
+
+test("onPiece follows each chunk that passed", async () => {
+  await using pumped = await startStream();
+  let pieces = 0;
+  pumped.onPieces.push(() => (pieces += 1));
+  pumped.give(content("a"));
+  pumped.give(content("b"));
+  assert.equal(pieces, 2);
+});

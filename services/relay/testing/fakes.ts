@@ -1,0 +1,145 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { OperationSchema, ResultSchema, Verdict, type Operation } from "#proto/authquota/v1/authquota_pb.ts";
+import { createLog, type Logger } from "#shared/log.ts";
+import { createRegistry } from "#shared/ops.ts";
+import { createRid } from "#shared/rid.ts";
+import type { Model, Upstream } from "../catalog.ts";
+import type { DialectName, Envelope } from "../dialects/dialect.ts";
+import { dialects } from "../dialects/index.ts";
+import { scanJson } from "../dialects/json-scan.ts";
+import { beginLiveCall, type LiveCall } from "../live-call.ts";
+import { createMetrics } from "../metrics.ts";
+import type { Publisher } from "../publish.ts";
+import type { QuotaSession } from "../quota-session.ts";
+import type { Settling } from "../settle.ts";
+import type { Spool } from "../spool.ts";
+
+/** A log that keeps its lines for the test to read. */
+export function listeningLog(): { log: Logger; lines: Record<string, unknown>[] } {
+  const lines: Record<string, unknown>[] = [];
+  const write = (line: string): void => void lines.push(JSON.parse(line) as Record<string, unknown>);
+  return { log: createLog("test", "debug", { write }), lines };
+}
+
+/** An upstream of the catalog that nobody serves. */
+export function upstreamOf(changes: Partial<Upstream> = {}): Upstream {
+  return {
+    name: "somewhere",
+    baseUrl: new URL("https://api.internal.example:8443/base"),
+    dialects: ["openai-chat", "anthropic-messages"],
+    credential: "secret-of-ours",
+    connectTimeoutMs: 1_000,
+    firstByteTimeoutMs: 1_000,
+    idleTimeoutMs: 1_000,
+    maxConnections: 4,
+    ...changes,
+  };
+}
+
+/** A model at 1 USD per million tokens in and 2 USD out. */
+export function modelOf(changes: Partial<Model> = {}): Model {
+  return {
+    id: "m",
+    ownedBy: "somebody",
+    createdAtSeconds: 0,
+    routes: [{ upstream: upstreamOf(), model: "m-upstream" }],
+    contextTokens: 100_000,
+    maxOutputTokens: 10_000,
+    reserveOutputTokens: 1_000,
+    priceVersion: "v1",
+    prices: { inputTokens: 1_000_000_000n, outputTokens: 2_000_000_000n, reasoningTokens: 2_000_000_000n },
+    ...changes,
+  };
+}
+
+/** A request body as its dialect reads it. */
+export function envelopeOf(fields: object = {}, dialect: DialectName = "openai-chat"): Envelope {
+  const body = Buffer.from(JSON.stringify({ model: "m", messages: [], ...fields }));
+  return dialects[dialect].readEnvelope(body, scanJson(body), "m");
+}
+
+/** A call that holds 1 USD. */
+export function liveCallOf(changes: Partial<LiveCall> = {}): LiveCall {
+  const call = beginLiveCall({
+    rid: createRid(),
+    endpoint: "/v1/chat/completions",
+    accountId: "acct_1",
+    keyId: "key_1",
+    model: modelOf(),
+    isStream: true,
+    countedInputTokens: 100,
+    heldNanos: 1_000_000_000n,
+    startedAtMs: Date.now(),
+  });
+  return { ...call, upstream: "somewhere", upstreamModel: "m-upstream", httpStatus: 200, ...changes };
+}
+
+type ResultInit = MessageInitShape<typeof ResultSchema>;
+type Case = Operation["operation"]["case"];
+
+/** A session that answers as the test says, at once or later, and keeps what it was asked. */
+export type ScriptedQuota = QuotaSession & {
+  operations: Operation["operation"][];
+  /** The values of all operations of one kind, in order. */
+  of: <C extends Case>(name: C) => Extract<Operation["operation"], { case: C }>["value"][];
+};
+
+export function scriptedQuota(
+  answer: (operation: Operation["operation"]) => ResultInit | Promise<ResultInit> = () => ({}),
+): ScriptedQuota {
+  const operations: Operation["operation"][] = [];
+  const take = async (init: MessageInitShape<typeof OperationSchema>) => {
+    const { operation } = create(OperationSchema, init);
+    operations.push(operation);
+    return create(ResultSchema, { verdict: Verdict.OK, ...(await answer(operation)) });
+  };
+  return {
+    operations,
+    of: <C extends Case>(name: C) =>
+      operations.flatMap((operation) => (operation.case === name ? [operation.value] : [])) as never,
+    ask: take,
+    tell: take,
+    isConnected: () => true,
+    queued: () => 0,
+    [Symbol.asyncDispose]: async () => undefined,
+  };
+}
+
+/** A spool in memory. */
+export function memorySpool(changes: Partial<Spool> = {}): Spool & { records: Map<string, Uint8Array> } {
+  const records = new Map<string, Uint8Array>();
+  return {
+    records,
+    append: (rid, record) => void records.set(rid, record),
+    unconfirmed: (_ageMs, limit) => [...records.keys()].slice(0, limit),
+    read: (rids) => new Map([...records].filter(([rid]) => rids.has(rid))),
+    confirm: (rid) => void records.delete(rid),
+    adopt: () => new Map(),
+    openRecords: () => records.size,
+    bytes: () => 0,
+    problem: () => undefined,
+    [Symbol.asyncDispose]: async () => undefined,
+    ...changes,
+  };
+}
+
+type Parts = { quota?: QuotaSession; spool?: Spool; publish?: Publisher["publish"]; log?: Logger };
+
+/** What settling needs, with nothing behind it but the parts given. */
+export function settlingOf({ quota, spool, publish, log }: Parts = {}): Settling {
+  let sequence = 0n;
+  return {
+    relaySession: "session-1",
+    spool: spool ?? memorySpool(),
+    quota: quota ?? scriptedQuota(),
+    publisher: {
+      publish: publish ?? (() => undefined),
+      waiting: () => 0,
+      drain: async () => undefined,
+      [Symbol.asyncDispose]: async () => undefined,
+    },
+    metrics: createMetrics(createRegistry("test")),
+    log: log ?? listeningLog().log,
+    nextSequence: () => sequence++,
+  };
+}
