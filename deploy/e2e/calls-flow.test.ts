@@ -1,0 +1,154 @@
+import assert from "node:assert/strict";
+import { createServer, request, type IncomingMessage } from "node:http";
+import { after, describe, test } from "node:test";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { freePort } from "#shared/testing/free-port.ts";
+import { until } from "#shared/testing/until.ts";
+import { bodyOf, chat, jsonEventsOf, makeCall, ridOf, sides } from "./ask.ts";
+import { modelOn, testCatalog, upstreamAt } from "./catalog.ts";
+import { startWorld } from "./world.ts";
+
+const bulk = await startBulkUpstream(200 * 1024 * 1024);
+after(() => bulk.close());
+const world = await startWorld({
+  catalog: (fakeUrl) =>
+    testCatalog(fakeUrl, { upstreams: { bulk: upstreamAt(bulk.url) }, models: { "bulk-model": modelOn("bulk") } }),
+});
+after(() => world[Symbol.asyncDispose]());
+const { relayUrl } = world;
+const customer = await world.createCustomer();
+
+/** An upstream that streams one huge chat answer, as fast as the other side takes it, and counts what it took. */
+async function startBulkUpstream(totalBytes: number) {
+  const frame = Buffer.from(
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "x".repeat(65_536) }, finish_reason: null }] })}\n\n`,
+  );
+  const end = Buffer.from(
+    [
+      JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] }),
+      JSON.stringify({ choices: [], usage: { prompt_tokens: 5, completion_tokens: 7, total_tokens: 12 } }),
+      "[DONE]",
+    ]
+      .map((data) => `data: ${data}\n\n`)
+      .join(""),
+  );
+  const state = { takenBytes: 0, frames: Math.ceil(totalBytes / frame.length), isWhole: false };
+  const server = createServer((asked, answer) => {
+    asked.resume();
+    answer.writeHead(200, { "content-type": "text/event-stream" });
+    let sent = 0;
+    const pour = (): void => {
+      while (sent < state.frames) {
+        sent += 1;
+        const isFlowing = answer.write(frame);
+        state.takenBytes += frame.length;
+        if (!isFlowing) return void answer.once("drain", pour);
+      }
+      answer.end(end, () => (state.isWhole = true));
+    };
+    pour();
+  });
+  const port = await freePort();
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${port}`,
+    state,
+    frameBytes: frame.length,
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+describe("streaming answers are forwarded in order, without buffering", () => {
+  for (const side of sides) {
+    test(`${side.path}: the first chunk reaches the client before the upstream sends the second`, async () => {
+      const leaving = new AbortController();
+      // After one chunk the upstream sends nothing more, ever.
+      const behaviour = { text: "first second", fault: { kind: "stall" as const, afterChunks: 1 } };
+      const response = await fetch(`${relayUrl}${side.path}`, {
+        method: "POST",
+        headers: side.headers(customer.secret),
+        body: bodyOf({ side, isStream: true, behaviour }),
+        signal: leaving.signal,
+      });
+      let text = "";
+      const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+      while (!text.includes("first")) {
+        const { value } = await reader.read();
+        text += Buffer.from(value ?? []).toString();
+      }
+      assert.ok(!text.includes("second"));
+      assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
+      leaving.abort();
+      await world.untilBooked(customer.accountId, ridOf(response));
+    });
+
+    test(`${side.path}: the caller gets the events of the upstream as they are`, async () => {
+      const framings = [
+        {},
+        { isCrlf: true, hasComments: true },
+        { bytePieces: 7, isTight: true },
+        { coalescedFrames: 5 },
+      ];
+      for (const framing of framings) {
+        const text = "zwölf Boxkämpfer jagen Viktor 😀 quer über den großen Sylter Deich";
+        const call = { side, isStream: true, behaviour: { text, framing } };
+        const reply = await makeCall(relayUrl, customer.secret, {
+          ...call,
+          ...(side.format === "A" && { more: { stream_options: { include_usage: true } } }),
+        });
+        const pieces = jsonEventsOf(reply.text).map((event) => {
+          const choice = (event["choices"] as { delta: { content?: string } }[] | undefined)?.[0];
+          return choice?.delta.content ?? (event["delta"] as { text?: string } | undefined)?.text ?? "";
+        });
+        assert.equal(pieces.join(""), text);
+        assert.equal(reply.text.includes("\r\n"), "isCrlf" in framing);
+        assert.match(reply.text, side.format === "A" ? /data: ?\[DONE\]\s*$/ : /event: ?message_stop[^]*$/);
+      }
+    });
+  }
+});
+
+describe("back-pressure both ways", () => {
+  test("a caller who does not read pauses the upstream: of 200 MB it takes what the buffers on the way hold", async () => {
+    const rich = await world.createCustomer({ creditNanos: 5_000_000_000_000n });
+    const answer = await openUnread(rich.secret);
+    let before = -1;
+    let stillPolls = 0;
+    await until(
+      "the upstream stands still",
+      () => {
+        stillPolls = bulk.state.takenBytes === before ? stillPolls + 1 : 0;
+        before = bulk.state.takenBytes;
+        return stillPolls >= 25;
+      },
+      30_000,
+    );
+    assert.ok(before > 0 && before < 48 * 1024 * 1024, `the upstream was rid of ${before} bytes`);
+    assert.equal(bulk.state.isWhole, false);
+
+    // It was paused, not cut: who reads on gets all of it.
+    let contentBytes = 0;
+    let last = "";
+    for await (const chunk of answer) {
+      contentBytes += (chunk as Buffer).length;
+      last = (chunk as Buffer).toString("latin1").slice(-300);
+    }
+    assert.ok(contentBytes >= bulk.state.frames * bulk.frameBytes);
+    assert.match(last, /"finish_reason":"stop"[^]*data: \[DONE\]\s*$/);
+    const line = await world.untilBooked(rich.accountId, String(answer.headers["x-request-id"]));
+    assert.equal(line.usage.endCause, EndCause.COMPLETE);
+    assert.deepEqual([line.usage.usage?.inputTokens, line.usage.usage?.outputTokens], [5n, 7n]);
+  });
+});
+
+/** Starts a call of the bulk model and leaves its answer unread. */
+function openUnread(secret: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const asking = request(`${relayUrl}${chat.path}`, { method: "POST", headers: chat.headers(secret), agent: false });
+    asking.on("error", reject).on("response", resolve);
+    asking.end(bodyOf({ side: chat, model: "bulk-model", isStream: true }));
+  });
+}

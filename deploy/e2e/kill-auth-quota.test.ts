@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { until } from "#shared/testing/until.ts";
+import {
+  assertBooksRight,
+  assertOnlyUnavailable,
+  killInMidLoad,
+  readKillPlan,
+  startKillLoad,
+  startKillWorld,
+} from "./kills.ts";
+
+test("kill -9 of auth-quota in mid-load: meanwhile 503 with Retry-After, never 401 or 403; none is lost or double", async (t) => {
+  const plan = readKillPlan(t);
+  await using scene = await startKillWorld();
+  const { authQuota, relay } = scene.world.stack.services;
+  const load = startKillLoad(scene, plan);
+  for (let kill = 1; kill <= plan.kills; kill += 1) {
+    const ended = await killInMidLoad(t, authQuota, { ...plan, load });
+    // Every other time it stays away until callers have been told so.
+    const isTold = (): boolean =>
+      load.calls.slice(ended).some(({ plan: { isSound }, status }) => isSound && status === 503);
+    if (kill % 2 === 1) await until("a sound call is refused with 503", isTold);
+    await authQuota.restart();
+  }
+  await load.more(30);
+  await load.stop();
+  assertOnlyUnavailable(load.calls);
+  const report = await assertBooksRight(t, scene, { calls: load.calls, relays: [relay] });
+  assert.ok(report.served > 0);
+});

@@ -1,0 +1,270 @@
+import assert from "node:assert/strict";
+import { request } from "node:http";
+import { after, describe, test } from "node:test";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
+import { ask, bodyOf, chat, errorOf, type Json, makeCall, messages, type Reply, type Side, sides } from "./ask.ts";
+import { checkRefusal, checkUntouched, type Refusal, rows } from "./refusal.ts";
+import { type Customer, startWorld } from "./world.ts";
+
+const world = await startWorld();
+after(() => world[Symbol.asyncDispose]());
+const { relayUrl } = world;
+
+/** Asks and checks that the answer is the row, and that nothing came of it. */
+async function expectRefusal(side: Side, customer: Customer, asking: () => Promise<Reply>, wanted: Refusal) {
+  await checkUntouched(world, customer, async () => checkRefusal(side, await asking(), wanted));
+}
+
+const askRaw = (side: Side, headers: Record<string, string>, body: string | Buffer = bodyOf({ side })) =>
+  ask(`${relayUrl}${side.path}`, { headers, body });
+
+describe("key invalid, missing, stopped, expired, deleted or limit used up: 401, Invalid API key", () => {
+  const spoil: Record<string, (customer: Customer) => Promise<unknown>> = {
+    stopped: ({ keyId }) => world.authQuota.updateKey({ keyId, status: KeyStatus.STOPPED }),
+    expired: ({ keyId }) => world.authQuota.updateKey({ keyId, expiresAt: timestampFromMs(Date.now() - 1_000) }),
+    deleted: ({ keyId }) => world.authQuota.deleteKey({ keyId }),
+    "of a suspended account": ({ accountId }) =>
+      world.authQuota.updateAccount({ accountId, status: AccountStatus.SUSPENDED }),
+    "with its limit used up": async ({ accountId, keyId, secret }) => {
+      const behaviour = { usage: { inputTokens: 1_000, outputTokens: 1_000 } };
+      const { rid } = await makeCall(relayUrl, secret, { side: chat, behaviour });
+      await world.untilBooked(accountId, rid);
+      await world.authQuota.updateKey({ keyId, limitNanos: 1_000n });
+    },
+  };
+  for (const side of sides) {
+    test(`${side.path}: a missing key`, async () => {
+      const customer = await world.createCustomer();
+      const { "x-api-key": _key, authorization: _authorization, ...headers } = side.headers(customer.secret);
+      for (const wrong of [{}, { authorization: "" }, { authorization: "Bearer " }, { "x-api-key": "" }]) {
+        await expectRefusal(side, customer, () => askRaw(side, { ...headers, ...wrong }), rows.keyInvalid);
+      }
+    });
+
+    test(`${side.path}: a wrong key`, async () => {
+      const customer = await world.createCustomer();
+      const { secret } = customer;
+      const wrong = [
+        `${secret}x`,
+        secret.slice(0, -1),
+        secret.toUpperCase(),
+        `sk-${"A".repeat(43)}`,
+        "x".repeat(9_000),
+      ];
+      for (const key of wrong) {
+        await expectRefusal(side, customer, () => askRaw(side, side.headers(key)), rows.keyInvalid);
+      }
+      const basic = { ...side.headers(secret), authorization: `Basic ${secret}`, "x-api-key": "" };
+      await expectRefusal(side, customer, () => askRaw(side, basic), rows.keyInvalid);
+    });
+
+    for (const [how, change] of Object.entries(spoil)) {
+      test(`${side.path}: a key ${how}`, async () => {
+        const customer = await world.createCustomer();
+        const works = await makeCall(relayUrl, customer.secret, { side });
+        assert.equal(works.status, 200, "the key worked before");
+        await world.untilBooked(customer.accountId, works.rid);
+        await change(customer);
+        await expectRefusal(side, customer, () => makeCall(relayUrl, customer.secret, { side }), rows.keyInvalid);
+      });
+    }
+  }
+
+  test("x-api-key works only on Format B endpoints; all other endpoints use Authorization", async () => {
+    const customer = await world.createCustomer();
+    const headers = { "x-api-key": customer.secret, "provider-version": "2023-06-01" };
+    await expectRefusal(chat, customer, () => askRaw(chat, headers), rows.keyInvalid);
+    const list = { method: "GET", headers: { "x-api-key": customer.secret } };
+    await expectRefusal(chat, customer, () => ask(`${relayUrl}/v1/models`, list), rows.keyInvalid);
+  });
+});
+
+describe("money", () => {
+  for (const side of sides) {
+    test(`${side.path}: estimated price above the key's remaining limit: 403`, async () => {
+      const customer = await world.createCustomer({ key: { limitNanos: 5_000_000n } });
+      await expectRefusal(side, customer, () => makeCall(relayUrl, customer.secret, { side }), rows.keyLimit);
+    });
+
+    test(`${side.path}: insufficient balance: 403`, async () => {
+      for (const creditNanos of [0n, 1n, 5_000_000n]) {
+        const customer = await world.createCustomer({ creditNanos });
+        await expectRefusal(side, customer, () => makeCall(relayUrl, customer.secret, { side }), rows.balance);
+      }
+    });
+
+    test(`${side.path}: a smaller output cap makes the same call affordable`, async () => {
+      const customer = await world.createCustomer({ creditNanos: 5_000_000n });
+      const reply = await makeCall(relayUrl, customer.secret, { side, more: { max_tokens: 10 } });
+      assert.equal(reply.status, 200, reply.text);
+      await world.untilBooked(customer.accountId, reply.rid);
+    });
+  }
+});
+
+describe("wrong or unoffered model ID: 503, no Retry-After, x-should-retry false", () => {
+  for (const side of sides) {
+    test(`${side.path}: a model that is not in the catalog`, async () => {
+      const customer = await world.createCustomer();
+      for (const model of ["no-such-model", "Test-Model", "test-model ", "$&", '<b>&amp;"', "x".repeat(500)]) {
+        const asking = () => makeCall(relayUrl, customer.secret, { side, model });
+        await expectRefusal(side, customer, asking, rows.unknownModel(model));
+      }
+    });
+
+    test(`${side.path}: a model that the key is not allowed to use`, async () => {
+      const customer = await world.createCustomer({ key: { models: ["renamed-model"] } });
+      const asking = () => makeCall(relayUrl, customer.secret, { side });
+      await expectRefusal(side, customer, asking, rows.unknownModel("test-model"));
+      const allowed = await makeCall(relayUrl, customer.secret, { side, model: "renamed-model" });
+      assert.equal(allowed.status, 200);
+      await world.untilBooked(customer.accountId, allowed.rid);
+    });
+  }
+});
+
+describe("bad bodies: 400", () => {
+  const right = (side: Side): Json => JSON.parse(bodyOf({ side })) as Json;
+
+  for (const side of sides) {
+    test(`${side.path}: a body that is not valid JSON`, async () => {
+      const customer = await world.createCustomer();
+      const whole = bodyOf({ side });
+      const wrong = [
+        "",
+        " ",
+        "{",
+        "}",
+        "hello",
+        "null",
+        "[]",
+        '"x"',
+        "1",
+        `${whole}x`,
+        whole.slice(0, -1),
+        `[${whole}]`,
+      ];
+      wrong.push(`${whole.slice(0, -1)},}`, whole.replace(":", " "), `{'model':1}`, `${whole}${whole}`, "\u0000");
+      // The upstream might obey the other one of two.
+      wrong.push(`{"model":"no-such-model",${whole.slice(1)}`);
+      for (const body of wrong) {
+        const asking = () => askRaw(side, side.headers(customer.secret), body);
+        await expectRefusal(side, customer, asking, rows.invalidJson);
+      }
+    });
+
+    for (const field of ["model", "messages", ...(side.format === "B" ? ["max_tokens"] : [])]) {
+      test(`${side.path}: the required field ${field} is missing: text naming the field`, async () => {
+        const customer = await world.createCustomer();
+        const { [field]: _missing, ...rest } = right(side);
+        const wrong = [rest, { ...rest, [field]: null }, ...(field === "model" ? [{ ...rest, model: "" }] : [])];
+        for (const body of wrong) {
+          const asking = () => askRaw(side, side.headers(customer.secret), JSON.stringify(body));
+          await expectRefusal(side, customer, asking, rows.fieldRequired(field));
+        }
+      });
+    }
+
+    test(`${side.path}: a field of the wrong type: text naming the field`, async () => {
+      const customer = await world.createCustomer();
+      for (const wrong of [{ model: 7 }, { model: ["test-model"] }, { messages: "hello" }, { messages: {} }]) {
+        const body = JSON.stringify({ ...right(side), ...wrong });
+        const [field = ""] = Object.keys(wrong);
+        await checkUntouched(world, customer, async () => {
+          const reply = await askRaw(side, side.headers(customer.secret), body);
+          assert.equal(reply.status, 400);
+          const { message, type, code } = errorOf(side, reply);
+          assert.match(message, new RegExp(`^field ${field} must be`));
+          assert.deepEqual(
+            [type, code],
+            side.format === "A" ? ["api_error", "invalid_request"] : ["invalid_request_error", undefined],
+          );
+        });
+      }
+    });
+
+    test(`${side.path}: a body above 128 MB by its Content-Length`, async () => {
+      const customer = await world.createCustomer();
+      const headers = { ...side.headers(customer.secret), "content-length": String(128 * 1024 * 1024 + 1) };
+      await expectRefusal(side, customer, () => upload(side, headers, 1_000), rows.tooLarge);
+    });
+  }
+
+  test("a body above 128 MB that was not announced", async () => {
+    const customer = await world.createCustomer();
+    const headers = { ...chat.headers(customer.secret), "transfer-encoding": "chunked" };
+    await expectRefusal(chat, customer, () => upload(chat, headers, 128 * 1024 * 1024 + 1), rows.tooLarge);
+  });
+
+  test("provider-version: a missing or malformed value on /v1/messages is 400 invalid_request_error", async () => {
+    const customer = await world.createCustomer();
+    const { "provider-version": _version, ...headers } = messages.headers(customer.secret);
+    const wrong: Record<string, string>[] = ["", "latest", "2023-6-1", "2023-06-01T00:00:00Z", "20230601"].map(
+      (version) => ({ "provider-version": version }),
+    );
+    for (const version of [{}, ...wrong, { "anthropic-version": "v1" }]) {
+      await checkUntouched(world, customer, async () => {
+        const reply = await askRaw(messages, { ...headers, ...version });
+        assert.equal(reply.status, 400, JSON.stringify(version));
+        const { type, message } = errorOf(messages, reply);
+        assert.equal(type, "invalid_request_error");
+        assert.match(message, /provider-version/);
+      });
+    }
+  });
+});
+
+/** Sends a body of blanks and reads the answer, which may come before the body is through. */
+function upload(side: Side, headers: Record<string, string>, bytes: number): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const sending = request(`${relayUrl}${side.path}`, { method: "POST", headers, agent: false });
+    let isAnswered = false;
+    sending.on("error", (error) => (isAnswered ? undefined : reject(error)));
+    sending.on("response", (answer) => {
+      isAnswered = true;
+      let text = "";
+      answer.setEncoding("utf8").on("data", (piece: string) => (text += piece));
+      answer.on("end", () => {
+        const found = new Headers(answer.headers as Record<string, string>);
+        const rid = found.get("x-request-id") ?? "";
+        resolve({ status: answer.statusCode ?? 0, headers: found, text, rid, json: () => JSON.parse(text) as Json });
+        sending.destroy();
+      });
+    });
+    const piece = Buffer.alloc(1024 * 1024, " ");
+    let left = bytes;
+    const pour = (): void => {
+      while (left > 0 && !isAnswered) {
+        const size = Math.min(left, piece.length);
+        left -= size;
+        if (!sending.write(piece.subarray(0, size))) return void sending.once("drain", pour);
+      }
+      if (headers["content-length"] === undefined) sending.end();
+    };
+    pour();
+  });
+}
+
+describe("key errors win over body errors and over unknown models: 401 before 400 and 503", () => {
+  for (const side of sides) {
+    test(`${side.path}`, async () => {
+      const customer = await world.createCustomer();
+      const headers = side.headers("sk-wrong");
+      const large = JSON.stringify({ a: "x".repeat(200_000) });
+      const bodies = ["", "{", "{}", "[]", bodyOf({ side, model: "no-such-model" }), large, `${large}}`];
+      for (const body of bodies) {
+        await expectRefusal(side, customer, () => askRaw(side, headers, body), rows.keyInvalid);
+      }
+      const announced = { ...headers, "content-length": String(128 * 1024 * 1024 + 1) };
+      await expectRefusal(side, customer, () => upload(side, announced, 1_000), rows.keyInvalid);
+      const unannounced = { ...headers, "transfer-encoding": "chunked" };
+      await expectRefusal(side, customer, () => upload(side, unannounced, 2_000_000), rows.keyInvalid);
+    });
+  }
+
+  test("/v1/messages: a wrong key wins over a missing provider-version", async () => {
+    const customer = await world.createCustomer();
+    await expectRefusal(messages, customer, () => askRaw(messages, { "x-api-key": "sk-wrong" }), rows.keyInvalid);
+  });
+});

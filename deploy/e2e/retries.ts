@@ -1,0 +1,31 @@
+/**
+ * Runs `work` while waits of exactly these lengths end at once, and tells which of them were asked for, in order.
+ * Official clients wait as long as Retry-After says; a test wants to know that they would, not to wait itself.
+ */
+export async function withoutWaiting<T>(
+  lengthsMs: number[],
+  work: () => Promise<T>,
+): Promise<{ waitsMs: number[]; result: T }> {
+  const waitsMs: number[] = [];
+  const real = globalThis.setTimeout;
+  const hurried = (callback: (...args: unknown[]) => void, delayMs?: number, ...rest: unknown[]) => {
+    const isHurried = delayMs !== undefined && lengthsMs.includes(delayMs);
+    if (isHurried) waitsMs.push(delayMs);
+    return real(callback, isHurried ? 0 : delayMs, ...rest);
+  };
+  globalThis.setTimeout = Object.assign(hurried, real) as typeof setTimeout;
+  try {
+    return { result: await work(), waitsMs };
+  } finally {
+    globalThis.setTimeout = real;
+  }
+}
+
+/** How many calls a relay has answered with a status since it started, by its own metrics. */
+export async function answeredWith(opsUrl: string, status: number): Promise<number> {
+  const text = await (await fetch(`${opsUrl}/metrics`)).text();
+  const counts = text
+    .split("\n")
+    .filter((line) => line.startsWith("relay_calls_total{") && line.includes(`status="${status}"`));
+  return counts.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}
