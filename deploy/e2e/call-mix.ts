@@ -40,6 +40,16 @@ function planClaim(random: Random, dialect: CallPlan["dialect"]): NonNullable<Be
 
 type Spoiler = (plan: CallPlan, random: Random) => Partial<CallPlan>;
 
+export type DearStream = Pick<CallPlan, "dialect"> & { words: number } & Pick<Behaviour, "gapMs" | "fault">;
+
+/** Makes a streamed call that costs 0.001 USD a word. */
+export function planDearStream({ accountId, secret }: Customer, { dialect, words, ...manner }: DearStream): CallPlan {
+  const usage = { inputTokens: 1_000, outputTokens: words };
+  const behaviour = { text: wordsOf(words), usage, ...manner };
+  const shape = { dialect, isStream: true, model: "dear-model", maxTokens: 200, isSound: true };
+  return { number: 0, accountId, secret, behaviour, ...shape };
+}
+
 type FaultKind = NonNullable<Behaviour["fault"]>["kind"];
 
 function withFault({ behaviour }: CallPlan, random: Random, kind: FaultKind): Partial<CallPlan> {

@@ -4,15 +4,21 @@ import { after, describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { freePort } from "#shared/testing/free-port.ts";
 import { until } from "#shared/testing/until.ts";
-import { bodyOf, chat, jsonEventsOf, makeCall, ridOf, sides } from "./ask.ts";
+import { bodyOf, chat, jsonEventsOf, makeCall, messages, ridOf, sides } from "./ask.ts";
 import { modelOn, testCatalog, upstreamAt } from "./catalog.ts";
+import { type FixedAnswer, startFixedUpstream } from "./fixed-upstream.ts";
 import { startWorld } from "./world.ts";
 
 const bulk = await startBulkUpstream(200 * 1024 * 1024);
 after(() => bulk.close());
+const odd = await startFixedUpstream(oddAnswers());
+after(() => odd.close());
 const world = await startWorld({
   catalog: (fakeUrl) =>
-    testCatalog(fakeUrl, { upstreams: { bulk: upstreamAt(bulk.url) }, models: { "bulk-model": modelOn("bulk") } }),
+    testCatalog(fakeUrl, {
+      upstreams: { bulk: upstreamAt(bulk.url), odd: upstreamAt(odd.url) },
+      models: { "bulk-model": modelOn("bulk"), "odd-model": modelOn("odd") },
+    }),
 });
 after(() => world[Symbol.asyncDispose]());
 const { relayUrl } = world;
@@ -108,6 +114,64 @@ describe("streaming answers are forwarded in order, without buffering", () => {
         assert.match(reply.text, side.format === "A" ? /data: ?\[DONE\]\s*$/ : /event: ?message_stop[^]*$/);
       }
     });
+  }
+});
+
+/** Answers as a provider might well send them: unknown fields and events, odd spellings, comments, both line ends. */
+function oddAnswers(): Record<string, FixedAnswer> {
+  const chatUsage = `"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"x":1.0e0}`;
+  const messageUsage = `"usage":{"input_tokens":3,"output_tokens":2,"server_tool_use":null}`;
+  const lines = (...texts: string[]): Buffer => Buffer.from(texts.join(""));
+  return {
+    [chat.path]: {
+      whole: lines(
+        String.raw` {"odd" : [1E+2,-0, 12345678901234567890],"choices":[ {"message":{"content":"zwölf \u00fc 😀"}`,
+        `,"finish_reason":"stop"}],\r\n\t${chatUsage}}\n\n`,
+      ),
+      stream: lines(
+        `: a comment\r\n\r\n`,
+        `retry: 5\nid:7\ndata:{"choices":[{"index":0,"delta":{"content":"zwölf 😀"},"odd":1.0e0}] }   \n\n`,
+        `event: unheard-of\r\ndata: {"a" : [ ]}\r\n\r\n`,
+        `data: {"choices":[{"index":0,\ndata: "delta":{},"finish_reason":"stop"}]}\n\n`,
+        `data: {"choices":[],${chatUsage}}\n\ndata: [DONE]\n\n`,
+      ),
+    },
+    [messages.path]: {
+      whole: lines(
+        String.raw`{"content":[{"type":"unheard_of","a":1.0e0},{"type":"text","text":"zwölf \u00fc 😀"}],`,
+        `"stop_reason":"end_turn", ${messageUsage} }`,
+      ),
+      stream: lines(
+        `event: message_start\ndata: {"type":"message_start","message":{${messageUsage}}}\n\n: x\n\n`,
+        `event: unheard_of\r\ndata: {"type":"unheard_of"}\r\n\r\n`,
+        `event:content_block_delta\ndata:{"type":"content_block_delta","delta":{"type":"text_delta","text":"ü 😀"}}\n\n`,
+        `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},${messageUsage}}\n\n`,
+        `event: message_stop\ndata: {"type":"message_stop", "odd":1.0e0}\n\n`,
+      ),
+    },
+  };
+}
+
+describe("the answer's bytes pass", () => {
+  for (const side of sides) {
+    for (const isStream of [false, true]) {
+      test(`${side.path}, ${isStream ? "streamed" : "whole"}: the caller gets what the upstream sent, byte for byte`, async () => {
+        const own = await world.createCustomer();
+        const more = side.format === "A" && isStream ? { stream_options: { include_usage: true } } : {};
+        const body = bodyOf({ side, model: "odd-model", isStream, more });
+        const response = await fetch(`${relayUrl}${side.path}`, {
+          method: "POST",
+          headers: side.headers(own.secret),
+          body,
+        });
+        const bytes = Buffer.from(await response.arrayBuffer());
+        const sent = oddAnswers()[side.path]?.[isStream ? "stream" : "whole"];
+        assert.equal(bytes.toString("latin1"), sent?.toString("latin1"));
+        const line = await world.untilBooked(own.accountId, ridOf(response));
+        assert.equal(line.usage.endCause, EndCause.COMPLETE);
+        assert.deepEqual([line.usage.usage?.inputTokens, line.usage.usage?.outputTokens], [3n, 2n]);
+      });
+    }
   }
 });
 

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
 import { EndCause, RecordKind, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import { costNanos, type Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/pricing.ts";
 import { chat, makeCall, messages, type Reply, type Side, sides } from "./ask.ts";
 import { prices, priceVersion } from "./catalog.ts";
-import { unitsOf } from "./charge.ts";
+import { costOf, unitsOf } from "./charge.ts";
 import { startWorld } from "./world.ts";
 
 const world = await startWorld();
@@ -18,6 +18,12 @@ type Claim = { [K in "inputTokens" | "cacheReadTokens" | "outputTokens" | "reaso
 
 const toUnits = (claim: Claim): Units =>
   Object.fromEntries(Object.entries(claim).map(([bucket, units]) => [bucket, BigInt(units)]));
+
+test("the expectations of these tests are right themselves: 1 token in and 1 out cost 18,000.000026, so 18,001", () => {
+  assert.equal(costOf({ inputTokens: 1n, outputTokens: 1n }), 18_001n);
+  assert.equal(costOf({ inputTokens: 1_000_000n }), 3_000_000_007n);
+  assert.equal(costOf({}), 0n);
+});
 
 const usages: { kind: string; claim: Claim; sides: Side[] }[] = [
   { kind: "plain", claim: { inputTokens: 1, outputTokens: 1 }, sides },
@@ -58,7 +64,7 @@ describe(
             });
             assert.equal(reply.status, 200, reply.text);
             const line = await world.untilBooked(customer.accountId, reply.rid);
-            const cost = costNanos(toUnits(claim), prices);
+            const cost = costOf(toUnits(claim));
             assert.deepEqual(unitsOf(line), toUnits(claim));
             assert.equal(line.amountNanos, -cost);
             assert.deepEqual(await world.moneyOf(customer.accountId), {
@@ -142,7 +148,7 @@ describe("whole, the provider told none: input and output counted from what was 
         assert.deepEqual(Object.keys(units), ["inputTokens", "outputTokens"]);
         assert.equal(units.outputTokens, 100n);
         assert.ok((units.inputTokens ?? 0n) >= 10_000n && (units.inputTokens ?? 0n) < 10_300n, `${units.inputTokens}`);
-        assert.equal(line.amountNanos, -costNanos(units, prices));
+        assert.equal(line.amountNanos, -costOf(units));
       });
     }
   }
@@ -161,9 +167,7 @@ test("100 calls at once are 100 ledger lines; their sum is exact and nothing sta
   assert.deepEqual(new Set(replies.map(({ status }) => status)), new Set([200]));
   const lines = await world.untilSettled(customer.accountId, 100);
   assert.equal(lines.length, 100);
-  const expected = new Map(
-    replies.map(({ rid }: Reply, index) => [rid, -costNanos(toUnits(claims[index] ?? {}), prices)]),
-  );
+  const expected = new Map(replies.map(({ rid }: Reply, index) => [rid, -costOf(toUnits(claims[index] ?? {}))]));
   assert.deepEqual(new Map(lines.map(({ rid, amountNanos }) => [rid, amountNanos])), expected);
   const charged = [...expected.values()].reduce((sum, amount) => sum + amount, 0n);
   const { balanceNanos, availableNanos, openHolds } = await world.moneyOf(customer.accountId);

@@ -4,8 +4,8 @@ import Anthropic from "@anthropic-ai/sdk";
 import { LLMock } from "@copilotkit/aimock";
 import OpenAI from "openai";
 import { UsageSource } from "#proto/usage/v1/usage_pb.ts";
-import { costNanos } from "#shared/pricing.ts";
-import { modelOn, prices, testCatalog, upstreamAt } from "./catalog.ts";
+import { modelOn, testCatalog, upstreamAt } from "./catalog.ts";
+import { costOf } from "./charge.ts";
 import { startWorld } from "./world.ts";
 
 // An upstream that nobody here wrote, so that the relay and its fake cannot agree on a mistake.
@@ -44,7 +44,7 @@ async function checkBooked(inputTokens: bigint, outputTokens: bigint): Promise<v
   const line = (await world.untilSettled(customer.accountId, booked)).at(-1);
   assert.equal(line?.usage?.usageSource, UsageSource.PROVIDER);
   assert.deepEqual([line?.usage?.usage?.inputTokens, line?.usage?.usage?.outputTokens], [inputTokens, outputTokens]);
-  assert.equal(line?.amountNanos, -costNanos({ inputTokens, outputTokens }, prices));
+  assert.equal(line?.amountNanos, -costOf({ inputTokens, outputTokens }));
 }
 
 describe("@copilotkit/aimock upstream, the official openai client", () => {

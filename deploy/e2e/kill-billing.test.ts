@@ -16,7 +16,7 @@ test("kill -9 of billing in mid-load: callers notice nothing, and every charge i
   const { billing, relay } = scene.world.stack.services;
   const { postgres } = scene.world.stack.stores.processes;
   assert.ok(postgres);
-  const load = startKillLoad(scene, plan);
+  await using load = startKillLoad(scene, plan);
   for (let kill = 1; kill <= plan.kills; kill += 1) {
     await killInMidLoad(t, billing, { ...plan, load });
     await billing.restart();

@@ -13,8 +13,8 @@ export type LoadOptions = {
   seed: number;
 };
 
-/** Calls that go on until they are stopped. Callers whose call fails note it and go on. */
-export type Load = {
+/** Calls that go on until they are stopped or disposed of. Callers whose call fails note it and go on. */
+export type Load = AsyncDisposable & {
   /** The calls that have ended, in the order of their ends. */
   calls: CallLog[];
   /** Resolves when `count` more calls have ended with an answer of whatever sort. */
@@ -52,15 +52,17 @@ export function startLoad({ url, customers, callers, seed }: LoadOptions): Load 
     }
   };
   const working = Promise.all(Array.from({ length: callers }, (_, caller) => work(caller)));
+  const stop = async (): Promise<void> => {
+    isStopping = true;
+    await working;
+    agent.destroy();
+  };
   return {
     calls,
     more: (count) => new Promise((resolve) => waiting.push({ at: answered + count, resolve })),
     nextWhole: () => whole.promise,
-    stop: async () => {
-      isStopping = true;
-      await working;
-      agent.destroy();
-    },
+    stop,
+    [Symbol.asyncDispose]: stop,
   };
 }
 

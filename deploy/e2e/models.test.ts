@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { after, describe, test } from "node:test";
 import { parse } from "yaml";
-import { costNanos } from "#shared/pricing.ts";
 import { type Behaviour, behaviourText } from "#shared/testing/fake-behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { ask, bodyOf, chat, type Json, makeCall, messages, ridOf } from "./ask.ts";
-import { type CatalogParts, catalogText, modelOn, prices, priceVersion, testCatalog } from "./catalog.ts";
-import { rows, checkRefusal } from "./refusal.ts";
+import { type CatalogParts, catalogText, modelOn, priceVersion, testCatalog } from "./catalog.ts";
+import { costOf } from "./charge.ts";
+import { checkRefusal, rows } from "./refusal.ts";
 import { startWorld } from "./world.ts";
 
 const world = await startWorld();
@@ -158,10 +158,11 @@ describe("the catalog is followed without a restart", () => {
     assert.equal(fresh?.usage?.priceVersion, "e2e-2");
     assert.equal(
       fresh?.amountNanos,
-      -costNanos({ inputTokens: 3n, outputTokens: 5n }, { inputTokens: 1_500_000_000n, outputTokens: 2_500_000_000n }),
+      // 3 × 1,500 + 5 × 2,500 nano-USD a token.
+      -17_000n,
     );
     assert.equal(old?.usage?.priceVersion, priceVersion);
-    assert.equal(old?.amountNanos, -costNanos({ inputTokens: 1_000n, outputTokens: 2n }, prices));
+    assert.equal(old?.amountNanos, -costOf({ inputTokens: 1_000n, outputTokens: 2n }));
     await replaceCatalog(original);
   });
 

@@ -3,8 +3,10 @@ import { request } from "node:http";
 import { after, describe, test } from "node:test";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
+import { until } from "#shared/testing/until.ts";
 import { ask, bodyOf, chat, errorOf, type Json, makeCall, messages, type Reply, type Side, sides } from "./ask.ts";
 import { checkRefusal, checkUntouched, type Refusal, rows } from "./refusal.ts";
+import { answeredWith } from "./retries.ts";
 import { type Customer, startWorld } from "./world.ts";
 
 const world = await startWorld();
@@ -215,31 +217,30 @@ describe("bad bodies: 400", () => {
   });
 });
 
-/** Sends a body of blanks and reads the answer, which may come before the body is through. */
+/** Sends a body of blanks to its end, and reads the answer, which may come before that. */
 function upload(side: Side, headers: Record<string, string>, bytes: number): Promise<Reply> {
   return new Promise((resolve, reject) => {
+    // A connection of its own, which Node's client asks the server to close after the answer.
     const sending = request(`${relayUrl}${side.path}`, { method: "POST", headers, agent: false });
-    let isAnswered = false;
-    sending.on("error", (error) => (isAnswered ? undefined : reject(error)));
+    sending.on("error", reject);
     sending.on("response", (answer) => {
-      isAnswered = true;
       let text = "";
       answer.setEncoding("utf8").on("data", (piece: string) => (text += piece));
       answer.on("end", () => {
         const found = new Headers(answer.headers as Record<string, string>);
         const rid = found.get("x-request-id") ?? "";
         resolve({ status: answer.statusCode ?? 0, headers: found, text, rid, json: () => JSON.parse(text) as Json });
-        sending.destroy();
       });
     });
     const piece = Buffer.alloc(1024 * 1024, " ");
     let left = bytes;
     const pour = (): void => {
-      while (left > 0 && !isAnswered) {
+      while (left > 0) {
         const size = Math.min(left, piece.length);
         left -= size;
         if (!sending.write(piece.subarray(0, size))) return void sending.once("drain", pour);
       }
+      // Fewer bytes than announced: there is no end to send.
       if (headers["content-length"] === undefined) sending.end();
     };
     pour();
@@ -258,8 +259,9 @@ describe("key errors win over body errors and over unknown models: 401 before 40
       }
       const announced = { ...headers, "content-length": String(128 * 1024 * 1024 + 1) };
       await expectRefusal(side, customer, () => upload(side, announced, 1_000), rows.keyInvalid);
+      // The answer reaches a caller who sends on and on, too.
       const unannounced = { ...headers, "transfer-encoding": "chunked" };
-      await expectRefusal(side, customer, () => upload(side, unannounced, 2_000_000), rows.keyInvalid);
+      await expectRefusal(side, customer, () => upload(side, unannounced, 40_000_000), rows.keyInvalid);
     });
   }
 
@@ -267,4 +269,19 @@ describe("key errors win over body errors and over unknown models: 401 before 40
     const customer = await world.createCustomer();
     await expectRefusal(messages, customer, () => askRaw(messages, { "x-api-key": "sk-wrong" }), rows.keyInvalid);
   });
+});
+
+test("a caller who goes away while sending the body: nothing is held, charged or sent on", async () => {
+  const customer = await world.createCustomer();
+  const gone = () => answeredWith(world.stack.addresses.opsUrls.relay, 499);
+  for (const bytes of [1_000, 200_000]) {
+    await checkUntouched(world, customer, async () => {
+      const before = await gone();
+      const headers = { ...chat.headers(customer.secret), "content-length": String(bytes + 1) };
+      const sending = request(`${relayUrl}${chat.path}`, { method: "POST", headers, agent: false });
+      sending.on("error", () => undefined);
+      sending.write(Buffer.alloc(bytes, " "), () => sending.destroy());
+      await until("the relay has noticed", async () => (await gone()) > before);
+    });
+  }
 });

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
-import { costNanos } from "#shared/pricing.ts";
 import type { StoreName } from "#shared/testing/binaries.ts";
 import type { Store } from "#shared/testing/store.ts";
 import { until } from "#shared/testing/until.ts";
 import { ask, bodyOf, chat, makeCall, messages, type Reply, sides } from "./ask.ts";
-import { prices } from "./catalog.ts";
+import { costOf } from "./charge.ts";
 import { checkRefusal, rows } from "./refusal.ts";
 import { type Customer, startWorld } from "./world.ts";
 
@@ -17,7 +16,7 @@ const { relayUrl, stack } = world;
 const recoverMs = 60_000;
 
 const usage = { inputTokens: 11, outputTokens: 13 };
-const cost = costNanos({ inputTokens: 11n, outputTokens: 13n }, prices);
+const cost = costOf({ inputTokens: 11n, outputTokens: 13n });
 
 function storeOf(name: StoreName): Store {
   const store = stack.stores.processes[name];
@@ -155,6 +154,28 @@ describe("calls are served while the ledger is away, and booked after it returns
       await checkAllBooked(customer, [...before, ...during]);
     });
   }
+});
+
+test("what is charged but not booked yet cannot be spent again", async () => {
+  const customer = await world.createCustomer({ creditNanos: 20_000_000n });
+  const dear = { side: chat, more: { max_tokens: 10 }, behaviour: { usage: { inputTokens: 11, outputTokens: 1_000 } } };
+  const small = { side: chat, more: { max_tokens: 10 }, behaviour: { usage } };
+  const first = await makeCall(relayUrl, customer.secret, small);
+  await world.untilBooked(customer.accountId, first.rid);
+  await stack.services.billing.kill();
+  try {
+    const second = await makeCall(relayUrl, customer.secret, dear);
+    assert.equal(second.status, 200);
+    await until("the charge is known", async () => (await world.holdsOf(customer.accountId)).unpostedCalls === 1n);
+    const larger = { ...small, more: { max_tokens: 400 } };
+    checkRefusal(chat, await makeCall(relayUrl, customer.secret, larger), rows.balance);
+    assert.equal((await makeCall(relayUrl, customer.secret, small)).status, 200, "there is enough for a small call");
+  } finally {
+    await stack.services.billing.restart();
+  }
+  const lines = await world.untilSettled(customer.accountId, 3, recoverMs);
+  const charged = lines.reduce((sum, { amountNanos }) => sum - amountNanos, 0n);
+  assert.equal(charged, 2n * cost + costOf({ inputTokens: 11n, outputTokens: 1_000n }));
 });
 
 test("after all that: a call is one line again, and nothing is held by anybody", async () => {

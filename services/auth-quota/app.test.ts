@@ -31,7 +31,7 @@ async function verdictOf(line: RelayLine, operation: Parameters<RelayLine["send"
   return verdictsOf(await line.send([operation]))[0] ?? Verdict.UNSPECIFIED;
 }
 
-test("a first call of a new key is decided with settings from PostgreSQL and money from billing, in one answer", async () => {
+test("a first call of a new key is decided with settings from PostgreSQL and money from billing", async () => {
   const payer = await world.createPayer(1_000n, { limitNanos: 900n, models: ["m", "n"] });
   using line = world.first.openLine("relay_cold");
   const rid = v7();
@@ -82,7 +82,7 @@ test("a key stopped while Redis was down is stopped once Redis is back", async (
   await until("the stop is in force", async () => (await verdictOf(line, authorizeOf(payer))) === Verdict.KEY_INVALID);
 });
 
-test("no decision is possible without billing for an account that Redis does not know: 503, never 401 or 403", async () => {
+test("no decision is possible without billing for an account not in Redis: 503, never 401 or 403", async () => {
   const cold = await world.createPayer(1_000n);
   const warm = await world.createPayer(1_000n);
   using line = world.first.openLine("relay_billing");
@@ -143,7 +143,7 @@ test("1: a Post that arrives while funds are being loaded is not undone by the o
   assert.equal(await verdictOf(line, reserveOf(payer, rid, 10n)), Verdict.OK);
 });
 
-test("a Post without the sums of its calls is completed by asking billing, so that nothing is available twice", async () => {
+test("a Post without the sums of its calls is completed by asking billing: nothing is available twice", async () => {
   const payer = await world.createPayer(1_000n);
   using line = world.first.openLine("relay_untold");
   const rid = v7();
@@ -246,7 +246,7 @@ test("results keep the order of their operations, also when some of them wait fo
   );
 });
 
-test("a reserve and the settle behind it in the same batch keep their order when the reserve waits for data", async () => {
+test("a settle keeps its place behind its reserve when that one waits for data", async () => {
   const cold = await world.createPayer(1_000n);
   using line = world.first.openLine("relay_behind");
   const rid = v7();
@@ -303,6 +303,15 @@ test("a stream of a relay that cannot be right is ended with INVALID_ARGUMENT", 
   assert.equal((await large.ended).code, 3);
   using nameless = world.first.openLine("");
   await assert.rejects(nameless.send([]), /relay_session is not an id/);
+});
+
+test("a relay that sends faster than it is answered gets every answer all the same", async () => {
+  const payer = await world.createPayer(1_000_000n);
+  using line = world.first.openLine("relay_fast");
+  const batches = Array.from({ length: 300 }, () => [reserveOf(payer, v7(), 1n), authorizeOf(payer)]);
+  const results = await Promise.all(batches.map((batch) => line.send(batch)));
+  assert.deepEqual(new Set(verdictsOf(results.flat())), new Set([Verdict.OK]));
+  assert.equal((await world.first.admin.getHolds({ accountId: payer.accountId })).openHolds, 300n);
 });
 
 test("a batch without operations is answered: it is a heartbeat", async () => {

@@ -24,8 +24,7 @@ import { sweepSilentRelays } from "./sweep.ts";
 /** The running service; disposal drains it. */
 export type App = AsyncDisposable & { grpcPort: number; opsPort: number };
 
-// Below the time that relays wait for an answer, so that they get one.
-const billingTimeoutMs = 1_000;
+const billingTimeoutMs = 5_000;
 const sweepMs = 2_000;
 const repairMs = 2_000;
 const gaugesMs = 5_000;
@@ -64,9 +63,21 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const whenReady = (work: () => Promise<void>) => async (): Promise<void> => {
     if (redis.status === "ready") await work();
   };
-  resources.use(every(sweepMs, whenReady(() => sweepSilentRelays({ hot, metrics, log }, config.RELAY_SILENT_MS)), log));
+  resources.use(
+    every(
+      sweepMs,
+      whenReady(() => sweepSilentRelays({ hot, metrics, log }, config.RELAY_SILENT_MS)),
+      log,
+    ),
+  );
   resources.use(every(repairMs, repair, log));
-  resources.use(every(gaugesMs, whenReady(async () => metrics.totals(await hot.readTotals())), log));
+  resources.use(
+    every(
+      gaugesMs,
+      whenReady(async () => metrics.totals(await hot.readTotals())),
+      log,
+    ),
+  );
 
   const unary = unaryHandlers(
     AuthQuotaService,

@@ -6,8 +6,15 @@ const perMinute = { minimum: 1, maximum: 1_000_000 };
 
 export const variables = Type.Object({
   LOG_LEVEL: Type.String({ description: "Least level that is logged: debug, info, warn, error.", default: "info" }),
-  GRPC_HOST: Type.String({ description: "Address that relays, billing and administrators reach.", default: "127.0.0.1" }),
-  GRPC_PORT: Type.Integer({ description: "Port that relays, billing and administrators reach.", ...port, default: 7001 }),
+  GRPC_HOST: Type.String({
+    description: "Address that relays, billing and administrators reach.",
+    default: "127.0.0.1",
+  }),
+  GRPC_PORT: Type.Integer({
+    description: "Port that relays, billing and administrators reach.",
+    ...port,
+    default: 7001,
+  }),
   OPS_HOST: Type.String({ description: "Address of /livez, /readyz and /metrics.", default: "127.0.0.1" }),
   OPS_PORT: Type.Integer({ description: "Port of /livez, /readyz and /metrics.", ...port, default: 9081 }),
   DATABASE_URL: Type.String({ description: "PostgreSQL, as a member of the role auth_quota_rw.", minLength: 1 }),

@@ -2,11 +2,14 @@ import { ServiceError } from "#shared/errors.ts";
 
 const mostPerLoad = 1_000;
 const restMs = 1_000;
+// Below the time that relays wait for an answer, so that they get one.
+const timeoutMs = 1_500;
 
 /**
  * Makes a function that loads one thing out of one that loads many: what is asked for within one turn of the event loop
- * goes out as one load, and what is already on its way is not asked for again. After a failure it rejects at once for
- * a second, so that calls do not all wait for a store that is down. Undefined: there is no such thing.
+ * goes out as one load, and what is already on its way is not asked for again. A load that takes longer than 1.5 s has
+ * failed. After a failure it rejects at once for a second, so that calls do not all wait for a store that is down.
+ * Undefined: there is no such thing.
  */
 export function gather<V>(
   loadMany: (ids: string[]) => Promise<Map<string, V>>,
@@ -17,7 +20,7 @@ export function gather<V>(
 
   const run = async (ids: string[]): Promise<void> => {
     try {
-      const found = await loadMany(ids);
+      const found = await inTime(loadMany(ids));
       failure = undefined;
       for (const id of ids) underWay.get(id)?.resolve(found.get(id));
     } catch (error) {
@@ -44,4 +47,14 @@ export function gather<V>(
     if (queued.push(id) === 1) setImmediate(flush);
     return started.promise;
   };
+}
+
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new ServiceError("unavailable", "no answer in time")), timeoutMs);
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -60,6 +60,20 @@ test("more than 1,000 ids at once are asked for in parts", async () => {
   );
 });
 
+test("a load that takes longer than 1.5 s has failed", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const isAsked = Promise.withResolvers<void>();
+  const loadOne = gather(() => {
+    isAsked.resolve();
+    return new Promise<Map<string, string>>(() => undefined);
+  });
+  const asked = loadOne("a");
+  const rejected = assert.rejects(asked, { code: "unavailable" });
+  await isAsked.promise;
+  t.mock.timers.tick(1_501);
+  await rejected;
+});
+
 test("after a failure questions are answered at once as unavailable for a second, then asked again", async (t) => {
   let isDown = true;
   let asked = 0;

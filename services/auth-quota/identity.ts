@@ -14,9 +14,9 @@ export type IdentityLimits = { most: number; mostUnknown: number; unknownMs: num
 const defaultLimits: IdentityLimits = { most: 100_000, mostUnknown: 10_000, unknownMs: 5_000 };
 
 /**
- * Remembers identities. A hash never changes its key nor a key its account, so what is known stays true; whether the key
- * may be used is asked elsewhere, every time. Hashes that no key has are remembered for a few seconds, so that wrong
- * keys do not reach the database at the rate at which they are tried.
+ * Remembers identities. A hash never changes its key nor a key its account, so what is known stays true; whether the
+ * key may be used is asked elsewhere, every time. Hashes that no key has are remembered for a few seconds, so that
+ * wrong keys do not reach the database at the rate at which they are tried.
  */
 export function createIdentities(
   load: (keyHashes: string[]) => Promise<Map<string, Identity>>,

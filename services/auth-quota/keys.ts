@@ -105,7 +105,11 @@ const statusNumber = { active: KeyStatus.ACTIVE, stopped: KeyStatus.STOPPED, del
 function toKey(row: KeyRow): MessageInitShape<typeof KeySchema> {
   const { keyId, accountId, name, secretPrefix, models, createdAt } = row;
   return {
-    ...{ keyId, accountId, name, secretPrefix, models },
+    keyId,
+    accountId,
+    name,
+    secretPrefix,
+    models,
     status: statusNumber[row.status],
     ...(row.expiresAt && { expiresAt: toTimestamp(row.expiresAt) }),
     ...(row.limitNanos !== null && { limitNanos: row.limitNanos }),

@@ -31,9 +31,12 @@ export function postHandler(parts: PostParts): UnaryHandlers<typeof AuthQuotaSer
     ];
     for (const chunk of chunks(sums)) await whenRedisAnswers(parts.hot.apply("", chunk));
     for (const chunk of chunks(calls)) {
-      const operations = chunk.map(
-        ({ rid, bookedNanos, isFinal }): HotOperation => ["post", rid, bookedText(bookedNanos), isFinal ? "1" : "0"],
-      );
+      const operations = chunk.map(({ rid, bookedNanos, isFinal }): HotOperation => [
+        "post",
+        rid,
+        bookedText(bookedNanos),
+        isFinal ? "1" : "0",
+      ]);
       const answers = await whenRedisAnswers(parts.hot.apply("", operations));
       answers.forEach(({ code }, index) => {
         if (code === Verdict.CONFLICT) report(parts, chunk[index]?.rid ?? "");

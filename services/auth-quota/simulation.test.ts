@@ -36,14 +36,17 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant("checkpoint" as const), call, amount }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant("book" as const), call, amount }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("expire" as const) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("credit" as const), payer: fc.nat({ max: payers - 1 }), amount }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant("credit" as const), payer: fc.nat({ max: payers - 1 }), amount }),
+  },
   {
     weight: 6,
     arbitrary: fc.record({ do: fc.constant("deliver" as const), which: fc.nat({ max: 1_000 }), isKept: fc.boolean() }),
   },
 );
 
-/** One run: the script under test, the reference model, the ledger, and what the ledger has told but nobody delivered. */
+/** One run: the script under test, the reference model, the ledger, and what it has told but nobody delivered. */
 type Run = {
   actors: ReturnType<typeof actor>[];
   names: Names[];
@@ -167,7 +170,7 @@ async function assertSame(run: Run): Promise<void> {
   }
 }
 
-/** Whatever the order of its messages, what the hot store was told about calls is never missing from what it gives out. */
+/** Whatever the order of messages, what the hot store was told about calls is never missing from what it gives out. */
 function assertNotOverstated({ model, ledger }: Run, account: string, availableNanos: number): void {
   // Credits reach the hot store at once in this test, so this is all that was ever put in.
   let most = ledger.balances.get(account)?.nanos ?? 0;
@@ -199,7 +202,7 @@ async function finish(run: Run): Promise<void> {
   }
 }
 
-test("any history of operations, with repetition and reordering, keeps the money states right after every step", async () => {
+test("any history of operations, repeated and reordered, keeps the money states right after every step", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60 }), async (steps) => {
       const run = await startRun();

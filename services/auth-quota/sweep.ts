@@ -8,8 +8,9 @@ const holdsPerStep = 200;
 const mostSteps = 500;
 
 /**
- * Ends the holds of relay processes that have been silent for `silentMs`: each is charged at its last checkpoint and the
- * rest is freed. Replicas may do this at the same time; every hold is ended once. Rejects when Redis does not answer.
+ * Ends the holds of relay processes that have been silent for `silentMs`: each is charged at its last checkpoint and
+ * the rest is freed. Replicas may do this at the same time; every hold is ended once. Rejects when Redis does not
+ * answer.
  */
 export async function sweepSilentRelays(
   { hot, metrics, log }: { hot: HotStore; metrics: Metrics; log: Logger },

@@ -41,7 +41,7 @@ async function startApp() {
 
 const payment = { accountId: "acct_test", amountNanos: 5_000n, paymentId: "pay_1", note: "first" };
 
-test("Credit books a line, changes the balance, tells auth-quota, and does not fail when auth-quota is away", async () => {
+test("Credit books a line and tells auth-quota, whose absence does not make it fail", async () => {
   await using app = await startApp();
   const { line, balanceNanos } = await app.billing.credit(payment);
   assert.equal(balanceNanos, 5_000n);
@@ -57,7 +57,7 @@ test("Credit books a line, changes the balance, tells auth-quota, and does not f
   assert.deepEqual([creditedNanos, chargedNanos, version], [5_000n, 0n, 1n]);
 });
 
-test("Credit is idempotent by payment_id: the same request gives the earlier line, another one is already_exists", async () => {
+test("Credit is idempotent by payment_id: the same gives the earlier line, other is already_exists", async () => {
   await using app = await startApp();
   const first = await app.billing.credit(payment);
   const second = await app.billing.credit(payment);

@@ -21,7 +21,7 @@ function batchOf(...events: GivenEvent[]): ReadMessage {
   return readMessage(encodeBatch(events.map((given) => encodeEvent(makeEvent(given)))), 1, Date.now());
 }
 
-test("an event becomes one line of price times usage, its account and key are charged, and both are told with versions", async () => {
+test("an event becomes one line of price times usage; its account and key are charged, once", async () => {
   await using ledger = await createLedger(server.postgres);
   const booking = bookingOn(ledger.pool);
   const rid = createRid();
@@ -43,7 +43,7 @@ test("an event becomes one line of price times usage, its account and key are ch
   assert.deepEqual(balances["acct_test"], { balance: "-400", credited: "0", charged: "400", version: "1" });
 });
 
-test("money invariant I4: the same (rid, kind) with other content goes to quarantine once, with a metric, and changes nothing", async () => {
+test("money invariant I4: the same (rid, kind) with other content is quarantined, once, and counted", async () => {
   await using ledger = await createLedger(server.postgres);
   const booking = bookingOn(ledger.pool);
   const rid = createRid();
@@ -124,7 +124,7 @@ const history = fc.array(
   { minLength: 1, maxLength: 8 },
 );
 
-test("money invariant I3: whatever is repeated, split and reordered, the charges of a call sum to its final, else to its provisional", async () => {
+test("money invariant I3: in whatever order, a call's charges sum to its final, else its provisional", async () => {
   await using ledger = await createLedger(server.postgres);
   const booking = bookingOn(ledger.pool);
   const property = fc.asyncProperty(history, async (batches) => {
@@ -166,7 +166,7 @@ test("money invariant I3: whatever is repeated, split and reordered, the charges
 const { startedAt, firstByteAt, endedAt } = makeEvent();
 const fixedTimes = { startedAt, firstByteAt, endedAt } as GivenEvent;
 
-test("a ledger without its tables is not taken for bad data: the batch fails and nothing goes to quarantine", async () => {
+test("a ledger that lacks a table is not taken for bad data: nothing goes to quarantine", async () => {
   await using ledger = await createLedger(server.postgres);
   await query(ledger.ownerUrl, "ALTER TABLE billing.key_spending RENAME TO away");
   const booking = bookingOn(ledger.pool);

@@ -67,7 +67,7 @@ async function allAcknowledged(): Promise<void> {
   );
 }
 
-test("the stream and the consumer are declared as the design says: file, limits, discard new, 14 days; explicit acks without end", async () => {
+test("stream: file, limits, discard new, 14 days; consumer: explicit acks, delivered without end", async () => {
   await using ledger = await startClean();
   await using _billing = startBilling(places(ledger));
   const manager = await jetstreamManager(connection);
@@ -92,7 +92,7 @@ test("the stream and the consumer are declared as the design says: file, limits,
   );
 });
 
-test("an event becomes a line, auth-quota is told the booked call with the new balance, and the message is acknowledged", async () => {
+test("an event becomes a line, auth-quota is told, and the message is acknowledged", async () => {
   await using ledger = await startClean();
   await using _billing = startBilling(places(ledger));
   const event = makeEvent();
@@ -110,7 +110,7 @@ test("an event becomes a line, auth-quota is told the booked call with the new b
   );
 });
 
-test("exactly once: batches that are published again and again, and an unacknowledged one that is delivered again, charge once", async () => {
+test("exactly once: what is published again and again, and delivered again, is charged once", async () => {
   await using ledger = await startClean();
   const records = encoded(40);
   {
@@ -133,7 +133,7 @@ test("exactly once: batches that are published again and again, and an unacknowl
   await allBooked(ledger, 40);
 });
 
-test("money invariant I9: a message is acknowledged only after its commit; while PostgreSQL refuses, it stays on the stream", async () => {
+test("money invariant I9: no message is acknowledged before its commit", async () => {
   await using ledger = await startClean();
   await query(ledger.ownerUrl, "ALTER TABLE billing.key_spending RENAME TO away");
   {
@@ -190,7 +190,7 @@ test("a consumer that is deleted is declared again; what it had booked before is
   assert.equal(await valueOf(billing.metrics.duplicates), 2);
 });
 
-test("NATS killed and restarted without its data: the stream is declared again, and later events are booked", async () => {
+test("NATS restarted without its data: the stream is declared again, and later events are booked", async () => {
   await using ledger = await startClean();
   await using billing = startBilling(places(ledger));
   await publish(encodeBatch(encoded(1)));

@@ -64,7 +64,7 @@ async function startAll() {
 
 const encoded = (count: number): Uint8Array[] => Array.from({ length: count }, () => encodeEvent(makeEvent()));
 
-test("killed -9 after the commit and before the acknowledgement: the next process books nothing twice and tells auth-quota", async () => {
+test("killed -9 between commit and acknowledgement: the next process books nothing twice and tells", async () => {
   await using all = await startAll();
   const { stub } = all;
   // Telling comes after the commit and before the acknowledgement: who holds it holds billing between the two.
@@ -87,7 +87,7 @@ test("killed -9 after the commit and before the acknowledgement: the next proces
   assert.equal(stub.balanceOf("acct_test"), -12_000n);
 });
 
-test("killed -9 again and again under load: every event is booked, once, and the balance told at last is the ledger's", async () => {
+test("killed -9 again and again under load: every event is booked once, the balance told is right", async () => {
   await using all = await startAll();
   let published = 0;
   let isLoading = true;
@@ -116,11 +116,19 @@ test("killed -9 again and again under load: every event is booked, once, and the
   await until("the balance is told", () => all.stub.balanceOf("acct_test") === BigInt(published) * -400n, 20_000);
 });
 
-test("SIGTERM: the batch in hand is finished, the process ends with code 0, and the next one finds nothing to repeat", async () => {
+function opsUrlOf(child: ChildProcess): string | undefined {
+  const line = child.lastLines().find((text) => text.includes("billing is ready"));
+  return line && `http://127.0.0.1:${JSON.parse(line).opsPort}`;
+}
+
+test("SIGTERM: what is in hand is finished, the process ends with code 0, nothing is left to repeat", async () => {
   await using all = await startAll();
   const billing = await all.start();
   await all.publish(encoded(100));
   await until("it books", async () => (await all.lineCount()) === 100, 20_000);
+  const opsUrl = await until("it says its port", () => opsUrlOf(billing));
+  assert.equal((await fetch(`${opsUrl}/readyz`)).status, 200);
+  assert.match(await (await fetch(`${opsUrl}/metrics`)).text(), /billing_events_booked_total\{kind="charge".*\} 100/);
   await billing.end("SIGTERM");
   assert.equal(await billing.ended, "exit code 0", billing.lastLines().join("\n"));
   assert.equal(await all.unacknowledged(), 0);

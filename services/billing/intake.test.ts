@@ -49,7 +49,7 @@ test("a batch holds at most 2,000 events, but a message is never divided", async
   );
 });
 
-test("memory is bounded: who puts must wait while two batches wait, and messages without events count, too", async () => {
+test("memory is bounded: who puts must wait while two batches wait, empty messages included", async () => {
   const intake = createIntake<number>(1);
   for (let message = 0; message < 2 * maxBatchEvents - 1; message += 1) await intake.put({ message, ...messageOf(0) });
   const last = intake.put({ message: -1, ...messageOf(0) });

@@ -42,11 +42,6 @@ export function createMetrics(registry: Registry) {
     bookFailures: counter("billing_book_failures_total", "Transactions that failed and were tried again."),
     postFailures: counter("billing_post_failures_total", "Calls of auth-quota's Post that failed."),
     republished: counter("billing_outbox_republished_total", "Unconfirmed charges published to the stream again."),
-    outboxQuarantined: new Gauge({
-      name: "billing_outbox_quarantined_records",
-      help: "Unconfirmed charges that stay so because they are in quarantine.",
-      registers,
-    }),
     lagMessages: new Gauge({
       name: "billing_consumer_lag_messages",
       help: "Messages of the stream that were not delivered to billing yet.",

@@ -50,7 +50,7 @@ async function streamMessages(): Promise<number> {
 const told = () =>
   stub.posts.flatMap(({ calls }) => calls.map(({ rid, bookedNanos, isFinal }) => [rid, bookedNanos, isFinal]));
 
-test("a charge that no event ever brought is published to the stream again and so booked; its outbox entry is cleared", async () => {
+test("a charge that no event ever brought is published to the stream, booked and cleared", async () => {
   await using ledger = await startClean();
   await using billing = startBilling(places(ledger));
   await until("the stream", async () => (await streamMessages()) === 0);
@@ -96,7 +96,7 @@ test("a charge that is booked already is told directly, with the balance, and no
   assert.equal(await streamMessages(), 0);
 });
 
-test("a provisional record whose final is booked is told as final; a final whose provisional is booked is published", async () => {
+test("a provisional whose final is booked is told as final; a final after a provisional is published", async () => {
   await using ledger = await startClean();
   const booking = bookingOn(ledger.pool);
   const [ended, silent] = [createRid(), createRid()];
@@ -123,7 +123,7 @@ test("a provisional record whose final is booked is told as final; a final whose
   assert.equal(await streamMessages(), 1);
 });
 
-test("a charge that cannot be booked goes to quarantine, stays unconfirmed, and is cleared by a correction with its rid", async () => {
+test("a charge that cannot be booked is quarantined, stays unconfirmed, and is cleared by a correction", async () => {
   await using ledger = await startClean();
   await using billing = startBilling(places(ledger));
   await until("the stream", async () => (await streamMessages()) === 0);
@@ -132,7 +132,7 @@ test("a charge that cannot be booked goes to quarantine, stays unconfirmed, and 
   await billing.outboxPass();
   await billing.outboxPass();
   assert.deepEqual(told(), []);
-  assert.equal(await valueOf(billing.metrics.outboxQuarantined), 1);
+  assert.equal(stub.unposted.size, 1);
   assert.equal((await readLedger(ledger.ownerUrl)).quarantine.length, 1);
   assert.equal(await streamMessages(), 0);
 
@@ -147,8 +147,6 @@ test("a charge that cannot be booked goes to quarantine, stays unconfirmed, and 
   await billing.outboxPass();
   assert.deepEqual(told(), [[event.rid, 400n, true]]);
   assert.equal(stub.unposted.size, 0);
-  await billing.outboxPass();
-  assert.equal(await valueOf(billing.metrics.outboxQuarantined), 0);
 });
 
 test("while NATS is away nothing is lost: the pass waits, and a later one publishes", async () => {

@@ -51,7 +51,6 @@ export function createOutboxPass(work: OutboxWork): () => Promise<void> {
     const found = await sort(work, records);
     await tellBooked(work, found.told);
     await republish(work, found.missing, backoff);
-    backoff.forgetAllBut(found.missing);
   };
 }
 
@@ -105,7 +104,7 @@ async function quarantine({ pool, metrics, log }: OutboxWork, rejects: Reject[])
 }
 
 // A charge in quarantine stays held against its account until somebody books it by hand, as a correction with its rid.
-async function findBookedByHand({ pool, metrics }: OutboxWork, kept: readonly Reject[]): Promise<ToldCall[]> {
+async function findBookedByHand({ pool }: OutboxWork, kept: readonly Reject[]): Promise<ToldCall[]> {
   const byHand = await readByHandSums(
     pool,
     kept.flatMap(({ rid }) => rid ?? []),
@@ -115,17 +114,17 @@ async function findBookedByHand({ pool, metrics }: OutboxWork, kept: readonly Re
     const amountNanos = rid === undefined ? undefined : byHand.get(rid);
     if (rid === undefined || amountNanos === undefined) continue;
     const { accountId, keyId } = fromBinary(UsageRecordedSchema, payload);
+    if (!isId(accountId) || !isId(keyId)) continue;
     told.push({ rid, accountId, keyId, bookedNanos: amountNanos < 0n ? -amountNanos : 0n, isFinal: true });
   }
-  metrics.outboxQuarantined.set(kept.length - told.length);
   return told;
 }
 
 async function tellBooked({ pool, teller }: OutboxWork, calls: ToldCall[]): Promise<void> {
   if (calls.length === 0) return;
   // Read after the calls: the balances told are at least as new as the lines that they contain.
-  const accounts = await readAccounts(pool, [...new Set(calls.map(({ accountId }) => accountId))].filter(isId));
-  const keys = await readKeys(pool, [...new Set(calls.map(({ keyId }) => keyId))].filter(isId));
+  const accounts = await readAccounts(pool, [...new Set(calls.map(({ accountId }) => accountId))]);
+  const keys = await readKeys(pool, [...new Set(calls.map(({ keyId }) => keyId))]);
   await teller.tell({ accounts, keys, calls });
 }
 
@@ -168,27 +167,23 @@ function encodeBatch(events: readonly ReadEvent[]): Uint8Array {
   return writer.finish();
 }
 
-type Backoff = {
-  isDue: (event: ReadEvent) => boolean;
-  tried: (events: readonly ReadEvent[]) => void;
-  forgetAllBut: (events: readonly ReadEvent[]) => void;
-};
+type Backoff = { isDue: (event: ReadEvent) => boolean; tried: (events: readonly ReadEvent[]) => void };
+
+const rememberedTries = 100_000;
 
 function createBackoff(): Backoff {
-  let tries = new Map<string, { count: number; dueMs: number }>();
-  const nameOf = ({ hash }: ReadEvent): string => hash;
+  const tries = new Map<string, { count: number; dueMs: number }>();
   return {
-    isDue: (event) => (tries.get(nameOf(event))?.dueMs ?? 0) <= performance.now(),
+    isDue: ({ hash }) => (tries.get(hash)?.dueMs ?? 0) <= performance.now(),
     tried: (events) => {
-      for (const event of events) {
-        const count = tries.get(nameOf(event))?.count ?? 0;
+      for (const { hash } of events) {
+        const count = tries.get(hash)?.count ?? 0;
         const waitMs = republishAfterMs[Math.min(count, republishAfterMs.length - 1)] ?? 0;
-        tries.set(nameOf(event), { count: count + 1, dueMs: performance.now() + waitMs });
+        tries.delete(hash);
+        tries.set(hash, { count: count + 1, dueMs: performance.now() + waitMs });
       }
-    },
-    forgetAllBut: (events) => {
-      const names = new Set(events.map(nameOf));
-      tries = new Map([...tries].filter(([name]) => names.has(name)));
+      // The oldest first: whatever was tried longest ago is either booked or due again.
+      for (const [hash] of tries) if (tries.size > rememberedTries) tries.delete(hash);
     },
   };
 }

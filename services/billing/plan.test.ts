@@ -66,7 +66,8 @@ for (const batch of [
   [final, provisional],
   [final, provisional, final, provisional],
 ]) {
-  test(`${batch.map((each) => (each === final ? "final" : "provisional")).join(", ")} in one batch: one charge of the final`, () => {
+  const names = batch.map((each) => (each === final ? "final" : "provisional")).join(", ");
+  test(`${names} in one batch: one charge of the final`, () => {
     assert.deepEqual(shown(plan(batch, emptyLedger())), [[LineKind.CHARGE, 400n]]);
   });
 }

@@ -27,7 +27,7 @@ export type Teller = {
 
 type Told = Pick<UnaryClient<typeof AuthQuotaService>, "post">;
 
-const maxPerPost = 500;
+const repairedAtOnce = 500;
 // Under load accounts change while they are repaired: a pass must still end.
 const maxRepairRounds = 20;
 
@@ -38,7 +38,7 @@ const maxRepairRounds = 20;
 export function createTeller({ authQuota, metrics, log }: { authQuota: Told; metrics: Metrics; log: Logger }): Teller {
   // Written down by `repair` for many at once: a write per batch would double the writes to the account's row.
   const confirmed = new Map<string, bigint>();
-  const post = async (posting: Posting): Promise<boolean> => {
+  const tell = async (posting: Posting): Promise<boolean> => {
     try {
       await authQuota.post(toRequest(posting));
     } catch (error) {
@@ -51,10 +51,6 @@ export function createTeller({ authQuota, metrics, log }: { authQuota: Told; met
     }
     return true;
   };
-  const tell = async (posting: Posting): Promise<boolean> => {
-    for (const part of partsOf(posting)) if (!(await post(part))) return false;
-    return true;
-  };
   const writeConfirmed = async (pool: Pool): Promise<void> => {
     const versions = new Map(confirmed);
     await markPushed(pool, versions);
@@ -65,23 +61,13 @@ export function createTeller({ authQuota, metrics, log }: { authQuota: Told; met
     repair: async (pool) => {
       await writeConfirmed(pool);
       for (let round = 0; round < maxRepairRounds; round += 1) {
-        const accounts = await readUnpushedAccounts(pool, maxPerPost);
+        const accounts = await readUnpushedAccounts(pool, repairedAtOnce);
         if (accounts.length === 0 || !(await tell({ accounts, keys: [], calls: [] }))) return;
         await writeConfirmed(pool);
-        if (accounts.length < maxPerPost) return;
+        if (accounts.length < repairedAtOnce) return;
       }
     },
   };
-}
-
-function partsOf({ accounts, keys, calls }: Posting): Posting[] {
-  const parts: Posting[] = [];
-  const longest = Math.max(accounts.length, keys.length, calls.length);
-  for (let start = 0; start < longest; start += maxPerPost) {
-    const end = start + maxPerPost;
-    parts.push({ accounts: accounts.slice(start, end), keys: keys.slice(start, end), calls: calls.slice(start, end) });
-  }
-  return parts;
 }
 
 function toRequest({ accounts, keys, calls }: Posting): Parameters<Told["post"]>[0] {

@@ -34,7 +34,7 @@ export function readVersion(headers: IncomingHttpHeaders): string | undefined {
 /**
  * Reads the whole body. `beforeLargeBody` is awaited once when the body turns out to exceed 64 KiB; what it throws is
  * thrown here. Throws `body_too_large` above 128 MB; gives undefined when the caller goes away. After a failure the
- * rest of the body is left to the server, which drops it, so that the caller can still read the answer.
+ * rest of the body is left to whoever answers.
  */
 export async function readBody(
   request: IncomingMessage,

@@ -41,6 +41,11 @@ export function respondFailure(
   };
   if (rendered.retryAfterSeconds !== undefined) headers["retry-after"] = rendered.retryAfterSeconds;
   if (rendered.shouldRetry !== undefined) headers["x-should-retry"] = String(rendered.shouldRetry);
+  // A caller who is still sending would lose the answer if the connection were closed then; what comes is dropped.
+  if (!response.req.complete) {
+    response.shouldKeepAlive = true;
+    response.req.resume();
+  }
   response.writeHead(rendered.status, headers).end(body);
 }
 

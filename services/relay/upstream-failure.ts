@@ -2,18 +2,25 @@ import type { Upstream } from "./catalog.ts";
 import type { Dialect } from "./dialects/dialect.ts";
 import type { Failure } from "./failures.ts";
 
+const maxReadLength = 20_000;
 const maxMessageLength = 2_000;
 const hidden = "[hidden]";
 
 /** Upstreams' wording may name our key, their hosts or our organisation there; callers see none of it. */
 function withoutInsides(message: string, upstream: Upstream): string {
+  // Cut to length last, because half a secret would not be recognised.
   return message
-    .slice(0, maxMessageLength)
+    .slice(0, maxReadLength)
     .replaceAll(upstream.credential, hidden)
     .replaceAll(upstream.baseUrl.host, hidden)
+    .replaceAll(upstream.baseUrl.hostname, hidden)
     .replaceAll(/\b(?:sk|org|proj|key)-[\w-]{6,}(?:\*+[\w-]*)?/g, hidden)
-    .replaceAll(/https?:\/\/[^\s"')]+/g, hidden);
+    .replaceAll(/https?:\/\/[^\s"')]+/g, hidden)
+    .slice(0, maxMessageLength);
 }
+
+/** By which upstreams tell that our account there has run dry, with the status of a rate limit. */
+const noMoneyCode = "insufficient_quota";
 
 /**
  * What an upstream's error means to the caller (API spec, Cases, and its silent points): requests the upstream refuses
@@ -22,8 +29,8 @@ function withoutInsides(message: string, upstream: Upstream): string {
 export function upstreamFailure(status: number, body: unknown, dialect: Dialect, upstream: Upstream): Failure {
   const error = dialect.readError(body);
   const cause = { status, error };
-  if (status === 429) return { name: "upstream_rate", cause };
-  if (status === 401 || status === 402 || status === 403) return { name: "upstream_account", cause };
+  if (status === 429 && error?.code !== noMoneyCode) return { name: "upstream_rate", cause };
+  if (status === 429 || status === 401 || status === 402 || status === 403) return { name: "upstream_account", cause };
   if (status === 529 || error?.type === "overloaded_error") return { name: "upstream_overloaded", cause };
   if (status === 503) return { name: "upstream_unavailable", cause };
   if (status === 504 || status === 408) return { name: "upstream_timeout", cause };

@@ -164,7 +164,12 @@ async function listUnposted(redis: HotRedis, minAgeMs: number, limit: number): P
     if (due.length === 0) continue;
     // A record that is gone has been booked since.
     const found = await redis.mgetBuffer(...due.map((rid) => `${prefix}:call:${rid}`));
-    records.push(...found.filter((call) => call !== null).map(recordOf).filter((record) => record.length > 0));
+    records.push(
+      ...found
+        .filter((call) => call !== null)
+        .map(recordOf)
+        .filter((record) => record.length > 0),
+    );
     if (minAgeMs > 0) await redis.zadd(listed, ...due.flatMap((rid): (string | number)[] => [nowMs, rid]));
   }
   return records;

@@ -15,7 +15,10 @@ export type KeyRow = {
   createdAt: Date;
 };
 
-export type NewKey = Pick<KeyRow, "keyId" | "accountId" | "secretPrefix" | "name" | "expiresAt" | "limitNanos" | "models"> & {
+export type NewKey = Pick<
+  KeyRow,
+  "keyId" | "accountId" | "secretPrefix" | "name" | "expiresAt" | "limitNanos" | "models"
+> & {
   keyHash: Buffer;
 };
 

@@ -132,7 +132,7 @@ test("1: funds loaded lazily while a Post arrives never bring an older balance b
   assert.equal((await payer.reserve(newRid(), 201)).code, Verdict.KEY_LIMIT);
 });
 
-test("1: a Post that comes before anything was loaded counts, and the later load of an older version does not", async () => {
+test("1: a Post that comes before any load counts, and a later load of an older version does not", async () => {
   const payer = actor(world.hot);
   await payer.fund(400, 5);
   await payer.post(newRid(), 100);
@@ -180,7 +180,7 @@ test("3: a settle that differs from what the ledger has booked is an alarm and c
   await assertSums(payer, { availableNanos: 750 });
 });
 
-test("3: a Post for a call that Redis does not know leaves a mark only, and its late settle charges nothing", async () => {
+test("3: a Post for a call unknown to Redis leaves a mark only, and its late settle charges nothing", async () => {
   const payer = await fundedActor(world.hot, 1_000);
   const rid = newRid();
   await payer.fund(900, 2);
@@ -241,7 +241,11 @@ test("4: provisional booked, then the final settled, then the final booked", asy
   assert.equal(await payer.lookup(rid), CallState.EXPIRED);
   await payer.settle(rid, 350);
   await assertSums(payer, { unpostedCalls: 1, unpostedNanos: 150, availableNanos: 650 });
-  assert.equal(await world.redis.pttl(`{auth-quota}:call:${rid}`), -1, "a call that owes is kept for as long as it does");
+  assert.equal(
+    await world.redis.pttl(`{auth-quota}:call:${rid}`),
+    -1,
+    "a call that owes is kept for as long as it does",
+  );
   await payer.fund(650, 3);
   await payer.post(rid, 350);
   await assertSums(payer, { unpostedCalls: 0, unpostedNanos: 0, availableNanos: 650 });
@@ -258,7 +262,7 @@ test("4: the final settled, then the provisional booked, then the final booked",
   await assertSums(payer, { unpostedCalls: 0, unpostedNanos: 0, availableNanos: 650 });
 });
 
-test("4: the final booked before the settle comes; a Post of the provisional that lags behind changes nothing", async () => {
+test("4: the final booked before the settle comes; a lagging Post of the provisional changes nothing", async () => {
   const { payer, rid } = await expiredCall(200);
   await payer.fund(650, 3);
   await payer.post(rid, 350);
@@ -268,7 +272,7 @@ test("4: the final booked before the settle comes; a Post of the provisional tha
   await assertSums(payer, { unpostedCalls: 0, unpostedNanos: 0, availableNanos: 650 });
 });
 
-test("5: a call without a checkpoint is freed when its session ends, and its late settle charges it after all", async () => {
+test("5: a call without a checkpoint is freed when its session ends; a late settle still charges it", async () => {
   const { payer, rid } = await expiredCall(0);
   await assertSums(payer, { openHolds: 0, heldNanos: 0, unpostedCalls: 0, availableNanos: 1_000 });
   assert.equal(await payer.lookup(rid), CallState.RELEASED);

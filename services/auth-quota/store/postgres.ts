@@ -2,12 +2,11 @@ import pg from "pg";
 import { ServiceError } from "#shared/errors.ts";
 import type { Logger } from "#shared/log.ts";
 
-// Below the time that relays wait for an answer, so that they get one.
-const queryTimeoutMs = 1_000;
+const queryTimeoutMs = 5_000;
 
 /** A pool of connections to PostgreSQL. */
 export type Database = {
-  /** Runs one statement. Rejects with `unavailable` when PostgreSQL does not answer; its own errors pass as they are. */
+  /** Runs one statement. Rejects with `unavailable` when PostgreSQL does not answer; its own errors pass through. */
   query: <Row extends pg.QueryResultRow>(statement: string, values: unknown[]) => Promise<Row[]>;
 };
 

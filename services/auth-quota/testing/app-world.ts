@@ -77,10 +77,18 @@ export async function startAppWorld(change: Partial<Config> = {}): Promise<AppWo
   await migrate(ownerUrl, log);
   const billing = resources.use(await startStubBilling(log));
   const config: Config = {
-    ...{ LOG_LEVEL: "debug", GRPC_HOST: "127.0.0.1", GRPC_PORT: 0, OPS_HOST: "127.0.0.1", OPS_PORT: 0 },
-    ...{ DATABASE_URL: await createServiceUrl(ownerUrl), REDIS_URL: stores.redis.url },
-    ...{ BILLING_ADDRESS: billing.address, RELAY_SILENT_MS: 120_000, DRAIN_MS: 2_000 },
-    ...{ ACCOUNT_REQUESTS_PER_MINUTE: 100_000, IP_REQUESTS_PER_MINUTE: 100_000 },
+    LOG_LEVEL: "debug",
+    GRPC_HOST: "127.0.0.1",
+    GRPC_PORT: 0,
+    OPS_HOST: "127.0.0.1",
+    OPS_PORT: 0,
+    DATABASE_URL: await createServiceUrl(ownerUrl),
+    REDIS_URL: stores.redis.url,
+    BILLING_ADDRESS: billing.address,
+    RELAY_SILENT_MS: 120_000,
+    ACCOUNT_REQUESTS_PER_MINUTE: 100_000,
+    IP_REQUESTS_PER_MINUTE: 100_000,
+    DRAIN_MS: 2_000,
     ...change,
   };
   const startReplica = async (own: Partial<Config> = {}): Promise<Replica> =>

@@ -60,8 +60,10 @@ export function actor(hot: HotStore, names = freshNames()) {
   const byRelay = (operation: HotOperation) => one(session, operation);
   return {
     ...names,
-    fund: (nanos: number, version = 1) => one("", writeBalance(account, { nanos: BigInt(nanos), version: BigInt(version) })),
-    spend: (nanos: number, version = 1) => one("", writeSpending(key, { nanos: BigInt(nanos), version: BigInt(version) })),
+    fund: (nanos: number, version = 1) =>
+      one("", writeBalance(account, { nanos: BigInt(nanos), version: BigInt(version) })),
+    spend: (nanos: number, version = 1) =>
+      one("", writeSpending(key, { nanos: BigInt(nanos), version: BigInt(version) })),
     setAccount: (status = "active", requestsPerMinute = 0, version = 1) =>
       one("", writeAccount({ accountId: account, status, requestsPerMinute, version: BigInt(version) })),
     setKey: (change: Partial<KeySettings> = {}) => {
@@ -72,7 +74,8 @@ export function actor(hot: HotStore, names = freshNames()) {
     reserve: (rid: string, estimate: number, { model = "m", ip = "", keyId = key } = {}) =>
       byRelay(["reserve", rid, String(ridTimeMs(rid)), ip, keyId, account, model, String(estimate)]),
     extend: (rid: string, total: number) => byRelay(["extend", rid, String(total)]),
-    checkpoint: (rid: string, cost: number) => byRelay(["checkpoint", rid, String(cost), record(`part ${cost} ${rid}`)]),
+    checkpoint: (rid: string, cost: number) =>
+      byRelay(["checkpoint", rid, String(cost), record(`part ${cost} ${rid}`)]),
     settle: (rid: string, cost: number) =>
       byRelay(["settle", rid, account, key, String(cost), record(`final ${cost} ${rid}`)]),
     release: (rid: string) => byRelay(["release", rid]),

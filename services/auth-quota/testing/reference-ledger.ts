@@ -40,7 +40,11 @@ export function book(ledger: Ledger, { rid, account, key, cost, isFinal }: Charg
   else call.hasProvisional = true;
   ledger.calls.set(rid, call);
   return {
-    ...{ rid, account, key, booked: call.amount, isFinal: call.hasFinal },
+    rid,
+    account,
+    key,
+    booked: call.amount,
+    isFinal: call.hasFinal,
     balance: add(ledger.balances, account, -more),
     spending: add(ledger.spending, key, more),
   };

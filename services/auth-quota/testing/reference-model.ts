@@ -1,8 +1,8 @@
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 
 /**
- * The money states written down a second time, in the plainest way: calls in a map, sums by adding up. The property test
- * compares the money script with it. It models what is decided about money only, not rates or dead keys.
+ * The money states written down a second time, in the plainest way: calls in a map, sums by adding up. The property
+ * test compares the money script with it. It models what is decided about money only, not rates or dead keys.
  */
 export type ModelCall = {
   account: string;
@@ -69,7 +69,14 @@ function isUsedUp(model: Model, key: string): boolean {
 }
 
 const newCall = (account: string, key: string): Omit<ModelCall, "state"> => ({
-  ...{ account, key, estimate: undefined, held: 0, checkpoint: 0, charged: 0, final: undefined, booked: 0 },
+  account,
+  key,
+  estimate: undefined,
+  held: 0,
+  checkpoint: 0,
+  charged: 0,
+  final: undefined,
+  booked: 0,
   isGivenUp: false,
 });
 

@@ -1,4 +1,4 @@
--- The operations, by name: how many arguments each takes, and what it does. Each returns a verdict, a number and a text.
+-- The operations, by name: how many arguments each takes and what it does. Each returns a verdict, a number, a text.
 -- ARGV: relay session, default limits per minute of account and IP, then name and arguments of each operation.
 
 local operations = {}
@@ -38,7 +38,8 @@ operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, esti
     return verdict, number
   end
   change(rid, newCall(), {
-    state = 'held', account = accountId, key = keyId, session = session, model = model, estimate = estimate, held = estimate,
+    state = 'held', account = accountId, key = keyId, session = session, model = model,
+    estimate = estimate, held = estimate,
   })
   return verdicts.OK, estimate
 end }

@@ -36,7 +36,8 @@ local defaultPerMinute = tonumber(ARGV[2])
 local ipPerMinute = tonumber(ARGV[3])
 
 local verdicts = {
-  OK = 1, KEY_INVALID = 2, KEY_LIMIT = 3, BALANCE = 4, MODEL = 5, ACCOUNT_RATE = 6, IP_RATE = 7, NO_HOLD = 9, CONFLICT = 10,
+  OK = 1, KEY_INVALID = 2, KEY_LIMIT = 3, BALANCE = 4, MODEL = 5, ACCOUNT_RATE = 6, IP_RATE = 7, NO_HOLD = 9,
+  CONFLICT = 10,
   -- Answers to the service only. NEED: data to load first, as a sum of `needs`. MORE: ask again, there is more to do.
   NEED = 100, MORE = 101,
 }

@@ -1,5 +1,5 @@
 // Measures pairs of Reserve and Settle per second: one auth-quota process on a real Redis and PostgreSQL, asked by one
-// relay over gRPC in batches. Run: node_modules/.bin/node deploy/bench/auth-quota.ts [seconds] [calls per batch]
+// relay over gRPC in batches. Run: node_modules/.bin/node deploy/bench/auth-quota/main.ts [seconds] [calls per batch]
 import { hash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { v7 } from "uuid";
@@ -9,9 +9,10 @@ import { createLog } from "#shared/log.ts";
 import { maxAccountNanos } from "#shared/money.ts";
 import { startProcess } from "#shared/testing/child-process.ts";
 import { startStores } from "#shared/testing/stores.ts";
-import { migrate } from "../../services/auth-quota/store/migrate.ts";
-import { openRelayLine } from "../../services/auth-quota/testing/relay-line.ts";
-import { startStubBilling } from "../../services/auth-quota/testing/stub-billing.ts";
+import { readProcessUse } from "../process-use.ts";
+import { migrate } from "../../../services/auth-quota/store/migrate.ts";
+import { openRelayLine } from "../../../services/auth-quota/testing/relay-line.ts";
+import { startStubBilling } from "../../../services/auth-quota/testing/stub-billing.ts";
 
 const seconds = Number(process.argv[2] ?? 5);
 const perBatch = Number(process.argv[3] ?? 64);
@@ -29,10 +30,13 @@ await using billing = await startStubBilling(log);
 const ready = Promise.withResolvers<number>();
 const service = await startProcess({
   command: process.execPath,
-  args: [fileURLToPath(new URL("../../services/auth-quota/main.ts", import.meta.url))],
+  args: [fileURLToPath(new URL("../../../services/auth-quota/main.ts", import.meta.url))],
   environment: {
-    ...{ DATABASE_URL: databaseUrl, REDIS_URL: stores.redis.url, BILLING_ADDRESS: billing.address },
-    ...{ GRPC_PORT: "0", OPS_PORT: "0" },
+    DATABASE_URL: databaseUrl,
+    REDIS_URL: stores.redis.url,
+    BILLING_ADDRESS: billing.address,
+    GRPC_PORT: "0",
+    OPS_PORT: "0",
   },
   orphanSignal: "SIGKILL",
   onLine: (line) => {
@@ -95,11 +99,21 @@ async function measure(durationMs: number): Promise<number> {
   return (pairs * 1_000) / (performance.now() - startedAt);
 }
 
+const processes = { "auth-quota": service.pid, redis: stores.redis.pid, "the asking relay": process.pid };
+const usedUs = () => Object.values(processes).map((pid) => readProcessUse(pid).cpuUs);
+
 await measure(1_000);
+const usedBefore = usedUs();
 const perSecond = await measure(seconds * 1_000);
+const usedAfter = usedUs();
+const perPair = Object.keys(processes).map((name, index) => {
+  const microseconds = ((usedAfter[index] ?? Number.NaN) - (usedBefore[index] ?? Number.NaN)) / pairs;
+  return `${name} ${microseconds.toFixed(1)} us`;
+});
 const refusals = [...refused].map(([what, times]) => `${what} × ${times}`).join(", ") || "none";
 process.stdout.write(
   `${Math.round(perSecond).toLocaleString("en")} pairs of Reserve and Settle per second ` +
-    `(batches of ${perBatch}, ${batchesAtOnce} at once, ${seconds} s); refused: ${refusals}\n`,
+    `(batches of ${perBatch}, ${batchesAtOnce} at once, ${seconds} s); refused: ${refusals}\n` +
+    `CPU per pair: ${perPair.join(", ")}\n`,
 );
 await service.end("SIGTERM");

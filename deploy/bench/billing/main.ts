@@ -7,14 +7,15 @@ import { startProcess } from "#shared/testing/child-process.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { usageStream, usageSubject } from "#shared/usage-stream.ts";
-import { declareStream } from "../../services/billing/stream.ts";
-import { serveAuthQuotaStub } from "../../services/billing/testing/auth-quota-stub.ts";
-import { encodeBatch, encodeEvent, makeEvent } from "../../services/billing/testing/events.ts";
-import { createLedger, findImbalance } from "../../services/billing/testing/ledger.ts";
-import { readProcessUse } from "./process-use.ts";
+import { declareStream } from "../../../services/billing/stream.ts";
+import { serveAuthQuotaStub } from "../../../services/billing/testing/auth-quota-stub.ts";
+import { encodeBatch, encodeEvent, makeEvent } from "../../../services/billing/testing/events.ts";
+import { createLedger, findImbalance } from "../../../services/billing/testing/ledger.ts";
+import { readProcessUse } from "../process-use.ts";
 
 // Events booked per second: the stream is filled first, then one billing process books it into PostgreSQL, while
-// NATS, PostgreSQL and a stand-in for auth-quota share the machine with it. Run: node deploy/bench/billing.ts
+// NATS, PostgreSQL and a stand-in for auth-quota share the machine with it.
+// Run: node_modules/.bin/node deploy/bench/billing/main.ts
 const { values: options } = parseArgs({
   options: { events: { type: "string", default: "200000" }, batch: { type: "string", default: "256" } },
 });
@@ -47,7 +48,7 @@ async function measure(accounts: number): Promise<void> {
     USAGE_STREAM_MAX_BYTES: String(4 * 2 ** 30),
   };
   const startedMs = performance.now();
-  const entry = new URL("../../services/billing/main.ts", import.meta.url).pathname;
+  const entry = new URL("../../../services/billing/main.ts", import.meta.url).pathname;
   const billing = await startProcess({
     command: process.execPath,
     args: [entry],
@@ -72,7 +73,8 @@ async function measure(accounts: number): Promise<void> {
   const imbalance = await findImbalance(ledger.ownerUrl);
   say(
     `${accounts} account(s): ${rate} events/s (${Math.round(endMs - startedMs)} ms with start), ` +
-      `CPU per event: billing ${perEvent("billing")} us, PostgreSQL ${perEvent("postgres")} us, NATS ${perEvent("nats")} us; ` +
+      `CPU per event: billing ${perEvent("billing")} us, PostgreSQL ${perEvent("postgres")} us, ` +
+      `NATS ${perEvent("nats")} us; ` +
       `${Math.round(readProcessUse(billing.pid).residentMb)} MB, ` +
       `${stub.posts.length} posts, ${imbalance.length} imbalances`,
   );

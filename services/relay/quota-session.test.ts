@@ -1,0 +1,263 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { toBinary } from "@bufbuild/protobuf";
+import { SessionRequestSchema, Verdict, type Result, type SessionRequest } from "#proto/authquota/v1/authquota_pb.ts";
+import { connectGrpc } from "#shared/grpc.ts";
+import { freePort } from "#shared/testing/free-port.ts";
+import { until } from "#shared/testing/until.ts";
+import { defaultLimits, openQuotaSession, type QuotaSession, type SessionLimits } from "./quota-session.ts";
+import { listeningLog } from "./testing/fakes.ts";
+import { echo, echoOf, startQuotaServer, type QuotaServer } from "./testing/quota-server.ts";
+
+const patient: SessionLimits = { ...defaultLimits, askTimeoutMs: 60_000 };
+
+function openSession(port: number, limits: Partial<SessionLimits> = {}): QuotaSession {
+  const channel = connectGrpc(`127.0.0.1:${port}`);
+  const session = openQuotaSession(channel, "session-1", listeningLog().log, { ...patient, ...limits });
+  return {
+    ...session,
+    [Symbol.asyncDispose]: async () => {
+      await session[Symbol.asyncDispose]();
+      channel[Symbol.dispose]();
+    },
+  };
+}
+
+const lookup = (rid: string) => ({ operation: { case: "lookup" as const, value: { rid } } });
+const settle = (rid: string) => ({
+  operation: {
+    case: "settle" as const,
+    value: { rid, accountId: "acct_1", keyId: "key_1", costNanos: 7n, record: Buffer.from([1, 2, 3]) },
+  },
+});
+const connected = (session: QuotaSession) => until("the session is connected", () => session.isConnected());
+const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `rid-${index}`);
+const ridsOf = (batches: SessionRequest[]): string[][] =>
+  batches.map(({ operations }) => operations.map((operation) => echoOf(operation).accountId ?? ""));
+const accountsOf = (results: Result[]): string[] => results.map(({ accountId }) => accountId);
+
+/** What is asked for, as bytes, without the number of the batch it travelled in. */
+const contentOf = (batches: SessionRequest[]): Uint8Array =>
+  toBinary(SessionRequestSchema, {
+    ...(batches[0] as SessionRequest),
+    batch: 0n,
+    operations: batches.flatMap(({ operations }) => operations),
+  });
+
+test("asks of one event-loop turn travel in one batch, and each gets its own result", async () => {
+  await using server = await startQuotaServer(echo);
+  await using session = openSession(server.port);
+  await connected(session);
+  const rids = numbered(64);
+  const results = await Promise.all(rids.map((rid) => session.ask(lookup(rid))));
+  assert.deepEqual(accountsOf(results), rids);
+  assert.deepEqual(ridsOf(server.batches), [rids]);
+  await session.ask(lookup("later"));
+  assert.deepEqual(ridsOf(server.batches), [rids, ["later"]]);
+  assert.equal(server.batches[0]?.relaySession, "session-1");
+  assert.equal(session.queued(), 0);
+});
+
+test("batches that are answered out of order give each ask its own result", async () => {
+  await using server = await startQuotaServer(() => undefined);
+  await using session = openSession(server.port);
+  await until("the stream is there", () => server.heartbeats.length > 0);
+  const first = session.ask(lookup("first"));
+  await until("the first batch is there", () => server.batches.length === 1);
+  const second = session.ask(lookup("second"));
+  await until("the second batch is there", () => server.batches.length === 2);
+  for (const { batch, operations } of server.batches.toReversed())
+    server.streams[0]?.answer(batch, operations.map(echoOf));
+  assert.deepEqual(accountsOf(await Promise.all([first, second])), ["first", "second"]);
+});
+
+test("tells ride along with the next ask, or go out by themselves after a moment", async () => {
+  await using server = await startQuotaServer(echo);
+  await using session = openSession(server.port, { lingerMs: 50 });
+  await connected(session);
+  const told = session.tell(settle("told"));
+  const asked = session.ask(lookup("asked"));
+  await Promise.all([told, asked]);
+  assert.deepEqual(ridsOf(server.batches), [["told", "asked"]]);
+  await Promise.all([session.tell(settle("alone-1")), session.tell(settle("alone-2"))]);
+  assert.deepEqual(ridsOf(server.batches).at(-1), ["alone-1", "alone-2"]);
+});
+
+test("more than 512 operations are split, in order", async () => {
+  await using server = await startQuotaServer(echo);
+  await using session = openSession(server.port);
+  await connected(session);
+  const rids = numbered(1_300);
+  const results = await Promise.all(rids.map((rid) => session.ask(lookup(rid))));
+  assert.deepEqual(accountsOf(results), rids);
+  assert.deepEqual(
+    server.batches.map(({ operations }) => operations.length),
+    [512, 512, 276],
+  );
+});
+
+test("what a broken stream left unanswered is sent again on the next one, in order and with the same content", async () => {
+  let isBreaking = true;
+  await using server = await startQuotaServer((request, stream) => {
+    if (!isBreaking) return echo(request, stream);
+    if (request.operations.length === 0) return [];
+    if (server.batches.length === 2) {
+      isBreaking = false;
+      stream.break();
+    }
+    return undefined;
+  });
+  await using session = openSession(server.port, { lingerMs: 1 });
+  await connected(session);
+  const first = [session.ask(lookup("a")), session.tell(settle("b"))];
+  await until("the first batch is there", () => server.batches.length === 1);
+  const second = [session.ask(lookup("c"))];
+  const results = await Promise.all([...first, ...second]);
+  assert.deepEqual(accountsOf(results), ["a", "b", "c"]);
+  assert.equal(server.streams.length, 2);
+  const [lost1, lost2, ...again] = server.batches;
+  assert.ok(lost1 && lost2);
+  assert.deepEqual(contentOf(again), contentOf([lost1, lost2]));
+});
+
+test("answered operations are not sent again when a stream breaks", async () => {
+  await using server = await startQuotaServer(echo);
+  await using session = openSession(server.port);
+  await connected(session);
+  await session.ask(lookup("answered"));
+  server.streams[0]?.break();
+  await session.ask(lookup("after"));
+  assert.deepEqual(ridsOf(server.batches), [["answered"], ["after"]]);
+});
+
+test("an ask that nobody answers is UNAVAILABLE after its deadline: a silent server, and none at all", async () => {
+  await using server = await startQuotaServer(({ operations }) => (operations.length === 0 ? [] : undefined));
+  await using silent = openSession(server.port, { askTimeoutMs: 150 });
+  await connected(silent);
+  assert.equal((await silent.ask(lookup("a"))).verdict, Verdict.UNAVAILABLE);
+  assert.equal(server.batches.length, 1, "it was sent once");
+
+  await using nobody = openSession(await freePort(), { askTimeoutMs: 150 });
+  const results = await Promise.all(numbered(3).map((rid) => nobody.ask(lookup(rid))));
+  assert.deepEqual(new Set(results.map(({ verdict }) => verdict)), new Set([Verdict.UNAVAILABLE]));
+  assert.equal(nobody.queued(), 0, "what was never sent is forgotten");
+});
+
+test("a tell survives the death and return of the server, and an ask before its deadline too", async () => {
+  let first: QuotaServer | undefined = await startQuotaServer(() => undefined);
+  const { port } = first;
+  await using session = openSession(port, { lingerMs: 1 });
+  const told = session.tell(settle("told"));
+  const asked = session.ask(lookup("asked"));
+  await until("they are with the server", () => ridsOf(first?.batches ?? []).flat().length === 2);
+  await first[Symbol.asyncDispose]();
+  first = undefined;
+  await until("the session has noticed", () => !session.isConnected());
+  assert.equal(session.queued(), 2);
+  await using second = await startQuotaServer(echo, port);
+  assert.deepEqual(accountsOf(await Promise.all([told, asked])), ["told", "asked"]);
+  assert.deepEqual(ridsOf(second.batches).flat(), ["told", "asked"]);
+});
+
+test("a tell that the server cannot decide on is told again until it can, and counts as queued meanwhile", async () => {
+  const verdicts = [Verdict.UNAVAILABLE, Verdict.UNAVAILABLE, Verdict.OK];
+  await using server = await startQuotaServer(({ operations }) =>
+    operations.map(() => ({ verdict: verdicts.shift() ?? Verdict.CONFLICT })),
+  );
+  await using session = openSession(server.port, { lingerMs: 1 });
+  await connected(session);
+  const told = session.tell(settle("told"));
+  await until("it was refused once", () => verdicts.length === 2);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(session.queued(), 1, "who drains must wait for it");
+  assert.equal((await told).verdict, Verdict.OK);
+  assert.equal(server.batches.length, 3);
+  assert.equal(session.queued(), 0);
+});
+
+test("an ask that the server cannot decide on is its caller's to repeat", async () => {
+  await using server = await startQuotaServer(({ operations }) =>
+    operations.map(() => ({ verdict: Verdict.UNAVAILABLE })),
+  );
+  await using session = openSession(server.port);
+  await connected(session);
+  assert.equal((await session.ask(lookup("a"))).verdict, Verdict.UNAVAILABLE);
+  assert.equal(server.batches.length, 1);
+});
+
+test("any other verdict is an answer, also to a tell", async () => {
+  await using server = await startQuotaServer(({ operations }) =>
+    operations.map(() => ({ verdict: Verdict.CONFLICT })),
+  );
+  await using session = openSession(server.port);
+  assert.equal((await session.tell(settle("a"))).verdict, Verdict.CONFLICT);
+});
+
+test("an answer with fewer results than operations leaves the rest undecided", async () => {
+  await using server = await startQuotaServer(({ operations }) => operations.slice(0, 1).map(echoOf));
+  await using session = openSession(server.port);
+  await connected(session);
+  const results = await Promise.all([session.ask(lookup("a")), session.ask(lookup("b"))]);
+  assert.deepEqual(
+    results.map(({ verdict }) => verdict),
+    [Verdict.OK, Verdict.UNAVAILABLE],
+  );
+});
+
+test("the queue is bounded: beyond it an operation is UNAVAILABLE at once, and those within it arrive", async () => {
+  const port = await freePort();
+  await using session = openSession(port, { maxQueued: 5 });
+  const rids = numbered(5);
+  const within = rids.map((rid) => session.tell(settle(rid)));
+  assert.equal((await session.ask(lookup("beyond"))).verdict, Verdict.UNAVAILABLE);
+  assert.equal((await session.tell(settle("beyond"))).verdict, Verdict.UNAVAILABLE);
+  assert.equal(session.queued(), 5);
+  await using server = await startQuotaServer(echo, port);
+  assert.deepEqual(accountsOf(await Promise.all(within)), rids);
+  assert.deepEqual(ridsOf(server.batches).flat(), rids);
+});
+
+test("a session is connected when the server has answered on its stream, not before and not behind it", async () => {
+  let isAnswering = false;
+  await using server = await startQuotaServer((request, stream) => (isAnswering ? echo(request, stream) : undefined));
+  await using session = openSession(server.port);
+  assert.equal(session.isConnected(), false);
+  await until("the first heartbeat is there", () => server.heartbeats.length === 1);
+  assert.equal(session.isConnected(), false, "nothing has been answered");
+  isAnswering = true;
+  server.streams[0]?.answer(server.heartbeats[0]?.batch ?? 0n, []);
+  await connected(session);
+  isAnswering = false;
+  server.streams[0]?.break();
+  await until("the break is noticed", () => !session.isConnected());
+});
+
+test("each new stream opens with a heartbeat, so that a relay without calls is not taken for dead", async () => {
+  await using server = await startQuotaServer(echo);
+  await using session = openSession(server.port);
+  await connected(session);
+  server.streams[0]?.break();
+  await until("the next stream has opened", () => server.heartbeats.length === 2);
+  assert.deepEqual(
+    server.heartbeats.map(({ relaySession }) => relaySession),
+    ["session-1", "session-1"],
+  );
+});
+
+test("closing answers everybody who still waits", async () => {
+  await using server = await startQuotaServer(({ operations }) =>
+    operations.some(({ operation }) => operation.case === "settle")
+      ? operations.map(() => ({ verdict: Verdict.UNAVAILABLE }))
+      : undefined,
+  );
+  const session = openSession(server.port, { lingerMs: 1 });
+  await until("the stream is there", () => server.heartbeats.length > 0);
+  const told = session.tell(settle("to be told again"));
+  await until("it was told once", () => server.batches.length === 1);
+  const asked = session.ask(lookup("in flight"));
+  await until("it is with the server", () => server.batches.length === 2);
+  const queued = session.ask(lookup("queued"));
+  await session[Symbol.asyncDispose]();
+  for (const result of await Promise.all([told, asked, queued])) assert.equal(result.verdict, Verdict.UNAVAILABLE);
+  assert.equal(session.queued(), 0);
+});
