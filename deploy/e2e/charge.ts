@@ -28,7 +28,7 @@ export type Charge =
 const asTokens = (bytes: number): bigint => BigInt(Math.ceil(bytes / 4));
 
 /** The units of a charge and where they come from; texts must be ASCII, of which four are a token. */
-export function meteredOf(charge: Charge): { units: Units; source: UsageSource } {
+function meteredOf(charge: Charge): { units: Units; source: UsageSource } {
   if (charge === "nothing") return { units: {}, source: UsageSource.NONE };
   if ("provider" in charge) return { units: charge.provider, source: UsageSource.PROVIDER };
   const outputTokens = asTokens(charge.sentText.length);

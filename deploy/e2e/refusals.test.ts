@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { request } from "node:http";
+import { connect } from "node:net";
 import { after, describe, test } from "node:test";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
@@ -269,6 +271,25 @@ describe("key errors win over body errors and over unknown models: 401 before 40
     const customer = await world.createCustomer();
     await expectRefusal(messages, customer, () => askRaw(messages, { "x-api-key": "sk-wrong" }), rows.keyInvalid);
   });
+});
+
+test("after a refusal the rest of a large body is dropped, and the connection serves the next call", async () => {
+  const customer = await world.createCustomer();
+  const megabytes = `100000\r\n${" ".repeat(0x10_00_00)}\r\n`.repeat(16);
+  const head = "POST /v1/chat/completions HTTP/1.1\r\nhost: relay\r\nauthorization: Bearer sk-wrong\r\n";
+  const next = `GET /v1/models HTTP/1.1\r\nhost: relay\r\nauthorization: Bearer ${customer.secret}\r\n\r\n`;
+  const socket = connect(Number(new URL(relayUrl).port), "127.0.0.1");
+  try {
+    let answers = "";
+    socket.setEncoding("utf8").on("data", (text: string) => (answers += text));
+    const isOpen = once(socket, "close").then(() => false);
+    socket.write(`${head}transfer-encoding: chunked\r\n\r\n${megabytes}0\r\n\r\n${next}`);
+    const statuses = (): string[] => [...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status = ""]) => status);
+    await Promise.race([isOpen, until("two answers", () => statuses().length === 2)]);
+    assert.deepEqual(statuses(), ["401", "200"]);
+  } finally {
+    socket.destroy();
+  }
 });
 
 test("a caller who goes away while sending the body: nothing is held, charged or sent on", async () => {

@@ -15,7 +15,8 @@ export type Intake<M> = {
 
 /** Events of one transaction; a single message with more is not divided. */
 export const maxBatchEvents = 2_000;
-const maxWaitingEvents = 2 * maxBatchEvents;
+// One batch is read while the one before is booked; more would only be memory that the garbage collector copies.
+const maxWaitingEvents = maxBatchEvents;
 
 /**
  * `lingerMs` is how long a batch that is not full waits for more: short, because messages that come while a

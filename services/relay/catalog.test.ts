@@ -210,13 +210,11 @@ test("all problems are told at once, each on a line of its own", () => {
   const text = changed("0.025", "0")
     .replace("PROVIDER_KEY", "NOT_SET")
     .replace("name: openai, model", "name: azure, model");
-  assert.deepEqual(
-    refusalOf(text)
-      .split("\n")
-      .map((line) => line.split(": ", 1)[0])
-      .toSorted(),
-    ["catalog.yaml:10", "catalog.yaml:13", "catalog.yaml:2"],
-  );
+  const places = refusalOf(text)
+    .split("\n")
+    .map((line) => line.split(": ", 1)[0]);
+  assert.deepEqual(new Set(places), new Set(["catalog.yaml:2", "catalog.yaml:10", "catalog.yaml:13"]));
+  assert.equal(places.length, 3);
 });
 
 test("values of credentials are never in a message", () => {

@@ -24,7 +24,9 @@ export type QuotaSession = AsyncDisposable & {
   ask: (operation: Operation) => Promise<Result>;
   /** Sends an operation that nobody waits for; it is sent again until it is answered. */
   tell: (operation: Operation) => Promise<Result>;
+  /** Whether a stream is open on which auth-quota has answered. */
   isConnected: () => boolean;
+  /** Operations that have not been answered. */
   queued: () => number;
 };
 
@@ -56,6 +58,10 @@ type State = {
   batch: bigint;
   queue: Waiting[];
   inFlight: Map<bigint, Waiting[]>;
+  /** Operations that could not be decided and wait for a moment before they are sent again. */
+  retrying: Set<Waiting>;
+  /** Whether the server has answered on the stream. */
+  isProven: boolean;
   isFlushPlanned: boolean;
   lingerTimer: NodeJS.Timeout | undefined;
   lastSentAt: number;
@@ -105,11 +111,17 @@ function takeResults(state: State, { batch, results }: SessionResponse): void {
   waiting.forEach((one, index) => {
     const result = results[index] ?? unavailable;
     const mustArrive = one.deadlineAt === Infinity;
-    if (mustArrive && result.verdict === Verdict.UNAVAILABLE && !state.isClosed)
-      setTimeout(enqueue, retryMs, state, one);
+    if (mustArrive && result.verdict === Verdict.UNAVAILABLE && !state.isClosed) retryLater(state, one);
     else one.resolve(result);
   });
   if (state.queue.length > 0) flush(state);
+}
+
+function retryLater(state: State, waiting: Waiting): void {
+  state.retrying.add(waiting);
+  setTimeout(() => {
+    if (state.retrying.delete(waiting)) enqueue(state, waiting);
+  }, retryMs);
 }
 
 function enqueue(state: State, waiting: Waiting): void {
@@ -121,6 +133,12 @@ function enqueue(state: State, waiting: Waiting): void {
     state.isFlushPlanned = true;
   } else state.lingerTimer ??= setTimeout(flush, state.limits.lingerMs, state);
 }
+
+const unanswered = ({ queue, inFlight, retrying }: State): Waiting[] => [
+  ...queue,
+  ...[...inFlight.values()].flat(),
+  ...retrying,
+];
 
 const reconnectMs = { first: 50, most: 1_000 };
 
@@ -140,6 +158,7 @@ function connect(state: State, channel: Client, log: Logger): void {
       if (isOver) return;
       isOver = true;
       if (state.stream === stream) state.stream = undefined;
+      state.isProven = false;
       if (state.isClosed) return;
       if (error) log.warn({ err: error }, "auth-quota stream broke");
       state.queue = [...[...state.inFlight.values()].flat(), ...state.queue];
@@ -151,7 +170,9 @@ function connect(state: State, channel: Client, log: Logger): void {
     stream.on("end", () => onOver());
     stream.on("close", () => onOver());
     stream.on("data", (response: SessionResponse) => {
+      if (isOver) return;
       waitMs = reconnectMs.first;
+      state.isProven = true;
       takeResults(state, response);
     });
     state.stream = stream;
@@ -177,6 +198,8 @@ export function openQuotaSession(
     batch: 0n,
     queue: [],
     inFlight: new Map(),
+    retrying: new Set(),
+    isProven: false,
     isFlushPlanned: false,
     lingerTimer: undefined,
     lastSentAt: 0,
@@ -193,13 +216,16 @@ export function openQuotaSession(
   return {
     ask: (operation) => send(operation, performance.now() + limits.askTimeoutMs),
     tell: (operation) => send(operation, Infinity),
-    isConnected: () => state.stream !== undefined,
-    queued: () => state.queue.length + [...state.inFlight.values()].reduce((sum, waiting) => sum + waiting.length, 0),
+    isConnected: () => state.isProven,
+    queued: () => unanswered(state).length,
     [Symbol.asyncDispose]: async () => {
       state.isClosed = true;
       clearInterval(timer);
       clearTimeout(state.lingerTimer);
-      for (const one of [...state.queue, ...[...state.inFlight.values()].flat()]) one.resolve(unavailable);
+      for (const one of unanswered(state)) one.resolve(unavailable);
+      state.queue = [];
+      state.inFlight.clear();
+      state.retrying.clear();
       state.stream?.cancel();
     },
   };

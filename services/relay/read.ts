@@ -7,7 +7,7 @@ import { CallFailure } from "./failures.ts";
 export const maxBodyBytes = 128 * 1024 * 1024;
 
 /** Bodies above this are read only after the key is known, so that strangers cannot fill the memory. */
-export const freeBodyBytes = 64 * 1024;
+const freeBodyBytes = 64 * 1024;
 
 const bearer = /^Bearer +(\S+)$/i;
 

@@ -164,7 +164,7 @@ function append(state: State, rid: string, record: Uint8Array): void {
 
 /** While the disk refuses, no call is taken that could find out that it takes writes again: this does. */
 function appendAgain(state: State): void {
-  for (const [rid, record] of [...state.unwritten]) {
+  for (const [rid, record] of Array.from(state.unwritten)) {
     append(state, rid, record);
     if (state.failure !== undefined) return;
   }

@@ -11,6 +11,9 @@ import {
 } from "#proto/authquota/v1/authquota_pb.ts";
 import { serveGrpc } from "#shared/grpc.ts";
 
+// grpc-js may not be imported here but for its types.
+const unavailableStatus = 14;
+
 type Result = MessageInitShape<typeof ResultSchema>;
 
 /** One stream of a relay, as the server sees it. */
@@ -44,7 +47,7 @@ export async function startQuotaServer(script: Script, port = 0): Promise<QuotaS
   const session = (raw: ServerDuplexStream<SessionRequest, SessionResponse>): void => {
     const stream: ServerStream = {
       answer: (batch, results) => raw.write(create(SessionResponseSchema, { batch, results })),
-      break: () => raw.destroy(),
+      break: () => void raw.emit("error", { code: unavailableStatus, details: "broken by the test" }),
     };
     streams.push(stream);
     raw.on("error", () => undefined);
