@@ -32,7 +32,9 @@ export const loads: Load[] = [
   },
 ];
 
-/** Puts a load on a target and returns what the loader saw. Throws when the loader fails; errors of calls are counted. */
+/**
+ * Puts a load on a target and returns what the loader saw. Throws when the loader fails; errors of calls are counted.
+ */
 export async function runLoad(load: Load, target: Target): Promise<LoadReport> {
   const { kind, connections, warmupMs, windowMs } = load;
   const { port, secret, pid, companionPids } = target;

@@ -8,7 +8,9 @@ export function renderTable(head: string[], rows: string[][]): string {
     column === 0 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0);
   const render = (cells: string[]): string =>
     `| ${head.map((_, column) => pad(cells[column] ?? "", column)).join(" | ")} |`;
-  const rule = `|${widths.map((width, column) => (column === 0 ? "-".repeat(width + 2) : `${"-".repeat(width + 1)}:`)).join("|")}|`;
+  const dashes = (width: number, column: number): string =>
+    column === 0 ? "-".repeat(width + 2) : `${"-".repeat(width + 1)}:`;
+  const rule = `|${widths.map(dashes).join("|")}|`;
   return [render(head), rule, ...rows.map(render)].join("\n");
 }
 

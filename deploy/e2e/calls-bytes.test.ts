@@ -52,7 +52,8 @@ describe("unknown fields pass through; numbers, order and escapes of the body ar
 
   test("a messages body reaches the upstream byte for byte, streamed or not, its metadata unchanged", async () => {
     for (const stream of ["true", "false"]) {
-      const body = `{${oddly},"max_tokens":1e2,"metadata":{ "user_id":"u-1" ,"x":1.0},"stream":${stream},"model":"test-model"}`;
+      const fields = `"max_tokens":1e2,"metadata":{ "user_id":"u-1" ,"x":1.0},"stream":${stream}`;
+      const body = `{${oddly},${fields},"model":"test-model"}`;
       assert.equal(await relayBody(messages, body), body);
     }
   });
@@ -132,7 +133,7 @@ test("service_tier of a chat request is the provider's and passes", async () => 
 });
 
 describe("headers", () => {
-  test("the upstream gets the service's credential and the call's id, and nothing of the caller's credential", async () => {
+  test("the upstream gets the service's credential and the call's id, not the caller's credential", async () => {
     for (const side of sides) {
       const headers = { ...side.headers(customer.secret), "anthropic-beta": "beta-1", cookie: "a=b" };
       const reply = await ask(`${relayUrl}${side.path}`, { headers, body: bodyOf({ side }) });
@@ -160,7 +161,7 @@ describe("headers", () => {
     }
   });
 
-  test("request IDs: X-Request-Id and request-id, the same value, on every answer, and each call has its own", async () => {
+  test("X-Request-Id and request-id, the same value, on every answer, and each call has its own", async () => {
     const { secret } = customer;
     const headers = chat.headers(secret);
     // `ask` itself fails on an answer without both.

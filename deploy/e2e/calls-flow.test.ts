@@ -26,9 +26,8 @@ const customer = await world.createCustomer();
 
 /** An upstream that streams one huge chat answer, as fast as the other side takes it, and counts what it took. */
 async function startBulkUpstream(totalBytes: number) {
-  const frame = Buffer.from(
-    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "x".repeat(65_536) }, finish_reason: null }] })}\n\n`,
-  );
+  const choice = { index: 0, delta: { content: "x".repeat(65_536) }, finish_reason: null };
+  const frame = Buffer.from(`data: ${JSON.stringify({ choices: [choice] })}\n\n`);
   const end = Buffer.from(
     [
       JSON.stringify({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] }),
@@ -144,7 +143,8 @@ function oddAnswers(): Record<string, FixedAnswer> {
       stream: lines(
         `event: message_start\ndata: {"type":"message_start","message":{${messageUsage}}}\n\n: x\n\n`,
         `event: unheard_of\r\ndata: {"type":"unheard_of"}\r\n\r\n`,
-        `event:content_block_delta\ndata:{"type":"content_block_delta","delta":{"type":"text_delta","text":"ü 😀"}}\n\n`,
+        `event:content_block_delta\ndata:{"type":"content_block_delta",`,
+        `"delta":{"type":"text_delta","text":"ü 😀"}}\n\n`,
         `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},${messageUsage}}\n\n`,
         `event: message_stop\ndata: {"type":"message_stop", "odd":1.0e0}\n\n`,
       ),
@@ -152,10 +152,10 @@ function oddAnswers(): Record<string, FixedAnswer> {
   };
 }
 
-describe("the answer's bytes pass", () => {
+describe("the caller gets what the upstream sent, byte for byte", () => {
   for (const side of sides) {
     for (const isStream of [false, true]) {
-      test(`${side.path}, ${isStream ? "streamed" : "whole"}: the caller gets what the upstream sent, byte for byte`, async () => {
+      test(`${side.path}, ${isStream ? "streamed" : "whole"}`, async () => {
         const own = await world.createCustomer();
         const more = side.format === "A" && isStream ? { stream_options: { include_usage: true } } : {};
         const body = bodyOf({ side, model: "odd-model", isStream, more });
@@ -176,7 +176,7 @@ describe("the answer's bytes pass", () => {
 });
 
 describe("back-pressure both ways", () => {
-  test("a caller who does not read pauses the upstream: of 200 MB it takes what the buffers on the way hold", async () => {
+  test("a caller who does not read pauses the upstream: of 200 MB only what buffers hold is taken", async () => {
     const rich = await world.createCustomer({ creditNanos: 5_000_000_000_000n });
     const answer = await openUnread(rich.secret);
     let before = -1;

@@ -174,7 +174,7 @@ test("100 calls at once are 100 ledger lines; their sum is exact and nothing sta
   assert.deepEqual([balanceNanos, availableNanos, openHolds], [creditNanos + charged, creditNanos + charged, 0n]);
 });
 
-test("a key's spending counts with the account's: a key with a limit is charged the same and refused once it is used up", async () => {
+test("a key with a limit is charged like any other, and refused once the limit is used up", async () => {
   const customer = await world.createCustomer({ key: { limitNanos: 100_000_000n } });
   const usage = { inputTokens: 30_000, outputTokens: 1_000 };
   const first = await makeCall(world.relayUrl, customer.secret, { side: chat, behaviour: { usage } });

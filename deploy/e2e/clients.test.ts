@@ -223,7 +223,8 @@ describe("retry guidance: common client libraries retry 429 and 500-and-above er
     [401, [60_000, 60_000]],
   ];
   for (const [status, waitsMs] of cases) {
-    test(`an upstream's ${status}: two more tries, each after Retry-After ${waitsMs.map((ms) => ms / 1_000).join(", ")} s`, async () => {
+    const waits = waitsMs.map((ms) => `${ms / 1_000} s`).join(" and ");
+    test(`an upstream's ${status}: two more tries, after a Retry-After of ${waits}`, async () => {
       const customer = await world.createCustomer();
       const client = clientOf(customer);
       const before = fake.received.length;

@@ -200,7 +200,7 @@ describe("client gone → upstream cancelled, charged for what came", () => {
   }
 });
 
-describe("a stream that outgrows its hold asks for more; refused, the upstream is cut and what was served is charged", () => {
+describe("a stream that outgrows its hold asks for more; refused, it is cut and what was served is charged", () => {
   const words = Array.from({ length: 3_000 }, (_, index) => `w${index}`).join(" ");
 
   for (const side of sides) {

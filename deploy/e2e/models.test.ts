@@ -128,7 +128,7 @@ describe("the catalog is followed without a restart", () => {
     await world.untilSettled(customer.accountId, 1);
   });
 
-  test("a new price counts for new calls; a running one keeps the price that was pinned at its reservation", async () => {
+  test("a new price counts for new calls; a running one keeps the price of its reservation", async () => {
     const customer = await world.createCustomer();
     const leaving = new AbortController();
     const behaviour: Behaviour = { fault: { kind: "stall", afterChunks: 1 }, usage: { inputTokens: 1_000 } };
@@ -189,7 +189,7 @@ describe("the catalog is followed without a restart", () => {
     ["an empty file", "", /catalog\.yaml:\d+: /],
   ];
   for (const [what, text, told] of bad) {
-    test(`a malformed catalog (${what}) is refused with file, line and reason, and the last good one stays in force`, async () => {
+    test(`a malformed catalog is refused with file, line and reason, the last good one stays: ${what}`, async () => {
       const customer = await world.createCustomer();
       const before = world.linesOf("relay").length;
       await writeFile(catalogFile, text);

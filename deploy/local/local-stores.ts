@@ -37,7 +37,9 @@ export type LocalStores = AsyncDisposable & {
 const abandonedTimeoutMs = 40_000;
 const allStores: StoreName[] = ["redis", "nats", "postgres"];
 
-/** Provides the three stores: given URLs first, then programs of this machine (installed if need be), then containers. */
+/**
+ * Provides the three stores: given URLs first, then programs of this machine (installed if need be), then containers.
+ */
 export async function startLocalStores(options: LocalStoresOptions): Promise<LocalStores> {
   const { given, state, say } = options;
   const wanted = allStores.filter((name) => !given[name]);

@@ -6,7 +6,8 @@ import { formatJson, formatText } from "./merged-log.ts";
 import { startStack } from "./stack.ts";
 import { welcome } from "./welcome.ts";
 
-// What `npm start` runs. `-- --json` shows log lines as the services wrote them; `-- --folder PATH` keeps the data there.
+// What `npm start` runs. `-- --json` shows log lines as the services wrote them; `-- --folder PATH` keeps the data
+// there.
 const { values } = parseArgs({ options: { json: { type: "boolean" }, folder: { type: "string" } } });
 const folder = resolve(values.folder ?? join(import.meta.dirname, "../../.local"));
 const format = values.json ? formatJson : formatText;

@@ -9,7 +9,7 @@ const line = JSON.stringify({
   service: "billing",
   subject: "usage.v1.recorded",
   count: 3,
-  msg: "batch waits",
+  ["msg"]: "batch waits",
 });
 
 test("a service's JSON line becomes one readable line that keeps time, service, level, message and fields", () => {
@@ -20,7 +20,7 @@ test("a service's JSON line becomes one readable line that keeps time, service, 
 test("an error shows its stack below its line, a warning only its words", () => {
   const failure = JSON.stringify({
     level: "error",
-    msg: "call failed",
+    ["msg"]: "call failed",
     err: { message: "no", stack: "Error: no\n  at x" },
   });
   assert.match(

@@ -14,7 +14,7 @@ export type LineFormat = (source: string, line: string) => string;
 export const formatJson: LineFormat = (source, line) =>
   readFields(line)
     ? line
-    : JSON.stringify({ level: "info", time: new Date().toISOString(), service: source, msg: line });
+    : JSON.stringify({ level: "info", time: new Date().toISOString(), service: source, ["msg"]: line });
 
 /** A line for people: time, service, level when it is not info, message, fields. */
 export const formatText: LineFormat = (source, line) => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import * as fc from "fast-check";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import type { HotSums } from "./store/hot.ts";
 import { book, createLedger, credit, type Ledger, type Told } from "./testing/reference-ledger.ts";
 import * as reference from "./testing/reference-model.ts";
 import { actor, freshNames, newRid, startHotWorld, type HotWorld, type Names } from "./testing/hot-world.ts";
@@ -13,12 +14,13 @@ before(async () => {
 after(() => world[Symbol.asyncDispose]());
 
 const payers = 2;
-const callsPerRun = 6;
-const limits = [undefined, 400] as const;
+const callsPerRun = 10;
+const limits = [undefined, 300] as const;
 
 // What a call asks for is fixed by its number, as every sender of it says the same; only order and repetition vary.
-const estimates = [50, 120, 300, 0, 90, 700] as const;
-const costs = [40, 150, 10, 0, 90, 200] as const;
+// Money is short, so that refusals are as frequent as grants.
+const estimates = [50, 120, 150, 90, 90, 80, 200, 0, 60, 700] as const;
+const costs = [40, 150, 10, 90, 120, 60, 200, 0, 70, 100] as const;
 
 type Step =
   | { do: "reserve" | "settle" | "release" | "extend" | "checkpoint" | "book"; call: number; amount: number }
@@ -27,7 +29,8 @@ type Step =
   | { do: "deliver"; which: number; isKept: boolean };
 
 const call = fc.nat({ max: callsPerRun - 1 });
-const amount = fc.nat({ max: 400 });
+const amount = fc.nat({ max: 250 });
+const smallAmount = fc.nat({ max: 60 });
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant("reserve" as const), call, amount }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant("settle" as const), call, amount }) },
@@ -35,10 +38,14 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant("extend" as const), call, amount }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant("checkpoint" as const), call, amount }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant("book" as const), call, amount }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("expire" as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("expire" as const) }) },
   {
     weight: 1,
-    arbitrary: fc.record({ do: fc.constant("credit" as const), payer: fc.nat({ max: payers - 1 }), amount }),
+    arbitrary: fc.record({
+      do: fc.constant("credit" as const),
+      payer: fc.nat({ max: payers - 1 }),
+      amount: smallAmount,
+    }),
   },
   {
     weight: 6,
@@ -160,13 +167,15 @@ async function askRelay(run: Run, action: RelayStep): Promise<void> {
 }
 
 async function assertSame(run: Run): Promise<void> {
-  for (const acting of run.actors) {
-    const { hasSettings: _hasSettings, ...found } = await acting.sums();
+  const sums = await Promise.all(run.actors.map((acting) => acting.sums()));
+  const states = await Promise.all(run.rids.map((rid, number) => callOf(run, number).acting.lookup(rid)));
+  for (const [index, acting] of run.actors.entries()) {
+    const { hasSettings: _hasSettings, ...found } = sums[index] as HotSums;
     assert.deepEqual(found, reference.sumsOf(run.model, acting.account), "sums equal what the calls add up to");
     assertNotOverstated(run, acting.account, found.availableNanos ?? 0);
   }
   for (const [number, rid] of run.rids.entries()) {
-    assert.equal(await callOf(run, number).acting.lookup(rid), reference.lookup(run.model, rid), `state of ${number}`);
+    assert.equal(states[number], reference.lookup(run.model, rid), `state of ${number}`);
   }
 }
 
@@ -204,10 +213,10 @@ async function finish(run: Run): Promise<void> {
 
 test("any history of operations, repeated and reordered, keeps the money states right after every step", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 60 }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 90 }), async (steps) => {
       const run = await startRun();
-      await take(run, { do: "credit", payer: 0, amount: 500 });
-      await take(run, { do: "credit", payer: 1, amount: 500 });
+      await take(run, { do: "credit", payer: 0, amount: 300 });
+      await take(run, { do: "credit", payer: 1, amount: 400 });
       for (const action of steps) {
         await take(run, action);
         await assertSame(run);

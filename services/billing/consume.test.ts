@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { setTimeout as pace } from "node:timers/promises";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { query } from "#shared/testing/postgres.ts";
@@ -220,7 +221,7 @@ test("PostgreSQL killed and restarted under load: every event is booked, once", 
     while (isLoading) {
       await publish(encodeBatch(encoded(20)));
       published += 20;
-      await new Promise((resolve) => setTimeout(resolve, 2));
+      await pace(2);
     }
   })();
   await until("some are booked", async () => (await countLines(ledger.ownerUrl)) > 100, 30_000);

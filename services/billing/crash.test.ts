@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setTimeout as pace } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { startProcess, type ChildProcess } from "#shared/testing/child-process.ts";
@@ -96,14 +97,14 @@ test("killed -9 again and again under load: every event is booked once, the bala
     while (isLoading) {
       await all.publish(encoded(50));
       published += 50;
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await pace(5);
     }
   })();
   for (let kill = 0; kill < 4; kill += 1) {
     const before = await all.lineCount();
     await until("it books", async () => (await all.lineCount()) > before + 200, 30_000);
     // Somewhere within a batch: its place differs from run to run.
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * 50));
+    await pace(Math.random() * 50);
     await billing.end("SIGKILL");
     billing = await all.start();
   }

@@ -40,7 +40,9 @@ function refuse(reply: FastifyReply, failure: Failure, dialect: Dialect): void {
 const notFoundPage =
   "<!doctype html><html lang=en><title>Not found</title><h1>Not found</h1><p>The API is under /v1.</p></html>\n";
 
-/** API spec, Authentication rules 4 and 5: a page where the path has no /v1, a JSON error for any other unknown path. */
+/**
+ * API spec, Authentication rules 4 and 5: a page where the path has no /v1, a JSON error for any other unknown path.
+ */
 function answerUnknownPath(request: FastifyRequest, reply: FastifyReply): void {
   const path = request.url.split("?", 1)[0] ?? "";
   if (path === "/v1" || path.startsWith("/v1/")) {

@@ -61,7 +61,8 @@ function counted(tally: Tally, inputTokens: number): Metered {
  * | whole, provider told its counts | the provider's counts |
  * | whole, provider told none | input and output counted from what was sent, flagged as estimated |
  * | content passed, then cut by anyone, provider's final counts seen | the provider's counts |
- * | content passed, then cut by anyone, no final counts | input (the provider's count if it came) and output seen so far |
+ * | content passed, then cut by anyone, no final counts | input (the provider's count if it came) and output seen so
+ * far |
  */
 export function meterCall(tally: Tally, endCause: EndCause, inputTokens: number): Metered {
   const isWhole = endCause === EndCause.COMPLETE;

@@ -56,7 +56,9 @@ function readEvents(events: Buffer[], { tap, tally }: Pump): Reading {
 
 const blankLine = Buffer.from("\n\n");
 
-/** The last event of an upstream that leaves out the blank line behind it; half an event is neither served nor counted. */
+/**
+ * The last event of an upstream that leaves out the blank line behind it; half an event is neither served nor counted.
+ */
 function readRest(rest: Buffer, pump: Pump): Buffer | undefined {
   const data = eventData(rest);
   if (!data?.startsWith("[DONE]") && eventJson(data) === undefined) return undefined;

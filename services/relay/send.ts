@@ -92,7 +92,10 @@ export class SendError extends Error {
 
 const unsentCodes = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
 
-/** Holds back what arrives before somebody consumes it: the head resolves a promise, the body may follow in the same turn. */
+/**
+ * Holds back what arrives before somebody consumes it: the head resolves a promise, the body may follow in the same
+ * turn.
+ */
 function createBody(): Consumer & { attach: (consumer: Consumer) => void } {
   let target: Consumer | undefined;
   let early: ((consumer: Consumer) => void)[] = [];

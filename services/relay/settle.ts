@@ -65,7 +65,9 @@ function recordOf(call: LiveCall, endCause: EndCause): RecordInit {
 
 const modelParts = new WeakMap<Model, Uint8Array>();
 
-/** What every record of a model has in common, encoded once: its prices alone are more work than the rest of a record. */
+/**
+ * What every record of a model has in common, encoded once: its prices alone are more work than the rest of a record.
+ */
 function modelPart(model: Model): Uint8Array {
   let part = modelParts.get(model);
   if (!part) {

@@ -29,7 +29,9 @@ export const defaultSpoolLimits: SpoolLimits = { segmentBytes: 8 * 1024 * 1024, 
  * returned for survives a kill of the process, because the kernel holds it; a power cut may take the last `syncMs`.
  */
 export type Spool = AsyncDisposable & {
-  /** Writes a record. Never throws: `problem` names a disk that refuses, and the record is tried again until it is in. */
+  /**
+   * Writes a record. Never throws: `problem` names a disk that refuses, and the record is tried again until it is in.
+   */
   append: (rid: string, record: Uint8Array) => void;
   /** Rids written at least `ageMs` ago that are not confirmed, oldest first, at most `limit`. */
   unconfirmed: (ageMs: number, limit: number) => string[];

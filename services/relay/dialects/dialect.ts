@@ -97,7 +97,9 @@ export function member(value: unknown, key: string): unknown {
   return typeof value === "object" && value !== null ? (value as Record<string, unknown>)[key] : undefined;
 }
 
-/** A count that a provider sent: a safe integer of at least 0; anything else counts as 0 (trap: null and NaN counts). */
+/**
+ * A count that a provider sent: a safe integer of at least 0; anything else counts as 0 (trap: null and NaN counts).
+ */
 export function countOf(value: unknown): bigint {
   return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? BigInt(value) : 0n;
 }

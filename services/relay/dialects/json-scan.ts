@@ -50,7 +50,9 @@ function fail(cursor: Cursor): never {
   throw new JsonScanError(`not valid JSON at byte ${cursor.at}`);
 }
 
-/** Moves past a string whose opening quote is at the cursor; jumps from quote to quote instead of looking at each byte. */
+/**
+ * Moves past a string whose opening quote is at the cursor; jumps from quote to quote instead of looking at each byte.
+ */
 function skipString(cursor: Cursor): void {
   const { text } = cursor;
   let end = text.indexOf('"', cursor.at + 1);
@@ -134,7 +136,9 @@ function enter(cursor: Cursor, open: number[], bracket: number): boolean {
   return false;
 }
 
-/** Moves past one value of any kind and checks its grammar on the way; no recursion, so depth cannot exhaust the stack. */
+/**
+ * Moves past one value of any kind and checks its grammar on the way; no recursion, so depth cannot exhaust the stack.
+ */
 function skipValue(cursor: Cursor, count: MediaCount): void {
   const open: number[] = [];
   for (;;) {

@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { jetstream, jetstreamManager, type JetStreamClient } from "@nats-io/jetstream";
+import { connect } from "@nats-io/transport-node";
+import fc from "fast-check";
+import { UsageBatchSchema, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
+import { keepConnected } from "#shared/nats.ts";
+import { startStores } from "#shared/testing/stores.ts";
+import { until } from "#shared/testing/until.ts";
+import { usageStream, usageSubject } from "#shared/usage-stream.ts";
+import { createPublisher, encodeBatch, type Publisher } from "./publish.ts";
+import { listeningLog } from "./testing/fakes.ts";
+
+const recordOf = (rid: string): Uint8Array => toBinary(UsageRecordedSchema, create(UsageRecordedSchema, { rid }));
+const ridsIn = (payload: Uint8Array): string[] => fromBinary(UsageBatchSchema, payload).events.map(({ rid }) => rid);
+const numbered = (from: number, to: number): string[] =>
+  Array.from({ length: to - from }, (_, at) => `rid-${from + at}`);
+
+/** A publisher over what the test gives as the way to NATS, and what it counted and logged. */
+function startPublisher(client: () => JetStreamClient | undefined) {
+  const counted = { published: 0, failed: 0, dropped: 0 };
+  const counts = {
+    published: (records: number) => void (counted.published += records),
+    failed: () => void (counted.failed += 1),
+    dropped: () => void (counted.dropped += 1),
+  };
+  const { log, lines } = listeningLog();
+  const publisher = createPublisher(client, "session-1", counts, log);
+  return { publisher, counted, lines, [Symbol.asyncDispose]: () => publisher[Symbol.asyncDispose]() };
+}
+
+const publishAll = ({ publish }: Publisher, rids: string[]): void => rids.forEach((rid) => publish(recordOf(rid)));
+
+type Try = { id: string | undefined; payload: Uint8Array; acknowledge: () => void; refuse: () => void };
+
+/** A client of JetStream in the hands of the test: each try waits until the test says what becomes of it. */
+function handedClient() {
+  const tries: Try[] = [];
+  const publish = (_subject: string, payload: Uint8Array, { msgID }: { msgID?: string }): Promise<unknown> => {
+    const outcome = Promise.withResolvers<unknown>();
+    tries.push({
+      id: msgID,
+      payload,
+      acknowledge: () => outcome.resolve({}),
+      refuse: () => outcome.reject(new Error("no responders")),
+    });
+    return outcome.promise;
+  };
+  return { tries, client: () => ({ publish }) as unknown as JetStreamClient };
+}
+
+test("encodeBatch equals the protobuf encoding of UsageBatch", () => {
+  const records = fc.record({
+    rid: fc.string(),
+    endpoint: fc.string({ maxLength: 300 }),
+    sequence: fc.bigInt(0n, 2n ** 62n),
+  });
+  fc.assert(
+    fc.property(fc.array(records, { maxLength: 20 }), (inits) => {
+      const events = inits.map((init) => create(UsageRecordedSchema, init));
+      const encoded = encodeBatch(events.map((event) => toBinary(UsageRecordedSchema, event)));
+      assert.deepEqual(
+        Buffer.from(encoded),
+        Buffer.from(toBinary(UsageBatchSchema, create(UsageBatchSchema, { events }))),
+      );
+    }),
+  );
+  // Lengths around those at which the length itself takes another byte.
+  for (const length of [0, 124, 125, 126, 16_379, 16_380, 16_381, 2_097_200]) {
+    const event = create(UsageRecordedSchema, { rid: "x".repeat(length) });
+    const encoded = encodeBatch([toBinary(UsageRecordedSchema, event)]);
+    const expected = toBinary(UsageBatchSchema, create(UsageBatchSchema, { events: [event] }));
+    assert.ok(Buffer.from(expected).equals(encoded), `${length} bytes`);
+  }
+});
+
+test("records are gathered into batches of at most 256, numbered from 0 under the name of the relay's session", async () => {
+  const { tries, client } = handedClient();
+  await using started = startPublisher(client);
+  publishAll(started.publisher, numbered(0, 600));
+  await until("all are on their way", () => tries.length === 3);
+  assert.deepEqual(
+    tries.map(({ id, payload }) => [id, ridsIn(payload).length]),
+    [
+      ["session-1:0", 256],
+      ["session-1:1", 256],
+      ["session-1:2", 88],
+    ],
+  );
+  assert.deepEqual(
+    tries.flatMap(({ payload }) => ridsIn(payload)),
+    numbered(0, 600),
+  );
+  assert.equal(started.publisher.waiting(), 600);
+  for (const { acknowledge } of tries) acknowledge();
+  await until("all are acknowledged", () => started.publisher.waiting() === 0);
+  assert.deepEqual(started.counted, { published: 600, failed: 0, dropped: 0 });
+});
+
+test("at most four batches are under way, the next one leaves when one of them has arrived", async () => {
+  const { tries, client } = handedClient();
+  await using started = startPublisher(client);
+  publishAll(started.publisher, numbered(0, 256 * 6));
+  await new Promise(setImmediate);
+  assert.equal(tries.length, 4);
+  tries[2]?.acknowledge();
+  await until("the fifth is on its way", () => tries.length === 5);
+  for (let at = 0; at < 6; at += 1) {
+    await until("there is one more", () => tries.length > at);
+    tries[at]?.acknowledge();
+  }
+  await started.publisher.drain(5_000);
+  assert.equal(started.publisher.waiting(), 0);
+});
+
+test("a try that fails is repeated with the same id and the same bytes, and logged once however often", async () => {
+  const { tries, client } = handedClient();
+  let isConnected = false;
+  await using started = startPublisher(() => (isConnected ? client() : undefined));
+  publishAll(started.publisher, ["a", "b"]);
+  await until("there is no way to NATS", () => started.counted.failed === 1);
+  isConnected = true;
+  await until("it is tried", () => tries.length === 1);
+  tries[0]?.refuse();
+  await until("it is tried again", () => tries.length === 2);
+  assert.equal(started.publisher.waiting(), 2);
+  tries[1]?.acknowledge();
+  await until("it has arrived", () => started.publisher.waiting() === 0);
+  assert.deepEqual(
+    tries.map(({ id }) => id),
+    ["session-1:0", "session-1:0"],
+  );
+  assert.deepEqual(tries[0]?.payload, tries[1]?.payload);
+  assert.deepEqual(started.counted, { published: 2, failed: 2, dropped: 0 });
+  assert.deepEqual(
+    started.lines.map(({ level }) => level),
+    ["warn", "info"],
+  );
+});
+
+test("beyond 100,000 waiting records the next are dropped here and counted; the spool and the outbox have them", async () => {
+  await using started = startPublisher(() => undefined);
+  const record = recordOf("r");
+  for (let count = 0; count < 100_003; count += 1) started.publisher.publish(record);
+  assert.equal(started.publisher.waiting(), 100_000);
+  assert.equal(started.counted.dropped, 3);
+});
+
+test("draining ends when nothing waits, or with its time", async () => {
+  const { tries, client } = handedClient();
+  await using started = startPublisher(client);
+  await started.publisher.drain(60_000);
+  publishAll(started.publisher, ["a"]);
+  await started.publisher.drain(1);
+  assert.equal(started.publisher.waiting(), 1);
+  const drained = started.publisher.drain(60_000);
+  tries[0]?.acknowledge();
+  await drained;
+  assert.equal(started.publisher.waiting(), 0);
+});
+
+test("through a NATS that is not ready, killed and restarted: everything arrives, each batch once under its id", async () => {
+  await using stores = await startStores({ nats: true });
+  const { log } = listeningLog();
+  await using link = keepConnected(stores.nats.url, { name: "test", onState: () => undefined, log });
+  await using started = startPublisher(() => {
+    const connection = link.current();
+    return connection && jetstream(connection);
+  });
+  const { publisher, counted } = started;
+
+  publishAll(publisher, numbered(0, 10));
+  await until("a try fails: nobody has declared the stream", () => counted.failed > 0);
+  await declareStream(stores.nats.url);
+  await until("the first records are acknowledged", () => counted.published === 10);
+
+  publishAll(publisher, numbered(10, 1_500));
+  await stores.nats.kill();
+  publishAll(publisher, numbered(1_500, 2_000));
+  const failedBefore = counted.failed;
+  await until("tries fail while NATS is dead", () => counted.failed > failedBefore, 20_000);
+  assert.ok(publisher.waiting() >= 500);
+  await stores.nats.restart();
+  await publisher.drain(60_000);
+  assert.equal(publisher.waiting(), 0);
+  assert.equal(counted.published, 2_000);
+
+  const messages = await readStream(stores.nats.url);
+  assert.deepEqual(messages.flatMap(({ rids }) => rids).toSorted(), numbered(0, 2_000).toSorted());
+  const numbers = messages.map(({ id }) => Number(/^session-1:(\d+)$/.exec(id)?.[1])).toSorted((a, b) => a - b);
+  assert.deepEqual(
+    numbers,
+    Array.from(numbers, (_, index) => index),
+    "no id twice, none left out",
+  );
+});
+
+async function declareStream(url: string): Promise<void> {
+  const connection = await connect({ servers: url });
+  const manager = await jetstreamManager(connection);
+  await manager.streams.add({ name: usageStream, subjects: [usageSubject], duplicate_window: 120_000_000_000 });
+  await connection.close();
+}
+
+async function readStream(url: string): Promise<{ id: string; rids: string[] }[]> {
+  const connection = await connect({ servers: url });
+  const manager = await jetstreamManager(connection);
+  const { state } = await manager.streams.info(usageStream);
+  const messages: { id: string; rids: string[] }[] = [];
+  for (let sequence = state.first_seq; sequence <= state.last_seq; sequence += 1) {
+    const stored = await manager.streams.getMessage(usageStream, { seq: sequence });
+    assert.ok(stored);
+    messages.push({ id: stored.header.get("Nats-Msg-Id"), rids: ridsIn(stored.data) });
+  }
+  await connection.close();
+  return messages;
+}
