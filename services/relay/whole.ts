@@ -10,8 +10,9 @@ export function readWhole(answer: Answer, maxBytes: number): Promise<Buffer> {
       data: (chunk) => {
         bytes += chunk.length;
         if (bytes > maxBytes) {
-          answer.abort();
+          // Before the abort, which fails the answer at once.
           reject(new CallFailure({ name: "upstream_invalid", cause: `the answer exceeds ${maxBytes} bytes` }));
+          answer.abort();
         } else chunks.push(chunk);
       },
       end: () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)),
