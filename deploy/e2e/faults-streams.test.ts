@@ -205,10 +205,10 @@ describe("a stream that outgrows its hold asks for more; refused, it is cut and 
 
   for (const side of sides) {
     test(`no money left (${side.path})`, async () => {
-      // About 130 tokens of output are paid for; the upstream says thousands, whatever the cap of the request.
+      // About 130 tokens of output are paid for; the upstream would say so many more that it cannot end before the cut.
       const creditNanos = 2_500_000n;
       const customer = await world.createCustomer({ creditNanos });
-      const behaviour: Behaviour = { ignoresCap: true, gapMs: 1, usage: { inputTokens: 50 }, outputTokens: 3_000 };
+      const behaviour: Behaviour = { ignoresCap: true, gapMs: 1, usage: { inputTokens: 50 }, outputTokens: 30_000 };
       const body = bodyOf({ side, isStream: true, behaviour, more: { max_tokens: 20 } });
       const reply = await ask(`${relayUrl}${side.path}`, { headers: side.headers(customer.secret), body });
       const sentText = textOf(reply.text);
