@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
-import type { Model } from "./catalog.ts";
+import type { Model } from "./catalog-models.ts";
 import type { Envelope } from "./dialects/dialect.ts";
 import { CallFailure, type Failure } from "./failures.ts";
 import { estimateNanos } from "./meter.ts";

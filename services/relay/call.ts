@@ -3,7 +3,8 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import { createRid } from "#shared/rid.ts";
 import { authorize, callerOf, reserve, type Caller } from "./admit.ts";
-import type { LiveCatalog, Model } from "./catalog.ts";
+import type { LiveCatalog } from "./catalog.ts";
+import type { Model } from "./catalog-models.ts";
 import { chooseRoutes, findModel, type Route } from "./choose.ts";
 import type { Dialect, Envelope } from "./dialects/dialect.ts";
 import { eventJson } from "./dialects/sse.ts";
@@ -13,9 +14,10 @@ import { beginLiveCall, type LiveCall } from "./live-call.ts";
 import { countInputTokens } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { pumpStream } from "./pump.ts";
+import { reachUpstream, type Answered } from "./reach.ts";
 import { readBody, readEnvelope, readKey } from "./read.ts";
 import { respondFailure, respondReply, statusOfFailure, streamHeaders } from "./respond.ts";
-import { createSendSignal, send, SendError, type Answer, type Pools, type SendSignal } from "./send.ts";
+import { createSendSignal, SendError, type Answer, type Pools, type SendSignal } from "./send.ts";
 import { release, settle, type Settling } from "./settle.ts";
 import { upstreamFailure } from "./upstream-failure.ts";
 import { readWhole } from "./whole.ts";
@@ -37,7 +39,6 @@ export type Relay = {
 export type Incoming = { request: IncomingMessage; response: ServerResponse; ip: string; dialect: Dialect };
 
 type Admission = { call: LiveCall; envelope: Envelope; routes: Route[] };
-type Answered = { answer: Answer; route: Route };
 
 /**
  * The path of a call: read → admit → choose → send → pump (or answer whole) → settle. Every step that cannot go on
@@ -57,7 +58,9 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
     if (!admission) return;
     call = admission.call;
     relay.live.add(call);
-    await deliver(admission, await sendToFirst(admission, incoming, relay, signal), incoming, relay);
+    const { request, dialect } = incoming;
+    const answered = await reachUpstream({ ...admission, dialect, callerHeaders: request.headers, signal }, relay);
+    await deliver(admission, answered, incoming, relay);
   } catch (thrown) {
     failure = failureOf(thrown);
     const { response, dialect } = incoming;
@@ -130,48 +133,6 @@ async function hold({ rid, startedAtMs, caller, envelope, model, endpoint }: Hol
     heldNanos,
     startedAtMs,
   });
-}
-
-// Unencoded, because the meter reads the answer on its way.
-const standardHeaders = [
-  "content-type",
-  "application/json",
-  "accept-encoding",
-  "identity",
-  "user-agent",
-  "model-relay",
-];
-
-/** Asks the upstreams in order; the next one only when the one before certainly never saw the request. */
-async function sendToFirst(
-  { call, envelope, routes }: Admission,
-  { request, dialect }: Incoming,
-  relay: Relay,
-  signal: SendSignal,
-): Promise<Answered> {
-  if (signal.isAborted) throw new CallFailure({ name: "service_unavailable", cause: "the caller went away" });
-  let lastError: unknown;
-  for (const route of routes) {
-    const { upstream, model } = route;
-    call.upstream = upstream.name;
-    call.upstreamModel = model;
-    const headers = [...standardHeaders, "accept", envelope.isStream ? "text/event-stream" : "application/json"];
-    headers.push("x-request-id", call.rid, ...dialect.upstreamHeaders(upstream.credential, request.headers));
-    const path = `${upstream.baseUrl.pathname.replace(/\/$/, "")}${dialect.path}`;
-    const sentAt = performance.now();
-    try {
-      const pool = relay.pools.poolOf(upstream);
-      const answer = await send(pool, { path, headers, body: dialect.prepareBody(envelope, model), signal });
-      call.firstByteAtMs = Date.now();
-      relay.metrics.firstByteSeconds.observe({ upstream: upstream.name }, (performance.now() - sentAt) / 1_000);
-      return { answer, route };
-    } catch (error) {
-      lastError = error;
-      if (!(error instanceof SendError && error.isUnsent)) break;
-      relay.log.warn({ rid: call.rid, upstream: upstream.name, err: error.cause }, "upstream not reached");
-    }
-  }
-  throw lastError;
 }
 
 const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"] ?? "identity") !== "identity";

@@ -1,4 +1,5 @@
-import { Type } from "typebox";
+import { Type, type Static } from "typebox";
+import { upstreamSchema } from "./catalog-upstream-schema.ts";
 import { usageBuckets, type UsageBucket } from "#shared/pricing.ts";
 
 const strict = { additionalProperties: false };
@@ -21,30 +22,6 @@ const price = Type.Object(
       description: "Name of this price row; change it with any price.",
     }),
     ...Object.fromEntries(usageBuckets.map((bucket) => [catalogNameOf(bucket), Type.Optional(usdPerMillion)])),
-  },
-  strict,
-);
-
-const milliseconds = (description: string, fallback: number) =>
-  Type.Integer({ minimum: 1, maximum: 3_600_000, default: fallback, description });
-
-const upstream = Type.Object(
-  {
-    base_url: Type.String({
-      pattern: "^https?://[^/?#]+(/[^?#]*)?$",
-      description: "Without the /v1 that every path starts with.",
-    }),
-    dialects: Type.Array(Type.Union([Type.Literal("openai-chat"), Type.Literal("anthropic-messages")]), {
-      minItems: 1,
-    }),
-    credential: Type.Union([
-      Type.Object({ env: Type.String({ minLength: 1 }) }, strict),
-      Type.Object({ file: Type.String({ minLength: 1 }) }, strict),
-    ]),
-    connect_timeout_ms: milliseconds("For a connection to be made.", 5_000),
-    first_byte_timeout_ms: milliseconds("For the head of the answer.", 300_000),
-    idle_timeout_ms: milliseconds("Between two pieces of an answer.", 60_000),
-    max_connections: Type.Integer({ minimum: 1, maximum: 100_000, default: 1_024 }),
   },
   strict,
 );
@@ -76,8 +53,16 @@ const model = Type.Object(
 /** The catalog file: what is offered, where it runs, what it costs. */
 export const catalogSchema = Type.Object(
   {
-    upstreams: Type.Record(Type.String(), upstream),
+    upstreams: Type.Record(Type.String(), upstreamSchema),
     models: Type.Record(Type.String({ minLength: 1, maxLength: 200 }), model),
   },
   strict,
 );
+
+export type CatalogSource = Static<typeof catalogSchema>;
+
+/** What is wrong at a place of the catalog. */
+export type CatalogProblem = { path: (string | number)[]; reason: string };
+
+/** A catalog on its way from its text to what the relay works with. */
+export type CatalogBuild = { source: CatalogSource; environment: NodeJS.ProcessEnv; problems: CatalogProblem[] };

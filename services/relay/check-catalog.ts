@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { formatUsd } from "#shared/money.ts";
 import { usageBuckets } from "#shared/pricing.ts";
 import { catalogNameOf } from "./catalog-schema.ts";
-import { CatalogError, parseCatalog, type Model } from "./catalog.ts";
+import { CatalogError, parseCatalog } from "./catalog.ts";
+import type { Model } from "./catalog-models.ts";
 
 /** One line per model: where it runs and what it costs, in USD per 1,000,000 units. */
 function describe(model: Model): string {

@@ -1,4 +1,5 @@
-import type { Catalog, Model } from "./catalog.ts";
+import type { Catalog } from "./catalog.ts";
+import type { Model } from "./catalog-models.ts";
 import type { DialectName } from "./dialects/dialect.ts";
 import { CallFailure } from "./failures.ts";
 

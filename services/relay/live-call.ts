@@ -1,5 +1,5 @@
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
-import type { Model } from "./catalog.ts";
+import type { Model } from "./catalog-models.ts";
 import { emptyTally, type Tally } from "./dialects/dialect.ts";
 
 /** A call that holds money, from its admission to its charge. */

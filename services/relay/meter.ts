@@ -1,6 +1,6 @@
 import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { costNanos, type Units } from "#shared/pricing.ts";
-import type { Model } from "./catalog.ts";
+import type { Model } from "./catalog-models.ts";
 import type { Envelope, Tally } from "./dialects/dialect.ts";
 
 // A page or picture is about this many tokens at every provider, plus a share of what very large files hold.

@@ -1,5 +1,5 @@
 import { errors, Pool, type Dispatcher } from "undici";
-import type { Upstream } from "./catalog.ts";
+import type { Upstream } from "./catalog-upstreams.ts";
 import type { FailureName } from "./failures.ts";
 
 /** Takes an answer's body, piece by piece, in the turn in which it arrives. */

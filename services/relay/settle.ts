@@ -10,7 +10,7 @@ import {
 } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import { costNanos, type Units } from "#shared/pricing.ts";
-import type { Model } from "./catalog.ts";
+import type { Model } from "./catalog-models.ts";
 import type { LiveCall } from "./live-call.ts";
 import { meterCall } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";

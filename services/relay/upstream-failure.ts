@@ -1,4 +1,4 @@
-import type { Upstream } from "./catalog.ts";
+import type { Upstream } from "./catalog-upstreams.ts";
 import type { Dialect } from "./dialects/dialect.ts";
 import type { Failure } from "./failures.ts";
 

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Model } from "../catalog.ts";
+import type { Model } from "../catalog-models.ts";
 import { readVersion } from "../read.ts";
 
 /** API spec, Endpoints: the Format B list when both `x-api-key` and `provider-version` are present. */

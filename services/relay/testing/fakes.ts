@@ -3,7 +3,8 @@ import { OperationSchema, ResultSchema, Verdict, type Operation } from "#proto/a
 import { createLog, type Logger } from "#shared/log.ts";
 import { createRegistry } from "#shared/ops.ts";
 import { createRid } from "#shared/rid.ts";
-import type { Model, Upstream } from "../catalog.ts";
+import type { Model } from "../catalog-models.ts";
+import type { Upstream } from "../catalog-upstreams.ts";
 import type { DialectName, Envelope } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
 import { scanJson } from "../dialects/json-scan.ts";
