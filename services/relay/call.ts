@@ -3,10 +3,12 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import { createRid } from "#shared/rid.ts";
 import { authorize, callerOf, reserve, type Caller } from "./admit.ts";
+import { readBody } from "./body.ts";
+import type { BodyBudget } from "./body-budget.ts";
 import type { LiveCatalog } from "./catalog.ts";
-import type { Model } from "./catalog-models.ts";
+import { pricedFor, type Model } from "./catalog-models.ts";
 import { chooseRoutes, findModel, type Route } from "./choose.ts";
-import type { Dialect, Envelope } from "./dialects/dialect.ts";
+import type { AnswerKind, Dialect, Envelope } from "./dialects/dialect.ts";
 import { eventJson } from "./dialects/sse.ts";
 import { CallFailure, type Failure, type FailureName } from "./failures.ts";
 import { guardStream } from "./guard.ts";
@@ -15,17 +17,20 @@ import { countInputTokens } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { pumpStream } from "./pump.ts";
 import { reachUpstream, type Answered } from "./reach.ts";
-import { readBody, readEnvelope, readKey } from "./read.ts";
+import { readEnvelope, readKey } from "./read.ts";
 import { respondFailure, respondReply, statusOfFailure, streamHeaders } from "./respond.ts";
 import { createSendSignal, SendError, type Answer, type Pools, type SendSignal } from "./send.ts";
 import { release, settle, type Settling } from "./settle.ts";
-import { upstreamFailure } from "./upstream-failure.ts";
+import { cleanerOf, upstreamFailure } from "./upstream-failure.ts";
+import type { UpstreamHealth } from "./upstream-health.ts";
 import { readWhole } from "./whole.ts";
 
 /** What the path of a call needs of its process. */
 export type Relay = {
   catalog: LiveCatalog;
   pools: Pools;
+  health: UpstreamHealth;
+  bodyBudget: BodyBudget;
   settling: Settling;
   metrics: Metrics;
   log: Logger;
@@ -60,7 +65,7 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
     relay.live.add(call);
     const { request, dialect } = incoming;
     const answered = await reachUpstream({ ...admission, dialect, callerHeaders: request.headers, signal }, relay);
-    await deliver(admission, answered, incoming, relay);
+    await deliver({ ...answered, ...admission, dialect, response: incoming.response }, relay);
   } catch (thrown) {
     failure = failureOf(thrown);
     const { response, dialect } = incoming;
@@ -82,19 +87,19 @@ async function admit(
 ): Promise<Admission | undefined> {
   const { request, dialect } = incoming;
   const { quota, spool } = relay.settling;
-  const caller = callerOf(readKey(request.headers, dialect.name === "anthropic-messages"), incoming.ip);
+  const caller = callerOf(readKey(request.headers, dialect.format === "B"), incoming.ip);
   const checkKey = async (): Promise<void> => {
     await authorize(quota, { ...caller });
     caller.ip = "";
   };
-  const body = await readBody(request, checkKey);
+  const body = await readBody(request, incoming.response, { checkKey, budget: relay.bodyBudget });
   if (!body) return undefined;
   let envelope: Envelope;
   let model: Model;
   let routes: Route[];
   try {
     envelope = readEnvelope(body, dialect, request.headers);
-    model = findModel(relay.catalog.current(), envelope.model);
+    model = offeredModel(relay, envelope, dialect);
     routes = chooseRoutes(model, dialect.name);
   } catch (refusal) {
     // A wrong key is told before a wrong body.
@@ -105,6 +110,13 @@ async function admit(
   if (problem !== undefined) throw new CallFailure({ name: "service_unavailable", cause: problem });
   const call = await hold({ rid, startedAtMs, caller, envelope, model, endpoint: dialect.path }, relay);
   return { call, envelope, routes };
+}
+
+/** The model at the prices for this request. Throws `model_unavailable`, also when it is not offered in the dialect. */
+function offeredModel({ catalog }: Relay, { model: name, priceFields }: Envelope, dialect: Dialect): Model {
+  const model = findModel(catalog.current(), name);
+  if (!model.dialects.has(dialect.name)) throw new CallFailure({ name: "model_unavailable", detail: name });
+  return pricedFor(model, priceFields);
 }
 
 type Holding = {
@@ -120,16 +132,15 @@ async function hold({ rid, startedAtMs, caller, envelope, model, endpoint }: Hol
   const askedAt = performance.now();
   const { accountId, keyId, heldNanos } = await reserve(relay.settling.quota, caller, { rid, envelope, model });
   relay.metrics.overheadSeconds.observe({ phase: "reserve" }, (performance.now() - askedAt) / 1_000);
-  const countedInputTokens = countInputTokens(envelope, model);
-  const { isStream } = envelope;
+  const requested = { inputTokens: countInputTokens(envelope, model), units: envelope.units };
   return beginLiveCall({
     rid,
     endpoint,
     accountId,
     keyId,
     model,
-    isStream,
-    countedInputTokens,
+    isStream: envelope.answer === "events",
+    requested,
     heldNanos,
     startedAtMs,
   });
@@ -137,53 +148,56 @@ async function hold({ rid, startedAtMs, caller, envelope, model, endpoint }: Hol
 
 const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"] ?? "identity") !== "identity";
 
-function isStreamed(answer: Answer): boolean {
-  const type = String(answer.headers["content-type"] ?? "");
-  return answer.status === 200 && type.startsWith("text/event-stream") && !isEncoded(answer);
+const contentTypeOf = ({ headers }: Answer): string => String(headers["content-type"] ?? "");
+
+/** Whether the answer is one that passes while it comes. */
+function isFlowing(answer: Answer, kind: AnswerKind): boolean {
+  if (answer.status !== 200 || isEncoded(answer)) return false;
+  if (kind === "bytes") return !contentTypeOf(answer).startsWith("application/json");
+  return kind === "events" && contentTypeOf(answer).startsWith("text/event-stream");
 }
 
+type Delivery = Answered & { call: LiveCall; envelope: Envelope; dialect: Dialect; response: ServerResponse };
+
 /** Gives the upstream's answer to the caller, and its end to the ledger before that. */
-async function deliver(
-  { call, envelope }: Admission,
-  { answer, route }: Answered,
-  { response, dialect }: Incoming,
-  relay: Relay,
-): Promise<void> {
-  if (envelope.isStream && isStreamed(answer))
-    return deliverStream({ call, envelope, answer, response, dialect }, relay);
+function deliver(delivery: Delivery, relay: Relay): Promise<void> {
+  const { answer, envelope } = delivery;
+  return isFlowing(answer, envelope.answer) ? deliverFlow(delivery, relay) : deliverWhole(delivery, relay);
+}
+
+async function deliverWhole(delivery: Delivery, relay: Relay): Promise<void> {
+  const { call, envelope, answer, route, dialect, response } = delivery;
   const body = await readWhole(answer, relay.limits.maxReplyBytes);
-  const parsed = isEncoded(answer) ? undefined : eventJson(body.toString());
+  const text = isEncoded(answer) ? "" : body.toString();
+  const parsed = envelope.answer === "text" && answer.status === 200 ? text : eventJson(text);
   if (answer.status !== 200) throw new CallFailure(upstreamFailure(answer.status, parsed, dialect, route.upstream));
-  const tally = envelope.isStream ? undefined : dialect.readReply(parsed);
+  const isWhole = envelope.answer === "json" || envelope.answer === "text";
+  const tally = isWhole && !isEncoded(answer) ? dialect.readReply(parsed, envelope) : undefined;
   if (!tally) throw new CallFailure({ name: "upstream_invalid", cause: answer.headers });
   call.tally = tally;
   call.httpStatus = 200;
   settle(relay.settling, call, EndCause.COMPLETE);
-  respondReply(response, call.rid, body);
+  const contentType = envelope.answer === "json" ? "application/json" : contentTypeOf(answer);
+  respondReply(response, call.rid, dialect.rewriteReply?.(parsed, envelope) ?? body, contentType);
 }
 
-type StreamDelivery = {
-  call: LiveCall;
-  envelope: Envelope;
-  answer: Answer;
-  response: ServerResponse;
-  dialect: Dialect;
-};
-
-function deliverStream({ call, envelope, answer, response, dialect }: StreamDelivery, relay: Relay): Promise<void> {
+function deliverFlow({ call, envelope, answer, route, dialect, response }: Delivery, relay: Relay): Promise<void> {
   call.httpStatus = 200;
-  response.writeHead(200, streamHeaders(call.rid)).flushHeaders();
-  const { cut, over, stalledMs } = pumpStream({
+  const isOfEvents = envelope.answer === "events";
+  const headers = isOfEvents ? streamHeaders(call.rid) : streamHeaders(call.rid, contentTypeOf(answer));
+  response.writeHead(200, headers).flushHeaders();
+  const { cut, over, beat, stalledMs } = pumpStream({
     answer,
     response,
-    tap: dialect.createTap(envelope),
+    tap: dialect.createTap(envelope, cleanerOf(route.upstream)),
     tally: call.tally,
+    isOfEvents,
     maxEventBytes: relay.limits.maxEventBytes,
-    brokenStreamEnd: dialect.brokenStreamEnd,
     onEnd: (endCause) => settle(relay.settling, call, endCause),
     onPiece: () => guardStream(relay.settling, call),
   });
   call.cut = cut;
+  call.beat = beat;
   call.stalledMs = stalledMs;
   return over;
 }

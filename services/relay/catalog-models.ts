@@ -1,21 +1,35 @@
 import { parseUsd } from "#shared/money.ts";
-import { usageBuckets, type Units } from "#shared/pricing.ts";
-import { catalogNameOf, type CatalogBuild, type CatalogProblem } from "./catalog-schema.ts";
+import { usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
+import { catalogNameOf, type CatalogBuild, type CatalogProblem, type CatalogSource } from "./catalog-schema.ts";
 import type { Upstream } from "./catalog-upstreams.ts";
+import type { DialectName } from "./dialects/dialect.ts";
+import { dialects } from "./dialects/index.ts";
 
 export type Model = {
   id: string;
   ownedBy: string;
   createdAtSeconds: number;
-  /** Where the model runs, in the order in which the places are tried. */
-  routes: { upstream: Upstream; model: string }[];
+  /** Where the model runs, as the catalog lists it; see chooseRoutes for the order in which the places are tried. */
+  routes: { upstream: Upstream; model: string; priority: number; weight: number }[];
   contextTokens: number;
   maxOutputTokens: number;
   reserveOutputTokens: number;
+  /** Formats in which it may be called. */
+  dialects: ReadonlySet<DialectName>;
   priceVersion: string;
-  /** Nano-USD per 1,000,000 units; every bucket of tokens has one. */
+  /** Nano-USD per 1,000,000 units; enough of them for every dialect of the model. */
   prices: Units;
+  /** The same model at other prices, for requests whose fields have these values; the first that fits counts. */
+  variants: { where: Record<string, string>; model: Model }[];
 };
+
+/** The model at the prices that hold for a request with these fields. */
+export function pricedFor(model: Model, priceFields: Record<string, string>): Model {
+  const fitting = model.variants.find(({ where }) =>
+    Object.entries(where).every(([name, value]) => priceFields[name] === value),
+  );
+  return fitting?.model ?? model;
+}
 
 // A bucket without a price of its own is charged as the bucket it belongs to, so that no token is ever free.
 const fallbackBuckets = {
@@ -29,11 +43,14 @@ const fallbackBuckets = {
   imageOutputTokens: "outputTokens",
 } as const;
 
-function readPrices(price: Record<string, string | undefined>): Units {
+type PriceSource = CatalogSource["models"][string]["price"];
+type BucketPrices = Partial<Record<string, unknown>>;
+
+function readPrices(price: BucketPrices): Units {
   const prices: Units = {};
   for (const bucket of usageBuckets) {
     const text = price[catalogNameOf(bucket)];
-    if (text !== undefined) prices[bucket] = parseUsd(text);
+    if (typeof text === "string") prices[bucket] = parseUsd(text);
   }
   for (const [bucket, fallback] of Object.entries(fallbackBuckets)) {
     const inherited = prices[fallback];
@@ -42,10 +59,18 @@ function readPrices(price: Record<string, string | undefined>): Units {
   return prices;
 }
 
-function priceProblems(id: string, prices: Units): CatalogProblem[] {
-  const missing = (["inputTokens", "outputTokens"] as const).filter((bucket) => prices[bucket] === undefined);
-  const zero = usageBuckets.filter((bucket) => prices[bucket] === 0n && !missing.some((name) => name === bucket));
-  const path = ["models", id, "price"];
+/** A dialect of the model for which no set of prices is whole lacks these. */
+function missingPrices(prices: Units, names: ReadonlySet<DialectName>): UsageBucket[] {
+  const missing = [...names].map((name) => {
+    const lacking = dialects[name].measures.map((set) => set.filter((bucket) => prices[bucket] === undefined));
+    return lacking.toSorted((one, other) => one.length - other.length)[0] ?? [];
+  });
+  return [...new Set(missing.flat())];
+}
+
+function priceProblems(path: string[], prices: Units, names: ReadonlySet<DialectName>): CatalogProblem[] {
+  const missing = missingPrices(prices, names);
+  const zero = usageBuckets.filter((bucket) => prices[bucket] === 0n && !missing.includes(bucket));
   return [
     ...missing.map((bucket) => ({ path, reason: `${catalogNameOf(bucket)} has no price` })),
     ...zero.map((bucket) => ({
@@ -55,30 +80,73 @@ function priceProblems(id: string, prices: Units): CatalogProblem[] {
   ];
 }
 
+function buildVariants(model: Model, { variants = [], ...base }: PriceSource): Model["variants"] {
+  return variants.map(({ size, quality, ...prices }) => ({
+    where: { ...(size !== undefined && { size }), ...(quality !== undefined && { quality }) },
+    model: { ...model, prices: readPrices({ ...base, ...prices }) },
+  }));
+}
+
+type Entry = CatalogSource["models"][string];
+
+function buildRoutes(id: string, entry: Entry, { source, problems }: CatalogBuild, upstreams: Map<string, Upstream>) {
+  return entry.upstreams.flatMap(({ name, model = id, priority, weight }, index) => {
+    const upstream = upstreams.get(name);
+    if (upstream) return [{ upstream, model, priority, weight }];
+    if (Object.hasOwn(source.upstreams, name)) return [];
+    problems.push({ path: ["models", id, "upstreams", index, "name"], reason: `there is no upstream ${name}` });
+    return [];
+  });
+}
+
+function dialectsOf(entry: Entry, routes: Model["routes"]): ReadonlySet<DialectName> {
+  if (entry.dialects) return new Set(entry.dialects);
+  const spoken = routes.flatMap(({ upstream }) => upstream.dialects);
+  return new Set(spoken.filter((name) => dialects[name].isConversation));
+}
+
+// Where no text is made, nothing is estimated from these.
+const anyTokens = 1_000_000;
+
+const makesText = (names: ReadonlySet<DialectName>): boolean =>
+  [...names].some((name) => dialects[name].isConversation || name === "openai-completions");
+
+function limitProblems(id: string, entry: Entry, names: ReadonlySet<DialectName>): CatalogProblem[] {
+  const lacking = (["context_tokens", "max_output_tokens"] as const).filter((name) => entry[name] === undefined);
+  if (!makesText(names)) return [];
+  return lacking.map((name) => ({ path: ["models", id], reason: `${name} must be set` }));
+}
+
+function buildModel(id: string, entry: Entry, routes: Model["routes"]): Model {
+  const maxOutputTokens = entry.max_output_tokens ?? anyTokens;
+  const model: Model = {
+    id,
+    ownedBy: entry.owned_by,
+    createdAtSeconds: entry.created,
+    routes,
+    contextTokens: entry.context_tokens ?? anyTokens,
+    maxOutputTokens,
+    reserveOutputTokens: Math.min(entry.reserve_output_tokens, maxOutputTokens),
+    dialects: dialectsOf(entry, routes),
+    priceVersion: entry.price.version,
+    prices: readPrices(entry.price),
+    variants: [],
+  };
+  return { ...model, variants: buildVariants(model, entry.price) };
+}
+
 /** Reads the models of a catalog; what is wrong joins the problems. */
-export function buildModels({ source, problems }: CatalogBuild, upstreams: Map<string, Upstream>): Map<string, Model> {
+export function buildModels(build: CatalogBuild, upstreams: Map<string, Upstream>): Map<string, Model> {
   const models = new Map<string, Model>();
-  for (const [id, entry] of Object.entries(source.models)) {
-    const prices = readPrices(entry.price);
-    problems.push(...priceProblems(id, prices));
-    const routes = entry.upstreams.flatMap(({ name, model = id }, index) => {
-      const upstream = upstreams.get(name);
-      if (upstream) return [{ upstream, model }];
-      if (Object.hasOwn(source.upstreams, name)) return [];
-      problems.push({ path: ["models", id, "upstreams", index, "name"], reason: `there is no upstream ${name}` });
-      return [];
+  for (const [id, entry] of Object.entries(build.source.models)) {
+    const model = buildModel(id, entry, buildRoutes(id, entry, build, upstreams));
+    const path = ["models", id, "price"];
+    build.problems.push(...limitProblems(id, entry, model.dialects));
+    build.problems.push(...priceProblems(path, model.prices, model.dialects));
+    model.variants.forEach(({ model: { prices } }, index) => {
+      build.problems.push(...priceProblems([...path, "variants", String(index)], prices, model.dialects));
     });
-    models.set(id, {
-      id,
-      ownedBy: entry.owned_by,
-      createdAtSeconds: entry.created,
-      routes,
-      contextTokens: entry.context_tokens,
-      maxOutputTokens: entry.max_output_tokens,
-      reserveOutputTokens: Math.min(entry.reserve_output_tokens, entry.max_output_tokens),
-      priceVersion: entry.price.version,
-      prices,
-    });
+    models.set(id, model);
   }
   return models;
 }

@@ -1,4 +1,5 @@
 import { Type, type Static } from "typebox";
+import { dialectNames } from "./dialects/dialect.ts";
 import { upstreamSchema } from "./catalog-upstream-schema.ts";
 import { usageBuckets, type UsageBucket } from "#shared/pricing.ts";
 
@@ -14,6 +15,19 @@ const usdPerMillion = Type.String({
   description: "USD per 1,000,000 units, at most nine decimals.",
 });
 
+const bucketPrices = Object.fromEntries(
+  usageBuckets.map((bucket) => [catalogNameOf(bucket), Type.Optional(usdPerMillion)]),
+);
+
+const variant = Type.Object(
+  {
+    size: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
+    quality: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
+    ...bucketPrices,
+  },
+  strict,
+);
+
 const price = Type.Object(
   {
     version: Type.String({
@@ -21,10 +35,18 @@ const price = Type.Object(
       maxLength: 100,
       description: "Name of this price row; change it with any price.",
     }),
-    ...Object.fromEntries(usageBuckets.map((bucket) => [catalogNameOf(bucket), Type.Optional(usdPerMillion)])),
+    ...bucketPrices,
+    variants: Type.Optional(
+      Type.Array(variant, {
+        maxItems: 50,
+        description: "Other prices for requests with this size or quality; the first that fits counts.",
+      }),
+    ),
   },
   strict,
 );
+
+const tokens = (description: string) => Type.Integer({ minimum: 1, maximum: 100_000_000, description });
 
 const model = Type.Object(
   {
@@ -32,13 +54,34 @@ const model = Type.Object(
     created: Type.Integer({ minimum: 0, default: 0, description: "Unix seconds, shown in the model list." }),
     upstreams: Type.Array(
       Type.Object(
-        { name: Type.String({ minLength: 1 }), model: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })) },
+        {
+          name: Type.String({ minLength: 1 }),
+          model: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+          priority: Type.Integer({
+            minimum: 0,
+            maximum: 1_000,
+            default: 0,
+            description: "Lower ones are tried first.",
+          }),
+          weight: Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000,
+            default: 0,
+            description: "Share of the calls among equal priorities; 0: tried behind those with a share, in order.",
+          }),
+        },
         strict,
       ),
-      { minItems: 1, maxItems: 20, description: "In the order in which they are tried." },
+      { minItems: 1, maxItems: 20, description: "Tried in order, unless priority or weight say otherwise." },
     ),
-    context_tokens: Type.Integer({ minimum: 1, maximum: 100_000_000 }),
-    max_output_tokens: Type.Integer({ minimum: 1, maximum: 100_000_000 }),
+    dialects: Type.Optional(
+      Type.Array(Type.Enum([...dialectNames]), {
+        minItems: 1,
+        description: "Formats in which it may be called; left out: the conversation formats of its upstreams.",
+      }),
+    ),
+    context_tokens: Type.Optional(tokens("The most that it reads; needed where text is made.")),
+    max_output_tokens: Type.Optional(tokens("The most that it writes; needed where text is made.")),
     reserve_output_tokens: Type.Integer({
       minimum: 1,
       maximum: 100_000_000,
@@ -53,6 +96,7 @@ const model = Type.Object(
 /** The catalog file: what is offered, where it runs, what it costs. */
 export const catalogSchema = Type.Object(
   {
+    maintenance: Type.Boolean({ default: false, description: "Whether every call is refused with 503." }),
     upstreams: Type.Record(Type.String(), upstreamSchema),
     models: Type.Record(Type.String({ minLength: 1, maxLength: 200 }), model),
   },

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { usageBuckets } from "#shared/pricing.ts";
 import { until } from "#shared/testing/until.ts";
 import { catalogNameOf } from "./catalog-schema.ts";
+import { pricedFor } from "./catalog-models.ts";
 import { CatalogError, followCatalog, parseCatalog, type Catalog } from "./catalog.ts";
 import { listeningLog } from "./testing/fakes.ts";
 
@@ -281,4 +282,48 @@ test("a first catalog that cannot be used is not started with", () => {
   using mount = createMount();
   mount.put("models: {}\n");
   assert.throws(() => followCatalog(mount.file, environment, listeningLog().log), CatalogError);
+});
+
+const modelWith = (fields: string, price: string): string =>
+  good
+    .replace("dialects: [openai-chat]", "dialects: [openai-chat, openai-images, openai-speech, openai-embeddings]")
+    .replace(/ {4}context_tokens[^]*/, `    ${fields}\n    price: { version: v, ${price} }\n`);
+
+test("a model may be called in the conversation formats of its upstreams, or in those that it names", () => {
+  const dialectsOf = (text: string) => [...(parse(text).models.get("gpt-mini")?.dialects ?? [])];
+  assert.deepEqual(dialectsOf(good), ["openai-chat"]);
+  assert.deepEqual(dialectsOf(modelWith("dialects: [openai-images]", "images: 40000")), ["openai-images"]);
+});
+
+test("a model needs the prices of one measure of each of its dialects, and no other", () => {
+  const priced = (name: string, price: string) => parse(modelWith(`dialects: [${name}]`, price)).models.get("gpt-mini");
+  assert.equal(priced("openai-images", "images: 40000")?.prices.images, 40_000_000_000_000n);
+  assert.ok(priced("openai-images", "input_tokens: 5, image_output_tokens: 40"));
+  assert.ok(priced("openai-speech", "characters: 15"));
+  assert.ok(priced("openai-embeddings", "input_tokens: 0.02"));
+  assert.match(refusalOf(modelWith("dialects: [openai-images]", "input_tokens: 5")), /images has no price/);
+  assert.match(refusalOf(modelWith("dialects: [openai-speech]", "images: 5")), /characters has no price/);
+  assert.match(
+    refusalOf(modelWith("dialects: [openai-embeddings, openai-speech]", "input_tokens: 1")),
+    /audio_output_tokens has no price|characters has no price/,
+  );
+});
+
+test("a model that makes text needs its limits", () => {
+  const problems = refusalOf(modelWith("dialects: [openai-chat]", "input_tokens: 1, output_tokens: 1"));
+  assert.match(problems, /context_tokens must be set/);
+  assert.match(problems, /max_output_tokens must be set/);
+});
+
+test("images by size and quality: the first variant that fits the request counts, else the model's own prices", () => {
+  const variants = "variants: [{ size: large, quality: hd, images: 120000 }, { size: large, images: 80000 }]";
+  const text = modelWith("dialects: [openai-images]", `images: 40000, ${variants}`);
+  const model = parse(text).models.get("gpt-mini");
+  assert.ok(model);
+  const priceOf = (fields: Record<string, string>): bigint | undefined => pricedFor(model, fields).prices.images;
+  assert.equal(priceOf({ size: "large", quality: "hd" }), 120_000_000_000_000n);
+  assert.equal(priceOf({ size: "large" }), 80_000_000_000_000n);
+  assert.equal(priceOf({ size: "small", quality: "hd" }), 40_000_000_000_000n);
+  assert.equal(priceOf({}), 40_000_000_000_000n);
+  assert.match(refusalOf(text.replace("80000", "0")), /images would be served for nothing/);
 });

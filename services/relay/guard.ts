@@ -38,7 +38,7 @@ function checkpoint(settling: Settling, call: LiveCall, costSoFar: number): void
  */
 export function guardStream(settling: Settling, call: LiveCall, nowMs = performance.now()): void {
   if (call.endCause !== EndCause.UNSPECIFIED || !call.tally.hasContent) return;
-  const costSoFar = runningCostNanos(call.tally, call.model, call.countedInputTokens);
+  const costSoFar = runningCostNanos(call.tally, call.model, call.requested.inputTokens);
   const held = Number(call.heldNanos);
   if (costSoFar >= held * extendAtShare && !call.isExtending) {
     if (costSoFar >= held && call.isRefused) return call.cut(EndCause.HOLD_EXHAUSTED);
@@ -54,8 +54,9 @@ export function guardStream(settling: Settling, call: LiveCall, nowMs = performa
 const maxStallMs = 60_000;
 
 /** The regular look at all running calls: money as for each piece, and callers who have stopped reading. */
-export function guardLive(settling: Settling, live: ReadonlySet<LiveCall>): void {
+export function guardLive(settling: Settling, live: ReadonlySet<LiveCall>, heartbeatMs = 0): void {
   for (const call of live) {
+    if (heartbeatMs > 0) call.beat(heartbeatMs);
     guardStream(settling, call);
     // A caller that reads nothing for a minute holds money and an upstream for nobody.
     if (call.stalledMs() > maxStallMs) call.cut(EndCause.CLIENT_GONE);

@@ -1,5 +1,6 @@
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Model } from "./catalog-models.ts";
+import type { Requested } from "./meter.ts";
 import { emptyTally, type Tally } from "./dialects/dialect.ts";
 
 /** A call that holds money, from its admission to its charge. */
@@ -10,8 +11,8 @@ export type LiveCall = {
   keyId: string;
   model: Model;
   isStream: boolean;
-  /** Input tokens to charge should the provider's count never come. */
-  countedInputTokens: number;
+  /** What to charge for the request should the provider's count never come. */
+  requested: Requested;
   heldNanos: bigint;
   /** Name in the catalog; empty before one was asked. */
   upstream: string;
@@ -32,13 +33,15 @@ export type LiveCall = {
   isRefused: boolean;
   /** Ends the answer from outside: the guard when money runs out, the drain when time does. */
   cut: (endCause: EndCause) => void;
+  /** Tells a caller who waits for the next event that the stream lives; see STREAM_HEARTBEAT_MS. */
+  beat: (silentMs: number) => void;
   /** How long the caller has not read what was written. */
   stalledMs: () => number;
 };
 
 export type Admitted = Pick<
   LiveCall,
-  "rid" | "endpoint" | "accountId" | "keyId" | "model" | "isStream" | "countedInputTokens" | "heldNanos" | "startedAtMs"
+  "rid" | "endpoint" | "accountId" | "keyId" | "model" | "isStream" | "requested" | "heldNanos" | "startedAtMs"
 >;
 
 export function beginLiveCall(admitted: Admitted): LiveCall {
@@ -57,6 +60,7 @@ export function beginLiveCall(admitted: Admitted): LiveCall {
     extendAtMs: 0,
     isRefused: false,
     cut: () => undefined,
+    beat: () => undefined,
     stalledMs: () => 0,
   };
 }

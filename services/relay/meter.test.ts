@@ -11,13 +11,15 @@ import {
   estimateOutputTokens,
   meterCall,
   runningCostNanos,
+  type Requested,
 } from "./meter.ts";
 import { envelopeOf, modelOf } from "./testing/fakes.ts";
 
 const tallyOf = (changes: Partial<Tally>): Tally => ({ ...emptyTally(), ...changes });
 const told: Units = { inputTokens: 20n, cacheReadTokens: 5n, outputTokens: 7n };
 const toldInput: Units = { inputTokens: 20n, cacheReadTokens: 5n, outputTokens: 0n };
-const countedInput = 100;
+const countedInput: Requested = { inputTokens: 100, units: {} };
+const textPrices: Units = { inputTokens: 1n, cacheReadTokens: 1n, outputTokens: 1n };
 const passed = { hasContent: true, contentTokens: 10.25 };
 
 const cutByAnyone = [
@@ -34,41 +36,53 @@ const cutByAnyone = [
 test("no content reached the caller | nothing", () => {
   const nothing = { usage: {}, source: UsageSource.NONE };
   for (const endCause of cutByAnyone) {
-    assert.deepEqual(meterCall(emptyTally(), endCause, countedInput), nothing);
-    assert.deepEqual(meterCall(tallyOf({ inputUsage: toldInput }), endCause, countedInput), nothing);
-    assert.deepEqual(meterCall(tallyOf({ usage: told }), endCause, countedInput), nothing);
+    assert.deepEqual(meterCall(emptyTally(), endCause, countedInput, textPrices), nothing);
+    assert.deepEqual(meterCall(tallyOf({ inputUsage: toldInput }), endCause, countedInput, textPrices), nothing);
+    assert.deepEqual(meterCall(tallyOf({ usage: told }), endCause, countedInput, textPrices), nothing);
   }
-  assert.deepEqual(meterCall(emptyTally(), EndCause.COMPLETE, countedInput), nothing);
+  assert.deepEqual(meterCall(emptyTally(), EndCause.COMPLETE, countedInput, textPrices), nothing);
 });
 
 test("whole, provider told its counts | the provider's counts", () => {
   const tally = tallyOf({ ...passed, inputUsage: toldInput, usage: told });
   const provider = { usage: told, source: UsageSource.PROVIDER };
-  assert.deepEqual(meterCall(tally, EndCause.COMPLETE, countedInput), provider);
-  assert.deepEqual(meterCall(tallyOf({ usage: told }), EndCause.COMPLETE, countedInput), provider, "a refusal, say");
+  assert.deepEqual(meterCall(tally, EndCause.COMPLETE, countedInput, textPrices), provider);
+  assert.deepEqual(
+    meterCall(tallyOf({ usage: told }), EndCause.COMPLETE, countedInput, textPrices),
+    provider,
+    "a refusal, say",
+  );
 });
 
 test("whole, provider told none | input and output counted from what was sent, flagged as estimated", () => {
   const counted = { usage: { inputTokens: 100n, outputTokens: 11n }, source: UsageSource.ESTIMATED };
-  assert.deepEqual(meterCall(tallyOf(passed), EndCause.COMPLETE, countedInput), counted);
+  assert.deepEqual(meterCall(tallyOf(passed), EndCause.COMPLETE, countedInput, textPrices), counted);
   const zeros = { inputTokens: 0n, outputTokens: 0n };
-  assert.deepEqual(meterCall(tallyOf({ ...passed, usage: zeros }), EndCause.COMPLETE, countedInput), counted);
+  assert.deepEqual(
+    meterCall(tallyOf({ ...passed, usage: zeros }), EndCause.COMPLETE, countedInput, textPrices),
+    counted,
+  );
 });
 
 test("content passed, then cut by anyone, provider's final counts seen | the provider's counts", () => {
   for (const endCause of cutByAnyone) {
-    const metered = meterCall(tallyOf({ ...passed, inputUsage: toldInput, usage: told }), endCause, countedInput);
+    const metered = meterCall(
+      tallyOf({ ...passed, inputUsage: toldInput, usage: told }),
+      endCause,
+      countedInput,
+      textPrices,
+    );
     assert.deepEqual(metered, { usage: told, source: UsageSource.PROVIDER });
   }
 });
 
 test("content passed, then cut by anyone, no final counts | input (the provider's count if it came) and output seen so far", () => {
   for (const endCause of cutByAnyone) {
-    assert.deepEqual(meterCall(tallyOf(passed), endCause, countedInput), {
+    assert.deepEqual(meterCall(tallyOf(passed), endCause, countedInput, textPrices), {
       usage: { inputTokens: 100n, outputTokens: 11n },
       source: UsageSource.ESTIMATED,
     });
-    assert.deepEqual(meterCall(tallyOf({ ...passed, inputUsage: toldInput }), endCause, countedInput), {
+    assert.deepEqual(meterCall(tallyOf({ ...passed, inputUsage: toldInput }), endCause, countedInput, textPrices), {
       usage: { ...toldInput, outputTokens: 11n },
       source: UsageSource.PROVIDER_INPUT,
     });
@@ -95,7 +109,7 @@ test("the hold covers the charge whenever the output keeps to its cap and the in
     fc.property(calls, ({ text, cap, n, prices, ...share }) => {
       const model = modelOf({ prices: { ...prices, cacheReadTokens: prices.inputTokens } });
       const envelope = envelopeOf({ messages: [{ content: text }], n, ...(cap && { max_completion_tokens: cap }) });
-      const mostInput = Math.min(Math.floor(envelope.body.length / 3), model.contextTokens);
+      const mostInput = Math.min(Math.floor(envelope.body.bytes.length / 3), model.contextTokens);
       const mostOutput = Math.min(cap ?? model.reserveOutputTokens, model.maxOutputTokens) * n;
       const input = part(mostInput, share.input);
       const output = part(mostOutput, share.output);
@@ -141,7 +155,7 @@ test("media counts as the pages it shows, not as the text it is encoded in", () 
   const base64 = Buffer.alloc(300_000, 7).toString("base64");
   const envelope = envelopeOf({ messages: [{ content: [{ image_url: { url: `data:image/png;base64,${base64}` } }] }] });
   const media = 1_600 + Math.ceil((base64.length + "data:image/png;base64,".length) / 1_000);
-  const textBytes = envelope.body.length - base64.length - "data:image/png;base64,".length;
+  const textBytes = envelope.body.bytes.length - base64.length - "data:image/png;base64,".length;
   assert.equal(estimateInputTokens(envelope, modelOf()), Math.ceil((textBytes / 3) * 1.1) + media);
   assert.equal(countInputTokens(envelope, modelOf()), Math.ceil(textBytes / 4) + media);
 });
@@ -157,4 +171,45 @@ test("what a running stream has cost: the provider's count of the input, at the 
   const prices = { inputTokens: 1_000_000n, cacheWrite1hTokens: 2_000_000n, outputTokens: 2_000_000n };
   const inputUsage = { inputTokens: 5n, cacheWrite1hTokens: 1_000n, outputTokens: 0n };
   assert.equal(runningCostNanos(tallyOf({ contentTokens: 10, inputUsage }), modelOf({ prices }), 100), 2_025);
+});
+
+const completed = tallyOf({ hasContent: true, hasFinish: true, isComplete: true });
+const bodyless: Requested = { inputTokens: 9, units: { images: 4n, characters: 30n, imageOutputTokens: 99n } };
+const chargeOf = (tally: Tally, prices: Units) => meterCall(tally, EndCause.COMPLETE, bodyless, prices);
+
+test("a model is charged in the units that it is priced in: by the image, by tokens, by the character, by the request", () => {
+  const tokens: Units = { inputTokens: 10n, imageInputTokens: 0n, imageOutputTokens: 300n, outputTokens: 0n };
+  const images = { ...completed, counted: { images: 2n }, usage: tokens };
+  const byToken = { inputTokens: 1n, imageInputTokens: 1n, imageOutputTokens: 1n, outputTokens: 1n };
+  assert.deepEqual(chargeOf(images, { images: 1n }), { usage: { images: 2n }, source: UsageSource.ESTIMATED });
+  assert.deepEqual(chargeOf(images, byToken), { usage: tokens, source: UsageSource.PROVIDER });
+  assert.deepEqual(chargeOf(images, { ...byToken, images: 1n }).usage, { ...tokens, images: 2n }, "both when both are");
+  assert.deepEqual(chargeOf(completed, { characters: 1n }).usage, { characters: 30n });
+  assert.deepEqual(chargeOf(completed, { requests: 1n }).usage, { requests: 1n });
+});
+
+test("units that the provider does not tell are those of the request, or what the answer showed of them", () => {
+  assert.deepEqual(chargeOf(completed, { images: 1n }).usage, { images: 4n });
+  assert.deepEqual(chargeOf({ ...completed, counted: { images: 1n } }, { images: 1n }).usage, { images: 1n });
+  assert.deepEqual(chargeOf(completed, { imageOutputTokens: 1n, inputTokens: 1n }), {
+    usage: { inputTokens: 9n, imageOutputTokens: 99n },
+    source: UsageSource.ESTIMATED,
+  });
+  assert.deepEqual(chargeOf({ ...completed, usage: { mediaMs: 2_500n } }, { mediaMs: 1n }), {
+    usage: { mediaMs: 2_500n },
+    source: UsageSource.PROVIDER,
+  });
+});
+
+test("a call of which no price speaks is not dropped: the ledger refuses it aloud instead of booking it as free", () => {
+  assert.ok(sum(chargeOf(completed, {}).usage) > 0n);
+});
+
+test("the hold of a call without text: its units at their prices", () => {
+  const image = envelopeOf({ prompt: "x", n: 3 }, "openai-images");
+  assert.equal(estimateNanos(image, modelOf({ prices: { images: 40_000_000_000_000n } })), 120_000_000n);
+  const speech = envelopeOf({ input: "hello", voice: "v" }, "openai-speech");
+  assert.equal(estimateNanos(speech, modelOf({ prices: { characters: 15_000_000_000n } })), 75_000n);
+  const moderation = envelopeOf({ input: "x" }, "openai-moderations");
+  assert.equal(estimateNanos(moderation, modelOf({ prices: { requests: 1_000_000n } })), 1n);
 });

@@ -1,5 +1,5 @@
 import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
-import { costNanos, type Units } from "#shared/pricing.ts";
+import { costNanos, usageBuckets, type Units } from "#shared/pricing.ts";
 import type { Model } from "./catalog-models.ts";
 import type { Envelope, Tally } from "./dialects/dialect.ts";
 
@@ -7,49 +7,82 @@ import type { Envelope, Tally } from "./dialects/dialect.ts";
 const tokensPerMedia = 1_600;
 const mediaBytesPerToken = 1_000;
 
-function mediaTokens(mediaBytes: number[]): number {
+function mediaTokens(mediaBytes: readonly number[]): number {
   return mediaBytes.reduce((sum, bytes) => sum + tokensPerMedia + Math.ceil(bytes / mediaBytesPerToken), 0);
 }
+
+type Limits = Pick<Model, "contextTokens" | "maxOutputTokens" | "reserveOutputTokens">;
 
 /**
  * Input tokens that a call may need, from its bytes: no tokenizer runs on the event loop. Three bytes to a token and a
  * tenth on top is above what providers count for nearly all text; it is a hold, not a price.
  */
-export function estimateInputTokens({ scan }: Envelope, model: Model): number {
-  const text = Math.ceil((scan.textBytes / 3) * 1.1);
-  return Math.min(text + mediaTokens(scan.mediaBytes), model.contextTokens);
+export function estimateInputTokens({ body }: Envelope, model: Limits): number {
+  const text = Math.ceil((body.textBytes / 3) * 1.1);
+  return Math.min(text + mediaTokens(body.mediaBytes), model.contextTokens);
 }
 
 /** Input tokens charged when the provider's own count never came: four bytes to a token. */
-export function countInputTokens({ scan }: Envelope, model: Model): number {
-  return Math.min(Math.ceil(scan.textBytes / 4) + mediaTokens(scan.mediaBytes), model.contextTokens);
+export function countInputTokens({ body }: Envelope, model: Limits): number {
+  return Math.min(Math.ceil(body.textBytes / 4) + mediaTokens(body.mediaBytes), model.contextTokens);
 }
 
 /** Output tokens to hold money for: the caller's cap, at most the model's, or the model's reserve default. */
-export function estimateOutputTokens({ outputCap, choices }: Envelope, model: Model): number {
+export function estimateOutputTokens({ outputCap, choices }: Envelope, model: Limits): number {
   const cap = Math.min(outputCap ?? model.reserveOutputTokens, model.maxOutputTokens);
   return cap * choices;
 }
 
 /** Nano-USD to hold. Output may turn out to be reasoning, so the dearer of the two prices counts. */
-export function estimateNanos(envelope: Envelope, model: Model): bigint {
-  const { inputTokens = 0n, outputTokens = 0n, reasoningTokens = 0n, requests = 0n } = model.prices;
+export function estimateNanos(envelope: Envelope, { prices, ...model }: Model): bigint {
+  const { outputTokens = 0n, reasoningTokens = 0n } = prices;
   const outputPrice = outputTokens > reasoningTokens ? outputTokens : reasoningTokens;
-  const input = BigInt(estimateInputTokens(envelope, model)) * inputTokens;
-  const output = BigInt(estimateOutputTokens(envelope, model)) * outputPrice;
-  return (input + output + requests + 999_999n) / 1_000_000n;
+  const usage: Units = {
+    ...envelope.units,
+    inputTokens: BigInt(estimateInputTokens(envelope, model)),
+    outputTokens: BigInt(estimateOutputTokens(envelope, model)),
+    requests: 1n,
+  };
+  return costNanos(usage, { ...prices, outputTokens: outputPrice });
 }
 
 export type Metered = { usage: Units; source: UsageSource };
 
 const nothing: Metered = { usage: {}, source: UsageSource.NONE };
 
-function counted(tally: Tally, inputTokens: number): Metered {
+/** What is known of a request's use without its answer. */
+export type Requested = { inputTokens: number; units: Units };
+
+function counted(tally: Tally, { inputTokens, units }: Requested): Metered {
   const outputTokens = BigInt(Math.ceil(tally.contentTokens));
-  if (tally.inputUsage) {
-    return { usage: { ...tally.inputUsage, outputTokens }, source: UsageSource.PROVIDER_INPUT };
+  const usage: Units = { inputTokens: BigInt(inputTokens), ...units, ...tally.counted, ...tally.inputUsage };
+  usage.outputTokens = outputTokens;
+  usage.requests = 1n;
+  return { usage, source: tally.inputUsage ? UsageSource.PROVIDER_INPUT : UsageSource.ESTIMATED };
+}
+
+/** The units that a model's prices speak of: an image model priced by the image is not charged for tokens too. */
+function pricedOnly(usage: Units, prices: Units): Units {
+  const kept: Units = {};
+  for (const bucket of usageBuckets) {
+    const units = usage[bucket];
+    if (units !== undefined && prices[bucket] !== undefined) kept[bucket] = units;
   }
-  return { usage: { inputTokens: BigInt(inputTokens), outputTokens }, source: UsageSource.ESTIMATED };
+  return kept;
+}
+
+/** Where no price speaks of any unit all stay, so that the ledger refuses the call aloud, not books it as free. */
+function priced(usage: Units, prices: Units): Units {
+  const kept = pricedOnly(usage, prices);
+  return Object.keys(kept).length > 0 ? kept : usage;
+}
+
+const hasUnits = (usage: Units): boolean => Object.values(usage).some((units) => units > 0n);
+
+/** What the provider tells, and beside it what only the request and the answer can tell, such as a number of images. */
+function told(usage: Units, tally: Tally, { units: { images, characters } }: Requested, prices: Units): Units {
+  const known: Units = { ...(images !== undefined && { images }), ...(characters !== undefined && { characters }) };
+  return priced({ ...known, ...tally.counted, ...usage, requests: 1n }, prices);
 }
 
 /**
@@ -64,13 +97,15 @@ function counted(tally: Tally, inputTokens: number): Metered {
  * | content passed, then cut by anyone, no final counts | input (the provider's count if it came) and output seen so
  * far |
  */
-export function meterCall(tally: Tally, endCause: EndCause, inputTokens: number): Metered {
+export function meterCall(tally: Tally, endCause: EndCause, requested: Requested, prices: Units): Metered {
   const isWhole = endCause === EndCause.COMPLETE;
   if (!tally.hasContent && !(isWhole && tally.usage)) return nothing;
-  if (tally.usage && Object.values(tally.usage).some((units) => units > 0n)) {
-    return { usage: tally.usage, source: UsageSource.PROVIDER };
+  const usage = tally.usage && pricedOnly(tally.usage, prices);
+  if (usage && hasUnits(usage)) {
+    return { usage: told(usage, tally, requested, prices), source: UsageSource.PROVIDER };
   }
-  return counted(tally, inputTokens);
+  const { usage: estimated, source } = counted(tally, requested);
+  return { usage: priced(estimated, prices), source };
 }
 
 /**

@@ -8,7 +8,7 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { until } from "#shared/testing/until.ts";
 import { emptyTally, type DialectName } from "./dialects/dialect.ts";
 import { dialects } from "./dialects/index.ts";
-import { scanJson } from "./dialects/json-scan.ts";
+import { readJsonBody } from "./dialects/request-body.ts";
 import { pumpStream, type Pumping } from "./pump.ts";
 import type { Answer, Consumer } from "./send.ts";
 import { connectRaw, serveHttp } from "./testing/raw-client.ts";
@@ -50,6 +50,7 @@ type Setup = {
   dialect?: DialectName;
   request?: object;
   isReading?: boolean;
+  isOfEvents?: boolean;
   maxEventBytes?: number;
   /** Whether the stream begins only after the caller has gone. */
   isTooLate?: boolean;
@@ -61,7 +62,7 @@ type Setup = {
 async function startStream({ dialect: name = "openai-chat", request = {}, ...setup }: Setup = {}) {
   const dialect = dialects[name];
   const body = Buffer.from(JSON.stringify({ model: "m", messages: [], stream: true, ...request }));
-  const envelope = dialect.readEnvelope(body, scanJson(body), "m");
+  const envelope = dialect.readEnvelope(readJsonBody(body), "m");
   const steps: string[] = [];
   const upstream = fakeAnswer((step) => steps.push(step));
   const tally = emptyTally();
@@ -77,10 +78,10 @@ async function startStream({ dialect: name = "openai-chat", request = {}, ...set
     const pumping = pumpStream({
       answer: upstream.answer,
       response,
-      tap: dialect.createTap(envelope),
+      tap: dialect.createTap(envelope, (error) => error),
       tally,
+      isOfEvents: setup.isOfEvents ?? true,
       maxEventBytes: setup.maxEventBytes ?? 1_000_000,
-      brokenStreamEnd: dialect.brokenStreamEnd,
       onEnd: (endCause) => {
         ends.push(endCause);
         steps.push("onEnd");
@@ -408,4 +409,60 @@ test("onPiece follows each chunk that passed", async () => {
   pumped.give(content("a"));
   pumped.give(content("b"));
   assert.equal(pieces, 2);
+});
+
+const speech = { dialect: "openai-speech", isOfEvents: false, request: { input: "hello", voice: "v" } } as const;
+
+test("bytes pass as they come, whatever they look like, and are whole when the upstream ends them", async () => {
+  await using pumped = await startStream(speech);
+  pumped.give("data: half an ev");
+  assert.deepEqual(pumped.steps, ["write data: half an ev"]);
+  pumped.give("\u0000\n\nent");
+  pumped.end();
+  assert.equal(await pumped.received(), "data: half an ev\u0000\n\nent");
+  assert.equal(pumped.endCause(), EndCause.COMPLETE);
+});
+
+test("bytes that the upstream cut end in a broken connection, because nothing else tells that some are missing", async () => {
+  await using pumped = await startStream(speech);
+  pumped.give("half");
+  pumped.fail(new Error("cut"));
+  await pumped.received();
+  assert.equal(pumped.endCause(), EndCause.UPSTREAM_CUT);
+  assert.ok(!pumped.steps.some((step) => step.startsWith("end")), "no clean end");
+});
+
+test("API spec, Streaming that stops partway, Responses: an upstream error partway ends in response.failed", async () => {
+  await using pumped = await startStream({ dialect: "openai-responses", request: { input: "x" } });
+  const created = eventOf("response.created", {
+    sequence_number: 0,
+    response: { id: "resp_1", status: "in_progress" },
+  });
+  const error = eventOf("error", { sequence_number: 1, code: "server_error", message: "broken" });
+  pumped.give(created + eventOf("response.output_text.delta", { delta: "half" }) + error);
+  pumped.end();
+  const received = await pumped.received();
+  assert.ok(received.startsWith(created));
+  assert.match(received, /event: response\.failed\n[^]*"broken"/);
+  assert.equal(pumped.endCause(), EndCause.UPSTREAM_ERROR);
+});
+
+test("API spec, Streaming that stops partway, Responses: a cut stream ends without response.completed", async () => {
+  await using pumped = await startStream({ dialect: "openai-responses", request: { input: "x" } });
+  const delta = eventOf("response.output_text.delta", { delta: "half" });
+  pumped.give(delta);
+  pumped.fail(new Error("cut"));
+  assert.equal(await pumped.received(), delta);
+  assert.equal(pumped.endCause(), EndCause.UPSTREAM_CUT);
+});
+
+test("heartbeats are comments between whole events, only after a silence, and none behind the end", async () => {
+  await using pumped = await startStream();
+  pumped.give(`${content("a")}data: {"half`);
+  pumped.pumping.beat(60_000);
+  pumped.pumping.beat(0);
+  pumped.give(`":1}\n\n${finish}${done}`);
+  pumped.end();
+  pumped.pumping.beat(0);
+  assert.equal(await pumped.received(), `${content("a")}: keep-alive\n\ndata: {"half":1}\n\n${finish}${done}`);
 });

@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import { errors } from "undici";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { StreamTap, Tally } from "./dialects/dialect.ts";
-import { createEventSplitter, eventData, eventJson } from "./dialects/sse.ts";
+import { createEventSplitter, eventData, eventJson, type EventSplitter } from "./dialects/sse.ts";
 import type { Answer } from "./send.ts";
 
 export type Pump = {
@@ -10,9 +10,9 @@ export type Pump = {
   response: ServerResponse;
   tap: StreamTap;
   tally: Tally;
+  /** Whether the answer is made of events, which go out whole, or of bytes. */
+  isOfEvents: boolean;
   maxEventBytes: number;
-  /** What still goes to the caller when the stream broke. */
-  brokenStreamEnd: string;
   /** Called before the last bytes of the answer are given to the caller; only the first call counts. */
   onEnd: (endCause: EndCause) => void;
   /** Called after each piece that passed. */
@@ -23,6 +23,8 @@ export type Pump = {
 export type Pumping = {
   cut: (endCause: EndCause) => void;
   over: Promise<void>;
+  /** Sends a comment when nothing was sent for `silentMs`, so that nothing on the way takes the stream for dead. */
+  beat: (silentMs: number) => void;
   /** How long the caller has not read what was written; 0 while it flows. */
   stalledMs: () => number;
 };
@@ -41,7 +43,7 @@ function readEvents(events: Buffer[], { tap, tally }: Pump): Reading {
     length = 0;
   };
   for (const event of events) {
-    const verdict = tap(event, tally);
+    const verdict = tap.read(event, tally);
     if (verdict === "pass") {
       from ??= event;
       length += event.length;
@@ -49,10 +51,14 @@ function readEvents(events: Buffer[], { tap, tally }: Pump): Reading {
     }
     close();
     if (verdict === "end") return { pieces, isEnded: true };
+    if (typeof verdict !== "string") pieces.push(verdict);
   }
   close();
   return { pieces, isEnded: false };
 }
+
+const nothing = Buffer.alloc(0);
+const bytesAsTheyCome: EventSplitter = { push: (chunk) => [chunk], rest: () => nothing };
 
 const blankLine = Buffer.from("\n\n");
 
@@ -75,8 +81,8 @@ const causeOfError = (error: Error): EndCause =>
  * reads slowly pauses the upstream. Whatever ends the stream, `onEnd` runs once, before the last bytes.
  */
 export function pumpStream(pump: Pump): Pumping {
-  const { answer, response, tally, brokenStreamEnd, onEnd, onPiece } = pump;
-  const splitter = createEventSplitter(pump.maxEventBytes);
+  const { answer, response, tap, tally, isOfEvents, onEnd, onPiece } = pump;
+  const splitter = isOfEvents ? createEventSplitter(pump.maxEventBytes) : bytesAsTheyCome;
   let isOver = false;
   let declareOver: () => void = () => undefined;
   const over = new Promise<void>((resolve) => (declareOver = resolve));
@@ -87,8 +93,10 @@ export function pumpStream(pump: Pump): Pumping {
     onEnd(endCause);
     declareOver();
     if (response.destroyed) return;
+    // Bytes have no end mark of their own: only a broken connection tells the caller that some are missing.
+    if (!isOfEvents && endCause !== EndCause.COMPLETE) return void response.destroy();
     if (last) response.write(last);
-    response.end(tally.isComplete || tally.isFailed ? "" : brokenStreamEnd);
+    response.end(tap.end(tally));
   };
   const cut = (endCause: EndCause): void => {
     if (isOver) return;
@@ -101,8 +109,10 @@ export function pumpStream(pump: Pump): Pumping {
     pausedAtMs = undefined;
     answer.resume();
   };
+  let sentAtMs = performance.now();
   const forward = (pieces: Buffer[]): void => {
     let isFlowing = true;
+    sentAtMs = performance.now();
     for (const piece of pieces) isFlowing = response.write(piece);
     if (isFlowing || isOver || pausedAtMs !== undefined) return;
     pausedAtMs = performance.now();
@@ -137,5 +147,10 @@ export function pumpStream(pump: Pump): Pumping {
   });
   // The caller may have gone while the upstream was thinking; its "close" would not come again.
   if (response.destroyed) cut(EndCause.CLIENT_GONE);
-  return { cut, over, stalledMs: () => (pausedAtMs === undefined ? 0 : performance.now() - pausedAtMs) };
+  const beat = (silentMs: number): void => {
+    if (isOver || !isOfEvents || pausedAtMs !== undefined || performance.now() - sentAtMs < silentMs) return;
+    sentAtMs = performance.now();
+    response.write(": keep-alive\n\n");
+  };
+  return { cut, over, beat, stalledMs: () => (pausedAtMs === undefined ? 0 : performance.now() - pausedAtMs) };
 }

@@ -7,10 +7,12 @@ export function requestIdHeaders(rid: string): Record<string, string> {
   return { "x-request-id": rid, "request-id": rid };
 }
 
+const eventStreamType = "text/event-stream; charset=utf-8";
+
 /** Headers of a streamed answer; proxies on the way must neither hold back, change nor store it. */
-export function streamHeaders(rid: string): Record<string, string> {
+export function streamHeaders(rid: string, contentType = eventStreamType): Record<string, string> {
   return {
-    "content-type": "text/event-stream; charset=utf-8",
+    "content-type": contentType,
     "cache-control": "no-cache, no-transform",
     "x-accel-buffering": "no",
     ...requestIdHeaders(rid),
@@ -18,7 +20,7 @@ export function streamHeaders(rid: string): Record<string, string> {
 }
 
 function renderIn(dialect: Dialect, failure: Failure): RenderedFailure {
-  return renderFailure(failure, dialect.name === "anthropic-messages" ? "B" : "A");
+  return renderFailure(failure, dialect.format);
 }
 
 /** The status by which a caller of this dialect will be told of a failure; 0 when nobody is there to be told. */
@@ -50,8 +52,8 @@ export function respondFailure(
 }
 
 /** Answers with a whole reply, head and body in one write. */
-export function respondReply(response: ServerResponse, rid: string, body: Buffer): void {
+export function respondReply(response: ServerResponse, rid: string, body: Buffer, contentType: string): void {
   if (response.destroyed) return;
-  const headers = { "content-type": "application/json", "content-length": body.length, ...requestIdHeaders(rid) };
+  const headers = { "content-type": contentType, "content-length": body.length, ...requestIdHeaders(rid) };
   response.writeHead(200, headers).end(body);
 }

@@ -1,15 +1,9 @@
 import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import {
-  EndCause,
-  RecordKind,
-  UsageRecordedSchema,
-  UsageSource,
-  type UsageRecorded,
-} from "#proto/usage/v1/usage_pb.ts";
+import { EndCause, RecordKind, UsageRecordedSchema, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
-import { costNanos, type Units } from "#shared/pricing.ts";
+import { costNanos } from "#shared/pricing.ts";
 import type { Model } from "./catalog-models.ts";
 import type { LiveCall } from "./live-call.ts";
 import { meterCall } from "./meter.ts";
@@ -40,9 +34,7 @@ type RecordInit = MessageInitShape<typeof UsageRecordedSchema>;
 const maxModelLength = 200;
 
 function recordOf(call: LiveCall, endCause: EndCause): RecordInit {
-  const { usage: units, source } = meterCall(call.tally, endCause, call.countedInputTokens);
-  const isPricedByRequest = call.model.prices.requests !== undefined && source !== UsageSource.NONE;
-  const usage: Units = isPricedByRequest ? { ...units, requests: 1n } : units;
+  const { usage, source } = meterCall(call.tally, endCause, call.requested, call.model.prices);
   return {
     rid: call.rid,
     accountId: call.accountId,

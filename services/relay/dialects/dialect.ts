@@ -1,20 +1,42 @@
-import type { Units } from "#shared/pricing.ts";
-import type { Scan } from "./json-scan.ts";
+import type { Units, UsageBucket } from "#shared/pricing.ts";
+import type { RequestBody } from "./request-body.ts";
 
-export type DialectName = "openai-chat" | "anthropic-messages";
+export const dialectNames = [
+  "openai-chat",
+  "openai-responses",
+  "anthropic-messages",
+  "openai-compact",
+  "openai-embeddings",
+  "openai-completions",
+  "openai-images",
+  "openai-speech",
+  "openai-moderations",
+  "openai-transcriptions",
+] as const;
+
+export type DialectName = (typeof dialectNames)[number];
+
+/**
+ * How an answer comes: a JSON body, a text body, server-sent events, or bytes that are passed on as they come.
+ */
+export type AnswerKind = "json" | "text" | "events" | "bytes";
 
 /** A request body in one of the dialects, as far as the relay needs to know it. */
 export type Envelope = {
-  body: Buffer;
-  scan: Scan;
+  body: RequestBody;
   /** The model that the caller named. */
   model: string;
-  isStream: boolean;
+  /** Kind of answer that the caller asked for. */
+  answer: AnswerKind;
   /** Upper bound of output tokens that the caller set for one choice; undefined when there is none. */
   outputCap: number | undefined;
-  /** How many answers the caller asked for. */
+  /** How many answers of tokens the caller asked for; 0 where output is not counted in text tokens. */
   choices: number;
-  /** Whether the caller asked for the token counts of a stream (chat only; the other dialects always send them). */
+  /** Units that the request itself settles or bounds: characters to speak, images to make. */
+  units: Units;
+  /** Fields by which a price may differ, such as the size of an image. */
+  priceFields: Record<string, string>;
+  /** Whether the caller asked for the token counts of a stream (only Format A's older dialects leave the choice). */
   wantsStreamUsage: boolean;
 };
 
@@ -24,6 +46,8 @@ export type Tally = {
   usage: Units | undefined;
   /** The provider's count of the input alone, for dialects that send it first. */
   inputUsage: Units | undefined;
+  /** Units that were counted from the answer, used where the provider tells none. */
+  counted: Units;
   /** Content that passed, in estimated tokens (see estimateTokens). */
   contentTokens: number;
   /** Whether any content passed: text, reasoning, a refusal or a tool call. */
@@ -42,6 +66,7 @@ export function emptyTally(): Tally {
   return {
     usage: undefined,
     inputUsage: undefined,
+    counted: {},
     contentTokens: 0,
     hasContent: false,
     hasFinish: false,
@@ -51,11 +76,22 @@ export function emptyTally(): Tally {
   };
 }
 
-/** What to do with an event of a stream: let it pass, keep it from the caller, or end the answer before it. */
-export type EventVerdict = "pass" | "drop" | "end";
+/**
+ * What to do with an event of a stream: let it pass, keep it from the caller, end the answer before it, or give other
+ * bytes in its place.
+ */
+export type EventVerdict = "pass" | "drop" | "end" | Buffer;
 
-/** Watches one stream: reads each event, keeps the tally. */
-export type StreamTap = (event: Buffer, tally: Tally) => EventVerdict;
+/** Watches one stream. */
+export type StreamTap = {
+  /** Reads an event and keeps the tally. */
+  read: (event: Buffer, tally: Tally) => EventVerdict;
+  /** What still goes to the caller behind the last event. */
+  end: (tally: Tally) => string;
+};
+
+/** Takes out of an upstream's wording what callers must not see. */
+export type Cleaner = (error: UpstreamError) => UpstreamError;
 
 /** A refusal in the words of the API spec, ready to be written in a dialect. */
 export type Refusal = {
@@ -72,22 +108,36 @@ export type Refusal = {
 /** An upstream's error body, read. */
 export type UpstreamError = { message: string; type: string | undefined; code: string | undefined };
 
+/** A request that the relay itself cannot serve; the message is for the caller and names the field. */
+export class RequestError extends Error {}
+
 /** A wire format: how its requests are read and prepared, its answers metered and its errors written. */
 export type Dialect = {
   name: DialectName;
   path: string;
+  /** Which of the API spec's two formats its errors, keys and versions follow. */
+  format: "A" | "B";
+  /** Whether any model with prices for text can be called in it; other dialects a model must name. */
+  isConversation: boolean;
+  /** Sets of prices, any one of which a model needs to be called in this dialect. */
+  measures: readonly (readonly UsageBucket[])[];
   /** Fields without which a request is refused, in the order in which they are named. */
   requiredFields: readonly string[];
-  readEnvelope: (body: Buffer, scan: Scan, model: string) => Envelope;
+  /** Those of them that must be arrays. */
+  arrayFields: readonly string[];
+  /** Whether requests are forms with files instead of JSON. */
+  takesForm: boolean;
+  /** Reads a request whose required fields are there. Throws RequestError, or what reading a field throws. */
+  readEnvelope: (body: RequestBody, model: string) => Envelope;
   /** The body as the upstream shall get it. */
   prepareBody: (envelope: Envelope, upstreamModel: string) => Buffer;
   /** Headers that carry the credential and the version of the format. */
   upstreamHeaders: (credential: string, callerHeaders: Record<string, string | string[] | undefined>) => string[];
-  /** Reads a whole answer into a tally; undefined when it is not an answer of this dialect. */
-  readReply: (body: unknown) => Tally | undefined;
-  createTap: (envelope: Envelope) => StreamTap;
-  /** What still goes to the caller when a stream broke before its own end. */
-  brokenStreamEnd: string;
+  /** Reads a whole answer into a tally: its parsed JSON, or its text; undefined when it is none of this dialect. */
+  readReply: (body: unknown, envelope: Envelope) => Tally | undefined;
+  /** The reply as the caller asked for it, where the upstream gave it another way; undefined: as it came. */
+  rewriteReply?: (body: unknown, envelope: Envelope) => Buffer | undefined;
+  createTap: (envelope: Envelope, clean: Cleaner) => StreamTap;
   writeError: (refusal: Refusal) => string;
   readError: (body: unknown) => UpstreamError | undefined;
 };
@@ -116,4 +166,14 @@ export function estimateTokens(text: string): number {
   let others = 0;
   for (let at = 0; at < text.length; at += 1) if (text.charCodeAt(at) > 127) others += 1;
   return (text.length - others) / 4 + others;
+}
+
+/** A number of at least 1 that a caller gave, rounded up; undefined for anything else. */
+export function positive(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.ceil(value) : undefined;
+}
+
+/** What is left of `whole` without `part`; parts that exceed their whole leave 0, never a negative count. */
+export function excess(whole: bigint, part: bigint): bigint {
+  return whole > part ? whole - part : 0n;
 }

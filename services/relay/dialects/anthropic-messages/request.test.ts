@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Envelope } from "../dialect.ts";
-import { scanJson } from "../json-scan.ts";
+import { readJsonBody } from "../request-body.ts";
 import { prepareBody, readEnvelope, upstreamHeaders } from "./request.ts";
 
 function envelopeOf(body: string): Envelope {
   const bytes = Buffer.from(body);
-  return readEnvelope(bytes, scanJson(bytes), "m");
+  return readEnvelope(readJsonBody(bytes), "m");
 }
 const prepared = (body: string, upstreamModel = "m"): string => prepareBody(envelopeOf(body), upstreamModel).toString();
 const withFields = (fields: object): Envelope => envelopeOf(JSON.stringify({ model: "m", messages: [], ...fields }));
@@ -30,7 +30,7 @@ test("API spec, Messages request: metadata is passed to the upstream unchanged",
 
 test("a body that needs no change keeps its very bytes", () => {
   const envelope = envelopeOf('{ "model" : "m", "max_tokens":5 ,"messages":[ ] }\n');
-  assert.equal(prepareBody(envelope, "m"), envelope.body);
+  assert.equal(prepareBody(envelope, "m"), envelope.body.bytes);
 });
 
 test("the upstream's model name replaces the caller's; cache_control, order and unknown fields stay (trap 30)", () => {
@@ -47,7 +47,7 @@ test("max_tokens is the cap; 0 only warms the cache", () => {
 
 test("Messages streams always tell their counts, and there is one answer", () => {
   const envelope = withFields({ stream: true, n: 5, stream_options: { include_usage: false } });
-  assert.equal(envelope.isStream, true);
+  assert.equal(envelope.answer, "events");
   assert.equal(envelope.wantsStreamUsage, true);
   assert.equal(envelope.choices, 1);
 });

@@ -1,25 +1,26 @@
 import type { Envelope } from "../dialect.ts";
-import { readField, rewriteFields, type Scan } from "../json-scan.ts";
+import type { RequestBody } from "../request-body.ts";
 
 // API spec, Messages request: the service removes these before forwarding.
 const removedFields = ["inference_geo", "service_tier", "speed"] as const;
 
-export function readEnvelope(body: Buffer, scan: Scan, model: string): Envelope {
-  const cap = readField(body, scan, "max_tokens");
+export function readEnvelope(body: RequestBody, model: string): Envelope {
+  const cap = body.read("max_tokens");
   return {
     body,
-    scan,
     model,
-    isStream: readField(body, scan, "stream") === true,
+    answer: body.read("stream") === true ? "events" : "json",
     outputCap: typeof cap === "number" && Number.isFinite(cap) && cap >= 0 ? Math.ceil(cap) : undefined,
     choices: 1,
+    units: {},
+    priceFields: {},
     wantsStreamUsage: true,
   };
 }
 
-export function prepareBody({ body, scan, model }: Envelope, upstreamModel: string): Buffer {
+export function prepareBody({ body, model }: Envelope, upstreamModel: string): Buffer {
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
-  return rewriteFields(body, scan, { replace, remove: removedFields });
+  return body.rewrite({ replace, remove: removedFields });
 }
 
 const defaultVersion = "2023-06-01";

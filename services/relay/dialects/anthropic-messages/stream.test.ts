@@ -20,7 +20,7 @@ const textDelta = blockDelta({ type: "text_delta", text: "12345678" });
 function watch(events: string[]): { verdicts: EventVerdict[]; tally: Tally } {
   const tap = createTap();
   const tally = emptyTally();
-  return { verdicts: events.map((event) => tap(Buffer.from(event), tally)), tally };
+  return { verdicts: events.map((event) => tap.read(Buffer.from(event), tally)), tally };
 }
 
 test("API spec, Events, Messages: every event passes, the answer is whole at message_stop behind a stop_reason", () => {

@@ -22,7 +22,7 @@ function withoutNulls(usage: unknown): Record<string, unknown> {
  */
 export function createTap(): StreamTap {
   let counts: Record<string, unknown> = {};
-  return (event: Buffer, tally: Tally): EventVerdict => {
+  const read = (event: Buffer, tally: Tally): EventVerdict => {
     const parsed = eventJson(eventData(event));
     const type = member(parsed, "type");
     if (type === "content_block_delta") countPart(member(parsed, "delta"), tally);
@@ -51,4 +51,5 @@ export function createTap(): StreamTap {
     }
     return "pass";
   };
+  return { read, end: () => "" };
 }

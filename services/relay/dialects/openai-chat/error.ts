@@ -1,4 +1,4 @@
-import { member, stringOf, type Refusal, type UpstreamError } from "../dialect.ts";
+import { member, stringOf, type Cleaner, type EventVerdict, type Refusal, type UpstreamError } from "../dialect.ts";
 
 /** Format A body of the API spec: `{error: {message, type, param, code}}`; passed errors carry the upstream's type. */
 export function writeError({ message, upstreamType = "api_error", code }: Refusal): string {
@@ -16,4 +16,12 @@ export function readError(body: unknown): UpstreamError | undefined {
     type: stringOf(member(error, "type")),
     code: stringOf(code) ?? (typeof code === "number" ? String(code) : undefined),
   };
+}
+
+/** An error within a stream as callers may see it; its very bytes when there is nothing to take out. */
+export function cleanEvent(chunk: unknown, clean: Cleaner): EventVerdict {
+  const error = readError(chunk) ?? { message: "", type: undefined, code: undefined };
+  const { message, type = "api_error", code = "server_error" } = clean(error);
+  if (message === error.message) return "pass";
+  return Buffer.from(`data: ${JSON.stringify({ error: { message, type, param: null, code } })}\n\n`);
 }

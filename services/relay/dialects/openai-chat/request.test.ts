@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Envelope } from "../dialect.ts";
-import { scanJson } from "../json-scan.ts";
+import { readJsonBody } from "../request-body.ts";
 import { prepareBody, readEnvelope, upstreamHeaders } from "./request.ts";
 
 function envelopeOf(body: string): Envelope {
   const bytes = Buffer.from(body);
-  return readEnvelope(bytes, scanJson(bytes), "m");
+  return readEnvelope(readJsonBody(bytes), "m");
 }
 const withFields = (fields: object): Envelope => envelopeOf(JSON.stringify({ model: "m", messages: [], ...fields }));
 const prepared = (body: string, upstreamModel = "m"): string => prepareBody(envelopeOf(body), upstreamModel).toString();
@@ -15,7 +15,7 @@ test("a body for an upstream of the same model name that needs no change keeps i
   const body =
     '{ "messages" : [ {"role":"user","content":"\\u00e9"} ], "seed":1e2,\n"model":"m", "x_unknown": {"a": [1, 2]} }';
   const envelope = envelopeOf(body);
-  assert.equal(prepareBody(envelope, "m"), envelope.body);
+  assert.equal(prepareBody(envelope, "m"), envelope.body.bytes);
 });
 
 test("the upstream's model name replaces the caller's; unknown fields, their order and spelling stay", () => {
@@ -92,8 +92,8 @@ test("n choices are counted, up to what a provider allows", () => {
 });
 
 test("only true streams", () => {
-  assert.equal(withFields({ stream: true }).isStream, true);
-  for (const stream of [false, null, "true", 1]) assert.equal(withFields({ stream }).isStream, false);
+  assert.equal(withFields({ stream: true }).answer, "events");
+  for (const stream of [false, null, "true", 1]) assert.equal(withFields({ stream }).answer, "json");
 });
 
 test("the upstream gets the catalog's credential as a bearer", () => {

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { emptyTally, type Envelope, type EventVerdict, type Tally } from "../dialect.ts";
-import { scanJson } from "../json-scan.ts";
+import { readJsonBody } from "../request-body.ts";
 import { readEnvelope } from "./request.ts";
 import { createTap } from "./stream.ts";
 
 const envelopeOf = (request: object): Envelope => {
   const body = Buffer.from(JSON.stringify({ model: "m", messages: [], stream: true, ...request }));
-  return readEnvelope(body, scanJson(body), "m");
+  return readEnvelope(readJsonBody(body), "m");
 };
 const asking = envelopeOf({ stream_options: { include_usage: true } });
 const notAsking = envelopeOf({});
@@ -21,9 +21,9 @@ const usageChunk = chunkOf({ model: "gpt-served", choices: [], usage });
 const done = "data: [DONE]\n\n";
 
 function watch(events: string[], envelope: Envelope = asking): { verdicts: EventVerdict[]; tally: Tally } {
-  const tap = createTap(envelope);
+  const tap = createTap(envelope, (error) => error);
   const tally = emptyTally();
-  const verdicts = events.map((event) => tap(Buffer.from(event), tally));
+  const verdicts = events.map((event) => tap.read(Buffer.from(event), tally));
   return { verdicts, tally };
 }
 

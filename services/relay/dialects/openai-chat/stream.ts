@@ -1,14 +1,26 @@
-import { member, stringOf, type Envelope, type EventVerdict, type StreamTap, type Tally } from "../dialect.ts";
+import {
+  member,
+  stringOf,
+  type Cleaner,
+  type Envelope,
+  type EventVerdict,
+  type StreamTap,
+  type Tally,
+} from "../dialect.ts";
 import { eventData, eventJson } from "../sse.ts";
+import { cleanEvent } from "./error.ts";
 import { countContent } from "./reply.ts";
 import { readUsage } from "./usage.ts";
 
+/** Adds what one choice of a chunk carries. */
+type ChoiceCounter = (choice: unknown, tally: Tally) => void;
+
 /** Reads a chunk into the tally; true for the chunk that holds nothing but the token counts. */
-function readChunk(chunk: unknown, tally: Tally): boolean {
+function readChunk(chunk: unknown, tally: Tally, countChoice: ChoiceCounter): boolean {
   const choices = member(chunk, "choices");
   if (Array.isArray(choices)) {
     for (const choice of choices) {
-      countContent(member(choice, "delta"), tally);
+      countChoice(choice, tally);
       // Some servers send "" for "not yet".
       tally.hasFinish ||= Boolean(stringOf(member(choice, "finish_reason")));
     }
@@ -20,11 +32,11 @@ function readChunk(chunk: unknown, tally: Tally): boolean {
 }
 
 /**
- * Watches a chat stream. An answer is whole when a finish_reason has passed and `[DONE]` follows; usage may come
+ * Watches a stream of chunks with choices, as chat and the older completions send them. An answer is whole when a finish_reason has passed and `[DONE]` follows; usage may come
  * between the two. The usage chunk, which the relay asked for itself, is kept from a caller who did not ask for it.
  */
-export function createTap({ wantsStreamUsage }: Envelope): StreamTap {
-  return (event: Buffer, tally: Tally): EventVerdict => {
+export function createChunkTap({ wantsStreamUsage }: Envelope, clean: Cleaner, countChoice: ChoiceCounter): StreamTap {
+  const read = (event: Buffer, tally: Tally): EventVerdict => {
     const data = eventData(event);
     if (data === undefined) return "pass";
     if (data.startsWith("[DONE]")) {
@@ -34,8 +46,15 @@ export function createTap({ wantsStreamUsage }: Envelope): StreamTap {
     const chunk = eventJson(data);
     if (member(chunk, "error")) {
       tally.isFailed = true;
-      return "pass";
+      return cleanEvent(chunk, clean);
     }
-    return readChunk(chunk, tally) && !wantsStreamUsage ? "drop" : "pass";
+    return readChunk(chunk, tally, countChoice) && !wantsStreamUsage ? "drop" : "pass";
   };
+  // API spec, Streaming that stops partway: a cut chat stream ends with [DONE] and no finish_reason.
+  return { read, end: ({ isComplete, isFailed }) => (isComplete || isFailed ? "" : "data: [DONE]\n\n") };
+}
+
+/** Watches a chat stream. */
+export function createTap(envelope: Envelope, clean: Cleaner): StreamTap {
+  return createChunkTap(envelope, clean, (choice, tally) => countContent(member(choice, "delta"), tally));
 }

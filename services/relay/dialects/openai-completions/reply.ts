@@ -1,0 +1,23 @@
+import { emptyTally, estimateTokens, member, stringOf, type Tally } from "../dialect.ts";
+import { readUsage } from "../openai-chat/usage.ts";
+
+/** Adds the text of a choice, whole or a piece of a stream. */
+export function countChoice(choice: unknown, tally: Tally): void {
+  const text = stringOf(member(choice, "text")) ?? "";
+  tally.hasContent ||= text !== "";
+  tally.contentTokens += estimateTokens(text);
+}
+
+/** Reads a whole text completion. */
+export function readReply(body: unknown): Tally | undefined {
+  const choices = member(body, "choices");
+  if (!Array.isArray(choices)) return undefined;
+  const tally = emptyTally();
+  for (const choice of choices) countChoice(choice, tally);
+  tally.usage = readUsage(member(body, "usage"));
+  tally.hasContent ||= (tally.usage?.outputTokens ?? 0n) > 0n;
+  tally.modelServed = stringOf(member(body, "model"));
+  tally.hasFinish = true;
+  tally.isComplete = true;
+  return tally;
+}

@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { emptyTally, type Envelope } from "../dialect.ts";
+import { readJsonBody } from "../request-body.ts";
+import { readReply } from "./reply.ts";
+import { readEnvelope } from "./request.ts";
+import { createTap } from "./stream.ts";
+
+const withFields = (fields: object): Envelope =>
+  readEnvelope(readJsonBody(Buffer.from(JSON.stringify({ model: "m", prompt: "x", ...fields }))), "m");
+const usage = {
+  input_tokens: 50,
+  input_tokens_details: { text_tokens: 10, image_tokens: 40 },
+  output_tokens: 300,
+  total_tokens: 350,
+};
+
+test("the request bounds what is held: images asked for, and the tokens of the dearest that they may be", () => {
+  assert.deepEqual(withFields({ n: 2, quality: "low" }).units, { images: 2n, imageOutputTokens: 816n });
+  assert.deepEqual(withFields({}).units, { images: 1n, imageOutputTokens: 6_240n });
+  assert.deepEqual(withFields({ quality: "auto" }).units.imageOutputTokens, 6_240n);
+});
+
+test("size and quality may decide the price", () => {
+  assert.deepEqual(withFields({ size: "1024x1024", quality: "hd" }).priceFields, { size: "1024x1024", quality: "hd" });
+  assert.deepEqual(withFields({ size: 7 }).priceFields, {});
+});
+
+test("a whole answer has as many images as it holds, and the tokens that the provider tells", () => {
+  const tally = readReply({ created: 1, data: [{ b64_json: "a" }, { url: "u" }], usage });
+  assert.ok(tally?.isComplete && tally.hasContent);
+  assert.deepEqual(tally.counted, { images: 2n });
+  assert.deepEqual(tally.usage, {
+    inputTokens: 10n,
+    imageInputTokens: 40n,
+    imageOutputTokens: 300n,
+    outputTokens: 0n,
+  });
+  assert.equal(readReply({ data: [{ url: "u" }] })?.usage, undefined);
+  assert.equal(readReply({ created: 1 }), undefined);
+});
+
+const eventOf = (type: string, fields: object = {}): Buffer =>
+  Buffer.from(`event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`);
+
+test("a stream is whole at as many completed images as were asked for; a partial one is content", () => {
+  const tally = emptyTally();
+  const tap = createTap(withFields({ stream: true, n: 2 }), (error) => error);
+  tap.read(eventOf("image_generation.partial_image", { b64_json: "a" }), tally);
+  assert.equal(tally.hasContent, true);
+  tap.read(eventOf("image_generation.completed", { b64_json: "a" }), tally);
+  assert.equal(tally.isComplete, false);
+  tap.read(eventOf("image_generation.completed", { b64_json: "b", usage }), tally);
+  assert.equal(tally.isComplete, true);
+  assert.equal(tally.counted.images, 2n);
+  assert.equal(tally.usage?.imageOutputTokens, 300n);
+});
+
+test("an error within a stream fails it and shows callers no insides", () => {
+  const tally = emptyTally();
+  const tap = createTap(withFields({ stream: true }), (error) => ({ ...error, message: "[hidden]" }));
+  const verdict = tap.read(eventOf("error", { error: { message: "sk-secret" } }), tally);
+  assert.equal(tally.isFailed, true);
+  assert.match(String(verdict), /\[hidden\]/);
+});

@@ -1,0 +1,29 @@
+import { positive, type Envelope } from "../dialect.ts";
+import type { RequestBody } from "../request-body.ts";
+
+const maxImages = 128;
+
+// Output tokens of the largest image by quality, from the provider's price tables; "auto" may be any of them.
+const tokensByQuality: Record<string, number> = { low: 408, medium: 1_584, high: 6_240 };
+const dearestTokens = 6_240;
+
+/** Reads a request for images; size and quality decide the price where the catalog says so. */
+export function readEnvelope(body: RequestBody, model: string): Envelope {
+  const images = Math.min(positive(body.read("n")) ?? 1, maxImages);
+  const quality = body.read("quality");
+  const size = body.read("size");
+  const tokens = (typeof quality === "string" ? tokensByQuality[quality] : undefined) ?? dearestTokens;
+  return {
+    body,
+    model,
+    answer: body.read("stream") === true ? "events" : "json",
+    outputCap: undefined,
+    choices: 0,
+    units: { images: BigInt(images), imageOutputTokens: BigInt(images * tokens) },
+    priceFields: {
+      ...(typeof size === "string" && { size }),
+      ...(typeof quality === "string" && { quality }),
+    },
+    wantsStreamUsage: true,
+  };
+}

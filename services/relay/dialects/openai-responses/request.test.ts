@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { RequestError, type Envelope } from "../dialect.ts";
+import { dialects } from "../index.ts";
+import { readJsonBody } from "../request-body.ts";
+import { readCompactEnvelope, readEnvelope } from "./request.ts";
+
+const bodyOf = (fields: object) => readJsonBody(Buffer.from(JSON.stringify({ model: "m", ...fields })));
+const withFields = (fields: object): Envelope => readEnvelope(bodyOf(fields), "m");
+
+test("API spec, Responses request: max_output_tokens is the maximum, stream streams, one answer", () => {
+  const envelope = withFields({ max_output_tokens: 20, stream: true, n: 4 });
+  assert.deepEqual([envelope.outputCap, envelope.answer, envelope.choices], [20, "events", 1]);
+  assert.equal(withFields({ max_output_tokens: null }).outputCap, undefined);
+  assert.equal(withFields({ stream: false }).answer, "json");
+});
+
+test("an answer that would be fetched later is refused: it could not be counted", () => {
+  assert.throws(() => withFields({ background: true }), RequestError);
+  assert.equal(withFields({ background: false }).answer, "json");
+});
+
+test("a compaction is never streamed", () => {
+  assert.equal(readCompactEnvelope(bodyOf({ stream: true }), "m").answer, "json");
+});
+
+test("store, previous_response_id and unknown fields reach the upstream as they are, beside the upstream's model", () => {
+  const fields = '"store":false,"previous_response_id":"resp_1","x_unknown":[1.0, 2]';
+  const body = readJsonBody(Buffer.from(`{"model":"m",${fields}}`));
+  const prepared = dialects["openai-responses"].prepareBody(readEnvelope(body, "m"), "theirs");
+  assert.equal(prepared.toString(), `{"model":"theirs",${fields}}`);
+});

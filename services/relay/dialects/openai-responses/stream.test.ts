@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { emptyTally, type Cleaner, type EventVerdict, type Tally } from "../dialect.ts";
+import { readJsonBody } from "../request-body.ts";
+import { readEnvelope } from "./request.ts";
+import { createTap } from "./stream.ts";
+
+const envelope = readEnvelope(readJsonBody(Buffer.from('{"model":"m","stream":true}')), "m");
+let sequence = 0;
+const eventOf = (type: string, fields: object = {}): string =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence++, ...fields })}\n\n`;
+const response = { id: "resp_1", object: "response", model: "gpt-served", status: "in_progress", output: [] };
+const usage = { input_tokens: 20, output_tokens: 7, total_tokens: 27 };
+const created = eventOf("response.created", { response });
+const delta = eventOf("response.output_text.delta", { delta: "12345678" });
+const completed = eventOf("response.completed", { response: { ...response, status: "completed", usage } });
+const keep: Cleaner = (error) => error;
+const hide: Cleaner = (error) => ({ ...error, message: "[hidden]" });
+
+type Watched = { verdicts: EventVerdict[]; tally: Tally; end: string };
+
+function watch(events: string[], clean = keep): Watched {
+  const tap = createTap(envelope, clean);
+  const tally = emptyTally();
+  const verdicts = events.map((event) => tap.read(Buffer.from(event), tally));
+  return { verdicts, tally, end: tap.end(tally) };
+}
+
+const dataOf = (event: string): Record<string, unknown> =>
+  JSON.parse(event.slice(event.indexOf("data: ") + 6)) as Record<string, unknown>;
+
+test("API spec, Events, Responses: every event passes, the answer is whole at response.completed with its counts", () => {
+  const { verdicts, tally, end } = watch([created, delta, completed]);
+  assert.deepEqual(verdicts, ["pass", "pass", "pass"]);
+  assert.ok(tally.isComplete && tally.hasFinish && tally.hasContent && !tally.isFailed);
+  assert.equal(tally.usage?.outputTokens, 7n);
+  assert.equal(tally.contentTokens, 2);
+  assert.equal(tally.modelServed, "gpt-served");
+  assert.equal(end, "");
+});
+
+test("trap 8 (read usage from response.incomplete as well): a limit's end is a whole answer", () => {
+  const incomplete = eventOf("response.incomplete", { response: { ...response, status: "incomplete", usage } });
+  const { tally } = watch([created, delta, incomplete]);
+  assert.equal(tally.isComplete, true);
+  assert.equal(tally.usage?.inputTokens, 20n);
+});
+
+test("trap 8 (read usage from response.failed as well): a failed answer is none, its counts stand", () => {
+  const failed = eventOf("response.failed", {
+    response: { ...response, status: "failed", error: { code: "server_error", message: "no" }, usage },
+  });
+  const { verdicts, tally, end } = watch([created, delta, failed]);
+  assert.deepEqual(verdicts, ["pass", "pass", "pass"]);
+  assert.ok(tally.isFailed && !tally.isComplete);
+  assert.equal(tally.usage?.outputTokens, 7n);
+  assert.equal(end, "", "it is told once");
+});
+
+for (const [what, event] of [
+  ["flat", eventOf("error", { code: "server_error", message: "broken", param: null })],
+  ["nested", eventOf("error", { error: { type: "server_error", code: "server_error", message: "broken" } })],
+  ["without a type", 'data: {"error":{"message":"broken"}}\n\n'],
+] as const) {
+  test(`an upstream error partway ends in response.failed, also where the upstream leaves that out: ${what}`, () => {
+    const { verdicts, tally, end } = watch([created, delta, event]);
+    assert.equal(verdicts[2], "pass");
+    assert.equal(tally.isFailed, true);
+    assert.match(end, /^event: response\.failed\ndata: /);
+    const failed = dataOf(end);
+    assert.equal(failed["type"], "response.failed");
+    assert.equal(typeof failed["sequence_number"], "number");
+    assert.deepEqual(failed["response"], {
+      ...response,
+      status: "failed",
+      error: { code: "server_error", message: "broken" },
+    });
+  });
+}
+
+test("a cut stream ends without response.completed and without any other event", () => {
+  const { tally, end } = watch([created, delta]);
+  assert.equal(tally.isComplete, false);
+  assert.equal(end, "");
+});
+
+test("callers see no insides in errors within a stream, neither in the error nor in the failed response", () => {
+  const failed = eventOf("response.failed", { response: { ...response, error: { code: "x", message: "key sk-1" } } });
+  const error = eventOf("error", { code: "x", message: "key sk-1" });
+  const told = watch([created, error, failed], hide).verdicts.slice(1).map(String);
+  for (const text of told) {
+    assert.match(text, /\[hidden\]/);
+    assert.doesNotMatch(text, /sk-1/);
+  }
+  assert.match(watch([created, error], hide).end, /\[hidden\]/);
+});
+
+const contentRows: [string, string, number][] = [
+  ["text", delta, 2],
+  ["a refusal", eventOf("response.refusal.delta", { delta: "1234" }), 1],
+  ["arguments", eventOf("response.function_call_arguments.delta", { delta: "1234" }), 1],
+  ["reasoning", eventOf("response.reasoning_text.delta", { delta: "1234" }), 1],
+  ["a summary", eventOf("response.reasoning_summary_text.delta", { delta: "1234" }), 1],
+  ["a call as it opens", eventOf("response.output_item.added", { item: { type: "function_call", name: "look" } }), 1],
+  ["encrypted reasoning", eventOf("response.output_item.done", { item: { type: "reasoning" } }), 0],
+  ["sound, not counted as text", eventOf("response.audio.delta", { delta: "UklGRg==" }), 0],
+];
+for (const [what, event, tokens] of contentRows) {
+  test(`content is ${what}`, () => {
+    const { tally } = watch([event]);
+    assert.equal(tally.hasContent, true);
+    assert.equal(tally.contentTokens, tokens);
+  });
+}
+
+test("opening events, empty deltas and comments are no content: an answer cut behind them is free", () => {
+  const item = { type: "message", content: [] };
+  const events = [
+    created,
+    ": keep-alive\n\n",
+    eventOf("response.output_item.added", { item }),
+    eventOf("response.output_text.delta", { delta: "" }),
+    "data: [DONE]\n\n",
+    "data: {half\n\n",
+  ];
+  const { verdicts, tally } = watch(events);
+  assert.deepEqual(new Set(verdicts), new Set(["pass"]));
+  assert.equal(tally.hasContent, false);
+});
+
+test("calls of the provider's tools are counted when they are done", () => {
+  const item = { type: "web_search_call", status: "completed" };
+  const { tally } = watch([
+    eventOf("response.output_item.added", { item }),
+    eventOf("response.output_item.done", { item }),
+  ]);
+  assert.equal(tally.counted.toolCalls, 1n);
+});

@@ -1,0 +1,26 @@
+import { RequestError, type AnswerKind, type Envelope } from "../dialect.ts";
+import type { RequestBody } from "../request-body.ts";
+
+// Audio tokens of a character: speech has some 15 characters a second, token-priced models make some 21 tokens of one.
+const audioTokensPerCharacter = 1.5;
+
+/** Reads a request for speech. Characters are code points of the input, as providers count them. */
+export function readEnvelope(body: RequestBody, model: string): Envelope {
+  const input = body.read("input");
+  if (typeof input !== "string") throw new RequestError("field input must be a string");
+  const characters = Array.from(input).length;
+  const answer: AnswerKind = body.read("stream_format") === "sse" ? "events" : "bytes";
+  return {
+    body,
+    model,
+    answer,
+    outputCap: undefined,
+    choices: 0,
+    units: {
+      characters: BigInt(characters),
+      audioOutputTokens: BigInt(Math.ceil(characters * audioTokensPerCharacter)),
+    },
+    priceFields: {},
+    wantsStreamUsage: true,
+  };
+}

@@ -1,0 +1,28 @@
+import { type AnswerKind, type Envelope } from "../dialect.ts";
+import type { RequestBody } from "../request-body.ts";
+
+// 32 kbit/s, a low rate for speech that is still understood: most files hold less sound than this tells.
+const audioBytesPerSecond = 4_000;
+const textFormats = new Set(["text", "srt", "vtt"]);
+
+function answerOf(body: RequestBody): AnswerKind {
+  if (body.read("stream") === "true") return "events";
+  const format = body.read("response_format");
+  return typeof format === "string" && textFormats.has(format) ? "text" : "json";
+}
+
+/** Reads a form with sound to write down; what it may cost is bounded by the file's size. */
+export function readEnvelope(body: RequestBody, model: string): Envelope {
+  const audioBytes = body.mediaBytes.reduce((sum, bytes) => sum + bytes, 0);
+  const seconds = Math.ceil(audioBytes / audioBytesPerSecond);
+  return {
+    body,
+    model,
+    answer: answerOf(body),
+    outputCap: undefined,
+    choices: 1,
+    units: { mediaMs: BigInt(seconds * 1_000), audioInputTokens: BigInt(seconds * 10) },
+    priceFields: {},
+    wantsStreamUsage: true,
+  };
+}

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { emptyTally, type Envelope } from "../dialect.ts";
+import { dialects } from "../index.ts";
+import { readFormBody } from "../form-body.ts";
+import { readReply, readUsage } from "./reply.ts";
+import { readEnvelope } from "./request.ts";
+import { createTap } from "./stream.ts";
+
+function withFields(fields: Record<string, string>, audioBytes = 8_000): Envelope {
+  const parts = Object.entries({ model: "m", ...fields }).map(
+    ([name, value]) => `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
+  );
+  const file = `--b\r\nContent-Disposition: form-data; name="file"; filename="a.mp3"\r\n\r\n${"x".repeat(audioBytes)}\r\n`;
+  const bytes = Buffer.from(`${parts.join("")}${file}--b--\r\n`);
+  return readEnvelope(readFormBody(bytes, "multipart/form-data; boundary=b"), "m");
+}
+
+test("the form says which kind of answer comes", () => {
+  assert.equal(withFields({}).answer, "json");
+  assert.equal(withFields({ response_format: "verbose_json" }).answer, "json");
+  for (const format of ["text", "srt", "vtt"]) assert.equal(withFields({ response_format: format }).answer, "text");
+  assert.equal(withFields({ stream: "true" }).answer, "events");
+});
+
+test("what is held is bounded by the size of the file", () => {
+  assert.deepEqual(withFields({}, 8_001).units, { mediaMs: 3_000n, audioInputTokens: 30n });
+});
+
+test("the form goes on with the upstream's model and is otherwise untouched", () => {
+  const envelope = withFields({ language: "de" });
+  const prepared = dialects["openai-transcriptions"].prepareBody(envelope, "theirs").toString();
+  assert.equal(prepared, envelope.body.bytes.toString().replace("\r\n\r\nm\r\n", "\r\n\r\ntheirs\r\n"));
+});
+
+test("usage is of type tokens or of type duration", () => {
+  assert.deepEqual(readUsage({ type: "duration", seconds: 2.5 }), { mediaMs: 2_500n });
+  const tokens = { type: "tokens", input_tokens: 30, input_token_details: { audio_tokens: 26 }, output_tokens: 4 };
+  assert.deepEqual(readUsage(tokens), { inputTokens: 4n, audioInputTokens: 26n, outputTokens: 4n });
+  assert.equal(readUsage(undefined), undefined);
+});
+
+const replyRows: [string, unknown, bigint | undefined, bigint | undefined][] = [
+  ["usage by duration", { text: "hi", usage: { type: "duration", seconds: 3 } }, 3_000n, 134n],
+  ["verbose_json tells its duration", { text: "hi", duration: 8.47 }, 8_470n, 134n],
+  [
+    "subtitles end with the last cue",
+    "1\n00:00:00,000 --> 00:00:01,000\na\n\n2\n00:01:00,000 --> 00:01:02,500\nb\n",
+    undefined,
+    62_500n,
+  ],
+  ["web subtitles may leave out hours", "WEBVTT\n\n00:00.000 --> 00:07.250\nhello\n", undefined, 7_250n],
+  ["plain text by its length", "x".repeat(15), undefined, 1_000n],
+];
+for (const [what, body, told, counted] of replyRows) {
+  test(`the length of the sound: ${what}`, () => {
+    const tally = readReply(body);
+    assert.equal(tally?.usage?.mediaMs, told);
+    assert.equal(tally?.counted.mediaMs, counted);
+    assert.equal(tally?.isComplete, true);
+  });
+}
+
+test("what is no transcript is not taken for one; silence is one", () => {
+  for (const body of [undefined, null, {}, { error: { message: "no" } }]) assert.equal(readReply(body), undefined);
+  assert.equal(readReply({ text: "" })?.hasContent, true);
+});
+
+test("a streamed transcript is whole at transcript.text.done", () => {
+  const tally = emptyTally();
+  const tap = createTap(withFields({ stream: "true" }), (error) => error);
+  tap.read(Buffer.from('data: {"type":"transcript.text.delta","delta":"12345678"}\n\n'), tally);
+  assert.ok(tally.hasContent && !tally.isComplete);
+  const usage = { type: "tokens", input_tokens: 14, input_token_details: { audio_tokens: 14 }, output_tokens: 2 };
+  tap.read(
+    Buffer.from(`data: ${JSON.stringify({ type: "transcript.text.done", text: "12345678", usage })}\n\n`),
+    tally,
+  );
+  assert.equal(tally.isComplete, true);
+  assert.equal(tally.usage?.audioInputTokens, 14n);
+});
