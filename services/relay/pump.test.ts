@@ -1,145 +1,14 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import type { ServerResponse } from "node:http";
 import { test } from "node:test";
 import fc from "fast-check";
 import { errors } from "undici";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import type { DialectName } from "./dialects/dialect.ts";
 import { until } from "#shared/testing/until.ts";
-import { emptyTally, type DialectName } from "./dialects/dialect.ts";
-import { dialects } from "./dialects/index.ts";
-import { readJsonBody } from "./dialects/request-body.ts";
-import { pumpStream, type Pumping } from "./pump.ts";
-import type { Answer, Consumer } from "./send.ts";
-import { connectRaw, serveHttp } from "./testing/raw-client.ts";
-
-/** An upstream's answer in the hands of the test. As with undici, aborting it fails it before `abort` returns. */
-function fakeAnswer(note: (step: string) => void) {
-  let consumer: Consumer | undefined;
-  let isOver = false;
-  const answer: Answer = {
-    status: 200,
-    headers: {},
-    consume: (taker) => {
-      consumer = taker;
-    },
-    pause: () => note("pause"),
-    resume: () => note("resume"),
-    abort: () => {
-      note("abort");
-      fail(new Error("aborted"));
-    },
-  };
-  const fail = (error: Error): void => {
-    if (isOver) return;
-    isOver = true;
-    consumer?.fail(error);
-  };
-  return {
-    answer,
-    fail,
-    give: (chunk: string | Buffer) => consumer?.data(Buffer.from(chunk)),
-    end: () => {
-      isOver = true;
-      consumer?.end();
-    },
-  };
-}
-
-type Setup = {
-  dialect?: DialectName;
-  request?: object;
-  isReading?: boolean;
-  isOfEvents?: boolean;
-  maxEventBytes?: number;
-  /** Whether the stream begins only after the caller has gone. */
-  isTooLate?: boolean;
-  /** Whether the caller's going aborts the upstream also without the pump, as the path of a call does. */
-  isAbortedOutside?: boolean;
-};
-
-/** A stream under way: a caller on a socket, the relay's response to it, and the upstream's answer. */
-async function startStream({ dialect: name = "openai-chat", request = {}, ...setup }: Setup = {}) {
-  const dialect = dialects[name];
-  const body = Buffer.from(JSON.stringify({ model: "m", messages: [], stream: true, ...request }));
-  const envelope = dialect.readEnvelope(readJsonBody(body), "m");
-  const steps: string[] = [];
-  const upstream = fakeAnswer((step) => steps.push(step));
-  const tally = emptyTally();
-  const ends: EndCause[] = [];
-  const onPieces: (() => void)[] = [];
-  const begun = Promise.withResolvers<{ response: ServerResponse; pumping: Pumping }>();
-
-  const begin = async (response: ServerResponse): Promise<void> => {
-    response.writeHead(200).flushHeaders();
-    noteWrites(response, steps);
-    if (setup.isTooLate) await once(response, "close");
-    if (setup.isAbortedOutside) response.once("close", () => upstream.fail(new Error("the caller went away")));
-    const pumping = pumpStream({
-      answer: upstream.answer,
-      response,
-      tap: dialect.createTap(envelope, (error) => error),
-      tally,
-      isOfEvents: setup.isOfEvents ?? true,
-      maxEventBytes: setup.maxEventBytes ?? 1_000_000,
-      onEnd: (endCause) => {
-        ends.push(endCause);
-        steps.push("onEnd");
-      },
-      onPiece: () => onPieces.forEach((onPiece) => onPiece()),
-    });
-    begun.resolve({ response, pumping });
-  };
-  const server = await serveHttp((_request, response) => void begin(response));
-  const client = await connectRaw(server.port, setup.isReading ?? true);
-  // HTTP/1.0: no chunked encoding, so the body on the wire is the body.
-  client.socket.write("GET / HTTP/1.0\r\n\r\n");
-  if (setup.isTooLate) {
-    await until("the head is there", () => client.head() !== "");
-    client.socket.destroy();
-  }
-  const { response, pumping } = await begun.promise;
-  return {
-    ...upstream,
-    steps,
-    tally,
-    client,
-    response,
-    pumping,
-    onPieces,
-    endCause: () => ends[0],
-    received: async () => {
-      await client.closed;
-      return client.body().toString();
-    },
-    [Symbol.asyncDispose]: async () => {
-      client.socket.destroy();
-      await server[Symbol.asyncDispose]();
-    },
-  };
-}
-
-function noteWrites(response: ServerResponse, steps: string[]): void {
-  const write = response.write.bind(response);
-  const end = response.end.bind(response);
-  response.write = (chunk: Buffer) => {
-    steps.push(`write ${chunk.toString()}`);
-    return write(chunk);
-  };
-  response.end = (chunk?: unknown) => {
-    steps.push(`end ${String(chunk)}`);
-    return end(chunk);
-  };
-}
+import { content, done, eventOf, finish, startStream, usage } from "./testing/pumped.ts";
 
 const dataOf = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
-const content = (text: string): string => dataOf({ choices: [{ index: 0, delta: { content: text } }] });
-const finish = dataOf({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
-const usage = dataOf({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 2 } });
-const done = "data: [DONE]\n\n";
 const asking = { stream_options: { include_usage: true } };
-
-const eventOf = (type: string, fields: object = {}): string => `event: ${type}\n${dataOf({ type, ...fields })}`;
 const text = eventOf("content_block_delta", { index: 0, delta: { type: "text_delta", text: "Hi" } });
 const messageDelta = eventOf("message_delta", { delta: { stop_reason: "end_turn" }, usage: { output_tokens: 2 } });
 const messageStop = eventOf("message_stop");
@@ -227,7 +96,7 @@ const cutRows: [string, DialectName, string, string][] = [
 
 for (const [what, dialect, whole, end] of cutRows) {
   for (const how of ["breaks", "ends"]) {
-    test(`API spec, Streaming that stops partway, ${what} (the upstream ${how} mid event)`, async () => {
+    test(`API spec, Streaming that stops partway: ${what} (the upstream ${how} mid event)`, async () => {
       await using pumped = await startStream({ dialect });
       pumped.give(whole + whole.slice(0, -3));
       if (how === "breaks") pumped.fail(new Error("other side closed"));
@@ -247,7 +116,7 @@ test("silence of the upstream has a cause of its own", async () => {
   assert.equal(pumped.endCause(), EndCause.UPSTREAM_TIMEOUT);
 });
 
-test("API spec, Streaming that stops partway, Chat completions: data containing error arrives, nothing behind it", async () => {
+test("API spec, Streaming that stops partway: Chat completions. Data containing error arrives, nothing behind it", async () => {
   await using pumped = await startStream();
   const error = dataOf({ error: { message: "overloaded", type: "server_error", code: null, param: null } });
   pumped.give(content("a") + error);
@@ -256,7 +125,7 @@ test("API spec, Streaming that stops partway, Chat completions: data containing 
   assert.equal(pumped.endCause(), EndCause.UPSTREAM_ERROR);
 });
 
-test("API spec, Streaming that stops partway, Messages: no error arrives, the upstream is left at once", async () => {
+test("API spec, Streaming that stops partway: Messages. No error arrives, the upstream is left at once", async () => {
   await using pumped = await startStream({ dialect: "anthropic-messages" });
   pumped.give(text + eventOf("error", { error: { type: "overloaded_error", message: "Overloaded" } }) + text);
   assert.ok(pumped.steps.includes("abort"));
@@ -409,60 +278,4 @@ test("onPiece follows each chunk that passed", async () => {
   pumped.give(content("a"));
   pumped.give(content("b"));
   assert.equal(pieces, 2);
-});
-
-const speech = { dialect: "openai-speech", isOfEvents: false, request: { input: "hello", voice: "v" } } as const;
-
-test("bytes pass as they come, whatever they look like, and are whole when the upstream ends them", async () => {
-  await using pumped = await startStream(speech);
-  pumped.give("data: half an ev");
-  assert.deepEqual(pumped.steps, ["write data: half an ev"]);
-  pumped.give("\u0000\n\nent");
-  pumped.end();
-  assert.equal(await pumped.received(), "data: half an ev\u0000\n\nent");
-  assert.equal(pumped.endCause(), EndCause.COMPLETE);
-});
-
-test("bytes that the upstream cut end in a broken connection, because nothing else tells that some are missing", async () => {
-  await using pumped = await startStream(speech);
-  pumped.give("half");
-  pumped.fail(new Error("cut"));
-  await pumped.received();
-  assert.equal(pumped.endCause(), EndCause.UPSTREAM_CUT);
-  assert.ok(!pumped.steps.some((step) => step.startsWith("end")), "no clean end");
-});
-
-test("API spec, Streaming that stops partway, Responses: an upstream error partway ends in response.failed", async () => {
-  await using pumped = await startStream({ dialect: "openai-responses", request: { input: "x" } });
-  const created = eventOf("response.created", {
-    sequence_number: 0,
-    response: { id: "resp_1", status: "in_progress" },
-  });
-  const error = eventOf("error", { sequence_number: 1, code: "server_error", message: "broken" });
-  pumped.give(created + eventOf("response.output_text.delta", { delta: "half" }) + error);
-  pumped.end();
-  const received = await pumped.received();
-  assert.ok(received.startsWith(created));
-  assert.match(received, /event: response\.failed\n[^]*"broken"/);
-  assert.equal(pumped.endCause(), EndCause.UPSTREAM_ERROR);
-});
-
-test("API spec, Streaming that stops partway, Responses: a cut stream ends without response.completed", async () => {
-  await using pumped = await startStream({ dialect: "openai-responses", request: { input: "x" } });
-  const delta = eventOf("response.output_text.delta", { delta: "half" });
-  pumped.give(delta);
-  pumped.fail(new Error("cut"));
-  assert.equal(await pumped.received(), delta);
-  assert.equal(pumped.endCause(), EndCause.UPSTREAM_CUT);
-});
-
-test("heartbeats are comments between whole events, only after a silence, and none behind the end", async () => {
-  await using pumped = await startStream();
-  pumped.give(`${content("a")}data: {"half`);
-  pumped.pumping.beat(60_000);
-  pumped.pumping.beat(0);
-  pumped.give(`":1}\n\n${finish}${done}`);
-  pumped.end();
-  pumped.pumping.beat(0);
-  assert.equal(await pumped.received(), `${content("a")}: keep-alive\n\ndata: {"half":1}\n\n${finish}${done}`);
 });

@@ -3,7 +3,7 @@ import * as messagesError from "./anthropic-messages/error.ts";
 import * as messagesReply from "./anthropic-messages/reply.ts";
 import * as messagesRequest from "./anthropic-messages/request.ts";
 import * as messagesStream from "./anthropic-messages/stream.ts";
-import * as chatError from "./openai-chat/error.ts";
+import * as chatError from "./openai-error.ts";
 import * as chatReply from "./openai-chat/reply.ts";
 import * as chatRequest from "./openai-chat/request.ts";
 import * as chatStream from "./openai-chat/stream.ts";

@@ -187,7 +187,7 @@ const malformed = [
 ] as const;
 
 for (const [what, text] of malformed) {
-  test(`API spec, Cases, "Body not valid JSON": ${what} is refused`, () => {
+  test(`API spec, Cases: Body not valid JSON: ${what} is refused`, () => {
     assert.equal(scanOutcome(Buffer.from(text)), "refused");
     assert.equal(parsesAsObject(Buffer.from(text)), false, "JSON.parse agrees");
   });

@@ -23,7 +23,7 @@ test("fields of those names inside others stay", () => {
   assert.equal(prepared(body), body);
 });
 
-test("API spec, Messages request: metadata is passed to the upstream unchanged", () => {
+test("API spec, Messages request: `metadata` is passed to the upstream unchanged", () => {
   const metadata = '"metadata" : {"user_id":"\\u00e9", "x":1.0}';
   assert.equal(prepared(`{"model":"m",${metadata},"speed":"fast"}`), `{"model":"m",${metadata}}`);
 });

@@ -23,7 +23,7 @@ function watch(events: string[]): { verdicts: EventVerdict[]; tally: Tally } {
   return { verdicts: events.map((event) => tap.read(Buffer.from(event), tally)), tally };
 }
 
-test("API spec, Events, Messages: every event passes, the answer is whole at message_stop behind a stop_reason", () => {
+test("API spec, Events: Messages (Format B). Every event passes, the answer is whole at message_stop behind a stop_reason", () => {
   const events = [
     messageStart(),
     ping,
@@ -98,7 +98,7 @@ test("a message_start that tells no input, or 0, is no input count of the provid
   }
 });
 
-test("API spec, Streaming that stops partway, Messages: an upstream error ends the answer and never reaches the caller", () => {
+test("API spec, Streaming that stops partway: Messages. An upstream error ends the answer and never reaches the caller", () => {
   const error = eventOf("error", { error: { type: "overloaded_error", message: "Overloaded" } });
   const { verdicts, tally } = watch([messageStart(), textStart, textDelta, error]);
   assert.deepEqual(verdicts, ["pass", "pass", "pass", "end"]);

@@ -1,7 +1,7 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, member } from "../dialect.ts";
+import { countOf, excess, member } from "../dialect.ts";
 
-const max = (value: bigint, floor: bigint): bigint => (value > floor ? value : floor);
+const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
 
 /**
  * Reads `usage` of a message into disjoint buckets. input_tokens is already without cache reads and writes. The 5 m
@@ -18,9 +18,9 @@ export function readUsage(usage: unknown): Units | undefined {
   return {
     inputTokens: countOf(member(usage, "input_tokens")),
     cacheReadTokens: countOf(member(usage, "cache_read_input_tokens")),
-    cacheWrite5mTokens: max(written - written1h, written5m),
+    cacheWrite5mTokens: larger(written - written1h, written5m),
     cacheWrite1hTokens: written1h,
-    outputTokens: max(output - reasoningTokens, 0n),
+    outputTokens: excess(output, reasoningTokens),
     reasoningTokens,
   };
 }

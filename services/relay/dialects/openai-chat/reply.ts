@@ -1,5 +1,5 @@
 import { countOf, emptyTally, estimateTokens, member, stringOf, type Tally } from "../dialect.ts";
-import { readUsage } from "./usage.ts";
+import { readUsage } from "../openai-usage.ts";
 
 /** Text of a message or a delta that is output. */
 function textsOf(message: unknown): unknown[] {

@@ -75,7 +75,7 @@ test("stream_options and the model change in one go", () => {
   );
 });
 
-test("API spec, Chat completions request: max_completion_tokens is the maximum, max_tokens its older name", () => {
+test("API spec, Chat completions request: `max_completion_tokens` is the maximum, max_tokens its older name", () => {
   assert.equal(withFields({}).outputCap, undefined);
   assert.equal(withFields({ max_tokens: 10 }).outputCap, 10);
   assert.equal(withFields({ max_completion_tokens: 20 }).outputCap, 20);

@@ -72,7 +72,7 @@ test("finish without [DONE]: the reason has passed, the end mark has not", () =>
   assert.equal(tally.isComplete, false);
 });
 
-test("API spec, Streaming that stops partway: [DONE] without any finish_reason value is no whole answer", () => {
+test("API spec, Streaming that stops partway: Chat completions. [DONE] without any finish_reason value is no whole answer", () => {
   for (const reason of [null, undefined, ""]) {
     const { tally } = watch([deltaOf({ content: "half" }, reason), done]);
     assert.equal(tally.hasFinish, false, `finish_reason ${JSON.stringify(reason)}`);

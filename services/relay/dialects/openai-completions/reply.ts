@@ -1,5 +1,5 @@
 import { emptyTally, estimateTokens, member, stringOf, type Tally } from "../dialect.ts";
-import { readUsage } from "../openai-chat/usage.ts";
+import { readUsage } from "../openai-usage.ts";
 
 /** Adds the text of a choice, whole or a piece of a stream. */
 export function countChoice(choice: unknown, tally: Tally): void {

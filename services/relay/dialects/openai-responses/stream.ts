@@ -9,7 +9,7 @@ import {
   type Tally,
   type UpstreamError,
 } from "../dialect.ts";
-import { readError } from "../openai-chat/error.ts";
+import { readError } from "../openai-error.ts";
 import { eventData, eventJson } from "../sse.ts";
 import { countTool, readFinal } from "./reply.ts";
 

@@ -1,6 +1,6 @@
 import { countOf, member, stringOf, type Cleaner, type Envelope, type EventVerdict } from "../dialect.ts";
 import type { StreamTap, Tally } from "../dialect.ts";
-import { cleanEvent } from "../openai-chat/error.ts";
+import { cleanEvent } from "../openai-error.ts";
 import { eventData, eventJson } from "../sse.ts";
 
 /** Sound that passes as bytes: any of it is content, and only the upstream's own end tells that it is whole. */

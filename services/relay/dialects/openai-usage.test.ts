@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { readUsage } from "./usage.ts";
+import { readUsage } from "./openai-usage.ts";
 
 const sum = (units: Record<string, bigint | undefined>, names: string[]): bigint =>
   names.reduce((total, name) => total + (units[name] ?? 0n), 0n);
@@ -87,4 +87,18 @@ test("missing, null, NaN, negative and fractional counts read as 0, and no bucke
 test("no usage object is no usage, which is not the same as a usage of 0", () => {
   for (const none of [undefined, null, 7, "usage"]) assert.equal(readUsage(none), undefined);
   assert.equal(readUsage({})?.inputTokens, 0n);
+});
+
+test("reasoning that a compatible server counts beside completion_tokens is told by the total, and not taken out", () => {
+  const beside = {
+    prompt_tokens: 468,
+    completion_tokens: 82,
+    total_tokens: 870,
+    completion_tokens_details: { reasoning_tokens: 320 },
+  };
+  assert.equal(readUsage(beside)?.outputTokens, 82n);
+  assert.equal(readUsage(beside)?.reasoningTokens, 320n);
+  const within = { ...beside, completion_tokens: 402 };
+  assert.equal(readUsage(within)?.outputTokens, 82n);
+  assert.equal(readUsage({ ...within, total_tokens: undefined })?.outputTokens, 82n);
 });

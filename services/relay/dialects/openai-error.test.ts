@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readError, writeError } from "./error.ts";
+import { readError, writeError } from "./openai-error.ts";
 
-test("API spec, Errors: {error: {message: <string>, type: <string>, param: <string>, code: <string>}}", () => {
+test("API spec, Errors: All others | {error: {message: <string>, type: <string>, param: <string>, code: <string>}}", () => {
   const body: unknown = JSON.parse(writeError({ status: 400, message: "no", type: "api_error", code: "" }));
   assert.deepEqual(body, { error: { message: "no", type: "api_error", param: "", code: "" } });
 });

@@ -1,7 +1,5 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, member } from "../dialect.ts";
-
-const max = (value: bigint, floor: bigint): bigint => (value > floor ? value : floor);
+import { countOf, excess, member } from "./dialect.ts";
 
 /**
  * Reads `usage` of a chat completion into disjoint buckets. prompt_tokens includes cached, written and audio tokens
@@ -19,14 +17,16 @@ export function readUsage(usage: unknown): Units | undefined {
   const audioInputTokens = countOf(member(promptDetails, "audio_tokens"));
   const imageInputTokens = countOf(member(promptDetails, "image_tokens"));
   const reasoningTokens = countOf(member(completionDetails, "reasoning_tokens"));
+  // Some compatible servers (xAI) count reasoning beside completion_tokens; only their total tells.
+  const isOutside = prompt + completion + reasoningTokens === countOf(member(usage, "total_tokens"));
   const audioOutputTokens = countOf(member(completionDetails, "audio_tokens"));
   return {
-    inputTokens: max(prompt - cacheReadTokens - cacheWrite5mTokens - audioInputTokens - imageInputTokens, 0n),
+    inputTokens: excess(prompt, cacheReadTokens + cacheWrite5mTokens + audioInputTokens + imageInputTokens),
     cacheReadTokens,
     cacheWrite5mTokens,
     audioInputTokens,
     imageInputTokens,
-    outputTokens: max(completion - reasoningTokens - audioOutputTokens, 0n),
+    outputTokens: excess(completion, isOutside ? audioOutputTokens : reasoningTokens + audioOutputTokens),
     reasoningTokens,
     audioOutputTokens,
   };

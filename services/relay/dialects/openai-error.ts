@@ -1,4 +1,4 @@
-import { member, stringOf, type Cleaner, type EventVerdict, type Refusal, type UpstreamError } from "../dialect.ts";
+import { member, stringOf, type Cleaner, type EventVerdict, type Refusal, type UpstreamError } from "./dialect.ts";
 
 /** Format A body of the API spec: `{error: {message, type, param, code}}`; passed errors carry the upstream's type. */
 export function writeError({ message, upstreamType = "api_error", code }: Refusal): string {

@@ -1,0 +1,54 @@
+import {
+  member,
+  stringOf,
+  type Cleaner,
+  type Envelope,
+  type EventVerdict,
+  type StreamTap,
+  type Tally,
+} from "./dialect.ts";
+import { cleanEvent } from "./openai-error.ts";
+import { readUsage } from "./openai-usage.ts";
+import { eventData, eventJson } from "./sse.ts";
+
+/** Adds what one choice of a chunk carries. */
+type ChoiceCounter = (choice: unknown, tally: Tally) => void;
+
+/** Reads a chunk into the tally; true for the chunk that holds nothing but the token counts. */
+function readChunk(chunk: unknown, tally: Tally, countChoice: ChoiceCounter): boolean {
+  const choices = member(chunk, "choices");
+  if (Array.isArray(choices)) {
+    for (const choice of choices) {
+      countChoice(choice, tally);
+      // Some servers send "" for "not yet".
+      tally.hasFinish ||= Boolean(stringOf(member(choice, "finish_reason")));
+    }
+  }
+  const usage = readUsage(member(chunk, "usage"));
+  if (usage) tally.usage = usage;
+  tally.modelServed ||= stringOf(member(chunk, "model"));
+  return usage !== undefined && Array.isArray(choices) && choices.length === 0;
+}
+
+/**
+ * Watches a stream of chunks with choices, as chat and the older completions send them. An answer is whole when a finish_reason has passed and `[DONE]` follows; usage may come
+ * between the two. The usage chunk, which the relay asked for itself, is kept from a caller who did not ask for it.
+ */
+export function createChunkTap({ wantsStreamUsage }: Envelope, clean: Cleaner, countChoice: ChoiceCounter): StreamTap {
+  const read = (event: Buffer, tally: Tally): EventVerdict => {
+    const data = eventData(event);
+    if (data === undefined) return "pass";
+    if (data.startsWith("[DONE]")) {
+      tally.isComplete = tally.hasFinish && !tally.isFailed;
+      return "pass";
+    }
+    const chunk = eventJson(data);
+    if (member(chunk, "error")) {
+      tally.isFailed = true;
+      return cleanEvent(chunk, clean);
+    }
+    return readChunk(chunk, tally, countChoice) && !wantsStreamUsage ? "drop" : "pass";
+  };
+  // API spec, Streaming that stops partway: a cut chat stream ends with [DONE] and no finish_reason.
+  return { read, end: ({ isComplete, isFailed }) => (isComplete || isFailed ? "" : "data: [DONE]\n\n") };
+}
