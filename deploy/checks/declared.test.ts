@@ -2,14 +2,15 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { Type } from "typebox";
-import { declaredServices, renderVariables, withTable } from "./readme-tables.ts";
+import { renderErrorTable } from "../contract/error-table.ts";
+import { declaredServices, errorsReadme, renderVariables, withTable } from "./readme-tables.ts";
 
 const services = await declaredServices();
 
 for (const { service, readmeFile, variables } of services) {
   test(`the README of ${service} shows the variables as config.ts declares them`, async () => {
     const readme = await readFile(readmeFile, "utf8");
-    const rendered = withTable(readme, renderVariables(variables));
+    const rendered = withTable(readme, "variables", renderVariables(variables));
     assert.ok(rendered, `services/${service}/README.md has no <!-- variables:start --> and <!-- variables:end -->`);
     assert.equal(readme, rendered, "run `npm run generate`");
   });
@@ -20,6 +21,11 @@ for (const { service, readmeFile, variables } of services) {
     }
   });
 }
+
+test("the relay's README shows the errors as failures.ts has them", async () => {
+  const readme = await readFile(errorsReadme, "utf8");
+  assert.equal(readme, withTable(readme, "errors", renderErrorTable()), "run `npm run generate`");
+});
 
 test("a row tells name, meaning, default and limits", () => {
   const table = renderVariables(
@@ -44,8 +50,9 @@ test("a row tells name, meaning, default and limits", () => {
 
 test("only what is between the markers is replaced, and a second time changes nothing", () => {
   const readme = "# a\n\n<!-- variables:start -->\nold\n<!-- variables:end -->\n\nafter\n";
-  const once = withTable(readme, "| table |") ?? "";
+  const once = withTable(readme, "variables", "| table |") ?? "";
   assert.equal(once, "# a\n\n<!-- variables:start -->\n\n| table |\n\n<!-- variables:end -->\n\nafter\n");
-  assert.equal(withTable(once, "| table |"), once);
-  assert.equal(withTable("# a\n", "| table |"), undefined);
+  assert.equal(withTable(once, "variables", "| table |"), once);
+  assert.equal(withTable("# a\n", "variables", "| table |"), undefined);
+  assert.equal(withTable(readme, "errors", "| table |"), undefined);
 });

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { renderErrorTable } from "../contract/error-table.ts";
 import { repository } from "./run.ts";
 
 /** What a declared variable's schema may say; the subset of JSON Schema that config.ts files use. */
@@ -19,9 +20,6 @@ type Declared = {
 
 /** The variables of a service as its config.ts declares them. */
 export type Variables = { properties: Record<string, object>; required?: string[] };
-
-const start = "<!-- variables:start -->";
-const end = "<!-- variables:end -->";
 
 const code = (value: unknown): string => `\`${String(value)}\``;
 const grouped = (value: number): string => value.toLocaleString("en-US");
@@ -59,8 +57,9 @@ export function renderVariables({ properties, required = [] }: Variables): strin
   return ["| variable | meaning | default | limits |", "|---|---|---|---|", ...rows].join("\n");
 }
 
-/** Puts a table between the markers of a README; undefined when the README has no markers. */
-export function withTable(readme: string, table: string): string | undefined {
+/** Puts a table between the markers of this name in a README; undefined when the README has none. */
+export function withTable(readme: string, name: "variables" | "errors", table: string): string | undefined {
+  const [start, end] = [`<!-- ${name}:start -->`, `<!-- ${name}:end -->`];
   const from = readme.indexOf(start);
   const to = readme.indexOf(end, from);
   if (from === -1 || to === -1) return undefined;
@@ -80,10 +79,19 @@ export async function declaredServices(): Promise<{ service: string; readmeFile:
   );
 }
 
+/** The README with the errors that callers are told. */
+export const errorsReadme = join(repository, "services/relay/README.md");
+
+async function writeTable(readmeFile: string, name: "variables" | "errors", table: string): Promise<void> {
+  const readme = withTable(await readFile(readmeFile, "utf8"), name, table);
+  if (readme === undefined)
+    throw new Error(`${readmeFile} needs the lines <!-- ${name}:start --> and <!-- ${name}:end -->`);
+  await writeFile(readmeFile, readme);
+}
+
 if (import.meta.main) {
-  for (const { service, readmeFile, variables } of await declaredServices()) {
-    const readme = withTable(await readFile(readmeFile, "utf8"), renderVariables(variables));
-    if (readme === undefined) throw new Error(`services/${service}/README.md needs a line "${start}" and "${end}"`);
-    await writeFile(readmeFile, readme);
+  for (const { readmeFile, variables } of await declaredServices()) {
+    await writeTable(readmeFile, "variables", renderVariables(variables));
   }
+  await writeTable(errorsReadme, "errors", renderErrorTable());
 }

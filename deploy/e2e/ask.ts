@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type Behaviour, behaviourText } from "#shared/testing/fake-behaviour.ts";
+import { answerProblems, requestProblems } from "./openapi.ts";
 
 /** An answer of the relay, read to its end. */
 export type Reply = {
@@ -52,15 +53,20 @@ export type Question = {
 };
 
 /**
- * Asks over plain HTTP and reads the answer to its end. Every answer must carry its request id under both names
- * (API spec, Request ID).
+ * Asks over plain HTTP and reads the answer to its end. Every answer must be as the public API's document describes it
+ * and carry its request id under both names (API spec, Request ID).
  */
 export async function ask(url: string, { method = "POST", headers = {}, body, signal }: Question): Promise<Reply> {
   const response = await fetch(url, { method, headers, body: body ?? null, signal: signal ?? null });
   const text = await response.text();
+  const { status, headers: answered } = response;
+  const path = new URL(url).pathname;
+  const problems = answerProblems({ method, path, status, headers: answered, text });
+  if (status === 200 && typeof body === "string") problems.push(...requestProblems(method, path, body));
+  assert.deepEqual(problems, [], `${method} ${url}: ${status} ${text.slice(0, 500)}`);
   return {
-    status: response.status,
-    headers: response.headers,
+    status,
+    headers: answered,
     text,
     rid: ridOf(response),
     json: () => JSON.parse(text),

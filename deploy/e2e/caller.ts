@@ -1,5 +1,6 @@
 import { type Agent, type IncomingMessage, request } from "node:http";
 import { type Behaviour, behaviourText } from "#shared/testing/fake-behaviour.ts";
+import { answerProblems } from "./openapi.ts";
 
 /** One call of a caller, and how the fake upstream is asked to serve it. */
 export type CallPlan = {
@@ -51,17 +52,19 @@ export const silenceReason = `silent for ${silentMs / 1_000} s`;
 
 export type CallOptions = { url: string; agent: Agent; onWords?: (words: number) => void };
 
-/** Makes a call and waits for its end; never rejects. */
+/** Makes a call and waits for its end; rejects only when an answer is not as the public API's document describes it. */
 export function callRelay(plan: CallPlan, { url, agent, onWords }: CallOptions): Promise<CallLog> {
   const startedAtMs = Date.now();
   const { path, headers, body } = write(plan);
   const { hangUpAfterWords = Number.POSITIVE_INFINITY } = plan;
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     let answer: IncomingMessage | undefined;
     let text = "";
     let words = 0;
     let reason = "";
     const end = (): void => {
+      const problems = answer?.complete ? answerProblems({ method: "POST", path, ...described(answer), text }) : [];
+      if (problems.length > 0) return reject(new Error(`${path}: ${problems.join("; ")}: ${text.slice(0, 500)}`));
       const got = answer ? read(plan, answer, text) : nothing;
       resolve({ plan, ...got, reason: reason || got.reason, startedAtMs, endedAtMs: Date.now() });
     };
@@ -91,6 +94,10 @@ const nothing = {
   words: 0,
   reason: "no answer",
 } as const;
+
+function described({ statusCode: status = 0, headers }: IncomingMessage) {
+  return { status, headers: new Headers(headers as Record<string, string>) };
+}
 
 function write({ dialect, isStream, model, maxTokens, behaviour, secret }: CallPlan) {
   const content = behaviourText(behaviour, "Please answer.");

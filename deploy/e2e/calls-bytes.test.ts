@@ -67,7 +67,7 @@ describe("unknown fields pass through; numbers, order and escapes of the body ar
   });
 });
 
-describe("token counts of a stream are always asked for; with include_usage true they arrive before [DONE]", () => {
+describe("API spec, Events: Chat completions. Token counts of a stream are always asked for; with include_usage true they arrive before [DONE]", () => {
   const streamed = (streamOptions: string): string => `{${closely},"model":"test-model","stream":true${streamOptions}}`;
 
   test("a caller without stream_options: they are added, and the counts are kept from the caller", async () => {
@@ -161,7 +161,7 @@ describe("headers", () => {
     }
   });
 
-  test("X-Request-Id and request-id, the same value, on every answer, and each call has its own", async () => {
+  test("API spec, What the service does: 6. Every processed response carries a request ID. X-Request-Id and request-id, the same value, and each call has its own", async () => {
     const { secret } = customer;
     const headers = chat.headers(secret);
     // `ask` itself fails on an answer without both.

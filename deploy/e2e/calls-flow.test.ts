@@ -66,7 +66,7 @@ async function startBulkUpstream(totalBytes: number) {
   };
 }
 
-describe("streaming answers are forwarded in order, without buffering", () => {
+describe("API spec, What the service does: 4. Streaming answers are forwarded as server-sent events (SSE), in order, without buffering.", () => {
   for (const side of sides) {
     test(`${side.path}: the first chunk reaches the client before the upstream sends the second`, async () => {
       const leaving = new AbortController();
@@ -152,7 +152,7 @@ function oddAnswers(): Record<string, FixedAnswer> {
   };
 }
 
-describe("the caller gets what the upstream sent, byte for byte", () => {
+describe("API spec, What the service does: 1. It accepts requests in Format A or Format B, sends them to the upstream API of the provider that runs the model, and returns the upstream answer. Byte for byte", () => {
   for (const side of sides) {
     for (const isStream of [false, true]) {
       test(`${side.path}, ${isStream ? "streamed" : "whole"}`, async () => {

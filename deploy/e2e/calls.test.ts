@@ -49,7 +49,7 @@ const usages: { kind: string; claim: Claim; sides: Side[] }[] = [
 const atOnce = { concurrency: 4 };
 
 describe(
-  "a call is one ledger line of usage × price to the nano-dollar, and the balance moves by exactly it",
+  "API spec, What the service does: 5. Use is metered. A call is one ledger line of usage × price to the nano-dollar, and the balance moves by exactly it",
   atOnce,
   () => {
     for (const { kind, claim, sides: formats } of usages) {
@@ -174,7 +174,7 @@ test("100 calls at once are 100 ledger lines; their sum is exact and nothing sta
   assert.deepEqual([balanceNanos, availableNanos, openHolds], [creditNanos + charged, creditNanos + charged, 0n]);
 });
 
-test("a key with a limit is charged like any other, and refused once the limit is used up", async () => {
+test("API spec, Limits: Per-key spending limit. A key with one is charged like any other, and refused once it is used up", async () => {
   const customer = await world.createCustomer({ key: { limitNanos: 100_000_000n } });
   const usage = { inputTokens: 30_000, outputTokens: 1_000 };
   const first = await makeCall(world.relayUrl, customer.secret, { side: chat, behaviour: { usage } });

@@ -1,6 +1,7 @@
 import type { Static } from "typebox";
 import { formatUsd } from "#shared/money.ts";
 import type { Units } from "#shared/pricing.ts";
+import { dialectNames } from "../../services/relay/dialects/dialect.ts";
 import type { catalogSchema } from "../../services/relay/catalog-schema.ts";
 
 type Source = Static<typeof catalogSchema>;
@@ -31,13 +32,20 @@ const priceRow = {
   reasoning_tokens: formatUsd(prices.reasoningTokens),
 };
 
-/** An upstream that speaks both dialects and takes the credential "demo". */
+/**
+ * An upstream that speaks every dialect and takes the credential "demo". It is never left alone after failures, because
+ * tests that know nothing of each other share it.
+ */
 export function upstreamAt(baseUrl: string, settings: Entry<Source["upstreams"][string]> = {}): object {
   const credential = { env: "DEMO_API_KEY" };
-  return { base_url: baseUrl, dialects: ["openai-chat", "anthropic-messages"], credential, ...settings };
+  const common = { dialects: [...dialectNames], open_after_failures: 0, cool_down: false };
+  return { base_url: baseUrl, credential, ...common, ...settings };
 }
 
-type ModelSettings = Omit<Entry<Source["models"][string]>, "price"> & { price?: Record<string, string> };
+type ModelSettings = Omit<Entry<Source["models"][string]>, "price" | "upstreams"> & {
+  price?: Record<string, string>;
+  upstreams?: { name: string; model?: string; priority?: number; weight?: number }[];
+};
 
 /** A model that runs on one upstream, at `prices`. */
 export function modelOn(upstream: string, settings: ModelSettings = {}): object {

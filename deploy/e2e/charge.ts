@@ -5,12 +5,12 @@ import { prices } from "./catalog.ts";
 import type { BookedLine, Customer, World } from "./world.ts";
 
 /**
- * What units cost at the test catalog's prices, in nano-USD, rounded up once. Worked out here and not by the services'
- * own formula, which would agree with itself.
+ * What units cost at the test catalog's prices, or at others, in nano-USD, rounded up once. Worked out here and not by
+ * the services' own formula, which would agree with itself.
  */
-export function costOf(units: Units): bigint {
+export function costOf(units: Units, at: Units = prices): bigint {
   let cost = 0n;
-  for (const [bucket, price] of Object.entries(prices)) cost += (units[bucket as keyof typeof prices] ?? 0n) * price;
+  for (const [bucket, price] of Object.entries(at)) cost += (units[bucket as keyof Units] ?? 0n) * price;
   return cost / 1_000_000n + (cost % 1_000_000n > 0n ? 1n : 0n);
 }
 
@@ -20,6 +20,8 @@ export type Charge =
   | "nothing"
   /** The provider's counts, which it has told in full. */
   | { provider: Units }
+  /** Units counted from the request and the answer, because the provider told none. */
+  | { counted: Units }
   /** The provider's count of the input, and the output that was sent. */
   | { providerInput: Units; sentText: string }
   /** Input and output counted from what was sent. */
@@ -31,6 +33,7 @@ const asTokens = (bytes: number): bigint => BigInt(Math.ceil(bytes / 4));
 function meteredOf(charge: Charge): { units: Units; source: UsageSource } {
   if (charge === "nothing") return { units: {}, source: UsageSource.NONE };
   if ("provider" in charge) return { units: charge.provider, source: UsageSource.PROVIDER };
+  if ("counted" in charge) return { units: charge.counted, source: UsageSource.ESTIMATED };
   const outputTokens = asTokens(charge.sentText.length);
   if ("providerInput" in charge) {
     return { units: { ...charge.providerInput, outputTokens }, source: UsageSource.PROVIDER_INPUT };
@@ -47,7 +50,13 @@ export function unitsOf({ usage }: BookedLine): Units {
   );
 }
 
-export type Outcome = { rid: string; endCause: EndCause; charge: Charge };
+export type Outcome = {
+  rid: string;
+  endCause: EndCause;
+  charge: Charge;
+  /** Left out: those of the test catalog. */
+  prices?: Units;
+};
 
 /**
  * Waits until a customer's only call is booked and checks its one ledger line against the published table: the units,
@@ -61,7 +70,7 @@ export async function checkCharge(world: World, { accountId }: Customer, outcome
     { units: unitsOf(line), endCause, usageSource },
     { units, endCause: outcome.endCause, usageSource: source },
   );
-  const cost = costOf(units);
+  const cost = costOf(units, outcome.prices);
   assert.equal(line.amountNanos, -cost);
   const { balanceNanos, availableNanos, openHolds, unpostedCalls } = await world.moneyOf(accountId);
   const { creditedNanos } = await world.billing.getBalance({ accountId });

@@ -5,6 +5,7 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#shared/testing/fake-behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { ask as askHttp, bodyOf, eventsOf, messages } from "./ask.ts";
+import { pixelBase64, warm } from "./clients-cases.ts";
 import { answeredWith, withoutWaiting } from "./retries.ts";
 import { type Customer, startWorld } from "./world.ts";
 
@@ -57,7 +58,7 @@ describe("the official anthropic client, messages", () => {
     );
   });
 
-  test("a stream: events in the order of the API spec, token counts in message_delta, final message", async () => {
+  test("API spec, Events: Messages (Format B). A stream has its events in this order, token counts in message_delta, a final message", async () => {
     const customer = await world.createCustomer();
     const stream = clientOf(customer).messages.stream(ask({ text: "one two three", usage: { outputTokens: 33 } }));
     const types: string[] = [];
@@ -96,6 +97,30 @@ describe("the official anthropic client, messages", () => {
     const [first, second] = await world.untilSettled(customer.accountId, 2);
     assert.equal(first?.amountNanos, second?.amountNanos, "streamed or whole, the same answer costs the same");
     assert.equal(first?.usage?.usage?.reasoningTokens, 3n);
+  });
+
+  test("a tool's result goes back with a picture, and the answer comes; the key as authToken, too", async () => {
+    const { secret } = await world.createCustomer();
+    const client = new Anthropic({ baseURL: relayUrl, authToken: secret });
+    const question = ask({ tools: [weather] });
+    const said = await client.messages.create({ ...question, tools });
+    const call = said.content.find((block) => block.type === "tool_use");
+    assert.ok(call);
+    const source = { type: "base64" as const, media_type: "image/png" as const, data: pixelBase64 };
+    const content = [
+      { type: "tool_result" as const, tool_use_id: call.id, content: warm },
+      { type: "image" as const, source },
+      { type: "text" as const, text: behaviourText({ text: "It is warm there." }) },
+    ];
+    const turns = [
+      ...question.messages,
+      { role: "assistant" as const, content: said.content },
+      { role: "user" as const, content },
+    ];
+    const answer = await client.messages.create({ ...question, tools, messages: turns });
+    assert.deepEqual(blocksOf(answer), ["It is warm there."]);
+    const received = fake.received.find(({ headers }) => headers["x-request-id"] === answer._request_id);
+    assert.deepEqual(received?.body?.["messages"], turns);
   });
 
   test("the beta namespace, which adds a query and a header, is served alike", async () => {
@@ -176,6 +201,13 @@ describe("the official anthropic client reads errors as its own types, with thei
     return error;
   }
 
+  test("NotFoundError 404 for a path with /v1 twice", async () => {
+    const { secret } = await world.createCustomer();
+    const error = await failing(new Anthropic({ baseURL: `${relayUrl}/v1`, apiKey: secret }), ask({}));
+    assert.ok(error instanceof Anthropic.NotFoundError);
+    assert.match(error.message, /Invalid URL \(POST \/v1\/v1\/messages\)/);
+  });
+
   test("AuthenticationError 401, authentication_error", async () => {
     const error = await failing(clientOf({ secret: "sk-wrong" }), ask({}));
     assert.ok(error instanceof Anthropic.AuthenticationError);
@@ -219,7 +251,7 @@ describe("the official anthropic client reads errors as its own types, with thei
   });
 });
 
-describe("retry guidance: common client libraries retry 429 and 500-and-above errors 2 times by default", () => {
+describe("API spec, Retry guidance: 4. Common client libraries retry 429 and 500-and-above errors 2 times by default. The anthropic client", () => {
   for (const [status, waitMs] of [
     [429, 60_000],
     [529, 5_000],
@@ -239,7 +271,7 @@ describe("retry guidance: common client libraries retry 429 and 500-and-above er
     });
   }
 
-  test("a wrong model ID is returned as 503, so it is not retryable: one try, no wait", async () => {
+  test("API spec, Retry guidance: 3. A wrong model ID is returned as 503, so it is not retryable. One try, no wait", async () => {
     const customer = await world.createCustomer();
     const before = await answeredWith(relayOpsUrl, 503);
     await assert.rejects(clientOf(customer).messages.create(ask({}, "no-such-model")), Anthropic.InternalServerError);

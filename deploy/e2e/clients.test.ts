@@ -216,7 +216,7 @@ describe("the official openai client reads errors as its own types, with their r
   });
 });
 
-describe("retry guidance: common client libraries retry 429 and 500-and-above errors 2 times by default", () => {
+describe("API spec, Retry guidance: 4. Common client libraries retry 429 and 500-and-above errors 2 times by default. The openai client", () => {
   const cases: [number, number[]][] = [
     [429, [60_000, 60_000]],
     [503, [5_000, 5_000]],
@@ -244,7 +244,7 @@ describe("retry guidance: common client libraries retry 429 and 500-and-above er
     });
   }
 
-  test("a wrong model ID is returned as 503, so it is not retryable: one try, no wait", async () => {
+  test("API spec, Retry guidance: 3. A wrong model ID is returned as 503, so it is not retryable. One try, no wait", async () => {
     const customer = await world.createCustomer();
     const [before, received] = [await answeredWith(relayOpsUrl, 503), fake.received.length];
     const call = clientOf(customer).chat.completions.create(ask({}, "no-such-model"));

@@ -48,6 +48,11 @@ function checkCutEnd(side: Side, stream: string): void {
   assert.ok(!/event: ?error|"type":"error"/.test(stream), "no error arrives");
 }
 
+/** The row of the API spec for a stream of a side that stops partway. */
+function partway({ format }: Side): string {
+  return `API spec, Streaming that stops partway: ${format === "A" ? "Chat completions" : "Messages"}`;
+}
+
 type Fault = NonNullable<Behaviour["fault"]>;
 
 const cuts: { how: string; model?: string; fault: Fault; endCause: EndCause; sentText: string }[] = [
@@ -85,7 +90,7 @@ const atOnce = { concurrency: 4 };
 describe("connection cut partway: the price of what was generated before the cut is charged", atOnce, () => {
   for (const { how, model, fault, endCause, sentText } of cuts) {
     for (const side of sides) {
-      test(`${how} (${side.path})`, async () => {
+      test(`${partway(side)}: ${how} (${side.path})`, async () => {
         const customer = await world.createCustomer();
         const body = bodyOf({ side, isStream: true, behaviour: { fault, usage: claim }, ...(model && { model }) });
         const reply = await ask(`${relayUrl}${side.path}`, { headers: side.headers(customer.secret), body });
@@ -139,7 +144,7 @@ describe("the provider's final counts were seen before the cut: the provider's c
 });
 
 describe("upstream error partway", () => {
-  test("chat completions: data containing error arrives, what came before is charged", async () => {
+  test("API spec, Streaming that stops partway: Chat completions. Data containing error arrives, what came before is charged", async () => {
     const customer = await world.createCustomer();
     const behaviour: Behaviour = {
       fault: { kind: "error-event", afterChunks: 2 },
@@ -156,7 +161,7 @@ describe("upstream error partway", () => {
     await checkCharge(world, customer, { rid: reply.rid, endCause: UPSTREAM_ERROR, charge });
   });
 
-  test("messages: no error arrives, the answer ends partway, what came before is charged", async () => {
+  test("API spec, Streaming that stops partway: Messages. No error arrives, the answer ends partway, what came before is charged", async () => {
     const customer = await world.createCustomer();
     const behaviour: Behaviour = { fault: { kind: "error-event", afterChunks: 2 }, usage: claim };
     const body = bodyOf({ side: messages, isStream: true, behaviour });

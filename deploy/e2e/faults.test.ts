@@ -55,9 +55,14 @@ const page = { isHtml: true };
 const insides = "Organisation org-12345678 of sk-proj-abcdef123456 at https://internal.example/v1 owes money.";
 
 const cases: Case[] = [
-  { row: "Cannot connect to upstream", model: "unreachable-model", wanted: unreachable, endCause: UPSTREAM_CUT },
   {
-    row: "Cannot connect to upstream: the connection is reset before the head",
+    row: "API spec, Cases: Cannot connect to upstream",
+    model: "unreachable-model",
+    wanted: unreachable,
+    endCause: UPSTREAM_CUT,
+  },
+  {
+    row: "API spec, Cases: Cannot connect to upstream: the connection is reset before the head",
     behaviour: { fault: { kind: "reset-before-headers" } },
     wanted: unreachable,
     endCause: UPSTREAM_CUT,
@@ -76,33 +81,43 @@ const cases: Case[] = [
     endCause: UPSTREAM_TIMEOUT,
   })),
   ...[401, 402, 403].map((status) => ({
-    row: `Problem with the service's account at upstream, ${status}: Retry-After 60, nothing of the account told`,
+    row: `API spec, Cases: Upstream temporarily unavailable, or problem with the service's account at upstream: ${status}, Retry-After 60, nothing of the account told`,
     behaviour: { status, error: { message: insides } },
     wanted: accountProblem,
     endCause: UPSTREAM_ERROR,
   })),
   {
-    row: "Upstream rate limit exceeded: Retry-After 60, whatever the upstream says",
+    row: "API spec, Cases: Upstream rate limit exceeded; API spec, Limits: Upstream rate limit: Retry-After 60, whatever the upstream says",
     behaviour: { status: 429, retryAfterSeconds: 3 },
     wanted: rateLimited,
     endCause: UPSTREAM_ERROR,
   },
   {
-    row: "Upstream temporarily unavailable",
+    row: "API spec, Cases: Upstream temporarily unavailable, or problem with the service's account at upstream: 503",
     behaviour: { status: 503, error: { message: insides } },
     wanted: unavailable,
     endCause: UPSTREAM_ERROR,
   },
-  { row: "Upstream overloaded", behaviour: { status: 529 }, wanted: overloaded, endCause: UPSTREAM_ERROR },
-  { row: "Upstream returned non-JSON with status 200", behaviour: page, wanted: invalid, endCause: UPSTREAM_ERROR },
   {
-    row: "Upstream returned non-JSON with status 502",
+    row: "API spec, Cases: Upstream overloaded",
+    behaviour: { status: 529 },
+    wanted: overloaded,
+    endCause: UPSTREAM_ERROR,
+  },
+  {
+    row: "API spec, Cases: Upstream returned non-JSON with status 200",
+    behaviour: page,
+    wanted: invalid,
+    endCause: UPSTREAM_ERROR,
+  },
+  {
+    row: "API spec, Cases: Upstream returned non-JSON with status 502",
     behaviour: { ...page, status: 502 },
     wanted: invalid,
     endCause: UPSTREAM_ERROR,
   },
   {
-    row: "Upstream returned non-JSON with status 404",
+    row: "API spec, Cases: Upstream returned non-JSON with status 404",
     behaviour: { ...page, status: 404 },
     wanted: invalid,
     endCause: UPSTREAM_ERROR,
@@ -140,7 +155,7 @@ const cases: Case[] = [
 // Every test has a customer of its own and tells the upstream how to behave in its own request.
 const atOnce = { concurrency: 4 };
 
-describe("failed before any content: the row of the API spec, nothing charged, one ledger line of 0", atOnce, () => {
+describe("failed before any content: nothing charged, one ledger line of 0", atOnce, () => {
   for (const { row, model, behaviour, wanted, endCause, isStream } of cases) {
     for (const side of sides) {
       for (const streamed of isStream === undefined ? [false, true] : [isStream]) {
@@ -170,11 +185,15 @@ describe("upstream wording passes, with the upstream's code and type", atOnce, (
     { status: 422, seen: 400, error: { message: "Cannot $& process $1.", code: "odd" }, code: "odd" },
     { status: 500, seen: 500, error: { message: "It broke.", code: null }, code: "server_error" },
   ];
+  const spec: Record<number, string> = {
+    400: "API spec, Cases: Input longer than model context length, and other refusals of the upstream",
+    500: "API spec, Cases: Upstream returned an error",
+  };
   for (const { status, seen, error, code } of worded) {
     for (const side of sides) {
       for (const isStream of [false, true]) {
         const how = `${side.path}, ${isStream ? "streamed" : "whole"}`;
-        test(`an upstream's ${status} is ${seen} with its words (${how})`, async () => {
+        test(`${spec[seen]}: ${status} is ${seen} with its words (${how})`, async () => {
           const customer = await world.createCustomer();
           const behaviour = { status, error: { ...error, type: "its_own_type" } };
           const reply = await makeCall(relayUrl, customer.secret, { side, isStream, behaviour });

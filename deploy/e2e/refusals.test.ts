@@ -23,7 +23,7 @@ async function expectRefusal(side: Side, customer: Customer, asking: () => Promi
 const askRaw = (side: Side, headers: Record<string, string>, body: string | Buffer = bodyOf({ side })) =>
   ask(`${relayUrl}${side.path}`, { headers, body });
 
-describe("key invalid, missing, stopped, expired, deleted or limit used up: 401, Invalid API key", () => {
+describe("API spec, Cases: Key invalid, missing, stopped, expired, deleted or limit used up: 401; API spec, Authentication: 6. When the key is wrong, missing, stopped, expired, deleted, or has used up its spending limit, then HTTP 401", () => {
   const spoil: Record<string, (customer: Customer) => Promise<unknown>> = {
     stopped: ({ keyId }) => world.authQuota.updateKey({ keyId, status: KeyStatus.STOPPED }),
     expired: ({ keyId }) => world.authQuota.updateKey({ keyId, expiresAt: timestampFromMs(Date.now() - 1_000) }),
@@ -75,7 +75,7 @@ describe("key invalid, missing, stopped, expired, deleted or limit used up: 401,
     }
   }
 
-  test("x-api-key works only on Format B endpoints; all other endpoints use Authorization", async () => {
+  test("API spec, Authentication: 1. `x-api-key` works only on Format B endpoints; all other endpoints use Authorization", async () => {
     const customer = await world.createCustomer();
     const headers = { "x-api-key": customer.secret, "provider-version": "2023-06-01" };
     await expectRefusal(chat, customer, () => askRaw(chat, headers), rows.keyInvalid);
@@ -86,12 +86,12 @@ describe("key invalid, missing, stopped, expired, deleted or limit used up: 401,
 
 describe("money", () => {
   for (const side of sides) {
-    test(`${side.path}: estimated price above the key's remaining limit: 403`, async () => {
+    test(`API spec, Cases: Estimated price above remaining key limit; API spec, Authentication: 8. When the estimated price of a request exceeds the key's remaining spending limit, then HTTP 403 (${side.path})`, async () => {
       const customer = await world.createCustomer({ key: { limitNanos: 5_000_000n } });
       await expectRefusal(side, customer, () => makeCall(relayUrl, customer.secret, { side }), rows.keyLimit);
     });
 
-    test(`${side.path}: insufficient balance: 403`, async () => {
+    test(`API spec, Cases: Insufficient balance; API spec, Authentication: 7. When balance is insufficient, then HTTP 403 (${side.path})`, async () => {
       for (const creditNanos of [0n, 1n, 5_000_000n]) {
         const customer = await world.createCustomer({ creditNanos });
         await expectRefusal(side, customer, () => makeCall(relayUrl, customer.secret, { side }), rows.balance);
@@ -107,7 +107,7 @@ describe("money", () => {
   }
 });
 
-describe("wrong or unoffered model ID: 503, no Retry-After, x-should-retry false", () => {
+describe("API spec, Cases: Wrong or unoffered model ID: 503, no Retry-After, x-should-retry false", () => {
   for (const side of sides) {
     test(`${side.path}: a model that is not in the catalog`, async () => {
       const customer = await world.createCustomer();
@@ -132,7 +132,7 @@ describe("bad bodies: 400", () => {
   const right = (side: Side): Json => JSON.parse(bodyOf({ side })) as Json;
 
   for (const side of sides) {
-    test(`${side.path}: a body that is not valid JSON`, async () => {
+    test(`API spec, Cases: Body not valid JSON (${side.path})`, async () => {
       const customer = await world.createCustomer();
       const whole = bodyOf({ side });
       const wrong = [
@@ -159,7 +159,7 @@ describe("bad bodies: 400", () => {
     });
 
     for (const field of ["model", "messages", ...(side.format === "B" ? ["max_tokens"] : [])]) {
-      test(`${side.path}: the required field ${field} is missing: text naming the field`, async () => {
+      test(`API spec, Cases: Required field missing: text naming the field ${field} (${side.path})`, async () => {
         const customer = await world.createCustomer();
         const { [field]: _missing, ...rest } = right(side);
         const wrong = [rest, { ...rest, [field]: null }, ...(field === "model" ? [{ ...rest, model: "" }] : [])];
@@ -188,20 +188,20 @@ describe("bad bodies: 400", () => {
       }
     });
 
-    test(`${side.path}: a body above 128 MB by its Content-Length`, async () => {
+    test(`API spec, Cases: Body larger than 128 MB, by its Content-Length (${side.path})`, async () => {
       const customer = await world.createCustomer();
       const headers = { ...side.headers(customer.secret), "content-length": String(128 * 1024 * 1024 + 1) };
       await expectRefusal(side, customer, () => upload(side, headers, 1_000), rows.tooLarge);
     });
   }
 
-  test("a body above 128 MB that was not announced", async () => {
+  test("API spec, Limits: Request body size. A body above 128 MB that was not announced", async () => {
     const customer = await world.createCustomer();
     const headers = { ...chat.headers(customer.secret), "transfer-encoding": "chunked" };
     await expectRefusal(chat, customer, () => upload(chat, headers, 128 * 1024 * 1024 + 1), rows.tooLarge);
   });
 
-  test("provider-version: a missing or malformed value on /v1/messages is 400 invalid_request_error", async () => {
+  test("API spec, Authentication: 2. Format B also requires the header `provider-version`: a missing or malformed value is 400 invalid_request_error", async () => {
     const customer = await world.createCustomer();
     const { "provider-version": _version, ...headers } = messages.headers(customer.secret);
     const wrong: Record<string, string>[] = ["", "latest", "2023-6-1", "2023-06-01T00:00:00Z", "20230601"].map(

@@ -1,15 +1,24 @@
+// Node closes an idle connection to the services' metrics after this.
+const idleConnectionMs = 3_000;
+
+/** The waits between the tries of official clients: less than half a second at least, Retry-After at most. */
+export const isBetweenTries = (delayMs: number): boolean =>
+  delayMs >= 300 && delayMs <= 60_000 && delayMs !== idleConnectionMs;
+
 /**
- * Runs `work` while waits of exactly these lengths end at once, and tells which of them were asked for, in order.
- * Official clients wait as long as Retry-After says; a test wants to know that they would, not to wait itself.
+ * Runs `work` while waits of exactly these lengths, or those that a test picks, end at once, and tells which of them
+ * were asked for, in order. Official clients wait as long as Retry-After says; a test wants to know that they would,
+ * not to wait itself.
  */
 export async function withoutWaiting<T>(
-  lengthsMs: number[],
+  lengths: number[] | ((delayMs: number) => boolean),
   work: () => Promise<T>,
 ): Promise<{ waitsMs: number[]; result: T }> {
   const waitsMs: number[] = [];
+  const isPicked = typeof lengths === "function" ? lengths : (delayMs: number) => lengths.includes(delayMs);
   const real = globalThis.setTimeout;
   const hurried = (callback: (...args: unknown[]) => void, delayMs?: number, ...rest: unknown[]) => {
-    const isHurried = delayMs !== undefined && lengthsMs.includes(delayMs);
+    const isHurried = delayMs !== undefined && isPicked(delayMs);
     if (isHurried) waitsMs.push(delayMs);
     return real(callback, isHurried ? 0 : delayMs, ...rest);
   };

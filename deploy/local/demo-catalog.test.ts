@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { parseCatalog } from "../../services/relay/catalog.ts";
+import { dialectNames } from "../../services/relay/dialects/dialect.ts";
 import { catalogFor, exampleModel, hasProviderKey, writeCatalog } from "./demo-catalog.ts";
 
 const demoUrl = "http://127.0.0.1:1234";
@@ -21,6 +22,18 @@ test("without a provider key the catalog offers the demo upstream; with keys onl
   assert.deepEqual(new Set(upstreamsOf(keys)), new Set(["openai", "anthropic"]));
 });
 
+test("there is a model for every endpoint, with OpenAI's key for all but moderations", () => {
+  const spoken = (environment: Record<string, string>): Set<string> => {
+    const { models } = parseCatalog(catalogFor(environment, demoUrl), "catalog.yaml", environment);
+    return new Set([...models.values()].flatMap((model) => [...model.dialects]));
+  };
+  assert.deepEqual(spoken({ DEMO_API_KEY: "demo" }), new Set(dialectNames));
+  const paid = new Set<string>(dialectNames);
+  // Moderations are free there, and the catalog takes no price of 0.
+  paid.delete("openai-moderations");
+  assert.deepEqual(spoken(keys), paid);
+});
+
 test("an example speaks chat when a model does, else messages", () => {
   assert.deepEqual(exampleModel(catalogFor({}, demoUrl)), { model: "demo-chat", dialect: "openai-chat" });
   const { ANTHROPIC_API_KEY } = keys;
@@ -28,6 +41,9 @@ test("an example speaks chat when a model does, else messages", () => {
   assert.deepEqual(messagesOnly, { model: "claude-haiku-4-5", dialect: "anthropic-messages" });
   assert.equal(exampleModel(catalogFor(keys, demoUrl))?.dialect, "openai-chat");
   assert.equal(exampleModel("models: {}"), undefined);
+  const upstreams = "upstreams: { one: { dialects: [openai-chat, openai-embeddings] } }";
+  const models = "models: { vector: { dialects: [openai-embeddings], upstreams: [{ name: one }] } }";
+  assert.equal(exampleModel(`${upstreams}\n${models}`), undefined, "a model that only embeds has nothing to say");
 });
 
 test("a catalog that was edited by hand is kept; an untouched one follows the environment", async () => {

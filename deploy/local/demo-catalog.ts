@@ -12,7 +12,15 @@ const head = `# The models that are offered, where they run, and what they cost 
 const openAi: Offer = {
   upstream: `  openai:
     base_url: https://api.openai.com
-    dialects: [openai-chat]
+    dialects:
+      - openai-chat
+      - openai-responses
+      - openai-compact
+      - openai-embeddings
+      - openai-completions
+      - openai-images
+      - openai-speech
+      - openai-transcriptions
     credential: { env: OPENAI_API_KEY }
 `,
   models: `  gpt-4.1-mini:
@@ -33,6 +41,33 @@ const openAi: Offer = {
     context_tokens: 400000
     max_output_tokens: 128000
     price: { version: openai-1, input_tokens: "1.25", cache_read_tokens: "0.125", output_tokens: "10.00" }
+  text-embedding-3-small:
+    owned_by: openai
+    upstreams: [{ name: openai }]
+    dialects: [openai-embeddings]
+    price: { version: openai-1, input_tokens: "0.02" }
+  gpt-3.5-turbo-instruct:
+    owned_by: openai
+    upstreams: [{ name: openai }]
+    dialects: [openai-completions]
+    context_tokens: 4096
+    max_output_tokens: 4096
+    price: { version: openai-1, input_tokens: "1.50", output_tokens: "2.00" }
+  gpt-image-1:
+    owned_by: openai
+    upstreams: [{ name: openai }]
+    dialects: [openai-images]
+    price: { version: openai-1, input_tokens: "5.00", image_input_tokens: "10.00", image_output_tokens: "40.00" }
+  tts-1:
+    owned_by: openai
+    upstreams: [{ name: openai }]
+    dialects: [openai-speech]
+    price: { version: openai-1, characters: "15.00" }
+  whisper-1:
+    owned_by: openai
+    upstreams: [{ name: openai }]
+    dialects: [openai-transcriptions]
+    price: { version: openai-1, media_ms: "0.10" }
 `,
 };
 
@@ -65,7 +100,17 @@ const anthropic: Offer = {
 const demoOffer = (demoUrl: string): Offer => ({
   upstream: `  demo:
     base_url: ${demoUrl}
-    dialects: [openai-chat, anthropic-messages]
+    dialects:
+      - openai-chat
+      - openai-responses
+      - openai-compact
+      - anthropic-messages
+      - openai-embeddings
+      - openai-completions
+      - openai-images
+      - openai-speech
+      - openai-moderations
+      - openai-transcriptions
     credential: { env: DEMO_API_KEY }
 `,
   models: `  demo-chat:
@@ -75,6 +120,38 @@ const demoOffer = (demoUrl: string): Offer => ({
     max_output_tokens: 16384
     reserve_output_tokens: 4096
     price: { version: demo-1, input_tokens: "0.15", output_tokens: "0.60", cache_read_tokens: "0.075" }
+  demo-embedding:
+    owned_by: demo
+    upstreams: [{ name: demo }]
+    dialects: [openai-embeddings]
+    price: { version: demo-1, input_tokens: "0.02" }
+  demo-completion:
+    owned_by: demo
+    upstreams: [{ name: demo }]
+    dialects: [openai-completions]
+    context_tokens: 4096
+    max_output_tokens: 4096
+    price: { version: demo-1, input_tokens: "1.50", output_tokens: "2.00" }
+  demo-image:
+    owned_by: demo
+    upstreams: [{ name: demo }]
+    dialects: [openai-images]
+    price: { version: demo-1, input_tokens: "5.00", image_output_tokens: "40.00" }
+  demo-voice:
+    owned_by: demo
+    upstreams: [{ name: demo }]
+    dialects: [openai-speech]
+    price: { version: demo-1, characters: "15.00" }
+  demo-moderation:
+    owned_by: demo
+    upstreams: [{ name: demo }]
+    dialects: [openai-moderations]
+    price: { version: demo-1, requests: "10.00" }
+  demo-transcription:
+    owned_by: demo
+    upstreams: [{ name: demo, model: whisper-demo }]
+    dialects: [openai-transcriptions]
+    price: { version: demo-1, media_ms: "0.10" }
 `,
 });
 
@@ -115,11 +192,13 @@ export type ExampleModel = { model: string; dialect: "openai-chat" | "anthropic-
 export function exampleModel(catalogText: string): ExampleModel | undefined {
   type Shape = {
     upstreams?: Record<string, { dialects?: string[] }>;
-    models?: Record<string, { upstreams?: { name: string }[] }>;
+    models?: Record<string, { dialects?: string[]; upstreams?: { name: string }[] }>;
   };
   const { upstreams = {}, models = {} } = parse(catalogText) as Shape;
-  const speaks = (model: string, dialect: string): boolean =>
-    models[model]?.upstreams?.some(({ name }) => upstreams[name]?.dialects?.includes(dialect)) ?? false;
+  const speaks = (model: string, dialect: string): boolean => {
+    const { dialects = [dialect], upstreams: routes = [] } = models[model] ?? {};
+    return dialects.includes(dialect) && routes.some(({ name }) => upstreams[name]?.dialects?.includes(dialect));
+  };
   for (const dialect of ["openai-chat", "anthropic-messages"] as const) {
     const model = Object.keys(models).find((name) => speaks(name, dialect));
     if (model) return { model, dialect };

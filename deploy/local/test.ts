@@ -1,21 +1,42 @@
+import { mkdtempDisposable, readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { countRows, readCounted } from "../contract/coverage.ts";
+import { specRows } from "../contract/spec-rows.ts";
 import { prepareStores, show, thisMachine } from "./machine.ts";
 
 const root = join(import.meta.dirname, "../..");
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 const seconds = (sinceMs: number): string => `${((performance.now() - sinceMs) / 1_000).toFixed(1)} s`;
 
-// What `npm test` runs: the stores, installed when they are missing, then every check, then every test.
+// What `npm test` runs: the stores, installed when they are missing, then every check, then every test, then the count
+// of the API spec's rows that tests stand for.
 process.chdir(root);
 const startedAt = performance.now();
 const runner = ["--test", "--test-concurrency=2", "--test-timeout=120000"];
 const patterns = ["services/**/*.test.ts", "deploy/**/*.test.ts"];
 
-async function step(name: string, command: string, args: string[]): Promise<void> {
+async function step(name: string, command: string, args: string[]): Promise<number> {
   const stepStartedAt = performance.now();
   const code = await show(command, args, { environment: process.env, output: 1 });
   say(`${name}: ${code === 0 ? "passed" : "FAILED"} in ${seconds(stepStartedAt)}, ${seconds(startedAt)} in all`);
-  if (code !== 0) process.exit(code);
+  return code;
+}
+
+/** Runs every test; then prints the rows of the API spec that they stand for, whether or not all of them passed. */
+async function testAndCount(): Promise<number> {
+  await using folder = await mkdtempDisposable(join(tmpdir(), "passed-tests-"));
+  const passed = join(folder.path, "passed.jsonl");
+  const reporters = [
+    "--test-reporter=spec",
+    "--test-reporter-destination=stdout",
+    "--test-reporter=./deploy/contract/passed-tests.ts",
+    `--test-reporter-destination=${passed}`,
+  ];
+  const code = await step("tests", process.execPath, [...runner, ...reporters, ...patterns]);
+  const { isComplete, text } = countRows(specRows, readCounted(await readFile(passed, "utf8")));
+  process.stdout.write(`${text}\n`);
+  return code !== 0 || isComplete ? code : 1;
 }
 
 try {
@@ -23,10 +44,9 @@ try {
   if (inContainers.length > 0) {
     // Tests kill and restart their stores, which takes processes beside them.
     const compose = ["compose", "-f", join(import.meta.dirname, "compose.yaml"), "run", "--rm", "tests"];
-    await step("tests in a container", "docker", compose);
+    process.exitCode = await step("tests in a container", "docker", compose);
   } else {
-    await step("check", "npm", ["run", "--silent", "check"]);
-    await step("tests", process.execPath, [...runner, ...patterns]);
+    process.exitCode = (await step("check", "npm", ["run", "--silent", "check"])) || (await testAndCount());
   }
 } catch (error) {
   say(error instanceof Error ? error.message : String(error));

@@ -1,25 +1,15 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { createRid } from "#shared/rid.ts";
-import { authorize, callerOf } from "./admit.ts";
 import { handleCall, type Relay } from "./call.ts";
 import type { Config } from "./config.ts";
-import type { Dialect } from "./dialects/dialect.ts";
 import { dialects } from "./dialects/index.ts";
-import { CallFailure, type Failure } from "./failures.ts";
-import { readKey } from "./read.ts";
+import type { Failure } from "./failures.ts";
+import { problemOfHead, type Refused } from "./malformed.ts";
+import { dialectOfPath, failureOfPath, isOfApi, notFoundPage, pathOf } from "./paths.ts";
 import { requestIdHeaders, respondFailure } from "./respond.ts";
-import { listFormatA, listFormatB, wantsFormatB } from "./routes/models.ts";
-
-const chat = dialects["openai-chat"];
-const messages = dialects["anthropic-messages"];
-
-const requestLimits = {
-  /** A 128 MB body at 1 MB/s takes 128 s. */
-  requestTimeoutMs: 300_000,
-  headersTimeoutMs: 30_000,
-  /** Longer than load balancers keep idle connections, so that the relay is never the one to close a reused one. */
-  keepAliveMs: 75_000,
-};
+import { answerModels } from "./routes/answer-models.ts";
+import { listenBeside, serverOptions, type ServerSettings } from "./server.ts";
 
 const isLoopback = (address: string): boolean =>
   address === "127.0.0.1" || address === "::1" || address === "::ffff:127.0.0.1";
@@ -32,86 +22,102 @@ function isSecure(request: FastifyRequest, config: Config): boolean {
   return config.ALLOW_PLAIN_HTTP === "loopback" && !hasForwarded && isLoopback(request.raw.socket.remoteAddress ?? "");
 }
 
-function refuse(reply: FastifyReply, failure: Failure, dialect: Dialect): void {
-  reply.hijack();
-  respondFailure(reply.raw, { rid: createRid(), failure, dialect });
+/** Why a request is refused whatever it asks for; undefined when it may go on. */
+function refusalOf(request: FastifyRequest, config: Config, relay: Relay): Failure | undefined {
+  const problem = problemOfHead(request.raw);
+  if (problem !== undefined) return { name: "malformed_request", cause: problem };
+  if (!isSecure(request, config)) return { name: "not_processable", cause: "plain HTTP" };
+  const isClosed = relay.catalog.current().isMaintenance && isOfApi(pathOf(request.url));
+  return isClosed ? { name: "service_unavailable", cause: "maintenance" } : undefined;
 }
 
-const notFoundPage =
-  "<!doctype html><html lang=en><title>Not found</title><h1>Not found</h1><p>The API is under /v1.</p></html>\n";
+type Answering = { request: IncomingMessage; response: ServerResponse; ip: string };
+
+/** Fastify lets go of the request: from here on it is answered with Node's own means. */
+function takeOver(request: FastifyRequest, reply: FastifyReply): Answering {
+  reply.hijack();
+  return { request: request.raw, response: reply.raw, ip: request.ip };
+}
+
+/** Counts and logs a request that was answered before, or without, a call. */
+function report({ metrics, log }: Relay, status: number, fields: Parameters<Refused>[0]): void {
+  metrics.calls.inc({ endpoint: "none", status, end: "refused" });
+  log.info({ ...fields, status }, "request refused");
+}
+
+function refuse({ request, response, ip }: Answering, failure: Failure, relay: Relay): void {
+  const rid = createRid();
+  respondFailure(response, { rid, failure, dialect: dialectOfPath(pathOf(request.url ?? "/")) });
+  report(relay, response.statusCode, { rid, ip, failure: failure.name, cause: failure.cause });
+}
+
+/** API spec, Authentication rules 4 and 5: a page where the path has no /v1, a JSON error for any other. */
+function answerUnknownPath(answering: Answering, relay: Relay): void {
+  const { request, response, ip } = answering;
+  const failure = failureOfPath(request.method ?? "", pathOf(request.url ?? "/"));
+  if (failure) return refuse(answering, failure, relay);
+  const rid = createRid();
+  const headers = { "content-type": "text/html; charset=utf-8", "content-length": notFoundPage.length };
+  response.writeHead(404, { ...headers, ...requestIdHeaders(rid) }).end(notFoundPage);
+  report(relay, 404, { rid, ip, failure: "no path of the API" });
+}
+
+const unreachable = (): never => {
+  throw new Error("a request came past the hook that answers it");
+};
 
 /**
- * API spec, Authentication rules 4 and 5: a page where the path has no /v1, a JSON error for any other unknown path.
+ * The endpoints. They answer in hooks, before Fastify looks at the body: a call reads it itself, after the key where it
+ * is large, and takes any content type, malformed ones too.
  */
-function answerUnknownPath(request: FastifyRequest, reply: FastifyReply): void {
-  const path = request.url.split("?", 1)[0] ?? "";
-  if (path === "/v1" || path.startsWith("/v1/")) {
-    return refuse(
-      reply,
-      { name: "invalid_url", detail: `${request.method} ${path}` },
-      path.startsWith("/v1/messages") ? messages : chat,
-    );
+function addRoutes(app: FastifyInstance, relay: Relay): void {
+  for (const dialect of Object.values(dialects)) {
+    const onRequest = (request: FastifyRequest, reply: FastifyReply): void =>
+      void handleCall({ ...takeOver(request, reply), dialect }, relay);
+    app.post(dialect.path, { onRequest }, unreachable);
   }
-  reply.hijack();
-  const headers = { "content-type": "text/html; charset=utf-8", ...requestIdHeaders(createRid()) };
-  reply.raw.writeHead(404, headers).end(notFoundPage);
-}
-
-async function answerModels(request: FastifyRequest, reply: FastifyReply, relay: Relay): Promise<void> {
-  reply.hijack();
-  const rid = createRid();
-  const isFormatB = wantsFormatB(request.headers);
-  try {
-    const caller = callerOf(readKey(request.headers, isFormatB), request.ip);
-    const { models: allowed } = await authorize(relay.settling.quota, caller);
-    const models = [...relay.catalog.current().models.values()];
-    const offered = allowed.length === 0 ? models : models.filter(({ id }) => allowed.includes(id));
-    const body = JSON.stringify(isFormatB ? listFormatB(offered) : listFormatA(offered));
-    reply.raw.writeHead(200, { "content-type": "application/json", ...requestIdHeaders(rid) }).end(body);
-  } catch (thrown) {
-    const isKnown = thrown instanceof CallFailure;
-    if (!isKnown) relay.log.error({ rid, err: thrown }, "model list failed");
-    const failure: Failure = isKnown ? thrown.failure : { name: "service_unavailable" };
-    respondFailure(reply.raw, { rid, failure, dialect: isFormatB ? messages : chat });
-  }
+  const onRequest = (request: FastifyRequest, reply: FastifyReply): void => {
+    const answering = takeOver(request, reply);
+    const { "*": id } = request.params as { "*"?: string };
+    if (id === "") answerUnknownPath(answering, relay);
+    else void answerModels(answering, id, relay);
+  };
+  app.get("/v1/models", { onRequest }, unreachable);
+  app.get("/v1/models/*", { onRequest }, unreachable);
 }
 
 /** Builds the public HTTP server around the path of a call. */
-export function buildApp(config: Config, relay: Relay): FastifyInstance {
+export function buildApp(config: Config, relay: Relay, settings: ServerSettings = {}): FastifyInstance {
   const proxies = config.TRUSTED_PROXIES.split(",")
     .map((proxy) => proxy.trim())
     .filter((proxy) => proxy !== "");
+  const refused: Refused = (fields) => report(relay, 400, fields);
   const app = Fastify({
+    ...serverOptions(settings, refused),
     logger: false,
     trustProxy: proxies.length > 0 ? proxies : false,
-    requestTimeout: requestLimits.requestTimeoutMs,
-    keepAliveTimeout: requestLimits.keepAliveMs,
-    http: { headersTimeout: requestLimits.headersTimeoutMs, maxHeaderSize: 32_768 },
-    forceCloseConnections: "idle",
     exposeHeadRoutes: false,
-    // Calls that still come in while draining are served.
-    return503OnClosing: false,
+    // Percent signs that encode nothing: such a path is like any other that is unknown.
+    frameworkErrors: (_error, request, reply) => {
+      const answering = takeOver(request, reply);
+      const failure = refusalOf(request, config, relay);
+      if (failure) refuse(answering, failure, relay);
+      else answerUnknownPath(answering, relay);
+    },
   });
-  // Bodies are read by the call itself, after the key where they are large; nothing here may parse them.
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", (_request, _payload, done) => done(null));
   app.addHook("onRequest", (request, reply, done) => {
     // Callers on connections that are kept open go elsewhere for their next call.
     if (relay.isDraining) reply.raw.shouldKeepAlive = false;
-    if (isSecure(request, config)) return done();
-    refuse(reply, { name: "not_processable" }, request.url.startsWith("/v1/messages") ? messages : chat);
+    const failure = refusalOf(request, config, relay);
+    if (failure) return refuse(takeOver(request, reply), failure, relay);
+    if (request.is404) return answerUnknownPath(takeOver(request, reply), relay);
+    done();
   });
-  for (const dialect of Object.values(dialects)) {
-    app.post(dialect.path, (request, reply) => {
-      reply.hijack();
-      void handleCall({ request: request.raw, response: reply.raw, ip: request.ip, dialect }, relay);
-    });
-  }
-  app.get("/v1/models", (request, reply) => void answerModels(request, reply, relay));
-  app.setNotFoundHandler((request, reply) => answerUnknownPath(request, reply));
+  addRoutes(app, relay);
   app.setErrorHandler((error, request, reply) => {
-    relay.log.warn({ err: error, url: request.url }, "request refused before the call");
-    refuse(reply, { name: "not_processable" }, chat);
+    relay.log.error({ err: error, url: request.url }, "request failed before the call");
+    refuse(takeOver(request, reply), { name: "service_unavailable" }, relay);
   });
+  listenBeside(app, settings, refused);
   return app;
 }

@@ -171,7 +171,8 @@ async function deliverWhole(delivery: Delivery, relay: Relay): Promise<void> {
   const text = isEncoded(answer) ? "" : body.toString();
   const parsed = envelope.answer === "text" && answer.status === 200 ? text : eventJson(text);
   if (answer.status !== 200) throw new CallFailure(upstreamFailure(answer.status, parsed, dialect, route.upstream));
-  const isWhole = envelope.answer === "json" || envelope.answer === "text";
+  const { answer: kind } = envelope;
+  const isWhole = kind === "json" || kind === "text" || (kind === "events" && dialect.mayIgnoreStream);
   const tally = isWhole && !isEncoded(answer) ? dialect.readReply(parsed, envelope) : undefined;
   if (!tally) throw new CallFailure({ name: "upstream_invalid", cause: answer.headers });
   call.tally = tally;

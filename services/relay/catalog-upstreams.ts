@@ -1,22 +1,41 @@
+import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import { createSecureContext } from "node:tls";
 import type { CatalogBuild, CatalogSource } from "./catalog-schema.ts";
 import type { DialectName } from "./dialects/dialect.ts";
 
+/** How TLS to an upstream differs from the usual, as node:tls takes it. */
+export type UpstreamTls = { ca?: string; cert?: string; key?: string; servername?: string };
+
 export type Upstream = {
+  /** Another one after a change of any setting: what was learnt about an upstream holds for its id only. */
+  id: string;
   name: string;
   baseUrl: URL;
   dialects: DialectName[];
   credential: string;
+  /** The operator's own headers: name, value, name, value. */
+  headers: string[];
+  /** With the credentials that it asks for. */
+  proxy: URL | undefined;
+  tls: UpstreamTls | undefined;
   connectTimeoutMs: number;
   firstByteTimeoutMs: number;
   idleTimeoutMs: number;
-  maxConnections: number;
+  totalTimeoutMs: number;
+  /** Calls that may be under way at once from this process. */
+  maxConcurrent: number;
+  /** 0: the circuit never opens. */
+  openAfterFailures: number;
+  coolsDown: boolean;
 };
 
-function readCredential(
-  source: CatalogSource["upstreams"][string]["credential"],
-  environment: NodeJS.ProcessEnv,
-): string {
+type Source = CatalogSource["upstreams"][string];
+type Text = Source["headers"][string];
+
+function readText(source: Text, environment: NodeJS.ProcessEnv): string {
+  if (typeof source === "string") return source;
   if ("env" in source) {
     const value = environment[source.env];
     if (!value) throw new Error(`the variable ${source.env} is not set`);
@@ -27,21 +46,122 @@ function readCredential(
   return value;
 }
 
-/** Reads the upstreams of a catalog and their credentials; what is wrong joins the problems. */
+function readCredential(source: Text, environment: NodeJS.ProcessEnv): string {
+  const value = readText(source, environment);
+  validateHeaderValue("credential", value);
+  return value;
+}
+
+// What the relay, a dialect or the connection itself sets.
+const reservedHeaders = new Set([
+  "accept",
+  "accept-encoding",
+  "anthropic-beta",
+  "anthropic-version",
+  "authorization",
+  "connection",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "expect",
+  "host",
+  "keep-alive",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "user-agent",
+  "x-api-key",
+  "x-request-id",
+]);
+
+function readHeaders(source: Source["headers"], environment: NodeJS.ProcessEnv): string[] {
+  const seen = new Set<string>();
+  return Object.entries(source).flatMap(([name, text]) => {
+    const lowerName = name.toLowerCase();
+    validateHeaderName(name);
+    if (reservedHeaders.has(lowerName) || lowerName.startsWith("proxy-"))
+      throw new Error(`the header ${name} is the relay's own to set`);
+    if (seen.has(lowerName)) throw new Error(`the header ${name} stands twice`);
+    seen.add(lowerName);
+    const value = readText(text, environment);
+    validateHeaderValue(name, value);
+    return [name, value];
+  });
+}
+
+function readProxy(source: Source["proxy"], environment: NodeJS.ProcessEnv): URL | undefined {
+  if (source === undefined) return undefined;
+  // Messages leave out the value, which may be a secret.
+  const url = URL.parse(readText(source, environment));
+  if (!url || !/^https?:$/.test(url.protocol)) throw new Error("proxy must be an http or https URL");
+  if (url.pathname !== "/" || url.search !== "" || url.hash !== "")
+    throw new Error("proxy must be a URL without a path");
+  if (typeof source === "string" && `${url.username}${url.password}` !== "")
+    throw new Error("the credentials of a proxy belong in a variable or a file");
+  try {
+    decodeURIComponent(`${url.username}${url.password}`);
+  } catch {
+    throw new Error("the credentials of the proxy are not percent-encoded");
+  }
+  return url;
+}
+
+function readTls(source: Source["tls"]): UpstreamTls | undefined {
+  if (!source) return undefined;
+  if ((source.cert_file === undefined) !== (source.key_file === undefined))
+    throw new Error("tls needs cert_file and key_file together");
+  const read = (file: string): string => readFileSync(file, "utf8");
+  const tls: UpstreamTls = {
+    ...(source.ca_file !== undefined && { ca: read(source.ca_file) }),
+    ...(source.cert_file !== undefined && { cert: read(source.cert_file) }),
+    ...(source.key_file !== undefined && { key: read(source.key_file) }),
+    ...(source.server_name !== undefined && { servername: source.server_name }),
+  };
+  try {
+    // A context takes an authority that is none without a word, and then trusts nobody.
+    if (tls.ca !== undefined) void new X509Certificate(tls.ca);
+    createSecureContext(tls);
+  } catch {
+    throw new Error("the certificates or the key of tls cannot be read as PEM, or do not belong together");
+  }
+  return tls;
+}
+
+function readBaseUrl({ base_url: text, tls }: Source): URL {
+  const url = new URL(text);
+  if (`${url.username}${url.password}` !== "") throw new Error("base_url must be without a user and a password");
+  if (tls && url.protocol !== "https:") throw new Error("tls needs a base_url with https");
+  return url;
+}
+
+function buildUpstream(name: string, entry: Source, environment: NodeJS.ProcessEnv): Upstream {
+  const settings = {
+    name,
+    baseUrl: readBaseUrl(entry),
+    dialects: entry.dialects,
+    credential: readCredential(entry.credential, environment),
+    headers: readHeaders(entry.headers, environment),
+    proxy: readProxy(entry.proxy, environment),
+    tls: readTls(entry.tls),
+    connectTimeoutMs: entry.connect_timeout_ms,
+    firstByteTimeoutMs: entry.first_byte_timeout_ms,
+    idleTimeoutMs: entry.idle_timeout_ms,
+    totalTimeoutMs: entry.total_timeout_ms,
+    maxConcurrent: entry.max_concurrent,
+    openAfterFailures: entry.open_after_failures,
+    coolsDown: entry.cool_down,
+  };
+  // A hash, because the settings hold secrets and ids live longer than they should.
+  return { id: createHash("sha256").update(JSON.stringify(settings)).digest("base64url"), ...settings };
+}
+
+/** Reads the upstreams of a catalog with their secrets and certificates; what is wrong joins the problems. */
 export function buildUpstreams({ source, environment, problems }: CatalogBuild): Map<string, Upstream> {
   const upstreams = new Map<string, Upstream>();
   for (const [name, entry] of Object.entries(source.upstreams)) {
     try {
-      upstreams.set(name, {
-        name,
-        baseUrl: new URL(entry.base_url),
-        dialects: entry.dialects,
-        credential: readCredential(entry.credential, environment),
-        connectTimeoutMs: entry.connect_timeout_ms,
-        firstByteTimeoutMs: entry.first_byte_timeout_ms,
-        idleTimeoutMs: entry.idle_timeout_ms,
-        maxConnections: entry.max_connections,
-      });
+      upstreams.set(name, buildUpstream(name, entry, environment));
     } catch (error) {
       problems.push({ path: ["upstreams", name], reason: error instanceof Error ? error.message : String(error) });
     }

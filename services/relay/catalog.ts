@@ -1,12 +1,17 @@
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { isMap, isPair, isScalar, isSeq, LineCounter, parseDocument, type Document, type Node } from "yaml";
 import type { Logger } from "#shared/log.ts";
 import { buildModels, type Model } from "./catalog-models.ts";
 import { catalogSchema, type CatalogBuild, type CatalogProblem, type CatalogSource } from "./catalog-schema.ts";
-import { buildUpstreams } from "./catalog-upstreams.ts";
+import { buildUpstreams, type Upstream } from "./catalog-upstreams.ts";
+import { followFiles, type Followed } from "./follow-files.ts";
 
-export type Catalog = { models: Map<string, Model> };
+export type Catalog = {
+  models: Map<string, Model>;
+  /** Whether the service is closed to every call. */
+  isMaintenance: boolean;
+};
 
 /** A catalog that cannot be used; the message has one `file:line: reason` per line. */
 export class CatalogError extends Error {}
@@ -79,50 +84,38 @@ export function parseCatalog(text: string, file: string, environment: NodeJS.Pro
   const build: CatalogBuild = { source, environment, problems: [] };
   const models = buildModels(build, buildUpstreams(build));
   if (build.problems.length > 0) raise(build.problems.map(locate));
-  return { models };
+  return { models, isMaintenance: source.maintenance };
+}
+
+/** Upstreams on which a model runs. */
+export function upstreamsOf({ models }: Catalog): Upstream[] {
+  return [...new Set([...models.values()].flatMap(({ routes }) => routes.map(({ upstream }) => upstream)))];
 }
 
 /** A catalog that follows its file. */
-export type LiveCatalog = Disposable & { current: () => Catalog; isStale: () => boolean };
-
-const lookIntervalMs = 1_000;
-
-/** What changes when a file is written, made readable, put in the place of another, or taken away. */
-function stampOf(file: string): string {
-  const stats = statSync(file, { throwIfNoEntry: false });
-  return stats ? `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeMs}:${stats.ctimeMs}` : "absent";
-}
+export type LiveCatalog = Followed<Catalog>;
 
 /**
  * Reads the catalog file and follows its changes without a restart. A first file that cannot be used throws a
- * CatalogError; a later one is refused in the log and the last good one stays in force.
+ * CatalogError; a later one is refused in the log and the last good one stays in force. `onReplaced` gets each later
+ * one that is taken.
  */
-export function followCatalog(file: string, environment: NodeJS.ProcessEnv, log: Logger): LiveCatalog {
-  // Before the reading, so that a change in between is seen at the next look.
-  let stamp = stampOf(file);
-  let catalog = parseCatalog(readFileSync(file, "utf8"), file, environment);
-  let isStale = false;
-  const look = (): void => {
-    const stampNow = stampOf(file);
-    if (stampNow === stamp) return;
-    stamp = stampNow;
-    try {
-      catalog = parseCatalog(readFileSync(file, "utf8"), file, environment);
-      isStale = false;
-      log.info({ models: catalog.models.size }, "catalog reloaded");
-    } catch (error) {
-      isStale = true;
+export function followCatalog(
+  file: string,
+  environment: NodeJS.ProcessEnv,
+  log: Logger,
+  onReplaced: (catalog: Catalog) => void = () => undefined,
+): LiveCatalog {
+  const read = (): Catalog => parseCatalog(readFileSync(file, "utf8"), file, environment);
+  return followFiles([file], read, {
+    onReplaced: (catalog) => {
+      onReplaced(catalog);
+      log.info({ models: catalog.models.size, maintenance: catalog.isMaintenance }, "catalog reloaded");
+    },
+    onRefused: (error) =>
       log.error(
         { problems: error instanceof Error ? error.message.split("\n") : error },
         "catalog refused, the last good one stays",
-      );
-    }
-  };
-  // Polling, because a ConfigMap is replaced by renaming a symbolic link, which file events do not follow.
-  const timer = setInterval(look, lookIntervalMs).unref();
-  return {
-    current: () => catalog,
-    isStale: () => isStale,
-    [Symbol.dispose]: () => clearInterval(timer),
-  };
+      ),
+  });
 }

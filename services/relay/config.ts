@@ -36,10 +36,28 @@ export const variables = Type.Object({
       "Addresses or networks, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto are believed.",
     default: "",
   }),
+  TLS_CERT_FILE: Type.String({
+    description: "Certificate chain as PEM, with which the relay serves TLS itself; followed while the relay runs.",
+    default: "",
+  }),
+  TLS_KEY_FILE: Type.String({
+    description: "Private key of the certificate as PEM; set both or neither.",
+    default: "",
+  }),
+  MAX_BODY_BYTES_IN_FLIGHT: Type.Integer({
+    description: "Request bodies above 64 KiB that are kept in memory at once; one more gets 503.",
+    minimum: 134_217_728,
+    default: 268_435_456,
+  }),
   MAX_STREAM_EVENT_BYTES: Type.Integer({
     description: "A stream with a larger event is cut.",
     minimum: 65_536,
     default: 16_777_216,
+  }),
+  STREAM_HEARTBEAT_MS: Type.Integer({
+    description: "A comment is sent in streams that were silent for so long; 0: none.",
+    minimum: 0,
+    default: 0,
   }),
   MAX_REPLY_BYTES: Type.Integer({
     description: "A whole answer that is larger is refused.",
@@ -57,5 +75,9 @@ export type Config = Static<typeof variables>;
 
 /** Reads the configuration; throws one Error that names every problem. */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
-  return readVariables(variables, environment);
+  const config = readVariables(variables, environment);
+  if ((config.TLS_CERT_FILE === "") !== (config.TLS_KEY_FILE === "")) {
+    throw new Error("configuration is not usable:\n  TLS_CERT_FILE and TLS_KEY_FILE are set both or neither");
+  }
+  return config;
 }

@@ -1,6 +1,8 @@
 import type { Refusal } from "./dialects/dialect.ts";
 
-type FailureRow = {
+export type FailureRow = {
+  /** When a caller is told so, as a sentence for the README. */
+  when: string;
   status: number;
   message: string;
   /** `error.type` in Format B. */
@@ -21,15 +23,29 @@ const temporarilyUnavailable = "The model service is temporarily unavailable, pl
  * A caller never sees a text that is not in this table, apart from upstreams' own wording where the spec says so.
  */
 export const failures = {
-  key_invalid: { status: 401, message: "Invalid API key", type: "authentication_error", code: "" },
-  balance: { status: 403, message: "Insufficient balance", type: "permission_error", code: "insufficient_quota" },
+  key_invalid: {
+    when: "The key is missing, wrong, stopped, expired, deleted, of a suspended account, or has used up its limit.",
+    status: 401,
+    message: "Invalid API key",
+    type: "authentication_error",
+    code: "",
+  },
+  balance: {
+    when: "The account's balance does not cover the estimated price.",
+    status: 403,
+    message: "Insufficient balance",
+    type: "permission_error",
+    code: "insufficient_quota",
+  },
   key_limit: {
+    when: "The estimated price is more than the key may still spend.",
     status: 403,
     message: "This API key has reached its spending limit",
     type: "permission_error",
     code: "insufficient_quota",
   },
   model_unavailable: {
+    when: "There is no such model, or not for this key or in this format; asking again does not help.",
     status: 503,
     message: "The model {detail} does not exist or is not available",
     type: "api_error",
@@ -37,25 +53,35 @@ export const failures = {
     shouldRetry: false,
   },
   invalid_json: {
+    when: "The body is not a JSON object, or a field stands twice in it.",
     status: 400,
     message: "Invalid request: invalid JSON request body",
     type: "invalid_request_error",
     code: "invalid_request",
   },
   body_too_large: {
+    when: "The body is larger than 128 MB.",
     status: 400,
     message: "Invalid request: request body exceeds 128 MB: request body too large",
     type: "invalid_request_error",
     code: "invalid_request",
   },
   field_required: {
+    when: "A field that the endpoint needs is missing or null.",
     status: 400,
     message: "field {detail} is required",
     type: "invalid_request_error",
     code: "invalid_request",
   },
-  field_invalid: { status: 400, message: "{detail}", type: "invalid_request_error", code: "invalid_request" },
+  field_invalid: {
+    when: "A field or header that the relay itself reads is of the wrong kind; the message names it.",
+    status: 400,
+    message: "{detail}",
+    type: "invalid_request_error",
+    code: "invalid_request",
+  },
   account_rate: {
+    when: "The account makes more calls a minute than it may.",
     status: 429,
     message: "Rate limit exceeded for your account, please retry after 60 seconds",
     type: "rate_limit_error",
@@ -63,6 +89,7 @@ export const failures = {
     retryAfterSeconds: 60,
   },
   ip_rate: {
+    when: "The address makes more calls a minute than it may; Retry-After says how long to wait.",
     status: 429,
     message:
       "Too many requests from your IP address, please retry after the number of seconds in the Retry-After header",
@@ -70,16 +97,36 @@ export const failures = {
     code: "rate_limit_exceeded",
   },
   upstream_rate: {
+    when: "The upstream limits the service's calls.",
     status: 429,
     message: "The model service is temporarily rate limited, please retry after 60 seconds",
     type: "rate_limit_error",
     code: "rate_limit_exceeded",
     retryAfterSeconds: 60,
   },
-  upstream_unreachable: { status: 500, message: temporarilyUnavailable, type: "api_error", code: "server_error" },
-  upstream_error: { status: 500, message: "{detail}", type: "api_error", code: "server_error" },
-  upstream_refused: { status: 400, message: "{detail}", type: "invalid_request_error", code: "" },
+  upstream_unreachable: {
+    when: "No connection to the upstream came about, or it broke before an answer.",
+    status: 500,
+    message: temporarilyUnavailable,
+    type: "api_error",
+    code: "server_error",
+  },
+  upstream_error: {
+    when: "The upstream failed and said why; its wording and type pass.",
+    status: 500,
+    message: "{detail}",
+    type: "api_error",
+    code: "server_error",
+  },
+  upstream_refused: {
+    when: "The upstream refused the request; its wording, code and type pass.",
+    status: 400,
+    message: "{detail}",
+    type: "invalid_request_error",
+    code: "",
+  },
   upstream_invalid: {
+    when: "The upstream's answer cannot be read, or is none of this format.",
     status: 502,
     message: "The model service returned an invalid response, please try again later",
     type: "api_error",
@@ -87,6 +134,7 @@ export const failures = {
     formatB: { message: "The model service returned an error (HTTP 502), please try again later" },
   },
   upstream_unavailable: {
+    when: "The upstream says that it is unavailable for now, or is left alone after failures.",
     status: 503,
     message: temporarilyUnavailable,
     type: "api_error",
@@ -94,14 +142,22 @@ export const failures = {
     retryAfterSeconds: 5,
   },
   upstream_account: {
+    when: "The upstream refuses the service's own account.",
     status: 503,
     message: temporarilyUnavailable,
     type: "api_error",
     code: "service_unavailable",
     retryAfterSeconds: 60,
   },
-  upstream_timeout: { status: 504, message: temporarilyUnavailable, type: "api_error", code: "server_error" },
+  upstream_timeout: {
+    when: "The upstream did not answer in time.",
+    status: 504,
+    message: temporarilyUnavailable,
+    type: "api_error",
+    code: "server_error",
+  },
   upstream_overloaded: {
+    when: "The upstream is overloaded.",
     status: 503,
     message: temporarilyUnavailable,
     type: "api_error",
@@ -110,14 +166,29 @@ export const failures = {
     formatB: { status: 529, message: "Overloaded", type: "overloaded_error" },
   },
   service_unavailable: {
+    when: "The service is stopping, under maintenance, too busy, or cannot decide on the call.",
     status: 503,
     message: "The service is temporarily unavailable, please try again later",
     type: "api_error",
     code: "service_unavailable",
     retryAfterSeconds: 5,
   },
-  invalid_url: { status: 404, message: "Invalid URL ({detail})", type: "not_found_error", code: "" },
+  invalid_url: {
+    when: "The path is not one of the API, or not with this method.",
+    status: 404,
+    message: "Invalid URL ({detail})",
+    type: "not_found_error",
+    code: "",
+  },
+  malformed_request: {
+    when: "The request is not well-formed HTTP, exceeds a limit of it, or its body stops coming or cannot be decoded.",
+    status: 400,
+    message: "The request could not be completed",
+    type: "invalid_request_error",
+    code: "invalid_request",
+  },
   not_processable: {
+    when: "The request cannot be taken for any other reason, plain HTTP among them.",
     status: 403,
     message: "The request could not be completed",
     type: "permission_error",

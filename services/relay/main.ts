@@ -7,17 +7,20 @@ import { createLog } from "#shared/log.ts";
 import { keepConnected } from "#shared/nats.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
 import { buildApp } from "./app.ts";
+import { createBodyBudget } from "./body-budget.ts";
 import type { Relay } from "./call.ts";
-import { followCatalog } from "./catalog.ts";
+import { followCatalog, upstreamsOf, type Catalog } from "./catalog.ts";
 import { readConfig } from "./config.ts";
 import { drain } from "./drain.ts";
 import { guardLive } from "./guard.ts";
-import { createMetrics, watchGauges } from "./metrics.ts";
+import { createMetrics, watchGauges, watchUpstreams } from "./metrics.ts";
 import { createPublisher } from "./publish.ts";
 import { openQuotaSession } from "./quota-session.ts";
 import { createPools } from "./send.ts";
 import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "./settle.ts";
 import { defaultSpoolLimits, openSpool } from "./spool.ts";
+import { followCertificate } from "./tls.ts";
+import { createUpstreamHealth } from "./upstream-health.ts";
 
 const config = readConfig(process.env);
 const logLines = destination({ sync: false, minLength: 8_192, periodicFlush: 500 });
@@ -28,7 +31,14 @@ await using resources = new AsyncDisposableStack();
 resources.defer(() => logLines.flushSync());
 const registry = createRegistry("relay");
 const metrics = createMetrics(registry);
-const catalog = resources.use(followCatalog(config.CATALOG_FILE, process.env, log));
+const pools = resources.use(createPools());
+const health = createUpstreamHealth();
+const followUpstreams = (replaced: Catalog): void => {
+  const upstreams = upstreamsOf(replaced);
+  pools.retain(upstreams);
+  health.retain(upstreams);
+};
+const catalog = resources.use(followCatalog(config.CATALOG_FILE, process.env, log, followUpstreams));
 const limits = { ...defaultSpoolLimits, maxBytes: config.SPOOL_MAX_BYTES };
 const spool = resources.use(await openSpool(config.SPOOL_DIR, relaySession, { log, ridOf: ridOfRecord, limits }));
 
@@ -51,7 +61,9 @@ let sequence = 0n;
 const settling: Settling = { relaySession, spool, quota, publisher, metrics, log, nextSequence: () => sequence++ };
 const relay: Relay = {
   catalog,
-  pools: resources.use(createPools()),
+  pools,
+  health,
+  bodyBudget: createBodyBudget(config.MAX_BODY_BYTES_IN_FLIGHT),
   settling,
   metrics,
   log,
@@ -64,7 +76,9 @@ watchGauges(registry, {
   spoolRecords: spool.openRecords,
   publishWaiting: publisher.waiting,
   quotaQueued: quota.queued,
+  bodyBytes: relay.bodyBudget.bytes,
 });
+watchUpstreams(registry, health);
 
 const notReady = (): string[] =>
   [
@@ -76,9 +90,13 @@ const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.O
 
 void replaySpool(settling);
 resources.use(every(2_000, () => confirmBooked(settling), log));
-resources.use(every(1_000, async () => guardLive(settling, relay.live), log));
+resources.use(every(1_000, async () => guardLive(settling, relay.live, config.STREAM_HEARTBEAT_MS), log));
 
-const app = buildApp(config, relay);
+const certificate =
+  config.TLS_CERT_FILE === ""
+    ? undefined
+    : resources.use(followCertificate({ certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE }, log));
+const app = buildApp(config, relay, { certificate });
 await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
 log.info({ addresses: app.addresses(), opsPort: ops.port, relaySession }, "relay is ready");
 await stopSignal();

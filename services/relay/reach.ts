@@ -1,24 +1,27 @@
 import type { IncomingHttpHeaders } from "node:http";
-import type { Logger } from "#shared/log.ts";
 import type { Route } from "./choose.ts";
-import type { Dialect, Envelope } from "./dialects/dialect.ts";
-import { CallFailure } from "./failures.ts";
+import type { AnswerKind, Dialect, Envelope } from "./dialects/dialect.ts";
+import { eventJson } from "./dialects/sse.ts";
+import { CallFailure, type Failure, type FailureName } from "./failures.ts";
+import { learn, learnFromError, type Learning } from "./learn.ts";
 import type { LiveCall } from "./live-call.ts";
-import type { Metrics } from "./metrics.ts";
-import { send, SendError, type Answer, type Pools, type SendSignal } from "./send.ts";
+import { send, SendError, type Answer, type Pools, type SendSignal, type UpstreamRequest } from "./send.ts";
+import { upstreamFailure } from "./upstream-failure.ts";
+import { obstacles, type Obstacle, type Place } from "./upstream-health.ts";
+import { readWhole } from "./whole.ts";
 
 // Unencoded, because the meter reads the answer on its way.
-const standardHeaders = [
-  "content-type",
-  "application/json",
-  "accept-encoding",
-  "identity",
-  "user-agent",
-  "model-relay",
-];
+const standardHeaders = ["accept-encoding", "identity", "user-agent", "model-relay"];
+
+const acceptedTypes: Record<AnswerKind, string> = {
+  json: "application/json",
+  text: "*/*",
+  events: "text/event-stream",
+  bytes: "*/*",
+};
 
 /** What reaching an upstream needs of its process. */
-export type Reach = { pools: Pools; metrics: Metrics; log: Logger };
+export type Reach = Learning & { pools: Pools };
 
 /** A call on its way out. */
 export type Outgoing = {
@@ -30,35 +33,130 @@ export type Outgoing = {
   signal: SendSignal;
 };
 
-/** The answer of the upstream that took the call. */
+/** The answer, with status 200, of the upstream that took the call. */
 export type Answered = { answer: Answer; route: Route };
 
-/** Asks the upstreams in order; the next one only when the one before certainly never saw the request. */
-export async function reachUpstream(
-  { call, envelope, dialect, routes, callerHeaders, signal }: Outgoing,
-  { pools, metrics, log }: Reach,
-): Promise<Answered> {
-  if (signal.isAborted) throw new CallFailure({ name: "service_unavailable", cause: "the caller went away" });
-  let lastError: unknown;
+/** Why an upstream did not serve; final: no other may be asked. */
+type Failed = { failure: Failure; isAnswer: boolean; isFinal: boolean };
+
+// The upstream has said that it did not serve the call, so that another may.
+const failoverStatuses = new Set([401, 402, 403, 429, 500, 502, 503, 529]);
+
+const failuresOfObstacles: Record<Obstacle, FailureName> = {
+  busy: "service_unavailable",
+  rate: "upstream_rate",
+  unavailable: "upstream_unavailable",
+  account: "upstream_account",
+};
+
+/**
+ * Asks the upstreams in order, none twice and none that is left alone for now, until one answers. The next one is asked
+ * only when the one before certainly never saw the request, or has answered that it did not serve it; never when it may
+ * have done the work. Throws a CallFailure: of the last upstream that answered, else of the last that was asked, else
+ * of why none was asked.
+ */
+export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<Answered> {
+  const { call, routes, signal } = outgoing;
+  const asked = new Set<string>();
+  const met: Obstacle[] = [];
+  let told: (Failed & { route: Route }) | undefined;
   for (const route of routes) {
-    const { upstream, model } = route;
-    call.upstream = upstream.name;
-    call.upstreamModel = model;
-    const headers = [...standardHeaders, "accept", envelope.isStream ? "text/event-stream" : "application/json"];
-    headers.push("x-request-id", call.rid, ...dialect.upstreamHeaders(upstream.credential, callerHeaders));
-    const path = `${upstream.baseUrl.pathname.replace(/\/$/, "")}${dialect.path}`;
-    const sentAt = performance.now();
-    try {
-      const pool = pools.poolOf(upstream);
-      const answer = await send(pool, { path, headers, body: dialect.prepareBody(envelope, model), signal });
-      call.firstByteAtMs = Date.now();
-      metrics.firstByteSeconds.observe({ upstream: upstream.name }, (performance.now() - sentAt) / 1_000);
-      return { answer, route };
-    } catch (error) {
-      lastError = error;
-      if (!(error instanceof SendError && error.isUnsent)) break;
-      log.warn({ rid: call.rid, upstream: upstream.name, err: error.cause }, "upstream not reached");
+    const { name } = route.upstream;
+    if (signal.isAborted) break;
+    if (asked.has(name)) continue;
+    const place = reach.health.enter(route, performance.now());
+    if (typeof place === "string") {
+      met.push(place);
+      reach.metrics.upstreamSkips.inc({ upstream: name, reason: place });
+      continue;
     }
+    asked.add(name);
+    assign(call, route);
+    const attempt = await askUpstream(outgoing, place, route, reach);
+    if ("answer" in attempt) return attempt;
+    const { failure } = attempt;
+    if (attempt.isFinal) throw new CallFailure(failure);
+    if (attempt.isAnswer || !told?.isAnswer) told = { ...attempt, route };
+    // Of the only one, the call's own line tells.
+    if (routes.length === 1) break;
+    reach.log.warn({ rid: call.rid, upstream: name, failure: failure.name, cause: failure.cause }, "upstream failed");
   }
-  throw lastError;
+  if (signal.isAborted) throw new CallFailure({ name: "service_unavailable", cause: "the caller went away" });
+  if (!told) throw new CallFailure(failureOfObstacles(met));
+  assign(call, told.route);
+  throw new CallFailure(told.failure);
+}
+
+function assign(call: LiveCall, { upstream, model }: Route): void {
+  call.upstream = upstream.name;
+  call.upstreamModel = model;
+}
+
+/** Of a model all of whose upstreams are left alone: the caller is told of the one that will serve the soonest. */
+function failureOfObstacles(met: Obstacle[]): Failure {
+  const nearest = obstacles.find((obstacle) => met.includes(obstacle)) ?? "unavailable";
+  return { name: failuresOfObstacles[nearest], cause: `every upstream is left alone for now: ${met.join(", ")}` };
+}
+
+async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach: Reach): Promise<Answered | Failed> {
+  const { call, signal } = outgoing;
+  const { upstream } = route;
+  const attempt = { rid: call.rid, place };
+  const sentAt = performance.now();
+  let answer: Answer;
+  try {
+    answer = await send(
+      reach.pools.poolOf(upstream),
+      requestOf(outgoing, route, () => reach.health.leave(place)),
+    );
+  } catch (error) {
+    reach.health.leave(place);
+    if (!(error instanceof SendError)) throw error;
+    const name = error.failureName;
+    if (signal.isAborted) learn(reach, attempt, "client_gone", "unknown");
+    else learn(reach, attempt, error.isUnsent ? "not_sent" : name, "down");
+    return { failure: { name, cause: error.cause }, isAnswer: false, isFinal: !error.isUnsent };
+  }
+  call.firstByteAtMs = Date.now();
+  reach.metrics.firstByteSeconds.observe({ upstream: upstream.name }, (performance.now() - sentAt) / 1_000);
+  if (answer.status === 200) {
+    learn(reach, attempt, "answered", "up");
+    return { answer, route };
+  }
+  const { status } = answer;
+  const failure = upstreamFailure(status, await readError(answer), outgoing.dialect, upstream);
+  learnFromError(reach, attempt, answer, failure.name);
+  return { failure, isAnswer: true, isFinal: !failoverStatuses.has(status) };
+}
+
+function requestOf(outgoing: Outgoing, { upstream, model }: Route, onOver: () => void): UpstreamRequest {
+  const { call, envelope, dialect, callerHeaders, signal } = outgoing;
+  const headers = [...standardHeaders, "content-type", envelope.body.contentType];
+  headers.push("accept", acceptedTypes[envelope.answer], "x-request-id", call.rid);
+  headers.push(...dialect.upstreamHeaders(upstream.credential, callerHeaders), ...upstream.headers);
+  return {
+    origin: upstream.baseUrl.origin,
+    path: `${upstream.baseUrl.pathname.replace(/\/$/, "")}${dialect.upstreamPath(model, envelope.answer)}`,
+    headers,
+    body: dialect.prepareBody(envelope, model),
+    signal,
+    totalTimeoutMs: upstream.totalTimeoutMs,
+    onOver,
+  };
+}
+
+const maxErrorBytes = 262_144;
+const errorTimeoutMs = 2_000;
+
+/** An error body as JSON; undefined when it is none, or does not come in time: the status says enough. */
+async function readError(answer: Answer): Promise<unknown> {
+  const timer = setTimeout(answer.abort, errorTimeoutMs);
+  try {
+    const body = await readWhole(answer, maxErrorBytes);
+    return eventJson(body.toString());
+  } catch {
+    return undefined;
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -1,4 +1,4 @@
-import { errors, Pool, type Dispatcher } from "undici";
+import { errors, Pool, ProxyAgent, type Dispatcher } from "undici";
 import type { Upstream } from "./catalog-upstreams.ts";
 import type { FailureName } from "./failures.ts";
 
@@ -16,7 +16,17 @@ export type Answer = {
   abort: () => void;
 };
 
-export type UpstreamRequest = { path: string; headers: string[]; body: Buffer; signal: SendSignal };
+export type UpstreamRequest = {
+  origin: string;
+  path: string;
+  headers: string[];
+  body: Buffer;
+  signal: SendSignal;
+  /** From sending to the end of the answer. */
+  totalTimeoutMs: number;
+  /** Called once, when nothing more will come of the request. */
+  onOver: () => void;
+};
 
 /** Lets whoever started a call end it, also before a connection was free for it. */
 export type SendSignal = { isAborted: boolean; abort: () => void };
@@ -32,40 +42,48 @@ export function createSendSignal(): SendSignal {
 }
 
 /** Connections to upstreams, kept open between calls; one pool per upstream and settings. */
-export type Pools = AsyncDisposable & { poolOf: (upstream: Upstream) => Pool; retain: (upstreams: Upstream[]) => void };
+export type Pools = AsyncDisposable & {
+  poolOf: (upstream: Upstream) => Dispatcher;
+  /** Closes the pools of all other upstreams; live answers on them go on to their end. */
+  retain: (upstreams: Upstream[]) => void;
+};
 
-const keyOf = ({ credential: _, ...settings }: Upstream): string => JSON.stringify(settings);
+function openPool(upstream: Upstream): Dispatcher {
+  const { baseUrl, proxy, tls, connectTimeoutMs: timeout } = upstream;
+  const settings = {
+    // No call waits for a connection: more calls than this are not let in.
+    connections: upstream.maxConcurrent,
+    pipelining: 1,
+    allowH2: false,
+    headersTimeout: upstream.firstByteTimeoutMs,
+    bodyTimeout: upstream.idleTimeoutMs,
+  };
+  if (!proxy) return new Pool(baseUrl.origin, { ...settings, connect: { ...tls, timeout } });
+  return new ProxyAgent({
+    ...settings,
+    uri: proxy.href,
+    // Also for plain HTTP, so that a proxy never sees a credential.
+    proxyTunnel: true,
+    connectTimeout: timeout,
+    proxyTls: { allowH2: false, timeout },
+    requestTls: { ...tls, allowH2: false, timeout },
+    clientFactory: (origin, options) => new Pool(origin, { ...options, headersTimeout: timeout }),
+  });
+}
 
 export function createPools(): Pools {
-  const pools = new Map<string, Pool>();
-  const byUpstream = new WeakMap<Upstream, Pool>();
-  const open = (upstream: Upstream): Pool => {
-    const key = keyOf(upstream);
-    const existing = pools.get(key);
-    if (existing) return existing;
-    const pool = new Pool(upstream.baseUrl.origin, {
-      connections: upstream.maxConnections,
-      pipelining: 1,
-      allowH2: false,
-      connect: { timeout: upstream.connectTimeoutMs },
-      headersTimeout: upstream.firstByteTimeoutMs,
-      bodyTimeout: upstream.idleTimeoutMs,
-    });
-    pools.set(key, pool);
-    return pool;
-  };
+  const pools = new Map<string, Dispatcher>();
   return {
     poolOf: (upstream) => {
-      let pool = byUpstream.get(upstream);
-      if (!pool) byUpstream.set(upstream, (pool = open(upstream)));
+      let pool = pools.get(upstream.id);
+      if (!pool) pools.set(upstream.id, (pool = openPool(upstream)));
       return pool;
     },
     retain: (upstreams) => {
-      const kept = new Set(upstreams.map(keyOf));
-      for (const [key, pool] of pools) {
-        if (kept.has(key)) continue;
-        pools.delete(key);
-        // Live answers on it go on to their end.
+      const kept = new Set(upstreams.map(({ id }) => id));
+      for (const [id, pool] of pools) {
+        if (kept.has(id)) continue;
+        pools.delete(id);
         void pool.close();
       }
     },
@@ -81,16 +99,13 @@ export class SendError extends Error {
   /** Whether the upstream certainly never saw the request, so that another may be asked. */
   readonly isUnsent: boolean;
 
-  constructor(cause: Error) {
+  constructor(cause: Error, isUnsent = false) {
     const isTimeout = cause instanceof errors.HeadersTimeoutError || cause instanceof errors.BodyTimeoutError;
     super(cause.message, { cause });
-    this.failureName = isTimeout ? "upstream_timeout" : "upstream_unreachable";
-    this.isUnsent =
-      cause instanceof errors.ConnectTimeoutError || unsentCodes.has((cause as NodeJS.ErrnoException).code ?? "");
+    this.failureName = isTimeout && !isUnsent ? "upstream_timeout" : "upstream_unreachable";
+    this.isUnsent = isUnsent;
   }
 }
-
-const unsentCodes = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
 
 /**
  * Holds back what arrives before somebody consumes it: the head resolves a promise, the body may follow in the same
@@ -117,20 +132,34 @@ function createBody(): Consumer & { attach: (consumer: Consumer) => void } {
 
 /**
  * Sends a call to an upstream; resolves with the head of the answer. Rejects with a SendError when there is none.
- * Callbacks instead of streams, because a relayed chunk then costs no stream machinery.
+ * Redirects are answers like any other. Callbacks instead of streams, because a relayed chunk then costs no stream
+ * machinery.
  */
-export function send(pool: Pool, { path, headers, body, signal }: UpstreamRequest): Promise<Answer> {
+export function send(pool: Dispatcher, request: UpstreamRequest): Promise<Answer> {
+  const { origin, path, headers, body, signal, totalTimeoutMs } = request;
   return new Promise((resolve, reject) => {
     const incoming = createBody();
+    let isStarted = false;
     let isAnswered = false;
+    let timer: NodeJS.Timeout | undefined;
+    const over = (): void => {
+      clearTimeout(timer);
+      request.onOver();
+    };
     const handler: Dispatcher.DispatchHandler = {
+      // Called when there is a connection, right before the first byte goes out.
       onRequestStart: (controller) => {
         const abort = (): void => {
           signal.isAborted = true;
           controller.abort(new Error("the caller went away"));
         };
-        if (signal.isAborted) abort();
-        else signal.abort = abort;
+        if (signal.isAborted) return abort();
+        isStarted = true;
+        signal.abort = abort;
+        timer = setTimeout(() => {
+          const TimeoutError = isAnswered ? errors.BodyTimeoutError : errors.HeadersTimeoutError;
+          controller.abort(new TimeoutError(`the answer took more than ${totalTimeoutMs} ms in all`));
+        }, totalTimeoutMs);
       },
       onResponseStart: (controller, status, responseHeaders) => {
         if (status < 200) return;
@@ -145,12 +174,16 @@ export function send(pool: Pool, { path, headers, body, signal }: UpstreamReques
         });
       },
       onResponseData: (_controller, chunk) => incoming.data(chunk),
-      onResponseEnd: () => incoming.end(),
+      onResponseEnd: () => {
+        over();
+        incoming.end();
+      },
       onResponseError: (_controller, error) => {
+        over();
         if (isAnswered) incoming.fail(error);
-        else reject(new SendError(error));
+        else reject(new SendError(error, !isStarted));
       },
     };
-    pool.dispatch({ method: "POST", path, headers, body }, handler);
+    pool.dispatch({ origin, method: "POST", path, headers, body }, handler);
   });
 }

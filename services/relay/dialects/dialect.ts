@@ -16,6 +16,11 @@ export const dialectNames = [
 
 export type DialectName = (typeof dialectNames)[number];
 
+/** Formats that upstreams may speak: those of callers, and some that no caller speaks. */
+export const upstreamDialectNames = [...dialectNames, "gemini-generate"] as const;
+
+export type UpstreamDialectName = (typeof upstreamDialectNames)[number];
+
 /**
  * How an answer comes: a JSON body, a text body, server-sent events, or bytes that are passed on as they come.
  */
@@ -111,8 +116,21 @@ export type UpstreamError = { message: string; type: string | undefined; code: s
 /** A request that the relay itself cannot serve; the message is for the caller and names the field. */
 export class RequestError extends Error {}
 
+/** A wire format as upstreams speak it: where its requests go, and how its answers are metered. */
+export type UpstreamDialect = {
+  name: UpstreamDialectName;
+  /** Path, query included, of a request for this model. */
+  upstreamPath: (model: string, answer: AnswerKind) => string;
+  /** Headers that carry the credential and the version of the format. */
+  upstreamHeaders: (credential: string, callerHeaders: Record<string, string | string[] | undefined>) => string[];
+  /** Reads a whole answer into a tally: its parsed JSON, or its text; undefined when it is none of this dialect. */
+  readReply: (body: unknown, envelope: Envelope) => Tally | undefined;
+  createTap: (envelope: Envelope, clean: Cleaner) => StreamTap;
+  readError: (body: unknown) => UpstreamError | undefined;
+};
+
 /** A wire format: how its requests are read and prepared, its answers metered and its errors written. */
-export type Dialect = {
+export type Dialect = UpstreamDialect & {
   name: DialectName;
   path: string;
   /** Which of the API spec's two formats its errors, keys and versions follow. */
@@ -127,19 +145,15 @@ export type Dialect = {
   arrayFields: readonly string[];
   /** Whether requests are forms with files instead of JSON. */
   takesForm: boolean;
+  /** Whether some models answer whole although a stream was asked for, as whisper-1 is documented to. */
+  mayIgnoreStream?: true;
   /** Reads a request whose required fields are there. Throws RequestError, or what reading a field throws. */
   readEnvelope: (body: RequestBody, model: string) => Envelope;
   /** The body as the upstream shall get it. */
   prepareBody: (envelope: Envelope, upstreamModel: string) => Buffer;
-  /** Headers that carry the credential and the version of the format. */
-  upstreamHeaders: (credential: string, callerHeaders: Record<string, string | string[] | undefined>) => string[];
-  /** Reads a whole answer into a tally: its parsed JSON, or its text; undefined when it is none of this dialect. */
-  readReply: (body: unknown, envelope: Envelope) => Tally | undefined;
   /** The reply as the caller asked for it, where the upstream gave it another way; undefined: as it came. */
   rewriteReply?: (body: unknown, envelope: Envelope) => Buffer | undefined;
-  createTap: (envelope: Envelope, clean: Cleaner) => StreamTap;
   writeError: (refusal: Refusal) => string;
-  readError: (body: unknown) => UpstreamError | undefined;
 };
 
 /** `value[key]` when `value` is an object, else undefined: reading what others wrote must not throw. */

@@ -52,8 +52,7 @@ const formatA = {
 
 const textMeasures = [["inputTokens", "outputTokens"]] as const;
 
-/** Every wire format of the relay, in one table. */
-export const dialects: Record<DialectName, Dialect> = {
+const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
   "openai-chat": {
     ...formatA,
     name: "openai-chat",
@@ -162,9 +161,21 @@ export const dialects: Record<DialectName, Dialect> = {
     measures: [["mediaMs"], ["audioInputTokens", "outputTokens"]],
     requiredFields: ["model", "file"],
     takesForm: true,
+    mayIgnoreStream: true,
     readEnvelope: transcriptionsRequest.readEnvelope,
     prepareBody: replaceModelInForm,
     readReply: transcriptionsReply.readReply,
     createTap: transcriptionsStream.createTap,
   },
 };
+
+// The paths of these formats are the same on the upstreams' side.
+const withPath = (dialect: Omit<Dialect, "upstreamPath">): Dialect => ({
+  ...dialect,
+  upstreamPath: () => dialect.path,
+});
+
+/** Every wire format that callers speak, in one table. */
+export const dialects = Object.fromEntries(
+  Object.entries(table).map(([name, dialect]) => [name, withPath(dialect)]),
+) as Record<DialectName, Dialect>;

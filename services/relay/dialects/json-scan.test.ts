@@ -231,12 +231,17 @@ test("256 levels below the top are accepted, 257 refused, and millions exhaust n
   assert.equal(scanOutcome(Buffer.from(`{"a":${'{"b":'.repeat(2_000_000)}`)), "refused");
 });
 
-test("a field whose string is not valid after all raises when it is read", () => {
-  const body = Buffer.from('{"model":"a\nb","stream":"\\q"}');
-  const scan = scanJson(body);
-  assert.throws(() => readField(body, scan, "model"), JsonScanError);
-  assert.throws(() => readField(body, scan, "stream"), JsonScanError);
-});
+for (const [what, text] of [
+  ["a line break within", '{"model":"a\nb"}'],
+  ["an unknown escape", '{"model":"\\q"}'],
+  ["half a unicode escape", '{"messages":[{"content":"\\u12"}]}'],
+  ["a control character in a nested key", '{"messages":[{"con\u0001tent":"x"}]}'],
+  ["an unknown escape deep in a long text", `{"messages":["${"long ".repeat(50)}\\x"]}`],
+] as const) {
+  test(`a string that is no JSON string is refused wherever it stands: ${what}`, () => {
+    assert.throws(() => scanJson(Buffer.from(text)), JsonScanError);
+  });
+}
 
 const base64 = Buffer.alloc(6_000, 7).toString("base64");
 

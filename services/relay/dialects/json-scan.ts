@@ -68,6 +68,28 @@ function skipString(cursor: Cursor): void {
   fail(cursor);
 }
 
+const shortString = 64;
+
+/** Whether a short string has nothing in it that needs a closer look: no escape and no control character. */
+function isPlain(text: string, start: number, end: number): boolean {
+  for (let at = start + 1; at < end - 1; at += 1) {
+    const character = text.charCodeAt(at);
+    if (character === backslash || character < 32) return false;
+  }
+  return true;
+}
+
+/** Checks escapes and control characters of a string; the engine's own parser is the fastest that there is. */
+function checkString(cursor: Cursor, start: number): void {
+  const { text, at: end } = cursor;
+  if (end - start < shortString && isPlain(text, start, end)) return;
+  try {
+    JSON.parse(text.slice(start, end));
+  } catch {
+    fail({ text, at: start });
+  }
+}
+
 function skipNumber(cursor: Cursor): void {
   numberPattern.lastIndex = cursor.at;
   if (!numberPattern.test(cursor.text)) fail(cursor);
@@ -93,13 +115,18 @@ function skipStringValue(cursor: Cursor, count: MediaCount): void {
   if (length >= mediaMinBytes && mediaStart.test(cursor.text.slice(start, start + 512))) {
     count.mediaBytes.push(length);
     count.textBytes -= length;
+    // Millions of bytes that are known by their beginning: what is wrong in them, the upstream will say.
+    return;
   }
+  checkString(cursor, start - 1);
 }
 
 function skipKey(cursor: Cursor): void {
   skipSpace(cursor);
   if (cursor.text.charCodeAt(cursor.at) !== quote) fail(cursor);
+  const start = cursor.at;
   skipString(cursor);
+  checkString(cursor, start);
   skipSpace(cursor);
   if (cursor.text.charCodeAt(cursor.at) !== colon) fail(cursor);
   cursor.at += 1;

@@ -21,7 +21,9 @@ export function readError(body: unknown): UpstreamError | undefined {
 /** An error within a stream as callers may see it; its very bytes when there is nothing to take out. */
 export function cleanEvent(chunk: unknown, clean: Cleaner): EventVerdict {
   const error = readError(chunk) ?? { message: "", type: undefined, code: undefined };
-  const { message, type = "api_error", code = "server_error" } = clean(error);
-  if (message === error.message) return "pass";
+  const cleaned = clean(error);
+  const isClean = cleaned.message === error.message && cleaned.type === error.type && cleaned.code === error.code;
+  if (isClean) return "pass";
+  const { message, type = "api_error", code = "server_error" } = cleaned;
   return Buffer.from(`data: ${JSON.stringify({ error: { message, type, param: null, code } })}\n\n`);
 }

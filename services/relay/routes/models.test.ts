@@ -5,7 +5,7 @@ import { listFormatA, listFormatB, wantsFormatB } from "./models.ts";
 
 const models = [modelOf({ id: "a", createdAtSeconds: 1_700_000_000 }), modelOf({ id: "b" })];
 
-test("API spec, Endpoints: the Format B list when both x-api-key and provider-version are present, otherwise Format A", () => {
+test("API spec, Endpoints: `GET /v1/models` gives the Format B list when both x-api-key and provider-version are present, otherwise Format A", () => {
   assert.equal(wantsFormatB({ "x-api-key": "k", "provider-version": "2026-10-21" }), true);
   assert.equal(wantsFormatB({ "x-api-key": "k", "anthropic-version": "2023-06-01" }), true);
   assert.equal(wantsFormatB({ "x-api-key": "k" }), false);

@@ -5,9 +5,9 @@ import { createRegistry } from "#shared/ops.ts";
 import { createRid } from "#shared/rid.ts";
 import type { Model } from "../catalog-models.ts";
 import type { Upstream } from "../catalog-upstreams.ts";
-import type { DialectName, Envelope } from "../dialects/dialect.ts";
+import { dialectNames, type DialectName, type Envelope } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
-import { scanJson } from "../dialects/json-scan.ts";
+import { readJsonBody } from "../dialects/request-body.ts";
 import { beginLiveCall, type LiveCall } from "../live-call.ts";
 import { createMetrics } from "../metrics.ts";
 import type { Publisher } from "../publish.ts";
@@ -25,14 +25,21 @@ export function listeningLog(): { log: Logger; lines: Record<string, unknown>[] 
 /** An upstream of the catalog that nobody serves. */
 export function upstreamOf(changes: Partial<Upstream> = {}): Upstream {
   return {
+    id: changes.name ?? "somewhere",
     name: "somewhere",
     baseUrl: new URL("https://api.internal.example:8443/base"),
     dialects: ["openai-chat", "anthropic-messages"],
     credential: "secret-of-ours",
+    headers: [],
+    proxy: undefined,
+    tls: undefined,
     connectTimeoutMs: 1_000,
     firstByteTimeoutMs: 1_000,
     idleTimeoutMs: 1_000,
-    maxConnections: 4,
+    totalTimeoutMs: 60_000,
+    maxConcurrent: 4,
+    openAfterFailures: 3,
+    coolsDown: true,
     ...changes,
   };
 }
@@ -43,10 +50,12 @@ export function modelOf(changes: Partial<Model> = {}): Model {
     id: "m",
     ownedBy: "somebody",
     createdAtSeconds: 0,
-    routes: [{ upstream: upstreamOf(), model: "m-upstream" }],
+    routes: [{ upstream: upstreamOf(), model: "m-upstream", priority: 0, weight: 0 }],
     contextTokens: 100_000,
     maxOutputTokens: 10_000,
     reserveOutputTokens: 1_000,
+    dialects: new Set(dialectNames),
+    variants: [],
     priceVersion: "v1",
     prices: { inputTokens: 1_000_000_000n, outputTokens: 2_000_000_000n, reasoningTokens: 2_000_000_000n },
     ...changes,
@@ -56,7 +65,7 @@ export function modelOf(changes: Partial<Model> = {}): Model {
 /** A request body as its dialect reads it. */
 export function envelopeOf(fields: object = {}, dialect: DialectName = "openai-chat"): Envelope {
   const body = Buffer.from(JSON.stringify({ model: "m", messages: [], ...fields }));
-  return dialects[dialect].readEnvelope(body, scanJson(body), "m");
+  return dialects[dialect].readEnvelope(readJsonBody(body), "m");
 }
 
 /** A call that holds 1 USD. */
@@ -68,7 +77,7 @@ export function liveCallOf(changes: Partial<LiveCall> = {}): LiveCall {
     keyId: "key_1",
     model: modelOf(),
     isStream: true,
-    countedInputTokens: 100,
+    requested: { inputTokens: 100, units: {} },
     heldNanos: 1_000_000_000n,
     startedAtMs: Date.now(),
   });

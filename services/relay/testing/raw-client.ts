@@ -33,7 +33,7 @@ export async function connectRaw(port: number, isReading = true): Promise<RawCli
 
 /** An HTTP server on a free loopback port; disposal closes it with all its connections. */
 export async function serveHttp(listener: RequestListener): Promise<AsyncDisposable & { port: number }> {
-  const server = createServer(listener);
+  const server = createServer(listener).on("checkContinue", listener);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;

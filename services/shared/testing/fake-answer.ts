@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
-import type { Behaviour } from "./fake-behaviour.ts";
-import { countWords, type FakeRequest } from "./fake-request.ts";
+import type { Behaviour, Fault, Framing } from "./fake-behaviour.ts";
+import { countWords } from "./fake-prompt.ts";
+import type { FakeRequest } from "./fake-request.ts";
 
 /** A piece of a streamed text with its tokens. */
 export type Piece = { text: string; tokens: number };
@@ -15,6 +16,33 @@ export type Claim = {
   cacheWrite1hTokens: number;
   outputTokens: number;
   reasoningTokens: number;
+  audioInputTokens?: number;
+  audioOutputTokens?: number;
+  imageInputTokens?: number;
+  imageOutputTokens?: number;
+  mediaMs?: number;
+};
+
+/** An answer with its cost, ready to be put on the wire. */
+export type Plan = {
+  /** What it says about its use; undefined: nothing. */
+  claim: Claim | undefined;
+  /** Output tokens by the fake's own count, whatever it claims. */
+  tokens: number;
+  render: () => WholeReply | StreamReply;
+};
+
+/** An answer in one piece. */
+export type WholeReply = { type: string; body: string | Buffer };
+
+/** An answer in pieces. */
+export type StreamReply = {
+  type: string;
+  frames: Frame[];
+  /** How the provider itself frames its streams; what the behaviour asks for wins. */
+  framing?: Framing;
+  /** Frames by which the provider reports an error of a kind after `written` frames. */
+  errorFrames: (kind: Fault["kind"], written: number) => Frame[];
 };
 
 /** What the model "said", before it is put in a wire format. */
@@ -38,6 +66,8 @@ export type Answer = {
 export type Frame = {
   event?: string;
   data: string;
+  /** Sent as they are, instead of a record: a piece of a sound. */
+  bytes?: Buffer;
   /** Output tokens that come with it. */
   tokens: number;
   isContent: boolean;
@@ -60,7 +90,6 @@ export function planAnswer(request: FakeRequest, behaviour: Behaviour): Answer {
   const reasoningTokens = countTokens(thinking) * choices;
   const outputTokens = (countTokens(text) + countTokens(tools)) * choices;
   const cause = text.length < whole.length ? "length" : tools.length > 0 ? "tools" : "stop";
-  const counted = { ...emptyClaim, inputTokens: request.promptTokens, outputTokens, reasoningTokens };
   return {
     model: behaviour.servedModel ?? request.model,
     choices,
@@ -68,7 +97,7 @@ export function planAnswer(request: FakeRequest, behaviour: Behaviour): Answer {
     text: groupPieces(text, behaviour.chunks),
     tools,
     finish: { cause, wording: behaviour.finish },
-    claim: behaviour.usage === "omit" ? undefined : { ...counted, ...behaviour.usage },
+    claim: claimUnder(behaviour, { inputTokens: request.promptTokens, outputTokens, reasoningTokens }),
     tokens: outputTokens + reasoningTokens,
     includesUsage: request.includesUsage,
     hasObfuscation: behaviour.framing?.hasObfuscation ?? false,
@@ -85,9 +114,27 @@ const emptyClaim: Claim = {
   reasoningTokens: 0,
 };
 
-/** All input of a claim, as chat counts it. */
+/** All input of a claim, as Format A counts it. */
 export function allInput(claim: Claim): number {
-  return claim.inputTokens + claim.cacheReadTokens + claim.cacheWrite5mTokens + claim.cacheWrite1hTokens;
+  const { audioInputTokens = 0, imageInputTokens = 0 } = claim;
+  const written = claim.cacheWrite5mTokens + claim.cacheWrite1hTokens;
+  return claim.inputTokens + claim.cacheReadTokens + written + audioInputTokens + imageInputTokens;
+}
+
+/** All output of a claim, as Format A counts it. */
+export function allOutput(claim: Claim): number {
+  const { audioOutputTokens = 0, imageOutputTokens = 0 } = claim;
+  return claim.outputTokens + claim.reasoningTokens + audioOutputTokens + imageOutputTokens;
+}
+
+/** What an answer claims under a behaviour, when it would count `counted` by itself. */
+export function claimUnder(behaviour: Behaviour, counted: Partial<Claim>): Claim | undefined {
+  return behaviour.usage === "omit" ? undefined : { ...emptyClaim, ...counted, ...behaviour.usage };
+}
+
+/** A frame that carries no content. */
+export function quietFrame(data: string): Frame {
+  return { data, tokens: 0, isContent: false };
 }
 
 /** The whole of a text that was cut into pieces. */

@@ -15,6 +15,11 @@ const claimedUsage = Type.Object(
     cacheWrite1hTokens: count("Input written to the cache for an hour; Messages only."),
     outputTokens: count("Output without reasoning."),
     reasoningTokens: count("Output spent on reasoning."),
+    audioInputTokens: count("Input that is sound."),
+    audioOutputTokens: count("Output that is sound."),
+    imageInputTokens: count("Input that is pictures."),
+    imageOutputTokens: count("Output that is pictures."),
+    mediaMs: count("Length of the sound heard; transcriptions told by duration only."),
   },
   { additionalProperties: false },
 );
@@ -29,6 +34,8 @@ const fault = Type.Object(
       "half-frame",
       "stall",
       "error-event",
+      "failed-event",
+      "lone-error-event",
       "end-early",
     ]),
     afterChunks: count("Strikes when this many chunks with content were written; 0 (the default): before the first."),
@@ -60,18 +67,19 @@ const toolCall = Type.Object(
  * How the fake upstream answers one request; everything is optional and combines.
  *
  * Counting rule: a token is a word, that is a run of characters without white space. A tool call counts one token and
- * the words of its arguments as JSON.
+ * the words of its arguments as JSON. A spoken word counts 2 tokens of sound, a second of sound that is heard 10; a
+ * picture counts by size and quality as the provider publishes it, one shown before it is finished 100.
  */
 export const behaviourSchema = Type.Object(
   {
     text: Type.Optional(Type.String({ description: "What it says; left out: words are made." })),
     outputTokens: count("Words to make when no text is given; left out: as many as chunks, else 8."),
-    textBytes: count("Size of a text to make instead, for huge answers.", 64 * 1024 * 1024),
+    textBytes: count("Size of a text, or of each picture, to make instead, for huge answers.", 64 * 1024 * 1024),
     thinking: Type.Optional(Type.String({ description: "Reasoning that is shown before the text." })),
     tools: Type.Optional(
       Type.Array(toolCall, { description: "Tool calls after the text; alone when no text is given." }),
     ),
-    choices: count("Answers to give (chat only); left out: the request's n.", 128),
+    choices: count("Answers to give (chat, completions, images); left out: the request's n.", 128),
     chunks: count("Pieces that a streamed text is cut into, at most one per word; left out: one per word."),
     finish: Type.Optional(Type.String({ description: "Finish reason, as the provider spells it." })),
     servedModel: Type.Optional(Type.String({ description: "Model that the answer names; left out: the one asked." })),

@@ -1,4 +1,14 @@
-import { allInput, type Answer, type Claim, type Frame, joinPieces, randomId, splitWords } from "./fake-answer.ts";
+import {
+  allInput,
+  allOutput,
+  type Answer,
+  type Claim,
+  type Frame,
+  joinPieces,
+  quietFrame,
+  randomId,
+  splitWords,
+} from "./fake-answer.ts";
 
 const fingerprint = "fp_fa4e0f1a2b";
 const finishReasons = { stop: "stop", length: "length", tools: "tool_calls" };
@@ -47,20 +57,16 @@ export function renderChatFrames(answer: Answer): Frame[] {
     })),
   );
   const ends = indexes(answer).map((index) =>
-    quiet(render([{ index, delta: {}, logprobs: null, finish_reason: finish(answer) }])),
+    quietFrame(render([{ index, delta: {}, logprobs: null, finish_reason: finish(answer) }])),
   );
   const usage = answer.claim && answer.includesUsage ? renderUsage(answer.claim) : undefined;
-  const claim = usage ? [{ ...quiet(render([], usage)), hasClaim: true }] : [];
-  return [...frames, ...ends, ...claim, quiet("[DONE]")];
+  const claim = usage ? [{ ...quietFrame(render([], usage)), hasClaim: true }] : [];
+  return [...frames, ...ends, ...claim, quietFrame("[DONE]")];
 }
 
 /** The record by which the provider reports an error within a stream. */
 export function renderChatErrorFrame(message: string): Frame {
-  return quiet(JSON.stringify({ error: { message, type: "server_error", param: null, code: null } }));
-}
-
-function quiet(data: string): Frame {
-  return { data, tokens: 0, isContent: false };
+  return quietFrame(JSON.stringify({ error: { message, type: "server_error", param: null, code: null } }));
 }
 
 type Step = { delta: Record<string, unknown>; tokens: number; isContent: boolean };
@@ -101,9 +107,10 @@ function chunkRenderer(answer: Answer): (choices: object[], usage?: object) => s
     });
 }
 
-function renderUsage(claim: Claim): object {
+/** A claim as chat and completions tell it. */
+export function renderUsage(claim: Claim): object {
   const promptTokens = allInput(claim);
-  const completionTokens = claim.outputTokens + claim.reasoningTokens;
+  const completionTokens = allOutput(claim);
   const written = claim.cacheWrite5mTokens + claim.cacheWrite1hTokens;
   return {
     prompt_tokens: promptTokens,
@@ -112,11 +119,11 @@ function renderUsage(claim: Claim): object {
     prompt_tokens_details: {
       cached_tokens: claim.cacheReadTokens,
       ...(written > 0 && { cache_write_tokens: written }),
-      audio_tokens: 0,
+      audio_tokens: claim.audioInputTokens ?? 0,
     },
     completion_tokens_details: {
       reasoning_tokens: claim.reasoningTokens,
-      audio_tokens: 0,
+      audio_tokens: claim.audioOutputTokens ?? 0,
       accepted_prediction_tokens: 0,
       rejected_prediction_tokens: 0,
     },

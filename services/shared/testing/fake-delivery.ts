@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { setImmediate, setTimeout } from "node:timers/promises";
 import { constants, createGzip, gzipSync } from "node:zlib";
-import type { Frame } from "./fake-answer.ts";
+import type { StreamReply } from "./fake-answer.ts";
 import type { Behaviour, Fault } from "./fake-behaviour.ts";
 import { frameBytes, framesBeforeFault, packFrames, type Packet } from "./fake-frames.ts";
 
@@ -31,9 +31,9 @@ export async function strikeBeforeHead(delivery: Delivery): Promise<boolean> {
 }
 
 /** Sends a whole answer under a head already set. Any fault strikes in the middle of the body. */
-export async function deliverWhole(delivery: Delivery, text: string): Promise<Ending> {
+export async function deliverWhole(delivery: Delivery, content: string | Buffer): Promise<Ending> {
   const { response, behaviour, isGzip } = delivery;
-  const body = isGzip ? gzipSync(text) : Buffer.from(text);
+  const body = isGzip ? gzipSync(content) : Buffer.from(content);
   const { fault } = behaviour;
   const cutBody = body.subarray(0, body.length >> 1);
   response.setHeader("content-length", fault?.kind === "end-early" ? cutBody.length : body.length);
@@ -51,10 +51,11 @@ export async function deliverWhole(delivery: Delivery, text: string): Promise<En
 /** Sends a streamed answer under a head already set; `onPacket` is told after each write that reached the system. */
 export async function deliverStream(
   delivery: Delivery,
-  { frames, errorFrame, onPacket }: { frames: Frame[]; errorFrame: Frame; onPacket: (packet: Packet) => void },
+  { frames, framing: usual, errorFrames, onPacket }: StreamReply & { onPacket: (packet: Packet) => void },
 ): Promise<Ending> {
   const { response, behaviour } = delivery;
-  const { fault, framing } = behaviour;
+  const { fault } = behaviour;
+  const framing = { ...usual, ...behaviour.framing };
   const write = delivery.isGzip ? gzipWriter(delivery) : plainWriter(delivery);
   response.flushHeaders();
   await pause(delivery, behaviour.firstChunkAfterMs);
@@ -77,7 +78,9 @@ export async function deliverStream(
   await pause(delivery, behaviour.gapMs);
   const next = frames[strikeAt];
   if (fault.kind === "half-frame" && next) await write(halfOf(frameBytes(next, framing)));
-  if (fault.kind === "error-event") await write(frameBytes(errorFrame, framing));
+  if (endsWithError(fault)) {
+    for (const frame of errorFrames(fault.kind, strikeAt)) await write(frameBytes(frame, framing));
+  }
   await strike(delivery, fault);
   return "cut";
 }
@@ -85,9 +88,13 @@ export async function deliverStream(
 async function strike(delivery: Delivery, fault: Fault): Promise<void> {
   const { response } = delivery;
   if (fault.kind === "stall" || fault.kind === "silence") await forever(delivery);
-  else if (fault.kind === "end-early" || fault.kind === "error-event") response.end();
+  else if (fault.kind === "end-early" || endsWithError(fault)) response.end();
   else if (fault.kind === "reset") response.socket?.resetAndDestroy();
   else response.socket?.destroy();
+}
+
+function endsWithError({ kind }: Fault): boolean {
+  return kind === "error-event" || kind === "failed-event" || kind === "lone-error-event";
 }
 
 function halfOf(bytes: Buffer): Buffer {

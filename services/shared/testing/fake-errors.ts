@@ -1,5 +1,5 @@
 import type { Behaviour } from "./fake-behaviour.ts";
-import type { FakeDialect } from "./fake-request.ts";
+import type { FakeDialect } from "./fake-dialect.ts";
 
 type ErrorFields = NonNullable<Behaviour["error"]>;
 type ErrorRow = { type: string; code: string | null; message: string; param?: string };
@@ -45,6 +45,25 @@ const messagesWords: Record<number, string> = {
   529: "Overloaded",
 };
 
+const geminiStatuses: Record<number, string> = {
+  400: "INVALID_ARGUMENT",
+  401: "UNAUTHENTICATED",
+  403: "PERMISSION_DENIED",
+  404: "NOT_FOUND",
+  409: "ABORTED",
+  429: "RESOURCE_EXHAUSTED",
+  500: "INTERNAL",
+  503: "UNAVAILABLE",
+  504: "DEADLINE_EXCEEDED",
+};
+
+const geminiWords: Record<number, string> = {
+  400: "The input token count (1300512) exceeds the maximum number of tokens allowed (1048576).",
+  404: "models/fake is not found for API version v1beta, or is not supported for generateContent.",
+  429: "You exceeded your current quota, please check your plan and billing details.",
+  503: "The model is overloaded. Please try again later.",
+};
+
 /** The body of a provider's error, in the shape of its dialect; fields of `override` replace the usual ones. */
 export function renderError(
   dialect: FakeDialect,
@@ -55,9 +74,18 @@ export function renderError(
     const message = override?.message ?? messagesWords[status] ?? "Internal server error";
     return JSON.stringify({ type: "error", error: { type, message }, request_id: requestId });
   }
+  if (dialect === "gemini") return renderGeminiError(status, override);
   const row = chatErrors[status] ?? (chatErrors[status < 500 ? 422 : 500] as ErrorRow);
   const { message, type, param, code } = { param: null, ...row, ...override };
   return `${JSON.stringify({ error: { message, type, param, code } }, null, 2)}\n`;
+}
+
+function renderGeminiError(code: number, override: ErrorFields | undefined): string {
+  const status = override?.type ?? geminiStatuses[code] ?? (code < 500 ? "FAILED_PRECONDITION" : "INTERNAL");
+  const message = override?.message ?? geminiWords[code] ?? "An internal error has occurred.";
+  const retryInfo = { "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "7s" };
+  const details = code === 429 ? { details: [retryInfo] } : {};
+  return `${JSON.stringify({ error: { code, message, status, ...details } }, null, 2)}\n`;
 }
 
 /** What a proxy between here and the provider answers when it fails. */

@@ -4,8 +4,9 @@ import type { Fault, Framing } from "./fake-behaviour.ts";
 /** A write to the connection: bytes and what they carry. */
 export type Packet = { bytes: Buffer; tokens: number; hasClaim: boolean };
 
-/** Puts a frame in bytes, as SSE with the oddities asked for. */
+/** Puts a frame in bytes, as SSE with the oddities asked for unless it is bytes already. */
 export function frameBytes(frame: Frame, framing: Framing = {}): Buffer {
+  if (frame.bytes) return frame.bytes;
   const end = framing.isCrlf ? "\r\n" : "\n";
   const colon = framing.isTight ? ":" : ": ";
   const lines = [

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { FakeDialect } from "./fake-request.ts";
+import type { FakeDialect } from "./fake-dialect.ts";
 
 // Headers that a provider's edge adds and that no relay may pass on.
 const edgeHeaders = {
@@ -23,6 +23,8 @@ export function providerHeaders(dialect: FakeDialect, requestId: string): Record
       ...edgeHeaders,
     };
   }
+  if (dialect === "gemini")
+    return { "server-timing": "gfet4t7; dur=12", vary: "Origin", server: "scaffolding on HTTPServer2" };
   return {
     "x-request-id": requestId,
     "openai-organization": "org-fake",
@@ -37,7 +39,7 @@ export function providerHeaders(dialect: FakeDialect, requestId: string): Record
 
 /** The model list in the shape of a dialect. */
 export function renderModels(dialect: FakeDialect, models: string[]): string {
-  if (dialect === "chat") {
+  if (dialect !== "messages") {
     const created = Date.parse(modelsCreatedAt) / 1000;
     const data = models.map((id) => ({ id, object: "model", created, owned_by: "system" }));
     return `${JSON.stringify({ object: "list", data }, null, 2)}\n`;

@@ -1,19 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { planAnswer, randomId } from "./fake-answer.ts";
+import { type Plan, randomId, type StreamReply, type WholeReply } from "./fake-answer.ts";
 import { type Behaviour, readBehaviour } from "./fake-behaviour.ts";
-import { renderChat, renderChatErrorFrame, renderChatFrames } from "./fake-chat.ts";
 import { deliverStream, deliverWhole, type Delivery, type Ending, pause, strikeBeforeHead } from "./fake-delivery.ts";
+import { type FakeDialect, fakePaths, type Fields, geminiEndpoint } from "./fake-dialect.ts";
 import { renderError, renderHtml } from "./fake-errors.ts";
+import { findGeminiRefusal, readGeminiRequest } from "./fake-gemini-request.ts";
 import { providerHeaders, renderModels } from "./fake-heads.ts";
-import { renderMessage, renderMessageFrames, renderMessagesErrorFrame } from "./fake-messages.ts";
-import {
-  type FakeDialect,
-  type FakeRequest,
-  findRefusal,
-  type Headers,
-  parseBody,
-  readRequest,
-} from "./fake-request.ts";
+import { planners } from "./fake-plans.ts";
+import { type FakeRequest, findRefusal, type Headers, parseBody, readRequest } from "./fake-request.ts";
 import type { Truth, TruthLog } from "./fake-truth.ts";
 
 /** A request as it came. */
@@ -22,8 +16,8 @@ export type ReceivedRequest = {
   path: string;
   headers: Headers;
   rawBody: Buffer;
-  /** The body parsed; undefined when it is not a JSON object. */
-  body: Record<string, unknown> | undefined;
+  /** The body parsed; undefined when it is neither a JSON object nor a form. */
+  body: Fields | undefined;
   receivedAt: number;
 };
 
@@ -40,7 +34,9 @@ export type Fake = {
   models: string[];
 };
 
-const paths: Record<string, FakeDialect> = { "/v1/chat/completions": "chat", "/v1/messages": "messages" };
+const dialectsByPath = new Map(
+  Object.entries(fakePaths).map(([dialect, path]) => [path, dialect as FakeDialect] as const),
+);
 
 /** Serves one request: records it, decides on a behaviour, answers by it. */
 export async function serveFake(fake: Fake, request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -52,17 +48,21 @@ export async function serveFake(fake: Fake, request: IncomingMessage, response: 
   if (fake.received.length > fake.receivedLimit) fake.received.shift();
 
   const asked: FakeDialect = received.headers["anthropic-version"] ? "messages" : "chat";
-  const dialect = paths[path] ?? asked;
+  const gemini = geminiEndpoint(received.path);
+  const dialect = gemini ? "gemini" : (dialectsByPath.get(path) ?? asked);
   const reply = { response, dialect, requestId: randomId("req_", 24) };
   if (received.method === "GET" && path === "/v1/models") {
     return sendJson(reply, 200, renderModels(dialect, fake.models));
   }
-  if (received.method !== "POST" || !paths[path]) {
+  if (received.method !== "POST" || !(gemini || dialectsByPath.has(path))) {
     return refuse(reply, { status: 404, message: `Invalid URL (${received.method} ${path})` });
   }
-  const refusal = findRefusal(dialect, received.headers, received.body);
+  const refusal = gemini
+    ? findGeminiRefusal(received.headers, received.body, gemini.model)
+    : findRefusal(dialect, received.headers, received.body);
   if (refusal || !received.body) return refuse(reply, refusal ?? { status: 400 });
-  await answer(fake, received, { ...reply, request: readRequest(dialect, received.body) });
+  const asks = gemini ? readGeminiRequest(gemini, received.body) : readRequest(dialect, received.body);
+  await answer(fake, received, { ...reply, request: asks });
 }
 
 async function receive(request: IncomingMessage): Promise<ReceivedRequest> {
@@ -70,7 +70,14 @@ async function receive(request: IncomingMessage): Promise<ReceivedRequest> {
   for await (const chunk of request) chunks.push(chunk as Buffer);
   const rawBody = Buffer.concat(chunks);
   const { method = "", url = "", headers } = request;
-  return { method, path: url, headers, rawBody, body: parseBody(rawBody), receivedAt: Date.now() };
+  return {
+    method,
+    path: url,
+    headers,
+    rawBody,
+    body: await parseBody(rawBody, headers["content-type"]),
+    receivedAt: Date.now(),
+  };
 }
 
 type Reply = { response: ServerResponse; dialect: FakeDialect; requestId: string };
@@ -80,7 +87,7 @@ async function answer(fake: Fake, received: ReceivedRequest, reply: AskedReply):
   const { request, response } = reply;
   const behaviour = decideBehaviour(fake, reply);
   if (!behaviour) return;
-  const plan = planAnswer(request, behaviour);
+  const plan = planners[request.dialect](request, behaviour, reply.requestId);
   const truth = fake.truthLog.open({
     rid: received.headers["x-request-id"]?.toString() ?? null,
     dialect: request.dialect,
@@ -123,7 +130,7 @@ function decideBehaviour(fake: Fake, reply: AskedReply): Behaviour | undefined {
   }
 }
 
-type Planned = { plan: ReturnType<typeof planAnswer>; truth: Truth };
+type Planned = { plan: Plan; truth: Truth };
 
 async function deliver(delivery: Delivery, reply: AskedReply, planned: Planned): Promise<Ending | "refused"> {
   const { behaviour } = delivery;
@@ -132,7 +139,10 @@ async function deliver(delivery: Delivery, reply: AskedReply, planned: Planned):
   planned.truth.status = behaviour.status ?? 200;
   if (behaviour.status !== undefined && !behaviour.isHtml) return deliverError(delivery, reply, behaviour.status);
   if (behaviour.isHtml) return deliverHtml(delivery);
-  return reply.request.isStream ? deliverEvents(delivery, reply, planned) : deliverBody(delivery, reply, planned);
+  const content = planned.plan.render();
+  return "frames" in content
+    ? deliverFrames(delivery, reply, { ...planned, content })
+    : deliverBody(delivery, reply, { ...planned, content });
 }
 
 async function deliverError(delivery: Delivery, reply: Reply, status: number): Promise<"refused"> {
@@ -155,9 +165,13 @@ async function deliverHtml(delivery: Delivery): Promise<"refused"> {
   return "refused";
 }
 
-async function deliverBody(delivery: Delivery, reply: AskedReply, { plan, truth }: Planned): Promise<Ending> {
-  setHead(delivery, reply, { status: 200, type: "application/json" });
-  const ending = await deliverWhole(delivery, reply.dialect === "chat" ? renderChat(plan) : renderMessage(plan));
+async function deliverBody(
+  delivery: Delivery,
+  reply: Reply,
+  { plan, truth, content }: Planned & { content: WholeReply },
+): Promise<Ending> {
+  setHead(delivery, reply, { status: 200, type: content.type });
+  const ending = await deliverWhole(delivery, content.body);
   if (ending === "whole") {
     truth.tokensEmitted = plan.tokens;
     truth.isClaimEmitted = plan.claim !== undefined;
@@ -165,14 +179,15 @@ async function deliverBody(delivery: Delivery, reply: AskedReply, { plan, truth 
   return ending;
 }
 
-function deliverEvents(delivery: Delivery, reply: AskedReply, { plan, truth }: Planned): Promise<Ending> {
-  const { dialect, requestId } = reply;
-  setHead(delivery, reply, { status: 200, type: "text/event-stream; charset=utf-8" });
+function deliverFrames(
+  delivery: Delivery,
+  reply: Reply,
+  { truth, content }: Planned & { content: StreamReply },
+): Promise<Ending> {
+  setHead(delivery, reply, { status: 200, type: content.type });
   delivery.response.setHeader("cache-control", "no-cache");
-  const message = delivery.behaviour.error?.message ?? "Overloaded";
   return deliverStream(delivery, {
-    frames: dialect === "chat" ? renderChatFrames(plan) : renderMessageFrames(plan),
-    errorFrame: dialect === "chat" ? renderChatErrorFrame(message) : renderMessagesErrorFrame(message, requestId),
+    ...content,
     onPacket: ({ tokens, hasClaim }) => {
       truth.tokensEmitted += tokens;
       truth.isClaimEmitted ||= hasClaim;

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
 import type { Claim } from "./fake-answer.ts";
 import type { Behaviour } from "./fake-behaviour.ts";
-import type { FakeDialect } from "./fake-request.ts";
+import type { FakeDialect } from "./fake-dialect.ts";
 
 /**
  * What the fake upstream really did for one request that reached it whole.

@@ -39,8 +39,8 @@ export type FakeUpstream = AsyncDisposable & {
 };
 
 /**
- * Starts a server that answers like the real providers, whole and streamed: POST /v1/chat/completions,
- * POST /v1/messages, GET /v1/models. What it says and how it fails is scripted here or by the request itself
+ * Starts a server that answers like the real providers, whole and streamed: POST on every path of `fakePaths`
+ * and Gemini's, GET /v1/models. What it says and how it fails is scripted here or by the request itself
  * (see `readBehaviour`); a field of the request's own behaviour wins over `scriptNext`, that over `script`.
  */
 export async function startFakeUpstream(options: FakeOptions = {}): Promise<FakeUpstream> {

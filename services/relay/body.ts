@@ -1,0 +1,119 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Transform } from "node:stream";
+import type { BodyBudget, BodyShare } from "./body-budget.ts";
+import { CallFailure } from "./failures.ts";
+import { createInflater, encodingOf } from "./inflate.ts";
+
+/** API spec, Limits: a larger body is refused with 400. */
+export const maxBodyBytes = 128 * 1024 * 1024;
+
+/** Bodies above this are read only after the key is known, so that strangers cannot fill the memory. */
+const freeBodyBytes = 64 * 1024;
+
+/** How long a sender may leave a body without a byte. */
+const stallMs = 30_000;
+
+export type BodyReading = {
+  /** Awaited once, before anything is read that is encoded or above 64 KiB. */
+  checkKey: () => Promise<void>;
+  budget: BodyBudget;
+  /** How long the sender may pause; left out: 30 s. */
+  stallMs?: number;
+};
+
+const tooLarge = (): CallFailure => new CallFailure({ name: "body_too_large" });
+const malformed = (cause: unknown): CallFailure => new CallFailure({ name: "malformed_request", cause });
+const busy = (): CallFailure =>
+  new CallFailure({ name: "service_unavailable", cause: "MAX_BODY_BYTES_IN_FLIGHT leaves no room for the body" });
+
+/**
+ * Reads the whole body, inflated where it is encoded; what it holds of the budget is given back when the answer closes.
+ * Throws what `checkKey` throws, `body_too_large` above 128 MB on the wire or inflated, `service_unavailable` when the
+ * budget has no room, `malformed_request` for an encoding that is unknown or broken and for a sender who stops; gives
+ * undefined when the caller goes away. After a failure the rest of the body is left to whoever answers.
+ */
+export async function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reading: BodyReading,
+): Promise<Buffer | undefined> {
+  const { headers } = request;
+  const announced = Number(headers["content-length"] ?? 0);
+  const encoding = encodingOf(headers["content-encoding"]);
+  const isLarge = announced > freeBodyBytes || encoding !== undefined;
+  // First, because a wrong key is told before a wrong body.
+  if (isLarge) await reading.checkKey();
+  if (announced > maxBodyBytes) throw tooLarge();
+  // The caller may have gone while the key was checked; its "close" would not come again.
+  if (request.destroyed || response.destroyed) return undefined;
+  const share = reading.budget.share(response);
+  if (isLarge && !share.claim(announced)) throw busy();
+  const inflater = encoding === undefined ? undefined : createInflater(encoding);
+  if (encoding !== undefined && !inflater) throw malformed(`content-encoding ${encoding}`);
+  // Node has refused every other expectation; HTTP/1.0 has none.
+  if (headers.expect !== undefined && request.httpVersion === "1.1") response.writeContinue();
+  const onStall = (): CallFailure => {
+    // A sender who has stopped would keep the connection busy until the server's own time for a request is over.
+    response.setHeader("connection", "close");
+    return malformed("the body stopped coming");
+  };
+  try {
+    return await collect({ request, inflater, share, isKeyKnown: isLarge, reading, onStall });
+  } finally {
+    inflater?.destroy();
+  }
+}
+
+type Collecting = {
+  request: IncomingMessage;
+  inflater: Transform | undefined;
+  share: BodyShare;
+  isKeyKnown: boolean;
+  reading: BodyReading;
+  /** Called when the sender has paused for too long; gives what is then thrown. */
+  onStall: () => CallFailure;
+};
+
+async function collect(collecting: Collecting): Promise<Buffer | undefined> {
+  const { request, inflater, share, reading } = collecting;
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
+  const source = inflater ?? request;
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  let wireBytes = 0;
+  let { isKeyKnown } = collecting;
+  const timer = setTimeout(() => reject(collecting.onStall()), reading.stallMs ?? stallMs);
+  const onWire = (chunk: Buffer): void => {
+    timer.refresh();
+    wireBytes += chunk.length;
+    // Some encodings can go on for ever without yielding anything.
+    if (wireBytes > maxBodyBytes) reject(tooLarge());
+  };
+  const onData = (chunk: Buffer): void => {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > maxBodyBytes) return reject(tooLarge());
+    if (bytes <= freeBodyBytes) return;
+    if (!share.claim(bytes)) return reject(busy());
+    if (isKeyKnown) return;
+    isKeyKnown = true;
+    request.pause();
+    reading.checkKey().then(() => request.resume(), reject);
+  };
+  const onEnd = (): void => resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
+  const onGone = (): void => resolve(undefined);
+  // An inflated body ends after the request that carried it.
+  const onClose = (): void => (request.complete ? undefined : onGone());
+  source.on("data", onData).once("end", onEnd);
+  request.on("data", onWire).once("close", onClose).once("error", onGone);
+  inflater?.on("error", (error) => reject(malformed(error)));
+  if (inflater) request.pipe(inflater);
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+    if (inflater) request.unpipe(inflater);
+    source.off("data", onData).off("end", onEnd);
+    request.off("data", onWire).off("close", onClose);
+  }
+}

@@ -1,0 +1,45 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createRid } from "#shared/rid.ts";
+import { authorize, callerOf } from "../admit.ts";
+import type { Relay } from "../call.ts";
+import type { Model } from "../catalog-models.ts";
+import { dialects } from "../dialects/index.ts";
+import { CallFailure, renderFailure, type Failure } from "../failures.ts";
+import { readKey } from "../read.ts";
+import { respondFailure, respondReply } from "../respond.ts";
+import { entryFormatA, entryFormatB, listFormatA, listFormatB, wantsFormatB } from "./models.ts";
+
+type Asking = { request: IncomingMessage; response: ServerResponse; ip: string };
+
+/** The models of the catalog that a key may use, in the order of the catalog. Throws a CallFailure. */
+async function offeredTo(key: string, ip: string, relay: Relay): Promise<Model[]> {
+  const { models: allowed } = await authorize(relay.settling.quota, callerOf(key, ip));
+  const models = [...relay.catalog.current().models.values()];
+  return allowed.length === 0 ? models : models.filter(({ id }) => allowed.includes(id));
+}
+
+/** Answers GET /v1/models or, for one id, GET /v1/models/{id}, in the format that the headers ask for. */
+export async function answerModels(asking: Asking, id: string | undefined, relay: Relay): Promise<void> {
+  const { request, response, ip } = asking;
+  const rid = createRid();
+  const isFormatB = wantsFormatB(request.headers);
+  // API spec, Errors: only /v1/messages has errors of Format B, whichever list was asked for.
+  const dialect = dialects["openai-chat"];
+  const entryOf = (models: Model[], wanted: string): string => {
+    const model = models.find((offered) => offered.id === wanted);
+    if (model) return JSON.stringify(isFormatB ? entryFormatB(model) : entryFormatA(model));
+    // API spec, Not supported: 200 with an error body saying that the model does not exist.
+    return dialect.writeError(renderFailure({ name: "model_unavailable", detail: wanted }, dialect.format));
+  };
+  try {
+    const models = await offeredTo(readKey(request.headers, isFormatB), ip, relay);
+    const list = isFormatB ? listFormatB : listFormatA;
+    const body = id === undefined ? JSON.stringify(list(models)) : entryOf(models, id);
+    respondReply(response, rid, Buffer.from(body), "application/json");
+  } catch (thrown) {
+    const isKnown = thrown instanceof CallFailure;
+    if (!isKnown) relay.log.error({ rid, err: thrown }, "model list failed");
+    const failure: Failure = isKnown ? thrown.failure : { name: "service_unavailable" };
+    respondFailure(response, { rid, failure, dialect });
+  }
+}

@@ -1,0 +1,48 @@
+/** Wire formats that the fake upstream speaks. */
+export type FakeDialect =
+  | "chat"
+  | "messages"
+  | "responses"
+  | "compact"
+  | "embeddings"
+  | "completions"
+  | "images"
+  | "speech"
+  | "moderations"
+  | "transcriptions"
+  | "gemini";
+
+/** The path of every wire format but Gemini, which has the model in it (see `geminiEndpoint`). */
+export const fakePaths: Record<Exclude<FakeDialect, "gemini">, string> = {
+  chat: "/v1/chat/completions",
+  messages: "/v1/messages",
+  responses: "/v1/responses",
+  compact: "/v1/responses/compact",
+  embeddings: "/v1/embeddings",
+  completions: "/v1/completions",
+  images: "/v1/images/generations",
+  speech: "/v1/audio/speech",
+  moderations: "/v1/moderations",
+  transcriptions: "/v1/audio/transcriptions",
+};
+
+/** What a path of Gemini says. */
+export type GeminiEndpoint = { model: string; isStream: boolean };
+
+const geminiPath = /^\/v1beta\/(?:models|tunedModels)\/([^/:?]+):(?:generateContent|(streamGenerateContent)\?alt=sse)$/;
+
+/** Reads an address; undefined when it is none of Gemini. Streams are spoken as server-sent events only. */
+export function geminiEndpoint(address: string): GeminiEndpoint | undefined {
+  const [, model, stream] = geminiPath.exec(address) ?? [];
+  return model === undefined ? undefined : { model: decodeURIComponent(model), isStream: stream !== undefined };
+}
+
+/** The fields of a request; of a form, the text fields as strings and the file as a `FormFile`. */
+export type Fields = Record<string, unknown>;
+
+/** A file that came in a form. */
+export type FormFile = { name: string; type: string; bytes: Buffer };
+
+export function isObject(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
