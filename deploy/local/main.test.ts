@@ -19,7 +19,7 @@ const startTimeoutMs = 90_000;
 // The demo model's prices in nano-USD per 1,000,000 tokens, as the catalog of the local stack has them.
 const demoPrices = { inputTokens: 150_000_000n, cacheReadTokens: 75_000_000n, outputTokens: 600_000_000n };
 
-/** Runs `npm start` on a folder of its own until it has printed the curl line. */
+/** Runs `npm start` on a folder of its own until it has printed the curl line and the one for other examples. */
 async function start(folder: string) {
   const lines: string[] = [];
   const stack = await startProcess({
@@ -29,12 +29,12 @@ async function start(folder: string) {
     orphanSignal: "SIGTERM",
     onLine: (line) => lines.push(line),
   });
-  const findCurl = (): string | undefined => lines.find((line) => line.startsWith("curl "));
-  await until("a curl line", () => findCurl() ?? !stack.isRunning(), startTimeoutMs);
-  const curl = findCurl();
-  if (!curl) throw new Error(`npm start failed:\n${lines.join("\n")}`);
+  const find = (start: string): string | undefined => lines.find((line) => line.startsWith(start));
+  await until("an export line", () => find("export ") ?? !stack.isRunning(), startTimeoutMs);
+  const [curl, exports] = [find("curl "), find("export ")];
+  if (!curl || !exports) throw new Error(`npm start failed:\n${lines.join("\n")}`);
   const addresses = JSON.parse(readFileSync(join(folder, "addresses.json"), "utf8")) as Addresses;
-  return { stack, lines, curl, addresses };
+  return { stack, lines, curl, exports, addresses };
 }
 
 async function ledgerOf({ billingAddress }: Addresses) {
@@ -52,6 +52,8 @@ test("npm start prints a curl line that streams; the call is one ledger line of 
     const { stdout } = await run("sh", ["-c", first.curl]);
     assert.match(stdout, /^data: \{.*"delta"/);
     assert.match(stdout, /data: \[DONE\]\s*$/);
+    const listed = 'curl -sS --fail-with-body "$BASE_URL/v1/models" -H "Authorization: Bearer $API_KEY"';
+    assert.match((await run("sh", ["-c", `${first.exports}\n${listed}`])).stdout, /"demo-transcription"/);
 
     const { charges, balanceNanos } = (await until("the call is booked", async () => {
       const ledger = await ledgerOf(first.addresses);

@@ -8,22 +8,20 @@ import type { BodyBudget } from "./body-budget.ts";
 import type { LiveCatalog } from "./catalog.ts";
 import { pricedFor, type Model } from "./catalog-models.ts";
 import { chooseRoutes, findModel, type Route } from "./choose.ts";
-import type { AnswerKind, Dialect, Envelope } from "./dialects/dialect.ts";
-import { eventJson } from "./dialects/sse.ts";
+import { isStrict } from "./convert.ts";
+import { deliver } from "./deliver.ts";
+import type { Dialect, Envelope } from "./dialects/dialect.ts";
 import { CallFailure, type Failure, type FailureName } from "./failures.ts";
-import { guardStream } from "./guard.ts";
 import { beginLiveCall, type LiveCall } from "./live-call.ts";
-import { countInputTokens } from "./meter.ts";
+import { countInputTokens, type Requested } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
-import { pumpStream } from "./pump.ts";
-import { reachUpstream, type Answered } from "./reach.ts";
+import { countLosses, createPreparation, refuseLosses, type Preparation } from "./prepare.ts";
+import { reachUpstream } from "./reach.ts";
 import { readEnvelope, readKey } from "./read.ts";
-import { respondFailure, respondReply, statusOfFailure, streamHeaders } from "./respond.ts";
-import { createSendSignal, SendError, type Answer, type Pools, type SendSignal } from "./send.ts";
+import { respondFailure, statusOfFailure } from "./respond.ts";
+import { createSendSignal, SendError, type Pools, type SendSignal } from "./send.ts";
 import { release, settle, type Settling } from "./settle.ts";
-import { cleanerOf, upstreamFailure } from "./upstream-failure.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
-import { readWhole } from "./whole.ts";
 
 /** What the path of a call needs of its process. */
 export type Relay = {
@@ -43,7 +41,7 @@ export type Relay = {
 /** A request as it came in, its head read. */
 export type Incoming = { request: IncomingMessage; response: ServerResponse; ip: string; dialect: Dialect };
 
-type Admission = { call: LiveCall; envelope: Envelope; routes: Route[] };
+type Admission = { call: LiveCall; envelope: Envelope; routes: Route[]; preparation: Preparation };
 
 /**
  * The path of a call: read → admit → choose → send → pump (or answer whole) → settle. Every step that cannot go on
@@ -64,7 +62,7 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
     call = admission.call;
     relay.live.add(call);
     const { request, dialect } = incoming;
-    const answered = await reachUpstream({ ...admission, dialect, callerHeaders: request.headers, signal }, relay);
+    const answered = await reachUpstream({ ...admission, callerHeaders: request.headers, signal }, relay);
     await deliver({ ...answered, ...admission, dialect, response: incoming.response }, relay);
   } catch (thrown) {
     failure = failureOf(thrown);
@@ -94,13 +92,9 @@ async function admit(
   };
   const body = await readBody(request, incoming.response, { checkKey, budget: relay.bodyBudget });
   if (!body) return undefined;
-  let envelope: Envelope;
-  let model: Model;
-  let routes: Route[];
+  let asked: Asked;
   try {
-    envelope = readEnvelope(body, dialect, request.headers);
-    model = offeredModel(relay, envelope, dialect);
-    routes = chooseRoutes(model, dialect.name);
+    asked = await ask(body, incoming, relay, checkKey);
   } catch (refusal) {
     // A wrong key is told before a wrong body.
     if (caller.ip !== "") await checkKey();
@@ -108,8 +102,36 @@ async function admit(
   }
   const problem = spool.problem();
   if (problem !== undefined) throw new CallFailure({ name: "service_unavailable", cause: problem });
-  const call = await hold({ rid, startedAtMs, caller, envelope, model, endpoint: dialect.path }, relay);
-  return { call, envelope, routes };
+  const { envelope, routes, preparation } = asked;
+  const call = await hold({ ...asked, rid, startedAtMs, caller, endpoint: dialect.path }, relay);
+  return { call, envelope, routes, preparation };
+}
+
+type Asked = { envelope: Envelope; model: Model; requested: Requested; routes: Route[]; preparation: Preparation };
+
+/** What is asked, of which model, where it can run, and how it is said there. Throws what a wrong request is told. */
+async function ask(
+  body: Buffer,
+  { request, response, dialect }: Incoming,
+  relay: Relay,
+  checkKey: () => Promise<void>,
+): Promise<Asked> {
+  const envelope = readEnvelope(body, dialect, request.headers);
+  const model = offeredModel(relay, envelope, dialect);
+  const routes = chooseRoutes(model, dialect.name);
+  const requested = { inputTokens: countInputTokens(envelope, model), units: envelope.units };
+  const preparation = createPreparation({ envelope, dialect, model, inputTokens: requested.inputTokens });
+  await preparation.readFor(routes, async () => {
+    // Nothing is fetched for strangers.
+    await checkKey();
+    return { share: relay.bodyBudget.share(response) };
+  });
+  // Before money: what cannot be said where it runs is refused for nothing.
+  const [first] = routes;
+  const prepared = first && preparation.for(first);
+  if (prepared && isStrict(request.headers)) refuseLosses(prepared);
+  if (prepared) countLosses(prepared, relay.metrics);
+  return { envelope, model, requested, routes, preparation };
 }
 
 /** The model at the prices for this request. Throws `model_unavailable`, also when it is not offered in the dialect. */
@@ -125,14 +147,15 @@ type Holding = {
   caller: Caller;
   envelope: Envelope;
   model: Model;
+  requested: Requested;
   endpoint: string;
 };
 
-async function hold({ rid, startedAtMs, caller, envelope, model, endpoint }: Holding, relay: Relay): Promise<LiveCall> {
+async function hold(holding: Holding, relay: Relay): Promise<LiveCall> {
+  const { rid, startedAtMs, caller, envelope, model, requested, endpoint } = holding;
   const askedAt = performance.now();
   const { accountId, keyId, heldNanos } = await reserve(relay.settling.quota, caller, { rid, envelope, model });
   relay.metrics.overheadSeconds.observe({ phase: "reserve" }, (performance.now() - askedAt) / 1_000);
-  const requested = { inputTokens: countInputTokens(envelope, model), units: envelope.units };
   return beginLiveCall({
     rid,
     endpoint,
@@ -144,63 +167,6 @@ async function hold({ rid, startedAtMs, caller, envelope, model, endpoint }: Hol
     heldNanos,
     startedAtMs,
   });
-}
-
-const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"] ?? "identity") !== "identity";
-
-const contentTypeOf = ({ headers }: Answer): string => String(headers["content-type"] ?? "");
-
-/** Whether the answer is one that passes while it comes. */
-function isFlowing(answer: Answer, kind: AnswerKind): boolean {
-  if (answer.status !== 200 || isEncoded(answer)) return false;
-  if (kind === "bytes") return !contentTypeOf(answer).startsWith("application/json");
-  return kind === "events" && contentTypeOf(answer).startsWith("text/event-stream");
-}
-
-type Delivery = Answered & { call: LiveCall; envelope: Envelope; dialect: Dialect; response: ServerResponse };
-
-/** Gives the upstream's answer to the caller, and its end to the ledger before that. */
-function deliver(delivery: Delivery, relay: Relay): Promise<void> {
-  const { answer, envelope } = delivery;
-  return isFlowing(answer, envelope.answer) ? deliverFlow(delivery, relay) : deliverWhole(delivery, relay);
-}
-
-async function deliverWhole(delivery: Delivery, relay: Relay): Promise<void> {
-  const { call, envelope, answer, route, dialect, response } = delivery;
-  const body = await readWhole(answer, relay.limits.maxReplyBytes);
-  const text = isEncoded(answer) ? "" : body.toString();
-  const parsed = envelope.answer === "text" && answer.status === 200 ? text : eventJson(text);
-  if (answer.status !== 200) throw new CallFailure(upstreamFailure(answer.status, parsed, dialect, route.upstream));
-  const { answer: kind } = envelope;
-  const isWhole = kind === "json" || kind === "text" || (kind === "events" && dialect.mayIgnoreStream);
-  const tally = isWhole && !isEncoded(answer) ? dialect.readReply(parsed, envelope) : undefined;
-  if (!tally) throw new CallFailure({ name: "upstream_invalid", cause: answer.headers });
-  call.tally = tally;
-  call.httpStatus = 200;
-  settle(relay.settling, call, EndCause.COMPLETE);
-  const contentType = envelope.answer === "json" ? "application/json" : contentTypeOf(answer);
-  respondReply(response, call.rid, dialect.rewriteReply?.(parsed, envelope) ?? body, contentType);
-}
-
-function deliverFlow({ call, envelope, answer, route, dialect, response }: Delivery, relay: Relay): Promise<void> {
-  call.httpStatus = 200;
-  const isOfEvents = envelope.answer === "events";
-  const headers = isOfEvents ? streamHeaders(call.rid) : streamHeaders(call.rid, contentTypeOf(answer));
-  response.writeHead(200, headers).flushHeaders();
-  const { cut, over, beat, stalledMs } = pumpStream({
-    answer,
-    response,
-    tap: dialect.createTap(envelope, cleanerOf(route.upstream)),
-    tally: call.tally,
-    isOfEvents,
-    maxEventBytes: relay.limits.maxEventBytes,
-    onEnd: (endCause) => settle(relay.settling, call, endCause),
-    onPiece: () => guardStream(relay.settling, call),
-  });
-  call.cut = cut;
-  call.beat = beat;
-  call.stalledMs = stalledMs;
-  return over;
 }
 
 function failureOf(thrown: unknown): Failure {

@@ -2,7 +2,9 @@ import { parseUsd } from "#shared/money.ts";
 import { usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
 import { catalogNameOf, type CatalogBuild, type CatalogProblem, type CatalogSource } from "./catalog-schema.ts";
 import type { Upstream } from "./catalog-upstreams.ts";
-import type { DialectName } from "./dialects/dialect.ts";
+import type { Quirk } from "./dialects/conversation.ts";
+import { upstreamDialectFor } from "./dialects/conversions.ts";
+import { dialectNames, type DialectName } from "./dialects/dialect.ts";
 import { dialects } from "./dialects/index.ts";
 
 export type Model = {
@@ -21,6 +23,8 @@ export type Model = {
   prices: Units;
   /** The same model at other prices, for requests whose fields have these values; the first that fits counts. */
   variants: { where: Record<string, string>; model: Model }[];
+  /** How it differs from what the dialect of its upstreams says. */
+  quirks: ReadonlySet<Quirk>;
 };
 
 /** The model at the prices that hold for a request with these fields. */
@@ -99,10 +103,12 @@ function buildRoutes(id: string, entry: Entry, { source, problems }: CatalogBuil
   });
 }
 
+/** The conversation formats that reach the model, by conversion too, unless the catalog names others. */
 function dialectsOf(entry: Entry, routes: Model["routes"]): ReadonlySet<DialectName> {
   if (entry.dialects) return new Set(entry.dialects);
-  const spoken = routes.flatMap(({ upstream }) => upstream.dialects);
-  return new Set(spoken.filter((name) => dialects[name].isConversation));
+  const reaches = (name: DialectName): boolean =>
+    dialects[name].isConversation && routes.some(({ upstream }) => upstreamDialectFor(name, upstream.dialects));
+  return new Set(dialectNames.filter(reaches));
 }
 
 // Where no text is made, nothing is estimated from these.
@@ -131,6 +137,7 @@ function buildModel(id: string, entry: Entry, routes: Model["routes"]): Model {
     priceVersion: entry.price.version,
     prices: readPrices(entry.price),
     variants: [],
+    quirks: new Set(entry.quirks),
   };
   return { ...model, variants: buildVariants(model, entry.price) };
 }

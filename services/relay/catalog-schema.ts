@@ -1,4 +1,5 @@
 import { Type, type Static } from "typebox";
+import { quirks } from "./dialects/conversation.ts";
 import { dialectNames } from "./dialects/dialect.ts";
 import { upstreamSchema } from "./catalog-upstream-schema.ts";
 import { usageBuckets, type UsageBucket } from "#shared/pricing.ts";
@@ -79,6 +80,9 @@ const model = Type.Object(
         minItems: 1,
         description: "Formats in which it may be called; left out: the conversation formats of its upstreams.",
       }),
+    ),
+    quirks: Type.Optional(
+      Type.Array(Type.Enum([...quirks]), { description: "How it differs from what its upstreams' dialect says." }),
     ),
     context_tokens: Type.Optional(tokens("The most that it reads; needed where text is made.")),
     max_output_tokens: Type.Optional(tokens("The most that it writes; needed where text is made.")),

@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import { dialectNames } from "./dialects/dialect.ts";
+import { upstreamDialectNames } from "./dialects/dialect.ts";
 
 const strict = { additionalProperties: false };
 
@@ -33,7 +33,7 @@ export const upstreamSchema = Type.Object(
       pattern: "^https?://[^/?#]+(/[^?#]*)?$",
       description: "Without the /v1 that every path starts with.",
     }),
-    dialects: Type.Array(Type.Enum([...dialectNames]), { minItems: 1 }),
+    dialects: Type.Array(Type.Enum([...upstreamDialectNames]), { minItems: 1 }),
     credential: secret,
     headers: Type.Record(Type.String(), text, {
       default: {},

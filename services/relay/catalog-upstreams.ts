@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { createSecureContext } from "node:tls";
 import type { CatalogBuild, CatalogSource } from "./catalog-schema.ts";
-import type { DialectName } from "./dialects/dialect.ts";
+import type { UpstreamDialectName } from "./dialects/dialect.ts";
 
 /** How TLS to an upstream differs from the usual, as node:tls takes it. */
 export type UpstreamTls = { ca?: string; cert?: string; key?: string; servername?: string };
@@ -13,7 +13,7 @@ export type Upstream = {
   id: string;
   name: string;
   baseUrl: URL;
-  dialects: DialectName[];
+  dialects: UpstreamDialectName[];
   credential: string;
   /** The operator's own headers: name, value, name, value. */
   headers: string[];

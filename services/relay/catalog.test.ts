@@ -289,9 +289,11 @@ const modelWith = (fields: string, price: string): string =>
     .replace("dialects: [openai-chat]", "dialects: [openai-chat, openai-images, openai-speech, openai-embeddings]")
     .replace(/ {4}context_tokens[^]*/, `    ${fields}\n    price: { version: v, ${price} }\n`);
 
-test("a model may be called in the conversation formats of its upstreams, or in those that it names", () => {
+test("a model may be called in the conversation formats that reach its upstreams, or in those that it names", () => {
   const dialectsOf = (text: string) => [...(parse(text).models.get("gpt-mini")?.dialects ?? [])];
-  assert.deepEqual(dialectsOf(good), ["openai-chat"]);
+  assert.deepEqual(dialectsOf(good), ["openai-chat", "openai-responses", "anthropic-messages"], "by conversion too");
+  const compact = good.replace("[openai-chat]", "[openai-responses, openai-compact]");
+  assert.ok(dialectsOf(compact).includes("openai-compact"), "compaction only where the upstream has it");
   assert.deepEqual(dialectsOf(modelWith("dialects: [openai-images]", "images: 40000")), ["openai-images"]);
 });
 

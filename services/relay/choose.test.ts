@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { chooseRoutes, findModel } from "./choose.ts";
+import type { DialectName } from "./dialects/dialect.ts";
 import { CallFailure } from "./failures.ts";
 import { modelOf, upstreamOf } from "./testing/fakes.ts";
 
@@ -18,7 +19,7 @@ test("API spec, Cases: Wrong or unoffered model ID. The name that the caller wro
     assert.throws(() => findModel(catalog, name), isUnavailable(name));
 });
 
-test("a call goes to the upstreams that speak its dialect, in the order of the catalog", () => {
+test("a call goes to the upstreams that speak its dialect, then to those it is converted for, in the order of the catalog", () => {
   const routeOf = (name: string, dialects: ("openai-chat" | "anthropic-messages")[]) => ({
     upstream: upstreamOf({ name, dialects }),
     model: name,
@@ -32,16 +33,21 @@ test("a call goes to the upstreams that speak its dialect, in the order of the c
       routeOf("third", ["openai-chat"]),
     ],
   });
-  const namesFor = (dialect: "openai-chat" | "anthropic-messages") =>
-    chooseRoutes(model, dialect).map((route) => route.model);
-  assert.deepEqual(namesFor("openai-chat"), ["second", "third"]);
-  assert.deepEqual(namesFor("anthropic-messages"), ["first", "second"]);
+  const namesFor = (dialect: DialectName) => chooseRoutes(model, dialect).map((route) => route.model);
+  assert.deepEqual(namesFor("openai-chat"), ["second", "third", "first"], "where nothing is converted comes first");
+  assert.deepEqual(namesFor("anthropic-messages"), ["first", "second", "third"]);
+  assert.deepEqual(namesFor("openai-responses"), ["first", "second", "third"]);
+  const last = { ...routeOf("last", ["openai-chat"]), priority: 1 };
+  const preferred = modelOf({ routes: [last, routeOf("first", ["anthropic-messages"])] });
+  assert.equal(chooseRoutes(preferred, "openai-chat")[0]?.model, "first", "a lower priority wins over that");
 });
 
-test("a model that no upstream runs in the caller's dialect is not available to that caller", () => {
+test("a model that no upstream runs in the caller's dialect, nor in one that it converts to, is not available to that caller", () => {
   const upstream = upstreamOf({ dialects: ["anthropic-messages"] });
   const model = modelOf({ routes: [{ upstream, model: "x", priority: 0, weight: 0 }] });
-  assert.throws(() => chooseRoutes(model, "openai-chat"), isUnavailable("m"));
+  for (const dialect of ["openai-embeddings", "openai-compact", "openai-completions"] as const) {
+    assert.throws(() => chooseRoutes(model, dialect), isUnavailable("m"));
+  }
 });
 
 /** A model on one route per entry of [priority, weight], named by its index. */

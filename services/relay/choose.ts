@@ -1,5 +1,6 @@
 import type { Catalog } from "./catalog.ts";
 import type { Model } from "./catalog-models.ts";
+import { upstreamDialectFor } from "./dialects/conversions.ts";
 import type { DialectName } from "./dialects/dialect.ts";
 import { CallFailure } from "./failures.ts";
 
@@ -19,20 +20,25 @@ export type Route = Model["routes"][number];
 const drawnWait = (weight: number, random: () => number): number =>
   weight > 0 ? -Math.log(1 - random()) / weight : Infinity;
 
-function inOrder(routes: Route[], random: () => number): Route[] {
-  const drawn = routes.map((route) => ({ route, wait: drawnWait(route.weight, random) }));
-  // Equal in both: as they stand in the catalog, because sorting is stable.
-  drawn.sort((a, b) => a.route.priority - b.route.priority || (a.wait === b.wait ? 0 : a.wait - b.wait));
+function inOrder(routes: Route[], dialect: DialectName, random: () => number): Route[] {
+  const drawn = routes.map((route) => ({
+    route,
+    isConverted: Number(!route.upstream.dialects.includes(dialect)),
+    wait: drawnWait(route.weight, random),
+  }));
+  const byWait = (a: number, b: number): number => (a === b ? 0 : a - b);
+  drawn.sort((a, b) => a.route.priority - b.route.priority || a.isConverted - b.isConverted || byWait(a.wait, b.wait));
   return drawn.map(({ route }) => route);
 }
 
 /**
- * Routes whose upstream speaks the dialect, in the order in which they are tried; at least one. A lower priority comes
- * first. Among equals those with a weight are drawn by it (`random`: 0 to below 1), the others follow as they stand in
- * the catalog. Throws `model_unavailable`.
+ * Routes whose upstream speaks the dialect or can be spoken to from it, in the order in which they are tried; at least
+ * one. A lower priority comes first, and among equals those that need no conversion, for nothing is lost there. Among
+ * those the ones with a weight are drawn by it (`random`: 0 to below 1), the others follow as they stand in the catalog.
+ * Throws `model_unavailable`.
  */
 export function chooseRoutes(model: Model, dialect: DialectName, random: () => number = Math.random): Route[] {
-  const routes = model.routes.filter(({ upstream }) => upstream.dialects.includes(dialect));
+  const routes = model.routes.filter(({ upstream }) => upstreamDialectFor(dialect, upstream.dialects));
   if (routes.length === 0) throw new CallFailure({ name: "model_unavailable", detail: model.id });
-  return routes.length === 1 ? routes : inOrder(routes, random);
+  return routes.length === 1 ? routes : inOrder(routes, dialect, random);
 }

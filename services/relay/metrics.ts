@@ -59,6 +59,12 @@ export function createMetrics(registry: Registry) {
       registers,
     }),
     ...createUpstreamMetrics(registers),
+    droppedFields: new Counter({
+      name: "relay_dropped_fields_total",
+      help: "Request fields that could not be carried to the upstream's dialect.",
+      labelNames: ["field"],
+      registers,
+    }),
     liveCalls: new Gauge({ name: "relay_live_calls", help: "Calls that are being answered.", registers }),
     charged: new Counter({ name: "relay_charged_nanos_total", help: "Nano-USD charged.", registers }),
     overHold: new Counter({

@@ -8,9 +8,10 @@ import type { DialectName } from "./dialects/dialect.ts";
 import { dialects } from "./dialects/index.ts";
 import { CallFailure } from "./failures.ts";
 import { createMetrics, watchUpstreams } from "./metrics.ts";
+import { createPreparation } from "./prepare.ts";
 import { reachUpstream, type Outgoing } from "./reach.ts";
 import { createPools, createSendSignal } from "./send.ts";
-import { envelopeOf, listeningLog, liveCallOf, upstreamOf } from "./testing/fakes.ts";
+import { envelopeOf, listeningLog, liveCallOf, modelOf, upstreamOf } from "./testing/fakes.ts";
 import { serveHttp } from "./testing/raw-client.ts";
 import { createUpstreamHealth } from "./upstream-health.ts";
 import { readWhole } from "./whole.ts";
@@ -79,7 +80,12 @@ function outgoingTo(upstreams: Upstream[], dialect: DialectName = "openai-chat")
   return {
     call: liveCallOf({ upstream: "", upstreamModel: "" }),
     envelope: envelopeOf({ max_tokens: 5 }, dialect),
-    dialect: dialects[dialect],
+    preparation: createPreparation({
+      envelope: envelopeOf({ max_tokens: 5 }, dialect),
+      dialect: dialects[dialect],
+      model: modelOf(),
+      inputTokens: 0,
+    }),
     routes: upstreams.map((upstream, index) => ({ upstream, model: `model-${index}`, priority: 0, weight: 0 })),
     callerHeaders: {},
     signal: createSendSignal(),

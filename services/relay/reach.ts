@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Route } from "./choose.ts";
-import type { AnswerKind, Dialect, Envelope } from "./dialects/dialect.ts";
+import type { AnswerKind, Envelope } from "./dialects/dialect.ts";
 import { eventJson } from "./dialects/sse.ts";
 import { CallFailure, type Failure, type FailureName } from "./failures.ts";
 import { learn, learnFromError, type Learning } from "./learn.ts";
@@ -27,14 +27,14 @@ export type Reach = Learning & { pools: Pools };
 export type Outgoing = {
   call: LiveCall;
   envelope: Envelope;
-  dialect: Dialect;
+  preparation: Preparation;
   routes: Route[];
   callerHeaders: IncomingHttpHeaders;
   signal: SendSignal;
 };
 
 /** The answer, with status 200, of the upstream that took the call. */
-export type Answered = { answer: Answer; route: Route };
+export type Answered = { answer: Answer; route: Route; prepared: Prepared };
 
 /** Why an upstream did not serve; final: no other may be asked. */
 type Failed = { failure: Failure; isAnswer: boolean; isFinal: boolean };
@@ -99,15 +99,16 @@ function failureOfObstacles(met: Obstacle[]): Failure {
 }
 
 async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach: Reach): Promise<Answered | Failed> {
-  const { call, signal } = outgoing;
+  const { call, signal, preparation } = outgoing;
   const { upstream } = route;
+  const prepared = preparation.for(route);
   const attempt = { rid: call.rid, place };
   const sentAt = performance.now();
   let answer: Answer;
   try {
     answer = await send(
       reach.pools.poolOf(upstream),
-      requestOf(outgoing, route, () => reach.health.leave(place)),
+      requestOf(outgoing, route, prepared, () => reach.health.leave(place)),
     );
   } catch (error) {
     reach.health.leave(place);
@@ -121,24 +122,30 @@ async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach
   reach.metrics.firstByteSeconds.observe({ upstream: upstream.name }, (performance.now() - sentAt) / 1_000);
   if (answer.status === 200) {
     learn(reach, attempt, "answered", "up");
-    return { answer, route };
+    return { answer, route, prepared };
   }
   const { status } = answer;
-  const failure = upstreamFailure(status, await readError(answer), outgoing.dialect, upstream);
+  const failure = upstreamFailure(status, await readError(answer), prepared.dialect, upstream);
   learnFromError(reach, attempt, answer, failure.name);
   return { failure, isAnswer: true, isFinal: !failoverStatuses.has(status) };
 }
 
-function requestOf(outgoing: Outgoing, { upstream, model }: Route, onOver: () => void): UpstreamRequest {
-  const { call, envelope, dialect, callerHeaders, signal } = outgoing;
+function requestOf(
+  { call, envelope, callerHeaders, signal }: Outgoing,
+  { upstream, model }: Route,
+  { dialect, body, conversion }: Prepared,
+  onOver: () => void,
+): UpstreamRequest {
   const headers = [...standardHeaders, "content-type", envelope.body.contentType];
   headers.push("accept", acceptedTypes[envelope.answer], "x-request-id", call.rid);
-  headers.push(...dialect.upstreamHeaders(upstream.credential, callerHeaders), ...upstream.headers);
+  // A caller's version and beta headers are of the caller's format.
+  const kept = conversion ? {} : callerHeaders;
+  headers.push(...dialect.upstreamHeaders(upstream.credential, kept), ...upstream.headers);
   return {
     origin: upstream.baseUrl.origin,
     path: `${upstream.baseUrl.pathname.replace(/\/$/, "")}${dialect.upstreamPath(model, envelope.answer)}`,
     headers,
-    body: dialect.prepareBody(envelope, model),
+    body,
     signal,
     totalTimeoutMs: upstream.totalTimeoutMs,
     onOver,

@@ -51,9 +51,23 @@ export function respondFailure(
   response.writeHead(rendered.status, headers).end(body);
 }
 
+const maxDroppedLength = 2_000;
+
+/** Names the fields of the request that the upstream's dialect could not carry; none when all went through. */
+export function droppedHeader(dropped: readonly string[]): Record<string, string> {
+  if (dropped.length === 0) return {};
+  // Names are the caller's own, and a header cannot hold them all.
+  const names = dropped.map((name) => name.replaceAll(/[^\w.-]/g, "_")).join(", ");
+  return { "x-relay-dropped": names.slice(0, maxDroppedLength) };
+}
+
 /** Answers with a whole reply, head and body in one write. */
-export function respondReply(response: ServerResponse, rid: string, body: Buffer, contentType: string): void {
+export function respondReply(
+  response: ServerResponse,
+  rid: string,
+  body: Buffer,
+  headers: Record<string, string> = { "content-type": "application/json" },
+): void {
   if (response.destroyed) return;
-  const headers = { "content-type": contentType, "content-length": body.length, ...requestIdHeaders(rid) };
-  response.writeHead(200, headers).end(body);
+  response.writeHead(200, { ...headers, "content-length": body.length, ...requestIdHeaders(rid) }).end(body);
 }

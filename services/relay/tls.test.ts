@@ -42,7 +42,7 @@ test("a replaced certificate is served without a restart; a bad one is refused i
   const first = certificate.current();
   assert.equal(first.minVersion, "TLSv1.2");
   const refusals = (): number =>
-    lines.filter(({ msg }) => msg === "certificate refused, the last good one stays").length;
+    lines.filter((line) => line["msg"] === "certificate refused, the last good one stays").length;
 
   // One file after the other, as they are copied.
   copyFileSync(next.certFile, files.certFile);

@@ -1,5 +1,5 @@
 import type { Upstream } from "./catalog-upstreams.ts";
-import type { Cleaner, Dialect, UpstreamError } from "./dialects/dialect.ts";
+import type { Cleaner, UpstreamDialect, UpstreamError } from "./dialects/dialect.ts";
 import { failures, type Failure } from "./failures.ts";
 
 const maxReadLength = 20_000;
@@ -54,6 +54,9 @@ const accountWords = new Set([
   "invalid_api_key",
   "invalid_organization",
   "permission_error",
+  "API_KEY_INVALID",
+  "UNAUTHENTICATED",
+  "PERMISSION_DENIED",
 ]);
 
 // Anthropic answers these with 400 and invalid_request_error; there is nothing else to know them by. At the beginning
@@ -68,7 +71,12 @@ function isOfAccount({ message, type, code }: UpstreamError): boolean {
  * What an upstream's error means to the caller (API spec, Cases, and its silent points): requests the upstream refuses
  * keep its wording; trouble with the service's own account there, rate limits and overload get the spec's words.
  */
-export function upstreamFailure(status: number, body: unknown, dialect: Dialect, upstream: Upstream): Failure {
+export function upstreamFailure(
+  status: number,
+  body: unknown,
+  dialect: Pick<UpstreamDialect, "readError">,
+  upstream: Upstream,
+): Failure {
   const error = dialect.readError(body);
   const cause = { status, error: error && { ...error, message: without(secretsOf(upstream), error.message) } };
   if (status === 401 || status === 402 || status === 403) return { name: "upstream_account", cause };

@@ -74,6 +74,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     measures: textMeasures,
     requiredFields: ["model"],
     readEnvelope: responsesRequest.readEnvelope,
+    prepareBody: responsesRequest.prepareBody,
     readReply: responsesReply.readReply,
     createTap: responsesStream.createTap,
   },
@@ -102,6 +103,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     measures: textMeasures,
     requiredFields: ["model"],
     readEnvelope: responsesRequest.readCompactEnvelope,
+    prepareBody: responsesRequest.prepareBody,
     readReply: responsesReply.readReply,
   },
   "openai-embeddings": {

@@ -35,7 +35,7 @@ export async function answerModels(asking: Asking, id: string | undefined, relay
     const models = await offeredTo(readKey(request.headers, isFormatB), ip, relay);
     const list = isFormatB ? listFormatB : listFormatA;
     const body = id === undefined ? JSON.stringify(list(models)) : entryOf(models, id);
-    respondReply(response, rid, Buffer.from(body), "application/json");
+    respondReply(response, rid, Buffer.from(body));
   } catch (thrown) {
     const isKnown = thrown instanceof CallFailure;
     if (!isKnown) relay.log.error({ rid, err: thrown }, "model list failed");

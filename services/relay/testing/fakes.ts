@@ -56,6 +56,7 @@ export function modelOf(changes: Partial<Model> = {}): Model {
     reserveOutputTokens: 1_000,
     dialects: new Set(dialectNames),
     variants: [],
+    quirks: new Set(),
     priceVersion: "v1",
     prices: { inputTokens: 1_000_000_000n, outputTokens: 2_000_000_000n, reasoningTokens: 2_000_000_000n },
     ...changes,

@@ -77,3 +77,20 @@ test("anthropic-beta travels along, because it changes the answer that the calle
   assert.equal(headersOf({ "anthropic-beta": "context-1m" })["anthropic-beta"], "context-1m");
   assert.ok(!("anthropic-beta" in headersOf({})));
 });
+
+test("thinking that came from another provider's model with our note for a signature does not go out as the provider's", () => {
+  const ours = [
+    { type: "thinking", thinking: "x", signature: "relay.1.gemini-generate.abc" },
+    { type: "redacted_thinking", data: "relay.block.x" },
+    { type: "thinking", thinking: "y", signature: "relay.unsigned" },
+  ];
+  const text = { type: "text", text: "relay." };
+  const signed = { type: "thinking", thinking: "z", signature: "EqQB" };
+  const messages = [
+    { role: "user", content: "relay." },
+    { role: "assistant", content: [...ours, signed, text] },
+    { role: "assistant", content: ours },
+  ];
+  const sent = JSON.parse(prepared(JSON.stringify({ model: "m", messages, max_tokens: 5 }))) as { messages: unknown };
+  assert.deepEqual(sent.messages, [messages[0], { role: "assistant", content: [signed, text] }]);
+});

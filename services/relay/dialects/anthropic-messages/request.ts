@@ -1,4 +1,5 @@
-import type { Envelope } from "../dialect.ts";
+import { member, type Envelope } from "../dialect.ts";
+import { isOurNote, mayHoldNotes } from "../opaque.ts";
 import type { RequestBody } from "../request-body.ts";
 
 // API spec, Messages request: the service removes these before forwarding.
@@ -18,8 +19,25 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
   };
 }
 
+const isNote = (block: unknown): boolean => isOurNote(member(block, "signature")) || isOurNote(member(block, "data"));
+
+/**
+ * The turns without thinking of other providers' models, which came with a note of ours in the place of a signature
+ * and would be refused here. A turn that holds nothing else goes too.
+ */
+function withoutNotes(messages: unknown): unknown[] {
+  if (!Array.isArray(messages)) return [];
+  return messages.flatMap((turn: unknown) => {
+    const content = member(turn, "content");
+    if (!Array.isArray(content) || !content.some(isNote)) return [turn];
+    const kept = content.filter((block) => !isNote(block));
+    return kept.length > 0 ? [{ ...(turn as object), content: kept }] : [];
+  });
+}
+
 export function prepareBody({ body, model }: Envelope, upstreamModel: string): Buffer {
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
+  if (mayHoldNotes(body.bytes)) replace["messages"] = JSON.stringify(withoutNotes(body.read("messages")));
   return body.rewrite({ replace, remove: removedFields });
 }
 

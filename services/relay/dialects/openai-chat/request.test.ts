@@ -99,3 +99,17 @@ test("only true streams", () => {
 test("the upstream gets the catalog's credential as a bearer", () => {
   assert.deepEqual(upstreamHeaders("secret"), ["authorization", "Bearer secret"]);
 });
+
+test("state of another provider's model that a caller sends back does not go out; what is not ours stays", () => {
+  const google = { google: { thought_signature: "s" } };
+  const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
+  const messages = [
+    { role: "assistant", content: "x", extra_content: { relay: { thinking: [] } } },
+    { role: "assistant", content: "y", tool_calls: [{ ...call, extra_content: { relay: { state: "s" }, ...google } }] },
+  ];
+  const sent = JSON.parse(prepared(JSON.stringify({ model: "m", messages }))) as { messages: unknown };
+  assert.deepEqual(sent.messages, [
+    { role: "assistant", content: "x" },
+    { role: "assistant", content: "y", tool_calls: [{ ...call, extra_content: google }] },
+  ]);
+});

@@ -17,12 +17,33 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
   };
 }
 
+const mayHoldExtra = (bytes: Buffer): boolean => bytes.includes('"extra_content"');
+
+function withoutOurs(value: unknown): unknown {
+  const extra = member(value, "extra_content");
+  if (member(extra, "relay") === undefined) return value;
+  const { relay: _, ...others } = extra as Record<string, unknown>;
+  const { extra_content: __, ...rest } = value as Record<string, unknown>;
+  return Object.keys(others).length > 0 ? { ...rest, extra_content: others } : rest;
+}
+
+/** The messages without state of other providers' models, which a caller sends back and this upstream does not know. */
+function withoutExtra(messages: unknown): unknown {
+  if (!Array.isArray(messages)) return messages;
+  return messages.map((message) => {
+    const kept = withoutOurs(message);
+    const calls = member(kept, "tool_calls");
+    return Array.isArray(calls) ? { ...(kept as object), tool_calls: calls.map(withoutOurs) } : kept;
+  });
+}
+
 /**
  * The caller's body with the upstream's model name. A stream is always asked for its token counts, because they are
  * what is charged; the tap keeps them from a caller who did not ask.
  */
 export function prepareBody({ body, model, answer, wantsStreamUsage }: Envelope, upstreamModel: string): Buffer {
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
+  if (mayHoldExtra(body.bytes)) replace["messages"] = JSON.stringify(withoutExtra(body.read("messages")));
   if (answer !== "events" || wantsStreamUsage) return body.rewrite({ replace });
   const asked = body.read("stream_options");
   const streamOptions = JSON.stringify({ ...(typeof asked === "object" ? asked : {}), include_usage: true });

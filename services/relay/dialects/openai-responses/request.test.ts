@@ -30,3 +30,13 @@ test("store, previous_response_id and unknown fields reach the upstream as they 
   const prepared = dialects["openai-responses"].prepareBody(readEnvelope(body, "m"), "theirs");
   assert.equal(prepared.toString(), `{"model":"theirs",${fields}}`);
 });
+
+test("reasoning that came from another provider's model with our note for encrypted content does not go out", () => {
+  const own = { type: "reasoning", id: "rs_2", summary: [], encrypted_content: "gAAAA" };
+  const ours = { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "relay.1.anthropic-messages.EqQB" };
+  const input = [{ role: "user", content: "Hi" }, ours, own];
+  const prepared = dialects["openai-responses"].prepareBody(withFields({ input }), "m");
+  assert.deepEqual((JSON.parse(prepared.toString()) as { input: unknown }).input, [input[0], own]);
+  const text = withFields({ input: "relay." });
+  assert.equal(dialects["openai-responses"].prepareBody(text, "m"), text.body.bytes);
+});

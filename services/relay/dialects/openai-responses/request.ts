@@ -1,4 +1,5 @@
-import { positive, RequestError, type Envelope } from "../dialect.ts";
+import { member, positive, RequestError, type Envelope } from "../dialect.ts";
+import { isOurNote, mayHoldNotes } from "../opaque.ts";
 import type { RequestBody } from "../request-body.ts";
 
 /** Reads a request for a response, or for the compaction of one, whose answer is never streamed. */
@@ -19,4 +20,17 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
 
 export function readCompactEnvelope(body: RequestBody, model: string): Envelope {
   return { ...readEnvelope(body, model), answer: "json" };
+}
+
+/**
+ * The caller's body with the upstream's model name, and without reasoning of other providers' models, which came with
+ * a note of ours in the place of encrypted content and would be refused here.
+ */
+export function prepareBody({ body, model }: Envelope, upstreamModel: string): Buffer {
+  const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
+  const input = mayHoldNotes(body.bytes) ? body.read("input") : undefined;
+  if (Array.isArray(input)) {
+    replace["input"] = JSON.stringify(input.filter((item) => !isOurNote(member(item, "encrypted_content"))));
+  }
+  return body.rewrite({ replace });
 }

@@ -1,0 +1,102 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { UnsayableError, type Target } from "./dialects/conversation.ts";
+import type { Asked, ClientConversion, ProviderConversion, ReadRequest, StreamReader } from "./dialects/conversion.ts";
+import type { Cleaner, Envelope, EventVerdict, StreamTap, Tally } from "./dialects/dialect.ts";
+import type { ReplyEvent } from "./dialects/reply.ts";
+import { eventData, eventJson } from "./dialects/sse.ts";
+import { CallFailure } from "./failures.ts";
+
+/** The two halves of a cell of the matrix: what the caller speaks and what the upstream speaks. */
+export type Conversion = { client: ClientConversion; provider: ProviderConversion };
+
+/** What a caller says, in no dialect, and the fields that already the reading could not carry. */
+export type Understood = ReadRequest & { request: Record<string, unknown> };
+
+/** A request in the upstream's words, and the caller's fields that got lost, by the caller's names. */
+export type Converted = { body: Buffer; dropped: string[] };
+
+function refused<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof UnsayableError) throw new CallFailure({ name: "field_invalid", detail: error.message });
+    // JSON within JSON, such as a call's arguments, may nest deeper than the engine can write.
+    if (error instanceof RangeError) {
+      throw new CallFailure({ name: "field_invalid", detail: "the request nests too deeply", cause: error });
+    }
+    throw error;
+  }
+}
+
+/** Reads what a caller says. Throws `field_invalid` for what no other dialect could be asked. */
+export function understand({ body }: Envelope, client: ClientConversion): Understood {
+  const request = JSON.parse(body.bytes.toString()) as Record<string, unknown>;
+  return refused(() => ({ ...client.readRequest(request), request }));
+}
+
+/** Says it in the upstream's dialect. Throws `field_invalid` for what that dialect cannot be asked. */
+export function say(
+  { conversation, dropped }: Understood,
+  { client, provider }: Conversion,
+  target: Target,
+): Converted {
+  return refused(() => {
+    const { body, losses } = provider.writeRequest(conversation, target);
+    const names = [...dropped, ...[...losses].map((loss) => client.lossNames[loss])];
+    return { body: Buffer.from(JSON.stringify(body)), dropped: [...new Set(names)] };
+  });
+}
+
+/** A whole answer in the caller's dialect; undefined when the upstream's is none of its own. */
+export function convertReply(body: unknown, { client, provider }: Conversion, asked: Asked): Buffer | undefined {
+  const reply = provider.readReply(body);
+  return reply && Buffer.from(JSON.stringify(client.writeReply(reply, asked)));
+}
+
+type Translating = {
+  conversion: Conversion;
+  asked: Asked;
+  /** Watches the upstream's events; its tally is what is charged. */
+  tap: StreamTap;
+  clean: Cleaner;
+};
+
+/** Reads an event's data for a stream reader: JSON, or the text that is none, such as `[DONE]`. */
+function readData(event: Buffer): unknown {
+  const data = eventData(event);
+  return data?.startsWith("[") ? data : eventJson(data);
+}
+
+/** A tap that gives a stream in the caller's dialect, event by event, in the turn in which the upstream's came. */
+export function createTranslator({ conversion, asked, tap, clean }: Translating): StreamTap {
+  const reader: StreamReader = conversion.provider.createStreamReader();
+  const writer = conversion.client.createStreamWriter(asked);
+  let held = "";
+  const say = (events: ReplyEvent[]): string => {
+    let text = "";
+    for (const event of events) {
+      text += writer.write(event.kind === "error" ? { kind: "error", error: clean(event.error) } : event);
+    }
+    return text;
+  };
+  const read = (event: Buffer, tally: Tally): EventVerdict => {
+    const verdict = tap.read(event, tally);
+    const data = readData(event);
+    const text = data === undefined ? "" : say(reader.read(data));
+    if (verdict === "end") {
+      held = text;
+      return "end";
+    }
+    return text === "" ? "drop" : Buffer.from(text);
+  };
+  const end = ({ isComplete, isFailed, hasFinish }: Tally): string => {
+    if (isFailed) return held;
+    return isComplete || hasFinish ? say(reader.end()) : conversion.client.cutEnd;
+  };
+  return { read, end };
+}
+
+/** Whether the caller wants a refusal instead of a request that lost something on the way. */
+export function isStrict(headers: IncomingHttpHeaders): boolean {
+  return headers["x-relay-strict"] === "true";
+}

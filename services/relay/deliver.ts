@@ -1,0 +1,95 @@
+import type { ServerResponse } from "node:http";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { convertReply, createTranslator } from "./convert.ts";
+import type { AnswerKind, Dialect, Envelope, StreamTap } from "./dialects/dialect.ts";
+import { eventJson } from "./dialects/sse.ts";
+import { CallFailure } from "./failures.ts";
+import { guardStream } from "./guard.ts";
+import type { LiveCall } from "./live-call.ts";
+import { pumpStream } from "./pump.ts";
+import type { Answered } from "./reach.ts";
+import { droppedHeader, respondReply, streamHeaders } from "./respond.ts";
+import type { Answer } from "./send.ts";
+import { settle, type Settling } from "./settle.ts";
+import { cleanerOf } from "./upstream-failure.ts";
+import { readWhole } from "./whole.ts";
+
+/** What giving an answer needs of its process. */
+export type Deliver = { settling: Settling; limits: { maxReplyBytes: number; maxEventBytes: number } };
+
+/** An answer, with status 200, on its way to the caller. */
+export type Delivery = Answered & { call: LiveCall; envelope: Envelope; dialect: Dialect; response: ServerResponse };
+
+const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"] ?? "identity") !== "identity";
+
+const contentTypeOf = ({ headers }: Answer): string => String(headers["content-type"] ?? "");
+
+/** Whether the answer is one that passes while it comes. */
+function isFlowing(answer: Answer, kind: AnswerKind): boolean {
+  if (isEncoded(answer)) return false;
+  if (kind === "bytes") return !contentTypeOf(answer).startsWith("application/json");
+  return kind === "events" && contentTypeOf(answer).startsWith("text/event-stream");
+}
+
+/** Gives the upstream's answer to the caller, and its end to the ledger before that. */
+export function deliver(delivery: Delivery, relay: Deliver): Promise<void> {
+  const { answer, envelope } = delivery;
+  return isFlowing(answer, envelope.answer) ? deliverFlow(delivery, relay) : deliverWhole(delivery, relay);
+}
+
+async function deliverWhole(delivery: Delivery, { settling, limits }: Deliver): Promise<void> {
+  const { call, envelope, answer, prepared, dialect, response } = delivery;
+  const invalid = new CallFailure({ name: "upstream_invalid", cause: answer.headers });
+  const body = await readWhole(answer, limits.maxReplyBytes);
+  const { answer: kind } = envelope;
+  const isWhole = kind === "json" || kind === "text" || (kind === "events" && dialect.mayIgnoreStream);
+  if (!isWhole || isEncoded(answer)) throw invalid;
+  const parsed = kind === "text" ? body.toString() : eventJson(body.toString());
+  const tally = prepared.dialect.readReply(parsed, envelope);
+  const reply = tally && replyOf(delivery, parsed, body);
+  if (!reply) throw invalid;
+  call.tally = tally;
+  call.httpStatus = 200;
+  settle(settling, call, EndCause.COMPLETE);
+  const contentType = kind === "json" ? "application/json" : contentTypeOf(answer);
+  respondReply(response, call.rid, reply, { "content-type": contentType, ...droppedHeader(prepared.dropped) });
+}
+
+/** The answer as the caller gets it; undefined when it cannot be read. */
+function replyOf({ prepared, dialect, envelope }: Delivery, parsed: unknown, body: Buffer): Buffer | undefined {
+  const { conversion } = prepared;
+  if (conversion) return convertReply(parsed, conversion, conversion.asked);
+  return dialect.rewriteReply?.(parsed, envelope) ?? body;
+}
+
+/** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */
+function tapOf({ prepared, envelope, route }: Delivery): StreamTap {
+  const { dialect, conversion } = prepared;
+  const clean = cleanerOf(route.upstream);
+  if (!conversion) return dialect.createTap(envelope, clean);
+  // The caller's own wish is the writer's to fulfil; here all that the upstream tells is wanted.
+  const tap = dialect.createTap({ ...envelope, wantsStreamUsage: true }, clean);
+  return createTranslator({ conversion, asked: conversion.asked, tap, clean });
+}
+
+function deliverFlow(delivery: Delivery, { settling, limits }: Deliver): Promise<void> {
+  const { call, envelope, answer, response, prepared } = delivery;
+  call.httpStatus = 200;
+  const isOfEvents = envelope.answer === "events";
+  const headers = isOfEvents ? streamHeaders(call.rid) : streamHeaders(call.rid, contentTypeOf(answer));
+  response.writeHead(200, { ...headers, ...droppedHeader(prepared.dropped) }).flushHeaders();
+  const { cut, over, beat, stalledMs } = pumpStream({
+    answer,
+    response,
+    tap: tapOf(delivery),
+    tally: call.tally,
+    isOfEvents,
+    maxEventBytes: limits.maxEventBytes,
+    onEnd: (endCause) => settle(settling, call, endCause),
+    onPiece: () => guardStream(settling, call),
+  });
+  call.cut = cut;
+  call.beat = beat;
+  call.stalledMs = stalledMs;
+  return over;
+}

@@ -1,0 +1,65 @@
+import { callIdFor } from "../call-id.ts";
+import type { Asked } from "../conversion.ts";
+import type { Block, Reply } from "../reply.ts";
+import { writeCitation } from "./citations.ts";
+import { writeStopReason } from "./finish-reasons.ts";
+import { freeTextInput } from "./free-text.ts";
+import { writeAttached, writeSignature, writeWordlessThinking } from "./thinking-state.ts";
+import { inputObject } from "./tool-call.ts";
+import type { ReplyBlock } from "./wire.ts";
+import { estimatedUsage, writeCacheCreation, writeUsage } from "./write-usage.ts";
+
+/** A message's id in this format's style. Clients put messages of one id together, so that it is never empty. */
+export function messageId(id: string): string {
+  if (id.startsWith("msg_")) return id;
+  return `msg_${id === "" ? crypto.randomUUID() : id}`;
+}
+
+/** What a block starts with where it is a tool call. */
+export function toolUse(id: string, name: string, input: Record<string, unknown>): ReplyBlock {
+  return { type: "tool_use", id: callIdFor(id), name, input };
+}
+
+function writeText({ text, citations = [] }: Extract<Block, { kind: "text" }>): ReplyBlock[] {
+  // An empty text must not come: providers refuse it when the caller gives it back (trap 25).
+  if (text === "") return [];
+  const fields = citations.map(writeCitation).filter((field) => field !== undefined);
+  return [{ type: "text", text, ...(fields.length > 0 && { citations: fields }) }];
+}
+
+function writeThinking({ text, opaque }: Extract<Block, { kind: "thinking" }>): ReplyBlock[] {
+  if (text !== "") return [{ type: "thinking", thinking: text, signature: writeSignature(opaque) }];
+  return opaque ? [writeWordlessThinking(opaque)] : [];
+}
+
+function writeBlock(block: Block): ReplyBlock[] {
+  const attached = block.kind !== "refusal" && block.opaque ? [writeAttached(block.opaque)] : [];
+  switch (block.kind) {
+    case "text":
+      return [...writeText(block), ...attached];
+    case "refusal":
+      return writeText({ kind: "text", text: block.text });
+    case "thinking":
+      return writeThinking(block);
+    case "call": {
+      const { id, name, input, isFreeText } = block;
+      return [toolUse(id, name, isFreeText ? freeTextInput(input) : inputObject(input)), ...attached];
+    }
+  }
+}
+
+/** Writes a whole message: the first choice, as this format has one answer only. */
+export function writeReply({ id, choices, usage }: Reply, asked: Asked): Record<string, unknown> {
+  const { blocks, reason, stopSequence } = choices[0] ?? { blocks: [], reason: "stop" as const };
+  const counts = usage ?? estimatedUsage(asked);
+  const isRefused = blocks.some(({ kind }) => kind === "refusal");
+  return {
+    id: messageId(id),
+    type: "message",
+    role: "assistant",
+    model: asked.model,
+    content: blocks.flatMap(writeBlock),
+    ...writeStopReason(reason, stopSequence, isRefused),
+    usage: { ...writeUsage(counts), cache_creation: writeCacheCreation(counts) },
+  };
+}

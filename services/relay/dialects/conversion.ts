@@ -1,0 +1,50 @@
+import type { Conversation, Loss, Target } from "./conversation.ts";
+import type { Reply, ReplyEvent } from "./reply.ts";
+
+/** Fields of a caller's request that could not be carried, by the caller's own names, such as `logit_bias`. */
+export type ReadRequest = { conversation: Conversation; dropped: Set<string> };
+
+/** A request body for a provider, and what it could not say. */
+export type WrittenRequest = { body: Record<string, unknown>; losses: Set<Loss> };
+
+/** Reads one stream of a provider: pure state, no IO. */
+export type StreamReader = {
+  /** Events of one event's parsed data; data that is not JSON (`[DONE]`) comes as text. */
+  read: (data: unknown) => ReplyEvent[];
+  /** What is still to be said when the provider's stream is over: an error event when it was not whole. */
+  end: () => ReplyEvent[];
+};
+
+/** Writes one stream for a caller: server-sent events as text, "" when there is nothing to say yet. */
+export type StreamWriter = { write: (event: ReplyEvent) => string };
+
+/** What a caller's side of a stream must know of its request. */
+export type Asked = {
+  model: string;
+  wantsStreamUsage: boolean;
+  /** The request's body, for formats whose answers repeat its settings. */
+  request?: Record<string, unknown>;
+  /** Estimate of the input, for formats that tell it before the provider does. */
+  inputTokens?: number;
+};
+
+/** How a dialect that callers speak is understood and answered. */
+export type ClientConversion = {
+  /** Throws UnsayableError for what no other dialect can carry, such as server tools or files by id. */
+  readRequest: (body: Record<string, unknown>) => ReadRequest;
+  /** Names of this dialect's fields for what a writer left out. */
+  lossNames: Record<Loss, string>;
+  writeReply: (reply: Reply, asked: Asked) => Record<string, unknown>;
+  createStreamWriter: (asked: Asked) => StreamWriter;
+  /** What still goes to the caller when the connection to the upstream broke. */
+  cutEnd: string;
+};
+
+/** How a dialect that providers speak is written and understood. */
+export type ProviderConversion = {
+  /** Throws UnsayableError for what the provider cannot be asked at all. */
+  writeRequest: (conversation: Conversation, target: Target) => WrittenRequest;
+  /** undefined when the body is no answer of this dialect. */
+  readReply: (body: unknown) => Reply | undefined;
+  createStreamReader: () => StreamReader;
+};

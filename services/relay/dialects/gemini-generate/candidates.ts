@@ -1,0 +1,41 @@
+import { member, stringOf } from "../dialect.ts";
+import type { FinishReason } from "../reply.ts";
+
+// The provider allows 8; what a broken one sends beyond any dialect's limit is not read.
+const maxCandidates = 128;
+
+/** The number of an answer among several; undefined when it is none. Single answers may leave it out. */
+export function indexOfCandidate(candidate: unknown, position: number): number | undefined {
+  const index = member(candidate, "index") ?? position;
+  if (typeof index !== "number" || !Number.isInteger(index) || index < 0 || index >= maxCandidates) return undefined;
+  return index;
+}
+
+/** What `finishReason` says; undefined while the answer goes on. */
+export function endingOf(candidate: unknown): string | undefined {
+  const reason = stringOf(member(candidate, "finishReason"));
+  return reason === "" || reason === "FINISH_REASON_UNSPECIFIED" ? undefined : reason;
+}
+
+const refusals = new Set([
+  "SAFETY",
+  "RECITATION",
+  "BLOCKLIST",
+  "PROHIBITED_CONTENT",
+  "SPII",
+  "MODEL_ARMOR",
+  "IMAGE_SAFETY",
+  "IMAGE_PROHIBITED_CONTENT",
+  "IMAGE_RECITATION",
+  "IMAGE_OTHER",
+]);
+
+/**
+ * Only what was held back for its content is a refusal. MALFORMED_FUNCTION_CALL, LANGUAGE, OTHER and reasons not known
+ * yet are plain ends, and STOP stands behind calls too.
+ */
+export function finishReasonOf(ending: string, hasCalls: boolean): FinishReason {
+  if (ending === "MAX_TOKENS" || ending === "CONTINUATION") return "length";
+  if (refusals.has(ending)) return "refusal";
+  return hasCalls ? "calls" : "stop";
+}

@@ -1,0 +1,6 @@
+import type { ProviderConversion } from "../conversion.ts";
+import { readReply } from "./read-reply.ts";
+import { createStreamReader } from "./read-stream.ts";
+import { writeRequest } from "./write-request.ts";
+
+export const provider: ProviderConversion = { writeRequest, readReply, createStreamReader };

@@ -1,0 +1,57 @@
+import type { Units } from "#shared/pricing.ts";
+import { countOf, excess, member } from "../dialect.ts";
+
+const smaller = (one: bigint, other: bigint): bigint => (one < other ? one : other);
+
+const counts = ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"];
+
+/** Tokens of one kind in `[{modality, tokenCount}]`. */
+function tokensOf(details: unknown, modality: string): bigint {
+  if (!Array.isArray(details)) return 0n;
+  const ofKind = details.filter((detail) => member(detail, "modality") === modality);
+  return ofKind.reduce((sum: bigint, detail) => sum + countOf(member(detail, "tokenCount")), 0n);
+}
+
+/**
+ * Tokens of the input that were not cached, by kind. Pictures and sounds may be cached too, and the details of what
+ * was cached may be missing: a kind never gets more than is left, so that the kinds add up to the whole.
+ */
+function freshInput(usage: unknown, fresh: bigint): Units {
+  const ofKind = (modality: string): bigint =>
+    excess(
+      tokensOf(member(usage, "promptTokensDetails"), modality) +
+        tokensOf(member(usage, "toolUsePromptTokensDetails"), modality),
+      tokensOf(member(usage, "cacheTokensDetails"), modality),
+    );
+  const audioInputTokens = smaller(ofKind("AUDIO"), fresh);
+  const imageInputTokens = smaller(ofKind("IMAGE"), fresh - audioInputTokens);
+  return { inputTokens: fresh - audioInputTokens - imageInputTokens, audioInputTokens, imageInputTokens };
+}
+
+function visibleOutput(usage: unknown, visible: bigint): Units {
+  const details = member(usage, "candidatesTokensDetails");
+  const audioOutputTokens = smaller(tokensOf(details, "AUDIO"), visible);
+  const imageOutputTokens = smaller(tokensOf(details, "IMAGE"), visible - audioOutputTokens);
+  return { outputTokens: visible - audioOutputTokens - imageOutputTokens, audioOutputTokens, imageOutputTokens };
+}
+
+/**
+ * Reads `usageMetadata` into disjoint buckets. promptTokenCount includes cached tokens; thoughtsTokenCount stands
+ * beside candidatesTokenCount, but some models count thoughts within it, which only totalTokenCount tells. Videos and
+ * documents are priced as text.
+ */
+export function readUsage(usage: unknown): Units | undefined {
+  if (!counts.some((name) => typeof member(usage, name) === "number")) return undefined;
+  const input = countOf(member(usage, "promptTokenCount")) + countOf(member(usage, "toolUsePromptTokenCount"));
+  const cacheReadTokens = smaller(countOf(member(usage, "cachedContentTokenCount")), input);
+  const candidates = countOf(member(usage, "candidatesTokenCount"));
+  const thoughts = countOf(member(usage, "thoughtsTokenCount"));
+  const isInside = thoughts > 0n && input + candidates === countOf(member(usage, "totalTokenCount"));
+  const reasoningTokens = isInside ? smaller(thoughts, candidates) : thoughts;
+  return {
+    ...freshInput(usage, input - cacheReadTokens),
+    cacheReadTokens,
+    ...visibleOutput(usage, isInside ? candidates - reasoningTokens : candidates),
+    reasoningTokens,
+  };
+}

@@ -1,0 +1,185 @@
+import type { Opaque } from "../conversation.ts";
+import { stableHash } from "../call-id.ts";
+import { member, stringOf } from "../dialect.ts";
+import type { BlockStart, ReplyEvent } from "../reply.ts";
+import { readExtra } from "./extra-content.ts";
+import { readFinish } from "./finish.ts";
+import { readCitations } from "./read-assistant.ts";
+
+/** A tool call of an answer, by the id that the provider gave it ("" when it gave none). */
+type CallState = { id: string; hasState: boolean };
+
+/** One choice of an answer, while it comes. */
+export type ChoiceState = {
+  index: number;
+  /** Id of the answer, of which calls without an id get one. */
+  replyId: string;
+  open: BlockStart["kind"] | undefined;
+  openCall: CallState | undefined;
+  calls: Map<number, CallState>;
+  callCount: number;
+  hasRefusal: boolean;
+  reason: string | undefined;
+  /** Characters of `content` so far, and before the open text: annotations count from the first of them. */
+  contentLength: number;
+  textStart: number;
+};
+
+export function createChoice(index: number, replyId: string): ChoiceState {
+  return {
+    index,
+    replyId,
+    open: undefined,
+    openCall: undefined,
+    calls: new Map(),
+    callCount: 0,
+    hasRefusal: false,
+    reason: undefined,
+    contentLength: 0,
+    textStart: 0,
+  };
+}
+
+function closeBlock(choice: ChoiceState, events: ReplyEvent[]): void {
+  if (choice.open !== undefined) events.push({ kind: "block-end", choice: choice.index });
+  choice.open = undefined;
+  choice.openCall = undefined;
+}
+
+function addText(
+  choice: ChoiceState,
+  kind: "text" | "refusal" | "thinking",
+  text: unknown,
+  events: ReplyEvent[],
+): void {
+  if (typeof text !== "string" || text === "") return;
+  if (choice.open !== kind) {
+    closeBlock(choice, events);
+    choice.open = kind;
+    if (kind === "text") choice.textStart = choice.contentLength;
+    if (kind === "refusal") choice.hasRefusal = true;
+    events.push({ kind: "block-start", choice: choice.index, block: { kind } });
+  }
+  if (kind === "text") choice.contentLength += text.length;
+  events.push({ kind: "block-delta", choice: choice.index, text });
+}
+
+/** Mistral's models give content as parts, thinking among them. */
+function addParts(choice: ChoiceState, parts: unknown[], events: ReplyEvent[]): void {
+  for (const part of parts) {
+    const thoughts = member(part, "thinking");
+    if (Array.isArray(thoughts)) {
+      for (const thought of thoughts) addText(choice, "thinking", member(thought, "text"), events);
+    } else addText(choice, "text", member(part, "text"), events);
+  }
+}
+
+function addCitations(choice: ChoiceState, message: unknown, events: ReplyEvent[]): void {
+  if (choice.open !== "text") return;
+  for (const { start, end, ...source } of readCitations(message)) {
+    const citation = {
+      ...source,
+      ...(start !== undefined && { start: Math.max(start - choice.textStart, 0) }),
+      ...(end !== undefined && { end: Math.max(end - choice.textStart, 0) }),
+    };
+    events.push({ kind: "block-citation", choice: choice.index, citation });
+  }
+}
+
+/** The call that a fragment belongs to; undefined when it opens a new one. */
+function findCall(choice: ChoiceState, index: number | undefined, id: string, hasName: boolean): CallState | undefined {
+  if (index === undefined) {
+    if (id === "") return hasName ? undefined : choice.openCall;
+    return [...choice.calls.values()].find((call) => call.id === id);
+  }
+  const known = choice.calls.get(index);
+  // Google's chat endpoint gives each of several calls the index 0.
+  return known && hasName && id !== "" && id !== known.id ? undefined : known;
+}
+
+function openCall(choice: ChoiceState, fragment: unknown, index: number | undefined, events: ReplyEvent[]): CallState {
+  closeBlock(choice, events);
+  const isFreeText = Boolean(member(fragment, "custom"));
+  const called = member(fragment, isFreeText ? "custom" : "function");
+  const given = stringOf(member(fragment, "id")) ?? "";
+  const number = choice.callCount;
+  // The same answer gives the same id, another answer another one.
+  const id = given || `call_${stableHash(`${choice.replyId} ${choice.index} ${number}`)}`;
+  const call: CallState = { id: given, hasState: false };
+  choice.calls.set(index ?? number, call);
+  choice.callCount += 1;
+  choice.open = "call";
+  choice.openCall = call;
+  const name = stringOf(member(called, "name")) ?? "";
+  const block: BlockStart = { kind: "call", id, name, ...(isFreeText && { isFreeText }) };
+  events.push({ kind: "block-start", choice: choice.index, block });
+  return call;
+}
+
+/** A call's input so far: JSON text, or an object from servers that parse it. */
+function inputOf(called: unknown): string {
+  const input = member(called, "arguments") ?? member(called, "input");
+  if (typeof input === "string") return input;
+  return typeof input === "object" && input !== null ? JSON.stringify(input) : "";
+}
+
+/** Adds a fragment of a call; false when the call has ended, so that nothing can be added to it. */
+function addCall(choice: ChoiceState, fragment: unknown, state: Opaque | undefined, events: ReplyEvent[]): boolean {
+  const called = member(fragment, "function") ?? member(fragment, "custom");
+  const given = member(fragment, "index");
+  const index = typeof given === "number" && Number.isSafeInteger(given) ? given : undefined;
+  const id = stringOf(member(fragment, "id")) ?? "";
+  const input = inputOf(called);
+  const found = findCall(choice, index, id, Boolean(member(called, "name")));
+  const call = found ?? openCall(choice, fragment, index, events);
+  const opaque = call.hasState ? undefined : (readExtra(member(fragment, "extra_content")) ?? state);
+  if (call !== choice.openCall) return input === "" && !opaque;
+  if (input !== "") events.push({ kind: "block-delta", choice: choice.index, text: input });
+  if (opaque) {
+    call.hasState = true;
+    events.push({ kind: "block-opaque", choice: choice.index, opaque });
+  }
+  return true;
+}
+
+/** Adds calls; state that stands on the message belongs to the first of them. */
+function addCalls(choice: ChoiceState, calls: unknown[], message: unknown, events: ReplyEvent[]): boolean {
+  const state = readExtra(member(message, "extra_content"));
+  return calls.every((fragment, at) => addCall(choice, fragment, at === 0 ? state : undefined, events));
+}
+
+/** State that comes without a call belongs to the text. */
+function addState(choice: ChoiceState, extra: unknown, events: ReplyEvent[]): void {
+  const opaque = choice.open === "text" ? readExtra(extra) : undefined;
+  if (opaque) events.push({ kind: "block-opaque", choice: choice.index, opaque });
+}
+
+/**
+ * Adds what a delta, or a whole message, carries. False when a provider mixes the fragments of its calls, which cannot
+ * be told as blocks one after the other.
+ */
+export function readDelta(choice: ChoiceState, delta: unknown, events: ReplyEvent[]): boolean {
+  if (typeof delta !== "object" || delta === null) return true;
+  const fields = delta as Record<string, unknown>;
+  // Compatible servers call their thinking one or the other; some give it under both names.
+  addText(choice, "thinking", fields["reasoning_content"] ?? fields["reasoning"], events);
+  const { content } = fields;
+  if (Array.isArray(content)) addParts(choice, content, events);
+  else addText(choice, "text", content, events);
+  if (fields["annotations"]) addCitations(choice, delta, events);
+  addText(choice, "refusal", fields["refusal"], events);
+  const { function_call: old, tool_calls: calls } = fields;
+  if (old) return addCall(choice, { index: -1, function: old }, undefined, events);
+  if (Array.isArray(calls) && calls.length > 0) return addCalls(choice, calls, delta, events);
+  if (fields["extra_content"]) addState(choice, fields["extra_content"], events);
+  return true;
+}
+
+/** Ends a choice that has said why. */
+export function finishChoice(choice: ChoiceState): ReplyEvent[] {
+  const events: ReplyEvent[] = [];
+  closeBlock(choice, events);
+  const { index, reason = "stop", calls, hasRefusal } = choice;
+  const held = { hasCalls: calls.size > 0, hasRefusal };
+  return [...events, { kind: "choice-finish", choice: index, reason: readFinish(reason, held) }];
+}

@@ -1,0 +1,196 @@
+import type { Citation, Opaque } from "../conversation.ts";
+import type { Asked, StreamWriter } from "../conversion.ts";
+import type { UpstreamError } from "../dialect.ts";
+import type { BlockStart, FinishReason, ReplyEvent } from "../reply.ts";
+import { writeExtra } from "./extra-content.ts";
+import { writeFinish } from "./finish.ts";
+import { asksFunctionCall } from "./read-tools.ts";
+import type { FinishName } from "./wire.ts";
+import { chatId } from "./write-reply.ts";
+import { createPlace, placeCitation, placeState, type Place } from "./write-place.ts";
+import { writeUsage } from "./write-usage.ts";
+
+/** One choice, while it is written. */
+type ChoiceState = {
+  index: number;
+  place: Place;
+  hasRole: boolean;
+  hasRefusal: boolean;
+  /** Whether the caller declared `functions`: its first call goes as the deprecated function_call. */
+  isOld: boolean;
+  block: BlockStart | undefined;
+  hasInput: boolean;
+  opaque: Opaque | undefined;
+};
+
+/** What stands around the choices: the same in all chunks of a stream. Who asked for usage gets it null until the end. */
+type Frame = { head: string; tail: string };
+
+type Start = { id: string; createdAtSeconds?: number };
+
+function createFrame({ id, createdAtSeconds }: Start, asked: Asked): Frame {
+  const head = JSON.stringify({
+    id: chatId(id),
+    object: "chat.completion.chunk",
+    created: createdAtSeconds ?? Math.floor(Date.now() / 1000),
+    model: asked.model,
+    service_tier: null,
+    system_fingerprint: null,
+  });
+  return { head: `data: ${head.slice(0, -1)}`, tail: asked.wantsStreamUsage ? `,"usage":null}\n\n` : "}\n\n" };
+}
+
+/** A chunk of one choice, with its delta as JSON. */
+function chunk({ head, tail }: Frame, choice: number, delta: string, reason: FinishName | null = null): string {
+  const finish = reason === null ? "null" : `"${reason}"`;
+  return `${head},"choices":[{"index":${choice},"delta":${delta},"logprobs":null,"finish_reason":${finish}}]${tail}`;
+}
+
+/** The chunk that opens a choice; its content is null when it begins with a call. */
+function writeRole(frame: Frame, choice: ChoiceState, kind: BlockStart["kind"]): string {
+  if (choice.hasRole) return "";
+  choice.hasRole = true;
+  const content = kind === "call" ? "null" : `""`;
+  return chunk(frame, choice.index, `{"role":"assistant","content":${content},"refusal":null}`);
+}
+
+const isOldCall = ({ isOld, place }: ChoiceState): boolean => isOld && place.calls === 0;
+
+function writeBlockStart(frame: Frame, choice: ChoiceState, block: BlockStart): string {
+  const { place } = choice;
+  const role = writeRole(frame, choice, block.kind);
+  choice.block = block;
+  choice.hasInput = false;
+  choice.opaque = undefined;
+  place.textStart = place.content;
+  place.thinkingStart = place.thinking;
+  if (block.kind === "refusal") choice.hasRefusal = true;
+  if (block.kind !== "call") return role;
+  const { id, name } = block;
+  if (isOldCall(choice)) {
+    return role + chunk(frame, choice.index, JSON.stringify({ function_call: { name, arguments: "" } }));
+  }
+  const called = block.isFreeText
+    ? { type: "custom", custom: { name, input: "" } }
+    : { type: "function", function: { name, arguments: "" } };
+  const delta = JSON.stringify({ tool_calls: [{ index: place.calls, id, ...called }] });
+  return role + chunk(frame, choice.index, delta);
+}
+
+function writeInput(choice: ChoiceState, text: string): string {
+  choice.hasInput = true;
+  if (isOldCall(choice)) return `{"function_call":{"arguments":${JSON.stringify(text)}}}`;
+  const isFreeText = choice.block?.kind === "call" && choice.block.isFreeText;
+  const input = isFreeText ? `"custom":{"input":` : `"function":{"arguments":`;
+  return `{"tool_calls":[{"index":${choice.place.calls},${input}${JSON.stringify(text)}}}]}`;
+}
+
+function writeText(frame: Frame, choice: ChoiceState, text: string): string {
+  switch (choice.block?.kind) {
+    case "text":
+      choice.place.content += text.length;
+      return chunk(frame, choice.index, `{"content":${JSON.stringify(text)}}`);
+    case "thinking":
+      choice.place.thinking += text.length;
+      return chunk(frame, choice.index, `{"reasoning_content":${JSON.stringify(text)}}`);
+    case "refusal":
+      return chunk(frame, choice.index, `{"refusal":${JSON.stringify(text)}}`);
+    case "call":
+      return chunk(frame, choice.index, writeInput(choice, text));
+    case undefined:
+      return "";
+  }
+}
+
+function writeCitation(frame: Frame, choice: ChoiceState, citation: Citation): string {
+  const placed = placeCitation(choice.place, citation);
+  const delta =
+    "annotation" in placed
+      ? { annotations: [placed.annotation] }
+      : { extra_content: { relay: { citations: [placed.document] } } };
+  return chunk(frame, choice.index, JSON.stringify(delta));
+}
+
+function writeState(choice: ChoiceState, opaque: Opaque): object {
+  const { block, place } = choice;
+  if (block?.kind === "thinking") return { extra_content: { relay: { thinking: [placeState(place, opaque)] } } };
+  const extra = { extra_content: writeExtra(opaque) };
+  return block?.kind === "call" && !isOldCall(choice) ? { tool_calls: [{ index: place.calls, ...extra }] } : extra;
+}
+
+function writeBlockEnd(frame: Frame, choice: ChoiceState): string {
+  const { block, opaque } = choice;
+  // Clients parse the arguments as JSON: of none they would get no object.
+  const isEmptyCall = block?.kind === "call" && !block.isFreeText && !choice.hasInput;
+  const input = isEmptyCall ? chunk(frame, choice.index, writeInput(choice, "{}")) : "";
+  const state = opaque ? chunk(frame, choice.index, JSON.stringify(writeState(choice, opaque))) : "";
+  if (block?.kind === "call") choice.place.calls += 1;
+  choice.block = undefined;
+  return input + state;
+}
+
+function writeChoiceFinish(frame: Frame, choice: ChoiceState, reason: FinishReason): string {
+  const role = writeRole(frame, choice, "text");
+  return role + chunk(frame, choice.index, "{}", writeFinish(reason, choice.hasRefusal, choice.isOld));
+}
+
+function writeStreamError({ message, type = "api_error", code = "server_error" }: UpstreamError): string {
+  return `data: ${JSON.stringify({ error: { message, type, param: null, code } })}\n\n`;
+}
+
+type ChoiceEvent = Extract<ReplyEvent, { choice: number }>;
+
+function writeChoice(frame: Frame, choice: ChoiceState, event: ChoiceEvent): string {
+  switch (event.kind) {
+    case "block-delta":
+      return writeText(frame, choice, event.text);
+    case "block-start":
+      return writeBlockStart(frame, choice, event.block);
+    case "block-citation":
+      return writeCitation(frame, choice, event.citation);
+    case "block-opaque":
+      choice.opaque = event.opaque;
+      return "";
+    case "block-end":
+      return writeBlockEnd(frame, choice);
+    case "choice-finish":
+      return writeChoiceFinish(frame, choice, event.reason);
+  }
+}
+
+function createChoice(index: number, isOld: boolean): ChoiceState {
+  return {
+    index,
+    place: createPlace(),
+    hasRole: false,
+    hasRefusal: false,
+    isOld,
+    block: undefined,
+    hasInput: false,
+    opaque: undefined,
+  };
+}
+
+/** Writes an answer as chunks; the one with the token counts only for who asked for it. */
+export function createStreamWriter(asked: Asked): StreamWriter {
+  let frame: Frame | undefined;
+  const choices: ChoiceState[] = [];
+  const isOld = asksFunctionCall(asked.request ?? {});
+  return {
+    write: (event) => {
+      if (event.kind === "error") return writeStreamError(event.error);
+      if (event.kind === "start") {
+        frame = createFrame(event, asked);
+        return "";
+      }
+      frame ??= createFrame({ id: "" }, asked);
+      if (event.kind !== "finish") {
+        return writeChoice(frame, (choices[event.choice] ??= createChoice(event.choice, isOld)), event);
+      }
+      const usage = asked.wantsStreamUsage
+        ? `${frame.head},"choices":[],"usage":${JSON.stringify(writeUsage(event.usage))}}\n\n`
+        : "";
+      return `${usage}data: [DONE]\n\n`;
+    },
+  };
+}

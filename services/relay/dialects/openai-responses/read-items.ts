@@ -1,0 +1,60 @@
+import type { Opaque } from "../conversation.ts";
+import { member, stringOf } from "../dialect.ts";
+import type { Block, FinishReason } from "../reply.ts";
+import { readCitations } from "./citations.ts";
+import { thinkingText } from "./read-input.ts";
+
+function readPart(part: unknown): Block | undefined {
+  const type = member(part, "type");
+  if (type === "refusal") return { kind: "refusal", text: stringOf(member(part, "refusal")) ?? "" };
+  if (type !== "output_text") return undefined;
+  const citations = readCitations(member(part, "annotations"));
+  return { kind: "text", text: stringOf(member(part, "text")) ?? "", ...(citations.length > 0 && { citations }) };
+}
+
+/** The state of a reasoning item, as its issuer gave it. */
+function readOpaque(item: unknown): Opaque | undefined {
+  const value = stringOf(member(item, "encrypted_content"));
+  return value ? { issuer: "openai-responses", value } : undefined;
+}
+
+function readCall(item: unknown, isFreeText: boolean): Block {
+  // Servers that know one id only have it in `id`.
+  const id = stringOf(member(item, "call_id")) ?? stringOf(member(item, "id")) ?? "";
+  const name = stringOf(member(item, "name")) ?? "";
+  const input = stringOf(member(item, isFreeText ? "input" : "arguments")) ?? "";
+  return { kind: "call", id, name, input, ...(isFreeText && { isFreeText }) };
+}
+
+/**
+ * The blocks of an item, one for each part of a message; undefined stands for a part that is of no kind known. Items
+ * of the provider's own tools have none: they say how an answer was found, not what it is.
+ */
+export function readItem(item: unknown): (Block | undefined)[] {
+  switch (member(item, "type")) {
+    case "message": {
+      const content = member(item, "content");
+      return Array.isArray(content) ? content.map(readPart) : [];
+    }
+    case "reasoning": {
+      const text = thinkingText(item);
+      const opaque = readOpaque(item);
+      // Thinking that neither shows nor can be given back is no block.
+      return text === "" && !opaque ? [] : [{ kind: "thinking", text, ...(opaque && { opaque }) }];
+    }
+    case "function_call":
+      return [readCall(item, false)];
+    case "custom_tool_call":
+      return [readCall(item, true)];
+    default:
+      return [];
+  }
+}
+
+/** Why an answer ended (trap 12): its status tells a limit or a filter, its blocks whether it waits for tools. */
+export function readReason(response: unknown, isIncomplete: boolean, hasCall: boolean): FinishReason {
+  const reason = member(member(response, "incomplete_details"), "reason");
+  if (reason === "content_filter") return "refusal";
+  if (isIncomplete) return "length";
+  return hasCall ? "calls" : "stop";
+}

@@ -1,0 +1,122 @@
+import {
+  UnsayableError,
+  type AudioPart,
+  type CacheMark,
+  type FilePart,
+  type ImagePart,
+  type MediaSource,
+  type RefusalPart,
+  type TextPart,
+} from "../conversation.ts";
+import { dataUrl, readSource } from "../data-url.ts";
+import { member, stringOf } from "../dialect.ts";
+import { readCitations } from "./citations.ts";
+
+/** Whether a field says anything: null, "" and what is empty do not. */
+export function isGiven(value: unknown): boolean {
+  if (value === undefined || value === null || value === "") return false;
+  return typeof value !== "object" || Object.keys(value).length > 0;
+}
+
+/** Names the fields of `value` that say something and are not known, each behind `prefix`. */
+export function dropUnknown(value: unknown, known: ReadonlySet<string>, prefix: string, dropped: Set<string>): void {
+  if (typeof value !== "object" || value === null) return;
+  for (const [name, field] of Object.entries(value)) {
+    if (!known.has(name) && isGiven(field)) dropped.add(`${prefix}${name}`);
+  }
+}
+
+/** A breakpoint's shorter life (30m) is told as 5m, the cheaper of the two that can be said. */
+function readCache(part: unknown): { cache?: CacheMark } {
+  const breakpoint = member(part, "prompt_cache_breakpoint");
+  return isGiven(breakpoint) ? { cache: { ttl: member(breakpoint, "ttl") === "12h" ? "1h" : "5m" } } : {};
+}
+
+function textAt(part: unknown, key: string, path: string): string {
+  const text = stringOf(member(part, key));
+  if (text === undefined) throw new UnsayableError(`field ${path}.${key} must be a string`);
+  return text;
+}
+
+function readText(part: unknown, path: string): TextPart {
+  const citations = readCitations(member(part, "annotations"));
+  const text = textAt(part, "text", path);
+  return { kind: "text", text, ...(citations.length > 0 && { citations }), ...readCache(part) };
+}
+
+function refuseId(part: unknown, path: string): void {
+  // Files are stored at one provider; this service stores none.
+  if (isGiven(member(part, "file_id"))) {
+    throw new UnsayableError(`field ${path}.file_id cannot be used with this model: send the content itself`);
+  }
+}
+
+function readImage(part: unknown, path: string): ImagePart {
+  refuseId(part, path);
+  const detail = stringOf(member(part, "detail"));
+  const source = readSource(textAt(part, "image_url", path));
+  return { kind: "image", source, ...(detail !== undefined && { detail }), ...readCache(part) };
+}
+
+function readFileSource(part: unknown, name: string, path: string): MediaSource {
+  const data = stringOf(member(part, "file_data"));
+  if (data === undefined) return { kind: "url", url: textAt(part, "file_url", path) };
+  // Without a type of its own it is what its name says, and mostly a PDF.
+  const mediaType = /\.(txt|md|csv|json|xml|html)$/i.test(name) ? "text/plain" : "application/pdf";
+  return readSource(data.startsWith("data:") ? data : dataUrl(mediaType, data));
+}
+
+function readFile(part: unknown, path: string): FilePart {
+  refuseId(part, path);
+  const name = stringOf(member(part, "filename")) ?? "";
+  const source = readFileSource(part, name, path);
+  return { kind: "file", source, ...(name !== "" && { name }), ...readCache(part) };
+}
+
+function readAudio(part: unknown, path: string): AudioPart {
+  const audio = member(part, "input_audio");
+  const format = textAt(audio, "format", `${path}.input_audio`);
+  return { kind: "audio", mediaType: `audio/${format}`, data: textAt(audio, "data", `${path}.input_audio`) };
+}
+
+const knownFields = new Set(["type", "text", "annotations", "logprobs", "refusal", "prompt_cache_breakpoint"]);
+const knownImageFields = new Set(["type", "image_url", "detail", "prompt_cache_breakpoint"]);
+const knownFileFields = new Set(["type", "file_data", "file_url", "filename", "prompt_cache_breakpoint"]);
+const knownAudioFields = new Set(["type", "input_audio"]);
+
+export type ContentPart = TextPart | ImagePart | FilePart | AudioPart | RefusalPart;
+
+/** Reads one part of a message or of a tool's result. Throws UnsayableError for what no other format knows. */
+function readPart(part: unknown, path: string, dropped: Set<string>): ContentPart {
+  const drop = (known: ReadonlySet<string>): void => dropUnknown(part, known, "input.content.", dropped);
+  switch (member(part, "type")) {
+    case "input_text":
+    case "output_text":
+    case "text":
+      drop(knownFields);
+      return readText(part, path);
+    case "refusal":
+      drop(knownFields);
+      return { kind: "refusal", text: textAt(part, "refusal", path) };
+    case "input_image":
+      drop(knownImageFields);
+      return readImage(part, path);
+    case "input_file":
+      drop(knownFileFields);
+      return readFile(part, path);
+    case "input_audio":
+      drop(knownAudioFields);
+      return readAudio(part, path);
+    default:
+      throw new UnsayableError(`field ${path}.type has a value that cannot be converted for this model`);
+  }
+}
+
+/** Reads a text or a list of parts; empty texts say nothing and many providers refuse them (trap 25). */
+export function readContent(content: unknown, path: string, dropped: Set<string>): ContentPart[] {
+  if (typeof content === "string") return content === "" ? [] : [{ kind: "text", text: content }];
+  if (content === undefined || content === null) return [];
+  if (!Array.isArray(content)) throw new UnsayableError(`field ${path} must be a string or an array`);
+  const parts = content.map((part, at) => readPart(part, `${path}[${at}]`, dropped));
+  return parts.filter((part) => !("text" in part) || part.text !== "");
+}

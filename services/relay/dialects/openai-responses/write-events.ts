@@ -1,0 +1,95 @@
+import type { Asked } from "../conversion.ts";
+import type { UpstreamError } from "../dialect.ts";
+import type { ReplyEvent, ReplyUsage } from "../reply.ts";
+import { echoSettings, endingOf, idBase, writeFailure, writeUsage, type ResponseObject } from "./response.ts";
+import {
+  abandonBlock,
+  closeMessage,
+  finishBlock,
+  startBlock,
+  writeDelta,
+  type Emit,
+  type Writing,
+} from "./write-items.ts";
+
+/** Makes a response of a reply's events. Holds the whole answer: its last event repeats all of it. */
+export type ResponseWriter = {
+  write: (event: ReplyEvent) => void;
+  /** The response as it is now. */
+  response: () => ResponseObject;
+};
+
+const nowSeconds = (): number => Math.floor(Date.now() / 1000);
+
+function begin(writing: Writing, id: string, createdAtSeconds = nowSeconds()): ResponseObject {
+  if (writing.response) return writing.response;
+  writing.base = idBase(id);
+  const response: ResponseObject = {
+    id: `resp_${writing.base}`,
+    object: "response",
+    created_at: createdAtSeconds,
+    status: "in_progress",
+    error: null,
+    incomplete_details: null,
+    model: writing.model,
+    output: [],
+    ...writing.settings,
+    usage: null,
+  };
+  writing.response = response;
+  writing.emit("response.created", { response });
+  writing.emit("response.in_progress", { response });
+  return response;
+}
+
+function finishResponse(writing: Writing, response: ResponseObject, usage: ReplyUsage | undefined): void {
+  finishBlock(writing, response.output);
+  closeMessage(writing, response.output);
+  const { status, details } = endingOf(writing.reason, writing.hasRefusal);
+  Object.assign(response, { status, incomplete_details: details, usage: writeUsage(usage) });
+  writing.emit(`response.${status}`, { response });
+}
+
+function failResponse(writing: Writing, response: ResponseObject, error: UpstreamError): void {
+  abandonBlock(writing);
+  Object.assign(response, { status: "failed", error: writeFailure(error) });
+  writing.emit("response.failed", { response });
+}
+
+function writeEvent(writing: Writing, event: ReplyEvent): void {
+  if (event.kind === "start") {
+    begin(writing, event.id, event.createdAtSeconds);
+    return;
+  }
+  const response = begin(writing, "");
+  const { output } = response;
+  if (event.kind === "finish") finishResponse(writing, response, event.usage);
+  else if (event.kind === "error") failResponse(writing, response, event.error);
+  // The format has one choice.
+  else if (event.choice !== 0) return;
+  else if (event.kind === "block-delta") writeDelta(writing, output, event.text);
+  else if (event.kind === "block-start") startBlock(writing, output, event.block);
+  else if (event.kind === "block-end") finishBlock(writing, output);
+  else if (event.kind === "choice-finish") writing.reason = event.reason;
+  else if (writing.block && event.kind === "block-citation") writing.block.citations.push(event.citation);
+  else if (writing.block && event.kind === "block-opaque") writing.block.opaque = event.opaque;
+}
+
+/** Makes a writer that tells each event of the stream to `emit`. */
+export function createResponseWriter(asked: Asked, emit: Emit): ResponseWriter {
+  const writing: Writing = {
+    emit,
+    model: asked.model,
+    settings: echoSettings(asked),
+    base: "",
+    response: undefined,
+    message: undefined,
+    block: undefined,
+    reason: "stop",
+    hasRefusal: false,
+  };
+  return {
+    write: (event) => writeEvent(writing, event),
+    response: () => begin(writing, ""),
+  };
+}

@@ -1,0 +1,89 @@
+import type { Model } from "./catalog-models.ts";
+import type { Route } from "./choose.ts";
+import { say, understand, type Conversion, type Understood } from "./convert.ts";
+import { clients, providers, upstreamDialectFor, upstreamDialects } from "./dialects/conversions.ts";
+import type { Asked } from "./dialects/conversion.ts";
+import type { Dialect, Envelope, UpstreamDialect, UpstreamDialectName } from "./dialects/dialect.ts";
+import { urlsToFetch } from "./dialects/gemini-generate/media.ts";
+import { CallFailure } from "./failures.ts";
+import { fetchMedia, type MediaFetching } from "./fetch-media.ts";
+import type { Metrics } from "./metrics.ts";
+
+/** A request in the words of the upstream's dialect. */
+export type Prepared = {
+  dialect: UpstreamDialect;
+  body: Buffer;
+  /** How the answer becomes one of the caller's dialect; undefined where the upstream speaks it. */
+  conversion: (Conversion & { asked: Asked }) | undefined;
+  /** Fields of the request that got lost, by the caller's names. */
+  dropped: readonly string[];
+};
+
+/** One request on its way to the upstreams that may be asked for it. */
+export type Preparation = {
+  /** The request for a route; the same route is prepared once. Throws `field_invalid`. */
+  for: (route: Route) => Prepared;
+  /** Reads what the caller says, where one of the routes needs a conversion, and fetches what it names by address. */
+  readFor: (routes: readonly Route[], fetching: () => Promise<MediaFetching>) => Promise<void>;
+};
+
+type Preparing = { envelope: Envelope; dialect: Dialect; model: Model; inputTokens: number };
+
+type Cell = Conversion & { spoken: UpstreamDialectName };
+
+/** The conversion by which a route is reached; undefined where its upstream speaks the caller's dialect. */
+function cellOf({ upstream }: Route, dialect: Dialect): Cell | undefined {
+  const spoken = upstreamDialectFor(dialect.name, upstream.dialects);
+  if (spoken === undefined || spoken === dialect.name) return undefined;
+  const [client, provider] = [clients[dialect.name], providers[spoken]];
+  return client && provider && { client, provider, spoken };
+}
+
+/** Providers that read no addresses: pictures and files are fetched for them. */
+const fetchesMedia = (cell: Cell | undefined): boolean => cell?.spoken === "gemini-generate";
+
+/** Prepares one request of a caller. */
+export function createPreparation({ envelope, dialect, model, inputTokens }: Preparing): Preparation {
+  let understood: Understood | undefined;
+  let last: { route: Route; prepared: Prepared } | undefined;
+  const prepare = (route: Route): Prepared => {
+    const cell = cellOf(route, dialect);
+    if (!cell) {
+      return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped: [] };
+    }
+    understood ??= understand(envelope, cell.client);
+    const { maxOutputTokens, quirks } = model;
+    const { body, dropped } = say(understood, cell, { model: route.model, maxOutputTokens, quirks });
+    const { wantsStreamUsage } = envelope;
+    const asked: Asked = { model: envelope.model, wantsStreamUsage, request: understood.request, inputTokens };
+    return { dialect: upstreamDialects[cell.spoken], body, conversion: { ...cell, asked }, dropped };
+  };
+  return {
+    for: (route) => {
+      if (last?.route !== route) last = { route, prepared: prepare(route) };
+      return last.prepared;
+    },
+    readFor: async (routes, fetching) => {
+      const cell = routes.map((route) => cellOf(route, dialect)).find(fetchesMedia);
+      if (!cell) return;
+      understood = understand(envelope, cell.client);
+      if (urlsToFetch(understood.conversation).length === 0) return;
+      understood = { ...understood, conversation: await fetchMedia(understood.conversation, await fetching()) };
+    },
+  };
+}
+
+/** Refuses a request that would lose fields on its way, for callers who want that. Throws `field_invalid`. */
+export function refuseLosses({ dropped }: Prepared): void {
+  const [name] = dropped;
+  if (name === undefined) return;
+  const detail = `field ${name} cannot be carried to the provider of this model`;
+  throw new CallFailure({ name: "field_invalid", detail });
+}
+
+const knownLosses = new Set(Object.values(clients).flatMap(({ lossNames }) => Object.values(lossNames)));
+
+/** Counts what got lost. Callers may name fields as they like; only names of ours become labels. */
+export function countLosses({ dropped }: Prepared, { droppedFields }: Metrics): void {
+  for (const field of dropped) droppedFields.inc({ field: knownLosses.has(field) ? field : "other" });
+}
