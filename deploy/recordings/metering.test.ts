@@ -4,7 +4,7 @@ import type { Units } from "#shared/pricing.ts";
 import { emptyTally, member, type Dialect, type Tally } from "../../services/relay/dialects/dialect.ts";
 import { dialects } from "../../services/relay/dialects/index.ts";
 import { readJsonBody } from "../../services/relay/dialects/request-body.ts";
-import { createEventSplitter, eventData, eventJson } from "../../services/relay/dialects/sse.ts";
+import { createEventSplitter, eventData, eventJson, readStreamEvent } from "../../services/relay/dialects/sse.ts";
 import { findRecordings, readExchanges, type Exchange } from "./recordings.ts";
 
 const folder = findRecordings(process.env);
@@ -42,7 +42,7 @@ function meterStream(dialect: Dialect, exchange: Exchange): Metered {
   const events = splitter.push(Buffer.from(`${exchange.replyBody}\n\n`));
   const parsed = events.map((event) => eventJson(eventData(event)));
   const usages = parsed.map((event) => member(event, "usage") ?? member(member(event, "response"), "usage"));
-  return { tally, verdicts: events.map((event) => tap.read(event, tally)), end: tap.end(tally), usages };
+  return { tally, verdicts: events.map((event) => tap.read(readStreamEvent(event), tally)), end: tap.end(tally), usages };
 }
 
 function checkTotals(name: string, tally: Tally, usages: unknown[]): void {

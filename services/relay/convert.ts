@@ -3,7 +3,7 @@ import { UnsayableError, type Target } from "./dialects/conversation.ts";
 import type { Asked, ClientConversion, ProviderConversion, ReadRequest, StreamReader } from "./dialects/conversion.ts";
 import type { Cleaner, Envelope, EventVerdict, StreamTap, Tally } from "./dialects/dialect.ts";
 import type { ReplyEvent } from "./dialects/reply.ts";
-import { eventData, eventJson } from "./dialects/sse.ts";
+import type { StreamEvent } from "./dialects/sse.ts";
 import { CallFailure } from "./failures.ts";
 
 /** The two halves of a cell of the matrix: what the caller speaks and what the upstream speaks. */
@@ -61,28 +61,22 @@ type Translating = {
   clean: Cleaner;
 };
 
-/** Reads an event's data for a stream reader: JSON, or the text that is none, such as `[DONE]`. */
-function readData(event: Buffer): unknown {
-  const data = eventData(event);
-  return data?.startsWith("[") ? data : eventJson(data);
-}
-
 /** A tap that gives a stream in the caller's dialect, event by event, in the turn in which the upstream's came. */
 export function createTranslator({ conversion, asked, tap, clean }: Translating): StreamTap {
   const reader: StreamReader = conversion.provider.createStreamReader();
   const writer = conversion.client.createStreamWriter(asked);
   let held = "";
-  const say = (events: ReplyEvent[]): string => {
+  const tell = (events: ReplyEvent[]): string => {
     let text = "";
     for (const event of events) {
       text += writer.write(event.kind === "error" ? { kind: "error", error: clean(event.error) } : event);
     }
     return text;
   };
-  const read = (event: Buffer, tally: Tally): EventVerdict => {
+  const read = (event: StreamEvent, tally: Tally): EventVerdict => {
     const verdict = tap.read(event, tally);
-    const data = readData(event);
-    const text = data === undefined ? "" : say(reader.read(data));
+    const told = event.json ?? event.data;
+    const text = told === undefined ? "" : tell(reader.read(told));
     if (verdict === "end") {
       held = text;
       return "end";
@@ -91,7 +85,7 @@ export function createTranslator({ conversion, asked, tap, clean }: Translating)
   };
   const end = ({ isComplete, isFailed, hasFinish }: Tally): string => {
     if (isFailed) return held;
-    return isComplete || hasFinish ? say(reader.end()) : conversion.client.cutEnd;
+    return isComplete || hasFinish ? tell(reader.end()) : conversion.client.cutEnd;
   };
   return { read, end };
 }

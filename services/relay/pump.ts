@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import { errors } from "undici";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { StreamTap, Tally } from "./dialects/dialect.ts";
-import { createEventSplitter, eventData, eventJson, type EventSplitter } from "./dialects/sse.ts";
+import { createEventSplitter, readStreamBytes, readStreamEvent, type EventSplitter } from "./dialects/sse.ts";
 import type { Answer } from "./send.ts";
 
 export type Pump = {
@@ -32,7 +32,8 @@ export type Pumping = {
 type Reading = { pieces: Buffer[]; isEnded: boolean };
 
 /** Reads events and gives those that pass, neighbours joined again, so that an untouched chunk is one write. */
-function readEvents(events: Buffer[], { tap, tally }: Pump): Reading {
+function readEvents(events: Buffer[], { tap, tally, isOfEvents }: Pump): Reading {
+  const read = isOfEvents ? readStreamEvent : readStreamBytes;
   const pieces: Buffer[] = [];
   let from: Buffer | undefined;
   let length = 0;
@@ -43,7 +44,7 @@ function readEvents(events: Buffer[], { tap, tally }: Pump): Reading {
     length = 0;
   };
   for (const event of events) {
-    const verdict = tap.read(event, tally);
+    const verdict = tap.read(read(event), tally);
     if (verdict === "pass") {
       from ??= event;
       length += event.length;
@@ -66,8 +67,8 @@ const blankLine = Buffer.from("\n\n");
  * The last event of an upstream that leaves out the blank line behind it; half an event is neither served nor counted.
  */
 function readRest(rest: Buffer, pump: Pump): Buffer | undefined {
-  const data = eventData(rest);
-  if (!data?.startsWith("[DONE]") && eventJson(data) === undefined) return undefined;
+  const { data, json } = readStreamEvent(rest);
+  if (!data?.startsWith("[DONE]") && json === undefined) return undefined;
   const { pieces } = readEvents([rest], pump);
   return pieces.length > 0 ? Buffer.concat([...pieces, blankLine]) : undefined;
 }

@@ -5,6 +5,7 @@ import { eventJson } from "./dialects/sse.ts";
 import { CallFailure, type Failure, type FailureName } from "./failures.ts";
 import { learn, learnFromError, type Learning } from "./learn.ts";
 import type { LiveCall } from "./live-call.ts";
+import type { Preparation, Prepared } from "./prepare.ts";
 import { send, SendError, type Answer, type Pools, type SendSignal, type UpstreamRequest } from "./send.ts";
 import { upstreamFailure } from "./upstream-failure.ts";
 import { obstacles, type Obstacle, type Place } from "./upstream-health.ts";

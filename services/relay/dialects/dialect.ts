@@ -1,5 +1,6 @@
 import type { Units, UsageBucket } from "#shared/pricing.ts";
 import type { RequestBody } from "./request-body.ts";
+import type { StreamEvent } from "./sse.ts";
 
 export const dialectNames = [
   "openai-chat",
@@ -90,7 +91,7 @@ export type EventVerdict = "pass" | "drop" | "end" | Buffer;
 /** Watches one stream. */
 export type StreamTap = {
   /** Reads an event and keeps the tally. */
-  read: (event: Buffer, tally: Tally) => EventVerdict;
+  read: (event: StreamEvent, tally: Tally) => EventVerdict;
   /** What still goes to the caller behind the last event. */
   end: (tally: Tally) => string;
 };

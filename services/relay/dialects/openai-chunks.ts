@@ -9,7 +9,7 @@ import {
 } from "./dialect.ts";
 import { cleanEvent } from "./openai-error.ts";
 import { readUsage } from "./openai-usage.ts";
-import { eventData, eventJson } from "./sse.ts";
+import type { StreamEvent } from "./sse.ts";
 
 /** Adds what one choice of a chunk carries. */
 type ChoiceCounter = (choice: unknown, tally: Tally) => void;
@@ -35,14 +35,12 @@ function readChunk(chunk: unknown, tally: Tally, countChoice: ChoiceCounter): bo
  * between the two. The usage chunk, which the relay asked for itself, is kept from a caller who did not ask for it.
  */
 export function createChunkTap({ wantsStreamUsage }: Envelope, clean: Cleaner, countChoice: ChoiceCounter): StreamTap {
-  const read = (event: Buffer, tally: Tally): EventVerdict => {
-    const data = eventData(event);
+  const read = ({ data, json: chunk }: StreamEvent, tally: Tally): EventVerdict => {
     if (data === undefined) return "pass";
     if (data.startsWith("[DONE]")) {
       tally.isComplete = tally.hasFinish && !tally.isFailed;
       return "pass";
     }
-    const chunk = eventJson(data);
     if (member(chunk, "error")) {
       tally.isFailed = true;
       return cleanEvent(chunk, clean);

@@ -1,5 +1,7 @@
 const lf = 10;
 const cr = 13;
+const colonCode = 58;
+const spaceCode = 32;
 const dataField = Buffer.from("data");
 
 /** Raised when one event of a stream is larger than the relay holds. */
@@ -51,12 +53,25 @@ export function createEventSplitter(maxEventBytes: number): EventSplitter {
   };
 }
 
+const carriageEnd = (event: Buffer, lineEnd: number): number => (event[lineEnd - 1] === cr ? lineEnd - 1 : lineEnd);
+
+/** Whether nothing but the end of the event follows a line's end. */
+function isLastLine(event: Buffer, lineEnd: number): boolean {
+  const rest = event.length - lineEnd - 1;
+  return rest <= 0 || (rest <= 2 && event[event.length - 1] === lf);
+}
+
 /** The data of an event, its lines joined as the standard says; undefined for an event without data (a comment). */
 export function eventData(event: Buffer): string | undefined {
   // Nearly every provider event is one "data: {…}" line, alone or behind an "event:" line.
   const at = event.indexOf(dataField);
   if (at === -1) return undefined;
   const isLineStart = at === 0 || event[at - 1] === lf || event[at - 1] === cr;
+  const lineEnd = event.indexOf(lf, at);
+  if (isLineStart && event[at + 4] === colonCode && lineEnd !== -1 && isLastLine(event, lineEnd)) {
+    const start = event[at + 5] === spaceCode ? at + 6 : at + 5;
+    return event.toString("utf8", start, carriageEnd(event, lineEnd));
+  }
   const lines = event.toString("utf8", isLineStart ? at : 0).split(/\r\n|\n|\r/);
   const data: string[] = [];
   for (const line of lines) {
@@ -76,4 +91,24 @@ export function eventJson(data: string | undefined): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** An event of a stream, parsed once for all who look at it. */
+export type StreamEvent = {
+  bytes: Buffer;
+  /** Of `[DONE]` as text; undefined without data, and for bytes that are no events. */
+  data: string | undefined;
+  /** The data's JSON; undefined when it is none. */
+  json: unknown;
+};
+
+/** Reads an event's data. */
+export function readStreamEvent(bytes: Buffer): StreamEvent {
+  const data = eventData(bytes);
+  return { bytes, data, json: data?.startsWith("[DONE]") ? undefined : eventJson(data) };
+}
+
+/** A piece of a stream that has no events. */
+export function readStreamBytes(bytes: Buffer): StreamEvent {
+  return { bytes, data: undefined, json: undefined };
 }

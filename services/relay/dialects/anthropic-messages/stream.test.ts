@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { emptyTally, type EventVerdict, type Tally } from "../dialect.ts";
 import { createTap } from "./stream.ts";
+import { readStreamEvent } from "../sse.ts";
 
 const eventOf = (type: string, fields: object = {}): string =>
   `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}  \n\n`;
@@ -20,7 +21,7 @@ const textDelta = blockDelta({ type: "text_delta", text: "12345678" });
 function watch(events: string[]): { verdicts: EventVerdict[]; tally: Tally } {
   const tap = createTap();
   const tally = emptyTally();
-  return { verdicts: events.map((event) => tap.read(Buffer.from(event), tally)), tally };
+  return { verdicts: events.map((event) => tap.read(readStreamEvent(Buffer.from(event)), tally)), tally };
 }
 
 test("API spec, Events: Messages (Format B). Every event passes, the answer is whole at message_stop behind a stop_reason", () => {

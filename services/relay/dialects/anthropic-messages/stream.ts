@@ -1,5 +1,5 @@
 import { estimateTokens, member, stringOf, type EventVerdict, type StreamTap, type Tally } from "../dialect.ts";
-import { eventData, eventJson } from "../sse.ts";
+import type { StreamEvent } from "../sse.ts";
 import { readUsage } from "./usage.ts";
 
 const textFields = ["text", "partial_json", "thinking"];
@@ -22,8 +22,7 @@ function withoutNulls(usage: unknown): Record<string, unknown> {
  */
 export function createTap(): StreamTap {
   let counts: Record<string, unknown> = {};
-  const read = (event: Buffer, tally: Tally): EventVerdict => {
-    const parsed = eventJson(eventData(event));
+  const read = ({ json: parsed }: StreamEvent, tally: Tally): EventVerdict => {
     const type = member(parsed, "type");
     if (type === "content_block_delta") countPart(member(parsed, "delta"), tally);
     else if (type === "content_block_start") countPart(member(parsed, "content_block"), tally);

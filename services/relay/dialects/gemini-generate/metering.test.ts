@@ -7,6 +7,7 @@ import { readError } from "./error.ts";
 import { readReply } from "./reply.ts";
 import { pathOf, upstreamHeaders } from "./request.ts";
 import { createTap } from "./stream.ts";
+import { readStreamEvent } from "../sse.ts";
 
 const envelope: Envelope = {
   body: readJsonBody(Buffer.from("{}")),
@@ -29,7 +30,7 @@ const chunkOf = (parts: unknown[], ending: object = {}, usage: object = {}): obj
 function watch(events: string[], clean: Cleaner = (error) => error): { verdicts: EventVerdict[]; tally: Tally } {
   const tap = createTap(envelope, clean);
   const tally = emptyTally();
-  const verdicts = events.map((one) => tap.read(Buffer.from(one), tally));
+  const verdicts = events.map((one) => tap.read(readStreamEvent(Buffer.from(one)), tally));
   assert.equal(tap.end(tally), "");
   return { verdicts, tally };
 }

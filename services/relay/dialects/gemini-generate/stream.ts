@@ -1,5 +1,5 @@
 import { member, type Cleaner, type Envelope, type EventVerdict, type StreamTap, type Tally } from "../dialect.ts";
-import { eventData, eventJson } from "../sse.ts";
+import type { StreamEvent } from "../sse.ts";
 import { endingOf, indexOfCandidate } from "./candidates.ts";
 import { readError } from "./error.ts";
 import { blockReasonOf, countAnswer } from "./reply.ts";
@@ -31,8 +31,7 @@ export function createTap(_envelope: Envelope, clean: Cleaner): StreamTap {
       if (endingOf(candidate) !== undefined) ended.add(index);
     });
   };
-  const read = (event: Buffer, tally: Tally): EventVerdict => {
-    const chunk = eventJson(eventData(event));
+  const read = ({ json: chunk }: StreamEvent, tally: Tally): EventVerdict => {
     if (member(Array.isArray(chunk) ? chunk[0] : chunk, "error")) {
       tally.isFailed = true;
       return cleanEvent(chunk, clean);

@@ -4,6 +4,7 @@ import { emptyTally, type Envelope, type EventVerdict, type Tally } from "../dia
 import { readJsonBody } from "../request-body.ts";
 import { readEnvelope } from "./request.ts";
 import { createTap } from "./stream.ts";
+import { readStreamEvent } from "../sse.ts";
 
 const envelopeOf = (request: object): Envelope => {
   const body = Buffer.from(JSON.stringify({ model: "m", messages: [], stream: true, ...request }));
@@ -23,7 +24,7 @@ const done = "data: [DONE]\n\n";
 function watch(events: string[], envelope: Envelope = asking): { verdicts: EventVerdict[]; tally: Tally } {
   const tap = createTap(envelope, (error) => error);
   const tally = emptyTally();
-  const verdicts = events.map((event) => tap.read(Buffer.from(event), tally));
+  const verdicts = events.map((event) => tap.read(readStreamEvent(Buffer.from(event)), tally));
   return { verdicts, tally };
 }
 

@@ -5,6 +5,7 @@ import { readJsonBody } from "../request-body.ts";
 import { readReply } from "./reply.ts";
 import { readEnvelope } from "./request.ts";
 import { createTap } from "./stream.ts";
+import { readStreamEvent } from "../sse.ts";
 
 const withFields = (fields: object): Envelope =>
   readEnvelope(readJsonBody(Buffer.from(JSON.stringify({ model: "m", prompt: "x", ...fields }))), "m");
@@ -42,7 +43,7 @@ test("a streamed text completion is whole at [DONE] behind a finish_reason; its 
   const tally = emptyTally();
   const tap = createTap(withFields({ stream: true }), (error) => error);
   assert.deepEqual(
-    events.map((event) => tap.read(event, tally)),
+    events.map((event) => tap.read(readStreamEvent(event), tally)),
     ["pass", "pass", "drop", "pass"],
   );
   assert.ok(tally.isComplete && tally.hasContent);

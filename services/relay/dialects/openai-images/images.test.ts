@@ -5,6 +5,7 @@ import { readJsonBody } from "../request-body.ts";
 import { readReply } from "./reply.ts";
 import { readEnvelope } from "./request.ts";
 import { createTap } from "./stream.ts";
+import { readStreamEvent } from "../sse.ts";
 
 const withFields = (fields: object): Envelope =>
   readEnvelope(readJsonBody(Buffer.from(JSON.stringify({ model: "m", prompt: "x", ...fields }))), "m");
@@ -46,11 +47,11 @@ const eventOf = (type: string, fields: object = {}): Buffer =>
 test("a stream is whole at as many completed images as were asked for; a partial one is content", () => {
   const tally = emptyTally();
   const tap = createTap(withFields({ stream: true, n: 2 }), (error) => error);
-  tap.read(eventOf("image_generation.partial_image", { b64_json: "a" }), tally);
+  tap.read(readStreamEvent(eventOf("image_generation.partial_image", { b64_json: "a" })), tally);
   assert.equal(tally.hasContent, true);
-  tap.read(eventOf("image_generation.completed", { b64_json: "a" }), tally);
+  tap.read(readStreamEvent(eventOf("image_generation.completed", { b64_json: "a" })), tally);
   assert.equal(tally.isComplete, false);
-  tap.read(eventOf("image_generation.completed", { b64_json: "b", usage }), tally);
+  tap.read(readStreamEvent(eventOf("image_generation.completed", { b64_json: "b", usage })), tally);
   assert.equal(tally.isComplete, true);
   assert.equal(tally.counted.images, 2n);
   assert.equal(tally.usage?.imageOutputTokens, 300n);
@@ -59,7 +60,7 @@ test("a stream is whole at as many completed images as were asked for; a partial
 test("an error within a stream fails it and shows callers no insides", () => {
   const tally = emptyTally();
   const tap = createTap(withFields({ stream: true }), (error) => ({ ...error, message: "[hidden]" }));
-  const verdict = tap.read(eventOf("error", { error: { message: "sk-secret" } }), tally);
+  const verdict = tap.read(readStreamEvent(eventOf("error", { error: { message: "sk-secret" } })), tally);
   assert.equal(tally.isFailed, true);
   assert.match(String(verdict), /\[hidden\]/);
 });

@@ -1,7 +1,7 @@
 import { member, stringOf, type Cleaner, type Envelope, type EventVerdict, type StreamTap } from "../dialect.ts";
 import type { Tally } from "../dialect.ts";
 import { cleanEvent } from "../openai-error.ts";
-import { eventData, eventJson } from "../sse.ts";
+import type { StreamEvent } from "../sse.ts";
 import { readUsage } from "./reply.ts";
 
 /**
@@ -11,8 +11,7 @@ import { readUsage } from "./reply.ts";
 export function createTap({ units }: Envelope, clean: Cleaner): StreamTap {
   const wanted = units.images ?? 1n;
   let completed = 0n;
-  const read = (event: Buffer, tally: Tally): EventVerdict => {
-    const parsed = eventJson(eventData(event));
+  const read = ({ json: parsed }: StreamEvent, tally: Tally): EventVerdict => {
     const type = stringOf(member(parsed, "type")) ?? "";
     if (type === "error" || member(parsed, "error")) {
       tally.isFailed = true;

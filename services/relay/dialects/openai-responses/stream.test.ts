@@ -4,6 +4,7 @@ import { emptyTally, type Cleaner, type EventVerdict, type Tally } from "../dial
 import { readJsonBody } from "../request-body.ts";
 import { readEnvelope } from "./request.ts";
 import { createTap } from "./stream.ts";
+import { readStreamEvent } from "../sse.ts";
 
 const envelope = readEnvelope(readJsonBody(Buffer.from('{"model":"m","stream":true}')), "m");
 let sequence = 0;
@@ -22,7 +23,7 @@ type Watched = { verdicts: EventVerdict[]; tally: Tally; end: string };
 function watch(events: string[], clean = keep): Watched {
   const tap = createTap(envelope, clean);
   const tally = emptyTally();
-  const verdicts = events.map((event) => tap.read(Buffer.from(event), tally));
+  const verdicts = events.map((event) => tap.read(readStreamEvent(Buffer.from(event)), tally));
   return { verdicts, tally, end: tap.end(tally) };
 }
 

@@ -10,7 +10,7 @@ import {
   type UpstreamError,
 } from "../dialect.ts";
 import { readError } from "../openai-error.ts";
-import { eventData, eventJson } from "../sse.ts";
+import type { StreamEvent } from "../sse.ts";
 import { countTool, readFinal } from "./reply.ts";
 
 const wholeEvents = new Set(["response.completed", "response.incomplete"]);
@@ -80,8 +80,7 @@ function readPlace(event: unknown, place: Place): void {
 export function createTap(_envelope: Envelope, clean: Cleaner): StreamTap {
   const place: Place = { response: {}, sequence: -1, isFailedTold: false };
   let error: UpstreamError = { message: "", type: undefined, code: undefined };
-  const read = (event: Buffer, tally: Tally): EventVerdict => {
-    const parsed = eventJson(eventData(event));
+  const read = ({ json: parsed }: StreamEvent, tally: Tally): EventVerdict => {
     const type = stringOf(member(parsed, "type")) ?? (member(parsed, "error") ? "error" : "");
     if (type === "") return "pass";
     readPlace(parsed, place);

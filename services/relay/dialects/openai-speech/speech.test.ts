@@ -4,6 +4,7 @@ import { emptyTally, RequestError, type Envelope } from "../dialect.ts";
 import { readJsonBody } from "../request-body.ts";
 import { readEnvelope } from "./request.ts";
 import { createTap } from "./stream.ts";
+import { readStreamBytes, readStreamEvent } from "../sse.ts";
 
 const withFields = (fields: object): Envelope =>
   readEnvelope(readJsonBody(Buffer.from(JSON.stringify({ model: "m", voice: "v", ...fields }))), "m");
@@ -24,17 +25,17 @@ test("any bytes of sound are content", () => {
   const tally = emptyTally();
   const tap = createTap(withFields({ input: "x" }), (error) => error);
   assert.equal(tally.hasContent, false);
-  assert.equal(tap.read(Buffer.from([0, 1]), tally), "pass");
+  assert.equal(tap.read(readStreamBytes(Buffer.from([0, 1])), tally), "pass");
   assert.ok(tally.hasContent && tally.hasFinish);
 });
 
 test("streamed sound is whole at speech.audio.done, with the provider's tokens", () => {
   const tally = emptyTally();
   const tap = createTap(withFields({ input: "x", stream_format: "sse" }), (error) => error);
-  tap.read(Buffer.from('data: {"type":"speech.audio.delta","audio":"UklGRg=="}\n\n'), tally);
+  tap.read(readStreamEvent(Buffer.from('data: {"type":"speech.audio.delta","audio":"UklGRg=="}\n\n')), tally);
   assert.ok(tally.hasContent && !tally.isComplete);
   const usage = { input_tokens: 4, output_tokens: 90, total_tokens: 94 };
-  tap.read(Buffer.from(`data: ${JSON.stringify({ type: "speech.audio.done", usage })}\n\n`), tally);
+  tap.read(readStreamEvent(Buffer.from(`data: ${JSON.stringify({ type: "speech.audio.done", usage })}\n\n`)), tally);
   assert.equal(tally.isComplete, true);
   assert.deepEqual(tally.usage, { inputTokens: 4n, audioOutputTokens: 90n });
 });

@@ -1,7 +1,7 @@
 import { countOf, member, stringOf, type Cleaner, type Envelope, type EventVerdict } from "../dialect.ts";
 import type { StreamTap, Tally } from "../dialect.ts";
 import { cleanEvent } from "../openai-error.ts";
-import { eventData, eventJson } from "../sse.ts";
+import type { StreamEvent } from "../sse.ts";
 
 /** Sound that passes as bytes: any of it is content, and only the upstream's own end tells that it is whole. */
 const bytesTap: StreamTap = {
@@ -14,8 +14,7 @@ const bytesTap: StreamTap = {
 };
 
 function createEventTap(clean: Cleaner): StreamTap {
-  const read = (event: Buffer, tally: Tally): EventVerdict => {
-    const parsed = eventJson(eventData(event));
+  const read = ({ json: parsed }: StreamEvent, tally: Tally): EventVerdict => {
     const type = stringOf(member(parsed, "type"));
     if (type === "error" || member(parsed, "error")) {
       tally.isFailed = true;

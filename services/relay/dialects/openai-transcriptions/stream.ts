@@ -1,13 +1,12 @@
 import { member, stringOf, type Cleaner, type Envelope, type EventVerdict } from "../dialect.ts";
 import type { StreamTap, Tally } from "../dialect.ts";
 import { cleanEvent } from "../openai-error.ts";
-import { eventData, eventJson } from "../sse.ts";
+import type { StreamEvent } from "../sse.ts";
 import { countText, readUsage } from "./reply.ts";
 
 /** Watches a streamed transcript, which is whole at transcript.text.done. */
 export function createTap(_envelope: Envelope, clean: Cleaner): StreamTap {
-  const read = (event: Buffer, tally: Tally): EventVerdict => {
-    const parsed = eventJson(eventData(event));
+  const read = ({ json: parsed }: StreamEvent, tally: Tally): EventVerdict => {
     const type = stringOf(member(parsed, "type"));
     if (type === "error" || member(parsed, "error")) {
       tally.isFailed = true;

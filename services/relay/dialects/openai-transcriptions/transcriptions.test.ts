@@ -6,6 +6,7 @@ import { readFormBody } from "../form-body.ts";
 import { readReply, readUsage } from "./reply.ts";
 import { readEnvelope } from "./request.ts";
 import { createTap } from "./stream.ts";
+import { readStreamEvent } from "../sse.ts";
 
 function withFields(fields: Record<string, string>, audioBytes = 8_000): Envelope {
   const parts = Object.entries({ model: "m", ...fields }).map(
@@ -69,13 +70,10 @@ test("what is no transcript is not taken for one; silence is one", () => {
 test("a streamed transcript is whole at transcript.text.done", () => {
   const tally = emptyTally();
   const tap = createTap(withFields({ stream: "true" }), (error) => error);
-  tap.read(Buffer.from('data: {"type":"transcript.text.delta","delta":"12345678"}\n\n'), tally);
+  tap.read(readStreamEvent(Buffer.from('data: {"type":"transcript.text.delta","delta":"12345678"}\n\n')), tally);
   assert.ok(tally.hasContent && !tally.isComplete);
   const usage = { type: "tokens", input_tokens: 14, input_token_details: { audio_tokens: 14 }, output_tokens: 2 };
-  tap.read(
-    Buffer.from(`data: ${JSON.stringify({ type: "transcript.text.done", text: "12345678", usage })}\n\n`),
-    tally,
-  );
+  tap.read(readStreamEvent(Buffer.from(`data: ${JSON.stringify({ type: "transcript.text.done", text: "12345678", usage })}\n\n`)), tally);
   assert.equal(tally.isComplete, true);
   assert.equal(tally.usage?.audioInputTokens, 14n);
 });
