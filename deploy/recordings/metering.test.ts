@@ -42,7 +42,12 @@ function meterStream(dialect: Dialect, exchange: Exchange): Metered {
   const events = splitter.push(Buffer.from(`${exchange.replyBody}\n\n`));
   const parsed = events.map((event) => eventJson(eventData(event)));
   const usages = parsed.map((event) => member(event, "usage") ?? member(member(event, "response"), "usage"));
-  return { tally, verdicts: events.map((event) => tap.read(readStreamEvent(event), tally)), end: tap.end(tally), usages };
+  return {
+    tally,
+    verdicts: events.map((event) => tap.read(readStreamEvent(event), tally)),
+    end: tap.end(tally),
+    usages,
+  };
 }
 
 function checkTotals(name: string, tally: Tally, usages: unknown[]): void {

@@ -34,8 +34,8 @@ function inOrder(routes: Route[], dialect: DialectName, random: () => number): R
 /**
  * Routes whose upstream speaks the dialect or can be spoken to from it, in the order in which they are tried; at least
  * one. A lower priority comes first, and among equals those that need no conversion, for nothing is lost there. Among
- * those the ones with a weight are drawn by it (`random`: 0 to below 1), the others follow as they stand in the catalog.
- * Throws `model_unavailable`.
+ * those the ones with a weight are drawn by it (`random`: 0 to below 1), the others follow as they stand in the
+ * catalog. Throws `model_unavailable`.
  */
 export function chooseRoutes(model: Model, dialect: DialectName, random: () => number = Math.random): Route[] {
   const routes = model.routes.filter(({ upstream }) => upstreamDialectFor(dialect, upstream.dialects));

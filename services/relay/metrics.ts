@@ -59,6 +59,12 @@ export function createMetrics(registry: Registry) {
       registers,
     }),
     ...createUpstreamMetrics(registers),
+    usageMismatches: new Counter({
+      name: "relay_usage_mismatches_total",
+      help: "Answers whose token counts do not add up to the upstream's own total.",
+      labelNames: ["upstream"],
+      registers,
+    }),
     droppedFields: new Counter({
       name: "relay_dropped_fields_total",
       help: "Request fields that could not be carried to the upstream's dialect.",

@@ -284,3 +284,19 @@ test("a conflict found on replay is an alarm too, and the replay goes on", async
 test("what is not a record has no rid", () => {
   assert.throws(() => ridOfRecord(Buffer.from(`${createRid()} is no record`)));
 });
+
+test("counts that do not add up to the provider's own total are charged as they are, counted and logged", async () => {
+  const { log, lines } = listeningLog();
+  const settling = { ...settlingOf({ quota: scriptedQuota() }), log };
+  const odd = servedCall();
+  odd.tally.toldTokens = 999n;
+  const right = servedCall();
+  right.tally.toldTokens = 150n;
+  settle(settling, odd, EndCause.COMPLETE);
+  settle(settling, right, EndCause.COMPLETE);
+  assert.equal(recordOf(settling, odd.rid).costNanos, recordOf(settling, right.rid).costNanos);
+  assert.equal(await valueOf(settling.metrics.usageMismatches), 1);
+  const [line, ...others] = lines.filter(({ level }) => level === "warn");
+  assert.deepEqual([line?.["rid"], line?.["sum"], line?.["told"]], [odd.rid, "150", "999"]);
+  assert.equal(others.length, 0);
+});

@@ -3,7 +3,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { EndCause, RecordKind, UsageRecordedSchema, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
-import { costNanos } from "#shared/pricing.ts";
+import { costNanos, usageBuckets } from "#shared/pricing.ts";
 import type { Model } from "./catalog-models.ts";
 import type { LiveCall } from "./live-call.ts";
 import { meterCall } from "./meter.ts";
@@ -92,6 +92,18 @@ async function forward(
   log.error({ rid }, "auth-quota knows another charge for this call");
 }
 
+const tokenBuckets = usageBuckets.filter((name) => name.endsWith("Tokens"));
+
+/** Tells the operator of a provider whose counts do not add up; the charge rests on the buckets all the same. */
+function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall): void {
+  const { usage, toldTokens } = tally;
+  if (!usage || toldTokens === undefined) return;
+  const sum = tokenBuckets.reduce((total, bucket) => total + (usage[bucket] ?? 0n), 0n);
+  if (sum === toldTokens) return;
+  metrics.usageMismatches.inc({ upstream });
+  log.warn({ rid, upstream, sum: sum.toString(), told: toldTokens.toString() }, "the upstream's counts do not add up");
+}
+
 /**
  * Charges a call, once, for how it ended. When this returns, the record is in the spool: that is why the end of an
  * answer may only be given to the caller afterwards, and why a caller never holds a whole answer that no ledger
@@ -111,6 +123,7 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
   if (record.costNanos > record.heldNanos) settling.metrics.overHold.inc();
+  checkSum(settling, call);
   void forward(settling, record, bytes);
 }
 

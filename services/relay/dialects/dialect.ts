@@ -50,6 +50,8 @@ export type Envelope = {
 export type Tally = {
   /** The provider's count of the whole answer in disjoint buckets, once it was seen. */
   usage: Units | undefined;
+  /** The provider's own total of all tokens, where it tells one: the buckets must add up to it. */
+  toldTokens: bigint | undefined;
   /** The provider's count of the input alone, for dialects that send it first. */
   inputUsage: Units | undefined;
   /** Units that were counted from the answer, used where the provider tells none. */
@@ -71,6 +73,7 @@ export type Tally = {
 export function emptyTally(): Tally {
   return {
     usage: undefined,
+    toldTokens: undefined,
     inputUsage: undefined,
     counted: {},
     contentTokens: 0,
@@ -183,6 +186,12 @@ export function estimateTokens(text: string): number {
   return (text.length - others) / 4 + others;
 }
 
+/** A provider's own total of tokens; undefined when it tells none. */
+export function totalOf(usage: unknown, field: string): bigint | undefined {
+  const total = countOf(member(usage, field));
+  return total > 0n ? total : undefined;
+}
+
 /** A number of at least 1 that a caller gave, rounded up; undefined for anything else. */
 export function positive(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.ceil(value) : undefined;
@@ -191,4 +200,19 @@ export function positive(value: unknown): number | undefined {
 /** What is left of `whole` without `part`; parts that exceed their whole leave 0, never a negative count. */
 export function excess(whole: bigint, part: bigint): bigint {
   return whole > part ? whole - part : 0n;
+}
+
+/**
+ * Takes parts out of their whole one after the other, none more than is left: providers have told parts that exceed
+ * their whole, and nobody is charged for more than the whole. What is left stands under `rest`.
+ */
+export function takeParts<K extends string>(whole: bigint, parts: Record<K, bigint>): Record<K | "rest", bigint> {
+  const taken = { ...parts } as Record<K | "rest", bigint>;
+  let rest = whole;
+  for (const name of Object.keys(parts) as K[]) {
+    if (taken[name] > rest) taken[name] = rest;
+    rest -= taken[name];
+  }
+  taken.rest = rest;
+  return taken;
 }

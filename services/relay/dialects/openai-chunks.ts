@@ -1,6 +1,7 @@
 import {
   member,
   stringOf,
+  totalOf,
   type Cleaner,
   type Envelope,
   type EventVerdict,
@@ -25,14 +26,17 @@ function readChunk(chunk: unknown, tally: Tally, countChoice: ChoiceCounter): bo
     }
   }
   const usage = readUsage(member(chunk, "usage"));
-  if (usage) tally.usage = usage;
+  if (usage) {
+    tally.usage = usage;
+    tally.toldTokens = totalOf(member(chunk, "usage"), "total_tokens");
+  }
   tally.modelServed ||= stringOf(member(chunk, "model"));
   return usage !== undefined && Array.isArray(choices) && choices.length === 0;
 }
 
 /**
- * Watches a stream of chunks with choices, as chat and the older completions send them. An answer is whole when a finish_reason has passed and `[DONE]` follows; usage may come
- * between the two. The usage chunk, which the relay asked for itself, is kept from a caller who did not ask for it.
+ * Watches a stream of chunks with choices, as chat and the older completions send them. An answer is whole when a
+ * finish_reason has passed and `[DONE]` follows; usage may come between the two. The usage chunk, which the relay asked for itself, is kept from a caller who did not ask for it.
  */
 export function createChunkTap({ wantsStreamUsage }: Envelope, clean: Cleaner, countChoice: ChoiceCounter): StreamTap {
   const read = ({ data, json: chunk }: StreamEvent, tally: Tally): EventVerdict => {

@@ -1,5 +1,5 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, excess, member } from "../dialect.ts";
+import { countOf, member, takeParts } from "../dialect.ts";
 
 const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
 
@@ -13,14 +13,15 @@ export function readUsage(usage: unknown): Units | undefined {
   const parts = member(usage, "cache_creation");
   const written1h = countOf(member(parts, "ephemeral_1h_input_tokens"));
   const written5m = countOf(member(parts, "ephemeral_5m_input_tokens"));
-  const output = countOf(member(usage, "output_tokens"));
-  const reasoningTokens = countOf(member(member(usage, "output_tokens_details"), "thinking_tokens"));
+  const { rest: outputTokens, reasoningTokens } = takeParts(countOf(member(usage, "output_tokens")), {
+    reasoningTokens: countOf(member(member(usage, "output_tokens_details"), "thinking_tokens")),
+  });
   return {
     inputTokens: countOf(member(usage, "input_tokens")),
     cacheReadTokens: countOf(member(usage, "cache_read_input_tokens")),
     cacheWrite5mTokens: larger(written - written1h, written5m),
     cacheWrite1hTokens: written1h,
-    outputTokens: excess(output, reasoningTokens),
+    outputTokens,
     reasoningTokens,
   };
 }

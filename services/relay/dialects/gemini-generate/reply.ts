@@ -1,4 +1,4 @@
-import { emptyTally, estimateTokens, member, stringOf, type Tally } from "../dialect.ts";
+import { emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
 import { readUsage } from "./usage.ts";
 
 const otherContent = ["inlineData", "executableCode", "codeExecutionResult"];
@@ -21,6 +21,7 @@ export function countAnswer(answer: unknown, tally: Tally): void {
     for (const part of Array.isArray(parts) ? parts : []) countPart(part, tally);
   }
   tally.usage = readUsage(member(answer, "usageMetadata")) ?? tally.usage;
+  tally.toldTokens = totalOf(member(answer, "usageMetadata"), "totalTokenCount") ?? tally.toldTokens;
   tally.modelServed ||= stringOf(member(answer, "modelVersion"));
 }
 

@@ -1,4 +1,4 @@
-import { countOf, emptyTally, estimateTokens, member, stringOf, type Tally } from "../dialect.ts";
+import { countOf, emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
 import { readUsage } from "../openai-usage.ts";
 
 /** Text of a message or a delta that is output. */
@@ -42,6 +42,7 @@ export function readReply(body: unknown): Tally | undefined {
   const tally = emptyTally();
   for (const choice of choices) countContent(member(choice, "message"), tally);
   tally.usage = readUsage(member(body, "usage"));
+  tally.toldTokens = totalOf(member(body, "usage"), "total_tokens");
   tally.hasContent ||= countOf(member(member(body, "usage"), "completion_tokens")) > 0n;
   tally.modelServed = stringOf(member(body, "model"));
   tally.hasFinish = true;

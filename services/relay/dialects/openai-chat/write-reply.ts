@@ -68,7 +68,7 @@ function addBlock(written: Written, block: Block): void {
   }
 }
 
-/** A message as providers send it, `annotations` and `refusal` always there; content is null beside what replaces it. */
+/** A message as providers send it, `annotations` and `refusal` always there; content is null beside its stand-in. */
 function writeMessage(blocks: Block[], isOld: boolean): Record<string, unknown> {
   const written: Written = {
     place: createPlace(),

@@ -23,7 +23,7 @@ type ChoiceState = {
   opaque: Opaque | undefined;
 };
 
-/** What stands around the choices: the same in all chunks of a stream. Who asked for usage gets it null until the end. */
+/** What stands around the choices, the same in all chunks. Who asked for usage gets it null until the end. */
 type Frame = { head: string; tail: string };
 
 type Start = { id: string; createdAtSeconds?: number };

@@ -1,4 +1,4 @@
-import { emptyTally, estimateTokens, member, stringOf, type Tally } from "../dialect.ts";
+import { emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
 import { readUsage } from "../openai-usage.ts";
 
 /** Adds the text of a choice, whole or a piece of a stream. */
@@ -15,6 +15,7 @@ export function readReply(body: unknown): Tally | undefined {
   const tally = emptyTally();
   for (const choice of choices) countChoice(choice, tally);
   tally.usage = readUsage(member(body, "usage"));
+  tally.toldTokens = totalOf(member(body, "usage"), "total_tokens");
   tally.hasContent ||= (tally.usage?.outputTokens ?? 0n) > 0n;
   tally.modelServed = stringOf(member(body, "model"));
   tally.hasFinish = true;

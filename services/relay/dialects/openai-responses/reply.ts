@@ -1,4 +1,4 @@
-import { emptyTally, estimateTokens, member, stringOf, type Tally } from "../dialect.ts";
+import { emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
 import { readUsage } from "./usage.ts";
 
 // Tools that the provider runs and bills by the call.
@@ -27,6 +27,7 @@ function countItem(item: unknown, tally: Tally): void {
 /** Reads what a finished response tells of itself: its counts and its model. */
 export function readFinal(response: unknown, tally: Tally): void {
   tally.usage = readUsage(member(response, "usage")) ?? tally.usage;
+  tally.toldTokens = totalOf(member(response, "usage"), "total_tokens") ?? tally.toldTokens;
   tally.modelServed ||= stringOf(member(response, "model"));
 }
 

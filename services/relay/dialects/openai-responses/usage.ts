@@ -1,5 +1,5 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, excess, member } from "../dialect.ts";
+import { countOf, member, takeParts } from "../dialect.ts";
 
 /**
  * Reads `usage` of a response into disjoint buckets. input_tokens includes cached and written tokens and output_tokens
@@ -7,17 +7,14 @@ import { countOf, excess, member } from "../dialect.ts";
  */
 export function readUsage(usage: unknown): Units | undefined {
   if (typeof usage !== "object" || usage === null) return undefined;
-  const input = countOf(member(usage, "input_tokens"));
-  const output = countOf(member(usage, "output_tokens"));
   const inputDetails = member(usage, "input_tokens_details");
-  const cacheReadTokens = countOf(member(inputDetails, "cached_tokens"));
-  const cacheWrite5mTokens = countOf(member(inputDetails, "cache_write_tokens"));
-  const reasoningTokens = countOf(member(member(usage, "output_tokens_details"), "reasoning_tokens"));
-  return {
-    inputTokens: excess(input, cacheReadTokens + cacheWrite5mTokens),
-    cacheReadTokens,
-    cacheWrite5mTokens,
-    outputTokens: excess(output, reasoningTokens),
-    reasoningTokens,
-  };
+  const outputDetails = member(usage, "output_tokens_details");
+  const { rest: inputTokens, ...input } = takeParts(countOf(member(usage, "input_tokens")), {
+    cacheReadTokens: countOf(member(inputDetails, "cached_tokens")),
+    cacheWrite5mTokens: countOf(member(inputDetails, "cache_write_tokens")),
+  });
+  const { rest: outputTokens, ...output } = takeParts(countOf(member(usage, "output_tokens")), {
+    reasoningTokens: countOf(member(outputDetails, "reasoning_tokens")),
+  });
+  return { inputTokens, ...input, outputTokens, ...output };
 }

@@ -73,7 +73,12 @@ test("a streamed transcript is whole at transcript.text.done", () => {
   tap.read(readStreamEvent(Buffer.from('data: {"type":"transcript.text.delta","delta":"12345678"}\n\n')), tally);
   assert.ok(tally.hasContent && !tally.isComplete);
   const usage = { type: "tokens", input_tokens: 14, input_token_details: { audio_tokens: 14 }, output_tokens: 2 };
-  tap.read(readStreamEvent(Buffer.from(`data: ${JSON.stringify({ type: "transcript.text.done", text: "12345678", usage })}\n\n`)), tally);
+  tap.read(
+    readStreamEvent(
+      Buffer.from(`data: ${JSON.stringify({ type: "transcript.text.done", text: "12345678", usage })}\n\n`),
+    ),
+    tally,
+  );
   assert.equal(tally.isComplete, true);
   assert.equal(tally.usage?.audioInputTokens, 14n);
 });
