@@ -7,6 +7,7 @@ import { loads, runLoad, type Load } from "./loads.ts";
 import { startRelay, type RelayTarget } from "./relay-target.ts";
 import { renderErrors, renderRows, summarize, type Window } from "./results.ts";
 import { startProxy, startUpstream, type Target } from "./targets.ts";
+import { measureTranslations, renderTranslations } from "./translation.ts";
 
 // What `npm run bench` runs; see README.md for what it measures and how to read it.
 const { values: options } = parseArgs({
@@ -51,11 +52,13 @@ const rows = summarize(loads, windows);
 say(`\nMedian (least…greatest) of ${rounds} rounds; ratios are medians of the ratios within a round.\n`);
 say(renderRows(rows));
 if (audit) say(`\nledger: ${audit.isRight ? "right" : "!!! WRONG"}: ${audit.finding}`);
+const translations = measureTranslations();
+say(`\n${renderTranslations(translations)}`);
 const errors = renderErrors(windows);
 if (errors) say(`\n${errors}`);
 await mkdir(dirname(options.output), { recursive: true });
 const machine = { cpu: cpus()[0]?.model, cores: cpus().length, node: process.version, isPinned: cores.isPinned };
-const outcome = { at: new Date().toISOString(), machine, rounds, rows, audit, windows };
+const outcome = { at: new Date().toISOString(), machine, rounds, rows, audit, translations, windows };
 await writeFile(options.output, `${JSON.stringify(outcome, null, 2)}\n`);
 say(`\nwritten to ${options.output}`);
 if (errors || audit?.isRight === false) process.exitCode = 1;

@@ -36,7 +36,8 @@ function readChunk(chunk: unknown, tally: Tally, countChoice: ChoiceCounter): bo
 
 /**
  * Watches a stream of chunks with choices, as chat and the older completions send them. An answer is whole when a
- * finish_reason has passed and `[DONE]` follows; usage may come between the two. The usage chunk, which the relay asked for itself, is kept from a caller who did not ask for it.
+ * finish_reason has passed and `[DONE]` follows; usage may come between the two. The usage chunk, which the relay asked
+ * for itself, is kept from a caller who did not ask for it.
  */
 export function createChunkTap({ wantsStreamUsage }: Envelope, clean: Cleaner, countChoice: ChoiceCounter): StreamTap {
   const read = ({ data, json: chunk }: StreamEvent, tally: Tally): EventVerdict => {
