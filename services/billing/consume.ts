@@ -12,7 +12,7 @@ import type { Health } from "./health.ts";
 import { createIntake, type Intake, type Waiting } from "./intake.ts";
 import type { NatsLink } from "./nats.ts";
 import { readMessage } from "./read.ts";
-import { createStop, pause, type Stop } from "./stop.ts";
+import { createStop, pause, type Stop } from "#shared/stop.ts";
 import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
 import type { Posting, Teller } from "./tell.ts";
 
