@@ -17,9 +17,10 @@ test("without a provider key the catalog offers the demo upstream; with keys onl
     const catalog = parseCatalog(catalogFor(environment, demoUrl), "catalog.yaml", environment);
     return [...catalog.models.values()].flatMap(({ routes }) => routes.map(({ upstream }) => upstream.name));
   };
-  assert.deepEqual(new Set(upstreamsOf({ DEMO_API_KEY: "demo" })), new Set(["demo"]));
+  assert.deepEqual(new Set(upstreamsOf({ DEMO_API_KEY: "demo" })), new Set(["demo", "demo-gemini"]));
   assert.deepEqual(new Set(upstreamsOf({ OPENAI_API_KEY: "sk-a" })), new Set(["openai"]));
   assert.deepEqual(new Set(upstreamsOf(keys)), new Set(["openai", "anthropic"]));
+  assert.deepEqual(new Set(upstreamsOf({ GEMINI_API_KEY: "g" })), new Set(["gemini"]));
 });
 
 test("there is a model for every endpoint, with OpenAI's key for all but moderations", () => {
@@ -40,6 +41,8 @@ test("an example speaks chat when a model does, else messages", () => {
   const messagesOnly = exampleModel(catalogFor({ ANTHROPIC_API_KEY }, demoUrl));
   assert.deepEqual(messagesOnly, { model: "claude-haiku-4-5", dialect: "anthropic-messages" });
   assert.equal(exampleModel(catalogFor(keys, demoUrl))?.dialect, "openai-chat");
+  const converted = exampleModel(catalogFor({ GEMINI_API_KEY: "g" }, demoUrl));
+  assert.deepEqual(converted, { model: "gemini-2.5-flash", dialect: "openai-chat" });
   assert.equal(exampleModel("models: {}"), undefined);
   const upstreams = "upstreams: { one: { dialects: [openai-chat, openai-embeddings] } }";
   const models = "models: { vector: { dialects: [openai-embeddings], upstreams: [{ name: one }] } }";

@@ -97,6 +97,31 @@ const anthropic: Offer = {
     .join(""),
 };
 
+const gemini: Offer = {
+  upstream: `  gemini:
+    base_url: https://generativelanguage.googleapis.com
+    dialects: [gemini-generate]
+    credential: { env: GEMINI_API_KEY }
+`,
+  models: ["gemini-2.5-flash 0.30 0.03 1.00 2.50", "gemini-2.5-pro 2.50 0.25 2.50 15.00"]
+    .map((row) => row.split(" "))
+    .map(
+      ([name, input, read, audio, output]) => `  ${name}:
+    owned_by: google
+    upstreams: [{ name: gemini }]
+    context_tokens: 1048576
+    max_output_tokens: 65536
+    price:
+      version: gemini-1
+      input_tokens: "${input}"
+      cache_read_tokens: "${read}"
+      audio_input_tokens: "${audio}"
+      output_tokens: "${output}"
+`,
+    )
+    .join(""),
+};
+
 const demoOffer = (demoUrl: string): Offer => ({
   upstream: `  demo:
     base_url: ${demoUrl}
@@ -112,6 +137,10 @@ const demoOffer = (demoUrl: string): Offer => ({
       - openai-moderations
       - openai-transcriptions
     credential: { env: DEMO_API_KEY }
+  demo-gemini:
+    base_url: ${demoUrl}
+    dialects: [gemini-generate]
+    credential: { env: DEMO_API_KEY }
 `,
   models: `  demo-chat:
     owned_by: demo
@@ -119,6 +148,12 @@ const demoOffer = (demoUrl: string): Offer => ({
     context_tokens: 128000
     max_output_tokens: 16384
     reserve_output_tokens: 4096
+    price: { version: demo-1, input_tokens: "0.15", output_tokens: "0.60", cache_read_tokens: "0.075" }
+  demo-converted:
+    owned_by: demo
+    upstreams: [{ name: demo-gemini }]
+    context_tokens: 128000
+    max_output_tokens: 16384
     price: { version: demo-1, input_tokens: "0.15", output_tokens: "0.60", cache_read_tokens: "0.075" }
   demo-embedding:
     owned_by: demo
@@ -155,17 +190,19 @@ const demoOffer = (demoUrl: string): Offer => ({
 `,
 });
 
+const offersByKey = { OPENAI_API_KEY: openAi, ANTHROPIC_API_KEY: anthropic, GEMINI_API_KEY: gemini };
+
+const offersOf = (environment: NodeJS.ProcessEnv): Offer[] =>
+  Object.entries(offersByKey).flatMap(([variable, offer]) => (environment[variable] ? [offer] : []));
+
 /** Whether the environment names a provider key, so that no demo upstream is needed. */
 export function hasProviderKey(environment: NodeJS.ProcessEnv): boolean {
-  return Boolean(environment["OPENAI_API_KEY"] || environment["ANTHROPIC_API_KEY"]);
+  return offersOf(environment).length > 0;
 }
 
 /** The catalog for the providers whose keys are in the environment, or for the demo upstream when there are none. */
 export function catalogFor(environment: NodeJS.ProcessEnv, demoUrl: string): string {
-  const providers = [
-    ...(environment["OPENAI_API_KEY"] ? [openAi] : []),
-    ...(environment["ANTHROPIC_API_KEY"] ? [anthropic] : []),
-  ];
+  const providers = offersOf(environment);
   const offers = providers.length > 0 ? providers : [demoOffer(demoUrl)];
   const note = providers.length > 0 ? "# Prices may have changed: compare them with the provider's list.\n" : "";
   const upstreams = offers.map(({ upstream }) => upstream).join("");
@@ -203,5 +240,7 @@ export function exampleModel(catalogText: string): ExampleModel | undefined {
     const model = Object.keys(models).find((name) => speaks(name, dialect));
     if (model) return { model, dialect };
   }
-  return undefined;
+  // Reached from chat by conversion.
+  const converted = Object.keys(models).find((name) => speaks(name, "gemini-generate"));
+  return converted === undefined ? undefined : { model: converted, dialect: "openai-chat" };
 }
