@@ -121,7 +121,7 @@ function read({ dialect, isStream }: CallPlan, answer: IncomingMessage, text: st
 // Whoever has received these has the answer, whatever becomes of the connection behind it. A broken chat stream ends
 // with [DONE], too, but says no reason why the model stopped.
 const endMarks = {
-  chat: [/"finish_reason":"/, /^data: \[DONE\]\n\n/m],
+  chat: [/"finish_reason":"/],
   messages: [/^event: message_stop\ndata: .+\n\n/m],
 };
 

@@ -279,3 +279,34 @@ test("onPiece follows each chunk that passed", async () => {
   pumped.give(content("b"));
   assert.equal(pieces, 2);
 });
+
+test("API spec, Streaming that stops partway: whoever holds a finish_reason has a whole answer, so it goes out once that is charged", async () => {
+  await using pumped = await startStream({ request: asking });
+  pumped.give(content("a"));
+  pumped.give(content("b") + finish);
+  assert.deepEqual(pumped.steps, [`write ${content("a")}`, `write ${content("b")}`], "not yet");
+  pumped.give(usage);
+  assert.equal(pumped.steps.length, 2);
+  pumped.give(done);
+  assert.deepEqual(pumped.steps.slice(2, 5), ["onEnd", `write ${finish}`, `write ${usage}`]);
+  pumped.end();
+  assert.equal(await pumped.received(), content("a") + content("b") + finish + usage + done);
+});
+
+test("one choice of several that ends holds nothing back", async () => {
+  await using pumped = await startStream({ request: { ...asking, n: 2 } });
+  pumped.give(finish);
+  assert.deepEqual(pumped.steps, [`write ${finish}`]);
+});
+
+test("an end that is cut before it is whole goes out behind its charge, and what never ends is not held for ever", async () => {
+  await using cut = await startStream({ request: asking });
+  cut.give(content("a") + finish);
+  cut.fail(new Error("cut"));
+  assert.equal(await cut.received(), content("a") + finish + done);
+  assert.deepEqual(cut.steps.slice(0, 3), [`write ${content("a")}`, "onEnd", `write ${finish}`]);
+  await using endless = await startStream({ request: asking });
+  endless.give(finish);
+  for (let event = 0; event < 1_000; event += 1) endless.give(content("0123456789"));
+  assert.ok(endless.steps.length > 0, "it passes after 64 KiB");
+});

@@ -29,33 +29,40 @@ export type Pumping = {
   stalledMs: () => number;
 };
 
-type Reading = { pieces: Buffer[]; isEnded: boolean };
+/** What goes out now, what tells the caller that the answer has ended, and whether nothing more may follow. */
+type Reading = { pieces: Buffer[]; ending: Buffer[]; isEnded: boolean };
 
 /** Reads events and gives those that pass, neighbours joined again, so that an untouched chunk is one write. */
 function readEvents(events: Buffer[], { tap, tally, isOfEvents }: Pump): Reading {
   const read = isOfEvents ? readStreamEvent : readStreamBytes;
+  const ending: Buffer[] = [];
+  let isEnding = tally.isEnding;
   const pieces: Buffer[] = [];
   let from: Buffer | undefined;
   let length = 0;
   const close = (): void => {
     // Events of one chunk lie one behind the other in one buffer.
-    if (from) pieces.push(Buffer.from(from.buffer, from.byteOffset, length));
+    if (from) (isEnding ? ending : pieces).push(Buffer.from(from.buffer, from.byteOffset, length));
     from = undefined;
     length = 0;
   };
   for (const event of events) {
     const verdict = tap.read(read(event), tally);
+    if (tally.isEnding && !isEnding) {
+      close();
+      isEnding = true;
+    }
     if (verdict === "pass") {
       from ??= event;
       length += event.length;
       continue;
     }
     close();
-    if (verdict === "end") return { pieces, isEnded: true };
-    if (typeof verdict !== "string") pieces.push(verdict);
+    if (verdict === "end") return { pieces, ending, isEnded: true };
+    if (typeof verdict !== "string") (isEnding ? ending : pieces).push(verdict);
   }
   close();
-  return { pieces, isEnded: false };
+  return { pieces, ending, isEnded: false };
 }
 
 const nothing = Buffer.alloc(0);
@@ -69,12 +76,37 @@ const blankLine = Buffer.from("\n\n");
 function readRest(rest: Buffer, pump: Pump): Buffer | undefined {
   const { data, json } = readStreamEvent(rest);
   if (!data?.startsWith("[DONE]") && json === undefined) return undefined;
-  const { pieces } = readEvents([rest], pump);
-  return pieces.length > 0 ? Buffer.concat([...pieces, blankLine]) : undefined;
+  const { pieces, ending } = readEvents([rest], pump);
+  const all = [...pieces, ...ending];
+  return all.length > 0 ? Buffer.concat([...all, blankLine]) : undefined;
 }
 
 const causeOfError = (error: Error): EndCause =>
   error instanceof errors.BodyTimeoutError ? EndCause.UPSTREAM_TIMEOUT : EndCause.UPSTREAM_CUT;
+
+// Of what follows the end of an answer's content: counts and an end mark are far less.
+const maxHeldBytes = 65_536;
+
+/**
+ * Keeps back what tells the caller that the answer has ended until the answer is charged: callers may take it for
+ * whole by that (API spec, Streaming that stops partway), and providers tell their counts only behind it.
+ */
+function createHolding() {
+  let held: Buffer[] = [];
+  let bytes = 0;
+  const release = (): Buffer[] => {
+    const released = held;
+    held = [];
+    bytes = 0;
+    return released;
+  };
+  const keep = (ending: Buffer[]): Buffer[] => {
+    for (const piece of ending) bytes += piece.length;
+    held.push(...ending);
+    return bytes > maxHeldBytes ? release() : [];
+  };
+  return { keep, release };
+}
 
 /**
  * Carries a stream from the upstream to the caller: each chunk goes out in the turn in which it came, cut at the end
@@ -84,9 +116,9 @@ const causeOfError = (error: Error): EndCause =>
 export function pumpStream(pump: Pump): Pumping {
   const { answer, response, tap, tally, isOfEvents, onEnd, onPiece } = pump;
   const splitter = isOfEvents ? createEventSplitter(pump.maxEventBytes) : bytesAsTheyCome;
+  const holding = createHolding();
   let isOver = false;
-  let declareOver: () => void = () => undefined;
-  const over = new Promise<void>((resolve) => (declareOver = resolve));
+  const { promise: over, resolve: declareOver } = Promise.withResolvers<void>();
 
   const finish = (endCause: EndCause, last?: Buffer): void => {
     if (isOver) return;
@@ -96,6 +128,7 @@ export function pumpStream(pump: Pump): Pumping {
     if (response.destroyed) return;
     // Bytes have no end mark of their own: only a broken connection tells the caller that some are missing.
     if (!isOfEvents && endCause !== EndCause.COMPLETE) return void response.destroy();
+    for (const piece of holding.release()) response.write(piece);
     if (last) response.write(last);
     response.end(tap.end(tally));
   };
@@ -121,9 +154,10 @@ export function pumpStream(pump: Pump): Pumping {
     response.once("drain", resume);
   };
   const take = (events: Buffer[]): void => {
-    const { pieces, isEnded } = readEvents(events, pump);
+    const { pieces, ending, isEnded } = readEvents(events, pump);
+    const released = holding.keep(ending);
     if (tally.isComplete) onEnd(EndCause.COMPLETE);
-    forward(pieces);
+    forward([...pieces, ...released, ...(tally.isComplete || tally.isFailed ? holding.release() : [])]);
     if (isEnded) cut(EndCause.UPSTREAM_ERROR);
     else onPiece();
   };

@@ -62,6 +62,8 @@ export type Tally = {
   hasContent: boolean;
   /** Whether the provider said why the answer ended (finish_reason, stop_reason). */
   hasFinish: boolean;
+  /** Whether all that was asked for has ended in this way, so that only counts and the end mark are still to come. */
+  isEnding: boolean;
   /** Whether the answer's own end mark passed behind that. */
   isComplete: boolean;
   /** Whether the provider reported an error within the answer. */
@@ -79,6 +81,7 @@ export function emptyTally(): Tally {
     contentTokens: 0,
     hasContent: false,
     hasFinish: false,
+    isEnding: false,
     isComplete: false,
     isFailed: false,
     modelServed: undefined,

@@ -15,14 +15,20 @@ import type { StreamEvent } from "./sse.ts";
 /** Adds what one choice of a chunk carries. */
 type ChoiceCounter = (choice: unknown, tally: Tally) => void;
 
+/** What is followed through a stream: the choices that have ended, of how many. */
+type Watched = { countChoice: ChoiceCounter; ended: Set<unknown>; wanted: number };
+
 /** Reads a chunk into the tally; true for the chunk that holds nothing but the token counts. */
-function readChunk(chunk: unknown, tally: Tally, countChoice: ChoiceCounter): boolean {
+function readChunk(chunk: unknown, tally: Tally, { countChoice, ended, wanted }: Watched): boolean {
   const choices = member(chunk, "choices");
   if (Array.isArray(choices)) {
     for (const choice of choices) {
       countChoice(choice, tally);
       // Some servers send "" for "not yet".
-      tally.hasFinish ||= Boolean(stringOf(member(choice, "finish_reason")));
+      if (!stringOf(member(choice, "finish_reason"))) continue;
+      tally.hasFinish = true;
+      ended.add(member(choice, "index"));
+      tally.isEnding = ended.size >= wanted;
     }
   }
   const usage = readUsage(member(chunk, "usage"));
@@ -39,7 +45,12 @@ function readChunk(chunk: unknown, tally: Tally, countChoice: ChoiceCounter): bo
  * finish_reason has passed and `[DONE]` follows; usage may come between the two. The usage chunk, which the relay asked
  * for itself, is kept from a caller who did not ask for it.
  */
-export function createChunkTap({ wantsStreamUsage }: Envelope, clean: Cleaner, countChoice: ChoiceCounter): StreamTap {
+export function createChunkTap(
+  { wantsStreamUsage, choices }: Envelope,
+  clean: Cleaner,
+  countChoice: ChoiceCounter,
+): StreamTap {
+  const watched: Watched = { countChoice, ended: new Set(), wanted: choices };
   const read = ({ data, json: chunk }: StreamEvent, tally: Tally): EventVerdict => {
     if (data === undefined) return "pass";
     if (data.startsWith("[DONE]")) {
@@ -50,7 +61,7 @@ export function createChunkTap({ wantsStreamUsage }: Envelope, clean: Cleaner, c
       tally.isFailed = true;
       return cleanEvent(chunk, clean);
     }
-    return readChunk(chunk, tally, countChoice) && !wantsStreamUsage ? "drop" : "pass";
+    return readChunk(chunk, tally, watched) && !wantsStreamUsage ? "drop" : "pass";
   };
   // API spec, Streaming that stops partway: a cut chat stream ends with [DONE] and no finish_reason.
   return { read, end: ({ isComplete, isFailed }) => (isComplete || isFailed ? "" : "data: [DONE]\n\n") };

@@ -43,6 +43,7 @@ export function createTap(): StreamTap {
       counts = { ...counts, ...withoutNulls(member(parsed, "usage")) };
       if (counts["output_tokens"] !== undefined) tally.usage = readUsage(counts);
       tally.hasFinish ||= Boolean(stringOf(member(member(parsed, "delta"), "stop_reason")));
+      tally.isEnding = tally.hasFinish;
     } else if (type === "message_stop") tally.isComplete = tally.hasFinish;
     else if (type === "error") {
       tally.isFailed = true;

@@ -39,6 +39,7 @@ export function createTap(_envelope: Envelope, clean: Cleaner): StreamTap {
     countAnswer(chunk, tally);
     noteEndings(chunk);
     tally.hasFinish = isBlocked || (seen.size > 0 && ended.size === seen.size);
+    tally.isEnding = tally.hasFinish;
     return "pass";
   };
   return { read, end: () => "" };
