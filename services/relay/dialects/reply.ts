@@ -10,8 +10,8 @@ import type { UpstreamError } from "./dialect.ts";
 export type ReplyEvent =
   | { kind: "start"; id: string; model: string; createdAtSeconds?: number }
   | { kind: "block-start"; choice: number; block: BlockStart }
-  /** More text of the block: words, thoughts, or JSON of a call's input. */
-  | { kind: "block-delta"; choice: number; text: string }
+  /** More text of the block: words, thoughts, or JSON of a call's input; of words also the tokens, if asked for. */
+  | { kind: "block-delta"; choice: number; text: string; logprobs?: TokenLogprob[] }
   | { kind: "block-citation"; choice: number; citation: Citation }
   /** The block's opaque state, whole. */
   | { kind: "block-opaque"; choice: number; opaque: Opaque }
@@ -31,11 +31,17 @@ export type BlockStart =
 /** Why a choice ended. `pause`: a long turn that the caller continues by sending it back. */
 export type FinishReason = "stop" | "stop-sequence" | "length" | "calls" | "refusal" | "pause";
 
+/** A token and the natural logarithm of its probability; `bytes`: its UTF-8, as it may be part of a character. */
+export type TokenLikelihood = { token: string; logprob: number; bytes?: number[] };
+
+/** A token of a text, with the likeliest that could have stood there. */
+export type TokenLogprob = TokenLikelihood & { alternatives: TokenLikelihood[] };
+
 /** Token counts in disjoint buckets. */
 export type ReplyUsage = Units;
 
 export type Block =
-  | { kind: "text"; text: string; citations?: Citation[]; opaque?: Opaque }
+  | { kind: "text"; text: string; logprobs?: TokenLogprob[]; citations?: Citation[]; opaque?: Opaque }
   | { kind: "refusal"; text: string }
   | { kind: "thinking"; text: string; opaque?: Opaque }
   | { kind: "call"; id: string; name: string; input: string; isFreeText?: boolean; opaque?: Opaque };
@@ -71,11 +77,14 @@ function startOf(block: Block): BlockStart {
 /** A block of a whole answer as the events of a stream. */
 export function unfoldBlock(block: Block, choice: number): ReplyEvent[] {
   const text = block.kind === "call" ? block.input : block.text;
+  const logprobs = block.kind === "text" ? block.logprobs : undefined;
   const citations = block.kind === "text" ? (block.citations ?? []) : [];
   const opaque = block.kind === "refusal" ? undefined : block.opaque;
   return [
     { kind: "block-start", choice, block: startOf(block) },
-    ...(text === "" ? [] : [{ kind: "block-delta", choice, text } as const]),
+    ...(text === "" && !logprobs
+      ? []
+      : [{ kind: "block-delta", choice, text, ...(logprobs && { logprobs }) } as const]),
     ...citations.map((citation) => ({ kind: "block-citation", choice, citation }) as const),
     ...(opaque ? [{ kind: "block-opaque", choice, opaque } as const] : []),
     { kind: "block-end", choice },
@@ -93,6 +102,8 @@ function extendBlock(block: Block, event: ReplyEvent): void {
   if (event.kind === "block-delta") {
     if (block.kind === "call") block.input += event.text;
     else block.text += event.text;
+    if (event.logprobs && block.kind === "text")
+      for (const token of event.logprobs) (block.logprobs ??= []).push(token);
   } else if (event.kind === "block-citation" && block.kind === "text") {
     block.citations = [...(block.citations ?? []), event.citation];
   } else if (event.kind === "block-opaque" && block.kind !== "refusal") block.opaque = event.opaque;

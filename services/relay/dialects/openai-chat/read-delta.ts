@@ -1,7 +1,8 @@
 import type { Opaque } from "../conversation.ts";
 import { stableHash } from "../call-id.ts";
 import { member, stringOf } from "../dialect.ts";
-import type { BlockStart, ReplyEvent } from "../reply.ts";
+import { readLogprobs } from "../openai-logprobs.ts";
+import type { BlockStart, ReplyEvent, TokenLogprob } from "../reply.ts";
 import { readExtra } from "./extra-content.ts";
 import { readFinish } from "./finish.ts";
 import { readCitations } from "./read-assistant.ts";
@@ -46,6 +47,15 @@ function closeBlock(choice: ChoiceState, events: ReplyEvent[]): void {
   choice.openCall = undefined;
 }
 
+function openText(choice: ChoiceState, kind: "text" | "refusal" | "thinking", events: ReplyEvent[]): void {
+  if (choice.open === kind) return;
+  closeBlock(choice, events);
+  choice.open = kind;
+  if (kind === "text") choice.textStart = choice.contentLength;
+  if (kind === "refusal") choice.hasRefusal = true;
+  events.push({ kind: "block-start", choice: choice.index, block: { kind } });
+}
+
 function addText(
   choice: ChoiceState,
   kind: "text" | "refusal" | "thinking",
@@ -53,15 +63,17 @@ function addText(
   events: ReplyEvent[],
 ): void {
   if (typeof text !== "string" || text === "") return;
-  if (choice.open !== kind) {
-    closeBlock(choice, events);
-    choice.open = kind;
-    if (kind === "text") choice.textStart = choice.contentLength;
-    if (kind === "refusal") choice.hasRefusal = true;
-    events.push({ kind: "block-start", choice: choice.index, block: { kind } });
-  }
+  openText(choice, kind, events);
   if (kind === "text") choice.contentLength += text.length;
   events.push({ kind: "block-delta", choice: choice.index, text });
+}
+
+/** Adds text and its tokens; those that are part of a character may come without any text. */
+function addTokens(choice: ChoiceState, text: unknown, logprobs: TokenLogprob[], events: ReplyEvent[]): void {
+  if (typeof text !== "string" || (text === "" && choice.open !== "text")) return;
+  openText(choice, "text", events);
+  choice.contentLength += text.length;
+  events.push({ kind: "block-delta", choice: choice.index, text, logprobs });
 }
 
 /** Mistral's models give content as parts, thinking among them. */
@@ -155,16 +167,18 @@ function addState(choice: ChoiceState, extra: unknown, events: ReplyEvent[]): vo
 }
 
 /**
- * Adds what a delta, or a whole message, carries. False when a provider mixes the fragments of its calls, which cannot
- * be told as blocks one after the other.
+ * Adds what a delta, or a whole message, carries, and the tokens of its content. False when a provider mixes the
+ * fragments of its calls, which cannot be told as blocks one after the other.
  */
-export function readDelta(choice: ChoiceState, delta: unknown, events: ReplyEvent[]): boolean {
+export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown, events: ReplyEvent[]): boolean {
   if (typeof delta !== "object" || delta === null) return true;
   const fields = delta as Record<string, unknown>;
   // Compatible servers call their thinking one or the other; some give it under both names.
   addText(choice, "thinking", fields["reasoning_content"] ?? fields["reasoning"], events);
   const { content } = fields;
+  const tokens = logprobs ? readLogprobs(member(logprobs, "content")) : undefined;
   if (Array.isArray(content)) addParts(choice, content, events);
+  else if (tokens) addTokens(choice, content, tokens, events);
   else addText(choice, "text", content, events);
   if (fields["annotations"]) addCitations(choice, delta, events);
   addText(choice, "refusal", fields["refusal"], events);

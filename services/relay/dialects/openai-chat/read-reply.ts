@@ -23,6 +23,7 @@ export function readReply(body: unknown): Reply | undefined {
     choices: choices.map((choice: unknown, index) => ({
       index,
       delta: numberCalls(member(choice, "message")),
+      logprobs: member(choice, "logprobs"),
       finish_reason: stringOf(member(choice, "finish_reason")) || "stop",
     })),
   };

@@ -232,6 +232,7 @@ test("settings: every field that has a place in the neutral conversation", () =>
   });
   assert.deepEqual(read({ stop: "a" }).stopSequences, ["a"]);
   assert.equal(read({ logprobs: true }).topLogprobs, 0);
+  assert.deepEqual(droppedOf({ logprobs: true, top_logprobs: -1 }), ["top_logprobs"]);
   assert.deepEqual(read({ response_format: { type: "json_object" } }).outputFormat, { kind: "json" });
   assert.equal(read({ response_format: { type: "text" } }).outputFormat, undefined);
 });

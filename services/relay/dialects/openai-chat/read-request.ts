@@ -79,7 +79,9 @@ function readLogprobs(body: Body, dropped: Set<string>): Settings {
     for (const field of ["logprobs", "top_logprobs"]) if (body[field] && isGiven(body[field])) dropped.add(field);
     return {};
   }
-  return { topLogprobs: positive(count) ?? 0 };
+  const topLogprobs = positive(count) ?? 0;
+  if (isGiven(count) && count !== topLogprobs) dropped.add("top_logprobs");
+  return { topLogprobs };
 }
 
 function readFormat(format: unknown): OutputFormat | undefined {

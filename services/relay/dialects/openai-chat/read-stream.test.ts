@@ -231,6 +231,55 @@ test("trap 13 (thought signatures): read from the call, from the text and from t
   assert.deepEqual(text, [{ kind: "text", text: "x", opaque }]);
 });
 
+const tokenOf = (token: string): object => ({
+  token,
+  logprob: -0.5,
+  bytes: [...Buffer.from(token)],
+  top_logprobs: [{ token: "No", logprob: -2, bytes: null }],
+});
+const readToken = (token: string): object => ({
+  token,
+  logprob: -0.5,
+  bytes: [...Buffer.from(token)],
+  alternatives: [{ token: "No", logprob: -2 }],
+});
+const told = (fields: object, ...tokens: string[]): object =>
+  chunk({
+    choices: [
+      { index: 0, delta: fields, logprobs: { content: tokens.map(tokenOf), refusal: null }, finish_reason: null },
+    ],
+  });
+
+test("logprobs go with the text that they came with, also those of a part of a character, without text", () => {
+  const events = readAll([told({ content: "Yes" }, "Y", "es"), told({ content: "" }, "!"), delta({}, "stop"), done]);
+  assert.deepEqual(
+    events.filter(({ kind }) => kind === "block-delta"),
+    [
+      { kind: "block-delta", choice: 0, text: "Yes", logprobs: [readToken("Y"), readToken("es")] },
+      { kind: "block-delta", choice: 0, text: "", logprobs: [readToken("!")] },
+    ],
+  );
+  const folded = foldReply(events).choices[0]?.blocks;
+  assert.deepEqual(folded, [{ kind: "text", text: "Yes", logprobs: ["Y", "es", "!"].map(readToken) }]);
+  const logprobs = { content: ["Y", "es", "!"].map(tokenOf), refusal: null };
+  const whole = readReply({ choices: [{ index: 0, message: { content: "Yes" }, logprobs, finish_reason: "stop" }] });
+  assert.deepEqual(whole?.choices[0]?.blocks, folded);
+});
+
+test("logprobs of anything but text are not the text's, and empty ones are none", () => {
+  const blocks = blocksOf(
+    told({ role: "assistant", content: "" }),
+    told({ reasoning_content: "Hm" }, "Hm"),
+    told({ content: "Yes" }),
+    told(begin(0, "a"), "look"),
+  );
+  assert.equal(JSON.stringify(blocks).includes("logprobs"), false);
+  assert.deepEqual(
+    blocks?.map(({ kind }) => kind),
+    ["thinking", "text", "call"],
+  );
+});
+
 test("Azure's first chunk without a name is no start", () => {
   const opening = { choices: [], created: 0, id: "", model: "", object: "", prompt_filter_results: [] };
   const reply = fold(opening, delta({ content: "x" }), delta({}, "stop"));
@@ -320,6 +369,7 @@ test("any data is read without raising anything, and ends exactly once", () => {
     index: fastCheck.oneof(fastCheck.nat(2), anything),
     delta: fastCheck.oneof(message, anything),
     message,
+    logprobs: fastCheck.oneof(fastCheck.record({ content: fastCheck.array(anything) }), anything),
     finish_reason: fastCheck.oneof(fastCheck.constantFrom("stop", null, "length"), anything),
   });
   const data = fastCheck.oneof(

@@ -40,7 +40,7 @@ function readChoice(state: StreamState, value: unknown, position: number, events
   if (index < 0 || index >= maxChoices) return true;
   let choice = state.choices.get(index);
   if (!choice) state.choices.set(index, (choice = createChoice(index, state.id)));
-  const isInOrder = readDelta(choice, member(value, "delta"), events);
+  const isInOrder = readDelta(choice, member(value, "delta"), member(value, "logprobs"), events);
   // Some servers send "" for "not yet".
   choice.reason = stringOf(member(value, "finish_reason")) || choice.reason;
   return isInOrder;

@@ -1,3 +1,5 @@
+import type { WireLogprob } from "../openai-logprobs.ts";
+
 /** A part of a message's content. */
 export type ChatPart = { prompt_cache_breakpoint?: { mode: "explicit"; ttl?: "12h" } } & (
   | { type: "text"; text: string }
@@ -60,6 +62,8 @@ export type Annotation = {
   type: "url_citation";
   url_citation: { start_index: number; end_index: number; title: string; url: string };
 };
+
+export type ChatLogprobs = { content: WireLogprob[]; refusal: null };
 
 export type ChatUsage = {
   prompt_tokens: number;

@@ -75,6 +75,18 @@ test("a stream: the role first, one frame, usage null until its own chunk, then 
   ]);
 });
 
+test("logprobs: beside the text's chunk, and of all texts together beside a whole message", () => {
+  const token = { token: "Hi", logprob: -0.5, bytes: [72, 105], alternatives: [{ token: "Yo", logprob: -2 }] };
+  const written = { ...token, top_logprobs: [{ token: "Yo", logprob: -2, bytes: null }], alternatives: undefined };
+  const logprobs = JSON.parse(JSON.stringify({ content: [written], refusal: null })) as { content: object[] };
+  const text: Block = { kind: "text", text: "Hi", logprobs: [token] };
+  const [, chunk] = dataOf(unfoldReply(replyOf([text])));
+  const chosen = { index: 0, delta: { content: "Hi" }, logprobs, finish_reason: null };
+  assert.deepEqual(chunk, { ...frame, object: "chat.completion.chunk", choices: [chosen], usage: null });
+  const [choice] = writeReply(replyOf([text, text]), asked)["choices"] as unknown[];
+  assert.deepEqual(member(choice, "logprobs"), { content: [...logprobs.content, ...logprobs.content], refusal: null });
+});
+
 test("trap 9 (strip the extra chunk when the client did not ask): no usage in any chunk", () => {
   const data = dataOf(unfoldReply(replyOf([{ kind: "text", text: "Hi" }])), false);
   assert.equal(data.length, 4);
@@ -269,11 +281,26 @@ const calls = fastCheck.uniqueArray(callBlock, {
   selector: (block) => block.kind === "call" && block.id,
   maxLength: 3,
 });
+const likelihood = {
+  token: fastCheck.string(),
+  logprob: fastCheck.double({ max: -0.001, noNaN: true, noDefaultInfinity: true }),
+};
+const plainRecord = { noNullPrototype: true };
+const likelihoods = fastCheck.oneof(
+  fastCheck.record(likelihood, plainRecord),
+  fastCheck.record({ ...likelihood, bytes: fastCheck.array(fastCheck.nat(255), { minLength: 1 }) }, plainRecord),
+);
+const logprobs = fastCheck.array(
+  fastCheck
+    .tuple(likelihoods, fastCheck.array(likelihoods, { maxLength: 2 }))
+    .map(([token, alternatives]) => ({ ...token, alternatives })),
+  { minLength: 1, maxLength: 3 },
+);
 const said = fastCheck
-  .tuple(fastCheck.option(words), fastCheck.option(words), calls)
-  .map(([thought, text, called]) => [
+  .tuple(fastCheck.option(words), fastCheck.option(words), calls, fastCheck.option(logprobs))
+  .map(([thought, text, called, tokens]) => [
     ...(thought === null ? [] : [{ kind: "thinking", text: thought } as const]),
-    ...(text === null ? [] : [{ kind: "text", text } as const]),
+    ...(text === null ? [] : [{ kind: "text", text, ...(tokens && { logprobs: tokens }) } as const]),
     ...called,
   ]);
 const choice = said.map((blocks): Reply["choices"][number] => ({

@@ -1,9 +1,10 @@
 import type { Asked } from "../conversion.ts";
-import type { Block, Choice, Reply } from "../reply.ts";
+import { writeLogprobs } from "../openai-logprobs.ts";
+import type { Block, Choice, Reply, TokenLogprob } from "../reply.ts";
 import { writeExtra } from "./extra-content.ts";
 import { writeFinish } from "./finish.ts";
 import { asksFunctionCall } from "./read-tools.ts";
-import type { Annotation, ChatCall, ExtraContent } from "./wire.ts";
+import type { Annotation, ChatCall, ChatLogprobs, ExtraContent } from "./wire.ts";
 import { createPlace, placeCitation, placeState, type Place } from "./write-place.ts";
 import { writeUsage } from "./write-usage.ts";
 
@@ -11,6 +12,12 @@ import { writeUsage } from "./write-usage.ts";
 export function chatId(id: string): string {
   return id.startsWith("chatcmpl-") ? id : `chatcmpl-${id}`;
 }
+
+/** The tokens of a choice's content. */
+export const writeTokens = (tokens: readonly TokenLogprob[]): ChatLogprobs => ({
+  content: writeLogprobs(tokens, null),
+  refusal: null,
+});
 
 /** A message, while it is written. */
 type Written = {
@@ -98,7 +105,9 @@ function writeMessage(blocks: Block[], isOld: boolean): Record<string, unknown> 
 function writeChoice({ blocks, reason }: Choice, index: number, isOld: boolean): Record<string, unknown> {
   const hasRefusal = blocks.some(({ kind }) => kind === "refusal");
   const finish_reason = writeFinish(reason, hasRefusal, isOld);
-  return { index, message: writeMessage(blocks, isOld), logprobs: null, finish_reason };
+  const tokens = blocks.flatMap((block) => (block.kind === "text" ? (block.logprobs ?? []) : []));
+  const logprobs = tokens.length > 0 ? writeTokens(tokens) : null;
+  return { index, message: writeMessage(blocks, isOld), logprobs, finish_reason };
 }
 
 /** Writes a whole chat completion. */

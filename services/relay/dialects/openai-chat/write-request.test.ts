@@ -173,7 +173,16 @@ test("sampling: written, or named as lost where the model refuses it", () => {
   assert.deepEqual(settingsOf(sampling), fields);
   assert.deepEqual(settingsOf(sampling, "no-sampling"), {});
   assert.deepEqual(lossesOf(sampling, "no-sampling"), Object.keys(sampling));
-  assert.deepEqual(lossesOf({ topK: 40, topLogprobs: 0 }), ["topK", "logprobs"]);
+  assert.deepEqual(lossesOf({ topK: 40 }), ["topK"]);
+});
+
+test("logprobs: asked for with as many alternatives as OpenAI gives, or named where the model refuses them", () => {
+  assert.deepEqual(settingsOf({ topLogprobs: 0 }), { logprobs: true });
+  assert.deepEqual(settingsOf({ topLogprobs: 3 }), { logprobs: true, top_logprobs: 3 });
+  assert.deepEqual(settingsOf({ topLogprobs: 50 }), { logprobs: true, top_logprobs: 20 });
+  assert.deepEqual([lossesOf({ topLogprobs: 20 }), lossesOf({ topLogprobs: 50 })], [[], ["logprobs"]]);
+  assert.deepEqual(settingsOf({ topLogprobs: 3 }, "no-sampling"), {});
+  assert.deepEqual(lossesOf({ topLogprobs: 3 }, "no-sampling"), ["logprobs"]);
 });
 
 test("seed, choices, stop sequences, verbosity and formats of output", () => {

@@ -2,6 +2,7 @@ import { stableHash } from "../call-id.ts";
 import type { Conversation, Effort, Loss, OutputFormat, Reasoning, Target, Tool } from "../conversation.ts";
 import type { WrittenRequest } from "../conversion.ts";
 import { member } from "../dialect.ts";
+import { maxTopLogprobs } from "../openai-logprobs.ts";
 import type { ChatTool } from "./wire.ts";
 import type { Writing } from "./write-content.ts";
 import { writeMessages } from "./write-messages.ts";
@@ -66,7 +67,7 @@ function writeMaximum({ maxOutputTokens }: Conversation, target: Target): Fields
 
 /** Sampling; models that think refuse all of it together, penalties included. */
 function writeSampling(conversation: Conversation, { quirks, losses }: Writing): Fields {
-  const { temperature, topP, topK, presencePenalty, frequencyPenalty, topLogprobs } = conversation;
+  const { temperature, topP, topK, presencePenalty, frequencyPenalty } = conversation;
   const wanted = [
     ["temperature", "temperature", temperature],
     ["topP", "top_p", topP],
@@ -80,9 +81,16 @@ function writeSampling(conversation: Conversation, { quirks, losses }: Writing):
     else fields[field] = value;
   }
   if (topK !== undefined) losses.add("topK");
-  // The neutral answer has no place for them, so that they would not reach the caller.
-  if (topLogprobs !== undefined) losses.add("logprobs");
   return fields;
+}
+
+/** Tokens and their alternatives; models that refuse sampling refuse them too. */
+function writeLogprobs({ topLogprobs }: Conversation, { quirks, losses }: Writing): Fields {
+  if (topLogprobs === undefined) return {};
+  const isRefused = quirks.has("no-sampling");
+  if (isRefused || topLogprobs > maxTopLogprobs) losses.add("logprobs");
+  if (isRefused) return {};
+  return { logprobs: true, ...(topLogprobs > 0 && { top_logprobs: Math.min(topLogprobs, maxTopLogprobs) }) };
 }
 
 // OpenAI refuses more.
@@ -152,6 +160,7 @@ export function writeRequest(conversation: Conversation, target: Target): Writte
     ...writeTools(conversation, writing),
     ...writeMaximum(conversation, target),
     ...writeSampling(conversation, writing),
+    ...writeLogprobs(conversation, writing),
     ...(seed !== undefined && { seed }),
     ...(choices !== undefined && choices > 1 && { n: choices }),
     ...writeStop(conversation, losses),

@@ -1,12 +1,12 @@
 import type { Citation, Opaque } from "../conversation.ts";
 import type { Asked, StreamWriter } from "../conversion.ts";
 import type { UpstreamError } from "../dialect.ts";
-import type { BlockStart, FinishReason, ReplyEvent } from "../reply.ts";
+import type { BlockStart, FinishReason, ReplyEvent, TokenLogprob } from "../reply.ts";
 import { writeExtra } from "./extra-content.ts";
 import { writeFinish } from "./finish.ts";
 import { asksFunctionCall } from "./read-tools.ts";
 import type { FinishName } from "./wire.ts";
-import { chatId } from "./write-reply.ts";
+import { chatId, writeTokens } from "./write-reply.ts";
 import { createPlace, placeCitation, placeState, type Place } from "./write-place.ts";
 import { writeUsage } from "./write-usage.ts";
 
@@ -44,6 +44,12 @@ function createFrame({ id, createdAtSeconds }: Start, asked: Asked): Frame {
 function chunk({ head, tail }: Frame, choice: number, delta: string, reason: FinishName | null = null): string {
   const finish = reason === null ? "null" : `"${reason}"`;
   return `${head},"choices":[{"index":${choice},"delta":${delta},"logprobs":null,"finish_reason":${finish}}]${tail}`;
+}
+
+/** A chunk of text with its tokens. */
+function tokensChunk({ head, tail }: Frame, choice: number, text: string, tokens: readonly TokenLogprob[]): string {
+  const chosen = { index: choice, delta: { content: text }, logprobs: writeTokens(tokens), finish_reason: null };
+  return `${head},"choices":[${JSON.stringify(chosen)}]${tail}`;
 }
 
 /** The chunk that opens a choice; its content is null when it begins with a call. */
@@ -85,10 +91,11 @@ function writeInput(choice: ChoiceState, text: string): string {
   return `{"tool_calls":[{"index":${choice.place.calls},${input}${JSON.stringify(text)}}}]}`;
 }
 
-function writeText(frame: Frame, choice: ChoiceState, text: string): string {
+function writeText(frame: Frame, choice: ChoiceState, text: string, tokens: TokenLogprob[] | undefined): string {
   switch (choice.block?.kind) {
     case "text":
       choice.place.content += text.length;
+      if (tokens) return tokensChunk(frame, choice.index, text, tokens);
       return chunk(frame, choice.index, `{"content":${JSON.stringify(text)}}`);
     case "thinking":
       choice.place.thinking += text.length;
@@ -143,7 +150,7 @@ type ChoiceEvent = Extract<ReplyEvent, { choice: number }>;
 function writeChoice(frame: Frame, choice: ChoiceState, event: ChoiceEvent): string {
   switch (event.kind) {
     case "block-delta":
-      return writeText(frame, choice, event.text);
+      return writeText(frame, choice, event.text, event.logprobs);
     case "block-start":
       return writeBlockStart(frame, choice, event.block);
     case "block-citation":

@@ -123,6 +123,7 @@ const settings = fc.record(
     maxOutputTokens: fc.integer({ min: 1, max: 1000 }),
     temperature: fc.constantFrom(0, 0.5, 2),
     topP: fc.constantFrom(0.1, 1),
+    topLogprobs: fc.nat({ max: 20 }),
     reasoning: fc.oneof(
       fc.record({ effort: fc.constantFrom("none", "minimal", "low", "medium", "high", "xhigh", "max") }),
       fc.record({ effort: fc.constantFrom("low", "high"), isShown: fc.constant(true) }),
@@ -173,9 +174,17 @@ test("trap 30 (an unstable order kills the cache): what is written depends on no
   );
 });
 
+const likelihood = { token: words, logprob: fc.double({ max: -0.001, noNaN: true, noDefaultInfinity: true }) };
+const likelihoods = fc.oneof(
+  fc.record(likelihood),
+  fc.record({ ...likelihood, bytes: fc.array(fc.nat({ max: 255 }), { minLength: 1 }) }),
+);
+const token = fc.tuple(likelihoods, some(likelihoods)).map(([one, alternatives]) => ({ ...one, alternatives }));
+const tokensPart = fc.record({ ...textFields, logprobs: fc.array(token, { minLength: 1, maxLength: 3 }) });
 const input = fc.json({ maxDepth: 1 });
 const block: fc.Arbitrary<Block> = fc.oneof(
   citedPart,
+  tokensPart,
   refusalPart,
   thinkingPart,
   fc.record({ kind: fc.constant("call" as const), id: names, name: names, input }),
@@ -275,7 +284,8 @@ const wireEvent = fc.record(
     output_index: fc.oneof(fc.nat({ max: 2 }), fc.jsonValue()),
     content_index: fc.oneof(fc.nat({ max: 2 }), fc.jsonValue()),
     summary_index: fc.nat({ max: 2 }),
-    delta: fc.oneof(words, fc.jsonValue()),
+    delta: fc.oneof(words, fc.constant(""), fc.jsonValue()),
+    logprobs: fc.oneof(some(token), some(fc.jsonValue()), fc.jsonValue()),
     item: wireItem,
     part: fc.oneof(fc.constant({ type: "output_text", text: "A" }), fc.jsonValue()),
     annotation: fc.jsonValue(),

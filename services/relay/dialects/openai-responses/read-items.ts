@@ -1,5 +1,6 @@
 import type { Opaque } from "../conversation.ts";
 import { member, stringOf } from "../dialect.ts";
+import { readLogprobs } from "../openai-logprobs.ts";
 import type { Block, FinishReason } from "../reply.ts";
 import { readCitations } from "./citations.ts";
 import { thinkingText } from "./read-input.ts";
@@ -9,7 +10,13 @@ function readPart(part: unknown): Block | undefined {
   if (type === "refusal") return { kind: "refusal", text: stringOf(member(part, "refusal")) ?? "" };
   if (type !== "output_text") return undefined;
   const citations = readCitations(member(part, "annotations"));
-  return { kind: "text", text: stringOf(member(part, "text")) ?? "", ...(citations.length > 0 && { citations }) };
+  const logprobs = readLogprobs(member(part, "logprobs"));
+  return {
+    kind: "text",
+    text: stringOf(member(part, "text")) ?? "",
+    ...(logprobs && { logprobs }),
+    ...(citations.length > 0 && { citations }),
+  };
 }
 
 /** The state of a reasoning item, as its issuer gave it. */

@@ -308,6 +308,7 @@ const dropRows: [string, Body, string[]][] = [
     ["metadata", "truncation", "service_tier", "max_tool_calls", "prompt_cache_key"],
   ],
   ["an answer that shall be stored", { store: true }, ["store"]],
+  ["a count that is none", { top_logprobs: -1, include: ["message.output_text.logprobs"] }, ["top_logprobs"]],
   [
     "fields that are not known yet",
     { context_management: [{ type: "x" }], brand_new: 1 },

@@ -1,6 +1,6 @@
 import { efforts, UnsayableError, type Conversation, type OutputFormat, type Reasoning } from "../conversation.ts";
 import type { ReadRequest } from "../conversion.ts";
-import { member, stringOf } from "../dialect.ts";
+import { member, positive, stringOf } from "../dialect.ts";
 import { readTurns } from "./read-input.ts";
 import { dropUnknown, isGiven } from "./read-parts.ts";
 import { readToolChoice, readTools } from "./read-tools.ts";
@@ -112,7 +112,8 @@ const carriedIncludes = new Set<unknown>(["reasoning.encrypted_content", logprob
 function readLogprobs(body: Record<string, unknown>, dropped: Set<string>): Pick<Conversation, "topLogprobs"> {
   const include: unknown[] = Array.isArray(body["include"]) ? body["include"] : [];
   if (include.some((name) => !carriedIncludes.has(name))) dropped.add("include");
-  const count = numberOf(body["top_logprobs"]);
+  const count = positive(body["top_logprobs"]);
+  if (isGiven(body["top_logprobs"]) && body["top_logprobs"] !== (count ?? 0)) dropped.add("top_logprobs");
   if (include.includes(logprobs)) return { topLogprobs: count ?? 0 };
   return count ? { topLogprobs: count } : {};
 }

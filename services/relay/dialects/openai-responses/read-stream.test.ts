@@ -265,6 +265,29 @@ for (const [what, events] of errorRows) {
   });
 }
 
+const wireToken = { token: "A", logprob: -0.5, bytes: [65], top_logprobs: [{ token: "B", logprob: -2, bytes: [] }] };
+const tokenRead = { token: "A", logprob: -0.5, bytes: [65], alternatives: [{ token: "B", logprob: -2 }] };
+const withTokens = { ...part, text: "A", logprobs: [wireToken] };
+
+test("logprobs come with the words, or with the finished part only, and once", () => {
+  const partDone = { type: "response.content_part.done", output_index: 0, content_index: 0, part: withTokens };
+  const item = { ...message(), content: [withTokens] };
+  const streams: Fields[][] = [
+    [{ ...textDelta("A"), logprobs: [wireToken] }],
+    [textDelta("A")],
+    [{ ...textDelta("A"), logprobs: [] }],
+    [textDelta("A"), { ...textDelta(""), logprobs: [wireToken] }],
+    [],
+  ];
+  for (const deltas of streams) {
+    const blocks = blocksOf([added(message()), partAdded(), ...deltas, partDone, done(item)]);
+    assert.deepEqual(blocks, [{ kind: "text", text: "A", logprobs: [tokenRead] }]);
+  }
+  assert.deepEqual(readReply({ ...head, output: [item] })?.choices[0]?.blocks, [
+    { kind: "text", text: "A", logprobs: [tokenRead] },
+  ]);
+});
+
 test("a stream that just ends was not whole", () => {
   const kinds = (events: unknown[]) => read(events).map(({ kind }) => kind);
   assert.deepEqual(kinds([created, textDelta("A")]), ["start", "block-start", "block-delta", "block-end", "error"]);

@@ -1,6 +1,7 @@
 import type { StreamReader } from "../conversion.ts";
 import { member, stringOf, type UpstreamError } from "../dialect.ts";
 import { readError } from "../openai-error.ts";
+import { readLogprobs } from "../openai-logprobs.ts";
 import { unfoldBlock, type Block, type BlockStart, type ReplyEvent } from "../reply.ts";
 import { readCitation } from "./citations.ts";
 import { readItem, readReason } from "./read-items.ts";
@@ -12,6 +13,7 @@ type OpenBlock = {
   part: number;
   kind: Block["kind"];
   hasText: boolean;
+  hasLogprobs: boolean;
   hasCitations: boolean;
   /** Which of its texts a reasoning item tells, its summary or its thoughts, and which part of it came last. */
   source: string;
@@ -47,6 +49,13 @@ function start(reading: Reading, response: unknown): void {
   });
 }
 
+/** An event of a finished block as far as it was not told; the tokens may come with the finished text only. */
+function untold(event: ReplyEvent, { hasText, hasLogprobs, hasCitations }: OpenBlock): ReplyEvent[] {
+  if (event.kind === "block-citation" && hasCitations) return [];
+  if (event.kind !== "block-delta" || !hasText) return [event];
+  return event.logprobs && !hasLogprobs ? [{ ...event, text: "" }] : [];
+}
+
 /** Ends the open block with what was not told of it yet. */
 function close(reading: Reading, whole: Block | undefined): void {
   const { open, events } = reading;
@@ -54,11 +63,7 @@ function close(reading: Reading, whole: Block | undefined): void {
   reading.open = undefined;
   if (whole?.kind === open.kind) {
     const [, ...rest] = unfoldBlock(whole, choice);
-    for (const event of rest) {
-      const isTold =
-        (event.kind === "block-delta" && open.hasText) || (event.kind === "block-citation" && open.hasCitations);
-      if (!isTold) events.push(event);
-    }
+    for (const event of rest) events.push(...untold(event, open));
   } else events.push({ kind: "block-end", choice });
 }
 
@@ -70,7 +75,16 @@ function openBlock(reading: Reading, item: number, part: number, block: BlockSta
   close(reading, undefined);
   told.set(item, part + 1);
   reading.hasCall ||= block.kind === "call";
-  reading.open = { item, part, kind: block.kind, hasText: false, hasCitations: false, source: "", section: undefined };
+  reading.open = {
+    item,
+    part,
+    kind: block.kind,
+    hasText: false,
+    hasLogprobs: false,
+    hasCitations: false,
+    source: "",
+    section: undefined,
+  };
   reading.events.push({ kind: "block-start", choice, block });
   return true;
 }
@@ -82,14 +96,21 @@ const indexOf = (event: unknown, key: string): number => {
 
 function readText(reading: Reading, event: unknown, block: BlockStart): void {
   const text = stringOf(member(event, "delta"));
+  const logprobs = block.kind === "text" ? readLogprobs(member(event, "logprobs")) : undefined;
   const { open } = reading;
   const item = indexOf(event, "output_index");
   const part = block.kind === "thinking" ? 0 : indexOf(event, "content_index");
-  if (!text) return;
+  // Tokens that are part of a character may come without any text.
+  if (text === undefined || (text === "" && !logprobs)) return;
   const isOpen = open?.item === item && open.part === part;
   if (!isOpen && !openBlock(reading, item, part, block)) return;
-  if (reading.open) reading.open.hasText = true;
-  reading.events.push({ kind: "block-delta", choice, text });
+  if (reading.open) {
+    reading.open.hasText = true;
+    reading.open.hasLogprobs ||= logprobs !== undefined;
+  }
+  reading.events.push(
+    logprobs ? { kind: "block-delta", choice, text, logprobs } : { kind: "block-delta", choice, text },
+  );
 }
 
 const thinkingStart = { kind: "thinking" } as const;

@@ -1,3 +1,5 @@
+import type { WireLogprob } from "../openai-logprobs.ts";
+
 /** An item of `output`, as this relay writes it for callers. */
 export type MessageItem = {
   type: "message";
@@ -10,7 +12,7 @@ export type MessageItem = {
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
 export type ContentPart =
-  | { type: "output_text"; text: string; annotations: UrlCitation[]; logprobs: [] }
+  | { type: "output_text"; text: string; annotations: UrlCitation[]; logprobs: WireLogprob[] }
   | { type: "refusal"; refusal: string };
 
 /** Positions count characters of the answer's text. */

@@ -67,7 +67,7 @@ function writeEvent(writing: Writing, event: ReplyEvent): void {
   else if (event.kind === "error") failResponse(writing, response, event.error);
   // The format has one choice.
   else if (event.choice !== 0) return;
-  else if (event.kind === "block-delta") writeDelta(writing, output, event.text);
+  else if (event.kind === "block-delta") writeDelta(writing, output, event.text, event.logprobs);
   else if (event.kind === "block-start") startBlock(writing, output, event.block);
   else if (event.kind === "block-end") finishBlock(writing, output);
   else if (event.kind === "choice-finish") writing.reason = event.reason;

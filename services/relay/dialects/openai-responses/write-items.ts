@@ -1,5 +1,6 @@
 import type { Citation, Opaque } from "../conversation.ts";
-import type { BlockStart, FinishReason } from "../reply.ts";
+import { writeLogprobs, type WireLogprob } from "../openai-logprobs.ts";
+import type { BlockStart, FinishReason, TokenLogprob } from "../reply.ts";
 import { writeCitations } from "./citations.ts";
 import type { ResponseObject } from "./response.ts";
 import { writeItemState, writeState } from "./state.ts";
@@ -13,6 +14,7 @@ type OpenBlock = {
   /** The item that the block is, or is a part of. */
   item: OutputItem;
   text: string;
+  logprobs: WireLogprob[];
   citations: Citation[];
   opaque: Opaque | undefined;
 };
@@ -67,10 +69,12 @@ function openMessage(writing: Writing, output: OutputItem[]): MessageItem {
   return writing.message;
 }
 
-const partOf = (kind: BlockStart["kind"], text: string, citations: Citation[] = []): ContentPart =>
+type Content = Pick<OpenBlock, "kind" | "text"> & Partial<Pick<OpenBlock, "citations" | "logprobs">>;
+
+const partOf = ({ kind, text, citations = [], logprobs = [] }: Content): ContentPart =>
   kind === "refusal"
     ? { type: "refusal", refusal: text }
-    : { type: "output_text", text, annotations: writeCitations(citations, text), logprobs: [] };
+    : { type: "output_text", text, annotations: writeCitations(citations, text), logprobs };
 
 /** Official clients refuse a response in which two calls have one id. */
 function callIdOf(writing: Writing, output: OutputItem[], id: string): string {
@@ -81,7 +85,7 @@ function callIdOf(writing: Writing, output: OutputItem[], id: string): string {
 function startItem(writing: Writing, output: OutputItem[], start: BlockStart): OutputItem {
   if (start.kind === "text" || start.kind === "refusal") {
     const message = openMessage(writing, output);
-    const part = partOf(start.kind, "");
+    const part = partOf({ kind: start.kind, text: "" });
     message.content.push(part);
     writing.emit("response.content_part.added", { ...partPlace(output, message), part });
     return message;
@@ -102,7 +106,7 @@ function startItem(writing: Writing, output: OutputItem[], start: BlockStart): O
 /** Opens a block: a part of a message, or an item of its own. */
 export function startBlock(writing: Writing, output: OutputItem[], start: BlockStart): void {
   const item = startItem(writing, output, start);
-  writing.block = { kind: start.kind, item, text: "", citations: [], opaque: undefined };
+  writing.block = { kind: start.kind, item, text: "", logprobs: [], citations: [], opaque: undefined };
 }
 
 type Place = { item_id: string; output_index: number };
@@ -128,16 +132,27 @@ function writeThought(writing: Writing, output: OutputItem[], item: ReasoningIte
   writing.emit("response.reasoning_summary_text.delta", { ...place, delta });
 }
 
-/** More of the block that is open. */
-export function writeDelta(writing: Writing, output: OutputItem[], delta: string): void {
+const noLogprobs: WireLogprob[] = [];
+
+/** Adds to the block that is open its next tokens, and gives them as the format has them. */
+function addTokens({ logprobs }: OpenBlock, tokens: readonly TokenLogprob[]): WireLogprob[] {
+  const added = writeLogprobs(tokens, []);
+  for (const token of added) logprobs.push(token);
+  return added;
+}
+
+/** More of the block that is open; tokens that are part of a character may come without text. */
+export function writeDelta(writing: Writing, output: OutputItem[], delta: string, tokens?: TokenLogprob[]): void {
   const { block } = writing;
-  if (!block || delta === "") return;
+  if (!block || (delta === "" && !tokens)) return;
   block.text += delta;
   const { item } = block;
   if (item.type === "message") {
     const place = partPlace(output, item);
-    if (block.kind === "text") writing.emit("response.output_text.delta", { ...place, delta, logprobs: [] });
-    else writing.emit("response.refusal.delta", { ...place, delta });
+    if (block.kind === "text") {
+      const logprobs = tokens ? addTokens(block, tokens) : noLogprobs;
+      writing.emit("response.output_text.delta", { ...place, delta, logprobs });
+    } else writing.emit("response.refusal.delta", { ...place, delta });
   } else if (item.type === "reasoning") writeThought(writing, output, item, delta);
   else if (item.type === "function_call") {
     writing.emit("response.function_call_arguments.delta", { ...itemPlace(output, item), delta });
@@ -146,7 +161,7 @@ export function writeDelta(writing: Writing, output: OutputItem[], delta: string
 
 function finishPart(writing: Writing, output: OutputItem[], item: MessageItem, block: OpenBlock): void {
   const place = partPlace(output, item);
-  const part = partOf(block.kind, block.text, block.citations);
+  const part = partOf(block);
   item.content[place.content_index] = part;
   if (part.type === "refusal") {
     writing.hasRefusal = true;
@@ -155,7 +170,7 @@ function finishPart(writing: Writing, output: OutputItem[], item: MessageItem, b
     part.annotations.forEach((annotation, annotation_index) =>
       writing.emit("response.output_text.annotation.added", { ...place, annotation_index, annotation }),
     );
-    writing.emit("response.output_text.done", { ...place, text: part.text, logprobs: [] });
+    writing.emit("response.output_text.done", { ...place, text: part.text, logprobs: part.logprobs });
   }
   writing.emit("response.content_part.done", { ...place, part });
 }
@@ -222,5 +237,5 @@ export function abandonBlock({ block, message }: Writing): void {
   if (item.type === "function_call") Object.assign(item, { status: "incomplete", arguments: text });
   else if (item.type === "custom_tool_call") Object.assign(item, { status: "incomplete", input: text });
   else if (item.type === "reasoning") item.summary = text === "" ? [] : [{ type: "summary_text", text }];
-  else item.content[item.content.length - 1] = partOf(block.kind, text, block.citations);
+  else item.content[item.content.length - 1] = partOf(block);
 }

@@ -340,11 +340,23 @@ test("what the format has no field for is named", () => {
     seed: 7,
     choices: 2,
     stopSequences: ["END"],
-    topLogprobs: 0,
   });
-  const expected = ["choices", "frequencyPenalty", "logprobs", "presencePenalty", "seed", "stopSequences", "topK"];
+  const expected = ["choices", "frequencyPenalty", "presencePenalty", "seed", "stopSequences", "topK"];
   assert.deepEqual(losses.toSorted(), expected);
   assert.deepEqual(write({ choices: 1 }).losses, []);
+});
+
+test("logprobs: included with as many alternatives as OpenAI gives, or named where the model refuses them", () => {
+  const { include, top_logprobs: none } = write({ topLogprobs: 0 }).body;
+  const included = ["reasoning.encrypted_content", "message.output_text.logprobs"];
+  assert.deepEqual([include, none], [included, undefined]);
+  assert.equal(write({ topLogprobs: 3 }).body.top_logprobs, 3);
+  const many = write({ topLogprobs: 50 });
+  assert.deepEqual([many.body.top_logprobs, many.losses], [20, ["logprobs"]]);
+  assert.deepEqual(write({ topLogprobs: 3 }, "no-thinking").body.include, included.slice(1));
+  const refused = write({ topLogprobs: 3 }, "no-sampling");
+  assert.deepEqual([refused.body.include, refused.losses], [included.slice(0, 1), ["logprobs"]]);
+  assert.equal("top_logprobs" in refused.body, false);
 });
 
 test("the caller's user is told, hashed where it is longer than the provider takes", () => {

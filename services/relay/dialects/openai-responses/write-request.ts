@@ -1,6 +1,7 @@
 import { stableHash } from "../call-id.ts";
 import type { Conversation, Effort, Loss, OutputFormat, Reasoning, Target } from "../conversation.ts";
 import type { WrittenRequest } from "../conversion.ts";
+import { maxTopLogprobs } from "../openai-logprobs.ts";
 import { writeInput } from "./write-input.ts";
 import { writeTools } from "./write-tools.ts";
 
@@ -12,8 +13,6 @@ const unsaid: readonly (readonly [keyof Conversation, Loss])[] = [
   ["presencePenalty", "presencePenalty"],
   ["frequencyPenalty", "frequencyPenalty"],
   ["seed", "seed"],
-  // It has, but the neutral answer cannot bring them back.
-  ["topLogprobs", "logprobs"],
 ];
 
 function writeSampling({ temperature, topP }: Conversation, { quirks }: Target, losses: Set<Loss>): Fields {
@@ -32,8 +31,13 @@ function effortFor(budgetTokens: number): Effort {
   return budgetTokens <= 8192 ? "medium" : "high";
 }
 
-/** Reasoning, and how its state comes back: encrypted, as nothing is stored. */
-function writeReasoning(reasoning: Reasoning | undefined, { quirks }: Target, losses: Set<Loss>): Fields {
+/** Reasoning; `include` has its state come back encrypted, as nothing is stored. */
+function writeReasoning(
+  reasoning: Reasoning | undefined,
+  { quirks }: Target,
+  losses: Set<Loss>,
+  include: string[],
+): Fields {
   const { effort, budgetTokens, isShown } = reasoning ?? {};
   const wanted = effort ?? (budgetTokens === undefined ? undefined : effortFor(budgetTokens));
   if (quirks.has("no-thinking")) {
@@ -41,11 +45,24 @@ function writeReasoning(reasoning: Reasoning | undefined, { quirks }: Target, lo
     if (wanted !== undefined && wanted !== "none") losses.add("reasoning");
     return {};
   }
+  include.push("reasoning.encrypted_content");
   const fields = { ...(wanted && { effort: wanted }), ...(isShown && wanted !== "none" && { summary: "auto" }) };
-  return {
-    ...(Object.keys(fields).length > 0 && { reasoning: fields }),
-    include: ["reasoning.encrypted_content"],
-  };
+  return Object.keys(fields).length > 0 ? { reasoning: fields } : {};
+}
+
+/** Tokens and their alternatives; models that refuse sampling refuse them too. */
+function writeLogprobs(
+  { topLogprobs }: Conversation,
+  { quirks }: Target,
+  losses: Set<Loss>,
+  include: string[],
+): Fields {
+  if (topLogprobs === undefined) return {};
+  const isRefused = quirks.has("no-sampling");
+  if (isRefused || topLogprobs > maxTopLogprobs) losses.add("logprobs");
+  if (isRefused) return {};
+  include.push("message.output_text.logprobs");
+  return topLogprobs > 0 ? { top_logprobs: Math.min(topLogprobs, maxTopLogprobs) } : {};
 }
 
 function writeFormat(format: OutputFormat): Fields {
@@ -86,12 +103,15 @@ export function writeRequest(conversation: Conversation, target: Target): Writte
   if (choices > 1) losses.add("choices");
   // More than the model can write it refuses to be asked for.
   const limit = maxOutputTokens === undefined ? undefined : Math.min(maxOutputTokens, target.maxOutputTokens);
+  const include: string[] = [];
   const body = {
     model: target.model,
     input: writeInput(conversation.turns, target, losses),
     ...writeTools(conversation, target, losses),
     ...writeText(conversation, losses),
-    ...writeReasoning(conversation.reasoning, target, losses),
+    ...writeReasoning(conversation.reasoning, target, losses, include),
+    ...writeLogprobs(conversation, target, losses, include),
+    ...(include.length > 0 && { include }),
     ...(limit !== undefined && { max_output_tokens: limit }),
     ...writeSampling(conversation, target, losses),
     ...writeEndUser(conversation.endUser),

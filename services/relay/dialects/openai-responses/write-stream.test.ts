@@ -230,6 +230,44 @@ test("unknown counts are 0, never null: strict clients refuse a response without
   assert.equal(lastResponse(last).usage?.total_tokens, 0);
 });
 
+test("logprobs: with each delta, and of the whole text where it is done", () => {
+  const tokenOf = (token: string) => ({
+    token,
+    logprob: -0.5,
+    bytes: [72],
+    alternatives: [{ token: "B", logprob: -2 }],
+  });
+  const wireOf = (token: string): object => ({
+    token,
+    logprob: -0.5,
+    bytes: [72],
+    top_logprobs: [{ token: "B", logprob: -2, bytes: [] }],
+  });
+  const said = (text: string, token: string): ReplyEvent => ({
+    kind: "block-delta",
+    choice: 0,
+    text,
+    logprobs: [tokenOf(token)],
+  });
+  const { events, response } = write([
+    start,
+    open({ kind: "text" }),
+    said("Hel", "Hel"),
+    said("", "x"),
+    delta("lo"),
+    end,
+    ended("stop"),
+    finish,
+  ]);
+  const logprobsOf = (type: string): unknown[] =>
+    events.flatMap((event) => (event.type === type && "logprobs" in event ? [event.logprobs] : []));
+  assert.deepEqual(logprobsOf("response.output_text.delta"), [[wireOf("Hel")], [wireOf("x")], []]);
+  const all = [wireOf("Hel"), wireOf("x")];
+  assert.deepEqual(logprobsOf("response.output_text.done"), [all]);
+  const content = [{ type: "output_text", text: "Hello", annotations: [], logprobs: all }];
+  assert.deepEqual(response?.output[0]?.type === "message" && response.output[0].content, content);
+});
+
 const errorRows = [
   [{ message: "Broken", type: "api_error", code: "overloaded" }, "server_error"],
   [{ message: "Slow down", type: "rate_limit_error", code: undefined }, "rate_limit_exceeded"],
