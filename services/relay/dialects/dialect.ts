@@ -219,3 +219,9 @@ export function takeParts<K extends string>(whole: bigint, parts: Record<K, bigi
   taken.rest = rest;
   return taken;
 }
+
+/** Whether a field says anything: null, "" and what is empty do not. */
+export function isGiven(value: unknown): boolean {
+  if (value === undefined || value === null || value === "") return false;
+  return typeof value !== "object" || Object.keys(value).length > 0;
+}

@@ -6,9 +6,9 @@ import {
   type TextPart,
   type ThinkingPart,
 } from "../conversation.ts";
-import { member, stringOf } from "../dialect.ts";
+import { isGiven, member, stringOf } from "../dialect.ts";
 import { readExtra, readThinkingStates, type PlacedState } from "./extra-content.ts";
-import { isGiven, readContent, type ContentPart } from "./read-parts.ts";
+import { readContent, type ContentPart } from "./read-parts.ts";
 
 function readCall(call: unknown, path: string): CallPart {
   const isFreeText = member(call, "type") === "custom";

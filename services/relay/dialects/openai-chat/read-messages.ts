@@ -1,7 +1,7 @@
 import { UnsayableError, type CallPart, type Part, type ResultPart, type Turn } from "../conversation.ts";
-import { member, stringOf } from "../dialect.ts";
+import { isGiven, member, stringOf } from "../dialect.ts";
 import { readAssistant } from "./read-assistant.ts";
-import { isGiven, readCache, readContent } from "./read-parts.ts";
+import { readCache, readContent } from "./read-parts.ts";
 
 const roles = new Set(["system", "developer", "user", "assistant", "tool", "function"]);
 

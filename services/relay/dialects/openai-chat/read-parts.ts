@@ -8,14 +8,8 @@ import {
   type RefusalPart,
   type TextPart,
 } from "../conversation.ts";
-import { member, stringOf } from "../dialect.ts";
+import { isGiven, member, stringOf } from "../dialect.ts";
 import { readSource } from "../data-url.ts";
-
-/** Whether a field says anything: null, "" and what is empty do not. */
-export function isGiven(value: unknown): boolean {
-  if (value === undefined || value === null || value === "") return false;
-  return typeof value !== "object" || Object.keys(value).length > 0;
-}
 
 /**
  * A mark of what to cache: chat's own `prompt_cache_breakpoint`, or `cache_control`, which chat clients send to reach

@@ -1,8 +1,7 @@
 import { efforts, UnsayableError, type Conversation, type OutputFormat } from "../conversation.ts";
 import type { ReadRequest } from "../conversion.ts";
-import { member, positive, stringOf } from "../dialect.ts";
+import { isGiven, member, positive, stringOf } from "../dialect.ts";
 import { readMessages } from "./read-messages.ts";
-import { isGiven } from "./read-parts.ts";
 import { asksFunctionCall, readToolChoice, readTools } from "./read-tools.ts";
 
 type Body = Record<string, unknown>;

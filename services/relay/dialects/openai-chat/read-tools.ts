@@ -1,6 +1,6 @@
 import { UnsayableError, type Conversation, type Tool, type ToolChoice } from "../conversation.ts";
-import { member, stringOf } from "../dialect.ts";
-import { isGiven, readCache } from "./read-parts.ts";
+import { isGiven, member, stringOf } from "../dialect.ts";
+import { readCache } from "./read-parts.ts";
 
 /** What `function` and `custom` have in common. */
 function readDeclared(declared: unknown, path: string): Pick<Tool, "name" | "description"> {

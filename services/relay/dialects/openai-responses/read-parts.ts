@@ -9,14 +9,8 @@ import {
   type TextPart,
 } from "../conversation.ts";
 import { dataUrl, readSource } from "../data-url.ts";
-import { member, stringOf } from "../dialect.ts";
+import { isGiven, member, stringOf } from "../dialect.ts";
 import { readCitations } from "./citations.ts";
-
-/** Whether a field says anything: null, "" and what is empty do not. */
-export function isGiven(value: unknown): boolean {
-  if (value === undefined || value === null || value === "") return false;
-  return typeof value !== "object" || Object.keys(value).length > 0;
-}
 
 /** Names the fields of `value` that say something and are not known, each behind `prefix`. */
 export function dropUnknown(value: unknown, known: ReadonlySet<string>, prefix: string, dropped: Set<string>): void {

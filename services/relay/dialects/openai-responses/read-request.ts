@@ -1,8 +1,8 @@
 import { efforts, UnsayableError, type Conversation, type OutputFormat, type Reasoning } from "../conversation.ts";
 import type { ReadRequest } from "../conversion.ts";
-import { member, positive, stringOf } from "../dialect.ts";
+import { isGiven, member, positive, stringOf } from "../dialect.ts";
 import { readTurns } from "./read-input.ts";
-import { dropUnknown, isGiven } from "./read-parts.ts";
+import { dropUnknown } from "./read-parts.ts";
 import { readToolChoice, readTools } from "./read-tools.ts";
 
 // What these name is stored at one provider, or is answered later.

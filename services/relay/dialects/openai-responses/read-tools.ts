@@ -1,6 +1,6 @@
 import { UnsayableError, type Conversation, type Tool, type ToolChoice } from "../conversation.ts";
-import { member, stringOf } from "../dialect.ts";
-import { dropUnknown, isGiven } from "./read-parts.ts";
+import { isGiven, member, stringOf } from "../dialect.ts";
+import { dropUnknown } from "./read-parts.ts";
 
 const knownFields = new Set(["type", "name", "description", "parameters", "strict", "format"]);
 const callableTypes = new Set<unknown>(["function", "custom"]);
