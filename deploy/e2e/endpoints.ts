@@ -37,7 +37,8 @@ export const endpointPrices = {
 
 type Variant = { size: string; quality?: string; prices: Units };
 
-function priceRow(prices: Units, variants: Variant[] = []): object {
+/** Prices as the catalog writes them. */
+export function priceRow(prices: Units, variants: Variant[] = []): object {
   const row = (units: Units): object =>
     Object.fromEntries(
       Object.entries(units).map(([bucket, price]) => [catalogNameOf(bucket as UsageBucket), formatUsd(price)]),
@@ -51,8 +52,9 @@ function priceRow(prices: Units, variants: Variant[] = []): object {
   };
 }
 
-function only(dialect: DialectName, model: string, price: object): object {
-  return modelOn("fake", { dialects: [dialect], upstreams: [{ name: "fake", model }], price: price as never });
+/** A model that can be called in one dialect only; it runs on the fake upstream under the name `model`. */
+export function only(dialect: DialectName, model: string, price: object, upstream = "fake"): object {
+  return modelOn(upstream, { dialects: [dialect], upstreams: [{ name: upstream, model }], price: price as never });
 }
 
 /** The test catalog with a model for every endpoint beside the conversations; the fake knows the upstream names. */

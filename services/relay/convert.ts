@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { UnsayableError, type Target } from "./dialects/conversation.ts";
-import type { Asked, ClientConversion, ProviderConversion, ReadRequest, StreamReader } from "./dialects/conversion.ts";
+import type { Asked, ClientConversion, ProviderConversion, ReadRequest } from "./dialects/conversion.ts";
+import type { SingleConversion, StreamReader } from "./dialects/conversion.ts";
 import type { Cleaner, Envelope, EventVerdict, StreamTap, Tally } from "./dialects/dialect.ts";
 import type { ReplyEvent } from "./dialects/reply.ts";
 import type { StreamEvent } from "./dialects/sse.ts";
@@ -47,6 +48,19 @@ export function say(
   });
 }
 
+/** A request of another kind than a conversation in the upstream's words. Throws `field_invalid`. */
+export function saySingle(
+  { body: { bytes } }: Envelope,
+  conversion: SingleConversion,
+  upstreamModel: string,
+): Converted & { path: string; request: Record<string, unknown> } {
+  const request = JSON.parse(bytes.toString()) as Record<string, unknown>;
+  return refused(() => {
+    const { path, body, dropped } = conversion.writeRequest(request, upstreamModel);
+    return { path, body: Buffer.from(JSON.stringify(body)), dropped: [...dropped], request };
+  });
+}
+
 /** A whole answer in the caller's dialect; undefined when the upstream's is none of its own. */
 export function convertReply(body: unknown, { client, provider }: Conversion, asked: Asked): Buffer | undefined {
   const reply = provider.readReply(body);
@@ -85,7 +99,9 @@ export function createTranslator({ conversion, asked, tap, clean }: Translating)
   };
   const end = ({ isComplete, isFailed, hasFinish }: Tally): string => {
     if (isFailed) return held;
-    return isComplete || hasFinish ? tell(reader.end()) : conversion.client.cutEnd;
+    const last = isComplete || hasFinish ? reader.end() : undefined;
+    // Where the upstream reported no error, what is missing was cut off.
+    return last?.every(({ kind }) => kind !== "error") ? tell(last) : conversion.client.cutEnd;
   };
   return { read, end };
 }

@@ -6,6 +6,7 @@ import { eventJson } from "./dialects/sse.ts";
 import { CallFailure } from "./failures.ts";
 import { guardStream } from "./guard.ts";
 import type { LiveCall } from "./live-call.ts";
+import type { Prepared } from "./prepare.ts";
 import { pumpStream } from "./pump.ts";
 import type { Answered } from "./reach.ts";
 import { droppedHeader, respondReply, streamHeaders } from "./respond.ts";
@@ -33,8 +34,10 @@ function isFlowing(answer: Answer, kind: AnswerKind): boolean {
 
 /** Gives the upstream's answer to the caller, and its end to the ledger before that. */
 export function deliver(delivery: Delivery, relay: Deliver): Promise<void> {
-  const { answer, envelope } = delivery;
-  return isFlowing(answer, envelope.answer) ? deliverFlow(delivery, relay) : deliverWhole(delivery, relay);
+  const { answer, envelope, prepared } = delivery;
+  return !prepared.single && isFlowing(answer, envelope.answer)
+    ? deliverFlow(delivery, relay)
+    : deliverWhole(delivery, relay);
 }
 
 async function deliverWhole(delivery: Delivery, { settling, limits }: Deliver): Promise<void> {
@@ -42,24 +45,36 @@ async function deliverWhole(delivery: Delivery, { settling, limits }: Deliver): 
   const invalid = new CallFailure({ name: "upstream_invalid", cause: answer.headers });
   const body = await readWhole(answer, limits.maxReplyBytes);
   const { answer: kind } = envelope;
-  const isWhole = kind === "json" || kind === "text" || (kind === "events" && dialect.mayIgnoreStream);
+  const isWhole =
+    prepared.single || kind === "json" || kind === "text" || (kind === "events" && dialect.mayIgnoreStream);
   if (!isWhole || isEncoded(answer)) throw invalid;
   const parsed = kind === "text" ? body.toString() : eventJson(body.toString());
   const tally = prepared.dialect.readReply(parsed, envelope);
   const reply = tally && replyOf(delivery, parsed, body);
-  if (!reply) throw invalid;
+  if (!reply) throw refusalOf(prepared, parsed) ?? invalid;
   call.tally = tally;
   call.httpStatus = 200;
   settle(settling, call, EndCause.COMPLETE);
-  const contentType = kind === "json" ? "application/json" : contentTypeOf(answer);
-  respondReply(response, call.rid, reply, { "content-type": contentType, ...droppedHeader(prepared.dropped) });
+  const headers = { "content-type": reply.contentType, ...droppedHeader(prepared.dropped) };
+  respondReply(response, call.rid, reply.body, headers);
 }
 
+type Reply = { body: Buffer; contentType: string };
+
 /** The answer as the caller gets it; undefined when it cannot be read. */
-function replyOf({ prepared, dialect, envelope }: Delivery, parsed: unknown, body: Buffer): Buffer | undefined {
-  const { conversion } = prepared;
-  if (conversion) return convertReply(parsed, conversion, conversion.asked);
-  return dialect.rewriteReply?.(parsed, envelope) ?? body;
+function replyOf({ prepared, dialect, envelope, answer }: Delivery, parsed: unknown, bytes: Buffer): Reply | undefined {
+  const { conversion, single } = prepared;
+  if (single) return single.conversion.writeReply(parsed, single.request, envelope);
+  const contentType = envelope.answer === "json" ? "application/json" : contentTypeOf(answer);
+  if (!conversion) return { body: dialect.rewriteReply?.(parsed, envelope) ?? bytes, contentType };
+  const body = convertReply(parsed, conversion, conversion.asked);
+  return body && { body, contentType };
+}
+
+/** What the caller is told where the upstream made nothing because of what was asked of it. */
+function refusalOf({ single }: Prepared, parsed: unknown): CallFailure | undefined {
+  const detail = single?.conversion.refusalOf(parsed);
+  return detail === undefined ? undefined : new CallFailure({ name: "upstream_refused", detail, cause: detail });
 }
 
 /** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */

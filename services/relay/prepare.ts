@@ -1,13 +1,16 @@
 import type { Model } from "./catalog-models.ts";
 import type { Route } from "./choose.ts";
-import { say, understand, type Conversion, type Understood } from "./convert.ts";
+import { say, saySingle, understand, type Conversion, type Understood } from "./convert.ts";
 import { clients, providers, upstreamDialectFor, upstreamDialects } from "./dialects/conversions.ts";
-import type { Asked } from "./dialects/conversion.ts";
+import type { Asked, SingleConversion } from "./dialects/conversion.ts";
 import type { Dialect, Envelope, UpstreamDialect, UpstreamDialectName } from "./dialects/dialect.ts";
 import { urlsToFetch } from "./dialects/gemini-generate/media.ts";
+import { geminiConversions } from "./dialects/single-conversions.ts";
 import { CallFailure } from "./failures.ts";
 import { fetchMedia, type MediaFetching } from "./fetch-media.ts";
 import type { Metrics } from "./metrics.ts";
+
+type Single = { conversion: SingleConversion; request: Record<string, unknown> };
 
 /** A request in the words of the upstream's dialect. */
 export type Prepared = {
@@ -15,6 +18,8 @@ export type Prepared = {
   body: Buffer;
   /** How the answer becomes one of the caller's dialect; undefined where the upstream speaks it. */
   conversion: (Conversion & { asked: Asked }) | undefined;
+  /** The same for a request that is no conversation, whose answer is always read whole. */
+  single?: Single;
   /** Fields of the request that got lost, by the caller's names. */
   dropped: readonly string[];
 };
@@ -42,6 +47,16 @@ function cellOf({ upstream }: Route, dialect: Dialect): Cell | undefined {
 /** Providers that read no addresses: pictures and files are fetched for them. */
 const fetchesMedia = (cell: Cell | undefined): boolean => cell?.spoken === "gemini-generate";
 
+function prepareSingle(envelope: Envelope, conversion: SingleConversion, upstreamModel: string): Prepared {
+  const { path, body, dropped, request } = saySingle(envelope, conversion, upstreamModel);
+  const dialect: UpstreamDialect = {
+    ...upstreamDialects["gemini-generate"],
+    upstreamPath: () => path,
+    readReply: conversion.readReply,
+  };
+  return { dialect, body, conversion: undefined, single: { conversion, request }, dropped };
+}
+
 /** Prepares one request of a caller. */
 export function createPreparation({ envelope, dialect, model, inputTokens }: Preparing): Preparation {
   let understood: Understood | undefined;
@@ -49,6 +64,8 @@ export function createPreparation({ envelope, dialect, model, inputTokens }: Pre
   const prepare = (route: Route): Prepared => {
     const cell = cellOf(route, dialect);
     if (!cell) {
+      const single = route.upstream.dialects.includes(dialect.name) ? undefined : geminiConversions[dialect.name];
+      if (single) return prepareSingle(envelope, single, route.model);
       return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped: [] };
     }
     understood ??= understand(envelope, cell.client);

@@ -76,12 +76,13 @@ function createReach() {
   };
 }
 
-function outgoingTo(upstreams: Upstream[], dialect: DialectName = "openai-chat"): Outgoing {
+function outgoingTo(upstreams: Upstream[], dialect: DialectName = "openai-chat", fields = {}): Outgoing {
+  const envelope = envelopeOf({ max_tokens: 5, ...fields }, dialect);
   return {
     call: liveCallOf({ upstream: "", upstreamModel: "" }),
-    envelope: envelopeOf({ max_tokens: 5 }, dialect),
+    envelope,
     preparation: createPreparation({
-      envelope: envelopeOf({ max_tokens: 5 }, dialect),
+      envelope,
       dialect: dialects[dialect],
       model: modelOf(),
       inputTokens: 0,
@@ -210,6 +211,22 @@ describe("when all fail, the last real answer decides what the caller is told", 
     await using reach = createReach();
     const failure = await failureOf(reach, [first.upstream, away("second"), away("third")]);
     assert.deepEqual([failure.name, failure.upstream], ["upstream_rate", "first"]);
+  });
+
+  test("the one before an upstream whose dialect cannot carry the request, which is not asked", async () => {
+    await using first = await serve("first", refusing(503));
+    await using second = await serve("second");
+    await using third = await serve("third");
+    await using reach = createReach();
+    const converted = { ...second.upstream, dialects: ["anthropic-messages" as const] };
+    const searching = (upstreams: Upstream[]): Outgoing =>
+      outgoingTo(upstreams, "openai-chat", { web_search_options: {} });
+    const both = [first.upstream, converted];
+    const failure = await failureOf(reach, both, searching(both));
+    assert.deepEqual([failure.name, failure.upstream, second.seen.length], ["upstream_unavailable", "first", 0]);
+    assert.deepEqual(reach.underWay(), [0, 0]);
+    const all = [...both, third.upstream];
+    assert.equal(await servedBy(reach, all, searching(all)), "third", "and the one behind it is");
   });
 
   test("the one before upstreams that are left alone", async () => {

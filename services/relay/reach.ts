@@ -102,17 +102,20 @@ function failureOfObstacles(met: Obstacle[]): Failure {
 async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach: Reach): Promise<Answered | Failed> {
   const { call, signal, preparation } = outgoing;
   const { upstream } = route;
-  const prepared = preparation.for(route);
   const attempt = { rid: call.rid, place };
   const sentAt = performance.now();
+  let prepared: Prepared;
   let answer: Answer;
   try {
+    prepared = preparation.for(route);
     answer = await send(
       reach.pools.poolOf(upstream),
       requestOf(outgoing, route, prepared, () => reach.health.leave(place)),
     );
   } catch (error) {
     reach.health.leave(place);
+    // It cannot even be said there; another route may carry it.
+    if (error instanceof CallFailure) return { failure: error.failure, isAnswer: false, isFinal: false };
     if (!(error instanceof SendError)) throw error;
     const name = error.failureName;
     if (signal.isAborted) learn(reach, attempt, "client_gone", "unknown");

@@ -1,4 +1,5 @@
 import type { Conversation, Loss, Target } from "./conversation.ts";
+import type { Envelope, Tally } from "./dialect.ts";
 import type { Reply, ReplyEvent } from "./reply.ts";
 
 /** Fields of a caller's request that could not be carried, by the caller's own names, such as `logit_bias`. */
@@ -47,4 +48,23 @@ export type ProviderConversion = {
   /** undefined when the body is no answer of this dialect. */
   readReply: (body: unknown) => Reply | undefined;
   createStreamReader: () => StreamReader;
+};
+
+/** How a request of another kind than a conversation is put to a provider of another dialect, and answered whole. */
+export type SingleConversion = {
+  /** The request with its path. Throws UnsayableError for what the provider cannot be asked at all. */
+  writeRequest: (
+    request: Record<string, unknown>,
+    upstreamModel: string,
+  ) => { path: string; body: Record<string, unknown>; dropped: Set<string> };
+  /** What is charged; undefined when the body is no answer of the provider's dialect. */
+  readReply: (answer: unknown, envelope: Envelope) => Tally | undefined;
+  /** The answer as the caller asked for it; undefined when nothing of that is in it. */
+  writeReply: (
+    answer: unknown,
+    request: Record<string, unknown>,
+    envelope: Envelope,
+  ) => { body: Buffer; contentType: string } | undefined;
+  /** What the caller is told of an answer by which the provider refuses the request; undefined for any other. */
+  refusalOf: (answer: unknown) => string | undefined;
 };

@@ -9,6 +9,7 @@ import * as geminiStream from "./gemini-generate/stream.ts";
 import { dialects } from "./index.ts";
 import * as chat from "./openai-chat/conversion.ts";
 import * as responses from "./openai-responses/conversion.ts";
+import { geminiConversions } from "./single-conversions.ts";
 
 /** Dialects whose callers reach models that speak another one. */
 export const clients: Partial<Record<DialectName, ClientConversion>> = {
@@ -47,5 +48,6 @@ export function upstreamDialectFor(
   spoken: readonly UpstreamDialectName[],
 ): UpstreamDialectName | undefined {
   if (spoken.includes(dialect)) return dialect;
-  return clients[dialect] && spoken.find((name) => providers[name] !== undefined);
+  if (clients[dialect]) return spoken.find((name) => providers[name] !== undefined);
+  return geminiConversions[dialect] && spoken.find((name) => name === "gemini-generate");
 }

@@ -27,14 +27,20 @@ export const fakePaths: Record<Exclude<FakeDialect, "gemini">, string> = {
 };
 
 /** What a path of Gemini says. */
-export type GeminiEndpoint = { model: string; isStream: boolean };
+export type GeminiEndpoint = { model: string; isStream: boolean; isEmbedding: boolean };
 
-const geminiPath = /^\/v1beta\/(?:models|tunedModels)\/([^/:?]+):(?:generateContent|(streamGenerateContent)\?alt=sse)$/;
+const geminiPath =
+  /^\/v1beta\/(?:models|tunedModels)\/([^/:?]+):(generateContent|streamGenerateContent\?alt=sse|batchEmbedContents)$/;
 
 /** Reads an address; undefined when it is none of Gemini. Streams are spoken as server-sent events only. */
 export function geminiEndpoint(address: string): GeminiEndpoint | undefined {
-  const [, model, stream] = geminiPath.exec(address) ?? [];
-  return model === undefined ? undefined : { model: decodeURIComponent(model), isStream: stream !== undefined };
+  const [, model, method] = geminiPath.exec(address) ?? [];
+  if (model === undefined) return undefined;
+  return {
+    model: decodeURIComponent(model),
+    isStream: method?.startsWith("stream") ?? false,
+    isEmbedding: method === "batchEmbedContents",
+  };
 }
 
 /** The fields of a request; of a form, the text fields as strings and the file as a `FormFile`. */

@@ -25,7 +25,7 @@ export function planEmbeddings(request: FakeRequest, behaviour: Behaviour): Plan
 }
 
 /** The vector of a text: of length 1, the same for the same text. */
-function vectorOf(text: string, dimensions: number): Float32Array {
+export function vectorOf(text: string, dimensions: number): Float32Array {
   const vector = new Float32Array(dimensions);
   let state = createHash("sha256").update(text).digest().readUInt32LE(0) || 1;
   for (let at = 0; at < dimensions; at += 1) {

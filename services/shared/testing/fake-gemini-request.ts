@@ -37,12 +37,19 @@ const generationFields = [
   "imageConfig",
 ];
 
+const embeddingFields = ["model", "content", "taskType", "title", "outputDimensionality"];
+
 /** Refuses what Gemini refuses: no key, no JSON, no turns, names it does not know, a call without its signature. */
-export function findGeminiRefusal(headers: Headers, body: Fields | undefined, model: string): Refusal | undefined {
+export function findGeminiRefusal(
+  headers: Headers,
+  body: Fields | undefined,
+  { model, isEmbedding }: GeminiEndpoint,
+): Refusal | undefined {
   if (!headers["x-goog-api-key"]) {
     return { status: 403, message: "Method doesn't allow unregistered callers. Please use API Key." };
   }
   if (!body) return { status: 400, message: "Invalid JSON payload received." };
+  if (isEmbedding) return findEmbeddingRefusal(body, model);
   const unknown =
     findUnknown(body, requestFields, "") ?? findUnknown(configOf(body), generationFields, " at 'generation_config'");
   if (unknown) return { status: 400, message: `Invalid JSON payload received. ${unknown}: Cannot find field.` };
@@ -57,14 +64,33 @@ export function findGeminiRefusal(headers: Headers, body: Fields | undefined, mo
   return undefined;
 }
 
+function findEmbeddingRefusal(body: Fields, model: string): Refusal | undefined {
+  const requests = embeddingsOf(body);
+  if (requests.length === 0) return { status: 400, message: "* BatchEmbedContentsRequest.requests: is required" };
+  const unknown =
+    findUnknown(body, ["requests"], "") ?? requests.map((one) => findUnknown(one, embeddingFields, "")).find(Boolean);
+  if (unknown) return { status: 400, message: `Invalid JSON payload received. ${unknown}: Cannot find field.` };
+  if (requests.every((one) => one["model"] === `models/${model}`)) return undefined;
+  return {
+    status: 400,
+    message: "* BatchEmbedContentsRequest.requests[0].model: does not match the model of the path",
+  };
+}
+
+/** The requests of a batch of embeddings. */
+export function embeddingsOf(body: Fields): Fields[] {
+  return Array.isArray(body["requests"]) ? body["requests"].filter(isObject) : [];
+}
+
 /** Whether a model insists on the signatures of its calls, and numbers the calls. */
 export function needsSignatures(model: string): boolean {
   return model.startsWith("gemini-3");
 }
 
 /** Reads what matters from a request whose path named the model and the kind of answer. */
-export function readGeminiRequest({ model, isStream }: GeminiEndpoint, body: Fields): FakeRequest {
-  const { texts, lastUserText } = readPrompt("gemini", body);
+export function readGeminiRequest({ model, isStream, isEmbedding }: GeminiEndpoint, body: Fields): FakeRequest {
+  const prompt = isEmbedding ? { contents: embeddingsOf(body).map(({ content }) => content) } : body;
+  const { texts, lastUserText } = readPrompt("gemini", prompt);
   const { maxOutputTokens, candidateCount } = configOf(body);
   return {
     dialect: "gemini",
@@ -79,7 +105,8 @@ export function readGeminiRequest({ model, isStream }: GeminiEndpoint, body: Fie
   };
 }
 
-function configOf(body: Fields): Fields {
+/** The settings of what is to be made. */
+export function configOf(body: Fields): Fields {
   const config = body["generationConfig"] ?? body["generation_config"];
   return isObject(config) ? config : {};
 }

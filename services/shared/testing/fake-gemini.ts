@@ -12,6 +12,7 @@ import {
 } from "./fake-answer.ts";
 import type { Behaviour } from "./fake-behaviour.ts";
 import { renderError } from "./fake-errors.ts";
+import { planGeminiMedia } from "./fake-gemini-media.ts";
 import { needsSignatures } from "./fake-gemini-request.ts";
 import type { FakeRequest } from "./fake-request.ts";
 
@@ -25,6 +26,8 @@ const finishReasons = { stop: "STOP", length: "MAX_TOKENS", tools: "STOP" };
 
 /** Answers as generateContent and streamGenerateContent do. */
 export function planGemini(request: FakeRequest, behaviour: Behaviour): Plan {
+  const made = planGeminiMedia(request, behaviour, renderUsage);
+  if (made) return made;
   const answer = planAnswer(request, behaviour);
   const isStrict = needsSignatures(request.model);
   const composed = {

@@ -106,7 +106,7 @@ function renderUsage(claim: Claim): object {
 }
 
 // A real PNG of one pixel in the prompt's colour; bytes behind its end make it as large as a test wants.
-function pictureOf(paint: Paint, index: number): string {
+export function pictureOf(paint: Pick<Paint, "request" | "behaviour">, index: number): string {
   const colour = hashOf(paint, index).subarray(0, 3);
   const header = Buffer.from([0, 0, 0, 1, 0, 0, 0, 1, 8, 2, 0, 0, 0]);
   const pixels = deflateSync(Buffer.concat([Buffer.from([0]), colour]));
@@ -129,7 +129,7 @@ function pngChunk(type: string, content: Buffer): Buffer {
   return chunk;
 }
 
-function hashOf({ request }: Paint, index: number): Buffer {
+function hashOf({ request }: Pick<Paint, "request">, index: number): Buffer {
   return createHash("sha256").update(`${index} ${request.lastUserText}`).digest();
 }
 

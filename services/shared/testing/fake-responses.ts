@@ -27,18 +27,20 @@ export function composeResponse(answer: Answer, asked: Fields): Composed {
   });
   const isTextless = answer.text.length === 0 && (answer.tools.length > 0 || answer.thinking.length > 0);
   const items = [
-    ...(answer.thinking.length > 0 ? [reasoningItem(answer)] : []),
+    ...(answer.thinking.length > 0 ? [reasoningItem(answer, asked)] : []),
     ...(isTextless ? [] : [messageItem(answer)]),
     ...tools,
   ];
   return { answer, asked, id: randomId("resp_", 50), items };
 }
 
-function reasoningItem({ thinking }: Answer): Item {
+function reasoningItem({ thinking }: Answer, { include }: Fields): Item {
   const summary = [{ type: "summary_text", text: joinPieces(thinking) }];
+  const isEncrypted = Array.isArray(include) && include.includes("reasoning.encrypted_content");
+  const state = isEncrypted ? { encrypted_content: randomId("gAAAAAfake-", 60) } : {};
   return {
     kind: "reasoning",
-    fields: { id: randomId("rs_", 50), type: "reasoning", summary },
+    fields: { id: randomId("rs_", 50), type: "reasoning", summary, ...state },
     pieces: thinking,
   };
 }

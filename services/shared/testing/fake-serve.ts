@@ -58,7 +58,7 @@ export async function serveFake(fake: Fake, request: IncomingMessage, response: 
     return refuse(reply, { status: 404, message: `Invalid URL (${received.method} ${path})` });
   }
   const refusal = gemini
-    ? findGeminiRefusal(received.headers, received.body, gemini.model)
+    ? findGeminiRefusal(received.headers, received.body, gemini)
     : findRefusal(dialect, received.headers, received.body);
   if (refusal || !received.body) return refuse(reply, refusal ?? { status: 400 });
   const asks = gemini ? readGeminiRequest(gemini, received.body) : readRequest(dialect, received.body);

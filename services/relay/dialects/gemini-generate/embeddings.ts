@@ -1,9 +1,7 @@
 import { UnsayableError } from "../conversation.ts";
-import { estimateTokens, member } from "../dialect.ts";
+import { countOf, emptyTally, estimateTokens, member, type Tally } from "../dialect.ts";
+import { lostFields, type WrittenCall } from "./media-call.ts";
 import { resourceName } from "./request.ts";
-
-/** A request of another kind than a conversation, and the caller's fields that it could not carry. */
-export type WrittenCall = { path: string; body: Record<string, unknown>; dropped: Set<string> };
 
 function textsOf(input: unknown): string[] {
   const texts: unknown[] = Array.isArray(input) ? input : [input];
@@ -12,12 +10,15 @@ function textsOf(input: unknown): string[] {
   throw new UnsayableError("field input must be text: this model cannot read tokens");
 }
 
+// The encoding of the answer is the relay's to make.
+const carried = new Set(["model", "input", "encoding_format"]);
+
 /**
  * Writes a Format A embeddings request as batchEmbedContents, which also takes a single text. Throws UnsayableError
- * for an input in tokens. The encoding of the answer is not Gemini's matter (openai-embeddings' rewriteReply).
+ * for an input in tokens.
  */
 export function writeEmbeddings(request: Record<string, unknown>, model: string): WrittenCall {
-  const { input, dimensions, user } = request;
+  const { input, dimensions } = request;
   const name = resourceName(model);
   const outputDimensionality = typeof dimensions === "number" ? { outputDimensionality: dimensions } : {};
   const requests = textsOf(input).map((text) => ({
@@ -25,7 +26,10 @@ export function writeEmbeddings(request: Record<string, unknown>, model: string)
     content: { parts: [{ text }] },
     ...outputDimensionality,
   }));
-  const dropped = new Set(user === undefined || user === null ? [] : ["user"]);
+  const dropped = lostFields(
+    request,
+    (field, value) => carried.has(field) || (field === "dimensions" && typeof value === "number"),
+  );
   return { path: `/v1beta/${name}:batchEmbedContents`, body: { requests }, dropped };
 }
 
@@ -38,10 +42,22 @@ function normalize(vector: readonly number[]): number[] {
   return length === 0 ? [...vector] : vector.map((value) => value / length);
 }
 
-function promptTokens(answer: unknown, request: Record<string, unknown>): number {
-  const told = member(member(answer, "usageMetadata"), "promptTokenCount");
-  if (typeof told === "number" && Number.isSafeInteger(told) && told > 0) return told;
-  return textsOf(request["input"]).reduce((sum, text) => sum + Math.ceil(estimateTokens(text)), 0);
+const toldTokens = (answer: unknown): bigint => countOf(member(member(answer, "usageMetadata"), "promptTokenCount"));
+
+const estimatedTokens = (input: unknown): number =>
+  textsOf(input).reduce((sum, text) => sum + Math.ceil(estimateTokens(text)), 0);
+
+/** Reads a whole answer: what the caller is told is what is charged, flagged where Gemini told nothing. */
+export function readTally(answer: unknown, input: unknown): Tally | undefined {
+  if (!Array.isArray(member(answer, "embeddings"))) return undefined;
+  const tally = emptyTally();
+  const inputTokens = toldTokens(answer);
+  if (inputTokens > 0n) tally.usage = { inputTokens };
+  else tally.counted = { inputTokens: BigInt(estimatedTokens(input)) };
+  tally.hasContent = true;
+  tally.hasFinish = true;
+  tally.isComplete = true;
+  return tally;
 }
 
 /**
@@ -58,7 +74,7 @@ export function readEmbeddings(
   const vectors = embeddings.map((embedding) => member(embedding, "values"));
   if (!vectors.every(isVector)) return undefined;
   const isCut = typeof request["dimensions"] === "number";
-  const tokens = promptTokens(answer, request);
+  const tokens = Number(toldTokens(answer)) || estimatedTokens(request["input"]);
   return {
     object: "list",
     data: vectors.map((vector, index) => ({

@@ -1,8 +1,7 @@
 import { UnsayableError } from "../conversation.ts";
-import { member, stringOf } from "../dialect.ts";
-import type { WrittenCall } from "./embeddings.ts";
+import { isGiven, member, stringOf, type Tally } from "../dialect.ts";
+import { lostFields, readMediaTally, readMediaUsage, type WrittenCall } from "./media-call.ts";
 import { pathOf } from "./request.ts";
-import { readUsage } from "./usage.ts";
 
 const sizeText = /^(\d{2,5})x(\d{2,5})$/;
 
@@ -28,7 +27,7 @@ const carried = new Set(["model", "prompt", "n", "size"]);
 
 /** `b64_json` is how images come anyway, and no stream is the default. */
 function isHarmless(name: string, value: unknown): boolean {
-  if (value === undefined || value === null || value === false || value === "auto") return true;
+  if (value === false || value === "auto") return true;
   return name === "response_format" && value === "b64_json";
 }
 
@@ -39,16 +38,16 @@ function isHarmless(name: string, value: unknown): boolean {
 export function writeImage(request: Record<string, unknown>, model: string): WrittenCall {
   const { prompt, n, size, stream } = request;
   if (typeof prompt !== "string") throw new UnsayableError("field prompt must be a string");
-  if (typeof n === "number" && n !== 1) throw new UnsayableError("field n: this model makes one image at a time");
+  if (isGiven(n) && n !== 1) throw new UnsayableError("field n: this model makes one image at a time");
   if (stream === true) throw new UnsayableError("field stream: this model does not stream images");
   const imageConfig =
     typeof size === "string" && size !== "auto" ? { imageConfig: { aspectRatio: ratioOf(size) } } : {};
-  const others = Object.keys(request).filter((name) => !carried.has(name) && !isHarmless(name, request[name]));
+  const dropped = lostFields(request, (name, value) => carried.has(name) || isHarmless(name, value));
   const body = {
     contents: [{ role: "user", parts: [{ text: prompt }] }],
     generationConfig: { responseModalities: ["IMAGE"], ...imageConfig },
   };
-  return { path: pathOf(model, false), body, dropped: new Set(others) };
+  return { path: pathOf(model, false), body, dropped };
 }
 
 /** The data of a kind of media in a whole answer, in base64. */
@@ -68,7 +67,7 @@ export function mediaOf(answer: unknown, kind: "image/" | "audio/"): { mediaType
 }
 
 function writeUsage(answer: unknown): object | undefined {
-  const units = readUsage(member(answer, "usageMetadata"));
+  const units = readMediaUsage(answer, "imageOutputTokens");
   if (!units) return undefined;
   const { inputTokens = 0n, cacheReadTokens = 0n, imageInputTokens = 0n } = units;
   const { outputTokens = 0n, reasoningTokens = 0n, imageOutputTokens = 0n } = units;
@@ -95,4 +94,11 @@ export function readImages(answer: unknown, createdAtSeconds: number): Record<st
     output_format: images[0]?.mediaType.slice("image/".length),
     ...(usage && { usage }),
   };
+}
+
+/** Reads a whole answer: its pictures and its tokens. */
+export function readTally(answer: unknown): Tally | undefined {
+  const tally = readMediaTally(answer, "imageOutputTokens");
+  if (tally) tally.counted = { images: BigInt(mediaOf(answer, "image/").length) };
+  return tally;
 }

@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { UnsayableError } from "../conversation.ts";
-import { readEmbeddings, writeEmbeddings } from "./embeddings.ts";
-import { readImages, writeImage } from "./images.ts";
-import { readSpeech, writeSpeech } from "./speech.ts";
+import { readEmbeddings, readTally as readEmbeddingsTally, writeEmbeddings } from "./embeddings.ts";
+import { readImages, readTally as readImagesTally, writeImage } from "./images.ts";
+import { refusalOf } from "./media-call.ts";
+import { readSpeech, readTally as readSpeechTally, writeSpeech } from "./speech.ts";
 
 test("embeddings: one text or many become one batch, in their order, with their size", () => {
   const { path, body, dropped } = writeEmbeddings(
-    { input: ["a", "b"], dimensions: 3, user: "u" },
+    { input: ["a", "b"], dimensions: 3, user: "u", encoding_format: "base64", other: 1 },
     "gemini-embedding-001",
   );
   assert.equal(path, "/v1beta/models/gemini-embedding-001:batchEmbedContents");
@@ -18,7 +19,7 @@ test("embeddings: one text or many become one batch, in their order, with their 
     outputDimensionality: 3,
   });
   assert.deepEqual(body, { requests: [requestOf("a"), requestOf("b")] });
-  assert.deepEqual([...dropped], ["user"]);
+  assert.deepEqual([...dropped], ["user", "other"]);
   assert.equal((writeEmbeddings({ input: "a" }, "m").body["requests"] as unknown[]).length, 1);
   for (const input of [[1, 2], [[1, 2]], 7]) assert.throws(() => writeEmbeddings({ input }, "m"), UnsayableError);
 });
@@ -60,7 +61,7 @@ test("images: the size is a ratio, and what Gemini does not know is named or ref
   assert.equal(ratioOf("auto"), undefined);
   const harmless = { prompt: "p", background: "auto", response_format: "b64_json", stream: false, user: null };
   assert.equal(writeImage(harmless, "m").dropped.size, 0);
-  for (const more of [{ n: 2 }, { size: "100x1000" }, { size: "big" }, { stream: true }, { prompt: 1 }]) {
+  for (const more of [{ n: 2 }, { n: "2" }, { size: "100x1000" }, { size: "big" }, { stream: true }, { prompt: 1 }]) {
     assert.throws(() => writeImage({ prompt: "p", ...more }, "m"), UnsayableError);
   }
 });
@@ -132,6 +133,41 @@ test("speech: samples are pcm as they are, and wav behind a header that tells th
   assert.equal(readSpeech(answerOf({ text: "no" }), {}), undefined);
 });
 
+test("embeddings are charged by the provider's count, else by the estimate that the caller is told", () => {
+  const embeddings = [{ values: [1] }];
+  const told = readEmbeddingsTally({ embeddings, usageMetadata: { promptTokenCount: 9 } }, "x");
+  assert.deepEqual([told?.usage, told?.counted], [{ inputTokens: 9n }, {}]);
+  const estimated = readEmbeddingsTally({ embeddings }, ["12345678", "漢"]);
+  assert.deepEqual([estimated?.usage, estimated?.counted], [undefined, { inputTokens: 3n }]);
+  assert.ok(estimated?.isComplete && estimated.hasContent);
+  assert.equal(readEmbeddingsTally({}, "x"), undefined);
+});
+
+test("tokens of pictures and sound are told by kind, or are all of the kind that was asked for", () => {
+  const part = { inlineData: { mimeType: "image/png", data: "AAAA" } };
+  const usageMetadata = { promptTokenCount: 7, candidatesTokenCount: 90, totalTokenCount: 97 };
+  const unnamed = { ...answerOf(part, part), usageMetadata };
+  const image = readImagesTally(unnamed);
+  assert.deepEqual([image?.usage?.imageOutputTokens, image?.usage?.outputTokens], [90n, 0n]);
+  assert.deepEqual([image?.counted, image?.toldTokens], [{ images: 2n }, 97n]);
+  const details = readImages(unnamed, 5)?.["usage"] as { output_tokens_details: object };
+  assert.deepEqual(details.output_tokens_details, { text_tokens: 0, image_tokens: 90 });
+  assert.equal(readSpeechTally(unnamed)?.usage?.audioOutputTokens, 90n);
+  const candidatesTokensDetails = [
+    { modality: "TEXT", tokenCount: 10 },
+    { modality: "IMAGE", tokenCount: 80 },
+  ];
+  const named = readImagesTally({ ...unnamed, usageMetadata: { ...usageMetadata, candidatesTokensDetails } });
+  assert.deepEqual([named?.usage?.imageOutputTokens, named?.usage?.outputTokens], [80n, 10n]);
+});
+
+test("only what was held back for its content is a refusal", () => {
+  const ending = (finishReason: string): object => ({ candidates: [{ finishReason }] });
+  assert.match(refusalOf(ending("IMAGE_SAFETY")) ?? "", /IMAGE_SAFETY/);
+  assert.match(refusalOf({ promptFeedback: { blockReason: "PROHIBITED_CONTENT" } }) ?? "", /PROHIBITED_CONTENT/);
+  for (const answer of [ending("STOP"), ending("OTHER"), {}, undefined]) assert.equal(refusalOf(answer), undefined);
+});
+
 test("anything Gemini sends never throws", () => {
   fc.assert(
     fc.property(fc.anything(), fc.jsonValue(), (one, other) => {
@@ -139,6 +175,10 @@ test("anything Gemini sends never throws", () => {
         readEmbeddings(answer, { input: "x" }, "m");
         readImages(answer, 1);
         readSpeech(answer, { response_format: "wav" });
+        readEmbeddingsTally(answer, "x");
+        readImagesTally(answer);
+        readSpeechTally(answer);
+        refusalOf(answer);
       }
     }),
   );

@@ -27,14 +27,14 @@ const knownFormats = new Set(["date-time", "date", "time", "duration", "int32", 
 const silentKeys = new Set(["$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "default", "examples"]);
 const annotations = new Set([...silentKeys, "title", "description", "deprecated", "readOnly", "writeOnly"]);
 
-const keysOfType: Record<string, readonly string[]> = {
-  object: ["properties", "additionalProperties", "required", "propertyOrdering"],
-  array: ["items", "prefixItems", "minItems", "maxItems"],
-  string: ["format"],
-  number: ["minimum", "maximum"],
-  integer: ["minimum", "maximum"],
-};
-const structuralKeys = [...new Set(Object.values(keysOfType).flat()), "enum"];
+const keysOfType = new Map<unknown, readonly string[]>([
+  ["object", ["properties", "additionalProperties", "required", "propertyOrdering"]],
+  ["array", ["items", "prefixItems", "minItems", "maxItems"]],
+  ["string", ["format"]],
+  ["number", ["minimum", "maximum"]],
+  ["integer", ["minimum", "maximum"]],
+]);
+const structuralKeys = [...new Set([...keysOfType.values()].flat()), "enum"];
 
 type Reducing = { references: References; nodes: number; isLoose: boolean };
 
@@ -105,9 +105,9 @@ function splitTypes(node: Node): Node {
   if (types.length === 1) return { ...rest, type: types[0] as unknown };
   const isNullable = types.length === 2 && types.includes("null");
   if (isNullable || rest["anyOf"] !== undefined) return isNullable ? node : rest;
-  const moved = new Set(types.flatMap((type) => keysOfType[String(type)] ?? []));
+  const moved = new Set(types.flatMap((type) => keysOfType.get(type) ?? []));
   const anyOf = types.map((type: unknown) => {
-    const own = (keysOfType[String(type)] ?? []).filter((key) => rest[key] !== undefined);
+    const own = (keysOfType.get(type) ?? []).filter((key) => rest[key] !== undefined);
     return { type, ...Object.fromEntries(own.map((key) => [key, rest[key]])) };
   });
   return { ...Object.fromEntries(Object.entries(rest).filter(([key]) => !moved.has(key))), anyOf };

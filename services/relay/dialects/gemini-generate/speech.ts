@@ -1,6 +1,7 @@
 import { UnsayableError } from "../conversation.ts";
-import type { WrittenCall } from "./embeddings.ts";
+import type { Tally } from "../dialect.ts";
 import { mediaOf } from "./images.ts";
+import { lostFields, readMediaTally, type WrittenCall } from "./media-call.ts";
 import { pathOf } from "./request.ts";
 
 // Samples come raw, 16 bits, one channel, little-endian: any other format needs an encoder.
@@ -11,14 +12,20 @@ const headerBytes = 44;
 const formatBytes = 16;
 const pcmFormat = 1;
 
-const isGiven = (value: unknown): boolean => value !== undefined && value !== null;
+const carried = new Set(["model", "input", "voice", "response_format"]);
+
+/** Sound at its own speed, and not as events, is what comes anyway; directions go with the text. */
+function isHarmless(name: string, value: unknown): boolean {
+  if (name === "instructions") return typeof value === "string";
+  return (name === "speed" && value === 1) || (name === "stream_format" && value === "audio");
+}
 
 /**
  * Writes a Format A request for speech as generateContent. Voices are Gemini's own, by their names. Throws
  * UnsayableError for formats other than pcm and wav, also for the default, mp3, and for events.
  */
 export function writeSpeech(request: Record<string, unknown>, model: string): WrittenCall {
-  const { input, voice, instructions, response_format: format, speed, stream_format: streamFormat } = request;
+  const { input, voice, instructions, response_format: format, stream_format: streamFormat } = request;
   if (typeof input !== "string") throw new UnsayableError("field input must be a string");
   if (typeof voice !== "string") throw new UnsayableError("field voice must be a name");
   if (!formats.has(format)) throw new UnsayableError("field response_format: this model speaks wav and pcm only");
@@ -32,7 +39,8 @@ export function writeSpeech(request: Record<string, unknown>, model: string): Wr
       speechConfig: { voiceConfig: { prebuiltVoiceConfig: { voiceName: voice } } },
     },
   };
-  return { path: pathOf(model, false), body, dropped: new Set(isGiven(speed) && speed !== 1 ? ["speed"] : []) };
+  const dropped = lostFields(request, (name, value) => carried.has(name) || isHarmless(name, value));
+  return { path: pathOf(model, false), body, dropped };
 }
 
 function rateOf(mediaType: string): number {
@@ -56,6 +64,9 @@ function wavHeader(dataBytes: number, rate: number): Buffer {
   header.writeUInt32LE(dataBytes, 40);
   return header;
 }
+
+/** Reads a whole answer: its tokens. */
+export const readTally = (answer: unknown): Tally | undefined => readMediaTally(answer, "audioOutputTokens");
 
 /** Sound for the caller. */
 type Sound = { contentType: string; bytes: Buffer };

@@ -72,7 +72,10 @@ function writeGeneration(conversation: Conversation, target: Target, losses: Set
   });
 }
 
-/** Fields that no request of Gemini has, or whose answer could not be given back. */
+/**
+ * Fields that no request of Gemini has, or that would have it refused: most models from 2.5 on answer
+ * `responseLogprobs` with 400 "Logprobs is not enabled".
+ */
 function noteUnsaid({ topLogprobs, verbosity, endUser }: Conversation, losses: Set<Loss>): void {
   if (topLogprobs !== undefined) losses.add("logprobs");
   if (verbosity !== undefined) losses.add("verbosity");

@@ -20,6 +20,7 @@ test("the request bounds what is held: images asked for, and the tokens of the d
   assert.deepEqual(withFields({ n: 2, quality: "low" }).units, { images: 2n, imageOutputTokens: 816n });
   assert.deepEqual(withFields({}).units, { images: 1n, imageOutputTokens: 6_240n });
   assert.deepEqual(withFields({ quality: "auto" }).units.imageOutputTokens, 6_240n);
+  assert.deepEqual(withFields({ quality: "constructor" }).units.imageOutputTokens, 6_240n);
 });
 
 test("size and quality may decide the price", () => {

@@ -4,7 +4,11 @@ import type { RequestBody } from "../request-body.ts";
 const maxImages = 128;
 
 // Output tokens of the largest image by quality, from the provider's price tables; "auto" may be any of them.
-const tokensByQuality: Record<string, number> = { low: 408, medium: 1_584, high: 6_240 };
+const tokensByQuality = new Map<unknown, number>([
+  ["low", 408],
+  ["medium", 1_584],
+  ["high", 6_240],
+]);
 const dearestTokens = 6_240;
 
 /** Reads a request for images; size and quality decide the price where the catalog says so. */
@@ -12,7 +16,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
   const images = Math.min(positive(body.read("n")) ?? 1, maxImages);
   const quality = body.read("quality");
   const size = body.read("size");
-  const tokens = (typeof quality === "string" ? tokensByQuality[quality] : undefined) ?? dearestTokens;
+  const tokens = tokensByQuality.get(quality) ?? dearestTokens;
   return {
     body,
     model,

@@ -1,0 +1,42 @@
+import type { SingleConversion } from "./conversion.ts";
+import type { DialectName } from "./dialect.ts";
+import * as embeddings from "./gemini-generate/embeddings.ts";
+import * as images from "./gemini-generate/images.ts";
+import { refusalOf } from "./gemini-generate/media-call.ts";
+import * as speech from "./gemini-generate/speech.ts";
+import { rewriteReply } from "./openai-embeddings/reply.ts";
+
+const jsonOf = (reply: unknown) => ({ body: Buffer.from(JSON.stringify(reply)), contentType: "application/json" });
+
+/** Dialects, none of a conversation, whose callers reach models that speak gemini-generate. */
+export const geminiConversions: Partial<Record<DialectName, SingleConversion>> = {
+  "openai-embeddings": {
+    writeRequest: embeddings.writeEmbeddings,
+    readReply: (answer, { body }) => embeddings.readTally(answer, body.read("input")),
+    writeReply: (answer, request, envelope) => {
+      const list = embeddings.readEmbeddings(answer, request, envelope.model);
+      if (!list) return undefined;
+      const body = rewriteReply(list, envelope);
+      return body ? { body, contentType: "application/json" } : jsonOf(list);
+    },
+    refusalOf,
+  },
+  "openai-images": {
+    writeRequest: images.writeImage,
+    readReply: images.readTally,
+    writeReply: (answer) => {
+      const list = images.readImages(answer, Math.floor(Date.now() / 1_000));
+      return list && jsonOf(list);
+    },
+    refusalOf,
+  },
+  "openai-speech": {
+    writeRequest: speech.writeSpeech,
+    readReply: speech.readTally,
+    writeReply: (answer, request) => {
+      const sound = speech.readSpeech(answer, request);
+      return sound && { body: sound.bytes, contentType: sound.contentType };
+    },
+    refusalOf,
+  },
+};
