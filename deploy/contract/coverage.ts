@@ -4,7 +4,7 @@ import { type SpecRow, titleOf } from "./spec-rows.ts";
 /** What a run has proven of the spec, as text for people, and whether no row of the work in hand is left. */
 export type Coverage = { isComplete: boolean; text: string };
 
-const pieces = ["conversion", "video"] as const;
+const pieces = ["video"] as const;
 
 /** Reads what the reporter passed-tests.ts wrote. */
 export function readCounted(lines: string): Counted[] {

@@ -1,5 +1,5 @@
 /** Work that is planned apart from this; its rows are counted apart, never hidden. */
-export type Piece = "video" | "conversion";
+export type Piece = "video";
 
 /**
  * A row of a table or a numbered rule of the public API spec. `section` is the heading above it, without an address in
@@ -14,6 +14,7 @@ const sections: Record<string, Quotes> = {
     now: [
       "1. It accepts requests in Format A or Format B, sends them to the upstream API",
       "2. Endpoints cover: conversation generation (three endpoints), model listing, embeddings",
+      "3. A model can be called in a format that differs from its provider's format.",
       "4. Streaming answers are forwarded as server-sent events (SSE), in order, without buffering.",
       "5. Use is metered.",
       "6. Every processed response carries a request ID.",
@@ -21,7 +22,6 @@ const sections: Record<string, Quotes> = {
       "Models of the Format A provider",
       "All other models",
     ],
-    conversion: ["3. A model can be called in a format that differs from its provider's format."],
   },
   "States and transitions": {
     video: [
@@ -89,11 +89,11 @@ const sections: Record<string, Quotes> = {
     ],
   },
   "Conversion between formats": {
-    now: ["Any | `usage` may contain extra fields"],
-    conversion: [
+    now: [
       "Format B provider's model via `/v1/chat/completions`",
       "Format B provider's or a third provider's model via `/v1/responses`",
       "Format A provider's or a third provider's model via `/v1/messages`",
+      "Any | `usage` may contain extra fields",
     ],
   },
   "Not supported or not checked": {
@@ -181,8 +181,8 @@ const sections: Record<string, Quotes> = {
       "Per-IP rate limit",
       "Upstream rate limit",
       "Per-key spending limit",
+      "Default `max_tokens`",
     ],
-    conversion: ["Default `max_tokens`"],
   },
   Versioning: {
     now: [

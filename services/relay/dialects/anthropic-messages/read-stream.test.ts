@@ -186,6 +186,7 @@ test("trap 22 (a failure after 200 is an error, not a clean end): error events, 
     assert.equal(events.filter(({ kind }) => kind === "finish" || kind === "choice-finish").length, 0);
   }
   assert.equal(readAll(start(), ...textBlock, end).at(-1)?.kind, "error", "an end without a stop_reason");
+  assert.equal(readAll(start(), ...textBlock, ending(""), end).at(-1)?.kind, "error", "an empty stop_reason");
   assert.equal(readAll({ type: "error" }).length, 1);
 });
 

@@ -101,7 +101,7 @@ function readMessageStart(reading: Reading, message: unknown): ReplyEvent[] {
 function readMessageDelta(reading: Reading, data: unknown): void {
   mergeCounts(reading, member(data, "usage"));
   const delta = member(data, "delta");
-  reading.stopReason = stringOf(member(delta, "stop_reason")) ?? reading.stopReason;
+  reading.stopReason = stringOf(member(delta, "stop_reason")) || reading.stopReason;
   reading.stopSequence = stringOf(member(delta, "stop_sequence")) ?? reading.stopSequence;
 }
 
