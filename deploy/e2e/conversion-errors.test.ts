@@ -138,7 +138,7 @@ describe(
   },
 );
 
-/** `error.code` of Format A where an upstream's wording passes: Gemini's is its status; Anthropic's errors have none. */
+/** `error.code` of Format A where an upstream's wording passes: Gemini's is its status; Anthropic has none. */
 const codes: Record<ProviderName, string> = {
   chat: "its_own_code",
   responses: "its_own_code",

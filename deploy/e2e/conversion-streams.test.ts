@@ -84,7 +84,7 @@ function checkErrorEnd(client: ClientName, text: string, message: string): void 
   }
 }
 
-/** What the published table charges for content that passed without final counts: Gemini tells its counts as it goes. */
+/** What the published table charges for content without final counts: Gemini tells its counts as it goes. */
 function cutCharge(provider: ProviderName, sentBody: string, sentText: string): Charge {
   if (provider === "messages") return { providerInput: toldInput, sentText };
   if (provider !== "gemini") return { sentBody, sentText };
