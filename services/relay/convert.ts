@@ -2,10 +2,10 @@ import type { IncomingHttpHeaders } from "node:http";
 import { UnsayableError, type Target } from "./dialects/conversation.ts";
 import type { Asked, ClientConversion, ProviderConversion, ReadRequest } from "./dialects/conversion.ts";
 import type { SingleConversion, StreamReader } from "./dialects/conversion.ts";
-import type { Cleaner, Envelope, EventVerdict, StreamTap, Tally } from "./dialects/dialect.ts";
+import type { Cleaner, Envelope, EventVerdict, StreamTap, Tally, UpstreamError } from "./dialects/dialect.ts";
 import type { ReplyEvent } from "./dialects/reply.ts";
 import type { StreamEvent } from "./dialects/sse.ts";
-import { CallFailure } from "./failures.ts";
+import { CallFailure, failures } from "./failures.ts";
 
 /** The two halves of a cell of the matrix: what the caller speaks and what the upstream speaks. */
 export type Conversion = { client: ClientConversion; provider: ProviderConversion };
@@ -75,33 +75,44 @@ type Translating = {
   clean: Cleaner;
 };
 
+/** For answers that break their own format where the upstream reports no error; callers see no words of a reader. */
+const unreadable: UpstreamError = {
+  message: failures.upstream_invalid.message,
+  type: "api_error",
+  code: failures.upstream_invalid.code,
+};
+
 /** A tap that gives a stream in the caller's dialect, event by event, in the turn in which the upstream's came. */
 export function createTranslator({ conversion, asked, tap, clean }: Translating): StreamTap {
   const reader: StreamReader = conversion.provider.createStreamReader();
   const writer = conversion.client.createStreamWriter(asked);
   let held = "";
-  const tell = (events: ReplyEvent[]): string => {
+  const tell = (events: ReplyEvent[], tally: Tally): string => {
     let text = "";
     for (const event of events) {
-      text += writer.write(event.kind === "error" ? { kind: "error", error: clean(event.error) } : event);
+      if (event.kind !== "error") text += writer.write(event);
+      else text += writer.write({ kind: "error", error: tally.isFailed ? clean(event.error) : unreadable });
+      // What cannot be read has failed for the ledger, too.
+      tally.isFailed ||= event.kind === "error";
     }
+    tally.isComplete &&= !tally.isFailed;
     return text;
   };
   const read = (event: StreamEvent, tally: Tally): EventVerdict => {
     const verdict = tap.read(event, tally);
     const told = event.json ?? event.data;
-    const text = told === undefined ? "" : tell(reader.read(told));
+    const text = told === undefined ? "" : tell(reader.read(told), tally);
     if (verdict === "end") {
       held = text;
       return "end";
     }
     return text === "" ? "drop" : Buffer.from(text);
   };
-  const end = ({ isComplete, isFailed, hasFinish }: Tally): string => {
-    if (isFailed) return held;
-    const last = isComplete || hasFinish ? reader.end() : undefined;
+  const end = (tally: Tally): string => {
+    if (tally.isFailed) return held;
+    const last = tally.isComplete || tally.hasFinish ? reader.end() : undefined;
     // Where the upstream reported no error, what is missing was cut off.
-    return last?.every(({ kind }) => kind !== "error") ? tell(last) : conversion.client.cutEnd;
+    return last?.every(({ kind }) => kind !== "error") ? tell(last, tally) : conversion.client.cutEnd;
   };
   return { read, end };
 }

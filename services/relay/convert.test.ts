@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createTranslator } from "./convert.ts";
+import { clients, providers, upstreamDialects } from "./dialects/conversions.ts";
+import { emptyTally, type DialectName, type Tally } from "./dialects/dialect.ts";
+import { readStreamEvent } from "./dialects/sse.ts";
+import { failures } from "./failures.ts";
+import { envelopeOf } from "./testing/fakes.ts";
+
+const chunk = (choices: object[]): string => `data: ${JSON.stringify({ id: "c", model: "m", choices })}\n\n`;
+const text = (index: number, content: string): string => chunk([{ index, delta: { content }, finish_reason: null }]);
+const finish = (index: number): string => chunk([{ index, delta: {}, finish_reason: "stop" }]);
+const done = "data: [DONE]\n\n";
+
+/** What a caller of `to` gets of a chat stream, and what the meter thinks of it. */
+function translate(
+  to: DialectName,
+  events: string[],
+  fields: object = {},
+): { told: string; end: string; tally: Tally } {
+  const [client, provider] = [clients[to], providers["openai-chat"]];
+  assert.ok(client && provider);
+  const clean = <T>(error: T): T => error;
+  const translator = createTranslator({
+    conversion: { client, provider },
+    asked: { model: "m", wantsStreamUsage: true },
+    tap: upstreamDialects["openai-chat"].createTap(envelopeOf({ stream: true, ...fields }), clean),
+    clean,
+  });
+  const tally = emptyTally();
+  let told = "";
+  for (const event of events) {
+    const verdict = translator.read(readStreamEvent(Buffer.from(event)), tally);
+    if (typeof verdict !== "string") told += verdict.toString();
+  }
+  return { told, end: translator.end(tally), tally };
+}
+
+test("a whole stream is whole in the caller's dialect, for the caller and for the meter", () => {
+  const { told, tally } = translate("openai-responses", [text(0, "Hi"), finish(0), done]);
+  assert.match(told, /event: response\.completed/);
+  assert.equal(tally.isComplete, true);
+});
+
+test("an answer that breaks its own format without an upstream's error is told in the API's words, and has failed for the ledger", () => {
+  const { told, tally } = translate("openai-responses", [text(0, "Hi"), text(1, "Ho"), finish(0), done], { n: 2 });
+  assert.match(told, /event: response\.failed/);
+  assert.ok(told.includes(failures.upstream_invalid.message));
+  assert.doesNotMatch(told, /response\.completed/);
+  assert.deepEqual([tally.isFailed, tally.isComplete], [true, false]);
+});
+
+test("an upstream's own error keeps its words", () => {
+  const error = `data: ${JSON.stringify({ error: { message: "broken there", type: "server_error", code: null } })}\n\n`;
+  const { told, tally } = translate("openai-responses", [text(0, "Hi"), error]);
+  assert.match(told, /response\.failed[^]*broken there/);
+  assert.equal(tally.isFailed, true);
+});
+
+test("API spec, Streaming that stops partway: a cut stream says nothing more to Messages and Responses callers", () => {
+  for (const to of ["anthropic-messages", "openai-responses"] as const) {
+    const { told, end } = translate(to, [text(0, "Hi")]);
+    assert.doesNotMatch(told, /message_stop|response\.(completed|failed)|event: error/);
+    assert.equal(end, "");
+  }
+});
