@@ -13,7 +13,7 @@ import { deliver } from "./deliver.ts";
 import type { Dialect, Envelope } from "./dialects/dialect.ts";
 import { CallFailure, type Failure, type FailureName } from "./failures.ts";
 import { beginLiveCall, type LiveCall } from "./live-call.ts";
-import { countInputTokens, type Requested } from "./meter.ts";
+import { countInputTokens, estimateInputTokens, type Requested } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { countLosses, createPreparation, refuseLosses, type Preparation } from "./prepare.ts";
 import { reachUpstream } from "./reach.ts";
@@ -119,7 +119,8 @@ async function ask(
   const envelope = readEnvelope(body, dialect, request.headers);
   const model = offeredModel(relay, envelope, dialect);
   const routes = chooseRoutes(model, dialect.name);
-  const requested = { inputTokens: countInputTokens(envelope, model), units: envelope.units };
+  const { units, priceFields } = envelope;
+  const requested = { inputTokens: countInputTokens(envelope, model), units, priceFields };
   const preparation = createPreparation({ envelope, dialect, model, inputTokens: requested.inputTokens });
   await preparation.readFor(routes, async () => {
     // Nothing is fetched for strangers.
@@ -134,11 +135,11 @@ async function ask(
   return { envelope, model, requested, routes, preparation };
 }
 
-/** The model at the prices for this request. Throws `model_unavailable`, also when it is not offered in the dialect. */
-function offeredModel({ catalog }: Relay, { model: name, priceFields }: Envelope, dialect: Dialect): Model {
+/** The model that is asked for. Throws `model_unavailable`, also when it is not offered in the dialect. */
+function offeredModel({ catalog }: Relay, { model: name }: Envelope, dialect: Dialect): Model {
   const model = findModel(catalog.current(), name);
   if (!model.dialects.has(dialect.name)) throw new CallFailure({ name: "model_unavailable", detail: name });
-  return pricedFor(model, priceFields);
+  return model;
 }
 
 type Holding = {
@@ -152,7 +153,9 @@ type Holding = {
 };
 
 async function hold(holding: Holding, relay: Relay): Promise<LiveCall> {
-  const { rid, startedAtMs, caller, envelope, model, requested, endpoint } = holding;
+  const { rid, startedAtMs, caller, envelope, model: offered, requested, endpoint } = holding;
+  const inputTokens = estimateInputTokens(envelope, offered);
+  const model = pricedFor(offered, { fields: requested.priceFields, inputTokens });
   const askedAt = performance.now();
   const { accountId, keyId, heldNanos } = await reserve(relay.settling.quota, caller, { rid, envelope, model });
   relay.metrics.overheadSeconds.observe({ phase: "reserve" }, (performance.now() - askedAt) / 1_000);
@@ -161,6 +164,7 @@ async function hold(holding: Holding, relay: Relay): Promise<LiveCall> {
     endpoint,
     accountId,
     keyId,
+    offered,
     model,
     isStream: envelope.answer === "events",
     requested,

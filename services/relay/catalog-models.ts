@@ -21,16 +21,23 @@ export type Model = {
   priceVersion: string;
   /** Nano-USD per 1,000,000 units; enough of them for every dialect of the model. */
   prices: Units;
-  /** The same model at other prices, for requests whose fields have these values; the first that fits counts. */
-  variants: { where: Record<string, string>; model: Model }[];
+  /** The same model at other prices; the first that fits a call counts. */
+  variants: Variant[];
   /** How it differs from what the dialect of its upstreams says. */
   quirks: ReadonlySet<Quirk>;
 };
 
-/** The model at the prices that hold for a request with these fields. */
-export function pricedFor(model: Model, priceFields: Record<string, string>): Model {
-  const fitting = model.variants.find(({ where }) =>
-    Object.entries(where).every(([name, value]) => priceFields[name] === value),
+/** Prices for calls whose fields have these values and whose whole input is above so many tokens. */
+export type Variant = { where: Record<string, string>; aboveInputTokens: number; model: Model };
+
+/** What of a call decides its prices. */
+export type PriceTraits = { fields: Record<string, string>; inputTokens: number };
+
+/** An offered model at the prices that hold for a call. */
+export function pricedFor(model: Model, { fields, inputTokens }: PriceTraits): Model {
+  const fitting = model.variants.find(
+    ({ where, aboveInputTokens }) =>
+      inputTokens > aboveInputTokens && Object.entries(where).every(([name, value]) => fields[name] === value),
   );
   return fitting?.model ?? model;
 }
@@ -85,8 +92,13 @@ function priceProblems(path: string[], prices: Units, names: ReadonlySet<Dialect
 }
 
 function buildVariants(model: Model, { variants = [], ...base }: PriceSource): Model["variants"] {
-  return variants.map(({ size, quality, ...prices }) => ({
-    where: { ...(size !== undefined && { size }), ...(quality !== undefined && { quality }) },
+  return variants.map(({ size, quality, service_tier: tier, above_input_tokens: above = -1, ...prices }) => ({
+    where: {
+      ...(size !== undefined && { size }),
+      ...(quality !== undefined && { quality }),
+      ...(tier !== undefined && { service_tier: tier }),
+    },
+    aboveInputTokens: above,
     model: { ...model, prices: readPrices({ ...base, ...prices }) },
   }));
 }

@@ -24,6 +24,8 @@ const variant = Type.Object(
   {
     size: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
     quality: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
+    service_tier: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
+    above_input_tokens: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000_000 })),
     ...bucketPrices,
   },
   strict,
@@ -40,7 +42,8 @@ const price = Type.Object(
     variants: Type.Optional(
       Type.Array(variant, {
         maxItems: 50,
-        description: "Other prices for requests with this size or quality; the first that fits counts.",
+        description:
+          "Other prices for calls of this size, quality or service tier, or of more input; the first that fits counts.",
       }),
     ),
   },

@@ -322,10 +322,29 @@ test("images by size and quality: the first variant that fits the request counts
   const text = modelWith("dialects: [openai-images]", `images: 40000, ${variants}`);
   const model = parse(text).models.get("gpt-mini");
   assert.ok(model);
-  const priceOf = (fields: Record<string, string>): bigint | undefined => pricedFor(model, fields).prices.images;
+  const priceOf = (fields: Record<string, string>): bigint | undefined =>
+    pricedFor(model, { fields, inputTokens: 0 }).prices.images;
   assert.equal(priceOf({ size: "large", quality: "hd" }), 120_000_000_000_000n);
   assert.equal(priceOf({ size: "large" }), 80_000_000_000_000n);
   assert.equal(priceOf({ size: "small", quality: "hd" }), 40_000_000_000_000n);
   assert.equal(priceOf({}), 40_000_000_000_000n);
   assert.match(refusalOf(text.replace("80000", "0")), /images would be served for nothing/);
+});
+
+test("trap 32 (price by the service tier and by whole-request context tier; mind > against >=): both are variants", () => {
+  const tiers = [
+    "{ service_tier: priority, input_tokens: 2, output_tokens: 8 }",
+    "{ above_input_tokens: 200000, input_tokens: 4, output_tokens: 16 }",
+  ];
+  const text = good.replace(
+    /price: .*/,
+    `price: { version: v, input_tokens: 1, output_tokens: 4, variants: [${tiers.join()}] }`,
+  );
+  const model = parse(text).models.get("gpt-mini");
+  assert.ok(model);
+  const priceOf = (tier: string, inputTokens: number): bigint | undefined =>
+    pricedFor(model, { fields: { service_tier: tier }, inputTokens }).prices.inputTokens;
+  assert.equal(priceOf("default", 200_000), 1_000_000_000n, "at the threshold, not above it");
+  assert.equal(priceOf("default", 200_001), 4_000_000_000n);
+  assert.equal(priceOf("priority", 5), 2_000_000_000n);
 });

@@ -9,6 +9,8 @@ export type LiveCall = {
   endpoint: string;
   accountId: string;
   keyId: string;
+  /** The model as the catalog offers it, and at the prices of this call. */
+  offered: Model;
   model: Model;
   isStream: boolean;
   /** What to charge for the request should the provider's count never come. */
@@ -41,7 +43,16 @@ export type LiveCall = {
 
 export type Admitted = Pick<
   LiveCall,
-  "rid" | "endpoint" | "accountId" | "keyId" | "model" | "isStream" | "requested" | "heldNanos" | "startedAtMs"
+  | "rid"
+  | "endpoint"
+  | "accountId"
+  | "keyId"
+  | "offered"
+  | "model"
+  | "isStream"
+  | "requested"
+  | "heldNanos"
+  | "startedAtMs"
 >;
 
 export function beginLiveCall(admitted: Admitted): LiveCall {

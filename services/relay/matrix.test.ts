@@ -21,3 +21,19 @@ test("there is no golden file without a cell", () => {
 test("converting is deterministic, so that providers' prompt caches are hit", () => {
   assert.deepEqual(matrixCells(), cells);
 });
+
+test("the matrix: what becomes of every fixture in every other dialect", (context) => {
+  const rows = new Map<string, { written: number; refused: number }>();
+  for (const { name, file, result } of cells) {
+    const [from = "", to = ""] = name.split(" → ");
+    const row = `${file.split("/")[0]}: ${from.split(" ")[0]} → ${to}`;
+    const counts = rows.get(row) ?? { written: 0, refused: 0 };
+    rows.set(row, counts);
+    if (typeof result === "object" && result !== null && "refused" in result) counts.refused += 1;
+    else counts.written += 1;
+  }
+  for (const [row, { written, refused }] of rows)
+    context.diagnostic(`${row}: ${written} converted, ${refused} refused`);
+  // Three formats of callers to four of providers, less the three that need no conversion: requests there, replies back.
+  assert.equal(rows.size, 9 + 9);
+});

@@ -18,7 +18,7 @@ import { envelopeOf, modelOf } from "./testing/fakes.ts";
 const tallyOf = (changes: Partial<Tally>): Tally => ({ ...emptyTally(), ...changes });
 const told: Units = { inputTokens: 20n, cacheReadTokens: 5n, outputTokens: 7n };
 const toldInput: Units = { inputTokens: 20n, cacheReadTokens: 5n, outputTokens: 0n };
-const countedInput: Requested = { inputTokens: 100, units: {} };
+const countedInput: Requested = { inputTokens: 100, units: {}, priceFields: {} };
 const textPrices: Units = { inputTokens: 1n, cacheReadTokens: 1n, outputTokens: 1n };
 const passed = { hasContent: true, contentTokens: 10.25 };
 
@@ -174,7 +174,11 @@ test("what a running stream has cost: the provider's count of the input, at the 
 });
 
 const completed = tallyOf({ hasContent: true, hasFinish: true, isComplete: true });
-const bodyless: Requested = { inputTokens: 9, units: { images: 4n, characters: 30n, imageOutputTokens: 99n } };
+const bodyless: Requested = {
+  inputTokens: 9,
+  units: { images: 4n, characters: 30n, imageOutputTokens: 99n },
+  priceFields: {},
+};
 const chargeOf = (tally: Tally, prices: Units) => meterCall(tally, EndCause.COMPLETE, bodyless, prices);
 
 test("a model is charged in the units that it is priced in: by the image, by tokens, by the character, by the request", () => {

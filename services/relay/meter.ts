@@ -51,7 +51,7 @@ export type Metered = { usage: Units; source: UsageSource };
 const nothing: Metered = { usage: {}, source: UsageSource.NONE };
 
 /** What is known of a request's use without its answer. */
-export type Requested = { inputTokens: number; units: Units };
+export type Requested = { inputTokens: number; units: Units; priceFields: Record<string, string> };
 
 function counted(tally: Tally, { inputTokens, units }: Requested): Metered {
   const outputTokens = BigInt(Math.ceil(tally.contentTokens));

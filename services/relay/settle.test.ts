@@ -300,3 +300,32 @@ test("counts that do not add up to the provider's own total are charged as they 
   assert.deepEqual([line?.["rid"], line?.["sum"], line?.["told"]], [odd.rid, "150", "999"]);
   assert.equal(others.length, 0);
 });
+
+test("trap 32 (price by the service tier named in the response, and by whole-request context tier): not by what was asked", () => {
+  const prices = (usdPerMillion: bigint) => ({ inputTokens: usdPerMillion, outputTokens: usdPerMillion });
+  const dear = modelOf({ prices: prices(2_000_000_000n) });
+  const long = modelOf({ prices: prices(3_000_000_000n) });
+  const offered = modelOf({
+    prices: prices(1_000_000_000n),
+    variants: [
+      { where: { service_tier: "priority" }, aboveInputTokens: -1, model: dear },
+      { where: {}, aboveInputTokens: 99, model: long },
+    ],
+  });
+  const asked = { inputTokens: 100, units: {}, priceFields: { service_tier: "priority" } };
+  const chargeOf = (changes: Parameters<typeof servedCall>[1], tier?: string, usage = { inputTokens: 9n }): bigint => {
+    const settling = settlingOf();
+    const call = servedCall(0n, { offered, model: dear, requested: asked, ...changes });
+    call.tally.serviceTier = tier;
+    call.tally.usage = { ...usage, outputTokens: 1n };
+    settle(settling, call, EndCause.COMPLETE);
+    const { unitPriceNanos, costNanos } = recordOf(settling, call.rid);
+    assert.equal(costNanos, ((usage.inputTokens + 1n) * (unitPriceNanos?.inputTokens ?? 0n)) / 1_000_000n);
+    return unitPriceNanos?.inputTokens ?? 0n;
+  };
+  assert.equal(chargeOf({}, "priority"), 2_000_000_000n);
+  assert.equal(chargeOf({}, "default"), 1_000_000_000n, "asked for, not served");
+  assert.equal(chargeOf({}), 1_000_000_000n, "a format that knows no tiers");
+  assert.equal(chargeOf({}, "default", { inputTokens: 99n }), 1_000_000_000n, "not above");
+  assert.equal(chargeOf({}, "default", { inputTokens: 100n }), 3_000_000_000n);
+});

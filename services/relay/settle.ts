@@ -4,7 +4,7 @@ import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { EndCause, RecordKind, UsageRecordedSchema, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import { costNanos, usageBuckets } from "#shared/pricing.ts";
-import type { Model } from "./catalog-models.ts";
+import { pricedFor, type Model, type PriceTraits } from "./catalog-models.ts";
 import type { LiveCall } from "./live-call.ts";
 import { meterCall } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
@@ -53,6 +53,20 @@ function recordOf(call: LiveCall, endCause: EndCause): RecordInit {
     httpStatus: call.httpStatus,
     streamed: call.isStream,
   };
+}
+
+const inputBuckets = usageBuckets.filter((name) => /input|cache/i.test(name));
+
+/**
+ * What decides the prices of a call that has ended: the provider's own word on its tier, for it need not have served
+ * by the one that was asked for, and its own count of all input.
+ */
+function traitsOf({ tally, requested }: LiveCall): PriceTraits {
+  const { service_tier: _, ...fields } = requested.priceFields;
+  if (tally.serviceTier !== undefined) fields["service_tier"] = tally.serviceTier;
+  const told = tally.usage ?? tally.inputUsage;
+  if (!told) return { fields, inputTokens: requested.inputTokens };
+  return { fields, inputTokens: Number(inputBuckets.reduce((sum, bucket) => sum + (told[bucket] ?? 0n), 0n)) };
 }
 
 const modelParts = new WeakMap<Model, Uint8Array>();
@@ -112,6 +126,7 @@ function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall
 export function settle(settling: Settling, call: LiveCall, endCause: EndCause): void {
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   call.endCause = endCause;
+  if (call.offered.variants.length > 0) call.model = pricedFor(call.offered, traitsOf(call));
   const record = create(UsageRecordedSchema, {
     ...recordOf(call, endCause),
     kind: RecordKind.FINAL,

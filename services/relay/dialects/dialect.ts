@@ -70,6 +70,8 @@ export type Tally = {
   isFailed: boolean;
   /** The model that the provider says it ran. */
   modelServed: string | undefined;
+  /** The service tier that the provider says it served by: its price may be another. */
+  serviceTier: string | undefined;
 };
 
 export function emptyTally(): Tally {
@@ -85,6 +87,7 @@ export function emptyTally(): Tally {
     isComplete: false,
     isFailed: false,
     modelServed: undefined,
+    serviceTier: undefined,
   };
 }
 
@@ -193,6 +196,11 @@ export function estimateTokens(text: string): number {
 export function totalOf(usage: unknown, field: string): bigint | undefined {
   const total = countOf(member(usage, field));
   return total > 0n ? total : undefined;
+}
+
+/** Fields of a request for text by which its price may differ. */
+export function tierOf(serviceTier: unknown): Record<string, string> {
+  return typeof serviceTier === "string" ? { service_tier: serviceTier } : {};
 }
 
 /** A number of at least 1 that a caller gave, rounded up; undefined for anything else. */

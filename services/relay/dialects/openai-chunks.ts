@@ -37,6 +37,7 @@ function readChunk(chunk: unknown, tally: Tally, { countChoice, ended, wanted }:
     tally.toldTokens = totalOf(member(chunk, "usage"), "total_tokens");
   }
   tally.modelServed ||= stringOf(member(chunk, "model"));
+  tally.serviceTier ||= stringOf(member(chunk, "service_tier"));
   return usage !== undefined && Array.isArray(choices) && choices.length === 0;
 }
 

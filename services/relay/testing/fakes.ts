@@ -76,9 +76,10 @@ export function liveCallOf(changes: Partial<LiveCall> = {}): LiveCall {
     endpoint: "/v1/chat/completions",
     accountId: "acct_1",
     keyId: "key_1",
+    offered: changes.offered ?? changes.model ?? modelOf(),
     model: modelOf(),
     isStream: true,
-    requested: { inputTokens: 100, units: {} },
+    requested: { inputTokens: 100, units: {}, priceFields: {} },
     heldNanos: 1_000_000_000n,
     startedAtMs: Date.now(),
   });

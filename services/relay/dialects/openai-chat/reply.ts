@@ -45,6 +45,7 @@ export function readReply(body: unknown): Tally | undefined {
   tally.toldTokens = totalOf(member(body, "usage"), "total_tokens");
   tally.hasContent ||= countOf(member(member(body, "usage"), "completion_tokens")) > 0n;
   tally.modelServed = stringOf(member(body, "model"));
+  tally.serviceTier = stringOf(member(body, "service_tier"));
   tally.hasFinish = true;
   tally.isComplete = true;
   return tally;

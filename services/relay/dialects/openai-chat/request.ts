@@ -1,4 +1,4 @@
-import { member, positive, type Envelope } from "../dialect.ts";
+import { member, positive, tierOf, type Envelope } from "../dialect.ts";
 import type { RequestBody } from "../request-body.ts";
 
 // What the provider allows; a larger number is the provider's to refuse and must not inflate the hold.
@@ -12,7 +12,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     outputCap: positive(body.read("max_completion_tokens")) ?? positive(body.read("max_tokens")),
     choices: Math.min(positive(body.read("n")) ?? 1, maxChoices),
     units: {},
-    priceFields: {},
+    priceFields: tierOf(body.read("service_tier")),
     wantsStreamUsage: member(body.read("stream_options"), "include_usage") === true,
   };
 }

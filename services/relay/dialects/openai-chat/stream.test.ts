@@ -145,3 +145,9 @@ test("what is not JSON, or not of the shape, passes untouched and raises nothing
   assert.deepEqual(new Set(verdicts), new Set(["pass"]));
   assert.equal(tally.contentTokens, 0);
 });
+
+test("trap 32 (price by the service tier named in the response): a stream names it in its chunks", () => {
+  const chunk = chunkOf({ model: "gpt-served", service_tier: "priority", choices: [] });
+  assert.equal(watch([chunk, ...answer, done]).tally.serviceTier, "priority");
+  assert.equal(watch([...answer, done]).tally.serviceTier, undefined);
+});

@@ -29,6 +29,7 @@ export function readFinal(response: unknown, tally: Tally): void {
   tally.usage = readUsage(member(response, "usage")) ?? tally.usage;
   tally.toldTokens = totalOf(member(response, "usage"), "total_tokens") ?? tally.toldTokens;
   tally.modelServed ||= stringOf(member(response, "model"));
+  tally.serviceTier = stringOf(member(response, "service_tier")) ?? tally.serviceTier;
 }
 
 /** Reads a whole response or compaction. */

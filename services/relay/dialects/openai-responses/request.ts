@@ -1,4 +1,4 @@
-import { member, positive, RequestError, type Envelope } from "../dialect.ts";
+import { member, positive, RequestError, tierOf, type Envelope } from "../dialect.ts";
 import { isOurNote, mayHoldNotes } from "../opaque.ts";
 import type { RequestBody } from "../request-body.ts";
 
@@ -13,7 +13,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     outputCap: positive(body.read("max_output_tokens")),
     choices: 1,
     units: {},
-    priceFields: {},
+    priceFields: tierOf(body.read("service_tier")),
     wantsStreamUsage: true,
   };
 }
