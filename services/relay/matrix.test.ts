@@ -34,6 +34,6 @@ test("the matrix: what becomes of every fixture in every other dialect", (contex
   }
   for (const [row, { written, refused }] of rows)
     context.diagnostic(`${row}: ${written} converted, ${refused} refused`);
-  // Three formats of callers to four of providers, less the three that need no conversion: requests there, replies back.
+  // Three formats of callers to four of providers, less the three that need no conversion; there and back.
   assert.equal(rows.size, 9 + 9);
 });
