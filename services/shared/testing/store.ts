@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { startProcess, type ChildProcess, type ProcessPlan } from "./child-process.ts";
 import { freePort, isPortFree } from "./free-port.ts";
@@ -27,7 +28,7 @@ export type Store = AsyncDisposable & {
   /** Resolves when the process that runs now has ended. */
   readonly ended: Promise<string>;
   isRunning: () => boolean;
-  /** Sends a signal, SIGKILL when none is named, and waits for the end. */
+  /** Sends a signal, SIGKILL when none is named, and waits for the end of the process and of those it has started. */
   kill: (signal?: NodeJS.Signals) => Promise<void>;
   /** Starts it again on the same port with the same data; one that still runs is first ended in good order. */
   restart: () => Promise<void>;
@@ -50,13 +51,41 @@ export async function startStore(program: StoreProgram, preferredPort?: number):
       return current.ended;
     },
     isRunning: () => current.isRunning(),
-    kill: (signal = "SIGKILL") => current.end(signal),
+    kill: (signal = "SIGKILL") => endWithChildren(current, signal),
     restart: async () => {
       await current.end(program.stopSignal);
       current = await launchAgain(program, port);
     },
     [Symbol.asyncDispose]: () => current.end(program.stopSignal),
   };
+}
+
+const childrenEndMs = 10_000;
+
+/** Processes that a process has started itself, where the system tells (Linux). */
+function childrenOf(pid: number): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+  } catch {
+    return [];
+  }
+}
+
+/** Whether a process still works: neither gone nor ended and only waiting to be noticed. */
+function isAtWork(pid: string): boolean {
+  try {
+    return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+// Sessions of PostgreSQL outlive a killed server by a moment, in which they would still answer.
+async function endWithChildren(store: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  const children = childrenOf(store.pid);
+  await store.end(signal);
+  const deadlineMs = performance.now() + childrenEndMs;
+  while (children.some(isAtWork) && performance.now() < deadlineMs) await pause(5);
 }
 
 /** It runs but does not answer, which another port would not cure. */
