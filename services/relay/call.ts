@@ -154,8 +154,10 @@ type Holding = {
 
 async function hold(holding: Holding, relay: Relay): Promise<LiveCall> {
   const { rid, startedAtMs, caller, envelope, model: offered, requested, endpoint } = holding;
-  const inputTokens = estimateInputTokens(envelope, offered);
-  const model = pricedFor(offered, { fields: requested.priceFields, inputTokens });
+  const model = pricedFor(offered, () => ({
+    fields: requested.priceFields,
+    inputTokens: estimateInputTokens(envelope, offered),
+  }));
   const askedAt = performance.now();
   const { accountId, keyId, heldNanos } = await reserve(relay.settling.quota, caller, { rid, envelope, model });
   relay.metrics.overheadSeconds.observe({ phase: "reserve" }, (performance.now() - askedAt) / 1_000);

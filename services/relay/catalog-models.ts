@@ -33,8 +33,10 @@ export type Variant = { where: Record<string, string>; aboveInputTokens: number;
 /** What of a call decides its prices. */
 export type PriceTraits = { fields: Record<string, string>; inputTokens: number };
 
-/** An offered model at the prices that hold for a call. */
-export function pricedFor(model: Model, { fields, inputTokens }: PriceTraits): Model {
+/** An offered model at the prices that hold for a call, whose traits are asked for only where they matter. */
+export function pricedFor(model: Model, traitsOfCall: () => PriceTraits): Model {
+  if (model.variants.length === 0) return model;
+  const { fields, inputTokens } = traitsOfCall();
   const fitting = model.variants.find(
     ({ where, aboveInputTokens }) =>
       inputTokens > aboveInputTokens && Object.entries(where).every(([name, value]) => fields[name] === value),

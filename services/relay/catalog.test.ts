@@ -323,7 +323,7 @@ test("images by size and quality: the first variant that fits the request counts
   const model = parse(text).models.get("gpt-mini");
   assert.ok(model);
   const priceOf = (fields: Record<string, string>): bigint | undefined =>
-    pricedFor(model, { fields, inputTokens: 0 }).prices.images;
+    pricedFor(model, () => ({ fields, inputTokens: 0 })).prices.images;
   assert.equal(priceOf({ size: "large", quality: "hd" }), 120_000_000_000_000n);
   assert.equal(priceOf({ size: "large" }), 80_000_000_000_000n);
   assert.equal(priceOf({ size: "small", quality: "hd" }), 40_000_000_000_000n);
@@ -343,7 +343,7 @@ test("trap 32 (price by the service tier and by whole-request context tier; mind
   const model = parse(text).models.get("gpt-mini");
   assert.ok(model);
   const priceOf = (tier: string, inputTokens: number): bigint | undefined =>
-    pricedFor(model, { fields: { service_tier: tier }, inputTokens }).prices.inputTokens;
+    pricedFor(model, () => ({ fields: { service_tier: tier }, inputTokens })).prices.inputTokens;
   assert.equal(priceOf("default", 200_000), 1_000_000_000n, "at the threshold, not above it");
   assert.equal(priceOf("default", 200_001), 4_000_000_000n);
   assert.equal(priceOf("priority", 5), 2_000_000_000n);

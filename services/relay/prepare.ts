@@ -81,7 +81,8 @@ export function createPreparation({ envelope, dialect, model, inputTokens }: Pre
       return last.prepared;
     },
     readFor: async (routes, fetching) => {
-      const cell = routes.map((route) => cellOf(route, dialect)).find(fetchesMedia);
+      const route = routes.find((candidate) => fetchesMedia(cellOf(candidate, dialect)));
+      const cell = route && cellOf(route, dialect);
       if (!cell) return;
       understood = understand(envelope, cell.client);
       if (urlsToFetch(understood.conversation).length === 0) return;

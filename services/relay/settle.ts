@@ -126,7 +126,7 @@ function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall
 export function settle(settling: Settling, call: LiveCall, endCause: EndCause): void {
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   call.endCause = endCause;
-  if (call.offered.variants.length > 0) call.model = pricedFor(call.offered, traitsOf(call));
+  call.model = pricedFor(call.offered, () => traitsOf(call));
   const record = create(UsageRecordedSchema, {
     ...recordOf(call, endCause),
     kind: RecordKind.FINAL,

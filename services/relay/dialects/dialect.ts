@@ -203,6 +203,11 @@ export function tierOf(serviceTier: unknown): Record<string, string> {
   return typeof serviceTier === "string" ? { service_tier: serviceTier } : {};
 }
 
+/** Whether a cleaner found nothing to take out, so that the very bytes may pass. */
+export function isUntouched(error: UpstreamError, cleaned: UpstreamError): boolean {
+  return cleaned.message === error.message && cleaned.type === error.type && cleaned.code === error.code;
+}
+
 /** A number of at least 1 that a caller gave, rounded up; undefined for anything else. */
 export function positive(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.ceil(value) : undefined;

@@ -1,4 +1,12 @@
-import { member, stringOf, type Cleaner, type EventVerdict, type Refusal, type UpstreamError } from "./dialect.ts";
+import {
+  isUntouched,
+  member,
+  stringOf,
+  type Cleaner,
+  type EventVerdict,
+  type Refusal,
+  type UpstreamError,
+} from "./dialect.ts";
 
 /** Format A body of the API spec: `{error: {message, type, param, code}}`; passed errors carry the upstream's type. */
 export function writeError({ message, upstreamType = "api_error", code }: Refusal): string {
@@ -22,8 +30,7 @@ export function readError(body: unknown): UpstreamError | undefined {
 export function cleanEvent(chunk: unknown, clean: Cleaner): EventVerdict {
   const error = readError(chunk) ?? { message: "", type: undefined, code: undefined };
   const cleaned = clean(error);
-  const isClean = cleaned.message === error.message && cleaned.type === error.type && cleaned.code === error.code;
-  if (isClean) return "pass";
+  if (isUntouched(error, cleaned)) return "pass";
   const { message, type = "api_error", code = "server_error" } = cleaned;
   return Buffer.from(`data: ${JSON.stringify({ error: { message, type, param: null, code } })}\n\n`);
 }

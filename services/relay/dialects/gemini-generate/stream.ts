@@ -1,4 +1,12 @@
-import { member, type Cleaner, type Envelope, type EventVerdict, type StreamTap, type Tally } from "../dialect.ts";
+import {
+  isUntouched,
+  member,
+  type Cleaner,
+  type Envelope,
+  type EventVerdict,
+  type StreamTap,
+  type Tally,
+} from "../dialect.ts";
 import type { StreamEvent } from "../sse.ts";
 import { endingOf, indexOfCandidate } from "./candidates.ts";
 import { readError } from "./error.ts";
@@ -7,8 +15,9 @@ import { blockReasonOf, countAnswer } from "./reply.ts";
 /** An error as callers may see it; its very bytes when there is nothing to take out. */
 function cleanEvent(chunk: unknown, clean: Cleaner): EventVerdict {
   const error = readError(chunk) ?? { message: "", type: undefined, code: undefined };
-  const { message, type: status } = clean(error);
-  if (message === error.message) return "pass";
+  const cleaned = clean(error);
+  if (isUntouched(error, cleaned)) return "pass";
+  const { message, type: status } = cleaned;
   return Buffer.from(`data: ${JSON.stringify({ error: { message, status } })}\n\n`);
 }
 

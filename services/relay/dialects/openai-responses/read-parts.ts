@@ -1,7 +1,6 @@
 import {
   UnsayableError,
   type AudioPart,
-  type CacheMark,
   type FilePart,
   type ImagePart,
   type MediaSource,
@@ -10,6 +9,7 @@ import {
 } from "../conversation.ts";
 import { dataUrl, readSource } from "../data-url.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
+import { readAudio, readBreakpoint, readParts, textAt } from "../openai-parts.ts";
 import { readCitations } from "./citations.ts";
 
 /** Names the fields of `value` that say something and are not known, each behind `prefix`. */
@@ -20,22 +20,10 @@ export function dropUnknown(value: unknown, known: ReadonlySet<string>, prefix: 
   }
 }
 
-/** A breakpoint's shorter life (30m) is told as 5m, the cheaper of the two that can be said. */
-function readCache(part: unknown): { cache?: CacheMark } {
-  const breakpoint = member(part, "prompt_cache_breakpoint");
-  return isGiven(breakpoint) ? { cache: { ttl: member(breakpoint, "ttl") === "12h" ? "1h" : "5m" } } : {};
-}
-
-function textAt(part: unknown, key: string, path: string): string {
-  const text = stringOf(member(part, key));
-  if (text === undefined) throw new UnsayableError(`field ${path}.${key} must be a string`);
-  return text;
-}
-
 function readText(part: unknown, path: string): TextPart {
   const citations = readCitations(member(part, "annotations"));
   const text = textAt(part, "text", path);
-  return { kind: "text", text, ...(citations.length > 0 && { citations }), ...readCache(part) };
+  return { kind: "text", text, ...(citations.length > 0 && { citations }), ...readBreakpoint(part) };
 }
 
 function refuseId(part: unknown, path: string): void {
@@ -49,7 +37,7 @@ function readImage(part: unknown, path: string): ImagePart {
   refuseId(part, path);
   const detail = stringOf(member(part, "detail"));
   const source = readSource(textAt(part, "image_url", path));
-  return { kind: "image", source, ...(detail !== undefined && { detail }), ...readCache(part) };
+  return { kind: "image", source, ...(detail !== undefined && { detail }), ...readBreakpoint(part) };
 }
 
 function readFileSource(part: unknown, name: string, path: string): MediaSource {
@@ -64,13 +52,7 @@ function readFile(part: unknown, path: string): FilePart {
   refuseId(part, path);
   const name = stringOf(member(part, "filename")) ?? "";
   const source = readFileSource(part, name, path);
-  return { kind: "file", source, ...(name !== "" && { name }), ...readCache(part) };
-}
-
-function readAudio(part: unknown, path: string): AudioPart {
-  const audio = member(part, "input_audio");
-  const format = textAt(audio, "format", `${path}.input_audio`);
-  return { kind: "audio", mediaType: `audio/${format}`, data: textAt(audio, "data", `${path}.input_audio`) };
+  return { kind: "file", source, ...(name !== "" && { name }), ...readBreakpoint(part) };
 }
 
 const knownFields = new Set(["type", "text", "annotations", "logprobs", "refusal", "prompt_cache_breakpoint"]);
@@ -106,11 +88,7 @@ function readPart(part: unknown, path: string, dropped: Set<string>): ContentPar
   }
 }
 
-/** Reads a text or a list of parts; empty texts say nothing and many providers refuse them (trap 25). */
+/** Reads the content of a message or of a tool's result. */
 export function readContent(content: unknown, path: string, dropped: Set<string>): ContentPart[] {
-  if (typeof content === "string") return content === "" ? [] : [{ kind: "text", text: content }];
-  if (content === undefined || content === null) return [];
-  if (!Array.isArray(content)) throw new UnsayableError(`field ${path} must be a string or an array`);
-  const parts = content.map((part, at) => readPart(part, `${path}[${at}]`, dropped));
-  return parts.filter((part) => !("text" in part) || part.text !== "");
+  return readParts(content, path, (part, place) => readPart(part, place, dropped));
 }

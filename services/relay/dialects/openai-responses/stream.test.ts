@@ -137,3 +137,11 @@ test("calls of the provider's tools are counted when they are done", () => {
   ]);
   assert.equal(tally.counted.toolCalls, 1n);
 });
+
+test("an error within a stream is written anew also when only its code holds what callers must not see", () => {
+  const hideCode: Cleaner = (error) => ({ ...error, code: "[hidden]" });
+  const error = eventOf("error", { code: "key sk-1", message: "broken" });
+  const told = String(watch([created, error], hideCode).verdicts[1]);
+  assert.match(told, /"code":"\[hidden\]","message":"broken"/);
+  assert.doesNotMatch(told, /sk-1/);
+});

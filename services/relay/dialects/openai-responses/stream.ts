@@ -1,5 +1,6 @@
 import {
   estimateTokens,
+  isUntouched,
   member,
   stringOf,
   type Cleaner,
@@ -42,7 +43,7 @@ function readFailure(event: unknown, place: Place, clean: Cleaner): EventVerdict
   const cleaned = clean(error);
   const isFinal = member(event, "type") === "response.failed";
   place.isFailedTold ||= isFinal;
-  if (cleaned.message === error.message) return "pass";
+  if (isUntouched(error, cleaned)) return "pass";
   if (isFinal) return Buffer.from(failedEvent(place, cleaned));
   const { message, code = "server_error" } = cleaned;
   return Buffer.from(writeEvent({ type: "error", code, message, param: null, sequence_number: place.sequence }));
