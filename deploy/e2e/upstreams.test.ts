@@ -258,6 +258,8 @@ describe("per-upstream concurrency cap", () => {
     assert.equal(response.status, 200);
     return {
       leave: async () => {
+        // Named here so that it lives until here: a response that is collected as garbage hangs up by itself.
+        assert.equal(response.bodyUsed, false);
         leaving.abort();
         await until("the upstream was cancelled", () =>
           first.truth.some((truth) => truth.rid === rid && truth.ended === "client-gone"),
