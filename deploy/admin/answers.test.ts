@@ -175,9 +175,11 @@ test("quarantine tells number, time, size and reason, and what it held only as J
   assert.partialDeepStrictEqual(JSON.parse(json.answer), { records: [{ quarantineId: "7", payload: "AQI=" }] });
 });
 
-test("credit and correct tell the line, its amount and the balance after it", async () => {
+test("credit, correct and refund tell the line, its amount and the balance after it", async () => {
   const booked = { line: { lineId: "line_1", amountNanos: -1_500n }, balanceNanos: 98_500n };
   const correct = ["correct", "acct_1", "-0.0000015", "--id", "c", "--reason", "r"];
-  const { answer } = await runAgainst({ correct: booked }, ...correct);
-  assert.equal(answer, lines("line           line_1", "amount   -0.000001500", "balance   0.000098500"));
+  const told = lines("line           line_1", "amount   -0.000001500", "balance   0.000098500");
+  assert.equal((await runAgainst({ correct: booked }, ...correct)).answer, told);
+  const refund = ["refund", "acct_1", "r1", "--id", "f", "--reason", "r"];
+  assert.equal((await runAgainst({ refund: booked }, ...refund)).answer, told);
 });

@@ -20,6 +20,13 @@ function readPlainUsd(text: string): bigint {
   }
 }
 
+/** An amount in USD of more than 0. */
+export function readPositiveUsd(text: string): bigint {
+  const nanos = readUsd(text);
+  if (nanos <= 0n) throw new InvalidArgumentError("It must be more than 0.");
+  return nanos;
+}
+
 /** A whole number of 0 or more. */
 export function readCount(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError("It must be a whole number.");
@@ -27,6 +34,13 @@ export function readCount(text: string): number {
 }
 
 const instantPattern = /^(\d{4}-\d{2}-\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+
+/** A day (UTC) as YYYY-MM-DD. */
+export function readDay(text: string): string {
+  if (text.length !== 10) throw new InvalidArgumentError("It must be a day like 2027-01-31.");
+  readInstant(text);
+  return text;
+}
 
 /** A day (its start, UTC) or an instant with its offset from UTC, in ISO 8601. */
 export function readInstant(text: string): Timestamp {

@@ -25,6 +25,13 @@ const mistakes: [says: string, words: string[], sentence: RegExp][] = [
   ["a list of models with a hole", ["key", "models", "key_1", "a,,b"], /must be names separated by commas/],
   ["a rate that is no whole number", ["account", "rate", "acct_1", "1.5"], /must be a whole number/],
   ["a grouping that does not exist", ["usage", "acct_1", "--by", "week"], /Allowed choices are day, model, key/],
+  [
+    "a refund of nothing, which would be a refund of all",
+    ["refund", "acct_1", "r1", "0", "--id", "f", "--reason", "r"],
+    /must be more than 0/,
+  ],
+  ["an export of instants", ["export", "--from", "2026-11-01T00:00Z", "--until", "2026-11-02"], /must be a day like/],
+  ["a statement without its end", ["statement", "acct_1", "--from", "2026-11-01"], /required option '--until <time>'/],
   ["a command that does not exist", ["frobnicate"], /unknown command 'frobnicate'/],
   ["an option that does not exist", ["balance", "acct_1", "--loud"], /unknown option '--loud'/],
   ["an account that is not named", ["balance"], /missing required argument 'account'/],

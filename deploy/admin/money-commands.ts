@@ -5,9 +5,10 @@ import {
   CreditResponseSchema,
   GetBalanceResponseSchema,
   type LedgerLine,
+  RefundResponseSchema,
 } from "#proto/billing/v1/billing_pb.ts";
 import { formatUsd } from "#shared/money.ts";
-import { readUsd } from "./arguments.ts";
+import { readPositiveUsd, readUsd } from "./arguments.ts";
 import { type Answer, asData, type Desk, type Run } from "./desk.ts";
 import { figures } from "./render.ts";
 
@@ -42,6 +43,21 @@ export function addMoneyCommands(program: Command, run: Run): void {
         await requireAccount(desk, accountId);
         const booked = await desk.billing.correct({ accountId, amountNanos, correctionId, reason, rid });
         return { ...tell(booked), data: asData(CorrectResponseSchema, booked) };
+      }),
+    );
+  program
+    .command("refund")
+    .description("give back what a call was charged, once per id; all that is left of it when no amount is given")
+    .argument("<account>")
+    .argument("<rid>", "the call")
+    .argument("[usd]", "amount in USD", readPositiveUsd)
+    .requiredOption("--id <id>", "id of the refund; the same again books nothing")
+    .requiredOption("--reason <text>", "why")
+    .action((accountId: string, rid: string, usd: bigint | undefined, options: { id: string; reason: string }) =>
+      run(async ({ billing }) => {
+        const { id: refundId, reason } = options;
+        const booked = await billing.refund({ accountId, rid, amountNanos: usd ?? 0n, refundId, reason });
+        return { ...tell(booked), data: asData(RefundResponseSchema, booked) };
       }),
     );
   program

@@ -2,13 +2,15 @@ import { Command, CommanderError } from "commander";
 import { toServiceError } from "#shared/errors.ts";
 import { addAccountCommands } from "./account-commands.ts";
 import { readAddresses } from "./config.ts";
-import { openDesk, type Run } from "./desk.ts";
+import { openDesk, type Output, type Run } from "./desk.ts";
+import { addExportCommand } from "./export-command.ts";
+import { addInvoiceCommands } from "./invoice-commands.ts";
 import { addKeyCommands } from "./key-commands.ts";
 import { addLedgerCommands } from "./ledger-commands.ts";
 import { addMoneyCommands } from "./money-commands.ts";
-
-/** Where a command writes: what was asked for, and what is said beside it. */
-export type Output = { answer: (text: string) => void; aside: (text: string) => void };
+import { addReconcileCommands } from "./reconcile-commands.ts";
+import { addReplayCommand } from "./replay-command.ts";
+import { addStatementCommand } from "./statement-command.ts";
 
 export type Surroundings = {
   environment: NodeJS.ProcessEnv;
@@ -17,12 +19,16 @@ export type Surroundings = {
   output: Output;
 };
 
-/** Runs one command; gives the exit code: 0, or 1 after one sentence that says what is wrong. Never throws. */
+/**
+ * Runs one command; gives the exit code: 0; 1 after an answer that tells of something wrong, or after one sentence that
+ * says why there is no answer; 2 after an answer that lacks something. Never throws.
+ */
 export async function runCommand(words: string[], surroundings: Surroundings): Promise<number> {
   const { aside } = surroundings.output;
+  const ended = { code: 0 };
   try {
-    await buildProgram(surroundings).parseAsync(words, { from: "user" });
-    return 0;
+    await buildProgram(surroundings, ended).parseAsync(words, { from: "user" });
+    return ended.code;
   } catch (thrown) {
     // Commander has said what is wrong by then; help that was asked for is its error of code 0.
     if (thrown instanceof CommanderError) return thrown.exitCode;
@@ -32,7 +38,7 @@ export async function runCommand(words: string[], surroundings: Surroundings): P
   }
 }
 
-function buildProgram({ environment, addressesFile, output }: Surroundings): Command {
+function buildProgram({ environment, addressesFile, output }: Surroundings, ended: { code: number }): Command {
   const program = new Command("npm run admin --")
     .description("Accounts, keys, money and ledger of a relay, over the services' gRPC calls.")
     .option("--json", "answer in JSON; amounts are decimal strings of nano-USD")
@@ -40,14 +46,22 @@ function buildProgram({ environment, addressesFile, output }: Surroundings): Com
     .exitOverride();
   const run: Run = async (work) => {
     using desk = openDesk(readAddresses(environment, addressesFile));
-    const { text, data, hint } = await work(desk);
+    const { text, data, hint, isWrong, isUnchecked } = await work(desk);
     const json = program.getOptionValue("json") === true;
-    output.answer(`${json ? JSON.stringify(data, null, 2) : text}\n`);
+    const answer = json && data !== undefined ? JSON.stringify(data, null, 2) : text;
+    if (answer !== "") output.answer(`${answer}\n`);
     if (hint !== undefined && !json) output.aside(`${hint}\n`);
+    if (isWrong) ended.code = 1;
+    else if (isUnchecked) ended.code = 2;
   };
   addAccountCommands(program, run);
   addKeyCommands(program, run);
   addMoneyCommands(program, run);
   addLedgerCommands(program, run);
+  addStatementCommand(program, run);
+  addExportCommand(program, run, output);
+  addReplayCommand(program, run);
+  addInvoiceCommands(program, run);
+  addReconcileCommands(program, run);
   return program;
 }

@@ -21,6 +21,22 @@ const rows: Row[] = [
     "correct",
     { accountId: "acct_1", amountNanos: "-1500", correctionId: "c1", reason: "why", rid: "r1" },
   ],
+  [
+    "refund acct_1 r1 --id f1 --reason why",
+    "refund",
+    { accountId: "acct_1", rid: "r1", amountNanos: "0", refundId: "f1", reason: "why" },
+  ],
+  ["refund acct_1 r1 0.0000015 --id f1 --reason why", "refund", { amountNanos: "1500" }],
+  [
+    "statement acct_1 --from 2026-11-01 --until 2026-12-01T00:00:00+01:00",
+    "getStatement",
+    { accountId: "acct_1", from: "2026-11-01T00:00:00Z", until: "2026-11-30T23:00:00Z" },
+  ],
+  [
+    "invoice compare --upstream openai --from 2026-11-01 --until 2026-12-01",
+    "compareInvoice",
+    { upstream: "openai", fromDay: "2026-11-01", untilDay: "2026-12-01" },
+  ],
   ["key create acct_1 --name n", "createKey", { accountId: "acct_1", name: "n", models: [] }],
   [
     "key create acct_1 --name n --expires 2027-01-31 --limit 5 --models a,b",

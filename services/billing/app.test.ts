@@ -9,11 +9,10 @@ import { createRid } from "#shared/rid.ts";
 import { until } from "#shared/testing/until.ts";
 import { bookBatch } from "./book.ts";
 import { readMessage } from "./read.ts";
-import { serveApp } from "./testing/app.ts";
+import { startApp as startAppOn } from "./testing/app.ts";
 import { bookingOn } from "./testing/billing.ts";
-import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "./testing/events.ts";
-import { createLedger, findImbalance, readLedger, startLedger } from "./testing/ledger.ts";
-import type { Posting, Teller } from "./tell.ts";
+import { encodeBatch, encodeEvent, makeEvent } from "./testing/events.ts";
+import { findImbalance, readLedger, startLedger } from "./testing/ledger.ts";
 
 let server: Awaited<ReturnType<typeof startLedger>>;
 before(async () => {
@@ -21,25 +20,7 @@ before(async () => {
 });
 after(() => server[Symbol.asyncDispose]());
 
-async function startApp() {
-  const resources = new AsyncDisposableStack();
-  const ledger = resources.use(await createLedger(server.postgres));
-  const told: Posting[] = [];
-  const teller: Teller = {
-    tell: async (posting) => {
-      told.push(posting);
-      return false;
-    },
-    repair: () => Promise.resolve(),
-  };
-  const { billing } = resources.use(await serveApp(ledger.pool, teller));
-  const book = (...events: GivenEvent[]) =>
-    bookBatch(
-      bookingOn(ledger.pool),
-      readMessage(encodeBatch(events.map((given) => encodeEvent(makeEvent(given)))), 1, Date.now()),
-    );
-  return { ledger, billing, told, book, [Symbol.asyncDispose]: () => resources.disposeAsync() };
-}
+const startApp = () => startAppOn(server.postgres);
 
 const payment = { accountId: "acct_test", amountNanos: 5_000n, paymentId: "pay_1", note: "first" };
 

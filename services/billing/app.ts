@@ -1,16 +1,24 @@
 import type { UntypedServiceImplementation } from "@grpc/grpc-js";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { serverStreamHandlers, type ServerStreamHandlers } from "#shared/grpc-stream.ts";
 import { unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
 import type { Logger } from "#shared/log.ts";
-import { correct, credit, type ByHand } from "./book-by-hand.ts";
+import { correct, credit, refund, type ByHand } from "./book-by-hand.ts";
+import { exportLines } from "./export-lines.ts";
 import { getBalance, getFunds } from "./funds.ts";
+import { compareInvoice, loadInvoice } from "./invoice.ts";
 import { listLedgerLines } from "./list-lines.ts";
 import { listQuarantine } from "./list-quarantine.ts";
+import { getProgress } from "./progress.ts";
 import { queryUsage } from "./query-usage.ts";
+import { getReport, reconcile } from "./reconcile.ts";
+import type { Reconciling } from "./reconcile-checks.ts";
+import { replay, type Replaying } from "./replay.ts";
+import { getStatement } from "./statement.ts";
 import { asUnavailable } from "./store/pool.ts";
 
 /** What the gRPC calls need. */
-export type AppParts = ByHand & { log: Logger };
+export type AppParts = ByHand & Replaying & Reconciling & { log: Logger };
 
 /** The calls of billing.v1.BillingService. A database that cannot be reached is `unavailable`. */
 export function buildApp(parts: AppParts): UntypedServiceImplementation {
@@ -23,13 +31,35 @@ export function buildApp(parts: AppParts): UntypedServiceImplementation {
     listLedgerLines: (request) => answer(listLedgerLines(pool, request)),
     queryUsage: (request) => answer(queryUsage(pool, request)),
     listQuarantine: (request) => answer(listQuarantine(pool, request)),
+    refund: (request) => answer(refund(parts, request)),
+    getStatement: (request) => answer(getStatement(parts, request)),
+    reconcile: (request) => answer(reconcile(parts, request)),
+    getReport: (request) => answer(getReport(pool, request)),
+    loadInvoice: (request) => answer(loadInvoice(pool, request)),
+    compareInvoice: (request) => answer(compareInvoice(pool, request)),
+    getProgress: () => answer(getProgress(parts.nats)),
   };
-  return unaryHandlers(BillingService, handlers, parts.log);
+  const streams: ServerStreamHandlers<typeof BillingService> = {
+    exportLines: (request) => answerAll(exportLines(pool, request)),
+    replay: (request, gone) => answerAll(replay(parts, request, gone)),
+  };
+  return {
+    ...unaryHandlers(BillingService, handlers, parts.log),
+    ...serverStreamHandlers(BillingService, streams, parts.log),
+  };
 }
 
 async function answer<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
+  } catch (error) {
+    throw asUnavailable(error);
+  }
+}
+
+async function* answerAll<T>(responses: AsyncIterable<T>): AsyncGenerator<T> {
+  try {
+    yield* responses;
   } catch (error) {
     throw asUnavailable(error);
   }

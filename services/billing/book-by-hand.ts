@@ -6,6 +6,8 @@ import {
   type CorrectResponseSchema,
   type CreditRequest,
   type CreditResponseSchema,
+  type RefundRequest,
+  type RefundResponseSchema,
 } from "#proto/billing/v1/billing_pb.ts";
 import type { Clock } from "#shared/clock.ts";
 import { ServiceError } from "#shared/errors.ts";
@@ -15,7 +17,7 @@ import { badRequest, requireId, requireText, requireUuidTimeMs } from "./check-r
 import { toLedgerLine } from "./ledger-line.ts";
 import type { LedgerDays } from "./store/days.ts";
 import type { AccountRow } from "./store/funds.ts";
-import { bookManualLine, type ManualLine } from "./store/manual.ts";
+import { bookManualLine, type Decision, type Found, type ManualLine } from "./store/manual.ts";
 import type { Pool } from "./store/pool.ts";
 import type { Teller } from "./tell.ts";
 
@@ -38,7 +40,8 @@ export async function credit(
   const note = requireText("note", request.note, { min: 0, max: noteLength });
   const reference = requireText("payment_id", request.paymentId, referenceLength);
   const { accountId, amountNanos } = request;
-  return await book(byHand, { kind: LineKind.CREDIT, accountId, amountNanos, reference, note, rid: undefined });
+  const asked = { kind: LineKind.CREDIT, accountId, amountNanos, reference, note, rid: undefined } as const;
+  return await book(byHand, asked, ({ account }) => withinRange(account, amountNanos));
 }
 
 /**
@@ -55,33 +58,64 @@ export async function correct(
   if (request.rid !== "") requireUuidTimeMs("rid", request.rid);
   const { accountId, amountNanos } = request;
   const rid = request.rid || undefined;
-  return await book(byHand, { kind: LineKind.CORRECTION, accountId, amountNanos, reference, note, rid });
+  const asked = { kind: LineKind.CORRECTION, accountId, amountNanos, reference, note, rid } as const;
+  return await book(byHand, asked, ({ account }) => withinRange(account, amountNanos));
+}
+
+/**
+ * Gives back what a call was charged and was not given back yet, or a part of it, once per refund_id; an amount of 0 is
+ * all that is left. More than is left, or a call that the account was never charged for, is `failed_precondition`.
+ */
+export async function refund(
+  byHand: ByHand,
+  request: RefundRequest,
+): Promise<MessageInitShape<typeof RefundResponseSchema>> {
+  const { accountId, amountNanos, rid } = request;
+  if (amountNanos < 0n) throw badRequest("amount_nanos must not be negative");
+  const note = requireText("reason", request.reason, { min: 1, max: noteLength });
+  const reference = requireText("refund_id", request.refundId, referenceLength);
+  requireUuidTimeMs("rid", rid);
+  const asked = { kind: LineKind.REFUND, accountId, amountNanos, reference, note, rid } as const;
+  return await book(byHand, asked, (found) => decideRefund(found, amountNanos));
+}
+
+// Money invariant I10. What people have booked about the call as corrections is beside this: only charges come back.
+function decideRefund({ account, charge }: Found, askedNanos: bigint): Decision {
+  if (!charge) return { reason: "this account was not charged for a call with this rid" };
+  const { chargedNanos, refundedNanos } = charge;
+  const leftNanos = chargedNanos - refundedNanos;
+  const [charged, refunded] = [formatUsd(chargedNanos), formatUsd(refundedNanos)];
+  const words = `the call was charged ${charged} USD, of which ${refunded} USD are refunded`;
+  if (leftNanos <= 0n) return { reason: `nothing is left to refund: ${words}` };
+  if (askedNanos > leftNanos) return { reason: `more than what is left to refund: ${words}` };
+  return withinRange(account, askedNanos || leftNanos);
 }
 
 type Asked = Omit<ManualLine, "contentHash" | "day" | "bookedAtMs">;
 
-async function book({ pool, days, teller, clock }: ByHand, asked: Asked) {
+async function book({ pool, days, teller, clock }: ByHand, asked: Asked, decide: (found: Found) => Decision) {
   requireId("account_id", asked.accountId);
   const bookedAtMs = clock.nowMs();
   const day = dayOfMs(bookedAtMs);
   await days.ensure([day]);
   const line = { ...asked, contentHash: contentHashOf(asked), bookedAtMs, day };
-  const result = await bookManualLine(pool, line, (account) => whyNot(account, asked.amountNanos));
+  const result = await bookManualLine(pool, line, decide);
   if (result.outcome === "other-content") {
     const words = `${JSON.stringify(asked.reference)} was booked before with other content`;
     throw new ServiceError("already_exists", words);
   }
   if (result.outcome === "refused") throw new ServiceError("failed_precondition", result.reason);
   // Best effort: the line is booked, and what auth-quota missed is pushed again by the periodic repair.
-  await teller.tell({ accounts: [result.account], keys: [], calls: [] });
+  await teller.tell({ accounts: [result.account], keys: result.keys, calls: [] });
   return { line: toLedgerLine(result.line), balanceNanos: result.account.balanceNanos };
 }
 
-function whyNot({ balanceNanos }: AccountRow, amountNanos: bigint): string | undefined {
+function withinRange({ balanceNanos }: AccountRow, amountNanos: bigint): Decision {
   const afterwards = balanceNanos + amountNanos;
   const isTooMuch = amountNanos > 0n ? afterwards > maxAccountNanos : afterwards < -maxAccountNanos;
-  if (!isTooMuch) return undefined;
-  return `the balance of ${formatUsd(balanceNanos)} USD would leave the range of ${formatUsd(maxAccountNanos)} USD`;
+  if (!isTooMuch) return { amountNanos };
+  const [balance, most] = [formatUsd(balanceNanos), formatUsd(maxAccountNanos)];
+  return { reason: `the balance of ${balance} USD would leave the range of ${most} USD` };
 }
 
 function contentHashOf({ kind, accountId, amountNanos, reference, note, rid }: Asked): Buffer {

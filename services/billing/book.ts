@@ -65,7 +65,7 @@ async function bookApart(booking: Booking, { events, rejects }: ReadMessage, err
   };
 }
 
-function count({ metrics, clock, log }: Booking, { plan, newRejects }: Posted): void {
+function count({ metrics, clock, log }: Booking, { plan, newRejects, priceConflicts }: Posted): void {
   const nowMs = clock.nowMs();
   let chargedNanos = 0n;
   for (const line of plan.lines) {
@@ -78,6 +78,10 @@ function count({ metrics, clock, log }: Booking, { plan, newRejects }: Posted): 
   metrics.duplicates.inc(plan.duplicates);
   metrics.superseded.inc(plan.superseded);
   countTroubles(metrics, log, { plan, newRejects });
+  for (const { model, version, rid, calls } of priceConflicts) {
+    metrics.priceConflicts.inc(calls);
+    log.error({ model, version, rid, calls }, "a price version came with other prices than are booked for it");
+  }
 }
 
 function countTroubles(

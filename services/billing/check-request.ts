@@ -1,3 +1,4 @@
+import { timestampMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { ServiceError } from "#shared/errors.ts";
 import { ridTimeMs } from "#shared/rid.ts";
 import { isId } from "./check.ts";
@@ -35,4 +36,48 @@ const defaultLimit = 100;
 export function requireLimit(limit: number): number {
   if (limit < 0 || limit > maxLimit) throw badRequest(`limit must be 0 to ${maxLimit}`);
   return limit || defaultLimit;
+}
+
+const dayMs = 86_400_000;
+const maxDays = 400;
+
+/** Checks a span of time, in milliseconds since 1970: at most 400 days, the end not included. */
+export function requireSpan({ from, until }: { from?: Timestamp | undefined; until?: Timestamp | undefined }) {
+  const fromMs = requireTimeMs("from", from);
+  const untilMs = requireTimeMs("until", until);
+  if (untilMs <= fromMs) throw badRequest("until must be after from");
+  if (untilMs - fromMs > maxDays * dayMs) throw badRequest(`from and until may be at most ${maxDays} days apart`);
+  return { fromMs, untilMs };
+}
+
+// Years that ISO dates write with four digits, which are also those that a UUIDv7 can hold.
+const lastMs = Date.UTC(9999, 0, 1);
+
+/** Checks an instant, in milliseconds since 1970; `name` is the field. */
+export function requireTimeMs(name: string, time: Timestamp | undefined): number {
+  if (!time) throw badRequest(`${name} is missing`);
+  // The ids that hold times count whole milliseconds.
+  const atMs = Math.ceil(timestampMs(time));
+  if (atMs < 0 || atMs > lastMs) throw badRequest(`${name} is out of range`);
+  return atMs;
+}
+
+/** Checks a span of days (UTC, YYYY-MM-DD), the last not included. */
+export function requireDays({ fromDay, untilDay }: { fromDay: string; untilDay: string }) {
+  requireDay("from_day", fromDay);
+  requireDay("until_day", untilDay);
+  if (untilDay <= fromDay) throw badRequest("until_day must be after from_day");
+}
+
+/** Checks a day (UTC) as YYYY-MM-DD; `name` is the field. */
+export function requireDay(name: string, day: string): string {
+  // Date takes 30 February for 1 March.
+  const isOfCalendar = /^\d{4}-\d{2}-\d{2}$/.test(day) && new Date(`${day}T00:00Z`).toJSON()?.startsWith(day);
+  if (!isOfCalendar) throw badRequest(`${name} must be a day like 2027-01-31`);
+  return day;
+}
+
+/** For what needs the lines of a day whose partition was detached: it would be wrong without them. */
+export function detached(day: string): ServiceError {
+  return new ServiceError("failed_precondition", `the lines of ${day} are detached from the ledger`);
 }

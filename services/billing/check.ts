@@ -24,8 +24,9 @@ export type RejectReason = (typeof rejectReasons)[number];
 export type Rejection = { reason: RejectReason; detail: string };
 
 const dayMs = 86_400_000;
-const oldestDays = 60;
-const newestDays = 1;
+/** How many days from today the day of a line may be, at most: before today, and after. */
+export const oldestDays = 60;
+export const newestDays = 1;
 const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Whether a text is an id of an account or key. */

@@ -38,6 +38,15 @@ export const variables = Type.Object({
     minimum: 1_048_576,
     default: 1_073_741_824,
   }),
+  RECONCILE_MS: Type.Integer({
+    description: "How long between two looks at whether ledger, stream and hot store agree.",
+    minimum: 1_000,
+    default: 300_000,
+  }),
+  RECONCILE_SIGNING_KEY_FILE: Type.String({
+    description: "PKCS #8 PEM file of the Ed25519 key that signs the report of a day; empty: reports are not signed.",
+    default: "",
+  }),
 });
 
 export type Config = Static<typeof variables>;

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { systemClock } from "#shared/clock.ts";
@@ -12,12 +13,16 @@ import { createHealth } from "./health.ts";
 import { createMetrics } from "./metrics.ts";
 import { keepConnected } from "./nats.ts";
 import { createOutboxPass } from "./outbox.ts";
+import { createReconcilePass } from "./reconcile.ts";
+import { readSigningKey } from "#shared/report.ts";
 import { createLedgerDays } from "./store/days.ts";
 import { createPool, probe } from "./store/pool.ts";
 import { createTeller } from "./tell.ts";
 
 const config = readConfig(process.env);
 const log = createLog("billing", config.LOG_LEVEL);
+const signingFile = config.RECONCILE_SIGNING_KEY_FILE;
+const signingKey = signingFile === "" ? undefined : readSigningKey(readFileSync(signingFile, "utf8"));
 const clock = systemClock;
 const registry = createRegistry("billing");
 const metrics = createMetrics(registry);
@@ -27,7 +32,10 @@ await using resources = new AsyncDisposableStack();
 const ops = { host: config.OPS_HOST, port: config.OPS_PORT };
 const { port: opsPort } = resources.use(await serveOps(ops, registry, health.reasons));
 const pool = resources.use(createPool(config.DATABASE_URL, (error) => log.warn({ err: error }, "PostgreSQL is away")));
-const authQuota = unaryClient(AuthQuotaService, resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS)), 5_000);
+const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS));
+const authQuota = unaryClient(AuthQuotaService, channel, 5_000);
+// Counting the open calls of many accounts takes longer than anything else that is asked there.
+const audit = unaryClient(AuthQuotaService, channel, 30_000);
 const nats = resources.use(keepConnected(config.NATS_URL, { health, log }));
 
 const days = createLedgerDays(pool);
@@ -40,13 +48,15 @@ const stream = {
 const outboxWork = { authQuota, pool, nats, teller, metrics, clock, log, ageMs: config.OUTBOX_AGE_MS };
 resources.use(every(5_000, createOutboxPass(outboxWork), log));
 resources.use(every(5_000, () => teller.repair(pool), log));
+const reconciling = { pool, nats, authQuota: audit, metrics, clock, log, signingKey };
+resources.use(every(config.RECONCILE_MS, createReconcilePass(reconciling), log));
 const look = async (): Promise<void> => health.set("PostgreSQL", await probe(pool));
 await look();
 resources.use(every(2_000, look, log));
 resources.use(startConsumer({ pool, days, metrics, clock, log, nats, teller, health, stream }));
 
 const listen = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
-const app = buildApp({ pool, days, teller, clock, log });
+const app = buildApp({ ...reconciling, days, teller });
 const { port } = resources.use(await serveGrpc([[BillingService, app]], listen));
 
 log.info({ port, opsPort }, "billing is ready");

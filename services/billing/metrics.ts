@@ -26,6 +26,7 @@ export function createMetrics(registry: Registry) {
     superseded: counter("billing_superseded_total", "Provisional events that came after their final one."),
     lowered: counter("billing_final_below_provisional_total", "Finals that cost less than was provisionally charged."),
     quarantined,
+    priceConflicts: counter("billing_price_conflicts_total", "Calls whose price version is booked with other prices."),
     chargedNanos: counter("billing_charged_nanos_total", "Nano-USD charged, for trends; the ledger is the truth."),
     eventAge: new Histogram({
       name: "billing_event_age_seconds",
@@ -50,6 +51,35 @@ export function createMetrics(registry: Registry) {
     unackedMessages: new Gauge({
       name: "billing_consumer_unacked_messages",
       help: "Messages delivered to billing and not acknowledged yet.",
+      registers,
+    }),
+    ...createReconciliationMetrics(registers),
+  };
+}
+
+function createReconciliationMetrics(registers: Registry[]) {
+  return {
+    reconciliationDifference: new Gauge({
+      name: "billing_reconciliation_difference_nanos",
+      help: "Nano-USD by which the two sides of a check differ without an explanation, as of the newest run.",
+      labelNames: ["run", "check"] as const,
+      registers,
+    }),
+    reconciliationFindings: new Gauge({
+      name: "billing_reconciliation_findings",
+      help: "1 for what the newest run found by a check: right, listed, wrong or unchecked; 0 for the others.",
+      labelNames: ["run", "check", "finding"] as const,
+      registers,
+    }),
+    reconciliationLastSuccess: new Gauge({
+      name: "billing_reconciliation_last_success_seconds",
+      help: "When, since 1970, a run last found nothing wrong and nothing unchecked.",
+      labelNames: ["run"] as const,
+      registers,
+    }),
+    sessionHoles: new Gauge({
+      name: "billing_session_holes",
+      help: "Events that the numbers of relay processes say are missing for ten minutes or more.",
       registers,
     }),
   };

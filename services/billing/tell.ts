@@ -4,7 +4,14 @@ import type { Logger } from "#shared/log.ts";
 import { maxAccountNanos } from "#shared/money.ts";
 import type { Metrics } from "./metrics.ts";
 import type { BookedCall } from "./plan.ts";
-import { markPushed, readUnpushedAccounts, type AccountRow, type KeyRow } from "./store/funds.ts";
+import {
+  markKeysTold,
+  markPushed,
+  readUnpushedAccounts,
+  readUntoldKeys,
+  type AccountRow,
+  type KeyRow,
+} from "./store/funds.ts";
 import type { Pool } from "./store/pool.ts";
 
 /** What is committed and auth-quota should know: absolute amounts with their versions, so that any order will do. */
@@ -21,7 +28,7 @@ export function toldOf(rid: string, { accountId, keyId, chargedNanos, final }: B
 export type Teller = {
   /** Tells auth-quota; false when it could not be told. Never throws. */
   tell: (posting: Posting) => Promise<boolean>;
-  /** Tells it of every account whose latest balance it has not confirmed. */
+  /** Tells it of every account whose latest balance it has not confirmed, and of keys that were given money back. */
   repair: (pool: Pool) => Promise<void>;
 };
 
@@ -56,10 +63,15 @@ export function createTeller({ authQuota, metrics, log }: { authQuota: Told; met
     await markPushed(pool, versions);
     for (const [id, version] of versions) if (confirmed.get(id) === version) confirmed.delete(id);
   };
+  const repairKeys = async (pool: Pool): Promise<void> => {
+    const keys = await readUntoldKeys(pool, repairedAtOnce);
+    if (keys.length > 0 && (await tell({ accounts: [], keys, calls: [] }))) await markKeysTold(pool, keys);
+  };
   return {
     tell,
     repair: async (pool) => {
       await writeConfirmed(pool);
+      await repairKeys(pool);
       for (let round = 0; round < maxRepairRounds; round += 1) {
         const accounts = await readUnpushedAccounts(pool, repairedAtOnce);
         if (accounts.length === 0 || !(await tell({ accounts, keys: [], calls: [] }))) return;

@@ -4,20 +4,12 @@ import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { errorTable, ServiceError } from "./errors.ts";
 import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type UnaryHandlers } from "./grpc.ts";
 import { createLog } from "./log.ts";
+import { refusing } from "./testing/refusing.ts";
 
 const log = createLog("test", "silent");
 
 function handlersThatFail(thrown: () => Error): UnaryHandlers<typeof BillingService> {
-  const fail = (): Promise<never> => Promise.reject(thrown());
-  return {
-    credit: fail,
-    correct: fail,
-    getBalance: async () => ({ balanceNanos: 2n ** 62n }),
-    getFunds: fail,
-    listLedgerLines: fail,
-    queryUsage: fail,
-    listQuarantine: fail,
-  };
+  return { ...refusing(BillingService, thrown), getBalance: async () => ({ balanceNanos: 2n ** 62n }) };
 }
 
 test("a unary call carries int64 exactly, and every row of the error table crosses gRPC intact", async () => {

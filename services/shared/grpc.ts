@@ -23,7 +23,7 @@ type Unary<M extends Record<string, DescMethod>> = {
   [K in keyof M as M[K]["methodKind"] extends "unary" ? K : never]: M[K];
 };
 
-/** What a service implements: a function per unary method; streaming methods are given apart, as grpc-js handlers. */
+/** What a service implements: a function per unary method; streaming methods are given apart (`grpc-stream.ts`). */
 export type UnaryHandlers<S extends DescService> = {
   [K in keyof Unary<Methods<S>>]: (
     request: MessageShape<Methods<S>[K]["input"]>,
@@ -70,18 +70,21 @@ export function unaryHandlers<S extends DescService>(
     return (call: grpc.ServerUnaryCall<object, object>, reply: grpc.sendUnaryData<object>): void => {
       handler(call.request).then(
         (response) => reply(null, create(method.output, response)),
-        (thrown: unknown) => {
-          const error = toServiceError(thrown);
-          if (error.code === "internal" || error.code === "unavailable") {
-            log.error({ err: error.cause ?? error, method: method.name }, "call failed");
-          }
-          reply({ code: errorTable[error.code].grpcStatus, details: error.message });
-        },
+        (thrown: unknown) => reply(statusOf(thrown, method, log)),
       );
     };
   };
   const unary = service.methods.filter((method) => method.methodKind === "unary");
   return Object.fromEntries(unary.map((method) => [method.localName, wrap(method)]));
+}
+
+/** The status that a caller gets for what a handler has thrown; causes that are not the caller's go to the log. */
+export function statusOf(thrown: unknown, method: DescMethod, log: Logger): { code: number; details: string } {
+  const error = toServiceError(thrown);
+  if (error.code === "internal" || error.code === "unavailable") {
+    log.error({ err: error.cause ?? error, method: method.name }, "call failed");
+  }
+  return { code: errorTable[error.code].grpcStatus, details: error.message };
 }
 
 /** Makes the unary calls of a service on an open channel. `timeoutMs` bounds each call. */

@@ -2,16 +2,19 @@ import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError } from "#shared/errors.ts";
 import { serveGrpc, unaryHandlers } from "#shared/grpc.ts";
 import type { Logger } from "#shared/log.ts";
+import { refusing } from "#shared/testing/refusing.ts";
 
 type Sum = { nanos: bigint; version: bigint };
 
-/** A billing service that serves nothing but GetFunds, from memory, over real gRPC. */
+/** A billing service that serves nothing but GetFunds and GetProgress, from memory, over real gRPC. */
 export type StubBilling = AsyncDisposable & {
   address: string;
   /** Balances by account and spending by key; what is not here has 0 at version 0. */
   balances: Map<string, Sum>;
   spending: Map<string, Sum>;
-  /** While true, GetFunds fails as unavailable. */
+  /** How far the usage stream is booked. */
+  progress: { lastSequence: bigint; bookedSequence: bigint };
+  /** While true, it fails as unavailable. */
   isDown: boolean;
   /** Runs after GetFunds has read its answer and before it sends it. */
   beforeAnswer: () => Promise<void>;
@@ -19,10 +22,10 @@ export type StubBilling = AsyncDisposable & {
 };
 
 export async function startStubBilling(log: Logger): Promise<StubBilling> {
-  const unused = (): Promise<never> => Promise.reject(new ServiceError("internal", "not part of this stub"));
   const state = {
     balances: new Map<string, Sum>(),
     spending: new Map<string, Sum>(),
+    progress: { lastSequence: 0n, bookedSequence: 0n },
     isDown: false,
     beforeAnswer: async (): Promise<void> => undefined,
     calls: 0,
@@ -31,12 +34,11 @@ export async function startStubBilling(log: Logger): Promise<StubBilling> {
   const handlers = unaryHandlers(
     BillingService,
     {
-      credit: unused,
-      correct: unused,
-      getBalance: unused,
-      listLedgerLines: unused,
-      queryUsage: unused,
-      listQuarantine: unused,
+      ...refusing(BillingService),
+      getProgress: async () => {
+        if (state.isDown) throw new ServiceError("unavailable", "billing is down");
+        return state.progress;
+      },
       getFunds: async ({ accountIds, keyIds }) => {
         state.calls += 1;
         if (state.isDown) throw new ServiceError("unavailable", "billing is down");

@@ -15,6 +15,9 @@ export type KeyRow = { keyId: string; accountId: string; spentNanos: bigint; ver
 export const accountColumns = `account_id AS "accountId", balance_nanos AS "balanceNanos",
   credited_nanos AS "creditedNanos", charged_nanos AS "chargedNanos", version`;
 
+/** What a KeyRow is read from. */
+export const keyColumns = `key_id AS "keyId", account_id AS "accountId", spent_nanos AS "spentNanos", version`;
+
 /** Accounts that the ledger has met; ids must have been checked. */
 export async function readAccounts(db: Queryable, accountIds: readonly string[]): Promise<AccountRow[]> {
   if (accountIds.length === 0) return [];
@@ -29,11 +32,34 @@ export async function readAccounts(db: Queryable, accountIds: readonly string[])
 export async function readKeys(db: Queryable, keyIds: readonly string[]): Promise<KeyRow[]> {
   if (keyIds.length === 0) return [];
   const { rows } = await db.query<KeyRow>(
-    `SELECT key_id AS "keyId", account_id AS "accountId", spent_nanos AS "spentNanos", version
-     FROM billing.key_spending WHERE key_id = ANY ($1::text[])`,
+    `SELECT ${keyColumns} FROM billing.key_spending WHERE key_id = ANY ($1::text[])`,
     [plainArray(keyIds)],
   );
   return rows;
+}
+
+/** Keys that a refund has given back to and of which auth-quota was not told since; at most `limit`. */
+export async function readUntoldKeys(db: Queryable, limit: number): Promise<KeyRow[]> {
+  const { rows } = await db.query<KeyRow>(
+    `SELECT ${keyColumns} FROM billing.key_spending WHERE untold_version IS NOT NULL LIMIT $1`,
+    [limit],
+  );
+  return rows;
+}
+
+/** Writes down that auth-quota was told these versions of keys, or newer ones than those of their refunds. */
+export async function markKeysTold(db: Queryable, keys: readonly KeyRow[]): Promise<void> {
+  if (keys.length === 0) return;
+  const sorted = keys.toSorted((a, b) => (a.keyId < b.keyId ? -1 : 1));
+  await db.query(
+    `WITH told AS (
+       SELECT k.key_id FROM unnest($1::text[], $2::bigint[]) AS new (key_id, version)
+       JOIN billing.key_spending AS k USING (key_id)
+       WHERE k.untold_version <= new.version ORDER BY k.key_id FOR UPDATE OF k
+     )
+     UPDATE billing.key_spending AS k SET untold_version = NULL FROM told WHERE k.key_id = told.key_id`,
+    [plainArray(sorted.map(({ keyId }) => keyId)), numberArray(sorted.map(({ version }) => version))],
+  );
 }
 
 /** Accounts whose latest balance auth-quota has not been told, as far as is written down; at most `limit`. */

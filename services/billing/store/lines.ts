@@ -94,12 +94,12 @@ export async function sumUsage(db: Queryable, query: UsageQuery): Promise<UsageS
   }));
 }
 
-/** What people have booked about calls, in nano-USD by rid; calls about which nothing was booked are left out. */
+/** What corrections say about calls, in nano-USD by rid; calls about which none was booked are left out. */
 export async function readByHandSums(db: Queryable, rids: readonly string[]): Promise<Map<string, bigint>> {
   if (rids.length === 0) return new Map();
   const { rows } = await db.query<{ rid: string; amount: string }>(
     `SELECT rid, sum(amount_nanos)::text AS amount FROM billing.ledger_line
-     WHERE rid = ANY ($1::uuid[]) AND kind > 3 GROUP BY rid`,
+     WHERE rid = ANY ($1::uuid[]) AND kind = 5 GROUP BY rid`,
     [plainArray(rids)],
   );
   return new Map(rows.map(({ rid, amount }) => [rid, BigInt(amount)]));

@@ -1,15 +1,18 @@
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
+import { ridTimeMs } from "#shared/rid.ts";
+import { dayOfMs } from "../check.ts";
 import { createLineId } from "../line-id.ts";
-import { accountColumns, type AccountRow } from "./funds.ts";
+import { accountColumns, type AccountRow, keyColumns, type KeyRow, readKeys } from "./funds.ts";
 import { lineColumns, type LineRow } from "./lines.ts";
 import { inTransaction, type Pool, type Queryable } from "./pool.ts";
 
 /** A line that somebody asks for, with the id that makes it happen once. */
 export type ManualLine = {
-  kind: typeof LineKind.CREDIT | typeof LineKind.CORRECTION;
-  /** The payment_id or correction_id. */
+  kind: typeof LineKind.CREDIT | typeof LineKind.CORRECTION | typeof LineKind.REFUND;
+  /** The payment_id, correction_id or refund_id. */
   reference: string;
   accountId: string;
+  /** As asked for: 0 lets `decide` choose. */
   amountNanos: bigint;
   note: string;
   rid: string | undefined;
@@ -20,8 +23,16 @@ export type ManualLine = {
   day: string;
 };
 
+/** What stands under the lock: the account, and of a call that is refunded what it was charged and given back. */
+export type Found = { account: AccountRow; charge: CallCharge | undefined };
+
+export type CallCharge = { keyId: string; chargedNanos: bigint; refundedNanos: bigint };
+
+/** The amount to book, or why nothing is booked. */
+export type Decision = { amountNanos: bigint } | { reason: string };
+
 export type ManualResult =
-  | { outcome: "booked" | "booked-before"; line: LineRow; account: AccountRow }
+  | { outcome: "booked" | "booked-before"; line: LineRow; account: AccountRow; keys: KeyRow[] }
   | { outcome: "other-content" }
   | { outcome: "refused"; reason: string };
 
@@ -30,27 +41,35 @@ type Registry = { table: string; id: string };
 const registries: Record<ManualLine["kind"], Registry> = {
   [LineKind.CREDIT]: { table: "payment", id: "payment_id" },
   [LineKind.CORRECTION]: { table: "correction", id: "correction_id" },
+  [LineKind.REFUND]: { table: "refund", id: "refund_id" },
 };
 
 /**
- * Books a line by hand, once per reference. `refuse` sees the account under its lock and gives the reason why the
- * line must not be booked, if there is one. The day must have its partition.
+ * Books a line by hand, once per reference. `decide` sees the account under its lock, and the call of a refund, which
+ * only changes under that lock. The day must have its partition.
  */
 export async function bookManualLine(
   pool: Pool,
-  line: ManualLine,
-  refuse: (account: AccountRow) => string | undefined,
+  asked: ManualLine,
+  decide: (found: Found) => Decision,
 ): Promise<ManualResult> {
   return await inTransaction(pool, async (db) => {
-    const account = await lockAccount(db, line.accountId);
-    const before = await findBefore(db, line);
+    const account = await lockAccount(db, asked.accountId);
+    const before = await findBefore(db, asked);
     if (before) return before.isSame ? await bookedBefore(db, before, account) : { outcome: "other-content" };
-    const reason = refuse(account);
-    if (reason) return { outcome: "refused", reason };
+    const charge = asked.kind === LineKind.REFUND ? await readCharge(db, asked) : undefined;
+    const decision = decide({ account, charge });
+    if ("reason" in decision) return { outcome: "refused", reason: decision.reason };
+    const line = { ...asked, amountNanos: decision.amountNanos };
     const lineId = createLineId(line.bookedAtMs);
     // Waits for a request with the same reference that runs now for another account.
     if (!(await register(db, line, lineId))) return { outcome: "other-content" };
-    return { outcome: "booked", line: await insertLine(db, line, lineId), account: await addToAccount(db, line) };
+    return {
+      outcome: "booked",
+      line: await insertLine(db, { ...line, keyId: charge?.keyId }, lineId),
+      account: await addToAccount(db, line),
+      keys: charge ? await giveBackToKey(db, charge.keyId, line.amountNanos) : [],
+    };
   });
 }
 
@@ -76,11 +95,31 @@ async function findBefore(db: Queryable, { kind, reference, contentHash }: Manua
 }
 
 async function bookedBefore(db: Queryable, before: Before, account: AccountRow): Promise<ManualResult> {
-  const { rows } = await db.query<LineRow>(
-    `SELECT ${lineColumns} FROM billing.ledger_line WHERE account_id = $1 AND line_id = $2 AND day = $3`,
+  const { rows } = await db.query<LineRow & { keyId: string | null }>(
+    `SELECT ${lineColumns}, key_id AS "keyId" FROM billing.ledger_line
+     WHERE account_id = $1 AND line_id = $2 AND day = $3`,
     [before.accountId, before.lineId, before.day],
   );
-  return { outcome: "booked-before", line: only(rows), account };
+  const { keyId, ...line } = only(rows);
+  return { outcome: "booked-before", line, account, keys: keyId === null ? [] : await readKeys(db, [keyId]) };
+}
+
+const dayMs = 86_400_000;
+
+// A call's charges are on the day of its rid; money was given back for it on that day or later, unless the clock of its
+// relay was ahead, by at most a day.
+async function readCharge(db: Queryable, { accountId, rid = "" }: ManualLine): Promise<CallCharge | undefined> {
+  const calledMs = ridTimeMs(rid) ?? 0;
+  const { rows } = await db.query<{ keyId: string | null; charged: string; refunded: string }>(
+    `SELECT max(key_id) FILTER (WHERE kind <= 3) AS "keyId",
+       coalesce(-sum(amount_nanos) FILTER (WHERE kind <= 3), 0)::text AS charged,
+       coalesce(sum(amount_nanos) FILTER (WHERE kind = 6), 0)::text AS refunded
+     FROM billing.ledger_line WHERE rid = $1 AND account_id = $2
+       AND ((kind <= 3 AND day = $3) OR (kind = 6 AND day >= $4))`,
+    [rid, accountId, dayOfMs(calledMs), dayOfMs(calledMs - dayMs)],
+  );
+  const { keyId, charged, refunded } = only(rows);
+  return keyId === null ? undefined : { keyId, chargedNanos: BigInt(charged), refundedNanos: BigInt(refunded) };
 }
 
 async function register(db: Queryable, line: ManualLine, lineId: string): Promise<boolean> {
@@ -93,11 +132,13 @@ async function register(db: Queryable, line: ManualLine, lineId: string): Promis
   return rowCount === 1;
 }
 
-async function insertLine(db: Queryable, line: ManualLine, lineId: string): Promise<LineRow> {
+type LineOfKey = ManualLine & { keyId: string | undefined };
+
+async function insertLine(db: Queryable, line: LineOfKey, lineId: string): Promise<LineRow> {
   const { rows } = await db.query<LineRow>(
     `INSERT INTO billing.ledger_line
-       (day, line_id, kind, account_id, amount_nanos, rid, reference, note, payload_hash)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING ${lineColumns}`,
+       (day, line_id, kind, account_id, amount_nanos, rid, reference, note, payload_hash, key_id)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING ${lineColumns}`,
     [
       line.day,
       lineId,
@@ -108,9 +149,21 @@ async function insertLine(db: Queryable, line: ManualLine, lineId: string): Prom
       line.reference,
       line.note,
       line.contentHash,
+      line.keyId,
     ],
   );
   return only(rows);
+}
+
+// Locked after the account, as in every transaction that charges a key.
+async function giveBackToKey(db: Queryable, keyId: string, amountNanos: bigint): Promise<KeyRow[]> {
+  const { rows } = await db.query<KeyRow>(
+    `UPDATE billing.key_spending SET spent_nanos = spent_nanos - $2, version = version + 1, untold_version = version + 1
+     WHERE key_id = $1
+     RETURNING ${keyColumns}`,
+    [keyId, amountNanos],
+  );
+  return [only(rows)];
 }
 
 async function addToAccount(db: Queryable, { kind, accountId, amountNanos }: ManualLine): Promise<AccountRow> {

@@ -7,10 +7,18 @@ import { bytesArray, hexArray, numberArray, plainArray, textArray } from "./arra
 import { unitColumns } from "./columns.ts";
 import { type AccountRow, type KeyRow, readAccounts, readKeys } from "./funds.ts";
 import { inTransaction, type Pool, type Queryable } from "./pool.ts";
+import { checkPrices, rememberPrices, type PriceConflict } from "./prices.ts";
 import { insertQuarantine } from "./quarantine.ts";
+import { countEvents } from "./session-progress.ts";
 
 /** What was decided and is committed, with the balances and spendings of all that the batch touched. */
-export type Posted = { plan: Plan; newRejects: Reject[]; accounts: AccountRow[]; keys: KeyRow[] };
+export type Posted = {
+  plan: Plan;
+  newRejects: Reject[];
+  accounts: AccountRow[];
+  keys: KeyRow[];
+  priceConflicts: PriceConflict[];
+};
 
 /**
  * Books a batch in one transaction. `decide` is told what the ledger holds, under the locks of the accounts, and must
@@ -24,7 +32,7 @@ export async function postBatch(
 ): Promise<Posted> {
   const accountIds = [...new Set(events.map(({ event }) => event.accountId))].toSorted();
   if (accountIds.length > 0) await createAccounts(pool, accountIds);
-  return await inTransaction(pool, async (db) => {
+  const { prices, ...posted } = await inTransaction(pool, async (db) => {
     const locked = await lockAccounts(db, accountIds);
     const booked = { calls: await readBookedCalls(db, events), accounts: locked };
     const plan = decide(booked);
@@ -34,8 +42,12 @@ export async function postBatch(
     const keyIds = new Set([...plan.calls.values()].map(({ keyId }) => keyId));
     const keys = await readKeys(db, [...keyIds]);
     const accounts = await chargeAccounts(db, accountIds, plan.chargedByAccount);
-    return { plan, newRejects, accounts, keys };
+    await countEvents(db, plan.lines);
+    const prices = await checkPrices(pool, db, plan.lines);
+    return { plan, newRejects, accounts, keys, prices };
   });
+  rememberPrices(pool, prices);
+  return { ...posted, priceConflicts: prices.conflicts };
 }
 
 // Committed on its own, in the order of ids: inside the transaction, inserting accounts after locking others could
@@ -113,6 +125,26 @@ const callColumns: Column[] = [
     name: "model_requested",
     type: "text",
     literal: (lines) => textArray(lines.map(({ read }) => read.event.modelRequested)),
+  },
+  {
+    name: "model_served",
+    type: "text",
+    literal: (lines) => textArray(lines.map(({ read }) => read.event.modelServed)),
+  },
+  {
+    name: "held_nanos",
+    type: "bigint",
+    literal: (lines) => numberArray(lines.map(({ read }) => read.event.heldNanos)),
+  },
+  {
+    name: "cost_nanos",
+    type: "bigint",
+    literal: (lines) => numberArray(lines.map(({ read }) => read.event.costNanos)),
+  },
+  {
+    name: "upstream_cost_nanos",
+    type: "bigint",
+    literal: (lines) => numberArray(lines.map(({ read }) => read.event.upstreamCostNanos ?? null)),
   },
   { name: "upstream", type: "text", literal: (lines) => textArray(lines.map(({ read }) => read.event.upstream)) },
   {

@@ -1,23 +1,68 @@
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { systemClock } from "#shared/clock.ts";
+import { ServiceError } from "#shared/errors.ts";
+import { streamingClient, type StreamingClient } from "#shared/grpc-stream.ts";
 import { connectGrpc, serveGrpc, unaryClient, type UnaryClient } from "#shared/grpc.ts";
 import { createLog } from "#shared/log.ts";
-import { buildApp } from "../app.ts";
-import { createLedgerDays } from "../store/days.ts";
+import type { PostgresStore } from "#shared/testing/stores.ts";
+import { buildApp, type AppParts } from "../app.ts";
+import { bookBatch } from "../book.ts";
+import { readMessage } from "../read.ts";
 import type { Pool } from "../store/pool.ts";
-import type { Teller } from "../tell.ts";
+import type { Posting, Teller } from "../tell.ts";
+import { bookingOn } from "./billing.ts";
+import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "./events.ts";
+import { createLedger } from "./ledger.ts";
 
-/** Billing's gRPC calls on a loopback port, and a client for them. */
-export async function serveApp(
-  pool: Pool,
-  teller: Teller,
-): Promise<AsyncDisposable & { billing: UnaryClient<typeof BillingService> }> {
+/** Billing's gRPC calls on a loopback port, and clients for them. */
+export type ServedApp = AsyncDisposable & {
+  billing: UnaryClient<typeof BillingService>;
+  streams: StreamingClient<typeof BillingService>;
+};
+
+const away = (): Promise<never> => Promise.reject(new ServiceError("unavailable", "not part of this test"));
+const noAuthQuota = { auditAccounts: away, listUnposted: away };
+const noNats = { current: () => undefined, [Symbol.asyncDispose]: () => Promise.resolve() };
+
+/** Serves billing's calls. `given` replaces parts; left out: the time of the system, no NATS, no auth-quota. */
+export async function serveApp(pool: Pool, teller: Teller, given: Partial<AppParts> = {}): Promise<ServedApp> {
   await using resources = new AsyncDisposableStack();
   const log = createLog("test", "silent");
-  const app = buildApp({ pool, days: createLedgerDays(pool), teller, clock: systemClock, log });
+  const absent = { nats: noNats, authQuota: noAuthQuota, signingKey: undefined };
+  const parts = { ...bookingOn(pool), ...absent, teller, clock: systemClock, log, ...given };
   const listen = { host: "127.0.0.1", port: 0, drainMs: 100 };
-  const server = resources.use(await serveGrpc([[BillingService, app]], listen));
+  const server = resources.use(await serveGrpc([[BillingService, buildApp(parts)]], listen));
   const channel = resources.use(connectGrpc(`127.0.0.1:${server.port}`));
   const owned = resources.move();
-  return { billing: unaryClient(BillingService, channel, 10_000), [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return {
+    billing: unaryClient(BillingService, channel, 10_000),
+    streams: streamingClient(BillingService, channel, 10_000),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/**
+ * Billing's calls on a ledger of their own, with what they told an auth-quota that confirms nothing. `book` books
+ * events at once.
+ */
+export async function startApp(postgres: PostgresStore, given: Partial<AppParts> = {}) {
+  await using resources = new AsyncDisposableStack();
+  const ledger = resources.use(await createLedger(postgres));
+  const told: Posting[] = [];
+  const teller: Teller = {
+    tell: async (posting) => {
+      told.push(posting);
+      return false;
+    },
+    repair: () => Promise.resolve(),
+  };
+  const { billing, streams } = resources.use(await serveApp(ledger.pool, teller, given));
+  const booking = { ...bookingOn(ledger.pool), ...given };
+  const book = (...events: GivenEvent[]) =>
+    bookBatch(
+      booking,
+      readMessage(encodeBatch(events.map((event) => encodeEvent(makeEvent(event)))), 1, booking.clock.nowMs()),
+    );
+  const owned = resources.move();
+  return { ledger, billing, streams, told, book, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

@@ -1,7 +1,7 @@
 import { AuthQuotaService, type PostRequest } from "#proto/authquota/v1/authquota_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
 import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
 import { createLog } from "#shared/log.ts";
+import { refusing } from "#shared/testing/refusing.ts";
 
 /** A gRPC server that stands in for auth-quota: notes what it is told and lists what the test puts into its outbox. */
 export type AuthQuotaStub = AsyncDisposable & {
@@ -17,8 +17,8 @@ export type AuthQuotaStub = AsyncDisposable & {
 
 export async function serveAuthQuotaStub(): Promise<AuthQuotaStub> {
   const balances = new Map<string, { balanceNanos: bigint; version: bigint }>();
-  const never = (): Promise<never> => Promise.reject(new ServiceError("internal", "not part of the stub"));
   const handlers: UnaryHandlers<typeof AuthQuotaService> = {
+    ...refusing(AuthQuotaService),
     post: async (request) => {
       await stub.onPost(request);
       stub.posts.push(request);
@@ -29,14 +29,6 @@ export async function serveAuthQuotaStub(): Promise<AuthQuotaStub> {
       return {};
     },
     listUnposted: async ({ limit }) => ({ records: [...stub.unposted.values()].slice(0, limit) }),
-    getHolds: never,
-    createAccount: never,
-    updateAccount: never,
-    listAccounts: never,
-    createKey: never,
-    updateKey: never,
-    deleteKey: never,
-    listKeys: never,
   };
   const unary = unaryHandlers(AuthQuotaService, handlers, createLog("test", "silent"));
   const service = { ...unary, session: () => undefined };

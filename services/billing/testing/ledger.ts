@@ -99,11 +99,14 @@ export async function findImbalance(ownerUrl: string): Promise<unknown[]> {
        OR a.charged_nanos <> coalesce(l.charged, 0)
      UNION ALL
      SELECT 'key ' || k.key_id FROM billing.key_spending AS k
-     JOIN (SELECT key_id, -sum(amount_nanos) AS spent FROM billing.ledger_line WHERE kind <= 3 GROUP BY key_id) AS l
+     JOIN (SELECT key_id, -sum(amount_nanos) AS spent FROM billing.ledger_line GROUP BY key_id) AS l
        USING (key_id)
      WHERE k.spent_nanos <> l.spent
      UNION ALL
-     SELECT 'call ' || rid FROM billing.ledger_line WHERE kind IN (1, 2) GROUP BY rid HAVING count(*) > 1`,
+     SELECT 'call ' || rid FROM billing.ledger_line WHERE kind IN (1, 2) GROUP BY rid HAVING count(*) > 1
+     UNION ALL
+     SELECT 'refunds of call ' || rid FROM billing.ledger_line WHERE kind IN (1, 2, 3, 6)
+     GROUP BY rid HAVING sum(amount_nanos) > 0`,
   );
   return found.rows;
 }

@@ -14,7 +14,13 @@ export type PostgresStore = Store & {
   createDatabase: () => Promise<string>;
 };
 
-type Wanted = { redis?: boolean; nats?: boolean; postgres?: boolean };
+type Wanted = {
+  redis?: boolean;
+  nats?: boolean;
+  postgres?: boolean;
+  /** Whether PostgreSQL waits for its disk; without it a killed process loses nothing, but a crashed machine would. */
+  isDurable?: boolean;
+};
 
 /** The stores asked for. Disposal ends them and deletes their data; so does the death of this process. */
 export type Stores<W extends Wanted> = AsyncDisposable & {
@@ -25,7 +31,7 @@ export type Stores<W extends Wanted> = AsyncDisposable & {
 
 /**
  * Starts real servers on free loopback ports, with data of their own in a temporary folder. They may be killed and
- * restarted at will. PostgreSQL runs without fsync here: a killed process loses nothing, a crashed machine would.
+ * restarted at will.
  */
 export async function startStores<const W extends Wanted>(wanted: W): Promise<Stores<W>> {
   const folder = await mkdtemp(join(tmpdir(), "relay-stores-"));
@@ -38,7 +44,7 @@ export async function startStores<const W extends Wanted>(wanted: W): Promise<St
   const attempts = await Promise.allSettled([
     wanted.redis ? startStore(redisProgram(place("redis", folder))) : undefined,
     wanted.nats ? startStore(natsProgram(place("nats", folder))) : undefined,
-    wanted.postgres ? startPostgres(folder) : undefined,
+    wanted.postgres ? startPostgres(folder, wanted.isDurable ?? false) : undefined,
   ]);
   for (const attempt of attempts) if (attempt.status === "fulfilled" && attempt.value) resources.use(attempt.value);
   for (const attempt of attempts) if (attempt.status === "rejected") throw attempt.reason;
@@ -53,10 +59,10 @@ function place(name: StoreName, folder: string) {
   return { binary, folder: join(folder, name), orphanSignal: "SIGKILL" as const };
 }
 
-async function startPostgres(folder: string): Promise<PostgresStore> {
+async function startPostgres(folder: string, isDurable: boolean): Promise<PostgresStore> {
   const password = randomBytes(16).toString("hex");
   const where = { ...place("postgres", folder), orphanSignal: "SIGQUIT" as const };
-  const program = postgresProgram({ ...where, password, isDurable: false });
+  const program = postgresProgram({ ...where, password, isDurable });
   // Immediate shutdown: nobody waits for a checkpoint of data that is about to be deleted.
   const store = await startStore({ ...program, stopSignal: "SIGQUIT" });
   return Object.assign(store, { createDatabase: () => createDatabase(store.url) });

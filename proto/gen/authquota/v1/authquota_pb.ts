@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file authquota/v1/authquota.proto.
  */
 export const file_authquota_v1_authquota: GenFile = /*@__PURE__*/
-  fileDesc("ChxhdXRocXVvdGEvdjEvYXV0aHF1b3RhLnByb3RvEgxhdXRocXVvdGEudjEiYwoOU2Vzc2lvblJlcXVlc3QSFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCRINCgViYXRjaBgCIAEoBBIrCgpvcGVyYXRpb25zGAMgAygLMhcuYXV0aHF1b3RhLnYxLk9wZXJhdGlvbiLzAgoJT3BlcmF0aW9uEiwKCWF1dGhvcml6ZRgBIAEoCzIXLmF1dGhxdW90YS52MS5BdXRob3JpemVIABIoCgdyZXNlcnZlGAIgASgLMhUuYXV0aHF1b3RhLnYxLlJlc2VydmVIABImCgZleHRlbmQYAyABKAsyFC5hdXRocXVvdGEudjEuRXh0ZW5kSAASLgoKY2hlY2twb2ludBgEIAEoCzIYLmF1dGhxdW90YS52MS5DaGVja3BvaW50SAASJgoGc2V0dGxlGAUgASgLMhQuYXV0aHF1b3RhLnYxLlNldHRsZUgAEigKB3JlbGVhc2UYBiABKAsyFS5hdXRocXVvdGEudjEuUmVsZWFzZUgAEiYKBmxvb2t1cBgHIAEoCzIULmF1dGhxdW90YS52MS5Mb29rdXBIABIvCgtlbmRfc2Vzc2lvbhgIIAEoCzIYLmF1dGhxdW90YS52MS5FbmRTZXNzaW9uSABCCwoJb3BlcmF0aW9uIikKCUF1dGhvcml6ZRIQCghrZXlfaGFzaBgBIAEoDBIKCgJpcBgCIAEoCSJbCgdSZXNlcnZlEgsKA3JpZBgBIAEoCRIQCghrZXlfaGFzaBgCIAEoDBIKCgJpcBgDIAEoCRINCgVtb2RlbBgEIAEoCRIWCg5lc3RpbWF0ZV9uYW5vcxgFIAEoAyIqCgZFeHRlbmQSCwoDcmlkGAEgASgJEhMKC3RvdGFsX25hbm9zGAIgASgDIj0KCkNoZWNrcG9pbnQSCwoDcmlkGAEgASgJEhIKCmNvc3RfbmFub3MYAiABKAMSDgoGcmVjb3JkGAMgASgMIl0KBlNldHRsZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKY29zdF9uYW5vcxgEIAEoAxIOCgZyZWNvcmQYBSABKAwiFgoHUmVsZWFzZRILCgNyaWQYASABKAkiFQoGTG9va3VwEgsKA3JpZBgBIAEoCSIjCgpFbmRTZXNzaW9uEhUKDXJlbGF5X3Nlc3Npb24YASABKAkiRwoPU2Vzc2lvblJlc3BvbnNlEg0KBWJhdGNoGAEgASgEEiUKB3Jlc3VsdHMYAiADKAsyFC5hdXRocXVvdGEudjEuUmVzdWx0Ir0BCgZSZXN1bHQSJgoHdmVyZGljdBgBIAEoDjIVLmF1dGhxdW90YS52MS5WZXJkaWN0EhIKCmFjY291bnRfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEhIKCmhlbGRfbmFub3MYBCABKAMSGwoTcmV0cnlfYWZ0ZXJfc2Vjb25kcxgFIAEoBRIOCgZtb2RlbHMYBiADKAkSJgoFc3RhdGUYByABKA4yFy5hdXRocXVvdGEudjEuQ2FsbFN0YXRlIo8BCgtQb3N0UmVxdWVzdBIuCghhY2NvdW50cxgBIAMoCzIcLmF1dGhxdW90YS52MS5BY2NvdW50QmFsYW5jZRInCgRrZXlzGAIgAygLMhkuYXV0aHF1b3RhLnYxLktleVNwZW5kaW5nEicKBWNhbGxzGAMgAygLMhguYXV0aHF1b3RhLnYxLkJvb2tlZENhbGwiTAoOQWNjb3VudEJhbGFuY2USEgoKYWNjb3VudF9pZBgBIAEoCRIVCg1iYWxhbmNlX25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMiVwoLS2V5U3BlbmRpbmcSDgoGa2V5X2lkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSEwoLc3BlbnRfbmFub3MYAyABKAMSDwoHdmVyc2lvbhgEIAEoAyJlCgpCb29rZWRDYWxsEgsKA3JpZBgBIAEoCRIUCgxib29rZWRfbmFub3MYAiABKAMSEgoKYWNjb3VudF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSEAoIaXNfZmluYWwYBSABKAgiDgoMUG9zdFJlc3BvbnNlIjgKE0xpc3RVbnBvc3RlZFJlcXVlc3QSEgoKbWluX2FnZV9tcxgBIAEoAxINCgVsaW1pdBgCIAEoBSInChRMaXN0VW5wb3N0ZWRSZXNwb25zZRIPCgdyZWNvcmRzGAEgAygMIiUKD0dldEhvbGRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIoMBChBHZXRIb2xkc1Jlc3BvbnNlEhIKCm9wZW5faG9sZHMYASABKAMSEgoKaGVsZF9uYW5vcxgCIAEoAxIWCg51bnBvc3RlZF9jYWxscxgDIAEoAxIWCg51bnBvc3RlZF9uYW5vcxgEIAEoAxIXCg9hdmFpbGFibGVfbmFub3MYBSABKAMipQEKB0FjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEisKBnN0YXR1cxgDIAEoDjIbLmF1dGhxdW90YS52MS5BY2NvdW50U3RhdHVzEhsKE3JlcXVlc3RzX3Blcl9taW51dGUYBCABKAUSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiVQoUQ3JlYXRlQWNjb3VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEhsKE3JlcXVlc3RzX3Blcl9taW51dGUYAyABKAUiPwoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEiYKB2FjY291bnQYASABKAsyFS5hdXRocXVvdGEudjEuQWNjb3VudCKtAQoUVXBkYXRlQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESKwoGc3RhdHVzGAMgASgOMhsuYXV0aHF1b3RhLnYxLkFjY291bnRTdGF0dXMSIAoTcmVxdWVzdHNfcGVyX21pbnV0ZRgEIAEoBUgBiAEBQgcKBV9uYW1lQhYKFF9yZXF1ZXN0c19wZXJfbWludXRlIj8KFVVwZGF0ZUFjY291bnRSZXNwb25zZRImCgdhY2NvdW50GAEgASgLMhUuYXV0aHF1b3RhLnYxLkFjY291bnQiPgoTTGlzdEFjY291bnRzUmVxdWVzdBIYChBhZnRlcl9hY2NvdW50X2lkGAEgASgJEg0KBWxpbWl0GAIgASgFIj8KFExpc3RBY2NvdW50c1Jlc3BvbnNlEicKCGFjY291bnRzGAEgAygLMhUuYXV0aHF1b3RhLnYxLkFjY291bnQikQIKA0tleRIOCgZrZXlfaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEhUKDXNlY3JldF9wcmVmaXgYBCABKAkSJwoGc3RhdHVzGAUgASgOMhcuYXV0aHF1b3RhLnYxLktleVN0YXR1cxIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgtsaW1pdF9uYW5vcxgHIAEoA0gAiAEBEg4KBm1vZGVscxgIIAMoCRIuCgpjcmVhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfbGltaXRfbmFub3MingEKEENyZWF0ZUtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEi4KCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKC2xpbWl0X25hbm9zGAQgASgDSACIAQESDgoGbW9kZWxzGAUgAygJQg4KDF9saW1pdF9uYW5vcyJDChFDcmVhdGVLZXlSZXNwb25zZRIeCgNrZXkYASABKAsyES5hdXRocXVvdGEudjEuS2V5Eg4KBnNlY3JldBgCIAEoCSKSAgoQVXBkYXRlS2V5UmVxdWVzdBIOCgZrZXlfaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEicKBnN0YXR1cxgDIAEoDjIXLmF1dGhxdW90YS52MS5LZXlTdGF0dXMSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMY2xlYXJfZXhwaXJ5GAUgASgIEhgKC2xpbWl0X25hbm9zGAYgASgDSAGIAQESEwoLY2xlYXJfbGltaXQYByABKAgSDgoGbW9kZWxzGAggAygJEhQKDGNsZWFyX21vZGVscxgJIAEoCEIHCgVfbmFtZUIOCgxfbGltaXRfbmFub3MiMwoRVXBkYXRlS2V5UmVzcG9uc2USHgoDa2V5GAEgASgLMhEuYXV0aHF1b3RhLnYxLktleSIiChBEZWxldGVLZXlSZXF1ZXN0Eg4KBmtleV9pZBgBIAEoCSIzChFEZWxldGVLZXlSZXNwb25zZRIeCgNrZXkYASABKAsyES5hdXRocXVvdGEudjEuS2V5Ij4KD0xpc3RLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhcKD2luY2x1ZGVfZGVsZXRlZBgCIAEoCCIzChBMaXN0S2V5c1Jlc3BvbnNlEh8KBGtleXMYASADKAsyES5hdXRocXVvdGEudjEuS2V5Kv0BCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIOCgpWRVJESUNUX09LEAESFwoTVkVSRElDVF9LRVlfSU5WQUxJRBACEhUKEVZFUkRJQ1RfS0VZX0xJTUlUEAMSEwoPVkVSRElDVF9CQUxBTkNFEAQSEQoNVkVSRElDVF9NT0RFTBAFEhgKFFZFUkRJQ1RfQUNDT1VOVF9SQVRFEAYSEwoPVkVSRElDVF9JUF9SQVRFEAcSFwoTVkVSRElDVF9VTkFWQUlMQUJMRRAIEhMKD1ZFUkRJQ1RfTk9fSE9MRBAJEhQKEFZFUkRJQ1RfQ09ORkxJQ1QQCiqcAQoJQ2FsbFN0YXRlEhoKFkNBTExfU1RBVEVfVU5TUEVDSUZJRUQQABITCg9DQUxMX1NUQVRFX0hFTEQQARIXChNDQUxMX1NUQVRFX1JFTEVBU0VEEAISFgoSQ0FMTF9TVEFURV9FWFBJUkVEEAMSFgoSQ0FMTF9TVEFURV9TRVRUTEVEEAQSFQoRQ0FMTF9TVEFURV9QT1NURUQQBSpoCg1BY2NvdW50U3RhdHVzEh4KGkFDQ09VTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGQoVQUNDT1VOVF9TVEFUVVNfQUNUSVZFEAESHAoYQUNDT1VOVF9TVEFUVVNfU1VTUEVOREVEEAIqbgoJS2V5U3RhdHVzEhoKFktFWV9TVEFUVVNfVU5TUEVDSUZJRUQQABIVChFLRVlfU1RBVFVTX0FDVElWRRABEhYKEktFWV9TVEFUVVNfU1RPUFBFRBACEhYKEktFWV9TVEFUVVNfREVMRVRFRBADMv8GChBBdXRoUXVvdGFTZXJ2aWNlEkoKB1Nlc3Npb24SHC5hdXRocXVvdGEudjEuU2Vzc2lvblJlcXVlc3QaHS5hdXRocXVvdGEudjEuU2Vzc2lvblJlc3BvbnNlKAEwARI9CgRQb3N0EhkuYXV0aHF1b3RhLnYxLlBvc3RSZXF1ZXN0GhouYXV0aHF1b3RhLnYxLlBvc3RSZXNwb25zZRJVCgxMaXN0VW5wb3N0ZWQSIS5hdXRocXVvdGEudjEuTGlzdFVucG9zdGVkUmVxdWVzdBoiLmF1dGhxdW90YS52MS5MaXN0VW5wb3N0ZWRSZXNwb25zZRJJCghHZXRIb2xkcxIdLmF1dGhxdW90YS52MS5HZXRIb2xkc1JlcXVlc3QaHi5hdXRocXVvdGEudjEuR2V0SG9sZHNSZXNwb25zZRJYCg1DcmVhdGVBY2NvdW50EiIuYXV0aHF1b3RhLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZRJYCg1VcGRhdGVBY2NvdW50EiIuYXV0aHF1b3RhLnYxLlVwZGF0ZUFjY291bnRSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLlVwZGF0ZUFjY291bnRSZXNwb25zZRJVCgxMaXN0QWNjb3VudHMSIS5hdXRocXVvdGEudjEuTGlzdEFjY291bnRzUmVxdWVzdBoiLmF1dGhxdW90YS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJMCglDcmVhdGVLZXkSHi5hdXRocXVvdGEudjEuQ3JlYXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5DcmVhdGVLZXlSZXNwb25zZRJMCglVcGRhdGVLZXkSHi5hdXRocXVvdGEudjEuVXBkYXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5VcGRhdGVLZXlSZXNwb25zZRJMCglEZWxldGVLZXkSHi5hdXRocXVvdGEudjEuRGVsZXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5EZWxldGVLZXlSZXNwb25zZRJJCghMaXN0S2V5cxIdLmF1dGhxdW90YS52MS5MaXN0S2V5c1JlcXVlc3QaHi5hdXRocXVvdGEudjEuTGlzdEtleXNSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("ChxhdXRocXVvdGEvdjEvYXV0aHF1b3RhLnByb3RvEgxhdXRocXVvdGEudjEiYwoOU2Vzc2lvblJlcXVlc3QSFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCRINCgViYXRjaBgCIAEoBBIrCgpvcGVyYXRpb25zGAMgAygLMhcuYXV0aHF1b3RhLnYxLk9wZXJhdGlvbiKdAwoJT3BlcmF0aW9uEiwKCWF1dGhvcml6ZRgBIAEoCzIXLmF1dGhxdW90YS52MS5BdXRob3JpemVIABIoCgdyZXNlcnZlGAIgASgLMhUuYXV0aHF1b3RhLnYxLlJlc2VydmVIABImCgZleHRlbmQYAyABKAsyFC5hdXRocXVvdGEudjEuRXh0ZW5kSAASLgoKY2hlY2twb2ludBgEIAEoCzIYLmF1dGhxdW90YS52MS5DaGVja3BvaW50SAASJgoGc2V0dGxlGAUgASgLMhQuYXV0aHF1b3RhLnYxLlNldHRsZUgAEigKB3JlbGVhc2UYBiABKAsyFS5hdXRocXVvdGEudjEuUmVsZWFzZUgAEiYKBmxvb2t1cBgHIAEoCzIULmF1dGhxdW90YS52MS5Mb29rdXBIABIvCgtlbmRfc2Vzc2lvbhgIIAEoCzIYLmF1dGhxdW90YS52MS5FbmRTZXNzaW9uSAASKAoHcmVzdG9yZRgJIAEoCzIVLmF1dGhxdW90YS52MS5SZXN0b3JlSABCCwoJb3BlcmF0aW9uIikKCUF1dGhvcml6ZRIQCghrZXlfaGFzaBgBIAEoDBIKCgJpcBgCIAEoCSJbCgdSZXNlcnZlEgsKA3JpZBgBIAEoCRIQCghrZXlfaGFzaBgCIAEoDBIKCgJpcBgDIAEoCRINCgVtb2RlbBgEIAEoCRIWCg5lc3RpbWF0ZV9uYW5vcxgFIAEoAyI/CgZFeHRlbmQSCwoDcmlkGAEgASgJEhMKC3RvdGFsX25hbm9zGAIgASgDEhMKC2xlYXN0X25hbm9zGAMgASgDIj0KCkNoZWNrcG9pbnQSCwoDcmlkGAEgASgJEhIKCmNvc3RfbmFub3MYAiABKAMSDgoGcmVjb3JkGAMgASgMIl0KBlNldHRsZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKY29zdF9uYW5vcxgEIAEoAxIOCgZyZWNvcmQYBSABKAwiFgoHUmVsZWFzZRILCgNyaWQYASABKAkiFQoGTG9va3VwEgsKA3JpZBgBIAEoCSIjCgpFbmRTZXNzaW9uEhUKDXJlbGF5X3Nlc3Npb24YASABKAkicgoHUmVzdG9yZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKaGVsZF9uYW5vcxgEIAEoAxISCgpjb3N0X25hbm9zGAUgASgDEg4KBnJlY29yZBgGIAEoDCJbCg9TZXNzaW9uUmVzcG9uc2USDQoFYmF0Y2gYASABKAQSJQoHcmVzdWx0cxgCIAMoCzIULmF1dGhxdW90YS52MS5SZXN1bHQSEgoKZ2VuZXJhdGlvbhgDIAEoCSK9AQoGUmVzdWx0EiYKB3ZlcmRpY3QYASABKA4yFS5hdXRocXVvdGEudjEuVmVyZGljdBISCgphY2NvdW50X2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRISCgpoZWxkX25hbm9zGAQgASgDEhsKE3JldHJ5X2FmdGVyX3NlY29uZHMYBSABKAUSDgoGbW9kZWxzGAYgAygJEiYKBXN0YXRlGAcgASgOMhcuYXV0aHF1b3RhLnYxLkNhbGxTdGF0ZSKPAQoLUG9zdFJlcXVlc3QSLgoIYWNjb3VudHMYASADKAsyHC5hdXRocXVvdGEudjEuQWNjb3VudEJhbGFuY2USJwoEa2V5cxgCIAMoCzIZLmF1dGhxdW90YS52MS5LZXlTcGVuZGluZxInCgVjYWxscxgDIAMoCzIYLmF1dGhxdW90YS52MS5Cb29rZWRDYWxsIkwKDkFjY291bnRCYWxhbmNlEhIKCmFjY291bnRfaWQYASABKAkSFQoNYmFsYW5jZV9uYW5vcxgCIAEoAxIPCgd2ZXJzaW9uGAMgASgDIlcKC0tleVNwZW5kaW5nEg4KBmtleV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEhMKC3NwZW50X25hbm9zGAMgASgDEg8KB3ZlcnNpb24YBCABKAMiZQoKQm9va2VkQ2FsbBILCgNyaWQYASABKAkSFAoMYm9va2VkX25hbm9zGAIgASgDEhIKCmFjY291bnRfaWQYAyABKAkSDgoGa2V5X2lkGAQgASgJEhAKCGlzX2ZpbmFsGAUgASgIIg4KDFBvc3RSZXNwb25zZSI4ChNMaXN0VW5wb3N0ZWRSZXF1ZXN0EhIKCm1pbl9hZ2VfbXMYASABKAMSDQoFbGltaXQYAiABKAUiJwoUTGlzdFVucG9zdGVkUmVzcG9uc2USDwoHcmVjb3JkcxgBIAMoDCIrChRBdWRpdEFjY291bnRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCSKnAQoVQXVkaXRBY2NvdW50c1Jlc3BvbnNlEi4KCGFjY291bnRzGAEgAygLMhwuYXV0aHF1b3RhLnYxLkF1ZGl0ZWRBY2NvdW50EhIKCmlzX2NvdW50ZWQYAiABKAgSFgoOb2xkZXN0X2hvbGRfbXMYAyABKAMSGgoSb2xkZXN0X3VucG9zdGVkX21zGAQgASgDEhYKDnVucG9zdGVkX2NhbGxzGAUgASgDIowCCg5BdWRpdGVkQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgJEhEKCWlzX2xvYWRlZBgCIAEoCBIUCgxwb3N0ZWRfbmFub3MYAyABKAMSFgoOcG9zdGVkX3ZlcnNpb24YBCABKAMSEgoKaGVsZF9uYW5vcxgFIAEoAxIWCg51bnBvc3RlZF9uYW5vcxgGIAEoAxISCgpvcGVuX2hvbGRzGAcgASgDEhYKDnVucG9zdGVkX2NhbGxzGAggASgDEhoKEmNvdW50ZWRfaGVsZF9uYW5vcxgJIAEoAxIeChZjb3VudGVkX3VucG9zdGVkX25hbm9zGAogASgDEhEKCWlzX21vdmluZxgLIAEoCCIlCg9HZXRIb2xkc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSKDAQoQR2V0SG9sZHNSZXNwb25zZRISCgpvcGVuX2hvbGRzGAEgASgDEhIKCmhlbGRfbmFub3MYAiABKAMSFgoOdW5wb3N0ZWRfY2FsbHMYAyABKAMSFgoOdW5wb3N0ZWRfbmFub3MYBCABKAMSFwoPYXZhaWxhYmxlX25hbm9zGAUgASgDIqUBCgdBY2NvdW50EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIrCgZzdGF0dXMYAyABKA4yGy5hdXRocXVvdGEudjEuQWNjb3VudFN0YXR1cxIbChNyZXF1ZXN0c19wZXJfbWludXRlGAQgASgFEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlUKFENyZWF0ZUFjY291bnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIbChNyZXF1ZXN0c19wZXJfbWludXRlGAMgASgFIj8KFUNyZWF0ZUFjY291bnRSZXNwb25zZRImCgdhY2NvdW50GAEgASgLMhUuYXV0aHF1b3RhLnYxLkFjY291bnQirQEKFFVwZGF0ZUFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEisKBnN0YXR1cxgDIAEoDjIbLmF1dGhxdW90YS52MS5BY2NvdW50U3RhdHVzEiAKE3JlcXVlc3RzX3Blcl9taW51dGUYBCABKAVIAYgBAUIHCgVfbmFtZUIWChRfcmVxdWVzdHNfcGVyX21pbnV0ZSI/ChVVcGRhdGVBY2NvdW50UmVzcG9uc2USJgoHYWNjb3VudBgBIAEoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50Ij4KE0xpc3RBY2NvdW50c1JlcXVlc3QSGAoQYWZ0ZXJfYWNjb3VudF9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBSI/ChRMaXN0QWNjb3VudHNSZXNwb25zZRInCghhY2NvdW50cxgBIAMoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50IpECCgNLZXkSDgoGa2V5X2lkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIVCg1zZWNyZXRfcHJlZml4GAQgASgJEicKBnN0YXR1cxgFIAEoDjIXLmF1dGhxdW90YS52MS5LZXlTdGF0dXMSLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLbGltaXRfbmFub3MYByABKANIAIgBARIOCgZtb2RlbHMYCCADKAkSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX2xpbWl0X25hbm9zIp4BChBDcmVhdGVLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIuCgpleHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgtsaW1pdF9uYW5vcxgEIAEoA0gAiAEBEg4KBm1vZGVscxgFIAMoCUIOCgxfbGltaXRfbmFub3MiQwoRQ3JlYXRlS2V5UmVzcG9uc2USHgoDa2V5GAEgASgLMhEuYXV0aHF1b3RhLnYxLktleRIOCgZzZWNyZXQYAiABKAkikgIKEFVwZGF0ZUtleVJlcXVlc3QSDgoGa2V5X2lkGAEgASgJEhEKBG5hbWUYAiABKAlIAIgBARInCgZzdGF0dXMYAyABKA4yFy5hdXRocXVvdGEudjEuS2V5U3RhdHVzEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGNsZWFyX2V4cGlyeRgFIAEoCBIYCgtsaW1pdF9uYW5vcxgGIAEoA0gBiAEBEhMKC2NsZWFyX2xpbWl0GAcgASgIEg4KBm1vZGVscxgIIAMoCRIUCgxjbGVhcl9tb2RlbHMYCSABKAhCBwoFX25hbWVCDgoMX2xpbWl0X25hbm9zIjMKEVVwZGF0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLmF1dGhxdW90YS52MS5LZXkiIgoQRGVsZXRlS2V5UmVxdWVzdBIOCgZrZXlfaWQYASABKAkiMwoRRGVsZXRlS2V5UmVzcG9uc2USHgoDa2V5GAEgASgLMhEuYXV0aHF1b3RhLnYxLktleSI+Cg9MaXN0S2V5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9pbmNsdWRlX2RlbGV0ZWQYAiABKAgiMwoQTGlzdEtleXNSZXNwb25zZRIfCgRrZXlzGAEgAygLMhEuYXV0aHF1b3RhLnYxLktleSr9AQoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASDgoKVkVSRElDVF9PSxABEhcKE1ZFUkRJQ1RfS0VZX0lOVkFMSUQQAhIVChFWRVJESUNUX0tFWV9MSU1JVBADEhMKD1ZFUkRJQ1RfQkFMQU5DRRAEEhEKDVZFUkRJQ1RfTU9ERUwQBRIYChRWRVJESUNUX0FDQ09VTlRfUkFURRAGEhMKD1ZFUkRJQ1RfSVBfUkFURRAHEhcKE1ZFUkRJQ1RfVU5BVkFJTEFCTEUQCBITCg9WRVJESUNUX05PX0hPTEQQCRIUChBWRVJESUNUX0NPTkZMSUNUEAoqnAEKCUNhbGxTdGF0ZRIaChZDQUxMX1NUQVRFX1VOU1BFQ0lGSUVEEAASEwoPQ0FMTF9TVEFURV9IRUxEEAESFwoTQ0FMTF9TVEFURV9SRUxFQVNFRBACEhYKEkNBTExfU1RBVEVfRVhQSVJFRBADEhYKEkNBTExfU1RBVEVfU0VUVExFRBAEEhUKEUNBTExfU1RBVEVfUE9TVEVEEAUqaAoNQWNjb3VudFN0YXR1cxIeChpBQ0NPVU5UX1NUQVRVU19VTlNQRUNJRklFRBAAEhkKFUFDQ09VTlRfU1RBVFVTX0FDVElWRRABEhwKGEFDQ09VTlRfU1RBVFVTX1NVU1BFTkRFRBACKm4KCUtleVN0YXR1cxIaChZLRVlfU1RBVFVTX1VOU1BFQ0lGSUVEEAASFQoRS0VZX1NUQVRVU19BQ1RJVkUQARIWChJLRVlfU1RBVFVTX1NUT1BQRUQQAhIWChJLRVlfU1RBVFVTX0RFTEVURUQQAzLZBwoQQXV0aFF1b3RhU2VydmljZRJKCgdTZXNzaW9uEhwuYXV0aHF1b3RhLnYxLlNlc3Npb25SZXF1ZXN0Gh0uYXV0aHF1b3RhLnYxLlNlc3Npb25SZXNwb25zZSgBMAESPQoEUG9zdBIZLmF1dGhxdW90YS52MS5Qb3N0UmVxdWVzdBoaLmF1dGhxdW90YS52MS5Qb3N0UmVzcG9uc2USVQoMTGlzdFVucG9zdGVkEiEuYXV0aHF1b3RhLnYxLkxpc3RVbnBvc3RlZFJlcXVlc3QaIi5hdXRocXVvdGEudjEuTGlzdFVucG9zdGVkUmVzcG9uc2USWAoNQXVkaXRBY2NvdW50cxIiLmF1dGhxdW90YS52MS5BdWRpdEFjY291bnRzUmVxdWVzdBojLmF1dGhxdW90YS52MS5BdWRpdEFjY291bnRzUmVzcG9uc2USSQoIR2V0SG9sZHMSHS5hdXRocXVvdGEudjEuR2V0SG9sZHNSZXF1ZXN0Gh4uYXV0aHF1b3RhLnYxLkdldEhvbGRzUmVzcG9uc2USWAoNQ3JlYXRlQWNjb3VudBIiLmF1dGhxdW90YS52MS5DcmVhdGVBY2NvdW50UmVxdWVzdBojLmF1dGhxdW90YS52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2USWAoNVXBkYXRlQWNjb3VudBIiLmF1dGhxdW90YS52MS5VcGRhdGVBY2NvdW50UmVxdWVzdBojLmF1dGhxdW90YS52MS5VcGRhdGVBY2NvdW50UmVzcG9uc2USVQoMTGlzdEFjY291bnRzEiEuYXV0aHF1b3RhLnYxLkxpc3RBY2NvdW50c1JlcXVlc3QaIi5hdXRocXVvdGEudjEuTGlzdEFjY291bnRzUmVzcG9uc2USTAoJQ3JlYXRlS2V5Eh4uYXV0aHF1b3RhLnYxLkNyZWF0ZUtleVJlcXVlc3QaHy5hdXRocXVvdGEudjEuQ3JlYXRlS2V5UmVzcG9uc2USTAoJVXBkYXRlS2V5Eh4uYXV0aHF1b3RhLnYxLlVwZGF0ZUtleVJlcXVlc3QaHy5hdXRocXVvdGEudjEuVXBkYXRlS2V5UmVzcG9uc2USTAoJRGVsZXRlS2V5Eh4uYXV0aHF1b3RhLnYxLkRlbGV0ZUtleVJlcXVlc3QaHy5hdXRocXVvdGEudjEuRGVsZXRlS2V5UmVzcG9uc2USSQoITGlzdEtleXMSHS5hdXRocXVvdGEudjEuTGlzdEtleXNSZXF1ZXN0Gh4uYXV0aHF1b3RhLnYxLkxpc3RLZXlzUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * A batch of operations from one relay process.
@@ -126,6 +126,14 @@ export type Operation = Message<"authquota.v1.Operation"> & {
      */
     value: EndSession;
     case: "endSession";
+  } | {
+    /**
+     * Tells of a hold that this relay process was granted earlier, after the hot store has lost calls.
+     *
+     * @generated from field: authquota.v1.Restore restore = 9;
+     */
+    value: Restore;
+    case: "restore";
   } | { case: undefined; value?: undefined };
 };
 
@@ -232,6 +240,14 @@ export type Extend = Message<"authquota.v1.Extend"> & {
    * @generated from field: int64 total_nanos = 2;
    */
   totalNanos: bigint;
+
+  /**
+   * The least total that is of use; 0: all of total_nanos or nothing. Where the money does not reach for total_nanos,
+   * as much as there is is held, if that is no less.
+   *
+   * @generated from field: int64 least_nanos = 3;
+   */
+  leastNanos: bigint;
 };
 
 /**
@@ -389,6 +405,63 @@ export const EndSessionSchema: GenMessage<EndSession> = /*@__PURE__*/
   messageDesc(file_authquota_v1_authquota, 9);
 
 /**
+ * Tells of a hold that was granted earlier. Taken whether or not the money is there, for it was granted; a call that is
+ * known keeps the higher hold and checkpoint, and one that has ended stays as it is.
+ *
+ * @generated from message authquota.v1.Restore
+ */
+export type Restore = Message<"authquota.v1.Restore"> & {
+  /**
+   * The call.
+   *
+   * @generated from field: string rid = 1;
+   */
+  rid: string;
+
+  /**
+   * The account that pays.
+   *
+   * @generated from field: string account_id = 2;
+   */
+  accountId: string;
+
+  /**
+   * The key that was used.
+   *
+   * @generated from field: string key_id = 3;
+   */
+  keyId: string;
+
+  /**
+   * Nano-USD held for the call.
+   *
+   * @generated from field: int64 held_nanos = 4;
+   */
+  heldNanos: bigint;
+
+  /**
+   * Nano-USD that the call has cost at its last checkpoint; 0: none was made.
+   *
+   * @generated from field: int64 cost_nanos = 5;
+   */
+  costNanos: bigint;
+
+  /**
+   * The provisional usage.v1.UsageRecorded of that checkpoint.
+   *
+   * @generated from field: bytes record = 6;
+   */
+  record: Uint8Array;
+};
+
+/**
+ * Describes the message authquota.v1.Restore.
+ * Use `create(RestoreSchema)` to create a new message.
+ */
+export const RestoreSchema: GenMessage<Restore> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 10);
+
+/**
  * Results of a batch.
  *
  * @generated from message authquota.v1.SessionResponse
@@ -407,6 +480,14 @@ export type SessionResponse = Message<"authquota.v1.SessionResponse"> & {
    * @generated from field: repeated authquota.v1.Result results = 2;
    */
   results: Result[];
+
+  /**
+   * Name of what the hot store remembers. Another one than before says that it has lost calls: the relay restores its
+   * holds, and tells its charges again that are not known to be booked. Empty when the store could not be asked.
+   *
+   * @generated from field: string generation = 3;
+   */
+  generation: string;
 };
 
 /**
@@ -414,7 +495,7 @@ export type SessionResponse = Message<"authquota.v1.SessionResponse"> & {
  * Use `create(SessionResponseSchema)` to create a new message.
  */
 export const SessionResponseSchema: GenMessage<SessionResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 10);
+  messageDesc(file_authquota_v1_authquota, 11);
 
 /**
  * Result of one operation.
@@ -477,7 +558,7 @@ export type Result = Message<"authquota.v1.Result"> & {
  * Use `create(ResultSchema)` to create a new message.
  */
 export const ResultSchema: GenMessage<Result> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 11);
+  messageDesc(file_authquota_v1_authquota, 12);
 
 /**
  * What billing has booked.
@@ -512,7 +593,7 @@ export type PostRequest = Message<"authquota.v1.PostRequest"> & {
  * Use `create(PostRequestSchema)` to create a new message.
  */
 export const PostRequestSchema: GenMessage<PostRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 12);
+  messageDesc(file_authquota_v1_authquota, 13);
 
 /**
  * An account's money in the ledger.
@@ -547,7 +628,7 @@ export type AccountBalance = Message<"authquota.v1.AccountBalance"> & {
  * Use `create(AccountBalanceSchema)` to create a new message.
  */
 export const AccountBalanceSchema: GenMessage<AccountBalance> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 13);
+  messageDesc(file_authquota_v1_authquota, 14);
 
 /**
  * What a key has spent according to the ledger.
@@ -589,7 +670,7 @@ export type KeySpending = Message<"authquota.v1.KeySpending"> & {
  * Use `create(KeySpendingSchema)` to create a new message.
  */
 export const KeySpendingSchema: GenMessage<KeySpending> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 14);
+  messageDesc(file_authquota_v1_authquota, 15);
 
 /**
  * What is booked for a call.
@@ -638,7 +719,7 @@ export type BookedCall = Message<"authquota.v1.BookedCall"> & {
  * Use `create(BookedCallSchema)` to create a new message.
  */
 export const BookedCallSchema: GenMessage<BookedCall> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 15);
+  messageDesc(file_authquota_v1_authquota, 16);
 
 /**
  * Nothing.
@@ -653,7 +734,7 @@ export type PostResponse = Message<"authquota.v1.PostResponse"> & {
  * Use `create(PostResponseSchema)` to create a new message.
  */
 export const PostResponseSchema: GenMessage<PostResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 16);
+  messageDesc(file_authquota_v1_authquota, 17);
 
 /**
  * Which unconfirmed charges to list.
@@ -681,7 +762,7 @@ export type ListUnpostedRequest = Message<"authquota.v1.ListUnpostedRequest"> & 
  * Use `create(ListUnpostedRequestSchema)` to create a new message.
  */
 export const ListUnpostedRequestSchema: GenMessage<ListUnpostedRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 17);
+  messageDesc(file_authquota_v1_authquota, 18);
 
 /**
  * Unconfirmed charges.
@@ -702,7 +783,168 @@ export type ListUnpostedResponse = Message<"authquota.v1.ListUnpostedResponse"> 
  * Use `create(ListUnpostedResponseSchema)` to create a new message.
  */
 export const ListUnpostedResponseSchema: GenMessage<ListUnpostedResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 18);
+  messageDesc(file_authquota_v1_authquota, 19);
+
+/**
+ * Which accounts to audit.
+ *
+ * @generated from message authquota.v1.AuditAccountsRequest
+ */
+export type AuditAccountsRequest = Message<"authquota.v1.AuditAccountsRequest"> & {
+  /**
+   * At most 1,000.
+   *
+   * @generated from field: repeated string account_ids = 1;
+   */
+  accountIds: string[];
+};
+
+/**
+ * Describes the message authquota.v1.AuditAccountsRequest.
+ * Use `create(AuditAccountsRequestSchema)` to create a new message.
+ */
+export const AuditAccountsRequestSchema: GenMessage<AuditAccountsRequest> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 20);
+
+/**
+ * Accounts as the hot store has them.
+ *
+ * @generated from message authquota.v1.AuditAccountsResponse
+ */
+export type AuditAccountsResponse = Message<"authquota.v1.AuditAccountsResponse"> & {
+  /**
+   * In the order asked.
+   *
+   * @generated from field: repeated authquota.v1.AuditedAccount accounts = 1;
+   */
+  accounts: AuditedAccount[];
+
+  /**
+   * Whether sums were counted from the calls; false when there were too many calls to count.
+   *
+   * @generated from field: bool is_counted = 2;
+   */
+  isCounted: boolean;
+
+  /**
+   * Milliseconds for which the oldest hold has been open without a sign of life of its call; 0: none is open.
+   *
+   * @generated from field: int64 oldest_hold_ms = 3;
+   */
+  oldestHoldMs: bigint;
+
+  /**
+   * Milliseconds since the oldest charge that billing has not confirmed; 0: there is none.
+   *
+   * @generated from field: int64 oldest_unposted_ms = 4;
+   */
+  oldestUnpostedMs: bigint;
+
+  /**
+   * Charges of all accounts that billing has not confirmed.
+   *
+   * @generated from field: int64 unposted_calls = 5;
+   */
+  unpostedCalls: bigint;
+};
+
+/**
+ * Describes the message authquota.v1.AuditAccountsResponse.
+ * Use `create(AuditAccountsResponseSchema)` to create a new message.
+ */
+export const AuditAccountsResponseSchema: GenMessage<AuditAccountsResponse> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 21);
+
+/**
+ * The money of an account in the hot store.
+ *
+ * @generated from message authquota.v1.AuditedAccount
+ */
+export type AuditedAccount = Message<"authquota.v1.AuditedAccount"> & {
+  /**
+   * The account.
+   *
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * Whether its balance is loaded; otherwise posted_nanos and posted_version say nothing.
+   *
+   * @generated from field: bool is_loaded = 2;
+   */
+  isLoaded: boolean;
+
+  /**
+   * Balance as billing has told it.
+   *
+   * @generated from field: int64 posted_nanos = 3;
+   */
+  postedNanos: bigint;
+
+  /**
+   * Version of that balance.
+   *
+   * @generated from field: int64 posted_version = 4;
+   */
+  postedVersion: bigint;
+
+  /**
+   * Nano-USD held.
+   *
+   * @generated from field: int64 held_nanos = 5;
+   */
+  heldNanos: bigint;
+
+  /**
+   * Nano-USD charged that billing has not confirmed.
+   *
+   * @generated from field: int64 unposted_nanos = 6;
+   */
+  unpostedNanos: bigint;
+
+  /**
+   * Open holds.
+   *
+   * @generated from field: int64 open_holds = 7;
+   */
+  openHolds: bigint;
+
+  /**
+   * Charges that billing has not confirmed.
+   *
+   * @generated from field: int64 unposted_calls = 8;
+   */
+  unpostedCalls: bigint;
+
+  /**
+   * Nano-USD held, added up from the open calls.
+   *
+   * @generated from field: int64 counted_held_nanos = 9;
+   */
+  countedHeldNanos: bigint;
+
+  /**
+   * Nano-USD charged and not confirmed, added up from the calls.
+   *
+   * @generated from field: int64 counted_unposted_nanos = 10;
+   */
+  countedUnpostedNanos: bigint;
+
+  /**
+   * Whether the account changed while it was counted, so that the two need not agree.
+   *
+   * @generated from field: bool is_moving = 11;
+   */
+  isMoving: boolean;
+};
+
+/**
+ * Describes the message authquota.v1.AuditedAccount.
+ * Use `create(AuditedAccountSchema)` to create a new message.
+ */
+export const AuditedAccountSchema: GenMessage<AuditedAccount> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 22);
 
 /**
  * Which holds to count.
@@ -723,7 +965,7 @@ export type GetHoldsRequest = Message<"authquota.v1.GetHoldsRequest"> & {
  * Use `create(GetHoldsRequestSchema)` to create a new message.
  */
 export const GetHoldsRequestSchema: GenMessage<GetHoldsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 19);
+  messageDesc(file_authquota_v1_authquota, 23);
 
 /**
  * Counts of holds.
@@ -772,7 +1014,7 @@ export type GetHoldsResponse = Message<"authquota.v1.GetHoldsResponse"> & {
  * Use `create(GetHoldsResponseSchema)` to create a new message.
  */
 export const GetHoldsResponseSchema: GenMessage<GetHoldsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 20);
+  messageDesc(file_authquota_v1_authquota, 24);
 
 /**
  * An account as the keys see it; its money is in billing.
@@ -821,7 +1063,7 @@ export type Account = Message<"authquota.v1.Account"> & {
  * Use `create(AccountSchema)` to create a new message.
  */
 export const AccountSchema: GenMessage<Account> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 21);
+  messageDesc(file_authquota_v1_authquota, 25);
 
 /**
  * An account to make.
@@ -856,7 +1098,7 @@ export type CreateAccountRequest = Message<"authquota.v1.CreateAccountRequest"> 
  * Use `create(CreateAccountRequestSchema)` to create a new message.
  */
 export const CreateAccountRequestSchema: GenMessage<CreateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 22);
+  messageDesc(file_authquota_v1_authquota, 26);
 
 /**
  * The account made.
@@ -877,7 +1119,7 @@ export type CreateAccountResponse = Message<"authquota.v1.CreateAccountResponse"
  * Use `create(CreateAccountResponseSchema)` to create a new message.
  */
 export const CreateAccountResponseSchema: GenMessage<CreateAccountResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 23);
+  messageDesc(file_authquota_v1_authquota, 27);
 
 /**
  * Changes of an account; unset fields stay.
@@ -919,7 +1161,7 @@ export type UpdateAccountRequest = Message<"authquota.v1.UpdateAccountRequest"> 
  * Use `create(UpdateAccountRequestSchema)` to create a new message.
  */
 export const UpdateAccountRequestSchema: GenMessage<UpdateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 24);
+  messageDesc(file_authquota_v1_authquota, 28);
 
 /**
  * The account after the change.
@@ -940,7 +1182,7 @@ export type UpdateAccountResponse = Message<"authquota.v1.UpdateAccountResponse"
  * Use `create(UpdateAccountResponseSchema)` to create a new message.
  */
 export const UpdateAccountResponseSchema: GenMessage<UpdateAccountResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 25);
+  messageDesc(file_authquota_v1_authquota, 29);
 
 /**
  * A page of accounts.
@@ -968,7 +1210,7 @@ export type ListAccountsRequest = Message<"authquota.v1.ListAccountsRequest"> & 
  * Use `create(ListAccountsRequestSchema)` to create a new message.
  */
 export const ListAccountsRequestSchema: GenMessage<ListAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 26);
+  messageDesc(file_authquota_v1_authquota, 30);
 
 /**
  * A page of accounts.
@@ -989,7 +1231,7 @@ export type ListAccountsResponse = Message<"authquota.v1.ListAccountsResponse"> 
  * Use `create(ListAccountsResponseSchema)` to create a new message.
  */
 export const ListAccountsResponseSchema: GenMessage<ListAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 27);
+  messageDesc(file_authquota_v1_authquota, 31);
 
 /**
  * A key without its secret.
@@ -1066,7 +1308,7 @@ export type Key = Message<"authquota.v1.Key"> & {
  * Use `create(KeySchema)` to create a new message.
  */
 export const KeySchema: GenMessage<Key> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 28);
+  messageDesc(file_authquota_v1_authquota, 32);
 
 /**
  * A key to make.
@@ -1115,7 +1357,7 @@ export type CreateKeyRequest = Message<"authquota.v1.CreateKeyRequest"> & {
  * Use `create(CreateKeyRequestSchema)` to create a new message.
  */
 export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 29);
+  messageDesc(file_authquota_v1_authquota, 33);
 
 /**
  * The key made.
@@ -1143,7 +1385,7 @@ export type CreateKeyResponse = Message<"authquota.v1.CreateKeyResponse"> & {
  * Use `create(CreateKeyResponseSchema)` to create a new message.
  */
 export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 30);
+  messageDesc(file_authquota_v1_authquota, 34);
 
 /**
  * Changes of a key; unset fields stay.
@@ -1220,7 +1462,7 @@ export type UpdateKeyRequest = Message<"authquota.v1.UpdateKeyRequest"> & {
  * Use `create(UpdateKeyRequestSchema)` to create a new message.
  */
 export const UpdateKeyRequestSchema: GenMessage<UpdateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 31);
+  messageDesc(file_authquota_v1_authquota, 35);
 
 /**
  * The key after the change.
@@ -1241,7 +1483,7 @@ export type UpdateKeyResponse = Message<"authquota.v1.UpdateKeyResponse"> & {
  * Use `create(UpdateKeyResponseSchema)` to create a new message.
  */
 export const UpdateKeyResponseSchema: GenMessage<UpdateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 32);
+  messageDesc(file_authquota_v1_authquota, 36);
 
 /**
  * A key to delete.
@@ -1262,7 +1504,7 @@ export type DeleteKeyRequest = Message<"authquota.v1.DeleteKeyRequest"> & {
  * Use `create(DeleteKeyRequestSchema)` to create a new message.
  */
 export const DeleteKeyRequestSchema: GenMessage<DeleteKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 33);
+  messageDesc(file_authquota_v1_authquota, 37);
 
 /**
  * The deleted key.
@@ -1283,7 +1525,7 @@ export type DeleteKeyResponse = Message<"authquota.v1.DeleteKeyResponse"> & {
  * Use `create(DeleteKeyResponseSchema)` to create a new message.
  */
 export const DeleteKeyResponseSchema: GenMessage<DeleteKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 34);
+  messageDesc(file_authquota_v1_authquota, 38);
 
 /**
  * Which keys to list.
@@ -1311,7 +1553,7 @@ export type ListKeysRequest = Message<"authquota.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 35);
+  messageDesc(file_authquota_v1_authquota, 39);
 
 /**
  * Keys.
@@ -1332,7 +1574,7 @@ export type ListKeysResponse = Message<"authquota.v1.ListKeysResponse"> & {
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 36);
+  messageDesc(file_authquota_v1_authquota, 40);
 
 /**
  * What was decided.
@@ -1621,6 +1863,16 @@ export const AuthQuotaService: GenService<{
     methodKind: "unary";
     input: typeof ListUnpostedRequestSchema;
     output: typeof ListUnpostedResponseSchema;
+  },
+  /**
+   * Tells the money of accounts as it stands here, and counts it once more from the calls themselves.
+   *
+   * @generated from rpc authquota.v1.AuthQuotaService.AuditAccounts
+   */
+  auditAccounts: {
+    methodKind: "unary";
+    input: typeof AuditAccountsRequestSchema;
+    output: typeof AuditAccountsResponseSchema;
   },
   /**
    * Counts open holds and unconfirmed charges of an account, or of all.

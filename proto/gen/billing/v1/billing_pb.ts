@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file billing/v1/billing.proto.
  */
 export const file_billing_v1_billing: GenFile = /*@__PURE__*/
-  fileDesc("ChhiaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SCmJpbGxpbmcudjEiWwoNQ3JlZGl0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhQKDGFtb3VudF9uYW5vcxgCIAEoAxISCgpwYXltZW50X2lkGAMgASgJEgwKBG5vdGUYBCABKAkiTQoOQ3JlZGl0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIm4KDkNvcnJlY3RSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhUKDWNvcnJlY3Rpb25faWQYAyABKAkSDgoGcmVhc29uGAQgASgJEgsKA3JpZBgFIAEoCSJOCg9Db3JyZWN0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIicKEUdldEJhbGFuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiawoSR2V0QmFsYW5jZVJlc3BvbnNlEhUKDWJhbGFuY2VfbmFub3MYASABKAMSFgoOY3JlZGl0ZWRfbmFub3MYAiABKAMSFQoNY2hhcmdlZF9uYW5vcxgDIAEoAxIPCgd2ZXJzaW9uGAQgASgDIjcKD0dldEZ1bmRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCRIPCgdrZXlfaWRzGAIgAygJImIKEEdldEZ1bmRzUmVzcG9uc2USKgoIYWNjb3VudHMYASADKAsyGC5iaWxsaW5nLnYxLkFjY291bnRGdW5kcxIiCgRrZXlzGAIgAygLMhQuYmlsbGluZy52MS5LZXlGdW5kcyJKCgxBY2NvdW50RnVuZHMSEgoKYWNjb3VudF9pZBgBIAEoCRIVCg1iYWxhbmNlX25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMiQAoIS2V5RnVuZHMSDgoGa2V5X2lkGAEgASgJEhMKC3NwZW50X25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMi8AEKCkxlZGdlckxpbmUSDwoHbGluZV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEiIKBGtpbmQYAyABKA4yFC5iaWxsaW5nLnYxLkxpbmVLaW5kEhQKDGFtb3VudF9uYW5vcxgEIAEoAxILCgNyaWQYBSABKAkSEQoJcmVmZXJlbmNlGAYgASgJEgwKBG5vdGUYByABKAkSLQoJYm9va2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgV1c2FnZRgJIAEoCzIXLnVzYWdlLnYxLlVzYWdlUmVjb3JkZWQihAEKFkxpc3RMZWRnZXJMaW5lc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5iZWZvcmVfbGluZV9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRILCgNyaWQYBCABKAkSIgoEa2luZBgFIAEoDjIULmJpbGxpbmcudjEuTGluZUtpbmQiQAoXTGlzdExlZGdlckxpbmVzUmVzcG9uc2USJQoFbGluZXMYASADKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUiqQEKEVF1ZXJ5VXNhZ2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKCGdyb3VwX2J5GAQgASgOMhkuYmlsbGluZy52MS5Vc2FnZUdyb3VwaW5nIjgKElF1ZXJ5VXNhZ2VSZXNwb25zZRIiCgRzdW1zGAEgAygLMhQuYmlsbGluZy52MS5Vc2FnZVN1bSJfCghVc2FnZVN1bRINCgVncm91cBgBIAEoCRINCgVjYWxscxgCIAEoAxIVCg1jaGFyZ2VkX25hbm9zGAMgASgDEh4KBXVzYWdlGAQgASgLMg8udXNhZ2UudjEuVXNhZ2UiJgoVTGlzdFF1YXJhbnRpbmVSZXF1ZXN0Eg0KBWxpbWl0GAEgASgFIkgKFkxpc3RRdWFyYW50aW5lUmVzcG9uc2USLgoHcmVjb3JkcxgBIAMoCzIdLmJpbGxpbmcudjEuUXVhcmFudGluZWRSZWNvcmQifAoRUXVhcmFudGluZWRSZWNvcmQSFQoNcXVhcmFudGluZV9pZBgBIAEoAxIOCgZyZWFzb24YAiABKAkSDwoHcGF5bG9hZBgDIAEoDBIvCgtyZWNlaXZlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqwwEKCExpbmVLaW5kEhkKFUxJTkVfS0lORF9VTlNQRUNJRklFRBAAEhQKEExJTkVfS0lORF9DSEFSR0UQARIgChxMSU5FX0tJTkRfUFJPVklTSU9OQUxfQ0hBUkdFEAISHgoaTElORV9LSU5EX0ZJTkFMX0FESlVTVE1FTlQQAxIUChBMSU5FX0tJTkRfQ1JFRElUEAQSGAoUTElORV9LSU5EX0NPUlJFQ1RJT04QBRIUChBMSU5FX0tJTkRfUkVGVU5EEAYqeQoNVXNhZ2VHcm91cGluZxIeChpVU0FHRV9HUk9VUElOR19VTlNQRUNJRklFRBAAEhYKElVTQUdFX0dST1VQSU5HX0RBWRABEhgKFFVTQUdFX0dST1VQSU5HX01PREVMEAISFgoSVVNBR0VfR1JPVVBJTkdfS0VZEAMyqwQKDkJpbGxpbmdTZXJ2aWNlEj8KBkNyZWRpdBIZLmJpbGxpbmcudjEuQ3JlZGl0UmVxdWVzdBoaLmJpbGxpbmcudjEuQ3JlZGl0UmVzcG9uc2USQgoHQ29ycmVjdBIaLmJpbGxpbmcudjEuQ29ycmVjdFJlcXVlc3QaGy5iaWxsaW5nLnYxLkNvcnJlY3RSZXNwb25zZRJLCgpHZXRCYWxhbmNlEh0uYmlsbGluZy52MS5HZXRCYWxhbmNlUmVxdWVzdBoeLmJpbGxpbmcudjEuR2V0QmFsYW5jZVJlc3BvbnNlEkUKCEdldEZ1bmRzEhsuYmlsbGluZy52MS5HZXRGdW5kc1JlcXVlc3QaHC5iaWxsaW5nLnYxLkdldEZ1bmRzUmVzcG9uc2USWgoPTGlzdExlZGdlckxpbmVzEiIuYmlsbGluZy52MS5MaXN0TGVkZ2VyTGluZXNSZXF1ZXN0GiMuYmlsbGluZy52MS5MaXN0TGVkZ2VyTGluZXNSZXNwb25zZRJLCgpRdWVyeVVzYWdlEh0uYmlsbGluZy52MS5RdWVyeVVzYWdlUmVxdWVzdBoeLmJpbGxpbmcudjEuUXVlcnlVc2FnZVJlc3BvbnNlElcKDkxpc3RRdWFyYW50aW5lEiEuYmlsbGluZy52MS5MaXN0UXVhcmFudGluZVJlcXVlc3QaIi5iaWxsaW5nLnYxLkxpc3RRdWFyYW50aW5lUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_timestamp, file_usage_v1_usage]);
+  fileDesc("ChhiaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SCmJpbGxpbmcudjEiWwoNQ3JlZGl0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhQKDGFtb3VudF9uYW5vcxgCIAEoAxISCgpwYXltZW50X2lkGAMgASgJEgwKBG5vdGUYBCABKAkiTQoOQ3JlZGl0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIm4KDkNvcnJlY3RSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhUKDWNvcnJlY3Rpb25faWQYAyABKAkSDgoGcmVhc29uGAQgASgJEgsKA3JpZBgFIAEoCSJOCg9Db3JyZWN0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIicKEUdldEJhbGFuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiawoSR2V0QmFsYW5jZVJlc3BvbnNlEhUKDWJhbGFuY2VfbmFub3MYASABKAMSFgoOY3JlZGl0ZWRfbmFub3MYAiABKAMSFQoNY2hhcmdlZF9uYW5vcxgDIAEoAxIPCgd2ZXJzaW9uGAQgASgDIjcKD0dldEZ1bmRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCRIPCgdrZXlfaWRzGAIgAygJImIKEEdldEZ1bmRzUmVzcG9uc2USKgoIYWNjb3VudHMYASADKAsyGC5iaWxsaW5nLnYxLkFjY291bnRGdW5kcxIiCgRrZXlzGAIgAygLMhQuYmlsbGluZy52MS5LZXlGdW5kcyJKCgxBY2NvdW50RnVuZHMSEgoKYWNjb3VudF9pZBgBIAEoCRIVCg1iYWxhbmNlX25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMiQAoIS2V5RnVuZHMSDgoGa2V5X2lkGAEgASgJEhMKC3NwZW50X25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMi8AEKCkxlZGdlckxpbmUSDwoHbGluZV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEiIKBGtpbmQYAyABKA4yFC5iaWxsaW5nLnYxLkxpbmVLaW5kEhQKDGFtb3VudF9uYW5vcxgEIAEoAxILCgNyaWQYBSABKAkSEQoJcmVmZXJlbmNlGAYgASgJEgwKBG5vdGUYByABKAkSLQoJYm9va2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgV1c2FnZRgJIAEoCzIXLnVzYWdlLnYxLlVzYWdlUmVjb3JkZWQihAEKFkxpc3RMZWRnZXJMaW5lc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5iZWZvcmVfbGluZV9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRILCgNyaWQYBCABKAkSIgoEa2luZBgFIAEoDjIULmJpbGxpbmcudjEuTGluZUtpbmQiQAoXTGlzdExlZGdlckxpbmVzUmVzcG9uc2USJQoFbGluZXMYASADKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUiqQEKEVF1ZXJ5VXNhZ2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKCGdyb3VwX2J5GAQgASgOMhkuYmlsbGluZy52MS5Vc2FnZUdyb3VwaW5nIjgKElF1ZXJ5VXNhZ2VSZXNwb25zZRIiCgRzdW1zGAEgAygLMhQuYmlsbGluZy52MS5Vc2FnZVN1bSJfCghVc2FnZVN1bRINCgVncm91cBgBIAEoCRINCgVjYWxscxgCIAEoAxIVCg1jaGFyZ2VkX25hbm9zGAMgASgDEh4KBXVzYWdlGAQgASgLMg8udXNhZ2UudjEuVXNhZ2UiJgoVTGlzdFF1YXJhbnRpbmVSZXF1ZXN0Eg0KBWxpbWl0GAEgASgFIkgKFkxpc3RRdWFyYW50aW5lUmVzcG9uc2USLgoHcmVjb3JkcxgBIAMoCzIdLmJpbGxpbmcudjEuUXVhcmFudGluZWRSZWNvcmQifAoRUXVhcmFudGluZWRSZWNvcmQSFQoNcXVhcmFudGluZV9pZBgBIAEoAxIOCgZyZWFzb24YAiABKAkSDwoHcGF5bG9hZBgDIAEoDBIvCgtyZWNlaXZlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiaQoNUmVmdW5kUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEgsKA3JpZBgCIAEoCRIUCgxhbW91bnRfbmFub3MYAyABKAMSEQoJcmVmdW5kX2lkGAQgASgJEg4KBnJlYXNvbhgFIAEoCSJNCg5SZWZ1bmRSZXNwb25zZRIkCgRsaW5lGAEgASgLMhYuYmlsbGluZy52MS5MZWRnZXJMaW5lEhUKDWJhbGFuY2VfbmFub3MYAiABKAMiTQoSRXhwb3J0TGluZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEAoIZnJvbV9kYXkYAiABKAkSEQoJdW50aWxfZGF5GAMgASgJIjwKE0V4cG9ydExpbmVzUmVzcG9uc2USJQoFbGluZXMYASADKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUifgoTR2V0U3RhdGVtZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCK0AQoUR2V0U3RhdGVtZW50UmVzcG9uc2USHQoVb3BlbmluZ19iYWxhbmNlX25hbm9zGAEgASgDEh0KFWNsb3NpbmdfYmFsYW5jZV9uYW5vcxgCIAEoAxImCgRzdW1zGAMgAygLMhguYmlsbGluZy52MS5TdGF0ZW1lbnRTdW0SJAoGbW9kZWxzGAQgAygLMhQuYmlsbGluZy52MS5Vc2FnZVN1bRIQCghpc19maW5hbBgFIAEoCCJXCgxTdGF0ZW1lbnRTdW0SIgoEa2luZBgBIAEoDjIULmJpbGxpbmcudjEuTGluZUtpbmQSDQoFbGluZXMYAiABKAMSFAoMYW1vdW50X25hbm9zGAMgASgDIokBCg1SZXBsYXlSZXF1ZXN0EigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgphY2NvdW50X2lkGAMgASgJEg8KB2RyeV9ydW4YBCABKAgikAEKDlJlcGxheVJlc3BvbnNlEg4KBmV2ZW50cxgBIAEoAxINCgVrbm93bhgCIAEoAxIPCgdtaXNzaW5nGAMgASgDEhUKDW1pc3NpbmdfbmFub3MYBCABKAMSEAoIcmVqZWN0ZWQYBSABKAMSFAoMbWlzc2luZ19yaWRzGAYgAygJEg8KB2lzX2RvbmUYByABKAgiHwoQUmVjb25jaWxlUmVxdWVzdBILCgNkYXkYASABKAkiNwoRUmVjb25jaWxlUmVzcG9uc2USIgoGcmVwb3J0GAEgASgLMhIuYmlsbGluZy52MS5SZXBvcnQiHwoQR2V0UmVwb3J0UmVxdWVzdBILCgNkYXkYASABKAkiNwoRR2V0UmVwb3J0UmVzcG9uc2USIgoGcmVwb3J0GAEgASgLMhIuYmlsbGluZy52MS5SZXBvcnQivAEKBlJlcG9ydBILCgNkYXkYASABKAkSKwoHbWFkZV9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJQoFbGluZXMYAyADKAsyFi5iaWxsaW5nLnYxLlJlcG9ydExpbmUSGQoRdW5leHBsYWluZWRfbmFub3MYBCABKAMSDwoHY29udGVudBgFIAEoDBIRCglzaWduYXR1cmUYBiABKAwSEgoKcHVibGljX2tleRgHIAEoCSKJAQoKUmVwb3J0TGluZRINCgVjaGVjaxgBIAEoCRIMCgRuYW1lGAIgASgJEiQKB2ZpbmRpbmcYAyABKA4yEy5iaWxsaW5nLnYxLkZpbmRpbmcSDwoHc3VtbWFyeRgEIAEoCRIYChBkaWZmZXJlbmNlX25hbm9zGAUgASgDEg0KBWl0ZW1zGAYgAygJImAKEkxvYWRJbnZvaWNlUmVxdWVzdBIQCgh1cHN0cmVhbRgBIAEoCRISCgppbnZvaWNlX2lkGAIgASgJEiQKBHJvd3MYAyADKAsyFi5iaWxsaW5nLnYxLkludm9pY2VSb3ciXAoKSW52b2ljZVJvdxILCgNkYXkYASABKAkSDQoFbW9kZWwYAiABKAkSEgoKY29zdF9uYW5vcxgDIAEoAxIeCgV1c2FnZRgEIAEoCzIPLnVzYWdlLnYxLlVzYWdlIjYKE0xvYWRJbnZvaWNlUmVzcG9uc2USDQoFYWRkZWQYASABKAUSEAoIcmVwbGFjZWQYAiABKAUiTgoVQ29tcGFyZUludm9pY2VSZXF1ZXN0EhAKCHVwc3RyZWFtGAEgASgJEhAKCGZyb21fZGF5GAIgASgJEhEKCXVudGlsX2RheRgDIAEoCSJFChZDb21wYXJlSW52b2ljZVJlc3BvbnNlEisKBHJvd3MYASADKAsyHS5iaWxsaW5nLnYxLkludm9pY2VEaWZmZXJlbmNlIukBChFJbnZvaWNlRGlmZmVyZW5jZRILCgNkYXkYASABKAkSDQoFbW9kZWwYAiABKAkSFAoMYmlsbGVkX25hbm9zGAMgASgDEhYKDmV4cGVjdGVkX25hbm9zGAQgASgDEhUKDWNoYXJnZWRfbmFub3MYBSABKAMSDQoFY2FsbHMYBiABKAMSFgoOdW5wcmljZWRfY2FsbHMYByABKAMSJQoMYmlsbGVkX3VzYWdlGAggASgLMg8udXNhZ2UudjEuVXNhZ2USJQoMYm9va2VkX3VzYWdlGAkgASgLMg8udXNhZ2UudjEuVXNhZ2UiFAoSR2V0UHJvZ3Jlc3NSZXF1ZXN0IkUKE0dldFByb2dyZXNzUmVzcG9uc2USFQoNbGFzdF9zZXF1ZW5jZRgBIAEoAxIXCg9ib29rZWRfc2VxdWVuY2UYAiABKAMqwwEKCExpbmVLaW5kEhkKFUxJTkVfS0lORF9VTlNQRUNJRklFRBAAEhQKEExJTkVfS0lORF9DSEFSR0UQARIgChxMSU5FX0tJTkRfUFJPVklTSU9OQUxfQ0hBUkdFEAISHgoaTElORV9LSU5EX0ZJTkFMX0FESlVTVE1FTlQQAxIUChBMSU5FX0tJTkRfQ1JFRElUEAQSGAoUTElORV9LSU5EX0NPUlJFQ1RJT04QBRIUChBMSU5FX0tJTkRfUkVGVU5EEAYqeQoNVXNhZ2VHcm91cGluZxIeChpVU0FHRV9HUk9VUElOR19VTlNQRUNJRklFRBAAEhYKElVTQUdFX0dST1VQSU5HX0RBWRABEhgKFFVTQUdFX0dST1VQSU5HX01PREVMEAISFgoSVVNBR0VfR1JPVVBJTkdfS0VZEAMqcwoHRmluZGluZxIXChNGSU5ESU5HX1VOU1BFQ0lGSUVEEAASEQoNRklORElOR19SSUdIVBABEhIKDkZJTkRJTkdfTElTVEVEEAISEQoNRklORElOR19XUk9ORxADEhUKEUZJTkRJTkdfVU5DSEVDS0VEEAQy4QkKDkJpbGxpbmdTZXJ2aWNlEj8KBkNyZWRpdBIZLmJpbGxpbmcudjEuQ3JlZGl0UmVxdWVzdBoaLmJpbGxpbmcudjEuQ3JlZGl0UmVzcG9uc2USQgoHQ29ycmVjdBIaLmJpbGxpbmcudjEuQ29ycmVjdFJlcXVlc3QaGy5iaWxsaW5nLnYxLkNvcnJlY3RSZXNwb25zZRJLCgpHZXRCYWxhbmNlEh0uYmlsbGluZy52MS5HZXRCYWxhbmNlUmVxdWVzdBoeLmJpbGxpbmcudjEuR2V0QmFsYW5jZVJlc3BvbnNlEkUKCEdldEZ1bmRzEhsuYmlsbGluZy52MS5HZXRGdW5kc1JlcXVlc3QaHC5iaWxsaW5nLnYxLkdldEZ1bmRzUmVzcG9uc2USWgoPTGlzdExlZGdlckxpbmVzEiIuYmlsbGluZy52MS5MaXN0TGVkZ2VyTGluZXNSZXF1ZXN0GiMuYmlsbGluZy52MS5MaXN0TGVkZ2VyTGluZXNSZXNwb25zZRJLCgpRdWVyeVVzYWdlEh0uYmlsbGluZy52MS5RdWVyeVVzYWdlUmVxdWVzdBoeLmJpbGxpbmcudjEuUXVlcnlVc2FnZVJlc3BvbnNlElcKDkxpc3RRdWFyYW50aW5lEiEuYmlsbGluZy52MS5MaXN0UXVhcmFudGluZVJlcXVlc3QaIi5iaWxsaW5nLnYxLkxpc3RRdWFyYW50aW5lUmVzcG9uc2USPwoGUmVmdW5kEhkuYmlsbGluZy52MS5SZWZ1bmRSZXF1ZXN0GhouYmlsbGluZy52MS5SZWZ1bmRSZXNwb25zZRJQCgtFeHBvcnRMaW5lcxIeLmJpbGxpbmcudjEuRXhwb3J0TGluZXNSZXF1ZXN0Gh8uYmlsbGluZy52MS5FeHBvcnRMaW5lc1Jlc3BvbnNlMAESUQoMR2V0U3RhdGVtZW50Eh8uYmlsbGluZy52MS5HZXRTdGF0ZW1lbnRSZXF1ZXN0GiAuYmlsbGluZy52MS5HZXRTdGF0ZW1lbnRSZXNwb25zZRJBCgZSZXBsYXkSGS5iaWxsaW5nLnYxLlJlcGxheVJlcXVlc3QaGi5iaWxsaW5nLnYxLlJlcGxheVJlc3BvbnNlMAESSAoJUmVjb25jaWxlEhwuYmlsbGluZy52MS5SZWNvbmNpbGVSZXF1ZXN0Gh0uYmlsbGluZy52MS5SZWNvbmNpbGVSZXNwb25zZRJICglHZXRSZXBvcnQSHC5iaWxsaW5nLnYxLkdldFJlcG9ydFJlcXVlc3QaHS5iaWxsaW5nLnYxLkdldFJlcG9ydFJlc3BvbnNlEk4KC0xvYWRJbnZvaWNlEh4uYmlsbGluZy52MS5Mb2FkSW52b2ljZVJlcXVlc3QaHy5iaWxsaW5nLnYxLkxvYWRJbnZvaWNlUmVzcG9uc2USVwoOQ29tcGFyZUludm9pY2USIS5iaWxsaW5nLnYxLkNvbXBhcmVJbnZvaWNlUmVxdWVzdBoiLmJpbGxpbmcudjEuQ29tcGFyZUludm9pY2VSZXNwb25zZRJOCgtHZXRQcm9ncmVzcxIeLmJpbGxpbmcudjEuR2V0UHJvZ3Jlc3NSZXF1ZXN0Gh8uYmlsbGluZy52MS5HZXRQcm9ncmVzc1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp, file_usage_v1_usage]);
 
 /**
  * Money to put in.
@@ -691,6 +691,847 @@ export const QuarantinedRecordSchema: GenMessage<QuarantinedRecord> = /*@__PURE_
   messageDesc(file_billing_v1_billing, 18);
 
 /**
+ * Money to give back for a call.
+ *
+ * @generated from message billing.v1.RefundRequest
+ */
+export type RefundRequest = Message<"billing.v1.RefundRequest"> & {
+  /**
+   * The account.
+   *
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * The call.
+   *
+   * @generated from field: string rid = 2;
+   */
+  rid: string;
+
+  /**
+   * Nano-USD, more than 0; 0: all that was charged for the call and is not refunded yet.
+   *
+   * @generated from field: int64 amount_nanos = 3;
+   */
+  amountNanos: bigint;
+
+  /**
+   * Id chosen by the caller, 1 to 200 characters.
+   *
+   * @generated from field: string refund_id = 4;
+   */
+  refundId: string;
+
+  /**
+   * Why, 1 to 500 characters.
+   *
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message billing.v1.RefundRequest.
+ * Use `create(RefundRequestSchema)` to create a new message.
+ */
+export const RefundRequestSchema: GenMessage<RefundRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 19);
+
+/**
+ * The line booked.
+ *
+ * @generated from message billing.v1.RefundResponse
+ */
+export type RefundResponse = Message<"billing.v1.RefundResponse"> & {
+  /**
+   * The line; the earlier one when the refund had been booked.
+   *
+   * @generated from field: billing.v1.LedgerLine line = 1;
+   */
+  line?: LedgerLine | undefined;
+
+  /**
+   * Balance after all lines booked so far.
+   *
+   * @generated from field: int64 balance_nanos = 2;
+   */
+  balanceNanos: bigint;
+};
+
+/**
+ * Describes the message billing.v1.RefundResponse.
+ * Use `create(RefundResponseSchema)` to create a new message.
+ */
+export const RefundResponseSchema: GenMessage<RefundResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 20);
+
+/**
+ * Which lines to stream.
+ *
+ * @generated from message billing.v1.ExportLinesRequest
+ */
+export type ExportLinesRequest = Message<"billing.v1.ExportLinesRequest"> & {
+  /**
+   * One account; empty: all.
+   *
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * First day (UTC) as YYYY-MM-DD. The day of a call's line is the day on which the call began.
+   *
+   * @generated from field: string from_day = 2;
+   */
+  fromDay: string;
+
+  /**
+   * The day after the last one.
+   *
+   * @generated from field: string until_day = 3;
+   */
+  untilDay: string;
+};
+
+/**
+ * Describes the message billing.v1.ExportLinesRequest.
+ * Use `create(ExportLinesRequestSchema)` to create a new message.
+ */
+export const ExportLinesRequestSchema: GenMessage<ExportLinesRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 21);
+
+/**
+ * Some of the lines.
+ *
+ * @generated from message billing.v1.ExportLinesResponse
+ */
+export type ExportLinesResponse = Message<"billing.v1.ExportLinesResponse"> & {
+  /**
+   * The lines.
+   *
+   * @generated from field: repeated billing.v1.LedgerLine lines = 1;
+   */
+  lines: LedgerLine[];
+};
+
+/**
+ * Describes the message billing.v1.ExportLinesResponse.
+ * Use `create(ExportLinesResponseSchema)` to create a new message.
+ */
+export const ExportLinesResponseSchema: GenMessage<ExportLinesResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 22);
+
+/**
+ * Which statement.
+ *
+ * @generated from message billing.v1.GetStatementRequest
+ */
+export type GetStatementRequest = Message<"billing.v1.GetStatementRequest"> & {
+  /**
+   * The account.
+   *
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * What was booked from this time on.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 2;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * And before this time.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 3;
+   */
+  until?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message billing.v1.GetStatementRequest.
+ * Use `create(GetStatementRequestSchema)` to create a new message.
+ */
+export const GetStatementRequestSchema: GenMessage<GetStatementRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 23);
+
+/**
+ * A statement: opening balance plus all sums is the closing balance.
+ *
+ * @generated from message billing.v1.GetStatementResponse
+ */
+export type GetStatementResponse = Message<"billing.v1.GetStatementResponse"> & {
+  /**
+   * Balance before the first line of the time.
+   *
+   * @generated from field: int64 opening_balance_nanos = 1;
+   */
+  openingBalanceNanos: bigint;
+
+  /**
+   * Balance after the last line of the time.
+   *
+   * @generated from field: int64 closing_balance_nanos = 2;
+   */
+  closingBalanceNanos: bigint;
+
+  /**
+   * What was booked, by kind of line.
+   *
+   * @generated from field: repeated billing.v1.StatementSum sums = 3;
+   */
+  sums: StatementSum[];
+
+  /**
+   * Calls by model.
+   *
+   * @generated from field: repeated billing.v1.UsageSum models = 4;
+   */
+  models: UsageSum[];
+
+  /**
+   * Whether nothing can be booked within the time any more.
+   *
+   * @generated from field: bool is_final = 5;
+   */
+  isFinal: boolean;
+};
+
+/**
+ * Describes the message billing.v1.GetStatementResponse.
+ * Use `create(GetStatementResponseSchema)` to create a new message.
+ */
+export const GetStatementResponseSchema: GenMessage<GetStatementResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 24);
+
+/**
+ * Sum of the lines of a kind.
+ *
+ * @generated from message billing.v1.StatementSum
+ */
+export type StatementSum = Message<"billing.v1.StatementSum"> & {
+  /**
+   * The kind.
+   *
+   * @generated from field: billing.v1.LineKind kind = 1;
+   */
+  kind: LineKind;
+
+  /**
+   * How many lines.
+   *
+   * @generated from field: int64 lines = 2;
+   */
+  lines: bigint;
+
+  /**
+   * Sum of their amounts in nano-USD.
+   *
+   * @generated from field: int64 amount_nanos = 3;
+   */
+  amountNanos: bigint;
+};
+
+/**
+ * Describes the message billing.v1.StatementSum.
+ * Use `create(StatementSumSchema)` to create a new message.
+ */
+export const StatementSumSchema: GenMessage<StatementSum> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 25);
+
+/**
+ * What to read again.
+ *
+ * @generated from message billing.v1.ReplayRequest
+ */
+export type ReplayRequest = Message<"billing.v1.ReplayRequest"> & {
+  /**
+   * Messages that the stream took from this time on; unset: from its first.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 1;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * And before this time; unset: up to its last.
+   *
+   * @generated from field: google.protobuf.Timestamp until = 2;
+   */
+  until?: Timestamp | undefined;
+
+  /**
+   * One account; empty: all.
+   *
+   * @generated from field: string account_id = 3;
+   */
+  accountId: string;
+
+  /**
+   * Books nothing.
+   *
+   * @generated from field: bool dry_run = 4;
+   */
+  dryRun: boolean;
+};
+
+/**
+ * Describes the message billing.v1.ReplayRequest.
+ * Use `create(ReplayRequestSchema)` to create a new message.
+ */
+export const ReplayRequestSchema: GenMessage<ReplayRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 26);
+
+/**
+ * How far a replay is; the last one tells the whole.
+ *
+ * @generated from message billing.v1.ReplayResponse
+ */
+export type ReplayResponse = Message<"billing.v1.ReplayResponse"> & {
+  /**
+   * Events read.
+   *
+   * @generated from field: int64 events = 1;
+   */
+  events: bigint;
+
+  /**
+   * Events that the ledger had.
+   *
+   * @generated from field: int64 known = 2;
+   */
+  known: bigint;
+
+  /**
+   * Events that it lacked: booked now, or, when dry, to be booked.
+   *
+   * @generated from field: int64 missing = 3;
+   */
+  missing: bigint;
+
+  /**
+   * Nano-USD of those.
+   *
+   * @generated from field: int64 missing_nanos = 4;
+   */
+  missingNanos: bigint;
+
+  /**
+   * Events that cannot be booked.
+   *
+   * @generated from field: int64 rejected = 5;
+   */
+  rejected: bigint;
+
+  /**
+   * Calls of missing events since the last response, at most 1,000.
+   *
+   * @generated from field: repeated string missing_rids = 6;
+   */
+  missingRids: string[];
+
+  /**
+   * Whether the replay is at its end.
+   *
+   * @generated from field: bool is_done = 7;
+   */
+  isDone: boolean;
+};
+
+/**
+ * Describes the message billing.v1.ReplayResponse.
+ * Use `create(ReplayResponseSchema)` to create a new message.
+ */
+export const ReplayResponseSchema: GenMessage<ReplayResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 27);
+
+/**
+ * What to reconcile.
+ *
+ * @generated from message billing.v1.ReconcileRequest
+ */
+export type ReconcileRequest = Message<"billing.v1.ReconcileRequest"> & {
+  /**
+   * A day (UTC) as YYYY-MM-DD: all of it, and the report is signed and kept. Empty: what changed lately, not kept.
+   *
+   * @generated from field: string day = 1;
+   */
+  day: string;
+};
+
+/**
+ * Describes the message billing.v1.ReconcileRequest.
+ * Use `create(ReconcileRequestSchema)` to create a new message.
+ */
+export const ReconcileRequestSchema: GenMessage<ReconcileRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 28);
+
+/**
+ * The report.
+ *
+ * @generated from message billing.v1.ReconcileResponse
+ */
+export type ReconcileResponse = Message<"billing.v1.ReconcileResponse"> & {
+  /**
+   * The report.
+   *
+   * @generated from field: billing.v1.Report report = 1;
+   */
+  report?: Report | undefined;
+};
+
+/**
+ * Describes the message billing.v1.ReconcileResponse.
+ * Use `create(ReconcileResponseSchema)` to create a new message.
+ */
+export const ReconcileResponseSchema: GenMessage<ReconcileResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 29);
+
+/**
+ * Which report.
+ *
+ * @generated from message billing.v1.GetReportRequest
+ */
+export type GetReportRequest = Message<"billing.v1.GetReportRequest"> & {
+  /**
+   * The day as YYYY-MM-DD.
+   *
+   * @generated from field: string day = 1;
+   */
+  day: string;
+};
+
+/**
+ * Describes the message billing.v1.GetReportRequest.
+ * Use `create(GetReportRequestSchema)` to create a new message.
+ */
+export const GetReportRequestSchema: GenMessage<GetReportRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 30);
+
+/**
+ * The newest report kept for the day.
+ *
+ * @generated from message billing.v1.GetReportResponse
+ */
+export type GetReportResponse = Message<"billing.v1.GetReportResponse"> & {
+  /**
+   * The report.
+   *
+   * @generated from field: billing.v1.Report report = 1;
+   */
+  report?: Report | undefined;
+};
+
+/**
+ * Describes the message billing.v1.GetReportResponse.
+ * Use `create(GetReportResponseSchema)` to create a new message.
+ */
+export const GetReportResponseSchema: GenMessage<GetReportResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 31);
+
+/**
+ * What reconciliation has found.
+ *
+ * @generated from message billing.v1.Report
+ */
+export type Report = Message<"billing.v1.Report"> & {
+  /**
+   * The day; empty for what changed lately.
+   *
+   * @generated from field: string day = 1;
+   */
+  day: string;
+
+  /**
+   * When it was made.
+   *
+   * @generated from field: google.protobuf.Timestamp made_at = 2;
+   */
+  madeAt?: Timestamp | undefined;
+
+  /**
+   * One per check.
+   *
+   * @generated from field: repeated billing.v1.ReportLine lines = 3;
+   */
+  lines: ReportLine[];
+
+  /**
+   * Money that no line explains, in nano-USD; must be 0.
+   *
+   * @generated from field: int64 unexplained_nanos = 4;
+   */
+  unexplainedNanos: bigint;
+
+  /**
+   * The report as JSON, which is what is signed; empty when it is not kept.
+   *
+   * @generated from field: bytes content = 5;
+   */
+  content: Uint8Array;
+
+  /**
+   * Ed25519 signature of content; empty when no signing key is set.
+   *
+   * @generated from field: bytes signature = 6;
+   */
+  signature: Uint8Array;
+
+  /**
+   * The public key as SPKI PEM; empty when no signing key is set.
+   *
+   * @generated from field: string public_key = 7;
+   */
+  publicKey: string;
+};
+
+/**
+ * Describes the message billing.v1.Report.
+ * Use `create(ReportSchema)` to create a new message.
+ */
+export const ReportSchema: GenMessage<Report> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 32);
+
+/**
+ * Result of one check.
+ *
+ * @generated from message billing.v1.ReportLine
+ */
+export type ReportLine = Message<"billing.v1.ReportLine"> & {
+  /**
+   * R1 to R10.
+   *
+   * @generated from field: string check = 1;
+   */
+  check: string;
+
+  /**
+   * What is checked.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * What was found.
+   *
+   * @generated from field: billing.v1.Finding finding = 3;
+   */
+  finding: Finding;
+
+  /**
+   * In words, with figures.
+   *
+   * @generated from field: string summary = 4;
+   */
+  summary: string;
+
+  /**
+   * Nano-USD by which the two sides differ without an explanation.
+   *
+   * @generated from field: int64 difference_nanos = 5;
+   */
+  differenceNanos: bigint;
+
+  /**
+   * What is wrong or listed, at most 100: calls, accounts, sessions.
+   *
+   * @generated from field: repeated string items = 6;
+   */
+  items: string[];
+};
+
+/**
+ * Describes the message billing.v1.ReportLine.
+ * Use `create(ReportLineSchema)` to create a new message.
+ */
+export const ReportLineSchema: GenMessage<ReportLine> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 33);
+
+/**
+ * What a provider has billed.
+ *
+ * @generated from message billing.v1.LoadInvoiceRequest
+ */
+export type LoadInvoiceRequest = Message<"billing.v1.LoadInvoiceRequest"> & {
+  /**
+   * Who it is: the upstream's name in the catalog.
+   *
+   * @generated from field: string upstream = 1;
+   */
+  upstream: string;
+
+  /**
+   * Its id or the name of the file, 1 to 200 characters.
+   *
+   * @generated from field: string invoice_id = 2;
+   */
+  invoiceId: string;
+
+  /**
+   * The rows, at most 10,000.
+   *
+   * @generated from field: repeated billing.v1.InvoiceRow rows = 3;
+   */
+  rows: InvoiceRow[];
+};
+
+/**
+ * Describes the message billing.v1.LoadInvoiceRequest.
+ * Use `create(LoadInvoiceRequestSchema)` to create a new message.
+ */
+export const LoadInvoiceRequestSchema: GenMessage<LoadInvoiceRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 34);
+
+/**
+ * What a provider has billed for a model on a day.
+ *
+ * @generated from message billing.v1.InvoiceRow
+ */
+export type InvoiceRow = Message<"billing.v1.InvoiceRow"> & {
+  /**
+   * The day (UTC) as YYYY-MM-DD.
+   *
+   * @generated from field: string day = 1;
+   */
+  day: string;
+
+  /**
+   * The model as the provider names it.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * Nano-USD.
+   *
+   * @generated from field: int64 cost_nanos = 3;
+   */
+  costNanos: bigint;
+
+  /**
+   * Units, as far as it tells them.
+   *
+   * @generated from field: usage.v1.Usage usage = 4;
+   */
+  usage?: Usage | undefined;
+};
+
+/**
+ * Describes the message billing.v1.InvoiceRow.
+ * Use `create(InvoiceRowSchema)` to create a new message.
+ */
+export const InvoiceRowSchema: GenMessage<InvoiceRow> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 35);
+
+/**
+ * What was taken over.
+ *
+ * @generated from message billing.v1.LoadInvoiceResponse
+ */
+export type LoadInvoiceResponse = Message<"billing.v1.LoadInvoiceResponse"> & {
+  /**
+   * Rows that are new.
+   *
+   * @generated from field: int32 added = 1;
+   */
+  added: number;
+
+  /**
+   * Rows that took the place of others.
+   *
+   * @generated from field: int32 replaced = 2;
+   */
+  replaced: number;
+};
+
+/**
+ * Describes the message billing.v1.LoadInvoiceResponse.
+ * Use `create(LoadInvoiceResponseSchema)` to create a new message.
+ */
+export const LoadInvoiceResponseSchema: GenMessage<LoadInvoiceResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 36);
+
+/**
+ * What to compare.
+ *
+ * @generated from message billing.v1.CompareInvoiceRequest
+ */
+export type CompareInvoiceRequest = Message<"billing.v1.CompareInvoiceRequest"> & {
+  /**
+   * The upstream's name in the catalog.
+   *
+   * @generated from field: string upstream = 1;
+   */
+  upstream: string;
+
+  /**
+   * First day (UTC) as YYYY-MM-DD.
+   *
+   * @generated from field: string from_day = 2;
+   */
+  fromDay: string;
+
+  /**
+   * The day after the last one.
+   *
+   * @generated from field: string until_day = 3;
+   */
+  untilDay: string;
+};
+
+/**
+ * Describes the message billing.v1.CompareInvoiceRequest.
+ * Use `create(CompareInvoiceRequestSchema)` to create a new message.
+ */
+export const CompareInvoiceRequestSchema: GenMessage<CompareInvoiceRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 37);
+
+/**
+ * The comparison.
+ *
+ * @generated from message billing.v1.CompareInvoiceResponse
+ */
+export type CompareInvoiceResponse = Message<"billing.v1.CompareInvoiceResponse"> & {
+  /**
+   * One per day and model that either side knows, in this order.
+   *
+   * @generated from field: repeated billing.v1.InvoiceDifference rows = 1;
+   */
+  rows: InvoiceDifference[];
+};
+
+/**
+ * Describes the message billing.v1.CompareInvoiceResponse.
+ * Use `create(CompareInvoiceResponseSchema)` to create a new message.
+ */
+export const CompareInvoiceResponseSchema: GenMessage<CompareInvoiceResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 38);
+
+/**
+ * A provider's row beside the ledger's.
+ *
+ * @generated from message billing.v1.InvoiceDifference
+ */
+export type InvoiceDifference = Message<"billing.v1.InvoiceDifference"> & {
+  /**
+   * The day as YYYY-MM-DD.
+   *
+   * @generated from field: string day = 1;
+   */
+  day: string;
+
+  /**
+   * The model as the provider names it.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+
+  /**
+   * What the provider has billed in nano-USD.
+   *
+   * @generated from field: int64 billed_nanos = 3;
+   */
+  billedNanos: bigint;
+
+  /**
+   * What the calls cost by the catalog's cost prices in nano-USD.
+   *
+   * @generated from field: int64 expected_nanos = 4;
+   */
+  expectedNanos: bigint;
+
+  /**
+   * What callers were charged in nano-USD.
+   *
+   * @generated from field: int64 charged_nanos = 5;
+   */
+  chargedNanos: bigint;
+
+  /**
+   * Calls in the ledger.
+   *
+   * @generated from field: int64 calls = 6;
+   */
+  calls: bigint;
+
+  /**
+   * Calls among those whose route had no cost prices.
+   *
+   * @generated from field: int64 unpriced_calls = 7;
+   */
+  unpricedCalls: bigint;
+
+  /**
+   * Units that the provider has billed.
+   *
+   * @generated from field: usage.v1.Usage billed_usage = 8;
+   */
+  billedUsage?: Usage | undefined;
+
+  /**
+   * Units in the ledger.
+   *
+   * @generated from field: usage.v1.Usage booked_usage = 9;
+   */
+  bookedUsage?: Usage | undefined;
+};
+
+/**
+ * Describes the message billing.v1.InvoiceDifference.
+ * Use `create(InvoiceDifferenceSchema)` to create a new message.
+ */
+export const InvoiceDifferenceSchema: GenMessage<InvoiceDifference> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 39);
+
+/**
+ * Nothing.
+ *
+ * @generated from message billing.v1.GetProgressRequest
+ */
+export type GetProgressRequest = Message<"billing.v1.GetProgressRequest"> & {
+};
+
+/**
+ * Describes the message billing.v1.GetProgressRequest.
+ * Use `create(GetProgressRequestSchema)` to create a new message.
+ */
+export const GetProgressRequestSchema: GenMessage<GetProgressRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 40);
+
+/**
+ * How far the usage stream is booked.
+ *
+ * @generated from message billing.v1.GetProgressResponse
+ */
+export type GetProgressResponse = Message<"billing.v1.GetProgressResponse"> & {
+  /**
+   * Sequence number of the stream's newest message.
+   *
+   * @generated from field: int64 last_sequence = 1;
+   */
+  lastSequence: bigint;
+
+  /**
+   * All messages up to this sequence number are booked.
+   *
+   * @generated from field: int64 booked_sequence = 2;
+   */
+  bookedSequence: bigint;
+};
+
+/**
+ * Describes the message billing.v1.GetProgressResponse.
+ * Use `create(GetProgressResponseSchema)` to create a new message.
+ */
+export const GetProgressResponseSchema: GenMessage<GetProgressResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 41);
+
+/**
  * What a ledger line is.
  *
  * @generated from enum billing.v1.LineKind
@@ -808,6 +1649,61 @@ export const UsageGroupingSchema: GenEnum<UsageGrouping> = /*@__PURE__*/
   enumDesc(file_billing_v1_billing, 1);
 
 /**
+ * What a check found.
+ *
+ * @generated from enum billing.v1.Finding
+ */
+export const Finding = {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: FINDING_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * As it must be.
+   *
+   * @generated from enum value: FINDING_RIGHT = 1;
+   */
+  RIGHT: 1,
+
+  /**
+   * Something that is explained and listed, such as a known loss.
+   *
+   * @generated from enum value: FINDING_LISTED = 2;
+   */
+  LISTED: 2,
+
+  /**
+   * Something that must not be.
+   *
+   * @generated from enum value: FINDING_WRONG = 3;
+   */
+  WRONG: 3,
+
+  /**
+   * It could not be checked, because a store did not answer.
+   *
+   * @generated from enum value: FINDING_UNCHECKED = 4;
+   */
+  UNCHECKED: 4,
+} as const;
+
+/**
+ * What a check found.
+ *
+ * @generated from enum billing.v1.Finding
+ */
+export type Finding = (typeof Finding)[keyof typeof Finding] | UnknownEnum;
+
+/**
+ * Describes the enum billing.v1.Finding.
+ */
+export const FindingSchema: GenEnum<Finding> = /*@__PURE__*/
+  enumDesc(file_billing_v1_billing, 2);
+
+/**
  * Serves administrators and the console, and auth-quota (GetFunds).
  *
  * Errors: INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS (same id, other content), FAILED_PRECONDITION, UNAVAILABLE.
@@ -884,6 +1780,96 @@ export const BillingService: GenService<{
     methodKind: "unary";
     input: typeof ListQuarantineRequestSchema;
     output: typeof ListQuarantineResponseSchema;
+  },
+  /**
+   * Gives back what a call was charged, or a part of it; idempotent by refund_id; never more than was charged.
+   *
+   * @generated from rpc billing.v1.BillingService.Refund
+   */
+  refund: {
+    methodKind: "unary";
+    input: typeof RefundRequestSchema;
+    output: typeof RefundResponseSchema;
+  },
+  /**
+   * Streams ledger lines of whole days, in the order of day, account and line.
+   *
+   * @generated from rpc billing.v1.BillingService.ExportLines
+   */
+  exportLines: {
+    methodKind: "server_streaming";
+    input: typeof ExportLinesRequestSchema;
+    output: typeof ExportLinesResponseSchema;
+  },
+  /**
+   * Sums what was booked for an account within a time, between the balances before and after it.
+   *
+   * @generated from rpc billing.v1.BillingService.GetStatement
+   */
+  getStatement: {
+    methodKind: "unary";
+    input: typeof GetStatementRequestSchema;
+    output: typeof GetStatementResponseSchema;
+  },
+  /**
+   * Reads the usage stream again and books what the ledger lacks, or only tells it.
+   *
+   * @generated from rpc billing.v1.BillingService.Replay
+   */
+  replay: {
+    methodKind: "server_streaming";
+    input: typeof ReplayRequestSchema;
+    output: typeof ReplayResponseSchema;
+  },
+  /**
+   * Holds ledger, stream and hot store against each other now; the report of a day is signed and kept.
+   *
+   * @generated from rpc billing.v1.BillingService.Reconcile
+   */
+  reconcile: {
+    methodKind: "unary";
+    input: typeof ReconcileRequestSchema;
+    output: typeof ReconcileResponseSchema;
+  },
+  /**
+   * Tells the kept report of a day.
+   *
+   * @generated from rpc billing.v1.BillingService.GetReport
+   */
+  getReport: {
+    methodKind: "unary";
+    input: typeof GetReportRequestSchema;
+    output: typeof GetReportResponseSchema;
+  },
+  /**
+   * Takes over what a provider says it has billed; rows of the same provider, day and model are replaced.
+   *
+   * @generated from rpc billing.v1.BillingService.LoadInvoice
+   */
+  loadInvoice: {
+    methodKind: "unary";
+    input: typeof LoadInvoiceRequestSchema;
+    output: typeof LoadInvoiceResponseSchema;
+  },
+  /**
+   * Holds what a provider has billed against the ledger, by day and model.
+   *
+   * @generated from rpc billing.v1.BillingService.CompareInvoice
+   */
+  compareInvoice: {
+    methodKind: "unary";
+    input: typeof CompareInvoiceRequestSchema;
+    output: typeof CompareInvoiceResponseSchema;
+  },
+  /**
+   * Tells how far the usage stream is booked.
+   *
+   * @generated from rpc billing.v1.BillingService.GetProgress
+   */
+  getProgress: {
+    methodKind: "unary";
+    input: typeof GetProgressRequestSchema;
+    output: typeof GetProgressResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_billing_v1_billing, 0);
