@@ -5,6 +5,7 @@ import { every } from "#shared/lifecycle.ts";
 import type { Logger } from "#shared/log.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
 import { accountHandlers } from "./accounts.ts";
+import { auditHandler } from "./audit.ts";
 import type { Config } from "./config.ts";
 import { createDecide } from "./decide.ts";
 import { holdHandlers } from "./holds.ts";
@@ -14,12 +15,13 @@ import { createLoad } from "./load.ts";
 import { createMetrics } from "./metrics.ts";
 import { postHandler } from "./post.ts";
 import { createPush } from "./push.ts";
+import { createRebuild } from "./rebuild.ts";
 import { createSessions } from "./session.ts";
 import { createHotStore } from "./store/hot.ts";
 import { findIdentities } from "./store/keys.ts";
 import { connectPostgres } from "./store/postgres.ts";
 import { connectRedis } from "./store/redis.ts";
-import { sweepSilentRelays } from "./sweep.ts";
+import { sweep } from "./sweep.ts";
 
 /** The running service; disposal drains it. */
 export type App = AsyncDisposable & { grpcPort: number; opsPort: number };
@@ -27,6 +29,7 @@ export type App = AsyncDisposable & { grpcPort: number; opsPort: number };
 const billingTimeoutMs = 5_000;
 const sweepMs = 2_000;
 const repairMs = 2_000;
+const rebuildCheckMs = 500;
 const gaugesMs = 5_000;
 
 /** Starts the service. Redis, PostgreSQL and billing may be up, down or on their way: it finds them when they come. */
@@ -53,23 +56,26 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   // Redis may come back with less than it had acknowledged.
   let isRedisTrusted = false;
   redis.on("close", () => (isRedisTrusted = false));
-  redis.on("ready", () => void repair().catch((error: unknown) => log.error({ err: error }, "repair failed")));
+  const whenBack = (): Promise<void> => rebuild().then(repair);
+  redis.on("ready", () => void whenBack().catch((error: unknown) => log.error({ err: error }, "repair failed")));
   const repair = async (): Promise<void> => {
     if (redis.status !== "ready") return;
     if (!isRedisTrusted) await push.distrust();
     isRedisTrusted = true;
     metrics.unpushed(await push.repair());
   };
+  const rebuild = createRebuild({ hot, database, billing, metrics, log, rebuildMs: config.REBUILD_MS });
   const whenReady = (work: () => Promise<void>) => async (): Promise<void> => {
     if (redis.status === "ready") await work();
   };
   resources.use(
     every(
       sweepMs,
-      whenReady(() => sweepSilentRelays({ hot, metrics, log }, config.RELAY_SILENT_MS)),
+      whenReady(() => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS)),
       log,
     ),
   );
+  resources.use(every(rebuildCheckMs, whenReady(rebuild), log));
   resources.use(every(repairMs, repair, log));
   resources.use(
     every(
@@ -84,6 +90,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     {
       post: postHandler({ hot, billing, metrics, log }),
       ...holdHandlers(hot, load),
+      auditAccounts: auditHandler(redis, hot),
       ...accountHandlers(database, push),
       ...keyHandlers(database, push),
     },

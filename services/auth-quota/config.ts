@@ -35,6 +35,11 @@ export const variables = Type.Object({
     ...perMinute,
     default: 1_200,
   }),
+  REBUILD_MS: Type.Integer({
+    description: "After Redis has lost data, relays have this long to restore their holds before calls are granted.",
+    minimum: 0,
+    default: 10_000,
+  }),
   DRAIN_MS: Type.Integer({
     description: "How long batches and calls in hand may take after a stop signal.",
     minimum: 0,

@@ -9,8 +9,11 @@ import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } f
 
 type Result = MessageInitShape<typeof ResultSchema>;
 
-/** Decides a batch; resolves with one result per operation, whatever fails. */
-export type Decide = (relaySession: string, operations: Operation[]) => Promise<Result[]>;
+/** What was decided of a batch: one result per operation, and which generation of the hot store knows of it. */
+export type Decided = { results: Result[]; generation: string };
+
+/** Decides a batch; resolves whatever fails. */
+export type Decide = (relaySession: string, operations: Operation[]) => Promise<Decided>;
 
 export type DecideParts = { hot: HotStore; identities: Identities; load: Load; metrics: Metrics; log: Logger };
 
@@ -29,11 +32,12 @@ export function createDecide(parts: DecideParts): Decide {
     parts.metrics.batch(operations.length);
     const tasks = operations.map((operation) => toTask(parts, operation));
     await decideAll(parts, relaySession, tasks);
-    return tasks.map((task) => {
+    const results = tasks.map((task) => {
       const result = task.result ?? unavailable;
       parts.metrics.verdict(task.prepared.name, result.verdict ?? Verdict.UNSPECIFIED);
       return result;
     });
+    return { results, generation: parts.hot.generation() };
   };
 }
 

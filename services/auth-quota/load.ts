@@ -84,11 +84,14 @@ export async function readFunds(
     accounts: new Map(
       accounts.map(({ accountId, balanceNanos, version }) => [
         accountId,
-        writeBalance(accountId, { nanos: balanceNanos, version }),
+        writeBalance(accountId, { nanos: balanceNanos, version }, "asked"),
       ]),
     ),
     keys: new Map(
-      keys.map(({ keyId, spentNanos, version }) => [keyId, writeSpending(keyId, { nanos: spentNanos, version })]),
+      keys.map(({ keyId, spentNanos, version }) => [
+        keyId,
+        writeSpending(keyId, { nanos: spentNanos, version }, "asked"),
+      ]),
     ),
   };
 }

@@ -16,6 +16,8 @@ export type Metrics = {
   expired: (holds: number) => void;
   totals: (totals: HotTotals) => void;
   unpushed: (rows: number) => void;
+  /** For how long the gate has been closed; undefined: it is open. */
+  gate: (closedMs: number | undefined) => void;
 };
 
 const nameByVerdict = new Map<number, string>(
@@ -45,6 +47,7 @@ export function createMetrics(registry: Registry): Metrics {
   const outboxSize = gauge("outbox_size", "Charges that the ledger has not confirmed.");
   const outboxOldest = gauge("outbox_oldest_seconds", "Age of the oldest of those charges.");
   const unpushed = gauge("unpushed_rows", "Accounts and keys whose last change Redis has not taken; at most 500 each.");
+  const gateClosed = gauge("gate_closed_seconds", "How long nothing is granted since Redis lost data; 0: it grants.");
 
   return {
     verdict: (operation, verdict) => verdicts.inc({ operation, verdict: nameByVerdict.get(verdict) ?? "unknown" }),
@@ -58,5 +61,6 @@ export function createMetrics(registry: Registry): Metrics {
       outboxOldest.set(totals.outboxOldestMs / 1_000);
     },
     unpushed: (rows) => unpushed.set(rows),
+    gate: (closedMs) => gateClosed.set(closedMs === undefined ? 0 : Math.max(closedMs, 1) / 1_000),
   };
 }

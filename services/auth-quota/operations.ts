@@ -42,7 +42,12 @@ export function prepare({ operation }: Operation): Prepared {
   timeOf(rid);
   switch (name) {
     case "extend":
-      return fixed(name, rid, ["extend", rid, amount("total_nanos", value.totalNanos)]);
+      return fixed(name, rid, [
+        "extend",
+        rid,
+        amount("total_nanos", value.totalNanos),
+        amount("least_nanos", value.leastNanos),
+      ]);
     case "checkpoint": {
       const cost = amount("cost_nanos", value.costNanos);
       return fixed(name, rid, ["checkpoint", rid, cost, bytes(value.record, value.costNanos > 0n)]);
@@ -57,6 +62,8 @@ export function prepare({ operation }: Operation): Prepared {
       return fixed(name, rid, ["release", rid]);
     case "lookup":
       return fixed(name, rid, ["lookup", rid]);
+    case "restore":
+      return prepareRestore(value);
   }
 }
 
@@ -97,6 +104,15 @@ function prepareReserve({ rid, ip, model, estimateNanos, keyHash }: ReserveValue
       estimate,
     ],
   };
+}
+
+type RestoreValue = Extract<Operation["operation"], { case: "restore" }>["value"];
+
+function prepareRestore({ rid, accountId, keyId, heldNanos, costNanos, record }: RestoreValue): Prepared {
+  assertId("account_id", accountId);
+  assertId("key_id", keyId);
+  const [held, cost] = [amount("held_nanos", heldNanos), amount("cost_nanos", costNanos)];
+  return fixed("restore", rid, ["restore", rid, accountId, keyId, held, cost, bytes(record, costNanos > 0n)]);
 }
 
 function timeOf(rid: string): number {

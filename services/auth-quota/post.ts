@@ -26,8 +26,8 @@ export function postHandler(parts: PostParts): UnaryHandlers<typeof AuthQuotaSer
     const { accounts, keys, calls } = request;
     const sums: HotOperation[] = [
       ...(await readUntoldSums(parts.billing, request)),
-      ...accounts.map((row) => writeBalance(row.accountId, { nanos: row.balanceNanos, version: row.version })),
-      ...keys.map((row) => writeSpending(row.keyId, { nanos: row.spentNanos, version: row.version })),
+      ...accounts.map((row) => writeBalance(row.accountId, { nanos: row.balanceNanos, version: row.version }, "told")),
+      ...keys.map((row) => writeSpending(row.keyId, { nanos: row.spentNanos, version: row.version }, "told")),
     ];
     for (const chunk of chunks(sums)) await whenRedisAnswers(parts.hot.apply("", chunk));
     for (const chunk of chunks(calls)) {

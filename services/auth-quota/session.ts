@@ -62,8 +62,8 @@ function take(line: Line, request: SessionRequest, decide: Decide): void {
   line.inFlight += 1;
   if (line.inFlight >= maxInFlight) line.stream.pause();
   decide(request.relaySession, request.operations).then(
-    (results) => {
-      if (line.stream.writable) line.stream.write(create(SessionResponseSchema, { batch: request.batch, results }));
+    (decided) => {
+      if (line.stream.writable) line.stream.write(create(SessionResponseSchema, { batch: request.batch, ...decided }));
       leave(line);
     },
     // decide() resolves whatever fails; should it not, the relay must not wait for ever.

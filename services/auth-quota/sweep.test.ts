@@ -3,7 +3,7 @@ import { after, before, test } from "node:test";
 import { Registry } from "prom-client";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { createMetrics } from "./metrics.ts";
-import { sweepSilentRelays } from "./sweep.ts";
+import { sweep as sweepAll } from "./sweep.ts";
 import { fundedActor, newRid, silentLog, startHotWorld, type HotWorld } from "./testing/hot-world.ts";
 
 let world: HotWorld;
@@ -15,7 +15,7 @@ after(() => world[Symbol.asyncDispose]());
 const silentMs = 120_000;
 const registry = new Registry();
 const metrics = createMetrics(registry);
-const sweep = () => sweepSilentRelays({ hot: world.hot, metrics, log: silentLog }, silentMs);
+const sweep = () => sweepAll({ hot: world.hot, metrics, log: silentLog }, silentMs);
 
 /** Makes a relay one that was last heard so long ago. */
 async function silence(session: string, sinceMs: number): Promise<void> {

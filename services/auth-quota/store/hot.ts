@@ -1,3 +1,6 @@
+import { randomBytes } from "node:crypto";
+import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { ServiceError } from "#shared/errors.ts";
 import { maxAccountNanos } from "#shared/money.ts";
 import type { HotRedis } from "./redis.ts";
 
@@ -43,10 +46,28 @@ export type HotSums = {
 
 export type HotTotals = { openHolds: number; outboxSize: number; outboxOldestMs: number };
 
+/** The gate that keeps a Redis which has lost something from granting; see rule M8 in state.lua. */
+export type Gate = {
+  generation: string;
+  /** Since when it is closed; undefined: it is open. */
+  closedMs: number | undefined;
+  /** Up to where the usage stream must be booked before it opens; undefined: not known yet. */
+  sequence: bigint | undefined;
+};
+
 /** The money script and the readings beside it. Every function rejects when Redis does not answer in time. */
 export type HotStore = {
-  /** Runs operations as one atomic step, for a relay process or for nobody (""). One answer per operation. */
+  /**
+   * Runs operations as one atomic step, for a relay process or for nobody (""). One answer per operation. Rejects with
+   * `unavailable` when Redis is empty and was not established.
+   */
   apply: (relaySession: string, operations: readonly HotOperation[]) => Promise<HotAnswer[]>;
+  /** The generation of the last answer; "" before the first one. */
+  generation: () => string;
+  /** Undefined when Redis is empty and was not established. */
+  readGate: () => Promise<Gate | undefined>;
+  /** Begins the first generation of an empty Redis; one that was not empty before has lost everything. */
+  establish: (hadOne: boolean) => Promise<void>;
   readSums: (accountId: string) => Promise<HotSums>;
   readTotals: () => Promise<HotTotals>;
   /** Usage records that the ledger has not confirmed for `minAgeMs`, oldest first. */
@@ -58,16 +79,51 @@ const prefix = "{auth-quota}";
 const slots = 3;
 
 export function createHotStore(redis: HotRedis, limits: RateLimits): HotStore {
-  const head = [String(limits.accountPerMinute), String(limits.ipPerMinute)] as const;
+  const apply = createApply(redis, limits);
   return {
     apply: async (relaySession, operations) => {
-      const values: (string | Buffer)[] = [relaySession, ...head];
-      for (const operation of operations) values.push(...operation);
-      return readAnswers(await redis.applyMoney(prefix, ...values));
+      const { generation, answers } = await apply.run(relaySession, operations);
+      if (generation === "") throw new ServiceError("unavailable", "Redis is empty and not established yet");
+      return answers;
     },
+    generation: apply.generation,
+    readGate: async () => {
+      const { generation, answers } = await apply.run("", [["gate"]]);
+      const [answer] = answers;
+      if (!answer) return undefined;
+      const isOpen = answer.code === Verdict.NO_HOLD;
+      const sequence = answer.text === "" ? undefined : BigInt(answer.text);
+      return { generation, closedMs: isOpen ? undefined : answer.number, sequence };
+    },
+    establish: async (hadOne) => void (await apply.run("", [["establish", hadOne ? "1" : "0"]])),
     readSums: (accountId) => readSums(redis, accountId),
     readTotals: () => readTotals(redis),
     listUnposted: (minAgeMs, limit) => listUnposted(redis, minAgeMs, limit),
+  };
+}
+
+type Run = { generation: string; answers: HotAnswer[] };
+
+/**
+ * Numbers the runs of this process, so that the script can tell when Redis has forgotten one that was answered. Runs
+ * reach Redis in the order of their numbers, because all of them take one connection.
+ */
+function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute }: RateLimits) {
+  const process = randomBytes(8).toString("hex");
+  let sent = 0;
+  let done = { run: 0, generation: "" };
+  return {
+    generation: () => done.generation,
+    run: async (relaySession: string, operations: readonly HotOperation[]): Promise<Run> => {
+      const run = (sent += 1);
+      const values: (string | Buffer)[] = [relaySession, String(accountPerMinute), String(ipPerMinute)];
+      values.push(process, String(run), String(done.run), done.generation);
+      for (const operation of operations) values.push(...operation);
+      const [head, ...flat] = await redis.applyMoney(prefix, ...values);
+      const generation = String(head);
+      if (generation !== "" && (run > done.run || generation !== done.generation)) done = { run, generation };
+      return { generation, answers: readAnswers(flat) };
+    },
   };
 }
 
@@ -92,14 +148,17 @@ export function writeKey(key: KeySettings): HotOperation {
   return ["key-settings", keyId, accountId, status, expiresAtMs, limitNanos, models.join("\n"), String(version)];
 }
 
+/** How an amount was learned: only what was asked for is sure to be the newest at that moment. */
+export type Learned = "asked" | "told";
+
 /** The operation that sets an account's balance; an older version changes nothing. */
-export function writeBalance(accountId: string, { nanos, version }: Funds): HotOperation {
-  return ["balance", accountId, String(clamp(nanos)), String(version)];
+export function writeBalance(accountId: string, { nanos, version }: Funds, learned: Learned): HotOperation {
+  return ["balance", accountId, String(clamp(nanos)), String(version), learned === "asked" ? "1" : "0"];
 }
 
 /** The operation that sets what a key has spent; an older version changes nothing. */
-export function writeSpending(keyId: string, { nanos, version }: Funds): HotOperation {
-  return ["spending", keyId, String(clamp(nanos)), String(version)];
+export function writeSpending(keyId: string, { nanos, version }: Funds, learned: Learned): HotOperation {
+  return ["spending", keyId, String(clamp(nanos)), String(version), learned === "asked" ? "1" : "0"];
 }
 
 // Lua is exact up to here only. No limit lies beyond it, so a key that has spent more is used up either way, and an
@@ -110,11 +169,12 @@ function clamp(nanos: bigint): bigint {
 }
 
 async function readSums(redis: HotRedis, accountId: string): Promise<HotSums> {
-  const fields = ["posted", "posted_version", "held", "unposted", "open", "pending", "version"];
-  const [posted, postedVersion, held, unposted, open, pending, version] = await redis.hmget(
-    `${prefix}:account:${accountId}`,
-    ...fields,
-  );
+  const fields = ["posted", "posted_in", "held", "unposted", "open", "pending", "version"];
+  const [[posted, postedIn, held, unposted, open, pending, version], generation] = await Promise.all([
+    redis.hmget(`${prefix}:account:${accountId}`, ...fields),
+    redis.hget(`${prefix}:service`, "generation"),
+  ]);
+  const isLoaded = postedIn !== null && postedIn === generation;
   const heldNanos = Number(held ?? 0);
   const unpostedNanos = Number(unposted ?? 0);
   return {
@@ -122,7 +182,7 @@ async function readSums(redis: HotRedis, accountId: string): Promise<HotSums> {
     heldNanos,
     unpostedCalls: Number(pending ?? 0),
     unpostedNanos,
-    availableNanos: postedVersion ? Number(posted) - heldNanos - unpostedNanos : undefined,
+    availableNanos: isLoaded ? Number(posted) - heldNanos - unpostedNanos : undefined,
     hasSettings: Boolean(version),
   };
 }

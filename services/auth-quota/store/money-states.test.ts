@@ -381,6 +381,7 @@ test("the ledger's word that contradicts a settled charge is taken and reported"
 
 test("records that cannot be booked do not keep younger ones from being listed", async () => {
   await world.redis.flushall();
+  await world.hot.establish(false);
   const payer = await fundedActor(world.hot, 1_000);
   const rids = Array.from({ length: 5 }, newRid);
   for (const rid of rids) await payer.settle(rid, 1);

@@ -88,6 +88,7 @@ export async function startAppWorld(change: Partial<Config> = {}): Promise<AppWo
     RELAY_SILENT_MS: 120_000,
     ACCOUNT_REQUESTS_PER_MINUTE: 100_000,
     IP_REQUESTS_PER_MINUTE: 100_000,
+    REBUILD_MS: 500,
     DRAIN_MS: 2_000,
     ...change,
   };

@@ -29,8 +29,10 @@ export async function startHotWorld(limits = { accountPerMinute: 600, ipPerMinut
   const redis = resources.use(connectRedis(stores.redis.url, silentLog));
   await until("redis is ready", () => redis.status === "ready");
   const owned = resources.move();
+  const hot = createHotStore(redis, limits);
+  await hot.establish(false);
   return {
-    hot: createHotStore(redis, limits),
+    hot,
     redis,
     server: stores.redis,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
@@ -61,9 +63,9 @@ export function actor(hot: HotStore, names = freshNames()) {
   return {
     ...names,
     fund: (nanos: number, version = 1) =>
-      one("", writeBalance(account, { nanos: BigInt(nanos), version: BigInt(version) })),
+      one("", writeBalance(account, { nanos: BigInt(nanos), version: BigInt(version) }, "asked")),
     spend: (nanos: number, version = 1) =>
-      one("", writeSpending(key, { nanos: BigInt(nanos), version: BigInt(version) })),
+      one("", writeSpending(key, { nanos: BigInt(nanos), version: BigInt(version) }, "asked")),
     setAccount: (status = "active", requestsPerMinute = 0, version = 1) =>
       one("", writeAccount({ accountId: account, status, requestsPerMinute, version: BigInt(version) })),
     setKey: (change: Partial<KeySettings> = {}) => {
@@ -73,7 +75,17 @@ export function actor(hot: HotStore, names = freshNames()) {
     authorize: (ip = "") => byRelay(["authorize", ip, key, account]),
     reserve: (rid: string, estimate: number, { model = "m", ip = "", keyId = key } = {}) =>
       byRelay(["reserve", rid, String(ridTimeMs(rid)), ip, keyId, account, model, String(estimate)]),
-    extend: (rid: string, total: number) => byRelay(["extend", rid, String(total)]),
+    extend: (rid: string, total: number, least = 0) => byRelay(["extend", rid, String(total), String(least)]),
+    restore: (rid: string, held: number, cost = 0) =>
+      byRelay([
+        "restore",
+        rid,
+        account,
+        key,
+        String(held),
+        String(cost),
+        record(cost > 0 ? `part ${cost} ${rid}` : ""),
+      ]),
     checkpoint: (rid: string, cost: number) =>
       byRelay(["checkpoint", rid, String(cost), record(`part ${cost} ${rid}`)]),
     settle: (rid: string, cost: number) =>

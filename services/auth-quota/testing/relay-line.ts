@@ -16,6 +16,8 @@ type OperationInit = NonNullable<MessageInitShape<typeof OperationSchema>["opera
 export type RelayLine = Disposable & {
   /** Sends one batch; rejects when the stream ends before it is answered. */
   send: (operations: OperationInit[]) => Promise<Result[]>;
+  /** The generation that the last response named. */
+  generation: () => string;
   /** Resolves with the status of the stream when it has ended. */
   ended: Promise<{ code: number; details: string }>;
 };
@@ -31,7 +33,9 @@ export function openRelayLine(channel: Client, relaySession: string): RelayLine 
   const waiting = new Map<bigint, PromiseWithResolvers<Result[]>>();
   const ended = Promise.withResolvers<{ code: number; details: string }>();
   let batch = 0n;
+  let generation = "";
   stream.on("data", (response: SessionResponse) => {
+    generation = response.generation;
     waiting.get(response.batch)?.resolve(response.results);
     waiting.delete(response.batch);
   });
@@ -54,6 +58,7 @@ export function openRelayLine(channel: Client, relaySession: string): RelayLine 
       );
       return answer.promise;
     },
+    generation: () => generation,
     ended: ended.promise,
     [Symbol.dispose]: () => stream.cancel(),
   };

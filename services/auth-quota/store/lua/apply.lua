@@ -1,5 +1,6 @@
 -- The operations, by name: how many arguments each takes and what it does. Each returns a verdict, a number, a text.
--- ARGV: relay session, default limits per minute of account and IP, then name and arguments of each operation.
+-- ARGV: relay session, default limits per minute of account and IP, process with its runs (see state.lua), then name and
+-- arguments of each operation. The answer begins with the generation; "" when there is none, and nothing was done.
 
 local operations = {}
 
@@ -26,6 +27,9 @@ operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, esti
   if math.abs(nowMs - tonumber(ridMs)) > ridWindowMs then
     return verdicts.CONFLICT
   end
+  if service.gate then
+    return verdicts.UNAVAILABLE
+  end
   local verdict, number = refuseByIp(ip)
   if not verdict then
     verdict, number = refuseByKey(keyId, accountId, true)
@@ -33,7 +37,7 @@ operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, esti
   if not verdict and not isModelAllowed(key(keyId), model) then
     verdict = verdicts.MODEL
   end
-  verdict = verdict or refuseByMoney(keyId, accountId, estimate) or refuseByAccountRate(accountId)
+  verdict = verdict or (refuseByMoney(keyId, accountId, estimate)) or refuseByAccountRate(accountId)
   if verdict then
     return verdict, number
   end
@@ -44,8 +48,8 @@ operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, esti
   return verdicts.OK, estimate
 end }
 
-operations.extend = { 2, function(rid, totalText)
-  local total = tonumber(totalText)
+operations.extend = { 3, function(rid, totalText, leastText)
+  local total, least = tonumber(totalText), tonumber(leastText)
   local call = readCall(rid)
   if not call or call.state ~= 'held' then
     return verdicts.NO_HOLD
@@ -53,13 +57,19 @@ operations.extend = { 2, function(rid, totalText)
   if total <= call.held then
     return verdicts.OK, call.held
   end
+  if service.gate then
+    return verdicts.UNAVAILABLE, call.held
+  end
   local missing = missingData(account(call.account), key(call.key), true)
   if missing > 0 then
     return verdicts.NEED, missing, call.account .. ' ' .. call.key
   end
-  local refusal = refuseByMoney(call.key, call.account, total - call.held)
+  local refusal, room = refuseByMoney(call.key, call.account, total - call.held)
   if refusal then
-    return refusal, call.held
+    total = call.held + room
+    if least == 0 or room <= 0 or total < least then
+      return refusal, call.held
+    end
   end
   change(rid, call, { held = total })
   return verdicts.OK, total
@@ -71,10 +81,34 @@ operations.checkpoint = { 3, function(rid, costText, record)
   if not call or call.state ~= 'held' then
     return verdicts.NO_HOLD
   end
-  if cost > call.checkpoint then
-    change(rid, call, { checkpoint = cost, record = record })
-  end
+  local isHigher = cost > call.checkpoint
+  change(rid, call, isHigher and { checkpoint = cost, record = record } or {})
   return verdicts.OK
+end }
+
+-- A hold that was granted before Redis lost it is taken whatever money there is.
+operations.restore = { 6, function(rid, accountId, keyId, heldText, costText, record)
+  local held, cost = tonumber(heldText), tonumber(costText)
+  local call = readCall(rid)
+  if not call then
+    change(rid, newCall(), {
+      state = 'held', account = accountId, key = keyId, session = session,
+      estimate = held, held = held, checkpoint = cost, record = record,
+    })
+    return verdicts.OK, held
+  end
+  if call.state ~= 'held' then
+    return verdicts.NO_HOLD
+  end
+  if call.account ~= accountId or call.key ~= keyId then
+    return verdicts.CONFLICT
+  end
+  local changes = { held = math.max(call.held, held) }
+  if cost > call.checkpoint then
+    changes.checkpoint, changes.record = cost, record
+  end
+  change(rid, call, changes)
+  return verdicts.OK, call.held
 end }
 
 -- A charge is taken also without a hold: Redis may have lost it, or the relay may have been taken for dead.
@@ -135,7 +169,7 @@ operations.lookup = { 1, function(rid)
 end }
 
 operations['end-session'] = { 2, function(ended, most)
-  if expireSome(ended, most) == tonumber(most) then
+  if expireSome(ended, '+inf', most) == tonumber(most) then
     return verdicts.MORE
   end
   redis.call('ZREM', prefix .. ':sessions', ended)
@@ -152,11 +186,67 @@ operations.sweep = { 2, function(silentMs, most)
   if not silent then
     return verdicts.OK, 0
   end
-  local count = expireSome(silent, most)
+  local count = expireSome(silent, '+inf', most)
   if count < tonumber(most) then
     redis.call('ZREM', prefix .. ':sessions', silent)
   end
   return verdicts.MORE, count, silent
+end }
+
+-- Forgets processes of the service that have not run anything for a day.
+local function forgetProcesses()
+  for field, value in pairs(service) do
+    local ranMs = string.match(field, '^seen:') and tonumber(string.match(value, ' (%d+)$'))
+    if ranMs and nowMs - ranMs > 86400000 then
+      redis.call('HDEL', prefix .. ':service', field)
+    end
+  end
+end
+
+-- Ends holds that their own relay seems to have forgotten: it lives, but the call gave no sign of life for very long.
+operations['sweep-forgotten'] = { 2, function(silentMs, most)
+  forgetProcesses()
+  local silentSince = int(nowMs - tonumber(silentMs))
+  local sessions = redis.call('ZRANGE', prefix .. ':sessions', 0, -1)
+  for i = 1, #sessions do
+    local count = expireSome(sessions[i], silentSince, most)
+    if count > 0 then
+      return verdicts.MORE, count, sessions[i]
+    end
+  end
+  return verdicts.OK, 0
+end }
+
+-- Begins the first generation of a Redis that has none. Where there was one before, it has lost everything.
+operations.establish = { 1, function(hadOne)
+  if not service.generation then
+    startGeneration(hadOne == '1')
+  end
+  return verdicts.OK
+end }
+
+-- How long the gate has been closed, and up to where the usage stream must be booked before it opens, once that is
+-- known. NO_HOLD: it is open.
+operations.gate = { 0, function()
+  if not service.gate then
+    return verdicts.NO_HOLD
+  end
+  return verdicts.OK, nowMs - tonumber(service.gate), service.gate_sequence
+end }
+
+operations['note-sequence'] = { 2, function(generation, sequence)
+  if service.generation == generation and service.gate and not service.gate_sequence then
+    redis.call('HSET', prefix .. ':service', 'gate_sequence', sequence)
+  end
+  return verdicts.OK
+end }
+
+operations['open-gate'] = { 1, function(generation)
+  if service.generation == generation then
+    redis.call('HDEL', prefix .. ':service', 'gate', 'gate_sequence')
+    service.gate = nil
+  end
+  return verdicts.OK
 end }
 
 operations['account-settings'] = { 4, function(id, status, perMinute, version)
@@ -181,20 +271,32 @@ operations['key-settings'] = { 7, function(id, accountId, status, expiresMs, lim
   return verdicts.OK
 end }
 
-operations.balance = { 3, function(accountId, posted, version)
+-- Only what was asked for counts as loaded: what billing tells may be overtaken by something newer that a Redis which has
+-- lost it will never hear again.
+operations.balance = { 4, function(accountId, posted, version, isAsked)
   local found = account(accountId)
+  local name = prefix .. ':account:' .. accountId
   if not found.postedVersion or tonumber(version) > found.postedVersion then
-    redis.call('HSET', prefix .. ':account:' .. accountId, 'posted', posted, 'posted_version', version)
+    redis.call('HSET', name, 'posted', posted, 'posted_version', version)
     found.posted, found.postedVersion = tonumber(posted), tonumber(version)
+  end
+  if isAsked == '1' and not found.isLoaded then
+    redis.call('HSET', name, 'posted_in', service.generation)
+    found.isLoaded = true
   end
   return verdicts.OK
 end }
 
-operations.spending = { 3, function(keyId, spent, version)
+operations.spending = { 4, function(keyId, spent, version, isAsked)
   local found = key(keyId)
+  local name = prefix .. ':key:' .. keyId
   if not found.spentVersion or tonumber(version) > found.spentVersion then
-    redis.call('HSET', prefix .. ':key:' .. keyId, 'spent', spent, 'spent_version', version)
+    redis.call('HSET', name, 'spent', spent, 'spent_version', version)
     found.spent, found.spentVersion = tonumber(spent), tonumber(version)
+  end
+  if isAsked == '1' and not found.isLoaded then
+    redis.call('HSET', name, 'spent_in', service.generation)
+    found.isLoaded = true
   end
   return verdicts.OK
 end }
@@ -226,10 +328,12 @@ operations.post = { 3, function(rid, bookedText, isFinalText)
 end }
 
 -- An operation on a call waits behind an earlier one on the same call that needs data first: their order is kept.
-local ofCalls = { reserve = true, extend = true, checkpoint = true, settle = true, release = true, lookup = true }
+local ofCalls = {
+  reserve = true, extend = true, checkpoint = true, restore = true, settle = true, release = true, lookup = true,
+}
 local waiting = {}
 
-local function run(name, first)
+local function answer(name, first)
   local count, operation = operations[name][1], operations[name][2]
   local rid = ofCalls[name] and ARGV[first]
   if rid and waiting[rid] then
@@ -247,13 +351,14 @@ local function reply(number)
   return number < 1000000000000000 and number or int(number)
 end
 
-local answers = {}
-local at = 4
+local answers = { '' }
+local at = firstOperation
 while at <= #ARGV do
-  local verdict, number, text, count = run(ARGV[at], at + 1)
+  local verdict, number, text, count = answer(ARGV[at], at + 1)
   local last = #answers
   answers[last + 1], answers[last + 2], answers[last + 3] = verdict, reply(number or 0), text or ''
   at = at + 1 + count
 end
 flush()
+answers[1] = service.generation
 return answers

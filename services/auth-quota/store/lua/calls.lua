@@ -83,8 +83,10 @@ local function change(rid, call, changes)
   end
   local held, owed, isOpen, isPending = weigh(call)
   moveSums(call, held - heldBefore, owed - owedBefore, step(wasOpen, isOpen), step(wasPending, isPending))
-  if wasOpen ~= isOpen then
-    redis.call(isOpen and 'SADD' or 'SREM', prefix .. ':session:' .. call.session, rid)
+  if isOpen then
+    redis.call('ZADD', prefix .. ':session:' .. call.session, int(nowMs), rid)
+  elseif wasOpen then
+    redis.call('ZREM', prefix .. ':session:' .. call.session, rid)
   end
   if isPending and not wasPending then
     redis.call('ZADD', prefix .. ':outbox', int(nowMs), rid)
@@ -109,8 +111,13 @@ local function expire(rid)
   change(rid, call, { state = amount > 0 and 'expired' or 'released', amount = amount, isExpired = true })
 end
 
-local function expireSome(silent, most)
-  local rids = redis.call('SPOP', prefix .. ':session:' .. silent, most)
+-- Ends holds of a relay process whose calls gave their last sign of life up to a time; at most so many.
+local function expireSome(silent, untilMs, most)
+  local name = prefix .. ':session:' .. silent
+  local rids = redis.call('ZRANGEBYSCORE', name, '-inf', untilMs, 'LIMIT', 0, most)
+  if #rids > 0 then
+    redis.call('ZREM', name, unpack(rids))
+  end
   for i = 1, #rids do
     expire(rids[i])
   end

@@ -32,7 +32,7 @@ end
 
 -- A key's money matters only when it has a limit; without one a lost billing service does not stop it.
 local function missingSpending(used)
-  return (used.limit and not used.spentVersion) and needs.SPENDING or 0
+  return (used.limit and not used.isLoaded) and needs.SPENDING or 0
 end
 
 local function missingData(payer, used, isMoneyNeeded)
@@ -41,9 +41,9 @@ local function missingData(payer, used, isMoneyNeeded)
     missing = missing + needs.ACCOUNT
   end
   if not used.version then
-    missing = missing + needs.KEY + (used.spentVersion and 0 or needs.SPENDING)
+    missing = missing + needs.KEY + (used.isLoaded and 0 or needs.SPENDING)
   end
-  if isMoneyNeeded and not payer.postedVersion then
+  if isMoneyNeeded and not payer.isLoaded then
     missing = missing + needs.BALANCE
   end
   return missing
@@ -81,14 +81,16 @@ local function isModelAllowed(used, model)
   return used.models == '' or string.find('\n' .. used.models .. '\n', '\n' .. model .. '\n', 1, true) ~= nil
 end
 
--- Whether the key's limit and the account's money, in this order, can take more.
+-- Whether the key's limit and the account's money, in this order, can take more; and how much they can.
 local function refuseByMoney(keyId, accountId, more)
   local used = key(keyId)
-  if used.limit and more > used.limit - used.spent - used.held - used.unposted then
-    return verdicts.KEY_LIMIT
+  local room = available(accountId)
+  local remaining = used.limit and used.limit - used.spent - used.held - used.unposted
+  if remaining and more > remaining then
+    return verdicts.KEY_LIMIT, math.min(room, remaining)
   end
-  if more > available(accountId) then
-    return verdicts.BALANCE
+  if more > room then
+    return verdicts.BALANCE, room
   end
 end
 

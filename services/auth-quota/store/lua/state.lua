@@ -10,22 +10,28 @@
 --   M6  balances are written before the calls they include are taken out of unposted, so that whatever order Posts and
 --       Settles come in, available is understated for a moment at worst and never overstated.
 --   M7  every operation is idempotent by the call's id; the same id with other content changes nothing.
+--   M8  a Redis that has lost anything that it had acknowledged goes on under another generation, with its gate closed:
+--       nothing is granted until the relays have restored their holds and the ledger holds what was on its way.
 --
 -- Keys, all in one slot by their common tag, named from KEYS[1]:
---   :account:<id>   hash  posted posted_version | held unposted open pending arrival | status per_minute version
---                         arrival: theoretical arrival time (us) of the account's rate limiter
---   :key:<id>       hash  spent spent_version | held unposted | account status expires_ms limit models version
+--   :account:<id>   hash  posted posted_version posted_in | held unposted open pending arrival |
+--                         status per_minute version
+--                         posted_in: generation in which the balance was asked for; in another one it counts as not
+--                         loaded. arrival: theoretical arrival time (us) of the account's rate limiter
+--   :key:<id>       hash  spent spent_version spent_in | held unposted | account status expires_ms limit models version
 --   :call:<rid>     text: state account key session estimate held checkpoint amount final booked expired model, by
 --                   spaces; a line break; the bytes of the usage record to book. Unknown: "-", or -1 for numbers.
 --                   amount: charged as known here; final: cost of the final record; booked: in the ledger as told;
 --                   expired: 1 when its relay went silent. A hold never expires by TTL. A call that is over and owes
 --                   nothing keeps state estimate final booked expired only, and is forgotten after an hour.
---   :session:<id>   set   rids of the open holds of a relay process
+--   :session:<id>   zset  rids of the open holds of a relay process by the last sign of life of the call (ms)
 --   :sessions       zset  relay processes by the time they were last heard (ms)
 --   :outbox         zset  rids of charges that the ledger has not confirmed, by the time of the charge (ms)
 --   :listed         zset  rids handed out for publishing again, by the time they were (written outside of this script)
 --   :rate:<ip>      theoretical arrival time (us) of the rate limiter of an address
---   :service        hash  beat (last run, ms) floor (nobody counts as silent from before it, ms) open (holds in all)
+--   :service        hash  beat (last run, ms) floor (nobody counts as silent from before it, ms) open (holds in all) |
+--                         generation, gate (since when it is closed, ms) gate_sequence (what the usage stream held then) |
+--                         seen:<process>: number and time (ms) of the last run of a process of the service
 --
 -- Numbers are doubles here, exact up to 2^53 - 1. They are written with int() and read with tonumber(); `..` and
 -- tostring() round from 15 digits on and cjson from 14, so none of them ever touches an amount.
@@ -34,10 +40,14 @@ local prefix = KEYS[1]
 local session = ARGV[1]
 local defaultPerMinute = tonumber(ARGV[2])
 local ipPerMinute = tonumber(ARGV[3])
+-- Which process of the service runs this, the number of this run there, and the highest number that it knows to have
+-- been done, with the generation in which that was.
+local process, run, done, doneIn = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local firstOperation = 8
 
 local verdicts = {
-  OK = 1, KEY_INVALID = 2, KEY_LIMIT = 3, BALANCE = 4, MODEL = 5, ACCOUNT_RATE = 6, IP_RATE = 7, NO_HOLD = 9,
-  CONFLICT = 10,
+  OK = 1, KEY_INVALID = 2, KEY_LIMIT = 3, BALANCE = 4, MODEL = 5, ACCOUNT_RATE = 6, IP_RATE = 7, UNAVAILABLE = 8,
+  NO_HOLD = 9, CONFLICT = 10,
   -- Answers to the service only. NEED: data to load first, as a sum of `needs`. MORE: ask again, there is more to do.
   NEED = 100, MORE = 101,
 }
@@ -71,11 +81,31 @@ end
 -- Time in which nobody ran this script (Redis or all replicas of the service were down) is nobody's silence: relays
 -- could not be heard, so the floor moves up and all of them get the full time again.
 local service = readHash(prefix .. ':service')
+if not service.generation and ARGV[firstOperation] ~= 'establish' then
+  return { '' }
+end
 local floorMs = tonumber(service.floor or 0)
 if service.beat and nowMs - tonumber(service.beat) > pauseMs then
   floorMs = nowMs
 end
-redis.call('HSET', prefix .. ':service', 'beat', int(nowMs), 'floor', int(floorMs))
+local seen = tonumber(string.match(service['seen:' .. process] or '0', '^%d+'))
+redis.call('HSET', prefix .. ':service', 'beat', int(nowMs), 'floor', int(floorMs),
+  'seen:' .. process, int(math.max(seen, run)) .. ' ' .. int(nowMs))
+
+local function startGeneration(isGateClosed)
+  service.generation = int(nowUs)
+  redis.call('HSET', prefix .. ':service', 'generation', service.generation)
+  redis.call('HDEL', prefix .. ':service', 'gate', 'gate_sequence')
+  service.gate = isGateClosed and int(nowMs) or nil
+  if isGateClosed then
+    redis.call('HSET', prefix .. ':service', 'gate', service.gate)
+  end
+end
+
+-- A run that was answered and is not remembered: Redis came back without its last moments.
+if service.generation and service.generation == doneIn and seen < done then
+  startGeneration(true)
+end
 if session ~= '' then
   redis.call('ZADD', prefix .. ':sessions', int(nowMs), session)
 end
@@ -93,6 +123,7 @@ local function account(id)
   found = {
     posted = tonumber(hash.posted or 0),
     postedVersion = tonumber(hash.posted_version),
+    isLoaded = hash.posted_in == service.generation,
     held = tonumber(hash.held or 0),
     unposted = tonumber(hash.unposted or 0),
     open = tonumber(hash.open or 0),
@@ -115,6 +146,7 @@ local function key(id)
   found = {
     spent = tonumber(hash.spent or 0),
     spentVersion = tonumber(hash.spent_version),
+    isLoaded = hash.spent_in == service.generation,
     held = tonumber(hash.held or 0),
     unposted = tonumber(hash.unposted or 0),
     status = hash.status,
