@@ -100,3 +100,11 @@ test("checking a key holds nothing", async () => {
     ["authorize"],
   );
 });
+
+test("while auth-quota is away callers are told at once, and nothing is asked or released", async () => {
+  const quota = { ...scriptedQuota(), isReachable: () => false };
+  const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
+  assert.equal((await failureOf(reserve(quota, caller, asked))).name, "service_unavailable");
+  assert.equal((await failureOf(authorize(quota, caller))).name, "service_unavailable");
+  assert.deepEqual(quota.operations, []);
+});

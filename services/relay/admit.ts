@@ -39,8 +39,15 @@ function failureOf({ verdict, retryAfterSeconds }: Result, model: string): Failu
   }
 }
 
+/** Nobody waits for an answer that cannot come: while auth-quota is away, callers hear so at once. */
+function requireReachable(quota: QuotaSession): void {
+  if (!quota.isReachable())
+    throw new CallFailure({ name: "service_unavailable", cause: "auth-quota is not reachable" });
+}
+
 /** Checks a key without holding money; gives the models that it may use (none named: all). */
 export async function authorize(quota: QuotaSession, caller: Caller): Promise<Result> {
+  requireReachable(quota);
   const result = await quota.ask({ operation: { case: "authorize", value: caller } });
   const failure = failureOf(result, "");
   if (failure) throw new CallFailure(failure);
@@ -56,6 +63,7 @@ export async function reserve(
   caller: Caller,
   { rid, envelope, model }: { rid: string; envelope: Envelope; model: Model },
 ): Promise<Result> {
+  requireReachable(quota);
   const value = { rid, ...caller, model: model.id, estimateNanos: estimateNanos(envelope, model) };
   const result = await quota.ask({ operation: { case: "reserve", value } });
   if (result.verdict === Verdict.UNAVAILABLE) void quota.tell({ operation: { case: "release", value: { rid } } });

@@ -162,6 +162,7 @@ async function hold(holding: Holding, relay: Relay): Promise<LiveCall> {
   const { accountId, keyId, heldNanos } = await reserve(relay.settling.quota, caller, { rid, envelope, model });
   relay.metrics.overheadSeconds.observe({ phase: "reserve" }, (performance.now() - askedAt) / 1_000);
   return beginLiveCall({
+    generation: relay.settling.quota.generation(),
     rid,
     endpoint,
     accountId,

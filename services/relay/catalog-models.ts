@@ -1,5 +1,12 @@
-import { parseUsd } from "#shared/money.ts";
 import { usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
+import {
+  isFitting,
+  readPriceTable,
+  type PriceCondition,
+  type PriceTable,
+  type PriceTraits,
+  type VariantPrices,
+} from "./catalog-prices.ts";
 import { catalogNameOf, type CatalogBuild, type CatalogProblem, type CatalogSource } from "./catalog-schema.ts";
 import type { Upstream } from "./catalog-upstreams.ts";
 import type { Quirk } from "./dialects/conversation.ts";
@@ -7,17 +14,29 @@ import { upstreamDialectFor } from "./dialects/conversions.ts";
 import { dialectNames, type DialectName } from "./dialects/dialect.ts";
 import { dialects } from "./dialects/index.ts";
 
+/** A model at one of its upstreams. */
+type Route = {
+  upstream: Upstream;
+  /** Its name there. */
+  model: string;
+  priority: number;
+  weight: number;
+  /** What the operator pays there, where the catalog says it. */
+  cost?: PriceTable;
+};
+
 export type Model = {
   id: string;
   ownedBy: string;
   createdAtSeconds: number;
   /** Where the model runs, as the catalog lists it; see chooseRoutes for the order in which the places are tried. */
-  routes: { upstream: Upstream; model: string; priority: number; weight: number }[];
+  routes: Route[];
   contextTokens: number;
   maxOutputTokens: number;
   reserveOutputTokens: number;
   /** Formats in which it may be called. */
   dialects: ReadonlySet<DialectName>;
+  /** With the model's id the identity of these prices, which never change. */
   priceVersion: string;
   /** Nano-USD per 1,000,000 units; enough of them for every dialect of the model. */
   prices: Units;
@@ -27,49 +46,14 @@ export type Model = {
   quirks: ReadonlySet<Quirk>;
 };
 
-/** Prices for calls whose fields have these values and whose whole input is above so many tokens. */
-export type Variant = { where: Record<string, string>; aboveInputTokens: number; model: Model };
-
-/** What of a call decides its prices. */
-export type PriceTraits = { fields: Record<string, string>; inputTokens: number };
+/** The model at the prices that hold under a condition. */
+export type Variant = PriceCondition & { model: Model };
 
 /** An offered model at the prices that hold for a call, whose traits are asked for only where they matter. */
 export function pricedFor(model: Model, traitsOfCall: () => PriceTraits): Model {
   if (model.variants.length === 0) return model;
-  const { fields, inputTokens } = traitsOfCall();
-  const fitting = model.variants.find(
-    ({ where, aboveInputTokens }) =>
-      inputTokens > aboveInputTokens && Object.entries(where).every(([name, value]) => fields[name] === value),
-  );
-  return fitting?.model ?? model;
-}
-
-// A bucket without a price of its own is charged as the bucket it belongs to, so that no token is ever free.
-const fallbackBuckets = {
-  cacheReadTokens: "inputTokens",
-  cacheWrite5mTokens: "inputTokens",
-  cacheWrite1hTokens: "cacheWrite5mTokens",
-  reasoningTokens: "outputTokens",
-  audioInputTokens: "inputTokens",
-  audioOutputTokens: "outputTokens",
-  imageInputTokens: "inputTokens",
-  imageOutputTokens: "outputTokens",
-} as const;
-
-type PriceSource = CatalogSource["models"][string]["price"];
-type BucketPrices = Partial<Record<string, unknown>>;
-
-function readPrices(price: BucketPrices): Units {
-  const prices: Units = {};
-  for (const bucket of usageBuckets) {
-    const text = price[catalogNameOf(bucket)];
-    if (typeof text === "string") prices[bucket] = parseUsd(text);
-  }
-  for (const [bucket, fallback] of Object.entries(fallbackBuckets)) {
-    const inherited = prices[fallback];
-    if (inherited !== undefined) prices[bucket as keyof typeof fallbackBuckets] ??= inherited;
-  }
-  return prices;
+  const traits = traitsOfCall();
+  return model.variants.find((variant) => isFitting(variant, traits))?.model ?? model;
 }
 
 /** A dialect of the model for which no set of prices is whole lacks these. */
@@ -93,32 +77,27 @@ function priceProblems(path: string[], prices: Units, names: ReadonlySet<Dialect
   ];
 }
 
-function buildVariants(model: Model, { variants = [], ...base }: PriceSource): Model["variants"] {
-  return variants.map(({ size, quality, service_tier: tier, above_input_tokens: above = -1, ...prices }) => ({
-    where: {
-      ...(size !== undefined && { size }),
-      ...(quality !== undefined && { quality }),
-      ...(tier !== undefined && { service_tier: tier }),
-    },
-    aboveInputTokens: above,
-    model: { ...model, prices: readPrices({ ...base, ...prices }) },
-  }));
-}
+const asVariant = (model: Model, { name, prices, ...condition }: VariantPrices): Variant => ({
+  ...condition,
+  model: { ...model, prices, priceVersion: `${model.priceVersion}+${name}` },
+});
 
 type Entry = CatalogSource["models"][string];
 
 function buildRoutes(id: string, entry: Entry, { source, problems }: CatalogBuild, upstreams: Map<string, Upstream>) {
-  return entry.upstreams.flatMap(({ name, model = id, priority, weight }, index) => {
+  return entry.upstreams.flatMap(({ name, model = id, priority, weight, cost }, index): Route[] => {
     const upstream = upstreams.get(name);
-    if (upstream) return [{ upstream, model, priority, weight }];
+    const path = ["models", id, "upstreams", String(index)];
+    const costs = cost && { cost: readPriceTable(cost, { path: [...path, "cost"], problems }) };
+    if (upstream) return [{ upstream, model, priority, weight, ...costs }];
     if (Object.hasOwn(source.upstreams, name)) return [];
-    problems.push({ path: ["models", id, "upstreams", index, "name"], reason: `there is no upstream ${name}` });
+    problems.push({ path: [...path, "name"], reason: `there is no upstream ${name}` });
     return [];
   });
 }
 
 /** The conversation formats that reach the model, by conversion too, unless the catalog names others. */
-function dialectsOf(entry: Entry, routes: Model["routes"]): ReadonlySet<DialectName> {
+function dialectsOf(entry: Entry, routes: Route[]): ReadonlySet<DialectName> {
   if (entry.dialects) return new Set(entry.dialects);
   const reaches = (name: DialectName): boolean =>
     dialects[name].isConversation && routes.some(({ upstream }) => upstreamDialectFor(name, upstream.dialects));
@@ -137,7 +116,8 @@ function limitProblems(id: string, entry: Entry, names: ReadonlySet<DialectName>
   return lacking.map((name) => ({ path: ["models", id], reason: `${name} must be set` }));
 }
 
-function buildModel(id: string, entry: Entry, routes: Model["routes"]): Model {
+function buildModel(id: string, entry: Entry, routes: Route[], problems: CatalogProblem[]): Model {
+  const { prices, variants } = readPriceTable(entry.price, { path: ["models", id, "price"], problems });
   const maxOutputTokens = entry.max_output_tokens ?? anyTokens;
   const model: Model = {
     id,
@@ -149,18 +129,18 @@ function buildModel(id: string, entry: Entry, routes: Model["routes"]): Model {
     reserveOutputTokens: Math.min(entry.reserve_output_tokens, maxOutputTokens),
     dialects: dialectsOf(entry, routes),
     priceVersion: entry.price.version,
-    prices: readPrices(entry.price),
+    prices,
     variants: [],
     quirks: new Set(entry.quirks),
   };
-  return { ...model, variants: buildVariants(model, entry.price) };
+  return { ...model, variants: variants.map((variant) => asVariant(model, variant)) };
 }
 
 /** Reads the models of a catalog; what is wrong joins the problems. */
 export function buildModels(build: CatalogBuild, upstreams: Map<string, Upstream>): Map<string, Model> {
   const models = new Map<string, Model>();
   for (const [id, entry] of Object.entries(build.source.models)) {
-    const model = buildModel(id, entry, buildRoutes(id, entry, build, upstreams));
+    const model = buildModel(id, entry, buildRoutes(id, entry, build, upstreams), build.problems);
     const path = ["models", id, "price"];
     build.problems.push(...limitProblems(id, entry, model.dialects));
     build.problems.push(...priceProblems(path, model.prices, model.dialects));

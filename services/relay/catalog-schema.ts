@@ -26,29 +26,38 @@ const variant = Type.Object(
     quality: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
     service_tier: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
     above_input_tokens: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000_000 })),
+    multiplier: Type.Optional(
+      Type.String({
+        pattern: String.raw`^\d{1,3}(\.\d{1,9})?$`,
+        description: "What the prices that the variant does not name are multiplied by.",
+      }),
+    ),
     ...bucketPrices,
   },
   strict,
 );
 
+const variants = Type.Optional(
+  Type.Array(variant, {
+    maxItems: 50,
+    description:
+      "Other prices for calls of this size, quality or service tier, or of more input; the first that fits counts.",
+  }),
+);
+
 const price = Type.Object(
   {
     version: Type.String({
-      minLength: 1,
-      maxLength: 100,
-      description: "Name of this price row; change it with any price.",
+      pattern: "^[^+]{1,100}$",
+      description: "Name of this price row; change it with any price. Variants add + and what they are for.",
     }),
     ...bucketPrices,
-    variants: Type.Optional(
-      Type.Array(variant, {
-        maxItems: 50,
-        description:
-          "Other prices for calls of this size, quality or service tier, or of more input; the first that fits counts.",
-      }),
-    ),
+    variants,
   },
   strict,
 );
+
+const cost = Type.Object({ ...bucketPrices, variants }, strict);
 
 const tokens = (description: string) => Type.Integer({ minimum: 1, maximum: 100_000_000, description });
 
@@ -73,6 +82,7 @@ const model = Type.Object(
             default: 0,
             description: "Share of the calls among equal priorities; 0: tried behind those with a share, in order.",
           }),
+          cost: Type.Optional(cost),
         },
         strict,
       ),

@@ -273,7 +273,7 @@ test("a running relay takes a new catalog, keeps the last good one over a bad on
   assert.equal(price(), 2_000_000_000n);
   assert.equal(catalog.isStale(), true);
 
-  mount.put(good.replace("2 }", "3 }"));
+  mount.put(good.replace("2 }", "3 }").replace("2026-11", "2026-12"));
   await until("the next good one is in force", () => price() === 3_000_000_000n);
   assert.equal(catalog.isStale(), false);
 });

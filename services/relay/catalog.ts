@@ -6,6 +6,7 @@ import { buildModels, type Model } from "./catalog-models.ts";
 import { catalogSchema, type CatalogBuild, type CatalogProblem, type CatalogSource } from "./catalog-schema.ts";
 import { buildUpstreams, type Upstream } from "./catalog-upstreams.ts";
 import { followFiles, type Followed } from "./follow-files.ts";
+import { changedPrices, rememberPrices, type PriceVersions } from "./price-versions.ts";
 
 export type Catalog = {
   models: Map<string, Model>;
@@ -55,9 +56,15 @@ function schemaProblems(): CatalogProblem[] {
 
 /**
  * Reads a catalog from its text. Throws a CatalogError that names every problem with file and line. Credentials are
- * read here, so that a missing one is found before a caller needs it; their values are never in a message.
+ * read here, so that a missing one is found before a caller needs it; their values are never in a message. A version
+ * that has other prices than in `known` is a problem.
  */
-export function parseCatalog(text: string, file: string, environment: NodeJS.ProcessEnv): Catalog {
+export function parseCatalog(
+  text: string,
+  file: string,
+  environment: NodeJS.ProcessEnv,
+  known: PriceVersions = new Map(),
+): Catalog {
   const lines = new LineCounter();
   // Every scalar stays text, so that a price is read to its last decimal and never passes through a float.
   const document = parseDocument(text, { lineCounter: lines, schema: "failsafe" });
@@ -83,6 +90,7 @@ export function parseCatalog(text: string, file: string, environment: NodeJS.Pro
   if (!validate(source)) return raise(schemaProblems().map(locate));
   const build: CatalogBuild = { source, environment, problems: [] };
   const models = buildModels(build, buildUpstreams(build));
+  build.problems.push(...changedPrices(models.values(), known));
   if (build.problems.length > 0) raise(build.problems.map(locate));
   return { models, isMaintenance: source.maintenance };
 }
@@ -97,8 +105,8 @@ export type LiveCatalog = Followed<Catalog>;
 
 /**
  * Reads the catalog file and follows its changes without a restart. A first file that cannot be used throws a
- * CatalogError; a later one is refused in the log and the last good one stays in force. `onReplaced` gets each later
- * one that is taken.
+ * CatalogError; a later one is refused in the log and the last good one stays in force, also where a price version has
+ * other prices than it had before. `onReplaced` gets each later one that is taken.
  */
 export function followCatalog(
   file: string,
@@ -106,7 +114,12 @@ export function followCatalog(
   log: Logger,
   onReplaced: (catalog: Catalog) => void = () => undefined,
 ): LiveCatalog {
-  const read = (): Catalog => parseCatalog(readFileSync(file, "utf8"), file, environment);
+  const known: PriceVersions = new Map();
+  const read = (): Catalog => {
+    const catalog = parseCatalog(readFileSync(file, "utf8"), file, environment, known);
+    rememberPrices(catalog.models.values(), known);
+    return catalog;
+  };
   return followFiles([file], read, {
     onReplaced: (catalog) => {
       onReplaced(catalog);

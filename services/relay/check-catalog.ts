@@ -1,36 +1,48 @@
 import { readFileSync } from "node:fs";
-import { formatUsd } from "#shared/money.ts";
-import { usageBuckets } from "#shared/pricing.ts";
-import { catalogNameOf } from "./catalog-schema.ts";
-import { CatalogError, parseCatalog } from "./catalog.ts";
-import type { Model } from "./catalog-models.ts";
+import { parseArgs } from "node:util";
+import { parseCatalog } from "./catalog.ts";
+import { describeCatalog } from "./describe-catalog.ts";
+import { importPrices } from "./import-prices.ts";
 
-/** One line per model: where it runs and what it costs, in USD per 1,000,000 units. */
-function describe(model: Model): string {
-  const places = model.routes.map(({ upstream }) => upstream.name).join(", ");
-  const prices = usageBuckets.flatMap((bucket) => {
-    const price = model.prices[bucket];
-    return price === undefined ? [] : [`${catalogNameOf(bucket)} ${formatUsd(price).replace(/\.?0+$/, "")}`];
+const usage = `npm run catalog -- FILE
+    prints the models of a catalog with their prices, or every problem with its line
+npm run catalog -- import FILE --provider NAME [--version V] [MODEL...]
+    prints the provider's models of a public price list as a section for a catalog
+`;
+
+/** Prints the models with their prices. */
+function check(file: string): number {
+  process.stdout.write(describeCatalog(parseCatalog(readFileSync(file, "utf8"), file, process.env)));
+  return 0;
+}
+
+/** Prints what is imported; 1 when something that was asked for is not among it. */
+function importFrom(file: string, provider: string, version: string, models: string[]): number {
+  const { yaml, problems } = importPrices(readFileSync(file, "utf8"), { provider, version, models });
+  process.stdout.write(yaml);
+  for (const problem of problems) process.stderr.write(`${problem}\n`);
+  return problems.length > 0 ? 1 : 0;
+}
+
+/** `npm run catalog`: 0 when all is well, 1 with the problems, 2 when it is not clear what is wanted. */
+function main(given: string[]): number {
+  const { values, positionals } = parseArgs({
+    args: given,
+    allowPositionals: true,
+    options: { provider: { type: "string" }, version: { type: "string" } },
   });
-  return `${model.id} at ${places}, price ${model.priceVersion}: ${prices.join(", ")}`;
+  const [first, file, ...models] = positionals;
+  const today = new Date().toISOString().slice(0, 10);
+  const { provider, version = today } = values;
+  if (first === "import" && file !== undefined && provider) return importFrom(file, provider, version, models);
+  if (first !== undefined && first !== "import" && file === undefined) return check(first);
+  process.stderr.write(usage);
+  return 2;
 }
 
-/** `npm run catalog -- FILE`: prints the models with their prices, or every problem with its line and exit code 1. */
-function main(file: string | undefined): number {
-  if (file === undefined) {
-    process.stderr.write("name the catalog file\n");
-    return 2;
-  }
-  try {
-    const catalog = parseCatalog(readFileSync(file, "utf8"), file, process.env);
-    process.stdout.write(`${[...catalog.models.values()].map(describe).join("\n")}\n`);
-    return 0;
-  } catch (error) {
-    process.stderr.write(
-      `${error instanceof CatalogError || error instanceof Error ? error.message : String(error)}\n`,
-    );
-    return 1;
-  }
+try {
+  process.exitCode = main(process.argv.slice(2));
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
 }
-
-process.exitCode = main(process.argv[2]);

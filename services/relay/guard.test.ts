@@ -5,7 +5,9 @@ import { Verdict, type ResultSchema } from "#proto/authquota/v1/authquota_pb.ts"
 import { EndCause, RecordKind, UsageRecordedSchema, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { guardLive, guardStream } from "./guard.ts";
 import type { LiveCall } from "./live-call.ts";
-import { liveCallOf, scriptedQuota, settlingOf } from "./testing/fakes.ts";
+import { liveCallOf, memorySpool, scriptedQuota, settlingOf } from "./testing/fakes.ts";
+
+const costOf = (record: Uint8Array): bigint => fromBinary(UsageRecordedSchema, record).costNanos;
 
 type Answer = MessageInitShape<typeof ResultSchema>;
 
@@ -164,4 +166,26 @@ test("the regular look cuts a caller who has not read for a minute, and looks af
   guardLive(settlingOf({ quota }), new Set([callStalledFor(0), callStalledFor(60_000), callStalledFor(60_001)]));
   assert.deepEqual(cuts, [[60_001, EndCause.CLIENT_GONE]]);
   assert.equal(quota.of("extend").length, 3);
+});
+
+test("what a stream cost so far goes into the spool every 250 ms, whether or not auth-quota is told", async () => {
+  const stream = runningStream();
+  const spool = memorySpool();
+  const written: bigint[] = [];
+  stream.settling.spool = { ...spool, checkpoint: (_rid, record) => void written.push(costOf(record)) };
+  stream.call.spooledAtMs = 0;
+  for (const [nowMs, costNanos] of [
+    [249, 200_000],
+    [250, 300_000],
+    [400, 350_000],
+    [499, 400_000],
+    [500, 500_000],
+  ] as const) {
+    await stream.look(costNanos, nowMs);
+  }
+  assert.deepEqual(written, [300_000n, 500_000n]);
+  assert.deepEqual(stream.checkpoints(), []);
+  await stream.look(600_000, 2_000);
+  assert.deepEqual(written.at(-1), 600_000n);
+  assert.deepEqual(stream.checkpoints(), [600_000n]);
 });

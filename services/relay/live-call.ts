@@ -16,6 +16,8 @@ export type LiveCall = {
   /** What to charge for the request should the provider's count never come. */
   requested: Requested;
   heldNanos: bigint;
+  /** The generation of the hot store that knows of the hold; see QuotaSession. */
+  generation: string;
   /** Name in the catalog; empty before one was asked. */
   upstream: string;
   upstreamModel: string;
@@ -26,9 +28,10 @@ export type LiveCall = {
   /** UNSPECIFIED until the call is charged or released: the mark that makes either happen once. */
   endCause: EndCause;
   chargedNanos: bigint;
-  /** Monotonic milliseconds and nano-USD of the last checkpoint. */
+  /** Monotonic milliseconds and nano-USD of the last checkpoint told to auth-quota; when the spool got its last. */
   checkpointAtMs: number;
   checkpointNanos: number;
+  spooledAtMs: number;
   /** Whether auth-quota is being asked for a larger hold, since when, and whether it last said no. */
   isExtending: boolean;
   extendAtMs: number;
@@ -52,6 +55,7 @@ export type Admitted = Pick<
   | "isStream"
   | "requested"
   | "heldNanos"
+  | "generation"
   | "startedAtMs"
 >;
 
@@ -67,6 +71,7 @@ export function beginLiveCall(admitted: Admitted): LiveCall {
     chargedNanos: 0n,
     checkpointAtMs: performance.now(),
     checkpointNanos: 0,
+    spooledAtMs: performance.now(),
     isExtending: false,
     extendAtMs: 0,
     isRefused: false,

@@ -16,6 +16,7 @@ import { guardLive } from "./guard.ts";
 import { createMetrics, watchGauges, watchUpstreams } from "./metrics.ts";
 import { createPublisher } from "./publish.ts";
 import { openQuotaSession } from "./quota-session.ts";
+import { createRestore } from "./restore.ts";
 import { createPools } from "./send.ts";
 import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "./settle.ts";
 import { defaultSpoolLimits, openSpool } from "./spool.ts";
@@ -89,7 +90,8 @@ const notReady = (): string[] =>
 const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
 
 void replaySpool(settling);
-resources.use(every(2_000, () => confirmBooked(settling), log));
+resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
+resources.use(every(500, createRestore(settling, relay.live), log));
 resources.use(every(1_000, async () => guardLive(settling, relay.live, config.STREAM_HEARTBEAT_MS), log));
 
 const certificate =

@@ -1,7 +1,8 @@
-import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
+import { UsageSource, type EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { costNanos, usageBuckets, type Units } from "#shared/pricing.ts";
 import type { Model } from "./catalog-models.ts";
 import type { Envelope, Tally } from "./dialects/dialect.ts";
+import { endingOf, sourceOf } from "./outcomes.ts";
 
 // A page or picture is about this many tokens at every provider, plus a share of what very large files hold.
 const tokensPerMedia = 1_600;
@@ -46,19 +47,17 @@ export function estimateNanos(envelope: Envelope, { prices, ...model }: Model): 
   return costNanos(usage, { ...prices, outputTokens: outputPrice });
 }
 
-export type Metered = { usage: Units; source: UsageSource };
-
-const nothing: Metered = { usage: {}, source: UsageSource.NONE };
+/** The units that a call is charged for, and all that are known of it, priced or not. */
+export type Metered = { usage: Units; measured: Units; source: UsageSource };
 
 /** What is known of a request's use without its answer. */
 export type Requested = { inputTokens: number; units: Units; priceFields: Record<string, string> };
 
-function counted(tally: Tally, { inputTokens, units }: Requested): Metered {
+function counted(tally: Tally, { inputTokens, units }: Requested): Units {
   const outputTokens = BigInt(Math.ceil(tally.contentTokens));
-  const usage: Units = { inputTokens: BigInt(inputTokens), ...units, ...tally.counted, ...tally.inputUsage };
-  usage.outputTokens = outputTokens;
-  usage.requests = 1n;
-  return { usage, source: tally.inputUsage ? UsageSource.PROVIDER_INPUT : UsageSource.ESTIMATED };
+  const known: Units = { inputTokens: BigInt(inputTokens), ...units, ...tally.counted, ...tally.inputUsage };
+  // What the provider told may be in units that the model is not priced by, and all of it 0.
+  return { ...known, outputTokens, ...usedOnly(tally.usage ?? {}), requests: 1n };
 }
 
 /** The units that a model's prices speak of: an image model priced by the image is not charged for tokens too. */
@@ -77,35 +76,28 @@ function priced(usage: Units, prices: Units): Units {
   return Object.keys(kept).length > 0 ? kept : usage;
 }
 
+const usedOnly = (usage: Units): Units =>
+  Object.fromEntries(Object.entries(usage).filter(([, units]) => units > 0n)) as Units;
+
 const hasUnits = (usage: Units): boolean => Object.values(usage).some((units) => units > 0n);
 
 /** What the provider tells, and beside it what only the request and the answer can tell, such as a number of images. */
-function told(usage: Units, tally: Tally, { units: { images, characters } }: Requested, prices: Units): Units {
+function told(tally: Tally, { units: { images, characters } }: Requested): Units {
   const known: Units = { ...(images !== undefined && { images }), ...(characters !== undefined && { characters }) };
-  return priced({ ...known, ...tally.counted, ...usage, requests: 1n }, prices);
+  return { ...known, ...tally.counted, ...tally.usage, requests: 1n };
 }
 
-/**
- * What a call is charged for, by how it ended — the published rule for broken streams, in one place:
- *
- * | how it ended | charged |
- * |---|---|
- * | no content reached the caller | nothing |
- * | whole, provider told its counts | the provider's counts |
- * | whole, provider told none | input and output counted from what was sent, flagged as estimated |
- * | content passed, then cut by anyone, provider's final counts seen | the provider's counts |
- * | content passed, then cut by anyone, no final counts | input (the provider's count if it came) and output seen so
- * far |
- */
+/** What a call is charged for, by how it ended: measured as the row of the outcomes says that fits it. */
 export function meterCall(tally: Tally, endCause: EndCause, requested: Requested, prices: Units): Metered {
-  const isWhole = endCause === EndCause.COMPLETE;
-  if (!tally.hasContent && !(isWhole && tally.usage)) return nothing;
-  const usage = tally.usage && pricedOnly(tally.usage, prices);
-  if (usage && hasUnits(usage)) {
-    return { usage: told(usage, tally, requested, prices), source: UsageSource.PROVIDER };
-  }
-  const { usage: estimated, source } = counted(tally, requested);
-  return { usage: priced(estimated, prices), source };
+  const source = sourceOf({
+    ending: endingOf(endCause),
+    hasContent: tally.hasContent,
+    hasCounts: tally.usage !== undefined && hasUnits(pricedOnly(tally.usage, prices)),
+    hasInputCount: tally.inputUsage !== undefined,
+  });
+  if (source === UsageSource.NONE) return { usage: {}, measured: tally.usage ?? tally.inputUsage ?? {}, source };
+  const measured = source === UsageSource.PROVIDER ? told(tally, requested) : counted(tally, requested);
+  return { usage: priced(measured, prices), measured, source };
 }
 
 /**

@@ -34,6 +34,29 @@ function createUpstreamMetrics(registers: Registry[]) {
   };
 }
 
+function createUsageMetrics(registers: Registry[]) {
+  return {
+    usageMismatches: new Counter({
+      name: "relay_usage_mismatches_total",
+      help: "Answers whose token counts do not add up to the upstream's own total.",
+      labelNames: ["upstream"],
+      registers,
+    }),
+    unpricedUnits: new Counter({
+      name: "relay_unpriced_units_total",
+      help: "Units that were served and not charged, because the model has no price for them.",
+      labelNames: ["bucket", "upstream"],
+      registers,
+    }),
+    freeCalls: new Counter({
+      name: "relay_free_calls_total",
+      help: "Calls that cost nothing although units were used.",
+      labelNames: ["upstream"],
+      registers,
+    }),
+  };
+}
+
 /** Every metric of the relay, declared once. None has a key, an account or a request id as a label. */
 export function createMetrics(registry: Registry) {
   const registers = [registry];
@@ -59,12 +82,7 @@ export function createMetrics(registry: Registry) {
       registers,
     }),
     ...createUpstreamMetrics(registers),
-    usageMismatches: new Counter({
-      name: "relay_usage_mismatches_total",
-      help: "Answers whose token counts do not add up to the upstream's own total.",
-      labelNames: ["upstream"],
-      registers,
-    }),
+    ...createUsageMetrics(registers),
     droppedFields: new Counter({
       name: "relay_dropped_fields_total",
       help: "Request fields that could not be carried to the upstream's dialect.",

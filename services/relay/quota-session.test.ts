@@ -6,7 +6,7 @@ import { freePort } from "#shared/testing/free-port.ts";
 import { until } from "#shared/testing/until.ts";
 import { defaultLimits, openQuotaSession, type QuotaSession, type SessionLimits } from "./quota-session.ts";
 import { listeningLog } from "./testing/fakes.ts";
-import { echo, echoOf, startQuotaServer, type QuotaServer } from "./testing/quota-server.ts";
+import { echo, echoOf, startQuotaServer, type QuotaServer, type Script } from "./testing/quota-server.ts";
 
 const patient: SessionLimits = { ...defaultLimits, askTimeoutMs: 60_000 };
 
@@ -249,4 +249,58 @@ test("closing answers everybody who still waits", async () => {
   await session[Symbol.asyncDispose]();
   for (const result of await Promise.all([told, asked, queued])) assert.equal(result.verdict, Verdict.UNAVAILABLE);
   assert.equal(session.queued(), 0);
+});
+
+test("the generation is the one that the last answer named; an answer that names none changes nothing", async () => {
+  await using server = await startQuotaServer(() => undefined);
+  await using session = openSession(server.port);
+  assert.equal(session.generation(), "");
+  await until("the first heartbeat is there", () => server.heartbeats.length === 1);
+  const [stream] = server.streams;
+  for (const [batch, generation, expected] of [
+    [1n, "g1", "g1"],
+    [2n, "", "g1"],
+    [3n, "g2", "g2"],
+  ] as const) {
+    stream?.answer(batch, [], generation);
+    await until(`generation ${expected}`, () => session.generation() === expected);
+  }
+});
+
+test("a session that has had no stream for a while says so, so that nobody waits for answers that cannot come", async () => {
+  const port = await freePort();
+  await using session = openSession(port);
+  assert.equal(session.isReachable(), true, "it has only just begun to connect");
+  await until("it is found out", () => !session.isReachable());
+  await using server = await startQuotaServer(echo, port);
+  await connected(session);
+  assert.equal(session.isReachable(), true);
+  assert.equal(server.streams.length, 1);
+});
+
+test("a stream without answers is given up, and what it left unanswered is told on the next one", async () => {
+  const paused: Script = (request, stream) => (server.streams.length === 1 ? undefined : echo(request, stream));
+  await using server = await startQuotaServer(paused);
+  await using session = openSession(server.port, { lingerMs: 1, silentMs: 200 });
+  assert.equal((await session.tell(settle("told"))).accountId, "told");
+  assert.equal(server.streams.length, 2);
+});
+
+test("a stream on which answers come is kept, however many are still due", async () => {
+  const held: bigint[] = [];
+  await using server = await startQuotaServer((request, stream) => {
+    // Every batch is answered when the next has come.
+    const earlier = held.shift();
+    held.push(request.batch);
+    if (earlier !== undefined) stream.answer(earlier, [{ verdict: Verdict.OK }]);
+    return undefined;
+  });
+  await using session = openSession(server.port, { lingerMs: 1, silentMs: 300 });
+  const told: Promise<Result>[] = [];
+  const startedAtMs = performance.now();
+  await until("it has gone on for far longer than a silence may last", async () => {
+    told.push(session.tell(settle(`rid-${told.length}`)));
+    return performance.now() - startedAtMs > 900;
+  });
+  assert.equal(server.streams.length, 1);
 });

@@ -26,6 +26,13 @@ export type QuotaSession = AsyncDisposable & {
   tell: (operation: Operation) => Promise<Result>;
   /** Whether a stream is open on which auth-quota has answered. */
   isConnected: () => boolean;
+  /** Whether it makes sense to ask: false once no stream has been proven for a while, so that callers need not wait. */
+  isReachable: () => boolean;
+  /**
+   * What auth-quota remembers, by name; "" before the first answer. Another name than before: it has lost calls, and
+   * this relay's holds must be restored.
+   */
+  generation: () => string;
   /** Operations that have not been answered. */
   queued: () => number;
 };
@@ -37,9 +44,21 @@ type Waiting = {
   deadlineAt: number;
 };
 
-export type SessionLimits = { askTimeoutMs: number; lingerMs: number; maxQueued: number };
+/**
+ * `silentMs` is longer than auth-quota takes when its own neighbours hang. A stream without answers for so long leads
+ * to a process that is stopped or cut off: another replica, or a quick no, serves callers better.
+ */
+export type SessionLimits = { askTimeoutMs: number; lingerMs: number; maxQueued: number; silentMs: number };
 
-export const defaultLimits: SessionLimits = { askTimeoutMs: 2_000, lingerMs: 25, maxQueued: 50_000 };
+export const defaultLimits: SessionLimits = {
+  askTimeoutMs: 2_000,
+  lingerMs: 25,
+  maxQueued: 50_000,
+  silentMs: 5_000,
+};
+
+// Long enough for a stream to be replaced when a replica of auth-quota stops.
+const unreachableAfterMs = 1_000;
 
 const maxBatch = 512;
 const maxInFlight = 256;
@@ -58,10 +77,14 @@ type State = {
   batch: bigint;
   queue: Waiting[];
   inFlight: Map<bigint, Waiting[]>;
+  /** Monotonic milliseconds since when an answer is due; of no meaning while nothing is in flight. */
+  dueSince: number;
   /** Operations that could not be decided and wait for a moment before they are sent again. */
   retrying: Set<Waiting>;
-  /** Whether the server has answered on the stream. */
+  /** Whether the server has answered on the stream, and since when none has. */
   isProven: boolean;
+  unprovenAt: number;
+  generation: string;
   isFlushPlanned: boolean;
   lingerTimer: NodeJS.Timeout | undefined;
   lastSentAt: number;
@@ -74,22 +97,29 @@ function flush(state: State): void {
   state.lingerTimer = undefined;
   while (state.stream && state.queue.length > 0 && state.inFlight.size < maxInFlight) {
     const waiting = state.queue.splice(0, maxBatch);
-    state.batch += 1n;
-    state.inFlight.set(state.batch, waiting);
-    const operations = waiting.map(({ operation }) => operation);
-    state.stream.write(
-      create(SessionRequestSchema, { relaySession: state.relaySession, batch: state.batch, operations }),
-    );
-    state.lastSentAt = performance.now();
+    send(state, waiting);
   }
+}
+
+function send(state: State, waiting: Waiting[]): void {
+  if (state.inFlight.size === 0) state.dueSince = performance.now();
+  state.batch += 1n;
+  state.inFlight.set(state.batch, waiting);
+  const operations = waiting.map(({ operation }) => operation);
+  const { relaySession, batch } = state;
+  state.stream?.write(create(SessionRequestSchema, { relaySession, batch, operations }));
+  state.lastSentAt = performance.now();
 }
 
 function heartbeat(state: State): void {
   if (!state.stream || performance.now() - state.lastSentAt < heartbeatMs) return;
-  state.batch += 1n;
-  state.inFlight.set(state.batch, []);
-  state.stream.write(create(SessionRequestSchema, { relaySession: state.relaySession, batch: state.batch }));
-  state.lastSentAt = performance.now();
+  send(state, []);
+}
+
+/** Gives up a stream on which nothing comes any more; what it left unanswered goes out on the next one. */
+function breakSilent(state: State): void {
+  if (state.inFlight.size === 0 || performance.now() - state.dueSince < state.limits.silentMs) return;
+  state.stream?.cancel();
 }
 
 /** Gives up on operations whose callers have: they are answered, and their results, should they come, are dropped. */
@@ -104,10 +134,12 @@ function expire(state: State): void {
   for (const waiting of state.inFlight.values()) for (const one of waiting) isLive(one);
 }
 
-function takeResults(state: State, { batch, results }: SessionResponse): void {
+function takeResults(state: State, { batch, results, generation }: SessionResponse): void {
+  if (generation !== "") state.generation = generation;
   const waiting = state.inFlight.get(batch);
   if (!waiting) return;
   state.inFlight.delete(batch);
+  state.dueSince = performance.now();
   waiting.forEach((one, index) => {
     const result = results[index] ?? unavailable;
     const mustArrive = one.deadlineAt === Infinity;
@@ -158,9 +190,13 @@ function connect(state: State, channel: Client, log: Logger): void {
       if (isOver) return;
       isOver = true;
       if (state.stream === stream) state.stream = undefined;
-      state.isProven = false;
       if (state.isClosed) return;
-      if (error) log.warn({ err: error }, "auth-quota stream broke");
+      // Said once for each loss of a stream that worked, not for every try to open another one.
+      if (state.isProven) {
+        state.unprovenAt = performance.now();
+        log.warn({ reason: error?.message ?? "ended" }, "auth-quota stream is lost, trying on");
+      }
+      state.isProven = false;
       state.queue = [...[...state.inFlight.values()].flat(), ...state.queue];
       state.inFlight.clear();
       setTimeout(open, waitMs);
@@ -172,6 +208,7 @@ function connect(state: State, channel: Client, log: Logger): void {
     stream.on("data", (response: SessionResponse) => {
       if (isOver) return;
       waitMs = reconnectMs.first;
+      if (!state.isProven) log.info("auth-quota stream is open");
       state.isProven = true;
       takeResults(state, response);
     });
@@ -198,8 +235,11 @@ export function openQuotaSession(
     batch: 0n,
     queue: [],
     inFlight: new Map(),
+    dueSince: 0,
     retrying: new Set(),
     isProven: false,
+    unprovenAt: performance.now(),
+    generation: "",
     isFlushPlanned: false,
     lingerTimer: undefined,
     lastSentAt: 0,
@@ -208,15 +248,18 @@ export function openQuotaSession(
   connect(state, channel, log);
   const timer = setInterval(() => {
     expire(state);
+    breakSilent(state);
     heartbeat(state);
     flush(state);
   }, sweepMs);
-  const send = (operation: Operation, deadlineAt: number): Promise<Result> =>
+  const request = (operation: Operation, deadlineAt: number): Promise<Result> =>
     new Promise((resolve) => enqueue(state, { operation, resolve, deadlineAt }));
   return {
-    ask: (operation) => send(operation, performance.now() + limits.askTimeoutMs),
-    tell: (operation) => send(operation, Infinity),
+    ask: (operation) => request(operation, performance.now() + limits.askTimeoutMs),
+    tell: (operation) => request(operation, Infinity),
     isConnected: () => state.isProven,
+    isReachable: () => state.isProven || performance.now() - state.unprovenAt < unreachableAfterMs,
+    generation: () => state.generation,
     queued: () => unanswered(state).length,
     [Symbol.asyncDispose]: async () => {
       state.isClosed = true;

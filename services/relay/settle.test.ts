@@ -11,7 +11,7 @@ import {
   type UsageRecorded,
 } from "#proto/usage/v1/usage_pb.ts";
 import { createRid } from "#shared/rid.ts";
-import { confirmBooked, release, replaySpool, ridOfRecord, settle, type Settling } from "./settle.ts";
+import { checkpointRecord, confirmBooked, release, replaySpool, ridOfRecord, settle, type Settling } from "./settle.ts";
 import { liveCallOf, listeningLog, memorySpool, modelOf, scriptedQuota, settlingOf } from "./testing/fakes.ts";
 
 const decode = (bytes: Uint8Array): UsageRecorded => fromBinary(UsageRecordedSchema, bytes);
@@ -224,12 +224,13 @@ function leftBehind() {
   const [first, second, third] = calls.map(({ rid }) => rid);
   const bytesOf = (rid: string | undefined): Uint8Array =>
     dead.spool.read(new Set([rid ?? ""])).get(rid ?? "") as Uint8Array;
-  const records = new Map([
-    ["dead-1", [bytesOf(first), bytesOf(second)]],
-    ["dead-2", [bytesOf(third)]],
-    ["dead-3", []],
+  const adopted = new Map([
+    ["dead-1", { records: [bytesOf(first), bytesOf(second)], checkpoints: [] }],
+    ["dead-2", { records: [bytesOf(third)], checkpoints: [] }],
+    ["dead-3", { records: [], checkpoints: [] }],
   ]);
-  return { spool: memorySpool({ adopt: () => records }), rids: calls.map(({ rid }) => rid), records };
+  const records = [first, second, third].map(bytesOf);
+  return { spool: memorySpool({ adopt: () => adopted }), rids: calls.map(({ rid }) => rid), records };
 }
 
 test("replay tells every settle of a dead relay and waits for the answers before it declares that relay dead", async () => {
@@ -254,7 +255,7 @@ test("replay tells every settle of a dead relay and waits for the answers before
   answers.get(third)?.resolve({});
   await replayed;
   assert.deepEqual(steps, [first, second, "end dead-1", third, "end dead-2", "end dead-3"]);
-  assert.deepEqual(published, [...records.values()].flat());
+  assert.deepEqual(published, records);
 });
 
 test("replay tells each charge as the dead relay recorded it", async () => {
@@ -329,3 +330,44 @@ test("trap 32 (price by the service tier named in the response, and by whole-req
   assert.equal(chargeOf({}, "default", { inputTokens: 99n }), 1_000_000_000n, "not above");
   assert.equal(chargeOf({}, "default", { inputTokens: 100n }), 3_000_000_000n);
 });
+
+/** Replays a spool in which a dead relay left a checkpoint only; `state` is what auth-quota knows of the call. */
+async function replayCheckpoint(state: CallState) {
+  const call = servedCall();
+  const checkpoint = checkpointRecord(call);
+  const adopted = new Map([["dead", { records: [], checkpoints: [checkpoint.record] }]]);
+  const quota = scriptedQuota(({ case: name }) => (name === "lookup" ? { state } : {}));
+  const spool = memorySpool({ adopt: () => adopted });
+  const published: Uint8Array[] = [];
+  const settling = settlingOf({ quota, spool, publish: (bytes) => void published.push(bytes) });
+  await replaySpool(settling);
+  assert.deepEqual(
+    quota.of("endSession").map(({ relaySession }) => relaySession),
+    ["dead"],
+  );
+  return { call, checkpoint, spool, told: quota.of("settle"), published };
+}
+
+for (const state of ["HELD", "EXPIRED", "UNSPECIFIED", "RELEASED"] as const) {
+  test(`a call that its relay was killed in (${state} at auth-quota) is charged at the checkpoint in the spool, for good`, async () => {
+    const { call, checkpoint, spool, told, published } = await replayCheckpoint(CallState[state]);
+    assert.deepEqual(
+      told.map(({ rid, costNanos }) => [rid, costNanos]),
+      [[call.rid, checkpoint.costNanos]],
+    );
+    const record = decode(told[0]?.record ?? new Uint8Array());
+    assert.deepEqual(
+      [record.kind, record.endCause, record.relaySession, record.sequence],
+      [RecordKind.FINAL, EndCause.RELAY_LOST, "session-1", 0n],
+    );
+    assert.deepEqual(spool.records.get(call.rid), told[0]?.record, "written down before it is told");
+    assert.deepEqual(published, [told[0]?.record]);
+  });
+}
+
+for (const state of ["SETTLED", "POSTED"] as const) {
+  test(`a call whose charge had been told of (${state}) is not charged at its checkpoint again`, async () => {
+    const { spool, told, published } = await replayCheckpoint(CallState[state]);
+    assert.deepEqual([told, published, spool.records.size], [[], [], 0]);
+  });
+}

@@ -1,16 +1,24 @@
 import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { EndCause, RecordKind, UsageRecordedSchema, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
+import {
+  EndCause,
+  RecordKind,
+  UsageRecordedSchema,
+  UsageSource,
+  type UsageRecorded,
+} from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import { costNanos, usageBuckets } from "#shared/pricing.ts";
-import { pricedFor, type Model, type PriceTraits } from "./catalog-models.ts";
+import { pricedFor, type Model } from "./catalog-models.ts";
+import { pricesFor, type PriceTraits } from "./catalog-prices.ts";
 import type { LiveCall } from "./live-call.ts";
-import { meterCall } from "./meter.ts";
+import { meterCall, type Metered } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Publisher } from "./publish.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import type { Spool } from "./spool.ts";
+import { checkPriced } from "./unpriced.ts";
 
 /** What settling needs: the homes of a charge that the relay can reach. */
 export type Settling = {
@@ -33,8 +41,21 @@ type RecordInit = MessageInitShape<typeof UsageRecordedSchema>;
 // Longer than any model's name, and far below what makes a record too large for auth-quota.
 const maxModelLength = 200;
 
-function recordOf(call: LiveCall, endCause: EndCause): RecordInit {
-  const { usage, source } = meterCall(call.tally, endCause, call.requested, call.model.prices);
+const meter = ({ tally, requested, model }: LiveCall, endCause: EndCause): Metered =>
+  meterCall(tally, endCause, requested, model.prices);
+
+/** What the call costs the operator where it was served; undefined where the catalog does not say. */
+function upstreamCostOf(call: LiveCall, { measured }: Metered): bigint | undefined {
+  const { offered, upstream: name, upstreamModel } = call;
+  const cost = offered.routes.find(({ upstream, model }) => upstream.name === name && model === upstreamModel)?.cost;
+  if (!cost) return undefined;
+  const prices = pricesFor(cost, () => traitsOf(call));
+  return costNanos(measured, prices);
+}
+
+function recordOf(call: LiveCall, endCause: EndCause, metered: Metered): RecordInit {
+  const { usage, source } = metered;
+  const upstreamCostNanos = upstreamCostOf(call, metered);
   return {
     rid: call.rid,
     accountId: call.accountId,
@@ -44,6 +65,7 @@ function recordOf(call: LiveCall, endCause: EndCause): RecordInit {
     upstream: call.upstream,
     usage,
     costNanos: costNanos(usage, call.model.prices),
+    ...(upstreamCostNanos !== undefined && { upstreamCostNanos }),
     heldNanos: call.heldNanos,
     endCause,
     usageSource: source,
@@ -127,8 +149,9 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   call.endCause = endCause;
   call.model = pricedFor(call.offered, () => traitsOf(call));
+  const metered = meter(call, endCause);
   const record = create(UsageRecordedSchema, {
-    ...recordOf(call, endCause),
+    ...recordOf(call, endCause, metered),
     kind: RecordKind.FINAL,
     relaySession: settling.relaySession,
     sequence: settling.nextSequence(),
@@ -139,12 +162,14 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   settling.metrics.charged.inc(Number(record.costNanos));
   if (record.costNanos > record.heldNanos) settling.metrics.overHold.inc();
   checkSum(settling, call);
+  if (metered.source !== UsageSource.NONE) checkPriced(settling, call, metered.measured, record.costNanos);
   void forward(settling, record, bytes);
 }
 
 /** The record to book should this relay go silent now (money rule: expiry charges the last checkpoint). */
 export function checkpointRecord(call: LiveCall): { costNanos: bigint; record: Uint8Array } {
-  const record = create(UsageRecordedSchema, { ...recordOf(call, EndCause.RELAY_LOST), kind: RecordKind.PROVISIONAL });
+  const served = recordOf(call, EndCause.RELAY_LOST, meter(call, EndCause.RELAY_LOST));
+  const record = create(UsageRecordedSchema, { ...served, kind: RecordKind.PROVISIONAL });
   return { costNanos: record.costNanos, record: encode(record, call.model) };
 }
 
@@ -159,34 +184,59 @@ const confirmAgeMs = 5_000;
 const confirmAtOnce = 4_096;
 
 /**
- * Asks what became of the records that the spool still holds. Booked: the spool lets go. Unknown or still held: a
- * store lost them, so they are told again. Charged but not booked: the outbox and JetStream have them, wait on.
+ * Asks what became of records that the spool holds and that nobody asked about since `beforeMs`. Booked: the spool
+ * lets go. Unknown or still held: a store lost them, so they are told again. Charged but not booked: the outbox and
+ * JetStream have them, wait on. Gives the number of records of which something was heard.
  */
-export async function confirmBooked(settling: Settling): Promise<void> {
+export async function confirmBooked(settling: Settling, beforeMs = performance.now() - confirmAgeMs): Promise<number> {
   const { spool, quota } = settling;
-  const rids = spool.unconfirmed(confirmAgeMs, confirmAtOnce);
+  const rids = spool.unconfirmed(beforeMs, confirmAtOnce);
   const results = await Promise.all(rids.map((rid) => quota.ask({ operation: { case: "lookup", value: { rid } } })));
   const lost = new Set<string>();
+  let heard = 0;
   results.forEach(({ verdict, state }, index) => {
     const rid = rids[index];
     if (rid === undefined || verdict !== Verdict.OK) return;
-    if (state === CallState.POSTED) spool.confirm(rid);
-    else if (state !== CallState.SETTLED) lost.add(rid);
+    heard += 1;
+    if (state === CallState.POSTED) return spool.confirm(rid);
+    spool.postpone(rid);
+    if (state !== CallState.SETTLED) lost.add(rid);
   });
-  if (lost.size === 0) return;
+  if (lost.size === 0) return heard;
   for (const bytes of spool.read(lost).values()) void forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes);
+  return heard;
+}
+
+/** The charge of a call whose relay was killed while it served it: what its last checkpoint says, for good. */
+function closeCheckpoint({ relaySession, nextSequence }: Settling, checkpoint: Uint8Array): UsageRecorded {
+  const record = fromBinary(UsageRecordedSchema, checkpoint);
+  return Object.assign(record, { kind: RecordKind.FINAL, relaySession, sequence: nextSequence() });
+}
+
+/** Charges a call at the last checkpoint in the spool of its dead relay, unless its charge had been told of. */
+async function settleCheckpoint(settling: Settling, checkpoint: Uint8Array): Promise<void> {
+  const { spool, quota } = settling;
+  const { rid } = fromBinary(UsageRecordedSchema, checkpoint);
+  const { state } = await quota.tell({ operation: { case: "lookup", value: { rid } } });
+  if (state === CallState.SETTLED || state === CallState.POSTED) return spool.confirm(rid);
+  const record = closeCheckpoint(settling, checkpoint);
+  const bytes = toBinary(UsageRecordedSchema, record);
+  spool.append(rid, bytes);
+  await forward(settling, record, bytes);
 }
 
 /**
- * Tells of everything that dead relay processes left in the spool, then declares them dead, so that their remaining
- * holds are charged at their checkpoints at once instead of after the silence limit. Resolves when auth-quota has
- * answered all of it.
+ * Tells of everything that dead relay processes left in the spool, and charges what they were still serving at its last
+ * checkpoint there. Then declares them dead, so that their remaining holds are charged at the checkpoints that
+ * auth-quota knows, at once instead of after the silence limit. Resolves when auth-quota has answered all of it.
  */
 export async function replaySpool(settling: Settling): Promise<void> {
   const { spool, quota, log } = settling;
-  for (const [relaySession, records] of spool.adopt()) {
+  for (const [relaySession, { records, checkpoints }] of spool.adopt()) {
     await Promise.all(records.map((bytes) => forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes)));
+    await Promise.all(checkpoints.map((bytes) => settleCheckpoint(settling, bytes)));
     await quota.tell({ operation: { case: "endSession", value: { relaySession } } });
-    log.info({ relaySession, records: records.length }, "took over the spool of a dead relay");
+    const left = { records: records.length, checkpoints: checkpoints.length };
+    log.info({ relaySession, ...left }, "took over the spool of a dead relay");
   }
 }

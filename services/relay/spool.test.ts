@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { startProcess } from "#shared/testing/child-process.ts";
 import { until } from "#shared/testing/until.ts";
-import { openSpool, readFrames, type Spool, type SpoolLimits } from "./spool.ts";
+import { readFrames } from "./spool-frames.ts";
+import { openSpool, type Spool, type SpoolLimits } from "./spool.ts";
 import { listeningLog } from "./testing/fakes.ts";
 
 const ridOf = (record: Uint8Array): string => Buffer.from(record).toString().split(" ", 1)[0] ?? "";
@@ -39,7 +40,7 @@ test("what was appended is read back, and taken over by the next process under t
     await using spool = await place.open("first");
     appendAll(spool, rids);
     assert.equal(spool.openRecords(), 3);
-    assert.deepEqual(spool.unconfirmed(0, 10), rids);
+    assert.deepEqual(spool.unconfirmed(Infinity, 10), rids);
     assert.deepEqual(texts(spool.read(new Set(["r1", "r3"])).values()), [recordOf("r1"), recordOf("r3")].map(String));
     assert.deepEqual(spool.adopt(), new Map(), "its own records are nobody's inheritance");
   }
@@ -47,21 +48,27 @@ test("what was appended is read back, and taken over by the next process under t
   const adopted = spool.adopt();
   assert.deepEqual([...adopted.keys()], ["first"]);
   assert.deepEqual(
-    texts(adopted.get("first") ?? []),
+    texts(adopted.get("first")?.records ?? []),
     rids.map((rid) => recordOf(rid).toString()),
   );
-  assert.deepEqual(spool.unconfirmed(0, 10), rids);
+  assert.deepEqual(spool.unconfirmed(Infinity, 10), rids);
   assert.deepEqual(texts(spool.read(new Set(["r2"])).values()), [recordOf("r2").toString()]);
 });
 
-test("unconfirmed gives the oldest first, those of the age asked for, at most as many as asked for", async () => {
+test("unconfirmed gives the oldest first, those not asked about since, at most as many as asked for", async () => {
   using place = createFolder();
   await using spool = await place.open("s");
   appendAll(spool, ["r1", "r2", "r3"]);
   spool.confirm("r1");
-  assert.deepEqual(spool.unconfirmed(0, 1), ["r2"]);
-  assert.deepEqual(spool.unconfirmed(0, 9), ["r2", "r3"]);
-  assert.deepEqual(spool.unconfirmed(60_000, 9), []);
+  assert.deepEqual(spool.unconfirmed(Infinity, 1), ["r2"]);
+  assert.deepEqual(spool.unconfirmed(Infinity, 9), ["r2", "r3"]);
+  assert.deepEqual(spool.unconfirmed(performance.now() - 60_000, 9), []);
+  const askedAtMs = performance.now();
+  await until("the clock goes on", () => performance.now() > askedAtMs);
+  spool.postpone("r2");
+  spool.postpone("not in it");
+  assert.deepEqual(spool.unconfirmed(Infinity, 9), ["r3", "r2"], "behind all others");
+  assert.deepEqual(spool.unconfirmed(askedAtMs, 9), ["r3"], "not asked about again in this pass");
 });
 
 /** Leaves a segment of three records behind, changed by `damage`, and opens the folder again. */
@@ -74,7 +81,7 @@ async function adoptDamaged(damage: (bytes: Buffer) => Buffer) {
   const file = join(place.folder, place.segments()[0] ?? "");
   writeFileSync(file, damage(readFileSync(file)));
   await using spool = await place.open("next");
-  const rids = (spool.adopt().get("dead") ?? []).map(ridOf);
+  const rids = (spool.adopt().get("dead")?.records ?? []).map(ridOf);
   return { rids, warnings: place.lines.filter(({ level }) => level === "warn").map(({ lostBytes }) => lostBytes) };
 }
 
@@ -106,8 +113,8 @@ test("zeros that a power cut left behind the last record are no records", async 
 });
 
 test("frames of any bytes come back as they went, empty input gives none", () => {
-  assert.deepEqual(readFrames(Buffer.alloc(0)), { payloads: [], lostBytes: 0 });
-  assert.deepEqual(readFrames(Buffer.from([1, 2, 3])), { payloads: [], lostBytes: 3 });
+  assert.deepEqual(readFrames(Buffer.alloc(0)), { frames: [], lostBytes: 0 });
+  assert.deepEqual(readFrames(Buffer.from([1, 2, 3])), { frames: [], lostBytes: 3 });
 });
 
 test("segments rotate at their size, and one whose records are all confirmed is removed", async () => {
@@ -161,7 +168,7 @@ test("a dead session without a record is still known by its name, so that its op
   using place = createFolder();
   writeFileSync(join(place.folder, "dead.0.spool"), "");
   await using spool = await place.open("next");
-  assert.deepEqual(spool.adopt(), new Map([["dead", []]]));
+  assert.deepEqual(spool.adopt(), new Map([["dead", { records: [], checkpoints: [] }]]));
   assert.ok(!place.segments().includes("dead.0.spool"));
 });
 
@@ -198,7 +205,7 @@ test("a second live process is refused; after kill -9 of the first it is let in 
     await writer.end("SIGKILL");
   }
   await using spool = await place.open("second");
-  const found = new Set((spool.adopt().get("killed") ?? []).map(ridOf));
+  const found = new Set((spool.adopt().get("killed")?.records ?? []).map(ridOf));
   const returned = said.filter((line) => line.startsWith("killed-"));
   assert.ok(returned.length >= 500);
   assert.deepEqual(
@@ -250,7 +257,7 @@ test(
     await until("the spool has found out by itself", () => spool.problem() === undefined);
     assert.deepEqual(texts(spool.read(new Set(["r1", "r2"])).values()), [recordOf("r1"), recordOf("r2")].map(String));
     appendAll(spool, ["r3"]);
-    assert.deepEqual(spool.unconfirmed(0, 9), ["r1", "r2", "r3"]);
+    assert.deepEqual(spool.unconfirmed(Infinity, 9), ["r1", "r2", "r3"]);
   },
 );
 
@@ -270,4 +277,53 @@ test("a folder that went away is a problem until it is back, and no descriptor o
   appendAll(spool, ["r4"]);
   assert.equal(spool.problem(), undefined);
   assert.deepEqual(texts(spool.read(new Set(["r4"])).values()), [recordOf("r4").toString()]);
+});
+
+test("a checkpoint of a running call is left to whoever takes over, the last one of each call", async () => {
+  using place = createFolder();
+  const first = await place.open("dead", { segmentBytes: 100 });
+  for (let step = 1; step <= 12; step += 1) first.checkpoint("r1", recordOf("r1", 30 + step));
+  first.checkpoint("r2", recordOf("r2", 5));
+  first.append("r2", recordOf("r2", 6));
+  assert.deepEqual([first.openRecords(), first.unconfirmed(Infinity, 9)], [1, ["r2"]], "a checkpoint is no charge");
+  assert.ok(place.segments().length <= 4, "what a later checkpoint replaced is not kept");
+  await first[Symbol.asyncDispose]();
+  await using second = await place.open("second", { segmentBytes: 100 });
+  const { records = [], checkpoints = [] } = second.adopt().get("dead") ?? {};
+  assert.deepEqual(records.map(String), [String(recordOf("r2", 6))]);
+  assert.deepEqual(checkpoints.map(String), [String(recordOf("r1", 42))]);
+  assert.deepEqual([...second.read(new Set(["r1", "r2"])).keys()], ["r2"]);
+});
+
+test("the charge made of a checkpoint takes its place, also for the process after the next", async () => {
+  using place = createFolder();
+  const first = await place.open("first");
+  first.checkpoint("r1", recordOf("r1", 1));
+  await first[Symbol.asyncDispose]();
+  const second = await place.open("second");
+  second.adopt();
+  second.append("r1", recordOf("r1", 2));
+  await second[Symbol.asyncDispose]();
+  const third = await place.open("third");
+  const adopted = third.adopt();
+  assert.deepEqual(
+    [...adopted.values()].flatMap(({ checkpoints }) => checkpoints),
+    [],
+  );
+  assert.deepEqual([...adopted.values()].flatMap(({ records }) => records).map(String), [String(recordOf("r1", 2))]);
+  third.confirm("r1");
+  await third[Symbol.asyncDispose]();
+  assert.deepEqual(place.segments(), []);
+});
+
+test("a disk that refuses a checkpoint does not stop calls from being taken; one that refuses a record does", async () => {
+  using place = createFolder();
+  await using spool = await place.open("s", { segmentBytes: 10 });
+  rmSync(place.folder, { recursive: true });
+  spool.checkpoint("r1", recordOf("r1"));
+  assert.equal(spool.problem(), undefined);
+  spool.append("r1", recordOf("r1"));
+  assert.match(spool.problem() ?? "", /cannot be written/);
+  mkdirSync(place.folder);
+  await until("the record is in", () => spool.problem() === undefined);
 });

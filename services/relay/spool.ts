@@ -1,23 +1,13 @@
 import { createHash } from "node:crypto";
-import {
-  closeSync,
-  fdatasync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  unlinkSync,
-  writeSync,
-} from "node:fs";
-import { createServer, type Server } from "node:net";
+import { closeSync, fdatasync, mkdirSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { crc32 } from "node:zlib";
 import type { Logger } from "#shared/log.ts";
+import { encodeFrame, readFrames, type Frame } from "./spool-frames.ts";
 
-/** A record that has been written and is not known to be in the ledger yet. */
-type Open = { segment: Segment; writtenAtMs: number };
+/** A call whose record is not known to be in the ledger yet, and when that was written or last asked about. */
+type Open = { segment: Segment; lookedAtMs: number; isCheckpoint: boolean };
 type Segment = { file: string; bytes: number; openRecords: number; isCurrent: boolean };
 
 export type SpoolLimits = { segmentBytes: number; maxBytes: number; syncMs: number };
@@ -33,53 +23,63 @@ export type Spool = AsyncDisposable & {
    * Writes a record. Never throws: `problem` names a disk that refuses, and the record is tried again until it is in.
    */
   append: (rid: string, record: Uint8Array) => void;
-  /** Rids written at least `ageMs` ago that are not confirmed, oldest first, at most `limit`. */
-  unconfirmed: (ageMs: number, limit: number) => string[];
+  /**
+   * Writes what a running call has cost so far, as a provisional record, for whoever takes over should this process be
+   * killed. Best effort: the next one, or the record itself, takes its place. Never throws.
+   */
+  checkpoint: (rid: string, record: Uint8Array) => void;
+  /** Rids not confirmed that were written or postponed before a monotonic time, oldest first, at most `limit`. */
+  unconfirmed: (beforeMs: number, limit: number) => string[];
+  /** Puts a rid behind all others, so that those that take long do not keep the rest from being asked about. */
+  postpone: (rid: string) => void;
   /** The records of unconfirmed rids, read back from disk. */
   read: (rids: ReadonlySet<string>) => Map<string, Uint8Array>;
   /** Marks a record as booked; a segment whose records all are is removed. */
   confirm: (rid: string) => void;
-  /** Takes over what dead relay processes left; gives their sessions with the records. */
-  adopt: () => Map<string, Uint8Array[]>;
+  /** Takes over what dead relay processes left, by their sessions. */
+  adopt: () => Map<string, Adopted>;
   openRecords: () => number;
   bytes: () => number;
   /** Why no further call should be taken, if so: the disk refuses or the cap is reached. */
   problem: () => string | undefined;
 };
 
-const headerBytes = 8;
+/** What a dead relay process left: records of calls, and the last checkpoints of those that it was still serving. */
+export type Adopted = { records: Uint8Array[]; checkpoints: Uint8Array[] };
+
 const fileName = /^(.+)\.(\d+)\.spool$/;
 
-/** A frame is length, crc32 of the payload, payload. */
-function frameOf(payload: Uint8Array): Buffer {
-  const frame = Buffer.allocUnsafe(headerBytes + payload.length);
-  frame.writeUInt32LE(payload.length, 0);
-  frame.writeUInt32LE(crc32(payload), 4);
-  frame.set(payload, headerBytes);
-  return frame;
-}
+/** What a spool needs of a disk. Everything but `lock` and `sync` has happened when it returns. */
+export type SpoolFiles = {
+  /** Makes the folder and keeps other live processes out of it. */
+  lock: (folder: string) => Promise<AsyncDisposable>;
+  list: (folder: string) => string[];
+  read: (file: string) => Buffer;
+  openForAppend: (file: string) => number;
+  /** Gives the number of bytes that were written. */
+  write: (descriptor: number, bytes: Uint8Array) => number;
+  sync: (descriptor: number, done: (error: Error | null) => void) => void;
+  close: (descriptor: number) => void;
+  remove: (file: string) => void;
+};
 
-/** Reads whole frames; a torn or damaged one ends the reading, because nothing behind it can be trusted. */
-export function readFrames(bytes: Buffer): { payloads: Uint8Array[]; lostBytes: number } {
-  const payloads: Uint8Array[] = [];
-  let at = 0;
-  while (at + headerBytes <= bytes.length) {
-    const end = at + headerBytes + bytes.readUInt32LE(at);
-    // No record is empty, but a power cut may leave zeros, which read as an empty one.
-    if (end === at + headerBytes || end > bytes.length) break;
-    const payload = bytes.subarray(at + headerBytes, end);
-    if (crc32(payload) !== bytes.readUInt32LE(at + 4)) break;
-    payloads.push(payload);
-    at = end;
-  }
-  return { payloads, lostBytes: bytes.length - at };
-}
+const nodeFiles: SpoolFiles = {
+  lock: lockFolder,
+  list: readdirSync,
+  read: readFileSync,
+  openForAppend: (file) => openSync(file, "a", 0o600),
+  write: writeSync,
+  sync: fdatasync,
+  close: closeSync,
+  remove: unlinkSync,
+};
 
 /**
  * Keeps two live processes out of one folder. A listening socket is the lock, because the kernel drops it with the
  * process however that dies; on Linux it has no file that could be left behind.
  */
-async function lockFolder(folder: string): Promise<Server> {
+async function lockFolder(folder: string): Promise<AsyncDisposable> {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
   const name = `relay-spool-${createHash("sha256").update(resolve(folder)).digest("hex").slice(0, 32)}`;
   const path = process.platform === "linux" ? `\0${name}` : join(tmpdir(), `${name}.lock`);
   const server = createServer((socket) => socket.destroy());
@@ -90,7 +90,7 @@ async function lockFolder(folder: string): Promise<Server> {
     server.listen(path, locked);
   });
   server.unref();
-  return server;
+  return { [Symbol.asyncDispose]: () => new Promise<void>((closed) => server.close(() => closed())) };
 }
 
 type State = {
@@ -98,6 +98,7 @@ type State = {
   session: string;
   log: Logger;
   limits: SpoolLimits;
+  files: SpoolFiles;
   open: Map<string, Open>;
   segments: Set<Segment>;
   current: Segment | undefined;
@@ -113,14 +114,14 @@ function startSegment(state: State): Segment {
   const { current: before, descriptor: descriptorBefore } = state;
   const file = join(state.folder, `${state.session}.${state.nextSegment}.spool`);
   // Opened first: when that fails, all stays as it was.
-  state.descriptor = openSync(file, "a", 0o600);
+  state.descriptor = state.files.openForAppend(file);
   state.nextSegment += 1;
   const segment: Segment = { file, bytes: 0, openRecords: 0, isCurrent: true };
   state.segments.add(segment);
   state.current = segment;
   if (before) {
     before.isCurrent = false;
-    closeSync(descriptorBefore);
+    state.files.close(descriptorBefore);
     dropIfBooked(state, before);
   }
   return segment;
@@ -130,37 +131,63 @@ function dropIfBooked(state: State, segment: Segment): void {
   if (segment.isCurrent || segment.openRecords > 0) return;
   state.segments.delete(segment);
   try {
-    unlinkSync(segment.file);
+    state.files.remove(segment.file);
   } catch (error) {
     state.log.error({ err: error, file: segment.file }, "a booked spool segment could not be removed");
   }
 }
 
-function track(state: State, rid: string, segment: Segment): void {
-  if (state.open.has(rid)) return;
-  state.open.set(rid, { segment, writtenAtMs: performance.now() });
+/** Notes where the newest word on a call stands; a segment is kept for as long as it holds one. */
+function track(state: State, rid: string, { segment, isCheckpoint }: Pick<Open, "segment" | "isCheckpoint">): void {
+  const before = state.open.get(rid);
+  if (before && !before.isCheckpoint) return;
+  // Put behind all others, which keeps the map sorted by time.
+  state.open.delete(rid);
+  state.open.set(rid, { segment, isCheckpoint, lookedAtMs: performance.now() });
   segment.openRecords += 1;
+  if (before) release(state, before.segment);
+}
+
+function release(state: State, segment: Segment): void {
+  segment.openRecords -= 1;
+  dropIfBooked(state, segment);
+}
+
+function write(state: State, rid: string, frame: Frame): void {
+  try {
+    const bytes = encodeFrame(frame);
+    const fits = state.current && state.current.bytes + bytes.length <= state.limits.segmentBytes;
+    const segment = fits && state.current ? state.current : startSegment(state);
+    const written = state.files.write(state.descriptor, bytes);
+    segment.bytes += written;
+    if (written < bytes.length) throw new Error(`only ${written} of ${bytes.length} bytes were written`);
+    track(state, rid, { segment, isCheckpoint: frame.isCheckpoint });
+    state.isDirty = true;
+  } catch (error) {
+    // The torn frame would hide what follows it: go on in a new segment once the disk takes writes again.
+    if (state.current) state.current.bytes = state.limits.segmentBytes;
+    throw error;
+  }
 }
 
 function append(state: State, rid: string, record: Uint8Array): void {
   try {
-    const frame = frameOf(record);
-    const fits = state.current && state.current.bytes + frame.length <= state.limits.segmentBytes;
-    const segment = fits && state.current ? state.current : startSegment(state);
-    const written = writeSync(state.descriptor, frame);
-    segment.bytes += written;
-    if (written < frame.length) throw new Error(`only ${written} of ${frame.length} bytes were written`);
-    track(state, rid, segment);
+    write(state, rid, { payload: record, isCheckpoint: false });
     state.unwritten.delete(rid);
-    state.isDirty = true;
     state.failure = undefined;
   } catch (error) {
-    // The torn frame would hide what follows it: go on in a new segment once the disk takes writes again.
-    if (state.current) state.current.bytes = state.limits.segmentBytes;
     state.failure = `the spool cannot be written: ${error instanceof Error ? error.message : String(error)}`;
     if (state.unwritten.has(rid)) return;
     state.unwritten.set(rid, record);
     state.log.error({ err: error, rid }, "a usage record is not in the spool");
+  }
+}
+
+function checkpoint(state: State, rid: string, record: Uint8Array): void {
+  try {
+    if (!state.unwritten.has(rid)) write(state, rid, { payload: record, isCheckpoint: true });
+  } catch {
+    // A disk that refuses is found out, and told, by the next record.
   }
 }
 
@@ -172,41 +199,76 @@ function appendAgain(state: State): void {
   }
 }
 
-function adopt(state: State, ridOf: (record: Uint8Array) => string): Map<string, Uint8Array[]> {
-  const found = new Map<string, Uint8Array[]>();
-  for (const entry of readdirSync(state.folder).toSorted()) {
-    const session = fileName.exec(entry)?.[1];
-    if (session === undefined || session === state.session) continue;
-    const file = join(state.folder, entry);
-    const { payloads, lostBytes } = readFrames(readFileSync(file));
+/** The segments in the folder in the order in which each session wrote them. */
+function segmentsOf({ files, folder }: State): { session: string; number: number; file: string }[] {
+  const found = files.list(folder).flatMap((entry) => {
+    const [, session, number] = fileName.exec(entry) ?? [];
+    return session === undefined ? [] : [{ session, number: Number(number), file: join(folder, entry) }];
+  });
+  return found.toSorted((one, other) => one.number - other.number);
+}
+
+function adopt(state: State, ridOf: (record: Uint8Array) => string): Map<string, Adopted> {
+  const bySession = new Map<string, Frame[]>();
+  for (const { session, file } of segmentsOf(state)) {
+    if (session === state.session) continue;
+    const bytes = state.files.read(file);
+    const { frames, lostBytes } = readFrames(bytes);
     if (lostBytes > 0) state.log.warn({ file, lostBytes }, "a spool segment ends in a torn frame");
-    const segment: Segment = { file, bytes: statSync(file).size, openRecords: 0, isCurrent: false };
+    const segment: Segment = { file, bytes: bytes.length, openRecords: 0, isCurrent: false };
     state.segments.add(segment);
-    for (const payload of payloads) track(state, ridOf(payload), segment);
-    found.set(session, [...(found.get(session) ?? []), ...payloads]);
+    for (const { payload, isCheckpoint } of frames) track(state, ridOf(payload), { segment, isCheckpoint });
+    bySession.set(session, [...(bySession.get(session) ?? []), ...frames]);
     dropIfBooked(state, segment);
   }
-  return found;
+  return new Map([...bySession].map(([session, frames]) => [session, sortOut(state, frames, ridOf)]));
+}
+
+/** Records count, and of the other calls the last checkpoint; another process may have left the record of a call. */
+function sortOut(state: State, frames: Frame[], ridOf: (record: Uint8Array) => string): Adopted {
+  const checkpoints = new Map<string, Uint8Array>();
+  for (const { payload, isCheckpoint } of frames) {
+    const rid = ridOf(payload);
+    if (isCheckpoint && state.open.get(rid)?.isCheckpoint) checkpoints.set(rid, payload);
+  }
+  const records = frames.filter(({ isCheckpoint }) => !isCheckpoint).map(({ payload }) => payload);
+  return { records, checkpoints: [...checkpoints.values()] };
 }
 
 function read(state: State, rids: ReadonlySet<string>, ridOf: (record: Uint8Array) => string): Map<string, Uint8Array> {
   const segments = new Set([...rids].flatMap((rid) => state.open.get(rid)?.segment ?? []));
   const records = new Map<string, Uint8Array>();
   for (const segment of segments) {
-    for (const payload of readFrames(readFileSync(segment.file)).payloads) {
+    for (const { payload, isCheckpoint } of readFrames(state.files.read(segment.file)).frames) {
       const rid = ridOf(payload);
-      if (rids.has(rid)) records.set(rid, payload);
+      if (!isCheckpoint && rids.has(rid)) records.set(rid, payload);
     }
   }
   return records;
+}
+
+function postpone({ open }: State, rid: string): void {
+  const found = open.get(rid);
+  if (!found) return;
+  // A map keeps the order of insertion, so that it stays sorted by time.
+  open.delete(rid);
+  open.set(rid, { ...found, lookedAtMs: performance.now() });
+}
+
+function unconfirmed({ open }: State, beforeMs: number, limit: number): string[] {
+  const rids: string[] = [];
+  for (const [rid, { lookedAtMs, isCheckpoint }] of open) {
+    if (lookedAtMs > beforeMs || rids.length >= limit) break;
+    if (!isCheckpoint) rids.push(rid);
+  }
+  return rids;
 }
 
 function confirm(state: State, rid: string): void {
   const open = state.open.get(rid);
   if (!open) return;
   state.open.delete(rid);
-  open.segment.openRecords -= 1;
-  dropIfBooked(state, open.segment);
+  release(state, open.segment);
 }
 
 /** Opens the spool folder for one relay process. Throws when another live process uses it. */
@@ -217,15 +279,16 @@ export async function openSpool(
     log,
     ridOf,
     limits = defaultSpoolLimits,
-  }: { log: Logger; ridOf: (record: Uint8Array) => string; limits?: SpoolLimits },
+    files = nodeFiles,
+  }: { log: Logger; ridOf: (record: Uint8Array) => string; limits?: SpoolLimits; files?: SpoolFiles },
 ): Promise<Spool> {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  const lock = await lockFolder(folder);
+  const lock = await files.lock(folder);
   const state: State = {
     folder,
     session,
     log,
     limits,
+    files,
     open: new Map(),
     segments: new Set(),
     current: undefined,
@@ -241,34 +304,28 @@ export async function openSpool(
     appendAgain(state);
     if (!state.isDirty) return;
     state.isDirty = false;
-    fdatasync(state.descriptor, (error) => error && log.error({ err: error }, "spool could not be synced"));
+    files.sync(state.descriptor, (error) => error && log.error({ err: error }, "spool could not be synced"));
   }, limits.syncMs);
   const totalBytes = (): number => [...state.segments].reduce((sum, { bytes }) => sum + bytes, 0);
   return {
     append: (rid, record) => append(state, rid, record),
+    checkpoint: (rid, record) => checkpoint(state, rid, record),
     adopt: () => adopt(state, ridOf),
     read: (rids) => read(state, rids, ridOf),
     confirm: (rid) => confirm(state, rid),
-    unconfirmed: (ageMs, limit) => {
-      const rids: string[] = [];
-      const writtenBeforeMs = performance.now() - ageMs;
-      for (const [rid, { writtenAtMs }] of state.open) {
-        if (writtenAtMs > writtenBeforeMs || rids.length >= limit) break;
-        rids.push(rid);
-      }
-      return rids;
-    },
-    openRecords: () => state.open.size,
+    postpone: (rid) => postpone(state, rid),
+    unconfirmed: (beforeMs, limit) => unconfirmed(state, beforeMs, limit),
+    openRecords: () => [...state.open.values()].filter(({ isCheckpoint }) => !isCheckpoint).length,
     bytes: totalBytes,
     problem: () => state.failure ?? (totalBytes() > limits.maxBytes ? "the spool is full" : undefined),
     [Symbol.asyncDispose]: async () => {
       clearInterval(syncTimer);
       if (state.current) {
         state.current.isCurrent = false;
-        closeSync(state.descriptor);
+        files.close(state.descriptor);
         dropIfBooked(state, state.current);
       }
-      await new Promise<void>((closed) => lock.close(() => closed()));
+      await lock[Symbol.asyncDispose]();
     },
   };
 }

@@ -72,6 +72,7 @@ export function envelopeOf(fields: object = {}, dialect: DialectName = "openai-c
 /** A call that holds 1 USD. */
 export function liveCallOf(changes: Partial<LiveCall> = {}): LiveCall {
   const call = beginLiveCall({
+    generation: "1",
     rid: createRid(),
     endpoint: "/v1/chat/completions",
     accountId: "acct_1",
@@ -91,6 +92,8 @@ type Case = Operation["operation"]["case"];
 
 /** A session that answers as the test says, at once or later, and keeps what it was asked. */
 export type ScriptedQuota = QuotaSession & {
+  /** What auth-quota is from now on heard to remember. */
+  setGeneration: (generation: string) => void;
   operations: Operation["operation"][];
   /** The values of all operations of one kind, in order. */
   of: <C extends Case>(name: C) => Extract<Operation["operation"], { case: C }>["value"][];
@@ -100,6 +103,7 @@ export function scriptedQuota(
   answer: (operation: Operation["operation"]) => ResultInit | Promise<ResultInit> = () => ({}),
 ): ScriptedQuota {
   const operations: Operation["operation"][] = [];
+  let generation = "1";
   const take = async (init: MessageInitShape<typeof OperationSchema>) => {
     const { operation } = create(OperationSchema, init);
     operations.push(operation);
@@ -112,18 +116,28 @@ export function scriptedQuota(
     ask: take,
     tell: take,
     isConnected: () => true,
+    isReachable: () => true,
+    generation: () => generation,
+    setGeneration: (next) => void (generation = next),
     queued: () => 0,
     [Symbol.asyncDispose]: async () => undefined,
   };
 }
 
+type MemorySpool = Spool & { records: Map<string, Uint8Array>; checkpoints: Map<string, Uint8Array> };
+
 /** A spool in memory. */
-export function memorySpool(changes: Partial<Spool> = {}): Spool & { records: Map<string, Uint8Array> } {
+export function memorySpool(changes: Partial<Spool> = {}): MemorySpool {
   const records = new Map<string, Uint8Array>();
+  const checkpoints = new Map<string, Uint8Array>();
+  const postponed = new Set<string>();
   return {
     records,
+    checkpoints,
     append: (rid, record) => void records.set(rid, record),
-    unconfirmed: (_ageMs, limit) => [...records.keys()].slice(0, limit),
+    checkpoint: (rid, record) => void checkpoints.set(rid, record),
+    unconfirmed: (_beforeMs, limit) => [...records.keys()].filter((rid) => !postponed.has(rid)).slice(0, limit),
+    postpone: (rid) => void postponed.add(rid),
     read: (rids) => new Map([...records].filter(([rid]) => rids.has(rid))),
     confirm: (rid) => void records.delete(rid),
     adopt: () => new Map(),

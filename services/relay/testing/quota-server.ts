@@ -17,7 +17,10 @@ const unavailableStatus = 14;
 type Result = MessageInitShape<typeof ResultSchema>;
 
 /** One stream of a relay, as the server sees it. */
-export type ServerStream = { answer: (batch: bigint, results: Result[]) => void; break: () => void };
+export type ServerStream = {
+  answer: (batch: bigint, results: Result[], generation?: string) => void;
+  break: () => void;
+};
 
 /** Decides what becomes of a batch; undefined leaves it unanswered. */
 export type Script = (request: SessionRequest, stream: ServerStream) => Result[] | undefined;
@@ -46,7 +49,8 @@ export async function startQuotaServer(script: Script, port = 0): Promise<QuotaS
   const streams: ServerStream[] = [];
   const session = (raw: ServerDuplexStream<SessionRequest, SessionResponse>): void => {
     const stream: ServerStream = {
-      answer: (batch, results) => raw.write(create(SessionResponseSchema, { batch, results })),
+      answer: (batch, results, generation = "") =>
+        raw.write(create(SessionResponseSchema, { batch, results, generation })),
       break: () => void raw.emit("error", { code: unavailableStatus, details: "broken by the test" }),
     };
     streams.push(stream);

@@ -1,0 +1,113 @@
+import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
+
+/** How an answer ended, as far as money asks: all there, cut by anyone, or its relay gone. */
+export type Ending = "whole" | "cut" | "relay lost";
+
+/** What is known of an answer when it is charged. */
+export type AnswerState = {
+  ending: Ending;
+  /** Whether any content passed to the caller. */
+  hasContent: boolean;
+  /** Whether the provider's counts of the answer came, in units that the model has prices for. */
+  hasCounts: boolean;
+  /** Whether the provider's count of the input came. */
+  hasInputCount: boolean;
+};
+
+/** What is charged: by whose counts, or as if the answer had been cut where its last checkpoint was written. */
+export type Charged = UsageSource | "as cut";
+
+export type Outcome = {
+  /** In the words of the README. */
+  howItEnded: string;
+  charged: string;
+  /** The states that it is for; what is left out may be either. */
+  when: { endings: readonly Ending[] } & Partial<Omit<AnswerState, "ending">>;
+  source: Charged;
+};
+
+/**
+ * The published rule for what an answer costs, of which exactly one row fits any state (money invariants I2 and I3).
+ * Nothing else decides it: meterCall measures what the row says. The README's table of the same rows is compared with
+ * this one by a test.
+ */
+export const outcomes: readonly Outcome[] = [
+  {
+    howItEnded: "refused, or failed before any content",
+    charged: "nothing",
+    when: { endings: ["cut", "relay lost"], hasContent: false },
+    source: UsageSource.NONE,
+  },
+  {
+    howItEnded: "whole but empty, the provider told no counts",
+    charged: "nothing",
+    when: { endings: ["whole"], hasContent: false, hasCounts: false },
+    source: UsageSource.NONE,
+  },
+  {
+    howItEnded: "whole, the provider told its counts",
+    charged: "the provider's counts",
+    when: { endings: ["whole"], hasCounts: true },
+    source: UsageSource.PROVIDER,
+  },
+  {
+    howItEnded: "whole, the provider told the count of the input only",
+    charged: "the provider's count of the input, output counted from what was sent",
+    when: { endings: ["whole"], hasContent: true, hasCounts: false, hasInputCount: true },
+    source: UsageSource.PROVIDER_INPUT,
+  },
+  {
+    howItEnded: "whole, the provider told none",
+    charged: "input and output counted from what was sent, flagged as estimated",
+    when: { endings: ["whole"], hasContent: true, hasCounts: false, hasInputCount: false },
+    source: UsageSource.ESTIMATED,
+  },
+  {
+    howItEnded: "cut after content by anyone, the provider's final counts were seen",
+    charged: "the provider's counts",
+    when: { endings: ["cut"], hasContent: true, hasCounts: true },
+    source: UsageSource.PROVIDER,
+  },
+  {
+    howItEnded: "cut after content by anyone, only the provider's count of the input was seen",
+    charged: "the provider's count of the input, and the output sent so far",
+    when: { endings: ["cut"], hasContent: true, hasCounts: false, hasInputCount: true },
+    source: UsageSource.PROVIDER_INPUT,
+  },
+  {
+    howItEnded: "cut after content by anyone, no counts were seen",
+    charged: "input counted from the request and the output sent so far, flagged as estimated",
+    when: { endings: ["cut"], hasContent: true, hasCounts: false, hasInputCount: false },
+    source: UsageSource.ESTIMATED,
+  },
+  {
+    howItEnded: "the relay itself was lost mid-answer",
+    charged:
+      "what its last checkpoint said, as if cut there: at most 0.25 s behind, 5 s or 0.01 USD if its disk is lost",
+    when: { endings: ["relay lost"], hasContent: true },
+    source: "as cut",
+  },
+];
+
+/** Whether a row is for this state. */
+export function isFor({ when }: Outcome, state: AnswerState): boolean {
+  return (
+    when.endings.includes(state.ending) &&
+    (when.hasContent ?? state.hasContent) === state.hasContent &&
+    (when.hasCounts ?? state.hasCounts) === state.hasCounts &&
+    (when.hasInputCount ?? state.hasInputCount) === state.hasInputCount
+  );
+}
+
+/** By whose counts an answer is charged. */
+export function sourceOf(state: AnswerState): Exclude<Charged, "as cut"> {
+  const outcome = outcomes.find((row) => isFor(row, state));
+  if (!outcome) throw new Error(`no outcome is for ${JSON.stringify(state)}`);
+  return outcome.source === "as cut" ? sourceOf({ ...state, ending: "cut" }) : outcome.source;
+}
+
+/** The ending that a cause on the bill stands for. */
+export function endingOf(endCause: EndCause): Ending {
+  if (endCause === EndCause.COMPLETE) return "whole";
+  return endCause === EndCause.RELAY_LOST ? "relay lost" : "cut";
+}
