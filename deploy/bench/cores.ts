@@ -14,23 +14,29 @@ export type Cores = {
 const pinner = "taskset";
 const measuredCore = "0";
 const otherCore = "1";
+const sharedCores = "0,1";
 
 /** Moves this process, and with it all that it will start, to the other core. Does nothing without taskset or cores. */
 export function claimCores(): Cores {
-  const isPinned = availableParallelism() > 1 && setCore(otherCore, process.pid);
+  const isPinned = availableParallelism() > 1 && setCores(otherCore, process.pid);
   return {
     isPinned,
     measured: (command, args) =>
       isPinned ? { command: pinner, args: ["-c", measuredCore, command, ...args] } : { command, args },
     moveToMeasured: (pid) => {
-      if (isPinned && !setCore(measuredCore, pid)) throw new Error(`process ${pid} cannot be moved to a core`);
+      if (isPinned && !setCores(measuredCore, pid)) throw new Error(`process ${pid} cannot be moved to a core`);
     },
   };
 }
 
-function setCore(core: string, pid: number): boolean {
+/** Keeps this process, and all that it will start, on two cores. False when there are fewer, or no taskset. */
+export function shareTwoCores(): boolean {
+  return availableParallelism() > 1 && setCores(sharedCores, process.pid);
+}
+
+function setCores(cores: string, pid: number): boolean {
   try {
-    execFileSync(pinner, ["-acp", core, String(pid)], { stdio: "ignore" });
+    execFileSync(pinner, ["-acp", cores, String(pid)], { stdio: "ignore" });
     return true;
   } catch {
     return false;

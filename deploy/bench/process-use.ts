@@ -11,6 +11,19 @@ export function readProcessUse(pid: number): ProcessUse {
   return { cpuUs: readCpuUs(pid), residentMb: readResidentMb(pid) };
 }
 
+/** CPU of a process and of those that it has started, as PostgreSQL does per connection; ended ones are not in it. */
+export function readTreeCpuUs(pid: number): number {
+  return [pid, ...childrenOf(pid)].reduce((sum, one) => sum + (readCpuUs(one) || 0), 0);
+}
+
+function childrenOf(pid: number): number[] {
+  try {
+    return read(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+}
+
 function readCpuUs(pid: number): number {
   try {
     const threads = readdirSync(`/proc/${pid}/task`);

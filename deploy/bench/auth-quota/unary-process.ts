@@ -1,0 +1,42 @@
+import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { connectGrpc, serveGrpc, unaryClient, unaryHandlers } from "#shared/grpc.ts";
+import { createLog } from "#shared/log.ts";
+import { createRegistry } from "#shared/ops.ts";
+import { readConfig } from "../../../services/auth-quota/config.ts";
+import { createDecide } from "../../../services/auth-quota/decide.ts";
+import { createIdentities } from "../../../services/auth-quota/identity.ts";
+import { createLoad } from "../../../services/auth-quota/load.ts";
+import { createMetrics } from "../../../services/auth-quota/metrics.ts";
+import { createHotStore } from "../../../services/auth-quota/store/hot.ts";
+import { findIdentities } from "../../../services/auth-quota/store/keys.ts";
+import { connectPostgres } from "../../../services/auth-quota/store/postgres.ts";
+import { connectRedis } from "../../../services/auth-quota/store/redis.ts";
+import { UnaryService } from "./unary-contract.ts";
+
+// The naive way to the same decisions: auth-quota's own decide(), Redis and PostgreSQL behind a unary call instead of
+// a stream of batches. It works beside a real auth-quota, which looks after Redis.
+const config = readConfig(process.env);
+const log = createLog("unary auth-quota", config.LOG_LEVEL);
+const database = connectPostgres(config.DATABASE_URL, log);
+const billing = unaryClient(BillingService, connectGrpc(config.BILLING_ADDRESS), 5_000);
+const decide = createDecide({
+  hot: createHotStore(connectRedis(config.REDIS_URL, log), {
+    accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
+    ipPerMinute: config.IP_REQUESTS_PER_MINUTE,
+  }),
+  identities: createIdentities(async (hashes) => {
+    const found = await findIdentities(database, hashes);
+    return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
+  }),
+  load: createLoad(database, billing),
+  metrics: createMetrics(createRegistry("unary-auth-quota")),
+  log,
+});
+const handlers = unaryHandlers(
+  UnaryService,
+  { decide: ({ relaySession, operations }) => decide(relaySession, operations) },
+  log,
+);
+const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
+const { port } = await serveGrpc([[UnaryService, handlers]], place);
+process.stdout.write(`${JSON.stringify({ port })}\n`);

@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { isMet, renderBars, type Bar } from "./bars.ts";
+
+const bar = (median: number): Bar => ({
+  what: "pairs/s",
+  least: 15_000,
+  measured: { median, least: 9_000, greatest: 40_000 },
+});
+
+test("the median decides: a bar is met when it is reached, and never by a figure that is missing", () => {
+  assert.deepEqual([isMet(bar(15_000)), isMet(bar(14_999)), isMet(bar(Number.NaN))], [true, false, false]);
+});
+
+test("each bar is shown with what was asked, what was measured and the verdict", () => {
+  const lines = renderBars([bar(20_000), bar(10_000)]).split("\n");
+  assert.match(lines[2] ?? "", /pairs\/s \| +15,000 \| 20,000 \(9,000…40,000\) \| +met \|/);
+  assert.match(lines[3] ?? "", /10,000 \(9,000…40,000\) \| NOT met \|/);
+});
