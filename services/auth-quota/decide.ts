@@ -129,7 +129,10 @@ function toResult({ prepared, caller }: Task, { code, number, text }: HotAnswer)
       return result;
     }
     case "extend":
+    case "restore":
       return { verdict, heldNanos: BigInt(number) };
+    case "checkpoint":
+      return { verdict, checkpointNanos: BigInt(number) };
     case "lookup":
       return { verdict, state: number as CallState };
     default:

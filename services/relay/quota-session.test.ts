@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Verdict, type Result, type SessionRequest } from "#proto/authquota/v1/authquota_pb.ts";
+import { Verdict, type Operation, type Result, type SessionRequest } from "#proto/authquota/v1/authquota_pb.ts";
 import { connectGrpc } from "#shared/grpc.ts";
 import { freePort } from "#shared/testing/free-port.ts";
 import { until } from "#shared/testing/until.ts";
@@ -30,6 +30,8 @@ const settle = (rid: string) => ({
   },
 });
 const connected = (session: QuotaSession) => until("the session is connected", () => session.isConnected());
+type Release = Extract<Operation["operation"], { case: "release" }>;
+const isRelease = (operation: Operation["operation"]): operation is Release => operation.case === "release";
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `rid-${index}`);
 const ridsOf = (batches: SessionRequest[]): string[][] =>
   batches.map(({ operations }) => operations.map((operation) => echoOf(operation).accountId ?? ""));
@@ -303,4 +305,25 @@ test("a stream on which answers come is kept, however many are still due", async
     return performance.now() - startedAtMs > 900;
   });
   assert.equal(server.streams.length, 1);
+});
+
+test("a Reserve that was sent twice and refused is released: whoever got it first may still grant it", async () => {
+  const reserve = (rid: string) => ({ operation: { case: "reserve" as const, value: { rid, estimateNanos: 1n } } });
+  const refusing: Script = ({ operations }, stream) => {
+    if (server.streams.length > 1) return operations.map(() => ({ verdict: Verdict.BALANCE }));
+    if (operations.length > 0) setImmediate(stream.break);
+    return undefined;
+  };
+  await using server = await startQuotaServer(refusing);
+  await using session = openSession(server.port, { lingerMs: 1 });
+  assert.equal((await session.ask(reserve("twice"))).verdict, Verdict.BALANCE);
+  assert.equal((await session.ask(reserve("once"))).verdict, Verdict.BALANCE);
+  const released = () =>
+    server.batches.flatMap(({ operations }) => operations.flatMap(({ operation }) => operation)).filter(isRelease);
+  await until("one is released", () => released().length > 0);
+  assert.equal((await session.tell(settle("later"))).verdict, Verdict.BALANCE);
+  assert.deepEqual(
+    released().map(({ value }) => value.rid),
+    ["twice"],
+  );
 });

@@ -42,6 +42,8 @@ type Waiting = {
   resolve: (result: Result) => void;
   /** Monotonic milliseconds after which the caller has given up; infinite for operations that must arrive. */
   deadlineAt: number;
+  /** Whether it was sent on a stream before, which may still reach somebody who decides it. */
+  isSentAgain: boolean;
 };
 
 /**
@@ -143,10 +145,19 @@ function takeResults(state: State, { batch, results, generation }: SessionRespon
   waiting.forEach((one, index) => {
     const result = results[index] ?? unavailable;
     const mustArrive = one.deadlineAt === Infinity;
-    if (mustArrive && result.verdict === Verdict.UNAVAILABLE && !state.isClosed) retryLater(state, one);
-    else one.resolve(result);
+    if (mustArrive && result.verdict === Verdict.UNAVAILABLE && !state.isClosed) return retryLater(state, one);
+    if (one.isSentAgain && result.verdict !== Verdict.OK) releaseRefused(state, one.operation);
+    one.resolve(result);
   });
   if (state.queue.length > 0) flush(state);
+}
+
+/** A Reserve that was refused here may be granted by who got it first, after a pause: nobody would use that hold. */
+function releaseRefused(state: State, { operation }: Operation): void {
+  if (operation?.case !== "reserve") return;
+  const { rid = "" } = operation.value;
+  const release: Operation = { operation: { case: "release", value: { rid } } };
+  enqueue(state, { operation: release, resolve: () => undefined, deadlineAt: Infinity, isSentAgain: false });
 }
 
 function retryLater(state: State, waiting: Waiting): void {
@@ -197,7 +208,9 @@ function connect(state: State, channel: Client, log: Logger): void {
         log.warn({ reason: error?.message ?? "ended" }, "auth-quota stream is lost, trying on");
       }
       state.isProven = false;
-      state.queue = [...[...state.inFlight.values()].flat(), ...state.queue];
+      const unanswered = [...state.inFlight.values()].flat();
+      for (const one of unanswered) one.isSentAgain = true;
+      state.queue = [...unanswered, ...state.queue];
       state.inFlight.clear();
       setTimeout(open, waitMs);
       waitMs = Math.min(waitMs * 2, reconnectMs.most);
@@ -253,7 +266,7 @@ export function openQuotaSession(
     flush(state);
   }, sweepMs);
   const request = (operation: Operation, deadlineAt: number): Promise<Result> =>
-    new Promise((resolve) => enqueue(state, { operation, resolve, deadlineAt }));
+    new Promise((resolve) => enqueue(state, { operation, resolve, deadlineAt, isSentAgain: false }));
   return {
     ask: (operation) => request(operation, performance.now() + limits.askTimeoutMs),
     tell: (operation) => request(operation, Infinity),

@@ -331,12 +331,20 @@ test("trap 32 (price by the service tier named in the response, and by whole-req
   assert.equal(chargeOf({}, "default", { inputTokens: 100n }), 3_000_000_000n);
 });
 
-/** Replays a spool in which a dead relay left a checkpoint only; `state` is what auth-quota knows of the call. */
-async function replayCheckpoint(state: CallState) {
+/**
+ * Replays a spool in which a dead relay left a checkpoint only; `state` is what auth-quota knows of the call, and
+ * `newerNanos` by how much its own checkpoint is above that one.
+ */
+async function replayCheckpoint(state: CallState, newerNanos = 0n) {
   const call = servedCall();
   const checkpoint = checkpointRecord(call);
   const adopted = new Map([["dead", { records: [], checkpoints: [checkpoint.record] }]]);
-  const quota = scriptedQuota(({ case: name }) => (name === "lookup" ? { state } : {}));
+  const quota = scriptedQuota((operation) => {
+    if (operation.case === "lookup") return { state };
+    if (operation.case !== "checkpoint") return {};
+    if (state !== CallState.HELD) return { verdict: Verdict.NO_HOLD };
+    return { checkpointNanos: operation.value.costNanos + newerNanos };
+  });
   const spool = memorySpool({ adopt: () => adopted });
   const published: Uint8Array[] = [];
   const settling = settlingOf({ quota, spool, publish: (bytes) => void published.push(bytes) });
@@ -364,6 +372,11 @@ for (const state of ["HELD", "EXPIRED", "UNSPECIFIED", "RELEASED"] as const) {
     assert.deepEqual(published, [told[0]?.record]);
   });
 }
+
+test("a checkpoint that is older than auth-quota's, because the disk was full, leaves the charge to that one", async () => {
+  const { spool, told, published } = await replayCheckpoint(CallState.HELD, 1n);
+  assert.deepEqual([told, published, spool.records.size], [[], [], 0]);
+});
 
 for (const state of ["SETTLED", "POSTED"] as const) {
   test(`a call whose charge had been told of (${state}) is not charged at its checkpoint again`, async () => {

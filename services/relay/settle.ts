@@ -213,12 +213,20 @@ function closeCheckpoint({ relaySession, nextSequence }: Settling, checkpoint: U
   return Object.assign(record, { kind: RecordKind.FINAL, relaySession, sequence: nextSequence() });
 }
 
-/** Charges a call at the last checkpoint in the spool of its dead relay, unless its charge had been told of. */
-async function settleCheckpoint(settling: Settling, checkpoint: Uint8Array): Promise<void> {
-  const { spool, quota } = settling;
-  const { rid } = fromBinary(UsageRecordedSchema, checkpoint);
+/** Whether auth-quota charges a call without this: its charge had been told of, or its checkpoint is the newer one. */
+async function isCharged({ quota }: Settling, rid: string, costNanos: bigint, record: Uint8Array): Promise<boolean> {
+  const told = await quota.tell({ operation: { case: "checkpoint", value: { rid, costNanos, record } } });
+  // The disk was full when auth-quota still heard of the call.
+  if (told.verdict === Verdict.OK) return told.checkpointNanos > costNanos;
   const { state } = await quota.tell({ operation: { case: "lookup", value: { rid } } });
-  if (state === CallState.SETTLED || state === CallState.POSTED) return spool.confirm(rid);
+  return state === CallState.SETTLED || state === CallState.POSTED;
+}
+
+/** Charges a call at the last checkpoint in the spool of its dead relay, unless auth-quota knows better. */
+async function settleCheckpoint(settling: Settling, checkpoint: Uint8Array): Promise<void> {
+  const { spool } = settling;
+  const { rid, costNanos } = fromBinary(UsageRecordedSchema, checkpoint);
+  if (await isCharged(settling, rid, costNanos, checkpoint)) return spool.confirm(rid);
   const record = closeCheckpoint(settling, checkpoint);
   const bytes = toBinary(UsageRecordedSchema, record);
   spool.append(rid, bytes);

@@ -83,7 +83,7 @@ operations.checkpoint = { 3, function(rid, costText, record)
   end
   local isHigher = cost > call.checkpoint
   change(rid, call, isHigher and { checkpoint = cost, record = record } or {})
-  return verdicts.OK
+  return verdicts.OK, call.checkpoint
 end }
 
 -- A hold that was granted before Redis lost it is taken whatever money there is.

@@ -1,0 +1,61 @@
+import { create } from "@bufbuild/protobuf";
+import { Registry } from "prom-client";
+import {
+  ListUnpostedRequestSchema,
+  ListUnpostedResponseSchema,
+  PostRequestSchema,
+  PostResponseSchema,
+} from "#proto/authquota/v1/authquota_pb.ts";
+import { every } from "#shared/lifecycle.ts";
+import type { Logger } from "#shared/log.ts";
+import { createDecide } from "../../services/auth-quota/decide.ts";
+import { holdHandlers } from "../../services/auth-quota/holds.ts";
+import { createIdentities } from "../../services/auth-quota/identity.ts";
+import { createLoad } from "../../services/auth-quota/load.ts";
+import { createMetrics } from "../../services/auth-quota/metrics.ts";
+import { postHandler } from "../../services/auth-quota/post.ts";
+import { createRebuild } from "../../services/auth-quota/rebuild.ts";
+import { createSessions } from "../../services/auth-quota/session.ts";
+import { createHotStore } from "../../services/auth-quota/store/hot.ts";
+import { findIdentities } from "../../services/auth-quota/store/keys.ts";
+import type { Database } from "../../services/auth-quota/store/postgres.ts";
+import { sweep } from "../../services/auth-quota/sweep.ts";
+import type { AuthQuotaService, BillingClient } from "./peers.ts";
+import { connectSimulatedRedis, type RedisServer } from "./redis-link.ts";
+import type { Network } from "./network.ts";
+
+export type AuthQuotaParts = {
+  name: string;
+  network: Network;
+  redis: RedisServer;
+  database: Database;
+  billing: BillingClient;
+  relaySilentMs: number;
+  rebuildMs: number;
+  log: Logger;
+};
+
+const metrics = createMetrics(new Registry());
+
+/** Wires one process as the service's app.ts does, with the product's own parts. */
+export function startAuthQuota(parts: AuthQuotaParts): AuthQuotaService {
+  const { name, network, redis, database, billing, log } = parts;
+  const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000 };
+  const hot = createHotStore(connectSimulatedRedis(redis, network, name), limits);
+  const load = createLoad(database, billing);
+  const identities = createIdentities(async (hashes) => {
+    const found = await findIdentities(database, hashes);
+    return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
+  });
+  const sessions = createSessions(createDecide({ hot, identities, load, metrics, log }), log);
+  const post = postHandler({ hot, billing, metrics, log });
+  const { listUnposted } = holdHandlers(hot, load);
+  every(3_000, () => sweep({ hot, metrics, log }, parts.relaySilentMs), log);
+  every(1_500, createRebuild({ hot, database, billing, metrics, log, rebuildMs: parts.rebuildMs }), log);
+  return {
+    post: async (request) => create(PostResponseSchema, await post(create(PostRequestSchema, request))),
+    listUnposted: async (request) =>
+      create(ListUnpostedResponseSchema, await listUnposted(create(ListUnpostedRequestSchema, request))),
+    serve: sessions.handler as unknown as AuthQuotaService["serve"],
+  };
+}

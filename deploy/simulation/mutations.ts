@@ -1,0 +1,118 @@
+import type { SourcePatch } from "#shared/testing/patch-source.ts";
+
+/** A rule of the money path, broken on purpose, as patches of the sources. The simulation must see it. */
+export type Mutation = { name: string; patches: SourcePatch[] };
+
+const script = "auth-quota/store/script.lua";
+
+const one = (name: string, file: string, find: string, replace: string): Mutation => ({
+  name,
+  patches: [{ file, find, replace }],
+});
+
+export const mutations: Mutation[] = [
+  one(
+    "no idempotence: a charge told twice counts twice",
+    script,
+    "    return call.final == cost and verdicts.OK or verdicts.CONFLICT\n",
+    "    moveSums({ account = accountId, key = keyId }, 0, cost, 0, 0)\n    return verdicts.OK\n",
+  ),
+  one(
+    "expiry releases the hold instead of charging the checkpoint",
+    script,
+    "local amount = math.max(call.checkpoint, call.booked)",
+    "local amount = 0",
+  ),
+  one(
+    "a message is acknowledged before it is booked",
+    "billing/consume.ts",
+    "    const posting = await bookUntilDone(consuming, batch, stop);\n",
+    "    for (const { message } of batch) answer(() => message.ack());\n" +
+      "    const posting = await bookUntilDone(consuming, batch, stop);\n",
+  ),
+  one(
+    "a balance is added to instead of replaced by a newer version",
+    script,
+    "if not found.postedVersion or tonumber(version) > found.postedVersion then",
+    "posted = int(found.posted + tonumber(posted) - (found.posted > 0 and 1 or 0))\n  if true then",
+  ),
+  one(
+    "an older version of a balance replaces a newer one",
+    script,
+    "if not found.postedVersion or tonumber(version) > found.postedVersion then",
+    "if true then",
+  ),
+  one(
+    "fail open: no decision counts as a yes",
+    "relay/admit.ts",
+    "    case Verdict.OK:\n      return undefined;\n",
+    "    case Verdict.OK:\n    case Verdict.UNAVAILABLE:\n      return undefined;\n",
+  ),
+  one(
+    "the spool lets go of what is charged and not booked",
+    "relay/settle.ts",
+    "if (state === CallState.POSTED) return spool.confirm(rid);",
+    "if (state === CallState.POSTED || state === CallState.SETTLED) return spool.confirm(rid);",
+  ),
+  one(
+    "a provisional charge that comes after the final one is booked again",
+    "billing/plan.ts",
+    '  if (!isFinal) return "superseded";\n',
+    "  const kind = LineKind.PROVISIONAL_CHARGE;\n" +
+      "  if (!isFinal) return { kind, chargedNanos: event.costNanos, units, isLowered: false };\n",
+  ),
+  one(
+    "a final charge is booked beside the provisional one instead of raising it",
+    "billing/plan.ts",
+    "const raiseNanos = event.costNanos - call.chargedNanos;",
+    "const raiseNanos = event.costNanos;",
+  ),
+  one(
+    "the spool forgets what a dead relay left",
+    "relay/settle.ts",
+    "    await Promise.all(records.map((bytes) => " +
+      "forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes)));\n",
+    "    for (const bytes of records) spool.confirm(fromBinary(UsageRecordedSchema, bytes).rid);\n",
+  ),
+  {
+    name: "calls leave what is not booked before the balance is written",
+    patches: [
+      {
+        file: "auth-quota/post.ts",
+        find: '    for (const chunk of chunks(sums)) await whenRedisAnswers(parts.hot.apply("", chunk));\n',
+        replace: "",
+      },
+      {
+        file: "auth-quota/post.ts",
+        find: "    return {};\n",
+        replace:
+          '    for (const chunk of chunks(sums)) await whenRedisAnswers(parts.hot.apply("", chunk));\n    return {};\n',
+      },
+    ],
+  },
+  one(
+    "money is held without looking whether it is there",
+    script,
+    "local function available(accountId)\n  local found = account(accountId)\n",
+    "local function available(accountId)\n  local found = account(accountId)\n  if true then return found.posted end\n",
+  ),
+  one(
+    "no gate: a Redis that has lost everything grants at once",
+    script,
+    "service.gate = isGateClosed and int(nowMs) or nil\n  if isGateClosed then",
+    "service.gate = nil\n  if false then",
+  ),
+  one(
+    "no restore: holds that Redis has lost are not told again",
+    "relay/restore.ts",
+    '    void settling.quota.tell({ operation: { case: "restore", value } });\n',
+    "    void value;\n",
+  ),
+  one("the loss of the last moments is not noticed", script, "service.generation == doneIn and seen < done", "false"),
+  one(
+    "nobody looks at charges that stay unconfirmed",
+    "billing/outbox.ts",
+    "    const found = await sort(work, records);",
+    "    const found = await sort(work, records.slice(records.length));",
+  ),
+];

@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
+import { test } from "node:test";
+import { report } from "./totals.ts";
+import { runWorkers } from "./workers.ts";
+
+const mainFile = fileURLToPath(import.meta.resolve("./main.ts"));
+
+function trace(seed: number): string {
+  const { stdout, status } = spawnSync(process.execPath, [mainFile, "--seed", String(seed), "--trace"], {
+    encoding: "utf8",
+  });
+  assert.equal(status, 0, stdout);
+  return stdout;
+}
+
+test("a seed is one run: the same again, to the byte", { timeout: 120_000 }, () => {
+  for (const seed of [3, 8]) {
+    const first = trace(seed);
+    assert.ok(first.split("\n").length > 50, "something happened");
+    assert.equal(trace(seed), first);
+  }
+});
+
+const seeds = 2_000;
+
+test(`money is right in ${seeds} worlds, whatever goes wrong in them`, { timeout: 600_000 }, async (context) => {
+  const workers = availableParallelism();
+  const totals = await runWorkers({ from: 1, count: seeds, workers, environment: process.env });
+  for (const line of report(totals).split("\n")) context.diagnostic(line);
+  assert.deepEqual(totals.failures, []);
+  assert.equal(totals.seeds, seeds);
+  assert.ok(totals.whole > seeds, "more than one call in a world came to its end");
+});

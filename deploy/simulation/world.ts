@@ -1,0 +1,79 @@
+import type { AuthQuotaService, BillingClient } from "./peers.ts";
+import type { Payer, Truth } from "./caller.ts";
+import { currentProcess } from "./clock.ts";
+import type { Disk } from "./disk.ts";
+import type { Ledger } from "./ledger.ts";
+import type { Network, Place } from "./network.ts";
+import type { Profile } from "./profile.ts";
+import type { Random } from "./random.ts";
+import type { RedisServer } from "./redis-link.ts";
+import type { Relay } from "./relay.ts";
+import type { AuthQuotaPlace, Lines } from "./session-stream.ts";
+import type { UsageStream } from "./stream.ts";
+
+/** A place whose process can be started again. */
+export type RunningPlace = Place & { kind: "relay" | "auth-quota" | "billing"; starts: number };
+
+export type RelayPlace = RunningPlace & {
+  disk: Disk;
+  relay: Relay | undefined;
+  /** Told when the next charge is in the spool and nowhere else. */
+  onCharge: (() => void) | undefined;
+};
+export type AuthQuotaRunning = RunningPlace & AuthQuotaPlace & { service: AuthQuotaService | undefined };
+export type BillingRunning = RunningPlace & { service: BillingClient | undefined };
+
+/** Everything of one run. */
+export type World = {
+  seed: number;
+  random: Random;
+  profile: Profile;
+  network: Network;
+  redis: RedisServer;
+  ledger: Ledger;
+  stream: UsageStream;
+  lines: Lines;
+  relays: RelayPlace[];
+  authQuotas: AuthQuotaRunning[];
+  billings: BillingRunning[];
+  payers: Payer[];
+  truths: Map<string, Truth>;
+  /** When Redis lost something. */
+  losses: number[];
+  relaySilentMs: number;
+  outboxAgeMs: number;
+  /** When the last fault is over. */
+  healsAtMs: number;
+  /** Whether holds were left over that only the sweep of forgotten ones has ended. */
+  hasForgotten: boolean;
+  counts: Map<string, number>;
+  trace: Trace;
+  violations: string[];
+  note: (text: string) => void;
+  violate: (text: string) => void;
+  noteLoss: () => void;
+  kill: (place: RunningPlace) => void;
+  start: (place: RunningPlace) => void;
+  loseDisk: (place: RelayPlace) => void;
+};
+
+/** What happened, as a number that two equal runs share, and as lines when they are wanted. */
+export type Trace = { hash: number; lines: string[] | undefined };
+
+/** When every world begins, in milliseconds since 1970. */
+export const startMs = Date.UTC(2026, 0, 1);
+
+/** Writes down what happens, and by which process. */
+export function note(trace: Trace, text: string): void {
+  const line = `${Date.now() - startMs} ${currentProcess()?.name ?? "-"} ${text}`;
+  let { hash } = trace;
+  for (let at = 0; at < line.length; at += 1) hash = Math.imul(hash ^ line.charCodeAt(at), 0x0100_0193);
+  trace.hash = hash >>> 0;
+  trace.lines?.push(line);
+}
+
+export const placesOf = ({ relays, authQuotas, billings }: World): RunningPlace[] => [
+  ...relays,
+  ...authQuotas,
+  ...billings,
+];
