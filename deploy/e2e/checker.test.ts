@@ -3,7 +3,15 @@ import { describe, test } from "node:test";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import type { Truth } from "#shared/testing/fake-truth.ts";
 import type { CallLog, Outcome } from "./caller.ts";
-import { check, type CheckedAccount, type CheckedLine, type Evidence, formatReport, type Report } from "./checker.ts";
+import {
+  check,
+  type CheckedAccount,
+  type CheckedLine,
+  type Evidence,
+  formatReport,
+  type LossRule,
+  type Report,
+} from "./checker.ts";
 import type { Prices } from "./load-models.ts";
 
 // 1 nano-USD for a token of input, 10 for one of output.
@@ -224,6 +232,52 @@ describe("the checker of the kill -9 tests", () => {
       formatReport(report),
       "calls 6, served 2, booked 2, missing 0, double 0, overcharged 0, overspentNanos 0, broken 2, forgoneNanos 42",
     );
+  });
+
+  const lossRule = (boundNanos: bigint, lost: string[] = []): LossRule => ({
+    boundNanos: () => boundNanos,
+    lostRids: new Set(lost),
+    lostRelayRids: new Set(lost.length > 0 ? ["cut"] : []),
+  });
+
+  test("lists what was lost with a relay, and complains when that is more than may be", () => {
+    // Of 151 that were emitted 120 are charged.
+    const { problems, losses } = check({ ...right, lossRule: lossRule(31n) });
+    assert.deepEqual([problems, losses], [[], [{ rid: "lost", nanos: 31n, boundNanos: 31n }]]);
+    assert.match(check({ ...right, lossRule: lossRule(30n) }).problems.join(), /^lost: lost 31, at most 30 may be/);
+  });
+
+  test("a charge that is final because the relay was lost is a loss, too", () => {
+    const lost = lineOf("cut", 2n, -140n, { isRelayLost: true });
+    const lines = right.lines.map((line) => (line.rid === "cut" ? lost : line));
+    assert.deepEqual(
+      check({ ...right, lines, lossRule: lossRule(31n) }).losses.map(({ rid, nanos }) => [rid, nanos]),
+      [
+        ["cut", 11n],
+        ["lost", 31n],
+      ],
+    );
+  });
+
+  test("a whole answer may only be lost with the disk of its relay", () => {
+    const evidence = withLines(without("whole"));
+    assert.match(check({ ...evidence, lossRule: lossRule(1_000n) }).problems.join(), /whole: must cost at least 301/);
+    const { problems, missing, served, booked, losses } = check({ ...evidence, lossRule: lossRule(1_000n, ["whole"]) });
+    assert.deepEqual([problems, missing, served, booked, losses.length], [[], 0, 2, 1, 2]);
+  });
+
+  test("events that are in an earlier report are no hole in this one, later ones are", () => {
+    const lines = right.lines.map((line) => ({ ...line, sequence: line.sequence + 7n }));
+    assert.deepEqual(check({ ...right, lines, firstNumbers: new Map([["relay_1", 7n]]) }).problems, []);
+    const { problems } = check({ ...right, lines, firstNumbers: new Map([["relay_1", 6n]]) });
+    assert.deepEqual(problems, ["event 6 of relay relay_1 is not in the ledger"]);
+  });
+
+  test("an account may be below zero by the stated bound, and no further", () => {
+    const accounts = [accountOf(-862n, { creditedNanos: 800n, balanceNanos: -62n, availableNanos: -62n })];
+    const { problems, overspentNanos } = check({ ...right, accounts, overspendBoundNanos: 62n });
+    assert.deepEqual([problems, overspentNanos], [[], 62n]);
+    assert.equal(check({ ...right, accounts, overspendBoundNanos: 61n }).problems.length, 1);
   });
 
   for (const { wrong, evidence, problem, counts = {} } of wrongs) {

@@ -12,6 +12,8 @@ export type CheckedLine = {
   /** The relay process that recorded the event, and the event's number there. */
   relaySession: string;
   sequence: bigint;
+  /** Whether it says that the relay was lost: the charge is what a checkpoint said. */
+  isRelayLost?: boolean;
 };
 
 /** An account after everything came to rest. */
@@ -34,7 +36,26 @@ export type Evidence = {
   prices: Record<string, Prices>;
   /** Nano-USD that a call must cost at least, by rid: what a checkpoint is known to have written down. */
   floors?: ReadonlyMap<string, bigint>;
+  /** What may be lost with a relay; left out: a call whose end is not recorded is judged by its floor. */
+  lossRule?: LossRule;
+  /** By relay process, the number of its first event that is not in a report before this one. */
+  firstNumbers?: ReadonlyMap<string, bigint>;
+  /** Nano-USD by which an account may be below zero (money invariant I16); left out: 0. */
+  overspendBoundNanos?: bigint;
 };
+
+/** A relay that dies takes with it what its calls have cost since their last checkpoints. */
+export type LossRule = {
+  /** Nano-USD that a call whose end no relay recorded may be charged less than what was emitted of it. */
+  boundNanos: (truth: Truth) => bigint;
+  /** Whole answers whose final records went with their relay's disk. */
+  lostRids: ReadonlySet<string>;
+  /** Calls of relays whose disk went with them: these relays' numbers may have holes. */
+  lostRelayRids: ReadonlySet<string>;
+};
+
+/** What was served of a call and will never be charged, because its relay died. */
+export type Loss = { rid: string; nanos: bigint; boundNanos: bigint };
 
 export type Report = {
   calls: number;
@@ -53,6 +74,8 @@ export type Report = {
   /** Calls that did not reach their caller whole, and what was served of them without being charged. */
   broken: number;
   forgoneNanos: bigint;
+  /** The part of it that went with a relay, call by call; by the evidence's `lossRule`. */
+  losses: Loss[];
   /** Everything that is wrong, in words; empty when the books are right. */
   problems: string[];
 };
@@ -74,11 +97,12 @@ export function check(evidence: Evidence): Report {
     overspentNanos: 0n,
     broken: 0,
     forgoneNanos: 0n,
+    losses: [],
     problems: [],
   };
   for (const one of casesOf(evidence, report.problems).values()) judge(one, evidence, report);
-  for (const account of evidence.accounts) judgeAccount(account, evidence.lines, report);
-  report.problems.push(...holesOf(evidence.lines));
+  for (const account of evidence.accounts) judgeAccount(account, evidence, report);
+  report.problems.push(...holesOf(evidence));
   return report;
 }
 
@@ -109,7 +133,7 @@ function casesOf({ calls, truth, lines }: Evidence, problems: string[]): Map<str
   return cases;
 }
 
-function judge(one: Case, { prices, floors }: Evidence, report: Report): void {
+function judge(one: Case, { prices, floors, lossRule }: Evidence, report: Report): void {
   const { rid, call, truth, lines } = one;
   const complain = (problem: string): void => void report.problems.push(`${rid}: ${problem}`);
   if (truth.length > 1) complain(`the upstream was asked ${truth.length} times`);
@@ -118,7 +142,8 @@ function judge(one: Case, { prices, floors }: Evidence, report: Report): void {
   const chargedNanos = -sumOf(lines);
   const isDouble = isBookedTwice(lines);
   const hasFinal = lines.some(({ kind }) => finalKinds.has(kind));
-  const isMissing = chargedNanos < due.leastNanos || (isServed && !hasFinal);
+  const isLost = lossRule?.lostRids.has(rid) === true && !hasFinal;
+  const isMissing = !isLost && (chargedNanos < due.leastNanos || (isServed && !hasFinal));
   const isOver = chargedNanos > due.mostNanos;
   const story = `${call?.outcome ?? "unknown to callers"}, ${kindsOf(lines)}, charged ${chargedNanos}`;
   if (isServed && !truth[0]?.claim) complain("a whole answer that the upstream never gave");
@@ -127,14 +152,23 @@ function judge(one: Case, { prices, floors }: Evidence, report: Report): void {
   if (isOver) complain(`may cost at most ${due.mostNanos} (${story})`);
   if (isAdjustedAlone(lines)) complain(`an adjustment of no charge (${story})`);
   if (lines.some(({ amountNanos }) => amountNanos > 0n)) complain(`a charge gives money (${story})`);
+  const isEnded = lines.some(({ kind, isRelayLost }) => finalKinds.has(kind) && isRelayLost !== true);
+  const loss = lossRule && !isEnded ? lossOf(one, due.mostNanos - chargedNanos, lossRule) : undefined;
+  if (loss) report.losses.push(loss);
+  if (loss && loss.nanos > loss.boundNanos)
+    complain(`lost ${loss.nanos}, at most ${loss.boundNanos} may be (${story})`);
   report.served += isServed ? 1 : 0;
-  report.booked += isServed && !isDouble && !isMissing && !isOver ? 1 : 0;
+  report.booked += isServed && hasFinal && !isDouble && !isMissing && !isOver ? 1 : 0;
   report.missing += isMissing ? 1 : 0;
   report.double += isDouble ? 1 : 0;
   report.overcharged += isOver ? 1 : 0;
   if (isServed || due.mostNanos === 0n) return;
   report.broken += 1;
   if (due.mostNanos > chargedNanos) report.forgoneNanos += due.mostNanos - chargedNanos;
+}
+
+function lossOf({ rid, truth: [served] }: Case, nanos: bigint, { boundNanos }: LossRule): Loss | undefined {
+  return served && nanos > 0n ? { rid, nanos, boundNanos: boundNanos(served) } : undefined;
 }
 
 // The rules of "What a broken answer costs": whole, what the provider counted; refused or failed before content,
@@ -152,20 +186,22 @@ function dueOf({ call, truth, lines }: Case, prices: Record<string, Prices>, flo
   return { leastNanos: max(floorNanos, provisionalNanos), mostNanos: emittedPrice(served, modelPrices) };
 }
 
-function emittedPrice({ claim, tokensEmitted, isClaimEmitted }: Truth, prices: Prices): bigint {
+/** What a call may cost at most that did not reach its caller whole. */
+export function emittedPrice({ claim, tokensEmitted, isClaimEmitted }: Truth, prices: Prices): bigint {
   if (!claim || (tokensEmitted === 0 && !isClaimEmitted)) return 0n;
   const seenNanos = priceOf({ ...claim, outputTokens: tokensEmitted, reasoningTokens: 0 }, prices);
   return isClaimEmitted ? max(seenNanos, priceOf(claim, prices)) : seenNanos;
 }
 
-// On purpose not the services' own arithmetic: they are what is checked.
-function priceOf(claim: NonNullable<Truth["claim"]>, prices: Prices): bigint {
+/** What units cost. On purpose not the services' own arithmetic: they are what is checked. */
+export function priceOf(claim: NonNullable<Truth["claim"]>, prices: Prices): bigint {
   const buckets = Object.keys(prices) as (keyof Prices)[];
   const millionths = buckets.reduce((sum, bucket) => sum + BigInt(claim[bucket]) * prices[bucket], 0n);
   return millionths / 1_000_000n + (millionths % 1_000_000n > 0n ? 1n : 0n);
 }
 
-const finalKinds = new Set<LineKind>([LineKind.CHARGE, LineKind.FINAL_ADJUSTMENT]);
+/** The kinds of lines that say how a call has ended. */
+export const finalKinds: ReadonlySet<LineKind> = new Set([LineKind.CHARGE, LineKind.FINAL_ADJUSTMENT]);
 
 // One charge, or one provisional charge and at most one adjustment of it.
 function isBookedTwice(lines: readonly CheckedLine[]): boolean {
@@ -185,7 +221,7 @@ function kindsOf(lines: readonly CheckedLine[]): string {
   return lines.length === 0 ? "no line" : lines.map(({ kind }) => nameOf(kind)).join(" and ");
 }
 
-function judgeAccount(account: CheckedAccount, lines: readonly CheckedLine[], report: Report): void {
+function judgeAccount(account: CheckedAccount, { lines, overspendBoundNanos = 0n }: Evidence, report: Report): void {
   const { accountId, creditedNanos, balanceNanos, availableNanos, openHolds, unpostedCalls } = account;
   const complain = (problem: string): void => void report.problems.push(`${accountId}: ${problem}`);
   const bookedNanos = creditedNanos + sumOf(lines.filter((line) => line.accountId === accountId));
@@ -195,17 +231,22 @@ function judgeAccount(account: CheckedAccount, lines: readonly CheckedLine[], re
   if (availableNanos !== balanceNanos) complain(`${availableNanos} of ${balanceNanos} are available`);
   if (balanceNanos >= 0n) return;
   report.overspentNanos -= balanceNanos;
-  complain(`spent ${-balanceNanos} more than it had`);
+  if (-balanceNanos > overspendBoundNanos) complain(`spent ${-balanceNanos} more than it had`);
 }
 
 // Every process of a relay numbers its final events from 0 on: a hole is an event that was lost (money invariant I11).
-function holesOf(lines: readonly CheckedLine[]): string[] {
+function holesOf({ lines, firstNumbers, lossRule }: Evidence): string[] {
   const finals = lines.filter(({ kind }) => finalKinds.has(kind));
+  const lostRelays = new Set(
+    lines.filter(({ rid }) => lossRule?.lostRelayRids.has(rid)).map((line) => line.relaySession),
+  );
   const bySession = Map.groupBy(finals, ({ relaySession }) => relaySession);
   return [...bySession].flatMap(([session, events]) => {
+    if (lostRelays.has(session)) return [];
     const numbers = new Set(events.map(({ sequence }) => sequence));
+    const first = firstNumbers?.get(session) ?? 0n;
     const missing: string[] = [];
-    for (let number = 0n; number < BigInt(numbers.size) + BigInt(missing.length); number += 1n) {
+    for (let number = first; number < first + BigInt(numbers.size) + BigInt(missing.length); number += 1n) {
       if (!numbers.has(number)) missing.push(`event ${number} of relay ${session} is not in the ledger`);
     }
     return missing;

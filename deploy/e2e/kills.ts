@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { LineKind, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { until } from "#shared/testing/until.ts";
 import type { CallLog } from "./caller.ts";
 import type { Service } from "../local/service.ts";
-import { check, type CheckedLine, formatReport, type Report } from "./checker.ts";
+import { check, type CheckedLine, type Evidence, formatReport, type Report } from "./checker.ts";
 import { type Load, startLoad } from "./load.ts";
 import { loadCatalog, modelPrices } from "./load-models.ts";
 import { createRandom, type Random } from "./random.ts";
@@ -33,7 +34,7 @@ export type KillWorld = { world: World; customers: Customer[]; creditNanos: bigi
 
 const creditNanos = 100_000_000_000_000n;
 const callers = 16;
-const quietTimeoutMs = 60_000;
+const defaultQuietTimeoutMs = 60_000;
 
 /** Starts the system with the models of the load and three customers who can pay for it. */
 export async function startKillWorld(
@@ -72,8 +73,14 @@ export async function killInMidLoad(t: TestContext, victim: Victim, { load, rand
   return ended;
 }
 
+/** A customer and the nano-USD that it was given. */
+type Creditor = Customer & { creditNanos: bigint };
+
+/** The system and those of its customers whose books are looked at. */
+export type Books = { world: World; customers: readonly Creditor[] };
+
 /** Waits until nothing is held, everything is confirmed and the spools of these relays hold nothing any more. */
-async function untilQuiet({ world, customers }: KillWorld, relays: readonly Service[]): Promise<void> {
+async function untilQuiet({ world, customers }: Books, relays: readonly Service[], timeoutMs: number): Promise<void> {
   const look = async (): Promise<boolean> => {
     const { openHolds, unpostedCalls } = await world.authQuota.getHolds({});
     assert.deepEqual([openHolds, unpostedCalls], [0n, 0n], "open holds, unconfirmed charges");
@@ -84,50 +91,57 @@ async function untilQuiet({ world, customers }: KillWorld, relays: readonly Serv
     }
     return true;
   };
-  await until("no hold, an empty outbox, empty spools, all balances available", look, quietTimeoutMs);
+  await until("no hold, an empty outbox, empty spools, all balances available", look, timeoutMs);
 }
 
-/** The value of a metric without labels, or the sum over its labels. */
+/** The value of a metric without labels, or the sum over its labels. Throws when there is no such metric. */
 export async function readMetric(opsUrl: string, name: string): Promise<number> {
   const text = await (await fetch(`${opsUrl}/metrics`)).text();
+  assert.ok(text.includes(`# TYPE ${name} `), `${opsUrl} has no metric ${name}`);
   const samples = [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, "gm"))];
   return samples.reduce((sum, [, value]) => sum + Number(value), 0);
 }
 
-export type Outcomes = {
+export type Outcomes = Pick<Evidence, "floors" | "lossRule" | "firstNumbers" | "overspendBoundNanos"> & {
   calls: readonly CallLog[];
   /** The relays that run at the end. */
   relays: readonly Service[];
-  /** Nano-USD that broken calls must cost at least, by rid. */
-  floors?: ReadonlyMap<string, bigint>;
+  quietTimeoutMs?: number;
 };
 
+/** What the checker found, what callers got in words, and the lines that it read. */
+export type Audit = { report: Report; ends: string; lines: readonly CheckedLine[] };
+
 /**
- * Waits until everything has come to rest, holds the ledger against both logs and prints the report; fails unless all
- * of it is right.
+ * Waits until everything has come to rest, or for the timeout, and holds the ledger against both logs. What never came
+ * to rest, and what is in quarantine, is a problem, too.
  */
-export async function assertBooksRight(
-  t: TestContext,
-  scene: KillWorld,
-  { calls, relays, floors = new Map() }: Outcomes,
-): Promise<Report> {
-  const { world, customers, creditNanos: creditedNanos } = scene;
-  const restless = await untilQuiet(scene, relays).then(
+export async function auditBooks(books: Books, outcomes: Outcomes): Promise<Audit> {
+  const { world, customers } = books;
+  const { calls, relays, quietTimeoutMs = defaultQuietTimeoutMs, ...rules } = outcomes;
+  const restless = await untilQuiet(books, relays, quietTimeoutMs).then(
     () => [],
     (error: unknown) => [String(error)],
   );
   const accounts = [];
   const lines: CheckedLine[] = [];
-  for (const { accountId } of customers) {
+  for (const { accountId, creditNanos: creditedNanos } of customers) {
     accounts.push({ accountId, creditedNanos, ...(await world.moneyOf(accountId)) });
     lines.push(...(await world.ledgerOf(accountId)).map(toChecked));
   }
-  const report = check({ calls, truth: world.fake.truth, lines, accounts, prices: modelPrices, floors });
-  t.diagnostic(formatReport(report));
-  t.diagnostic(describeEnds(calls, lines));
+  const report = check({ calls, truth: world.fake.truth, lines, accounts, prices: modelPrices, ...rules });
   const { records } = await world.billing.listQuarantine({});
-  const quarantined = records.map(({ reason }) => `in quarantine: ${reason}`);
-  assert.deepEqual([...report.problems, ...quarantined, ...restless], []);
+  report.problems.push(...records.map(({ reason }) => `in quarantine: ${reason}`), ...restless);
+  return { report, ends: describeEnds(calls, lines), lines };
+}
+
+/** Audits the books and prints the report; fails unless all of it is right. */
+export async function assertBooksRight(t: TestContext, scene: KillWorld, outcomes: Outcomes): Promise<Report> {
+  const customers = scene.customers.map((customer) => ({ ...customer, creditNanos: scene.creditNanos }));
+  const { report, ends } = await auditBooks({ world: scene.world, customers }, outcomes);
+  t.diagnostic(formatReport(report));
+  t.diagnostic(ends);
+  assert.deepEqual(report.problems, []);
   return report;
 }
 
@@ -139,6 +153,7 @@ function toChecked({ rid, accountId, kind, amountNanos, usage }: LedgerLine): Ch
     amountNanos,
     relaySession: usage?.relaySession ?? "",
     sequence: usage?.sequence ?? -1n,
+    isRelayLost: usage?.endCause === EndCause.RELAY_LOST,
   };
 }
 

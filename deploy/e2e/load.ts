@@ -25,7 +25,7 @@ export type Load = AsyncDisposable & {
   stop: () => Promise<void>;
 };
 
-// A relay that is away refuses at once; asking without a pause would only fill the log.
+// A relay that is away, or cannot decide, refuses at once; asking without a pause would only fill the log.
 const refusedPauseMs = 100;
 
 export function startLoad({ url, customers, callers, seed }: LoadOptions): Load {
@@ -43,8 +43,8 @@ export function startLoad({ url, customers, callers, seed }: LoadOptions): Load 
       number += 1;
       const call = await callRelay(planCall(random, number, customers), { url, agent });
       calls.push(call);
-      if (call.outcome === "none") await pause(refusedPauseMs);
-      else answered += 1;
+      if (call.outcome === "none" || (call.status ?? 0) >= 500) await pause(refusedPauseMs);
+      if (call.outcome !== "none") answered += 1;
       for (const { resolve } of takeDue(waiting, answered)) resolve();
       if (call.outcome !== "whole") continue;
       whole.resolve();

@@ -13,7 +13,7 @@ import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc.ts";
 import { type FakeOptions, type FakeUpstream, startFakeUpstream } from "#shared/testing/fake-upstream.ts";
 import { until } from "#shared/testing/until.ts";
 import { removeAtEnd } from "#shared/testing/watchdog.ts";
-import { type ServiceName, type Stack, startStack } from "../local/stack.ts";
+import { type ServiceName, type Stack, type StackOptions, startStack } from "../local/stack.ts";
 import { testCatalog } from "./catalog.ts";
 
 /** An account with money and a key of it. */
@@ -32,6 +32,8 @@ export type WorldOptions = {
   catalog?: (fakeUrl: string) => string;
   fake?: FakeOptions;
   serviceEnvironment?: Partial<Record<ServiceName, Record<string, string>>>;
+  /** See StackOptions. */
+  reroute?: StackOptions["reroute"];
 };
 
 /** What has become of an account's money, in nano-USD. */
@@ -87,6 +89,7 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
       catalog: (options.catalog ?? testCatalog)(fake.url),
       isDurable: false,
       serviceEnvironment: withoutRateLimits(options.serviceEnvironment),
+      ...(options.reroute && { reroute: options.reroute }),
       onLine: (source, line) => keep(written, source, line),
     }),
   );

@@ -23,6 +23,8 @@ export type StackOptions = {
   given?: Partial<StoreUrls>;
   /** More variables for single services; they win over everything. */
   serviceEnvironment?: Partial<Record<ServiceName, Record<string, string>>>;
+  /** Changes what a service is told of where the others answer, for tests that put something in between. */
+  reroute?: (service: ServiceName, variables: Record<string, string>) => Record<string, string>;
   /** Text of the catalog, whose upstreams the caller provides; without it, providers or the demo upstream. */
   catalog?: string;
   /** Whether PostgreSQL waits for the disk; false for throw-away data. */
@@ -183,7 +185,8 @@ function planServices({ options, places, logins, stores, catalogFile }: PlanInpu
   const { redis, nats } = stores.urls;
   const plan = (name: ServiceName, url: string, variables: Record<string, string>): ServicePlan => {
     const ops = { OPS_HOST: loopback, OPS_PORT: String(places[name].opsPort) };
-    const own = { ...ops, ...variables, ...options.serviceEnvironment?.[name] };
+    const told = options.reroute?.(name, variables) ?? variables;
+    const own = { ...ops, ...told, ...options.serviceEnvironment?.[name] };
     const environment = { LOG_LEVEL: "info", DRAIN_MS: "15000", ...options.environment, ...own };
     return {
       name,

@@ -1,0 +1,47 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { type LinkName, linkNames } from "./links.ts";
+import type { Proxy } from "./proxy.ts";
+import type { Round, Scene } from "./scene.ts";
+import type { Verdict } from "./verdict.ts";
+
+// A caller cannot be served without these; without the others it notices nothing.
+const feltLinks = new Set<LinkName>(["relay to auth-quota", "relay to upstream", "auth-quota to Redis"]);
+// What an upstream that is cut off may cause by the public API's error table.
+const upstreamStatuses = [500, 502, 503, 504];
+const delayMs = 100;
+
+type Harm = { name: string; leastMs: number; mostMs: number; do: (proxy: Proxy) => void };
+
+const harms: readonly Harm[] = [
+  { name: "cut", leastMs: 500, mostMs: 4_000, do: (proxy) => proxy.cut() },
+  { name: "frozen", leastMs: 2_500, mostMs: 6_000, do: (proxy) => proxy.freeze() },
+  { name: "slow", leastMs: 1_000, mostMs: 2_000, do: (proxy) => proxy.delay(delayMs) },
+];
+
+/** Cuts, freezes and slows each link down under load, heals it, and judges link by link. */
+export async function runCuts(scene: Scene, names: readonly LinkName[] = linkNames): Promise<Verdict[]> {
+  const verdicts: Verdict[] = [];
+  for (const name of names) {
+    const isUpstream = name === "relay to upstream";
+    const rules = isUpstream ? { alsoAllowed: upstreamStatuses } : {};
+    const { report, ends } = await scene.round((round) => harmLink(scene, round, name), rules);
+    scene.say(`  ${name}: ${ends}`);
+    verdicts.push({ name, kills: 0, faults: harms.length, report });
+  }
+  return verdicts;
+}
+
+async function harmLink(scene: Scene, round: Round, name: LinkName): Promise<void> {
+  const proxy = scene.links.proxies[name];
+  round.isUnnoticed = !feltLinks.has(name);
+  if (proxy.opened() === 0) round.problems.push(`nobody goes by the link ${name}`);
+  for (const { name: how, leastMs, mostMs, do: harm } of harms) {
+    await round.more(scene.random.between(10, 30));
+    const forMs = scene.random.between(leastMs, mostMs);
+    scene.say(`  ${name} ${how} for ${forMs} ms`);
+    harm(proxy);
+    await pause(forMs);
+    proxy.heal();
+    await round.more(20);
+  }
+}

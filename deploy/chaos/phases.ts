@@ -1,0 +1,76 @@
+import { runCuts } from "./cuts.ts";
+import { runKills } from "./kills.ts";
+import { flushRedis, flushUnbooked, leavePostgres, loseNats, loseRedis } from "./lost-stores.ts";
+import { loseRelay } from "./lost-relay.ts";
+import { pauseService } from "./pauses.ts";
+import { fillDisk, fillStream } from "./full.ts";
+import type { Round, Scene } from "./scene.ts";
+import type { Verdict } from "./verdict.ts";
+
+export type PhaseOptions = {
+  seed: number;
+  kills: number;
+  /** No round of kills begins after so many. */
+  minutes: number;
+  /** See KillPlan. */
+  point: string;
+  callers: number;
+  postgresAwayMs: number;
+};
+
+/** A part of the run, on a system of its own. */
+export type Phase = {
+  name: string;
+  says: string;
+  run: (scene: Scene, options: PhaseOptions) => Promise<Verdict[]>;
+};
+
+type Harm = (scene: Scene, round: Round, options: PhaseOptions) => Promise<void>;
+
+const timesEach = 2;
+
+/** A phase that does the same harm twice, each time in a round of its own. */
+function phaseOf(name: string, says: string, { kills = 0, harm }: { kills?: number; harm: Harm }): Phase {
+  return {
+    name,
+    says,
+    run: async (scene, options) => {
+      const verdicts: Verdict[] = [];
+      for (let time = 1; time <= timesEach; time += 1) {
+        const { report, ends } = await scene.round((round) => harm(scene, round, options));
+        scene.say(`  ${ends}`);
+        verdicts.push({ name: `${name}, ${time}`, kills, faults: 1, report });
+      }
+      return verdicts;
+    },
+  };
+}
+
+export const phases: readonly Phase[] = [
+  {
+    name: "kills",
+    says: "kill -9 of every process in turn, at random moments and at every fault point",
+    run: runKills,
+  },
+  { name: "links", says: "every link cut, frozen and slowed down", run: (scene) => runCuts(scene) },
+  phaseOf("flushall", "Redis is emptied while it runs", { harm: flushRedis }),
+  phaseOf("flushall-unbooked", "Redis is emptied while only the stream knows what is spent", {
+    kills: 1,
+    harm: flushUnbooked,
+  }),
+  phaseOf("redis-lost", "Redis is killed and comes back without its data", { kills: 1, harm: loseRedis }),
+  phaseOf("nats-lost", "NATS is killed and its store deleted", { kills: 1, harm: loseNats }),
+  phaseOf("postgres-away", "PostgreSQL is killed and stays away", { kills: 1, harm: leavePostgres }),
+  phaseOf("auth-quota-paused", "auth-quota stands still for 30 s", {
+    harm: (scene, round) => pauseService(scene, round, { name: "auth-quota", forMs: 30_000 }),
+  }),
+  phaseOf("billing-paused", "billing stands still for 30 s", {
+    harm: (scene, round) => pauseService(scene, round, { name: "billing", forMs: 30_000 }),
+  }),
+  phaseOf("relay-paused", "the relay stands still for 20 s", {
+    harm: (scene, round) => pauseService(scene, round, { name: "relay", forMs: 20_000 }),
+  }),
+  phaseOf("relay-lost", "a relay is killed, and its disk is gone, too", { kills: 1, harm: loseRelay }),
+  phaseOf("disk-full", "the relay's disk takes no more records", { harm: fillDisk }),
+  phaseOf("stream-full", "the usage stream takes no more events", { harm: fillStream }),
+];
