@@ -34,7 +34,8 @@ export const variables = Type.Object({
     default: 1,
   }),
   USAGE_STREAM_MAX_BYTES: Type.Integer({
-    description: "A stream that holds this much refuses new events; they then wait at the relays.",
+    description:
+      "Size of the stream; from four fifths of it on its oldest booked events are removed. Full, it refuses new ones, which wait at the relays.",
     minimum: 1_048_576,
     default: 1_073_741_824,
   }),

@@ -15,6 +15,7 @@ import { readMessage } from "./read.ts";
 import { createStop, pause, type Stop } from "#shared/stop.ts";
 import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
 import type { Posting, Teller } from "./tell.ts";
+import { trimStream } from "./trim.ts";
 
 /** What the consumer works with. */
 export type Consuming = Booking & { nats: NatsLink; teller: Teller; health: Health; stream: StreamSettings };
@@ -100,6 +101,9 @@ async function watch(messages: ConsumerMessages, { manager, consuming, end }: Wa
       const found = await manager.consumers.info(usageStream, consumerName);
       metrics.lagMessages.set(found.num_pending);
       metrics.unackedMessages.set(found.num_ack_pending);
+      const removed = await trimStream(manager, found);
+      if (removed > 0)
+        log.info({ removed }, "the usage stream was nearly full: its oldest booked messages are removed");
       health.set("usage stream", undefined);
     } catch (error) {
       health.set("usage stream", String(error));

@@ -30,7 +30,8 @@ export async function declareStream(manager: JetStreamManager, settings: StreamS
 async function declareUsageStream(manager: JetStreamManager, { replicas, maxBytes }: StreamSettings): Promise<void> {
   const changeable = {
     subjects: ["usage.v1.>"],
-    // Publishers must hear that the stream is full; dropping the oldest events would lose charges in silence.
+    // Publishers must hear that the stream is full; dropping the oldest events would lose charges in silence. Booked
+    // ones are removed before it comes to that, see trim.ts.
     discard: DiscardPolicy.New,
     max_bytes: maxBytes,
     max_age: nanos(14 * dayMs),

@@ -7,7 +7,8 @@
 //
 // Guarantees: delivered at least once, in no particular order; an event is identified by (rid, kind) and the same
 // identity always carries the same content. Field numbers are never reused; consumers must keep unknown fields and
-// unknown enum values.
+// unknown enum values. The stream keeps events for fourteen days; when it is nearly full, those that the ledger has go
+// first, the oldest before others. What a consumer missed, the ledger exports.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
