@@ -34,8 +34,7 @@ export const variables = Type.Object({
     default: 1,
   }),
   USAGE_STREAM_MAX_BYTES: Type.Integer({
-    description:
-      "Size of the stream; from four fifths of it on its oldest booked events are removed. Full, it refuses new ones, which wait at the relays.",
+    description: "Size of the stream; before it is full, the oldest booked events are removed from it.",
     minimum: 1_048_576,
     default: 1_073_741_824,
   }),
