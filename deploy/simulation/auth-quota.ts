@@ -35,6 +35,10 @@ export type AuthQuotaParts = {
   log: Logger;
 };
 
+// Rarer than in the product: most of these looks find nothing, and each is a run of the script.
+const sweepMs = 5_000;
+const rebuildCheckMs = 2_500;
+
 const metrics = createMetrics(new Registry());
 
 /** Wires one process as the service's app.ts does, with the product's own parts. */
@@ -42,7 +46,7 @@ export function startAuthQuota(parts: AuthQuotaParts): AuthQuotaService {
   const { name, network, redis, database, billing, log } = parts;
   const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000 };
   const hot = createHotStore(connectSimulatedRedis(redis, network, name), limits);
-  const load = createLoad(database, billing);
+  const load = createLoad(database, billing, hot.generation);
   const identities = createIdentities(async (hashes) => {
     const found = await findIdentities(database, hashes);
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
@@ -50,8 +54,8 @@ export function startAuthQuota(parts: AuthQuotaParts): AuthQuotaService {
   const sessions = createSessions(createDecide({ hot, identities, load, metrics, log }), log);
   const post = postHandler({ hot, billing, metrics, log });
   const { listUnposted } = holdHandlers(hot, load);
-  every(3_000, () => sweep({ hot, metrics, log }, parts.relaySilentMs), log);
-  every(1_500, createRebuild({ hot, database, billing, metrics, log, rebuildMs: parts.rebuildMs }), log);
+  every(sweepMs, () => sweep({ hot, metrics, log }, parts.relaySilentMs), log);
+  every(rebuildCheckMs, createRebuild({ hot, database, billing, metrics, log, rebuildMs: parts.rebuildMs }), log);
   return {
     post: async (request) => create(PostResponseSchema, await post(create(PostRequestSchema, request))),
     listUnposted: async (request) =>

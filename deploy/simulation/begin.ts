@@ -6,8 +6,9 @@ import { checkAcked, checkCommitted, createRunChecks } from "./invariants.ts";
 import { creditAccount, createLedger } from "./ledger.ts";
 import type { LuaScript } from "./lua.ts";
 import { calm, createNetwork, later } from "./network.ts";
+import { noteBooked } from "./overspend.ts";
 import { killPlace, loseDisk, startPlace } from "./places.ts";
-import { drawProfile } from "./profile.ts";
+import { drawnFrom, drawProfile } from "./profile.ts";
 import { createRandom, type Random } from "./random.ts";
 import { createMemoryRedis } from "./redis.ts";
 import { createLines } from "./session-stream.ts";
@@ -17,7 +18,7 @@ import { note, placesOf, startMs, type RunningPlace, type Trace, type World } fr
 /** Draws a world from its seed; what happens in it is put down and waits for the clock. */
 export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): World {
   const random = createRandom(seed);
-  const drawn = random.fork();
+  const drawn = drawnFrom(random);
   const profile = drawProfile(drawn);
   const network = createNetwork(random.fork(), calm);
   const trace: Trace = { hash: 0x811c_9dc5, lines: hasTrace ? [] : undefined };
@@ -40,6 +41,7 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
     ledger: createLedger((lines) => {
       for (const line of lines) world.note(`booked ${line.rid} kind ${line.kind} ${line.amountNanos}`);
       checkCommitted(world, lines);
+      noteBooked(world, lines);
     }),
     stream: createUsageStream(network, (message) => checkAcked(world, message)),
     lines: createLines(network, authQuotas),
@@ -49,6 +51,7 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
     payers,
     truths: new Map(),
     losses: [],
+    sweptSessions: new Set(),
     relaySilentMs: drawn.between(8_000, 20_000),
     outboxAgeMs: drawn.between(1_000, 5_000),
     healsAtMs: 0,

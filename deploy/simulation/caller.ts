@@ -39,6 +39,8 @@ export type Truth = {
   state: "asking" | "refused" | "released" | "running" | "settling" | "settled";
   startedAtMs: number;
   endedAtMs: number;
+  /** When a charge for it was booked last; Infinity: never. */
+  bookedAtMs: number;
   inputTokens: number;
   outputTokens: number;
   heldNanos: bigint;
@@ -118,6 +120,7 @@ export function beginTruth(plan: CallPlan, place: string, relay: Relay, process:
     state: "asking",
     startedAtMs: Date.now(),
     endedAtMs: Infinity,
+    bookedAtMs: Infinity,
     inputTokens: plan.inputTokens,
     outputTokens: 0,
     heldNanos: 0n,

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import * as fakeTimers from "@sinonjs/fake-timers";
+import { createTimers, type Timer, type Timers } from "./timers.ts";
 
 /**
  * A process of the simulated system. Whatever is started within it, timers and what follows a promise, belongs to it:
@@ -8,7 +8,6 @@ import * as fakeTimers from "@sinonjs/fake-timers";
 export type Process = {
   name: string;
   state: "running" | "paused" | "resuming" | "dead";
-  timers: Set<unknown>;
   /** What came while it was paused, in order. */
   backlog: (() => void)[];
   /** Told at each step; may kill the process. */
@@ -20,7 +19,7 @@ export type VirtualClock = {
   /** Begins anew at an instant, without timers. */
   reset: (nowMs: number) => void;
   /** Lets the next timer fire and everything that follows from it at once. False when there is none. */
-  step: () => Promise<boolean>;
+  step: () => boolean;
   /** Virtual milliseconds since 1970. */
   nowMs: () => number;
   /** Moves far ahead; each timer that is due fires once. */
@@ -30,7 +29,7 @@ export type VirtualClock = {
 const context = new AsyncLocalStorage<Process>();
 
 export function createProcess(name: string): Process {
-  return { name, state: "running", timers: new Set(), backlog: [], onStep: undefined };
+  return { name, state: "running", backlog: [], onStep: undefined };
 }
 
 /** Runs something as part of a process: now, after its pause, or never. */
@@ -64,8 +63,6 @@ export function outside<T>(work: () => T): T {
 export function kill(process: Process): void {
   process.state = "dead";
   process.backlog = [];
-  for (const timer of process.timers) clearTimeout(timer as NodeJS.Timeout);
-  process.timers.clear();
 }
 
 /** Stops a process as SIGSTOP does. */
@@ -90,97 +87,116 @@ export function resume(process: Process): void {
   outside(() => setTimeout(next, 0));
 }
 
-type Schedule = (work: (...values: unknown[]) => void, delayMs?: number, ...values: unknown[]) => unknown;
+type Work = (...values: unknown[]) => void;
+
+/** What is given for a timer: it can be cleared, and takes the calls that a real one does. */
+type Handle = { timer: Timer | undefined; ref: () => Handle; unref: () => Handle; hasRef: () => boolean };
 
 /** Puts virtual time in the place of the real one, for all of this process and for good. */
 export function installClock(): VirtualClock {
-  const realImmediate = setImmediate;
-  const clock = fakeTimers.install({
-    now: 0,
-    toFake: [
-      "setTimeout",
-      "clearTimeout",
-      "setInterval",
-      "clearInterval",
-      "setImmediate",
-      "clearImmediate",
-      "Date",
-      "performance",
-    ],
-  });
-  const global = globalThis as unknown as Record<string, Schedule>;
-  global["setTimeout"] = once(global["setTimeout"] as Schedule);
-  global["setImmediate"] = atOnce(global["setImmediate"] as Schedule);
-  global["setInterval"] = repeated(global["setInterval"] as Schedule);
-  for (const name of ["clearTimeout", "clearInterval"]) global[name] = unlessNever(global[name] as Schedule);
+  const timers = createTimers();
+  const time = { nowMs: 0, beganMs: 0, number: 0, isInStep: false };
+  setGlobals(timers, time);
+  const drain = findDrain();
   return {
     reset: (nowMs) => {
-      clock.reset();
-      clock.setSystemTime(nowMs);
+      timers.clear();
+      time.nowMs = nowMs;
+      time.beganMs = nowMs;
     },
-    step: async () => {
-      if (clock.countTimers() === 0) return false;
-      clock.next();
-      await new Promise<void>((resolve) => void realImmediate(resolve));
+    step: () => {
+      const timer = timers.take();
+      if (!timer) return false;
+      time.nowMs = timer.atMs;
+      if (timer.everyMs !== undefined) timers.add(Object.assign(timer, { atMs: timer.atMs + timer.everyMs }));
+      time.isInStep = true;
+      timer.work();
+      time.isInStep = false;
+      drain();
       return true;
     },
-    nowMs: () => Date.now(),
-    jump: (byMs) => void clock.jump(byMs),
+    nowMs: () => time.nowMs,
+    jump: (byMs) => {
+      time.nowMs += byMs;
+      timers.delay(time.nowMs);
+    },
   };
 }
 
-// What a dead process gets for a timer.
-const never = { ref: () => never, unref: () => never, hasRef: () => false } as unknown as (
-  ...values: unknown[]
-) => void;
-
-function unlessNever(clear: Schedule): Schedule {
-  return (timer) => (timer === never ? undefined : clear(timer));
+/**
+ * Runs all that follows from promises, at once. Node does this between two turns of its event loop; a turn of its own
+ * for each step would take three times as long.
+ */
+function findDrain(): () => void {
+  const { _tickCallback: drain } = process as unknown as { _tickCallback?: () => void };
+  if (!drain) throw new Error("this version of Node cannot run what follows from promises on demand");
+  return drain;
 }
 
-function once(schedule: Schedule): Schedule {
-  return (work, ...rest) => {
-    const owner = currentProcess();
-    if (!owner) return schedule(work, ...rest);
-    if (isOver(owner)) return never;
-    const timer = schedule(
-      (...values) => {
-        owner.timers.delete(timer);
-        enter(owner, () => work(...values));
-      },
-      ...rest,
-    );
-    owner.timers.add(timer);
-    return timer;
+type Time = { nowMs: number; beganMs: number; number: number; isInStep: boolean };
+
+function setGlobals(timers: Timers, time: Time): void {
+  const RealDate = Date;
+  const schedule = createSchedule(timers, time);
+  const clear = (handle: Handle | undefined): void => {
+    if (handle) handle.timer = undefined;
   };
-}
-
-function atOnce(schedule: Schedule): Schedule {
-  return (work, ...rest) => {
-    const owner = currentProcess();
-    return owner ? schedule((...values) => enter(owner, () => work(...values)), ...rest) : schedule(work, ...rest);
+  const setImmediate = (work: Work, ...values: unknown[]) => schedule({ work, delayMs: 0, values, isImmediate: true });
+  const setTimeout = (work: Work, delayMs = 0, ...values: unknown[]) => schedule({ work, delayMs, values });
+  const setInterval = (work: Work, delayMs = 0, ...values: unknown[]) => {
+    const everyMs = Math.max(1, delayMs);
+    return schedule({ work, delayMs, values, everyMs });
   };
+  Object.assign(globalThis, {
+    setImmediate,
+    setTimeout,
+    setInterval,
+    clearImmediate: clear,
+    clearTimeout: clear,
+    clearInterval: clear,
+    Date: class extends RealDate {
+      constructor(...values: unknown[]) {
+        super(...((values.length === 0 ? [time.nowMs] : values) as [number]));
+      }
+      static override now(): number {
+        return time.nowMs;
+      }
+    },
+  });
+  performance.now = () => time.nowMs - time.beganMs;
 }
 
-function repeated(schedule: Schedule): Schedule {
-  return (work, ...rest) => {
+type Scheduled = { work: Work; delayMs: number; values: unknown[]; isImmediate?: boolean; everyMs?: number };
+
+function createSchedule(timers: Timers, time: Time): (scheduled: Scheduled) => Handle {
+  return ({ work, delayMs, values, isImmediate = false, everyMs }) => {
     const owner = currentProcess();
-    if (!owner) return schedule(work, ...rest);
-    if (isOver(owner)) return never;
+    const handle: Handle = { timer: undefined, ref: () => handle, unref: () => handle, hasRef: () => true };
+    if (owner && isOver(owner)) return handle;
     let isWaiting = false;
-    const timer = schedule(
-      (...values) => {
-        // A paused process finds one tick of an interval when it goes on, however many it has missed.
-        if (isWaiting) return;
-        isWaiting = true;
-        enter(owner, () => {
-          isWaiting = false;
-          work(...values);
-        });
-      },
-      ...rest,
-    );
-    owner.timers.add(timer);
-    return timer;
+    const fire = (): void => {
+      if (!owner) return work(...values);
+      // A paused process finds one tick of an interval when it goes on, however many it has missed.
+      if (isWaiting) return;
+      isWaiting = everyMs !== undefined;
+      enter(owner, () => {
+        isWaiting = false;
+        work(...values);
+      });
+    };
+    time.number += 1;
+    // A timer that is set by a timer, for at once, comes after what is there for this instant.
+    const leastMs = time.isInStep && !isImmediate ? 1 : 0;
+    const timer: Timer = {
+      atMs: time.nowMs + Math.max(leastMs, Math.floor(delayMs)),
+      isImmediate,
+      number: time.number,
+      everyMs,
+      work: fire,
+      isOver: () => handle.timer !== timer || owner?.state === "dead",
+    };
+    handle.timer = timer;
+    timers.add(timer);
+    return handle;
   };
 }

@@ -1,59 +1,15 @@
+import { readMessage } from "../../services/billing/read.ts";
 import { priceOf, type Truth } from "./caller.ts";
+import { hashOf, hotCalls, isOwing, most, sumsOf, type HotCall } from "./hot-state.ts";
+import { checkKeysAtRest, createKeyChecks } from "./key-sums.ts";
 import type { Line } from "./ledger.ts";
 import type { LuaValue } from "./lua.ts";
-import type { StoredMessage } from "./stream.ts";
-import { readMessage } from "../../services/billing/read.ts";
+import { checkOverspend, noteSwept } from "./overspend.ts";
 import { redisLoss } from "./profile.ts";
+import type { StoredMessage } from "./stream.ts";
 import type { World } from "./world.ts";
 
-const prefix = "{auth-quota}:";
 const conflict = 10;
-
-/** A call as the money script keeps it. */
-type HotCall = { state: string; accountId: string; keyId: string; held: bigint; amount: bigint; booked: bigint };
-
-const parsed = new Map<string, { text: string; call: HotCall }>();
-
-function hotCalls({ redis }: World): Map<string, HotCall> {
-  const calls = new Map<string, HotCall>();
-  for (const key of redis.memory.keys()) {
-    if (!key.startsWith(`${prefix}call:`)) continue;
-    const text = String(redis.memory.execute(["GET", key]) ?? "");
-    if (text !== "") calls.set(key.slice(prefix.length + 5), parse(key, text));
-  }
-  return calls;
-}
-
-function parse(key: string, text: string): HotCall {
-  const known = parsed.get(key);
-  if (known?.text === text) return known.call;
-  const [state = "", accountId = "", keyId = "", , , held = "0", , amount = "0", , booked = "0"] = text.split(" ", 10);
-  const call = { state, accountId, keyId, held: BigInt(held), amount: BigInt(amount), booked: BigInt(booked) };
-  if (parsed.size > 1_000) parsed.clear();
-  parsed.set(key, { text, call });
-  return call;
-}
-
-const most = (one: bigint, other: bigint): bigint => (one > other ? one : other);
-const isOwing = ({ state }: HotCall): boolean => state === "settled" || state === "expired";
-
-type Sums = { held: bigint; unposted: bigint };
-
-function sumsOf(calls: Iterable<HotCall>): Sums {
-  const sums = { held: 0n, unposted: 0n };
-  for (const call of calls) {
-    if (call.state === "held") sums.held += call.held;
-    if (isOwing(call)) sums.unposted += most(0n, call.amount - call.booked);
-  }
-  return sums;
-}
-
-function hashOf(world: World, key: string): Record<string, string> {
-  const flat = world.redis.memory.execute(["HGETALL", `${prefix}${key}`]) as string[];
-  const hash: Record<string, string> = {};
-  for (let at = 0; at < flat.length; at += 2) hash[flat[at] ?? ""] = flat[at + 1] ?? "";
-  return hash;
-}
 
 export type RunChecks = {
   /** Looks at Redis after a run of the script. */
@@ -67,6 +23,7 @@ const quietOperations = new Set(["gate", "sweep", "sweep-forgotten", "establish"
 export function createRunChecks(world: World): RunChecks {
   const heldBefore = new Map<string, bigint>();
   const versions = new Map<string, bigint>();
+  const checkKey = createKeyChecks(world);
   const checkAccount = (accountId: string, calls: Map<string, HotCall>, hasSettled: boolean): void => {
     const hash = hashOf(world, `account:${accountId}`);
     const held = BigInt(hash["held"] ?? 0);
@@ -96,11 +53,13 @@ export function createRunChecks(world: World): RunChecks {
   return {
     afterRun: (values, answer) => {
       checkAnswers(world, answer);
+      noteSwept(world, values[headValues], answer);
       if (values.length <= headValues || quietOperations.has(values[headValues] ?? "")) return;
       const calls = hotCalls(world);
       checkGrants(world, values, calls);
       const hasSettled = values.includes("settle") || values.includes("restore") || values.includes("post");
       for (const { accountId } of world.payers) checkAccount(accountId, calls, hasSettled);
+      for (const payer of world.payers) checkKey(payer, calls, hasSettled);
     },
   };
 }
@@ -142,7 +101,8 @@ function inHand({ ledger }: World, truth: Truth, hot: HotCall | undefined): bigi
   if (hot && hot.state !== "held") return isOwing(hot) ? most(0n, hot.amount - booked) : 0n;
   const held = truth.call?.heldNanos ?? 0n;
   const owed = truth.finalNanos !== undefined && truth.finalNanos < held ? truth.finalNanos : held;
-  return most(0n, owed - booked);
+  // Booked beyond its hold, and auth-quota has not heard of it: nobody could know that this money is gone.
+  return hot ? owed - booked : most(0n, owed - booked);
 }
 
 /** What Redis counts for a call, in its sums or in the balance that it was told. */
@@ -175,13 +135,17 @@ export function checkAcked(world: World, { data, seq }: StoredMessage): void {
   }
 }
 
+// What becomes of a call in one of these states is auth-quota's to charge.
+const chargedByAuthQuota = new Set(["settled", "held", "expired"]);
+
 /**
  * I9 for the first home: the spool lets go of what is booked as final, and of nothing else. A checkpoint whose final
- * record the disk refused may go as soon as auth-quota has that record.
+ * record the disk refused may go as soon as auth-quota has that record, or a later checkpoint that it will charge.
  */
 export function checkConfirmed(world: World, rid: string): void {
   if (world.ledger.calls.get(rid)?.final) return;
-  if (world.truths.get(rid)?.isDiskLost && hotCalls(world).get(rid)?.state === "settled") return;
+  const state = hotCalls(world).get(rid)?.state ?? "";
+  if (world.truths.get(rid)?.isDiskLost && chargedByAuthQuota.has(state)) return;
   world.violate(`I9: the spool let go of ${rid}, which is not booked`);
 }
 
@@ -254,6 +218,8 @@ export function checkAtRest(world: World): void {
       world.violate(`R5: ${accountId} has ${hash["held"]} held and ${hash["unposted"]} unposted at rest`);
     }
   }
+  checkOverspend(world);
+  checkKeysAtRest(world);
   for (const { reason, detail } of world.ledger.quarantine.values())
     world.violate(`R10: quarantine: ${reason} ${detail}`);
 }

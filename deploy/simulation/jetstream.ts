@@ -45,7 +45,7 @@ function info({ stream }: SimulatedConnection): object {
   const delivered = stream.messages.findLast(({ deliveredAtMs }) => deliveredAtMs !== undefined)?.seq ?? 0;
   const unacked = stream.messages.find(({ isAcked }) => !isAcked)?.seq ?? stream.lastSeq + 1;
   return {
-    config: {},
+    config: { max_bytes: 0 },
     state,
     num_pending: waiting,
     num_ack_pending: stream.pending() - waiting,

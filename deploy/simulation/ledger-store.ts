@@ -55,10 +55,20 @@ export const markPushed: typeof funds.markPushed = async (db, versions) => {
   });
 };
 
-// Only refunds leave a key untold.
-export const readUntoldKeys: typeof funds.readUntoldKeys = () => Promise.resolve([]);
+export const readUntoldKeys: typeof funds.readUntoldKeys = (db, limit) =>
+  readLedger(linkOf(db), (ledger) => keysOf(ledger, [...ledger.untoldKeys.keys()].slice(0, limit)));
 
-export const markKeysTold: typeof funds.markKeysTold = () => Promise.resolve();
+export const markKeysUntold: typeof funds.markKeysUntold = (db, keyIds) =>
+  writeLedger(linkOf(db), ({ keys, untoldKeys }) => {
+    for (const keyId of keyIds) untoldKeys.set(keyId, keys.get(keyId)?.version ?? 0n);
+  });
+
+export const markKeysTold: typeof funds.markKeysTold = async (db, told) => {
+  if (told.length === 0) return;
+  await writeLedger(linkOf(db), ({ untoldKeys }) => {
+    for (const { keyId, version } of told) if ((untoldKeys.get(keyId) ?? version) <= version) untoldKeys.delete(keyId);
+  });
+};
 
 export const insertQuarantine: typeof quarantine.insertQuarantine = async (db, rejects) => {
   if (rejects.length === 0) return [];

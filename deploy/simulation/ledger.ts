@@ -22,6 +22,8 @@ export type Ledger = {
   isDown: boolean;
   accounts: Map<string, Account>;
   keys: Map<string, KeySpending>;
+  /** Keys that auth-quota was not told of, with the version that it lacks. */
+  untoldKeys: Map<string, bigint>;
   lines: Line[];
   calls: Map<string, BookedCall>;
   quarantine: Map<string, Reject>;
@@ -38,6 +40,7 @@ export function createLedger(onCommit: Ledger["onCommit"]): Ledger {
     isDown: false,
     accounts: new Map(),
     keys: new Map(),
+    untoldKeys: new Map(),
     lines: [],
     calls: new Map(),
     quarantine: new Map(),

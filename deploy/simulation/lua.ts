@@ -40,6 +40,7 @@ const scratchBytes = 1 << 20;
 // Redis runs Lua 5.1: `unpack` is global there. Its whole numbers are doubles that print as whole numbers, which those
 // of Lua 5.4 do too as long as nothing divides them; the contract test compares the two.
 const prelude = `
+collectgarbage("incremental", 1000, 400)
 unpack = table.unpack
 redis = { call = redis_call }
 `;
@@ -54,7 +55,8 @@ export async function loadScript(source: string): Promise<LuaScript> {
   let answer: Command = () => null;
   const callback = machine.addFunction((calling) => {
     const parts: string[] = [];
-    for (let index = 1; index <= machine._lua_gettop(calling); index += 1) {
+    const count = machine._lua_gettop(calling);
+    for (let index = 1; index <= count; index += 1) {
       parts.push(String(values.read(calling, index)));
     }
     values.push(calling, answer(parts));
@@ -83,15 +85,30 @@ export async function loadScript(source: string): Promise<LuaScript> {
   };
 }
 
+// What Node's own decoding of short texts rests on; going through an encoding's name takes several times as long.
+type Memory = Buffer & {
+  latin1Slice: (from: number, to: number) => string;
+  latin1Write: (text: string, at: number) => number;
+};
+
 type Values = { read: (state: number, index: number) => LuaValue; push: (state: number, value: LuaValue) => void };
 
 function createValues(machine: Machine): Values {
   const scratch = machine._malloc(scratchBytes);
   const length = machine._malloc(8);
+  // The machine's memory moves when it grows.
+  let seen = machine.HEAPU8;
+  let view = Buffer.from(seen.buffer) as Memory;
+  const memory = (): Memory => {
+    if (seen !== machine.HEAPU8) {
+      seen = machine.HEAPU8;
+      view = Buffer.from(seen.buffer) as Memory;
+    }
+    return view;
+  };
   const readText = (state: number, index: number): string => {
     const address = machine._lua_tolstring(state, index, length);
-    const end = address + (machine.HEAPU32[length >> 2] ?? 0);
-    return Buffer.from(machine.HEAPU8.buffer, address, end - address).toString("latin1");
+    return memory().latin1Slice(address, address + (machine.HEAPU32[length >> 2] ?? 0));
   };
   const read = (state: number, index: number): LuaValue => {
     const type = machine._lua_type(state, index);
@@ -99,7 +116,8 @@ function createValues(machine: Machine): Values {
     if (type === luaType.string) return readText(state, index);
     if (type !== luaType.table) return null;
     const list: LuaValue[] = [];
-    for (let at = 1n; at <= BigInt(machine._lua_rawlen(state, index)); at += 1n) {
+    const items = BigInt(machine._lua_rawlen(state, index));
+    for (let at = 1n; at <= items; at += 1n) {
       machine._lua_rawgeti(state, index, at);
       list.push(read(state, -1));
       machine._lua_settop(state, -2);
@@ -120,7 +138,7 @@ function createValues(machine: Machine): Values {
   };
   const pushText = (state: number, text: string): void => {
     if (text.length > scratchBytes) throw new Error("the text is too long");
-    Buffer.from(machine.HEAPU8.buffer, scratch, text.length).write(text, "latin1");
+    memory().latin1Write(text, scratch);
     machine._lua_pushlstring(state, scratch, text.length);
   };
   return { read, push };

@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { hookStandIns } from "./stand-ins.ts";
 import { addTotals, emptyTotals, report } from "./totals.ts";
-import { runSeeds, runWorkers } from "./workers.ts";
+import { runSeeds, runWorkers, type Range } from "./workers.ts";
 
 const { values } = parseArgs({
   options: {
@@ -11,7 +11,8 @@ const { values } = parseArgs({
     seed: { type: "string" },
     trace: { type: "boolean", default: false },
     workers: { type: "string", default: String(availableParallelism()) },
-    worker: { type: "boolean", default: false },
+    profile: { type: "string" },
+    worker: { type: "string" },
   },
 });
 
@@ -29,13 +30,13 @@ async function runOne(seed: number): Promise<boolean> {
   return outcome.violations.length === 0;
 }
 
-const range = { from: Number(values.from), count: Number(values.seeds) };
-if (values.worker) {
-  await runSeeds(range, print);
+if (values.worker !== undefined) {
+  await runSeeds(JSON.parse(values.worker) as Range, print);
   process.exit(0);
 } else if (values.seed !== undefined) {
   process.exit((await runOne(Number(values.seed))) ? 0 : 1);
 } else {
+  const range = { from: Number(values.from), count: Number(values.seeds), profile: values.profile, stops: false };
   const totals = await runWorkers({ ...range, workers: Number(values.workers), environment: process.env });
   print(report(totals));
   process.exitCode = totals.failures.length === 0 ? 0 : 1;

@@ -1,7 +1,13 @@
 import type { SourcePatch } from "#shared/testing/patch-source.ts";
+import { harsh, redisLoss, silence } from "./profile.ts";
 
 /** A rule of the money path, broken on purpose, as patches of the sources. The simulation must see it. */
-export type Mutation = { name: string; patches: SourcePatch[] };
+export type Mutation = {
+  name: string;
+  patches: SourcePatch[];
+  /** The profile of the worlds that show it soonest, where it shows in few of all. */
+  profile?: string;
+};
 
 const script = "auth-quota/store/script.lua";
 
@@ -9,6 +15,8 @@ const one = (name: string, file: string, find: string, replace: string): Mutatio
   name,
   patches: [{ file, find, replace }],
 });
+
+const seenIn = (profile: string, mutation: Mutation): Mutation => ({ ...mutation, profile });
 
 export const mutations: Mutation[] = [
   one(
@@ -54,18 +62,24 @@ export const mutations: Mutation[] = [
     "if (state === CallState.POSTED) return spool.confirm(rid);",
     "if (state === CallState.POSTED || state === CallState.SETTLED) return spool.confirm(rid);",
   ),
-  one(
-    "a provisional charge that comes after the final one is booked again",
-    "billing/plan.ts",
-    '  if (!isFinal) return "superseded";\n',
-    "  const kind = LineKind.PROVISIONAL_CHARGE;\n" +
-      "  if (!isFinal) return { kind, chargedNanos: event.costNanos, units, isLowered: false };\n",
+  seenIn(
+    harsh,
+    one(
+      "a provisional charge that comes after the final one is booked again",
+      "billing/plan.ts",
+      '  if (!isFinal) return "superseded";\n',
+      "  const kind = LineKind.PROVISIONAL_CHARGE;\n" +
+        "  if (!isFinal) return { kind, chargedNanos: event.costNanos, units, isLowered: false };\n",
+    ),
   ),
-  one(
-    "a final charge is booked beside the provisional one instead of raising it",
-    "billing/plan.ts",
-    "const raiseNanos = event.costNanos - call.chargedNanos;",
-    "const raiseNanos = event.costNanos;",
+  seenIn(
+    silence,
+    one(
+      "a final charge is booked beside the provisional one instead of raising it",
+      "billing/plan.ts",
+      "const raiseNanos = event.costNanos - call.chargedNanos;",
+      "const raiseNanos = event.costNanos;",
+    ),
   ),
   one(
     "the spool forgets what a dead relay left",
@@ -96,19 +110,28 @@ export const mutations: Mutation[] = [
     "local function available(accountId)\n  local found = account(accountId)\n",
     "local function available(accountId)\n  local found = account(accountId)\n  if true then return found.posted end\n",
   ),
-  one(
-    "no gate: a Redis that has lost everything grants at once",
-    script,
-    "service.gate = isGateClosed and int(nowMs) or nil\n  if isGateClosed then",
-    "service.gate = nil\n  if false then",
+  seenIn(
+    redisLoss,
+    one(
+      "no gate: a Redis that has lost everything grants at once",
+      script,
+      "service.gate = isGateClosed and int(nowMs) or nil\n  if isGateClosed then",
+      "service.gate = nil\n  if false then",
+    ),
   ),
-  one(
-    "no restore: holds that Redis has lost are not told again",
-    "relay/restore.ts",
-    '    void settling.quota.tell({ operation: { case: "restore", value } });\n',
-    "    void value;\n",
+  seenIn(
+    redisLoss,
+    one(
+      "no restore: holds that Redis has lost are not told again",
+      "relay/restore.ts",
+      '    void settling.quota.tell({ operation: { case: "restore", value } });\n',
+      "    void value;\n",
+    ),
   ),
-  one("the loss of the last moments is not noticed", script, "service.generation == doneIn and seen < done", "false"),
+  seenIn(
+    redisLoss,
+    one("the loss of the last moments is not noticed", script, "service.generation == doneIn and seen < done", "false"),
+  ),
   one(
     "nobody looks at charges that stay unconfirmed",
     "billing/outbox.ts",

@@ -1,5 +1,5 @@
 import type { Weather } from "./network.ts";
-import type { Random } from "./random.ts";
+import { createRandom, type Random } from "./random.ts";
 
 /** What goes wrong in a world, and how often; drawn from its seed. */
 export type Profile = {
@@ -38,6 +38,12 @@ export type FaultName =
 /** The profile in which Redis loses data and nothing else goes wrong. */
 export const redisLoss = "redis loss";
 
+/** The profile in which relays and calls are not heard of for long. */
+export const silence = "silence";
+
+/** The profile in which everything but the loss of Redis may go wrong. */
+export const harsh = "harsh";
+
 type Kind = { name: string; weather: Weather; names: readonly FaultName[]; most: number; early?: true };
 
 const kinds: Kind[] = [
@@ -56,13 +62,13 @@ const kinds: Kind[] = [
     most: 5,
   },
   {
-    name: "harsh",
+    name: harsh,
     weather: { usualMs: 5, slowMs: 2_000, slowChance: 0.01, lossChance: 0.02 },
     names: [...kills, ...pauses, ...ways, ...stores, ...disks],
     most: 10,
   },
   {
-    name: "silence",
+    name: silence,
     weather: { usualMs: 5, slowMs: 3_000, slowChance: 0.01, lossChance: 0.02 },
     names: [
       "pause-relay",
@@ -94,6 +100,16 @@ const kinds: Kind[] = [
 
 const usualLoadMs = 25_000;
 const longLoadMs = 35_000;
+
+/** The name of the profile that the world of a seed has. */
+export function profileOf(seed: number): string {
+  return drawProfile(drawnFrom(createRandom(seed))).name;
+}
+
+/** What a world is drawn from, profile first. */
+export function drawnFrom(random: Random): Random {
+  return random.fork();
+}
 
 export function drawProfile(random: Random): Profile {
   const { name, weather, names, most, early } = random.pick(kinds);

@@ -5,6 +5,7 @@ import { priceOf } from "./caller.ts";
 import { installClock, kill, type VirtualClock } from "./clock.ts";
 import { checkAtRest } from "./invariants.ts";
 import { loadScript } from "./lua.ts";
+import { overspendOf } from "./overspend.ts";
 import { findUnrest, forgottenHolds } from "./rest.ts";
 import { placesOf, startMs, type World } from "./world.ts";
 
@@ -17,9 +18,8 @@ export type Outcome = {
   calls: number;
   served: number;
   whole: number;
-  /** Worst balance below zero, in nano-USD, and what it may be at most. */
+  /** Worst balance below zero, in nano-USD. */
   overspendNanos: bigint;
-  overspendBoundNanos: bigint;
   /** What was served and is not charged, because relays were lost. */
   lostNanos: bigint;
   /** Whether Redis lost data, and whether holds were left over for their sweep. */
@@ -42,27 +42,32 @@ export type Simulator = { simulate: (seed: number, hasTrace?: boolean) => Promis
 export async function createSimulator(): Promise<Simulator> {
   const source = patchText("auth-quota/store/script.lua", moneyScript, readPatches(process.env));
   const script = await loadScript(source);
+  const turn = setImmediate;
   const clock = installClock();
   let current: World | undefined;
   process.on("unhandledRejection", (error) => current?.violate(`unhandled rejection: ${String(error)}`));
   return {
-    simulate: async (seed, hasTrace = false) => {
-      clock.reset(startMs);
-      const world = beginWorld(seed, script, hasTrace);
-      current = world;
-      const events = await run(world, clock);
-      for (const { process: ended } of placesOf(world)) kill(ended);
-      return outcomeOf(world, events);
-    },
+    // In a turn of its own: what follows from promises can be run on demand only where it does not run already.
+    simulate: (seed, hasTrace = false) =>
+      new Promise((resolve) => {
+        turn(() => {
+          clock.reset(startMs);
+          const world = beginWorld(seed, script, hasTrace);
+          current = world;
+          const events = run(world, clock);
+          for (const { process: ended } of placesOf(world)) kill(ended);
+          resolve(outcomeOf(world, events));
+        });
+      }),
   };
 }
 
 /** Lets the world go on until it is at rest, or something is wrong. */
-async function run(world: World, clock: VirtualClock): Promise<number> {
+function run(world: World, clock: VirtualClock): number {
   let events = 0;
   let lookAtMs = world.healsAtMs + 1_000;
   let deadlineMs = world.healsAtMs + restWithinMs;
-  while (world.violations.length === 0 && (await clock.step())) {
+  while (world.violations.length === 0 && clock.step()) {
     events += 1;
     const nowMs = clock.nowMs();
     if (nowMs < lookAtMs) continue;
@@ -88,8 +93,8 @@ function outcomeOf(world: World, events: number): Outcome {
   const truths = [...world.truths.values()];
   const charged = (rid: string): bigint => world.ledger.calls.get(rid)?.chargedNanos ?? 0n;
   const owed = truths.map((truth) => priceOf(truth) - charged(truth.rid));
-  const balances = [...world.ledger.accounts.values()].map(({ balanceNanos }) => balanceNanos);
-  const worst = balances.reduce((least, balance) => (balance < least ? balance : least), 0n);
+  const largest = (sums: bigint[]): bigint => sums.reduce((one, other) => (other > one ? other : one), 0n);
+  const accounts = world.payers.map(({ accountId }) => accountId);
   return {
     seed: world.seed,
     profile: world.profile.name,
@@ -98,8 +103,7 @@ function outcomeOf(world: World, events: number): Outcome {
     calls: truths.length,
     served: truths.filter(({ outputTokens }) => outputTokens > 0).length,
     whole: truths.filter(({ hasWhole }) => hasWhole).length,
-    overspendNanos: -worst,
-    overspendBoundNanos: boundOf(world),
+    overspendNanos: largest(accounts.map((accountId) => overspendOf(world, accountId))),
     lostNanos: owed.reduce((sum, nanos) => (nanos > 0n ? sum + nanos : sum), 0n),
     hasLost: world.losses.length > 0,
     hasForgotten: world.hasForgotten,
@@ -108,14 +112,4 @@ function outcomeOf(world: World, events: number): Outcome {
     counts: Object.fromEntries(world.counts),
     trace: world.trace.lines ?? [],
   };
-}
-
-/** What calls may have cost beyond what was held for them. */
-function boundOf({ truths }: World): bigint {
-  let bound = 0n;
-  for (const truth of truths.values()) {
-    const over = priceOf(truth) - truth.heldNanos;
-    if (over > 0n) bound += over;
-  }
-  return bound;
 }

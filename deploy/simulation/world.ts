@@ -40,6 +40,8 @@ export type World = {
   truths: Map<string, Truth>;
   /** When Redis lost something. */
   losses: number[];
+  /** Relay processes whose holds were ended because they were silent. */
+  sweptSessions: Set<string>;
   relaySilentMs: number;
   outboxAgeMs: number;
   /** When the last fault is over. */

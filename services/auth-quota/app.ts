@@ -45,7 +45,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
     ipPerMinute: config.IP_REQUESTS_PER_MINUTE,
   });
-  const load = createLoad(database, billing);
+  const load = createLoad(database, billing, hot.generation);
   const push = createPush(database, hot, log);
   const identities = createIdentities(async (hashes) => {
     const found = await findIdentities(database, hashes);

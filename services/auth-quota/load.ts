@@ -10,6 +10,7 @@ import {
   writeKey,
   writeSpending,
   type HotOperation,
+  type HotStore,
   type KeySettings,
 } from "./store/hot.ts";
 import { findKeys, type KeyRow } from "./store/keys.ts";
@@ -30,7 +31,7 @@ export type Load = (missing: number, owner: Owner) => Promise<HotOperation[]>;
 /** The part of billing that is asked for money. */
 export type FundsSource = Pick<UnaryClient<typeof BillingService>, "getFunds">;
 
-export function createLoad(database: Database, billing: FundsSource): Load {
+export function createLoad(database: Database, billing: FundsSource, generation: HotStore["generation"]): Load {
   const account = gather(async (ids) => {
     const rows = await findAccounts(database, ids);
     return new Map(rows.map((row) => [row.accountId, writeAccount(row)]));
@@ -42,7 +43,7 @@ export function createLoad(database: Database, billing: FundsSource): Load {
   const funds = gather(async (names) => {
     const idsOf = (kind: string): string[] =>
       names.filter((name) => name.startsWith(kind)).map((name) => name.slice(kind.length));
-    const { accounts, keys } = await readFunds(billing, idsOf(accountName), idsOf(keyName));
+    const { accounts, keys } = await readFunds(billing, generation(), [idsOf(accountName), idsOf(keyName)]);
     return new Map([...prefixed(accountName, accounts), ...prefixed(keyName, keys)]);
   });
 
@@ -73,24 +74,27 @@ function prefixed<V>(kind: string, map: Map<string, V>): [string, V][] {
   return [...map].map(([id, value]) => [kind + id, value]);
 }
 
-/** Asks billing for balances and spending as they are now, as operations that write them, by account and by key. */
+/**
+ * Asks billing for balances and spending as they are now, as operations that write them, by account and by key.
+ * `askedIn` is the generation of the hot store at this moment.
+ */
 export async function readFunds(
   billing: FundsSource,
-  accountIds: string[],
-  keyIds: string[],
+  askedIn: string,
+  [accountIds, keyIds]: [string[], string[]],
 ): Promise<{ accounts: Map<string, HotOperation>; keys: Map<string, HotOperation> }> {
   const { accounts, keys } = await billing.getFunds({ accountIds, keyIds });
   return {
     accounts: new Map(
       accounts.map(({ accountId, balanceNanos, version }) => [
         accountId,
-        writeBalance(accountId, { nanos: balanceNanos, version }, "asked"),
+        writeBalance(accountId, { nanos: balanceNanos, version }, askedIn),
       ]),
     ),
     keys: new Map(
       keys.map(({ keyId, spentNanos, version }) => [
         keyId,
-        writeSpending(keyId, { nanos: spentNanos, version }, "asked"),
+        writeSpending(keyId, { nanos: spentNanos, version }, askedIn),
       ]),
     ),
   };

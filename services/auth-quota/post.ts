@@ -6,7 +6,7 @@ import { ridTimeMs } from "#shared/rid.ts";
 import { whenRedisAnswers } from "./hot-errors.ts";
 import { readFunds, type FundsSource } from "./load.ts";
 import type { Metrics } from "./metrics.ts";
-import { writeBalance, writeSpending, type HotOperation, type HotStore } from "./store/hot.ts";
+import { unasked, writeBalance, writeSpending, type HotOperation, type HotStore } from "./store/hot.ts";
 import { checkId, refuse } from "./validate.ts";
 
 type PostParts = { hot: HotStore; billing: FundsSource; metrics: Metrics; log: Logger };
@@ -25,9 +25,9 @@ export function postHandler(parts: PostParts): UnaryHandlers<typeof AuthQuotaSer
     check(request);
     const { accounts, keys, calls } = request;
     const sums: HotOperation[] = [
-      ...(await readUntoldSums(parts.billing, request)),
-      ...accounts.map((row) => writeBalance(row.accountId, { nanos: row.balanceNanos, version: row.version }, "told")),
-      ...keys.map((row) => writeSpending(row.keyId, { nanos: row.spentNanos, version: row.version }, "told")),
+      ...(await readUntoldSums(parts, request)),
+      ...accounts.map((row) => writeBalance(row.accountId, { nanos: row.balanceNanos, version: row.version }, unasked)),
+      ...keys.map((row) => writeSpending(row.keyId, { nanos: row.spentNanos, version: row.version }, unasked)),
     ];
     for (const chunk of chunks(sums)) await whenRedisAnswers(parts.hot.apply("", chunk));
     for (const chunk of chunks(calls)) {
@@ -59,7 +59,10 @@ function* chunks<T>(items: T[]): Generator<T[]> {
  * Sums that must come with the calls and did not. Asked for after billing has committed the calls, and not shared with
  * a question that may have been asked before that.
  */
-async function readUntoldSums(billing: FundsSource, { accounts, keys, calls }: PostRequest): Promise<HotOperation[]> {
+async function readUntoldSums(
+  { billing, hot }: PostParts,
+  { accounts, keys, calls }: PostRequest,
+): Promise<HotOperation[]> {
   const accountIds = untold(
     accounts.map((row) => row.accountId),
     calls.map((call) => call.accountId),
@@ -71,7 +74,7 @@ async function readUntoldSums(billing: FundsSource, { accounts, keys, calls }: P
   const operations: HotOperation[] = [];
   for (let at = 0; at < Math.max(accountIds.length, keyIds.length); at += fundsPerCall) {
     const end = at + fundsPerCall;
-    const found = await readFunds(billing, accountIds.slice(at, end), keyIds.slice(at, end));
+    const found = await readFunds(billing, hot.generation(), [accountIds.slice(at, end), keyIds.slice(at, end)]);
     operations.push(...found.accounts.values(), ...found.keys.values());
   }
   return operations;

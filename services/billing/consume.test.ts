@@ -248,7 +248,7 @@ test("auth-quota away: booking goes on, messages are acknowledged, failures are 
   assert.ok((await valueOf(billing.metrics.postFailures)) >= 1);
 });
 
-test("an account whose balance could not be told is told by the repair, and only once", async () => {
+test("accounts and keys that could not be told of are told of by the repair, and only once", async () => {
   await using ledger = await startClean();
   stub.onPost = () => Promise.reject(new Error("away"));
   await using billing = startBilling(places(ledger));
@@ -261,6 +261,9 @@ test("an account whose balance could not be told is told by the repair, and only
     accounts.map(({ accountId, balanceNanos }) => [accountId, balanceNanos]),
   );
   assert.deepEqual(told, [["acct_test", -800n]]);
+  const spent = stub.posts.flatMap(({ keys }) => keys.map(({ keyId, spentNanos }) => [keyId, spentNanos]));
+  assert.deepEqual(spent, [["key_test", 800n]]);
+  const { length } = stub.posts;
   await billing.teller.repair(ledger.pool);
-  assert.equal(stub.posts.length, 1);
+  assert.equal(stub.posts.length, length);
 });

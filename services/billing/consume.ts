@@ -14,6 +14,7 @@ import type { NatsLink } from "./nats.ts";
 import { readMessage } from "./read.ts";
 import { createStop, pause, type Stop } from "#shared/stop.ts";
 import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
+import { markKeysUntold } from "./store/funds.ts";
 import type { Posting, Teller } from "./tell.ts";
 import { trimStream } from "./trim.ts";
 
@@ -160,12 +161,32 @@ async function bookUntilDone(
 // Money invariant I9: a message is acknowledged only here, after bookBatch has returned, which is after the commit.
 // Telling comes first, so that a process that dies between the two is followed by one that tells again.
 async function tellAndAcknowledge(
-  { teller }: Consuming,
+  consuming: Consuming,
   posting: Posting,
   batch: readonly Waiting<JsMsg>[],
 ): Promise<void> {
-  await teller.tell(posting);
-  for (const { message } of batch) answer(() => message.ack());
+  const { teller } = consuming;
+  const isTold = await teller.tell(posting);
+  const isSettled = isTold || (await noteUntold(consuming, posting));
+  for (const { message } of batch) {
+    if (isSettled) answer(() => message.ack());
+    else giveBack(message);
+  }
+}
+
+// Accounts have a version that is compared, and calls are in auth-quota's outbox; but of a call that auth-quota never
+// heard of, nothing would tell it again what the key has spent.
+async function noteUntold({ pool, log }: Consuming, { keys }: Posting): Promise<boolean> {
+  try {
+    await markKeysUntold(
+      pool,
+      keys.map(({ keyId }) => keyId),
+    );
+    return true;
+  } catch (error) {
+    log.warn({ err: error }, "what auth-quota was not told could not be written down; the events come again");
+    return false;
+  }
 }
 
 // Another process need not wait until the time for an acknowledgement is over.

@@ -28,7 +28,7 @@ export function toldOf(rid: string, { accountId, keyId, chargedNanos, final }: B
 export type Teller = {
   /** Tells auth-quota; false when it could not be told. Never throws. */
   tell: (posting: Posting) => Promise<boolean>;
-  /** Tells it of every account whose latest balance it has not confirmed, and of keys that were given money back. */
+  /** Tells it of every account whose latest balance it has not confirmed, and of keys that are marked as untold. */
   repair: (pool: Pool) => Promise<void>;
 };
 

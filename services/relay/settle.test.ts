@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fromBinary } from "@bufbuild/protobuf";
-import { timestampMs } from "@bufbuild/protobuf/wkt";
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import {
   EndCause,
@@ -342,8 +342,8 @@ async function replayCheckpoint(state: CallState, newerNanos = 0n) {
   const quota = scriptedQuota((operation) => {
     if (operation.case === "lookup") return { state };
     if (operation.case !== "checkpoint") return {};
-    if (state !== CallState.HELD) return { verdict: Verdict.NO_HOLD };
-    return { checkpointNanos: operation.value.costNanos + newerNanos };
+    const verdict = state === CallState.HELD ? Verdict.OK : Verdict.NO_HOLD;
+    return { verdict, checkpointNanos: operation.value.costNanos + newerNanos };
   });
   const spool = memorySpool({ adopt: () => adopted });
   const published: Uint8Array[] = [];
@@ -374,8 +374,29 @@ for (const state of ["HELD", "EXPIRED", "UNSPECIFIED", "RELEASED"] as const) {
 }
 
 test("a checkpoint that is older than auth-quota's, because the disk was full, leaves the charge to that one", async () => {
-  const { spool, told, published } = await replayCheckpoint(CallState.HELD, 1n);
-  assert.deepEqual([told, published, spool.records.size], [[], [], 0]);
+  for (const state of [CallState.HELD, CallState.EXPIRED]) {
+    const { spool, told, published } = await replayCheckpoint(state, 1n);
+    assert.deepEqual([told, published, spool.records.size], [[], [], 0]);
+  }
+});
+
+test("a checkpoint from long before the last word of its relay is of a call that has ended, and is let go", async () => {
+  const [old, late] = [servedCall(), servedCall()];
+  const written = (call: ReturnType<typeof servedCall>, endedAtMs: number): Uint8Array => {
+    const record = decode(checkpointRecord(call).record);
+    return toBinary(UsageRecordedSchema, { ...record, endedAt: timestampFromMs(endedAtMs) });
+  };
+  const checkpoints = [written(old, 1_000_000), written(late, 1_004_001)];
+  const confirmed: string[] = [];
+  const adopt = () => new Map([["dead", { records: [], checkpoints }]]);
+  const spool = memorySpool({ adopt, confirm: (rid) => void confirmed.push(rid) });
+  const quota = scriptedQuota();
+  await replaySpool(settlingOf({ quota, spool }));
+  assert.deepEqual(
+    quota.of("settle").map(({ rid }) => rid),
+    [late.rid],
+  );
+  assert.deepEqual(confirmed, [old.rid]);
 });
 
 for (const state of ["SETTLED", "POSTED"] as const) {

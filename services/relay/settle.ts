@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import {
   EndCause,
@@ -17,7 +17,7 @@ import { meterCall, type Metered } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Publisher } from "./publish.ts";
 import type { QuotaSession } from "./quota-session.ts";
-import type { Spool } from "./spool.ts";
+import type { Adopted, Spool } from "./spool.ts";
 import { checkPriced } from "./unpriced.ts";
 
 /** What settling needs: the homes of a charge that the relay can reach. */
@@ -217,7 +217,8 @@ function closeCheckpoint({ relaySession, nextSequence }: Settling, checkpoint: U
 async function isCharged({ quota }: Settling, rid: string, costNanos: bigint, record: Uint8Array): Promise<boolean> {
   const told = await quota.tell({ operation: { case: "checkpoint", value: { rid, costNanos, record } } });
   // The disk was full when auth-quota still heard of the call.
-  if (told.verdict === Verdict.OK) return told.checkpointNanos > costNanos;
+  if (told.checkpointNanos > costNanos) return true;
+  if (told.verdict === Verdict.OK) return false;
   const { state } = await quota.tell({ operation: { case: "lookup", value: { rid } } });
   return state === CallState.SETTLED || state === CallState.POSTED;
 }
@@ -233,14 +234,34 @@ async function settleCheckpoint(settling: Settling, checkpoint: Uint8Array): Pro
   await forward(settling, record, bytes);
 }
 
+// A running call is written down every second at least, and no record is confirmed within its first five.
+const freshMs = 4_000;
+const writtenAtMs = (record: Uint8Array): number => {
+  const { endedAt } = fromBinary(UsageRecordedSchema, record);
+  return endedAt ? timestampMs(endedAt) : 0;
+};
+
 /**
- * Tells of everything that dead relay processes left in the spool, and charges what they were still serving at its last
- * checkpoint there. Then declares them dead, so that their remaining holds are charged at the checkpoints that
+ * The checkpoints of calls that a relay was serving when it died. One that was written long before its last word is of a
+ * call that has ended: the record of that is booked and gone, while another call's keeps the old segment.
+ */
+function freshCheckpoints({ records, checkpoints }: Adopted): Uint8Array[] {
+  const timesMs = checkpoints.map(writtenAtMs);
+  const lastMs = [...records.map(writtenAtMs), ...timesMs].reduce((last, atMs) => Math.max(last, atMs), 0);
+  return checkpoints.filter((_, index) => (timesMs[index] ?? 0) >= lastMs - freshMs);
+}
+
+/**
+ * Tells of everything that dead relay processes left in the spool, and charges what they were still serving at its
+ * last checkpoint there. Then declares them dead, so that their remaining holds are charged at the checkpoints that
  * auth-quota knows, at once instead of after the silence limit. Resolves when auth-quota has answered all of it.
  */
 export async function replaySpool(settling: Settling): Promise<void> {
   const { spool, quota, log } = settling;
-  for (const [relaySession, { records, checkpoints }] of spool.adopt()) {
+  for (const [relaySession, adopted] of spool.adopt()) {
+    const { records } = adopted;
+    const checkpoints = freshCheckpoints(adopted);
+    for (const bytes of adopted.checkpoints) if (!checkpoints.includes(bytes)) spool.confirm(ridOfRecord(bytes));
     await Promise.all(records.map((bytes) => forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes)));
     await Promise.all(checkpoints.map((bytes) => settleCheckpoint(settling, bytes)));
     await quota.tell({ operation: { case: "endSession", value: { relaySession } } });

@@ -19,16 +19,17 @@ const config = readConfig(process.env);
 const log = createLog("unary auth-quota", config.LOG_LEVEL);
 const database = connectPostgres(config.DATABASE_URL, log);
 const billing = unaryClient(BillingService, connectGrpc(config.BILLING_ADDRESS), 5_000);
+const hot = createHotStore(connectRedis(config.REDIS_URL, log), {
+  accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
+  ipPerMinute: config.IP_REQUESTS_PER_MINUTE,
+});
 const decide = createDecide({
-  hot: createHotStore(connectRedis(config.REDIS_URL, log), {
-    accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
-    ipPerMinute: config.IP_REQUESTS_PER_MINUTE,
-  }),
+  hot,
   identities: createIdentities(async (hashes) => {
     const found = await findIdentities(database, hashes);
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   }),
-  load: createLoad(database, billing),
+  load: createLoad(database, billing, hot.generation),
   metrics: createMetrics(createRegistry("unary-auth-quota")),
   log,
 });

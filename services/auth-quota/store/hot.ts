@@ -148,17 +148,20 @@ export function writeKey(key: KeySettings): HotOperation {
   return ["key-settings", keyId, accountId, status, expiresAtMs, limitNanos, models.join("\n"), String(version)];
 }
 
-/** How an amount was learned: only what was asked for is sure to be the newest at that moment. */
-export type Learned = "asked" | "told";
+/** For `askedIn`: an amount that billing told unasked. */
+export const unasked = "";
 
-/** The operation that sets an account's balance; an older version changes nothing. */
-export function writeBalance(accountId: string, { nanos, version }: Funds, learned: Learned): HotOperation {
-  return ["balance", accountId, String(clamp(nanos)), String(version), learned === "asked" ? "1" : "0"];
+/**
+ * The operation that sets an account's balance; an older version changes nothing. It counts as loaded when it was asked
+ * for in the generation that stands: an answer to an earlier question may be old, and the newer one lost with Redis.
+ */
+export function writeBalance(accountId: string, { nanos, version }: Funds, askedIn: string): HotOperation {
+  return ["balance", accountId, String(clamp(nanos)), String(version), askedIn];
 }
 
-/** The operation that sets what a key has spent; an older version changes nothing. */
-export function writeSpending(keyId: string, { nanos, version }: Funds, learned: Learned): HotOperation {
-  return ["spending", keyId, String(clamp(nanos)), String(version), learned === "asked" ? "1" : "0"];
+/** The operation that sets what a key has spent, by the same rules. */
+export function writeSpending(keyId: string, { nanos, version }: Funds, askedIn: string): HotOperation {
+  return ["spending", keyId, String(clamp(nanos)), String(version), askedIn];
 }
 
 // Lua is exact up to here only. No limit lies beyond it, so a key that has spent more is used up either way, and an

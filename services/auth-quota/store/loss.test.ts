@@ -114,15 +114,32 @@ test("a Redis that comes back without its last moments is a new generation with 
   assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.OK);
 });
 
-test("what billing tells is taken by version, but only what was asked for counts as loaded", async () => {
+test("a Redis that comes back as it was before an earlier loss is a new generation again", async () => {
+  await fundedActor(hot, 1_000);
+  const first = hot.generation();
+  await loseTail(1);
+  await hot.apply("", []);
+  const second = hot.generation();
+  await open();
+  await redis.hset("{auth-quota}:service", "generation", first);
+  await hot.apply("", []);
+  assert.ok(Number(hot.generation()) > Number(second));
+  assert.equal(await isClosed(), true);
+  await open();
+});
+
+test("what billing tells is taken by version, but only what was asked for now counts as loaded", async () => {
   const payer = await fundedActor(hot, 1_000);
+  const before = hot.generation();
   await loseTail(1);
   await payer.lookup(newRid());
   await open();
-  await hot.apply("", [["balance", payer.account, "700", "2", "0"]]);
+  await hot.apply("", [["balance", payer.account, "700", "2", ""]]);
   assert.equal((await payer.reserve(newRid(), 1)).code, 100);
+  await hot.apply("", [["balance", payer.account, "650", "3", before]]);
+  assert.equal((await payer.reserve(newRid(), 1)).code, 100, "an answer to a question from before the loss may be old");
   await payer.fund(900, 1);
-  assert.equal((await payer.sums()).availableNanos, 700, "the newer version stays");
+  assert.equal((await payer.sums()).availableNanos, 650, "the newer version stays");
 });
 
 test("the gate of one generation is not opened by who has read an earlier one", async () => {

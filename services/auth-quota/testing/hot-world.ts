@@ -63,9 +63,9 @@ export function actor(hot: HotStore, names = freshNames()) {
   return {
     ...names,
     fund: (nanos: number, version = 1) =>
-      one("", writeBalance(account, { nanos: BigInt(nanos), version: BigInt(version) }, "asked")),
+      one("", writeBalance(account, { nanos: BigInt(nanos), version: BigInt(version) }, hot.generation())),
     spend: (nanos: number, version = 1) =>
-      one("", writeSpending(key, { nanos: BigInt(nanos), version: BigInt(version) }, "asked")),
+      one("", writeSpending(key, { nanos: BigInt(nanos), version: BigInt(version) }, hot.generation())),
     setAccount: (status = "active", requestsPerMinute = 0, version = 1) =>
       one("", writeAccount({ accountId: account, status, requestsPerMinute, version: BigInt(version) })),
     setKey: (change: Partial<KeySettings> = {}) => {

@@ -38,13 +38,25 @@ export async function readKeys(db: Queryable, keyIds: readonly string[]): Promis
   return rows;
 }
 
-/** Keys that a refund has given back to and of which auth-quota was not told since; at most `limit`. */
+/** Keys of whose last change auth-quota was not told, as far as is written down; at most `limit`. */
 export async function readUntoldKeys(db: Queryable, limit: number): Promise<KeyRow[]> {
   const { rows } = await db.query<KeyRow>(
     `SELECT ${keyColumns} FROM billing.key_spending WHERE untold_version IS NOT NULL LIMIT $1`,
     [limit],
   );
   return rows;
+}
+
+/** Writes down that auth-quota was not told of these keys. */
+export async function markKeysUntold(db: Queryable, keyIds: readonly string[]): Promise<void> {
+  if (keyIds.length === 0) return;
+  await db.query(
+    `WITH locked AS (
+       SELECT key_id FROM billing.key_spending WHERE key_id = ANY ($1::text[]) ORDER BY key_id FOR UPDATE
+     )
+     UPDATE billing.key_spending AS k SET untold_version = version FROM locked WHERE k.key_id = locked.key_id`,
+    [plainArray(keyIds)],
+  );
 }
 
 /** Writes down that auth-quota was told these versions of keys, or newer ones than those of their refunds. */

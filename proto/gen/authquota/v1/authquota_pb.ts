@@ -553,7 +553,7 @@ export type Result = Message<"authquota.v1.Result"> & {
   state: CallState;
 
   /**
-   * Nano-USD of the call's highest checkpoint (Checkpoint).
+   * Nano-USD of the call's highest checkpoint, or what it is charged when it has no hold (Checkpoint).
    *
    * @generated from field: int64 checkpoint_nanos = 8;
    */

@@ -79,7 +79,7 @@ operations.checkpoint = { 3, function(rid, costText, record)
   local cost = tonumber(costText)
   local call = readCall(rid)
   if not call or call.state ~= 'held' then
-    return verdicts.NO_HOLD
+    return verdicts.NO_HOLD, call and call.amount
   end
   local isHigher = cost > call.checkpoint
   change(rid, call, isHigher and { checkpoint = cost, record = record } or {})
@@ -271,30 +271,30 @@ operations['key-settings'] = { 7, function(id, accountId, status, expiresMs, lim
   return verdicts.OK
 end }
 
--- Only what was asked for counts as loaded: what billing tells may be overtaken by something newer that a Redis which has
--- lost it will never hear again.
-operations.balance = { 4, function(accountId, posted, version, isAsked)
+-- Only what was asked for in this generation counts as loaded: anything else may be overtaken by something newer that a
+-- Redis which has lost it will never hear again.
+operations.balance = { 4, function(accountId, posted, version, askedIn)
   local found = account(accountId)
   local name = prefix .. ':account:' .. accountId
   if not found.postedVersion or tonumber(version) > found.postedVersion then
     redis.call('HSET', name, 'posted', posted, 'posted_version', version)
     found.posted, found.postedVersion = tonumber(posted), tonumber(version)
   end
-  if isAsked == '1' and not found.isLoaded then
+  if askedIn == service.generation and not found.isLoaded then
     redis.call('HSET', name, 'posted_in', service.generation)
     found.isLoaded = true
   end
   return verdicts.OK
 end }
 
-operations.spending = { 4, function(keyId, spent, version, isAsked)
+operations.spending = { 4, function(keyId, spent, version, askedIn)
   local found = key(keyId)
   local name = prefix .. ':key:' .. keyId
   if not found.spentVersion or tonumber(version) > found.spentVersion then
     redis.call('HSET', name, 'spent', spent, 'spent_version', version)
     found.spent, found.spentVersion = tonumber(spent), tonumber(version)
   end
-  if isAsked == '1' and not found.isLoaded then
+  if askedIn == service.generation and not found.isLoaded then
     redis.call('HSET', name, 'spent_in', service.generation)
     found.isLoaded = true
   end

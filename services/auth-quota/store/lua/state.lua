@@ -42,7 +42,7 @@ local defaultPerMinute = tonumber(ARGV[2])
 local ipPerMinute = tonumber(ARGV[3])
 -- Which process of the service runs this, the number of this run there, and the highest number that it knows to have
 -- been done, with the generation in which that was.
-local process, run, done, doneIn = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local process, run, done, doneIn = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]) or 0
 local firstOperation = 8
 
 local verdicts = {
@@ -92,8 +92,11 @@ local seen = tonumber(string.match(service['seen:' .. process] or '0', '^%d+'))
 redis.call('HSET', prefix .. ':service', 'beat', int(nowMs), 'floor', int(floorMs),
   'seen:' .. process, int(math.max(seen, run)) .. ' ' .. int(nowMs))
 
+-- Generations are named by time and only ever grow, whatever the clock does.
+local generation = tonumber(service.generation or 0)
+
 local function startGeneration(isGateClosed)
-  service.generation = int(nowUs)
+  service.generation = int(math.max(nowUs, generation + 1, doneIn + 1))
   redis.call('HSET', prefix .. ':service', 'generation', service.generation)
   redis.call('HDEL', prefix .. ':service', 'gate', 'gate_sequence')
   service.gate = isGateClosed and int(nowMs) or nil
@@ -102,8 +105,8 @@ local function startGeneration(isGateClosed)
   end
 end
 
--- A run that was answered and is not remembered: Redis came back without its last moments.
-if service.generation and service.generation == doneIn and seen < done then
+-- A run that was answered and is not remembered: Redis came back without its last moments, or as it was before a loss.
+if service.generation and (generation < doneIn or (generation == doneIn and seen < done)) then
   startGeneration(true)
 end
 if session ~= '' then

@@ -1,0 +1,54 @@
+import type { World } from "./world.ts";
+
+// What the money script keeps in Redis, read past the network.
+
+const prefix = "{auth-quota}:";
+
+/** A call as the money script keeps it. */
+export type HotCall = { state: string; accountId: string; keyId: string; held: bigint; amount: bigint; booked: bigint };
+
+const parsed = new Map<string, { text: string; call: HotCall }>();
+
+/** All calls that Redis knows, by rid. */
+export function hotCalls({ redis }: World): Map<string, HotCall> {
+  const calls = new Map<string, HotCall>();
+  for (const key of redis.memory.keys()) {
+    if (!key.startsWith(`${prefix}call:`)) continue;
+    const text = String(redis.memory.execute(["GET", key]) ?? "");
+    if (text !== "") calls.set(key.slice(prefix.length + 5), parse(key, text));
+  }
+  return calls;
+}
+
+function parse(key: string, text: string): HotCall {
+  const known = parsed.get(key);
+  if (known?.text === text) return known.call;
+  const [state = "", accountId = "", keyId = "", , , held = "0", , amount = "0", , booked = "0"] = text.split(" ", 10);
+  const call = { state, accountId, keyId, held: BigInt(held), amount: BigInt(amount), booked: BigInt(booked) };
+  if (parsed.size > 1_000) parsed.clear();
+  parsed.set(key, { text, call });
+  return call;
+}
+
+export const most = (one: bigint, other: bigint): bigint => (one > other ? one : other);
+export const isOwing = ({ state }: HotCall): boolean => state === "settled" || state === "expired";
+
+export type Sums = { held: bigint; unposted: bigint };
+
+/** What calls hold and owe together. */
+export function sumsOf(calls: Iterable<HotCall>): Sums {
+  const sums = { held: 0n, unposted: 0n };
+  for (const call of calls) {
+    if (call.state === "held") sums.held += call.held;
+    if (isOwing(call)) sums.unposted += most(0n, call.amount - call.booked);
+  }
+  return sums;
+}
+
+/** The fields of one of the script's hashes. */
+export function hashOf(world: World, key: string): Record<string, string> {
+  const flat = world.redis.memory.execute(["HGETALL", `${prefix}${key}`]) as string[];
+  const hash: Record<string, string> = {};
+  for (let at = 0; at < flat.length; at += 2) hash[flat[at] ?? ""] = flat[at + 1] ?? "";
+  return hash;
+}

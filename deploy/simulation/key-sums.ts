@@ -1,0 +1,44 @@
+import type { Payer } from "./caller.ts";
+import { hashOf, sumsOf, type HotCall } from "./hot-state.ts";
+import type { World } from "./world.ts";
+
+export type KeyCheck = (payer: Payer, calls: Map<string, HotCall>, hasSettled: boolean) => void;
+
+/** M1 and M2 for keys: their sums are what their calls add up to, and no grant goes beyond a key's limit. */
+export function createKeyChecks(world: World): KeyCheck {
+  const heldBefore = new Map<string, bigint>();
+  return ({ keyId, limitNanos }, calls, hasSettled) => {
+    const hash = hashOf(world, `key:${keyId}`);
+    const held = BigInt(hash["held"] ?? 0);
+    const unposted = BigInt(hash["unposted"] ?? 0);
+    const own = [...calls].filter(([rid]) => world.truths.get(rid)?.payer.keyId === keyId);
+    const counted = sumsOf(own.map(([, call]) => call));
+    if (held !== counted.held || unposted !== counted.unposted) {
+      world.violate(
+        `M2: ${keyId} held ${held} unposted ${unposted}, its calls add up to ${counted.held} ${counted.unposted}`,
+      );
+    }
+    const name = `${keyId} ${world.losses.length}`;
+    const hasGranted = held > (heldBefore.get(name) ?? held);
+    heldBefore.set(name, held);
+    if (limitNanos === null || hash["spent_version"] === undefined || !hasGranted || hasSettled) return;
+    const left = BigInt(limitNanos) - BigInt(hash["spent"] ?? 0) - held - unposted;
+    if (left < 0n) world.violate(`I7: a grant took ${keyId} ${-left} beyond its limit`);
+  };
+}
+
+/** At rest Redis says of keys what the ledger says, and nothing is held or owed by them. */
+export function checkKeysAtRest(world: World): void {
+  for (const { keyId } of world.payers) {
+    const hash = hashOf(world, `key:${keyId}`);
+    const spent = world.ledger.keys.get(keyId)?.spentNanos ?? 0n;
+    // In another generation than it was asked for in, what was spent counts as not there.
+    const isLoaded = hash["spent_in"] === hashOf(world, "service")["generation"];
+    if (isLoaded && hash["spent"] !== undefined && BigInt(hash["spent"]) !== spent) {
+      world.violate(`R5: Redis has ${hash["spent"]} spent for ${keyId}, the ledger ${spent}`);
+    }
+    if (BigInt(hash["held"] ?? 0) !== 0n || BigInt(hash["unposted"] ?? 0) !== 0n) {
+      world.violate(`R5: ${keyId} has ${hash["held"]} held and ${hash["unposted"]} unposted at rest`);
+    }
+  }
+}
