@@ -242,8 +242,8 @@ const writtenAtMs = (record: Uint8Array): number => {
 };
 
 /**
- * The checkpoints of calls that a relay was serving when it died. One that was written long before its last word is of a
- * call that has ended: the record of that is booked and gone, while another call's keeps the old segment.
+ * The checkpoints of calls that a relay was serving when it died. One that was written long before its last word is of
+ * a call that has ended: the record of that is booked and gone, while another call's keeps the old segment.
  */
 function freshCheckpoints({ records, checkpoints }: Adopted): Uint8Array[] {
   const timesMs = checkpoints.map(writtenAtMs);
