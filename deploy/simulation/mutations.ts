@@ -1,5 +1,5 @@
 import type { SourcePatch } from "#shared/testing/patch-source.ts";
-import { harsh, redisLoss, silence } from "./profile.ts";
+import { redisLoss, silence } from "./profile.ts";
 
 /** A rule of the money path, broken on purpose, as patches of the sources. The simulation must see it. */
 export type Mutation = {
@@ -63,7 +63,7 @@ export const mutations: Mutation[] = [
     "if (state === CallState.POSTED || state === CallState.SETTLED) return spool.confirm(rid);",
   ),
   seenIn(
-    harsh,
+    silence,
     one(
       "a provisional charge that comes after the final one is booked again",
       "billing/plan.ts",
@@ -115,8 +115,8 @@ export const mutations: Mutation[] = [
     one(
       "no gate: a Redis that has lost everything grants at once",
       script,
-      "service.gate = isGateClosed and int(nowMs) or nil\n  if isGateClosed then",
-      "service.gate = nil\n  if false then",
+      "if isGateClosed then\n    field, value",
+      "if false then\n    field, value",
     ),
   ),
   seenIn(
@@ -130,7 +130,12 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     redisLoss,
-    one("the loss of the last moments is not noticed", script, "service.generation == doneIn and seen < done", "false"),
+    one(
+      "the loss of the last moments is not noticed",
+      script,
+      "generation < doneIn or (generation == doneIn and seen < done)",
+      "false",
+    ),
   ),
   one(
     "nobody looks at charges that stay unconfirmed",

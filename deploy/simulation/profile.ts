@@ -42,7 +42,6 @@ export const redisLoss = "redis loss";
 export const silence = "silence";
 
 /** The profile in which everything but the loss of Redis may go wrong. */
-export const harsh = "harsh";
 
 type Kind = { name: string; weather: Weather; names: readonly FaultName[]; most: number; early?: true };
 
@@ -62,7 +61,7 @@ const kinds: Kind[] = [
     most: 5,
   },
   {
-    name: harsh,
+    name: "harsh",
     weather: { usualMs: 5, slowMs: 2_000, slowChance: 0.01, lossChance: 0.02 },
     names: [...kills, ...pauses, ...ways, ...stores, ...disks],
     most: 10,

@@ -38,6 +38,16 @@ test("an empty Redis decides nothing before it is established; a new installatio
   assert.equal((await payer.reserve(newRid(), 100)).code, Verdict.OK);
 });
 
+test("before anything was lost, what billing tells counts as loaded: a new account needs no question", async () => {
+  await redis.flushall();
+  await hot.establish(false);
+  const payer = actor(hot);
+  await payer.setAccount();
+  await payer.setKey();
+  await hot.apply("", [["balance", payer.account, "700", "1", ""]]);
+  assert.equal((await payer.reserve(newRid(), 100)).code, Verdict.OK);
+});
+
 test("two processes that establish at once begin one generation", async () => {
   await redis.flushall();
   const other = createHotStore(redis, { accountPerMinute: 600, ipPerMinute: 1_200 });

@@ -271,8 +271,12 @@ operations['key-settings'] = { 7, function(id, accountId, status, expiresMs, lim
   return verdicts.OK
 end }
 
--- Only what was asked for in this generation counts as loaded: anything else may be overtaken by something newer that a
+-- After a loss only what was asked for since counts as loaded: anything else may be overtaken by something newer that a
 -- Redis which has lost it will never hear again.
+local function isCurrent(askedIn)
+  return service.lossless == '1' or askedIn == service.generation
+end
+
 operations.balance = { 4, function(accountId, posted, version, askedIn)
   local found = account(accountId)
   local name = prefix .. ':account:' .. accountId
@@ -280,7 +284,7 @@ operations.balance = { 4, function(accountId, posted, version, askedIn)
     redis.call('HSET', name, 'posted', posted, 'posted_version', version)
     found.posted, found.postedVersion = tonumber(posted), tonumber(version)
   end
-  if askedIn == service.generation and not found.isLoaded then
+  if isCurrent(askedIn) and not found.isLoaded then
     redis.call('HSET', name, 'posted_in', service.generation)
     found.isLoaded = true
   end
@@ -294,7 +298,7 @@ operations.spending = { 4, function(keyId, spent, version, askedIn)
     redis.call('HSET', name, 'spent', spent, 'spent_version', version)
     found.spent, found.spentVersion = tonumber(spent), tonumber(version)
   end
-  if askedIn == service.generation and not found.isLoaded then
+  if isCurrent(askedIn) and not found.isLoaded then
     redis.call('HSET', name, 'spent_in', service.generation)
     found.isLoaded = true
   end

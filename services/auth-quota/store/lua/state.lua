@@ -30,7 +30,8 @@
 --   :listed         zset  rids handed out for publishing again, by the time they were (written outside of this script)
 --   :rate:<ip>      theoretical arrival time (us) of the rate limiter of an address
 --   :service        hash  beat (last run, ms) floor (nobody counts as silent from before it, ms) open (holds in all) |
---                         generation, gate (since when it is closed, ms) gate_sequence (what the usage stream held then) |
+--                         generation, lossless (1: nothing was lost before it), gate (since when it is closed, ms),
+--                         gate_sequence (what the usage stream held then) |
 --                         seen:<process>: number and time (ms) of the last run of a process of the service
 --
 -- Numbers are doubles here, exact up to 2^53 - 1. They are written with int() and read with tonumber(); `..` and
@@ -98,11 +99,14 @@ local generation = tonumber(service.generation or 0)
 local function startGeneration(isGateClosed)
   service.generation = int(math.max(nowUs, generation + 1, doneIn + 1))
   redis.call('HSET', prefix .. ':service', 'generation', service.generation)
-  redis.call('HDEL', prefix .. ':service', 'gate', 'gate_sequence')
-  service.gate = isGateClosed and int(nowMs) or nil
+  redis.call('HDEL', prefix .. ':service', 'gate', 'gate_sequence', 'lossless')
+  service.gate, service.lossless = nil, nil
+  local field, value = 'lossless', '1'
   if isGateClosed then
-    redis.call('HSET', prefix .. ':service', 'gate', service.gate)
+    field, value = 'gate', int(nowMs)
   end
+  redis.call('HSET', prefix .. ':service', field, value)
+  service[field] = value
 end
 
 -- A run that was answered and is not remembered: Redis came back without its last moments, or as it was before a loss.
