@@ -41,8 +41,6 @@ export const redisLoss = "redis loss";
 /** The profile in which relays and calls are not heard of for long. */
 export const silence = "silence";
 
-/** The profile in which everything but the loss of Redis may go wrong. */
-
 type Kind = { name: string; weather: Weather; names: readonly FaultName[]; most: number; early?: true };
 
 const kinds: Kind[] = [
