@@ -68,7 +68,7 @@ export const faultPoints: readonly FaultPoint[] = [
     name: "relay: call of a dead relay closed, nobody told",
     service: "relay",
     file: "services/relay/settle.ts",
-    at: "  spool.append(rid, bytes);",
+    at: "  spool.append(left.rid, bytes);",
     side: "behind",
     provocation: "relay-restarts",
   },

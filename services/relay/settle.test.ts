@@ -380,7 +380,7 @@ test("a checkpoint that is older than auth-quota's, because the disk was full, l
   }
 });
 
-test("a checkpoint from long before the last word of its relay is of a call that has ended, and is let go", async () => {
+test("a checkpoint from long before the last word of its relay is let go when auth-quota knows nothing of the call", async () => {
   const [old, late] = [servedCall(), servedCall()];
   const written = (call: ReturnType<typeof servedCall>, endedAtMs: number): Uint8Array => {
     const record = decode(checkpointRecord(call).record);
@@ -390,13 +390,17 @@ test("a checkpoint from long before the last word of its relay is of a call that
   const confirmed: string[] = [];
   const adopt = () => new Map([["dead", { records: [], checkpoints }]]);
   const spool = memorySpool({ adopt, confirm: (rid) => void confirmed.push(rid) });
-  const quota = scriptedQuota();
+  const quota = scriptedQuota(({ case: name }) => (name === "checkpoint" ? { verdict: Verdict.NO_HOLD } : {}));
   await replaySpool(settlingOf({ quota, spool }));
   assert.deepEqual(
     quota.of("settle").map(({ rid }) => rid),
     [late.rid],
   );
   assert.deepEqual(confirmed, [old.rid]);
+  // A relay that was stopped for a while, and killed when it went on, still served what is held.
+  const held = scriptedQuota(({ case: name }) => (name === "checkpoint" ? { checkpointNanos: 1n } : {}));
+  await replaySpool(settlingOf({ quota: held, spool: memorySpool({ adopt }) }));
+  assert.equal(held.of("settle").length, 2);
 });
 
 for (const state of ["SETTLED", "POSTED"] as const) {

@@ -213,42 +213,47 @@ function closeCheckpoint({ relaySession, nextSequence }: Settling, checkpoint: U
   return Object.assign(record, { kind: RecordKind.FINAL, relaySession, sequence: nextSequence() });
 }
 
-/** Whether auth-quota charges a call without this: its charge had been told of, or its checkpoint is the newer one. */
-async function isCharged({ quota }: Settling, rid: string, costNanos: bigint, record: Uint8Array): Promise<boolean> {
+type Left = { rid: string; costNanos: bigint; record: Uint8Array; isFresh: boolean };
+
+/**
+ * Whether a call is charged without its checkpoint: its charge had been told of, or auth-quota's checkpoint is newer,
+ * or it ended long ago and nobody but an old segment of the spool knows of it.
+ */
+async function isCharged({ quota }: Settling, { rid, costNanos, record, isFresh }: Left): Promise<boolean> {
   const told = await quota.tell({ operation: { case: "checkpoint", value: { rid, costNanos, record } } });
   // The disk was full when auth-quota still heard of the call.
   if (told.checkpointNanos > costNanos) return true;
   if (told.verdict === Verdict.OK) return false;
   const { state } = await quota.tell({ operation: { case: "lookup", value: { rid } } });
+  if (state === CallState.UNSPECIFIED) return !isFresh;
   return state === CallState.SETTLED || state === CallState.POSTED;
 }
 
-/** Charges a call at the last checkpoint in the spool of its dead relay, unless auth-quota knows better. */
-async function settleCheckpoint(settling: Settling, checkpoint: Uint8Array): Promise<void> {
+/** Charges a call at the last checkpoint in the spool of its dead relay, unless it is charged otherwise. */
+async function settleCheckpoint(settling: Settling, left: Left): Promise<void> {
   const { spool } = settling;
-  const { rid, costNanos } = fromBinary(UsageRecordedSchema, checkpoint);
-  if (await isCharged(settling, rid, costNanos, checkpoint)) return spool.confirm(rid);
-  const record = closeCheckpoint(settling, checkpoint);
+  if (await isCharged(settling, left)) return spool.confirm(left.rid);
+  const record = closeCheckpoint(settling, left.record);
   const bytes = toBinary(UsageRecordedSchema, record);
-  spool.append(rid, bytes);
+  spool.append(left.rid, bytes);
   await forward(settling, record, bytes);
 }
 
 // A running call is written down every second at least, and no record is confirmed within its first five.
 const freshMs = 4_000;
-const writtenAtMs = (record: Uint8Array): number => {
-  const { endedAt } = fromBinary(UsageRecordedSchema, record);
-  return endedAt ? timestampMs(endedAt) : 0;
-};
 
 /**
- * The checkpoints of calls that a relay was serving when it died. One that was written long before its last word is of
- * a call that has ended: the record of that is booked and gone, while another call's keeps the old segment.
+ * The last checkpoints in the spool of a dead relay. One that was written long before the relay's last word may be of a
+ * call that has ended: the record of that is booked and gone, while another call's keeps the old segment.
  */
-function freshCheckpoints({ records, checkpoints }: Adopted): Uint8Array[] {
-  const timesMs = checkpoints.map(writtenAtMs);
-  const lastMs = [...records.map(writtenAtMs), ...timesMs].reduce((last, atMs) => Math.max(last, atMs), 0);
-  return checkpoints.filter((_, index) => (timesMs[index] ?? 0) >= lastMs - freshMs);
+function leftOf({ records, checkpoints }: Adopted): Left[] {
+  const read = (record: Uint8Array) => {
+    const { rid, costNanos, endedAt } = fromBinary(UsageRecordedSchema, record);
+    return { rid, costNanos, record, atMs: endedAt ? timestampMs(endedAt) : 0 };
+  };
+  const left = checkpoints.map(read);
+  const lastMs = [...records.map(read), ...left].reduce((last, { atMs }) => Math.max(last, atMs), 0);
+  return left.map(({ atMs, ...one }) => ({ ...one, isFresh: atMs >= lastMs - freshMs }));
 }
 
 /**
@@ -259,11 +264,9 @@ function freshCheckpoints({ records, checkpoints }: Adopted): Uint8Array[] {
 export async function replaySpool(settling: Settling): Promise<void> {
   const { spool, quota, log } = settling;
   for (const [relaySession, adopted] of spool.adopt()) {
-    const { records } = adopted;
-    const checkpoints = freshCheckpoints(adopted);
-    for (const bytes of adopted.checkpoints) if (!checkpoints.includes(bytes)) spool.confirm(ridOfRecord(bytes));
+    const { records, checkpoints } = adopted;
     await Promise.all(records.map((bytes) => forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes)));
-    await Promise.all(checkpoints.map((bytes) => settleCheckpoint(settling, bytes)));
+    await Promise.all(leftOf(adopted).map((left) => settleCheckpoint(settling, left)));
     await quota.tell({ operation: { case: "endSession", value: { relaySession } } });
     const left = { records: records.length, checkpoints: checkpoints.length };
     log.info({ relaySession, ...left }, "took over the spool of a dead relay");
