@@ -218,7 +218,9 @@ function adopt(state: State, ridOf: (record: Uint8Array) => string): Map<string,
     const segment: Segment = { file, bytes: bytes.length, openRecords: 0, isCurrent: false };
     state.segments.add(segment);
     for (const { payload, isCheckpoint } of frames) track(state, ridOf(payload), { segment, isCheckpoint });
-    bySession.set(session, [...(bySession.get(session) ?? []), ...frames]);
+    const left = bySession.get(session) ?? [];
+    for (const frame of frames) left.push(frame);
+    bySession.set(session, left);
     dropIfBooked(state, segment);
   }
   return new Map([...bySession].map(([session, frames]) => [session, sortOut(state, frames, ridOf)]));
