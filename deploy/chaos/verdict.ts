@@ -1,6 +1,6 @@
 import { formatUsd } from "#shared/money.ts";
 import type { Loss, Report } from "../e2e/checker.ts";
-import { formatReport } from "../e2e/checker.ts";
+import { emptyReport, formatReport } from "../e2e/checker.ts";
 
 /** What a part of a run came to. */
 export type Verdict = {
@@ -14,23 +14,9 @@ export type Verdict = {
 
 const shownProblems = 20;
 
-const nothing: Report = {
-  calls: 0,
-  served: 0,
-  booked: 0,
-  missing: 0,
-  double: 0,
-  overcharged: 0,
-  overspentNanos: 0n,
-  broken: 0,
-  forgoneNanos: 0n,
-  losses: [],
-  problems: [],
-};
-
 /** The sum of several verdicts. */
 export function sumOf(name: string, verdicts: readonly Verdict[]): Verdict {
-  const sum: Verdict = { name, kills: 0, faults: 0, report: { ...nothing, losses: [], problems: [] } };
+  const sum: Verdict = { name, kills: 0, faults: 0, report: emptyReport() };
   for (const { kills, faults, report } of verdicts) {
     sum.kills += kills;
     sum.faults += faults;

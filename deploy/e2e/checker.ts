@@ -85,21 +85,24 @@ type Case = { rid: string; call: CallLog | undefined; truth: Truth[]; lines: Che
 /** What a call must cost at least and may cost at most. */
 type Due = { leastNanos: bigint; mostNanos: bigint };
 
+/** What is found where there is nothing to find. */
+export const emptyReport = (): Report => ({
+  calls: 0,
+  served: 0,
+  booked: 0,
+  missing: 0,
+  double: 0,
+  overcharged: 0,
+  overspentNanos: 0n,
+  broken: 0,
+  forgoneNanos: 0n,
+  losses: [],
+  problems: [],
+});
+
 /** Holds the ledger against what callers received and the upstream served. */
 export function check(evidence: Evidence): Report {
-  const report: Report = {
-    calls: evidence.calls.length,
-    served: 0,
-    booked: 0,
-    missing: 0,
-    double: 0,
-    overcharged: 0,
-    overspentNanos: 0n,
-    broken: 0,
-    forgoneNanos: 0n,
-    losses: [],
-    problems: [],
-  };
+  const report = { ...emptyReport(), calls: evidence.calls.length };
   for (const one of casesOf(evidence, report.problems).values()) judge(one, evidence, report);
   for (const account of evidence.accounts) judgeAccount(account, evidence, report);
   report.problems.push(...holesOf(evidence));
