@@ -15,7 +15,7 @@ import { getReport, reconcile } from "./reconcile.ts";
 import type { Reconciling } from "./reconcile-checks.ts";
 import { replay, type Replaying } from "./replay.ts";
 import { getStatement } from "./statement.ts";
-import { asUnavailable } from "./store/pool.ts";
+import { asUnavailable } from "./store/availability.ts";
 
 /** What the gRPC calls need. */
 export type AppParts = ByHand & Replaying & Reconciling & { log: Logger };

@@ -18,7 +18,7 @@ import { toLedgerLine } from "./ledger-line.ts";
 import type { LedgerDays } from "./store/days.ts";
 import type { AccountRow } from "./store/funds.ts";
 import { bookManualLine, type Decision, type Found, type ManualLine } from "./store/manual.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import type { Teller } from "./tell.ts";
 
 /** What booking by hand needs. */

@@ -6,7 +6,7 @@ import type { Metrics } from "./metrics.ts";
 import { planBatch, type NewLine, type Plan } from "./plan.ts";
 import { rejectEvent, type ReadMessage, type Reject } from "./read.ts";
 import type { LedgerDays } from "./store/days.ts";
-import { isRefusedData, type Pool } from "./store/pool.ts";
+import { isRefusedData, type Pool } from "#shared/postgres.ts";
 import { postBatch, type Posted } from "./store/post.ts";
 import { toldOf, type Posting } from "./tell.ts";
 

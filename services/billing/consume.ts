@@ -8,7 +8,7 @@ import {
 import type { NatsConnection } from "@nats-io/transport-node";
 import { usageStream } from "#shared/usage-stream.ts";
 import { bookBatch, type Booking } from "./book.ts";
-import type { Health } from "./health.ts";
+import type { Health } from "#shared/health.ts";
 import { createIntake, type Intake, type Waiting } from "./intake.ts";
 import type { NatsLink } from "./nats.ts";
 import { readMessage } from "./read.ts";

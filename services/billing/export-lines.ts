@@ -5,7 +5,7 @@ import { toLedgerLine } from "./ledger-line.ts";
 import { readDayLines } from "./store/export.ts";
 import type { LineRow } from "./store/lines.ts";
 import { findDetachedDay, readLedgerDays } from "./store/partitions.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 
 const linesPerPage = 500;
 

@@ -7,7 +7,7 @@ import type {
 } from "#proto/billing/v1/billing_pb.ts";
 import { badRequest, requireId } from "./check-request.ts";
 import { readAccounts, readKeys } from "./store/funds.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 
 const maxIds = 1_000;
 

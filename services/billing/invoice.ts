@@ -12,7 +12,7 @@ import { usageBuckets } from "#shared/pricing.ts";
 import { badRequest, requireDay, requireDays, requireText } from "./check-request.ts";
 import { toUsage } from "./query-usage.ts";
 import { compareInvoice as readComparison, putInvoice, type ComparedRow, type CostRow } from "./store/invoice.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 
 const maxRows = 10_000;
 const maxComparedRows = 50_000;

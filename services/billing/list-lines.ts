@@ -8,7 +8,7 @@ import { dayOfMs } from "./check.ts";
 import { badRequest, requireId, requireLimit, requireUuidTimeMs } from "./check-request.ts";
 import { toLedgerLine } from "./ledger-line.ts";
 import { readLines } from "./store/lines.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 
 const dayMs = 86_400_000;
 const lineKinds = new Set<number>(Object.values(LineKind));

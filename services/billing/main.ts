@@ -9,14 +9,15 @@ import { createRegistry, serveOps } from "#shared/ops.ts";
 import { buildApp } from "./app.ts";
 import { readConfig } from "./config.ts";
 import { startConsumer } from "./consume.ts";
-import { createHealth } from "./health.ts";
+import { createHealth } from "#shared/health.ts";
 import { createMetrics } from "./metrics.ts";
 import { keepConnected } from "./nats.ts";
 import { createOutboxPass } from "./outbox.ts";
 import { createReconcilePass } from "./reconcile.ts";
 import { readSigningKey } from "#shared/report.ts";
 import { createLedgerDays } from "./store/days.ts";
-import { createPool, probe } from "./store/pool.ts";
+import { createPool } from "#shared/postgres.ts";
+import { probe } from "./store/availability.ts";
 import { createTeller } from "./tell.ts";
 
 const config = readConfig(process.env);
@@ -31,7 +32,9 @@ const health = createHealth(["NATS", "PostgreSQL", "usage stream"]);
 await using resources = new AsyncDisposableStack();
 const ops = { host: config.OPS_HOST, port: config.OPS_PORT };
 const { port: opsPort } = resources.use(await serveOps(ops, registry, health.reasons));
-const pool = resources.use(createPool(config.DATABASE_URL, (error) => log.warn({ err: error }, "PostgreSQL is away")));
+const pool = resources.use(
+  createPool(config.DATABASE_URL, "billing", (error) => log.warn({ err: error }, "PostgreSQL is away")),
+);
 const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS));
 const authQuota = unaryClient(AuthQuotaService, channel, 5_000);
 // Counting the open calls of many accounts takes longer than anything else that is asked there.

@@ -1,6 +1,6 @@
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import type { Logger } from "#shared/log.ts";
-import type { Health } from "./health.ts";
+import type { Health } from "#shared/health.ts";
 import { createStop, pause } from "#shared/stop.ts";
 
 /** The way to NATS. It is kept up for as long as it is not disposed. */

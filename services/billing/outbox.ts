@@ -15,7 +15,7 @@ import { decide } from "./plan.ts";
 import { readEvent, rejectEvent, type ReadEvent, type Reject } from "./read.ts";
 import { readAccounts, readKeys } from "./store/funds.ts";
 import { readByHandSums } from "./store/lines.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import { readBookedCalls } from "./store/post.ts";
 import { findQuarantined, insertQuarantine } from "./store/quarantine.ts";
 import { toldOf, type Teller, type ToldCall } from "./tell.ts";

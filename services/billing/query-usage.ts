@@ -9,7 +9,7 @@ import { usageBuckets, type Units } from "#shared/pricing.ts";
 import { dayOfMs } from "./check.ts";
 import { badRequest, requireId, requireSpan } from "./check-request.ts";
 import { sumUsage, type UsageGroup, type UsageSumRow } from "./store/lines.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 
 const groups: Record<UsageGrouping, UsageGroup> = {
   [UsageGrouping.UNSPECIFIED]: "none",

@@ -14,7 +14,7 @@ import { judgeOddities } from "./reconcile-quarantine.ts";
 import { countHoles, judgeCompleteness, readCompleteness } from "./reconcile-sessions.ts";
 import { compareStream, judgeStream } from "./reconcile-stream.ts";
 import { findingWord, type ReportLine } from "#shared/report.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import { countAccounts, findWrongCalls, findWrongSums, readChangedAccounts } from "./store/reconcile-books.ts";
 import { readEstimates, readInvoiced, readLosses, readProvisional } from "./store/reconcile-calls.ts";
 import { readLateFinals, readOpenQuarantine, readPriceSamples } from "./store/reconcile-quarantine.ts";

@@ -3,7 +3,7 @@ import type { UnaryClient } from "#shared/grpc.ts";
 import { maxAccountNanos } from "#shared/money.ts";
 import { absolute, counted, listed, right, usd, wrong, type Found } from "./reconcile-line.ts";
 import { readAccounts, type AccountRow } from "./store/funds.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import type { ProvisionalRow } from "./store/reconcile-calls.ts";
 
 /** What reconciliation asks of auth-quota. */

@@ -1,7 +1,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { RecordKind, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { counted, listed, maxItems, right, usd, wrong, type Found } from "./reconcile-line.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import {
   findGaps,
   findHoledSessions,

@@ -6,7 +6,7 @@ import { decide } from "./plan.ts";
 import { readMessage, type ReadEvent } from "./read.ts";
 import { counted, listed, maxItems, right, usd, wrong, type Found, type Window } from "./reconcile-line.ts";
 import { readStreamAgain, type StreamMessage } from "./reread.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import { readBookedCalls } from "./store/post.ts";
 import { findQuarantined } from "./store/quarantine.ts";
 import { readEventLines, type EventLine } from "./store/reconcile-stream.ts";

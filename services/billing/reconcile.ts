@@ -12,7 +12,7 @@ import { badRequest, requireDay } from "./check-request.ts";
 import { runChecks, type Reconciling } from "./reconcile-checks.ts";
 import type { Window } from "./reconcile-line.ts";
 import { contentOf, isComplete, signContent, toMessage, type KeptReport } from "#shared/report.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import { closeDays } from "./store/reconcile-closing.ts";
 import { alone, insertReport, readReports } from "./store/reconcile-report.ts";
 

@@ -10,7 +10,7 @@ import { createRid } from "#shared/rid.ts";
 import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { usageStream, usageSubject } from "#shared/usage-stream.ts";
-import { createHealth } from "./health.ts";
+import { createHealth } from "#shared/health.ts";
 import { keepConnected, type NatsLink } from "./nats.ts";
 import { consumerName, declareStream } from "./stream.ts";
 import { startApp as startAppOn } from "./testing/app.ts";

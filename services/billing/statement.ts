@@ -4,7 +4,7 @@ import type { Clock } from "#shared/clock.ts";
 import { dayOfMs, newestDays, oldestDays } from "./check.ts";
 import { detached, requireId, requireSpan } from "./check-request.ts";
 import { firstUuidAt, toUsageSum } from "./query-usage.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import { readStatement } from "./store/statement.ts";
 
 const dayMs = 86_400_000;

@@ -12,7 +12,7 @@ import {
   type AccountRow,
   type KeyRow,
 } from "./store/funds.ts";
-import type { Pool } from "./store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 
 /** What is committed and auth-quota should know: absolute amounts with their versions, so that any order will do. */
 export type Posting = { accounts: AccountRow[]; keys: KeyRow[]; calls: ToldCall[] };

@@ -19,7 +19,8 @@ import { countLosses, createPreparation, refuseLosses, type Preparation } from "
 import { reachUpstream } from "./reach.ts";
 import { readEnvelope, readKey } from "./read.ts";
 import { respondFailure, statusOfFailure } from "./respond.ts";
-import { createSendSignal, SendError, type Pools, type SendSignal } from "./send.ts";
+import type { Pools } from "#shared/catalog/pools.ts";
+import { createSendSignal, SendError, type SendSignal } from "./send.ts";
 import { release, settle, type Settling } from "./settle.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 

@@ -7,8 +7,10 @@ import {
   type PriceTraits,
   type VariantPrices,
 } from "./catalog-prices.ts";
-import { catalogNameOf, type CatalogBuild, type CatalogProblem, type CatalogSource } from "./catalog-schema.ts";
-import type { Upstream } from "./catalog-upstreams.ts";
+import { catalogNameOf, type CatalogBuild, type CatalogSource } from "./catalog-schema.ts";
+import type { CatalogProblem } from "#shared/catalog/document.ts";
+import type { Upstream } from "#shared/catalog/upstreams.ts";
+import { videoDialectOf } from "#shared/catalog/video-dialects.ts";
 import type { Quirk } from "./dialects/conversation.ts";
 import { upstreamDialectFor } from "./dialects/conversions.ts";
 import { dialectNames, type DialectName } from "./dialects/dialect.ts";
@@ -44,6 +46,16 @@ export type Model = {
   variants: Variant[];
   /** How it differs from what the dialect of its upstreams says. */
   quirks: ReadonlySet<Quirk>;
+  /** What videos it makes, for a model of videos. */
+  video?: VideoLimits;
+};
+
+/** Videos that a model makes. The first length and the first size are made where a caller names none. */
+export type VideoLimits = {
+  seconds: readonly number[];
+  sizes: readonly string[];
+  takesReference: boolean;
+  deadlineSeconds: number;
 };
 
 /** The model at the prices that hold under a condition. */
@@ -99,6 +111,7 @@ function buildRoutes(id: string, entry: Entry, { source, problems }: CatalogBuil
 /** The conversation formats that reach the model, by conversion too, unless the catalog names others. */
 function dialectsOf(entry: Entry, routes: Route[]): ReadonlySet<DialectName> {
   if (entry.dialects) return new Set(entry.dialects);
+  if (entry.video) return new Set();
   const reaches = (name: DialectName): boolean =>
     dialects[name].isConversation && routes.some(({ upstream }) => upstreamDialectFor(name, upstream.dialects));
   return new Set(dialectNames.filter(reaches));
@@ -114,6 +127,26 @@ function limitProblems(id: string, entry: Entry, names: ReadonlySet<DialectName>
   const lacking = (["context_tokens", "max_output_tokens"] as const).filter((name) => entry[name] === undefined);
   if (!makesText(names)) return [];
   return lacking.map((name) => ({ path: ["models", id], reason: `${name} must be set` }));
+}
+
+const videoLimits = ({ seconds, sizes, reference, deadline_seconds }: NonNullable<Entry["video"]>): VideoLimits => ({
+  seconds,
+  sizes,
+  takesReference: reference,
+  deadlineSeconds: deadline_seconds,
+});
+
+/** What a model of videos lacks: upstreams that make them, a price by which they are charged. */
+function videoProblems(id: string, { video, routes, prices, variants }: Model): CatalogProblem[] {
+  if (!video) return [];
+  const elsewhere = routes.find(({ upstream }) => !videoDialectOf(upstream));
+  const unpriced = [prices, ...variants.map(({ model }) => model.prices)].some(
+    ({ mediaMs, requests }) => mediaMs === undefined && requests === undefined,
+  );
+  return [
+    ...(elsewhere ? [{ path: ["models", id], reason: `the upstream ${elsewhere.upstream.name} makes no videos` }] : []),
+    ...(unpriced ? [{ path: ["models", id, "price"], reason: "media_ms or requests must have a price" }] : []),
+  ];
 }
 
 function buildModel(id: string, entry: Entry, routes: Route[], problems: CatalogProblem[]): Model {
@@ -132,6 +165,7 @@ function buildModel(id: string, entry: Entry, routes: Route[], problems: Catalog
     prices,
     variants: [],
     quirks: new Set(entry.quirks),
+    ...(entry.video && { video: videoLimits(entry.video) }),
   };
   return { ...model, variants: variants.map((variant) => asVariant(model, variant)) };
 }
@@ -143,6 +177,7 @@ export function buildModels(build: CatalogBuild, upstreams: Map<string, Upstream
     const model = buildModel(id, entry, buildRoutes(id, entry, build, upstreams), build.problems);
     const path = ["models", id, "price"];
     build.problems.push(...limitProblems(id, entry, model.dialects));
+    build.problems.push(...videoProblems(id, model));
     build.problems.push(...priceProblems(path, model.prices, model.dialects));
     model.variants.forEach(({ model: { prices } }, index) => {
       build.problems.push(...priceProblems([...path, "variants", String(index)], prices, model.dialects));

@@ -8,7 +8,8 @@ import { formatUsd, parseUsd } from "#shared/money.ts";
 import { until } from "#shared/testing/until.ts";
 import { pricedFor, type Model } from "./catalog-models.ts";
 import { pricesFor } from "./catalog-prices.ts";
-import { CatalogError, followCatalog, parseCatalog } from "./catalog.ts";
+import { CatalogError } from "#shared/catalog/document.ts";
+import { followCatalog, parseCatalog } from "./catalog.ts";
 import { rememberPrices, type PriceVersions } from "./price-versions.ts";
 import { listeningLog } from "./testing/fakes.ts";
 

@@ -1,6 +1,7 @@
 import { formatUsd, parseUsd } from "#shared/money.ts";
 import { usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
-import { catalogNameOf, type CatalogProblem } from "./catalog-schema.ts";
+import type { CatalogProblem } from "#shared/catalog/document.ts";
+import { catalogNameOf } from "./catalog-schema.ts";
 
 /** What a call must be like for other prices to hold: fields with these values, and more input than so many tokens. */
 export type PriceCondition = { where: Record<string, string>; aboveInputTokens: number };

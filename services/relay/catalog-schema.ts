@@ -1,7 +1,9 @@
 import { Type, type Static } from "typebox";
 import { quirks } from "./dialects/conversation.ts";
-import { dialectNames } from "./dialects/dialect.ts";
-import { upstreamSchema } from "./catalog-upstream-schema.ts";
+import { upstreamSchema } from "#shared/catalog/upstream-schema.ts";
+import { videoDialectNames } from "#shared/catalog/video-dialects.ts";
+import type { CatalogProblem } from "#shared/catalog/document.ts";
+import { dialectNames, upstreamDialectNames } from "./dialects/dialect.ts";
 import { usageBuckets, type UsageBucket } from "#shared/pricing.ts";
 
 const strict = { additionalProperties: false };
@@ -61,6 +63,29 @@ const cost = Type.Object({ ...bucketPrices, variants }, strict);
 
 const tokens = (description: string) => Type.Integer({ minimum: 1, maximum: 100_000_000, description });
 
+const video = Type.Object(
+  {
+    seconds: Type.Array(Type.Integer({ minimum: 1, maximum: 3_600 }), {
+      minItems: 1,
+      maxItems: 100,
+      description: "Lengths that it makes; the first where a caller names none.",
+    }),
+    sizes: Type.Array(Type.String({ pattern: String.raw`^[1-9]\d{1,4}x[1-9]\d{1,4}$` }), {
+      minItems: 1,
+      maxItems: 100,
+      description: "Sizes that it makes, as width and height; the first where a caller names none.",
+    }),
+    reference: Type.Boolean({ default: true, description: "Whether it can begin with a picture." }),
+    deadline_seconds: Type.Integer({
+      minimum: 1,
+      maximum: 172_800,
+      default: 3_600,
+      description: "A task that has not ended by then is asked for once more; then it counts as failed.",
+    }),
+  },
+  strict,
+);
+
 const model = Type.Object(
   {
     owned_by: Type.String({ minLength: 1, maxLength: 100 }),
@@ -105,6 +130,7 @@ const model = Type.Object(
       default: 4_096,
       description: "Output tokens that are held for a call which sets no cap.",
     }),
+    video: Type.Optional(video),
     price,
   },
   strict,
@@ -114,7 +140,7 @@ const model = Type.Object(
 export const catalogSchema = Type.Object(
   {
     maintenance: Type.Boolean({ default: false, description: "Whether every call is refused with 503." }),
-    upstreams: Type.Record(Type.String(), upstreamSchema),
+    upstreams: Type.Record(Type.String(), upstreamSchema(Type.Enum([...upstreamDialectNames, ...videoDialectNames]))),
     models: Type.Record(Type.String({ minLength: 1, maxLength: 200 }), model),
   },
   strict,
@@ -122,8 +148,5 @@ export const catalogSchema = Type.Object(
 
 export type CatalogSource = Static<typeof catalogSchema>;
 
-/** What is wrong at a place of the catalog. */
-export type CatalogProblem = { path: (string | number)[]; reason: string };
-
 /** A catalog on its way from its text to what the relay works with. */
-export type CatalogBuild = { source: CatalogSource; environment: NodeJS.ProcessEnv; problems: CatalogProblem[] };
+export type CatalogBuild = { source: CatalogSource; problems: CatalogProblem[] };

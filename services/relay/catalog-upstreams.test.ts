@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { makeCertificate } from "#shared/testing/certificate.ts";
-import { CatalogError, parseCatalog, upstreamsOf } from "./catalog.ts";
-import type { Upstream } from "./catalog-upstreams.ts";
+import { CatalogError } from "#shared/catalog/document.ts";
+import { parseCatalog, upstreamsOf } from "./catalog.ts";
+import type { Upstream } from "#shared/catalog/upstreams.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "relay-upstreams-"));
 after(() => rmSync(folder, { recursive: true }));

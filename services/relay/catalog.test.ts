@@ -7,7 +7,8 @@ import { usageBuckets } from "#shared/pricing.ts";
 import { until } from "#shared/testing/until.ts";
 import { catalogNameOf } from "./catalog-schema.ts";
 import { pricedFor } from "./catalog-models.ts";
-import { CatalogError, followCatalog, parseCatalog, type Catalog } from "./catalog.ts";
+import { CatalogError } from "#shared/catalog/document.ts";
+import { followCatalog, parseCatalog, type Catalog } from "./catalog.ts";
 import { listeningLog } from "./testing/fakes.ts";
 
 const environment = { PROVIDER_KEY: "sk-value-of-the-key", EMPTY: "" };

@@ -1,6 +1,7 @@
 import { catalogNameOf } from "./catalog-schema.ts";
 import { shortUsd } from "./catalog-prices.ts";
-import { CatalogError, parseCatalog } from "./catalog.ts";
+import { CatalogError } from "#shared/catalog/document.ts";
+import { parseCatalog } from "./catalog.ts";
 import { member, upstreamDialectNames, type DialectName } from "./dialects/dialect.ts";
 import { parseExact, readListEntry, type ListPrices } from "./price-list.ts";
 

@@ -17,7 +17,7 @@ import { createMetrics, watchGauges, watchUpstreams } from "./metrics.ts";
 import { createPublisher } from "./publish.ts";
 import { openQuotaSession } from "./quota-session.ts";
 import { createRestore } from "./restore.ts";
-import { createPools } from "./send.ts";
+import { createPools } from "#shared/catalog/pools.ts";
 import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "./settle.ts";
 import { defaultSpoolLimits, openSpool } from "./spool.ts";
 import { followCertificate } from "./tls.ts";

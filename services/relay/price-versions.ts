@@ -1,6 +1,6 @@
 import { usageBuckets } from "#shared/pricing.ts";
 import type { Model } from "./catalog-models.ts";
-import type { CatalogProblem } from "./catalog-schema.ts";
+import type { CatalogProblem } from "#shared/catalog/document.ts";
 
 /** The prices that were in force, by model and version; see rememberPrices. */
 export type PriceVersions = Map<string, string>;

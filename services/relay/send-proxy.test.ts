@@ -8,8 +8,9 @@ import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { makeCertificate } from "#shared/testing/certificate.ts";
 import { until } from "#shared/testing/until.ts";
-import type { Upstream } from "./catalog-upstreams.ts";
-import { createPools, SendError } from "./send.ts";
+import type { Upstream } from "#shared/catalog/upstreams.ts";
+import { createPools } from "#shared/catalog/pools.ts";
+import { SendError } from "./send.ts";
 import { upstreamOf } from "./testing/fakes.ts";
 import {
   askOver,

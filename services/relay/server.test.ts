@@ -7,7 +7,7 @@ import { buildApp } from "./app.ts";
 import { createBodyBudget } from "./body-budget.ts";
 import type { Relay } from "./call.ts";
 import { readConfig } from "./config.ts";
-import { createPools } from "./send.ts";
+import { createPools } from "#shared/catalog/pools.ts";
 import { defaultServerLimits } from "./server.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf } from "./testing/fakes.ts";
 import { connectRaw, type RawClient } from "./testing/raw-client.ts";

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createSecureContext, type SecureContextOptions } from "node:tls";
 import type { Logger } from "#shared/log.ts";
-import { followFiles } from "./follow-files.ts";
+import { followFiles } from "#shared/follow-files.ts";
 
 /** Where the certificate chain and its private key lie, both as PEM. */
 export type CertificateFiles = { certFile: string; keyFile: string };

@@ -1,4 +1,4 @@
-import type { Upstream } from "./catalog-upstreams.ts";
+import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { Cleaner, UpstreamDialect, UpstreamError } from "./dialects/dialect.ts";
 import { failures, type Failure } from "./failures.ts";
 

@@ -1,5 +1,5 @@
 import type { Route } from "./choose.ts";
-import type { Upstream } from "./catalog-upstreams.ts";
+import type { Upstream } from "#shared/catalog/upstreams.ts";
 
 const firstPauseMs = 1_000;
 const maxPauseMs = 60_000;

@@ -1,5 +1,5 @@
 import { numberArray, plainArray } from "./arrays.ts";
-import type { Queryable } from "./pool.ts";
+import type { Queryable } from "#shared/postgres.ts";
 
 export type AccountRow = {
   accountId: string;

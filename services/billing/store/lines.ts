@@ -1,7 +1,7 @@
 import type { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { plainArray } from "./arrays.ts";
 import { unitColumns } from "./columns.ts";
-import type { Queryable } from "./pool.ts";
+import type { Queryable } from "#shared/postgres.ts";
 
 export type LineRow = {
   lineId: string;

@@ -4,7 +4,7 @@ import { dayOfMs } from "../check.ts";
 import { createLineId } from "../line-id.ts";
 import { accountColumns, type AccountRow, keyColumns, type KeyRow, readKeys } from "./funds.ts";
 import { lineColumns, type LineRow } from "./lines.ts";
-import { inTransaction, type Pool, type Queryable } from "./pool.ts";
+import { inTransaction, type Pool, type Queryable } from "#shared/postgres.ts";
 
 /** A line that somebody asks for, with the id that makes it happen once. */
 export type ManualLine = {

@@ -6,7 +6,7 @@ import type { ReadEvent, Reject } from "../read.ts";
 import { bytesArray, hexArray, numberArray, plainArray, textArray } from "./arrays.ts";
 import { unitColumns } from "./columns.ts";
 import { type AccountRow, type KeyRow, readAccounts, readKeys } from "./funds.ts";
-import { inTransaction, type Pool, type Queryable } from "./pool.ts";
+import { inTransaction, type Pool, type Queryable } from "#shared/postgres.ts";
 import { checkPrices, rememberPrices, type PriceConflict } from "./prices.ts";
 import { insertQuarantine } from "./quarantine.ts";
 import { countEvents } from "./session-progress.ts";

@@ -8,7 +8,7 @@ import { readMessage } from "../read.ts";
 import { bookingOn, valueOf } from "../testing/billing.ts";
 import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
 import { countLines, createLedger, startLedger } from "../testing/ledger.ts";
-import { createPool, type Pool, type Queryable } from "./pool.ts";
+import { createPool, type Pool, type Queryable } from "#shared/postgres.ts";
 
 let server: Awaited<ReturnType<typeof startLedger>>;
 before(async () => {
@@ -87,7 +87,7 @@ for (const [what, isSameProcess] of [
       write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>),
     });
     await book(bookingOn(ledger.pool), eventAt("v1"));
-    await using other = createPool(ledger.url, () => undefined);
+    await using other = createPool(ledger.url, "billing", () => undefined);
     const booking = { ...bookingOn(isSameProcess ? ledger.pool : other), log };
     const odd = makeEvent(eventAt("v1", dearer)).rid;
     await book(booking, eventAt("v1", dearer, { rid: odd }), eventAt("v1"), eventAt("v1", dearer));
@@ -128,7 +128,7 @@ test("a row of a batch that was rolled back is not taken for known", async () =>
 
 test("two processes that see the same new rows at once both book, and one of other prices is told", async () => {
   await using ledger = await createLedger(server.postgres);
-  await using other = createPool(ledger.url, () => undefined);
+  await using other = createPool(ledger.url, "billing", () => undefined);
   const [one, two] = [bookingOn(ledger.pool), bookingOn(other)];
   const versions = Array.from({ length: 40 }, (_, index) => `v${index}`);
   const of = (accountId: string, prices?: Units) => (version: string) => eventAt(version, prices, { accountId });

@@ -1,6 +1,6 @@
 import type { Reject } from "../read.ts";
 import { bytesArray, hexArray, numberArray, textArray } from "./arrays.ts";
-import type { Queryable } from "./pool.ts";
+import type { Queryable } from "#shared/postgres.ts";
 
 export type QuarantineRow = { quarantineId: bigint; reason: string; payload: Buffer; receivedAt: Date };
 

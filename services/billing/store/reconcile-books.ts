@@ -1,6 +1,6 @@
 import type { Window } from "../reconcile-line.ts";
 import { plainArray } from "./arrays.ts";
-import type { Pool } from "./pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import { closedThrough } from "./reconcile-closing.ts";
 import { askLong, ofWindow, windowValues } from "./reconcile-query.ts";
 

@@ -1,5 +1,5 @@
 import type { Window } from "../reconcile-line.ts";
-import type { Pool } from "./pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import { askLong, ofWindow, windowValues } from "./reconcile-query.ts";
 
 /** A record in quarantine that nobody has settled; the first of many, with their number. */

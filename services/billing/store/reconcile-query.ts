@@ -1,7 +1,7 @@
 import { dayOfMs } from "../check.ts";
 import { firstUuidAt } from "../query-usage.ts";
 import type { Window } from "../reconcile-line.ts";
-import { inTransaction, type Pool } from "./pool.ts";
+import { inTransaction, type Pool } from "#shared/postgres.ts";
 
 // A sum over the whole ledger takes longer than any other statement may.
 const longestMs = 600_000;

@@ -1,5 +1,5 @@
 import type { KeptReport } from "#shared/report.ts";
-import type { Pool } from "./pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 
 type Row = { content: Buffer; signature: Buffer | null; publicKey: string | null };
 

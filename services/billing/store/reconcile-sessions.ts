@@ -1,6 +1,6 @@
 import { ridTimeMs } from "#shared/rid.ts";
 import { dayOfMs } from "../check.ts";
-import type { Pool } from "./pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import { askLong } from "./reconcile-query.ts";
 
 /** A relay process of which fewer or more events are booked than its numbers say. */

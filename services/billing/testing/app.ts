@@ -8,7 +8,7 @@ import type { PostgresStore } from "#shared/testing/stores.ts";
 import { buildApp, type AppParts } from "../app.ts";
 import { bookBatch } from "../book.ts";
 import { readMessage } from "../read.ts";
-import type { Pool } from "../store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import type { Posting, Teller } from "../tell.ts";
 import { bookingOn } from "./billing.ts";
 import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "./events.ts";

@@ -5,12 +5,12 @@ import { connectGrpc, unaryClient } from "#shared/grpc.ts";
 import { createLog } from "#shared/log.ts";
 import type { Booking } from "../book.ts";
 import { startConsumer } from "../consume.ts";
-import { createHealth } from "../health.ts";
+import { createHealth } from "#shared/health.ts";
 import { createMetrics, type Metrics } from "../metrics.ts";
 import { keepConnected } from "../nats.ts";
 import { createOutboxPass } from "../outbox.ts";
 import { createLedgerDays } from "../store/days.ts";
-import type { Pool } from "../store/pool.ts";
+import type { Pool } from "#shared/postgres.ts";
 import { createTeller, type Teller } from "../tell.ts";
 
 const log = createLog("test", "silent");

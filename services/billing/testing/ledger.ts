@@ -3,7 +3,7 @@ import { createLog } from "#shared/log.ts";
 import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { migrate } from "../store/migrate.ts";
-import { createPool, type Pool } from "../store/pool.ts";
+import { createPool, type Pool } from "#shared/postgres.ts";
 
 const log = createLog("test", "silent");
 
@@ -32,7 +32,7 @@ export async function createLedger(postgres: PostgresStore): Promise<TestLedger>
   const login = new URL(ownerUrl);
   login.username = "billing_test";
   login.password = "billing_test";
-  const pool = createPool(login.href, () => undefined);
+  const pool = createPool(login.href, "billing", () => undefined);
   return { ownerUrl, url: login.href, pool, [Symbol.asyncDispose]: () => pool.end() };
 }
 

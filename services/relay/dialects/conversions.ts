@@ -39,15 +39,14 @@ export const upstreamDialects: Record<UpstreamDialectName, UpstreamDialect> = {
   },
 };
 
+const isProvider = (name: string): name is UpstreamDialectName => Object.hasOwn(providers, name);
+
 /**
  * The dialect in which a caller's reaches an upstream: its own where the upstream speaks it, for nothing is lost then,
  * else the first of the upstream's that it can be converted to.
  */
-export function upstreamDialectFor(
-  dialect: DialectName,
-  spoken: readonly UpstreamDialectName[],
-): UpstreamDialectName | undefined {
+export function upstreamDialectFor(dialect: DialectName, spoken: readonly string[]): UpstreamDialectName | undefined {
   if (spoken.includes(dialect)) return dialect;
-  if (clients[dialect]) return spoken.find((name) => providers[name] !== undefined);
+  if (clients[dialect]) return spoken.find(isProvider);
   return geminiConversions[dialect] && spoken.find((name) => name === "gemini-generate");
 }

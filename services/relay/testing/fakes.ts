@@ -4,7 +4,7 @@ import { createLog, type Logger } from "#shared/log.ts";
 import { createRegistry } from "#shared/ops.ts";
 import { createRid } from "#shared/rid.ts";
 import type { Model } from "../catalog-models.ts";
-import type { Upstream } from "../catalog-upstreams.ts";
+import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { dialectNames, type DialectName, type Envelope } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
 import { readJsonBody } from "../dialects/request-body.ts";

@@ -3,8 +3,9 @@ import { once } from "node:events";
 import { createServer as createHttpServer, type RequestListener } from "node:http";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { setImmediate } from "node:timers/promises";
-import type { Upstream } from "../catalog-upstreams.ts";
-import { createSendSignal, send, SendError, type Answer, type Pools } from "../send.ts";
+import type { Upstream } from "#shared/catalog/upstreams.ts";
+import type { Pools } from "#shared/catalog/pools.ts";
+import { createSendSignal, send, SendError, type Answer } from "../send.ts";
 import { readWhole } from "../whole.ts";
 import { upstreamOf } from "./fakes.ts";
 

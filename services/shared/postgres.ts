@@ -1,5 +1,4 @@
 import pg from "pg";
-import { ServiceError } from "#shared/errors.ts";
 
 export type Pool = pg.Pool;
 
@@ -18,14 +17,14 @@ const types: pg.CustomTypesConfig = {
 };
 
 /**
- * Connections to PostgreSQL, made when needed. `onError` hears of connections that break. A statement may take
- * 30 s, and a transaction whose process is paused gives its locks back after 30 s.
+ * Connections to PostgreSQL, made when needed, which bear the service's name there. `onError` hears of connections that
+ * break. A statement may take 30 s, and a transaction whose process is paused gives its locks back after 30 s.
  */
-export function createPool(url: string, onError: (error: Error) => void): Pool & AsyncDisposable {
+export function createPool(url: string, name: string, onError: (error: Error) => void): Pool & AsyncDisposable {
   const pool = new pg.Pool({
     connectionString: url,
     max: 10,
-    application_name: "billing",
+    application_name: name,
     connectionTimeoutMillis: 5_000,
     statement_timeout: 30_000,
     // A connection whose other end is gone without a word.
@@ -62,20 +61,4 @@ export async function inTransaction<T>(pool: Pool, work: (db: Queryable) => Prom
 /** Whether PostgreSQL refused the data itself (SQLSTATE classes 22 and 23), so that trying again cannot help. */
 export function isRefusedData(error: unknown): boolean {
   return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
-}
-
-/** For callers: whatever PostgreSQL or the way to it failed with is `unavailable`; other errors pass. */
-export function asUnavailable(error: unknown): unknown {
-  if (error instanceof ServiceError || isRefusedData(error)) return error;
-  return new ServiceError("unavailable", "the ledger cannot be reached now", error);
-}
-
-/** Asks PostgreSQL for a sign of life; the problem in words when there is none. */
-export async function probe(pool: Pool): Promise<string | undefined> {
-  try {
-    await pool.query("SELECT 1 FROM billing.account LIMIT 1");
-    return undefined;
-  } catch (error) {
-    return String(error);
-  }
 }

@@ -2,18 +2,19 @@ import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { createSecureContext } from "node:tls";
-import type { CatalogBuild, CatalogSource } from "./catalog-schema.ts";
-import type { UpstreamDialectName } from "./dialects/dialect.ts";
+import type { CatalogProblem } from "./document.ts";
+import type { UpstreamSource } from "./upstream-schema.ts";
 
 /** How TLS to an upstream differs from the usual, as node:tls takes it. */
 export type UpstreamTls = { ca?: string; cert?: string; key?: string; servername?: string };
 
+/** A provider's API, or what speaks like one, as a service reaches it. */
 export type Upstream = {
   /** Another one after a change of any setting: what was learnt about an upstream holds for its id only. */
   id: string;
   name: string;
   baseUrl: URL;
-  dialects: UpstreamDialectName[];
+  dialects: string[];
   credential: string;
   /** The operator's own headers: name, value, name, value. */
   headers: string[];
@@ -31,8 +32,7 @@ export type Upstream = {
   coolsDown: boolean;
 };
 
-type Source = CatalogSource["upstreams"][string];
-type Text = Source["headers"][string];
+type Text = UpstreamSource["headers"][string];
 
 function readText(source: Text, environment: NodeJS.ProcessEnv): string {
   if (typeof source === "string") return source;
@@ -75,7 +75,7 @@ const reservedHeaders = new Set([
   "x-request-id",
 ]);
 
-function readHeaders(source: Source["headers"], environment: NodeJS.ProcessEnv): string[] {
+function readHeaders(source: UpstreamSource["headers"], environment: NodeJS.ProcessEnv): string[] {
   const seen = new Set<string>();
   return Object.entries(source).flatMap(([name, text]) => {
     const lowerName = name.toLowerCase();
@@ -90,7 +90,7 @@ function readHeaders(source: Source["headers"], environment: NodeJS.ProcessEnv):
   });
 }
 
-function readProxy(source: Source["proxy"], environment: NodeJS.ProcessEnv): URL | undefined {
+function readProxy(source: UpstreamSource["proxy"], environment: NodeJS.ProcessEnv): URL | undefined {
   if (source === undefined) return undefined;
   // Messages leave out the value, which may be a secret.
   const url = URL.parse(readText(source, environment));
@@ -107,7 +107,7 @@ function readProxy(source: Source["proxy"], environment: NodeJS.ProcessEnv): URL
   return url;
 }
 
-function readTls(source: Source["tls"]): UpstreamTls | undefined {
+function readTls(source: UpstreamSource["tls"]): UpstreamTls | undefined {
   if (!source) return undefined;
   if ((source.cert_file === undefined) !== (source.key_file === undefined))
     throw new Error("tls needs cert_file and key_file together");
@@ -128,14 +128,14 @@ function readTls(source: Source["tls"]): UpstreamTls | undefined {
   return tls;
 }
 
-function readBaseUrl({ base_url: text, tls }: Source): URL {
+function readBaseUrl({ base_url: text, tls }: UpstreamSource): URL {
   const url = new URL(text);
   if (`${url.username}${url.password}` !== "") throw new Error("base_url must be without a user and a password");
   if (tls && url.protocol !== "https:") throw new Error("tls needs a base_url with https");
   return url;
 }
 
-function buildUpstream(name: string, entry: Source, environment: NodeJS.ProcessEnv): Upstream {
+function buildUpstream(name: string, entry: UpstreamSource, environment: NodeJS.ProcessEnv): Upstream {
   const settings = {
     name,
     baseUrl: readBaseUrl(entry),
@@ -156,10 +156,14 @@ function buildUpstream(name: string, entry: Source, environment: NodeJS.ProcessE
   return { id: createHash("sha256").update(JSON.stringify(settings)).digest("base64url"), ...settings };
 }
 
-/** Reads the upstreams of a catalog with their secrets and certificates; what is wrong joins the problems. */
-export function buildUpstreams({ source, environment, problems }: CatalogBuild): Map<string, Upstream> {
+/** Reads upstreams with their secrets and certificates; what is wrong joins the problems. */
+export function buildUpstreams(
+  sources: Record<string, UpstreamSource>,
+  environment: NodeJS.ProcessEnv,
+  problems: CatalogProblem[],
+): Map<string, Upstream> {
   const upstreams = new Map<string, Upstream>();
-  for (const [name, entry] of Object.entries(source.upstreams)) {
+  for (const [name, entry] of Object.entries(sources)) {
     try {
       upstreams.set(name, buildUpstream(name, entry, environment));
     } catch (error) {
