@@ -11,7 +11,7 @@ import {
   type UsageSum,
 } from "#proto/billing/v1/billing_pb.ts";
 import { EndCauseSchema } from "#proto/usage/v1/usage_pb.ts";
-import { systemClock } from "#shared/clock.ts";
+import { dayMs, systemClock } from "#shared/clock.ts";
 import { formatUsd } from "#shared/money.ts";
 import { readCount, readInstant } from "./arguments.ts";
 import { type Answer, asData, type Desk, type Run } from "./desk.ts";
@@ -42,7 +42,6 @@ const quarantineColumns: Column<QuarantinedRecord>[] = [
 ];
 
 const usageDays = 30;
-const dayMs = 86_400_000;
 const groupings = { day: UsageGrouping.DAY, model: UsageGrouping.MODEL, key: UsageGrouping.KEY };
 
 type LedgerOptions = { limit: number; before: string; rid: string };

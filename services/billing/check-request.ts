@@ -1,3 +1,4 @@
+import { dayMs } from "#shared/clock.ts";
 import { timestampMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { ServiceError } from "#shared/errors.ts";
 import { ridTimeMs } from "#shared/rid.ts";
@@ -38,7 +39,6 @@ export function requireLimit(limit: number): number {
   return limit || defaultLimit;
 }
 
-const dayMs = 86_400_000;
 const maxDays = 400;
 
 /** Checks a span of time, in milliseconds since 1970: at most 400 days, the end not included. */

@@ -1,3 +1,4 @@
+import { dayMs } from "#shared/clock.ts";
 import { RecordKind, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import { maxAccountNanos } from "#shared/money.ts";
 import { costNanos, usageBuckets, type Units } from "#shared/pricing.ts";
@@ -23,7 +24,6 @@ export type RejectReason = (typeof rejectReasons)[number];
 
 export type Rejection = { reason: RejectReason; detail: string };
 
-const dayMs = 86_400_000;
 /** How many days from today the day of a line may be, at most: before today, and after. */
 export const oldestDays = 60;
 export const newestDays = 1;

@@ -1,3 +1,4 @@
+import { dayMs } from "#shared/clock.ts";
 import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import type {
   CompareInvoiceRequest,
@@ -17,7 +18,6 @@ import type { Pool } from "#shared/postgres.ts";
 const maxRows = 10_000;
 const maxComparedRows = 50_000;
 const maxDays = 400;
-const dayMs = 86_400_000;
 const nameLength = { min: 1, max: 200 };
 
 /**

@@ -1,3 +1,4 @@
+import { dayMs } from "#shared/clock.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   LineKind,
@@ -10,7 +11,6 @@ import { toLedgerLine } from "./ledger-line.ts";
 import { readLines } from "./store/lines.ts";
 import type { Pool } from "#shared/postgres.ts";
 
-const dayMs = 86_400_000;
 const lineKinds = new Set<number>(Object.values(LineKind));
 
 /** A page of an account's lines, newest first; the last line_id of a page leads to the next. */

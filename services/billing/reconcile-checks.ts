@@ -1,6 +1,6 @@
 import type { KeyObject } from "node:crypto";
 import { Finding } from "#proto/billing/v1/billing_pb.ts";
-import type { Clock } from "#shared/clock.ts";
+import { dayMs, type Clock } from "#shared/clock.ts";
 import type { Logger } from "#shared/log.ts";
 import { dayOfMs } from "./check.ts";
 import type { Metrics } from "./metrics.ts";
@@ -42,7 +42,6 @@ type Run = {
 
 type Bounds = { accounts: number; streamEvents: number };
 
-const dayMs = 86_400_000;
 const bounds = {
   lately: { accounts: 1_000, streamEvents: 100_000 },
   day: { accounts: 10_000, streamEvents: 1_000_000 },

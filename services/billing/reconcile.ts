@@ -1,3 +1,4 @@
+import { dayMs } from "#shared/clock.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   Finding,
@@ -15,8 +16,6 @@ import { contentOf, isComplete, signContent, toMessage, type KeptReport } from "
 import type { Pool } from "#shared/postgres.ts";
 import { closeDays } from "./store/reconcile-closing.ts";
 import { alone, insertReport, readReports } from "./store/reconcile-report.ts";
-
-const dayMs = 86_400_000;
 
 /** What changed lately: calls made from eleven minutes to one minute ago. */
 export function windowOfLately(nowMs: number): Window {

@@ -1,13 +1,11 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { GetStatementRequest, GetStatementResponseSchema } from "#proto/billing/v1/billing_pb.ts";
-import type { Clock } from "#shared/clock.ts";
+import { dayMs, type Clock } from "#shared/clock.ts";
 import { dayOfMs, newestDays, oldestDays } from "./check.ts";
 import { detached, requireId, requireSpan } from "./check-request.ts";
 import { firstUuidAt, toUsageSum } from "./query-usage.ts";
 import type { Pool } from "#shared/postgres.ts";
 import { readStatement } from "./store/statement.ts";
-
-const dayMs = 86_400_000;
 
 // A line's id holds the time at which billing decided to book it, and its commit comes later: until then the line is in
 // no statement. Between the two are at most a dozen database statements of 35 s each, and the clocks of replicas may

@@ -1,3 +1,4 @@
+import { dayMs } from "#shared/clock.ts";
 import {
   AckPolicy,
   DeliverPolicy,
@@ -15,8 +16,6 @@ import { usageStream } from "#shared/usage-stream.ts";
 export const consumerName = "billing";
 
 export type StreamSettings = { replicas: number; maxBytes: number; ackWaitMs: number };
-
-const dayMs = 86_400_000;
 
 /**
  * Declares the stream and billing's consumer; both stay as they are when they are as declared. A new consumer starts

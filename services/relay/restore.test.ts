@@ -63,6 +63,22 @@ test("a call that was granted by the new generation is not restored to it", asyn
   assert.deepEqual(quota.of("restore"), []);
 });
 
+test("a call that was granted before the loss and joins the live ones after the look that heard of it is restored", async () => {
+  const { quota, look, live } = startRestore();
+  await look();
+  quota.setGeneration("2");
+  live.clear();
+  await look();
+  const late = liveCallOf();
+  live.add(late);
+  await look();
+  await look();
+  assert.deepEqual(
+    quota.of("restore").map(({ rid }) => rid),
+    [late.rid],
+  );
+});
+
 test("charges that are not known to be booked are told again, all of them and at once", async () => {
   const states = [CallState.SETTLED, CallState.UNSPECIFIED, CallState.POSTED];
   const { quota, spool, settling, look } = startRestore(states);

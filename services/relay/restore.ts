@@ -14,10 +14,12 @@ export function createRestore(settling: Settling, live: ReadonlySet<LiveCall>): 
   let known = "";
   return async () => {
     const generation = settling.quota.generation();
-    if (generation === known || generation === "") return;
+    if (generation === "") return;
+    // At every look: a call that was granted before the loss may join the live ones after the look that heard of it.
+    const holds = restoreHolds(settling, live, generation);
+    if (generation === known) return;
     const isFirst = known === "";
     known = generation;
-    const holds = restoreHolds(settling, live, generation);
     if (isFirst) return;
     const records = settling.spool.openRecords();
     settling.log.warn({ generation, holds, records }, "auth-quota has lost calls: telling them again");

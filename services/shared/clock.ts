@@ -5,3 +5,5 @@ export type Clock = {
 };
 
 export const systemClock: Clock = { nowMs: Date.now };
+
+export const dayMs = 86_400_000;

@@ -1,3 +1,4 @@
+import { dayMs } from "#shared/clock.ts";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { ridTimeMs } from "#shared/rid.ts";
 import { dayOfMs } from "../check.ts";
@@ -103,8 +104,6 @@ async function bookedBefore(db: Queryable, before: Before, account: AccountRow):
   const { keyId, ...line } = only(rows);
   return { outcome: "booked-before", line, account, keys: keyId === null ? [] : await readKeys(db, [keyId]) };
 }
-
-const dayMs = 86_400_000;
 
 // A call's charges are on the day of its rid; money was given back for it on that day or later, unless the clock of its
 // relay was ahead, by at most a day.

@@ -1,3 +1,4 @@
+import { dayMs } from "#shared/clock.ts";
 import { ridTimeMs } from "#shared/rid.ts";
 import { dayOfMs } from "../check.ts";
 import type { Pool } from "#shared/postgres.ts";
@@ -35,7 +36,6 @@ export async function findHoledSessions(
   return { sessions: total?.sessions ?? 0n, holed };
 }
 
-const dayMs = 86_400_000;
 const oldestDays = 60;
 
 /** The gaps in the numbers of a relay process, apart from those before an event that was booked within `ageMs`. */
