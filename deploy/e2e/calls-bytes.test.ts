@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
-import type { ReceivedRequest } from "#shared/testing/fake-serve.ts";
+import type { ReceivedRequest } from "#shared/testing/fake-receive.ts";
 import { ask, bodyOf, chat, eventsOf, jsonEventsOf, makeCall, messages, type Side, sides } from "./ask.ts";
 import { startWorld } from "./world.ts";
 

@@ -1,13 +1,12 @@
 import { hash as digest } from "node:crypto";
 import { fromBinary } from "@bufbuild/protobuf";
-import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { jetstream } from "@nats-io/jetstream";
 import type { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import type { Clock } from "#shared/clock.ts";
 import type { UnaryClient } from "#shared/grpc.ts";
 import type { Logger } from "#shared/log.ts";
-import { usageSubject } from "#shared/usage-stream.ts";
+import { encodeUsageBatch, usageSubject } from "#shared/usage-stream.ts";
 import { isId } from "./check.ts";
 import type { Metrics } from "./metrics.ts";
 import type { NatsLink } from "./nats.ts";
@@ -134,7 +133,7 @@ async function republish(work: OutboxWork, missing: readonly ReadEvent[], backof
   if (due.length === 0 || !connection) return;
   const stream = jetstream(connection);
   for (const part of partsOf(due)) {
-    const payload = encodeBatch(part);
+    const payload = encodeUsageBatch(part.map(({ bytes }) => bytes));
     const id = `outbox:${digest("sha256", payload, "hex")}`;
     // Waits for the acknowledgement; a failure ends the pass, and the rest is due again at the next.
     await stream.publish(usageSubject, payload, { msgID: id, timeout: 5_000 });
@@ -158,13 +157,6 @@ function partsOf(events: readonly ReadEvent[]): ReadEvent[][] {
     }
   }
   return parts;
-}
-
-// A usage.v1.UsageBatch of records that are encoded already: their bytes must stay as their relay wrote them.
-function encodeBatch(events: readonly ReadEvent[]): Uint8Array {
-  const writer = new BinaryWriter();
-  for (const { bytes } of events) writer.tag(1, WireType.LengthDelimited).bytes(bytes);
-  return writer.finish();
 }
 
 type Backoff = { isDue: (event: ReadEvent) => boolean; tried: (events: readonly ReadEvent[]) => void };

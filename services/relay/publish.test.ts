@@ -3,13 +3,12 @@ import { test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { jetstream, jetstreamManager, type JetStreamClient } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
-import fc from "fast-check";
 import { UsageBatchSchema, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { keepConnected } from "#shared/nats.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { usageStream, usageSubject } from "#shared/usage-stream.ts";
-import { createPublisher, encodeBatch, type Publisher } from "./publish.ts";
+import { createPublisher, type Publisher } from "./publish.ts";
 import { listeningLog } from "./testing/fakes.ts";
 
 const recordOf = (rid: string): Uint8Array => toBinary(UsageRecordedSchema, create(UsageRecordedSchema, { rid }));
@@ -49,31 +48,6 @@ function handedClient() {
   };
   return { tries, client: () => ({ publish }) as unknown as JetStreamClient };
 }
-
-test("encodeBatch equals the protobuf encoding of UsageBatch", () => {
-  const records = fc.record({
-    rid: fc.string(),
-    endpoint: fc.string({ maxLength: 300 }),
-    sequence: fc.bigInt(0n, 2n ** 62n),
-  });
-  fc.assert(
-    fc.property(fc.array(records, { maxLength: 20 }), (inits) => {
-      const events = inits.map((init) => create(UsageRecordedSchema, init));
-      const encoded = encodeBatch(events.map((event) => toBinary(UsageRecordedSchema, event)));
-      assert.deepEqual(
-        Buffer.from(encoded),
-        Buffer.from(toBinary(UsageBatchSchema, create(UsageBatchSchema, { events }))),
-      );
-    }),
-  );
-  // Lengths around those at which the length itself takes another byte.
-  for (const length of [0, 124, 125, 126, 16_379, 16_380, 16_381, 2_097_200]) {
-    const event = create(UsageRecordedSchema, { rid: "x".repeat(length) });
-    const encoded = encodeBatch([toBinary(UsageRecordedSchema, event)]);
-    const expected = toBinary(UsageBatchSchema, create(UsageBatchSchema, { events: [event] }));
-    assert.ok(Buffer.from(expected).equals(encoded), `${length} bytes`);
-  }
-});
 
 test("records are gathered into batches of at most 256, numbered from 0 under the name of the relay's session", async () => {
   const { tries, client } = handedClient();

@@ -1,6 +1,6 @@
 import type { JetStreamClient } from "@nats-io/jetstream";
 import type { Logger } from "#shared/log.ts";
-import { usageSubject } from "#shared/usage-stream.ts";
+import { encodeUsageBatch, usageSubject } from "#shared/usage-stream.ts";
 
 /** The way of usage records to JetStream: gathered, published with an id, awaited off the path of the calls. */
 export type Publisher = AsyncDisposable & {
@@ -21,20 +21,6 @@ const maxWaiting = 100_000;
 const maxInFlight = 4;
 const ackTimeoutMs = 5_000;
 const retryMs = { first: 100, most: 5_000 };
-
-/** Joins encoded records into one encoded UsageBatch: each is field 1, length-delimited, so none is encoded twice. */
-export function encodeBatch(records: readonly Uint8Array[]): Uint8Array {
-  const pieces: Uint8Array[] = [];
-  for (const record of records) {
-    const head = [0x0a];
-    for (let rest = record.length; ; rest >>>= 7) {
-      head.push(rest > 127 ? (rest & 127) | 128 : rest);
-      if (rest <= 127) break;
-    }
-    pieces.push(Uint8Array.from(head), record);
-  }
-  return Buffer.concat(pieces);
-}
 
 type Delivery = {
   client: () => JetStreamClient | undefined;
@@ -99,7 +85,7 @@ export function createPublisher(
     timer = undefined;
     while (queue.length > 0 && inFlight < maxInFlight) {
       const records = queue.splice(0, maxBatchRecords);
-      const batch = { id: `${relaySession}:${nextBatch}`, payload: encodeBatch(records), records: records.length };
+      const batch = { id: `${relaySession}:${nextBatch}`, payload: encodeUsageBatch(records), records: records.length };
       nextBatch += 1;
       inFlight += 1;
       deliver(delivery, batch)

@@ -28,7 +28,7 @@ function lineOf(document: Document, lines: LineCounter, path: (string | number)[
 }
 
 function schemaProblems(validate: ValidateFunction): CatalogProblem[] {
-  const problems = (validate.errors ?? []).filter(({ keyword }) => keyword !== "anyOf");
+  const problems = (validate.errors ?? []).filter(({ keyword }) => keyword !== "anyOf" && keyword !== "if");
   return problems.map(({ instancePath, message, params }) => {
     const path = instancePath
       .split("/")

@@ -2,24 +2,16 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Plan, randomId, type StreamReply, type WholeReply } from "./fake-answer.ts";
 import { type Behaviour, readBehaviour } from "./fake-behaviour.ts";
 import { deliverStream, deliverWhole, type Delivery, type Ending, pause, strikeBeforeHead } from "./fake-delivery.ts";
-import { type FakeDialect, fakePaths, type Fields, geminiEndpoint } from "./fake-dialect.ts";
+import { type FakeDialect, fakePaths, geminiEndpoint } from "./fake-dialect.ts";
 import { renderError, renderHtml } from "./fake-errors.ts";
 import { findGeminiRefusal, readGeminiRequest } from "./fake-gemini-request.ts";
 import { providerHeaders, renderModels } from "./fake-heads.ts";
 import { planners } from "./fake-plans.ts";
-import { type FakeRequest, findRefusal, type Headers, parseBody, readRequest } from "./fake-request.ts";
+import { type ReceivedRequest, receive } from "./fake-receive.ts";
+import { type FakeRequest, findRefusal, readRequest } from "./fake-request.ts";
 import type { Truth, TruthLog } from "./fake-truth.ts";
-
-/** A request as it came. */
-export type ReceivedRequest = {
-  method: string;
-  path: string;
-  headers: Headers;
-  rawBody: Buffer;
-  /** The body parsed; undefined when it is neither a JSON object nor a form. */
-  body: Fields | undefined;
-  receivedAt: number;
-};
+import type { VideoJobs } from "./fake-videos-jobs.ts";
+import { serveVideos } from "./fake-videos-serve.ts";
 
 /** A behaviour, or what decides on it for a request. */
 export type BehaviourSource = Behaviour | ((request: FakeRequest) => Behaviour);
@@ -32,6 +24,7 @@ export type Fake = {
   standing: BehaviourSource;
   next: Behaviour[];
   models: string[];
+  videos: VideoJobs;
 };
 
 const dialectsByPath = new Map(
@@ -46,6 +39,7 @@ export async function serveFake(fake: Fake, request: IncomingMessage, response: 
   const received = await receive(request);
   fake.received.push(received);
   if (fake.received.length > fake.receivedLimit) fake.received.shift();
+  if (await serveVideos(fake.videos, received, response)) return;
 
   const asked: FakeDialect = received.headers["anthropic-version"] ? "messages" : "chat";
   const gemini = geminiEndpoint(received.path);
@@ -63,21 +57,6 @@ export async function serveFake(fake: Fake, request: IncomingMessage, response: 
   if (refusal || !received.body) return refuse(reply, refusal ?? { status: 400 });
   const asks = gemini ? readGeminiRequest(gemini, received.body) : readRequest(dialect, received.body);
   await answer(fake, received, { ...reply, request: asks });
-}
-
-async function receive(request: IncomingMessage): Promise<ReceivedRequest> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  const rawBody = Buffer.concat(chunks);
-  const { method = "", url = "", headers } = request;
-  return {
-    method,
-    path: url,
-    headers,
-    rawBody,
-    body: await parseBody(rawBody, headers["content-type"]),
-    receivedAt: Date.now(),
-  };
 }
 
 type Reply = { response: ServerResponse; dialect: FakeDialect; requestId: string };

@@ -24,7 +24,8 @@ export const file_usage_v1_usage: GenFile = /*@__PURE__*/
 
 /**
  * One message on the stream: events gathered for a few milliseconds. Message id (Nats-Msg-Id) is
- * "<relay_session>:<number of the batch>", or "outbox:<hash>" for events republished by billing.
+ * "<relay_session>:<number of the batch>", "video:<rid>:<try>" for a video's charge from video-task, or "outbox:<hash>"
+ * for events republished by billing.
  *
  * @generated from message usage.v1.UsageBatch
  */
