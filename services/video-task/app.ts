@@ -1,0 +1,111 @@
+import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
+import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
+import { createPools } from "#shared/catalog/pools.ts";
+import { connectGrpc, serveGrpc, unaryClient } from "#shared/grpc.ts";
+import { createHealth } from "#shared/health.ts";
+import { every } from "#shared/lifecycle.ts";
+import type { Logger } from "#shared/log.ts";
+import { keepConnected } from "#shared/nats.ts";
+import { createRegistry, serveOps } from "#shared/ops.ts";
+import { createPool } from "#shared/postgres.ts";
+import { createAsk } from "./ask.ts";
+import { buildCalls } from "./calls.ts";
+import { followUpstreams } from "./catalog.ts";
+import type { Config } from "./config.ts";
+import { createGaugesPass } from "./gauges.ts";
+import { createLookPass } from "./looks.ts";
+import { createMetrics } from "./metrics.ts";
+import { createMoneyPass } from "./money.ts";
+import { createPlaces, defaultPlaces, type Places } from "./places.ts";
+import { probe } from "./store/availability.ts";
+import { createSweepPass } from "./sweep.ts";
+
+/** The running service; disposal drains it. */
+export type App = AsyncDisposable & { grpcPort: number; opsPort: number };
+
+const elapsedMs = (): number => performance.now();
+
+// How often the passes ask PostgreSQL whether anything is due, at most.
+const passMs = 1_000;
+
+/**
+ * Starts the service. PostgreSQL, NATS and billing may be up, down or on their way: it finds them when they come.
+ * `environment` holds what the catalog's credentials name. Throws for a catalog that cannot be used.
+ */
+export async function startApp(config: Config, log: Logger, environment: NodeJS.ProcessEnv): Promise<App> {
+  await using resources = new AsyncDisposableStack();
+  const places = createPlaces({ ...defaultPlaces, drainMs: config.DRAIN_MS });
+  const reached = reach(resources, config, { log, environment });
+  const { pool, upstreams } = reached;
+  const opsPort = await watch(resources, config, { ...reached, log, places });
+  const work = { ...reached, log };
+  keepWorking(resources, config, { ...work, isStopping: places.stop.isStopped });
+
+  resources.use(places);
+  const drawnMs = (): number => config.LOOK_MS * (0.5 + Math.random());
+  const submitting = { ...work, pool, upstreams, places, leaseMs: config.SUBMIT_LEASE_MS, firstLookMs: drawnMs };
+  const listen = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
+  const { port: grpcPort } = resources.use(await serveGrpc([[VideoTaskService, buildCalls(submitting)]], listen));
+  // The first to happen at the end: whoever waits here is told to ask another replica, and no more is taken.
+  resources.defer(places.stop.stop);
+  const owned = resources.move();
+  return { grpcPort, opsPort, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+type Start = { log: Logger; environment: NodeJS.ProcessEnv };
+
+// Everything beyond this process, and what is counted of it.
+function reach(resources: AsyncDisposableStack, config: Config, { log, environment }: Start) {
+  const registry = createRegistry("video-task");
+  const metrics = createMetrics(registry);
+  const onError = (error: Error): void => log.warn({ err: error }, "PostgreSQL is away");
+  const pool = resources.use(createPool(config.DATABASE_URL, "video-task", onError));
+  const pools = resources.use(createPools());
+  const upstreams = resources.use(
+    followUpstreams(config.CATALOG_FILE, environment, log, (replaced) => pools.retain([...replaced.values()])),
+  );
+  const channel = resources.use(connectGrpc(config.BILLING_ADDRESS));
+  const billing = unaryClient(BillingService, channel, 5_000);
+  // Tasks run without NATS: what is to be booked waits in PostgreSQL.
+  const nats = resources.use(keepConnected(config.NATS_URL, { name: "video-task", onState: () => undefined, log }));
+  const jetStream = (): JetStreamClient | undefined => {
+    const connection = nats.current();
+    return connection && jetstream(connection);
+  };
+  return { registry, metrics, pool, ask: createAsk(pools), upstreams, billing, jetStream };
+}
+
+type Reached = ReturnType<typeof reach>;
+
+async function watch(
+  resources: AsyncDisposableStack,
+  config: Config,
+  { pool, registry, log, places }: Reached & { log: Logger; places: Places },
+): Promise<number> {
+  const health = createHealth(["PostgreSQL"]);
+  const look = async (): Promise<void> => health.set("PostgreSQL", await probe(pool));
+  await look();
+  resources.use(every(2_000, look, log));
+  const reasons = (): string[] => [...health.reasons(), ...(places.stop.isStopped() ? ["stopping"] : [])];
+  const ops = await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, reasons);
+  return resources.use(ops).port;
+}
+
+function keepWorking(
+  resources: AsyncDisposableStack,
+  config: Config,
+  { isStopping, ...work }: Reached & { log: Logger; isStopping: () => boolean },
+): void {
+  const { log } = work;
+  const { LOOK_MS: lookMs, SUBMIT_LEASE_MS: leaseMs, CONFIRM_MS: confirmMs } = config;
+  const rules = { lookMs, graceMs: config.GRACE_SECONDS * 1_000, random: Math.random };
+  const lookPass = resources.use(createLookPass({ ...work, rules, maxLooks: config.MAX_LOOKS }));
+  const look = async (): Promise<void> => {
+    while ((await lookPass()) && !isStopping());
+  };
+  resources.use(every(Math.min(lookMs / 2, passMs), look, log));
+  resources.use(every(Math.min(confirmMs, passMs), createMoneyPass({ ...work, confirmMs }), log));
+  resources.use(every(Math.min(leaseMs / 4, passMs), createSweepPass({ ...work, leaseMs, elapsedMs }), log));
+  resources.use(every(5_000, createGaugesPass(work), log));
+}

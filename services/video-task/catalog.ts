@@ -1,0 +1,79 @@
+import { readFileSync } from "node:fs";
+import { Ajv } from "ajv";
+import { Type } from "typebox";
+import { readCatalog, type CatalogProblem } from "#shared/catalog/document.ts";
+import { upstreamSchema, type UpstreamSource } from "#shared/catalog/upstream-schema.ts";
+import { buildUpstreams, type Upstream } from "#shared/catalog/upstreams.ts";
+import { videoDialectNames, videoDialectOf } from "#shared/catalog/video-dialects.ts";
+import { followFiles, type Followed } from "#shared/follow-files.ts";
+import type { Logger } from "#shared/log.ts";
+
+/** The upstreams for videos, by name. */
+export type Upstreams = ReadonlyMap<string, Upstream>;
+
+export type LiveUpstreams = Followed<Upstreams>;
+
+/** Of upstreams for videos, what the schema says; of others, whatever stands there. */
+type Source = { upstreams: Record<string, { dialects?: unknown }> };
+
+// The rest of the catalog is the relay's to check, and may be of a later release than this service.
+const schema = {
+  type: "object",
+  required: ["upstreams"],
+  properties: {
+    upstreams: {
+      type: "object",
+      additionalProperties: {
+        if: {
+          type: "object",
+          required: ["dialects"],
+          properties: { dialects: { type: "array", contains: { enum: videoDialectNames } } },
+        },
+        // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema
+        then: upstreamSchema(Type.String()),
+      },
+    },
+  },
+};
+
+const validate = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true }).compile<Source>(schema);
+
+const isForVideos = (dialects: unknown): boolean =>
+  Array.isArray(dialects) && videoDialectOf({ dialects }) !== undefined;
+
+/**
+ * Reads the upstreams for videos from the text of a catalog, and no credential of any other. Throws a CatalogError that
+ * names every problem of them with file and line, never with the value of a credential.
+ */
+export function parseUpstreams(text: string, file: string, environment: NodeJS.ProcessEnv): Upstreams {
+  const build = ({ upstreams }: Source, problems: CatalogProblem[]): Upstreams => {
+    const ours = Object.entries(upstreams).filter(([, { dialects }]) => isForVideos(dialects));
+    return buildUpstreams(Object.fromEntries(ours) as Record<string, UpstreamSource>, environment, problems);
+  };
+  return readCatalog(text, file, { validate, build });
+}
+
+/**
+ * Reads the catalog file and follows its changes without a restart. A first file that cannot be used throws a
+ * CatalogError; a later one is refused in the log and the last good one stays in force. `onReplaced` gets each later
+ * one that is taken.
+ */
+export function followUpstreams(
+  file: string,
+  environment: NodeJS.ProcessEnv,
+  log: Logger,
+  onReplaced: (upstreams: Upstreams) => void = () => undefined,
+): LiveUpstreams {
+  const read = (): Upstreams => parseUpstreams(readFileSync(file, "utf8"), file, environment);
+  return followFiles([file], read, {
+    onReplaced: (upstreams) => {
+      onReplaced(upstreams);
+      log.info({ upstreams: upstreams.size }, "upstreams for videos reloaded");
+    },
+    onRefused: (error) =>
+      log.error(
+        { problems: error instanceof Error ? error.message.split("\n") : error },
+        "catalog refused, the last good one stays",
+      ),
+  });
+}

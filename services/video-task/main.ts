@@ -1,0 +1,12 @@
+import { stopSignal } from "#shared/lifecycle.ts";
+import { createLog } from "#shared/log.ts";
+import { startApp } from "./app.ts";
+import { readConfig } from "./config.ts";
+
+const config = readConfig(process.env);
+const log = createLog("video-task", config.LOG_LEVEL);
+
+await using app = await startApp(config, log, process.env);
+log.info({ port: app.grpcPort, opsPort: app.opsPort }, "video-task is ready");
+await stopSignal();
+log.info("video-task is stopping");
