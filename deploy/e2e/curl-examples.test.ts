@@ -32,6 +32,7 @@ const answers: Record<string, RegExp> = {
   "/v1/audio/speech": /^$/,
   "/v1/audio/transcriptions": /"text":"I am the demo upstream.*"usage":\{"type":"duration","seconds":1\}/,
   "/v1/moderations": /"flagged": false.*"flagged": true/s,
+  "/v1/videos": /"object":"video".*"status":"(?:queued|in_progress)"/,
   "/v1/models": /demo-chat.*demo-transcription/,
 };
 
@@ -39,7 +40,8 @@ const convertedAnswer = /^x-relay-dropped: logit_bias\r$.*"content":"Hello! You 
 
 test("there is an example for every endpoint, and none for anything else", () => {
   const paths = new Set(examples.map(({ path }) => path));
-  assert.deepEqual(paths, new Set([...Object.values(dialects).map(({ path }) => path), "/v1/models"]));
+  const served = Object.values(dialects).map(({ path }) => path);
+  assert.deepEqual(paths, new Set([...served, "/v1/models", "/v1/videos"]));
 });
 
 describe("the README's curl examples run as pasted against what npm start starts", async () => {

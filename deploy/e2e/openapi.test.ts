@@ -32,12 +32,21 @@ describe("the OpenAPI document of the public API", () => {
     for (const steps of [...schemas, ...names]) assert.doesNotThrow(() => compileAt(steps), steps.join("/"));
   });
 
-  test("its endpoints are the relay's: every dialect by POST, and the models", () => {
+  test("its endpoints are the relay's: every dialect by POST, the models and the videos", () => {
     const described = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
     const served = Object.values(dialects).map(({ path }) => `POST ${path}`);
-    assert.deepEqual(described.toSorted(), [...served, "GET /v1/models", "GET /v1/models/{model_id}"].toSorted());
+    const others = [
+      "GET /v1/models",
+      "GET /v1/models/{model_id}",
+      "POST /v1/videos",
+      "GET /v1/videos",
+      "GET /v1/videos/{task_id}",
+      "DELETE /v1/videos/{task_id}",
+      "GET /v1/videos/{task_id}/content",
+    ];
+    assert.deepEqual(described.toSorted(), [...served, ...others].toSorted());
   });
 
   test("a request's required fields are those that the relay asks for", () => {
@@ -155,6 +164,10 @@ describe("an answer that is not as described is told with what is wrong", () => 
     "an error that is not JSON": [
       answer({ status: 500, headers: { "content-type": "text/plain" }, text: "" }),
       /content type text\/plain/,
+    ],
+    "a body where none is described": [
+      answer({ method: "GET", path: "/v1/videos/video_1/content", status: 416, body: {} }),
+      /a body is not described/,
     ],
     "a rate limit without Retry-After": [
       answer({ status: 429, body: errorA("rate_limit_exceeded") }),

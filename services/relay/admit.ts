@@ -58,16 +58,25 @@ export async function authorize(quota: QuotaSession, caller: Caller): Promise<Re
  * Checks the key and holds the estimated price of a call, in one round trip. A hold of which nothing is known, because
  * no answer came in time, is released: it may have been made, and this call will never use it.
  */
-export async function reserve(
+export function reserve(
   quota: QuotaSession,
   caller: Caller,
   { rid, envelope, model }: { rid: string; envelope: Envelope; model: Model },
 ): Promise<Result> {
+  return reserveNanos(quota, caller, { rid, model: model.id, estimateNanos: estimateNanos(envelope, model) });
+}
+
+/** The same for a price that is known. */
+export async function reserveNanos(
+  quota: QuotaSession,
+  caller: Caller,
+  wanted: { rid: string; model: string; estimateNanos: bigint },
+): Promise<Result> {
   requireReachable(quota);
-  const value = { rid, ...caller, model: model.id, estimateNanos: estimateNanos(envelope, model) };
-  const result = await quota.ask({ operation: { case: "reserve", value } });
+  const { rid, model } = wanted;
+  const result = await quota.ask({ operation: { case: "reserve", value: { ...caller, ...wanted } } });
   if (result.verdict === Verdict.UNAVAILABLE) void quota.tell({ operation: { case: "release", value: { rid } } });
-  const failure = failureOf(result, model.id);
+  const failure = failureOf(result, model);
   if (failure) throw new CallFailure(failure);
   return result;
 }

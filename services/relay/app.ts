@@ -6,10 +6,12 @@ import type { Config } from "./config.ts";
 import { dialects } from "./dialects/index.ts";
 import type { Failure } from "./failures.ts";
 import { problemOfHead, type Refused } from "./malformed.ts";
-import { dialectOfPath, failureOfPath, isOfApi, notFoundPage, pathOf } from "./paths.ts";
+import { errorsOfPath, failureOfPath, isOfApi, notFoundPage, pathOf } from "./paths.ts";
 import { requestIdHeaders, respondFailure } from "./respond.ts";
 import { answerModels } from "./routes/answer-models.ts";
+import { answerVideos } from "./routes/videos.ts";
 import { listenBeside, serverOptions, type ServerSettings } from "./server.ts";
+import { videosPath } from "./videos.ts";
 
 const isLoopback = (address: string): boolean =>
   address === "127.0.0.1" || address === "::1" || address === "::ffff:127.0.0.1";
@@ -47,7 +49,7 @@ function report({ metrics, log }: Relay, status: number, fields: Parameters<Refu
 
 function refuse({ request, response, ip }: Answering, failure: Failure, relay: Relay): void {
   const rid = createRid();
-  respondFailure(response, { rid, failure, dialect: dialectOfPath(pathOf(request.url ?? "/")) });
+  respondFailure(response, { rid, failure, dialect: errorsOfPath(pathOf(request.url ?? "/")) });
   report(relay, response.statusCode, { rid, ip, failure: failure.name, cause: failure.cause });
 }
 
@@ -84,6 +86,19 @@ function addRoutes(app: FastifyInstance, relay: Relay): void {
   };
   app.get("/v1/models", { onRequest }, unreachable);
   app.get("/v1/models/*", { onRequest }, unreachable);
+  addVideoRoutes(app, relay);
+}
+
+/** Videos find their endpoint themselves: what is below their path has ids of any form in it. */
+function addVideoRoutes(app: FastifyInstance, relay: Relay): void {
+  const onRequest = (request: FastifyRequest, reply: FastifyReply): void => {
+    const answering = takeOver(request, reply);
+    if (!answerVideos(answering, pathOf(request.url), relay)) answerUnknownPath(answering, relay);
+  };
+  app.post(videosPath, { onRequest }, unreachable);
+  app.get(videosPath, { onRequest }, unreachable);
+  app.get(`${videosPath}/*`, { onRequest }, unreachable);
+  app.delete(`${videosPath}/*`, { onRequest }, unreachable);
 }
 
 /** Builds the public HTTP server around the path of a call. */

@@ -15,7 +15,7 @@ const stallMs = 30_000;
 
 export type BodyReading = {
   /** Awaited once, before anything is read that is encoded or above 64 KiB. */
-  checkKey: () => Promise<void>;
+  checkKey: () => Promise<unknown>;
   budget: BodyBudget;
   /** How long the sender may pause; left out: 30 s. */
   stallMs?: number;

@@ -2,8 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import { createRid } from "#shared/rid.ts";
-import { authorize, callerOf, reserve, type Caller } from "./admit.ts";
-import { readBody } from "./body.ts";
+import { callerOf, reserve, type Caller } from "./admit.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import type { LiveCatalog } from "./catalog.ts";
 import { pricedFor, type Model } from "./catalog-models.ts";
@@ -18,11 +17,14 @@ import type { Metrics } from "./metrics.ts";
 import { countLosses, createPreparation, refuseLosses, type Preparation } from "./prepare.ts";
 import { reachUpstream } from "./reach.ts";
 import { readEnvelope, readKey } from "./read.ts";
+import { reportCall } from "./report-call.ts";
 import { respondFailure, statusOfFailure } from "./respond.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
 import { createSendSignal, SendError, type SendSignal } from "./send.ts";
 import { release, settle, type Settling } from "./settle.ts";
+import { takeBody } from "./take-body.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
+import type { Videos } from "./videos.ts";
 
 /** What the path of a call needs of its process. */
 export type Relay = {
@@ -36,6 +38,7 @@ export type Relay = {
   limits: { maxReplyBytes: number; maxEventBytes: number };
   /** Calls that hold money now. */
   live: Set<LiveCall>;
+  videos: Videos;
   isDraining: boolean;
 };
 
@@ -73,7 +76,8 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
     respondFailure(response, { rid, failure, dialect });
   } finally {
     if (call) relay.live.delete(call);
-    report({ rid, startedAtMs, call, failure, incoming }, relay);
+    const { dialect, response, ip } = incoming;
+    reportCall({ rid, startedAtMs, call, failure, endpoint: dialect.path, response, ip }, relay);
   }
 }
 
@@ -84,25 +88,13 @@ async function admit(
   rid: string,
   startedAtMs: number,
 ): Promise<Admission | undefined> {
-  const { request, dialect } = incoming;
-  const { quota, spool } = relay.settling;
-  const caller = callerOf(readKey(request.headers, dialect.format === "B"), incoming.ip);
-  const checkKey = async (): Promise<void> => {
-    await authorize(quota, { ...caller });
-    caller.ip = "";
-  };
-  const body = await readBody(request, incoming.response, { checkKey, budget: relay.bodyBudget });
-  if (!body) return undefined;
-  let asked: Asked;
-  try {
-    asked = await ask(body, incoming, relay, checkKey);
-  } catch (refusal) {
-    // A wrong key is told before a wrong body.
-    if (caller.ip !== "") await checkKey();
-    throw refusal;
-  }
-  const problem = spool.problem();
-  if (problem !== undefined) throw new CallFailure({ name: "service_unavailable", cause: problem });
+  const { request, response, ip, dialect } = incoming;
+  const caller = callerOf(readKey(request.headers, dialect.format === "B"), ip);
+  const taken = await takeBody({ request, response, caller }, relay, (body, checkKey) =>
+    ask(body, incoming, relay, checkKey),
+  );
+  if (!taken) return undefined;
+  const { asked } = taken;
   const { envelope, routes, preparation } = asked;
   const call = await hold({ ...asked, rid, startedAtMs, caller, endpoint: dialect.path }, relay);
   return { call, envelope, routes, preparation };
@@ -115,7 +107,7 @@ async function ask(
   body: Buffer,
   { request, response, dialect }: Incoming,
   relay: Relay,
-  checkKey: () => Promise<void>,
+  checkKey: () => Promise<unknown>,
 ): Promise<Asked> {
   const envelope = readEnvelope(body, dialect, request.headers);
   const model = offeredModel(relay, envelope, dialect);
@@ -177,7 +169,8 @@ async function hold(holding: Holding, relay: Relay): Promise<LiveCall> {
   });
 }
 
-function failureOf(thrown: unknown): Failure {
+/** Why a call failed, by what one of its steps has thrown. */
+export function failureOf(thrown: unknown): Failure {
   if (thrown instanceof CallFailure) return thrown.failure;
   if (thrown instanceof SendError) return { name: thrown.failureName, cause: thrown.cause };
   return { name: "service_unavailable", cause: thrown };
@@ -198,45 +191,3 @@ function failCall(call: LiveCall | undefined, failure: Failure, signal: SendSign
     signal.isAborted ? EndCause.CLIENT_GONE : (endCauses[failure.name] ?? EndCause.UPSTREAM_ERROR),
   );
 }
-
-const endNames = new Map<EndCause, string>(
-  Object.entries(EndCause).map(([name, cause]) => [cause, name.toLowerCase()]),
-);
-
-/** One log line and one count per call. */
-function report({ rid, startedAtMs, call, failure, incoming }: Report, relay: Relay): void {
-  const { dialect, response, ip } = incoming;
-  const durationMs = Date.now() - startedAtMs;
-  const status = response.headersSent ? response.statusCode : 499;
-  const end = call ? (endNames.get(call.endCause) ?? "unknown") : "refused";
-  relay.metrics.calls.inc({ endpoint: dialect.path, status, end });
-  relay.metrics.callSeconds.observe(
-    { endpoint: dialect.path, streamed: String(call?.isStream ?? false) },
-    durationMs / 1_000,
-  );
-  const fields = {
-    rid,
-    endpoint: dialect.path,
-    ip,
-    status,
-    end,
-    durationMs,
-    account: call?.accountId,
-    key: call?.keyId,
-    model: call?.model.id,
-    upstream: call?.upstream,
-    chargedNanos: call?.chargedNanos.toString(),
-    failure: failure?.name,
-    cause: failure?.cause,
-  };
-  if (failure && status >= 500) relay.log.error(fields, "call failed");
-  else relay.log.info(fields, "call");
-}
-
-type Report = {
-  rid: string;
-  startedAtMs: number;
-  call: LiveCall | undefined;
-  failure: Failure | undefined;
-  incoming: Incoming;
-};

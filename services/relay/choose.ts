@@ -20,10 +20,10 @@ export type Route = Model["routes"][number];
 const drawnWait = (weight: number, random: () => number): number =>
   weight > 0 ? -Math.log(1 - random()) / weight : Infinity;
 
-function inOrder(routes: Route[], dialect: DialectName, random: () => number): Route[] {
+function inOrder(routes: Route[], needsConversion: (route: Route) => boolean, random: () => number): Route[] {
   const drawn = routes.map((route) => ({
     route,
-    isConverted: Number(!route.upstream.dialects.includes(dialect)),
+    isConverted: Number(needsConversion(route)),
     wait: drawnWait(route.weight, random),
   }));
   const byWait = (a: number, b: number): number => (a === b ? 0 : a - b);
@@ -40,5 +40,10 @@ function inOrder(routes: Route[], dialect: DialectName, random: () => number): R
 export function chooseRoutes(model: Model, dialect: DialectName, random: () => number = Math.random): Route[] {
   const routes = model.routes.filter(({ upstream }) => upstreamDialectFor(dialect, upstream.dialects));
   if (routes.length === 0) throw new CallFailure({ name: "model_unavailable", detail: model.id });
-  return routes.length === 1 ? routes : inOrder(routes, dialect, random);
+  return routes.length === 1 ? routes : inOrder(routes, ({ upstream }) => !upstream.dialects.includes(dialect), random);
+}
+
+/** All routes of a model of videos in the order in which they are tried, which is the same but for conversions. */
+export function orderVideoRoutes({ routes }: Model, random: () => number = Math.random): Route[] {
+  return inOrder(routes, () => false, random);
 }

@@ -13,6 +13,10 @@ export const variables = Type.Object({
     default: 9080,
   }),
   AUTH_QUOTA_ADDRESS: Type.String({ description: "gRPC target of the auth-quota service.", minLength: 1 }),
+  VIDEO_TASK_ADDRESS: Type.String({
+    description: "gRPC target of the video-task service; empty: this relay offers no videos.",
+    default: "",
+  }),
   NATS_URL: Type.String({ description: "NATS servers, separated by commas.", minLength: 1 }),
   CATALOG_FILE: Type.String({
     description: "Models, upstreams and prices; followed while the relay runs.",

@@ -3,6 +3,7 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Relay } from "./call.ts";
 
 const flushMs = 10_000;
+const sweepMs = 100;
 
 /**
  * Leaves without losing anything: takes no new calls, lets live ones end for up to `drainMs`, cuts and settles what is
@@ -10,14 +11,20 @@ const flushMs = 10_000;
  * the spool.
  */
 export async function drain(app: FastifyInstance, relay: Relay, drainMs: number): Promise<void> {
-  const { log, live, settling } = relay;
-  log.info({ liveCalls: live.size }, "draining");
+  const { log, live, videos, settling } = relay;
+  log.info({ liveCalls: live.size, downloads: videos.downloads.size }, "draining");
   const closed = app.close();
   const deadline = setTimeout(() => {
-    log.warn({ liveCalls: live.size }, "drain time is over, cutting what is left");
+    log.warn({ liveCalls: live.size, downloads: videos.downloads.size }, "drain time is over, cutting what is left");
     for (const call of live) call.cut(EndCause.DRAINED);
+    for (const download of videos.downloads) download.cut();
   }, drainMs);
+  // A connection that was busy when the server closed stays open behind its answer, for as long as callers may keep it.
+  const sweeping = setInterval(() => app.server.closeIdleConnections(), sweepMs);
   await closed;
+  clearInterval(sweeping);
+  // Nobody is connected who waits for these; the cut ends them as well.
+  await Promise.all(videos.concluding);
   clearTimeout(deadline);
   const flushedBy = performance.now() + flushMs;
   await settling.publisher.drain(flushMs);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { DialectName } from "./dialects/dialect.ts";
 import { dialects } from "./dialects/index.ts";
+import { videoErrors } from "./dialects/video-error.ts";
 import { CallFailure, failures, renderFailure, type Failure, type FailureName } from "./failures.ts";
 import { respondFailure, statusOfFailure } from "./respond.ts";
 import { serveHttp } from "./testing/raw-client.ts";
@@ -23,8 +24,8 @@ async function tell(failure: Failure, dialect: DialectName) {
   return { answer, body: (await answer.json()) as unknown, retryAfter: answer.headers.get("retry-after") };
 }
 
-for (const { row, failure, formatA, formatB } of specErrors) {
-  const title = row === undefined ? "beside the spec's cases" : `API spec, Cases: ${row}`;
+for (const { row, section = "Cases", failure, formatA, formatB } of specErrors) {
+  const title = row === undefined ? "beside the spec's cases" : `API spec, ${section}: ${row}`;
   test(`${title}: ${failure.name} is told in both formats`, async () => {
     const inA = await tell(failure, "openai-chat");
     assert.deepEqual([inA.answer.status, inA.retryAfter], [formatA.status, formatA.retryAfter ?? null]);
@@ -43,10 +44,17 @@ test("every failure that the relay can tell has its row here", () => {
 });
 
 const statuses: { row: string; statuses: number[]; type: string; codes: string[] }[] = [
-  { row: "400", statuses: [400], type: "invalid_request_error", codes: ["", "invalid_request"] },
+  {
+    row: "400",
+    statuses: [400],
+    type: "invalid_request_error",
+    codes: ["", "invalid_request", "task_not_found", "task_not_ready", "task_failed", "upstream_error"],
+  },
   { row: "401", statuses: [401], type: "authentication_error", codes: [""] },
   { row: "403", statuses: [403], type: "permission_error", codes: ["insufficient_quota", "invalid_request"] },
-  { row: "404", statuses: [404], type: "not_found_error", codes: [""] },
+  { row: "404", statuses: [404], type: "not_found_error", codes: ["", "task_not_found"] },
+  // Format B has none: it is told on /v1/videos only.
+  { row: "410", statuses: [410], type: "not_found_error", codes: ["artifact_gone"] },
   { row: "429", statuses: [429], type: "rate_limit_error", codes: ["rate_limit_exceeded"] },
   {
     row: "500, 502, 503, 504",
@@ -68,8 +76,27 @@ for (const { row, statuses: ruled, type, codes } of statuses) {
   });
 }
 
-test("the relay tells no status that the spec does not know", () => {
-  const known = new Set(statuses.flatMap(({ statuses: ruled }) => ruled));
+for (const { failure, formatA } of specErrors) {
+  test(`API spec, Errors: All others | Format A: on /v1/videos the type of ${failure.name} follows the status`, () => {
+    const { status, message, code } = formatA;
+    const types: Record<number, string> = {
+      400: "invalid_request_error",
+      401: "authentication_error",
+      403: "permission_error",
+      404: "not_found_error",
+      409: "invalid_request_error",
+      410: "not_found_error",
+      429: "rate_limit_error",
+    };
+    const { upstreamType: _, ...told } = failure;
+    const written: unknown = JSON.parse(videoErrors.writeError(renderFailure(told, videoErrors.format)));
+    const type = types[status] ?? "api_error";
+    assert.deepEqual(written, { error: { message, type, param: "", code } });
+  });
+}
+
+test("the relay tells no status that the spec does not know, but 409 for an Idempotency-Key, which it does not know", () => {
+  const known = new Set([409, ...statuses.flatMap(({ statuses: ruled }) => ruled)]);
   for (const name of Object.keys(failures) as FailureName[]) {
     for (const format of ["A", "B"] as const) assert.ok(known.has(renderFailure({ name }, format).status), name);
   }

@@ -5,7 +5,7 @@ export type FailureRow = {
   when: string;
   status: number;
   message: string;
-  /** `error.type` in Format B. */
+  /** `error.type` in Format B and on /v1/videos. */
   type: string;
   /** `error.code` in Format A. */
   code: string;
@@ -164,6 +164,64 @@ export const failures = {
     code: "service_unavailable",
     retryAfterSeconds: 5,
     formatB: { status: 529, message: "Overloaded", type: "overloaded_error" },
+  },
+  video_rejected: {
+    when: "The provider of a video's model refuses to make it.",
+    status: 400,
+    message: "The model service rejected the request, check the parameters and try again",
+    type: "invalid_request_error",
+    code: "upstream_error",
+  },
+  task_not_found: {
+    when: "There is no such video, or it is another account's.",
+    status: 400,
+    message: "Task not found",
+    type: "invalid_request_error",
+    code: "task_not_found",
+  },
+  task_file_not_found: {
+    when: "The file of a video is asked for that does not exist, or is another account's.",
+    status: 404,
+    message: "Task not found",
+    type: "not_found_error",
+    code: "task_not_found",
+  },
+  task_not_ready: {
+    when: "The file of a video is asked for, or its deletion, before it has ended.",
+    status: 400,
+    message: "The video is not ready yet",
+    type: "invalid_request_error",
+    code: "task_not_ready",
+  },
+  task_failed: {
+    when: "The file of a video is asked for that failed.",
+    status: 400,
+    message: "The video generation failed",
+    type: "invalid_request_error",
+    code: "task_failed",
+  },
+  artifact_gone: {
+    when: "The provider no longer keeps the file of a video.",
+    status: 410,
+    message: "Artifact content is no longer available",
+    type: "not_found_error",
+    code: "artifact_gone",
+  },
+  idempotency_key_reused: {
+    when: "An Idempotency-Key comes again with another request; asking again does not help.",
+    status: 409,
+    message: "This Idempotency-Key was used with another request",
+    type: "invalid_request_error",
+    code: "invalid_request",
+    shouldRetry: false,
+  },
+  submission_unknown: {
+    when: "Nobody knows whether a provider has taken the video; only if one has, it is charged and in the list.",
+    status: 500,
+    message: temporarilyUnavailable,
+    type: "api_error",
+    code: "server_error",
+    shouldRetry: false,
   },
   service_unavailable: {
     when: "The service is stopping, under maintenance, too busy, or cannot decide on the call.",

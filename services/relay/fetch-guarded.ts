@@ -42,12 +42,17 @@ export function isPublicAddress(address: string): boolean {
  */
 export const publicRules: FetchRules = { ports: { "https:": [""] }, isAllowedAddress: isPublicAddress };
 
-const maxRedirects = 3;
+export const maxRedirects = 3;
 const maxUrlLength = 8_192;
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
 
+/** Where an answer leads on to; undefined when it is the answer itself. */
+export function redirectOf(status: number, location: string | string[] | undefined): string | undefined {
+  return redirectStatuses.has(status) ? location?.toString() : undefined;
+}
+
 /** A URL that the rules let pass as far as it is written. Throws FetchRefusedError. */
-function checkUrl(text: string, base: URL | undefined, { ports, isAllowedAddress }: FetchRules): URL {
+export function checkUrl(text: string, base: URL | undefined, { ports, isAllowedAddress }: FetchRules): URL {
   const url = text.length <= maxUrlLength ? URL.parse(text, base?.href) : null;
   if (!url) throw new FetchRefusedError("not a URL");
   if (!ports[url.protocol]) throw new FetchRefusedError(`scheme ${url.protocol}`);
@@ -74,6 +79,12 @@ const guardedLookup =
       if (options.all) callback(null, found);
       else callback(null, first.address, first.family);
     });
+
+/** Connections to addresses that the rules allow, and to nothing else; `timeoutMs` bounds each wait of them. */
+export function guardedAgent({ isAllowedAddress }: FetchRules, timeoutMs: number): Agent {
+  const connect = { lookup: guardedLookup(isAllowedAddress), timeout: timeoutMs };
+  return new Agent({ connect, allowH2: false, headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
+}
 
 async function readBody({ headers, body }: Dispatcher.ResponseData, maxBytes: number): Promise<Buffer> {
   if ((headers["content-encoding"] ?? "identity") !== "identity") throw new FetchRefusedError("an encoded answer");
@@ -103,9 +114,8 @@ async function follow(hop: Hop, limits: FetchLimits, rules: FetchRules): Promise
     }
     // The agent goes away with everything on it; an error after that is nobody's.
     response.body.on("error", () => undefined).destroy();
-    const location = response.headers["location"]?.toString();
-    if (!redirectStatuses.has(statusCode) || location === undefined)
-      throw new FetchRefusedError(`status ${statusCode}`);
+    const location = redirectOf(statusCode, response.headers["location"]);
+    if (location === undefined) throw new FetchRefusedError(`status ${statusCode}`);
     if (redirects === maxRedirects) throw new FetchRefusedError(`more than ${maxRedirects} redirects`);
     url = checkUrl(location, url, rules);
   }
@@ -124,8 +134,7 @@ export async function fetchGuarded(
   const url = checkUrl(text, undefined, rules);
   const signal = AbortSignal.timeout(limits.timeoutMs);
   const { timeoutMs: timeout } = limits;
-  const connect = { lookup: guardedLookup(rules.isAllowedAddress), timeout };
-  const dispatcher = new Agent({ connect, allowH2: false, headersTimeout: timeout, bodyTimeout: timeout });
+  const dispatcher = guardedAgent(rules, timeout);
   try {
     return await follow({ url, dispatcher, signal }, limits, rules);
   } catch (error) {

@@ -4,7 +4,7 @@ import type { Conversation } from "./dialects/conversation.ts";
 import { CallFailure } from "./failures.ts";
 import { FetchRefusedError, fetchGuarded, type Fetched, type FetchLimits } from "./fetch-guarded.ts";
 
-const limits: FetchLimits = { maxBytes: 20_971_520, timeoutMs: 15_000 };
+const mediaLimits: FetchLimits = { maxBytes: 20_971_520, timeoutMs: 15_000 };
 const maxUrls = 16;
 const shownLength = 200;
 
@@ -20,7 +20,8 @@ export type MediaFetching = {
   fetchUrl?: FetchUrl;
 };
 
-async function fetchOne(url: string, fetchUrl: FetchUrl): Promise<Fetched> {
+/** Fetches what a caller gave the address of. Throws `field_invalid`. */
+export async function fetchAddress(url: string, limits: FetchLimits, fetchUrl: FetchUrl): Promise<Fetched> {
   try {
     return await fetchUrl(url, limits);
   } catch (error) {
@@ -44,7 +45,7 @@ export async function fetchMedia(conversation: Conversation, fetching: MediaFetc
   const fetched = new Map<string, { mediaType: string; data: string }>();
   let bytes = 0;
   for (const url of urls) {
-    const { contentType = "application/octet-stream", body } = await fetchOne(url, fetchUrl);
+    const { contentType = "application/octet-stream", body } = await fetchAddress(url, mediaLimits, fetchUrl);
     bytes += bytesInMemory(body.length);
     if (!share.claim(bytes)) throw new CallFailure({ name: "service_unavailable", cause: "no room for media" });
     fetched.set(url, { mediaType: contentType.split(";", 1)[0]?.trim() ?? "", data: body.toString("base64") });

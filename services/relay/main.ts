@@ -22,6 +22,8 @@ import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "./settle
 import { defaultSpoolLimits, openSpool } from "./spool.ts";
 import { followCertificate } from "./tls.ts";
 import { createUpstreamHealth } from "./upstream-health.ts";
+import { connectVideoTasks } from "./video-tasks.ts";
+import { createVideos } from "./videos.ts";
 
 const config = readConfig(process.env);
 const logLines = destination({ sync: false, minLength: 8_192, periodicFlush: 500 });
@@ -34,9 +36,13 @@ const registry = createRegistry("relay");
 const metrics = createMetrics(registry);
 const pools = resources.use(createPools());
 const health = createUpstreamHealth();
+const { VIDEO_TASK_ADDRESS: videoAddress } = config;
+const videoTasks = videoAddress === "" ? undefined : resources.use(connectVideoTasks(videoAddress));
+const videos = resources.use(createVideos(videoTasks));
 const followUpstreams = (replaced: Catalog): void => {
   const upstreams = upstreamsOf(replaced);
   pools.retain(upstreams);
+  videos.filePools.retain(upstreams);
   health.retain(upstreams);
 };
 const catalog = resources.use(followCatalog(config.CATALOG_FILE, process.env, log, followUpstreams));
@@ -70,6 +76,7 @@ const relay: Relay = {
   log,
   limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
   live: new Set(),
+  videos,
   isDraining: false,
 };
 watchGauges(registry, {
@@ -78,6 +85,8 @@ watchGauges(registry, {
   publishWaiting: publisher.waiting,
   quotaQueued: quota.queued,
   bodyBytes: relay.bodyBudget.bytes,
+  submissions: () => videos.submissions,
+  downloads: () => videos.downloads.size,
 });
 watchUpstreams(registry, health);
 

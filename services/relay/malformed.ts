@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { createRid } from "#shared/rid.ts";
 import { renderFailure } from "./failures.ts";
-import { dialectOfPath, maxTargetLength, pathOf } from "./paths.ts";
+import { errorsOfPath, maxTargetLength, pathOf } from "./paths.ts";
 import { requestIdHeaders } from "./respond.ts";
 
 /** More header fields than any client sends; their bytes have a limit of their own. */
@@ -27,7 +27,7 @@ function targetOf(socket: Duplex, packet: unknown): string {
 
 /** The whole answer to a request that never became one, as it goes over the wire. */
 function rawAnswer(rid: string, target: string): string {
-  const dialect = dialectOfPath(pathOf(target));
+  const dialect = errorsOfPath(pathOf(target));
   const rendered = renderFailure({ name: "malformed_request" }, dialect.format);
   const body = dialect.writeError(rendered);
   const headers = {

@@ -61,7 +61,7 @@ function counted(tally: Tally, { inputTokens, units }: Requested): Units {
 }
 
 /** The units that a model's prices speak of: an image model priced by the image is not charged for tokens too. */
-function pricedOnly(usage: Units, prices: Units): Units {
+export function pricedOnly(usage: Units, prices: Units): Units {
   const kept: Units = {};
   for (const bucket of usageBuckets) {
     const units = usage[bucket];

@@ -130,6 +130,8 @@ export function watchGauges(
     publishWaiting: () => number;
     quotaQueued: () => number;
     bodyBytes: () => number;
+    submissions: () => number;
+    downloads: () => number;
   },
 ): void {
   const gauges: [string, string, () => number][] = [
@@ -137,6 +139,8 @@ export function watchGauges(
     ["relay_spool_records", "Usage records that are not known to be booked.", read.spoolRecords],
     ["relay_usage_waiting", "Usage records that no PubAck has confirmed.", read.publishWaiting],
     ["relay_body_bytes", "Bytes of request bodies above 64 KiB that are kept or announced.", read.bodyBytes],
+    ["relay_video_submissions", "Submissions of videos that have not ended or are not concluded.", read.submissions],
+    ["relay_video_downloads", "Files of videos on their way to callers.", read.downloads],
     ["relay_quota_queued", "Operations that auth-quota has not answered.", read.quotaQueued],
   ];
   for (const [name, help, value] of gauges) {

@@ -1,5 +1,6 @@
-import type { Dialect } from "./dialects/dialect.ts";
+import type { ErrorWriter } from "./dialects/dialect.ts";
 import { dialects } from "./dialects/index.ts";
+import { videoErrors } from "./dialects/video-error.ts";
 import type { Failure } from "./failures.ts";
 
 /** Longer targets are refused; the longest path of the API is a model's, with at most 200 characters of it. */
@@ -18,8 +19,12 @@ const isUnder = (path: string, folder: string): boolean => path === folder || pa
 /** Whether a path is one of the API, known or not. */
 export const isOfApi = (path: string): boolean => isUnder(path, "/v1");
 
-/** API spec, Errors: the shape of an error follows the endpoint, Format B for /v1/messages and what is below it. */
-export function dialectOfPath(path: string): Dialect {
+/**
+ * API spec, Errors: the shape of an error follows the endpoint, Format B for /v1/messages and what is below it; on
+ * /v1/videos the type follows the status.
+ */
+export function errorsOfPath(path: string): ErrorWriter {
+  if (isUnder(path, "/v1/videos")) return videoErrors;
   return isUnder(path, "/v1/messages") ? dialects["anthropic-messages"] : dialects["openai-chat"];
 }
 

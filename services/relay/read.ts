@@ -51,11 +51,15 @@ export function readEnvelope(bytes: Buffer, dialect: Dialect, headers: IncomingH
     }
     return dialect.readEnvelope(body, model);
   } catch (error) {
-    if (error instanceof JsonScanError) throw new CallFailure({ name: "invalid_json", cause: error });
-    if (error instanceof FormError) {
-      throw new CallFailure({ name: "field_invalid", detail: "the body must be a multipart form", cause: error });
-    }
-    if (error instanceof RequestError) throw new CallFailure({ name: "field_invalid", detail: error.message });
-    throw error;
+    throw refusalOfBody(error);
   }
+}
+
+/** What a caller is told of a body that cannot be read; any other error as it is. */
+export function refusalOfBody(error: unknown): unknown {
+  if (error instanceof JsonScanError) return new CallFailure({ name: "invalid_json", cause: error });
+  if (error instanceof FormError) {
+    return new CallFailure({ name: "field_invalid", detail: "the body must be a multipart form", cause: error });
+  }
+  return error instanceof RequestError ? new CallFailure({ name: "field_invalid", detail: error.message }) : error;
 }

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { Dialect } from "./dialects/dialect.ts";
+import type { ErrorWriter } from "./dialects/dialect.ts";
 import { renderFailure, type Failure, type RenderedFailure } from "./failures.ts";
 
 /** API spec, Request ID: both names, the same value, on every answer. */
@@ -19,19 +19,19 @@ export function streamHeaders(rid: string, contentType = eventStreamType): Recor
   };
 }
 
-function renderIn(dialect: Dialect, failure: Failure): RenderedFailure {
+function renderIn(dialect: ErrorWriter, failure: Failure): RenderedFailure {
   return renderFailure(failure, dialect.format);
 }
 
 /** The status by which a caller of this dialect will be told of a failure; 0 when nobody is there to be told. */
-export function statusOfFailure(response: ServerResponse, failure: Failure, dialect: Dialect): number {
+export function statusOfFailure(response: ServerResponse, failure: Failure, dialect: ErrorWriter): number {
   return response.destroyed ? 0 : renderIn(dialect, failure).status;
 }
 
 /** Answers with a failure in the caller's format. Does nothing when an answer has begun. */
 export function respondFailure(
   response: ServerResponse,
-  { rid, failure, dialect }: { rid: string; failure: Failure; dialect: Dialect },
+  { rid, failure, dialect }: { rid: string; failure: Failure; dialect: ErrorWriter },
 ): void {
   if (response.headersSent || response.destroyed) return;
   const rendered = renderIn(dialect, failure);

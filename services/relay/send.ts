@@ -19,7 +19,8 @@ export type UpstreamRequest = {
   origin: string;
   path: string;
   headers: string[];
-  body: Buffer;
+  /** Left out: a GET without one. */
+  body?: Buffer;
   signal: SendSignal;
   /** From sending to the end of the answer. */
   totalTimeoutMs: number;
@@ -131,6 +132,7 @@ export function send(pool: Dispatcher, request: UpstreamRequest): Promise<Answer
         else reject(new SendError(error, !isStarted));
       },
     };
-    pool.dispatch({ origin, method: "POST", path, headers, body }, handler);
+    const sent = body ? ({ method: "POST", body } as const) : ({ method: "GET" } as const);
+    pool.dispatch({ origin, path, headers, ...sent }, handler);
   });
 }

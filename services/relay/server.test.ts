@@ -12,6 +12,7 @@ import { defaultServerLimits } from "./server.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf } from "./testing/fakes.ts";
 import { connectRaw, type RawClient } from "./testing/raw-client.ts";
 import { createUpstreamHealth } from "./upstream-health.ts";
+import { createVideos } from "./videos.ts";
 
 const config = readConfig({
   AUTH_QUOTA_ADDRESS: "nowhere",
@@ -46,6 +47,7 @@ const relay: Relay = {
   log,
   limits: { maxReplyBytes: 1_000_000, maxEventBytes: 1_000_000 },
   live: new Set(),
+  videos: createVideos(undefined),
   isDraining: false,
 };
 const limits = { ...defaultServerLimits, headersTimeoutMs: 300, requestTimeoutMs: 600, checkEveryMs: 100 };

@@ -166,6 +166,21 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   void forward(settling, record, bytes);
 }
 
+/**
+ * Charges a call by a record that was made elsewhere: a video's, which its service wrote down with the acceptance. The
+ * same bytes may come to the ledger from there too; the rid makes them one charge.
+ */
+export function settleGiven(settling: Settling, call: LiveCall, given: Uint8Array): void {
+  if (call.endCause !== EndCause.UNSPECIFIED) return;
+  const record = fromBinary(UsageRecordedSchema, given);
+  call.endCause = record.endCause;
+  settling.spool.append(record.rid, given);
+  call.upstream = record.upstream;
+  call.chargedNanos = record.costNanos;
+  settling.metrics.charged.inc(Number(record.costNanos));
+  void forward(settling, record, given);
+}
+
 /** The record to book should this relay go silent now (money rule: expiry charges the last checkpoint). */
 export function checkpointRecord(call: LiveCall): { costNanos: bigint; record: Uint8Array } {
   const served = recordOf(call, EndCause.RELAY_LOST, meter(call, EndCause.RELAY_LOST));

@@ -112,7 +112,7 @@ export type Cleaner = (error: UpstreamError) => UpstreamError;
 export type Refusal = {
   status: number;
   message: string;
-  /** `error.type` of Format B. */
+  /** `error.type` of Format B and on /v1/videos. */
   type: string;
   /** `error.code` of Format A. */
   code: string;
@@ -165,6 +165,9 @@ export type Dialect = UpstreamDialect & {
   rewriteReply?: (body: unknown, envelope: Envelope) => Buffer | undefined;
   writeError: (refusal: Refusal) => string;
 };
+
+/** How errors are written to a caller. */
+export type ErrorWriter = Pick<Dialect, "format" | "writeError">;
 
 /** `value[key]` when `value` is an object, else undefined: reading what others wrote must not throw. */
 export function member(value: unknown, key: string): unknown {

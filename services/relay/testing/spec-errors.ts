@@ -4,8 +4,10 @@ type Told = { status: number; type: string; message: string; retryAfter?: string
 
 /** What callers of the two formats must be told of a failure, written down apart from the table that the relay uses. */
 export type SpecError = {
-  /** The row of the API spec's table Cases, as it begins; left out where only its table Errors rules. */
+  /** The row of the API spec's table, as it begins; left out where only its table Errors rules. */
   row?: string;
+  /** That table, where it is not Cases. */
+  section?: "Video generation errors";
   failure: Failure;
   formatA: Told & { code: string };
   formatB: Told;
@@ -16,12 +18,15 @@ const typesOfFormatB: Record<number, string> = {
   401: "authentication_error",
   403: "permission_error",
   404: "not_found_error",
+  409: "invalid_request_error",
+  410: "not_found_error",
   429: "rate_limit_error",
   529: "overloaded_error",
 };
 
 type Differences = {
   row?: string;
+  section?: "Video generation errors";
   retryAfter?: string;
   /** What Format A has where an upstream's own error passes. */
   type?: string;
@@ -32,12 +37,13 @@ type Differences = {
 function tell(
   failure: Failure,
   [status, message, code]: readonly [number, string, string],
-  { row, retryAfter, type = "api_error", formatB = {} }: Differences = {},
+  { row, section, retryAfter, type = "api_error", formatB = {} }: Differences = {},
 ): SpecError {
   const told = { message, ...(retryAfter !== undefined && { retryAfter }) };
   const statusInB = formatB.status ?? status;
   return {
     ...(row !== undefined && { row }),
+    ...(section !== undefined && { section }),
     failure,
     formatA: { ...told, status, type, code },
     formatB: { ...told, type: typesOfFormatB[statusInB] ?? "api_error", status, ...formatB },
@@ -140,4 +146,46 @@ export const specErrors: SpecError[] = [
   tell({ name: "malformed_request" }, badRequest("The request could not be completed"), {
     row: "Any other unprocessable request",
   }),
+  ...videoErrorsOfSpec(),
+  tell({ name: "idempotency_key_reused" }, [
+    409,
+    "This Idempotency-Key was used with another request",
+    "invalid_request",
+  ]),
+  tell({ name: "submission_unknown" }, [500, unavailable, "server_error"]),
 ];
+
+/** The rows of the table Video generation errors. They are told on /v1/videos only, where the type is Format B's. */
+function videoErrorsOfSpec(): SpecError[] {
+  const section = "Video generation errors";
+  const rejected = "The model service rejected the request, check the parameters and try again";
+  const noTask = "Wrong task ID or another account's task";
+  return [
+    tell(
+      { name: "field_invalid", detail: "field seconds must be 4 or 8" },
+      badRequest("field seconds must be 4 or 8"),
+      {
+        section,
+        row: "Value such as length or resolution unusable with the model",
+      },
+    ),
+    tell({ name: "video_rejected" }, [400, rejected, "upstream_error"], {
+      section,
+      row: "Provider rejected the request",
+    }),
+    tell({ name: "task_not_found" }, [400, "Task not found", "task_not_found"], { section, row: noTask }),
+    tell({ name: "task_file_not_found" }, [404, "Task not found", "task_not_found"], { section, row: noTask }),
+    tell({ name: "task_not_ready" }, [400, "The video is not ready yet", "task_not_ready"], {
+      section,
+      row: "File requested before completion",
+    }),
+    tell({ name: "task_failed" }, [400, "The video generation failed", "task_failed"], {
+      section,
+      row: "File of a failed task requested",
+    }),
+    tell({ name: "artifact_gone" }, [410, "Artifact content is no longer available", "artifact_gone"], {
+      section,
+      row: "Provider no longer keeps the file",
+    }),
+  ];
+}

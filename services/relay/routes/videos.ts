@@ -1,0 +1,140 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createRid } from "#shared/rid.ts";
+import { authorize, callerOf } from "../admit.ts";
+import { failureOf, type Relay } from "../call.ts";
+import { videoErrors } from "../dialects/video-error.ts";
+import { CallFailure, type Failure, type FailureName } from "../failures.ts";
+import { readKey } from "../read.ts";
+import { queryOf, readListQuery, readVariant } from "../read-video-query.ts";
+import { reportCall } from "../report-call.ts";
+import { respondFailure, respondReply } from "../respond.ts";
+import { submitVideo, type Submission } from "../submit-video.ts";
+import { giveFile } from "../video-content.ts";
+import { deletedVideo, videoList, videoObject } from "../video-object.ts";
+import { answerOf } from "../video-tasks.ts";
+import { videosPath } from "../videos.ts";
+
+type Answering = { request: IncomingMessage; response: ServerResponse; ip: string };
+
+/** A request for one of the endpoints, while it is answered. */
+type Asking = Answering & { submission: Submission; taskId: string; relay: Relay };
+
+/** An endpoint: its name in metrics, and how it is answered. Gives how a file ended, where one was given. */
+type Endpoint = { path: string; answer: (asking: Asking) => Promise<string | void> };
+
+function respond({ response, submission }: Asking, value: object): void {
+  respondReply(response, submission.rid, Buffer.from(JSON.stringify(value)));
+}
+
+/** The account of the caller's key. Throws what a wrong key is told, or too many requests of an address. */
+async function accountOf({ request, ip, relay }: Asking): Promise<string> {
+  const caller = callerOf(readKey(request.headers, false), ip);
+  return (await authorize(relay.settling.quota, caller)).accountId;
+}
+
+const taskIdPattern = /^video_[0-9a-f]{32}$/;
+
+/** The id of the path, as far as it can be one of ours. Throws `absent` without asking for any other. */
+function taskIdOf({ taskId, relay }: Asking, absent: FailureName) {
+  const { tasks } = relay.videos;
+  if (!tasks || !taskIdPattern.test(taskId)) throw new CallFailure({ name: absent });
+  return { tasks, taskId };
+}
+
+async function submit(asking: Asking): Promise<void> {
+  const { request, response, ip, submission, relay } = asking;
+  const caller = callerOf(readKey(request.headers, false), ip);
+  const task = await submitVideo({ request, response, caller, submission }, relay);
+  if (task) respond(asking, videoObject(task));
+}
+
+async function list(asking: Asking): Promise<void> {
+  const accountId = await accountOf(asking);
+  const query = readListQuery(queryOf(asking.request.url ?? ""));
+  const { tasks } = asking.relay.videos;
+  if (query.afterTaskId !== "" && !taskIdPattern.test(query.afterTaskId))
+    throw new CallFailure({ name: "task_not_found" });
+  if (!tasks) return respond(asking, videoList([], false));
+  const page = await answerOf(tasks.listTasks({ accountId, ...query }), { not_found: { name: "task_not_found" } });
+  respond(asking, videoList(page.tasks, page.hasMore));
+}
+
+async function get(asking: Asking): Promise<void> {
+  const accountId = await accountOf(asking);
+  const { tasks, taskId } = taskIdOf(asking, "task_not_found");
+  const { task } = await answerOf(tasks.getTask({ accountId, taskId }), { not_found: { name: "task_not_found" } });
+  if (!task) throw new CallFailure({ name: "task_not_found" });
+  respond(asking, videoObject(task));
+}
+
+async function remove(asking: Asking): Promise<void> {
+  const accountId = await accountOf(asking);
+  const { tasks, taskId } = taskIdOf(asking, "task_not_found");
+  await answerOf(tasks.deleteTask({ accountId, taskId }), {
+    not_found: { name: "task_not_found" },
+    // It is paid for, and no provider can be told to stop.
+    failed_precondition: { name: "task_not_ready" },
+  });
+  respond(asking, deletedVideo(taskId));
+}
+
+async function download(asking: Asking): Promise<string> {
+  const accountId = await accountOf(asking);
+  const { request, response, submission, relay } = asking;
+  const variant = readVariant(queryOf(request.url ?? ""));
+  const { taskId } = taskIdOf(asking, "task_file_not_found");
+  return giveFile({ accountId, taskId, variant }, { request, response, rid: submission.rid }, relay);
+}
+
+const onePath = `${videosPath}/{task_id}`;
+
+const endpoints: Record<string, Endpoint> = {
+  "POST ": { path: videosPath, answer: submit },
+  "GET ": { path: videosPath, answer: list },
+  "GET /{task_id}": { path: onePath, answer: get },
+  "DELETE /{task_id}": { path: onePath, answer: remove },
+  "GET /{task_id}/content": { path: `${onePath}/content`, answer: download },
+};
+
+/** Letters may be encoded; what encodes nothing stands for itself, and is no id of ours. */
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+/** Which endpoint a path below /v1/videos is, and of which task; undefined when it is none. */
+function endpointOf(method: string, path: string): { endpoint: Endpoint; taskId: string } | undefined {
+  const [taskId, ...more] = path.split("/").slice(3).map(decoded);
+  if (taskId === "") return undefined;
+  const shape = [...(taskId === undefined ? [] : ["{task_id}"]), ...more].map((segment) => `/${segment}`).join("");
+  const endpoint = endpoints[`${method} ${shape}`];
+  return endpoint && { endpoint, taskId: taskId ?? "" };
+}
+
+/**
+ * Answers the endpoints of videos; false when the path is none of them. Every step that cannot go on throws, which is
+ * answered here, once.
+ */
+export function answerVideos(answering: Answering, path: string, relay: Relay): boolean {
+  const found = endpointOf(answering.request.method ?? "", path);
+  if (found) void answerAt(found.endpoint, found.taskId, answering, relay);
+  return found !== undefined;
+}
+
+async function answerAt(endpoint: Endpoint, taskId: string, answering: Answering, relay: Relay): Promise<void> {
+  const submission: Submission = { rid: createRid(), startedAtMs: Date.now(), call: undefined };
+  const { response, ip } = answering;
+  let failure: Failure | undefined;
+  let end: string | undefined;
+  try {
+    end = (await endpoint.answer({ ...answering, submission, taskId, relay })) ?? undefined;
+  } catch (thrown) {
+    failure = failureOf(thrown);
+    respondFailure(response, { rid: submission.rid, failure, dialect: videoErrors });
+  } finally {
+    reportCall({ ...submission, endpoint: endpoint.path, response, ip, failure, end }, relay);
+  }
+}

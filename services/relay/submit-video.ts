@@ -1,0 +1,126 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Writable } from "node:stream";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import type { Task } from "#proto/video/v1/video_pb.ts";
+import { createStop, type Stop } from "#shared/stop.ts";
+import { reserveNanos, type Caller } from "./admit.ts";
+import { askForVideo, closeByOutcome } from "./ask-for-video.ts";
+import type { Relay } from "./call.ts";
+import { concludeLater, concludeOnce } from "./conclude-video.ts";
+import { CallFailure } from "./failures.ts";
+import { beginLiveCall, type LiveCall } from "./live-call.ts";
+import { takeBody } from "./take-body.ts";
+import { priceVideo, submitRequest, type PricedVideo } from "./video-charge.ts";
+import { videosPath } from "./videos.ts";
+import { wantVideo } from "./want-video.ts";
+
+/** A submission on its way; `call` is set once money is held for it. */
+export type Submission = { rid: string; startedAtMs: number; call: LiveCall | undefined };
+
+type Submitting = { request: IncomingMessage; response: ServerResponse; caller: Caller; submission: Submission };
+
+/**
+ * The path of a submission: read → check → hold its full price → submit → charge. Gives the task, or undefined when the
+ * caller went away while sending; one who goes away later changes nothing. Throws a CallFailure, for which nothing is
+ * charged but where it says that this is not known.
+ */
+export async function submitVideo(submitting: Submitting, relay: Relay): Promise<Task | undefined> {
+  const { videos, bodyBudget } = relay;
+  if (videos.submissions >= videos.bounds.maxSubmissions)
+    throw new CallFailure({ name: "service_unavailable", cause: "too many submissions are under way" });
+  videos.submissions += 1;
+  // A picture stays in memory until it is submitted, also when its caller has gone and the body's share with him.
+  const memory = new Writable();
+  try {
+    const { request, caller, submission } = submitting;
+    const taken = await takeBody(submitting, relay, (body, checkKey) =>
+      wantVideo({ request, body, checkKey, share: bodyBudget.share(memory) }, relay),
+    );
+    if (!taken) return undefined;
+    const { asked } = taken;
+    if ("earlier" in asked) return asked.earlier;
+    const priced = priceVideo(asked);
+    submission.call = await hold(priced, caller, submission, relay);
+    return await submitHeld(priced, submission.call, relay);
+  } finally {
+    memory.destroy();
+    videos.submissions -= 1;
+  }
+}
+
+async function hold(
+  { wanted, model, usage, costNanos: estimateNanos, priceFields }: PricedVideo,
+  caller: Caller,
+  { rid, startedAtMs }: Submission,
+  { settling: { quota } }: Relay,
+): Promise<LiveCall> {
+  const held = await reserveNanos(quota, caller, { rid, model: model.id, estimateNanos });
+  const { accountId, keyId, heldNanos } = held;
+  return beginLiveCall({
+    generation: quota.generation(),
+    rid,
+    endpoint: videosPath,
+    accountId,
+    keyId,
+    offered: wanted.model,
+    model,
+    isStream: false,
+    requested: { inputTokens: 0, units: usage, priceFields },
+    heldNanos,
+    startedAtMs,
+  });
+}
+
+/** Submits what money is held for. Whatever happens here, the books of the call are closed, now or later. */
+async function submitHeld(priced: PricedVideo, call: LiveCall, relay: Relay): Promise<Task> {
+  const stop = createStop();
+  call.cut = () => stop.stop();
+  relay.live.add(call);
+  try {
+    return await submitUntil(stop, priced, call, relay);
+  } finally {
+    if (call.endCause === EndCause.UNSPECIFIED) concludeBehind(call, stop, priced, relay);
+    else relay.live.delete(call);
+  }
+}
+
+const unknown = (cause: unknown): CallFailure => new CallFailure({ name: "submission_unknown", cause });
+
+async function submitUntil(stop: Stop, priced: PricedVideo, call: LiveCall, relay: Relay): Promise<Task> {
+  const { settling, videos } = relay;
+  const { tasks } = priced.wanted;
+  const request = submitRequest(priced, call);
+  const { outcome, cause } = await askForVideo({ tasks, request, stop, againMs: videos.bounds.submitAgainMs });
+  if (outcome) return closeByOutcome(outcome, call, settling);
+  if (stop.isStopped()) {
+    // Nobody is left to conclude it: the service charges what was taken, and auth-quota frees the hold of a dead relay.
+    call.endCause = EndCause.DRAINED;
+    throw unknown("the relay is stopping");
+  }
+  try {
+    if ((await concludeOnce(call, { tasks, settling })) === "charged") return await taskOf(call, priced);
+  } catch (error) {
+    throw unknown(cause ?? error);
+  }
+  // Certainly submitted to nobody, and never will be.
+  throw new CallFailure({ name: "service_unavailable", cause });
+}
+
+async function taskOf({ rid, accountId }: LiveCall, { wanted }: PricedVideo): Promise<Task> {
+  const { task } = await wanted.tasks.getTask({ accountId, taskId: `video_${rid.replaceAll("-", "")}` });
+  if (!task) throw new Error("an answer without a task");
+  return task;
+}
+
+/** Goes on asking when the caller has been told that nobody knows; the hold is kept alive until then. */
+function concludeBehind(call: LiveCall, stop: Stop, { wanted }: PricedVideo, relay: Relay): void {
+  const { videos, settling, live } = relay;
+  videos.submissions += 1;
+  const { tasks } = wanted;
+  const concluding = concludeLater(call, { tasks, settling, bounds: videos.bounds, stop }).finally(() => {
+    videos.submissions -= 1;
+    videos.concluding.delete(concluding);
+    live.delete(call);
+  });
+  videos.concluding.add(concluding);
+}

@@ -1,0 +1,111 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { TaskState } from "#proto/video/v1/video_pb.ts";
+import type { Upstream } from "#shared/catalog/upstreams.ts";
+import type { Relay } from "./call.ts";
+import { upstreamsOf } from "./catalog.ts";
+import { CallFailure, type FailureName } from "./failures.ts";
+import { openFile, type FilePlace, type OpenFile } from "./open-file.ts";
+import { passFile, type FileEnd } from "./pass-file.ts";
+import { createSendSignal, type SendSignal } from "./send.ts";
+import { answerOf, type VideoTasks } from "./video-tasks.ts";
+import type { Download } from "./videos.ts";
+
+/** A file that is asked for, by a caller whose key was checked. */
+export type AskedFile = {
+  accountId: string;
+  taskId: string;
+  /** "video", "thumbnail" or "spritesheet". */
+  variant: string;
+};
+
+export type GivingFile = { request: IncomingMessage; response: ServerResponse; rid: string };
+
+/** Why there is no file to give of a task that is there. */
+async function reasonOf({ accountId, taskId }: AskedFile, tasks: VideoTasks): Promise<FailureName> {
+  const notFound = { not_found: { name: "task_file_not_found" } } as const;
+  const { task } = await answerOf(tasks.getTask({ accountId, taskId }), notFound);
+  return task?.state === TaskState.FAILED ? "task_failed" : "task_not_ready";
+}
+
+/** Where the file is. Throws what its absence is told. */
+async function locate(asked: AskedFile, tasks: VideoTasks, relay: Relay): Promise<FilePlace> {
+  const { variant } = asked;
+  const located = await answerOf(tasks.locateContent(asked), {
+    not_found: { name: "task_file_not_found" },
+    failed_precondition: { name: "task_not_ready" },
+    invalid_argument: { name: "field_invalid", detail: `the provider of this video makes no ${variant}` },
+  }).catch(async (error: unknown) => {
+    if (!(error instanceof CallFailure) || error.failure.name !== "task_not_ready") throw error;
+    throw new CallFailure({ name: await reasonOf(asked, tasks) });
+  });
+  const upstream = upstreamsOf(relay.catalog.current()).find(({ name }) => name === located.upstream);
+  if (upstream) return { upstream, url: located.url };
+  throw new CallFailure({ name: "service_unavailable", cause: `the catalog has no upstream ${located.upstream}` });
+}
+
+// Of the provider's answers those that are the caller's.
+const passedStatuses = new Set([200, 206, 416]);
+
+/** What an answer without a file means. */
+function failureOfStatus({ answer, isOwn }: OpenFile): FailureName {
+  const { status } = answer;
+  if (status === 404 || status === 410) return "artifact_gone";
+  if (status === 429) return "upstream_rate";
+  if (status === 503) return "upstream_unavailable";
+  // Elsewhere it is an address that was good for a while; the next try gets another.
+  if (status === 401 || status === 403) return isOwn ? "upstream_account" : "upstream_unavailable";
+  return "upstream_invalid";
+}
+
+function checkAnswer(file: OpenFile): void {
+  const { status, headers } = file.answer;
+  const isEncoded = (headers["content-encoding"] ?? "identity") !== "identity";
+  if (passedStatuses.has(status) && !isEncoded) return;
+  const name = isEncoded ? "upstream_invalid" : failureOfStatus(file);
+  throw new CallFailure({ name, cause: { status, headers: { "content-encoding": headers["content-encoding"] } } });
+}
+
+/** Takes one of the places for downloads, of this process and of the upstream. Throws `service_unavailable`. */
+function enter(upstream: Upstream, signal: SendSignal, { videos }: Relay): Download {
+  const { downloads, bounds } = videos;
+  const there = [...downloads].filter(({ upstreamId }) => upstreamId === upstream.id).length;
+  if (downloads.size >= bounds.maxDownloads || there >= upstream.maxConcurrent)
+    throw new CallFailure({ name: "service_unavailable", cause: "too many files are being downloaded" });
+  const download: Download = { upstreamId: upstream.id, cut: () => signal.abort() };
+  downloads.add(download);
+  return download;
+}
+
+const rangeHeaders = ["range", "if-range"] as const;
+
+function headersOf({ headers }: IncomingMessage, rid: string): string[] {
+  const ranges = rangeHeaders.flatMap((name) => (typeof headers[name] === "string" ? [name, headers[name]] : []));
+  return [...ranges, "x-request-id", rid];
+}
+
+/**
+ * Gives the file of a completed task to its caller as it comes from the provider, the range that was asked for. Tells
+ * how that ended. Throws a CallFailure or a SendError before the head went out.
+ */
+export async function giveFile(asked: AskedFile, giving: GivingFile, relay: Relay): Promise<FileEnd> {
+  const { videos } = relay;
+  const { request, response, rid } = giving;
+  if (!videos.tasks) throw new CallFailure({ name: "task_file_not_found" });
+  const signal = createSendSignal();
+  response.once("close", () => signal.abort());
+  const place = await locate(asked, videos.tasks, relay);
+  const download = enter(place.upstream, signal, relay);
+  let file: OpenFile | undefined;
+  try {
+    file = await openFile({ place, headers: headersOf(request, rid), signal }, videos);
+    checkAnswer(file);
+    if (response.destroyed) return "client_gone";
+    const { cut, over } = passFile({ answer: file.answer, response, rid, idleMs: videos.bounds.idleMs });
+    download.cut = () => cut("drained");
+    return await over;
+  } finally {
+    videos.downloads.delete(download);
+    file?.answer.abort();
+    await file?.close();
+  }
+}

@@ -1,0 +1,85 @@
+import type { IncomingMessage } from "node:http";
+import type { Task } from "#proto/video/v1/video_pb.ts";
+import type { BodyShare } from "./body-budget.ts";
+import type { LiveCatalog } from "./catalog.ts";
+import type { Model, VideoLimits } from "./catalog-models.ts";
+import { findModel } from "./choose.ts";
+import { CallFailure } from "./failures.ts";
+import { fetchGuarded } from "./fetch-guarded.ts";
+import { fitVideo, hashVideo, readIdempotencyKey, readVideo } from "./read-video.ts";
+import type { CheckKey } from "./take-body.ts";
+import { readReference, type Reference } from "./video-reference.ts";
+import { answerOf, type VideoTasks } from "./video-tasks.ts";
+import type { Videos } from "./videos.ts";
+
+/** A video that can be made as far as the relay knows, and where it is submitted. */
+export type WantedVideo = {
+  tasks: VideoTasks;
+  model: Model;
+  deadlineSeconds: number;
+  prompt: string;
+  seconds: number;
+  size: string;
+  reference: Reference | undefined;
+  /** "": none. */
+  idempotencyKey: string;
+  requestHash: Uint8Array;
+};
+
+export type Wanting = { request: IncomingMessage; body: Buffer; checkKey: CheckKey; share: BodyShare };
+
+/** What making videos needs of its process. */
+export type Offering = { catalog: LiveCatalog; videos: Pick<Videos, "tasks" | "fetchRules"> };
+
+/**
+ * Reads what is wanted and checks it against the catalog, before money. Gives the task instead that was submitted
+ * before under the same Idempotency-Key. Throws a CallFailure.
+ */
+export async function wantVideo(
+  { request, body, checkKey, share }: Wanting,
+  { catalog, videos }: Offering,
+): Promise<WantedVideo | { earlier: Task }> {
+  const asked = readVideo(body, request.headers["content-type"]);
+  const idempotencyKey = readIdempotencyKey(request.headers);
+  const { tasks } = videos;
+  const { model, limits } = offeredModel(catalog, asked.model);
+  if (!tasks) throw new CallFailure({ name: "model_unavailable", detail: asked.model });
+  const { seconds, size } = fitVideo(asked, limits);
+  const fetchUrl: typeof fetchGuarded = (url, fetchLimits) => fetchGuarded(url, fetchLimits, videos.fetchRules);
+  const reference = asked.reference && (await readReference(asked.reference, { share, checkKey, fetchUrl }));
+  const { prompt } = asked;
+  const requestHash = hashVideo({ model: model.id, prompt, seconds, size }, reference?.content);
+  if (idempotencyKey !== "") {
+    const { accountId } = await checkKey();
+    const earlier = await findEarlier(tasks, { accountId, idempotencyKey, requestHash });
+    if (earlier) return { earlier };
+  }
+  // Also before money: a service that is away has taken nothing, and everybody may be told so.
+  await answerOf(tasks.ready());
+  const { deadlineSeconds } = limits;
+  return { tasks, model, deadlineSeconds, prompt, seconds, size, reference, idempotencyKey, requestHash };
+}
+
+function offeredModel(catalog: LiveCatalog, name: string): { model: Model; limits: VideoLimits } {
+  const model = findModel(catalog.current(), name);
+  if (!model.video) throw new CallFailure({ name: "model_unavailable", detail: name });
+  return { model, limits: model.video };
+}
+
+/** The task that was submitted before under an Idempotency-Key; undefined when the key is new. */
+async function findEarlier(
+  tasks: VideoTasks,
+  asked: { accountId: string; idempotencyKey: string; requestHash: Uint8Array },
+): Promise<Task | undefined> {
+  const { found } = await answerOf(tasks.findSubmission(asked));
+  switch (found.case) {
+    case "task":
+      return found.value;
+    case "keyReused":
+      throw new CallFailure({ name: "idempotency_key_reused" });
+    case "refused":
+      throw new CallFailure({ name: "submission_unknown", cause: found.value.cause });
+    case undefined:
+      return undefined;
+  }
+}
