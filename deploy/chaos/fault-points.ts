@@ -1,4 +1,4 @@
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -27,7 +27,7 @@ export type FaultPoint = {
   provocation?: Provocation;
 };
 
-/** Every point of the failure matrix at which the death of one process leaves the others with half a story. */
+/** Every point of the failure matrix at which the death of one process leaves calls with half a story. */
 export const faultPoints: readonly FaultPoint[] = [
   {
     name: "relay: reserve granted, upstream not asked",
@@ -165,27 +165,31 @@ export function patchOf({ name, file, at, side }: FaultPoint): SourcePatch {
 
 /** Points for a driver to arm, one at a time. */
 export type FaultFolder = {
-  /** Variables with which a service has its points. */
-  environmentOf: (service: ServiceName) => Record<string, string>;
-  /** The next process that passes the point kills itself there. */
-  arm: (point: FaultPoint) => Promise<void>;
+  /** Variables with which a service has its points, and more changes of its sources. */
+  environmentOf: (service: ServiceName, more?: readonly SourcePatch[]) => Record<string, string>;
+  /** The next process that passes the point sends itself the signal there; SIGKILL when none is named. */
+  arm: (point: FaultPoint, signal?: "SIGKILL" | "SIGSTOP") => Promise<void>;
   /** Whether nobody has passed it yet. */
   isArmed: (point: FaultPoint) => boolean;
   disarm: (point: FaultPoint) => Promise<void>;
 };
 
-/** Keeps the points that are armed as files of a folder, which the processes look at. */
-export async function openFaultFolder(folder: string): Promise<FaultFolder> {
+/** Keeps those of the points that are armed as files of a folder, which the processes look at. */
+export async function openFaultFolder(folder: string, points: readonly FaultPoint[]): Promise<FaultFolder> {
   await mkdir(folder, { recursive: true });
   const fileOf = ({ name }: FaultPoint): string => join(folder, fileNameOf(name));
   const hook = (path: string): string => `--import=${pathToFileURL(join(import.meta.dirname, path)).href}`;
   return {
-    environmentOf: (service) => ({
+    environmentOf: (service, more = []) => ({
       NODE_OPTIONS: `${hook("../../services/shared/testing/patch-source.ts")} ${hook("pass-fault-point.ts")}`,
-      SOURCE_PATCHES: JSON.stringify(faultPoints.filter((point) => point.service === service).map(patchOf)),
+      SOURCE_PATCHES: JSON.stringify([...points.filter((point) => point.service === service).map(patchOf), ...more]),
       FAULT_FOLDER: folder,
     }),
-    arm: (point) => writeFile(fileOf(point), ""),
+    arm: async (point, signal = "SIGKILL") => {
+      // Whoever looks meanwhile must not find an empty file.
+      await writeFile(`${fileOf(point)}.new`, signal);
+      await rename(`${fileOf(point)}.new`, fileOf(point));
+    },
     isArmed: (point) => existsSync(fileOf(point)),
     disarm: (point) => rm(fileOf(point), { force: true }),
   };

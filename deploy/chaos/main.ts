@@ -2,7 +2,6 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { type Phase, type PhaseOptions, phases } from "./phases.ts";
-import { startScene } from "./scene.ts";
 import { formatVerdict, isRight, sumOf, type Verdict } from "./verdict.ts";
 
 // What `npm run test:chaos` runs; see README.md.
@@ -44,15 +43,15 @@ const logFolder = join(import.meta.dirname, "../../.local/chaos");
 async function runPhase(phase: Phase, options: PhaseOptions): Promise<Verdict> {
   const startedAt = performance.now();
   say(`\n${phase.name}: ${phase.says}`);
-  await using scene = await startScene({ ...options, say });
-  const parts = await phase.run(scene, options);
+  await using stage = await phase.start({ ...options, say });
+  const parts = await stage.run(options);
   for (const part of parts) say(formatVerdict(part, true));
   const verdict = sumOf(phase.name, parts);
   say(`${formatVerdict(verdict, false).split("\n")[0]} (${((performance.now() - startedAt) / 1_000).toFixed(0)} s)`);
   if (isRight(verdict)) return verdict;
   await mkdir(logFolder, { recursive: true });
-  for (const source of ["relay", "auth-quota", "billing"] as const) {
-    await writeFile(join(logFolder, `${phase.name}-${source}.log`), scene.world.linesOf(source).join("\n"));
+  for (const source of ["relay", "auth-quota", "billing", "video-task"] as const) {
+    await writeFile(join(logFolder, `${phase.name}-${source}.log`), stage.linesOf(source).join("\n"));
   }
   say(`  what the services wrote is in ${logFolder}`);
   return verdict;

@@ -4,8 +4,11 @@ import { flushRedis, flushUnbooked, leavePostgres, loseNats, loseRedis } from ".
 import { loseRelay } from "./lost-relay.ts";
 import { pauseService } from "./pauses.ts";
 import { fillDisk, fillStream } from "./full.ts";
-import type { Round, Scene } from "./scene.ts";
+import { type Round, type Scene, type SceneOptions, startScene } from "./scene.ts";
+import { startTaskScene } from "./task-scene.ts";
+import { runTasks } from "./tasks.ts";
 import type { Verdict } from "./verdict.ts";
+import type { World } from "../e2e/world.ts";
 
 export type PhaseOptions = {
   seed: number;
@@ -18,12 +21,34 @@ export type PhaseOptions = {
   postgresAwayMs: number;
 };
 
+/** The system of a phase. */
+type Stage = AsyncDisposable & {
+  linesOf: World["linesOf"];
+  run: (options: PhaseOptions) => Promise<Verdict[]>;
+};
+
 /** A part of the run, on a system of its own. */
 export type Phase = {
   name: string;
   says: string;
-  run: (scene: Scene, options: PhaseOptions) => Promise<Verdict[]>;
+  start: (options: SceneOptions) => Promise<Stage>;
 };
+
+/** The system that most phases have: what is run on it, and its start. */
+function onCalls(run: (scene: Scene, options: PhaseOptions) => Promise<Verdict[]>): Phase["start"] {
+  return async (sceneOptions) => stageOf(await startScene(sceneOptions), run);
+}
+
+function stageOf<S extends AsyncDisposable & Pick<Scene, "world">>(
+  scene: S,
+  run: (scene: S, options: PhaseOptions) => Promise<Verdict[]>,
+): Stage {
+  return {
+    linesOf: scene.world.linesOf,
+    run: (options) => run(scene, options),
+    [Symbol.asyncDispose]: () => scene[Symbol.asyncDispose](),
+  };
+}
 
 type Harm = (scene: Scene, round: Round, options: PhaseOptions) => Promise<void>;
 
@@ -34,7 +59,7 @@ function phaseOf(name: string, says: string, { kills = 0, harm }: { kills?: numb
   return {
     name,
     says,
-    run: async (scene, options) => {
+    start: onCalls(async (scene, options) => {
       const verdicts: Verdict[] = [];
       for (let time = 1; time <= timesEach; time += 1) {
         const { report, ends } = await scene.round((round) => harm(scene, round, options));
@@ -42,7 +67,7 @@ function phaseOf(name: string, says: string, { kills = 0, harm }: { kills?: numb
         verdicts.push({ name: `${name}, ${time}`, kills, faults: 1, report });
       }
       return verdicts;
-    },
+    }),
   };
 }
 
@@ -50,9 +75,14 @@ export const phases: readonly Phase[] = [
   {
     name: "kills",
     says: "kill -9 of every process in turn, at random moments and at every fault point",
-    run: runKills,
+    start: onCalls(runKills),
   },
-  { name: "links", says: "every link cut, frozen and slowed down", run: (scene) => runCuts(scene) },
+  {
+    name: "tasks",
+    says: "kill -9 of everything that video tasks need, under two replicas, at random moments and at fault points",
+    start: async (options) => stageOf(await startTaskScene(options), runTasks),
+  },
+  { name: "links", says: "every link cut, frozen and slowed down", start: onCalls((scene) => runCuts(scene)) },
   phaseOf("flushall", "Redis is emptied while it runs", { harm: flushRedis }),
   phaseOf("flushall-unbooked", "Redis is emptied while only the stream knows what is spent", {
     kills: 1,

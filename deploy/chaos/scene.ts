@@ -15,7 +15,7 @@ import { createRandom, type Random } from "../e2e/random.ts";
 import { type Customer, startWorld, type World } from "../e2e/world.ts";
 import type { Service } from "../local/service.ts";
 import type { ServiceName } from "../local/stack.ts";
-import { type FaultFolder, openFaultFolder } from "./fault-points.ts";
+import { type FaultFolder, faultPoints, openFaultFolder } from "./fault-points.ts";
 import { type Links, openLinks } from "./links.ts";
 import { lossBoundNanos, overspendBoundNanos, type Refusals, wrongRefusals } from "./rules.ts";
 
@@ -90,6 +90,7 @@ const variables: Record<ServiceName, Record<string, string>> = {
   relay: {},
   "auth-quota": { RELAY_SILENT_MS: "7000" },
   billing: { OUTBOX_AGE_MS: "2000", USAGE_ACK_WAIT_MS: "3000" },
+  "video-task": {},
 };
 
 /** Starts the system. */
@@ -98,7 +99,7 @@ export async function startScene({ seed, callers, say, authQuota = {} }: SceneOp
   const faultPlace = await mkdtemp(join(tmpdir(), "relay-faults-"));
   removeAtEnd(faultPlace);
   resources.defer(() => rm(faultPlace, { recursive: true, force: true }));
-  const faults = await openFaultFolder(faultPlace);
+  const faults = await openFaultFolder(faultPlace, faultPoints);
   const links = resources.use(await openLinks());
   const serviceEnvironment = Object.fromEntries(
     Object.entries(variables).map(([name, own]) => [name, { ...own, ...faults.environmentOf(name as ServiceName) }]),
@@ -106,7 +107,7 @@ export async function startScene({ seed, callers, say, authQuota = {} }: SceneOp
   Object.assign(serviceEnvironment["auth-quota"] ?? {}, authQuota);
   const world = resources.use(
     await startWorld({
-      catalog: (fakeUrl) => loadCatalog(links.rerouteUpstream(fakeUrl)),
+      catalog: (fakeUrl) => loadCatalog(links.lead("relay to upstream", fakeUrl)),
       fake: { receivedLimit: 1, truthLimit: 1_000_000 },
       serviceEnvironment,
       reroute: links.reroute,

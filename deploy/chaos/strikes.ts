@@ -18,8 +18,8 @@ const deathTimeoutMs = 30_000;
 const streamAttempts = 40;
 
 export function serviceOf({ world }: Scene, name: ServiceName): Service {
-  const { relay, authQuota, billing } = world.stack.services;
-  return { relay, "auth-quota": authQuota, billing }[name];
+  const { relay, authQuota, billing, videoTask } = world.stack.services;
+  return { relay, "auth-quota": authQuota, billing, "video-task": videoTask }[name];
 }
 
 function processOf(scene: Scene, name: Victim): Pick<Service, "kill" | "restart"> {

@@ -10,8 +10,6 @@ import type { SpecRow } from "./spec-rows.ts";
 const rows: SpecRow[] = [
   { section: "Limits", quote: "Request body size" },
   { section: "Cases", quote: "`/v1` twice" },
-  { section: "Endpoints", quote: "`POST /v1/videos`", piece: "video" },
-  { section: "Errors", quote: "410", piece: "video" },
 ];
 const passed = (name: string) => ({ name, isPassed: true });
 
@@ -19,15 +17,8 @@ test("a row is covered by a passed test whose name contains its section and its 
   const { isComplete, text } = countRows(rows, [
     passed("API spec, Limits: Request body size, at the edge"),
     passed("paths > API spec, Cases: `/v1` twice > /v1/messages"),
-    passed("API spec, Errors: 410"),
   ]);
-  assert.equal(isComplete, true);
-  assert.deepEqual(text.split("\n"), [
-    "API spec rows of a later piece, video, covered: 1 of 2",
-    "  open: API spec, Endpoints: `POST /v1/videos`",
-    "  covered: API spec, Errors: 410",
-    "API spec rows covered: 2 of 2",
-  ]);
+  assert.deepEqual({ isComplete, text }, { isComplete: true, text: "API spec rows covered: 2 of 2" });
 });
 
 test("another case, another section, another wording and a skipped test do not cover a row", () => {
@@ -38,7 +29,7 @@ test("another case, another section, another wording and a skipped test do not c
     { name: "API spec, Limits: Request body size", isPassed: false },
   ]);
   assert.equal(isComplete, false);
-  assert.deepEqual(text.split("\n").slice(-3), [
+  assert.deepEqual(text.split("\n"), [
     "no passing test: API spec, Limits: Request body size (its tests were skipped)",
     "no passing test: API spec, Cases: `/v1` twice",
     "API spec rows covered: 0 of 2",

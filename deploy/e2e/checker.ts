@@ -218,13 +218,19 @@ function isAdjustedAlone(lines: readonly CheckedLine[]): boolean {
   return kinds.includes(LineKind.FINAL_ADJUSTMENT) && !kinds.includes(LineKind.PROVISIONAL_CHARGE);
 }
 
-function kindsOf(lines: readonly CheckedLine[]): string {
+/** The kinds of lines in words. */
+export function kindsOf(lines: readonly CheckedLine[]): string {
   const nameOf = (kind: LineKind): string =>
     Object.entries(LineKind).find(([, value]) => value === kind)?.[0] ?? String(kind);
   return lines.length === 0 ? "no line" : lines.map(({ kind }) => nameOf(kind)).join(" and ");
 }
 
-function judgeAccount(account: CheckedAccount, { lines, overspendBoundNanos = 0n }: Evidence, report: Report): void {
+/** Notes in the report what is wrong with an account at rest: its sum, what is held, and what it overspent. */
+export function judgeAccount(
+  account: CheckedAccount,
+  { lines, overspendBoundNanos = 0n }: Pick<Evidence, "lines" | "overspendBoundNanos">,
+  report: Report,
+): void {
   const { accountId, creditedNanos, balanceNanos, availableNanos, openHolds, unpostedCalls } = account;
   const complain = (problem: string): void => void report.problems.push(`${accountId}: ${problem}`);
   const bookedNanos = creditedNanos + sumOf(lines.filter((line) => line.accountId === accountId));

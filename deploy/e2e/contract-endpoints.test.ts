@@ -7,6 +7,7 @@ import { modelOn } from "./catalog.ts";
 import { checkCharge } from "./charge.ts";
 import { endpointCatalog, post, truthOf } from "./endpoints.ts";
 import { document } from "./openapi.ts";
+import { withVideos } from "./video-catalog.ts";
 import { startWorld } from "./world.ts";
 
 // Models of the families that the spec recommends a format for, each on an upstream that speaks its provider's formats.
@@ -16,13 +17,13 @@ const families = {
   "other-model": ["openai-chat"],
 } as const;
 
-function familyCatalog(fakeUrl: string): string {
+function familyCatalog(fakeUrl: string, videosUrl: string): string {
   const catalog = JSON.parse(endpointCatalog(fakeUrl)) as Record<"upstreams" | "models", Record<string, Json>>;
   for (const [model, dialects] of Object.entries(families)) {
     catalog.upstreams[model] = { ...catalog.upstreams["fake"], dialects };
     catalog.models[model] = modelOn(model) as Json;
   }
-  return JSON.stringify(catalog);
+  return withVideos(JSON.stringify(catalog), videosUrl);
 }
 
 const world = await startWorld({ catalog: familyCatalog });
@@ -43,9 +44,10 @@ const bodies: Record<string, Json> = {
   "/v1/images/generations": { model: "picture-model", prompt: "a house" },
   "/v1/audio/speech": { model: "voice-model", input: "Good morning.", voice: "alloy" },
   "/v1/moderations": { model: "moderation-model", input: "a song" },
+  "/v1/videos": { model: "sora-model", prompt: "a tide pool at dawn" },
 };
 
-test("API spec, What the service does: 2. Endpoints cover: conversation generation (three endpoints), model listing, embeddings, older text completions, image generation, speech synthesis, moderation", async () => {
+test("API spec, What the service does: 2. Endpoints cover: conversation generation (three endpoints), model listing, embeddings, older text completions, image generation, speech synthesis, moderation, and asynchronous video generation tasks", async () => {
   for (const [path, body] of Object.entries(bodies)) {
     const customer = await world.createCustomer();
     const { headers } = path === messages.path ? messages : chat;
@@ -58,8 +60,15 @@ test("API spec, What the service does: 2. Endpoints cover: conversation generati
   }
   const list = await ask(`${relayUrl}/v1/models`, { method: "GET", headers: chat.headers(secret) });
   assert.equal(list.status, 200);
-  // Passed through beside them: compaction and transcription; a model's own entry.
-  const beside = ["/v1/models", "/v1/models/{model_id}", "/v1/responses/compact", "/v1/audio/transcriptions"];
+  // Passed through beside them: compaction and transcription; a model's own entry, a video's and its file.
+  const beside = [
+    "/v1/models",
+    "/v1/models/{model_id}",
+    "/v1/responses/compact",
+    "/v1/audio/transcriptions",
+    "/v1/videos/{task_id}",
+    "/v1/videos/{task_id}/content",
+  ];
   assert.deepEqual(Object.keys(document.paths).toSorted(), [...Object.keys(bodies), ...beside].toSorted());
 });
 

@@ -145,7 +145,8 @@ export async function assertBooksRight(t: TestContext, scene: KillWorld, outcome
   return report;
 }
 
-function toChecked({ rid, accountId, kind, amountNanos, usage }: LedgerLine): CheckedLine {
+/** What is checked of a ledger line. */
+export function toChecked({ rid, accountId, kind, amountNanos, usage }: LedgerLine): CheckedLine {
   return {
     rid,
     accountId,

@@ -72,8 +72,16 @@ export type Answer = { method: string; path: string; status: number; headers: He
 /** Data of server-sent events that is no JSON. */
 const endMark = "[DONE]";
 
+/** Paths of the document that hold an id; a model's may hold slashes. */
+const templates = Object.keys(document.paths)
+  .filter((path) => path.includes("{"))
+  .map((path) => {
+    const pattern = path.replace("{model_id}", ".+").replaceAll(/\{\w+\}/g, "[^/]+");
+    return { path, pattern: new RegExp(`^${pattern}$`) };
+  });
+
 function operationOf(method: string, path: string): { steps: string[]; value: Operation } | undefined {
-  const template = document.paths[path] ? path : path.replace(/^\/v1\/models\/.+/, "/v1/models/{model_id}");
+  const template = document.paths[path] ? path : (templates.find(({ pattern }) => pattern.test(path))?.path ?? path);
   const value = document.paths[template]?.[method.toLowerCase()];
   return value && { steps: ["paths", template, method.toLowerCase()], value };
 }
@@ -148,7 +156,9 @@ export function answerProblems(answer: Answer): string[] {
   if (type === "text/html") return status === 404 && !/^\/v1(\/|$)/.test(path) ? [] : [`a page with status ${status}`];
   const response = responseOf(answer);
   if (!response) return [`status ${status} is not described`];
-  const content = response.value.content ?? {};
+  const { content } = response.value;
+  if (!content)
+    return [...headerProblems(answer, response), ...(type + text === "" ? [] : ["a body is not described"])];
   const media = mediaNamed(content, type);
   if (media === undefined) return [`content type ${type} is not described`];
   const steps = [...response.steps, "content", media];

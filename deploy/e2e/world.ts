@@ -9,8 +9,10 @@ import {
 } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import type { UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
+import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc.ts";
 import { type FakeOptions, type FakeUpstream, startFakeUpstream } from "#shared/testing/fake-upstream.ts";
+import { type FakeVideos, type FakeVideosOptions, startFakeVideos } from "#shared/testing/fake-videos.ts";
 import { until } from "#shared/testing/until.ts";
 import { removeAtEnd } from "#shared/testing/watchdog.ts";
 import { type ServiceName, type Stack, type StackOptions, startStack } from "../local/stack.ts";
@@ -28,9 +30,10 @@ export type CustomerOptions = {
 };
 
 export type WorldOptions = {
-  /** Makes the catalog's text from the address of the fake upstream; left out: `testCatalog`. */
-  catalog?: (fakeUrl: string) => string;
+  /** Makes the catalog's text from the addresses of the fakes; left out: `testCatalog`. */
+  catalog?: (fakeUrl: string, videosUrl: string) => string;
   fake?: FakeOptions;
+  videos?: FakeVideosOptions;
   serviceEnvironment?: Partial<Record<ServiceName, Record<string, string>>>;
   /** See StackOptions. */
   reroute?: StackOptions["reroute"];
@@ -44,13 +47,16 @@ export type Money = {
   unpostedCalls: bigint;
 };
 
-/** The whole system with a fake upstream in this process. Disposal ends every process and deletes the data. */
+/** The whole system with its fake upstreams in this process. Disposal ends every process and deletes the data. */
 export type World = AsyncDisposable & {
   stack: Stack;
   fake: FakeUpstream;
+  /** The fake upstream that makes videos. */
+  videos: FakeVideos;
   relayUrl: string;
   authQuota: UnaryClient<typeof AuthQuotaService>;
   billing: UnaryClient<typeof BillingService>;
+  videoTask: UnaryClient<typeof VideoTaskService>;
   /** Makes an account with money and a key. */
   createCustomer: (options?: CustomerOptions) => Promise<Customer>;
   /** Makes one more key; for the same account. */
@@ -74,35 +80,39 @@ const bookedTimeoutMs = 20_000;
 const defaultCreditNanos = 10_000_000_000n;
 const keptLines = 5_000;
 
-/** Starts the system on free ports and in a folder of its own. The fake upstream's credential is "demo". */
+/** Starts the system on free ports and in a folder of its own. The credential of the fakes is "demo". */
 export async function startWorld(options: WorldOptions = {}): Promise<World> {
   await using resources = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "relay-e2e-"));
   removeAtEnd(folder);
   resources.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
   const fake = resources.use(await startFakeUpstream(options.fake));
+  const videos = resources.use(await startFakeVideos(options.videos));
   const written = new Map<string, string[]>();
   const stack = resources.use(
     await startStack({
       folder,
       environment: { PATH: process.env["PATH"], HOME: process.env["HOME"], DRAIN_MS: "5000" },
-      catalog: (options.catalog ?? testCatalog)(fake.url),
+      catalog: options.catalog?.(fake.url, videos.url) ?? testCatalog(fake.url),
       isDurable: false,
-      serviceEnvironment: withoutRateLimits(options.serviceEnvironment),
+      serviceEnvironment: testVariables(options.serviceEnvironment),
       ...(options.reroute && { reroute: options.reroute }),
       onLine: (source, line) => keep(written, source, line),
     }),
   );
-  const { authQuotaAddress, billingAddress, relayUrl } = stack.addresses;
+  const { authQuotaAddress, billingAddress, videoTaskAddress, relayUrl } = stack.addresses;
   const authQuota = unaryClient(AuthQuotaService, resources.use(connectGrpc(authQuotaAddress)), callTimeoutMs);
   const billing = unaryClient(BillingService, resources.use(connectGrpc(billingAddress)), callTimeoutMs);
+  const videoTask = unaryClient(VideoTaskService, resources.use(connectGrpc(videoTaskAddress)), callTimeoutMs);
   const services = { authQuota, billing };
   const owned = resources.move();
   return {
     stack,
     fake,
+    videos,
     relayUrl,
     ...services,
+    videoTask,
     ...customers(services),
     ...questions(services),
     linesOf: (source) => written.get(source) ?? [],
@@ -110,17 +120,19 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
   };
 }
 
-// All callers of a test share one address, and some make many calls at once.
-function withoutRateLimits(
+function testVariables(
   environment: WorldOptions["serviceEnvironment"],
 ): NonNullable<WorldOptions["serviceEnvironment"]> {
   return {
     ...environment,
+    // All callers of a test share one address, and some make many calls at once.
     "auth-quota": {
       IP_REQUESTS_PER_MINUTE: "1000000",
       ACCOUNT_REQUESTS_PER_MINUTE: "100000",
       ...environment?.["auth-quota"],
     },
+    // What takes seconds between two looks at a provider shall be seen in a fraction of one.
+    "video-task": { LOOK_MS: "50", CONFIRM_MS: "100", ...environment?.["video-task"] },
   };
 }
 

@@ -10,7 +10,8 @@ export async function ensureDatabase(serverUrl: string): Promise<string> {
   return own.href;
 }
 
-export type ServiceLogins = { authQuota: string; billing: string };
+/** URLs of the database, each as the login of one service. */
+export type ServiceLogins = { authQuota: string; billing: string; videoTask: string };
 
 /** Makes a login for each service, a member of its group role and nothing else; returns the services' URLs. */
 export async function ensureLogins(ownerUrl: string, state: LocalState): Promise<ServiceLogins> {
@@ -32,5 +33,6 @@ export async function ensureLogins(ownerUrl: string, state: LocalState): Promise
   return {
     authQuota: await login("auth_quota_local", "auth_quota_rw", state.passwords.authQuota),
     billing: await login("billing_local", "billing_rw", state.passwords.billing),
+    videoTask: await login("video_task_local", "video_task_rw", state.passwords.videoTask),
   };
 }

@@ -3,21 +3,22 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { videoDialectOf } from "#shared/catalog/video-dialects.ts";
 import { parseCatalog } from "../../services/relay/catalog.ts";
 import { dialectNames } from "../../services/relay/dialects/dialect.ts";
-import { catalogFor, exampleModel, hasProviderKey, writeCatalog } from "./demo-catalog.ts";
+import { catalogFor, exampleModel, exampleVideoModel, hasProviderKey, writeCatalog } from "./demo-catalog.ts";
 
-const demoUrl = "http://127.0.0.1:1234";
+const demo = { url: "http://127.0.0.1:1234", videosUrl: "http://127.0.0.1:1235" };
 const keys = { OPENAI_API_KEY: "sk-a", ANTHROPIC_API_KEY: "sk-b" };
 
 test("without a provider key the catalog offers the demo upstream; with keys only those providers", () => {
   assert.equal(hasProviderKey({ OPENAI_API_KEY: "" }), false);
   assert.equal(hasProviderKey({ ANTHROPIC_API_KEY: "x" }), true);
   const upstreamsOf = (environment: Record<string, string>): string[] => {
-    const catalog = parseCatalog(catalogFor(environment, demoUrl), "catalog.yaml", environment);
+    const catalog = parseCatalog(catalogFor(environment, demo), "catalog.yaml", environment);
     return [...catalog.models.values()].flatMap(({ routes }) => routes.map(({ upstream }) => upstream.name));
   };
-  assert.deepEqual(new Set(upstreamsOf({ DEMO_API_KEY: "demo" })), new Set(["demo", "demo-gemini"]));
+  assert.deepEqual(new Set(upstreamsOf({ DEMO_API_KEY: "demo" })), new Set(["demo", "demo-gemini", "demo-videos"]));
   assert.deepEqual(new Set(upstreamsOf({ OPENAI_API_KEY: "sk-a" })), new Set(["openai"]));
   assert.deepEqual(new Set(upstreamsOf(keys)), new Set(["openai", "anthropic"]));
   assert.deepEqual(new Set(upstreamsOf({ GEMINI_API_KEY: "g" })), new Set(["gemini"]));
@@ -25,7 +26,7 @@ test("without a provider key the catalog offers the demo upstream; with keys onl
 
 test("there is a model for every endpoint, with OpenAI's key for all but moderations", () => {
   const spoken = (environment: Record<string, string>): Set<string> => {
-    const { models } = parseCatalog(catalogFor(environment, demoUrl), "catalog.yaml", environment);
+    const { models } = parseCatalog(catalogFor(environment, demo), "catalog.yaml", environment);
     return new Set([...models.values()].flatMap((model) => [...model.dialects]));
   };
   assert.deepEqual(spoken({ DEMO_API_KEY: "demo" }), new Set(dialectNames));
@@ -35,13 +36,29 @@ test("there is a model for every endpoint, with OpenAI's key for all but moderat
   assert.deepEqual(spoken(keys), paid);
 });
 
+test("the demo upstream has a model of videos; with providers' keys there are examples, and none is offered", () => {
+  const DEMO_API_KEY = "demo";
+  assert.equal(exampleVideoModel(catalogFor(keys, demo)), undefined);
+  const { models } = parseCatalog(catalogFor({}, demo), "catalog.yaml", { DEMO_API_KEY });
+  const model = models.get(exampleVideoModel(catalogFor({}, demo)) ?? "");
+  assert.ok(model?.video && model.prices.mediaMs, "it is limited and priced");
+  assert.equal(videoDialectOf(model.routes[0]?.upstream ?? { dialects: [] }), "openai-videos");
+  const environment = { ...keys, GEMINI_API_KEY: "g" };
+  const examples = catalogFor(environment, demo).replaceAll(/^ {2}# (?=(sora-2|veo|  ))/gm, "  ");
+  const offered = parseCatalog(examples.replaceAll("THAT_UPSTREAM", "gemini"), "catalog.yaml", environment).models;
+  assert.deepEqual(
+    [...offered.values()].filter(({ video }) => video).map(({ id }) => id),
+    ["sora-2", "veo-3.1-generate-preview"],
+  );
+});
+
 test("an example speaks chat when a model does, else messages", () => {
-  assert.deepEqual(exampleModel(catalogFor({}, demoUrl)), { model: "demo-chat", dialect: "openai-chat" });
+  assert.deepEqual(exampleModel(catalogFor({}, demo)), { model: "demo-chat", dialect: "openai-chat" });
   const { ANTHROPIC_API_KEY } = keys;
-  const messagesOnly = exampleModel(catalogFor({ ANTHROPIC_API_KEY }, demoUrl));
+  const messagesOnly = exampleModel(catalogFor({ ANTHROPIC_API_KEY }, demo));
   assert.deepEqual(messagesOnly, { model: "claude-haiku-4-5", dialect: "anthropic-messages" });
-  assert.equal(exampleModel(catalogFor(keys, demoUrl))?.dialect, "openai-chat");
-  const converted = exampleModel(catalogFor({ GEMINI_API_KEY: "g" }, demoUrl));
+  assert.equal(exampleModel(catalogFor(keys, demo))?.dialect, "openai-chat");
+  const converted = exampleModel(catalogFor({ GEMINI_API_KEY: "g" }, demo));
   assert.deepEqual(converted, { model: "gemini-2.5-flash", dialect: "openai-chat" });
   assert.equal(exampleModel("models: {}"), undefined);
   const upstreams = "upstreams: { one: { dialects: [openai-chat, openai-embeddings] } }";

@@ -3,10 +3,23 @@ import { existsSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { parse } from "yaml";
 
+/** Where the demo upstream answers, and where it makes videos. */
+export type DemoUrls = { url: string; videosUrl: string };
+
 type Offer = { upstream: string; models: string };
 
 const head = `# The models that are offered, where they run, and what they cost in USD per 1,000,000 units.
 # Made by \`npm start\`. Change it while the stack runs: the relay follows the file. An edited file is kept.
+`;
+
+// https://platform.openai.com/docs/deprecations
+const endedSora = `  # OpenAI has announced the end of its videos for 2026-09-24, so none is offered.
+  # Another provider may speak the same API: give it an upstream with the dialect openai-videos, and a model such as
+  # sora-2:
+  #   owned_by: openai
+  #   upstreams: [{ name: THAT_UPSTREAM }]
+  #   video: { seconds: [4, 8, 12], sizes: [720x1280, 1280x720] }
+  #   price: { version: openai-1, media_ms: "100.00" }
 `;
 
 const openAi: Offer = {
@@ -68,7 +81,7 @@ const openAi: Offer = {
     upstreams: [{ name: openai }]
     dialects: [openai-transcriptions]
     price: { version: openai-1, media_ms: "0.10" }
-`,
+${endedSora}`,
 };
 
 const anthropic: Offer = {
@@ -97,10 +110,19 @@ const anthropic: Offer = {
     .join(""),
 };
 
+// Models of videos come and go faster than this file.
+const veoExample = `  # Gemini's API makes videos too: offer a model that it lists now, at a price of yours, such as
+  # veo-3.1-generate-preview:
+  #   owned_by: google
+  #   upstreams: [{ name: gemini }]
+  #   video: { seconds: [8, 6, 4], sizes: [1280x720, 720x1280] }
+  #   price: { version: gemini-1, media_ms: "400.00" }
+`;
+
 const gemini: Offer = {
   upstream: `  gemini:
     base_url: https://generativelanguage.googleapis.com
-    dialects: [gemini-generate]
+    dialects: [gemini-generate, gemini-videos]
     credential: { env: GEMINI_API_KEY }
 `,
   models: ["gemini-2.5-flash 0.30 0.03 1.00 2.50", "gemini-2.5-pro 2.50 0.25 2.50 15.00"]
@@ -119,30 +141,11 @@ const gemini: Offer = {
       output_tokens: "${output}"
 `,
     )
+    .concat(veoExample)
     .join(""),
 };
 
-const demoOffer = (demoUrl: string): Offer => ({
-  upstream: `  demo:
-    base_url: ${demoUrl}
-    dialects:
-      - openai-chat
-      - openai-responses
-      - openai-compact
-      - anthropic-messages
-      - openai-embeddings
-      - openai-completions
-      - openai-images
-      - openai-speech
-      - openai-moderations
-      - openai-transcriptions
-    credential: { env: DEMO_API_KEY }
-  demo-gemini:
-    base_url: ${demoUrl}
-    dialects: [gemini-generate]
-    credential: { env: DEMO_API_KEY }
-`,
-  models: `  demo-chat:
+const demoModels = `  demo-chat:
     owned_by: demo
     upstreams: [{ name: demo }]
     context_tokens: 128000
@@ -187,7 +190,41 @@ const demoOffer = (demoUrl: string): Offer => ({
     upstreams: [{ name: demo, model: whisper-demo }]
     dialects: [openai-transcriptions]
     price: { version: demo-1, media_ms: "0.10" }
+  demo-video:
+    owned_by: demo
+    upstreams: [{ name: demo-videos }]
+    video: { seconds: [4, 8, 12], sizes: [720x1280, 1280x720, 1024x1792, 1792x1024] }
+    price:
+      version: demo-1
+      media_ms: "100.00"
+      variants: [{ size: 1024x1792, media_ms: "300.00" }, { size: 1792x1024, media_ms: "300.00" }]
+`;
+
+const demoOffer = ({ url, videosUrl }: DemoUrls): Offer => ({
+  upstream: `  demo:
+    base_url: ${url}
+    dialects:
+      - openai-chat
+      - openai-responses
+      - openai-compact
+      - anthropic-messages
+      - openai-embeddings
+      - openai-completions
+      - openai-images
+      - openai-speech
+      - openai-moderations
+      - openai-transcriptions
+    credential: { env: DEMO_API_KEY }
+  demo-gemini:
+    base_url: ${url}
+    dialects: [gemini-generate]
+    credential: { env: DEMO_API_KEY }
+  demo-videos:
+    base_url: ${videosUrl}
+    dialects: [openai-videos]
+    credential: { env: DEMO_API_KEY }
 `,
+  models: demoModels,
 });
 
 const offersByKey = { OPENAI_API_KEY: openAi, ANTHROPIC_API_KEY: anthropic, GEMINI_API_KEY: gemini };
@@ -201,9 +238,9 @@ export function hasProviderKey(environment: NodeJS.ProcessEnv): boolean {
 }
 
 /** The catalog for the providers whose keys are in the environment, or for the demo upstream when there are none. */
-export function catalogFor(environment: NodeJS.ProcessEnv, demoUrl: string): string {
+export function catalogFor(environment: NodeJS.ProcessEnv, demo: DemoUrls): string {
   const providers = offersOf(environment);
-  const offers = providers.length > 0 ? providers : [demoOffer(demoUrl)];
+  const offers = providers.length > 0 ? providers : [demoOffer(demo)];
   const note = providers.length > 0 ? "# Prices may have changed: compare them with the provider's list.\n" : "";
   const upstreams = offers.map(({ upstream }) => upstream).join("");
   return `${head}${note}upstreams:\n${upstreams}models:\n${offers.map(({ models }) => models).join("")}`;
@@ -225,12 +262,19 @@ function hashOf(text: string): string {
 
 export type ExampleModel = { model: string; dialect: "openai-chat" | "anthropic-messages" };
 
+type Shape = {
+  upstreams?: Record<string, { dialects?: string[] }>;
+  models?: Record<string, { dialects?: string[]; upstreams?: { name: string }[]; video?: object }>;
+};
+
+/** A model that makes videos, to show a second call. */
+export function exampleVideoModel(catalogText: string): string | undefined {
+  const { models = {} } = parse(catalogText) as Shape;
+  return Object.keys(models).find((name) => models[name]?.video !== undefined);
+}
+
 /** A model to show in the first call: one that speaks chat when there is one. */
 export function exampleModel(catalogText: string): ExampleModel | undefined {
-  type Shape = {
-    upstreams?: Record<string, { dialects?: string[] }>;
-    models?: Record<string, { dialects?: string[]; upstreams?: { name: string }[] }>;
-  };
   const { upstreams = {}, models = {} } = parse(catalogText) as Shape;
   const speaks = (model: string, dialect: string): boolean => {
     const { dialects = [dialect], upstreams: routes = [] } = models[model] ?? {};

@@ -12,11 +12,12 @@ import { until } from "#shared/testing/until.ts";
 
 const entry = fileURLToPath(import.meta.resolve("./demo-upstream.ts"));
 
-test("the demo upstream streams an answer word by word that echoes the prompt, and counts words as tokens", async () => {
+test("the demo upstream streams an answer word by word that echoes the prompt, and counts words as tokens; it makes videos", async () => {
   const folder = await mkdtemp(join(tmpdir(), "demo-upstream-"));
   const truthFile = join(folder, "truth.jsonl");
-  const port = await freePort();
-  const environment = { ...process.env, PORT: String(port), TRUTH_FILE: truthFile };
+  const [port, videosPort] = [await freePort(), await freePort()];
+  const ports = { PORT: String(port), VIDEOS_PORT: String(videosPort) };
+  const environment = { ...process.env, ...ports, TRUTH_FILE: truthFile };
   const demo = await startProcess({ command: process.execPath, args: [entry], environment, orphanSignal: "SIGKILL" });
   try {
     await until("the demo upstream answers", () => fetch(`http://127.0.0.1:${port}/readyz`));
@@ -38,6 +39,9 @@ test("the demo upstream streams an answer word by word that echoes the prompt, a
       readTruthFile(truthFile).map(({ ended, tokensEmitted }) => [ended, tokensEmitted]),
       [["whole", words]],
     );
+    const videos = new OpenAI({ baseURL: `http://127.0.0.1:${videosPort}/v1`, apiKey: "demo", maxRetries: 0 });
+    const { status } = await videos.videos.create({ model: "demo-video", prompt: "A tide pool at dawn" });
+    assert.equal(status, "queued");
     assert.equal(demo.lastLines().length, 1, "it logs its start and nothing else");
   } finally {
     await demo.end("SIGTERM");

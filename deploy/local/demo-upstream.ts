@@ -5,10 +5,12 @@ import { createLog } from "#shared/log.ts";
 import type { Behaviour } from "#shared/testing/fake-behaviour.ts";
 import type { FakeRequest } from "#shared/testing/fake-request.ts";
 import { startFakeUpstream } from "#shared/testing/fake-upstream.ts";
+import { startFakeVideos } from "#shared/testing/fake-videos.ts";
 
 const variables = Type.Object({
   HOST: Type.String({ description: "Address to listen on.", default: "127.0.0.1" }),
   PORT: Type.Integer({ description: "Port to listen on.", minimum: 1, maximum: 65_535 }),
+  VIDEOS_PORT: Type.Integer({ description: "Port where it makes videos.", minimum: 1, maximum: 65_535 }),
   TRUTH_FILE: Type.Optional(Type.String({ description: "Where every call served is noted, as lines of JSON." })),
 });
 
@@ -23,9 +25,11 @@ function speak({ dialect, lastUserText }: FakeRequest): Behaviour {
   return { text, gapMs: 30 };
 }
 
-const { HOST, PORT, TRUTH_FILE } = readVariables(variables, process.env);
+const { HOST, PORT, VIDEOS_PORT, TRUTH_FILE } = readVariables(variables, process.env);
 const log = createLog("demo", "info");
 
+// First, because the stack asks the other one whether this is ready.
+await using videos = await startFakeVideos({ host: HOST, port: VIDEOS_PORT });
 await using demo = await startFakeUpstream({
   host: HOST,
   port: PORT,
@@ -36,5 +40,5 @@ await using demo = await startFakeUpstream({
   truthFile: TRUTH_FILE,
 });
 
-log.info({ port: demo.port }, "the demo upstream is ready");
+log.info({ port: demo.port, videosPort: videos.port }, "the demo upstream is ready");
 await stopSignal();

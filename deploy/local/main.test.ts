@@ -19,13 +19,15 @@ const startTimeoutMs = 90_000;
 // The demo model's prices in nano-USD per 1,000,000 tokens, as the catalog of the local stack has them.
 const demoPrices = { inputTokens: 150_000_000n, cacheReadTokens: 75_000_000n, outputTokens: 600_000_000n };
 
+const demoNanosPerVideoSecond = 100_000_000n;
+
 /** Runs `npm start` on a folder of its own until it has printed the curl line and the one for other examples. */
 async function start(folder: string) {
   const lines: string[] = [];
   const stack = await startProcess({
     command: process.execPath,
     args: [join(import.meta.dirname, "main.ts"), "--folder", folder],
-    environment: { PATH: process.env["PATH"], HOME: process.env["HOME"] },
+    environment: { PATH: process.env["PATH"], HOME: process.env["HOME"], LOOK_MS: "200" },
     orphanSignal: "SIGTERM",
     onLine: (line) => lines.push(line),
   });
@@ -37,6 +39,21 @@ async function start(folder: string) {
   return { stack, lines, curl, exports, addresses };
 }
 
+/** Runs the printed line that makes a video, and waits for its file; gives its price in nano-USD. */
+async function makeVideo({ lines, exports }: { lines: string[]; exports: string }): Promise<bigint> {
+  const { stdout } = await run("sh", ["-c", lines.find((line) => /^curl \S+\/v1\/videos /.test(line)) ?? ""]);
+  const { id, seconds } = JSON.parse(stdout) as { id: string; seconds: string };
+  const [, url, key] = /BASE_URL=(\S+) API_KEY=(\S+)/.exec(exports) ?? [];
+  const headers = { authorization: `Bearer ${key}`, connection: "close" };
+  const file = await until("its file is there", async () => {
+    const answer = await fetch(`${url}/v1/videos/${id}/content`, { headers });
+    const bytes = await answer.bytes();
+    return answer.ok && bytes;
+  });
+  assert.ok(file && file.length > 0);
+  return BigInt(seconds) * demoNanosPerVideoSecond;
+}
+
 async function ledgerOf({ billingAddress }: Addresses) {
   using channel = connectGrpc(billingAddress);
   const billing = unaryClient(BillingService, channel, 5_000);
@@ -45,7 +62,7 @@ async function ledgerOf({ billingAddress }: Addresses) {
   return { charges: lines.filter(({ rid }) => rid !== ""), balanceNanos };
 }
 
-test("npm start prints a curl line that streams; the call is one ledger line of price × usage; a second start keeps it", async () => {
+test("npm start prints curl lines that stream and make a video; each is one ledger line of price × usage; a second start keeps them", async () => {
   const folder = await mkdtemp(join(tmpdir(), "relay-start-"));
   try {
     const first = await start(folder);
@@ -55,7 +72,7 @@ test("npm start prints a curl line that streams; the call is one ledger line of 
     const listed = 'curl -sS --fail-with-body "$BASE_URL/v1/models" -H "Authorization: Bearer $API_KEY"';
     assert.match((await run("sh", ["-c", `${first.exports}\n${listed}`])).stdout, /"demo-transcription"/);
 
-    const { charges, balanceNanos } = (await until("the call is booked", async () => {
+    const { charges, balanceNanos: balanceBefore } = (await until("the call is booked", async () => {
       const ledger = await ledgerOf(first.addresses);
       return ledger.charges.length > 0 && ledger;
     })) as Awaited<ReturnType<typeof ledgerOf>>;
@@ -65,7 +82,11 @@ test("npm start prints a curl line that streams; the call is one ledger line of 
     const { inputTokens, cacheReadTokens, outputTokens } = usage;
     const cost = costNanos({ inputTokens, cacheReadTokens, outputTokens }, demoPrices);
     assert.equal(charges[0]?.amountNanos, -cost);
-    assert.equal(balanceNanos, 100_000_000_000n - cost);
+    assert.equal(balanceBefore, 100_000_000_000n - cost);
+
+    const videoNanos = await makeVideo(first);
+    const balanceNanos = balanceBefore - videoNanos;
+    await until("the video is booked", async () => (await ledgerOf(first.addresses)).balanceNanos === balanceNanos);
 
     await first.stack.end("SIGINT", 60_000);
     assert.equal(await first.stack.ended, "exit code 0");

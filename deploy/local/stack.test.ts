@@ -9,7 +9,7 @@ import { catalogFor } from "./demo-catalog.ts";
 import { startStack, type StackOptions } from "./stack.ts";
 
 const environment = { PATH: process.env["PATH"], DEMO_API_KEY: "demo" };
-const catalog = catalogFor({}, "http://127.0.0.1:1");
+const catalog = catalogFor({}, { url: "http://127.0.0.1:1", videosUrl: "http://127.0.0.1:1" });
 
 /** Options of a stack that runs on given stores, in a folder of its own. */
 async function onGivenStores() {

@@ -3,16 +3,17 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { migrate as migrateAuthQuota } from "../../services/auth-quota/store/migrate.ts";
 import { migrate as migrateBilling } from "../../services/billing/store/migrate.ts";
+import { migrate as migrateVideoTask } from "../../services/video-task/store/migrate.ts";
 import { createLog, type Logger } from "#shared/log.ts";
 import { ensureLogins, type ServiceLogins } from "./database.ts";
-import { catalogFor, hasProviderKey, writeCatalog } from "./demo-catalog.ts";
+import { catalogFor, type DemoUrls, hasProviderKey, writeCatalog } from "./demo-catalog.ts";
 import { startLocalStores, waitForAbandoned, type LocalStores, type StoreUrls } from "./local-stores.ts";
 import { lockFolder } from "./lock.ts";
 import { seed, seededAccountId, type SeededKey } from "./seed.ts";
 import { startService, type Service, type ServicePlan } from "./service.ts";
 import { claimPort, openState, saveState, type LocalState } from "./state.ts";
 
-export type ServiceName = "relay" | "auth-quota" | "billing";
+export type ServiceName = "relay" | "auth-quota" | "billing" | "video-task";
 
 export type StackOptions = {
   /** Absolute path of the data folder; a second start on it keeps the data. */
@@ -35,11 +36,12 @@ export type StackOptions = {
   onLine: (source: string, line: string) => void;
 };
 
-/** A whole system on this machine. Disposal stops relay, billing, auth-quota and stores, in this order. */
+/** A whole system on this machine. Disposal stops relay, video-task, billing, auth-quota and stores, in this order. */
 export type Stack = AsyncDisposable & {
-  services: { relay: Service; authQuota: Service; billing: Service };
+  services: { relay: Service; authQuota: Service; billing: Service; videoTask: Service };
   demo: Service | undefined;
   stores: LocalStores;
+  logins: ServiceLogins;
   addresses: Addresses;
   catalogFile: string;
   isCatalogEdited: boolean;
@@ -52,6 +54,7 @@ export type Addresses = {
   relayUrl: string;
   authQuotaAddress: string;
   billingAddress: string;
+  videoTaskAddress: string;
   opsUrls: Record<ServiceName, string>;
 };
 
@@ -74,13 +77,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   say("starting services");
   const places = await claimPlaces(state);
-  const demo = needsDemo(options) ? resources.use(await startService(planDemo(options, places.demo))) : undefined;
-  const catalog = await provideCatalog(options, state, places.demo);
+  const demo = needsDemo(options) ? resources.use(await startService(planDemo(options, places))) : undefined;
+  const catalog = await provideCatalog(options, state, places);
   const plans = planServices({ options, places, logins, stores, catalogFile: catalog.file });
   const authQuota = resources.use(await startService(plans["auth-quota"]));
   const billing = resources.use(await startService(plans.billing));
+  const videoTask = resources.use(await startService(plans["video-task"]));
   const relay = resources.use(await startService(plans.relay));
-  const all = [...(demo ? [demo] : []), authQuota, billing, relay];
+  const all = [...(demo ? [demo] : []), authQuota, billing, relay, videoTask];
   for (const service of all) await service.ready();
   if (options.areRestarted) for (const service of all) service.keepAlive(say);
 
@@ -90,9 +94,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   await saveState(folder, state);
   const owned = resources.move();
   return {
-    services: { relay, authQuota, billing },
+    services: { relay, authQuota, billing, videoTask },
     demo,
     stores,
+    logins,
     addresses,
     catalogFile: catalog.file,
     isCatalogEdited: catalog.isEdited,
@@ -105,6 +110,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 async function migrateAll(ownerUrl: string, state: LocalState, log: Logger): Promise<ServiceLogins> {
   await migrateAuthQuota(ownerUrl, log);
   await migrateBilling(ownerUrl, log);
+  await migrateVideoTask(ownerUrl, log);
   return ensureLogins(ownerUrl, state);
 }
 
@@ -117,7 +123,8 @@ function logTo(onLine: StackOptions["onLine"]): Logger {
 }
 
 type Place = { host: string; port: number; opsPort: number };
-type Places = Record<ServiceName | "demo", Place>;
+/** The demo upstream is one process; its videos answer at a port of their own. */
+type Places = Record<ServiceName | "demo" | "demo-videos", Place>;
 
 async function claimPlaces(state: LocalState): Promise<Places> {
   const claim = async (name: string): Promise<Place> => ({
@@ -129,7 +136,9 @@ async function claimPlaces(state: LocalState): Promise<Places> {
     relay: await claim("relay"),
     "auth-quota": await claim("auth-quota"),
     billing: await claim("billing"),
+    "video-task": await claim("video-task"),
     demo: await claim("demo"),
+    "demo-videos": await claim("demo-videos"),
   };
 }
 
@@ -139,7 +148,13 @@ function addressesOf(places: Places): Addresses {
     relayUrl: `http://${loopback}:${places.relay.port}`,
     authQuotaAddress: `${loopback}:${places["auth-quota"].port}`,
     billingAddress: `${loopback}:${places.billing.port}`,
-    opsUrls: { relay: opsUrl("relay"), "auth-quota": opsUrl("auth-quota"), billing: opsUrl("billing") },
+    videoTaskAddress: `${loopback}:${places["video-task"].port}`,
+    opsUrls: {
+      relay: opsUrl("relay"),
+      "auth-quota": opsUrl("auth-quota"),
+      billing: opsUrl("billing"),
+      "video-task": opsUrl("video-task"),
+    },
   };
 }
 
@@ -147,26 +162,32 @@ function needsDemo({ catalog, environment }: StackOptions): boolean {
   return catalog === undefined && !hasProviderKey(environment);
 }
 
-function planDemo({ environment, onLine }: StackOptions, { port }: Place): ServicePlan {
-  const url = `http://${loopback}:${port}`;
+function demoUrlsOf(places: Places): DemoUrls {
+  const urlOf = ({ host, port }: Place): string => `http://${host}:${port}`;
+  return { url: urlOf(places.demo), videosUrl: urlOf(places["demo-videos"]) };
+}
+
+function planDemo({ environment, onLine }: StackOptions, places: Places): ServicePlan {
+  const { url } = demoUrlsOf(places);
+  const ports = { PORT: String(places.demo.port), VIDEOS_PORT: String(places["demo-videos"].port) };
   return {
     name: "demo",
     url,
     opsUrl: url,
     entry: join(import.meta.dirname, "demo-upstream.ts"),
-    environment: { ...environment, HOST: loopback, PORT: String(port) },
+    environment: { ...environment, HOST: loopback, ...ports },
     onLine: (line) => onLine("demo", line),
     stopGraceMs: 5_000,
   };
 }
 
-async function provideCatalog(options: StackOptions, state: LocalState, demo: Place) {
+async function provideCatalog(options: StackOptions, state: LocalState, places: Places) {
   const file = join(options.folder, "catalog.yaml");
   if (options.catalog !== undefined) {
     await writeFile(file, options.catalog);
     return { file, isEdited: false };
   }
-  const text = catalogFor(options.environment, `http://${loopback}:${demo.port}`);
+  const text = catalogFor(options.environment, demoUrlsOf(places));
   const { hash, isEdited } = await writeCatalog(file, text, state.catalogHash);
   state.catalogHash = hash;
   return { file, isEdited };
@@ -181,7 +202,7 @@ type PlanInput = {
 };
 
 function planServices({ options, places, logins, stores, catalogFile }: PlanInput): Record<ServiceName, ServicePlan> {
-  const { authQuotaAddress, billingAddress, relayUrl, opsUrls } = addressesOf(places);
+  const { authQuotaAddress, billingAddress, videoTaskAddress, relayUrl, opsUrls } = addressesOf(places);
   const { redis, nats } = stores.urls;
   const plan = (name: ServiceName, url: string, variables: Record<string, string>): ServicePlan => {
     const ops = { OPS_HOST: loopback, OPS_PORT: String(places[name].opsPort) };
@@ -212,10 +233,19 @@ function planServices({ options, places, logins, stores, catalogFile }: PlanInpu
       NATS_URL: nats,
       AUTH_QUOTA_ADDRESS: authQuotaAddress,
     }),
+    "video-task": plan("video-task", videoTaskAddress, {
+      ...grpc("video-task"),
+      DATABASE_URL: logins.videoTask,
+      NATS_URL: nats,
+      BILLING_ADDRESS: billingAddress,
+      CATALOG_FILE: catalogFile,
+      DEMO_API_KEY: "demo",
+    }),
     relay: plan("relay", relayUrl, {
       HTTP_HOST: loopback,
       HTTP_PORT: String(places.relay.port),
       AUTH_QUOTA_ADDRESS: authQuotaAddress,
+      VIDEO_TASK_ADDRESS: videoTaskAddress,
       NATS_URL: nats,
       SPOOL_DIR: join(options.folder, "spool"),
       CATALOG_FILE: catalogFile,

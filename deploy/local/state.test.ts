@@ -23,6 +23,18 @@ test("a second start finds the passwords and ports of the first, in a file for i
   assert.equal((await stat(join(folder.path, "seed.json"))).mode & 0o777, 0o600);
 });
 
+test("a state that was saved before there was video-task keeps all that it holds and gets the missing password", async () => {
+  await using folder = await temporaryFolder();
+  const { videoTask: _added, ...passwords } = (await openState(folder.path)).passwords;
+  const before = { id: "0a1b2c3d", ports: { relay: 20_001 }, passwords, key: { keyId: "k", secret: "s" } };
+  await writeFile(join(folder.path, "seed.json"), JSON.stringify(before));
+  const state = await openState(folder.path);
+  const { videoTask, ...others } = state.passwords;
+  assert.deepEqual({ ...state, passwords: others }, before);
+  assert.match(videoTask, /^[0-9a-f]{32}$/);
+  assert.deepEqual(await openState(folder.path), state, "the new password is kept, even by a start that is cut short");
+});
+
 test("a remembered port that somebody else has taken is replaced", async () => {
   await using folder = await temporaryFolder();
   const state = await openState(folder.path);

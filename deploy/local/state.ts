@@ -4,12 +4,15 @@ import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort, isPortFree } from "#shared/testing/free-port.ts";
 
+/** Of PostgreSQL's superuser and of each service's login. */
+export type Passwords = { postgres: string; authQuota: string; billing: string; videoTask: string };
+
 /** What a local stack remembers from one start to the next, in seed.json. Local development only. */
 export type LocalState = {
   /** Tells this data folder from others in names outside of it. */
   id: string;
   ports: Record<string, number>;
-  passwords: { postgres: string; authQuota: string; billing: string };
+  passwords: Passwords;
   /** The seeded key with its secret, so that a later start can print the same curl line. */
   key?: { keyId: string; secret: string };
   /** SHA-256 of the catalog as it was last written here; another content has been edited by hand. */
@@ -22,16 +25,22 @@ export async function openState(folder: string): Promise<LocalState> {
   await mkdir(folder, { recursive: true });
   await chmod(folder, 0o711);
   const file = join(folder, "seed.json");
-  if (existsSync(file)) return JSON.parse(readFileSync(file, "utf8")) as LocalState;
-  const password = (): string => randomBytes(16).toString("hex");
+  const saved = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as SavedState) : undefined;
   const state: LocalState = {
-    id: randomBytes(4).toString("hex"),
-    ports: {},
-    passwords: { postgres: password(), authQuota: password(), billing: password() },
+    ...(saved ?? { id: randomBytes(4).toString("hex"), ports: {} }),
+    passwords: { ...newPasswords(), ...saved?.passwords },
   };
   // Before anything is made with these passwords: a start that is cut short must not lose them.
   await saveState(folder, state);
   return state;
+}
+
+/** A state that was saved before a service was added lacks the password of its login. */
+type SavedState = Omit<LocalState, "passwords"> & { passwords: Partial<Passwords> };
+
+function newPasswords(): Passwords {
+  const password = (): string => randomBytes(16).toString("hex");
+  return { postgres: password(), authQuota: password(), billing: password(), videoTask: password() };
 }
 
 /** Writes the state, readable by its owner only. */

@@ -4,11 +4,11 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { curlLine } from "./welcome.ts";
+import { curlLine, videoCurlLine } from "./welcome.ts";
 
 const run = promisify(execFile);
 
-test("the printed curl line works as pasted into a shell: method, key and body arrive whole", async () => {
+test("the printed curl lines work as pasted into a shell: method, key and body arrive whole", async () => {
   const seen: { url: string | undefined; headers: Record<string, unknown>; body: string }[] = [];
   const server = createServer((request, response) => {
     let body = "";
@@ -23,10 +23,11 @@ test("the printed curl line works as pasted into a shell: method, key and body a
   try {
     await run("sh", ["-c", curlLine(url, "sk-x", { model: "demo-chat", dialect: "openai-chat" })]);
     await run("sh", ["-c", curlLine(url, "sk-x", { model: "claude", dialect: "anthropic-messages" })]);
+    await run("sh", ["-c", videoCurlLine(url, "sk-x", "demo-video")]);
   } finally {
     server.close();
   }
-  const [chat, messages] = seen;
+  const [chat, messages, video] = seen;
   assert.equal(chat?.url, "/v1/chat/completions");
   assert.equal(chat?.headers["authorization"], "Bearer sk-x");
   assert.deepEqual(JSON.parse(chat?.body ?? ""), {
@@ -37,4 +38,6 @@ test("the printed curl line works as pasted into a shell: method, key and body a
   assert.equal(messages?.url, "/v1/messages");
   assert.equal(messages?.headers["x-api-key"], "sk-x");
   assert.match(String(messages?.headers["provider-version"]), /^\d{4}-\d\d-\d\d$/);
+  assert.deepEqual([video?.url, video?.headers["authorization"]], ["/v1/videos", "Bearer sk-x"]);
+  assert.deepEqual(JSON.parse(video?.body ?? ""), { model: "demo-video", prompt: "A tide pool at dawn" });
 });

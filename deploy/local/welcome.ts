@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
-import { exampleModel, type ExampleModel } from "./demo-catalog.ts";
+import { exampleModel, type ExampleModel, exampleVideoModel } from "./demo-catalog.ts";
 import type { Stack } from "./stack.ts";
 
 /** What to know and to type once everything runs. */
 export function welcome({ addresses, accountId, key, catalogFile, isCatalogEdited, demo }: Stack): string {
   const catalog = readFileSync(catalogFile, "utf8");
   const example = exampleModel(catalog);
+  const videoModel = exampleVideoModel(catalog);
   const isDemoLost = demo !== undefined && isCatalogEdited && !catalog.includes(demo.url);
   return [
     "",
@@ -17,6 +18,9 @@ export function welcome({ addresses, accountId, key, catalogFile, isCatalogEdite
     "  Administer    npm run admin -- --help",
     "",
     ...(example ? ["A first call, streamed:", "", curlLine(addresses.relayUrl, key.secret, example), ""] : []),
+    ...(videoModel
+      ? ["A video, whose id the answer names:", "", videoCurlLine(addresses.relayUrl, key.secret, videoModel), ""]
+      : []),
     "For the examples in services/relay/README.md:",
     "",
     `export BASE_URL=${addresses.relayUrl} API_KEY=${key.secret}`,
@@ -42,4 +46,10 @@ export function curlLine(relayUrl: string, secret: string, { model, dialect }: E
   const words = [...headers, "Content-Type: application/json"].map((header) => `-H "${header}"`);
   const path = isChat ? "/v1/chat/completions" : "/v1/messages";
   return `curl -N ${relayUrl}${path} ${words.join(" ")} -d '${JSON.stringify(body)}'`;
+}
+
+/** The submission of a video as one line for a shell. */
+export function videoCurlLine(relayUrl: string, secret: string, model: string): string {
+  const headers = `-H "Authorization: Bearer ${secret}" -H "Content-Type: application/json"`;
+  return `curl ${relayUrl}/v1/videos ${headers} -d '${JSON.stringify({ model, prompt: "A tide pool at dawn" })}'`;
 }

@@ -10,8 +10,6 @@ import { planners } from "./fake-plans.ts";
 import { type ReceivedRequest, receive } from "./fake-receive.ts";
 import { type FakeRequest, findRefusal, readRequest } from "./fake-request.ts";
 import type { Truth, TruthLog } from "./fake-truth.ts";
-import type { VideoJobs } from "./fake-videos-jobs.ts";
-import { serveVideos } from "./fake-videos-serve.ts";
 
 /** A behaviour, or what decides on it for a request. */
 export type BehaviourSource = Behaviour | ((request: FakeRequest) => Behaviour);
@@ -24,7 +22,6 @@ export type Fake = {
   standing: BehaviourSource;
   next: Behaviour[];
   models: string[];
-  videos: VideoJobs;
 };
 
 const dialectsByPath = new Map(
@@ -39,7 +36,6 @@ export async function serveFake(fake: Fake, request: IncomingMessage, response: 
   const received = await receive(request);
   fake.received.push(received);
   if (fake.received.length > fake.receivedLimit) fake.received.shift();
-  if (await serveVideos(fake.videos, received, response)) return;
 
   const asked: FakeDialect = received.headers["anthropic-version"] ? "messages" : "chat";
   const gemini = geminiEndpoint(received.path);

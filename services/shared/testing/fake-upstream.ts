@@ -3,8 +3,6 @@ import { type Listening, listenFake } from "./fake-listen.ts";
 import type { ReceivedRequest } from "./fake-receive.ts";
 import { type BehaviourSource, type Fake, serveFake } from "./fake-serve.ts";
 import { createTruthLog, type Truth } from "./fake-truth.ts";
-import { checkVideoBehaviour, type VideoBehaviour } from "./fake-videos-behaviour.ts";
-import { createVideoJobs, type VideoJob } from "./fake-videos-jobs.ts";
 
 export type FakeOptions = {
   host?: string;
@@ -18,8 +16,6 @@ export type FakeOptions = {
   truthLimit?: number;
   /** Where the truth is appended, as lines of JSON. */
   truthFile?: string | undefined;
-  /** Where the truth of video tasks is appended. */
-  videoTruthFile?: string | undefined;
 };
 
 export type FakeUpstream = AsyncDisposable &
@@ -34,15 +30,13 @@ export type FakeUpstream = AsyncDisposable &
     scriptNext: (...behaviours: Behaviour[]) => void;
     /** Forgets all scripts, requests and truth. */
     forget: () => void;
-    /** The video tasks that were taken, oldest first, and how they go (see `startFakeVideos`). */
-    videos: { jobs: VideoJob[]; script: (behaviour: VideoBehaviour) => void };
   };
 
 /**
  * Starts a server that answers like the real providers, whole and streamed: POST on every path of `fakePaths`
- * and Gemini's, GET /v1/models, and the videos of `startFakeVideos`. What it says and how it fails is scripted here or
- * by the request itself (see `readBehaviour`); a field of the request's own behaviour wins over `scriptNext`, that over
- * `script`.
+ * and Gemini's, GET /v1/models. What it says and how it fails is scripted here or by the request itself
+ * (see `readBehaviour`); a field of the request's own behaviour wins over `scriptNext`, that over `script`. Videos are
+ * another server's: `startFakeVideos`.
  */
 export async function startFakeUpstream(options: FakeOptions = {}): Promise<FakeUpstream> {
   const fake: Fake = {
@@ -52,7 +46,6 @@ export async function startFakeUpstream(options: FakeOptions = {}): Promise<Fake
     standing: options.behaviour ?? {},
     next: [],
     models: options.models ?? ["gpt-fake", "claude-fake"],
-    videos: createVideoJobs(options.videoTruthFile),
   };
   const listening = await listenFake((request, response) => {
     serveFake(fake, request, response).catch((error: unknown) => response.destroy(error as Error));
@@ -62,14 +55,9 @@ export async function startFakeUpstream(options: FakeOptions = {}): Promise<Fake
     received: fake.received,
     truth: fake.truthLog.records,
     ...scripting(fake),
-    videos: {
-      jobs: fake.videos.records,
-      script: (behaviour) => fake.videos.script(checkVideoBehaviour(behaviour)),
-    },
     [Symbol.asyncDispose]: async () => {
       await listening.close();
       fake.truthLog[Symbol.dispose]();
-      fake.videos[Symbol.dispose]();
     },
   };
 }
@@ -87,7 +75,6 @@ function scripting(fake: Fake): Pick<FakeUpstream, "script" | "scriptNext" | "fo
       fake.next.length = 0;
       fake.received.length = 0;
       fake.truthLog.records.length = 0;
-      fake.videos.forget();
     },
   };
 }

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import OpenAI, { APIError, toFile } from "openai";
-import { startFakeUpstream } from "./fake-upstream.ts";
 import { startFakeVideos } from "./fake-videos.ts";
 import { type VideoBehaviour, videoPrompt } from "./fake-videos-behaviour.ts";
 import { videoFileBytes } from "./fake-videos-file.ts";
@@ -235,14 +234,4 @@ test("the truth stands in a file at once; the fake closes, opens again and knows
   } finally {
     rmSync(folder, { recursive: true });
   }
-});
-
-test("the fake upstream serves the same paths, with the truth of its own", async () => {
-  await using fake = await startFakeUpstream();
-  fake.videos.script({ polls: 0 });
-  const { id } = await clientFor(fake).videos.create({ ...asked, prompt: "x" });
-  assert.equal((await clientFor(fake).videos.retrieve(id)).status, "completed");
-  assert.deepEqual([fake.videos.jobs.length, fake.videos.jobs[0]?.looks, fake.received.length], [1, 1, 2]);
-  fake.forget();
-  assert.equal(fake.videos.jobs.length, 0);
 });

@@ -1,0 +1,118 @@
+import { emptyReport } from "../e2e/checker.ts";
+import { emptyCounts, formatCounts, type TaskCounts } from "../e2e/task-checker.ts";
+import type { FaultPoint } from "./fault-points.ts";
+import type { KillPlan } from "./kills.ts";
+import { taskLinkNames } from "./links.ts";
+import { pausePoints, taskFaultPoints } from "./task-fault-points.ts";
+import type { TaskRound, TaskScene } from "./task-scene.ts";
+import {
+  harmTaskLink,
+  pauseTaskAt,
+  replaceTaskProcess,
+  strikeTaskAnywhere,
+  strikeTaskAt,
+  type TaskVictim,
+  taskVictims,
+} from "./task-strikes.ts";
+import type { Verdict } from "./verdict.ts";
+
+const killsPerRound = 20;
+const killsPerHarm = 5;
+
+type Harm = { name: string; do: (scene: TaskScene, round: TaskRound) => Promise<void> };
+
+/** What is done beside kills, in turn. */
+const harms: readonly Harm[] = [
+  ...pausePoints.map((point) => ({
+    name: `stands still: ${point.name}`,
+    do: (scene: TaskScene, round: TaskRound) => pauseTaskAt(scene, round, point),
+  })),
+  ...taskLinkNames.flatMap((name) =>
+    (["cut", "freeze"] as const).map((how) => ({
+      name: `${how}: ${name}`,
+      do: (scene: TaskScene, round: TaskRound) => harmTaskLink(scene, round, { name, how }),
+    })),
+  ),
+  ...(["video-task", "second video-task", "relay"] as const).map((name) => ({
+    name: `replaced: ${name}`,
+    do: (scene: TaskScene, round: TaskRound) => replaceTaskProcess(scene, round, name),
+  })),
+];
+
+type Strike = { victim: TaskVictim } | { point: FaultPoint };
+
+/** Whom to kill, in turn: one at a random moment, then one at a fault point, each through its own list. */
+function planTaskStrikes(wanted: string): (number: number) => Strike {
+  const points = taskFaultPoints.filter(({ name }) => name.includes(wanted));
+  if (points.length === 0) throw new Error(`no fault point of tasks has ${wanted} in its name`);
+  return (number) => {
+    const turn = wanted === "" ? Math.floor(number / 2) : number;
+    const victim = taskVictims[turn % taskVictims.length];
+    const point = points[turn % points.length];
+    if (!victim || !point) throw new RangeError("nobody to kill");
+    return wanted === "" && number % 2 === 0 ? { victim } : { point };
+  };
+}
+
+/**
+ * Kills every process that tasks need, at random moments and at every fault point of theirs, and does other harm after
+ * every few kills, in rounds that are judged one by one. Ends after the kills that were asked for, or with the round in
+ * which the time is over.
+ */
+export async function runTasks(scene: TaskScene, { kills, minutes, point }: KillPlan): Promise<Verdict[]> {
+  const deadlineMs = performance.now() + minutes * 60_000;
+  const strikeOf = planTaskStrikes(point);
+  const verdicts: Verdict[] = [];
+  const all = emptyCounts();
+  let [done, harmed] = [0, 0];
+  while (done < kills && performance.now() < deadlineMs) {
+    const [first, firstHarm] = [done, harmed];
+    const { report, counts, ends } = await scene.round(async (round) => {
+      while (done < Math.min(first + killsPerRound, kills)) {
+        done += 1;
+        await strike(scene, round, { number: done, what: strikeOf(done - 1) });
+        if (done % killsPerHarm !== 0) continue;
+        await harm(scene, round, harmed);
+        harmed += 1;
+      }
+    });
+    scene.say(`  ${ends}`);
+    scene.say(`  ${formatCounts(counts)}`);
+    addCounts(all, counts);
+    verdicts.push({
+      name: `tasks, kills ${first + 1} to ${done}`,
+      kills: done - first,
+      faults: harmed - firstHarm,
+      report,
+    });
+    // What could not be killed or started again would only fail again.
+    if (report.problems.length > 0) break;
+  }
+  scene.say(`  in all: ${formatCounts(all)}`);
+  const bar = { ...emptyReport(), problems: lossProblems(all, done + harmed) };
+  return [...verdicts, { name: "tasks, losses", kills: 0, faults: 0, report: bar }];
+}
+
+async function strike(scene: TaskScene, round: TaskRound, { number, what }: { number: number; what: Strike }) {
+  scene.say(`  kill ${number}: ${"victim" in what ? `${what.victim}, anywhere` : what.point.name}`);
+  if ("victim" in what) await strikeTaskAnywhere(scene, round, what.victim);
+  else await strikeTaskAt(scene, round, what.point);
+}
+
+async function harm(scene: TaskScene, round: TaskRound, turn: number): Promise<void> {
+  const one = harms[turn % harms.length];
+  if (!one) throw new RangeError("no harm to do");
+  scene.say(`  ${one.name}`);
+  await one.do(scene, round);
+}
+
+/** README, "What is judged": a task of the operator's for each harm. */
+export function lossProblems({ losses }: TaskCounts, harms: number): string[] {
+  return losses > harms ? [`${losses} tasks were lost by ${harms} kills and other harm`] : [];
+}
+
+function addCounts(sum: TaskCounts, { chargedNanos, refundedNanos, ...counts }: TaskCounts): void {
+  sum.chargedNanos += chargedNanos;
+  sum.refundedNanos += refundedNanos;
+  for (const [name, count] of Object.entries(counts)) sum[name as keyof typeof counts] += count;
+}
