@@ -1,3 +1,4 @@
+import { typesByStatus } from "../../services/relay/testing/spec-errors.ts";
 import assert from "node:assert/strict";
 import { type LedgerLine, LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
@@ -179,22 +180,11 @@ export async function checkFree(world: World, { accountId }: Customer): Promise<
   await checkBalance(world, accountId, []);
 }
 
-// API spec, Errors: on /v1/videos, `error.type` follows the status.
-const types: Record<number, string> = {
-  400: "invalid_request_error",
-  401: "authentication_error",
-  403: "permission_error",
-  404: "not_found_error",
-  409: "invalid_request_error",
-  410: "not_found_error",
-  429: "rate_limit_error",
-};
-
 /** Checks an answer against a row of the spec, with the type that errors of videos have. */
 export function checkVideoRefusal(reply: Reply, wanted: Refusal): void {
   assert.equal(reply.status, wanted.status, reply.text);
   const { message, type, code } = errorOf(chat, reply);
-  assert.deepEqual([message, code, type], [wanted.message, wanted.code, types[wanted.status] ?? "api_error"]);
+  assert.deepEqual([message, code, type], [wanted.message, wanted.code, typesByStatus[wanted.status] ?? "api_error"]);
   assert.equal(reply.headers.get("retry-after"), wanted.retryAfter ?? null);
   assert.equal(reply.headers.get("x-should-retry"), wanted.shouldRetry ?? null);
 }

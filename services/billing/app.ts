@@ -15,7 +15,7 @@ import { getReport, reconcile } from "./reconcile.ts";
 import type { Reconciling } from "./reconcile-checks.ts";
 import { replay, type Replaying } from "./replay.ts";
 import { getStatement } from "./statement.ts";
-import { asUnavailable } from "./store/availability.ts";
+import { asUnavailable } from "#shared/postgres.ts";
 
 /** What the gRPC calls need. */
 export type AppParts = ByHand & Replaying & Reconciling & { log: Logger };
@@ -53,7 +53,7 @@ async function answer<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
-    throw asUnavailable(error);
+    throw asUnavailable(error, "the ledger cannot be reached now");
   }
 }
 
@@ -61,6 +61,6 @@ async function* answerAll<T>(responses: AsyncIterable<T>): AsyncGenerator<T> {
   try {
     yield* responses;
   } catch (error) {
-    throw asUnavailable(error);
+    throw asUnavailable(error, "the ledger cannot be reached now");
   }
 }

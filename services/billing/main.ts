@@ -16,8 +16,7 @@ import { createOutboxPass } from "./outbox.ts";
 import { createReconcilePass } from "./reconcile.ts";
 import { readSigningKey } from "#shared/report.ts";
 import { createLedgerDays } from "./store/days.ts";
-import { createPool } from "#shared/postgres.ts";
-import { probe } from "./store/availability.ts";
+import { createPool, probe } from "#shared/postgres.ts";
 import { createTeller } from "./tell.ts";
 
 const config = readConfig(process.env);
@@ -53,7 +52,8 @@ resources.use(every(5_000, createOutboxPass(outboxWork), log));
 resources.use(every(5_000, () => teller.repair(pool), log));
 const reconciling = { pool, nats, authQuota: audit, metrics, clock, log, signingKey };
 resources.use(every(config.RECONCILE_MS, createReconcilePass(reconciling), log));
-const look = async (): Promise<void> => health.set("PostgreSQL", await probe(pool));
+const look = async (): Promise<void> =>
+  health.set("PostgreSQL", await probe(pool, "SELECT FROM billing.account LIMIT 1"));
 await look();
 resources.use(every(2_000, look, log));
 resources.use(startConsumer({ pool, days, metrics, clock, log, nats, teller, health, stream }));

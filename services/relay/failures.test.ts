@@ -6,7 +6,7 @@ import { videoErrors } from "./dialects/video-error.ts";
 import { CallFailure, failures, renderFailure, type Failure, type FailureName } from "./failures.ts";
 import { respondFailure, statusOfFailure } from "./respond.ts";
 import { serveHttp } from "./testing/raw-client.ts";
-import { specErrors } from "./testing/spec-errors.ts";
+import { specErrors, typesByStatus } from "./testing/spec-errors.ts";
 
 let server: Awaited<ReturnType<typeof serveHttp>>;
 let current: { failure: Failure; dialect: DialectName };
@@ -79,18 +79,9 @@ for (const { row, statuses: ruled, type, codes } of statuses) {
 for (const { failure, formatA } of specErrors) {
   test(`API spec, Errors: All others | Format A: on /v1/videos the type of ${failure.name} follows the status`, () => {
     const { status, message, code } = formatA;
-    const types: Record<number, string> = {
-      400: "invalid_request_error",
-      401: "authentication_error",
-      403: "permission_error",
-      404: "not_found_error",
-      409: "invalid_request_error",
-      410: "not_found_error",
-      429: "rate_limit_error",
-    };
     const { upstreamType: _, ...told } = failure;
     const written: unknown = JSON.parse(videoErrors.writeError(renderFailure(told, videoErrors.format)));
-    const type = types[status] ?? "api_error";
+    const type = typesByStatus[status] ?? "api_error";
     assert.deepEqual(written, { error: { message, type, param: "", code } });
   });
 }

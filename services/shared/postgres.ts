@@ -1,4 +1,5 @@
 import pg from "pg";
+import { ServiceError } from "./errors.ts";
 
 export type Pool = pg.Pool;
 
@@ -61,4 +62,20 @@ export async function inTransaction<T>(pool: Pool, work: (db: Queryable) => Prom
 /** Whether PostgreSQL refused the data itself (SQLSTATE classes 22 and 23), so that trying again cannot help. */
 export function isRefusedData(error: unknown): boolean {
   return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
+}
+
+/** For callers: whatever PostgreSQL or the way to it failed with is `unavailable`, in these words; other errors pass. */
+export function asUnavailable(error: unknown, words: string): unknown {
+  if (error instanceof ServiceError || isRefusedData(error)) return error;
+  return new ServiceError("unavailable", words, error);
+}
+
+/** Runs a statement as a sign of life; the problem in words when there is none. */
+export async function probe(pool: Pool, statement: string): Promise<string | undefined> {
+  try {
+    await pool.query(statement);
+    return undefined;
+  } catch (error) {
+    return String(error);
+  }
 }

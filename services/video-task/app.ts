@@ -8,7 +8,7 @@ import { every } from "#shared/lifecycle.ts";
 import type { Logger } from "#shared/log.ts";
 import { keepConnected } from "#shared/nats.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
-import { createPool } from "#shared/postgres.ts";
+import { createPool, probe } from "#shared/postgres.ts";
 import { createAsk } from "./ask.ts";
 import { buildCalls } from "./calls.ts";
 import { followUpstreams } from "./catalog.ts";
@@ -18,7 +18,6 @@ import { createLookPass } from "./looks.ts";
 import { createMetrics } from "./metrics.ts";
 import { createMoneyPass } from "./money.ts";
 import { createPlaces, defaultPlaces, type Places } from "./places.ts";
-import { probe } from "./store/availability.ts";
 import { createSweepPass } from "./sweep.ts";
 
 /** The running service; disposal drains it. */
@@ -84,7 +83,8 @@ async function watch(
   { pool, registry, log, places }: Reached & { log: Logger; places: Places },
 ): Promise<number> {
   const health = createHealth(["PostgreSQL"]);
-  const look = async (): Promise<void> => health.set("PostgreSQL", await probe(pool));
+  const look = async (): Promise<void> =>
+    health.set("PostgreSQL", await probe(pool, "SELECT FROM video_task.task LIMIT 1"));
   await look();
   resources.use(every(2_000, look, log));
   const reasons = (): string[] => [...health.reasons(), ...(places.stop.isStopped() ? ["stopping"] : [])];

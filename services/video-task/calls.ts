@@ -1,11 +1,11 @@
 import type { UntypedServiceImplementation } from "@grpc/grpc-js";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
+import { asUnavailable } from "#shared/postgres.ts";
 import { unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
 import { deleteTask, getTask, listTasksOf } from "./account-tasks.ts";
 import { conclude } from "./conclude.ts";
 import { findSubmission } from "./find-submission.ts";
 import { locateContent } from "./locate-content.ts";
-import { asUnavailable } from "./store/availability.ts";
 import { createSubmit, type SubmitParts } from "./submit.ts";
 
 /** The calls of video.v1.VideoTaskService. A database that cannot be reached is `unavailable`. */
@@ -28,6 +28,6 @@ async function answer<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
-    throw asUnavailable(error);
+    throw asUnavailable(error, "the tasks cannot be reached now");
   }
 }

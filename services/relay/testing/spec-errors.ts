@@ -13,7 +13,8 @@ export type SpecError = {
   formatB: Told;
 };
 
-const typesOfFormatB: Record<number, string> = {
+/** API spec, Errors: the type that follows a status, in Format B and on /v1/videos; any other is `api_error`. */
+export const typesByStatus: Readonly<Record<number, string>> = {
   400: "invalid_request_error",
   401: "authentication_error",
   403: "permission_error",
@@ -46,7 +47,7 @@ function tell(
     ...(section !== undefined && { section }),
     failure,
     formatA: { ...told, status, type, code },
-    formatB: { ...told, type: typesOfFormatB[statusInB] ?? "api_error", status, ...formatB },
+    formatB: { ...told, type: typesByStatus[statusInB] ?? "api_error", status, ...formatB },
   };
 }
 
