@@ -11,7 +11,7 @@ export async function ensureDatabase(serverUrl: string): Promise<string> {
 }
 
 /** URLs of the database, each as the login of one service. */
-export type ServiceLogins = { authQuota: string; billing: string; videoTask: string };
+export type ServiceLogins = { authQuota: string; billing: string; videoTask: string; console: string };
 
 /** Makes a login for each service, a member of its group role and nothing else; returns the services' URLs. */
 export async function ensureLogins(ownerUrl: string, state: LocalState): Promise<ServiceLogins> {
@@ -34,5 +34,6 @@ export async function ensureLogins(ownerUrl: string, state: LocalState): Promise
     authQuota: await login("auth_quota_local", "auth_quota_rw", state.passwords.authQuota),
     billing: await login("billing_local", "billing_rw", state.passwords.billing),
     videoTask: await login("video_task_local", "video_task_rw", state.passwords.videoTask),
+    console: await login("console_local", "console_rw", state.passwords.console),
   };
 }

@@ -54,6 +54,12 @@ async function makeVideo({ lines, exports }: { lines: string[]; exports: string 
   return BigInt(seconds) * demoNanosPerVideoSecond;
 }
 
+/** What the welcome says of the console: its address, and the token for its first operator. */
+function consoleOf(lines: readonly string[]): { url: string; token: string } {
+  const [, url = "", token = ""] = /^ +Console +(\S+)\n.* with (\S+)$/m.exec(lines.join("\n")) ?? [];
+  return { url, token };
+}
+
 async function ledgerOf({ billingAddress }: Addresses) {
   using channel = connectGrpc(billingAddress);
   const billing = unaryClient(BillingService, channel, 5_000);
@@ -71,6 +77,11 @@ test("npm start prints curl lines that stream and make a video; each is one ledg
     assert.match(stdout, /data: \[DONE\]\s*$/);
     const listed = 'curl -sS --fail-with-body "$BASE_URL/v1/models" -H "Authorization: Bearer $API_KEY"';
     assert.match((await run("sh", ["-c", `${first.exports}\n${listed}`])).stdout, /"demo-transcription"/);
+    const { url, token } = consoleOf(first.lines);
+    const page = await fetch(`${url}/sign-in`, { headers: { connection: "close" } });
+    assert.match(await page.text(), /<h1>Sign in<\/h1>/);
+    assert.match(token, /^[\w-]{43}$/);
+    assert.equal(first.lines.filter((line) => line.includes(token)).length, 1, "in no line of the log");
 
     const { charges, balanceNanos: balanceBefore } = (await until("the call is booked", async () => {
       const ledger = await ledgerOf(first.addresses);
@@ -94,6 +105,7 @@ test("npm start prints curl lines that stream and make a video; each is one ledg
 
     const second = await start(folder);
     assert.equal(second.curl, first.curl, "ports and key are kept");
+    assert.deepEqual(consoleOf(second.lines), { url, token }, "and the console's token");
     assert.equal((await ledgerOf(second.addresses)).balanceNanos, balanceNanos);
     await run("sh", ["-c", second.curl]);
     await second.stack.end("SIGTERM", 60_000);

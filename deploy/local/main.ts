@@ -20,6 +20,7 @@ const starting = startStack({
   folder,
   environment: process.env,
   given: givenStores(process.env),
+  hasConsole: true,
   areRestarted: true,
   onLine,
 });

@@ -3,8 +3,10 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { migrate as migrateAuthQuota } from "../../services/auth-quota/store/migrate.ts";
 import { migrate as migrateBilling } from "../../services/billing/store/migrate.ts";
+import { migrate as migrateConsole } from "../../services/console/store/migrate.ts";
 import { migrate as migrateVideoTask } from "../../services/video-task/store/migrate.ts";
 import { createLog, type Logger } from "#shared/log.ts";
+import { startConsole } from "./console.ts";
 import { ensureLogins, type ServiceLogins } from "./database.ts";
 import { catalogFor, type DemoUrls, hasProviderKey, writeCatalog } from "./demo-catalog.ts";
 import { startLocalStores, waitForAbandoned, type LocalStores, type StoreUrls } from "./local-stores.ts";
@@ -30,16 +32,20 @@ export type StackOptions = {
   catalog?: string;
   /** Whether PostgreSQL waits for the disk; false for throw-away data. */
   isDurable?: boolean;
+  /** Whether the console runs too; no call needs it. */
+  hasConsole?: boolean;
   /** Whether services that crash are started again. */
   areRestarted?: boolean;
   /** Gets every line that the services write, and the stack's own words from the source `local`. */
   onLine: (source: string, line: string) => void;
 };
 
-/** A whole system on this machine. Disposal stops relay, video-task, billing, auth-quota and stores, in this order. */
+/** A whole system on this machine. Disposal stops console, relay, video-task, billing, auth-quota and stores in turn. */
 export type Stack = AsyncDisposable & {
   services: { relay: Service; authQuota: Service; billing: Service; videoTask: Service };
   demo: Service | undefined;
+  /** Where it answers, and the token for its first operator. */
+  console: { url: string; bootstrapToken: string | undefined } | undefined;
   stores: LocalStores;
   logins: ServiceLogins;
   addresses: Addresses;
@@ -84,11 +90,16 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const billing = resources.use(await startService(plans.billing));
   const videoTask = resources.use(await startService(plans["video-task"]));
   const relay = resources.use(await startService(plans.relay));
-  const all = [...(demo ? [demo] : []), authQuota, billing, relay, videoTask];
+  const addresses = addressesOf(places);
+  const { authQuotaAddress, billingAddress } = addresses;
+  const neighbours = { authQuotaAddress, billingAddress, databaseUrl: logins.console, folder, state, environment };
+  const site = options.hasConsole
+    ? resources.use(await startConsole({ ...neighbours, onLine: (line) => onLine("console", line) }))
+    : undefined;
+  const all = [...(demo ? [demo] : []), authQuota, billing, relay, videoTask, ...(site ? [site] : [])];
   for (const service of all) await service.ready();
   if (options.areRestarted) for (const service of all) service.keepAlive(say);
 
-  const addresses = addressesOf(places);
   await writeFile(join(folder, "addresses.json"), `${JSON.stringify(addresses, null, 2)}\n`);
   state.key = await seed({ authQuota: addresses.authQuotaAddress, billing: addresses.billingAddress }, state);
   await saveState(folder, state);
@@ -96,6 +107,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   return {
     services: { relay, authQuota, billing, videoTask },
     demo,
+    console: site && { url: site.url, bootstrapToken: state.consoleToken },
     stores,
     logins,
     addresses,
@@ -111,6 +123,7 @@ async function migrateAll(ownerUrl: string, state: LocalState, log: Logger): Pro
   await migrateAuthQuota(ownerUrl, log);
   await migrateBilling(ownerUrl, log);
   await migrateVideoTask(ownerUrl, log);
+  await migrateConsole(ownerUrl, log);
   return ensureLogins(ownerUrl, state);
 }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { freePort, isPortFree } from "#shared/testing/free-port.ts";
 
 /** Of PostgreSQL's superuser and of each service's login. */
-export type Passwords = { postgres: string; authQuota: string; billing: string; videoTask: string };
+export type Passwords = { postgres: string; authQuota: string; billing: string; videoTask: string; console: string };
 
 /** What a local stack remembers from one start to the next, in seed.json. Local development only. */
 export type LocalState = {
@@ -15,6 +15,8 @@ export type LocalState = {
   passwords: Passwords;
   /** The seeded key with its secret, so that a later start can print the same curl line. */
   key?: { keyId: string; secret: string };
+  /** By which the first operator of the console is made. */
+  consoleToken?: string;
   /** SHA-256 of the catalog as it was last written here; another content has been edited by hand. */
   catalogHash?: string;
 };
@@ -40,7 +42,13 @@ type SavedState = Omit<LocalState, "passwords"> & { passwords: Partial<Passwords
 
 function newPasswords(): Passwords {
   const password = (): string => randomBytes(16).toString("hex");
-  return { postgres: password(), authQuota: password(), billing: password(), videoTask: password() };
+  return {
+    postgres: password(),
+    authQuota: password(),
+    billing: password(),
+    videoTask: password(),
+    console: password(),
+  };
 }
 
 /** Writes the state, readable by its owner only. */

@@ -3,7 +3,8 @@ import { exampleModel, type ExampleModel, exampleVideoModel } from "./demo-catal
 import type { Stack } from "./stack.ts";
 
 /** What to know and to type once everything runs. */
-export function welcome({ addresses, accountId, key, catalogFile, isCatalogEdited, demo }: Stack): string {
+export function welcome(stack: Stack): string {
+  const { addresses, accountId, key, catalogFile, isCatalogEdited, demo, console: site } = stack;
   const catalog = readFileSync(catalogFile, "utf8");
   const example = exampleModel(catalog);
   const videoModel = exampleVideoModel(catalog);
@@ -16,6 +17,10 @@ export function welcome({ addresses, accountId, key, catalogFile, isCatalogEdite
     `  Catalog       ${catalogFile}${isCatalogEdited ? " (edited by hand, kept)" : ""}`,
     ...(isDemoLost ? [`  Note          the edited catalog does not name the demo upstream, now at ${demo.url}`] : []),
     "  Administer    npm run admin -- --help",
+    ...(site ? [`  Console       ${site.url}`] : []),
+    ...(site?.bootstrapToken
+      ? [`                its first operator is made at ${site.url}/setup with ${site.bootstrapToken}`]
+      : []),
     "",
     ...(example ? ["A first call, streamed:", "", curlLine(addresses.relayUrl, key.secret, example), ""] : []),
     ...(videoModel

@@ -1,0 +1,81 @@
+import { readFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
+import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { systemClock, type Clock } from "#shared/clock.ts";
+import { connectGrpc, unaryClient } from "#shared/grpc.ts";
+import { createHealth } from "#shared/health.ts";
+import { every } from "#shared/lifecycle.ts";
+import type { Logger } from "#shared/log.ts";
+import { createRegistry, serveOps } from "#shared/ops.ts";
+import { createPool, probe, type Pool } from "#shared/postgres.ts";
+import { ensureBootstrap } from "./bootstrap.ts";
+import type { Config } from "./config.ts";
+import { createMetrics } from "./metrics.ts";
+import { createPasswords } from "./passwords.ts";
+import { allRoutes } from "./routes.ts";
+import { createSecretBox, readSecretsKey } from "./secrets.ts";
+import { buildServer } from "./server.ts";
+import { deleteEndedSessions } from "./store/sessions.ts";
+
+/** The running service; disposal drains it. */
+export type App = AsyncDisposable & { httpPort: number; opsPort: number };
+
+const callTimeoutMs = 5_000;
+const probeMs = 2_000;
+const sweepMs = 60_000;
+const mostSwept = 10_000;
+
+/** Starts the service. PostgreSQL, auth-quota and billing may be up, down or on their way. */
+export async function startApp(config: Config, log: Logger, clock: Clock = systemClock): Promise<App> {
+  await using resources = new AsyncDisposableStack();
+  const box = createSecretBox(readSecretsKey(readFileSync(config.SECRETS_KEY_FILE, "utf8")));
+  const cost = { memoryKib: config.PASSWORD_MEMORY_KIB, passes: config.PASSWORD_PASSES };
+  const onError = (error: Error): void => log.warn({ err: error }, "PostgreSQL is away");
+  const pool = resources.use(createPool(config.DATABASE_URL, "console", onError));
+  const registry = createRegistry("console");
+  const parts = {
+    pool,
+    authQuota: unaryClient(AuthQuotaService, resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS)), callTimeoutMs),
+    billing: unaryClient(BillingService, resources.use(connectGrpc(config.BILLING_ADDRESS)), callTimeoutMs),
+    passwords: await createPasswords(cost),
+    box,
+    clock,
+    publicUrl: new URL(config.PUBLIC_URL),
+    metrics: createMetrics(registry),
+    log,
+  };
+  const reasons = await keepWatch(resources, pool, log);
+  const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, reasons));
+  const server = await buildServer(parts, allRoutes(parts), {
+    allowPlainHttp: config.ALLOW_PLAIN_HTTP,
+    proxies: config.TRUSTED_PROXIES,
+    guessesPerMinute: config.GUESSES_PER_MINUTE,
+  });
+  await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
+  resources.defer(async () => {
+    const force = setTimeout(() => server.server.closeAllConnections(), config.DRAIN_MS);
+    await server.close();
+    clearTimeout(force);
+  });
+  const { port } = server.server.address() as AddressInfo;
+  const owned = resources.move();
+  return { httpPort: port, opsPort: ops.port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+// Whether PostgreSQL answers; and the bootstrap token, as soon as it does.
+async function keepWatch(resources: AsyncDisposableStack, pool: Pool, log: Logger): Promise<() => string[]> {
+  const health = createHealth(["PostgreSQL"]);
+  let isBootstrapped = false;
+  const look = async (): Promise<void> => {
+    const problem = await probe(pool, "SELECT FROM console.person LIMIT 1");
+    health.set("PostgreSQL", problem);
+    if (problem !== undefined || isBootstrapped) return;
+    await ensureBootstrap(pool, log);
+    isBootstrapped = true;
+  };
+  await look();
+  resources.use(every(probeMs, look, log));
+  resources.use(every(sweepMs, async () => void (await deleteEndedSessions(pool, mostSwept)), log));
+  return health.reasons;
+}

@@ -1,0 +1,46 @@
+import type { Queryable } from "#shared/postgres.ts";
+import { may, type Role } from "./permissions.ts";
+import { Problem } from "./problem.ts";
+import { redirect, type Answer, type Asked, type InAccount, type Route } from "./route.ts";
+import { findRole } from "./store/memberships.ts";
+
+const accountIdPattern = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** Decides by the route's access whether it may answer: with what it shall be asked, or where to go instead. */
+export async function admit(
+  db: Queryable,
+  { access, method }: Route,
+  asked: Asked,
+): Promise<{ asked: Asked } | { instead: Answer }> {
+  if (access === "everybody") return { asked };
+  const { visitor } = asked;
+  if (access === "half") {
+    return visitor && !visitor.session.isComplete ? { asked } : { instead: redirect("/sign-in") };
+  }
+  if (!visitor?.session.isComplete) return { instead: redirect(signInPath(method === "GET" ? asked.path : "/")) };
+  if (access === "signed-in") return { asked };
+
+  const installation: Role[] = visitor.person.isOperator ? ["operator"] : [];
+  if (!access.isInAccount) {
+    if (!may(installation, access.action)) throw new Problem("not-allowed");
+    return { asked };
+  }
+  const accountId = asked.parameters["accountId"] ?? "";
+  const own = accountIdPattern.test(accountId) ? await findRole(db, visitor.person.personId, accountId) : undefined;
+  const roles: Role[] = own === undefined ? installation : [own, ...installation];
+  // Whether an account exists is nobody's business who has no role in it.
+  if (roles.length === 0) throw new Problem("not-found");
+  if (!may(roles, access.action)) throw new Problem("not-allowed");
+  const inAccount: InAccount = { ...asked, visitor, accountId, roles };
+  return { asked: inAccount };
+}
+
+/** The sign-in page, which leads on to a page of this console. */
+export function signInPath(next: string): string {
+  return next === "/" ? "/sign-in" : `/sign-in?next=${encodeURIComponent(next)}`;
+}
+
+/** Where to go on after the sign-in: a path of this console and nothing that a browser takes for another host. */
+export function safeNext(next: string): string {
+  return /^\/[A-Za-z0-9_-]+(?:\/[A-Za-z0-9_-]+){0,5}$/.test(next) && next.length <= 300 ? next : "/";
+}

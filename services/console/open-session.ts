@@ -1,0 +1,26 @@
+import type { Queryable } from "#shared/postgres.ts";
+import { Problem } from "./problem.ts";
+import type { Asked, SignedIn } from "./route.ts";
+import { createToken, hashToken } from "./secrets.ts";
+import { insertSession, rotateSession } from "./store/sessions.ts";
+
+type Opened = { personId: string; isComplete: boolean; flash?: string };
+
+/** Opens a session with a token of its own, whatever cookie came along, and tells the token. */
+export async function openSession(
+  db: Queryable,
+  { address, browser }: Pick<Asked, "address" | "browser">,
+  opened: Opened,
+): Promise<string> {
+  const token = createToken();
+  await insertSession(db, { ...opened, address, browser, tokenHash: hashToken(token) });
+  return token;
+}
+
+/** Gives the session another token after a change of what it may do, and tells it. */
+export async function renewSession(db: Queryable, { visitor }: Pick<SignedIn, "visitor">): Promise<string> {
+  const token = createToken();
+  const { session, tokenHash } = visitor;
+  if (!(await rotateSession(db, session.sessionId, tokenHash, hashToken(token)))) throw new Problem("refused");
+  return token;
+}

@@ -1,0 +1,193 @@
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { KeyStatus, type Key } from "#proto/authquota/v1/authquota_pb.ts";
+import { button, form, nextPage, table, usd } from "../controls.ts";
+import { html, type Markup } from "../html.ts";
+import { auditSettings, keyFields, lastDayOf, readKeySettings, settingsOf } from "../key-fields.ts";
+import type { Parts } from "../parts.ts";
+import { may } from "../permissions.ts";
+import { Problem } from "../problem.ts";
+import { accountRoute, again, get, page, post, redirect, type Answer, type InAccount, type Route } from "../route.ts";
+import { noteAround, whoOf } from "../trail.ts";
+
+const pageSize = 50;
+
+/** The keys of an account. */
+export function keyRoutes(parts: Parts): Route[] {
+  return [
+    accountRoute(get("/keys"), "keys.view", (asked) => list(parts, asked)),
+    accountRoute(get("/keys/new"), "keys.create", async (asked) => page("New key", newForm(asked))),
+    accountRoute(post("/keys/new"), "keys.create", (asked) => create(parts, asked)),
+    accountRoute(get("/keys/:keyId"), "keys.change", async (asked) =>
+      page("Change key", changeForm(asked, await findKey(parts, asked))),
+    ),
+    accountRoute(post("/keys/:keyId"), "keys.change", (asked) => change(parts, asked)),
+    accountRoute(post("/keys/:keyId/stop"), "keys.change", (asked) => switchKey(parts, asked, "stop")),
+    accountRoute(post("/keys/:keyId/activate"), "keys.change", (asked) => switchKey(parts, asked, "activate")),
+    accountRoute(get("/keys/:keyId/delete"), "keys.delete", async (asked) =>
+      page("Delete key", deleteForm(asked, await findKey(parts, asked))),
+    ),
+    accountRoute(post("/keys/:keyId/delete"), "keys.delete", (asked) => remove(parts, asked)),
+  ];
+}
+
+const keysPath = ({ accountId }: InAccount): string => `/accounts/${accountId}/keys`;
+
+/** The key in the path, which must be one of this account. */
+async function findKey({ authQuota }: Parts, { accountId, parameters }: InAccount): Promise<Key> {
+  const { keys } = await authQuota.listKeys({ accountId });
+  const key = keys.find(({ keyId }) => keyId === parameters["keyId"]);
+  if (!key) throw new Problem("not-found");
+  return key;
+}
+
+async function list(parts: Parts, asked: InAccount): Promise<Answer> {
+  const { accountId, roles } = asked;
+  const { keys } = await parts.authQuota.listKeys({ accountId });
+  const number = /^\d{1,3}$/.test(asked.query("page")) ? Number(asked.query("page")) : 0;
+  const shown = keys.slice(number * pageSize, (number + 1) * pageSize);
+  const funds = await parts.billing.getFunds({ keyIds: shown.map(({ keyId }) => keyId) });
+  const spent = new Map(funds.keys.map(({ keyId, spentNanos }) => [keyId, spentNanos]));
+  const rows = shown.map((key) => row(asked, key, spent.get(key.keyId) ?? 0n));
+  const head = ["Name", "Begins with", "State", "Last day", "Spent", "Limit", "Models", "Actions"];
+  return page(
+    "Keys",
+    html`${may(roles, "keys.create") && html`<p><a class="button" href="${keysPath(asked)}/new">New key</a></p>`}
+    ${table("Keys of this account, newest first", head, rows)}
+    ${keys.length > (number + 1) * pageSize && nextPage(`${keysPath(asked)}?page=${number + 1}`)}`,
+  );
+}
+
+function row(asked: InAccount, key: Key, spentNanos: bigint): Markup {
+  const { expiresAt, limitNanos, models } = settingsOf(key);
+  return html`<tr>
+    <th scope="row">${key.name}</th>
+    <td><code>${key.secretPrefix}…</code></td>
+    <td>${stateOf(key)}</td>
+    <td>${expiresAt ? lastDayOf(expiresAt) : "–"}</td>
+    <td>${usd(spentNanos)}</td>
+    <td>${limitNanos === undefined ? "–" : usd(limitNanos)}</td>
+    <td>${models.length === 0 ? "all" : models.join(", ")}</td>
+    <td>${actions(asked, key)}</td>
+  </tr>`;
+}
+
+const stateOf = ({ status }: Key): string => (status === KeyStatus.ACTIVE ? "active" : "stopped");
+
+function actions(asked: InAccount, { keyId, name, status }: Key): Markup {
+  const { roles } = asked;
+  const path = `${keysPath(asked)}/${keyId}`;
+  const turn = status === KeyStatus.ACTIVE ? "stop" : "activate";
+  const label = turn === "stop" ? "Stop" : "Activate";
+  const about = html`<span class="hidden"> ${name}</span>`;
+  return html`${
+    may(roles, "keys.change") &&
+    html`<a href="${path}">Change${about}</a> ${button(asked, { action: `${path}/${turn}`, button: label }, name)}`
+  }
+  ${may(roles, "keys.delete") && html` <a href="${path}/delete">Delete${about}</a>`}`;
+}
+
+const newForm = (asked: InAccount): Markup =>
+  form(asked, { action: `${keysPath(asked)}/new`, button: "Make key" }, keyFields(asked.form));
+
+async function create(parts: Parts, asked: InAccount): Promise<Answer> {
+  const { accountId } = asked;
+  const settings = readKeySettings(asked.form);
+  if (!settings) return again("New key", newForm(asked));
+  const { name, expiresAt, limitNanos, models } = settings;
+  const after = auditSettings(settings);
+  const deed = { action: "key.create", accountId, target: name, after } as const;
+  const secret = await noteAround(parts, whoOf(asked), deed, async () => {
+    const made = await parts.authQuota.createKey({
+      accountId,
+      name,
+      models,
+      ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
+      ...(limitNanos !== undefined && { limitNanos }),
+    });
+    const keyId = made.key?.keyId ?? "";
+    return { result: made.secret, target: keyId, after: { keyId, ...after } };
+  });
+  return page(
+    "Your new key",
+    html`<p class="problems">Copy the secret now and keep it safe. It is shown this once: nobody can show it again.</p>
+      <dl>
+        <div>
+          <dt>Name</dt>
+          <dd>${name}</dd>
+        </div>
+        <div>
+          <dt>Secret</dt>
+          <dd><code class="secret">${secret}</code></dd>
+        </div>
+      </dl>
+      <p><a href="${keysPath(asked)}">I have it: back to the keys</a></p>`,
+  );
+}
+
+function changeForm(asked: InAccount, key: Key): Markup {
+  return form(
+    asked,
+    { action: `${keysPath(asked)}/${key.keyId}`, button: "Save" },
+    keyFields(asked.form, settingsOf(key)),
+  );
+}
+
+async function change(parts: Parts, asked: InAccount): Promise<Answer> {
+  const key = await findKey(parts, asked);
+  const { keyId } = key;
+  const before = settingsOf(key);
+  const settings = readKeySettings(asked.form, before);
+  if (!settings) return again("Change key", changeForm(asked, key));
+  const { name, expiresAt, limitNanos, models } = settings;
+  const deed = {
+    action: "key.change",
+    accountId: asked.accountId,
+    target: keyId,
+    before: auditSettings(before),
+    after: auditSettings(settings),
+  } as const;
+  await noteAround(parts, whoOf(asked), deed, async () => {
+    await parts.authQuota.updateKey({
+      keyId,
+      name,
+      ...(expiresAt ? { expiresAt: timestampFromDate(expiresAt) } : { clearExpiry: true }),
+      ...(limitNanos === undefined ? { clearLimit: true } : { limitNanos }),
+      ...(models.length === 0 ? { clearModels: true } : { models }),
+    });
+    return { result: undefined };
+  });
+  return redirect(keysPath(asked), `The key ${name} is changed.`);
+}
+
+async function switchKey(parts: Parts, asked: InAccount, turn: "stop" | "activate"): Promise<Answer> {
+  const key = await findKey(parts, asked);
+  const { keyId, name } = key;
+  const status = turn === "stop" ? KeyStatus.STOPPED : KeyStatus.ACTIVE;
+  const after = { status: turn === "stop" ? "stopped" : "active" };
+  const before = { status: stateOf(key) };
+  const deed = { action: `key.${turn}`, accountId: asked.accountId, target: keyId, before, after } as const;
+  await noteAround(parts, whoOf(asked), deed, async () => {
+    await parts.authQuota.updateKey({ keyId, status });
+    return { result: undefined };
+  });
+  return redirect(keysPath(asked), `The key ${name} is ${after.status}.`);
+}
+
+function deleteForm(asked: InAccount, { keyId, name }: Key): Markup {
+  return html`<p>The key ${name} will be refused for good. What it has spent stays in the ledger.</p>
+    ${form(asked, { action: `${keysPath(asked)}/${keyId}/delete`, button: "Delete key", isDanger: true })}
+    <p><a href="${keysPath(asked)}">Keep it</a></p>`;
+}
+
+async function remove(parts: Parts, asked: InAccount): Promise<Answer> {
+  const key = await findKey(parts, asked);
+  const { keyId, name } = key;
+  const before = { status: stateOf(key), ...auditSettings(settingsOf(key)) };
+  const after = { status: "deleted" };
+  const deed = { action: "key.delete", accountId: asked.accountId, target: keyId, before, after } as const;
+  await noteAround(parts, whoOf(asked), deed, async () => {
+    await parts.authQuota.deleteKey({ keyId });
+    return { result: undefined };
+  });
+  return redirect(keysPath(asked), `The key ${name} is deleted.`);
+}

@@ -1,0 +1,191 @@
+import { AccountStatus, type Account } from "#proto/authquota/v1/authquota_pb.ts";
+import { ServiceError } from "#shared/errors.ts";
+import { button, form, input, nextPage, table, usd } from "../controls.ts";
+import { findAccount } from "../directory.ts";
+import { readNumber, readText } from "../form.ts";
+import { html, type Markup } from "../html.ts";
+import { moneyForms } from "./operator-money.ts";
+import type { Parts } from "../parts.ts";
+import { Problem } from "../problem.ts";
+import { again, get, operatorRoute, page, post, redirect, type Answer, type Route, type SignedIn } from "../route.ts";
+import { noteAround, whoOf } from "../trail.ts";
+
+const pageSize = 50;
+const mostPerMinute = 1_000_000;
+const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
+const base = "/operator/accounts";
+const action = "accounts.manage";
+const newTitle = "New account";
+
+/** All accounts, for operators. */
+export function operatorAccountRoutes(parts: Parts): Route[] {
+  return [
+    operatorRoute(get("/accounts"), action, (asked) => list(parts, asked)),
+    operatorRoute(get("/accounts/new"), action, async (asked) => page(newTitle, newForm(asked))),
+    operatorRoute(post("/accounts/new"), action, (asked) => create(parts, asked)),
+    operatorRoute(get("/accounts/:id"), action, async (asked) => {
+      const account = await accountIn(parts, asked);
+      return page(account.name, await detail(parts, asked, account));
+    }),
+    operatorRoute(post("/accounts/:id"), action, (asked) => change(parts, asked)),
+    operatorRoute(post("/accounts/:id/suspend"), action, (asked) => switchAccount(parts, asked, "suspend")),
+    operatorRoute(post("/accounts/:id/activate"), action, (asked) => switchAccount(parts, asked, "activate")),
+  ];
+}
+
+/** The account in the path. */
+export async function accountIn(parts: Parts, { parameters }: SignedIn): Promise<Account> {
+  const id = parameters["id"] ?? "";
+  const account = idPattern.test(id) ? await findAccount(parts, id) : undefined;
+  if (!account) throw new Problem("not-found");
+  return account;
+}
+
+const statusOf = ({ status }: Account): string => (status === AccountStatus.SUSPENDED ? "suspended" : "active");
+const rateOf = ({ requestsPerMinute }: Account): string =>
+  requestsPerMinute === 0 ? "default" : `${requestsPerMinute} a minute`;
+
+async function list({ authQuota, billing }: Parts, asked: SignedIn): Promise<Answer> {
+  const after = idPattern.test(asked.query("after")) ? asked.query("after") : "";
+  const { accounts } = await authQuota.listAccounts({ afterAccountId: after, limit: pageSize });
+  const funds = await billing.getFunds({ accountIds: accounts.map(({ accountId }) => accountId) });
+  const balances = new Map(funds.accounts.map(({ accountId, balanceNanos }) => [accountId, balanceNanos]));
+  const rows = accounts.map((account) => {
+    const { accountId, name } = account;
+    return html`<tr>
+      <th scope="row"><a href="${base}/${accountId}">${name}</a></th>
+      <td>${accountId}</td>
+      <td>${statusOf(account)}</td>
+      <td>${rateOf(account)}</td>
+      <td>${usd(balances.get(accountId) ?? 0n)}</td>
+    </tr>`;
+  });
+  const last = accounts.length === pageSize ? accounts.at(-1) : undefined;
+  return page(
+    "All accounts",
+    html`<p><a class="button" href="${base}/new">New account</a></p>
+      ${table("Accounts in the order of their ids", ["Account", "Id", "State", "Rate limit", "Balance"], rows)}
+      ${last && nextPage(`${base}?after=${last.accountId}`)}`,
+  );
+}
+
+function settingFields(asked: SignedIn, account?: Account): Markup {
+  return html`${input(asked.form, { name: "name", label: "Name", value: account?.name ?? "", most: 200 })}
+  ${input(asked.form, {
+    name: "rate",
+    label: "Calls per minute",
+    hint: "0: what the installation allows every account.",
+    value: String(account?.requestsPerMinute ?? 0),
+    inputmode: "numeric",
+    most: 7,
+  })}`;
+}
+
+function newForm(asked: SignedIn): Markup {
+  const id = input(asked.form, {
+    name: "id",
+    label: "Id",
+    hint: "Letters, digits, - and _; it cannot be changed later. Empty: one is made.",
+    most: 64,
+    isOptional: true,
+  });
+  return form(asked, { action: `${base}/new`, button: "Make account" }, html`${settingFields(asked)}${id}`);
+}
+
+type Settings = { name: string; requestsPerMinute: number };
+
+function readSettings({ form: given }: SignedIn): Settings | undefined {
+  const name = readText(given, "name", { most: 200, what: "a name" });
+  const requestsPerMinute = readNumber(given, "rate", mostPerMinute);
+  return name === undefined || requestsPerMinute === undefined ? undefined : { name, requestsPerMinute };
+}
+
+async function create(parts: Parts, asked: SignedIn): Promise<Answer> {
+  const settings = readSettings(asked);
+  const id = asked.form.typed("id");
+  if (id !== "" && !idPattern.test(id)) asked.form.refuse("id", "Use 1 to 64 letters, digits, - or _.");
+  if (!settings || asked.form.errors.size > 0) return again(newTitle, newForm(asked));
+  try {
+    const deed = { action: "account.create", target: id === "" ? settings.name : id, after: settings } as const;
+    const accountId = await noteAround(parts, whoOf(asked), deed, async () => {
+      const made = await parts.authQuota.createAccount({ ...settings, accountId: id });
+      const result = made.account?.accountId ?? "";
+      return { result, target: result, accountId: result };
+    });
+    return redirect(`${base}/${accountId}`, `The account ${settings.name} is made. Now invite its owner.`);
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== "already_exists") throw error;
+    asked.form.refuse("id", "There is an account with this id.");
+    return again(newTitle, newForm(asked));
+  }
+}
+
+/** All that operators see and do of one account. */
+export async function detail(parts: Parts, asked: SignedIn, account: Account): Promise<Markup> {
+  const { accountId } = account;
+  const [balance, holds] = await Promise.all([
+    parts.billing.getBalance({ accountId }),
+    parts.authQuota.getHolds({ accountId }),
+  ]);
+  const path = `${base}/${accountId}`;
+  const isActive = statusOf(account) === "active";
+  return html`<dl class="figures">
+      <div>
+        <dt>Id</dt>
+        <dd>${accountId}</dd>
+      </div>
+      <div>
+        <dt>State</dt>
+        <dd>${statusOf(account)}</dd>
+      </div>
+      <div>
+        <dt>Balance</dt>
+        <dd>${usd(balance.balanceNanos)}</dd>
+      </div>
+      <div>
+        <dt>Available now</dt>
+        <dd>${usd(holds.availableNanos)}</dd>
+      </div>
+    </dl>
+    <ul>
+      <li><a href="/accounts/${accountId}/keys">Keys</a></li>
+      <li><a href="/accounts/${accountId}/members">Members and invitations</a></li>
+      <li><a href="/operator/audit?account=${accountId}">Audit log of this account</a></li>
+    </ul>
+    <h2>Settings</h2>
+    ${form(asked, { action: path, button: "Save settings" }, settingFields(asked, account))}
+    ${
+      isActive
+        ? button(asked, { action: `${path}/suspend`, button: "Suspend account", isDanger: true })
+        : button(asked, { action: `${path}/activate`, button: "Activate account" })
+    }
+    ${moneyForms(asked, path)}`;
+}
+
+async function change(parts: Parts, asked: SignedIn): Promise<Answer> {
+  const account = await accountIn(parts, asked);
+  const { accountId, name, requestsPerMinute } = account;
+  const settings = readSettings(asked);
+  if (!settings) return again(name, await detail(parts, asked, account));
+  const before = { name, requestsPerMinute };
+  const deed = { action: "account.change", accountId, target: accountId, before, after: settings } as const;
+  await noteAround(parts, whoOf(asked), deed, async () => {
+    await parts.authQuota.updateAccount({ accountId, ...settings });
+    return { result: undefined };
+  });
+  return redirect(`${base}/${accountId}`, "The settings are saved.");
+}
+
+async function switchAccount(parts: Parts, asked: SignedIn, turn: "suspend" | "activate"): Promise<Answer> {
+  const account = await accountIn(parts, asked);
+  const { accountId, name } = account;
+  const status = turn === "suspend" ? AccountStatus.SUSPENDED : AccountStatus.ACTIVE;
+  const after = { status: turn === "suspend" ? "suspended" : "active" };
+  const before = { status: statusOf(account) };
+  const deed = { action: `account.${turn}`, accountId, target: accountId, before, after } as const;
+  await noteAround(parts, whoOf(asked), deed, async () => {
+    await parts.authQuota.updateAccount({ accountId, status });
+    return { result: undefined };
+  });
+  return redirect(`${base}/${accountId}`, `The account ${name} is ${after.status}.`);
+}

@@ -1,0 +1,33 @@
+import { randomUUID } from "node:crypto";
+import { form, input } from "../controls.ts";
+import { html, type Markup } from "../html.ts";
+import type { SignedIn } from "../route.ts";
+
+const amount = (asked: SignedIn, name: string, hint: string): Markup =>
+  input(asked.form, { name, label: "Amount in USD", hint, inputmode: "decimal", most: 21 });
+
+/** The forms with which money is booked by hand. */
+export function moneyForms(asked: SignedIn, path: string): Markup {
+  const correctionId = asked.form.typed("correction-id") || `console:${randomUUID()}`;
+  return html`<h2>Credit</h2>
+    ${form(
+      asked,
+      { action: `${path}/credit`, button: "Book credit" },
+      html`${amount(asked, "credit", "What was paid, such as 100.00.")}
+      ${input(asked.form, {
+        name: "payment",
+        label: "Payment id",
+        hint: "As at whoever took the money. The same id is booked once.",
+        most: 200,
+      })}
+      ${input(asked.form, { name: "note", label: "Note", most: 500, isOptional: true })}`,
+    )}
+    <h2>Correction</h2>
+    ${form(
+      asked,
+      { action: `${path}/correct`, button: "Book correction", isDanger: true },
+      html`<input type="hidden" name="correction-id" value="${correctionId}" />
+        ${amount(asked, "correction", "Negative takes money, such as -12.50.")}
+        ${input(asked.form, { name: "reason", label: "Reason", most: 500 })}`,
+    )}`;
+}

@@ -1,0 +1,148 @@
+import { inTransaction } from "#shared/postgres.ts";
+import { emailField, form, input } from "../controls.ts";
+import { mostPassword } from "../form.ts";
+import { safeNext } from "../guard.ts";
+import { html, type Markup } from "../html.ts";
+import { noteFailure } from "../note-failure.ts";
+import { openSession } from "../open-session.ts";
+import type { Parts } from "../parts.ts";
+import { again, get, halfRoute, page, personRoute, post, publicRoute, redirect } from "../route.ts";
+import type { Answer, Asked, Route, SignedIn } from "../route.ts";
+import { takeCode } from "../second-factor.ts";
+import { clearFailures, findPersonByEmail, setPasswordHash, type Person } from "../store/people.ts";
+import { deleteSession } from "../store/sessions.ts";
+import { note, whoOf } from "../trail.ts";
+
+/** One sentence for every cause: nobody learns from it whether an address is known here, or is locked. */
+const refusal =
+  "The address or the password is wrong, or there were too many attempts. Check both, or try again in 15 minutes.";
+const codeRefusal = "This code is wrong or was used before. Wait for the next one, or give a recovery code.";
+
+/** Sign-in with password and second factor, and sign-out. */
+export function signInRoutes(parts: Parts): Route[] {
+  return [
+    publicRoute(get("/sign-in"), async (asked) => {
+      if (asked.visitor?.session.isComplete) return redirect(safeNext(asked.query("next")));
+      const note =
+        asked.query("note") === "signed-out" && html`<p class="notice" role="status">You are signed out.</p>`;
+      return page("Sign in", html`${note}${signInForm(asked, asked.query("next"))}`);
+    }),
+    publicRoute({ ...post("/sign-in"), isGuessable: true }, (asked) => signIn(parts, asked)),
+    halfRoute(get("/sign-in/second-factor"), async (asked) =>
+      page("Second factor", codeForm(asked, asked.query("next"))),
+    ),
+    halfRoute({ ...post("/sign-in/second-factor"), isGuessable: true }, (asked) => giveCode(parts, asked)),
+    personRoute(post("/sign-out"), async (asked) => {
+      const { personId } = asked.visitor.person;
+      await inTransaction(parts.pool, async (db) => {
+        await deleteSession(db, personId, asked.visitor.session.sessionId);
+        await note(db, whoOf(asked), { action: "sign-out", target: personId });
+      });
+      return { ...redirect("/sign-in?note=signed-out"), clearCookie: true };
+    }),
+  ];
+}
+
+function signInForm(asked: Asked, next: string): Markup {
+  return form(
+    asked,
+    { action: "/sign-in", button: "Sign in" },
+    html`<input type="hidden" name="next" value="${safeNext(next)}" /> ${emailField(asked.form, "username")}
+      ${input(asked.form, {
+        name: "password",
+        label: "Password",
+        type: "password",
+        autocomplete: "current-password",
+        most: mostPassword,
+      })}`,
+  );
+}
+
+function codeForm(asked: Asked, next: string): Markup {
+  return form(
+    asked,
+    { action: "/sign-in/second-factor", button: "Continue" },
+    html`<input type="hidden" name="next" value="${safeNext(next)}" /> ${input(asked.form, {
+        name: "code",
+        label: "Code",
+        hint: "The six digits that your authenticator app shows, or one of your recovery codes.",
+        autocomplete: "one-time-code",
+        most: 40,
+      })}`,
+  );
+}
+
+async function signIn(parts: Parts, asked: Asked): Promise<Answer> {
+  const { pool, passwords, metrics } = parts;
+  const email = asked.form.typed("email").normalize("NFC").toLowerCase().slice(0, 254);
+  const password = asked.form.exact("password").slice(0, mostPassword + 1);
+  const person = await findPersonByEmail(pool, email);
+  const isRight = await passwords.verify(person?.passwordHash, password);
+  if (!person || !isRight || person.status !== "active" || person.isLocked) {
+    // Whatever the cause: the time it takes tells nothing either.
+    await noteFailure(parts, asked, email);
+    return refuseSignIn(parts, asked);
+  }
+  if (passwords.isOutdated(person.passwordHash)) {
+    await setPasswordHash(pool, person.personId, await passwords.hash(password));
+  }
+  const next = safeNext(asked.form.typed("next"));
+  if (person.totpSecret === null) return finish(parts, asked, person, next);
+  const sessionToken = await inTransaction(pool, async (db) => {
+    await endPresented(asked, db);
+    return openSession(db, asked, { personId: person.personId, isComplete: false });
+  });
+  metrics.signIns.inc({ outcome: "half" });
+  return { ...redirect(`/sign-in/second-factor?next=${encodeURIComponent(next)}`), sessionToken };
+}
+
+function refuseSignIn({ metrics }: Parts, asked: Asked): Answer {
+  metrics.signIns.inc({ outcome: "refused" });
+  asked.form.refuse("email", refusal);
+  return again("Sign in", signInForm(asked, asked.form.typed("next")));
+}
+
+/** Opens the whole session, unless the person was locked or stopped meanwhile. */
+async function finish(parts: Parts, asked: Asked, person: Person, next: string): Promise<Answer> {
+  const { pool, metrics } = parts;
+  const { personId, email } = person;
+  const sessionToken = await inTransaction(pool, async (db) => {
+    if (!(await clearFailures(db, personId))) return undefined;
+    await endPresented(asked, db);
+    await note(db, { personId, email, address: asked.address }, { action: "sign-in", target: personId });
+    return openSession(db, asked, { personId, isComplete: true });
+  });
+  if (sessionToken === undefined) return refuseSignIn(parts, asked);
+  metrics.signIns.inc({ outcome: "done" });
+  return { ...redirect(next), sessionToken };
+}
+
+// What the browser had before ends with the sign-in, whoever had put it there.
+async function endPresented({ visitor }: Asked, db: Parameters<typeof deleteSession>[0]): Promise<void> {
+  if (visitor) await deleteSession(db, visitor.person.personId, visitor.session.sessionId);
+}
+
+async function giveCode(parts: Parts, asked: SignedIn): Promise<Answer> {
+  const { pool } = parts;
+  const { person } = asked.visitor;
+  if (person.isLocked) return endHalf(parts, asked);
+  const taken = await inTransaction(pool, async (db) => {
+    const kind = await takeCode(parts, db, person, asked.form.typed("code"));
+    const who = whoOf(asked);
+    if (kind === "recovery") {
+      await note(db, who, { action: "second-factor.recovery-code-used", target: person.personId });
+    }
+    return kind;
+  });
+  if (taken !== undefined) return finish(parts, asked, person, safeNext(asked.form.typed("next")));
+  parts.metrics.signIns.inc({ outcome: "refused" });
+  await noteFailure(parts, asked, person.email);
+  asked.form.refuse("code", codeRefusal);
+  return again("Second factor", codeForm(asked, asked.form.typed("next")));
+}
+
+async function endHalf(parts: Parts, asked: SignedIn): Promise<Answer> {
+  const { person, session } = asked.visitor;
+  await deleteSession(parts.pool, person.personId, session.sessionId);
+  return { ...redirect("/sign-in"), clearCookie: true };
+}

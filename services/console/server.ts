@@ -1,0 +1,243 @@
+import cookie from "@fastify/cookie";
+import csrf from "@fastify/csrf-protection";
+import formbody from "@fastify/formbody";
+import helmet from "@fastify/helmet";
+import rateLimit from "@fastify/rate-limit";
+import statics from "@fastify/static";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { createForm } from "./form.ts";
+import { admit } from "./guard.ts";
+import { html, render } from "./html.ts";
+import { layout, type Frame } from "./layout.ts";
+import type { Parts } from "./parts.ts";
+import { Problem, problemOf, problems } from "./problem.ts";
+import { readAssets, type Assets } from "./assets.ts";
+import type { Answer, Asked, Route, Visitor } from "./route.ts";
+import { reachable } from "./store/availability.ts";
+import { setFlash } from "./store/sessions.ts";
+import { cookiesFor, findVisitor, type Cookies } from "./visitor.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    visitor: Visitor | undefined;
+  }
+}
+
+export type ServerSettings = { allowPlainHttp: "never" | "loopback"; proxies: string; guessesPerMinute: number };
+
+const bodyBytes = 65_536;
+const browserLength = 200;
+const addressesKept = 50_000;
+
+type Site = { parts: Parts; cookies: Cookies; assets: Assets };
+
+/** The pages over HTTP. */
+export async function buildServer(parts: Parts, routes: Route[], settings: ServerSettings): Promise<FastifyInstance> {
+  const proxies = settings.proxies.split(",").map((proxy) => proxy.trim());
+  const trusted = proxies.filter((proxy) => proxy !== "");
+  const site: Site = { parts, cookies: cookiesFor(parts.publicUrl), assets: readAssets() };
+  const app = Fastify({
+    logger: false,
+    trustProxy: trusted.length > 0 ? trusted : false,
+    bodyLimit: bodyBytes,
+    requestTimeout: 30_000,
+    keepAliveTimeout: 75_000,
+    forceCloseConnections: "idle",
+    // Requests that still come in while it stops are served.
+    return503OnClosing: false,
+    http: { maxHeaderSize: 32_768, headersTimeout: 15_000 },
+    // Percent signs that encode nothing, and paths that are too long: such a page is like any other that is unknown.
+    // No plugin has seen it.
+    frameworkErrors: (_error, _request, reply) => {
+      void reply.header("content-security-policy", "default-src 'none'; style-src 'self'");
+      void sendProblem(site, reply, new Problem("not-found"));
+    },
+  });
+  app.decorateRequest("visitor", undefined);
+  app.addHook("onRequest", async (request) => {
+    if (!isSecure(request, settings.allowPlainHttp)) throw new Problem("needs-https");
+  });
+  watch(app, parts);
+  hangUpWhenStopping(app);
+  await addPlugins(app, site);
+  const guessing = { max: settings.guessesPerMinute, timeWindow: 60_000, cache: addressesKept };
+  const guesses = app.createRateLimit(guessing);
+  const countGuess = async (request: FastifyRequest): Promise<void> => {
+    const counted = await guesses(request);
+    if (!counted.isAllowed && counted.isExceeded) throw new Problem("too-many");
+  };
+  for (const route of routes) addRoute(app, route, site, countGuess);
+  app.setNotFoundHandler((_request, reply) => sendProblem(site, reply, new Problem("not-found")));
+  app.setErrorHandler((error, _request, reply) => sendProblem(site, reply, error));
+  return app;
+}
+
+const isLoopback = (address: string): boolean =>
+  address === "127.0.0.1" || address === "::1" || address === "::ffff:127.0.0.1";
+
+function isSecure(request: FastifyRequest, allowPlainHttp: ServerSettings["allowPlainHttp"]): boolean {
+  if (request.protocol === "https") return true;
+  const { headers, raw } = request;
+  const hasForwarded = headers["x-forwarded-for"] !== undefined || headers["x-forwarded-proto"] !== undefined;
+  return allowPlainHttp === "loopback" && !hasForwarded && isLoopback(raw.socket.remoteAddress ?? "");
+}
+
+function watch(app: FastifyInstance, { log, metrics }: Parts): void {
+  app.addHook("onResponse", async (request, reply) => {
+    // The pattern, not the path: that may hold the token of an invitation.
+    const path = request.routeOptions.url ?? "none";
+    const { method, ip } = request;
+    const { statusCode: status, elapsedTime } = reply;
+    metrics.requests.observe({ method, path, status }, elapsedTime / 1_000);
+    const { personId } = request.visitor?.person ?? {};
+    log.info({ method, path, status, ms: Math.round(elapsedTime), ip, personId }, "request");
+  });
+}
+
+/** Connections that are in use at a stop end with their answer, instead of waiting for more. */
+function hangUpWhenStopping(app: FastifyInstance): void {
+  let isStopping = false;
+  app.addHook("preClose", async () => void (isStopping = true));
+  app.addHook("onSend", async (_request, reply) => {
+    if (isStopping) void reply.header("connection", "close");
+  });
+}
+
+async function addPlugins(app: FastifyInstance, { parts, cookies, assets }: Site): Promise<void> {
+  const isHttps = parts.publicUrl.protocol === "https:";
+  const self = ["'self'"];
+  const none = ["'none'"];
+  await app.register(helmet, {
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: none,
+        styleSrc: self,
+        imgSrc: self,
+        formAction: self,
+        baseUri: none,
+        frameAncestors: none,
+        scriptSrc: none,
+        ...(isHttps && { upgradeInsecureRequests: [] }),
+      },
+    },
+    // Browsers leave Origin out of forms under no-referrer; the path stays within the console.
+    referrerPolicy: { policy: "same-origin" },
+    xFrameOptions: { action: "deny" },
+  });
+  await app.register(statics, {
+    root: assets.folder,
+    prefix: assets.prefix,
+    index: false,
+    immutable: true,
+    maxAge: "1y",
+  });
+  await app.register(cookie);
+  // Only forms come in; without this JSON and plain text would be read, too.
+  app.removeAllContentTypeParsers();
+  await app.register(formbody, { bodyLimit: bodyBytes });
+  await app.register(csrf, {
+    cookieKey: cookies.csrfName,
+    cookieOpts: cookies.options,
+    getToken: (request) => createForm(request.body).exact("csrf"),
+    // A form belongs to the session for which it was made: one from before a sign-in is of no use after it.
+    getUserInfo: csrfOwner,
+    csrfOpts: { hmacKey: parts.box.deriveKey("console csrf").toString("base64") },
+  });
+  await app.register(rateLimit, { global: false });
+}
+
+const csrfOwner = (request: FastifyRequest): string => request.visitor?.session.sessionId ?? "nobody";
+
+type CountGuess = (request: FastifyRequest) => Promise<void>;
+
+/** `countGuess` is one budget for all routes that take a secret: the plugin's own, per route, would add up. */
+function addRoute(app: FastifyInstance, route: Route, site: Site, countGuess: CountGuess): void {
+  const { parts, cookies } = site;
+  const checkToken: typeof app.csrfProtection = (request, reply, done) => app.csrfProtection(request, reply, done);
+  app.route({
+    method: route.method,
+    url: route.url,
+    onRequest: route.isGuessable ? [countGuess] : [],
+    preHandler: [
+      async (request, reply) => {
+        request.visitor = await reachable(findVisitor(parts.pool, cookies, request, reply));
+      },
+      ...(route.method === "POST" ? [refuseOtherSites, checkToken] : []),
+    ],
+    handler: async (request, reply) => {
+      const asked = askedBy(request, reply, route);
+      const admitted = await reachable(admit(parts.pool, route, asked));
+      if ("instead" in admitted) return send(site, { reply, asked, answer: admitted.instead });
+      const answer = await reachable(route.answer(admitted.asked));
+      return send(site, { reply, asked: admitted.asked, answer });
+    },
+  });
+}
+
+/** Browsers say so when another site has sent the form; the token alone would do, too. */
+async function refuseOtherSites({ headers }: FastifyRequest): Promise<void> {
+  const from = headers["sec-fetch-site"];
+  if (from === "cross-site" || from === "same-site") throw new Problem("stale-form");
+}
+
+function askedBy(request: FastifyRequest, reply: FastifyReply, route: Route): Asked {
+  const query = createForm(request.query);
+  return {
+    url: route.url,
+    path: request.url.split("?")[0] ?? "",
+    parameters: request.params as Record<string, string>,
+    query: query.typed,
+    form: createForm(request.body),
+    address: request.ip,
+    browser: (request.headers["user-agent"] ?? "").slice(0, browserLength),
+    visitor: request.visitor,
+    csrfField: html`<input
+      type="hidden"
+      name="csrf"
+      value="${reply.generateCsrf({ userInfo: csrfOwner(request) })}"
+    />`,
+  };
+}
+
+type Sending = { reply: FastifyReply; asked: Asked; answer: Answer };
+
+async function send(site: Site, { reply, asked, answer }: Sending): Promise<FastifyReply> {
+  const { cookies, parts } = site;
+  if (answer.sessionToken !== undefined)
+    void reply.setCookie(cookies.sessionName, answer.sessionToken, cookies.options);
+  if (answer.clearCookie) void reply.clearCookie(cookies.sessionName, cookies.options);
+  const session = asked.visitor?.session;
+  if (answer.kind === "redirect") {
+    if (answer.flash !== undefined && session) await reachable(setFlash(parts.pool, session.sessionId, answer.flash));
+    return reply.header("cache-control", "no-store").redirect(answer.to, 303);
+  }
+  const flash = session?.flash ?? undefined;
+  if (session && flash !== undefined) await reachable(setFlash(parts.pool, session.sessionId, null));
+  const { title, body, status = 200 } = answer;
+  const accountId = asked.url.startsWith("/accounts/:") ? asked.parameters["accountId"] : undefined;
+  const { visitor, path, csrfField } = asked;
+  const { errors } = asked.form;
+  return sendPage(site, reply, { status, frame: { title, body, flash, visitor, accountId, path, csrfField, errors } });
+}
+
+type Page = { status: number; frame: Omit<Frame, "assets"> };
+
+function sendPage({ assets }: Site, reply: FastifyReply, { status, frame }: Page): FastifyReply {
+  return reply
+    .code(status)
+    .header("cache-control", "no-store")
+    .type("text/html; charset=utf-8")
+    .send(render(layout({ ...frame, assets })));
+}
+
+/** The page for anything thrown; the cause goes to the log where it is ours. */
+function sendProblem(site: Site, reply: FastifyReply, thrown: unknown): FastifyReply {
+  const name = problemOf(thrown);
+  const { status, title, text } = problems[name];
+  if (status >= 500) site.parts.log.error({ err: thrown, path: reply.request.routeOptions.url }, "request failed");
+  const body = html`<p>${text}</p>
+    <p><a href="/">To the start page</a></p>`;
+  if (status === 503 || status === 429) void reply.header("retry-after", "60");
+  return sendPage(site, reply, { status, frame: { title, body } });
+}

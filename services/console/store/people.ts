@@ -1,0 +1,113 @@
+import { randomUUID } from "node:crypto";
+import type { Queryable } from "#shared/postgres.ts";
+
+/** Somebody who may sign in. */
+export type Person = {
+  personId: string;
+  email: string;
+  passwordHash: string;
+  /** Sealed; null: no second factor is set. */
+  totpSecret: Buffer | null;
+  /** Sealed; a second factor that is being set up. */
+  totpPending: Buffer | null;
+  isOperator: boolean;
+  status: "active" | "stopped";
+  isLocked: boolean;
+  createdAt: Date;
+};
+
+/** Failures in a row after which each further one locks. */
+export const failuresBeforeLock = 10;
+const lockMinutes = 15;
+
+export const personColumns = `p.person_id AS "personId", p.email, p.password_hash AS "passwordHash",
+  p.totp_secret AS "totpSecret", p.totp_pending AS "totpPending", p.is_operator AS "isOperator", p.status,
+  coalesce(p.locked_until > now(), false) AS "isLocked", p.created_at AS "createdAt"`;
+
+/** The person with this address to sign in, in any case. */
+export async function findPersonByEmail(db: Queryable, email: string): Promise<Person | undefined> {
+  const statement = `SELECT ${personColumns} FROM console.person AS p WHERE lower(p.email) = lower($1)`;
+  return (await db.query<Person>(statement, [email])).rows[0];
+}
+
+/** The person, locked until the end of the transaction when `db` is one. */
+export async function lockPerson(db: Queryable, personId: string): Promise<Person | undefined> {
+  const statement = `SELECT ${personColumns} FROM console.person AS p WHERE p.person_id = $1 FOR UPDATE`;
+  return (await db.query<Person>(statement, [personId])).rows[0];
+}
+
+/** Adds a person and tells the id; undefined when the address is taken, in any case. */
+export async function insertPerson(
+  db: Queryable,
+  { email, passwordHash, isOperator }: Pick<Person, "email" | "passwordHash" | "isOperator">,
+): Promise<string | undefined> {
+  const personId = randomUUID();
+  const { rowCount } = await db.query(
+    `INSERT INTO console.person (person_id, email, password_hash, is_operator) VALUES ($1, $2, $3, $4)
+     ON CONFLICT DO NOTHING`,
+    [personId, email, passwordHash, isOperator],
+  );
+  return rowCount === 1 ? personId : undefined;
+}
+
+/**
+ * Notes a failed sign-in; true when it has locked the person. One row is written whether or not somebody has the
+ * address: the time that it takes would else tell. Nothing is counted while the person is locked, for others could
+ * otherwise keep somebody out for ever.
+ */
+export async function countFailure(db: Queryable, email: string): Promise<boolean> {
+  const { rows } = await db.query<{ isLocked: boolean }>(
+    `WITH counted AS (
+       UPDATE console.person SET failed_sign_ins = failed_sign_ins + 1, locked_until =
+         CASE WHEN failed_sign_ins + 1 >= $2 THEN now() + make_interval(mins => $3) ELSE locked_until END
+       WHERE lower(email) = lower($1) AND (locked_until IS NULL OR locked_until <= now())
+       RETURNING coalesce(locked_until > now(), false) AS is_locked
+     ), other AS (
+       UPDATE console.decoy SET failures = failures + 1
+       WHERE decoy_id = (hashtext(lower($1)) & 63) AND NOT EXISTS (SELECT FROM counted)
+     )
+     SELECT is_locked AS "isLocked" FROM counted`,
+    [email, failuresBeforeLock, lockMinutes],
+  );
+  return rows[0]?.isLocked ?? false;
+}
+
+/** Forgets failures after a whole sign-in; false when the person was locked or stopped meanwhile. */
+export async function clearFailures(db: Queryable, personId: string): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `UPDATE console.person SET failed_sign_ins = 0, locked_until = NULL
+     WHERE person_id = $1 AND status = 'active' AND (locked_until IS NULL OR locked_until <= now())`,
+    [personId],
+  );
+  return rowCount === 1;
+}
+
+export async function setPasswordHash(db: Queryable, personId: string, passwordHash: string): Promise<void> {
+  await db.query("UPDATE console.person SET password_hash = $2 WHERE person_id = $1", [personId, passwordHash]);
+}
+
+export async function setStatus(db: Queryable, personId: string, status: Person["status"]): Promise<void> {
+  await db.query("UPDATE console.person SET status = $2 WHERE person_id = $1", [personId, status]);
+}
+
+export async function makeOperator(db: Queryable, personId: string): Promise<void> {
+  await db.query("UPDATE console.person SET is_operator = true WHERE person_id = $1", [personId]);
+}
+
+/** What the list of people shows. */
+export type PersonLine = Pick<Person, "personId" | "email" | "isOperator" | "status" | "isLocked"> & {
+  hasSecondFactor: boolean;
+  accounts: number;
+};
+
+/** People in the order of their addresses, after one. */
+export async function listPeople(db: Queryable, afterEmail: string, limit: number): Promise<PersonLine[]> {
+  const { rows } = await db.query<PersonLine>(
+    `SELECT p.person_id AS "personId", p.email, p.is_operator AS "isOperator", p.status,
+       coalesce(p.locked_until > now(), false) AS "isLocked", p.totp_secret IS NOT NULL AS "hasSecondFactor",
+       (SELECT count(*)::int FROM console.membership AS m WHERE m.person_id = p.person_id) AS accounts
+     FROM console.person AS p WHERE lower(p.email) > lower($1) ORDER BY lower(p.email) LIMIT $2`,
+    [afterEmail, limit],
+  );
+  return rows;
+}

@@ -1,0 +1,112 @@
+import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createLog } from "#shared/log.ts";
+import { createPool, type Pool } from "#shared/postgres.ts";
+import { query } from "#shared/testing/postgres.ts";
+import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
+import { startApp, type App } from "../app.ts";
+import { readConfig, type Config } from "../config.ts";
+import { migrate } from "../store/migrate.ts";
+import { createBrowser, type Browser } from "./browser.ts";
+import { serveNeighbours, type Neighbours } from "./neighbours.ts";
+
+/** The schema `console` in a database of its own. */
+export type ConsoleDatabase = AsyncDisposable & {
+  /** As the owner of the tables. */
+  ownerUrl: string;
+  /** As a login that is a member of console_rw and nothing else. */
+  url: string;
+  pool: Pool;
+  /** As the owner. */
+  sql: (statement: string) => Promise<Record<string, unknown>[]>;
+};
+
+/** Makes a database, its schema and a login for the service. */
+export async function createConsoleDatabase(postgres: PostgresStore): Promise<ConsoleDatabase> {
+  const ownerUrl = await postgres.createDatabase();
+  await migrate(ownerUrl, createLog("test", "silent"));
+  await query(
+    ownerUrl,
+    `DO $$ BEGIN
+       CREATE ROLE console_test LOGIN PASSWORD 'console_test';
+     EXCEPTION
+       WHEN duplicate_object OR unique_violation THEN NULL;
+     END $$;
+     GRANT console_rw TO console_test`,
+  );
+  const login = new URL(ownerUrl);
+  login.username = "console_test";
+  login.password = "console_test";
+  const pool = createPool(login.href, "console", () => undefined);
+  const sql = async (statement: string) => (await query(ownerUrl, statement)).rows;
+  return { ownerUrl, url: login.href, pool, sql, [Symbol.asyncDispose]: () => pool.end() };
+}
+
+/** The whole service on a real PostgreSQL, with neighbours that follow a script. */
+export type World = AsyncDisposable & {
+  database: ConsoleDatabase;
+  neighbours: Neighbours;
+  app: App;
+  config: Config;
+  /** The time by which codes of second factors are made; moved by tests. */
+  clock: { nowMs: () => number; moveMs: number };
+  /** Another replica. */
+  startReplica: (change?: Partial<Config>) => Promise<App>;
+  /** Everything that the replicas have logged. */
+  logText: () => string;
+  /** A browser with no cookies, over HTTPS as a trusted proxy tells it, from an address of its own. */
+  browser: (app?: App) => Browser;
+  /** The token of the first start. */
+  bootstrapToken: () => string;
+};
+
+// The least that Argon2 takes: tests hash hundreds of passwords.
+const cheap = { PASSWORD_MEMORY_KIB: 8, PASSWORD_PASSES: 1 };
+
+/** Starts PostgreSQL, the neighbours and one replica. */
+export async function startWorld(change: Partial<Config> = {}): Promise<World> {
+  await using resources = new AsyncDisposableStack();
+  const { postgres } = resources.use(await startStores({ postgres: true }));
+  const database = resources.use(await createConsoleDatabase(postgres));
+  const neighbours = resources.use(await serveNeighbours());
+  const folder = resources.use(await mkdtempDisposable(join(tmpdir(), "console-key-")));
+  const keyFile = join(folder.path, "secrets.key");
+  writeFileSync(keyFile, randomBytes(32).toString("base64"));
+  const config = {
+    ...readConfig({
+      HTTP_PORT: "0",
+      OPS_PORT: "0",
+      DATABASE_URL: database.url,
+      AUTH_QUOTA_ADDRESS: neighbours.authQuotaAddress,
+      BILLING_ADDRESS: neighbours.billingAddress,
+      PUBLIC_URL: "https://console.example",
+      SECRETS_KEY_FILE: keyFile,
+      TRUSTED_PROXIES: "127.0.0.1",
+      GUESSES_PER_MINUTE: "1000",
+      DRAIN_MS: "100",
+    }),
+    ...cheap,
+    ...change,
+  };
+  let logText = "";
+  const log = createLog("console", "info", { write: (line: string) => void (logText += line) });
+  const clock = { moveMs: 0, nowMs: () => Date.now() + clock.moveMs };
+  const start = (other: Partial<Config> = {}): Promise<App> => startApp({ ...config, ...other }, log, clock);
+  const app = resources.use(await start());
+  const owned = resources.move();
+  return {
+    database,
+    neighbours,
+    app,
+    config,
+    clock,
+    startReplica: async (other) => owned.use(await start(other)),
+    logText: () => logText,
+    browser: (of = app) => createBrowser(of.httpPort),
+    bootstrapToken: () => /"bootstrapToken":"([\w-]+)"/.exec(logText)?.[1] ?? "",
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

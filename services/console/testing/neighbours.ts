@@ -1,0 +1,194 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampNow } from "@bufbuild/protobuf/wkt";
+import {
+  AccountSchema,
+  AccountStatus,
+  AuthQuotaService,
+  KeySchema,
+  KeyStatus,
+  type Account,
+  type Key,
+} from "#proto/authquota/v1/authquota_pb.ts";
+import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { ServiceError } from "#shared/errors.ts";
+import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
+import { createLog } from "#shared/log.ts";
+import { refusing } from "#shared/testing/refusing.ts";
+
+/** auth-quota and billing as far as the console asks them, from memory, over real gRPC. */
+export type Neighbours = AsyncDisposable & {
+  authQuotaAddress: string;
+  billingAddress: string;
+  accounts: Map<string, Account>;
+  keys: Map<string, Key>;
+  balances: Map<string, bigint>;
+  /** What was asked that changes something: `method` and the request. */
+  asked: { method: string; request: object }[];
+  /** While set, every call fails with it. */
+  failure: ServiceError | undefined;
+  /** Fails calls of this method only after they were done, as a connection that breaks does. */
+  breakAfter: string;
+  addAccount: (accountId: string, name?: string) => void;
+  /** Adds a key and tells its id. */
+  addKey: (accountId: string, name: string) => string;
+};
+
+type State = Omit<
+  Neighbours,
+  "authQuotaAddress" | "billingAddress" | "addAccount" | "addKey" | typeof Symbol.asyncDispose
+>;
+
+const byBytes = (a: { accountId: string }, b: { accountId: string }): number =>
+  Buffer.compare(Buffer.from(a.accountId), Buffer.from(b.accountId));
+
+function found<T>(map: Map<string, T>, id: string): T {
+  const value = map.get(id);
+  if (value === undefined) throw new ServiceError("not_found", `${id} does not exist`);
+  return value;
+}
+
+function accountCalls({ accounts, balances }: State) {
+  return {
+    createAccount: async ({ accountId, name, requestsPerMinute }) => {
+      const id = accountId === "" ? `acct_${accounts.size}` : accountId;
+      if (accounts.has(id)) throw new ServiceError("already_exists", `account ${id} exists already`);
+      const account = create(AccountSchema, { accountId: id, name, requestsPerMinute, status: AccountStatus.ACTIVE });
+      accounts.set(id, account);
+      return { account };
+    },
+    updateAccount: async ({ accountId, name, status, requestsPerMinute }) => {
+      const account = found(accounts, accountId);
+      account.name = name ?? account.name;
+      account.status = status === AccountStatus.UNSPECIFIED ? account.status : status;
+      account.requestsPerMinute = requestsPerMinute ?? account.requestsPerMinute;
+      return { account };
+    },
+    listAccounts: async ({ afterAccountId, limit }) => {
+      const after = { accountId: afterAccountId };
+      const all = [...accounts.values()].toSorted(byBytes).filter((account) => byBytes(account, after) > 0);
+      return { accounts: all.slice(0, limit) };
+    },
+    getHolds: async ({ accountId }) => {
+      found(accounts, accountId);
+      return { openHolds: 2n, heldNanos: 1n, availableNanos: (balances.get(accountId) ?? 0n) - 1n };
+    },
+  } satisfies Partial<UnaryHandlers<typeof AuthQuotaService>>;
+}
+
+function keyCalls({ accounts, keys }: State) {
+  return {
+    createKey: async ({ accountId, name, expiresAt, limitNanos, models }) => {
+      found(accounts, accountId);
+      const keyId = `key_${keys.size}`;
+      const key = create(KeySchema, {
+        keyId,
+        accountId,
+        name,
+        models,
+        secretPrefix: "sk-abc",
+        createdAt: timestampNow(),
+      });
+      key.status = KeyStatus.ACTIVE;
+      if (expiresAt) key.expiresAt = expiresAt;
+      if (limitNanos !== undefined) key.limitNanos = limitNanos;
+      keys.set(keyId, key);
+      return { key, secret: `secret-of-${keyId}` };
+    },
+    updateKey: async (request) => {
+      const key = found(keys, request.keyId);
+      key.name = request.name ?? key.name;
+      key.status = request.status === KeyStatus.UNSPECIFIED ? key.status : request.status;
+      if (request.expiresAt) key.expiresAt = request.expiresAt;
+      if (request.clearExpiry) delete key.expiresAt;
+      if (request.limitNanos !== undefined) key.limitNanos = request.limitNanos;
+      if (request.clearLimit) delete key.limitNanos;
+      if (request.models.length > 0 || request.clearModels) key.models = request.models;
+      return { key };
+    },
+    deleteKey: async ({ keyId }) => {
+      const key = found(keys, keyId);
+      key.status = KeyStatus.DELETED;
+      return { key };
+    },
+    listKeys: async ({ accountId }) => {
+      found(accounts, accountId);
+      const own = [...keys.values()].filter((key) => key.accountId === accountId && key.status !== KeyStatus.DELETED);
+      return { keys: own.toReversed() };
+    },
+  } satisfies Partial<UnaryHandlers<typeof AuthQuotaService>>;
+}
+
+function billingCalls({ balances }: State) {
+  const booked = new Map<string, string>();
+  const book = (reference: string, accountId: string, amountNanos: bigint) => {
+    const content = `${accountId} ${amountNanos}`;
+    if ((booked.get(reference) ?? content) !== content) throw new ServiceError("already_exists", "other content");
+    if (!booked.has(reference)) balances.set(accountId, (balances.get(accountId) ?? 0n) + amountNanos);
+    booked.set(reference, content);
+    return { line: { lineId: `line of ${reference}` }, balanceNanos: balances.get(accountId) ?? 0n };
+  };
+  return {
+    credit: async ({ paymentId, accountId, amountNanos }) => book(`payment ${paymentId}`, accountId, amountNanos),
+    correct: async ({ correctionId, accountId, amountNanos }) =>
+      book(`correction ${correctionId}`, accountId, amountNanos),
+    getBalance: async ({ accountId }) => ({ balanceNanos: balances.get(accountId) ?? 0n }),
+    getFunds: async ({ accountIds, keyIds }) => ({
+      accounts: accountIds.map((accountId) => ({ accountId, balanceNanos: balances.get(accountId) ?? 0n })),
+      keys: keyIds.map((keyId) => ({ keyId, spentNanos: 7_000_000n })),
+    }),
+  } satisfies Partial<UnaryHandlers<typeof BillingService>>;
+}
+
+/** Every handler notes what changes something, and fails when the state says so. */
+function scripted<H extends object>(handlers: H, state: State): H {
+  const wrap = ([method, handler]: [string, (request: object) => Promise<object>]) => [
+    method,
+    async (request: object): Promise<object> => {
+      if (state.failure) throw state.failure;
+      if (/^(create|update|delete|credit|correct)/.test(method)) state.asked.push({ method, request });
+      const answer = await handler(request);
+      if (state.breakAfter === method) throw new ServiceError("unavailable", "the connection broke");
+      return answer;
+    },
+  ];
+  return Object.fromEntries(Object.entries(handlers).map(wrap)) as H;
+}
+
+/** Serves both on loopback ports. */
+export async function serveNeighbours(): Promise<Neighbours> {
+  await using resources = new AsyncDisposableStack();
+  const log = createLog("test", "silent");
+  const state: State = {
+    accounts: new Map(),
+    keys: new Map(),
+    balances: new Map(),
+    asked: [],
+    failure: undefined,
+    breakAfter: "",
+  };
+  const quota = scripted({ ...refusing(AuthQuotaService), ...accountCalls(state), ...keyCalls(state) }, state);
+  const money = scripted({ ...refusing(BillingService), ...billingCalls(state) }, state);
+  const place = { host: "127.0.0.1", port: 0, drainMs: 100 };
+  const authQuota = { ...unaryHandlers(AuthQuotaService, quota, log), session: () => undefined };
+  const billing = {
+    ...unaryHandlers(BillingService, money, log),
+    exportLines: () => undefined,
+    replay: () => undefined,
+  };
+  const first = resources.use(await serveGrpc([[AuthQuotaService, authQuota]], place));
+  const second = resources.use(await serveGrpc([[BillingService, billing]], place));
+  const owned = resources.move();
+  return Object.assign(state, {
+    authQuotaAddress: `127.0.0.1:${first.port}`,
+    billingAddress: `127.0.0.1:${second.port}`,
+    addAccount: (accountId: string, name = `Name of ${accountId}`) =>
+      void state.accounts.set(accountId, create(AccountSchema, { accountId, name, status: AccountStatus.ACTIVE })),
+    addKey: (accountId: string, name: string) => {
+      const keyId = `key_${state.keys.size}`;
+      const made = { keyId, accountId, name, secretPrefix: "sk-abc", status: KeyStatus.ACTIVE };
+      state.keys.set(keyId, create(KeySchema, made));
+      return keyId;
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  });
+}

@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import type { Role } from "../permissions.ts";
+import type { Browser } from "./browser.ts";
+import type { World } from "./console.ts";
+
+export const password = "correct horse battery staple";
+export const passwords = { "new-password": password, "repeat-password": password };
+
+/** A person with a browser that is signed in. */
+export type Somebody = { email: string; browser: Browser; personId: string };
+
+let number = 0;
+
+/** Uses the bootstrap token of the world, once; the operator is signed in. */
+export async function setUp(world: World): Promise<Somebody> {
+  const browser = world.browser();
+  const email = "operator@example.org";
+  const done = await browser.fill("/setup", { token: world.bootstrapToken(), email, ...passwords });
+  assert.equal(done.location, "/profile/second-factor");
+  return { email, browser, personId: await idOf(world, email) };
+}
+
+export async function idOf({ database }: World, email: string): Promise<string> {
+  const [row] = await database.sql(`SELECT person_id FROM console.person WHERE email = '${email}'`);
+  return String(row?.["person_id"]);
+}
+
+/** Has somebody invited; tells the path of the link. */
+export async function invite(by: Browser, accountId: string, email: string, role: Role): Promise<string> {
+  const path = role === "operator" ? "/operator/people" : `/accounts/${accountId}/members`;
+  await by.get(path);
+  const action = role === "operator" ? "/operator/people/operators" : path;
+  const made = await by.post(action, { email, role });
+  assert.equal(made.title, "Invitation made", made.text);
+  return /https:\/\/console\.example(\/invitations\/[\w-]{43})/.exec(made.text)?.[1] ?? "";
+}
+
+/** A new person with a role in an account, signed in. */
+export async function join(world: World, by: Browser, accountId: string, role: Role): Promise<Somebody> {
+  number += 1;
+  const email = `${role}-${number}@example.org`;
+  const link = await invite(by, accountId, email, role);
+  const browser = world.browser();
+  const accepted = await browser.fill(link, passwords);
+  assert.equal(accepted.status, 303, accepted.text);
+  return { email, browser, personId: await idOf(world, email) };
+}
+
+/** Signs somebody in anew. */
+export async function signIn(world: World, email: string, given = password): Promise<Browser> {
+  const browser = world.browser();
+  await browser.fill("/sign-in", { email, password: given });
+  return browser;
+}

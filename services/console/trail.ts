@@ -1,0 +1,107 @@
+import { randomUUID } from "node:crypto";
+import { ServiceError } from "#shared/errors.ts";
+import type { Logger } from "#shared/log.ts";
+import type { Pool, Queryable } from "#shared/postgres.ts";
+import type { SignedIn } from "./route.ts";
+import { insertAudit, type AuditEntry, type AuditValues } from "./store/audit.ts";
+
+/** Every action that the audit log knows, for its filter. */
+export const auditActions = [
+  "person.bootstrap",
+  "person.stop",
+  "person.activate",
+  "sign-in",
+  "sign-in.lock",
+  "sign-out",
+  "password.change",
+  "second-factor.set",
+  "second-factor.remove",
+  "second-factor.recovery-codes",
+  "second-factor.recovery-code-used",
+  "session.end",
+  "invitation.create",
+  "invitation.withdraw",
+  "invitation.accept",
+  "member.role",
+  "member.remove",
+  "key.create",
+  "key.change",
+  "key.stop",
+  "key.activate",
+  "key.delete",
+  "account.create",
+  "account.change",
+  "account.suspend",
+  "account.activate",
+  "account.credit",
+  "account.correct",
+] as const;
+
+export type AuditAction = (typeof auditActions)[number];
+
+/** What was done, to what. */
+export type Deed = {
+  action: AuditAction;
+  accountId?: string;
+  target: string;
+  before?: AuditValues;
+  after?: AuditValues;
+};
+
+type Who = Pick<AuditEntry, "personId" | "email" | "address">;
+
+/** Who asks, for the audit log. */
+export function whoOf({ visitor, address }: Pick<SignedIn, "visitor" | "address">): Who {
+  return { personId: visitor.person.personId, email: visitor.person.email, address };
+}
+
+/** Notes what was done in the same transaction: `db` must be that in which it is done. */
+export function note(db: Queryable, who: Who, deed: Deed): Promise<void> {
+  return insertAudit(db, { ...blank(who, deed), operationId: randomUUID(), outcome: "done" });
+}
+
+const blank = (who: Who, { action, accountId, target, before, after }: Deed) => ({
+  ...who,
+  action,
+  accountId: accountId ?? null,
+  target,
+  before: before ?? null,
+  after: after ?? null,
+});
+
+/** What was done, and what was not known of it before. */
+type Learned<T> = { result: T } & Partial<Pick<AuditEntry, "target" | "accountId" | "after">>;
+
+/**
+ * Notes what another service is asked to do, before and after: no transaction reaches there, so a line `asked` without
+ * a second one says that it is not known whether it was done. In that line `after` is what was wanted.
+ */
+export async function noteAround<T>(
+  { pool, log }: { pool: Pool; log: Logger },
+  who: Who,
+  deed: Deed,
+  work: () => Promise<Learned<T>>,
+): Promise<T> {
+  const operation = { ...blank(who, deed), operationId: randomUUID() };
+  await insertAudit(pool, { ...operation, outcome: "asked" });
+  // What was done or refused is so whether or not it can be noted: whoever waits is told, and the line `asked` stands.
+  const noteOutcome = async (outcome: Partial<AuditEntry> & Pick<AuditEntry, "outcome">): Promise<void> => {
+    try {
+      await insertAudit(pool, { ...operation, ...outcome });
+    } catch (error) {
+      log.error({ err: error, action: deed.action, operationId: operation.operationId }, "an outcome was not noted");
+    }
+  };
+  try {
+    const { result, ...learned } = await work();
+    await noteOutcome({ outcome: "done", ...learned });
+    return result;
+  } catch (error) {
+    if (isRefusal(error)) await noteOutcome({ outcome: "failed" });
+    throw error;
+  }
+}
+
+// After any other error the other service may have done it all the same.
+const isRefusal = (error: unknown): boolean =>
+  error instanceof ServiceError && error.code !== "unavailable" && error.code !== "internal";
