@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Finding } from "#proto/billing/v1/billing_pb.ts";
 import { until } from "#shared/testing/until.ts";
 import { readVideoBehaviour } from "#shared/testing/fake-videos-behaviour.ts";
 import type { VideoJob } from "#shared/testing/fake-videos-jobs.ts";
@@ -57,8 +58,19 @@ export async function auditTasks(
     accounts,
     priceNanos: taskPriceNanos,
   });
-  findings.report.problems.unshift(...restless, ...log.problems);
+  findings.report.problems.unshift(...restless, ...log.problems, ...(await wrongBooks(world)));
   return { ...findings, restSeconds };
+}
+
+/** What billing itself finds wrong with its books, in words. */
+async function wrongBooks({ billing }: World): Promise<string[]> {
+  const { records } = await billing.listQuarantine({});
+  const { report } = await billing.reconcile({});
+  const wrong = report?.lines.filter(({ finding }) => finding === Finding.WRONG) ?? [];
+  return [
+    ...records.map(({ reason }) => `in quarantine: ${reason}`),
+    ...wrong.map(({ check, summary, items }) => `${check}: ${summary}: ${items.slice(0, 5).join(", ")}`),
+  ];
 }
 
 async function untilTasksRest(world: World, customers: readonly Customer[], timeoutMs: number): Promise<void> {

@@ -44,6 +44,9 @@ function processOf({ world, replicas }: TaskScene, name: TaskVictim): Victim {
   return victim;
 }
 
+// Whose harm may lose a submission; of all others' none may.
+const losers: ReadonlySet<TaskVictim> = new Set(["video-task", "second video-task", "postgres"]);
+
 /** The processes that may pass a point. */
 function passersOf({ world, replicas }: TaskScene, { service }: FaultPoint): readonly Service[] {
   return service === "video-task" ? replicas : [world.stack.services.relay];
@@ -59,14 +62,13 @@ export async function strikeTaskAnywhere(scene: TaskScene, round: TaskRound, nam
   await victim.kill();
   await pause(random.between(0, 1_500));
   await victim.restart();
-  round.harms.push({ fromMs, toMs: Date.now() });
+  if (losers.has(name)) round.harms.push({ fromMs, toMs: Date.now() });
 }
 
 /** Lets a process kill itself at a fault point, and starts it again. Throws when none has within 30 s. */
 export async function strikeTaskAt(scene: TaskScene, round: TaskRound, point: FaultPoint): Promise<void> {
   const { faults, random } = scene;
   await round.more(random.between(1, 5));
-  const fromMs = Date.now();
   const passers = passersOf(scene, point);
   const findDead = (): Service | undefined => passers.find((service) => !service.isRunning());
   try {
@@ -79,12 +81,13 @@ export async function strikeTaskAt(scene: TaskScene, round: TaskRound, point: Fa
   } finally {
     await faults.disarm(point);
   }
+  const fromMs = Date.now();
   const dead = findDead();
   const outcome = await dead?.ended;
   if (outcome !== "ended by SIGKILL") throw new Error(`${point.service} ${outcome} at its fault point`);
   await pause(random.between(0, 1_000));
   await dead?.restart();
-  round.harms.push({ fromMs, toMs: Date.now() });
+  if (point.service === "video-task") round.harms.push({ fromMs, toMs: Date.now() });
 }
 
 // Above the time after which a relay counts as gone.
@@ -94,19 +97,20 @@ const relayPauseMs = relaySilentMs + 1_000;
 export async function pauseTaskAt(scene: TaskScene, round: TaskRound, point: FaultPoint): Promise<void> {
   const { faults, random } = scene;
   await round.more(random.between(1, 5));
-  const fromMs = Date.now();
   const passers = passersOf(scene, point);
+  let fromMs = Date.now();
   try {
     await faults.arm(point, "SIGSTOP");
     const isStopped = (): boolean => !faults.isArmed(point) && passers.some(isStandingStill);
     await until(`${point.service} stands still at its fault point`, isStopped, passedTimeoutMs);
+    fromMs = Date.now();
     const leastMs = point.service === "relay" ? relayPauseMs : submitLeaseMs + 500;
     await pause(random.between(leastMs, leastMs + 2_500));
   } finally {
     await faults.disarm(point);
     for (const { pid } of passers.filter(isStandingStill)) process.kill(pid, "SIGCONT");
   }
-  round.harms.push({ fromMs, toMs: Date.now() });
+  if (point.service === "video-task") round.harms.push({ fromMs, toMs: Date.now() });
 }
 
 // https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: T is stopped.
@@ -128,13 +132,11 @@ export async function harmTaskLink(
   proxy[how]();
   await pause(random.between(500, 4_000));
   proxy.heal();
-  round.harms.push({ fromMs, toMs: Date.now() });
+  if (name === "video-task to PostgreSQL") round.harms.push({ fromMs, toMs: Date.now() });
 }
 
-/** Asks a process to stop, as a rolling update does, and starts it again. */
+/** Asks a process to stop, as a rolling update does, and starts it again; nothing may be lost by that. */
 export async function replaceTaskProcess(scene: TaskScene, round: TaskRound, name: TaskVictim): Promise<void> {
   await round.more(scene.random.between(2, 8));
-  const fromMs = Date.now();
   await processOf(scene, name).restart();
-  round.harms.push({ fromMs, toMs: Date.now() });
 }

@@ -4,7 +4,7 @@ import type { FaultPoint } from "./fault-points.ts";
 import type { KillPlan } from "./kills.ts";
 import { taskLinkNames } from "./links.ts";
 import { pausePoints, taskFaultPoints } from "./task-fault-points.ts";
-import type { TaskRound, TaskScene } from "./task-scene.ts";
+import type { TaskRound, TaskRoundResult, TaskScene } from "./task-scene.ts";
 import {
   harmTaskLink,
   pauseTaskAt,
@@ -14,10 +14,12 @@ import {
   type TaskVictim,
   taskVictims,
 } from "./task-strikes.ts";
-import type { Verdict } from "./verdict.ts";
+import { isRight, type Verdict } from "./verdict.ts";
 
 const killsPerRound = 20;
 const killsPerHarm = 5;
+// In a round without harm nothing may be lost.
+const calmSubmissions = 60;
 
 type Harm = { name: string; do: (scene: TaskScene, round: TaskRound) => Promise<void> };
 
@@ -65,9 +67,16 @@ export async function runTasks(scene: TaskScene, { kills, minutes, point }: Kill
   const verdicts: Verdict[] = [];
   const all = emptyCounts();
   let [done, harmed] = [0, 0];
-  while (done < kills && performance.now() < deadlineMs) {
+  const judge = ({ report, counts, ends }: TaskRoundResult, verdict: Omit<Verdict, "report">): void => {
+    for (const text of [ends, formatCounts(counts)]) scene.say(`  ${text}`);
+    addCounts(all, counts);
+    verdicts.push({ ...verdict, report });
+  };
+  judge(await scene.round((round) => round.more(calmSubmissions)), { name: "tasks, calm", kills: 0, faults: 0 });
+  // What could not be killed or started again would only fail again.
+  while (done < kills && performance.now() < deadlineMs && verdicts.every(isRight)) {
     const [first, firstHarm] = [done, harmed];
-    const { report, counts, ends } = await scene.round(async (round) => {
+    const result = await scene.round(async (round) => {
       while (done < Math.min(first + killsPerRound, kills)) {
         done += 1;
         await strike(scene, round, { number: done, what: strikeOf(done - 1) });
@@ -76,21 +85,12 @@ export async function runTasks(scene: TaskScene, { kills, minutes, point }: Kill
         harmed += 1;
       }
     });
-    scene.say(`  ${ends}`);
-    scene.say(`  ${formatCounts(counts)}`);
-    addCounts(all, counts);
-    verdicts.push({
-      name: `tasks, kills ${first + 1} to ${done}`,
-      kills: done - first,
-      faults: harmed - firstHarm,
-      report,
-    });
-    // What could not be killed or started again would only fail again.
-    if (report.problems.length > 0) break;
+    const name = `tasks, kills ${first + 1} to ${done}`;
+    judge(result, { name, kills: done - first, faults: harmed - firstHarm });
   }
   scene.say(`  in all: ${formatCounts(all)}`);
-  const bar = { ...emptyReport(), problems: lossProblems(all, done + harmed) };
-  return [...verdicts, { name: "tasks, losses", kills: 0, faults: 0, report: bar }];
+  const problems = point === "" ? lossProblems(all, done + harmed) : [];
+  return [...verdicts, { name: "tasks, losses", kills: 0, faults: 0, report: { ...emptyReport(), problems } }];
 }
 
 async function strike(scene: TaskScene, round: TaskRound, { number, what }: { number: number; what: Strike }) {
@@ -106,8 +106,8 @@ async function harm(scene: TaskScene, round: TaskRound, turn: number): Promise<v
   await one.do(scene, round);
 }
 
-/** README, "What is judged": a task of the operator's for each harm. */
-export function lossProblems({ losses }: TaskCounts, harms: number): string[] {
+// README, "What is judged": one for each harm. Kills that are aimed at the one point where each loses one lose more.
+function lossProblems({ losses }: TaskCounts, harms: number): string[] {
   return losses > harms ? [`${losses} tasks were lost by ${harms} kills and other harm`] : [];
 }
 

@@ -33,8 +33,8 @@ type TaskCase = {
   events: MoneyEventRow[];
 };
 
-// A submission is under way for so long at most, before and after the provider has it: harm beside it may have struck.
-const besideMs = 6_000;
+// A submission is under way for so long at most before harm can strike it, and after the harm is over.
+const [beforeHarmMs, afterHarmMs] = [6_000, 2_000];
 
 /** The states of what a provider has taken. */
 const takenStates: ReadonlySet<string> = new Set(["queued", "in_progress", "completed", "failed"]);
@@ -171,11 +171,12 @@ function judgeUntaken(
   else if (job) counts.losses += 1;
   const isSound = evidence.submissions.some((submission) => submission.isSound && submission.prompt === row.prompt);
   const isStruck = isBesideHarm(job?.acceptedAtMs ?? row.createdAtMs, evidence.harms);
-  if (!job?.isAnswerLost && (job || isSound) && !isStruck) complain("unknown, and nothing had happened to anybody");
+  if (!job?.isAnswerLost && (job || isSound) && !isStruck)
+    complain("unknown, and nothing had happened that loses a submission");
 }
 
 function isBesideHarm(atMs: number, harms: readonly HarmTime[]): boolean {
-  return harms.some(({ fromMs, toMs }) => atMs >= fromMs - besideMs && atMs <= toMs + besideMs);
+  return harms.some(({ fromMs, toMs }) => atMs >= fromMs - beforeHarmMs && atMs <= toMs + afterHarmMs);
 }
 
 // A next provider is asked only after the one before has certainly not taken it; none is asked twice.

@@ -86,7 +86,7 @@ export type TaskRow = {
 /** A row of video_task.money_event. */
 export type MoneyEventRow = { rid: string; kind: "charge" | "refund"; isBooked: boolean };
 
-/** A time in which a process was killed, paused or away. */
+/** A time in which something was killed, paused or away without which a submission under way may be lost. */
 export type HarmTime = { fromMs: number; toMs: number };
 
 /** What was seen of tasks on three sides, and the service's own rows. */
