@@ -31,9 +31,9 @@ function headOf({ headers }: Answer, rid: string): Record<string, string | strin
 }
 
 /**
- * Carries a file from the provider to the caller, piece by piece: a caller who reads slowly pauses the provider, so that
- * no more than a piece of it is in memory. A file that breaks breaks the caller's connection, which is how a caller
- * tells it from a whole one.
+ * Carries a file from the provider to the caller, piece by piece: a caller who reads slowly pauses the provider, so
+ * that no more than a piece of it is in memory. A file that breaks breaks the caller's connection, which is how it is
+ * told from a whole one.
  */
 export function passFile({ answer, response, rid, idleMs }: PassingFile): FilePassing {
   const { promise: over, resolve } = Promise.withResolvers<FileEnd>();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import {
@@ -401,6 +401,21 @@ test("a checkpoint from long before the last word of its relay is let go when au
   const held = scriptedQuota(({ case: name }) => (name === "checkpoint" ? { checkpointNanos: 1n } : {}));
   await replaySpool(settlingOf({ quota: held, spool: memorySpool({ adopt }) }));
   assert.equal(held.of("settle").length, 2);
+});
+
+test("the clock that a video's record was written by says nothing of when its relay had its last word", async () => {
+  const call = servedCall();
+  const { record } = checkpointRecord(call);
+  const aheadMs = Date.now() + 60_000;
+  const fields = { rid: createRid(), kind: RecordKind.FINAL, endedAt: timestampFromMs(aheadMs), httpStatus: 200 };
+  const records = [toBinary(UsageRecordedSchema, create(UsageRecordedSchema, fields))];
+  const spool = memorySpool({ adopt: () => new Map([["dead", { records, checkpoints: [record] }]]) });
+  const quota = scriptedQuota(({ case: name }) => (name === "checkpoint" ? { verdict: Verdict.NO_HOLD } : {}));
+  await replaySpool(settlingOf({ quota, spool }));
+  assert.deepEqual(
+    quota.of("settle").map(({ rid }) => rid),
+    [fields.rid, call.rid],
+  );
 });
 
 for (const state of ["SETTLED", "POSTED"] as const) {

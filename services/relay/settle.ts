@@ -263,8 +263,10 @@ const freshMs = 4_000;
  */
 function leftOf({ records, checkpoints }: Adopted): Left[] {
   const read = (record: Uint8Array) => {
-    const { rid, costNanos, endedAt } = fromBinary(UsageRecordedSchema, record);
-    return { rid, costNanos, record, atMs: endedAt ? timestampMs(endedAt) : 0 };
+    const { rid, costNanos, endedAt, kind, relaySession } = fromBinary(UsageRecordedSchema, record);
+    // A video's record is none of the relay's own: another machine's clock wrote it.
+    const isOwn = kind === RecordKind.PROVISIONAL || relaySession !== "";
+    return { rid, costNanos, record, atMs: endedAt && isOwn ? timestampMs(endedAt) : 0 };
   };
   const left = checkpoints.map(read);
   const lastMs = [...records.map(read), ...left].reduce((last, { atMs }) => Math.max(last, atMs), 0);

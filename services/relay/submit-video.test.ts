@@ -333,6 +333,17 @@ describe("bounds", () => {
     assert.equal((await submit(relay)).status, 400, "there is room again");
   });
 
+  test("of submissions under way do not count who is still sending, for nobody knows whose key it is", async () => {
+    await using relay = await startVideoRelay({ bounds: { maxSubmissions: 1 } });
+    const stranger = await connectRaw(relay.port);
+    stranger.socket.write(
+      "POST /v1/videos HTTP/1.1\r\nHost: relay\r\nAuthorization: Bearer k\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n",
+    );
+    await until("its body is wanted", () => stranger.head().startsWith("HTTP/1.1 100"));
+    assert.equal((await submit(relay)).status, 200);
+    stranger.socket.destroy();
+  });
+
   test("of the wait for a service that is away: a 503 before money", async () => {
     await using relay = await startVideoRelay();
     await relay.taskServer[Symbol.asyncDispose]();

@@ -25,27 +25,29 @@ type Submitting = { request: IncomingMessage; response: ServerResponse; caller: 
  * charged but where it says that this is not known.
  */
 export async function submitVideo(submitting: Submitting, relay: Relay): Promise<Task | undefined> {
-  const { videos, bodyBudget } = relay;
+  const { request, caller, submission } = submitting;
+  using kept = new DisposableStack();
+  const taken = await takeBody(submitting, relay, (body, checkKey) => {
+    // Not before: strangers who send slowly would keep everybody else out.
+    takePlace(relay, kept);
+    // A picture stays in memory until it is submitted, also when its caller has gone and the body's share with him.
+    const memory = kept.adopt(new Writable(), (writable) => writable.destroy());
+    return wantVideo({ request, body, checkKey, share: relay.bodyBudget.share(memory) }, relay);
+  });
+  if (!taken) return undefined;
+  const { asked } = taken;
+  if ("earlier" in asked) return asked.earlier;
+  const priced = priceVideo(asked);
+  submission.call = await hold(priced, caller, submission, relay);
+  return await submitHeld(priced, submission.call, relay);
+}
+
+/** Takes one of the places for submissions until `kept` is disposed. Throws `service_unavailable`. */
+function takePlace({ videos }: Relay, kept: DisposableStack): void {
   if (videos.submissions >= videos.bounds.maxSubmissions)
     throw new CallFailure({ name: "service_unavailable", cause: "too many submissions are under way" });
   videos.submissions += 1;
-  // A picture stays in memory until it is submitted, also when its caller has gone and the body's share with him.
-  const memory = new Writable();
-  try {
-    const { request, caller, submission } = submitting;
-    const taken = await takeBody(submitting, relay, (body, checkKey) =>
-      wantVideo({ request, body, checkKey, share: bodyBudget.share(memory) }, relay),
-    );
-    if (!taken) return undefined;
-    const { asked } = taken;
-    if ("earlier" in asked) return asked.earlier;
-    const priced = priceVideo(asked);
-    submission.call = await hold(priced, caller, submission, relay);
-    return await submitHeld(priced, submission.call, relay);
-  } finally {
-    memory.destroy();
-    videos.submissions -= 1;
-  }
+  kept.defer(() => void (videos.submissions -= 1));
 }
 
 async function hold(

@@ -327,12 +327,38 @@ describe("a file that is not there", () => {
 
   for (const status of [404, 410]) {
     test(`API spec, States and transitions: 3. When the provider no longer keeps the file, then content request returns 410 with code \`artifact_gone\`. API spec, Video generation errors: Provider no longer keeps the file, by ${status}`, async () => {
-      await using files = await startFiles((_request, response) => void response.writeHead(status).end("secret"));
-      await using relay = await startWithFile(files.port);
-      const told = errorOf(await ask(relay, contentPath));
-      assert.deepEqual(told, [410, "not_found_error", "artifact_gone", "Artifact content is no longer available"]);
+      const wanted = [410, "not_found_error", "artifact_gone", "Artifact content is no longer available"];
+      for (const encoding of ["identity", "gzip"]) {
+        const headers = { "content-encoding": encoding };
+        await using files = await startFiles((_, response) => void response.writeHead(status, headers).end("secret"));
+        await using relay = await startWithFile(files.port);
+        assert.deepEqual(errorOf(await ask(relay, contentPath)), wanted, encoding);
+      }
     });
   }
+
+  test("a provider that says 403 of a file which it has deleted is not mistaken for one that refuses our account", async () => {
+    const refusals = ["You do not have permission to access the File x or it may not exist.", "Permission denied"];
+    for (const [dialect, statuses] of [
+      ["gemini-videos", [410, 503]],
+      ["openai-videos", [503, 503]],
+    ] as const) {
+      const words = [...refusals];
+      await using files = await startFiles((_, response) => {
+        response.writeHead(403).end(JSON.stringify({ error: { code: 403, message: words.shift() } }));
+      });
+      await using relay = await startWithFile(files.port, { upstream: { dialects: [dialect] } });
+      const told = [(await ask(relay, contentPath)).status, (await ask(relay, contentPath)).status];
+      assert.deepEqual(told, statuses, dialect);
+    }
+  });
+
+  test("another account's downloads take no place of this one", async () => {
+    await using files = await startFiles(giveAll);
+    await using relay = await startWithFile(files.port, { bounds: { maxDownloadsOfAccount: 1 } });
+    relay.relay.videos.downloads.add({ upstreamId: "elsewhere", accountId: "acct_2", cut: () => undefined });
+    assert.equal((await download(relay)).status, 200);
+  });
 
   const statuses: [number, number, string | null][] = [
     [401, 503, "60"],
@@ -379,6 +405,7 @@ describe("downloads are bounded", () => {
   for (const [what, setup] of [
     ["of the process", { bounds: { maxDownloads: 1 } }],
     ["of an upstream", { upstream: { maxConcurrent: 1 } }],
+    ["of an account", { bounds: { maxDownloadsOfAccount: 1 } }],
   ] as const) {
     test(`${what}: one more is a 503, and calls have connections of their own`, async () => {
       const waiting: ServerResponse[] = [];

@@ -4,6 +4,7 @@ import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { Relay } from "./call.ts";
 import { upstreamsOf } from "./catalog.ts";
 import { CallFailure, type FailureName } from "./failures.ts";
+import { isFileGone } from "./file-gone.ts";
 import { openFile, type FilePlace, type OpenFile } from "./open-file.ts";
 import { passFile, type FileEnd } from "./pass-file.ts";
 import { createSendSignal, type SendSignal } from "./send.ts";
@@ -46,10 +47,9 @@ async function locate(asked: AskedFile, tasks: VideoTasks, relay: Relay): Promis
 // Of the provider's answers those that are the caller's.
 const passedStatuses = new Set([200, 206, 416]);
 
-/** What an answer without a file means. */
+/** What an answer without a file means that is not gone. */
 function failureOfStatus({ answer, isOwn }: OpenFile): FailureName {
   const { status } = answer;
-  if (status === 404 || status === 410) return "artifact_gone";
   if (status === 429) return "upstream_rate";
   if (status === 503) return "upstream_unavailable";
   // Elsewhere it is an address that was good for a while; the next try gets another.
@@ -57,21 +57,28 @@ function failureOfStatus({ answer, isOwn }: OpenFile): FailureName {
   return "upstream_invalid";
 }
 
-function checkAnswer(file: OpenFile): void {
+async function checkAnswer(file: OpenFile, place: FilePlace): Promise<void> {
   const { status, headers } = file.answer;
-  const isEncoded = (headers["content-encoding"] ?? "identity") !== "identity";
-  if (passedStatuses.has(status) && !isEncoded) return;
-  const name = isEncoded ? "upstream_invalid" : failureOfStatus(file);
-  throw new CallFailure({ name, cause: { status, headers: { "content-encoding": headers["content-encoding"] } } });
+  const encoding = headers["content-encoding"];
+  const isPassed = passedStatuses.has(status);
+  if (isPassed && (encoding ?? "identity") === "identity") return;
+  if (!isPassed && (await isFileGone(file, place))) throw new CallFailure({ name: "artifact_gone", cause: { status } });
+  const name = isPassed ? "upstream_invalid" : failureOfStatus(file);
+  throw new CallFailure({ name, cause: { status, headers: { "content-encoding": encoding } } });
 }
 
-/** Takes one of the places for downloads, of this process and of the upstream. Throws `service_unavailable`. */
-function enter(upstream: Upstream, signal: SendSignal, { videos }: Relay): Download {
+/**
+ * Takes one of the places for downloads: of this process, of the upstream, and of the account, whose slow readers must
+ * not keep everybody else out. Throws `service_unavailable`.
+ */
+function enter({ accountId }: AskedFile, upstream: Upstream, signal: SendSignal, { videos }: Relay): Download {
   const { downloads, bounds } = videos;
   const there = [...downloads].filter(({ upstreamId }) => upstreamId === upstream.id).length;
-  if (downloads.size >= bounds.maxDownloads || there >= upstream.maxConcurrent)
+  const own = [...downloads].filter((download) => download.accountId === accountId).length;
+  const isFull = downloads.size >= bounds.maxDownloads || there >= upstream.maxConcurrent;
+  if (isFull || own >= bounds.maxDownloadsOfAccount)
     throw new CallFailure({ name: "service_unavailable", cause: "too many files are being downloaded" });
-  const download: Download = { upstreamId: upstream.id, cut: () => signal.abort() };
+  const download: Download = { upstreamId: upstream.id, accountId, cut: () => signal.abort() };
   downloads.add(download);
   return download;
 }
@@ -94,11 +101,11 @@ export async function giveFile(asked: AskedFile, giving: GivingFile, relay: Rela
   const signal = createSendSignal();
   response.once("close", () => signal.abort());
   const place = await locate(asked, videos.tasks, relay);
-  const download = enter(place.upstream, signal, relay);
+  const download = enter(asked, place.upstream, signal, relay);
   let file: OpenFile | undefined;
   try {
     file = await openFile({ place, headers: headersOf(request, rid), signal }, videos);
-    checkAnswer(file);
+    await checkAnswer(file, place);
     if (response.destroyed) return "client_gone";
     const { cut, over } = passFile({ answer: file.answer, response, rid, idleMs: videos.bounds.idleMs });
     download.cut = () => cut("drained");

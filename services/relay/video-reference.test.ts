@@ -47,6 +47,14 @@ for (const [mediaType, content] of Object.entries(begins)) {
   });
 }
 
+test("a picture of a form does not keep the form in memory", async () => {
+  const form = Buffer.alloc(1_000_000);
+  begins["image/png"].copy(form, 100);
+  const { content } = await read({ content: form.subarray(100, 100_100) }).reference;
+  assert.deepEqual(Buffer.from(content), form.subarray(100, 100_100));
+  assert.ok(content.buffer.byteLength < form.length, `${content.buffer.byteLength} bytes are kept`);
+});
+
 test("anything else is no picture", async () => {
   for (const text of ["", "GIF89a", "<svg>", "RIFF....WAVE", "\x89PNG", "BM"]) {
     await assert.rejects(

@@ -55,5 +55,6 @@ export async function readReference(given: GivenReference, reading: ReferenceRea
   claim(content.length);
   const mediaType = mediaTypeOf(content);
   if (mediaType === undefined) throw refused("the picture of input_reference must be a PNG, JPEG or WebP");
-  return { content, mediaType };
+  // A copy: a part of the body would keep all of it in memory, whose share is given back when the caller goes away.
+  return { content: "content" in given ? Buffer.concat([content]) : content, mediaType };
 }

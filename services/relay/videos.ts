@@ -10,6 +10,8 @@ export type VideoBounds = {
   maxSubmissions: number;
   /** Files on their way to callers, in this process; one more is refused. */
   maxDownloads: number;
+  /** Of them, those of one account. */
+  maxDownloadsOfAccount: number;
   /** How long a file may stand still: nothing comes, or the caller reads nothing. */
   idleMs: number;
   /** Waits between the tries of a submission whose answer was lost. */
@@ -23,6 +25,7 @@ export type VideoBounds = {
 export const defaultVideoBounds: VideoBounds = {
   maxSubmissions: 256,
   maxDownloads: 256,
+  maxDownloadsOfAccount: 32,
   idleMs: 60_000,
   submitAgainMs: [200, 1_000, 3_000],
   concludeAgainMs: 500,
@@ -30,7 +33,7 @@ export const defaultVideoBounds: VideoBounds = {
 };
 
 /** A file on its way to a caller. */
-export type Download = { upstreamId: string; cut: () => void };
+export type Download = { upstreamId: string; accountId: string; cut: () => void };
 
 /** What the endpoints of videos share in a process. */
 export type Videos = {

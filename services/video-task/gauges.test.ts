@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Registry } from "prom-client";
+import { v7 } from "uuid";
 import { createGaugesPass } from "./gauges.ts";
 import { createMetrics } from "./metrics.ts";
 import { insertTask } from "./testing/looked-at.ts";
@@ -25,8 +26,8 @@ test("tasks by state, the age of the oldest open one, and money that is not book
   for (const [state, count] of Object.entries(none)) assert.equal(empty[state], count);
 
   const [oldest, completed] = [await insertTask(pool), await insertTask(pool), await insertTask(pool)];
-  // Submitted long before this day.
-  const early = ["01900000-0000-7000-8000-000000000001", "01900000-0000-7000-8000-000000000002"];
+  // Submitted long before, and longer before than an hour.
+  const early = ["01900000-0000-7000-8000-000000000001", v7({ msecs: Date.now() - 2 * 3_600_000 })];
   for (const rid of early) await insertTask(pool, { rid });
   await pool.query("UPDATE video_task.task SET created_at = now() - interval '1 hour' WHERE rid = $1", [oldest]);
   const end =

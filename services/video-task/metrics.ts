@@ -42,7 +42,7 @@ export function createMetrics(registry: Registry) {
     }),
     tasks: new Gauge({
       name: "video_task_tasks",
-      help: "Tasks by state; of ended ones those submitted within a day. The same from every replica.",
+      help: "Tasks by state; of ended ones those submitted within an hour. The same from every replica.",
       labelNames: ["state"] as const,
       registers,
     }),

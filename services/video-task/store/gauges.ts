@@ -11,7 +11,10 @@ export type Gauges = {
 
 const secondsSince = (column: string): string => `coalesce(extract(epoch FROM now() - min(${column})), 0)::float8`;
 
-/** Counts what is open, and what has ended of the rids of the last day. */
+/**
+ * Counts what is open, and what has ended of the rids of the last hour: of a day, these would be a million rows of a busy
+ * service, read by every replica every few seconds.
+ */
 export async function readGauges(db: Queryable): Promise<Gauges> {
   const { rows: tasks } = await db.query<Gauges["tasks"][number]>(
     // By indexes: those that run have a next look, those that are submitted a lease, and a rid begins with its time.
@@ -21,7 +24,7 @@ export async function readGauges(db: Queryable): Promise<Gauges> {
        SELECT state FROM video_task.task WHERE state = 'submitting'
        UNION ALL
        SELECT state FROM video_task.task WHERE state IN ('refused', 'unknown', 'completed', 'failed') AND rid >=
-         rpad(lpad(to_hex((extract(epoch FROM now() - interval '1 day') * 1000)::bigint), 12, '0'), 32, '0')::uuid
+         rpad(lpad(to_hex((extract(epoch FROM now() - interval '1 hour') * 1000)::bigint), 12, '0'), 32, '0')::uuid
      ) AS found GROUP BY state`,
   );
   const { rows: ages } = await db.query<Omit<Gauges, "tasks">>(
