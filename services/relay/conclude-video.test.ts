@@ -59,6 +59,15 @@ describe("an answer of the service that is lost", () => {
     await checkClosed(relay);
   });
 
+  test("for good, of a video that nobody knows of: released, and the caller is told not to try again", async () => {
+    await using relay = await startVideoRelay();
+    relay.taskServer.script.submit = unavailable;
+    relay.taskServer.script.conclude = async () => ({ isUnknown: true });
+    const told = await submit(relay);
+    assert.deepEqual([told.status, told.headers.get("x-should-retry")], [500, "false"]);
+    await checkClosed(relay);
+  });
+
   for (const isTaken of [true, false]) {
     test(`while nothing can be learnt: the caller hears that nobody knows, and it is ${isTaken ? "charged" : "released"} when it is known`, async () => {
       await using relay = await startVideoRelay();

@@ -12,7 +12,8 @@ export type Concluding = {
   stop: Stop;
 };
 
-export type Conclusion = "charged" | "released";
+/** `unknown`: released too, but a provider may have taken it. */
+export type Conclusion = "charged" | "released" | "unknown";
 
 /**
  * Asks once what became of a submission and closes its books: charged when a provider has taken it, released when
@@ -23,10 +24,13 @@ export async function concludeOnce(
   { tasks, settling }: Pick<Concluding, "tasks" | "settling">,
 ): Promise<Conclusion> {
   const { rid, accountId } = call;
-  const { charge } = await tasks.conclude({ rid, accountId });
-  if (charge) settleGiven(settling, call, charge);
-  else release(settling, call);
-  return charge ? "charged" : "released";
+  const { charge, isUnknown } = await tasks.conclude({ rid, accountId });
+  if (charge) {
+    settleGiven(settling, call, charge);
+    return "charged";
+  }
+  release(settling, call);
+  return isUnknown ? "unknown" : "released";
 }
 
 const mostWaitMs = 30_000;

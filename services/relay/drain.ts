@@ -14,13 +14,22 @@ export async function drain(app: FastifyInstance, relay: Relay, drainMs: number)
   const { log, live, videos, settling } = relay;
   log.info({ liveCalls: live.size, downloads: videos.downloads.size }, "draining");
   const closed = app.close();
-  const deadline = setTimeout(() => {
-    log.warn({ liveCalls: live.size, downloads: videos.downloads.size }, "drain time is over, cutting what is left");
+  let isOver = false;
+  const cutAll = (): void => {
     for (const call of live) call.cut(EndCause.DRAINED);
     for (const download of videos.downloads) download.cut();
+  };
+  const deadline = setTimeout(() => {
+    log.warn({ liveCalls: live.size, downloads: videos.downloads.size }, "drain time is over, cutting what is left");
+    isOver = true;
+    cutAll();
   }, drainMs);
-  // A connection that was busy when the server closed stays open behind its answer, for as long as callers may keep it.
-  const sweeping = setInterval(() => app.server.closeIdleConnections(), sweepMs);
+  const sweeping = setInterval(() => {
+    // One that was still sending its body at the deadline joins the live ones after it.
+    if (isOver) cutAll();
+    // One that was busy when the server closed stays open behind its answer, for as long as callers may keep it.
+    app.server.closeIdleConnections();
+  }, sweepMs);
   await closed;
   clearInterval(sweeping);
   // Nobody is connected who waits for these; the cut ends them as well.

@@ -6,7 +6,7 @@ import { createStop, type Stop } from "#shared/stop.ts";
 import { reserveNanos, type Caller } from "./admit.ts";
 import { askForVideo, closeByOutcome } from "./ask-for-video.ts";
 import type { Relay } from "./call.ts";
-import { concludeLater, concludeOnce } from "./conclude-video.ts";
+import { concludeLater, concludeOnce, type Conclusion } from "./conclude-video.ts";
 import { CallFailure } from "./failures.ts";
 import { beginLiveCall, type LiveCall } from "./live-call.ts";
 import { takeBody } from "./take-body.ts";
@@ -99,11 +99,14 @@ async function submitUntil(stop: Stop, priced: PricedVideo, call: LiveCall, rela
     call.endCause = EndCause.DRAINED;
     throw unknown("the relay is stopping");
   }
+  let conclusion: Conclusion;
   try {
-    if ((await concludeOnce(call, { tasks, settling })) === "charged") return await taskOf(call, priced);
+    conclusion = await concludeOnce(call, { tasks, settling });
+    if (conclusion === "charged") return await taskOf(call, priced);
   } catch (error) {
     throw unknown(cause ?? error);
   }
+  if (conclusion === "unknown") throw unknown(cause);
   // Certainly submitted to nobody, and never will be.
   throw new CallFailure({ name: "service_unavailable", cause });
 }

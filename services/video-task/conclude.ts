@@ -21,5 +21,5 @@ export async function conclude(
   const row = await readSubmission(pool, rid);
   if (row?.accountId !== accountId) throw new ServiceError("invalid_argument", "the rid is another account's");
   if (row.state === "submitting") throw underWay();
-  return isTask(row) ? { charge: row.charge } : {};
+  return isTask(row) ? { charge: row.charge } : { isUnknown: row.state === "unknown" };
 }
