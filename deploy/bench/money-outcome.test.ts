@@ -16,3 +16,10 @@ test("wrong books are told under the verdicts, with all that is wrong; right one
   const text = renderMoney([outcome([]), outcome(["lines: 9 instead of 10", "settle CONFLICT × 3"])]);
   assert.match(text, /WRONG[^]*\n {2}lines: 9 instead of 10\n {2}settle CONFLICT × 3$/);
 });
+
+test("figures that are only told stand in a table of their own, and nothing stands for bars that there are none of", () => {
+  const figures = [{ what: "late by", measured: { median: 2, least: 1, greatest: 3 } }];
+  const text = renderMoney([{ ...outcome([]), bars: [], figures }]);
+  assert.match(text, /\| late by +\| 2\.00 \(1\.00…3\.00\) \|/);
+  assert.doesNotMatch(text, /at least/);
+});

@@ -1,10 +1,13 @@
 import { renderBars, type Bar } from "./bars.ts";
-import { spreadOf } from "./statistics.ts";
-import { formatSpread } from "./table.ts";
+import { spreadOf, type Spread } from "./statistics.ts";
+import { formatSpread, renderTable } from "./table.ts";
 import { renderWays, type WaySummary, type WayWindow } from "./ways.ts";
 
 /** How many rounds to measure; `say` hears of progress. */
 export type MoneyPlan = { rounds: number; say: (text: string) => void };
+
+/** A figure that is only told. */
+type Figure = { what: string; measured: Spread };
 
 /** What measuring one kind of work came to. */
 export type MoneyOutcome = {
@@ -13,6 +16,8 @@ export type MoneyOutcome = {
   windows: WayWindow[];
   ways: WaySummary[];
   bars: Bar[];
+  /** What is neither a speed nor CPU. */
+  figures?: Figure[];
   /** What was refused, failed or left wrong books; empty when every unit of work is accounted for. */
   complaints: string[];
 };
@@ -20,9 +25,19 @@ export type MoneyOutcome = {
 /** Tables, verdicts and complaints, as text. */
 export function renderMoney(outcomes: MoneyOutcome[]): string {
   const tables = outcomes.map(({ title, unit, ways }) => renderWays(title, unit, ways));
-  const bars = renderBars(outcomes.flatMap((outcome) => outcome.bars));
+  const bars = outcomes.flatMap((outcome) => outcome.bars);
+  const figures = outcomes.flatMap((outcome) => outcome.figures ?? []);
   const complaints = outcomes.flatMap((outcome) => outcome.complaints);
-  return [...tables, bars, renderOthers(outcomes), renderBooks(complaints)].join("\n\n");
+  const verdicts = [
+    ...(figures.length === 0 ? [] : [renderFigures(figures)]),
+    ...(bars.length === 0 ? [] : [renderBars(bars)]),
+  ];
+  return [...tables, ...verdicts, renderOthers(outcomes), renderBooks(complaints)].join("\n\n");
+}
+
+function renderFigures(figures: Figure[]): string {
+  const rows = figures.map(({ what, measured }) => [what, formatSpread(measured)]);
+  return renderTable(["figure", "measured"], rows);
 }
 
 function renderBooks(complaints: string[]): string {
