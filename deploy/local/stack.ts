@@ -40,7 +40,7 @@ export type StackOptions = {
   onLine: (source: string, line: string) => void;
 };
 
-/** A whole system on this machine. Disposal stops console, relay, video-task, billing, auth-quota and stores in turn. */
+/** A whole system on this machine. Disposal stops console, relay, video-task, billing, auth-quota, stores in turn. */
 export type Stack = AsyncDisposable & {
   services: { relay: Service; authQuota: Service; billing: Service; videoTask: Service };
   demo: Service | undefined;

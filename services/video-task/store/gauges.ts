@@ -12,8 +12,8 @@ export type Gauges = {
 const secondsSince = (column: string): string => `coalesce(extract(epoch FROM now() - min(${column})), 0)::float8`;
 
 /**
- * Counts what is open, and what has ended of the rids of the last hour: of a day, these would be a million rows of a busy
- * service, read by every replica every few seconds.
+ * Counts what is open, and what has ended of the rids of the last hour: of a day, these would be a million rows of a
+ * busy service, read by every replica every few seconds.
  */
 export async function readGauges(db: Queryable): Promise<Gauges> {
   const { rows: tasks } = await db.query<Gauges["tasks"][number]>(
