@@ -3,6 +3,7 @@ import { after, describe, test } from "node:test";
 import { document } from "./openapi.ts";
 import { ask, bodyOf, chat, errorOf, type Json, makeCall, messages, type Reply, type Side, sides } from "./ask.ts";
 import { checkRefusal, checkUntouched, rows } from "./refusal.ts";
+import { checkVideoRefusal } from "./videos.ts";
 import { startWorld } from "./world.ts";
 
 const world = await startWorld();
@@ -148,11 +149,12 @@ test("API spec, Errors: All others | Format A, `/v1/messages` Format B: the body
   const wrong = { authorization: "Bearer sk-wrong" };
   for (const [path, methods] of Object.entries(document.paths)) {
     const method = Object.keys(methods)[0] ?? "";
-    const url = `${relayUrl}${path.replace("{model_id}", "test-model")}`;
+    const url = `${relayUrl}${path.replace("{model_id}", "test-model").replace("{task_id}", "video_0")}`;
     // Whatever format the caller's headers are of.
     for (const headers of [wrong, { "x-api-key": "sk-wrong", "provider-version": "2023-06-01" }]) {
       const reply = await ask(url, { method: method.toUpperCase(), headers });
-      checkRefusal(path === "/v1/messages" ? messages : chat, reply, rows.keyInvalid);
+      if (path.startsWith("/v1/videos")) checkVideoRefusal(reply, rows.keyInvalid);
+      else checkRefusal(path === "/v1/messages" ? messages : chat, reply, rows.keyInvalid);
     }
   }
 });

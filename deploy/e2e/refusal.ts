@@ -1,3 +1,4 @@
+import { typesByStatus } from "../../services/relay/testing/spec-errors.ts";
 import assert from "node:assert/strict";
 import { errorOf, type Reply, type Side } from "./ask.ts";
 import type { Customer, World } from "./world.ts";
@@ -14,15 +15,6 @@ export type Refusal = {
   shouldRetry?: string;
 };
 
-const typesOfFormatB: Record<number, string> = {
-  400: "invalid_request_error",
-  401: "authentication_error",
-  403: "permission_error",
-  404: "not_found_error",
-  429: "rate_limit_error",
-  529: "overloaded_error",
-};
-
 /** Checks an answer against a row of the API spec: status, body shape, type or code, message and retry headers. */
 export function checkRefusal(side: Side, reply: Reply, wanted: Refusal): void {
   assert.equal(reply.status, wanted.status, reply.text);
@@ -31,7 +23,7 @@ export function checkRefusal(side: Side, reply: Reply, wanted: Refusal): void {
   if (side.format === "A") {
     assert.equal(type, "api_error");
     assert.equal(code, wanted.code);
-  } else assert.equal(type, typesOfFormatB[wanted.status] ?? "api_error");
+  } else assert.equal(type, typesByStatus[wanted.status] ?? "api_error");
   assert.equal(reply.headers.get("retry-after"), wanted.retryAfter ?? null);
   assert.equal(reply.headers.get("x-should-retry"), wanted.shouldRetry ?? null);
 }
