@@ -1,26 +1,31 @@
 import assert from "node:assert/strict";
-import { spawn, type ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
 const script = join(import.meta.dirname, "watchdog.sh");
 
-/** A process that waits; `end` is how it ended, noted in `order`. */
-async function waiting(name: string, order: string[]) {
-  const child: ChildProcess = spawn("sleep", ["60"], { stdio: "ignore" });
-  await once(child, "spawn");
-  const end = new Promise<string>((resolve) => {
-    child.once("exit", (_code, signal) => {
-      order.push(`${name} ${signal}`);
-      resolve(name);
-    });
-  });
-  return { pid: child.pid, end, [Symbol.dispose]: () => void child.kill("SIGKILL") };
+// Notes its name and the signal that ended it; says "ready" once it can.
+const waiter = `trap 'echo "$0 INT" >>"$1"; kill $!; exit' INT
+trap 'echo "$0 TERM" >>"$1"; kill $!; exit' TERM
+sleep 60 & echo ready
+wait`;
+
+/** A process that waits, and notes in a file which signal ended it: before the next one is sent. */
+async function waiting(name: string, file: string) {
+  const child = spawn("sh", ["-c", waiter, name, file], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(child.stdout, "data");
+  const end = once(child, "exit");
+  return { pid: child.pid, end, [Symbol.dispose]: () => void child.kill("SIGTERM") };
 }
 
 test("the watchdog ends what it guards, the last started first and each with its signal, and nothing it was told to forget", async () => {
-  const order: string[] = [];
+  await using folder = await mkdtempDisposable(join(tmpdir(), "watchdog-"));
+  const order = join(folder.path, "order");
   using store = await waiting("store", order);
   using stranger = await waiting("stranger", order);
   using service = await waiting("service", order);
@@ -28,5 +33,5 @@ test("the watchdog ends what it guards, the last started first and each with its
   watchdog.stdin.write(`guard ${store.pid} INT\nguard ${stranger.pid} TERM\nguard ${service.pid} TERM\n`);
   watchdog.stdin.end(`forget ${stranger.pid}\n`);
   await Promise.all([store.end, service.end, once(watchdog, "exit")]);
-  assert.deepEqual(order, ["service SIGTERM", "store SIGINT"]);
+  assert.equal(readFileSync(order, "utf8"), "service TERM\nstore INT\n");
 });
