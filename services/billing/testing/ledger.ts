@@ -1,40 +1,15 @@
+import { createServiceDatabase, type ServiceDatabase } from "#shared/testing/service-database.ts";
 import pg from "pg";
-import { createLog } from "#shared/log.ts";
 import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { migrate } from "../store/migrate.ts";
-import { createPool, type Pool } from "#shared/postgres.ts";
-
-const log = createLog("test", "silent");
 
 /** A ledger in a database of its own. */
-export type TestLedger = AsyncDisposable & {
-  /** As the owner of the tables. */
-  ownerUrl: string;
-  /** As a login that is a member of billing_rw and nothing else. */
-  url: string;
-  pool: Pool;
-};
+export type TestLedger = ServiceDatabase;
 
 /** Makes a database, its schema and a login for the service. */
-export async function createLedger(postgres: PostgresStore): Promise<TestLedger> {
-  const ownerUrl = await postgres.createDatabase();
-  await migrate(ownerUrl, log);
-  await query(
-    ownerUrl,
-    `DO $$ BEGIN
-       IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'billing_test') THEN
-         CREATE ROLE billing_test LOGIN PASSWORD 'billing_test';
-       END IF;
-     END $$;
-     GRANT billing_rw TO billing_test`,
-  );
-  const login = new URL(ownerUrl);
-  login.username = "billing_test";
-  login.password = "billing_test";
-  const pool = createPool(login.href, "billing", () => undefined);
-  return { ownerUrl, url: login.href, pool, [Symbol.asyncDispose]: () => pool.end() };
-}
+export const createLedger = (postgres: PostgresStore): Promise<TestLedger> =>
+  createServiceDatabase(postgres, "billing", migrate);
 
 /** A PostgreSQL server with one ledger. */
 export async function startLedger(): Promise<TestLedger & { postgres: PostgresStore }> {

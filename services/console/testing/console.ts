@@ -1,10 +1,10 @@
+import { createServiceDatabase, type ServiceDatabase } from "#shared/testing/service-database.ts";
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createLog } from "#shared/log.ts";
-import { createPool, type Pool } from "#shared/postgres.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
 import { startApp, type App } from "../app.ts";
@@ -14,35 +14,15 @@ import { createBrowser, type Browser } from "./browser.ts";
 import { serveNeighbours, type Neighbours } from "./neighbours.ts";
 
 /** The schema `console` in a database of its own. */
-export type ConsoleDatabase = AsyncDisposable & {
-  /** As the owner of the tables. */
-  ownerUrl: string;
-  /** As a login that is a member of console_rw and nothing else. */
-  url: string;
-  pool: Pool;
+export type ConsoleDatabase = ServiceDatabase & {
   /** As the owner. */
   sql: (statement: string) => Promise<Record<string, unknown>[]>;
 };
 
 /** Makes a database, its schema and a login for the service. */
 export async function createConsoleDatabase(postgres: PostgresStore): Promise<ConsoleDatabase> {
-  const ownerUrl = await postgres.createDatabase();
-  await migrate(ownerUrl, createLog("test", "silent"));
-  await query(
-    ownerUrl,
-    `DO $$ BEGIN
-       CREATE ROLE console_test LOGIN PASSWORD 'console_test';
-     EXCEPTION
-       WHEN duplicate_object OR unique_violation THEN NULL;
-     END $$;
-     GRANT console_rw TO console_test`,
-  );
-  const login = new URL(ownerUrl);
-  login.username = "console_test";
-  login.password = "console_test";
-  const pool = createPool(login.href, "console", () => undefined);
-  const sql = async (statement: string) => (await query(ownerUrl, statement)).rows;
-  return { ownerUrl, url: login.href, pool, sql, [Symbol.asyncDispose]: () => pool.end() };
+  const database = await createServiceDatabase(postgres, "console", migrate);
+  return { ...database, sql: async (statement) => (await query(database.ownerUrl, statement)).rows };
 }
 
 /** The whole service on a real PostgreSQL, with neighbours that follow a script. */
