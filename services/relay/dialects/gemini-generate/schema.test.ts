@@ -109,6 +109,17 @@ test("allOf is merged, with what it refers to", () => {
     properties: { base: { $ref: "#/$defs/Base" } },
     $defs: { Base: $defs.Base },
   });
+  const through = {
+    allOf: [{ $ref: "#/$defs/Named" }, own],
+    $defs: { ...$defs, Named: { allOf: [{ $ref: "#/$defs/Base" }], title: "t" } },
+  };
+  assert.deepEqual(reduce(through), {
+    type: "object",
+    title: "t",
+    properties: { id: { type: "string" }, name: { type: "string" } },
+    required: ["id", "name"],
+  });
+  assert.throws(() => reduce({ allOf: [{ $ref: "#" }], title: "" }), UnsayableError);
   const circle = { allOf: [{ $ref: "#/$defs/A" }, {}], $defs: { A: { allOf: [{ $ref: "#/$defs/A" }, {}] } } };
   assert.throws(() => reduce(circle), UnsayableError);
 });
@@ -204,6 +215,7 @@ test("whatever the schema, what is written is within the subset", () => {
         if (!(error instanceof UnsayableError)) throw error;
       }
     }),
+    { numRuns: 1000, examples: [[{ allOf: [{ $ref: "#" }], title: "" }]] },
   );
   fc.assert(fc.property(fc.anything(), (given) => void reduce(given)));
 });

@@ -60,21 +60,24 @@ function mergeNodes(one: Node, other: Node): Node {
   return merged;
 }
 
-/** A node with its allOf merged into it; a single reference beside mere annotations stays one. */
-function flatten(node: Node, reducing: Reducing, depth: number): Node {
+/**
+ * A node with its allOf merged into it; a single reference beside mere annotations stays one, unless it `isWhole`: the
+ * outermost schema must not be a mere reference, and what is merged with others must not be one either.
+ */
+function flatten(node: Node, reducing: Reducing, depth: number, isWhole = depth === 0): Node {
   const { allOf, ...own } = node;
   if (!Array.isArray(allOf)) return node;
+  spend(reducing, 1, depth);
   const members = nodesOf(allOf);
   const [first] = members;
   if (members.length === 1 && first && isPlain(own)) {
-    // The outermost schema must not be a mere reference.
-    const single = depth === 0 ? reducing.references.follow(first) : first;
-    return flatten({ ...single, ...own }, reducing, depth + 1);
+    const single = isWhole ? reducing.references.follow(first) : first;
+    return flatten({ ...single, ...own }, reducing, depth + 1, isWhole);
   }
   const merged = members.reduce((sum, member) => {
     const target = reducing.references.follow(member);
     spend(reducing, 1 + sizeOf(sum) + sizeOf(target), depth);
-    return mergeNodes(sum, flatten(target, reducing, depth + 1));
+    return mergeNodes(sum, flatten(target, reducing, depth + 1, true));
   }, {});
   return mergeNodes(merged, own);
 }
