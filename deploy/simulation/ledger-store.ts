@@ -40,6 +40,10 @@ export const readAccounts: typeof funds.readAccounts = (db, ids) =>
 
 export const readKeys: typeof funds.readKeys = (db, ids) => readLedger(linkOf(db), (ledger) => keysOf(ledger, ids));
 
+// The simulated books do not write down when a key was charged: nothing there asks for it.
+export const readKeyFunds: typeof funds.readKeyFunds = (db, ids) =>
+  readLedger(linkOf(db), (ledger) => keysOf(ledger, ids).map((key) => ({ ...key, chargedAt: null })));
+
 export const readUnpushedAccounts: typeof funds.readUnpushedAccounts = (db, limit) =>
   readLedger(linkOf(db), ({ accounts }) =>
     [...accounts.values()].filter(({ version, pushedVersion }) => version > pushedVersion).slice(0, limit),

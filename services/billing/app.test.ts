@@ -2,16 +2,12 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { LineKind, UsageGrouping } from "#proto/billing/v1/billing_pb.ts";
-import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
+import { EndCause, RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { maxAccountNanos } from "#shared/money.ts";
 import type { ServiceError } from "#shared/errors.ts";
 import { createRid } from "#shared/rid.ts";
 import { until } from "#shared/testing/until.ts";
-import { bookBatch } from "./book.ts";
-import { readMessage } from "./read.ts";
 import { startApp as startAppOn } from "./testing/app.ts";
-import { bookingOn } from "./testing/billing.ts";
-import { encodeBatch, encodeEvent, makeEvent } from "./testing/events.ts";
 import { findImbalance, readLedger, startLedger } from "./testing/ledger.ts";
 
 let server: Awaited<ReturnType<typeof startLedger>>;
@@ -112,6 +108,7 @@ test("requests that make no sense are refused in words that name the field", asy
     [billing.credit({ ...payment, paymentId: "" }), /^payment_id must have 1 to 200/],
     [billing.credit({ ...payment, paymentId: "x".repeat(201) }), /^payment_id must have/],
     [billing.credit({ ...payment, paymentId: "a\0b" }), /^payment_id must not contain NUL/],
+    [billing.credit({ ...payment, paymentId: "voucher:b:1" }), /^payment_id must not begin with voucher:/],
     [billing.credit({ ...payment, note: long }), /^note must have 0 to 500/],
     [billing.correct({ ...correction, amountNanos: 0n }), /^amount_nanos must not be 0/],
     [billing.correct({ ...correction, reason: "" }), /^reason must have 1 to 500/],
@@ -129,7 +126,15 @@ test("requests that make no sense are refused in words that name the field", asy
     [billing.queryUsage({ accountId: "a", from: at(0), until: at(401 * 86_400_000) }), /400 days/],
     [billing.queryUsage({ accountId: "", from: at(0), until: at(1) }), /^account_id must be/],
     [billing.queryUsage({ accountId: "a", from: at(0), until: at(1), groupBy: 9 as UsageGrouping }), /^group_by/],
+    [billing.queryUsage({ accountId: "a", from: at(0), until: at(1), keyId: "a b" }), /^key_id must be/],
+    [billing.queryUsage({ accountId: "a", from: at(0), until: at(1), model: "\0" }), /^model must not contain NUL/],
     [billing.listQuarantine({ limit: 2_000 }), /^limit must be/],
+    [billing.listQuarantine({ beforeQuarantineId: -1n }), /^before_quarantine_id must not/],
+    [billing.retryQuarantine({}), /^quarantine_ids must be 1 to 100/],
+    [billing.listLowBalances({ limit: 2_000 }), /^limit must be/],
+    [billing.getCall({ rid: "" }), /^rid must be a UUIDv7/],
+    [billing.getCall({ rid: "ffffffff-ffff-7000-8000-000000000000" }), /^rid must be a UUIDv7/],
+    [billing.getCall({ rid: createRid(), accountId: "a b" }), /^account_id must be/],
   ];
   for (const [call, message] of refused) await assert.rejects(call, { code: "invalid_argument", message });
 });
@@ -235,18 +240,64 @@ test("QueryUsage sums calls, money and units by day, model and key, and counts a
   assert.deepEqual((await app.billing.queryUsage(before)).sums, []);
 });
 
-test("ListQuarantine shows the newest first, with the bytes as they came", async () => {
+test("QueryUsage sums only the calls of a key, or those that named a model", async () => {
   await using app = await startApp();
-  const bad = [makeEvent({ costNanos: 1n }), makeEvent({ costNanos: 2n })].map(encodeEvent);
-  for (const bytes of bad) {
-    await bookBatch(bookingOn(app.ledger.pool), readMessage(encodeBatch([bytes]), 1, Date.now()));
+  await app.book({}, { modelRequested: "other" }, { keyId: "key_2" }, { keyId: "key_2", modelRequested: "other" });
+  const span = { from: timestampFromMs(Date.now() - 60_000), until: timestampFromMs(Date.now() + 60_000) };
+  const callsOf = async (filter: { keyId?: string; model?: string }, groupBy: UsageGrouping) => {
+    const { sums } = await app.billing.queryUsage({ accountId: "acct_test", ...span, ...filter, groupBy });
+    return sums.map(({ group, calls }) => [group, calls]);
+  };
+  const { MODEL, KEY, UNSPECIFIED } = UsageGrouping;
+  assert.deepEqual(await callsOf({ keyId: "key_test" }, KEY), [["key_test", 2n]]);
+  assert.deepEqual(await callsOf({ model: "other" }, KEY), [
+    ["key_2", 1n],
+    ["key_test", 1n],
+  ]);
+  assert.deepEqual(await callsOf({ keyId: "key_2", model: "other" }, MODEL), [["other", 1n]]);
+  assert.deepEqual(await callsOf({ keyId: "key_3" }, UNSPECIFIED), []);
+  assert.deepEqual(await callsOf({ model: "oth" }, UNSPECIFIED), []);
+});
+
+test("failed calls are those whose last line says so; one with a provisional and a final line counts once", async () => {
+  await using app = await startApp();
+  const { PROVISIONAL } = RecordKind;
+  const [healed, failedLater, lost] = [createRid(), createRid(), createRid()];
+  const provisional = { kind: PROVISIONAL, outputTokens: 1n, endCause: EndCause.RELAY_LOST };
+  await app.book(...[healed, failedLater, lost].map((rid) => ({ rid, ...provisional })));
+  await app.book({ rid: healed }, { rid: failedLater, endCause: EndCause.UPSTREAM_CUT });
+  await app.book({}, { endCause: EndCause.CLIENT_GONE }, { endCause: EndCause.UPSTREAM_ERROR });
+  await app.book({ modelRequested: "other", endCause: EndCause.DRAINED });
+  const span = { from: timestampFromMs(Date.now() - 60_000), until: timestampFromMs(Date.now() + 60_000) };
+  const failedBy = async (groupBy: UsageGrouping) => {
+    const { sums } = await app.billing.queryUsage({ accountId: "acct_test", ...span, groupBy });
+    return sums.map(({ group, calls, failedCalls }) => [group, calls, failedCalls]);
+  };
+  assert.deepEqual(await failedBy(UsageGrouping.UNSPECIFIED), [["", 7n, 4n]]);
+  assert.deepEqual(await failedBy(UsageGrouping.MODEL), [
+    ["demo-chat", 6n, 3n],
+    ["other", 1n, 1n],
+  ]);
+});
+
+test("ListLowBalances lists the lowest first, only those below, and tells how many there are", async () => {
+  await using app = await startApp();
+  const amounts = { acct_a: -700n, acct_b: 100n, acct_c: -700n, acct_d: 99n, acct_e: -5n };
+  for (const [accountId, amountNanos] of Object.entries(amounts)) {
+    await app.billing.correct({ accountId, amountNanos, correctionId: accountId, reason: "r" });
   }
-  const { records } = await app.billing.listQuarantine({});
+  const { accounts, total } = await app.billing.listLowBalances({ belowNanos: 100n, limit: 3 });
+  assert.equal(total, 4n);
   assert.deepEqual(
-    records.map(({ reason }) => reason.slice(0, 35)),
-    ["cost_mismatch: the event says 2, it", "cost_mismatch: the event says 1, it"],
+    accounts.map(({ accountId, balanceNanos, version }) => [accountId, balanceNanos, version]),
+    [
+      ["acct_a", -700n, 1n],
+      ["acct_c", -700n, 1n],
+      ["acct_e", -5n, 1n],
+    ],
   );
-  assert.deepEqual(Buffer.from(records[1]?.payload ?? []), Buffer.from(bad[0] ?? []));
+  const none = await app.billing.listLowBalances({ belowNanos: -700n });
+  assert.deepEqual([none.accounts, none.total], [[], 0n]);
 });
 
 test("while PostgreSQL is away every call is unavailable, never a wrong answer", async () => {

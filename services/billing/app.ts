@@ -6,15 +6,20 @@ import type { Logger } from "#shared/log.ts";
 import { correct, credit, refund, type ByHand } from "./book-by-hand.ts";
 import { exportLines } from "./export-lines.ts";
 import { getBalance, getFunds } from "./funds.ts";
+import { getCall } from "./get-call.ts";
 import { compareInvoice, loadInvoice } from "./invoice.ts";
 import { listLedgerLines } from "./list-lines.ts";
 import { listQuarantine } from "./list-quarantine.ts";
+import { listLowBalances } from "./low-balances.ts";
 import { getProgress } from "./progress.ts";
 import { queryUsage } from "./query-usage.ts";
 import { getReport, reconcile } from "./reconcile.ts";
 import type { Reconciling } from "./reconcile-checks.ts";
 import { replay, type Replaying } from "./replay.ts";
+import { retryQuarantine } from "./retry-quarantine.ts";
 import { getStatement } from "./statement.ts";
+import { redeemVoucher } from "./redeem-voucher.ts";
+import { createVouchers, listVoucherBatches, listVouchers, voidVouchers } from "./vouchers.ts";
 import { asUnavailable } from "#shared/postgres.ts";
 
 /** What the gRPC calls need. */
@@ -37,6 +42,14 @@ export function buildApp(parts: AppParts): UntypedServiceImplementation {
     getReport: (request) => answer(getReport(pool, request)),
     loadInvoice: (request) => answer(loadInvoice(pool, request)),
     compareInvoice: (request) => answer(compareInvoice(pool, request)),
+    getCall: (request) => answer(getCall(pool, request)),
+    listLowBalances: (request) => answer(listLowBalances(pool, request)),
+    retryQuarantine: (request) => answer(retryQuarantine(parts, request)),
+    createVouchers: (request) => answer(createVouchers(pool, request)),
+    redeemVoucher: (request) => answer(redeemVoucher(parts, request)),
+    listVoucherBatches: (request) => answer(listVoucherBatches(pool, request)),
+    listVouchers: (request) => answer(listVouchers(pool, request)),
+    voidVouchers: (request) => answer(voidVouchers(pool, request)),
     getProgress: () => answer(getProgress(parts.nats)),
   };
   const streams: ServerStreamHandlers<typeof BillingService> = {

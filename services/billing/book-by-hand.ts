@@ -17,7 +17,7 @@ import { badRequest, requireId, requireText, requireUuidTimeMs } from "./check-r
 import { toLedgerLine } from "./ledger-line.ts";
 import type { LedgerDays } from "./store/days.ts";
 import type { AccountRow } from "./store/funds.ts";
-import { bookManualLine, type Decision, type Found, type ManualLine } from "./store/manual.ts";
+import { bookManualLine, type Decision, type Found, type ManualLine, type ManualResult } from "./store/manual.ts";
 import type { Pool } from "#shared/postgres.ts";
 import type { Teller } from "./tell.ts";
 
@@ -26,6 +26,9 @@ export type ByHand = { pool: Pool; days: LedgerDays; teller: Teller; clock: Cloc
 
 const referenceLength = { min: 1, max: 200 };
 const noteLength = 500;
+
+/** What the payment_id of a voucher's credit begins with. No other payment may, or the voucher would seem used up. */
+export const voucherPrefix = "voucher:";
 
 /**
  * Puts money into an account, once per payment_id: the same request again gives the same line, another one with the
@@ -39,9 +42,10 @@ export async function credit(
   if (request.amountNanos <= 0n) throw badRequest("amount_nanos must be more than 0");
   const note = requireText("note", request.note, { min: 0, max: noteLength });
   const reference = requireText("payment_id", request.paymentId, referenceLength);
+  if (reference.startsWith(voucherPrefix)) throw badRequest(`payment_id must not begin with ${voucherPrefix}`);
   const { accountId, amountNanos } = request;
   const asked = { kind: LineKind.CREDIT, accountId, amountNanos, reference, note, rid: undefined } as const;
-  return await book(byHand, asked, ({ account }) => withinRange(account, amountNanos));
+  return await bookDecided(byHand, asked, ({ account }) => withinRange(account, amountNanos));
 }
 
 /**
@@ -59,7 +63,7 @@ export async function correct(
   const { accountId, amountNanos } = request;
   const rid = request.rid || undefined;
   const asked = { kind: LineKind.CORRECTION, accountId, amountNanos, reference, note, rid } as const;
-  return await book(byHand, asked, ({ account }) => withinRange(account, amountNanos));
+  return await bookDecided(byHand, asked, ({ account }) => withinRange(account, amountNanos));
 }
 
 /**
@@ -76,7 +80,7 @@ export async function refund(
   const reference = requireText("refund_id", request.refundId, referenceLength);
   requireUuidTimeMs("rid", rid);
   const asked = { kind: LineKind.REFUND, accountId, amountNanos, reference, note, rid } as const;
-  return await book(byHand, asked, (found) => decideRefund(found, amountNanos));
+  return await bookDecided(byHand, asked, (found) => decideRefund(found, amountNanos));
 }
 
 // Money invariant I10. What people have booked about the call as corrections is beside this: only charges come back.
@@ -91,15 +95,24 @@ function decideRefund({ account, charge }: Found, askedNanos: bigint): Decision 
   return withinRange(account, askedNanos || leftNanos);
 }
 
-type Asked = Omit<ManualLine, "contentHash" | "day" | "bookedAtMs">;
+/** A line by hand before it is known when it is booked. */
+export type Asked = Omit<ManualLine, "contentHash" | "day" | "bookedAtMs">;
 
-async function book({ pool, days, teller, clock }: ByHand, asked: Asked, decide: (found: Found) => Decision) {
+const bookDecided = (byHand: ByHand, asked: Asked, decide: (found: Found) => Decision) =>
+  bookByHand(byHand, asked, (line) => bookManualLine(byHand.pool, line, decide));
+
+/** Books by hand what `post` puts into the ledger, and tells auth-quota. */
+export async function bookByHand(
+  { days, teller, clock }: ByHand,
+  asked: Asked,
+  post: (line: ManualLine) => Promise<ManualResult>,
+) {
   requireId("account_id", asked.accountId);
   const bookedAtMs = clock.nowMs();
   const day = dayOfMs(bookedAtMs);
   await days.ensure([day]);
   const line = { ...asked, contentHash: contentHashOf(asked), bookedAtMs, day };
-  const result = await bookManualLine(pool, line, decide);
+  const result = await post(line);
   if (result.outcome === "other-content") {
     const words = `${JSON.stringify(asked.reference)} was booked before with other content`;
     throw new ServiceError("already_exists", words);
@@ -110,7 +123,8 @@ async function book({ pool, days, teller, clock }: ByHand, asked: Asked, decide:
   return { line: toLedgerLine(result.line), balanceNanos: result.account.balanceNanos };
 }
 
-function withinRange({ balanceNanos }: AccountRow, amountNanos: bigint): Decision {
+/** Books an amount unless the balance would then be further from 0 than an account may be. */
+export function withinRange({ balanceNanos }: AccountRow, amountNanos: bigint): Decision {
   const afterwards = balanceNanos + amountNanos;
   const isTooMuch = amountNanos > 0n ? afterwards > maxAccountNanos : afterwards < -maxAccountNanos;
   if (!isTooMuch) return { amountNanos };

@@ -13,12 +13,15 @@ import { toldOf, type Posting } from "./tell.ts";
 /** What booking needs. */
 export type Booking = { pool: Pool; days: LedgerDays; metrics: Metrics; clock: Clock; log: Logger };
 
+/** What auth-quota should be told of a batch, and what of it is in quarantine now, as it had been before or newly. */
+export type Outcome = Posting & { rejects: Reject[] };
+
 /**
  * Books a batch: when this returns, each of its events is in the ledger or in quarantine, committed, and the result is
  * what auth-quota should be told. When it throws, PostgreSQL could not be asked or did not answer; the same batch may
  * come again, whatever became of it.
  */
-export async function bookBatch(booking: Booking, batch: ReadMessage): Promise<Posting> {
+export async function bookBatch(booking: Booking, batch: ReadMessage): Promise<Outcome> {
   try {
     return await bookOnce(booking, batch);
   } catch (error) {
@@ -27,7 +30,7 @@ export async function bookBatch(booking: Booking, batch: ReadMessage): Promise<P
   }
 }
 
-async function bookOnce(booking: Booking, { events, rejects }: ReadMessage): Promise<Posting> {
+async function bookOnce(booking: Booking, { events, rejects }: ReadMessage): Promise<Outcome> {
   const { pool, days } = booking;
   const refusedDays = await days.ensure(events.map(({ day }) => day));
   const bookable = events.filter(({ day }) => !refusedDays.has(day));
@@ -43,11 +46,11 @@ async function bookOnce(booking: Booking, { events, rejects }: ReadMessage): Pro
   });
   count(booking, posted);
   const calls = [...posted.plan.calls].map(([rid, call]) => toldOf(rid, call));
-  return { accounts: posted.accounts, keys: posted.keys, calls };
+  return { accounts: posted.accounts, keys: posted.keys, calls, rejects: posted.plan.rejects };
 }
 
 // One record that PostgreSQL refuses must neither block the others nor be lost: the batch is halved until it is alone.
-async function bookApart(booking: Booking, { events, rejects }: ReadMessage, error: unknown): Promise<Posting> {
+async function bookApart(booking: Booking, { events, rejects }: ReadMessage, error: unknown): Promise<Outcome> {
   const [only] = events;
   if (only === undefined) throw error;
   if (events.length === 1) {
@@ -62,6 +65,7 @@ async function bookApart(booking: Booking, { events, rejects }: ReadMessage, err
     accounts: [...first.accounts, ...second.accounts],
     keys: [...first.keys, ...second.keys],
     calls: [...first.calls, ...second.calls],
+    rejects: [...first.rejects, ...second.rejects],
   };
 }
 

@@ -26,7 +26,7 @@ export function requireText(name: string, value: string, { min, max }: { min: nu
 /** Checks a rid, or another UUIDv7 of ours, and tells its time in milliseconds since 1970. */
 export function requireUuidTimeMs(name: string, value: string): number {
   const atMs = ridTimeMs(value);
-  if (atMs === undefined) throw badRequest(`${name} must be a UUIDv7 in lower case`);
+  if (atMs === undefined || atMs > lastMs) throw badRequest(`${name} must be a UUIDv7 in lower case`);
   return atMs;
 }
 
@@ -50,7 +50,7 @@ export function requireSpan({ from, until }: { from?: Timestamp | undefined; unt
   return { fromMs, untilMs };
 }
 
-// Years that ISO dates write with four digits, which are also those that a UUIDv7 can hold.
+// Years that ISO dates write with four digits.
 const lastMs = Date.UTC(9999, 0, 1);
 
 /** Checks an instant, in milliseconds since 1970; `name` is the field. */

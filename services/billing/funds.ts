@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type {
   GetBalanceRequest,
   GetBalanceResponseSchema,
@@ -6,7 +7,7 @@ import type {
   GetFundsResponseSchema,
 } from "#proto/billing/v1/billing_pb.ts";
 import { badRequest, requireId } from "./check-request.ts";
-import { readAccounts, readKeys } from "./store/funds.ts";
+import { readAccounts, readKeyFunds } from "./store/funds.ts";
 import type { Pool } from "#shared/postgres.ts";
 
 const maxIds = 1_000;
@@ -32,15 +33,15 @@ export async function getFunds(
   for (const id of accountIds) requireId("account_ids", id);
   for (const id of keyIds) requireId("key_ids", id);
   const accounts = new Map((await readAccounts(pool, accountIds)).map((row) => [row.accountId, row]));
-  const keys = new Map((await readKeys(pool, keyIds)).map((row) => [row.keyId, row]));
+  const keys = new Map((await readKeyFunds(pool, keyIds)).map((row) => [row.keyId, row]));
   return {
     accounts: accountIds.map((accountId) => {
       const { balanceNanos = 0n, version = 0n } = accounts.get(accountId) ?? {};
       return { accountId, balanceNanos, version };
     }),
     keys: keyIds.map((keyId) => {
-      const { spentNanos = 0n, version = 0n } = keys.get(keyId) ?? {};
-      return { keyId, spentNanos, version };
+      const { spentNanos = 0n, version = 0n, chargedAt } = keys.get(keyId) ?? {};
+      return { keyId, spentNanos, version, ...(chargedAt && { chargedAt: timestampFromDate(chargedAt) }) };
     }),
   };
 }

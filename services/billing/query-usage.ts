@@ -7,7 +7,7 @@ import {
 } from "#proto/billing/v1/billing_pb.ts";
 import { usageBuckets, type Units } from "#shared/pricing.ts";
 import { dayOfMs } from "./check.ts";
-import { badRequest, requireId, requireSpan } from "./check-request.ts";
+import { badRequest, requireId, requireSpan, requireText } from "./check-request.ts";
 import { sumUsage, type UsageGroup, type UsageSumRow } from "./store/lines.ts";
 import type { Pool } from "#shared/postgres.ts";
 
@@ -18,10 +18,12 @@ const groups: Record<UsageGrouping, UsageGroup> = {
   [UsageGrouping.KEY]: "key",
 };
 
+const modelLength = { min: 1, max: 1_000 };
+
 /** Sums of the calls admitted in a span of at most 400 days, by the time in their rid. */
 export async function queryUsage(
   pool: Pool,
-  { accountId, from, until, groupBy }: QueryUsageRequest,
+  { accountId, from, until, groupBy, keyId, model }: QueryUsageRequest,
 ): Promise<MessageInitShape<typeof QueryUsageResponseSchema>> {
   const group = groups[groupBy];
   if (!group) throw badRequest("group_by is unknown");
@@ -31,6 +33,8 @@ export async function queryUsage(
     days: { first: dayOfMs(fromMs), last: dayOfMs(untilMs) },
     rids: { from: firstUuidAt(fromMs), until: firstUuidAt(untilMs) },
     groupBy: group,
+    keyId: keyId === "" ? undefined : requireId("key_id", keyId),
+    model: model === "" ? undefined : requireText("model", model, modelLength),
   });
   return {
     sums: sums.map(toUsageSum),
@@ -41,10 +45,11 @@ export async function queryUsage(
 export function toUsageSum({
   group,
   calls,
+  failedCalls,
   chargedNanos,
   units,
 }: UsageSumRow): MessageInitShape<typeof UsageSumSchema> {
-  return { group, calls, chargedNanos, usage: toUsage(units) };
+  return { group, calls, failedCalls, chargedNanos, usage: toUsage(units) };
 }
 
 /** Units by bucket, from their list in the order of usageBuckets. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
 import { Registry } from "prom-client";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
@@ -48,6 +49,25 @@ test("Refund gives a part of a charge back, then with 0 all that is left, and th
   const { creditedNanos, chargedNanos, version } = await app.billing.getBalance({ accountId: "acct_test" });
   assert.deepEqual([creditedNanos, chargedNanos, version], [0n, 800n, 3n]);
   assert.deepEqual(await findImbalance(app.ledger.ownerUrl), []);
+});
+
+test("a charge says when the key was charged last, a refund does not", async () => {
+  await using app = await startApp();
+  const rid = createRid();
+  const chargedAtMs = async () => {
+    const { keys } = await app.billing.getFunds({ keyIds: ["key_test", "key_none"] });
+    return keys.map(({ chargedAt }) => chargedAt && timestampMs(chargedAt));
+  };
+  const startMs = Date.now();
+  await app.book({ rid });
+  const [first = 0, none] = await chargedAtMs();
+  assert.ok(first >= startMs && first <= Date.now());
+  assert.equal(none, undefined);
+  await app.billing.refund(asked(rid));
+  assert.deepEqual(await chargedAtMs(), [first, undefined]);
+  await app.book({});
+  const [second = 0] = await chargedAtMs();
+  assert.ok(second > first);
 });
 
 test("Refund lowers what the key has spent, with a version that grows, and tells auth-quota both sums", async () => {

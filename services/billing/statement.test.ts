@@ -4,7 +4,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 import { v7 } from "uuid";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
+import { EndCause, RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { startApp as startAppOn } from "./testing/app.ts";
 import { startLedger } from "./testing/ledger.ts";
@@ -66,6 +66,25 @@ test("a statement sums by kind and by model what was booked within its time, bet
       ["other", 2n, 800n, 40n],
     ],
   );
+});
+
+test("a statement counts a call as failed by what was booked of it within its time, whatever comes later", async () => {
+  await using app = await startApp(nowMs - 2 * dayMs);
+  const provisional = { kind: RecordKind.PROVISIONAL, outputTokens: 1n, endCause: EndCause.RELAY_LOST };
+  const createRid = (): string => v7({ msecs: nowMs - 2 * dayMs });
+  const [healed, lost] = [createRid(), createRid()];
+  await app.book({ rid: healed, ...provisional }, { rid: lost, ...provisional });
+  await app.book({ rid: healed }, { rid: createRid(), endCause: EndCause.UPSTREAM_ERROR });
+  await app.book({ rid: createRid(), endCause: EndCause.CLIENT_GONE });
+  const counts = async (fromMs: number, untilMs: number) =>
+    (await app.statement(fromMs, untilMs)).models.map(({ calls, failedCalls }) => [calls, failedCalls]);
+  const first = [nowMs - 2.5 * dayMs, nowMs - 1.5 * dayMs] as const;
+  assert.deepEqual(await counts(...first), [[4n, 2n]]);
+  app.time.nowMs = nowMs;
+  await app.book({ rid: lost });
+  assert.deepEqual(await counts(...first), [[4n, 2n]]);
+  assert.deepEqual(await counts(nowMs - dayMs, nowMs + 1), [[0n, 0n]]);
+  assert.deepEqual(await counts(first[0], nowMs + 1), [[4n, 1n]]);
 });
 
 test("the statement of an account that the ledger has not met is empty", async () => {

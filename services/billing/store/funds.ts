@@ -28,11 +28,44 @@ export async function readAccounts(db: Queryable, accountIds: readonly string[])
   return rows;
 }
 
+/** An account's balance, as ListLowBalances tells it. */
+export type BalanceRow = Pick<AccountRow, "accountId" | "balanceNanos" | "version">;
+
+/**
+ * The accounts with the lowest balances below this, and how many there are in all. Read from the whole table: an index
+ * on the balance would be written with every charge, and take from those updates that they stay on their page (HOT).
+ */
+export async function readLowBalances(
+  db: Queryable,
+  { belowNanos, limit }: { belowNanos: bigint; limit: number },
+): Promise<{ accounts: BalanceRow[]; total: bigint }> {
+  const { rows } = await db.query<BalanceRow & { total: bigint }>(
+    `SELECT account_id AS "accountId", balance_nanos AS "balanceNanos", version,
+       (SELECT count(*) FROM billing.account WHERE balance_nanos < $1) AS total
+     FROM billing.account WHERE balance_nanos < $1 ORDER BY balance_nanos, account_id LIMIT $2`,
+    [belowNanos, limit],
+  );
+  return { accounts: rows.map(({ total: _, ...account }) => account), total: rows[0]?.total ?? 0n };
+}
+
 /** Keys that have been charged; ids must have been checked. */
 export async function readKeys(db: Queryable, keyIds: readonly string[]): Promise<KeyRow[]> {
   if (keyIds.length === 0) return [];
   const { rows } = await db.query<KeyRow>(
     `SELECT ${keyColumns} FROM billing.key_spending WHERE key_id = ANY ($1::text[])`,
+    [plainArray(keyIds)],
+  );
+  return rows;
+}
+
+/** A key's spending, and when a charge of it was booked last; null: never, or before that was written down. */
+export type KeyFundsRow = KeyRow & { chargedAt: Date | null };
+
+/** Keys that have been charged, as GetFunds tells them; ids must have been checked. */
+export async function readKeyFunds(db: Queryable, keyIds: readonly string[]): Promise<KeyFundsRow[]> {
+  if (keyIds.length === 0) return [];
+  const { rows } = await db.query<KeyFundsRow>(
+    `SELECT ${keyColumns}, charged_at AS "chargedAt" FROM billing.key_spending WHERE key_id = ANY ($1::text[])`,
     [plainArray(keyIds)],
   );
   return rows;

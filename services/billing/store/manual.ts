@@ -56,25 +56,35 @@ export async function bookManualLine(
 ): Promise<ManualResult> {
   return await inTransaction(pool, async (db) => {
     const account = await lockAccount(db, asked.accountId);
-    const before = await findBefore(db, asked);
-    if (before) return before.isSame ? await bookedBefore(db, before, account) : { outcome: "other-content" };
-    const charge = asked.kind === LineKind.REFUND ? await readCharge(db, asked) : undefined;
-    const decision = decide({ account, charge });
-    if ("reason" in decision) return { outcome: "refused", reason: decision.reason };
-    const line = { ...asked, amountNanos: decision.amountNanos };
-    const lineId = createLineId(line.bookedAtMs);
-    // Waits for a request with the same reference that runs now for another account.
-    if (!(await register(db, line, lineId))) return { outcome: "other-content" };
-    return {
-      outcome: "booked",
-      line: await insertLine(db, { ...line, keyId: charge?.keyId }, lineId),
-      account: await addToAccount(db, line),
-      keys: charge ? await giveBackToKey(db, charge.keyId, line.amountNanos) : [],
-    };
+    return await bookLocked(db, asked, { account, decide });
   });
 }
 
-async function lockAccount(db: Queryable, accountId: string): Promise<AccountRow> {
+/** Books a line by hand within a transaction that holds the account's lock; else as bookManualLine. */
+export async function bookLocked(
+  db: Queryable,
+  asked: ManualLine,
+  { account, decide }: { account: AccountRow; decide: (found: Found) => Decision },
+): Promise<ManualResult> {
+  const before = await findBefore(db, asked);
+  if (before) return before.isSame ? await bookedBefore(db, before, account) : { outcome: "other-content" };
+  const charge = asked.kind === LineKind.REFUND ? await readCharge(db, asked) : undefined;
+  const decision = decide({ account, charge });
+  if ("reason" in decision) return { outcome: "refused", reason: decision.reason };
+  const line = { ...asked, amountNanos: decision.amountNanos };
+  const lineId = createLineId(line.bookedAtMs);
+  // Waits for a request with the same reference that runs now for another account.
+  if (!(await register(db, line, lineId))) return { outcome: "other-content" };
+  return {
+    outcome: "booked",
+    line: await insertLine(db, { ...line, keyId: charge?.keyId }, lineId),
+    account: await addToAccount(db, line),
+    keys: charge ? await giveBackToKey(db, charge.keyId, line.amountNanos) : [],
+  };
+}
+
+/** Locks an account for the transaction; one that the ledger has not met is made with 0. */
+export async function lockAccount(db: Queryable, accountId: string): Promise<AccountRow> {
   await db.query("INSERT INTO billing.account (account_id) VALUES ($1) ON CONFLICT DO NOTHING", [accountId]);
   const { rows } = await db.query<AccountRow>(
     `SELECT ${accountColumns} FROM billing.account WHERE account_id = $1 FOR UPDATE`,

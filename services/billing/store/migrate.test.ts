@@ -24,7 +24,7 @@ test("migrations that run at the same time, in one database and in another of th
   const done = await query(first, "SELECT name FROM billing.migration");
   assert.deepEqual(
     done.rows.map(({ name }) => name),
-    ["0001_ledger", "0002_audit"],
+    ["0001_ledger", "0002_audit", "0003_console"],
   );
 });
 
@@ -55,6 +55,13 @@ test("the role of the service has no more rights than its work needs", async () 
     "DELETE FROM billing.usage_quarantine",
     "UPDATE billing.usage_quarantine SET reason = ''",
     "DELETE FROM billing.session_progress",
+    "UPDATE billing.voucher_batch SET amount_nanos = 1",
+    "DELETE FROM billing.voucher_batch",
+    "UPDATE billing.voucher SET code_hash = ''",
+    "UPDATE billing.voucher SET batch_id = 'other'",
+    "DELETE FROM billing.voucher",
+    "DELETE FROM billing.quarantine_booked",
+    "UPDATE billing.quarantine_booked SET booked_at = now()",
     "UPDATE billing.report SET content = ''",
     "CREATE TABLE billing.mine (id int)",
     "ALTER TABLE billing.ledger_line DISABLE TRIGGER ALL",

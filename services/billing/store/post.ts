@@ -197,10 +197,11 @@ async function chargeKeys(db: Queryable, charged: Plan["chargedByKey"]): Promise
   if (charged.size === 0) return;
   const entries = [...charged].toSorted(([a], [b]) => (a < b ? -1 : 1));
   await db.query(
-    `INSERT INTO billing.key_spending AS k (key_id, account_id, spent_nanos, version)
-     SELECT key_id, account_id, spent_nanos, 1 FROM unnest($1::text[], $2::text[], $3::bigint[])
+    `INSERT INTO billing.key_spending AS k (key_id, account_id, spent_nanos, version, charged_at)
+     SELECT key_id, account_id, spent_nanos, 1, now() FROM unnest($1::text[], $2::text[], $3::bigint[])
        AS new (key_id, account_id, spent_nanos)
-     ON CONFLICT (key_id) DO UPDATE SET spent_nanos = k.spent_nanos + excluded.spent_nanos, version = k.version + 1`,
+     ON CONFLICT (key_id) DO UPDATE SET spent_nanos = k.spent_nanos + excluded.spent_nanos, version = k.version + 1,
+       charged_at = excluded.charged_at`,
     [
       plainArray(entries.map(([keyId]) => keyId)),
       plainArray(entries.map(([, { accountId }]) => accountId)),

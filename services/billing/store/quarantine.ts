@@ -2,7 +2,27 @@ import type { Reject } from "../read.ts";
 import { bytesArray, hexArray, numberArray, textArray } from "./arrays.ts";
 import type { Queryable } from "#shared/postgres.ts";
 
-export type QuarantineRow = { quarantineId: bigint; reason: string; payload: Buffer; receivedAt: Date };
+export type QuarantineRow = {
+  quarantineId: bigint;
+  reason: string;
+  payload: Buffer;
+  rid: string | null;
+  receivedAt: Date;
+  /** Whether nobody has settled it; see isOpen. */
+  isOpen: boolean;
+};
+
+/**
+ * Whether a row of the quarantine, as `q`, waits for somebody: it was not booked after all, and nothing is booked by
+ * hand for its call. One without a rid can be settled by a correction whose note names it: "quarantine 17".
+ */
+export const isOpen = `NOT EXISTS (SELECT FROM billing.ledger_line AS line WHERE line.kind > 3 AND line.rid = q.rid)
+  AND NOT EXISTS (SELECT FROM billing.ledger_line AS line
+    WHERE line.kind <= 3 AND line.rid = q.rid AND line.payload_hash = q.payload_hash)
+  AND NOT EXISTS (SELECT FROM billing.quarantine_booked AS booked WHERE booked.quarantine_id = q.quarantine_id)
+  AND q.quarantine_id::text NOT IN (
+    SELECT (regexp_matches(line.note, '\\mquarantine (\\d+)\\M', 'g'))[1]
+    FROM billing.correction JOIN billing.ledger_line AS line USING (account_id, line_id, day))`;
 
 const maxReasonLength = 500;
 
@@ -30,14 +50,44 @@ function reasonOf({ reason, detail }: Reject): string {
   return `${reason}: ${detail}`.replaceAll("\0", "").slice(0, maxReasonLength);
 }
 
-/** The newest entries first. */
-export async function readQuarantine(db: Queryable, limit: number): Promise<QuarantineRow[]> {
+const quarantineColumns = `quarantine_id AS "quarantineId", reason, payload, rid, received_at AS "receivedAt",
+  ${isOpen} AS "isOpen"`;
+
+export type QuarantineQuery = {
+  /** Entries before this one. */
+  before: bigint | undefined;
+  onlyOpen: boolean;
+  limit: number;
+};
+
+/** Entries, the newest first. */
+export async function readQuarantine(
+  db: Queryable,
+  { before, onlyOpen, limit }: QuarantineQuery,
+): Promise<QuarantineRow[]> {
   const { rows } = await db.query<QuarantineRow>(
-    `SELECT quarantine_id AS "quarantineId", reason, payload, received_at AS "receivedAt"
-     FROM billing.usage_quarantine ORDER BY quarantine_id DESC LIMIT $1`,
-    [limit],
+    `SELECT ${quarantineColumns} FROM billing.usage_quarantine AS q
+     WHERE ($1::bigint IS NULL OR quarantine_id < $1) ${onlyOpen ? `AND ${isOpen}` : ""}
+     ORDER BY quarantine_id DESC LIMIT $2`,
+    [before, limit],
   );
   return rows;
+}
+
+/** An entry by its number; undefined when there is none. */
+export async function readQuarantined(db: Queryable, quarantineId: bigint): Promise<QuarantineRow | undefined> {
+  const { rows } = await db.query<QuarantineRow>(
+    `SELECT ${quarantineColumns} FROM billing.usage_quarantine AS q WHERE quarantine_id = $1`,
+    [quarantineId],
+  );
+  return rows[0];
+}
+
+/** Writes down that the ledger has all of an entry: it is open no longer. */
+export async function markQuarantineBooked(db: Queryable, quarantineId: bigint): Promise<void> {
+  await db.query("INSERT INTO billing.quarantine_booked (quarantine_id) VALUES ($1) ON CONFLICT DO NOTHING", [
+    quarantineId,
+  ]);
 }
 
 /** Which of these payload hashes are in quarantine, as hexadecimal. */

@@ -1,24 +1,17 @@
 import type { Window } from "../reconcile-line.ts";
 import type { Pool } from "#shared/postgres.ts";
+import { isOpen } from "./quarantine.ts";
 import { askLong, ofWindow, windowValues } from "./reconcile-query.ts";
 
 /** A record in quarantine that nobody has settled; the first of many, with their number. */
 export type OpenQuarantineRow = { id: bigint; reason: string; rid: string | null; rows: bigint };
 
-/**
- * What is in quarantine, was not booked after all, and has nothing booked by hand for its call. A record without a rid
- * can be settled by a correction whose note names it: "quarantine 17".
- */
+/** What is in quarantine and open. */
 export async function readOpenQuarantine(pool: Pool): Promise<OpenQuarantineRow[]> {
   return await askLong<OpenQuarantineRow>(
     pool,
     `SELECT quarantine_id AS id, reason, rid, count(*) OVER () AS rows FROM billing.usage_quarantine AS q
-     WHERE NOT EXISTS (SELECT FROM billing.ledger_line AS line WHERE line.kind > 3 AND line.rid = q.rid)
-       AND NOT EXISTS (SELECT FROM billing.ledger_line AS line
-         WHERE line.kind <= 3 AND line.rid = q.rid AND line.payload_hash = q.payload_hash)
-       AND NOT EXISTS (SELECT FROM billing.correction JOIN billing.ledger_line AS line USING (account_id, line_id, day)
-         WHERE line.note ~ ('\\mquarantine ' || q.quarantine_id || '\\M'))
-     ORDER BY quarantine_id DESC LIMIT 100`,
+     WHERE ${isOpen} ORDER BY quarantine_id DESC LIMIT 100`,
     [],
   );
 }

@@ -1,6 +1,5 @@
 import type { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import { unitColumns } from "./columns.ts";
-import type { UsageSumRow } from "./lines.ts";
+import { querySums, usageSumColumns, type UsageSumRow } from "./lines.ts";
 import { findDetachedDay } from "./partitions.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/postgres.ts";
 
@@ -62,17 +61,11 @@ async function sumByKind(db: Queryable, query: StatementQuery): Promise<KindSumR
 }
 
 async function sumByModel(db: Queryable, query: StatementQuery): Promise<UsageSumRow[]> {
-  const units = unitColumns.map((name) => `coalesce(sum(${name}), 0)`);
-  const { rows } = await db.query<{ group: string; calls: bigint; charged: string; units: string[] }>(
-    `SELECT model_requested AS "group", count(*) FILTER (WHERE kind < 3) AS calls,
-       (-sum(amount_nanos))::text AS charged, ARRAY[${units.join(", ")}]::text[] AS units
-     FROM billing.ledger_line WHERE ${within} AND kind <= 3 GROUP BY 1 ORDER BY 1`,
+  // A final that comes after the statement's end must not change it.
+  const columns = usageSumColumns("l.model_requested", "a.line_id < $3");
+  return await querySums(
+    db,
+    `SELECT ${columns} FROM billing.ledger_line AS l WHERE ${within} AND kind <= 3 GROUP BY 1 ORDER BY 1`,
     valuesOf(query),
   );
-  return rows.map(({ group, calls, charged, units: counts }) => ({
-    group,
-    calls,
-    chargedNanos: BigInt(charged),
-    units: counts.map(BigInt),
-  }));
 }

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file authquota/v1/authquota.proto.
  */
 export const file_authquota_v1_authquota: GenFile = /*@__PURE__*/
-  fileDesc("ChxhdXRocXVvdGEvdjEvYXV0aHF1b3RhLnByb3RvEgxhdXRocXVvdGEudjEiYwoOU2Vzc2lvblJlcXVlc3QSFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCRINCgViYXRjaBgCIAEoBBIrCgpvcGVyYXRpb25zGAMgAygLMhcuYXV0aHF1b3RhLnYxLk9wZXJhdGlvbiKdAwoJT3BlcmF0aW9uEiwKCWF1dGhvcml6ZRgBIAEoCzIXLmF1dGhxdW90YS52MS5BdXRob3JpemVIABIoCgdyZXNlcnZlGAIgASgLMhUuYXV0aHF1b3RhLnYxLlJlc2VydmVIABImCgZleHRlbmQYAyABKAsyFC5hdXRocXVvdGEudjEuRXh0ZW5kSAASLgoKY2hlY2twb2ludBgEIAEoCzIYLmF1dGhxdW90YS52MS5DaGVja3BvaW50SAASJgoGc2V0dGxlGAUgASgLMhQuYXV0aHF1b3RhLnYxLlNldHRsZUgAEigKB3JlbGVhc2UYBiABKAsyFS5hdXRocXVvdGEudjEuUmVsZWFzZUgAEiYKBmxvb2t1cBgHIAEoCzIULmF1dGhxdW90YS52MS5Mb29rdXBIABIvCgtlbmRfc2Vzc2lvbhgIIAEoCzIYLmF1dGhxdW90YS52MS5FbmRTZXNzaW9uSAASKAoHcmVzdG9yZRgJIAEoCzIVLmF1dGhxdW90YS52MS5SZXN0b3JlSABCCwoJb3BlcmF0aW9uIikKCUF1dGhvcml6ZRIQCghrZXlfaGFzaBgBIAEoDBIKCgJpcBgCIAEoCSJbCgdSZXNlcnZlEgsKA3JpZBgBIAEoCRIQCghrZXlfaGFzaBgCIAEoDBIKCgJpcBgDIAEoCRINCgVtb2RlbBgEIAEoCRIWCg5lc3RpbWF0ZV9uYW5vcxgFIAEoAyI/CgZFeHRlbmQSCwoDcmlkGAEgASgJEhMKC3RvdGFsX25hbm9zGAIgASgDEhMKC2xlYXN0X25hbm9zGAMgASgDIj0KCkNoZWNrcG9pbnQSCwoDcmlkGAEgASgJEhIKCmNvc3RfbmFub3MYAiABKAMSDgoGcmVjb3JkGAMgASgMIl0KBlNldHRsZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKY29zdF9uYW5vcxgEIAEoAxIOCgZyZWNvcmQYBSABKAwiFgoHUmVsZWFzZRILCgNyaWQYASABKAkiFQoGTG9va3VwEgsKA3JpZBgBIAEoCSIjCgpFbmRTZXNzaW9uEhUKDXJlbGF5X3Nlc3Npb24YASABKAkicgoHUmVzdG9yZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKaGVsZF9uYW5vcxgEIAEoAxISCgpjb3N0X25hbm9zGAUgASgDEg4KBnJlY29yZBgGIAEoDCJbCg9TZXNzaW9uUmVzcG9uc2USDQoFYmF0Y2gYASABKAQSJQoHcmVzdWx0cxgCIAMoCzIULmF1dGhxdW90YS52MS5SZXN1bHQSEgoKZ2VuZXJhdGlvbhgDIAEoCSLXAQoGUmVzdWx0EiYKB3ZlcmRpY3QYASABKA4yFS5hdXRocXVvdGEudjEuVmVyZGljdBISCgphY2NvdW50X2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRISCgpoZWxkX25hbm9zGAQgASgDEhsKE3JldHJ5X2FmdGVyX3NlY29uZHMYBSABKAUSDgoGbW9kZWxzGAYgAygJEiYKBXN0YXRlGAcgASgOMhcuYXV0aHF1b3RhLnYxLkNhbGxTdGF0ZRIYChBjaGVja3BvaW50X25hbm9zGAggASgDIo8BCgtQb3N0UmVxdWVzdBIuCghhY2NvdW50cxgBIAMoCzIcLmF1dGhxdW90YS52MS5BY2NvdW50QmFsYW5jZRInCgRrZXlzGAIgAygLMhkuYXV0aHF1b3RhLnYxLktleVNwZW5kaW5nEicKBWNhbGxzGAMgAygLMhguYXV0aHF1b3RhLnYxLkJvb2tlZENhbGwiTAoOQWNjb3VudEJhbGFuY2USEgoKYWNjb3VudF9pZBgBIAEoCRIVCg1iYWxhbmNlX25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMiVwoLS2V5U3BlbmRpbmcSDgoGa2V5X2lkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSEwoLc3BlbnRfbmFub3MYAyABKAMSDwoHdmVyc2lvbhgEIAEoAyJlCgpCb29rZWRDYWxsEgsKA3JpZBgBIAEoCRIUCgxib29rZWRfbmFub3MYAiABKAMSEgoKYWNjb3VudF9pZBgDIAEoCRIOCgZrZXlfaWQYBCABKAkSEAoIaXNfZmluYWwYBSABKAgiDgoMUG9zdFJlc3BvbnNlIjgKE0xpc3RVbnBvc3RlZFJlcXVlc3QSEgoKbWluX2FnZV9tcxgBIAEoAxINCgVsaW1pdBgCIAEoBSInChRMaXN0VW5wb3N0ZWRSZXNwb25zZRIPCgdyZWNvcmRzGAEgAygMIisKFEF1ZGl0QWNjb3VudHNSZXF1ZXN0EhMKC2FjY291bnRfaWRzGAEgAygJIqcBChVBdWRpdEFjY291bnRzUmVzcG9uc2USLgoIYWNjb3VudHMYASADKAsyHC5hdXRocXVvdGEudjEuQXVkaXRlZEFjY291bnQSEgoKaXNfY291bnRlZBgCIAEoCBIWCg5vbGRlc3RfaG9sZF9tcxgDIAEoAxIaChJvbGRlc3RfdW5wb3N0ZWRfbXMYBCABKAMSFgoOdW5wb3N0ZWRfY2FsbHMYBSABKAMijAIKDkF1ZGl0ZWRBY2NvdW50EhIKCmFjY291bnRfaWQYASABKAkSEQoJaXNfbG9hZGVkGAIgASgIEhQKDHBvc3RlZF9uYW5vcxgDIAEoAxIWCg5wb3N0ZWRfdmVyc2lvbhgEIAEoAxISCgpoZWxkX25hbm9zGAUgASgDEhYKDnVucG9zdGVkX25hbm9zGAYgASgDEhIKCm9wZW5faG9sZHMYByABKAMSFgoOdW5wb3N0ZWRfY2FsbHMYCCABKAMSGgoSY291bnRlZF9oZWxkX25hbm9zGAkgASgDEh4KFmNvdW50ZWRfdW5wb3N0ZWRfbmFub3MYCiABKAMSEQoJaXNfbW92aW5nGAsgASgIIiUKD0dldEhvbGRzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJIoMBChBHZXRIb2xkc1Jlc3BvbnNlEhIKCm9wZW5faG9sZHMYASABKAMSEgoKaGVsZF9uYW5vcxgCIAEoAxIWCg51bnBvc3RlZF9jYWxscxgDIAEoAxIWCg51bnBvc3RlZF9uYW5vcxgEIAEoAxIXCg9hdmFpbGFibGVfbmFub3MYBSABKAMipQEKB0FjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEisKBnN0YXR1cxgDIAEoDjIbLmF1dGhxdW90YS52MS5BY2NvdW50U3RhdHVzEhsKE3JlcXVlc3RzX3Blcl9taW51dGUYBCABKAUSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiVQoUQ3JlYXRlQWNjb3VudFJlcXVlc3QSDAoEbmFtZRgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEhsKE3JlcXVlc3RzX3Blcl9taW51dGUYAyABKAUiPwoVQ3JlYXRlQWNjb3VudFJlc3BvbnNlEiYKB2FjY291bnQYASABKAsyFS5hdXRocXVvdGEudjEuQWNjb3VudCKtAQoUVXBkYXRlQWNjb3VudFJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESKwoGc3RhdHVzGAMgASgOMhsuYXV0aHF1b3RhLnYxLkFjY291bnRTdGF0dXMSIAoTcmVxdWVzdHNfcGVyX21pbnV0ZRgEIAEoBUgBiAEBQgcKBV9uYW1lQhYKFF9yZXF1ZXN0c19wZXJfbWludXRlIj8KFVVwZGF0ZUFjY291bnRSZXNwb25zZRImCgdhY2NvdW50GAEgASgLMhUuYXV0aHF1b3RhLnYxLkFjY291bnQiPgoTTGlzdEFjY291bnRzUmVxdWVzdBIYChBhZnRlcl9hY2NvdW50X2lkGAEgASgJEg0KBWxpbWl0GAIgASgFIj8KFExpc3RBY2NvdW50c1Jlc3BvbnNlEicKCGFjY291bnRzGAEgAygLMhUuYXV0aHF1b3RhLnYxLkFjY291bnQikQIKA0tleRIOCgZrZXlfaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIMCgRuYW1lGAMgASgJEhUKDXNlY3JldF9wcmVmaXgYBCABKAkSJwoGc3RhdHVzGAUgASgOMhcuYXV0aHF1b3RhLnYxLktleVN0YXR1cxIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgtsaW1pdF9uYW5vcxgHIAEoA0gAiAEBEg4KBm1vZGVscxgIIAMoCRIuCgpjcmVhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfbGltaXRfbmFub3MingEKEENyZWF0ZUtleVJlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEi4KCmV4cGlyZXNfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKC2xpbWl0X25hbm9zGAQgASgDSACIAQESDgoGbW9kZWxzGAUgAygJQg4KDF9saW1pdF9uYW5vcyJDChFDcmVhdGVLZXlSZXNwb25zZRIeCgNrZXkYASABKAsyES5hdXRocXVvdGEudjEuS2V5Eg4KBnNlY3JldBgCIAEoCSKSAgoQVXBkYXRlS2V5UmVxdWVzdBIOCgZrZXlfaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEicKBnN0YXR1cxgDIAEoDjIXLmF1dGhxdW90YS52MS5LZXlTdGF0dXMSLgoKZXhwaXJlc19hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMY2xlYXJfZXhwaXJ5GAUgASgIEhgKC2xpbWl0X25hbm9zGAYgASgDSAGIAQESEwoLY2xlYXJfbGltaXQYByABKAgSDgoGbW9kZWxzGAggAygJEhQKDGNsZWFyX21vZGVscxgJIAEoCEIHCgVfbmFtZUIOCgxfbGltaXRfbmFub3MiMwoRVXBkYXRlS2V5UmVzcG9uc2USHgoDa2V5GAEgASgLMhEuYXV0aHF1b3RhLnYxLktleSIiChBEZWxldGVLZXlSZXF1ZXN0Eg4KBmtleV9pZBgBIAEoCSIzChFEZWxldGVLZXlSZXNwb25zZRIeCgNrZXkYASABKAsyES5hdXRocXVvdGEudjEuS2V5Ij4KD0xpc3RLZXlzUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhcKD2luY2x1ZGVfZGVsZXRlZBgCIAEoCCIzChBMaXN0S2V5c1Jlc3BvbnNlEh8KBGtleXMYASADKAsyES5hdXRocXVvdGEudjEuS2V5Kv0BCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIOCgpWRVJESUNUX09LEAESFwoTVkVSRElDVF9LRVlfSU5WQUxJRBACEhUKEVZFUkRJQ1RfS0VZX0xJTUlUEAMSEwoPVkVSRElDVF9CQUxBTkNFEAQSEQoNVkVSRElDVF9NT0RFTBAFEhgKFFZFUkRJQ1RfQUNDT1VOVF9SQVRFEAYSEwoPVkVSRElDVF9JUF9SQVRFEAcSFwoTVkVSRElDVF9VTkFWQUlMQUJMRRAIEhMKD1ZFUkRJQ1RfTk9fSE9MRBAJEhQKEFZFUkRJQ1RfQ09ORkxJQ1QQCiqcAQoJQ2FsbFN0YXRlEhoKFkNBTExfU1RBVEVfVU5TUEVDSUZJRUQQABITCg9DQUxMX1NUQVRFX0hFTEQQARIXChNDQUxMX1NUQVRFX1JFTEVBU0VEEAISFgoSQ0FMTF9TVEFURV9FWFBJUkVEEAMSFgoSQ0FMTF9TVEFURV9TRVRUTEVEEAQSFQoRQ0FMTF9TVEFURV9QT1NURUQQBSpoCg1BY2NvdW50U3RhdHVzEh4KGkFDQ09VTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGQoVQUNDT1VOVF9TVEFUVVNfQUNUSVZFEAESHAoYQUNDT1VOVF9TVEFUVVNfU1VTUEVOREVEEAIqbgoJS2V5U3RhdHVzEhoKFktFWV9TVEFUVVNfVU5TUEVDSUZJRUQQABIVChFLRVlfU1RBVFVTX0FDVElWRRABEhYKEktFWV9TVEFUVVNfU1RPUFBFRBACEhYKEktFWV9TVEFUVVNfREVMRVRFRBADMtkHChBBdXRoUXVvdGFTZXJ2aWNlEkoKB1Nlc3Npb24SHC5hdXRocXVvdGEudjEuU2Vzc2lvblJlcXVlc3QaHS5hdXRocXVvdGEudjEuU2Vzc2lvblJlc3BvbnNlKAEwARI9CgRQb3N0EhkuYXV0aHF1b3RhLnYxLlBvc3RSZXF1ZXN0GhouYXV0aHF1b3RhLnYxLlBvc3RSZXNwb25zZRJVCgxMaXN0VW5wb3N0ZWQSIS5hdXRocXVvdGEudjEuTGlzdFVucG9zdGVkUmVxdWVzdBoiLmF1dGhxdW90YS52MS5MaXN0VW5wb3N0ZWRSZXNwb25zZRJYCg1BdWRpdEFjY291bnRzEiIuYXV0aHF1b3RhLnYxLkF1ZGl0QWNjb3VudHNSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLkF1ZGl0QWNjb3VudHNSZXNwb25zZRJJCghHZXRIb2xkcxIdLmF1dGhxdW90YS52MS5HZXRIb2xkc1JlcXVlc3QaHi5hdXRocXVvdGEudjEuR2V0SG9sZHNSZXNwb25zZRJYCg1DcmVhdGVBY2NvdW50EiIuYXV0aHF1b3RhLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZRJYCg1VcGRhdGVBY2NvdW50EiIuYXV0aHF1b3RhLnYxLlVwZGF0ZUFjY291bnRSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLlVwZGF0ZUFjY291bnRSZXNwb25zZRJVCgxMaXN0QWNjb3VudHMSIS5hdXRocXVvdGEudjEuTGlzdEFjY291bnRzUmVxdWVzdBoiLmF1dGhxdW90YS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJMCglDcmVhdGVLZXkSHi5hdXRocXVvdGEudjEuQ3JlYXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5DcmVhdGVLZXlSZXNwb25zZRJMCglVcGRhdGVLZXkSHi5hdXRocXVvdGEudjEuVXBkYXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5VcGRhdGVLZXlSZXNwb25zZRJMCglEZWxldGVLZXkSHi5hdXRocXVvdGEudjEuRGVsZXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5EZWxldGVLZXlSZXNwb25zZRJJCghMaXN0S2V5cxIdLmF1dGhxdW90YS52MS5MaXN0S2V5c1JlcXVlc3QaHi5hdXRocXVvdGEudjEuTGlzdEtleXNSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("ChxhdXRocXVvdGEvdjEvYXV0aHF1b3RhLnByb3RvEgxhdXRocXVvdGEudjEiYwoOU2Vzc2lvblJlcXVlc3QSFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCRINCgViYXRjaBgCIAEoBBIrCgpvcGVyYXRpb25zGAMgAygLMhcuYXV0aHF1b3RhLnYxLk9wZXJhdGlvbiKdAwoJT3BlcmF0aW9uEiwKCWF1dGhvcml6ZRgBIAEoCzIXLmF1dGhxdW90YS52MS5BdXRob3JpemVIABIoCgdyZXNlcnZlGAIgASgLMhUuYXV0aHF1b3RhLnYxLlJlc2VydmVIABImCgZleHRlbmQYAyABKAsyFC5hdXRocXVvdGEudjEuRXh0ZW5kSAASLgoKY2hlY2twb2ludBgEIAEoCzIYLmF1dGhxdW90YS52MS5DaGVja3BvaW50SAASJgoGc2V0dGxlGAUgASgLMhQuYXV0aHF1b3RhLnYxLlNldHRsZUgAEigKB3JlbGVhc2UYBiABKAsyFS5hdXRocXVvdGEudjEuUmVsZWFzZUgAEiYKBmxvb2t1cBgHIAEoCzIULmF1dGhxdW90YS52MS5Mb29rdXBIABIvCgtlbmRfc2Vzc2lvbhgIIAEoCzIYLmF1dGhxdW90YS52MS5FbmRTZXNzaW9uSAASKAoHcmVzdG9yZRgJIAEoCzIVLmF1dGhxdW90YS52MS5SZXN0b3JlSABCCwoJb3BlcmF0aW9uIikKCUF1dGhvcml6ZRIQCghrZXlfaGFzaBgBIAEoDBIKCgJpcBgCIAEoCSJbCgdSZXNlcnZlEgsKA3JpZBgBIAEoCRIQCghrZXlfaGFzaBgCIAEoDBIKCgJpcBgDIAEoCRINCgVtb2RlbBgEIAEoCRIWCg5lc3RpbWF0ZV9uYW5vcxgFIAEoAyI/CgZFeHRlbmQSCwoDcmlkGAEgASgJEhMKC3RvdGFsX25hbm9zGAIgASgDEhMKC2xlYXN0X25hbm9zGAMgASgDIj0KCkNoZWNrcG9pbnQSCwoDcmlkGAEgASgJEhIKCmNvc3RfbmFub3MYAiABKAMSDgoGcmVjb3JkGAMgASgMIl0KBlNldHRsZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKY29zdF9uYW5vcxgEIAEoAxIOCgZyZWNvcmQYBSABKAwiFgoHUmVsZWFzZRILCgNyaWQYASABKAkiFQoGTG9va3VwEgsKA3JpZBgBIAEoCSIjCgpFbmRTZXNzaW9uEhUKDXJlbGF5X3Nlc3Npb24YASABKAkicgoHUmVzdG9yZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKaGVsZF9uYW5vcxgEIAEoAxISCgpjb3N0X25hbm9zGAUgASgDEg4KBnJlY29yZBgGIAEoDCKLAQoPU2Vzc2lvblJlc3BvbnNlEg0KBWJhdGNoGAEgASgEEiUKB3Jlc3VsdHMYAiADKAsyFC5hdXRocXVvdGEudjEuUmVzdWx0EhIKCmdlbmVyYXRpb24YAyABKAkSGwoOaXNfbWFpbnRlbmFuY2UYBCABKAhIAIgBAUIRCg9faXNfbWFpbnRlbmFuY2Ui1wEKBlJlc3VsdBImCgd2ZXJkaWN0GAEgASgOMhUuYXV0aHF1b3RhLnYxLlZlcmRpY3QSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKaGVsZF9uYW5vcxgEIAEoAxIbChNyZXRyeV9hZnRlcl9zZWNvbmRzGAUgASgFEg4KBm1vZGVscxgGIAMoCRImCgVzdGF0ZRgHIAEoDjIXLmF1dGhxdW90YS52MS5DYWxsU3RhdGUSGAoQY2hlY2twb2ludF9uYW5vcxgIIAEoAyKPAQoLUG9zdFJlcXVlc3QSLgoIYWNjb3VudHMYASADKAsyHC5hdXRocXVvdGEudjEuQWNjb3VudEJhbGFuY2USJwoEa2V5cxgCIAMoCzIZLmF1dGhxdW90YS52MS5LZXlTcGVuZGluZxInCgVjYWxscxgDIAMoCzIYLmF1dGhxdW90YS52MS5Cb29rZWRDYWxsIkwKDkFjY291bnRCYWxhbmNlEhIKCmFjY291bnRfaWQYASABKAkSFQoNYmFsYW5jZV9uYW5vcxgCIAEoAxIPCgd2ZXJzaW9uGAMgASgDIlcKC0tleVNwZW5kaW5nEg4KBmtleV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEhMKC3NwZW50X25hbm9zGAMgASgDEg8KB3ZlcnNpb24YBCABKAMiZQoKQm9va2VkQ2FsbBILCgNyaWQYASABKAkSFAoMYm9va2VkX25hbm9zGAIgASgDEhIKCmFjY291bnRfaWQYAyABKAkSDgoGa2V5X2lkGAQgASgJEhAKCGlzX2ZpbmFsGAUgASgIIg4KDFBvc3RSZXNwb25zZSI4ChNMaXN0VW5wb3N0ZWRSZXF1ZXN0EhIKCm1pbl9hZ2VfbXMYASABKAMSDQoFbGltaXQYAiABKAUiJwoUTGlzdFVucG9zdGVkUmVzcG9uc2USDwoHcmVjb3JkcxgBIAMoDCIrChRBdWRpdEFjY291bnRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCSKnAQoVQXVkaXRBY2NvdW50c1Jlc3BvbnNlEi4KCGFjY291bnRzGAEgAygLMhwuYXV0aHF1b3RhLnYxLkF1ZGl0ZWRBY2NvdW50EhIKCmlzX2NvdW50ZWQYAiABKAgSFgoOb2xkZXN0X2hvbGRfbXMYAyABKAMSGgoSb2xkZXN0X3VucG9zdGVkX21zGAQgASgDEhYKDnVucG9zdGVkX2NhbGxzGAUgASgDIowCCg5BdWRpdGVkQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgJEhEKCWlzX2xvYWRlZBgCIAEoCBIUCgxwb3N0ZWRfbmFub3MYAyABKAMSFgoOcG9zdGVkX3ZlcnNpb24YBCABKAMSEgoKaGVsZF9uYW5vcxgFIAEoAxIWCg51bnBvc3RlZF9uYW5vcxgGIAEoAxISCgpvcGVuX2hvbGRzGAcgASgDEhYKDnVucG9zdGVkX2NhbGxzGAggASgDEhoKEmNvdW50ZWRfaGVsZF9uYW5vcxgJIAEoAxIeChZjb3VudGVkX3VucG9zdGVkX25hbm9zGAogASgDEhEKCWlzX21vdmluZxgLIAEoCCIlCg9HZXRIb2xkc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSKDAQoQR2V0SG9sZHNSZXNwb25zZRISCgpvcGVuX2hvbGRzGAEgASgDEhIKCmhlbGRfbmFub3MYAiABKAMSFgoOdW5wb3N0ZWRfY2FsbHMYAyABKAMSFgoOdW5wb3N0ZWRfbmFub3MYBCABKAMSFwoPYXZhaWxhYmxlX25hbm9zGAUgASgDIqUBCgdBY2NvdW50EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIrCgZzdGF0dXMYAyABKA4yGy5hdXRocXVvdGEudjEuQWNjb3VudFN0YXR1cxIbChNyZXF1ZXN0c19wZXJfbWludXRlGAQgASgFEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlUKFENyZWF0ZUFjY291bnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIbChNyZXF1ZXN0c19wZXJfbWludXRlGAMgASgFIj8KFUNyZWF0ZUFjY291bnRSZXNwb25zZRImCgdhY2NvdW50GAEgASgLMhUuYXV0aHF1b3RhLnYxLkFjY291bnQirQEKFFVwZGF0ZUFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEisKBnN0YXR1cxgDIAEoDjIbLmF1dGhxdW90YS52MS5BY2NvdW50U3RhdHVzEiAKE3JlcXVlc3RzX3Blcl9taW51dGUYBCABKAVIAYgBAUIHCgVfbmFtZUIWChRfcmVxdWVzdHNfcGVyX21pbnV0ZSI/ChVVcGRhdGVBY2NvdW50UmVzcG9uc2USJgoHYWNjb3VudBgBIAEoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50IikKEkdldEFjY291bnRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCSI+ChNHZXRBY2NvdW50c1Jlc3BvbnNlEicKCGFjY291bnRzGAEgAygLMhUuYXV0aHF1b3RhLnYxLkFjY291bnQiTgoTTGlzdEFjY291bnRzUmVxdWVzdBIYChBhZnRlcl9hY2NvdW50X2lkGAEgASgJEg0KBWxpbWl0GAIgASgFEg4KBnNlYXJjaBgDIAEoCSI/ChRMaXN0QWNjb3VudHNSZXNwb25zZRInCghhY2NvdW50cxgBIAMoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50IpECCgNLZXkSDgoGa2V5X2lkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIVCg1zZWNyZXRfcHJlZml4GAQgASgJEicKBnN0YXR1cxgFIAEoDjIXLmF1dGhxdW90YS52MS5LZXlTdGF0dXMSLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLbGltaXRfbmFub3MYByABKANIAIgBARIOCgZtb2RlbHMYCCADKAkSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX2xpbWl0X25hbm9zIp4BChBDcmVhdGVLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIuCgpleHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgtsaW1pdF9uYW5vcxgEIAEoA0gAiAEBEg4KBm1vZGVscxgFIAMoCUIOCgxfbGltaXRfbmFub3MiQwoRQ3JlYXRlS2V5UmVzcG9uc2USHgoDa2V5GAEgASgLMhEuYXV0aHF1b3RhLnYxLktleRIOCgZzZWNyZXQYAiABKAkikgIKEFVwZGF0ZUtleVJlcXVlc3QSDgoGa2V5X2lkGAEgASgJEhEKBG5hbWUYAiABKAlIAIgBARInCgZzdGF0dXMYAyABKA4yFy5hdXRocXVvdGEudjEuS2V5U3RhdHVzEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGNsZWFyX2V4cGlyeRgFIAEoCBIYCgtsaW1pdF9uYW5vcxgGIAEoA0gBiAEBEhMKC2NsZWFyX2xpbWl0GAcgASgIEg4KBm1vZGVscxgIIAMoCRIUCgxjbGVhcl9tb2RlbHMYCSABKAhCBwoFX25hbWVCDgoMX2xpbWl0X25hbm9zIjMKEVVwZGF0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLmF1dGhxdW90YS52MS5LZXkiIgoQRGVsZXRlS2V5UmVxdWVzdBIOCgZrZXlfaWQYASABKAkiMwoRRGVsZXRlS2V5UmVzcG9uc2USHgoDa2V5GAEgASgLMhEuYXV0aHF1b3RhLnYxLktleSI+Cg9MaXN0S2V5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9pbmNsdWRlX2RlbGV0ZWQYAiABKAgiMwoQTGlzdEtleXNSZXNwb25zZRIfCgRrZXlzGAEgAygLMhEuYXV0aHF1b3RhLnYxLktleSIhCg5HZXRLZXlzUmVxdWVzdBIPCgdrZXlfaWRzGAEgAygJIjIKD0dldEtleXNSZXNwb25zZRIfCgRrZXlzGAEgAygLMhEuYXV0aHF1b3RhLnYxLktleSIoCg9GaW5kS2V5c1JlcXVlc3QSFQoNc2VjcmV0X3ByZWZpeBgBIAEoCSIzChBGaW5kS2V5c1Jlc3BvbnNlEh8KBGtleXMYASADKAsyES5hdXRocXVvdGEudjEuS2V5IhcKFUdldE1haW50ZW5hbmNlUmVxdWVzdCJgChZHZXRNYWludGVuYW5jZVJlc3BvbnNlEhYKDmlzX21haW50ZW5hbmNlGAEgASgIEi4KCmNoYW5nZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIi8KFVNldE1haW50ZW5hbmNlUmVxdWVzdBIWCg5pc19tYWludGVuYW5jZRgBIAEoCCJgChZTZXRNYWludGVuYW5jZVJlc3BvbnNlEhYKDmlzX21haW50ZW5hbmNlGAEgASgIEi4KCmNoYW5nZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKv0BCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIOCgpWRVJESUNUX09LEAESFwoTVkVSRElDVF9LRVlfSU5WQUxJRBACEhUKEVZFUkRJQ1RfS0VZX0xJTUlUEAMSEwoPVkVSRElDVF9CQUxBTkNFEAQSEQoNVkVSRElDVF9NT0RFTBAFEhgKFFZFUkRJQ1RfQUNDT1VOVF9SQVRFEAYSEwoPVkVSRElDVF9JUF9SQVRFEAcSFwoTVkVSRElDVF9VTkFWQUlMQUJMRRAIEhMKD1ZFUkRJQ1RfTk9fSE9MRBAJEhQKEFZFUkRJQ1RfQ09ORkxJQ1QQCiqcAQoJQ2FsbFN0YXRlEhoKFkNBTExfU1RBVEVfVU5TUEVDSUZJRUQQABITCg9DQUxMX1NUQVRFX0hFTEQQARIXChNDQUxMX1NUQVRFX1JFTEVBU0VEEAISFgoSQ0FMTF9TVEFURV9FWFBJUkVEEAMSFgoSQ0FMTF9TVEFURV9TRVRUTEVEEAQSFQoRQ0FMTF9TVEFURV9QT1NURUQQBSpoCg1BY2NvdW50U3RhdHVzEh4KGkFDQ09VTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGQoVQUNDT1VOVF9TVEFUVVNfQUNUSVZFEAESHAoYQUNDT1VOVF9TVEFUVVNfU1VTUEVOREVEEAIqbgoJS2V5U3RhdHVzEhoKFktFWV9TVEFUVVNfVU5TUEVDSUZJRUQQABIVChFLRVlfU1RBVFVTX0FDVElWRRABEhYKEktFWV9TVEFUVVNfU1RPUFBFRBACEhYKEktFWV9TVEFUVVNfREVMRVRFRBADMvoKChBBdXRoUXVvdGFTZXJ2aWNlEkoKB1Nlc3Npb24SHC5hdXRocXVvdGEudjEuU2Vzc2lvblJlcXVlc3QaHS5hdXRocXVvdGEudjEuU2Vzc2lvblJlc3BvbnNlKAEwARI9CgRQb3N0EhkuYXV0aHF1b3RhLnYxLlBvc3RSZXF1ZXN0GhouYXV0aHF1b3RhLnYxLlBvc3RSZXNwb25zZRJVCgxMaXN0VW5wb3N0ZWQSIS5hdXRocXVvdGEudjEuTGlzdFVucG9zdGVkUmVxdWVzdBoiLmF1dGhxdW90YS52MS5MaXN0VW5wb3N0ZWRSZXNwb25zZRJYCg1BdWRpdEFjY291bnRzEiIuYXV0aHF1b3RhLnYxLkF1ZGl0QWNjb3VudHNSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLkF1ZGl0QWNjb3VudHNSZXNwb25zZRJJCghHZXRIb2xkcxIdLmF1dGhxdW90YS52MS5HZXRIb2xkc1JlcXVlc3QaHi5hdXRocXVvdGEudjEuR2V0SG9sZHNSZXNwb25zZRJYCg1DcmVhdGVBY2NvdW50EiIuYXV0aHF1b3RhLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZRJYCg1VcGRhdGVBY2NvdW50EiIuYXV0aHF1b3RhLnYxLlVwZGF0ZUFjY291bnRSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLlVwZGF0ZUFjY291bnRSZXNwb25zZRJSCgtHZXRBY2NvdW50cxIgLmF1dGhxdW90YS52MS5HZXRBY2NvdW50c1JlcXVlc3QaIS5hdXRocXVvdGEudjEuR2V0QWNjb3VudHNSZXNwb25zZRJVCgxMaXN0QWNjb3VudHMSIS5hdXRocXVvdGEudjEuTGlzdEFjY291bnRzUmVxdWVzdBoiLmF1dGhxdW90YS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJMCglDcmVhdGVLZXkSHi5hdXRocXVvdGEudjEuQ3JlYXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5DcmVhdGVLZXlSZXNwb25zZRJMCglVcGRhdGVLZXkSHi5hdXRocXVvdGEudjEuVXBkYXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5VcGRhdGVLZXlSZXNwb25zZRJMCglEZWxldGVLZXkSHi5hdXRocXVvdGEudjEuRGVsZXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5EZWxldGVLZXlSZXNwb25zZRJJCghMaXN0S2V5cxIdLmF1dGhxdW90YS52MS5MaXN0S2V5c1JlcXVlc3QaHi5hdXRocXVvdGEudjEuTGlzdEtleXNSZXNwb25zZRJGCgdHZXRLZXlzEhwuYXV0aHF1b3RhLnYxLkdldEtleXNSZXF1ZXN0Gh0uYXV0aHF1b3RhLnYxLkdldEtleXNSZXNwb25zZRJJCghGaW5kS2V5cxIdLmF1dGhxdW90YS52MS5GaW5kS2V5c1JlcXVlc3QaHi5hdXRocXVvdGEudjEuRmluZEtleXNSZXNwb25zZRJbCg5HZXRNYWludGVuYW5jZRIjLmF1dGhxdW90YS52MS5HZXRNYWludGVuYW5jZVJlcXVlc3QaJC5hdXRocXVvdGEudjEuR2V0TWFpbnRlbmFuY2VSZXNwb25zZRJbCg5TZXRNYWludGVuYW5jZRIjLmF1dGhxdW90YS52MS5TZXRNYWludGVuYW5jZVJlcXVlc3QaJC5hdXRocXVvdGEudjEuU2V0TWFpbnRlbmFuY2VSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A batch of operations from one relay process.
@@ -488,6 +488,14 @@ export type SessionResponse = Message<"authquota.v1.SessionResponse"> & {
    * @generated from field: string generation = 3;
    */
   generation: string;
+
+  /**
+   * Whether the operators have closed the API for maintenance. Unset: it is not known now, so the relay keeps to what
+   * it was told last.
+   *
+   * @generated from field: optional bool is_maintenance = 4;
+   */
+  isMaintenance?: boolean | undefined;
 };
 
 /**
@@ -1192,6 +1200,48 @@ export const UpdateAccountResponseSchema: GenMessage<UpdateAccountResponse> = /*
   messageDesc(file_authquota_v1_authquota, 29);
 
 /**
+ * Which accounts.
+ *
+ * @generated from message authquota.v1.GetAccountsRequest
+ */
+export type GetAccountsRequest = Message<"authquota.v1.GetAccountsRequest"> & {
+  /**
+   * At most 1,000.
+   *
+   * @generated from field: repeated string account_ids = 1;
+   */
+  accountIds: string[];
+};
+
+/**
+ * Describes the message authquota.v1.GetAccountsRequest.
+ * Use `create(GetAccountsRequestSchema)` to create a new message.
+ */
+export const GetAccountsRequestSchema: GenMessage<GetAccountsRequest> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 30);
+
+/**
+ * The accounts that exist.
+ *
+ * @generated from message authquota.v1.GetAccountsResponse
+ */
+export type GetAccountsResponse = Message<"authquota.v1.GetAccountsResponse"> & {
+  /**
+   * In the order asked.
+   *
+   * @generated from field: repeated authquota.v1.Account accounts = 1;
+   */
+  accounts: Account[];
+};
+
+/**
+ * Describes the message authquota.v1.GetAccountsResponse.
+ * Use `create(GetAccountsResponseSchema)` to create a new message.
+ */
+export const GetAccountsResponseSchema: GenMessage<GetAccountsResponse> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 31);
+
+/**
  * A page of accounts.
  *
  * @generated from message authquota.v1.ListAccountsRequest
@@ -1210,6 +1260,13 @@ export type ListAccountsRequest = Message<"authquota.v1.ListAccountsRequest"> & 
    * @generated from field: int32 limit = 2;
    */
   limit: number;
+
+  /**
+   * Only accounts whose id or name holds this text, in any case; at most 200 characters; empty: all.
+   *
+   * @generated from field: string search = 3;
+   */
+  search: string;
 };
 
 /**
@@ -1217,7 +1274,7 @@ export type ListAccountsRequest = Message<"authquota.v1.ListAccountsRequest"> & 
  * Use `create(ListAccountsRequestSchema)` to create a new message.
  */
 export const ListAccountsRequestSchema: GenMessage<ListAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 30);
+  messageDesc(file_authquota_v1_authquota, 32);
 
 /**
  * A page of accounts.
@@ -1238,7 +1295,7 @@ export type ListAccountsResponse = Message<"authquota.v1.ListAccountsResponse"> 
  * Use `create(ListAccountsResponseSchema)` to create a new message.
  */
 export const ListAccountsResponseSchema: GenMessage<ListAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 31);
+  messageDesc(file_authquota_v1_authquota, 33);
 
 /**
  * A key without its secret.
@@ -1315,7 +1372,7 @@ export type Key = Message<"authquota.v1.Key"> & {
  * Use `create(KeySchema)` to create a new message.
  */
 export const KeySchema: GenMessage<Key> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 32);
+  messageDesc(file_authquota_v1_authquota, 34);
 
 /**
  * A key to make.
@@ -1364,7 +1421,7 @@ export type CreateKeyRequest = Message<"authquota.v1.CreateKeyRequest"> & {
  * Use `create(CreateKeyRequestSchema)` to create a new message.
  */
 export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 33);
+  messageDesc(file_authquota_v1_authquota, 35);
 
 /**
  * The key made.
@@ -1392,7 +1449,7 @@ export type CreateKeyResponse = Message<"authquota.v1.CreateKeyResponse"> & {
  * Use `create(CreateKeyResponseSchema)` to create a new message.
  */
 export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 34);
+  messageDesc(file_authquota_v1_authquota, 36);
 
 /**
  * Changes of a key; unset fields stay.
@@ -1469,7 +1526,7 @@ export type UpdateKeyRequest = Message<"authquota.v1.UpdateKeyRequest"> & {
  * Use `create(UpdateKeyRequestSchema)` to create a new message.
  */
 export const UpdateKeyRequestSchema: GenMessage<UpdateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 35);
+  messageDesc(file_authquota_v1_authquota, 37);
 
 /**
  * The key after the change.
@@ -1490,7 +1547,7 @@ export type UpdateKeyResponse = Message<"authquota.v1.UpdateKeyResponse"> & {
  * Use `create(UpdateKeyResponseSchema)` to create a new message.
  */
 export const UpdateKeyResponseSchema: GenMessage<UpdateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 36);
+  messageDesc(file_authquota_v1_authquota, 38);
 
 /**
  * A key to delete.
@@ -1511,7 +1568,7 @@ export type DeleteKeyRequest = Message<"authquota.v1.DeleteKeyRequest"> & {
  * Use `create(DeleteKeyRequestSchema)` to create a new message.
  */
 export const DeleteKeyRequestSchema: GenMessage<DeleteKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 37);
+  messageDesc(file_authquota_v1_authquota, 39);
 
 /**
  * The deleted key.
@@ -1532,7 +1589,7 @@ export type DeleteKeyResponse = Message<"authquota.v1.DeleteKeyResponse"> & {
  * Use `create(DeleteKeyResponseSchema)` to create a new message.
  */
 export const DeleteKeyResponseSchema: GenMessage<DeleteKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 38);
+  messageDesc(file_authquota_v1_authquota, 40);
 
 /**
  * Which keys to list.
@@ -1560,7 +1617,7 @@ export type ListKeysRequest = Message<"authquota.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 39);
+  messageDesc(file_authquota_v1_authquota, 41);
 
 /**
  * Keys.
@@ -1581,7 +1638,183 @@ export type ListKeysResponse = Message<"authquota.v1.ListKeysResponse"> & {
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 40);
+  messageDesc(file_authquota_v1_authquota, 42);
+
+/**
+ * Which keys.
+ *
+ * @generated from message authquota.v1.GetKeysRequest
+ */
+export type GetKeysRequest = Message<"authquota.v1.GetKeysRequest"> & {
+  /**
+   * At most 1,000.
+   *
+   * @generated from field: repeated string key_ids = 1;
+   */
+  keyIds: string[];
+};
+
+/**
+ * Describes the message authquota.v1.GetKeysRequest.
+ * Use `create(GetKeysRequestSchema)` to create a new message.
+ */
+export const GetKeysRequestSchema: GenMessage<GetKeysRequest> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 43);
+
+/**
+ * The keys that exist.
+ *
+ * @generated from message authquota.v1.GetKeysResponse
+ */
+export type GetKeysResponse = Message<"authquota.v1.GetKeysResponse"> & {
+  /**
+   * In the order asked.
+   *
+   * @generated from field: repeated authquota.v1.Key keys = 1;
+   */
+  keys: Key[];
+};
+
+/**
+ * Describes the message authquota.v1.GetKeysResponse.
+ * Use `create(GetKeysResponseSchema)` to create a new message.
+ */
+export const GetKeysResponseSchema: GenMessage<GetKeysResponse> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 44);
+
+/**
+ * Which keys to find.
+ *
+ * @generated from message authquota.v1.FindKeysRequest
+ */
+export type FindKeysRequest = Message<"authquota.v1.FindKeysRequest"> & {
+  /**
+   * The first characters of the secret, 6 to 10: whoever looks for a key never sends all of it.
+   *
+   * @generated from field: string secret_prefix = 1;
+   */
+  secretPrefix: string;
+};
+
+/**
+ * Describes the message authquota.v1.FindKeysRequest.
+ * Use `create(FindKeysRequestSchema)` to create a new message.
+ */
+export const FindKeysRequestSchema: GenMessage<FindKeysRequest> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 45);
+
+/**
+ * The keys found.
+ *
+ * @generated from message authquota.v1.FindKeysResponse
+ */
+export type FindKeysResponse = Message<"authquota.v1.FindKeysResponse"> & {
+  /**
+   * Newest first, at most 100.
+   *
+   * @generated from field: repeated authquota.v1.Key keys = 1;
+   */
+  keys: Key[];
+};
+
+/**
+ * Describes the message authquota.v1.FindKeysResponse.
+ * Use `create(FindKeysResponseSchema)` to create a new message.
+ */
+export const FindKeysResponseSchema: GenMessage<FindKeysResponse> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 46);
+
+/**
+ * Nothing.
+ *
+ * @generated from message authquota.v1.GetMaintenanceRequest
+ */
+export type GetMaintenanceRequest = Message<"authquota.v1.GetMaintenanceRequest"> & {
+};
+
+/**
+ * Describes the message authquota.v1.GetMaintenanceRequest.
+ * Use `create(GetMaintenanceRequestSchema)` to create a new message.
+ */
+export const GetMaintenanceRequestSchema: GenMessage<GetMaintenanceRequest> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 47);
+
+/**
+ * Whether the API is closed.
+ *
+ * @generated from message authquota.v1.GetMaintenanceResponse
+ */
+export type GetMaintenanceResponse = Message<"authquota.v1.GetMaintenanceResponse"> & {
+  /**
+   * Whether it is closed by the operators. A catalog may close relays on its own, which is not told here.
+   *
+   * @generated from field: bool is_maintenance = 1;
+   */
+  isMaintenance: boolean;
+
+  /**
+   * Since when that is so; unset: nobody has ever closed it.
+   *
+   * @generated from field: google.protobuf.Timestamp changed_at = 2;
+   */
+  changedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message authquota.v1.GetMaintenanceResponse.
+ * Use `create(GetMaintenanceResponseSchema)` to create a new message.
+ */
+export const GetMaintenanceResponseSchema: GenMessage<GetMaintenanceResponse> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 48);
+
+/**
+ * Whether the API shall be closed.
+ *
+ * @generated from message authquota.v1.SetMaintenanceRequest
+ */
+export type SetMaintenanceRequest = Message<"authquota.v1.SetMaintenanceRequest"> & {
+  /**
+   * Whether it shall be closed.
+   *
+   * @generated from field: bool is_maintenance = 1;
+   */
+  isMaintenance: boolean;
+};
+
+/**
+ * Describes the message authquota.v1.SetMaintenanceRequest.
+ * Use `create(SetMaintenanceRequestSchema)` to create a new message.
+ */
+export const SetMaintenanceRequestSchema: GenMessage<SetMaintenanceRequest> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 49);
+
+/**
+ * Whether the API is closed.
+ *
+ * @generated from message authquota.v1.SetMaintenanceResponse
+ */
+export type SetMaintenanceResponse = Message<"authquota.v1.SetMaintenanceResponse"> & {
+  /**
+   * As asked.
+   *
+   * @generated from field: bool is_maintenance = 1;
+   */
+  isMaintenance: boolean;
+
+  /**
+   * Since when that is so.
+   *
+   * @generated from field: google.protobuf.Timestamp changed_at = 2;
+   */
+  changedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message authquota.v1.SetMaintenanceResponse.
+ * Use `create(SetMaintenanceResponseSchema)` to create a new message.
+ */
+export const SetMaintenanceResponseSchema: GenMessage<SetMaintenanceResponse> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 50);
 
 /**
  * What was decided.
@@ -1912,6 +2145,16 @@ export const AuthQuotaService: GenService<{
     output: typeof UpdateAccountResponseSchema;
   },
   /**
+   * Tells accounts by their ids, in the order asked, without those that do not exist.
+   *
+   * @generated from rpc authquota.v1.AuthQuotaService.GetAccounts
+   */
+  getAccounts: {
+    methodKind: "unary";
+    input: typeof GetAccountsRequestSchema;
+    output: typeof GetAccountsResponseSchema;
+  },
+  /**
    * Lists accounts in the order of their ids.
    *
    * @generated from rpc authquota.v1.AuthQuotaService.ListAccounts
@@ -1960,6 +2203,46 @@ export const AuthQuotaService: GenService<{
     methodKind: "unary";
     input: typeof ListKeysRequestSchema;
     output: typeof ListKeysResponseSchema;
+  },
+  /**
+   * Tells keys by their ids, in the order asked, deleted ones too, without those that do not exist.
+   *
+   * @generated from rpc authquota.v1.AuthQuotaService.GetKeys
+   */
+  getKeys: {
+    methodKind: "unary";
+    input: typeof GetKeysRequestSchema;
+    output: typeof GetKeysResponseSchema;
+  },
+  /**
+   * Lists the keys of all accounts whose secrets begin alike, deleted ones too, newest first.
+   *
+   * @generated from rpc authquota.v1.AuthQuotaService.FindKeys
+   */
+  findKeys: {
+    methodKind: "unary";
+    input: typeof FindKeysRequestSchema;
+    output: typeof FindKeysResponseSchema;
+  },
+  /**
+   * Tells whether the operators have closed the API for maintenance.
+   *
+   * @generated from rpc authquota.v1.AuthQuotaService.GetMaintenance
+   */
+  getMaintenance: {
+    methodKind: "unary";
+    input: typeof GetMaintenanceRequestSchema;
+    output: typeof GetMaintenanceResponseSchema;
+  },
+  /**
+   * Closes the API for maintenance or opens it: every relay refuses every call with 503 about a second later.
+   *
+   * @generated from rpc authquota.v1.AuthQuotaService.SetMaintenance
+   */
+  setMaintenance: {
+    methodKind: "unary";
+    input: typeof SetMaintenanceRequestSchema;
+    output: typeof SetMaintenanceResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_authquota_v1_authquota, 0);

@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file billing/v1/billing.proto.
  */
 export const file_billing_v1_billing: GenFile = /*@__PURE__*/
-  fileDesc("ChhiaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SCmJpbGxpbmcudjEiWwoNQ3JlZGl0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhQKDGFtb3VudF9uYW5vcxgCIAEoAxISCgpwYXltZW50X2lkGAMgASgJEgwKBG5vdGUYBCABKAkiTQoOQ3JlZGl0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIm4KDkNvcnJlY3RSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhUKDWNvcnJlY3Rpb25faWQYAyABKAkSDgoGcmVhc29uGAQgASgJEgsKA3JpZBgFIAEoCSJOCg9Db3JyZWN0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIicKEUdldEJhbGFuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiawoSR2V0QmFsYW5jZVJlc3BvbnNlEhUKDWJhbGFuY2VfbmFub3MYASABKAMSFgoOY3JlZGl0ZWRfbmFub3MYAiABKAMSFQoNY2hhcmdlZF9uYW5vcxgDIAEoAxIPCgd2ZXJzaW9uGAQgASgDIjcKD0dldEZ1bmRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCRIPCgdrZXlfaWRzGAIgAygJImIKEEdldEZ1bmRzUmVzcG9uc2USKgoIYWNjb3VudHMYASADKAsyGC5iaWxsaW5nLnYxLkFjY291bnRGdW5kcxIiCgRrZXlzGAIgAygLMhQuYmlsbGluZy52MS5LZXlGdW5kcyJKCgxBY2NvdW50RnVuZHMSEgoKYWNjb3VudF9pZBgBIAEoCRIVCg1iYWxhbmNlX25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMiQAoIS2V5RnVuZHMSDgoGa2V5X2lkGAEgASgJEhMKC3NwZW50X25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMi8AEKCkxlZGdlckxpbmUSDwoHbGluZV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEiIKBGtpbmQYAyABKA4yFC5iaWxsaW5nLnYxLkxpbmVLaW5kEhQKDGFtb3VudF9uYW5vcxgEIAEoAxILCgNyaWQYBSABKAkSEQoJcmVmZXJlbmNlGAYgASgJEgwKBG5vdGUYByABKAkSLQoJYm9va2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgV1c2FnZRgJIAEoCzIXLnVzYWdlLnYxLlVzYWdlUmVjb3JkZWQihAEKFkxpc3RMZWRnZXJMaW5lc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5iZWZvcmVfbGluZV9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRILCgNyaWQYBCABKAkSIgoEa2luZBgFIAEoDjIULmJpbGxpbmcudjEuTGluZUtpbmQiQAoXTGlzdExlZGdlckxpbmVzUmVzcG9uc2USJQoFbGluZXMYASADKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUiqQEKEVF1ZXJ5VXNhZ2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKCGdyb3VwX2J5GAQgASgOMhkuYmlsbGluZy52MS5Vc2FnZUdyb3VwaW5nIjgKElF1ZXJ5VXNhZ2VSZXNwb25zZRIiCgRzdW1zGAEgAygLMhQuYmlsbGluZy52MS5Vc2FnZVN1bSJfCghVc2FnZVN1bRINCgVncm91cBgBIAEoCRINCgVjYWxscxgCIAEoAxIVCg1jaGFyZ2VkX25hbm9zGAMgASgDEh4KBXVzYWdlGAQgASgLMg8udXNhZ2UudjEuVXNhZ2UiJgoVTGlzdFF1YXJhbnRpbmVSZXF1ZXN0Eg0KBWxpbWl0GAEgASgFIkgKFkxpc3RRdWFyYW50aW5lUmVzcG9uc2USLgoHcmVjb3JkcxgBIAMoCzIdLmJpbGxpbmcudjEuUXVhcmFudGluZWRSZWNvcmQifAoRUXVhcmFudGluZWRSZWNvcmQSFQoNcXVhcmFudGluZV9pZBgBIAEoAxIOCgZyZWFzb24YAiABKAkSDwoHcGF5bG9hZBgDIAEoDBIvCgtyZWNlaXZlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiaQoNUmVmdW5kUmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEgsKA3JpZBgCIAEoCRIUCgxhbW91bnRfbmFub3MYAyABKAMSEQoJcmVmdW5kX2lkGAQgASgJEg4KBnJlYXNvbhgFIAEoCSJNCg5SZWZ1bmRSZXNwb25zZRIkCgRsaW5lGAEgASgLMhYuYmlsbGluZy52MS5MZWRnZXJMaW5lEhUKDWJhbGFuY2VfbmFub3MYAiABKAMiTQoSRXhwb3J0TGluZXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEAoIZnJvbV9kYXkYAiABKAkSEQoJdW50aWxfZGF5GAMgASgJIjwKE0V4cG9ydExpbmVzUmVzcG9uc2USJQoFbGluZXMYASADKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUifgoTR2V0U3RhdGVtZW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEigKBGZyb20YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCK0AQoUR2V0U3RhdGVtZW50UmVzcG9uc2USHQoVb3BlbmluZ19iYWxhbmNlX25hbm9zGAEgASgDEh0KFWNsb3NpbmdfYmFsYW5jZV9uYW5vcxgCIAEoAxImCgRzdW1zGAMgAygLMhguYmlsbGluZy52MS5TdGF0ZW1lbnRTdW0SJAoGbW9kZWxzGAQgAygLMhQuYmlsbGluZy52MS5Vc2FnZVN1bRIQCghpc19maW5hbBgFIAEoCCJXCgxTdGF0ZW1lbnRTdW0SIgoEa2luZBgBIAEoDjIULmJpbGxpbmcudjEuTGluZUtpbmQSDQoFbGluZXMYAiABKAMSFAoMYW1vdW50X25hbm9zGAMgASgDIokBCg1SZXBsYXlSZXF1ZXN0EigKBGZyb20YASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBXVudGlsGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgphY2NvdW50X2lkGAMgASgJEg8KB2RyeV9ydW4YBCABKAgikAEKDlJlcGxheVJlc3BvbnNlEg4KBmV2ZW50cxgBIAEoAxINCgVrbm93bhgCIAEoAxIPCgdtaXNzaW5nGAMgASgDEhUKDW1pc3NpbmdfbmFub3MYBCABKAMSEAoIcmVqZWN0ZWQYBSABKAMSFAoMbWlzc2luZ19yaWRzGAYgAygJEg8KB2lzX2RvbmUYByABKAgiHwoQUmVjb25jaWxlUmVxdWVzdBILCgNkYXkYASABKAkiNwoRUmVjb25jaWxlUmVzcG9uc2USIgoGcmVwb3J0GAEgASgLMhIuYmlsbGluZy52MS5SZXBvcnQiHwoQR2V0UmVwb3J0UmVxdWVzdBILCgNkYXkYASABKAkiNwoRR2V0UmVwb3J0UmVzcG9uc2USIgoGcmVwb3J0GAEgASgLMhIuYmlsbGluZy52MS5SZXBvcnQivAEKBlJlcG9ydBILCgNkYXkYASABKAkSKwoHbWFkZV9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJQoFbGluZXMYAyADKAsyFi5iaWxsaW5nLnYxLlJlcG9ydExpbmUSGQoRdW5leHBsYWluZWRfbmFub3MYBCABKAMSDwoHY29udGVudBgFIAEoDBIRCglzaWduYXR1cmUYBiABKAwSEgoKcHVibGljX2tleRgHIAEoCSKJAQoKUmVwb3J0TGluZRINCgVjaGVjaxgBIAEoCRIMCgRuYW1lGAIgASgJEiQKB2ZpbmRpbmcYAyABKA4yEy5iaWxsaW5nLnYxLkZpbmRpbmcSDwoHc3VtbWFyeRgEIAEoCRIYChBkaWZmZXJlbmNlX25hbm9zGAUgASgDEg0KBWl0ZW1zGAYgAygJImAKEkxvYWRJbnZvaWNlUmVxdWVzdBIQCgh1cHN0cmVhbRgBIAEoCRISCgppbnZvaWNlX2lkGAIgASgJEiQKBHJvd3MYAyADKAsyFi5iaWxsaW5nLnYxLkludm9pY2VSb3ciXAoKSW52b2ljZVJvdxILCgNkYXkYASABKAkSDQoFbW9kZWwYAiABKAkSEgoKY29zdF9uYW5vcxgDIAEoAxIeCgV1c2FnZRgEIAEoCzIPLnVzYWdlLnYxLlVzYWdlIjYKE0xvYWRJbnZvaWNlUmVzcG9uc2USDQoFYWRkZWQYASABKAUSEAoIcmVwbGFjZWQYAiABKAUiTgoVQ29tcGFyZUludm9pY2VSZXF1ZXN0EhAKCHVwc3RyZWFtGAEgASgJEhAKCGZyb21fZGF5GAIgASgJEhEKCXVudGlsX2RheRgDIAEoCSJFChZDb21wYXJlSW52b2ljZVJlc3BvbnNlEisKBHJvd3MYASADKAsyHS5iaWxsaW5nLnYxLkludm9pY2VEaWZmZXJlbmNlIukBChFJbnZvaWNlRGlmZmVyZW5jZRILCgNkYXkYASABKAkSDQoFbW9kZWwYAiABKAkSFAoMYmlsbGVkX25hbm9zGAMgASgDEhYKDmV4cGVjdGVkX25hbm9zGAQgASgDEhUKDWNoYXJnZWRfbmFub3MYBSABKAMSDQoFY2FsbHMYBiABKAMSFgoOdW5wcmljZWRfY2FsbHMYByABKAMSJQoMYmlsbGVkX3VzYWdlGAggASgLMg8udXNhZ2UudjEuVXNhZ2USJQoMYm9va2VkX3VzYWdlGAkgASgLMg8udXNhZ2UudjEuVXNhZ2UiFAoSR2V0UHJvZ3Jlc3NSZXF1ZXN0IkUKE0dldFByb2dyZXNzUmVzcG9uc2USFQoNbGFzdF9zZXF1ZW5jZRgBIAEoAxIXCg9ib29rZWRfc2VxdWVuY2UYAiABKAMqwwEKCExpbmVLaW5kEhkKFUxJTkVfS0lORF9VTlNQRUNJRklFRBAAEhQKEExJTkVfS0lORF9DSEFSR0UQARIgChxMSU5FX0tJTkRfUFJPVklTSU9OQUxfQ0hBUkdFEAISHgoaTElORV9LSU5EX0ZJTkFMX0FESlVTVE1FTlQQAxIUChBMSU5FX0tJTkRfQ1JFRElUEAQSGAoUTElORV9LSU5EX0NPUlJFQ1RJT04QBRIUChBMSU5FX0tJTkRfUkVGVU5EEAYqeQoNVXNhZ2VHcm91cGluZxIeChpVU0FHRV9HUk9VUElOR19VTlNQRUNJRklFRBAAEhYKElVTQUdFX0dST1VQSU5HX0RBWRABEhgKFFVTQUdFX0dST1VQSU5HX01PREVMEAISFgoSVVNBR0VfR1JPVVBJTkdfS0VZEAMqcwoHRmluZGluZxIXChNGSU5ESU5HX1VOU1BFQ0lGSUVEEAASEQoNRklORElOR19SSUdIVBABEhIKDkZJTkRJTkdfTElTVEVEEAISEQoNRklORElOR19XUk9ORxADEhUKEUZJTkRJTkdfVU5DSEVDS0VEEAQy4QkKDkJpbGxpbmdTZXJ2aWNlEj8KBkNyZWRpdBIZLmJpbGxpbmcudjEuQ3JlZGl0UmVxdWVzdBoaLmJpbGxpbmcudjEuQ3JlZGl0UmVzcG9uc2USQgoHQ29ycmVjdBIaLmJpbGxpbmcudjEuQ29ycmVjdFJlcXVlc3QaGy5iaWxsaW5nLnYxLkNvcnJlY3RSZXNwb25zZRJLCgpHZXRCYWxhbmNlEh0uYmlsbGluZy52MS5HZXRCYWxhbmNlUmVxdWVzdBoeLmJpbGxpbmcudjEuR2V0QmFsYW5jZVJlc3BvbnNlEkUKCEdldEZ1bmRzEhsuYmlsbGluZy52MS5HZXRGdW5kc1JlcXVlc3QaHC5iaWxsaW5nLnYxLkdldEZ1bmRzUmVzcG9uc2USWgoPTGlzdExlZGdlckxpbmVzEiIuYmlsbGluZy52MS5MaXN0TGVkZ2VyTGluZXNSZXF1ZXN0GiMuYmlsbGluZy52MS5MaXN0TGVkZ2VyTGluZXNSZXNwb25zZRJLCgpRdWVyeVVzYWdlEh0uYmlsbGluZy52MS5RdWVyeVVzYWdlUmVxdWVzdBoeLmJpbGxpbmcudjEuUXVlcnlVc2FnZVJlc3BvbnNlElcKDkxpc3RRdWFyYW50aW5lEiEuYmlsbGluZy52MS5MaXN0UXVhcmFudGluZVJlcXVlc3QaIi5iaWxsaW5nLnYxLkxpc3RRdWFyYW50aW5lUmVzcG9uc2USPwoGUmVmdW5kEhkuYmlsbGluZy52MS5SZWZ1bmRSZXF1ZXN0GhouYmlsbGluZy52MS5SZWZ1bmRSZXNwb25zZRJQCgtFeHBvcnRMaW5lcxIeLmJpbGxpbmcudjEuRXhwb3J0TGluZXNSZXF1ZXN0Gh8uYmlsbGluZy52MS5FeHBvcnRMaW5lc1Jlc3BvbnNlMAESUQoMR2V0U3RhdGVtZW50Eh8uYmlsbGluZy52MS5HZXRTdGF0ZW1lbnRSZXF1ZXN0GiAuYmlsbGluZy52MS5HZXRTdGF0ZW1lbnRSZXNwb25zZRJBCgZSZXBsYXkSGS5iaWxsaW5nLnYxLlJlcGxheVJlcXVlc3QaGi5iaWxsaW5nLnYxLlJlcGxheVJlc3BvbnNlMAESSAoJUmVjb25jaWxlEhwuYmlsbGluZy52MS5SZWNvbmNpbGVSZXF1ZXN0Gh0uYmlsbGluZy52MS5SZWNvbmNpbGVSZXNwb25zZRJICglHZXRSZXBvcnQSHC5iaWxsaW5nLnYxLkdldFJlcG9ydFJlcXVlc3QaHS5iaWxsaW5nLnYxLkdldFJlcG9ydFJlc3BvbnNlEk4KC0xvYWRJbnZvaWNlEh4uYmlsbGluZy52MS5Mb2FkSW52b2ljZVJlcXVlc3QaHy5iaWxsaW5nLnYxLkxvYWRJbnZvaWNlUmVzcG9uc2USVwoOQ29tcGFyZUludm9pY2USIS5iaWxsaW5nLnYxLkNvbXBhcmVJbnZvaWNlUmVxdWVzdBoiLmJpbGxpbmcudjEuQ29tcGFyZUludm9pY2VSZXNwb25zZRJOCgtHZXRQcm9ncmVzcxIeLmJpbGxpbmcudjEuR2V0UHJvZ3Jlc3NSZXF1ZXN0Gh8uYmlsbGluZy52MS5HZXRQcm9ncmVzc1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp, file_usage_v1_usage]);
+  fileDesc("ChhiaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SCmJpbGxpbmcudjEiWwoNQ3JlZGl0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhQKDGFtb3VudF9uYW5vcxgCIAEoAxISCgpwYXltZW50X2lkGAMgASgJEgwKBG5vdGUYBCABKAkiTQoOQ3JlZGl0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIm4KDkNvcnJlY3RSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhUKDWNvcnJlY3Rpb25faWQYAyABKAkSDgoGcmVhc29uGAQgASgJEgsKA3JpZBgFIAEoCSJOCg9Db3JyZWN0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIicKEUdldEJhbGFuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiawoSR2V0QmFsYW5jZVJlc3BvbnNlEhUKDWJhbGFuY2VfbmFub3MYASABKAMSFgoOY3JlZGl0ZWRfbmFub3MYAiABKAMSFQoNY2hhcmdlZF9uYW5vcxgDIAEoAxIPCgd2ZXJzaW9uGAQgASgDIjcKD0dldEZ1bmRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCRIPCgdrZXlfaWRzGAIgAygJImIKEEdldEZ1bmRzUmVzcG9uc2USKgoIYWNjb3VudHMYASADKAsyGC5iaWxsaW5nLnYxLkFjY291bnRGdW5kcxIiCgRrZXlzGAIgAygLMhQuYmlsbGluZy52MS5LZXlGdW5kcyJKCgxBY2NvdW50RnVuZHMSEgoKYWNjb3VudF9pZBgBIAEoCRIVCg1iYWxhbmNlX25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMicAoIS2V5RnVuZHMSDgoGa2V5X2lkGAEgASgJEhMKC3NwZW50X25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMSLgoKY2hhcmdlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi8AEKCkxlZGdlckxpbmUSDwoHbGluZV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEiIKBGtpbmQYAyABKA4yFC5iaWxsaW5nLnYxLkxpbmVLaW5kEhQKDGFtb3VudF9uYW5vcxgEIAEoAxILCgNyaWQYBSABKAkSEQoJcmVmZXJlbmNlGAYgASgJEgwKBG5vdGUYByABKAkSLQoJYm9va2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgV1c2FnZRgJIAEoCzIXLnVzYWdlLnYxLlVzYWdlUmVjb3JkZWQihAEKFkxpc3RMZWRnZXJMaW5lc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5iZWZvcmVfbGluZV9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRILCgNyaWQYBCABKAkSIgoEa2luZBgFIAEoDjIULmJpbGxpbmcudjEuTGluZUtpbmQiQAoXTGlzdExlZGdlckxpbmVzUmVzcG9uc2USJQoFbGluZXMYASADKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUiyAEKEVF1ZXJ5VXNhZ2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKCGdyb3VwX2J5GAQgASgOMhkuYmlsbGluZy52MS5Vc2FnZUdyb3VwaW5nEg4KBmtleV9pZBgFIAEoCRINCgVtb2RlbBgGIAEoCSI4ChJRdWVyeVVzYWdlUmVzcG9uc2USIgoEc3VtcxgBIAMoCzIULmJpbGxpbmcudjEuVXNhZ2VTdW0idQoIVXNhZ2VTdW0SDQoFZ3JvdXAYASABKAkSDQoFY2FsbHMYAiABKAMSFQoNY2hhcmdlZF9uYW5vcxgDIAEoAxIeCgV1c2FnZRgEIAEoCzIPLnVzYWdlLnYxLlVzYWdlEhQKDGZhaWxlZF9jYWxscxgFIAEoAyJXChVMaXN0UXVhcmFudGluZVJlcXVlc3QSDQoFbGltaXQYASABKAUSHAoUYmVmb3JlX3F1YXJhbnRpbmVfaWQYAiABKAMSEQoJb25seV9vcGVuGAMgASgIIkgKFkxpc3RRdWFyYW50aW5lUmVzcG9uc2USLgoHcmVjb3JkcxgBIAMoCzIdLmJpbGxpbmcudjEuUXVhcmFudGluZWRSZWNvcmQiwgEKEVF1YXJhbnRpbmVkUmVjb3JkEhUKDXF1YXJhbnRpbmVfaWQYASABKAMSDgoGcmVhc29uGAIgASgJEg8KB3BheWxvYWQYAyABKAwSLwoLcmVjZWl2ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgsKA3JpZBgFIAEoCRImCgV1c2FnZRgGIAEoCzIXLnVzYWdlLnYxLlVzYWdlUmVjb3JkZWQSDwoHaXNfb3BlbhgHIAEoCCJpCg1SZWZ1bmRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSCwoDcmlkGAIgASgJEhQKDGFtb3VudF9uYW5vcxgDIAEoAxIRCglyZWZ1bmRfaWQYBCABKAkSDgoGcmVhc29uGAUgASgJIk0KDlJlZnVuZFJlc3BvbnNlEiQKBGxpbmUYASABKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUSFQoNYmFsYW5jZV9uYW5vcxgCIAEoAyJNChJFeHBvcnRMaW5lc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIQCghmcm9tX2RheRgCIAEoCRIRCgl1bnRpbF9kYXkYAyABKAkiPAoTRXhwb3J0TGluZXNSZXNwb25zZRIlCgVsaW5lcxgBIAMoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZSJ+ChNHZXRTdGF0ZW1lbnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIrQBChRHZXRTdGF0ZW1lbnRSZXNwb25zZRIdChVvcGVuaW5nX2JhbGFuY2VfbmFub3MYASABKAMSHQoVY2xvc2luZ19iYWxhbmNlX25hbm9zGAIgASgDEiYKBHN1bXMYAyADKAsyGC5iaWxsaW5nLnYxLlN0YXRlbWVudFN1bRIkCgZtb2RlbHMYBCADKAsyFC5iaWxsaW5nLnYxLlVzYWdlU3VtEhAKCGlzX2ZpbmFsGAUgASgIIlcKDFN0YXRlbWVudFN1bRIiCgRraW5kGAEgASgOMhQuYmlsbGluZy52MS5MaW5lS2luZBINCgVsaW5lcxgCIAEoAxIUCgxhbW91bnRfbmFub3MYAyABKAMiiQEKDVJlcGxheVJlcXVlc3QSKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmFjY291bnRfaWQYAyABKAkSDwoHZHJ5X3J1bhgEIAEoCCKQAQoOUmVwbGF5UmVzcG9uc2USDgoGZXZlbnRzGAEgASgDEg0KBWtub3duGAIgASgDEg8KB21pc3NpbmcYAyABKAMSFQoNbWlzc2luZ19uYW5vcxgEIAEoAxIQCghyZWplY3RlZBgFIAEoAxIUCgxtaXNzaW5nX3JpZHMYBiADKAkSDwoHaXNfZG9uZRgHIAEoCCIfChBSZWNvbmNpbGVSZXF1ZXN0EgsKA2RheRgBIAEoCSI3ChFSZWNvbmNpbGVSZXNwb25zZRIiCgZyZXBvcnQYASABKAsyEi5iaWxsaW5nLnYxLlJlcG9ydCIfChBHZXRSZXBvcnRSZXF1ZXN0EgsKA2RheRgBIAEoCSI3ChFHZXRSZXBvcnRSZXNwb25zZRIiCgZyZXBvcnQYASABKAsyEi5iaWxsaW5nLnYxLlJlcG9ydCK8AQoGUmVwb3J0EgsKA2RheRgBIAEoCRIrCgdtYWRlX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIlCgVsaW5lcxgDIAMoCzIWLmJpbGxpbmcudjEuUmVwb3J0TGluZRIZChF1bmV4cGxhaW5lZF9uYW5vcxgEIAEoAxIPCgdjb250ZW50GAUgASgMEhEKCXNpZ25hdHVyZRgGIAEoDBISCgpwdWJsaWNfa2V5GAcgASgJIokBCgpSZXBvcnRMaW5lEg0KBWNoZWNrGAEgASgJEgwKBG5hbWUYAiABKAkSJAoHZmluZGluZxgDIAEoDjITLmJpbGxpbmcudjEuRmluZGluZxIPCgdzdW1tYXJ5GAQgASgJEhgKEGRpZmZlcmVuY2VfbmFub3MYBSABKAMSDQoFaXRlbXMYBiADKAkiYAoSTG9hZEludm9pY2VSZXF1ZXN0EhAKCHVwc3RyZWFtGAEgASgJEhIKCmludm9pY2VfaWQYAiABKAkSJAoEcm93cxgDIAMoCzIWLmJpbGxpbmcudjEuSW52b2ljZVJvdyJcCgpJbnZvaWNlUm93EgsKA2RheRgBIAEoCRINCgVtb2RlbBgCIAEoCRISCgpjb3N0X25hbm9zGAMgASgDEh4KBXVzYWdlGAQgASgLMg8udXNhZ2UudjEuVXNhZ2UiNgoTTG9hZEludm9pY2VSZXNwb25zZRINCgVhZGRlZBgBIAEoBRIQCghyZXBsYWNlZBgCIAEoBSJOChVDb21wYXJlSW52b2ljZVJlcXVlc3QSEAoIdXBzdHJlYW0YASABKAkSEAoIZnJvbV9kYXkYAiABKAkSEQoJdW50aWxfZGF5GAMgASgJIkUKFkNvbXBhcmVJbnZvaWNlUmVzcG9uc2USKwoEcm93cxgBIAMoCzIdLmJpbGxpbmcudjEuSW52b2ljZURpZmZlcmVuY2Ui6QEKEUludm9pY2VEaWZmZXJlbmNlEgsKA2RheRgBIAEoCRINCgVtb2RlbBgCIAEoCRIUCgxiaWxsZWRfbmFub3MYAyABKAMSFgoOZXhwZWN0ZWRfbmFub3MYBCABKAMSFQoNY2hhcmdlZF9uYW5vcxgFIAEoAxINCgVjYWxscxgGIAEoAxIWCg51bnByaWNlZF9jYWxscxgHIAEoAxIlCgxiaWxsZWRfdXNhZ2UYCCABKAsyDy51c2FnZS52MS5Vc2FnZRIlCgxib29rZWRfdXNhZ2UYCSABKAsyDy51c2FnZS52MS5Vc2FnZSIUChJHZXRQcm9ncmVzc1JlcXVlc3QiRQoTR2V0UHJvZ3Jlc3NSZXNwb25zZRIVCg1sYXN0X3NlcXVlbmNlGAEgASgDEhcKD2Jvb2tlZF9zZXF1ZW5jZRgCIAEoAyIxCg5HZXRDYWxsUmVxdWVzdBILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCSJMCg9HZXRDYWxsUmVzcG9uc2USEgoKYWNjb3VudF9pZBgBIAEoCRIlCgVsaW5lcxgCIAMoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZSI8ChZMaXN0TG93QmFsYW5jZXNSZXF1ZXN0EhMKC2JlbG93X25hbm9zGAEgASgDEg0KBWxpbWl0GAIgASgFIlQKF0xpc3RMb3dCYWxhbmNlc1Jlc3BvbnNlEioKCGFjY291bnRzGAEgAygLMhguYmlsbGluZy52MS5BY2NvdW50RnVuZHMSDQoFdG90YWwYAiABKAMiMAoWUmV0cnlRdWFyYW50aW5lUmVxdWVzdBIWCg5xdWFyYW50aW5lX2lkcxgBIAMoAyJFChdSZXRyeVF1YXJhbnRpbmVSZXNwb25zZRIqCgdyZWNvcmRzGAEgAygLMhkuYmlsbGluZy52MS5SZXRyaWVkUmVjb3JkIkkKDVJldHJpZWRSZWNvcmQSFQoNcXVhcmFudGluZV9pZBgBIAEoAxIRCglpc19ib29rZWQYAiABKAgSDgoGcmVhc29uGAMgASgJIpIBChVDcmVhdGVWb3VjaGVyc1JlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhMKC2NvZGVfaGFzaGVzGAMgAygMEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBG5vdGUYBSABKAkiQQoWQ3JlYXRlVm91Y2hlcnNSZXNwb25zZRInCgViYXRjaBgBIAEoCzIYLmJpbGxpbmcudjEuVm91Y2hlckJhdGNoItgBCgxWb3VjaGVyQmF0Y2gSEAoIYmF0Y2hfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhAKCHZvdWNoZXJzGAMgASgFEhAKCHJlZGVlbWVkGAQgASgFEg4KBnZvaWRlZBgFIAEoBRIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRub3RlGAcgASgJEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj0KFFJlZGVlbVZvdWNoZXJSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoJY29kZV9oYXNoGAIgASgMIlQKFVJlZGVlbVZvdWNoZXJSZXNwb25zZRIkCgRsaW5lGAEgASgLMhYuYmlsbGluZy52MS5MZWRnZXJMaW5lEhUKDWJhbGFuY2VfbmFub3MYAiABKAMiQwoZTGlzdFZvdWNoZXJCYXRjaGVzUmVxdWVzdBIXCg9iZWZvcmVfYmF0Y2hfaWQYASABKAkSDQoFbGltaXQYAiABKAUiRwoaTGlzdFZvdWNoZXJCYXRjaGVzUmVzcG9uc2USKQoHYmF0Y2hlcxgBIAMoCzIYLmJpbGxpbmcudjEuVm91Y2hlckJhdGNoIicKE0xpc3RWb3VjaGVyc1JlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkiZgoUTGlzdFZvdWNoZXJzUmVzcG9uc2USJwoFYmF0Y2gYASABKAsyGC5iaWxsaW5nLnYxLlZvdWNoZXJCYXRjaBIlCgh2b3VjaGVycxgCIAMoCzITLmJpbGxpbmcudjEuVm91Y2hlciKGAQoHVm91Y2hlchIOCgZudW1iZXIYASABKAUSJwoFc3RhdGUYAiABKA4yGC5iaWxsaW5nLnYxLlZvdWNoZXJTdGF0ZRISCgphY2NvdW50X2lkGAMgASgJEi4KCmNoYW5nZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIicKE1ZvaWRWb3VjaGVyc1JlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkiPwoUVm9pZFZvdWNoZXJzUmVzcG9uc2USJwoFYmF0Y2gYASABKAsyGC5iaWxsaW5nLnYxLlZvdWNoZXJCYXRjaCrDAQoITGluZUtpbmQSGQoVTElORV9LSU5EX1VOU1BFQ0lGSUVEEAASFAoQTElORV9LSU5EX0NIQVJHRRABEiAKHExJTkVfS0lORF9QUk9WSVNJT05BTF9DSEFSR0UQAhIeChpMSU5FX0tJTkRfRklOQUxfQURKVVNUTUVOVBADEhQKEExJTkVfS0lORF9DUkVESVQQBBIYChRMSU5FX0tJTkRfQ09SUkVDVElPThAFEhQKEExJTkVfS0lORF9SRUZVTkQQBip5Cg1Vc2FnZUdyb3VwaW5nEh4KGlVTQUdFX0dST1VQSU5HX1VOU1BFQ0lGSUVEEAASFgoSVVNBR0VfR1JPVVBJTkdfREFZEAESGAoUVVNBR0VfR1JPVVBJTkdfTU9ERUwQAhIWChJVU0FHRV9HUk9VUElOR19LRVkQAypzCgdGaW5kaW5nEhcKE0ZJTkRJTkdfVU5TUEVDSUZJRUQQABIRCg1GSU5ESU5HX1JJR0hUEAESEgoORklORElOR19MSVNURUQQAhIRCg1GSU5ESU5HX1dST05HEAMSFQoRRklORElOR19VTkNIRUNLRUQQBCp5CgxWb3VjaGVyU3RhdGUSHQoZVk9VQ0hFUl9TVEFURV9VTlNQRUNJRklFRBAAEhYKElZPVUNIRVJfU1RBVEVfT1BFThABEhoKFlZPVUNIRVJfU1RBVEVfUkVERUVNRUQQAhIWChJWT1VDSEVSX1NUQVRFX1ZPSUQQAzKXDwoOQmlsbGluZ1NlcnZpY2USPwoGQ3JlZGl0EhkuYmlsbGluZy52MS5DcmVkaXRSZXF1ZXN0GhouYmlsbGluZy52MS5DcmVkaXRSZXNwb25zZRJCCgdDb3JyZWN0EhouYmlsbGluZy52MS5Db3JyZWN0UmVxdWVzdBobLmJpbGxpbmcudjEuQ29ycmVjdFJlc3BvbnNlEksKCkdldEJhbGFuY2USHS5iaWxsaW5nLnYxLkdldEJhbGFuY2VSZXF1ZXN0Gh4uYmlsbGluZy52MS5HZXRCYWxhbmNlUmVzcG9uc2USRQoIR2V0RnVuZHMSGy5iaWxsaW5nLnYxLkdldEZ1bmRzUmVxdWVzdBocLmJpbGxpbmcudjEuR2V0RnVuZHNSZXNwb25zZRJaCg9MaXN0TGVkZ2VyTGluZXMSIi5iaWxsaW5nLnYxLkxpc3RMZWRnZXJMaW5lc1JlcXVlc3QaIy5iaWxsaW5nLnYxLkxpc3RMZWRnZXJMaW5lc1Jlc3BvbnNlEksKClF1ZXJ5VXNhZ2USHS5iaWxsaW5nLnYxLlF1ZXJ5VXNhZ2VSZXF1ZXN0Gh4uYmlsbGluZy52MS5RdWVyeVVzYWdlUmVzcG9uc2USVwoOTGlzdFF1YXJhbnRpbmUSIS5iaWxsaW5nLnYxLkxpc3RRdWFyYW50aW5lUmVxdWVzdBoiLmJpbGxpbmcudjEuTGlzdFF1YXJhbnRpbmVSZXNwb25zZRI/CgZSZWZ1bmQSGS5iaWxsaW5nLnYxLlJlZnVuZFJlcXVlc3QaGi5iaWxsaW5nLnYxLlJlZnVuZFJlc3BvbnNlElAKC0V4cG9ydExpbmVzEh4uYmlsbGluZy52MS5FeHBvcnRMaW5lc1JlcXVlc3QaHy5iaWxsaW5nLnYxLkV4cG9ydExpbmVzUmVzcG9uc2UwARJRCgxHZXRTdGF0ZW1lbnQSHy5iaWxsaW5nLnYxLkdldFN0YXRlbWVudFJlcXVlc3QaIC5iaWxsaW5nLnYxLkdldFN0YXRlbWVudFJlc3BvbnNlEkEKBlJlcGxheRIZLmJpbGxpbmcudjEuUmVwbGF5UmVxdWVzdBoaLmJpbGxpbmcudjEuUmVwbGF5UmVzcG9uc2UwARJICglSZWNvbmNpbGUSHC5iaWxsaW5nLnYxLlJlY29uY2lsZVJlcXVlc3QaHS5iaWxsaW5nLnYxLlJlY29uY2lsZVJlc3BvbnNlEkgKCUdldFJlcG9ydBIcLmJpbGxpbmcudjEuR2V0UmVwb3J0UmVxdWVzdBodLmJpbGxpbmcudjEuR2V0UmVwb3J0UmVzcG9uc2USTgoLTG9hZEludm9pY2USHi5iaWxsaW5nLnYxLkxvYWRJbnZvaWNlUmVxdWVzdBofLmJpbGxpbmcudjEuTG9hZEludm9pY2VSZXNwb25zZRJXCg5Db21wYXJlSW52b2ljZRIhLmJpbGxpbmcudjEuQ29tcGFyZUludm9pY2VSZXF1ZXN0GiIuYmlsbGluZy52MS5Db21wYXJlSW52b2ljZVJlc3BvbnNlEkIKB0dldENhbGwSGi5iaWxsaW5nLnYxLkdldENhbGxSZXF1ZXN0GhsuYmlsbGluZy52MS5HZXRDYWxsUmVzcG9uc2USWgoPTGlzdExvd0JhbGFuY2VzEiIuYmlsbGluZy52MS5MaXN0TG93QmFsYW5jZXNSZXF1ZXN0GiMuYmlsbGluZy52MS5MaXN0TG93QmFsYW5jZXNSZXNwb25zZRJaCg9SZXRyeVF1YXJhbnRpbmUSIi5iaWxsaW5nLnYxLlJldHJ5UXVhcmFudGluZVJlcXVlc3QaIy5iaWxsaW5nLnYxLlJldHJ5UXVhcmFudGluZVJlc3BvbnNlElcKDkNyZWF0ZVZvdWNoZXJzEiEuYmlsbGluZy52MS5DcmVhdGVWb3VjaGVyc1JlcXVlc3QaIi5iaWxsaW5nLnYxLkNyZWF0ZVZvdWNoZXJzUmVzcG9uc2USVAoNUmVkZWVtVm91Y2hlchIgLmJpbGxpbmcudjEuUmVkZWVtVm91Y2hlclJlcXVlc3QaIS5iaWxsaW5nLnYxLlJlZGVlbVZvdWNoZXJSZXNwb25zZRJjChJMaXN0Vm91Y2hlckJhdGNoZXMSJS5iaWxsaW5nLnYxLkxpc3RWb3VjaGVyQmF0Y2hlc1JlcXVlc3QaJi5iaWxsaW5nLnYxLkxpc3RWb3VjaGVyQmF0Y2hlc1Jlc3BvbnNlElEKDExpc3RWb3VjaGVycxIfLmJpbGxpbmcudjEuTGlzdFZvdWNoZXJzUmVxdWVzdBogLmJpbGxpbmcudjEuTGlzdFZvdWNoZXJzUmVzcG9uc2USUQoMVm9pZFZvdWNoZXJzEh8uYmlsbGluZy52MS5Wb2lkVm91Y2hlcnNSZXF1ZXN0GiAuYmlsbGluZy52MS5Wb2lkVm91Y2hlcnNSZXNwb25zZRJOCgtHZXRQcm9ncmVzcxIeLmJpbGxpbmcudjEuR2V0UHJvZ3Jlc3NSZXF1ZXN0Gh8uYmlsbGluZy52MS5HZXRQcm9ncmVzc1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp, file_usage_v1_usage]);
 
 /**
  * Money to put in.
@@ -345,6 +345,13 @@ export type KeyFunds = Message<"billing.v1.KeyFunds"> & {
    * @generated from field: int64 version = 3;
    */
   version: bigint;
+
+  /**
+   * When a charge of the key was booked last; unset: never, or before this was written down.
+   *
+   * @generated from field: google.protobuf.Timestamp charged_at = 4;
+   */
+  chargedAt?: Timestamp | undefined;
 };
 
 /**
@@ -534,6 +541,20 @@ export type QueryUsageRequest = Message<"billing.v1.QueryUsageRequest"> & {
    * @generated from field: billing.v1.UsageGrouping group_by = 4;
    */
   groupBy: UsageGrouping;
+
+  /**
+   * Only calls of this key; empty: all.
+   *
+   * @generated from field: string key_id = 5;
+   */
+  keyId: string;
+
+  /**
+   * Only calls that named this model; empty: all.
+   *
+   * @generated from field: string model = 6;
+   */
+  model: string;
 };
 
 /**
@@ -597,6 +618,13 @@ export type UsageSum = Message<"billing.v1.UsageSum"> & {
    * @generated from field: usage.v1.Usage usage = 4;
    */
   usage?: Usage | undefined;
+
+  /**
+   * Calls among them that ended otherwise than whole or by their caller's leaving.
+   *
+   * @generated from field: int64 failed_calls = 5;
+   */
+  failedCalls: bigint;
 };
 
 /**
@@ -618,6 +646,20 @@ export type ListQuarantineRequest = Message<"billing.v1.ListQuarantineRequest"> 
    * @generated from field: int32 limit = 1;
    */
   limit: number;
+
+  /**
+   * The quarantine_id of the last record of the page before; 0: from the newest.
+   *
+   * @generated from field: int64 before_quarantine_id = 2;
+   */
+  beforeQuarantineId: bigint;
+
+  /**
+   * Only records that nobody has settled: not booked after all, and nothing booked by hand for them.
+   *
+   * @generated from field: bool only_open = 3;
+   */
+  onlyOpen: boolean;
 };
 
 /**
@@ -681,6 +723,27 @@ export type QuarantinedRecord = Message<"billing.v1.QuarantinedRecord"> & {
    * @generated from field: google.protobuf.Timestamp received_at = 4;
    */
   receivedAt?: Timestamp | undefined;
+
+  /**
+   * The call, where it could be read.
+   *
+   * @generated from field: string rid = 5;
+   */
+  rid: string;
+
+  /**
+   * What it says, where it could be read.
+   *
+   * @generated from field: usage.v1.UsageRecorded usage = 6;
+   */
+  usage?: UsageRecorded | undefined;
+
+  /**
+   * Whether nobody has settled it.
+   *
+   * @generated from field: bool is_open = 7;
+   */
+  isOpen: boolean;
 };
 
 /**
@@ -1532,6 +1595,574 @@ export const GetProgressResponseSchema: GenMessage<GetProgressResponse> = /*@__P
   messageDesc(file_billing_v1_billing, 41);
 
 /**
+ * Which call.
+ *
+ * @generated from message billing.v1.GetCallRequest
+ */
+export type GetCallRequest = Message<"billing.v1.GetCallRequest"> & {
+  /**
+   * The call.
+   *
+   * @generated from field: string rid = 1;
+   */
+  rid: string;
+
+  /**
+   * Only if it is this account's; empty: whosever it is.
+   *
+   * @generated from field: string account_id = 2;
+   */
+  accountId: string;
+};
+
+/**
+ * Describes the message billing.v1.GetCallRequest.
+ * Use `create(GetCallRequestSchema)` to create a new message.
+ */
+export const GetCallRequestSchema: GenMessage<GetCallRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 42);
+
+/**
+ * What is booked for a call.
+ *
+ * @generated from message billing.v1.GetCallResponse
+ */
+export type GetCallResponse = Message<"billing.v1.GetCallResponse"> & {
+  /**
+   * The account that was charged.
+   *
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * Its lines in the order in which they were booked: charges with what was used, refunds, corrections.
+   *
+   * @generated from field: repeated billing.v1.LedgerLine lines = 2;
+   */
+  lines: LedgerLine[];
+};
+
+/**
+ * Describes the message billing.v1.GetCallResponse.
+ * Use `create(GetCallResponseSchema)` to create a new message.
+ */
+export const GetCallResponseSchema: GenMessage<GetCallResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 43);
+
+/**
+ * Which balances.
+ *
+ * @generated from message billing.v1.ListLowBalancesRequest
+ */
+export type ListLowBalancesRequest = Message<"billing.v1.ListLowBalancesRequest"> & {
+  /**
+   * Only balances below this, in nano-USD.
+   *
+   * @generated from field: int64 below_nanos = 1;
+   */
+  belowNanos: bigint;
+
+  /**
+   * At most this many, up to 1,000; 0: 100.
+   *
+   * @generated from field: int32 limit = 2;
+   */
+  limit: number;
+};
+
+/**
+ * Describes the message billing.v1.ListLowBalancesRequest.
+ * Use `create(ListLowBalancesRequestSchema)` to create a new message.
+ */
+export const ListLowBalancesRequestSchema: GenMessage<ListLowBalancesRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 44);
+
+/**
+ * Balances.
+ *
+ * @generated from message billing.v1.ListLowBalancesResponse
+ */
+export type ListLowBalancesResponse = Message<"billing.v1.ListLowBalancesResponse"> & {
+  /**
+   * The lowest first.
+   *
+   * @generated from field: repeated billing.v1.AccountFunds accounts = 1;
+   */
+  accounts: AccountFunds[];
+
+  /**
+   * How many there are in all.
+   *
+   * @generated from field: int64 total = 2;
+   */
+  total: bigint;
+};
+
+/**
+ * Describes the message billing.v1.ListLowBalancesResponse.
+ * Use `create(ListLowBalancesResponseSchema)` to create a new message.
+ */
+export const ListLowBalancesResponseSchema: GenMessage<ListLowBalancesResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 45);
+
+/**
+ * Which quarantined records to try again.
+ *
+ * @generated from message billing.v1.RetryQuarantineRequest
+ */
+export type RetryQuarantineRequest = Message<"billing.v1.RetryQuarantineRequest"> & {
+  /**
+   * Their numbers, at most 100.
+   *
+   * @generated from field: repeated int64 quarantine_ids = 1;
+   */
+  quarantineIds: bigint[];
+};
+
+/**
+ * Describes the message billing.v1.RetryQuarantineRequest.
+ * Use `create(RetryQuarantineRequestSchema)` to create a new message.
+ */
+export const RetryQuarantineRequestSchema: GenMessage<RetryQuarantineRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 46);
+
+/**
+ * What became of them.
+ *
+ * @generated from message billing.v1.RetryQuarantineResponse
+ */
+export type RetryQuarantineResponse = Message<"billing.v1.RetryQuarantineResponse"> & {
+  /**
+   * One per number, in the order asked.
+   *
+   * @generated from field: repeated billing.v1.RetriedRecord records = 1;
+   */
+  records: RetriedRecord[];
+};
+
+/**
+ * Describes the message billing.v1.RetryQuarantineResponse.
+ * Use `create(RetryQuarantineResponseSchema)` to create a new message.
+ */
+export const RetryQuarantineResponseSchema: GenMessage<RetryQuarantineResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 47);
+
+/**
+ * What became of a quarantined record.
+ *
+ * @generated from message billing.v1.RetriedRecord
+ */
+export type RetriedRecord = Message<"billing.v1.RetriedRecord"> & {
+  /**
+   * Its number.
+   *
+   * @generated from field: int64 quarantine_id = 1;
+   */
+  quarantineId: bigint;
+
+  /**
+   * Whether it is booked now, or was before; false: it stays in quarantine.
+   *
+   * @generated from field: bool is_booked = 2;
+   */
+  isBooked: boolean;
+
+  /**
+   * Why it cannot be booked; empty when it is.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message billing.v1.RetriedRecord.
+ * Use `create(RetriedRecordSchema)` to create a new message.
+ */
+export const RetriedRecordSchema: GenMessage<RetriedRecord> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 48);
+
+/**
+ * Vouchers to make.
+ *
+ * @generated from message billing.v1.CreateVouchersRequest
+ */
+export type CreateVouchersRequest = Message<"billing.v1.CreateVouchersRequest"> & {
+  /**
+   * Id chosen by the caller, 1 to 64 letters, digits, - or _.
+   *
+   * @generated from field: string batch_id = 1;
+   */
+  batchId: string;
+
+  /**
+   * Nano-USD of each, more than 0.
+   *
+   * @generated from field: int64 amount_nanos = 2;
+   */
+  amountNanos: bigint;
+
+  /**
+   * SHA-256 of each code; 1 to 1,000. Codes must be random with at least 100 bits, for hashes of guessable ones can be
+   * found.
+   *
+   * @generated from field: repeated bytes code_hashes = 3;
+   */
+  codeHashes: Uint8Array[];
+
+  /**
+   * From when they cannot be redeemed; unset: never.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 4;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * A note for people, at most 500 characters.
+   *
+   * @generated from field: string note = 5;
+   */
+  note: string;
+};
+
+/**
+ * Describes the message billing.v1.CreateVouchersRequest.
+ * Use `create(CreateVouchersRequestSchema)` to create a new message.
+ */
+export const CreateVouchersRequestSchema: GenMessage<CreateVouchersRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 49);
+
+/**
+ * The batch made.
+ *
+ * @generated from message billing.v1.CreateVouchersResponse
+ */
+export type CreateVouchersResponse = Message<"billing.v1.CreateVouchersResponse"> & {
+  /**
+   * The batch; as it stands when it had been made before.
+   *
+   * @generated from field: billing.v1.VoucherBatch batch = 1;
+   */
+  batch?: VoucherBatch | undefined;
+};
+
+/**
+ * Describes the message billing.v1.CreateVouchersResponse.
+ * Use `create(CreateVouchersResponseSchema)` to create a new message.
+ */
+export const CreateVouchersResponseSchema: GenMessage<CreateVouchersResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 50);
+
+/**
+ * Vouchers that were made together.
+ *
+ * @generated from message billing.v1.VoucherBatch
+ */
+export type VoucherBatch = Message<"billing.v1.VoucherBatch"> & {
+  /**
+   * Its id.
+   *
+   * @generated from field: string batch_id = 1;
+   */
+  batchId: string;
+
+  /**
+   * Nano-USD of each voucher.
+   *
+   * @generated from field: int64 amount_nanos = 2;
+   */
+  amountNanos: bigint;
+
+  /**
+   * How many vouchers there are.
+   *
+   * @generated from field: int32 vouchers = 3;
+   */
+  vouchers: number;
+
+  /**
+   * How many of them are redeemed.
+   *
+   * @generated from field: int32 redeemed = 4;
+   */
+  redeemed: number;
+
+  /**
+   * How many of them are void.
+   *
+   * @generated from field: int32 voided = 5;
+   */
+  voided: number;
+
+  /**
+   * From when they cannot be redeemed; unset: never.
+   *
+   * @generated from field: google.protobuf.Timestamp expires_at = 6;
+   */
+  expiresAt?: Timestamp | undefined;
+
+  /**
+   * A note for people.
+   *
+   * @generated from field: string note = 7;
+   */
+  note: string;
+
+  /**
+   * When it was made.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 8;
+   */
+  createdAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message billing.v1.VoucherBatch.
+ * Use `create(VoucherBatchSchema)` to create a new message.
+ */
+export const VoucherBatchSchema: GenMessage<VoucherBatch> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 51);
+
+/**
+ * A voucher to redeem.
+ *
+ * @generated from message billing.v1.RedeemVoucherRequest
+ */
+export type RedeemVoucherRequest = Message<"billing.v1.RedeemVoucherRequest"> & {
+  /**
+   * The account that gets the money.
+   *
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * SHA-256 of the code.
+   *
+   * @generated from field: bytes code_hash = 2;
+   */
+  codeHash: Uint8Array;
+};
+
+/**
+ * Describes the message billing.v1.RedeemVoucherRequest.
+ * Use `create(RedeemVoucherRequestSchema)` to create a new message.
+ */
+export const RedeemVoucherRequestSchema: GenMessage<RedeemVoucherRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 52);
+
+/**
+ * The line booked.
+ *
+ * @generated from message billing.v1.RedeemVoucherResponse
+ */
+export type RedeemVoucherResponse = Message<"billing.v1.RedeemVoucherResponse"> & {
+  /**
+   * The credit; the earlier one when this account had redeemed the voucher.
+   *
+   * @generated from field: billing.v1.LedgerLine line = 1;
+   */
+  line?: LedgerLine | undefined;
+
+  /**
+   * Balance after all lines booked so far.
+   *
+   * @generated from field: int64 balance_nanos = 2;
+   */
+  balanceNanos: bigint;
+};
+
+/**
+ * Describes the message billing.v1.RedeemVoucherResponse.
+ * Use `create(RedeemVoucherResponseSchema)` to create a new message.
+ */
+export const RedeemVoucherResponseSchema: GenMessage<RedeemVoucherResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 53);
+
+/**
+ * Which batches.
+ *
+ * @generated from message billing.v1.ListVoucherBatchesRequest
+ */
+export type ListVoucherBatchesRequest = Message<"billing.v1.ListVoucherBatchesRequest"> & {
+  /**
+   * The batch_id of the last batch of the page before; empty: from the newest.
+   *
+   * @generated from field: string before_batch_id = 1;
+   */
+  beforeBatchId: string;
+
+  /**
+   * At most this many, up to 1,000; 0: 100.
+   *
+   * @generated from field: int32 limit = 2;
+   */
+  limit: number;
+};
+
+/**
+ * Describes the message billing.v1.ListVoucherBatchesRequest.
+ * Use `create(ListVoucherBatchesRequestSchema)` to create a new message.
+ */
+export const ListVoucherBatchesRequestSchema: GenMessage<ListVoucherBatchesRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 54);
+
+/**
+ * Batches.
+ *
+ * @generated from message billing.v1.ListVoucherBatchesResponse
+ */
+export type ListVoucherBatchesResponse = Message<"billing.v1.ListVoucherBatchesResponse"> & {
+  /**
+   * Newest first.
+   *
+   * @generated from field: repeated billing.v1.VoucherBatch batches = 1;
+   */
+  batches: VoucherBatch[];
+};
+
+/**
+ * Describes the message billing.v1.ListVoucherBatchesResponse.
+ * Use `create(ListVoucherBatchesResponseSchema)` to create a new message.
+ */
+export const ListVoucherBatchesResponseSchema: GenMessage<ListVoucherBatchesResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 55);
+
+/**
+ * Which vouchers.
+ *
+ * @generated from message billing.v1.ListVouchersRequest
+ */
+export type ListVouchersRequest = Message<"billing.v1.ListVouchersRequest"> & {
+  /**
+   * The batch.
+   *
+   * @generated from field: string batch_id = 1;
+   */
+  batchId: string;
+};
+
+/**
+ * Describes the message billing.v1.ListVouchersRequest.
+ * Use `create(ListVouchersRequestSchema)` to create a new message.
+ */
+export const ListVouchersRequestSchema: GenMessage<ListVouchersRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 56);
+
+/**
+ * Vouchers.
+ *
+ * @generated from message billing.v1.ListVouchersResponse
+ */
+export type ListVouchersResponse = Message<"billing.v1.ListVouchersResponse"> & {
+  /**
+   * The batch.
+   *
+   * @generated from field: billing.v1.VoucherBatch batch = 1;
+   */
+  batch?: VoucherBatch | undefined;
+
+  /**
+   * All of its vouchers.
+   *
+   * @generated from field: repeated billing.v1.Voucher vouchers = 2;
+   */
+  vouchers: Voucher[];
+};
+
+/**
+ * Describes the message billing.v1.ListVouchersResponse.
+ * Use `create(ListVouchersResponseSchema)` to create a new message.
+ */
+export const ListVouchersResponseSchema: GenMessage<ListVouchersResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 57);
+
+/**
+ * A voucher without its code.
+ *
+ * @generated from message billing.v1.Voucher
+ */
+export type Voucher = Message<"billing.v1.Voucher"> & {
+  /**
+   * Its number within the batch, from 1.
+   *
+   * @generated from field: int32 number = 1;
+   */
+  number: number;
+
+  /**
+   * What has become of it.
+   *
+   * @generated from field: billing.v1.VoucherState state = 2;
+   */
+  state: VoucherState;
+
+  /**
+   * The account that has redeemed it; empty when none has.
+   *
+   * @generated from field: string account_id = 3;
+   */
+  accountId: string;
+
+  /**
+   * When it was redeemed or made void.
+   *
+   * @generated from field: google.protobuf.Timestamp changed_at = 4;
+   */
+  changedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message billing.v1.Voucher.
+ * Use `create(VoucherSchema)` to create a new message.
+ */
+export const VoucherSchema: GenMessage<Voucher> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 58);
+
+/**
+ * Vouchers to make void.
+ *
+ * @generated from message billing.v1.VoidVouchersRequest
+ */
+export type VoidVouchersRequest = Message<"billing.v1.VoidVouchersRequest"> & {
+  /**
+   * The batch.
+   *
+   * @generated from field: string batch_id = 1;
+   */
+  batchId: string;
+};
+
+/**
+ * Describes the message billing.v1.VoidVouchersRequest.
+ * Use `create(VoidVouchersRequestSchema)` to create a new message.
+ */
+export const VoidVouchersRequestSchema: GenMessage<VoidVouchersRequest> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 59);
+
+/**
+ * The batch afterwards.
+ *
+ * @generated from message billing.v1.VoidVouchersResponse
+ */
+export type VoidVouchersResponse = Message<"billing.v1.VoidVouchersResponse"> & {
+  /**
+   * The batch.
+   *
+   * @generated from field: billing.v1.VoucherBatch batch = 1;
+   */
+  batch?: VoucherBatch | undefined;
+};
+
+/**
+ * Describes the message billing.v1.VoidVouchersResponse.
+ * Use `create(VoidVouchersResponseSchema)` to create a new message.
+ */
+export const VoidVouchersResponseSchema: GenMessage<VoidVouchersResponse> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 60);
+
+/**
  * What a ledger line is.
  *
  * @generated from enum billing.v1.LineKind
@@ -1704,6 +2335,54 @@ export const FindingSchema: GenEnum<Finding> = /*@__PURE__*/
   enumDesc(file_billing_v1_billing, 2);
 
 /**
+ * What has become of a voucher.
+ *
+ * @generated from enum billing.v1.VoucherState
+ */
+export const VoucherState = {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: VOUCHER_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * It can be redeemed, if it is not expired.
+   *
+   * @generated from enum value: VOUCHER_STATE_OPEN = 1;
+   */
+  OPEN: 1,
+
+  /**
+   * An account has its money.
+   *
+   * @generated from enum value: VOUCHER_STATE_REDEEMED = 2;
+   */
+  REDEEMED: 2,
+
+  /**
+   * Nobody can redeem it any more.
+   *
+   * @generated from enum value: VOUCHER_STATE_VOID = 3;
+   */
+  VOID: 3,
+} as const;
+
+/**
+ * What has become of a voucher.
+ *
+ * @generated from enum billing.v1.VoucherState
+ */
+export type VoucherState = (typeof VoucherState)[keyof typeof VoucherState] | UnknownEnum;
+
+/**
+ * Describes the enum billing.v1.VoucherState.
+ */
+export const VoucherStateSchema: GenEnum<VoucherState> = /*@__PURE__*/
+  enumDesc(file_billing_v1_billing, 3);
+
+/**
  * Serves administrators and the console, and auth-quota (GetFunds).
  *
  * Errors: INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS (same id, other content), FAILED_PRECONDITION, UNAVAILABLE.
@@ -1860,6 +2539,88 @@ export const BillingService: GenService<{
     methodKind: "unary";
     input: typeof CompareInvoiceRequestSchema;
     output: typeof CompareInvoiceResponseSchema;
+  },
+  /**
+   * Tells all that is booked for one call. NOT_FOUND for a call that nothing was booked for.
+   *
+   * @generated from rpc billing.v1.BillingService.GetCall
+   */
+  getCall: {
+    methodKind: "unary";
+    input: typeof GetCallRequestSchema;
+    output: typeof GetCallResponseSchema;
+  },
+  /**
+   * Lists the accounts with the lowest balances, the lowest first.
+   *
+   * @generated from rpc billing.v1.BillingService.ListLowBalances
+   */
+  listLowBalances: {
+    methodKind: "unary";
+    input: typeof ListLowBalancesRequestSchema;
+    output: typeof ListLowBalancesResponseSchema;
+  },
+  /**
+   * Tries to book quarantined records again: what could not be read or was too far off may be bookable by now.
+   *
+   * @generated from rpc billing.v1.BillingService.RetryQuarantine
+   */
+  retryQuarantine: {
+    methodKind: "unary";
+    input: typeof RetryQuarantineRequestSchema;
+    output: typeof RetryQuarantineResponseSchema;
+  },
+  /**
+   * Makes vouchers of which only hashes are known here; idempotent by batch_id.
+   *
+   * @generated from rpc billing.v1.BillingService.CreateVouchers
+   */
+  createVouchers: {
+    methodKind: "unary";
+    input: typeof CreateVouchersRequestSchema;
+    output: typeof CreateVouchersResponseSchema;
+  },
+  /**
+   * Puts a voucher's money into an account, once: of any number of redeemers at once one wins. NOT_FOUND for a code
+   * that is unknown or void, FAILED_PRECONDITION for one that is used up by another account or expired. The same
+   * account gets the line of the first time.
+   *
+   * @generated from rpc billing.v1.BillingService.RedeemVoucher
+   */
+  redeemVoucher: {
+    methodKind: "unary";
+    input: typeof RedeemVoucherRequestSchema;
+    output: typeof RedeemVoucherResponseSchema;
+  },
+  /**
+   * Lists batches of vouchers, newest first.
+   *
+   * @generated from rpc billing.v1.BillingService.ListVoucherBatches
+   */
+  listVoucherBatches: {
+    methodKind: "unary";
+    input: typeof ListVoucherBatchesRequestSchema;
+    output: typeof ListVoucherBatchesResponseSchema;
+  },
+  /**
+   * Lists the vouchers of a batch, in the order of their numbers.
+   *
+   * @generated from rpc billing.v1.BillingService.ListVouchers
+   */
+  listVouchers: {
+    methodKind: "unary";
+    input: typeof ListVouchersRequestSchema;
+    output: typeof ListVouchersResponseSchema;
+  },
+  /**
+   * Makes the vouchers of a batch void that nobody has redeemed.
+   *
+   * @generated from rpc billing.v1.BillingService.VoidVouchers
+   */
+  voidVouchers: {
+    methodKind: "unary";
+    input: typeof VoidVouchersRequestSchema;
+    output: typeof VoidVouchersResponseSchema;
   },
   /**
    * Tells how far the usage stream is booked.
