@@ -85,7 +85,7 @@ const recentCalls = 50;
 const servedCalls = 12;
 const quietTimeoutMs = 90_000;
 
-// Above the five seconds between two heartbeats of a relay; and what the outbox is for shall be seen within seconds.
+// Above the second between two heartbeats of a relay; and what the outbox is for shall be seen within seconds.
 const variables: Record<ServiceName, Record<string, string>> = {
   relay: {},
   "auth-quota": { RELAY_SILENT_MS: "7000" },

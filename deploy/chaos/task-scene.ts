@@ -57,7 +57,7 @@ const drainMs = 100;
 
 /** A submission of which nobody says anything for so long counts as unknown. */
 export const submitLeaseMs = 3_000;
-/** A relay that says nothing for so long counts as gone. Above the five seconds between two heartbeats. */
+/** A relay that says nothing for so long counts as gone. Above the second between two heartbeats. */
 export const relaySilentMs = 7_000;
 
 // What died with its process is done again after seconds and not half a minute, and what stood still is done twice.

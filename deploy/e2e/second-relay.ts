@@ -7,7 +7,7 @@ const entry = join(import.meta.dirname, "../../services/relay/main.ts");
 
 /** Starts one more relay beside the stack's own, with a spool folder of its own, and waits until it is ready. */
 export async function startSecondRelay({ stack }: World, spoolFolder: string): Promise<Service> {
-  const [port, opsPort] = [await freePort(), await freePort()];
+  const [port, opsPort, grpcPort] = [await freePort(), await freePort(), await freePort()];
   const host = "127.0.0.1";
   const relay = await startService({
     name: "second relay",
@@ -18,6 +18,7 @@ export async function startSecondRelay({ stack }: World, spoolFolder: string): P
       PATH: process.env["PATH"],
       HTTP_PORT: String(port),
       OPS_PORT: String(opsPort),
+      GRPC_PORT: String(grpcPort),
       AUTH_QUOTA_ADDRESS: stack.addresses.authQuotaAddress,
       NATS_URL: stack.stores.urls.nats,
       CATALOG_FILE: stack.catalogFile,

@@ -51,7 +51,7 @@ export function startAuthQuota(parts: AuthQuotaParts): AuthQuotaService {
     const found = await findIdentities(database, hashes);
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   });
-  const sessions = createSessions(createDecide({ hot, identities, load, metrics, log }), log);
+  const sessions = createSessions(createDecide({ hot, identities, load, metrics, log }), () => undefined, log);
   const post = postHandler({ hot, billing, metrics, log });
   const { listUnposted } = holdHandlers(hot, load);
   every(sweepMs, () => sweep({ hot, metrics, log }, parts.relaySilentMs), log);

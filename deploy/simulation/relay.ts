@@ -8,7 +8,7 @@ import { guardLive } from "../../services/relay/guard.ts";
 import type { LiveCall } from "../../services/relay/live-call.ts";
 import { createMetrics } from "../../services/relay/metrics.ts";
 import { createPublisher } from "../../services/relay/publish.ts";
-import { openQuotaSession, type QuotaSession } from "../../services/relay/quota-session.ts";
+import { defaultLimits, openQuotaSession, type QuotaSession } from "../../services/relay/quota-session.ts";
 import { createRestore } from "../../services/relay/restore.ts";
 import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "../../services/relay/settle.ts";
 import { openSpool, type Spool } from "../../services/relay/spool.ts";
@@ -36,6 +36,8 @@ export type RelayParts = {
 };
 
 const metrics = createMetrics(new Registry());
+// Rarer than in the product, which hears of a maintenance with them: each is a run of the script.
+const sessionLimits = { ...defaultLimits, heartbeatMs: 5_000 };
 const spoolLimits = { segmentBytes: 2_000, maxBytes: 1_000_000, syncMs: 1_000 };
 
 /** Wires one process as the service's main.ts does, with the product's own parts. */
@@ -58,7 +60,7 @@ export async function startRelay(parts: RelayParts): Promise<Relay> {
       opened.confirm(rid);
     },
   };
-  const session = openQuotaSession(channel, relaySession, log);
+  const session = openQuotaSession(channel, relaySession, log, sessionLimits);
   const quota: QuotaSession = {
     ...session,
     tell: async (told) => {

@@ -4,11 +4,14 @@ import { AccountStatus, type AccountSchema, type AuthQuotaService } from "#proto
 import { ServiceError } from "#shared/errors.ts";
 import type { UnaryHandlers } from "#shared/grpc.ts";
 import type { Push } from "./push.ts";
-import { insertAccount, listAccounts, updateAccount, type AccountRow } from "./store/accounts.ts";
+import { findAccounts, insertAccount, listAccounts, updateAccount, type AccountRow } from "./store/accounts.ts";
 import type { Database } from "./store/postgres.ts";
-import { checkId, checkLimit, checkName, checkRate, refuse, toTimestamp } from "./validate.ts";
+import { checkId, checkIds, checkLimit, checkName, checkRate, refuse, toTimestamp } from "./validate.ts";
 
-type AccountHandlers = Pick<UnaryHandlers<typeof AuthQuotaService>, "createAccount" | "updateAccount" | "listAccounts">;
+type AccountHandlers = Pick<
+  UnaryHandlers<typeof AuthQuotaService>,
+  "createAccount" | "updateAccount" | "getAccounts" | "listAccounts"
+>;
 
 const listLimit = { usual: 100, most: 1_000 };
 
@@ -36,9 +39,17 @@ export function accountHandlers(database: Database, push: Push): AccountHandlers
       await push.account(row);
       return { account: toAccount(row) };
     },
-    listAccounts: async ({ afterAccountId, limit }) => {
-      const afterId = afterAccountId === "" ? "" : checkId("after_account_id", afterAccountId);
-      const rows = await listAccounts(database, afterId, checkLimit("limit", limit, listLimit));
+    getAccounts: async ({ accountIds }) => {
+      const ids = checkIds("account_ids", accountIds);
+      const rows = new Map((await findAccounts(database, ids)).map((row) => [row.accountId, row]));
+      return { accounts: ids.flatMap((id) => rows.get(id) ?? []).map(toAccount) };
+    },
+    listAccounts: async ({ afterAccountId, limit, search }) => {
+      const rows = await listAccounts(database, {
+        afterId: afterAccountId === "" ? "" : checkId("after_account_id", afterAccountId),
+        search: checkName("search", search, 0),
+        limit: checkLimit("limit", limit, listLimit),
+      });
       return { accounts: rows.map(toAccount) };
     },
   };

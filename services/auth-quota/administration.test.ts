@@ -52,6 +52,33 @@ test("accounts are listed by id in pages", async () => {
   assert.deepEqual(await idsAfter("zzz", 0), []);
 });
 
+test("accounts are told by their ids, in the order asked, without those that do not exist", async () => {
+  for (const accountId of ["told-a", "told-b"]) await admin.createAccount({ name: `name of ${accountId}`, accountId });
+  const { accounts } = await admin.getAccounts({ accountIds: ["told-b", "told-none", "told-a"] });
+  assert.deepEqual(
+    accounts.map(({ accountId, name }) => [accountId, name]),
+    [
+      ["told-b", "name of told-b"],
+      ["told-a", "name of told-a"],
+    ],
+  );
+  assert.deepEqual((await admin.getAccounts({})).accounts, []);
+});
+
+test("a search finds accounts whose id or name holds the text in any case, in pages; no character is a wildcard", async () => {
+  const made = { "find-1": "100% Miller_Ltd", "find-2": "1000 MILLER-Ltd", "find-3": String.raw`back\slash` };
+  for (const [accountId, name] of Object.entries(made)) await admin.createAccount({ name, accountId });
+  const idsOf = async (search: string, afterAccountId = "", limit = 0) =>
+    (await admin.listAccounts({ search, afterAccountId, limit })).accounts.map(({ accountId }) => accountId);
+  assert.deepEqual(await idsOf("FIND-"), ["find-1", "find-2", "find-3"]);
+  assert.deepEqual(await idsOf("find-", "", 2), ["find-1", "find-2"]);
+  assert.deepEqual(await idsOf("find-", "find-2", 2), ["find-3"]);
+  assert.deepEqual(await idsOf("miLLer"), ["find-1", "find-2"]);
+  assert.deepEqual(await idsOf("00%"), ["find-1"]);
+  assert.deepEqual(await idsOf("ller_ltd"), ["find-1"]);
+  assert.deepEqual(await idsOf(String.raw`k\s`), ["find-3"]);
+});
+
 test("a key's secret has 256 random bits, is told once and is stored as its hash only", async () => {
   const { account } = await admin.createAccount({ name: "owner" });
   const accountId = account?.accountId ?? "";
@@ -112,6 +139,59 @@ test("keys are listed newest first, deleted ones only when asked for", async () 
   assert.deepEqual(await list(false), [ids[0], ids[2]]);
 });
 
+test("keys are told by their ids, in the order asked, deleted ones too, without those that do not exist", async () => {
+  const [one, other] = [await createKey(), await createKey()];
+  await admin.deleteKey({ keyId: other });
+  const { keys } = await admin.getKeys({ keyIds: [other, "key_none", one] });
+  assert.deepEqual(
+    keys.map(({ keyId, status }) => [keyId, status]),
+    [
+      [other, KeyStatus.DELETED],
+      [one, KeyStatus.ACTIVE],
+    ],
+  );
+});
+
+/** Gives keys prefixes of their own, which secrets have by chance only. */
+async function setPrefixes(prefixes: Map<string, string>): Promise<void> {
+  const client = new pg.Client({ connectionString: world.ownerUrl });
+  await client.connect();
+  for (const [keyId, prefix] of prefixes) {
+    await client.query("update auth_quota.key set secret_prefix = $2 where key_id = $1", [keyId, prefix]);
+  }
+  await client.end();
+}
+
+test("keys are found by how their secrets begin, newest first, deleted ones too; no character is a wildcard", async () => {
+  const ids = [await createKey(), await createKey(), await createKey(), await createKey()];
+  const prefixes = ["sk-a_bcdef", "sk-aXbcdef", "sk-a_bcXYZ", "sk-A_bcdef"];
+  await setPrefixes(new Map(ids.map((id, index) => [id, prefixes[index] ?? ""])));
+  await admin.deleteKey({ keyId: ids[0] ?? "" });
+  const find = async (secretPrefix: string) => (await admin.findKeys({ secretPrefix })).keys.map(({ keyId }) => keyId);
+  assert.deepEqual(await find("sk-a_bc"), [ids[2], ids[0]]);
+  assert.deepEqual(await find("sk-a_bcdef"), [ids[0]]);
+  assert.deepEqual(await find("k-a_bc"), []);
+});
+
+test("at most 100 keys are found", async () => {
+  const client = new pg.Client({ connectionString: world.ownerUrl });
+  await client.connect();
+  await client.query(`with a as (insert into auth_quota.account (account_id, name) values ('many', 'm') returning *)
+    insert into auth_quota.key (key_id, account_id, key_hash, secret_prefix, name)
+    select 'many_' || n, account_id, sha256(n::text::bytea), 'sk-many' || n, '' from a, generate_series(1, 101) n`);
+  await client.end();
+  assert.equal((await admin.findKeys({ secretPrefix: "sk-many" })).keys.length, 100);
+});
+
+test("a prefix is 6 to 10 characters, and the refusal does not repeat it: it may be a whole secret", async () => {
+  const refusal = invalid(/^secret_prefix must be the first 6 to 10 characters of a secret$/);
+  const wholeSecret = `sk-${"x".repeat(43)}`;
+  for (const secretPrefix of ["", "sk-12", "sk-12345678", "sk-1234%", "sk-12\\34", wholeSecret]) {
+    await assert.rejects(admin.findKeys({ secretPrefix }), refusal);
+  }
+  assert.ok(!world.logText().includes(wholeSecret));
+});
+
 test("what does not exist is not found", async () => {
   const missing = { code: "not_found" };
   await assert.rejects(admin.updateAccount({ accountId: "acct_none", name: "x" }), missing);
@@ -129,6 +209,12 @@ test("input that breaks a rule is refused with the name of the field and the rul
   await assert.rejects(admin.createAccount({ name: "a", requestsPerMinute: -1 }), invalid(/^requests_per_minute must/));
   await assert.rejects(admin.listAccounts({ limit: 1_001 }), invalid(/^limit must be 1 to 1000/));
   await assert.rejects(admin.listAccounts({ limit: -1 }), invalid(/^limit must be/));
+  await assert.rejects(admin.listAccounts({ search: "x".repeat(201) }), invalid(/^search must be 0 to 200 characters/));
+  const many = Array.from({ length: 1_001 }, (_, index) => `id-${index}`);
+  await assert.rejects(admin.getAccounts({ accountIds: many }), invalid(/^account_ids may name at most 1000/));
+  await assert.rejects(admin.getKeys({ keyIds: many }), invalid(/^key_ids may name at most 1000/));
+  await assert.rejects(admin.getAccounts({ accountIds: ["a b"] }), invalid(/^account_ids must be 1 to 64/));
+  await assert.rejects(admin.getKeys({ keyIds: [""] }), invalid(/^key_ids must be 1 to 64/));
   const keyId = await createKey();
   const refused: [object, RegExp][] = [
     [{ status: KeyStatus.DELETED }, /^status must be ACTIVE or STOPPED; DeleteKey deletes/],

@@ -12,6 +12,7 @@ import { holdHandlers } from "./holds.ts";
 import { createIdentities } from "./identity.ts";
 import { keyHandlers } from "./keys.ts";
 import { createLoad } from "./load.ts";
+import { followMaintenance } from "./maintenance.ts";
 import { createMetrics } from "./metrics.ts";
 import { postHandler } from "./post.ts";
 import { createPush } from "./push.ts";
@@ -51,7 +52,8 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     const found = await findIdentities(database, hashes);
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   });
-  const sessions = createSessions(createDecide({ hot, identities, load, metrics, log }), log);
+  const maintenance = resources.use(followMaintenance(database, log));
+  const sessions = createSessions(createDecide({ hot, identities, load, metrics, log }), maintenance.current, log);
 
   // Redis may come back with less than it had acknowledged.
   let isRedisTrusted = false;
@@ -68,13 +70,8 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const whenReady = (work: () => Promise<void>) => async (): Promise<void> => {
     if (redis.status === "ready") await work();
   };
-  resources.use(
-    every(
-      sweepMs,
-      whenReady(() => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS)),
-      log,
-    ),
-  );
+  const sweepSilent = whenReady(() => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS));
+  resources.use(every(sweepMs, sweepSilent, log));
   resources.use(every(rebuildCheckMs, whenReady(rebuild), log));
   resources.use(every(repairMs, repair, log));
   resources.use(
@@ -93,6 +90,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       auditAccounts: auditHandler(redis, hot),
       ...accountHandlers(database, push),
       ...keyHandlers(database, push),
+      ...maintenance.handlers,
     },
     log,
   );

@@ -4,9 +4,7 @@ import { whenRedisAnswers } from "./hot-errors.ts";
 import { auditCalls } from "./store/audit-calls.ts";
 import type { HotStore } from "./store/hot.ts";
 import type { HotRedis } from "./store/redis.ts";
-import { checkId, refuse } from "./validate.ts";
-
-const mostAccounts = 1_000;
+import { checkIds } from "./validate.ts";
 
 /**
  * Tells the money of accounts as the hot store keeps it, and as its calls add up to, for billing's reconciliation.
@@ -14,8 +12,7 @@ const mostAccounts = 1_000;
  */
 export function auditHandler(redis: HotRedis, hot: HotStore): UnaryHandlers<typeof AuthQuotaService>["auditAccounts"] {
   return async ({ accountIds }) => {
-    if (accountIds.length > mostAccounts) refuse(`account_ids may name at most ${mostAccounts} accounts`);
-    const ids = accountIds.map((id) => checkId("account_ids", id));
+    const ids = checkIds("account_ids", accountIds);
     const [{ accounts, isCounted, oldestHoldMs }, { outboxSize, outboxOldestMs }] = await whenRedisAnswers(
       Promise.all([auditCalls(redis, ids), hot.readTotals()]),
     );

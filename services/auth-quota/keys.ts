@@ -11,15 +11,38 @@ import type { UnaryHandlers } from "#shared/grpc.ts";
 import { accountNotFound } from "./accounts.ts";
 import type { Push } from "./push.ts";
 import { findAccounts } from "./store/accounts.ts";
-import { findKeys, insertKey, listKeys, markKeyDeleted, updateKey, type KeyChange, type KeyRow } from "./store/keys.ts";
+import {
+  findKeys,
+  findKeysByPrefix,
+  insertKey,
+  listKeys,
+  markKeyDeleted,
+  updateKey,
+  type KeyChange,
+  type KeyRow,
+} from "./store/keys.ts";
 import type { Database } from "./store/postgres.ts";
-import { checkAmount, checkId, checkInstant, checkModels, checkName, refuse, toTimestamp } from "./validate.ts";
+import {
+  checkAmount,
+  checkId,
+  checkIds,
+  checkInstant,
+  checkModels,
+  checkName,
+  checkSecretPrefix,
+  refuse,
+  toTimestamp,
+} from "./validate.ts";
 
-type KeyHandlers = Pick<UnaryHandlers<typeof AuthQuotaService>, "createKey" | "updateKey" | "deleteKey" | "listKeys">;
+type KeyHandlers = Pick<
+  UnaryHandlers<typeof AuthQuotaService>,
+  "createKey" | "updateKey" | "deleteKey" | "listKeys" | "getKeys" | "findKeys"
+>;
 
 const secretBytes = 32;
 const prefixLength = 10;
 const mostKeys = 1_000;
+const mostFound = 100;
 
 /** The administration of keys: PostgreSQL first, then Redis, where it takes effect. */
 export function keyHandlers(database: Database, push: Push): KeyHandlers {
@@ -60,6 +83,15 @@ export function keyHandlers(database: Database, push: Push): KeyHandlers {
         throw accountNotFound(accountId);
       }
       return { keys: rows.map(toKey) };
+    },
+    getKeys: async ({ keyIds }) => {
+      const ids = checkIds("key_ids", keyIds);
+      const rows = new Map((await findKeys(database, ids)).map((row) => [row.keyId, row]));
+      return { keys: ids.flatMap((id) => rows.get(id) ?? []).map(toKey) };
+    },
+    findKeys: async ({ secretPrefix }) => {
+      const prefix = checkSecretPrefix("secret_prefix", secretPrefix);
+      return { keys: (await findKeysByPrefix(database, prefix, mostFound)).map(toKey) };
     },
   };
 }

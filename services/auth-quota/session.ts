@@ -25,9 +25,14 @@ const sessionPattern = /^[A-Za-z0-9_-]{1,64}$/;
 /** One stream while it is open. */
 type Line = { stream: Stream; relaySession: string; inFlight: number; isEnding: boolean; ended: Promise<void> };
 
-export function createSessions(decide: Decide, log: Logger): Sessions {
+/** `isMaintenance` is told with every answer; undefined: it is not known. */
+export function createSessions(decide: Decide, isMaintenance: () => boolean | undefined, log: Logger): Sessions {
   const lines = new Set<Line>();
   let isEnding = false;
+  const answer = async ({ batch, relaySession, operations }: SessionRequest): Promise<SessionResponse> => {
+    const decided = await decide(relaySession, operations);
+    return create(SessionResponseSchema, { batch, ...decided, isMaintenance: isMaintenance() });
+  };
   const open = (stream: Stream): void => {
     if (isEnding) return fail(stream, "unavailable", "this replica is stopping");
     const ended = new Promise<void>((resolve) => stream.once("close", resolve));
@@ -37,7 +42,7 @@ export function createSessions(decide: Decide, log: Logger): Sessions {
     stream.on("error", (error: Error) => log.info({ err: error, relaySession: line.relaySession }, "session ended"));
     stream.on("drain", () => resume(line));
     stream.on("end", () => endWhenIdle(line));
-    stream.on("data", (request: SessionRequest) => take(line, request, decide));
+    stream.on("data", (request: SessionRequest) => take(line, request, answer));
   };
   return {
     handler: open as UntypedHandleCall,
@@ -54,19 +59,23 @@ export function createSessions(decide: Decide, log: Logger): Sessions {
 }
 
 /** Starts a batch. Batches overlap; a relay that sends faster than they are answered is made to wait. */
-function take(line: Line, request: SessionRequest, decide: Decide): void {
+function take(
+  line: Line,
+  request: SessionRequest,
+  answer: (request: SessionRequest) => Promise<SessionResponse>,
+): void {
   if (line.isEnding) return;
   const problem = problemOf(line, request);
   if (problem) return fail(line.stream, "invalid_argument", problem);
   line.relaySession = request.relaySession;
   line.inFlight += 1;
   if (line.inFlight >= maxInFlight) line.stream.pause();
-  decide(request.relaySession, request.operations).then(
-    (decided) => {
-      if (line.stream.writable) line.stream.write(create(SessionResponseSchema, { batch: request.batch, ...decided }));
+  answer(request).then(
+    (response) => {
+      if (line.stream.writable) line.stream.write(response);
       leave(line);
     },
-    // decide() resolves whatever fails; should it not, the relay must not wait for ever.
+    // It resolves whatever fails; should it not, the relay must not wait for ever.
     (error: unknown) => {
       line.stream.emit("error", error);
       leave(line);

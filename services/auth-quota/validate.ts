@@ -17,9 +17,22 @@ export function checkId(field: string, id: string): string {
   return idPattern.test(id) ? id : refuse(`${field} must be 1 to 64 letters, digits, - or _`);
 }
 
+const mostIds = 1_000;
+
+export function checkIds(field: string, ids: string[]): string[] {
+  if (ids.length > mostIds) refuse(`${field} may name at most ${mostIds}`);
+  return ids.map((id) => checkId(field, id));
+}
+
 export function checkName(field: string, name: string, least: 0 | 1): string {
   const isFit = name.length >= least && [...name].length <= 200 && !/[\p{Cc}]/u.test(name);
   return isFit ? name : refuse(`${field} must be ${least} to 200 characters, none of them a control character`);
+}
+
+/** Refuses without the value: it may be a whole secret, pasted where its beginning was asked for. */
+export function checkSecretPrefix(field: string, prefix: string): string {
+  const isFit = /^[A-Za-z0-9_-]{6,10}$/.test(prefix);
+  return isFit ? prefix : refuse(`${field} must be the first 6 to 10 characters of a secret`);
 }
 
 export function checkAmount(field: string, nanos: bigint): bigint {

@@ -29,8 +29,8 @@ function refusalOf(request: FastifyRequest, config: Config, relay: Relay): Failu
   const problem = problemOfHead(request.raw);
   if (problem !== undefined) return { name: "malformed_request", cause: problem };
   if (!isSecure(request, config)) return { name: "not_processable", cause: "plain HTTP" };
-  const isClosed = relay.catalog.current().isMaintenance && isOfApi(pathOf(request.url));
-  return isClosed ? { name: "service_unavailable", cause: "maintenance" } : undefined;
+  const isClosed = relay.catalog.current().isMaintenance || relay.settling.quota.isMaintenance();
+  return isClosed && isOfApi(pathOf(request.url)) ? { name: "service_unavailable", cause: "maintenance" } : undefined;
 }
 
 type Answering = { request: IncomingMessage; response: ServerResponse; ip: string };

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { hash } from "node:crypto";
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -267,16 +268,23 @@ test("a running relay takes a new catalog, keeps the last good one over a bad on
   using catalog = followCatalog(mount.file, environment, log);
   const price = (): bigint | undefined => catalog.current().models.get("gpt-mini")?.prices.outputTokens;
   assert.equal(price(), 2_000_000_000n);
+  const first = catalog.file();
+  assert.deepEqual([first.contentHash, first.problem], [hash("sha256", good), ""]);
 
   mount.put(good.replace("2 }", "0 }"));
   const refused = await until("the refusal is logged", () => lines.find(({ level }) => level === "error"));
   assert.match(String(refused?.["problems"]), /catalog\.yaml:13: output_tokens would be served for nothing/);
   assert.equal(price(), 2_000_000_000n);
   assert.equal(catalog.isStale(), true);
+  const kept = catalog.file();
+  assert.deepEqual([kept.contentHash, kept.loadedAt], [first.contentHash, first.loadedAt]);
+  assert.match(kept.problem, /catalog\.yaml:13: output_tokens would be served for nothing/);
 
-  mount.put(good.replace("2 }", "3 }").replace("2026-11", "2026-12"));
+  const next = good.replace("2 }", "3 }").replace("2026-11", "2026-12");
+  mount.put(next);
   await until("the next good one is in force", () => price() === 3_000_000_000n);
   assert.equal(catalog.isStale(), false);
+  assert.deepEqual([catalog.file().contentHash, catalog.file().problem], [hash("sha256", next), ""]);
 });
 
 test("a first catalog that cannot be used is not started with", () => {

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { readCatalog, type CatalogProblem } from "#shared/catalog/document.ts";
@@ -10,6 +11,8 @@ import { changedPrices, rememberPrices, type PriceVersions } from "./price-versi
 
 export type Catalog = {
   models: Map<string, Model>;
+  /** All that the file names, whether or not a model runs there. */
+  upstreams: Upstream[];
   /** Whether the service is closed to every call. */
   isMaintenance: boolean;
 };
@@ -30,9 +33,10 @@ export function parseCatalog(
   known: PriceVersions = new Map(),
 ): Catalog {
   const build = (source: CatalogSource, problems: CatalogProblem[]): Catalog => {
-    const models = buildModels({ source, problems }, buildUpstreams(source.upstreams, environment, problems));
+    const upstreams = buildUpstreams(source.upstreams, environment, problems);
+    const models = buildModels({ source, problems }, upstreams);
     problems.push(...changedPrices(models.values(), known));
-    return { models, isMaintenance: source.maintenance };
+    return { models, upstreams: [...upstreams.values()], isMaintenance: source.maintenance };
   };
   return readCatalog(text, file, { validate, build });
 }
@@ -45,6 +49,15 @@ export function upstreamsOf({ models }: Catalog): Upstream[] {
 /** A catalog that follows its file. */
 export type LiveCatalog = Followed<Catalog>;
 
+/** What became of a catalog's file. */
+export type CatalogFile = {
+  /** SHA-256 of the text in force, in hexadecimal. */
+  contentHash: string;
+  loadedAt: Date;
+  /** Why the file as it is now was refused; empty when it was not. */
+  problem: string;
+};
+
 /**
  * Reads the catalog file and follows its changes without a restart. A first file that cannot be used throws a
  * CatalogError; a later one is refused in the log and the last good one stays in force, also where a price version has
@@ -55,22 +68,26 @@ export function followCatalog(
   environment: NodeJS.ProcessEnv,
   log: Logger,
   onReplaced: (catalog: Catalog) => void = () => undefined,
-): LiveCatalog {
+): LiveCatalog & { file: () => CatalogFile } {
   const known: PriceVersions = new Map();
+  let seen: CatalogFile = { contentHash: "", loadedAt: new Date(0), problem: "" };
   const read = (): Catalog => {
-    const catalog = parseCatalog(readFileSync(file, "utf8"), file, environment, known);
+    const text = readFileSync(file, "utf8");
+    const catalog = parseCatalog(text, file, environment, known);
     rememberPrices(catalog.models.values(), known);
+    seen = { contentHash: hash("sha256", text), loadedAt: new Date(), problem: "" };
     return catalog;
   };
-  return followFiles([file], read, {
+  const followed = followFiles([file], read, {
     onReplaced: (catalog) => {
       onReplaced(catalog);
       log.info({ models: catalog.models.size, maintenance: catalog.isMaintenance }, "catalog reloaded");
     },
-    onRefused: (error) =>
-      log.error(
-        { problems: error instanceof Error ? error.message.split("\n") : error },
-        "catalog refused, the last good one stays",
-      ),
+    onRefused: (error) => {
+      const problem = error instanceof Error ? error.message : String(error);
+      seen = { ...seen, problem };
+      log.error({ problems: problem.split("\n") }, "catalog refused, the last good one stays");
+    },
   });
+  return { ...followed, file: () => seen };
 }

@@ -13,7 +13,7 @@ const isUnavailable =
 
 test("API spec, Cases: Wrong or unoffered model ID. The name that the caller wrote is told back", () => {
   const model = modelOf();
-  const catalog = { models: new Map([["m", model]]), isMaintenance: false };
+  const catalog = { models: new Map([["m", model]]), upstreams: [], isMaintenance: false };
   assert.equal(findModel(catalog, "m"), model);
   for (const name of ["M", "m ", "constructor", "__proto__"])
     assert.throws(() => findModel(catalog, name), isUnavailable(name));

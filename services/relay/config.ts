@@ -12,6 +12,13 @@ export const variables = Type.Object({
     maximum: 65_535,
     default: 9080,
   }),
+  GRPC_HOST: Type.String({ description: "Address at which the console asks for the state.", default: "127.0.0.1" }),
+  GRPC_PORT: Type.Integer({
+    description: "Port at which the console asks for the state.",
+    minimum: 0,
+    maximum: 65_535,
+    default: 7004,
+  }),
   AUTH_QUOTA_ADDRESS: Type.String({ description: "gRPC target of the auth-quota service.", minLength: 1 }),
   VIDEO_TASK_ADDRESS: Type.String({
     description: "gRPC target of the video-task service; empty: this relay offers no videos.",

@@ -5,7 +5,7 @@ import { pricesFor, shortUsd, type PriceCondition, type PriceTraits } from "./ca
 import { catalogNameOf } from "./catalog-schema.ts";
 
 /** For which calls a price row holds, in words; empty for the model's own. */
-function conditionOf({ where, aboveInputTokens }: PriceCondition): string {
+export function conditionOf({ where, aboveInputTokens }: PriceCondition): string {
   const fields = Object.entries(where).map(([name, value]) => `${name} ${value}`);
   return [...fields, ...(aboveInputTokens < 0 ? [] : [`more than ${aboveInputTokens} input tokens`])].join(", ");
 }
@@ -48,14 +48,16 @@ function describeRow(row: Model, routes: Model["routes"], condition: PriceCondit
   return [`  ${row.priceVersion}${title && `: ${title}`}`, ...align([head, ...lines]).map((line) => `    ${line}`)];
 }
 
+/** The price rows of a model: its own, then those for particular calls. */
+export function priceRowsOf(model: Model): Variant[] {
+  return [{ where: {}, aboveInputTokens: -1, model }, ...model.variants];
+}
+
 function describeModel(model: Model): string[] {
   const places = model.routes.map(({ upstream, model: name }) =>
     name === model.id ? upstream.name : `${upstream.name} (${name})`,
   );
-  const own: Variant = { where: {}, aboveInputTokens: -1, model };
-  const rows = [own, ...model.variants].map(({ model: row, ...condition }) =>
-    describeRow(row, model.routes, condition),
-  );
+  const rows = priceRowsOf(model).map(({ model: row, ...condition }) => describeRow(row, model.routes, condition));
   return [`${model.id} at ${places.join(", ")}`, ...rows.flat()];
 }
 

@@ -18,6 +18,7 @@ import { createPublisher } from "./publish.ts";
 import { openQuotaSession } from "./quota-session.ts";
 import { createRestore } from "./restore.ts";
 import { createPools } from "#shared/catalog/pools.ts";
+import { serveState } from "./serve-state.ts";
 import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "./settle.ts";
 import { defaultSpoolLimits, openSpool } from "./spool.ts";
 import { followCertificate } from "./tls.ts";
@@ -29,6 +30,7 @@ const config = readConfig(process.env);
 const logLines = destination({ sync: false, minLength: 8_192, periodicFlush: 500 });
 const log = createLog("relay", config.LOG_LEVEL, logLines);
 const relaySession = v7();
+const startedAt = new Date();
 
 await using resources = new AsyncDisposableStack();
 resources.defer(() => logLines.flushSync());
@@ -98,6 +100,24 @@ const notReady = (): string[] =>
   ].filter((reason) => reason !== undefined);
 const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
 
+const state = await serveState(
+  { host: config.GRPC_HOST, port: config.GRPC_PORT },
+  () => ({
+    relaySession,
+    startedAt,
+    isDraining: relay.isDraining,
+    notReady: notReady(),
+    liveCalls: relay.live.size,
+    catalog: catalog.current(),
+    file: catalog.file(),
+    health,
+    offersVideos: videos.tasks !== undefined,
+    now: { monotonicMs: performance.now(), clockMs: Date.now() },
+  }),
+  log,
+);
+resources.use(state);
+
 void replaySpool(settling);
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
 resources.use(every(500, createRestore(settling, relay.live), log));
@@ -109,7 +129,7 @@ const certificate =
     : resources.use(followCertificate({ certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE }, log));
 const app = buildApp(config, relay, { certificate });
 await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
-log.info({ addresses: app.addresses(), opsPort: ops.port, relaySession }, "relay is ready");
+log.info({ addresses: app.addresses(), opsPort: ops.port, grpcPort: state.port, relaySession }, "relay is ready");
 await stopSignal();
 relay.isDraining = true;
 await drain(app, relay, config.DRAIN_MS);

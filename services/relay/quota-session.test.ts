@@ -8,7 +8,8 @@ import { defaultLimits, openQuotaSession, type QuotaSession, type SessionLimits 
 import { listeningLog } from "./testing/fakes.ts";
 import { echo, echoOf, startQuotaServer, type QuotaServer, type Script } from "./testing/quota-server.ts";
 
-const patient: SessionLimits = { ...defaultLimits, askTimeoutMs: 60_000 };
+// One heartbeat for each stream, and none after it.
+const patient: SessionLimits = { ...defaultLimits, askTimeoutMs: 60_000, heartbeatMs: 60_000 };
 
 function openSession(port: number, limits: Partial<SessionLimits> = {}): QuotaSession {
   const channel = connectGrpc(`127.0.0.1:${port}`);
@@ -264,9 +265,54 @@ test("the generation is the one that the last answer named; an answer that names
     [2n, "", "g1"],
     [3n, "g2", "g2"],
   ] as const) {
-    stream?.answer(batch, [], generation);
+    stream?.answer(batch, [], { generation });
     await until(`generation ${expected}`, () => session.generation() === expected);
   }
+});
+
+/** A server that tells, with every answer, whether there is a maintenance; undefined: it does not know. */
+function tellingServer(told: { isMaintenance?: boolean }, port = 0): Promise<QuotaServer> {
+  const script: Script = ({ batch, operations }, stream) => {
+    stream.answer(batch, operations.map(echoOf), told);
+    return undefined;
+  };
+  return startQuotaServer(script, port);
+}
+
+test("a session without calls hears of a maintenance, and of its end, with its heartbeats", async () => {
+  const told = { isMaintenance: true };
+  await using server = await tellingServer(told);
+  await using session = openSession(server.port, { heartbeatMs: 1 });
+  assert.equal(session.isMaintenance(), false, "nothing was told");
+  await until("it has begun", () => session.isMaintenance());
+  told.isMaintenance = false;
+  await until("it is over", () => !session.isMaintenance());
+  assert.deepEqual(server.batches, []);
+  assert.ok(defaultLimits.heartbeatMs <= 1_000, "an idle relay hears of it within about a second");
+});
+
+test("what was told of a maintenance stays in force while nobody can be asked, and while nobody knows", async () => {
+  const port = await freePort();
+  await using session = openSession(port);
+  {
+    await using server = await tellingServer({ isMaintenance: true }, port);
+    await until("it has begun", () => session.isMaintenance());
+    assert.equal(server.heartbeats.length, 1);
+  }
+  await until("the loss is noticed", () => !session.isConnected());
+  assert.equal(session.isMaintenance(), true, "nobody can be asked");
+  {
+    await using server = await tellingServer({}, port);
+    await connected(session);
+    await session.ask(lookup("a"));
+    assert.equal(session.isMaintenance(), true, "nobody knows");
+    assert.equal(server.heartbeats.length, 1);
+  }
+  await until("the loss is noticed", () => !session.isConnected());
+  await using server = await tellingServer({ isMaintenance: false }, port);
+  await connected(session);
+  assert.equal(session.isMaintenance(), false, "the first answer on a new stream tells it");
+  assert.equal(server.batches.length, 0);
 });
 
 test("a session that has had no stream for a while says so, so that nobody waits for answers that cannot come", async () => {

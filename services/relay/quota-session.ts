@@ -33,6 +33,8 @@ export type QuotaSession = AsyncDisposable & {
    * this relay's holds must be restored.
    */
   generation: () => string;
+  /** Whether the operators have closed the API, as last told; false before it was told. */
+  isMaintenance: () => boolean;
   /** Operations that have not been answered. */
   queued: () => number;
 };
@@ -48,15 +50,23 @@ type Waiting = {
 
 /**
  * `silentMs` is longer than auth-quota takes when its own neighbours hang. A stream without answers for so long leads
- * to a process that is stopped or cut off: another replica, or a quick no, serves callers better.
+ * to a process that is stopped or cut off: another replica, or a quick no, serves callers better. `heartbeatMs` bounds
+ * how late a relay without calls hears of a maintenance.
  */
-export type SessionLimits = { askTimeoutMs: number; lingerMs: number; maxQueued: number; silentMs: number };
+export type SessionLimits = {
+  askTimeoutMs: number;
+  lingerMs: number;
+  maxQueued: number;
+  silentMs: number;
+  heartbeatMs: number;
+};
 
 export const defaultLimits: SessionLimits = {
   askTimeoutMs: 2_000,
   lingerMs: 25,
   maxQueued: 50_000,
   silentMs: 5_000,
+  heartbeatMs: 1_000,
 };
 
 // Long enough for a stream to be replaced when a replica of auth-quota stops.
@@ -64,7 +74,6 @@ const unreachableAfterMs = 1_000;
 
 const maxBatch = 512;
 const maxInFlight = 256;
-const heartbeatMs = 5_000;
 const retryMs = 500;
 const sweepMs = 100;
 
@@ -87,6 +96,7 @@ type State = {
   isProven: boolean;
   unprovenAt: number;
   generation: string;
+  isMaintenance: boolean;
   isFlushPlanned: boolean;
   lingerTimer: NodeJS.Timeout | undefined;
   lastSentAt: number;
@@ -114,7 +124,7 @@ function send(state: State, waiting: Waiting[]): void {
 }
 
 function heartbeat(state: State): void {
-  if (!state.stream || performance.now() - state.lastSentAt < heartbeatMs) return;
+  if (!state.stream || performance.now() - state.lastSentAt < state.limits.heartbeatMs) return;
   send(state, []);
 }
 
@@ -136,8 +146,10 @@ function expire(state: State): void {
   for (const waiting of state.inFlight.values()) for (const one of waiting) isLive(one);
 }
 
-function takeResults(state: State, { batch, results, generation }: SessionResponse): void {
+function takeResults(state: State, response: SessionResponse): void {
+  const { batch, results, generation } = response;
   if (generation !== "") state.generation = generation;
+  state.isMaintenance = response.isMaintenance ?? state.isMaintenance;
   const waiting = state.inFlight.get(batch);
   if (!waiting) return;
   state.inFlight.delete(batch);
@@ -253,6 +265,7 @@ export function openQuotaSession(
     isProven: false,
     unprovenAt: performance.now(),
     generation: "",
+    isMaintenance: false,
     isFlushPlanned: false,
     lingerTimer: undefined,
     lastSentAt: 0,
@@ -273,6 +286,7 @@ export function openQuotaSession(
     isConnected: () => state.isProven,
     isReachable: () => state.isProven || performance.now() - state.unprovenAt < unreachableAfterMs,
     generation: () => state.generation,
+    isMaintenance: () => state.isMaintenance,
     queued: () => unanswered(state).length,
     [Symbol.asyncDispose]: async () => {
       state.isClosed = true;

@@ -7,6 +7,7 @@ import { buildApp } from "./app.ts";
 import { createBodyBudget } from "./body-budget.ts";
 import type { Relay } from "./call.ts";
 import { readConfig } from "./config.ts";
+import { dialects } from "./dialects/index.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { defaultServerLimits } from "./server.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf } from "./testing/fakes.ts";
@@ -35,7 +36,7 @@ await using pools = createPools();
 const model = modelOf();
 const relay: Relay = {
   catalog: {
-    current: () => ({ models: new Map([[model.id, model]]), isMaintenance: false }),
+    current: () => ({ models: new Map([[model.id, model]]), upstreams: [], isMaintenance: false }),
     isStale: () => false,
     [Symbol.dispose]: () => undefined,
   },
@@ -153,6 +154,31 @@ test("what a caller still sends does not take the answer back: the refusal arriv
     for (let count = 0; count < 10; count += 1) client.socket.write(garbage);
     await checkRefused(client);
   }));
+
+test("API spec, Cases: Service stopped or busy (maintenance) | 503: every path of the API, when auth-quota tells so", async () => {
+  const asked = [
+    ...Object.values(dialects).map(({ path }) => ["POST", path]),
+    ...["/v1/models", "/v1/models/m", "/v1/videos", "/v1/videos/task_1/content", "/v1/nothing"].map((path) => [
+      "GET",
+      path,
+    ]),
+  ];
+  const ask = async ([method = "", path = ""]: string[]) => {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, { method });
+    const text = await answer.text();
+    return { status: answer.status, retryAfter: answer.headers.get("retry-after"), text };
+  };
+  quota.setMaintenance(true);
+  for (const one of asked) {
+    const { status, retryAfter, text } = await ask(one);
+    assert.deepEqual([status, retryAfter], [503, "5"], one.join(" "));
+    assert.match(text, /The service is temporarily unavailable, please try again later/);
+  }
+  assert.equal(lines.at(-1)?.["cause"], "maintenance");
+  assert.equal((await ask(["GET", "/pricing"])).status, 404, "the website's paths are not the API's");
+  quota.setMaintenance(false);
+  for (const one of asked) assert.notEqual((await ask(one)).status, 503, one.join(" "));
+});
 
 test("TLS settings are both or neither", () => {
   const given = { AUTH_QUOTA_ADDRESS: "a", NATS_URL: "b", CATALOG_FILE: "c", SPOOL_DIR: "d" };

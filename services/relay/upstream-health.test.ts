@@ -225,3 +225,31 @@ test("Retry-After is read as seconds or as a date, and anything else as none", (
   ];
   for (const [value, ms] of wanted) assert.equal(retryAfterMs(value, nowMs), ms, String(value));
 });
+
+test("an upstream nobody has asked yet is closed and idle; calls under way are counted", () => {
+  const health = createUpstreamHealth();
+  assert.deepEqual(health.look(upstream, ["m"], 0), { underWay: 0, circuit: "closed" });
+  const place = placeOf(health.enter(route, 0));
+  assert.deepEqual(health.look(upstream, ["m"], 0), { underWay: 1, circuit: "closed" });
+  health.leave(place);
+});
+
+test("an open circuit tells until when, then that one call may try", () => {
+  const health = opened();
+  assert.deepEqual(health.look(upstream, ["m"], 999), { underWay: 0, circuit: "open", closedUntilMs: 1_000 });
+  assert.deepEqual(health.look(upstream, ["m"], 1_000), { underWay: 0, circuit: "half-open" });
+});
+
+test("an upstream cools down when it refuses the account, or when all its models do, until the first of them is back", () => {
+  const health = createUpstreamHealth();
+  const look = (nowMs: number) => health.look(upstream, ["m", "n"], nowMs);
+  health.coolDown(placeOf(health.enter(route, 0)), "rate", 5_000, 0);
+  assert.equal(look(0).circuit, "closed", "calls go to the other one");
+  const other = placeOf(health.enter({ upstream, model: "n" }, 0));
+  health.coolDown(other, "rate", 9_000, 0);
+  assert.deepEqual(look(0), { underWay: 2, circuit: "cooling-down", closedUntilMs: 5_000 });
+  assert.equal(look(5_000).circuit, "closed");
+  health.coolDownAccount(other, 5_000);
+  assert.deepEqual(look(5_000), { underWay: 2, circuit: "cooling-down", closedUntilMs: 65_000 });
+  assert.equal(health.look(upstream, [], 65_000).circuit, "closed", "no model runs there");
+});

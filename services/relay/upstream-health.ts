@@ -37,6 +37,9 @@ export type CircuitChange = "opened" | "closed" | undefined;
 
 export type CircuitState = "closed" | "half-open" | "open";
 
+/** An upstream at a moment; `closedUntilMs` is there while it is open or cooling down, in monotonic time. */
+export type UpstreamState = { underWay: number; circuit: CircuitState | "cooling-down"; closedUntilMs?: number };
+
 /**
  * What this process has learnt about its upstreams: who is to be left alone for now, and how many calls are under way.
  * `nowMs` is monotonic time. Nothing is waited for: a call gets a place at once or goes elsewhere.
@@ -53,12 +56,24 @@ export type UpstreamHealth = {
   coolDownAccount: (place: Place, nowMs: number) => boolean;
   /** Forgets all other upstreams; a changed one has another id and starts afresh. */
   retain: (upstreams: Upstream[]) => void;
+  /** How an upstream does at whose `models` calls are sent: it cools down as a whole when all of them do. */
+  look: (upstream: Upstream, models: string[], nowMs: number) => UpstreamState;
   list: (nowMs: number) => { name: string; underWay: number; circuit: CircuitState }[];
 };
 
 function circuitOf({ pauseMs, openUntilMs }: State, nowMs: number): CircuitState {
   if (pauseMs === 0) return "closed";
   return nowMs < openUntilMs ? "open" : "half-open";
+}
+
+function lookAt(state: State, models: string[], nowMs: number): UpstreamState {
+  const { underWay, accountUntilMs, openUntilMs, coolDowns } = state;
+  const coolingUntilMs = Math.min(...models.map((model) => coolDowns.get(model)?.untilMs ?? 0));
+  const circuit = circuitOf(state, nowMs);
+  if (nowMs < accountUntilMs) return { underWay, circuit: "cooling-down", closedUntilMs: accountUntilMs };
+  if (circuit === "open") return { underWay, circuit, closedUntilMs: openUntilMs };
+  const isCooling = models.length > 0 && nowMs < coolingUntilMs;
+  return isCooling ? { underWay, circuit: "cooling-down", closedUntilMs: coolingUntilMs } : { underWay, circuit };
 }
 
 function obstacleOf(state: State, { upstream, model }: Pick<Route, "upstream" | "model">, nowMs: number) {
@@ -143,6 +158,10 @@ export function createUpstreamHealth(): UpstreamHealth {
     retain: (upstreams) => {
       const kept = new Set(upstreams.map(({ id }) => id));
       for (const id of states.keys()) if (!kept.has(id)) states.delete(id);
+    },
+    look: ({ id }, models, nowMs) => {
+      const state = states.get(id);
+      return state ? lookAt(state, models, nowMs) : { underWay: 0, circuit: "closed" };
     },
     list: (nowMs) =>
       [...states.values()].map((state) => ({

@@ -54,11 +54,19 @@ export async function updateAccount(
   return rows.map(fromRaw)[0];
 }
 
-/** Accounts after an id, in the order of their ids (by bytes, whatever the database's language). */
-export async function listAccounts(database: Database, afterId: string, limit: number): Promise<AccountRow[]> {
+/**
+ * Accounts after an id whose id or name holds a text ("": all), in the order of their ids (by bytes, whatever the
+ * database's language). Case does not matter for the letters that this language knows; in "C" those are a to z.
+ */
+export async function listAccounts(
+  database: Database,
+  { afterId, search, limit }: { afterId: string; search: string; limit: number },
+): Promise<AccountRow[]> {
   const statement = `select ${columns} from auth_quota.account
-    where account_id collate "C" > $1 order by account_id collate "C" limit $2`;
-  return (await database.query<RawRow>(statement, [afterId, limit])).map(fromRaw);
+    where account_id collate "C" > $1
+      and (strpos(lower(account_id), lower($2)) > 0 or strpos(lower(name), lower($2)) > 0)
+    order by account_id collate "C" limit $3`;
+  return (await database.query<RawRow>(statement, [afterId, search, limit])).map(fromRaw);
 }
 
 export async function findAccounts(database: Database, accountIds: string[]): Promise<AccountRow[]> {

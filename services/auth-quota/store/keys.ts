@@ -98,6 +98,13 @@ export async function findKeys(database: Database, keyIds: string[]): Promise<Ke
   return (await database.query<RawRow>(statement, [keyIds])).map(fromRaw);
 }
 
+/** Keys of all accounts whose secrets begin with `prefix`, newest first. It is no pattern: `_` stands for itself. */
+export async function findKeysByPrefix(database: Database, prefix: string, limit: number): Promise<KeyRow[]> {
+  const statement = `select ${columns} from auth_quota.key where secret_prefix collate "C" ^@ $1
+    order by created_at desc, key_id desc limit $2`;
+  return (await database.query<RawRow>(statement, [prefix, limit])).map(fromRaw);
+}
+
 /** The keys that belong to hashes, given and told in base64. */
 export async function findIdentities(database: Database, hashes: string[]): Promise<(Identity & { hash: string })[]> {
   const statement = `select key_id as "keyId", account_id as "accountId", encode(key_hash, 'base64') as hash

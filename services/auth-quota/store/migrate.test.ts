@@ -25,7 +25,7 @@ test("migrations that run at the same time, on one database and on another, all 
   await migrate(one, log);
   await using client = await connect(one);
   const { rows } = await client.query("select count(*)::int as count from auth_quota.migration");
-  assert.deepEqual(rows, [{ count: 2 }]);
+  assert.deepEqual(rows, [{ count: 3 }]);
 });
 
 test("the service's role reads and writes keys, and can neither delete them nor change what a key is", async () => {
@@ -39,10 +39,14 @@ test("the service's role reads and writes keys, and can neither delete them nor 
       values ('key_1', 'acct_1', sha256('x'), 'sk-x', '')`,
   );
   await client.query("update auth_quota.key set status = 'stopped', version = version + 1");
+  await client.query("update auth_quota.maintenance set is_maintenance = true, changed_at = now()");
   const forbidden = [
     "delete from auth_quota.key",
     "delete from auth_quota.account",
     "truncate auth_quota.key",
+    "delete from auth_quota.maintenance",
+    "insert into auth_quota.maintenance (is_only, is_maintenance) values (false, true)",
+    "update auth_quota.maintenance set is_only = true",
     "update auth_quota.key set key_hash = sha256('y')",
     "update auth_quota.key set account_id = 'acct_2'",
     "drop table auth_quota.key",

@@ -18,6 +18,8 @@ export type RelayLine = Disposable & {
   send: (operations: OperationInit[]) => Promise<Result[]>;
   /** The generation that the last response named. */
   generation: () => string;
+  /** What the last response told of a maintenance. */
+  isMaintenance: () => boolean | undefined;
   /** Resolves with the status of the stream when it has ended. */
   ended: Promise<{ code: number; details: string }>;
 };
@@ -34,8 +36,10 @@ export function openRelayLine(channel: Client, relaySession: string): RelayLine 
   const ended = Promise.withResolvers<{ code: number; details: string }>();
   let batch = 0n;
   let generation = "";
+  let isMaintenance: boolean | undefined;
   stream.on("data", (response: SessionResponse) => {
     generation = response.generation;
+    isMaintenance = response.isMaintenance;
     waiting.get(response.batch)?.resolve(response.results);
     waiting.delete(response.batch);
   });
@@ -59,6 +63,7 @@ export function openRelayLine(channel: Client, relaySession: string): RelayLine 
       return answer.promise;
     },
     generation: () => generation,
+    isMaintenance: () => isMaintenance,
     ended: ended.promise,
     [Symbol.dispose]: () => stream.cancel(),
   };

@@ -94,6 +94,7 @@ type Case = Operation["operation"]["case"];
 export type ScriptedQuota = QuotaSession & {
   /** What auth-quota is from now on heard to remember. */
   setGeneration: (generation: string) => void;
+  setMaintenance: (isMaintenance: boolean) => void;
   operations: Operation["operation"][];
   /** The values of all operations of one kind, in order. */
   of: <C extends Case>(name: C) => Extract<Operation["operation"], { case: C }>["value"][];
@@ -104,6 +105,7 @@ export function scriptedQuota(
 ): ScriptedQuota {
   const operations: Operation["operation"][] = [];
   let generation = "1";
+  let isMaintenance = false;
   const take = async (init: MessageInitShape<typeof OperationSchema>) => {
     const { operation } = create(OperationSchema, init);
     operations.push(operation);
@@ -119,6 +121,8 @@ export function scriptedQuota(
     isReachable: () => true,
     generation: () => generation,
     setGeneration: (next) => void (generation = next),
+    isMaintenance: () => isMaintenance,
+    setMaintenance: (next) => void (isMaintenance = next),
     queued: () => 0,
     [Symbol.asyncDispose]: async () => undefined,
   };

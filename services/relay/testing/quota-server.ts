@@ -16,9 +16,11 @@ const unavailableStatus = 14;
 
 type Result = MessageInitShape<typeof ResultSchema>;
 
+type Told = { generation?: string; isMaintenance?: boolean };
+
 /** One stream of a relay, as the server sees it. */
 export type ServerStream = {
-  answer: (batch: bigint, results: Result[], generation?: string) => void;
+  answer: (batch: bigint, results: Result[], told?: Told) => void;
   break: () => void;
 };
 
@@ -49,8 +51,7 @@ export async function startQuotaServer(script: Script, port = 0): Promise<QuotaS
   const streams: ServerStream[] = [];
   const session = (raw: ServerDuplexStream<SessionRequest, SessionResponse>): void => {
     const stream: ServerStream = {
-      answer: (batch, results, generation = "") =>
-        raw.write(create(SessionResponseSchema, { batch, results, generation })),
+      answer: (batch, results, told = {}) => raw.write(create(SessionResponseSchema, { batch, results, ...told })),
       break: () => void raw.emit("error", { code: unavailableStatus, details: "broken by the test" }),
     };
     streams.push(stream);

@@ -102,7 +102,7 @@ export async function startVideoRelay(setup: Setup = {}) {
   const models = new Map((setup.models ?? [videoModelOf()]).map((model) => [model.id, model]));
   const relay: Relay = {
     catalog: {
-      current: () => ({ models, isMaintenance: setup.isMaintenance ?? false }),
+      current: () => ({ models, upstreams: [], isMaintenance: setup.isMaintenance ?? false }),
       isStale: () => false,
       [Symbol.dispose]: () => undefined,
     },
