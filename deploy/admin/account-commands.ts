@@ -1,8 +1,9 @@
 import type { Command } from "commander";
 import { type Account, AccountSchema, AccountStatus, AccountStatusSchema } from "#proto/authquota/v1/authquota_pb.ts";
+import { enumWords } from "#shared/enum-words.ts";
 import { readCount } from "./arguments.ts";
 import { type Answer, asData, type Desk, type Run } from "./desk.ts";
-import { type Column, enumWords, instant, table } from "./render.ts";
+import { type Column, instant, table } from "./render.ts";
 
 const columns: Column<Account>[] = [
   { heading: "account", cell: (account) => account.accountId },

@@ -5,9 +5,9 @@ import { pipeline } from "node:stream/promises";
 import { type Command, Option } from "commander";
 import { stringify } from "csv-stringify";
 import { type LedgerLine, LedgerLineSchema } from "#proto/billing/v1/billing_pb.ts";
+import { operatorTable } from "#shared/ledger-rows.ts";
 import { readDay } from "./arguments.ts";
 import { type Answer, asData, type Desk, type Output, type Run } from "./desk.ts";
-import { exportHeader, toRows } from "./export-rows.ts";
 
 type ExportOptions = { from: string; until: string; account: string; format: "csv" | "ndjson"; output?: string };
 
@@ -48,7 +48,10 @@ async function write({ streams }: Desk, options: ExportOptions, end: NodeJS.Writ
   const pages = streams.exportLines({ accountId: account, fromDay: from, untilDay: until });
   const lines = counted(pages, count);
   if (format === "ndjson") await pipeline(Readable.from(toNdjson(lines)), end);
-  else await pipeline(Readable.from(toRows(lines)), stringify({ header: true, columns: [...exportHeader] }), end);
+  else {
+    const { header, rows } = operatorTable;
+    await pipeline(Readable.from(rows(lines)), stringify({ header: true, columns: [...header] }), end);
+  }
   return count.lines;
 }
 

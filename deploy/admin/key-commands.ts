@@ -8,10 +8,11 @@ import {
   KeyStatusSchema,
   type UpdateKeyRequestSchema,
 } from "#proto/authquota/v1/authquota_pb.ts";
+import { enumWords } from "#shared/enum-words.ts";
 import { formatUsd } from "#shared/money.ts";
 import { orWord, readInstant, readNames, readUsd } from "./arguments.ts";
 import { type Answer, asData, type Run } from "./desk.ts";
-import { type Column, enumWords, instant, table } from "./render.ts";
+import { type Column, instant, table } from "./render.ts";
 
 const columns: Column<Key>[] = [
   { heading: "key", cell: (key) => key.keyId },

@@ -12,10 +12,11 @@ import {
 } from "#proto/billing/v1/billing_pb.ts";
 import { EndCauseSchema } from "#proto/usage/v1/usage_pb.ts";
 import { dayMs, systemClock } from "#shared/clock.ts";
+import { enumWords } from "#shared/enum-words.ts";
 import { formatUsd } from "#shared/money.ts";
 import { readCount, readInstant } from "./arguments.ts";
 import { type Answer, asData, type Desk, type Run } from "./desk.ts";
-import { type Column, enumWords, instant, table, units } from "./render.ts";
+import { type Column, instant, table, units } from "./render.ts";
 
 const lineColumns: Column<LedgerLine>[] = [
   { heading: "time", cell: (line) => instant(line.bookedAt) },

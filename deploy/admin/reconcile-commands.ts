@@ -3,12 +3,13 @@ import { readFileSync } from "node:fs";
 import { create } from "@bufbuild/protobuf";
 import type { Command } from "commander";
 import { Finding, FindingSchema, type Report, type ReportLine, ReportSchema } from "#proto/billing/v1/billing_pb.ts";
+import { enumWords } from "#shared/enum-words.ts";
 import { ServiceError } from "#shared/errors.ts";
 import { formatUsd } from "#shared/money.ts";
 import { isSignedBy, toMessage } from "#shared/report.ts";
 import { readDay } from "./arguments.ts";
 import { type Answer, asData, type Desk, type Run } from "./desk.ts";
-import { type Column, enumWords, figures, instant, table } from "./render.ts";
+import { type Column, figures, instant, table } from "./render.ts";
 
 const columns: Column<ReportLine>[] = [
   { heading: "check", cell: ({ check }) => check },

@@ -1,4 +1,3 @@
-import type { DescEnum } from "@bufbuild/protobuf";
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 import { type Usage, UsageSchema } from "#proto/usage/v1/usage_pb.ts";
 import { usageBuckets } from "#shared/pricing.ts";
@@ -20,16 +19,6 @@ export function table<Row>(rows: readonly Row[], columns: Column<Row>[], none: s
 export function figures(rows: [name: string, value: string][]): string {
   const width = (index: 0 | 1): number => Math.max(...rows.map((row) => row[index].length));
   return rows.map(([name, value]) => `${name.padEnd(width(0))}  ${value.padStart(width(1))}`).join("\n");
-}
-
-/** An enum value as words: LINE_KIND_FINAL_ADJUSTMENT is "final adjustment". Unknown values show their number. */
-export function enumWords(schema: DescEnum, value: number): string {
-  const name = schema.value[value]?.name;
-  if (name === undefined) return `unknown ${value}`;
-  return name
-    .slice(schema.sharedPrefix?.length ?? 0)
-    .toLowerCase()
-    .replaceAll("_", " ");
 }
 
 /** An instant in ISO form to the second, UTC; `unset` when there is none. */

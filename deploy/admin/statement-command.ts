@@ -6,10 +6,11 @@ import {
   LineKindSchema,
   type UsageSum,
 } from "#proto/billing/v1/billing_pb.ts";
+import { enumWords } from "#shared/enum-words.ts";
 import { formatUsd } from "#shared/money.ts";
 import { readInstant } from "./arguments.ts";
 import { asData, type Run } from "./desk.ts";
-import { type Column, enumWords, figures, instant, table, units } from "./render.ts";
+import { type Column, figures, instant, table, units } from "./render.ts";
 
 const modelColumns: Column<UsageSum>[] = [
   { heading: "model", cell: (sum) => sum.group || "-" },

@@ -10,8 +10,8 @@ export type ConsolePlan = {
   state: LocalState;
   environment: NodeJS.ProcessEnv;
   databaseUrl: string;
-  authQuotaAddress: string;
-  billingAddress: string;
+  /** Where the other services answer. */
+  addresses: Record<"authQuotaAddress" | "billingAddress" | "videoTaskAddress" | "relayAddress" | "relayUrl", string>;
   onLine: (line: string) => void;
 };
 
@@ -35,7 +35,7 @@ export function bootstrapTokenOf(line: string): string | undefined {
  * state, from which every start can show it.
  */
 export async function startConsole(plan: ConsolePlan): Promise<Service> {
-  const { folder, state, environment } = plan;
+  const { folder, state, environment, addresses } = plan;
   const [port, opsPort] = [await claimPort(state, "console"), await claimPort(state, "console-ops")];
   const url = `http://${host}:${port}`;
   return startService({
@@ -52,8 +52,11 @@ export async function startConsole(plan: ConsolePlan): Promise<Service> {
       OPS_HOST: host,
       OPS_PORT: String(opsPort),
       DATABASE_URL: plan.databaseUrl,
-      AUTH_QUOTA_ADDRESS: plan.authQuotaAddress,
-      BILLING_ADDRESS: plan.billingAddress,
+      AUTH_QUOTA_ADDRESS: addresses.authQuotaAddress,
+      BILLING_ADDRESS: addresses.billingAddress,
+      VIDEO_TASK_ADDRESS: addresses.videoTaskAddress,
+      RELAY_ADDRESSES: addresses.relayAddress,
+      API_URL: addresses.relayUrl,
       PUBLIC_URL: url,
       ALLOW_PLAIN_HTTP: "loopback",
       SECRETS_KEY_FILE: await keyFileOf(folder),

@@ -58,6 +58,8 @@ export type Stack = AsyncDisposable & {
 /** Where things answer; written to addresses.json for the operator's tool. */
 export type Addresses = {
   relayUrl: string;
+  /** Where the relay tells its state. */
+  relayAddress: string;
   authQuotaAddress: string;
   billingAddress: string;
   videoTaskAddress: string;
@@ -91,8 +93,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const videoTask = resources.use(await startService(plans["video-task"]));
   const relay = resources.use(await startService(plans.relay));
   const addresses = addressesOf(places);
-  const { authQuotaAddress, billingAddress } = addresses;
-  const neighbours = { authQuotaAddress, billingAddress, databaseUrl: logins.console, folder, state, environment };
+  const neighbours = { addresses, databaseUrl: logins.console, folder, state, environment };
   const site = options.hasConsole
     ? resources.use(await startConsole({ ...neighbours, onLine: (line) => onLine("console", line) }))
     : undefined;
@@ -137,7 +138,7 @@ function logTo(onLine: StackOptions["onLine"]): Logger {
 
 type Place = { host: string; port: number; opsPort: number };
 /** The demo upstream is one process; its videos answer at a port of their own. */
-type Places = Record<ServiceName | "demo" | "demo-videos", Place>;
+type Places = Record<ServiceName | "relay-grpc" | "demo" | "demo-videos", Place>;
 
 async function claimPlaces(state: LocalState): Promise<Places> {
   const claim = async (name: string): Promise<Place> => ({
@@ -147,6 +148,7 @@ async function claimPlaces(state: LocalState): Promise<Places> {
   });
   return {
     relay: await claim("relay"),
+    "relay-grpc": await claim("relay-grpc"),
     "auth-quota": await claim("auth-quota"),
     billing: await claim("billing"),
     "video-task": await claim("video-task"),
@@ -159,6 +161,7 @@ function addressesOf(places: Places): Addresses {
   const opsUrl = (name: ServiceName): string => `http://${loopback}:${places[name].opsPort}`;
   return {
     relayUrl: `http://${loopback}:${places.relay.port}`,
+    relayAddress: `${loopback}:${places["relay-grpc"].port}`,
     authQuotaAddress: `${loopback}:${places["auth-quota"].port}`,
     billingAddress: `${loopback}:${places.billing.port}`,
     videoTaskAddress: `${loopback}:${places["video-task"].port}`,
@@ -232,7 +235,7 @@ function planServices({ options, places, logins, stores, catalogFile }: PlanInpu
       stopGraceMs: Number(environment.DRAIN_MS) + 5_000,
     };
   };
-  const grpc = (name: ServiceName) => ({ GRPC_HOST: loopback, GRPC_PORT: String(places[name].port) });
+  const grpc = (name: keyof Places) => ({ GRPC_HOST: loopback, GRPC_PORT: String(places[name].port) });
   return {
     "auth-quota": plan("auth-quota", authQuotaAddress, {
       ...grpc("auth-quota"),
@@ -255,6 +258,7 @@ function planServices({ options, places, logins, stores, catalogFile }: PlanInpu
       DEMO_API_KEY: "demo",
     }),
     relay: plan("relay", relayUrl, {
+      ...grpc("relay-grpc"),
       HTTP_HOST: loopback,
       HTTP_PORT: String(places.relay.port),
       AUTH_QUOTA_ADDRESS: authQuotaAddress,

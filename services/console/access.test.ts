@@ -39,8 +39,10 @@ function pathOf({ url }: Route, accountId = "acme"): string {
   return url
     .replace(":accountId", accountId)
     .replace(":keyId", keyId)
+    .replace(":rid", "019a9f3c-0000-7000-8000-000000000001")
+    .replace(":taskId", `video_${"0".repeat(32)}`)
     .replace(":personId", victim.personId)
-    .replace(/:invitationId|:sessionId/, nobodysId)
+    .replace(/:invitationId|:sessionId|:topUpId|:batchId/, nobodysId)
     .replace(":id", url.startsWith("/operator/people") ? nobodysId : "acme")
     .replace(":token", "t".repeat(43));
 }

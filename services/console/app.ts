@@ -2,7 +2,9 @@ import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import { systemClock, type Clock } from "#shared/clock.ts";
+import { streamingClient } from "#shared/grpc-stream.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc.ts";
 import { createHealth } from "#shared/health.ts";
 import { every } from "#shared/lifecycle.ts";
@@ -12,16 +14,25 @@ import { createPool, probe, type Pool } from "#shared/postgres.ts";
 import { ensureBootstrap } from "./bootstrap.ts";
 import type { Config } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
+import { oidcOf } from "./oidc.ts";
 import { createPasswords } from "./passwords.ts";
+import { lookAtUnheard } from "./payments/settle.ts";
+import { createPayments } from "./payments/settings.ts";
+import { createRelays } from "./relays.ts";
 import { allRoutes } from "./routes.ts";
 import { createSecretBox, readSecretsKey } from "./secrets.ts";
 import { buildServer } from "./server.ts";
+import { deleteEndedAttempts } from "./store/identities.ts";
 import { deleteEndedSessions } from "./store/sessions.ts";
 
 /** The running service; disposal drains it. */
 export type App = AsyncDisposable & { httpPort: number; opsPort: number };
 
 const callTimeoutMs = 5_000;
+const patientMs = 60_000;
+// A stream may take longer; one that says nothing for this long has ended without a word.
+const idleMs = 60_000;
+const relayTimeoutMs = 2_000;
 const probeMs = 2_000;
 const sweepMs = 60_000;
 const mostSwept = 10_000;
@@ -34,18 +45,28 @@ export async function startApp(config: Config, log: Logger, clock: Clock = syste
   const onError = (error: Error): void => log.warn({ err: error }, "PostgreSQL is away");
   const pool = resources.use(createPool(config.DATABASE_URL, "console", onError));
   const registry = createRegistry("console");
+  const toBilling = resources.use(connectGrpc(config.BILLING_ADDRESS));
   const parts = {
     pool,
     authQuota: unaryClient(AuthQuotaService, resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS)), callTimeoutMs),
-    billing: unaryClient(BillingService, resources.use(connectGrpc(config.BILLING_ADDRESS)), callTimeoutMs),
+    billing: unaryClient(BillingService, toBilling, callTimeoutMs),
+    patientBilling: unaryClient(BillingService, toBilling, patientMs),
+    billingStreams: streamingClient(BillingService, toBilling, idleMs),
+    videoTask: unaryClient(VideoTaskService, resources.use(connectGrpc(config.VIDEO_TASK_ADDRESS)), callTimeoutMs),
+    relays: createRelays(config.RELAY_ADDRESSES, relayTimeoutMs),
     passwords: await createPasswords(cost),
     box,
+    oidc: oidcOf(config, callTimeoutMs, log),
     clock,
+    payments: createPayments(config, clock),
     publicUrl: new URL(config.PUBLIC_URL),
+    apiUrl: new URL(config.API_URL),
     metrics: createMetrics(registry),
     log,
   };
   const reasons = await keepWatch(resources, pool, log);
+  const { payments } = parts;
+  if (payments) resources.use(every(sweepMs, () => lookAtUnheard({ ...parts, payments }), log));
   const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, reasons));
   const server = await buildServer(parts, allRoutes(parts), {
     allowPlainHttp: config.ALLOW_PLAIN_HTTP,
@@ -76,6 +97,10 @@ async function keepWatch(resources: AsyncDisposableStack, pool: Pool, log: Logge
   };
   await look();
   resources.use(every(probeMs, look, log));
-  resources.use(every(sweepMs, async () => void (await deleteEndedSessions(pool, mostSwept)), log));
+  const sweep = async (): Promise<void> => {
+    await deleteEndedSessions(pool, mostSwept);
+    await deleteEndedAttempts(pool, mostSwept);
+  };
+  resources.use(every(sweepMs, sweep, log));
   return health.reasons;
 }

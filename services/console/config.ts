@@ -20,6 +20,16 @@ export const variables = Type.Object({
   DATABASE_URL: Type.String({ description: "PostgreSQL, as a member of the role console_rw.", minLength: 1 }),
   AUTH_QUOTA_ADDRESS: Type.String({ description: "gRPC target of the auth-quota service.", minLength: 1 }),
   BILLING_ADDRESS: Type.String({ description: "gRPC target of the billing service.", minLength: 1 }),
+  VIDEO_TASK_ADDRESS: Type.String({ description: "gRPC target of the video-task service.", minLength: 1 }),
+  RELAY_ADDRESSES: Type.String({
+    description:
+      "gRPC targets of the relays, host:port with commas between; a name is asked at each address it stands for.",
+    minLength: 1,
+  }),
+  API_URL: Type.String({
+    description: "Where callers reach the API, such as https://api.example.org; examples and the playground use it.",
+    minLength: 1,
+  }),
   PUBLIC_URL: Type.String({
     description: "Where people open the console, such as https://console.example.org; links in invitations begin so.",
     minLength: 1,
@@ -28,6 +38,22 @@ export const variables = Type.Object({
     description:
       "File with 32 random bytes as base64, under which second factors are sealed; the same for all replicas.",
     minLength: 1,
+  }),
+  OIDC_ISSUER: Type.String({
+    description:
+      "Issuer of OpenID Connect by which people may sign in, too, as its tokens name it; it sends browsers back to " +
+      "/sign-in/oidc/callback below PUBLIC_URL. All four of OIDC_… are set, or none.",
+    default: "",
+  }),
+  OIDC_CLIENT_ID: Type.String({ description: "What the issuer calls this console.", default: "" }),
+  OIDC_CLIENT_SECRET_FILE: Type.String({
+    description: "File with the secret that the issuer has given this console.",
+    default: "",
+  }),
+  OIDC_NAME: Type.String({
+    description: "What people call the issuer, for the button on the sign-in page.",
+    maxLength: 60,
+    default: "",
   }),
   ALLOW_PLAIN_HTTP: Type.Union([Type.Literal("never"), Type.Literal("loopback")], {
     description: "Whether people on this machine may come without TLS; everybody else needs HTTPS.",
@@ -56,6 +82,18 @@ export const variables = Type.Object({
     maximum: 100,
     default: leastCost.passes,
   }),
+  STRIPE_SECRET_KEY_FILE: Type.String({
+    description: "File with Stripe's secret key on one line. Empty: accounts are topped up by vouchers only.",
+    default: "",
+  }),
+  STRIPE_WEBHOOK_SECRET_FILE: Type.String({
+    description: "File with the webhook's signing secret; several, one per line, while one replaces another.",
+    default: "",
+  }),
+  STRIPE_API_URL: Type.String({
+    description: "Where Stripe's API answers; another one only for a stand-in.",
+    default: "https://api.stripe.com",
+  }),
   DRAIN_MS: Type.Integer({
     description: "How long requests in hand may take after a stop signal.",
     minimum: 0,
@@ -68,9 +106,25 @@ export type Config = Static<typeof variables>;
 /** Reads the configuration; throws one Error that names every problem. */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const config = readVariables(variables, environment);
-  const problem = problemOfUrl(config);
+  const problem = problemOfUrl(config) ?? problemOfApiUrl(config) ?? problemOfStripe(config) ?? problemOfOidc(config);
   if (problem !== undefined) throw new Error(`configuration is not usable:\n  ${problem}`);
   return config;
+}
+
+function problemOfStripe(config: Config): string | undefined {
+  const { STRIPE_SECRET_KEY_FILE, STRIPE_WEBHOOK_SECRET_FILE, STRIPE_API_URL } = config;
+  if ((STRIPE_SECRET_KEY_FILE === "") !== (STRIPE_WEBHOOK_SECRET_FILE === "")) {
+    return "STRIPE_SECRET_KEY_FILE and STRIPE_WEBHOOK_SECRET_FILE must both be set, or neither";
+  }
+  // The secret key goes there: in the clear only to a stand-in on this machine.
+  const isUsable = /^(?:https:\/\/[\w.-]+|http:\/\/(?:localhost|127\.0\.0\.1))(?::\d{1,5})?\/?$/.test(STRIPE_API_URL);
+  return isUsable ? undefined : "STRIPE_API_URL must be such as https://api.stripe.com, without a path";
+}
+
+function problemOfApiUrl({ API_URL }: Config): string | undefined {
+  const url = URL.canParse(API_URL) ? new URL(API_URL) : undefined;
+  const isUsable = url && /^https?:$/.test(url.protocol) && url.pathname === "/" && url.search + url.hash === "";
+  return isUsable ? undefined : "API_URL must be such as https://api.example.org, without a path";
 }
 
 function problemOfUrl({ PUBLIC_URL, ALLOW_PLAIN_HTTP }: Config): string | undefined {
@@ -78,7 +132,24 @@ function problemOfUrl({ PUBLIC_URL, ALLOW_PLAIN_HTTP }: Config): string | undefi
   const { protocol, hostname, pathname, search, hash } = new URL(PUBLIC_URL);
   if (pathname !== "/" || search !== "" || hash !== "") return "PUBLIC_URL must end with the host name or port";
   if (protocol === "https:") return undefined;
-  const isLocal = protocol === "http:" && ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
-  if (isLocal && ALLOW_PLAIN_HTTP === "loopback") return undefined;
+  if (isLocal(protocol, hostname) && ALLOW_PLAIN_HTTP === "loopback") return undefined;
   return "PUBLIC_URL must begin with https://, or, with ALLOW_PLAIN_HTTP=loopback, be that of this machine";
+}
+
+const isLocal = (protocol: string, hostname: string): boolean =>
+  protocol === "http:" && ["localhost", "127.0.0.1", "[::1]"].includes(hostname);
+
+function problemOfOidc(config: Config): string | undefined {
+  const { OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET_FILE, OIDC_NAME, ALLOW_PLAIN_HTTP } = config;
+  const all = [OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET_FILE, OIDC_NAME];
+  if (all.every((value) => value === "")) return undefined;
+  if (all.some((value) => value === "")) {
+    return "OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET_FILE and OIDC_NAME are set all or none";
+  }
+  if (!URL.canParse(OIDC_ISSUER)) return "OIDC_ISSUER is not a URL";
+  const { protocol, hostname, search, hash, username, password } = new URL(OIDC_ISSUER);
+  // OpenID Connect Discovery 1.0, section 3: https, and neither query nor fragment.
+  if (search + hash + username + password !== "") return "OIDC_ISSUER must end with the host name, port or path";
+  if (protocol === "https:" || (isLocal(protocol, hostname) && ALLOW_PLAIN_HTTP === "loopback")) return undefined;
+  return "OIDC_ISSUER must begin with https://, or, with ALLOW_PLAIN_HTTP=loopback, be on this machine";
 }

@@ -18,6 +18,8 @@ type Input = Control & {
   inputmode?: "decimal" | "numeric";
   most?: number;
   isOptional?: boolean;
+  /** Id of a datalist with what may be meant. */
+  list?: string;
 };
 
 const isSent = (form: Form, name: string): boolean => form.exact(name) !== "" || form.errors.size > 0;
@@ -36,11 +38,13 @@ function describe(form: Form, { name, hint }: Control): { texts: Markup; attribu
 
 /** A labelled field of one line. Passwords and codes are never sent back. */
 export function input(form: Form, control: Input): Markup {
-  const { name, label, value = "", type = "text", autocomplete = "off", inputmode, most, isOptional } = control;
+  const { name, label, value = "", type = "text", autocomplete = "off", inputmode, most, isOptional, list } = control;
   const { texts, attributes } = describe(form, control);
   const shown = isSent(form, name) ? form.exact(name) : value;
   const isSecret = type === "password" || autocomplete === "one-time-code";
-  const limits = html`${inputmode && html` inputmode="${inputmode}"`}${most && html` maxlength="${most}"`}`;
+  const limits = html`${inputmode && html` inputmode="${inputmode}"`}${most && html` maxlength="${most}"`}${
+    list && html` list="${list}"`
+  }`;
   const asked = html`${!isOptional && html` required`}${!isSecret && html` value="${shown}"`}`;
   return html`<div class="field">
     <label for="${name}">${label}${isOptional && " (optional)"}</label> ${texts}<input
@@ -59,15 +63,16 @@ export function emailField(form: Form, autocomplete: "username" | "off" = "off")
 }
 
 /** A labelled field of several lines. */
-export function area(form: Form, control: Control & { rows: number }): Markup {
-  const { name, label, value = "", rows } = control;
+export function area(form: Form, control: Control & { rows: number; isRequired?: boolean }): Markup {
+  const { name, label, value = "", rows, isRequired = false } = control;
   const { texts, attributes } = describe(form, control);
   const shown = isSent(form, name) ? form.exact(name) : value;
   return html`<div class="field">
-    <label for="${name}">${label} (optional)</label> ${texts}<textarea
+    <label for="${name}">${label}${!isRequired && " (optional)"}</label> ${texts}<textarea
       id="${name}"
       name="${name}"
       rows="${rows}"
+      ${isRequired && html`required`}
       ${attributes}
     >
 ${shown}</textarea>

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
-import { idBefore } from "./directory.ts";
 import type { Fields } from "./testing/browser.ts";
 import { startWorld, type World } from "./testing/console.ts";
 import { join, setUp, type Somebody } from "./testing/people.ts";
@@ -50,6 +49,13 @@ describe("making a key", () => {
       );
     }
     assert.ok(!world.logText().includes(secret));
+  });
+
+  it("has a button to copy the secret, and says that reloading makes another key", async () => {
+    const { text } = await make({ name: "copied" });
+    assert.match(text, /<code class="secret" id="secret">secret-of-/);
+    assert.match(text, /<button type="button" class="quiet" data-copy="secret" hidden>Copy/);
+    assert.match(text, /Do not reload this page: that would make another key/);
   });
 
   it("takes a limit exact to the nano, the last day it works on, and models", async () => {
@@ -117,7 +123,50 @@ describe("making a key", () => {
   });
 });
 
+describe("the list of keys", () => {
+  it("tells what is left of the limit, never less than nothing", async () => {
+    await make({ name: "some", limit: "1" });
+    await make({ name: "used up", limit: "0.005" });
+    await make({ name: "none" });
+    const { text } = await owner.browser.get(path);
+    assert.match(text, /some<\/th>.*?0\.007 USD<\/td><td>1\.00 USD<\/td><td>0\.993 USD<\/td>/);
+    assert.match(text, /used up<\/th>.*?0\.007 USD<\/td><td>0\.005 USD<\/td><td>0\.00 USD<\/td>/);
+    assert.match(text, /none<\/th>.*?0\.007 USD<\/td><td>–<\/td><td>–<\/td>/);
+  });
+
+  it("tells when a key was used last, as far as that is known, and leads to its usage", async () => {
+    const used = world.neighbours.addKey("acme", "used");
+    world.neighbours.addKey("acme", "older");
+    const unused = world.neighbours.addKey("acme", "unused");
+    world.neighbours.charged.set(used, new Date("2026-11-20T10:11:12Z"));
+    world.neighbours.spent.set(unused, 0n);
+    const { text } = await owner.browser.get(path);
+    assert.match(text, /used<\/th>(?:(?!<tr>).)*2026-11-20 10:11<\/time>/);
+    assert.match(text, /older<\/th>(?:(?!<tr>).)*not known<\/td>/);
+    assert.match(text, /unused<\/th>(?:(?!<tr>).)*never<\/td>/);
+    assert.match(text, new RegExp(`href="/accounts/acme/usage\\?key&#61;${used}"`));
+  });
+
+  it("says that a key is expired once its last day is over", async () => {
+    await make({ name: "short", "last-day": "2027-01-31" });
+    assert.match((await owner.browser.get(path)).text, /<td>active<\/td><td>2027-01-31<\/td>/);
+    await make({ name: "over", "last-day": "2026-11-01" });
+    assert.match((await owner.browser.get(path)).text, /<td>expired<\/td><td>2026-11-01<\/td>/);
+  });
+});
+
 describe("changing a key", () => {
+  it("is not found for a key that is deleted, another account's, or no id at all", async () => {
+    const deleted = world.neighbours.addKey("acme", "deleted");
+    const key = world.neighbours.keys.get(deleted);
+    if (key) key.status = KeyStatus.DELETED;
+    world.neighbours.addAccount("other");
+    const foreign = world.neighbours.addKey("other", "foreign");
+    for (const keyId of [deleted, foreign, "none", "%3Cscript%3E", "a".repeat(65)]) {
+      assert.equal((await owner.browser.get(`${path}/${keyId}`)).status, 404, keyId);
+    }
+  });
+
   it("says what changed, before and after, and leaves an expiry alone that was not touched", async () => {
     await make({ name: "before", limit: "5", "last-day": "2027-01-31", models: "gpt-a" });
     const keyId = onlyKey()?.keyId ?? "";
@@ -175,28 +224,4 @@ describe("changing a key", () => {
     for (const page of ["-1", "x", "99999", "1e9"])
       assert.equal((await owner.browser.get(`${path}?page=${page}`)).status, 200);
   });
-});
-
-it("the id before another is the greatest one that is less, by bytes, of at most 64 characters", () => {
-  const alphabet = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz".split("");
-  assert.deepEqual(
-    alphabet,
-    alphabet.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
-  );
-  assert.equal(idBefore("b"), `a${"z".repeat(63)}`);
-  assert.equal(idBefore("ab-"), "ab");
-  assert.equal(idBefore("-"), "");
-  assert.equal(idBefore(`${"a".repeat(63)}b`), "a".repeat(64));
-  const less = (a: string, b: string): boolean => Buffer.compare(Buffer.from(a), Buffer.from(b)) < 0;
-  for (const id of ["acct_1", "A", "z", "0", "_", "a_", "x".repeat(64)]) {
-    const before = idBefore(id);
-    assert.ok(before.length <= 64 && less(before, id), id);
-    const others = alphabet.flatMap((letter) => [
-      id.slice(0, -1) + letter,
-      id.slice(0, -1) + letter + "zzz",
-      id + letter,
-    ]);
-    for (const other of others.filter((one) => one.length <= 64))
-      assert.ok(!less(before, other) || !less(other, id), other);
-  }
 });

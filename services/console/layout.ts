@@ -1,17 +1,19 @@
 import type { Assets } from "./assets.ts";
 import { html, type Markup } from "./html.ts";
-import { may, type Role } from "./permissions.ts";
+import { may, type Action, type Role } from "./permissions.ts";
 import type { Visitor } from "./route.ts";
 
 export type Frame = {
   title: string;
   body: Markup;
-  assets: Pick<Assets, "styleUrl" | "iconUrl">;
+  assets: Pick<Assets, "styleUrl" | "chartStyleUrl" | "iconUrl" | "scripts">;
   /** What the page says first: that something was done. */
   flash?: string | undefined;
   visitor?: Visitor | undefined;
   /** The account that the page is about. */
   accountId?: string | undefined;
+  /** What the visitor is in it. */
+  roles?: readonly Role[] | undefined;
   path?: string;
   csrfField?: Markup;
   /** What is wrong in the form that came in, by field. */
@@ -20,7 +22,7 @@ export type Frame = {
 
 /** A whole page. */
 export function layout(frame: Frame): Markup {
-  const { title, body, assets, flash, visitor, accountId, path = "", csrfField, errors } = frame;
+  const { title, body, assets, flash, visitor, accountId, roles = [], path = "", csrfField, errors } = frame;
   const signedIn = visitor?.session.isComplete ? visitor : undefined;
   return html`<!doctype html>
     <html lang="en">
@@ -31,6 +33,7 @@ export function layout(frame: Frame): Markup {
         <title>${title} – Relay console</title>
         <link rel="stylesheet" href="${assets.styleUrl}" />
         <link rel="icon" href="${assets.iconUrl}" type="image/svg+xml" />
+        ${signedIn && scriptTags(assets)}
       </head>
       <body>
         <a class="skip" href="#main">Skip to the content</a>
@@ -38,7 +41,7 @@ export function layout(frame: Frame): Markup {
           <p class="brand"><a href="/">Relay console</a></p>
           ${signedIn && mainNavigation(signedIn, path)} ${signedIn && csrfField && signOut(signedIn, csrfField)}
         </header>
-        ${signedIn && accountId !== undefined && accountNavigation(accountId, path)}
+        ${signedIn && accountId !== undefined && accountNavigation({ accountId, roles, path })}
         <main id="main" tabindex="-1">
           <h1>${title}</h1>
           ${flash !== undefined && html`<p class="notice" role="status">${flash}</p>`} ${errors && problemsOf(errors)}
@@ -47,6 +50,19 @@ export function layout(frame: Frame): Markup {
         <footer><p>Amounts are in USD, times in UTC.</p></footer>
       </body>
     </html> `;
+}
+
+// Neither a style sheet nor a history of its own, and nothing of an answer that failed takes the place of a part.
+const htmxConfig = JSON.stringify({ includeIndicatorCSS: false, history: false, noSwap: [204, 304, "4xx", "5xx"] });
+
+/** Only who is signed in gets script: the forms that take passwords need none. */
+function scriptTags({ chartStyleUrl, scripts }: Frame["assets"]): Markup {
+  const tags = scripts.map(({ url, isModule }) =>
+    isModule ? html`<script type="module" src="${url}"></script>` : html`<script defer src="${url}"></script>`,
+  );
+  return html`<link rel="stylesheet" href="${chartStyleUrl}" />
+    <meta name="htmx-config" content="${htmxConfig}" />
+    ${tags}`;
 }
 
 function problemsOf(errors: ReadonlyMap<string, string>): Markup | undefined {
@@ -71,6 +87,9 @@ function mainNavigation({ person }: Visitor, path: string): Markup {
     <ul>
       ${link("/accounts", "My accounts", path)}
       ${may(roles, "accounts.manage") && link("/operator/accounts", "All accounts", path)}
+      ${may(roles, "search.use") && link("/operator/search", "Search", path)}
+      ${may(roles, "vouchers.manage") && link("/operator/vouchers", "Vouchers", path)}
+      ${may(roles, "installation.view") && link("/operator/installation", "Installation", path)}
       ${may(roles, "people.manage") && link("/operator/people", "People", path)}
       ${may(roles, "audit.view") && link("/operator/audit", "Audit log", path)} ${link("/profile", "My profile", path)}
     </ul>
@@ -83,13 +102,20 @@ function signOut({ person }: Visitor, csrfField: Markup): Markup {
   </form>`;
 }
 
-function accountNavigation(accountId: string, path: string): Markup {
+type InAccount = { accountId: string; roles: readonly Role[]; path: string };
+
+function accountNavigation({ accountId, roles, path }: InAccount): Markup {
   const base = `/accounts/${accountId}`;
+  const to = (action: Action, below: string, label: string): Markup | false =>
+    may(roles, action) && link(`${base}/${below}`, label, path);
   return html`<nav class="account" aria-label="Account ${accountId}">
     <ul>
       <li class="who">${accountId}</li>
       <li><a href="${base}" ${path === base && html` aria-current="page"`}>Overview</a></li>
-      ${link(`${base}/keys`, "Keys", path)} ${link(`${base}/members`, "Members", path)}
+      ${to("keys.view", "keys", "Keys")} ${to("usage.view", "usage", "Usage")} ${to("ledger.view", "ledger", "Ledger")}
+      ${to("videos.view", "videos", "Videos")} ${to("models.view", "models", "Models")}
+      ${to("top-ups.make", "top-up", "Top up")} ${to("playground.use", "playground", "Playground")}
+      ${to("overview.view", "quick-start", "Quick start")} ${to("members.view", "members", "Members")}
     </ul>
   </nav>`;
 }

@@ -19,5 +19,11 @@ export function createMetrics(registry: Registry) {
       labelNames: ["outcome"] as const,
       registers,
     }),
+    topUps: new Counter({
+      name: "console_top_ups_total",
+      help: "Payments by provider and what became of them.",
+      labelNames: ["provider", "outcome"] as const,
+      registers,
+    }),
   };
 }

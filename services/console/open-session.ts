@@ -2,9 +2,9 @@ import type { Queryable } from "#shared/postgres.ts";
 import { Problem } from "./problem.ts";
 import type { Asked, SignedIn } from "./route.ts";
 import { createToken, hashToken } from "./secrets.ts";
-import { insertSession, rotateSession } from "./store/sessions.ts";
+import { deleteSession, insertSession, rotateSession } from "./store/sessions.ts";
 
-type Opened = { personId: string; isComplete: boolean; flash?: string };
+type Opened = { personId: string; isComplete: boolean; flash?: string; issuer?: string | null };
 
 /** Opens a session with a token of its own, whatever cookie came along, and tells the token. */
 export async function openSession(
@@ -15,6 +15,11 @@ export async function openSession(
   const token = createToken();
   await insertSession(db, { ...opened, address, browser, tokenHash: hashToken(token) });
   return token;
+}
+
+/** Ends what the browser had before a sign-in, whoever had put it there. */
+export async function endPresented(db: Queryable, { visitor }: Pick<Asked, "visitor">): Promise<void> {
+  if (visitor) await deleteSession(db, visitor.person.personId, visitor.session.sessionId);
 }
 
 /** Gives the session another token after a change of what it may do, and tells it. */

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { AccountStatus } from "#proto/authquota/v1/authquota_pb.ts";
+import { createRid } from "#shared/rid.ts";
 import { startWorld, type World } from "./testing/console.ts";
+import { checkPage } from "./testing/pages.ts";
 import { join, password, setUp, signIn, type Somebody } from "./testing/people.ts";
 
 let world: World;
@@ -103,6 +105,81 @@ describe("an account", () => {
     }
     const other = await browser.post(`${base}/corrected/correct`, { ...fields, correction: "-3" });
     assert.match(other.text, /sent before with other content/);
+  });
+
+  it("gets a call's charge back, all that is left or a part, once for a form that is sent twice", async () => {
+    world.neighbours.addAccount("refunded");
+    const rid = createRid();
+    world.neighbours.operators.refundable.set(rid, 3_000_000_000n);
+    const { browser } = operator;
+    const path = `${base}/refunded`;
+    const formId = async () => /name="refund-id" value="([^"]+)"/.exec((await browser.get(path)).text)?.[1] ?? "";
+    const first = { rid: rid.toUpperCase(), refund: "1", "refund-reason": "agreed", "refund-id": await formId() };
+    await browser.post(`${path}/refund`, first);
+    await browser.post(`${path}/refund`, first);
+    assert.equal(world.neighbours.balances.get("refunded"), 1_000_000_000n);
+    const rest = { ...first, refund: "", "refund-id": await formId() };
+    assert.notEqual(rest["refund-id"], first["refund-id"]);
+    assert.match(
+      (await browser.submit(path, rest, `${path}/refund`)).text,
+      /Booked 2\.00 USD\. The balance is 3\.00 USD/,
+    );
+    const [asked, done] = await trail(rest["refund-id"]);
+    const wanted = { amountNanos: "0", words: "agreed", rid };
+    assert.deepEqual([asked?.["action"], asked?.["after"]], ["account.refund", wanted]);
+    const lineId = `line of refund ${rest["refund-id"]}`;
+    assert.deepEqual(done?.["after"], { ...wanted, amountNanos: "2000000000", balanceNanos: "3000000000", lineId });
+    const none = await browser.fill(path, {});
+    assert.equal(none.status, 422);
+    const another = { ...rest, "refund-id": await formId() };
+    assert.match((await browser.post(`${path}/refund`, another)).text, /So much is not left to refund/);
+    assert.match(
+      (await browser.post(`${path}/refund`, { ...first, refund: "2" })).text,
+      /sent before with other content/,
+    );
+    for (const wrong of [
+      { rid: "x" },
+      { refund: "0" },
+      { refund: "-1" },
+      { "refund-reason": "" },
+      { "refund-id": "" },
+    ]) {
+      const seen = await browser.post(`${path}/refund`, { ...another, ...wrong });
+      assert.equal(seen.status, 422, JSON.stringify(wrong));
+    }
+    assert.equal(world.neighbours.balances.get("refunded"), 3_000_000_000n);
+  });
+
+  it("is found by a part of its id or name, and in the view of those below zero, the lowest first", async () => {
+    world.neighbours.addAccount("deep", `<b>Deep</b>`);
+    world.neighbours.addAccount("low", "Low one");
+    world.neighbours.balances.set("deep", -9_000_000_000n).set("low", -1n).set("not-known", -2n);
+    const { browser } = operator;
+    const found = await browser.get(`${base}?q=low%20ONE`);
+    checkPage(found, "found");
+    assert.match(found.text, /<a href="\/operator\/accounts\/low">Low one<\/a>/);
+    assert.doesNotMatch(found.text, /accounts\/deep/);
+    assert.match(
+      (await browser.get(`${base}?q=${encodeURIComponent("<b>none")}`)).text,
+      /“&#60;b&#62;none” in id or name: none/,
+    );
+    const negative = await browser.get(`${base}?view=negative`);
+    checkPage(negative, "negative");
+    const below = [...world.neighbours.balances.values()].filter((balanceNanos) => balanceNanos < 0n).length;
+    assert.match(negative.text, new RegExp(`<p>${below} accounts are below zero`));
+    assert.match(negative.text, /&#60;b&#62;Deep.*-9\.00 USD.*unknown<\/th><td>not-known.*Low one.*-0\.000000001 USD/);
+    assert.doesNotMatch(negative.text, /accounts\/refunded/);
+    for (const accountId of ["deep", "low", "not-known"]) world.neighbours.balances.delete(accountId);
+  });
+
+  it("is shown with its keys, what is held for it, and the way to what its people see", async () => {
+    world.neighbours.addAccount("shown");
+    world.neighbours.addKey("shown", "one");
+    const { text } = await operator.browser.get(`${base}/shown`);
+    assert.match(text, /<dt>Keys<\/dt><dd>1 active of 1<\/dd>/);
+    assert.match(text, /<dt>Held for running calls<\/dt><dd>[\d.]+ USD in 2 calls<\/dd>/);
+    for (const below of ["", "/usage", "/ledger", "/keys"])
+      assert.ok(text.includes(`href="/accounts/shown${below}"`), below);
   });
 });
 

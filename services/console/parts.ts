@@ -1,33 +1,39 @@
 import type { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import type { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import type { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import type { Clock } from "#shared/clock.ts";
+import type { StreamingClient } from "#shared/grpc-stream.ts";
 import type { UnaryClient } from "#shared/grpc.ts";
 import type { Logger } from "#shared/log.ts";
 import type { Pool } from "#shared/postgres.ts";
 import type { Metrics } from "./metrics.ts";
+import type { Oidc } from "./oidc.ts";
 import type { Passwords } from "./passwords.ts";
+import type { PaymentProvider } from "./payments/provider.ts";
+import type { Relays } from "./relays.ts";
 import type { SecretBox } from "./secrets.ts";
 
 /** What the pages work with. */
 export type Parts = {
   pool: Pool;
-  authQuota: Pick<
-    UnaryClient<typeof AuthQuotaService>,
-    | "getHolds"
-    | "createAccount"
-    | "updateAccount"
-    | "listAccounts"
-    | "createKey"
-    | "updateKey"
-    | "deleteKey"
-    | "listKeys"
-  >;
-  billing: Pick<UnaryClient<typeof BillingService>, "getBalance" | "getFunds" | "credit" | "correct">;
+  authQuota: UnaryClient<typeof AuthQuotaService>;
+  billing: UnaryClient<typeof BillingService>;
+  /** The same, for what may take a minute. */
+  patientBilling: UnaryClient<typeof BillingService>;
+  billingStreams: StreamingClient<typeof BillingService>;
+  videoTask: Pick<UnaryClient<typeof VideoTaskService>, "listTasks" | "getTask">;
+  relays: Relays;
   passwords: Passwords;
   box: SecretBox;
+  /** undefined: people sign in with passwords only. */
+  oidc: Oidc | undefined;
   clock: Clock;
+  /** Who takes money for us; undefined: there are vouchers only. */
+  payments: PaymentProvider | undefined;
   /** Where people open the console. */
   publicUrl: URL;
+  /** Where callers reach the API; without a path. */
+  apiUrl: URL;
   metrics: Metrics;
   log: Logger;
 };

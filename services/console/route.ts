@@ -18,7 +18,11 @@ export type Asked = {
   form: Form;
   address: string;
   browser: string;
+  /** Aborted when whoever asked has gone. */
+  gone: AbortSignal;
   visitor: Visitor | undefined;
+  /** The secret of the browser's own cookie, which it has from its first form on, signed in or not; else empty. */
+  browserSecret: string;
   /** The hidden field that every form needs which changes something. */
   csrfField: Markup;
 };
@@ -29,11 +33,21 @@ export type SignedIn = Asked & { visitor: Visitor };
 /** Asked by somebody who may do it in this account. */
 export type InAccount = SignedIn & { accountId: string; roles: readonly Role[] };
 
-/** What the next page says, once. */
-export type Answer = { clearCookie?: true; sessionToken?: string } & (
-  | { kind: "page"; status?: number; title: string; body: Markup }
-  | { kind: "redirect"; to: string; flash?: string }
-);
+/** What goes back; a flash is what the next page says, once. */
+export type Answer = { clearCookie?: true; sessionToken?: string } &
+  /** `goesOnTo`: where the browser goes by itself, out of the console, which a redirect after a form may not. */
+  (
+    | { kind: "page"; status?: number; title: string; body: Markup; goesOnTo?: URL }
+    | { kind: "redirect"; to: string; flash?: string }
+    /** A part of a page, which script puts in the place of the one before. */
+    | { kind: "fragment"; body: Markup }
+    /** A page whose body ends with pieces that come over time. */
+    | { kind: "stream"; title: string; body: Markup; pieces: AsyncIterable<Markup> }
+    /** Text that comes over time, for a script that shows it; `requestId` is that of a call of the API. */
+    | { kind: "text"; status?: number; requestId?: string | undefined; pieces: AsyncIterable<string> }
+    /** A file to keep, which comes over time. */
+    | { kind: "file"; name: string; type: string; pieces: AsyncIterable<string> }
+  );
 
 /** Who may come: everybody, whoever gave the password and owes the second factor, the signed-in, or whoever may. */
 export type Access = "everybody" | "half" | "signed-in" | { action: Action; isInAccount: boolean };
@@ -89,7 +103,9 @@ export const operatorRoute = (place: Place, action: Action, answer: (asked: Sign
 export const get = (url: string) => ({ method: "GET", url }) as const;
 export const post = (url: string) => ({ method: "POST", url }) as const;
 
-export function page(title: string, body: Markup, more: { status?: number; sessionToken?: string } = {}): Answer {
+type More = { status?: number; sessionToken?: string; goesOnTo?: URL };
+
+export function page(title: string, body: Markup, more: More = {}): Answer {
   return { kind: "page", title, body, ...more };
 }
 

@@ -4,8 +4,9 @@ import { randomBytes } from "node:crypto";
 import { describe, it } from "node:test";
 import { readConfig } from "./config.ts";
 import { createPasswords, leastCost } from "./passwords.ts";
+import { render } from "./html.ts";
 import { createSecretBox, createToken, hashToken, readSecretsKey } from "./secrets.ts";
-import { createRecoveryCodes, createTotpSecret, hashRecoveryCode, stepOfCode } from "./totp.ts";
+import { createRecoveryCodes, createTotpSecret, hashRecoveryCode, qrOf, stepOfCode } from "./totp.ts";
 
 describe("sealed secrets", () => {
   const box = createSecretBox(randomBytes(32));
@@ -75,6 +76,9 @@ describe("passwords", () => {
       DATABASE_URL: "postgres://a",
       AUTH_QUOTA_ADDRESS: "a:1",
       BILLING_ADDRESS: "b:1",
+      VIDEO_TASK_ADDRESS: "c:1",
+      RELAY_ADDRESSES: "d:1",
+      API_URL: "https://api.example",
       PUBLIC_URL: "https://console.example",
       SECRETS_KEY_FILE: "key",
     };
@@ -111,6 +115,24 @@ describe("codes", () => {
       for (const drift of [-2, 2]) assert.equal(stepOfCode(secret, code, (step + drift) * 30_000), undefined);
     }
     assert.equal(createTotpSecret().length, 20);
+  });
+
+  it("are set up by a QR code with corners to find and a border of four modules, without style or script", () => {
+    const drawn = render(qrOf(Buffer.from("12345678901234567890"), "a&b@example.org"));
+    const size = Number(/viewBox="0 0 (\d+) \1"/.exec(drawn)?.[1]);
+    const dark = new Set([...drawn.matchAll(/M(\d+) (\d+)h1v1h-1z/g)].map(([, x, y]) => `${x} ${y}`));
+    const [first, last] = [4, size - 5];
+    for (const corner of [`${first} ${first}`, `${last} ${first}`, `${first} ${last}`])
+      assert.ok(dark.has(corner), corner);
+    for (const place of dark) {
+      assert.ok(
+        place.split(" ").every((at) => Number(at) >= first && Number(at) <= last),
+        place,
+      );
+    }
+    assert.ok(dark.size > 400);
+    assert.match(drawn, /role="img" aria-label="QR code for your authenticator app"/);
+    assert.doesNotMatch(drawn, /style|script|image/);
   });
 
   it("for recovery are ten, all different, and are read however they are typed", () => {

@@ -7,15 +7,15 @@ import statics from "@fastify/static";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { createForm } from "./form.ts";
 import { admit } from "./guard.ts";
-import { html, render } from "./html.ts";
-import { layout, type Frame } from "./layout.ts";
+import { html } from "./html.ts";
 import type { Parts } from "./parts.ts";
-import { Problem, problemOf, problems } from "./problem.ts";
-import { readAssets, type Assets } from "./assets.ts";
-import type { Answer, Asked, Route, Visitor } from "./route.ts";
+import { addWebhook } from "./payments/webhook.ts";
+import { Problem } from "./problem.ts";
+import { readAssets } from "./assets.ts";
+import type { Asked, Route, Visitor } from "./route.ts";
+import { send, sendProblem, type Site } from "./send-answer.ts";
 import { reachable } from "./store/availability.ts";
-import { setFlash } from "./store/sessions.ts";
-import { cookiesFor, findVisitor, type Cookies } from "./visitor.ts";
+import { cookiesFor, findVisitor } from "./visitor.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -28,8 +28,6 @@ export type ServerSettings = { allowPlainHttp: "never" | "loopback"; proxies: st
 const bodyBytes = 65_536;
 const browserLength = 200;
 const addressesKept = 50_000;
-
-type Site = { parts: Parts; cookies: Cookies; assets: Assets };
 
 /** The pages over HTTP. */
 export async function buildServer(parts: Parts, routes: Route[], settings: ServerSettings): Promise<FastifyInstance> {
@@ -69,6 +67,8 @@ export async function buildServer(parts: Parts, routes: Route[], settings: Serve
   for (const route of routes) addRoute(app, route, site, countGuess);
   app.setNotFoundHandler((_request, reply) => sendProblem(site, reply, new Problem("not-found")));
   app.setErrorHandler((error, _request, reply) => sendProblem(site, reply, error));
+  // Last: to wait for a plugin fixes the handlers of all routes before it.
+  await addWebhook(app, parts);
   return app;
 }
 
@@ -114,10 +114,12 @@ async function addPlugins(app: FastifyInstance, { parts, cookies, assets }: Site
         defaultSrc: none,
         styleSrc: self,
         imgSrc: self,
-        formAction: self,
+        // Browsers hold a form's redirects to this, too: paying begins with one to the provider's page.
+        formAction: [...self, ...(parts.payments?.pageOrigins ?? [])],
         baseUri: none,
         frameAncestors: none,
-        scriptSrc: none,
+        scriptSrc: self,
+        connectSrc: self,
         ...(isHttps && { upgradeInsecureRequests: [] }),
       },
     },
@@ -126,7 +128,8 @@ async function addPlugins(app: FastifyInstance, { parts, cookies, assets }: Site
     xFrameOptions: { action: "deny" },
   });
   await app.register(statics, {
-    root: assets.folder,
+    root: assets.folders,
+    allowedPath: assets.isServed,
     prefix: assets.prefix,
     index: false,
     immutable: true,
@@ -166,7 +169,7 @@ function addRoute(app: FastifyInstance, route: Route, site: Site, countGuess: Co
       ...(route.method === "POST" ? [refuseOtherSites, checkToken] : []),
     ],
     handler: async (request, reply) => {
-      const asked = askedBy(request, reply, route);
+      const asked = askedBy(request, { reply, route, csrfName: cookies.csrfName });
       const admitted = await reachable(admit(parts.pool, route, asked));
       if ("instead" in admitted) return send(site, { reply, asked, answer: admitted.instead });
       const answer = await reachable(route.answer(admitted.asked));
@@ -181,7 +184,15 @@ async function refuseOtherSites({ headers }: FastifyRequest): Promise<void> {
   if (from === "cross-site" || from === "same-site") throw new Problem("stale-form");
 }
 
-function askedBy(request: FastifyRequest, reply: FastifyReply, route: Route): Asked {
+function goneSignal({ raw }: FastifyReply): AbortSignal {
+  const gone = new AbortController();
+  raw.once("close", () => gone.abort());
+  return gone.signal;
+}
+
+type Reading = { reply: FastifyReply; route: Route; csrfName: string };
+
+function askedBy(request: FastifyRequest, { reply, route, csrfName }: Reading): Asked {
   const query = createForm(request.query);
   return {
     url: route.url,
@@ -191,53 +202,13 @@ function askedBy(request: FastifyRequest, reply: FastifyReply, route: Route): As
     form: createForm(request.body),
     address: request.ip,
     browser: (request.headers["user-agent"] ?? "").slice(0, browserLength),
+    gone: goneSignal(reply),
     visitor: request.visitor,
+    browserSecret: request.cookies[csrfName] ?? "",
     csrfField: html`<input
       type="hidden"
       name="csrf"
       value="${reply.generateCsrf({ userInfo: csrfOwner(request) })}"
     />`,
   };
-}
-
-type Sending = { reply: FastifyReply; asked: Asked; answer: Answer };
-
-async function send(site: Site, { reply, asked, answer }: Sending): Promise<FastifyReply> {
-  const { cookies, parts } = site;
-  if (answer.sessionToken !== undefined)
-    void reply.setCookie(cookies.sessionName, answer.sessionToken, cookies.options);
-  if (answer.clearCookie) void reply.clearCookie(cookies.sessionName, cookies.options);
-  const session = asked.visitor?.session;
-  if (answer.kind === "redirect") {
-    if (answer.flash !== undefined && session) await reachable(setFlash(parts.pool, session.sessionId, answer.flash));
-    return reply.header("cache-control", "no-store").redirect(answer.to, 303);
-  }
-  const flash = session?.flash ?? undefined;
-  if (session && flash !== undefined) await reachable(setFlash(parts.pool, session.sessionId, null));
-  const { title, body, status = 200 } = answer;
-  const accountId = asked.url.startsWith("/accounts/:") ? asked.parameters["accountId"] : undefined;
-  const { visitor, path, csrfField } = asked;
-  const { errors } = asked.form;
-  return sendPage(site, reply, { status, frame: { title, body, flash, visitor, accountId, path, csrfField, errors } });
-}
-
-type Page = { status: number; frame: Omit<Frame, "assets"> };
-
-function sendPage({ assets }: Site, reply: FastifyReply, { status, frame }: Page): FastifyReply {
-  return reply
-    .code(status)
-    .header("cache-control", "no-store")
-    .type("text/html; charset=utf-8")
-    .send(render(layout({ ...frame, assets })));
-}
-
-/** The page for anything thrown; the cause goes to the log where it is ours. */
-function sendProblem(site: Site, reply: FastifyReply, thrown: unknown): FastifyReply {
-  const name = problemOf(thrown);
-  const { status, title, text } = problems[name];
-  if (status >= 500) site.parts.log.error({ err: thrown, path: reply.request.routeOptions.url }, "request failed");
-  const body = html`<p>${text}</p>
-    <p><a href="/">To the start page</a></p>`;
-  if (status === 503 || status === 429) void reply.header("retry-after", "60");
-  return sendPage(site, reply, { status, frame: { title, body } });
 }

@@ -1,6 +1,6 @@
 import { hash, randomBytes } from "node:crypto";
 import { Secret, TOTP } from "otpauth";
-import qrcode from "qrcode";
+import { encode } from "uqr";
 import { html, type Markup } from "./html.ts";
 
 const issuer = "Relay console";
@@ -30,18 +30,12 @@ export function secretInWords(secret: Uint8Array): string {
 
 /** The QR code for an app to read, as an SVG that needs neither script nor style. */
 export function qrOf(secret: Uint8Array, email: string): Markup {
-  const { modules } = qrcode.create(totpOf(secret, email).toString(), { errorCorrectionLevel: "M" });
-  const edge = 4;
-  const size = modules.size + 2 * edge;
-  const dark = Array.from({ length: modules.size ** 2 }, (_, index) => index).filter(
-    (index) => modules.get(Math.floor(index / modules.size), index % modules.size) !== 0,
-  );
-  const path = dark.map((index) => {
-    return `M${(index % modules.size) + edge} ${Math.floor(index / modules.size) + edge}h1v1h-1z`;
-  });
+  // A border of four modules is what readers are promised (ISO/IEC 18004).
+  const { data, size } = encode(totpOf(secret, email).toString(), { ecc: "M", border: 4 });
+  const dark = data.flatMap((row, y) => row.flatMap((isDark, x) => (isDark ? [`M${x} ${y}h1v1h-1z`] : [])));
   return html`<svg class="qr" viewBox="0 0 ${size} ${size}" role="img" aria-label="QR code for your authenticator app">
     <rect width="${size}" height="${size}" fill="#fff" />
-    <path d="${path.join("")}" fill="#000" />
+    <path d="${dark.join("")}" fill="#000" />
   </svg>`;
 }
 

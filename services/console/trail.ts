@@ -35,6 +35,20 @@ export const auditActions = [
   "account.activate",
   "account.credit",
   "account.correct",
+  "account.refund",
+  "top-up.begin",
+  "top-up.book",
+  "voucher.redeem",
+  "vouchers.create",
+  "vouchers.void",
+  "maintenance.begin",
+  "maintenance.end",
+  "quarantine.retry",
+  "ledger.replay",
+  "report.make",
+  "identity.link",
+  "identity.unlink",
+  "password.reset",
 ] as const;
 
 export type AuditAction = (typeof auditActions)[number];

@@ -33,7 +33,9 @@ export async function findVisitor(
   const token = request.cookies[cookies.sessionName] ?? "";
   if (!tokenPattern.test(token)) return undefined;
   const tokenHash = hashToken(token);
-  const found = await findSession(pool, tokenHash);
+  // Live parts of a page that somebody left open ask by themselves, which must not keep the session from ending.
+  const isUse = request.headers["hx-request"] !== "true";
+  const found = await findSession(pool, tokenHash, isUse);
   if (!found) return undefined;
   if (!found.session.mustRotate) return { ...found, tokenHash };
   const next = createToken();

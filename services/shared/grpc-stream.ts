@@ -27,10 +27,14 @@ export type ServerStreamHandlers<S extends DescService> = {
   ) => AsyncIterable<MessageInitShape<Methods<S>[K]["output"]>>;
 };
 
-/** A connected service: a function per method that answers with a stream. Leaving the loop ends the call. */
+/**
+ * A connected service: a function per method that answers with a stream. Leaving the loop ends the call, and so does
+ * `gone` even while nothing comes.
+ */
 export type StreamingClient<S extends DescService> = {
   [K in keyof Streaming<Methods<S>>]: (
     request: MessageInitShape<Methods<S>[K]["input"]>,
+    gone?: AbortSignal,
   ) => AsyncIterable<MessageShape<Methods<S>[K]["output"]>>;
 };
 
@@ -90,17 +94,25 @@ export function streamingClient<S extends DescService>(
       object,
       object
     >;
-    return (request: Record<string, unknown>): AsyncIterable<object> => {
+    return (request: Record<string, unknown>, gone?: AbortSignal): AsyncIterable<object> => {
       const message = create(method.input, request);
-      return read(() => client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, message), idleMs);
+      const start = () => client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, message);
+      return read(start, idleMs, gone);
     };
   };
   const calls = streamingMethods(service).map((method) => [method.localName, callOf(method)] as const);
   return Object.fromEntries(calls) as unknown as StreamingClient<S>;
 }
 
-async function* read(start: () => grpc.ClientReadableStream<object>, idleMs: number): AsyncGenerator<object> {
+async function* read(
+  start: () => grpc.ClientReadableStream<object>,
+  idleMs: number,
+  gone?: AbortSignal,
+): AsyncGenerator<object> {
   const call = start();
+  const cancel = (): void => call.cancel();
+  gone?.addEventListener("abort", cancel);
+  if (gone?.aborted) cancel();
   // A call that is cancelled below reports that, too, when nobody reads it any more.
   call.on("error", () => undefined);
   const responses = call[Symbol.asyncIterator]();
@@ -113,7 +125,8 @@ async function* read(start: () => grpc.ClientReadableStream<object>, idleMs: num
   } catch (thrown) {
     throw toServiceError(thrown);
   } finally {
-    call.cancel();
+    gone?.removeEventListener("abort", cancel);
+    cancel();
   }
 }
 

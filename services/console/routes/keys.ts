@@ -1,6 +1,8 @@
-import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { KeyStatus, type Key } from "#proto/authquota/v1/authquota_pb.ts";
-import { button, form, nextPage, table, usd } from "../controls.ts";
+import type { KeyFunds } from "#proto/billing/v1/billing_pb.ts";
+import { button, form, instant, nextPage, table, usd } from "../controls.ts";
+import { copyButton } from "../copy-button.ts";
 import { html, type Markup } from "../html.ts";
 import { auditSettings, keyFields, lastDayOf, readKeySettings, settingsOf } from "../key-fields.ts";
 import type { Parts } from "../parts.ts";
@@ -10,6 +12,7 @@ import { accountRoute, again, get, page, post, redirect, type Answer, type InAcc
 import { noteAround, whoOf } from "../trail.ts";
 
 const pageSize = 50;
+const keyIdPattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The keys of an account. */
 export function keyRoutes(parts: Parts): Route[] {
@@ -34,9 +37,12 @@ const keysPath = ({ accountId }: InAccount): string => `/accounts/${accountId}/k
 
 /** The key in the path, which must be one of this account. */
 async function findKey({ authQuota }: Parts, { accountId, parameters }: InAccount): Promise<Key> {
-  const { keys } = await authQuota.listKeys({ accountId });
-  const key = keys.find(({ keyId }) => keyId === parameters["keyId"]);
-  if (!key) throw new Problem("not-found");
+  const keyId = parameters["keyId"] ?? "";
+  if (!keyIdPattern.test(keyId)) throw new Problem("not-found");
+  const { keys } = await authQuota.getKeys({ keyIds: [keyId] });
+  const [key] = keys;
+  // Any account's keys are told by their ids, deleted ones too: here there is none but the own and living.
+  if (key?.accountId !== accountId || key.status === KeyStatus.DELETED) throw new Problem("not-found");
   return key;
 }
 
@@ -46,9 +52,9 @@ async function list(parts: Parts, asked: InAccount): Promise<Answer> {
   const number = /^\d{1,3}$/.test(asked.query("page")) ? Number(asked.query("page")) : 0;
   const shown = keys.slice(number * pageSize, (number + 1) * pageSize);
   const funds = await parts.billing.getFunds({ keyIds: shown.map(({ keyId }) => keyId) });
-  const spent = new Map(funds.keys.map(({ keyId, spentNanos }) => [keyId, spentNanos]));
-  const rows = shown.map((key) => row(asked, key, spent.get(key.keyId) ?? 0n));
-  const head = ["Name", "Begins with", "State", "Last day", "Spent", "Limit", "Models", "Actions"];
+  const fundsOf = new Map(funds.keys.map((one) => [one.keyId, one]));
+  const nowMs = parts.clock.nowMs();
+  const rows = shown.map((key) => row(asked, key, { funds: fundsOf.get(key.keyId), nowMs }));
   return page(
     "Keys",
     html`${may(roles, "keys.create") && html`<p><a class="button" href="${keysPath(asked)}/new">New key</a></p>`}
@@ -57,21 +63,41 @@ async function list(parts: Parts, asked: InAccount): Promise<Answer> {
   );
 }
 
-function row(asked: InAccount, key: Key, spentNanos: bigint): Markup {
+const head = ["Name", "Begins with", "State", "Last day", "Last used", "Spent", "Limit", "Left", "Models", "Actions"];
+
+type Known = { funds: KeyFunds | undefined; nowMs: number };
+
+function row(asked: InAccount, key: Key, { funds, nowMs }: Known): Markup {
   const { expiresAt, limitNanos, models } = settingsOf(key);
+  const spentNanos = funds?.spentNanos ?? 0n;
   return html`<tr>
     <th scope="row">${key.name}</th>
     <td><code>${key.secretPrefix}…</code></td>
-    <td>${stateOf(key)}</td>
+    <td>${isExpired(key, nowMs) ? "expired" : stateOf(key)}</td>
     <td>${expiresAt ? lastDayOf(expiresAt) : "–"}</td>
+    <td>${lastUse(funds)}</td>
     <td>${usd(spentNanos)}</td>
     <td>${limitNanos === undefined ? "–" : usd(limitNanos)}</td>
+    <td>${limitNanos === undefined ? "–" : usd(leftOf(limitNanos, spentNanos))}</td>
     <td>${models.length === 0 ? "all" : models.join(", ")}</td>
     <td>${actions(asked, key)}</td>
   </tr>`;
 }
 
+// A call under way may cost more than was left when it began.
+const leftOf = (limitNanos: bigint, spentNanos: bigint): bigint =>
+  limitNanos > spentNanos ? limitNanos - spentNanos : 0n;
+
+/** When a charge of the key was booked last. Spending without a time is from before times were written down. */
+function lastUse(funds: KeyFunds | undefined): Markup | string {
+  if (funds?.chargedAt) return instant(timestampDate(funds.chargedAt));
+  return (funds?.spentNanos ?? 0n) > 0n ? "not known" : "never";
+}
+
 const stateOf = ({ status }: Key): string => (status === KeyStatus.ACTIVE ? "active" : "stopped");
+
+const isExpired = ({ status, expiresAt }: Key, nowMs: number): boolean =>
+  status === KeyStatus.ACTIVE && expiresAt !== undefined && timestampDate(expiresAt).getTime() <= nowMs;
 
 function actions(asked: InAccount, { keyId, name, status }: Key): Markup {
   const { roles } = asked;
@@ -79,7 +105,9 @@ function actions(asked: InAccount, { keyId, name, status }: Key): Markup {
   const turn = status === KeyStatus.ACTIVE ? "stop" : "activate";
   const label = turn === "stop" ? "Stop" : "Activate";
   const about = html`<span class="hidden"> ${name}</span>`;
-  return html`${
+  const usage = `/accounts/${asked.accountId}/usage?key=${keyId}`;
+  return html`${may(roles, "usage.view") && html`<a href="${usage}">Usage${about}</a>`}
+  ${
     may(roles, "keys.change") &&
     html`<a href="${path}">Change${about}</a> ${button(asked, { action: `${path}/${turn}`, button: label }, name)}`
   }
@@ -109,7 +137,10 @@ async function create(parts: Parts, asked: InAccount): Promise<Answer> {
   });
   return page(
     "Your new key",
-    html`<p class="problems">Copy the secret now and keep it safe. It is shown this once: nobody can show it again.</p>
+    html`<p class="problems">
+        Copy the secret now and keep it safe. It is shown this once: nobody can show it again. Do not reload this page:
+        that would make another key.
+      </p>
       <dl>
         <div>
           <dt>Name</dt>
@@ -117,7 +148,7 @@ async function create(parts: Parts, asked: InAccount): Promise<Answer> {
         </div>
         <div>
           <dt>Secret</dt>
-          <dd><code class="secret">${secret}</code></dd>
+          <dd><code class="secret" id="secret">${secret}</code> ${copyButton("secret", "the secret")}</dd>
         </div>
       </dl>
       <p><a href="${keysPath(asked)}">I have it: back to the keys</a></p>`,

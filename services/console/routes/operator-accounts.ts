@@ -1,16 +1,16 @@
-import { AccountStatus, type Account } from "#proto/authquota/v1/authquota_pb.ts";
+import { AccountStatus, KeyStatus, type Account } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/errors.ts";
-import { button, form, input, nextPage, table, usd } from "../controls.ts";
+import { button, form, input, usd } from "../controls.ts";
 import { findAccount } from "../directory.ts";
 import { readNumber, readText } from "../form.ts";
 import { html, type Markup } from "../html.ts";
+import { listAccounts, statusOf } from "./operator-account-list.ts";
 import { moneyForms } from "./operator-money.ts";
 import type { Parts } from "../parts.ts";
 import { Problem } from "../problem.ts";
 import { again, get, operatorRoute, page, post, redirect, type Answer, type Route, type SignedIn } from "../route.ts";
 import { noteAround, whoOf } from "../trail.ts";
 
-const pageSize = 50;
 const mostPerMinute = 1_000_000;
 const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 const base = "/operator/accounts";
@@ -20,7 +20,7 @@ const newTitle = "New account";
 /** All accounts, for operators. */
 export function operatorAccountRoutes(parts: Parts): Route[] {
   return [
-    operatorRoute(get("/accounts"), action, (asked) => list(parts, asked)),
+    operatorRoute(get("/accounts"), action, (asked) => listAccounts(parts, asked)),
     operatorRoute(get("/accounts/new"), action, async (asked) => page(newTitle, newForm(asked))),
     operatorRoute(post("/accounts/new"), action, (asked) => create(parts, asked)),
     operatorRoute(get("/accounts/:id"), action, async (asked) => {
@@ -39,34 +39,6 @@ export async function accountIn(parts: Parts, { parameters }: SignedIn): Promise
   const account = idPattern.test(id) ? await findAccount(parts, id) : undefined;
   if (!account) throw new Problem("not-found");
   return account;
-}
-
-const statusOf = ({ status }: Account): string => (status === AccountStatus.SUSPENDED ? "suspended" : "active");
-const rateOf = ({ requestsPerMinute }: Account): string =>
-  requestsPerMinute === 0 ? "default" : `${requestsPerMinute} a minute`;
-
-async function list({ authQuota, billing }: Parts, asked: SignedIn): Promise<Answer> {
-  const after = idPattern.test(asked.query("after")) ? asked.query("after") : "";
-  const { accounts } = await authQuota.listAccounts({ afterAccountId: after, limit: pageSize });
-  const funds = await billing.getFunds({ accountIds: accounts.map(({ accountId }) => accountId) });
-  const balances = new Map(funds.accounts.map(({ accountId, balanceNanos }) => [accountId, balanceNanos]));
-  const rows = accounts.map((account) => {
-    const { accountId, name } = account;
-    return html`<tr>
-      <th scope="row"><a href="${base}/${accountId}">${name}</a></th>
-      <td>${accountId}</td>
-      <td>${statusOf(account)}</td>
-      <td>${rateOf(account)}</td>
-      <td>${usd(balances.get(accountId) ?? 0n)}</td>
-    </tr>`;
-  });
-  const last = accounts.length === pageSize ? accounts.at(-1) : undefined;
-  return page(
-    "All accounts",
-    html`<p><a class="button" href="${base}/new">New account</a></p>
-      ${table("Accounts in the order of their ids", ["Account", "Id", "State", "Rate limit", "Balance"], rows)}
-      ${last && nextPage(`${base}?after=${last.accountId}`)}`,
-  );
 }
 
 function settingFields(asked: SignedIn, account?: Account): Markup {
@@ -123,9 +95,10 @@ async function create(parts: Parts, asked: SignedIn): Promise<Answer> {
 /** All that operators see and do of one account. */
 export async function detail(parts: Parts, asked: SignedIn, account: Account): Promise<Markup> {
   const { accountId } = account;
-  const [balance, holds] = await Promise.all([
+  const [balance, holds, { keys }] = await Promise.all([
     parts.billing.getBalance({ accountId }),
     parts.authQuota.getHolds({ accountId }),
+    parts.authQuota.listKeys({ accountId }),
   ]);
   const path = `${base}/${accountId}`;
   const isActive = statusOf(account) === "active";
@@ -146,8 +119,19 @@ export async function detail(parts: Parts, asked: SignedIn, account: Account): P
         <dt>Available now</dt>
         <dd>${usd(holds.availableNanos)}</dd>
       </div>
+      <div>
+        <dt>Held for running calls</dt>
+        <dd>${usd(holds.heldNanos)} in ${holds.openHolds} calls</dd>
+      </div>
+      <div>
+        <dt>Keys</dt>
+        <dd>${keys.filter(({ status }) => status === KeyStatus.ACTIVE).length} active of ${keys.length}</dd>
+      </div>
     </dl>
     <ul>
+      <li><a href="/accounts/${accountId}">Overview, as its people see it</a></li>
+      <li><a href="/accounts/${accountId}/usage">Usage</a></li>
+      <li><a href="/accounts/${accountId}/ledger">Ledger</a></li>
       <li><a href="/accounts/${accountId}/keys">Keys</a></li>
       <li><a href="/accounts/${accountId}/members">Members and invitations</a></li>
       <li><a href="/operator/audit?account=${accountId}">Audit log of this account</a></li>

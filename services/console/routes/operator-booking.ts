@@ -1,6 +1,7 @@
 import type { Account } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/errors.ts";
 import { maxAccountNanos } from "#shared/money.ts";
+import { ridTimeMs } from "#shared/rid.ts";
 import { usd } from "../controls.ts";
 import { readText, readUsd } from "../form.ts";
 import { accountIn, detail } from "./operator-accounts.ts";
@@ -13,11 +14,20 @@ export function operatorBookingRoutes(parts: Parts): Route[] {
   return [
     operatorRoute(post("/accounts/:id/credit"), "accounts.money", (asked) => credit(parts, asked)),
     operatorRoute(post("/accounts/:id/correct"), "accounts.money", (asked) => correct(parts, asked)),
+    operatorRoute(post("/accounts/:id/refund"), "accounts.money", (asked) => refund(parts, asked)),
   ];
 }
 
-type Booked = { line?: { lineId: string } | undefined; balanceNanos: bigint };
-type Booking = { action: Deed["action"]; target: string; amountNanos: bigint; words: string };
+type Booked = { line?: { lineId: string; amountNanos: bigint } | undefined; balanceNanos: bigint };
+
+type Booking = {
+  action: Deed["action"];
+  target: string;
+  /** 0, for refunds only: all that is left. */
+  amountNanos: bigint;
+  words: string;
+  rid?: string;
+};
 
 async function credit(parts: Parts, asked: SignedIn): Promise<Answer> {
   const account = await accountIn(parts, asked);
@@ -56,6 +66,28 @@ async function correct(parts: Parts, asked: SignedIn): Promise<Answer> {
   );
 }
 
+async function refund(parts: Parts, asked: SignedIn): Promise<Answer> {
+  const account = await accountIn(parts, asked);
+  const { form } = asked;
+  const rid = form.typed("rid").toLowerCase();
+  if (ridTimeMs(rid) === undefined) form.refuse("rid", "Give the request id of a call, as its page shows it.");
+  const amountNanos = form.typed("refund") === "" ? 0n : readUsd(form, "refund", { least: 1n });
+  const refundId = readText(form, "refund-id", { most: 200, what: "the id of the refund" });
+  const reason = readText(form, "refund-reason", { most: 500, what: "a reason" });
+  if (amountNanos === undefined || refundId === undefined || reason === undefined || form.errors.size > 0) {
+    return again(account.name, await detail(parts, asked, account));
+  }
+  const { accountId } = account;
+  const booking = { action: "account.refund", target: refundId, amountNanos, words: reason, rid } as const;
+  const taken = "This form was sent before with other content. Open the account again for another refund.";
+  const refused = "So much is not left to refund: look at what this account was charged for this call.";
+  return refusing(parts, asked, { account, field: "rid", taken, refused }, () =>
+    book(parts, asked, { account, booking }, () =>
+      parts.billing.refund({ accountId, rid, amountNanos, refundId, reason }),
+    ),
+  );
+}
+
 /** Books between two lines of the audit log, with the balances before and after. */
 async function book(
   parts: Parts,
@@ -64,40 +96,50 @@ async function book(
   call: () => Promise<Booked>,
 ): Promise<Answer> {
   const { accountId } = account;
-  const { action, target, amountNanos, words } = booking;
+  const { action, target, amountNanos, words, rid } = booking;
   const earlier = await parts.billing.getBalance({ accountId });
   const before = { balanceNanos: earlier.balanceNanos.toString() };
-  const wanted = { amountNanos: amountNanos.toString(), words };
-  const balanceNanos = await noteAround(
+  const wanted = { amountNanos: amountNanos.toString(), words, ...(rid !== undefined && { rid }) };
+  const { balanceNanos, bookedNanos } = await noteAround(
     parts,
     whoOf(asked),
     { action, accountId, target, before, after: wanted },
     async () => {
       const booked = await call();
-      const after = { ...wanted, balanceNanos: booked.balanceNanos.toString(), lineId: booked.line?.lineId ?? "" };
-      return { result: booked.balanceNanos, after };
+      const bookedNanos = amountNanos || (booked.line?.amountNanos ?? 0n);
+      const result = { balanceNanos: booked.balanceNanos, bookedNanos };
+      const amounts = { amountNanos: bookedNanos.toString(), balanceNanos: booked.balanceNanos.toString() };
+      return { result, after: { ...wanted, ...amounts, lineId: booked.line?.lineId ?? "" } };
     },
   );
   return redirect(
     `/operator/accounts/${accountId}`,
-    `Booked ${usd(amountNanos)}. The balance is ${usd(balanceNanos)}.`,
+    `Booked ${usd(bookedNanos)}. The balance is ${usd(balanceNanos)}.`,
   );
 }
 
-type Refusing = { account: Account; field: string; taken: string };
+type Refusing = {
+  account: Account;
+  field: string;
+  taken: string;
+  /** What is said when the ledger does not allow it. */
+  refused?: string;
+};
 
-/** An id that billing knows with other content is a mistake in the form. */
+/** What billing does not book as it was typed, such as an id that has other content, is a mistake in the form. */
 async function refusing(
   parts: Parts,
   asked: SignedIn,
-  { account, field, taken }: Refusing,
+  { account, field, taken, refused }: Refusing,
   work: () => Promise<Answer>,
 ): Promise<Answer> {
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== "already_exists") throw error;
-    asked.form.refuse(field, taken);
+    if (!(error instanceof ServiceError)) throw error;
+    const sentence = { already_exists: taken, failed_precondition: refused }[String(error.code)];
+    if (sentence === undefined) throw error;
+    asked.form.refuse(field, sentence);
     return again(account.name, await detail(parts, asked, account));
   }
 }

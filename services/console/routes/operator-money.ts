@@ -3,12 +3,14 @@ import { form, input } from "../controls.ts";
 import { html, type Markup } from "../html.ts";
 import type { SignedIn } from "../route.ts";
 
-const amount = (asked: SignedIn, name: string, hint: string): Markup =>
-  input(asked.form, { name, label: "Amount in USD", hint, inputmode: "decimal", most: 21 });
+const amount = (asked: SignedIn, name: string, hint: string, isOptional = false): Markup =>
+  input(asked.form, { name, label: "Amount in USD", hint, inputmode: "decimal", most: 21, isOptional });
 
 /** The forms with which money is booked by hand. */
 export function moneyForms(asked: SignedIn, path: string): Markup {
+  // Made with the form, so that one that is sent twice is booked once.
   const correctionId = asked.form.typed("correction-id") || `console:${randomUUID()}`;
+  const refundId = asked.form.typed("refund-id") || `console:${randomUUID()}`;
   return html`<h2>Credit</h2>
     ${form(
       asked,
@@ -29,5 +31,14 @@ export function moneyForms(asked: SignedIn, path: string): Markup {
       html`<input type="hidden" name="correction-id" value="${correctionId}" />
         ${amount(asked, "correction", "Negative takes money, such as -12.50.")}
         ${input(asked.form, { name: "reason", label: "Reason", most: 500 })}`,
+    )}
+    <h2>Refund</h2>
+    ${form(
+      asked,
+      { action: `${path}/refund`, button: "Book refund" },
+      html`<input type="hidden" name="refund-id" value="${refundId}" />
+        ${input(asked.form, { name: "rid", label: "Request id", hint: "Of the call that is refunded.", most: 36 })}
+        ${amount(asked, "refund", "Empty: all that was charged for the call and is not refunded yet.", true)}
+        ${input(asked.form, { name: "refund-reason", label: "Reason", most: 500 })}`,
     )}`;
 }

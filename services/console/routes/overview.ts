@@ -1,14 +1,20 @@
 import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
-import { nextPage, table, usd } from "../controls.ts";
+import { UsageGrouping, type UsageSum } from "#proto/billing/v1/billing_pb.ts";
+import { chartTable } from "../chart.ts";
+import { instant, nextPage, table, usd } from "../controls.ts";
+import { dayOf, lastDays, thisMonth, type Span } from "../days.ts";
 import { findAccount, findAccounts } from "../directory.ts";
-import { html } from "../html.ts";
+import { html, type Markup } from "../html.ts";
 import type { Parts } from "../parts.ts";
 import { Problem } from "../problem.ts";
 import { accountRoute, get, page, personRoute, redirect } from "../route.ts";
 import type { Answer, InAccount, Route, SignedIn } from "../route.ts";
 import { listMemberships } from "../store/memberships.ts";
+import { count } from "../units.ts";
+import { byDay, totalOf, usageRequest, type Spend } from "../usage-figures.ts";
 
 const pageSize = 20;
+const chartDays = 30;
 
 /** The start page, a person's accounts, and the overview of one. */
 export function overviewRoutes(parts: Parts): Route[] {
@@ -16,6 +22,11 @@ export function overviewRoutes(parts: Parts): Route[] {
     personRoute(get("/"), (asked) => start(parts, asked)),
     personRoute(get("/accounts"), (asked) => listOwn(parts, asked)),
     accountRoute(get(""), "overview.view", (asked) => overview(parts, asked)),
+    accountRoute(get("/figures"), "overview.view", async ({ accountId }) => ({
+      kind: "fragment",
+      body: fundsList(await fundsOf(parts, accountId)),
+    })),
+    accountRoute(get("/spending"), "overview.view", (asked) => spending(parts, asked)),
   ];
 }
 
@@ -55,12 +66,16 @@ async function listOwn(parts: Parts, asked: SignedIn): Promise<Answer> {
 }
 
 async function overview(parts: Parts, { accountId, roles }: InAccount): Promise<Answer> {
-  const { authQuota, billing } = parts;
-  const [account, balance, holds, list] = await Promise.all([
+  const { authQuota, billing, clock } = parts;
+  const nowMs = clock.nowMs();
+  const month = thisMonth(nowMs);
+  const recent = lastDays(nowMs, chartDays);
+  const span = { from: month.from < recent.from ? month.from : recent.from, until: recent.until };
+  const [account, funds, list, { sums }] = await Promise.all([
     findAccount(parts, accountId),
-    billing.getBalance({ accountId }),
-    authQuota.getHolds({ accountId }),
+    fundsOf(parts, accountId),
     authQuota.listKeys({ accountId }),
+    billing.queryUsage(usageRequest({ accountId, span, groupBy: UsageGrouping.DAY })),
   ]);
   if (!account) throw new Problem("not-found");
   const active = list.keys.filter(({ status }) => status === KeyStatus.ACTIVE).length;
@@ -68,35 +83,62 @@ async function overview(parts: Parts, { accountId, roles }: InAccount): Promise<
   return page(
     account.name,
     html`${account.status === AccountStatus.SUSPENDED && suspended}
-      <dl class="figures">
-        <div>
-          <dt>Balance</dt>
-          <dd>${usd(balance.balanceNanos)}</dd>
-        </div>
-        <div>
-          <dt>Available now</dt>
-          <dd>${usd(holds.availableNanos)}</dd>
-        </div>
-        <div>
-          <dt>Held for running calls</dt>
-          <dd>${usd(holds.heldNanos)} in ${holds.openHolds} calls</dd>
-        </div>
-        <div>
-          <dt>Paid in</dt>
-          <dd>${usd(balance.creditedNanos)}</dd>
-        </div>
-        <div>
-          <dt>Charged</dt>
-          <dd>${usd(balance.chargedNanos)}</dd>
-        </div>
-        <div>
-          <dt>Keys</dt>
-          <dd>${active} active of ${list.keys.length}</dd>
-        </div>
-        <div>
-          <dt>Your role</dt>
-          <dd>${roles.join(", ")}</dd>
-        </div>
-      </dl>`,
+      <div hx-get="/accounts/${accountId}/figures" hx-trigger="every 5s">${fundsList(funds)}</div>
+      <div hx-get="/accounts/${accountId}/spending" hx-trigger="every 60s">${spendingList(sums, nowMs)}</div>
+      <dl>${figure("Keys", `${active} active of ${list.keys.length}`)} ${figure("Your role", roles.join(", "))}</dl>
+      <h2>Spend of the last ${chartDays} days</h2>
+      <details>
+        <summary>Show the figures of each day</summary>
+        ${spendByDay(sums, recent)}
+      </details>
+      <p><a href="/accounts/${accountId}/usage">Usage by model and key</a></p>`,
   );
+}
+
+async function fundsOf({ authQuota, billing }: Parts, accountId: string) {
+  const [balance, holds] = await Promise.all([billing.getBalance({ accountId }), authQuota.getHolds({ accountId })]);
+  return { balance, holds };
+}
+
+const figure = (name: string, value: string | Markup): Markup =>
+  html`<div>
+    <dt>${name}</dt>
+    <dd>${value}</dd>
+  </div>`;
+
+/** What is cheap to ask for, so that it may move. */
+const fundsList = ({ balance, holds }: Awaited<ReturnType<typeof fundsOf>>): Markup =>
+  html`<dl>
+    ${figure("Balance", usd(balance.balanceNanos))} ${figure("Available now", usd(holds.availableNanos))}
+    ${figure("Held for running calls", `${usd(holds.heldNanos)} in ${count(holds.openHolds)} calls`)}
+    ${figure("Paid in", usd(balance.creditedNanos))} ${figure("Charged", usd(balance.chargedNanos))}
+  </dl>`;
+
+/** Today's and this month's use, from sums of days that hold them. */
+function spendingList(sums: readonly UsageSum[], nowMs: number): Markup {
+  const since = ({ from }: Span) => totalOf(sums.filter(({ group }) => group >= dayOf(from)));
+  const today = since(lastDays(nowMs, 1));
+  const month = since(thisMonth(nowMs));
+  const calls = ({ calls: all, failedCalls }: Spend): string => `${count(all)}, ${count(failedCalls)} failed`;
+  return html`<dl>
+    ${figure("Spend today", usd(today.chargedNanos))} ${figure("Calls today", calls(today))}
+    ${figure("Spend this month", usd(month.chargedNanos))} ${figure("Calls this month", calls(month))}
+    ${figure("As of", instant(new Date(nowMs)))}
+  </dl>`;
+}
+
+function spendByDay(sums: readonly UsageSum[], span: Span): Markup {
+  const rows = byDay(sums, span).map(({ day, sum }) => ({
+    label: day,
+    nanos: sum?.chargedNanos ?? 0n,
+    cells: [usd(sum?.chargedNanos ?? 0n), count(sum?.calls ?? 0n), count(sum?.failedCalls ?? 0n)],
+  }));
+  return chartTable({ caption: "Spend per day in USD", head: ["Day", "Charged", "Calls", "Failed calls"], rows });
+}
+
+async function spending({ billing, clock }: Parts, { accountId }: InAccount): Promise<Answer> {
+  const nowMs = clock.nowMs();
+  const asked = { accountId, span: thisMonth(nowMs), groupBy: UsageGrouping.DAY };
+  const { sums } = await billing.queryUsage(usageRequest(asked));
+  return { kind: "fragment", body: spendingList(sums, nowMs) };
 }

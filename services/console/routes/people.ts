@@ -8,6 +8,7 @@ import { Problem } from "../problem.ts";
 import { again, get, operatorRoute, page, post, redirect, type Answer, type Route, type SignedIn } from "../route.ts";
 import { createToken, hashToken } from "../secrets.ts";
 import { insertInvitation, listInvitations, withdrawInvitation } from "../store/invitations.ts";
+import { endResets, insertReset, resetHours } from "../store/password-resets.ts";
 import { listPeople, lockPerson, setStatus, type PersonLine } from "../store/people.ts";
 import { deleteOtherSessions } from "../store/sessions.ts";
 import { note, whoOf } from "../trail.ts";
@@ -26,6 +27,7 @@ export function peopleRoutes(parts: Parts): Route[] {
     operatorRoute(post("/people/operators/:id/withdraw"), action, (asked) => withdraw(parts, asked)),
     operatorRoute(post("/people/:id/stop"), action, (asked) => switchPerson(parts, asked, "stop")),
     operatorRoute(post("/people/:id/activate"), action, (asked) => switchPerson(parts, asked, "activate")),
+    operatorRoute(post("/people/:id/password-reset"), action, (asked) => makeReset(parts, asked)),
   ];
 }
 
@@ -56,13 +58,14 @@ function personRow(asked: SignedIn, person: PersonLine): Markup {
   const turn = status === "active" ? "stop" : "activate";
   const sent = { action: `${base}/${personId}/${turn}`, button: turn === "stop" ? "Stop" : "Activate" };
   const isSelf = personId === asked.visitor.person.personId;
+  const reset = { action: `${base}/${personId}/password-reset`, button: "Reset password" };
   return html`<tr>
     <th scope="row">${email}</th>
     <td>${status}${isLocked && ", locked"}</td>
     <td>${hasSecondFactor ? "yes" : "no"}</td>
     <td>${isOperator ? "yes" : "no"}</td>
     <td>${accounts}</td>
-    <td>${isSelf ? "you" : button(asked, sent, email)}</td>
+    <td>${isSelf ? "you" : html`${button(asked, sent, email)} ${turn === "stop" && button(asked, reset, email)}`}</td>
   </tr>`;
 }
 
@@ -106,10 +109,38 @@ async function switchPerson({ pool }: Parts, asked: SignedIn, turn: "stop" | "ac
     const person = await lockPerson(db, target);
     if (!person) throw new Problem("not-found");
     await setStatus(db, target, status);
-    if (turn === "stop") await deleteOtherSessions(db, target);
+    if (turn === "stop") {
+      await deleteOtherSessions(db, target);
+      await endResets(db, target);
+    }
     const [before, after] = [{ status: person.status }, { status }];
     await note(db, whoOf(asked), { action: `person.${turn}`, target, before, after });
     return person.email;
   });
   return redirect(base, `${email} is ${status}.`);
+}
+
+/** The link is shown this once. Whoever has it can sign in as this person, unless a second factor is set. */
+async function makeReset({ pool, publicUrl }: Parts, asked: SignedIn): Promise<Answer> {
+  const target = idIn(asked);
+  const madeBy = asked.visitor.person.personId;
+  // The own password is changed in the profile, which asks for the one before.
+  if (target === madeBy) throw new Problem("refused");
+  const token = createToken();
+  const email = await inTransaction(pool, async (db) => {
+    const person = await lockPerson(db, target);
+    if (!person) throw new Problem("not-found");
+    if (person.status !== "active") throw new Problem("refused");
+    await insertReset(db, { tokenHash: hashToken(token), personId: target, madeBy });
+    await note(db, whoOf(asked), { action: "password.reset", target, after: { email: person.email, link: "made" } });
+    return person.email;
+  });
+  const body = html`<p class="problems">
+      Send this link to ${email}, by a way on which nobody else reads. It is shown this once, works once, and for
+      ${resetHours} hours; earlier ones are of no use any more. Whoever opens it sets the password of ${email}.
+    </p>
+    <p><code class="secret">${new URL(`/password-resets/${token}`, publicUrl).href}</code></p>
+    <p>That it was made, and its use, are in the audit log, and ${email} is told who made it.</p>
+    <p><a href="${base}">I have sent it: back</a></p>`;
+  return page("Link for a new password", body);
 }

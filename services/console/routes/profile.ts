@@ -8,6 +8,7 @@ import type { Parts } from "../parts.ts";
 import { currentPasswordField, newPasswordFields } from "../password-fields.ts";
 import { Problem } from "../problem.ts";
 import { again, get, page, personRoute, post, redirect, type Answer, type Route, type SignedIn } from "../route.ts";
+import { endResets, findLastReset } from "../store/password-resets.ts";
 import { setPasswordHash } from "../store/people.ts";
 import { countRecoveryCodes } from "../store/second-factor.ts";
 import { deleteOtherSessions, deleteSession, listSessions, type SessionLine } from "../store/sessions.ts";
@@ -29,9 +30,10 @@ export function profileRoutes(parts: Parts): Route[] {
   ];
 }
 
-async function profile({ pool }: Parts, { visitor }: SignedIn): Promise<Markup> {
+async function profile({ pool, oidc }: Parts, { visitor }: SignedIn): Promise<Markup> {
   const { personId, email, totpSecret, isOperator } = visitor.person;
   const codes = totpSecret === null ? 0 : await countRecoveryCodes(pool, personId);
+  const reset = await findLastReset(pool, personId);
   const factor = totpSecret === null ? "not set up" : `set up; ${codes} recovery codes are left`;
   return html`<dl>
       <div>
@@ -46,10 +48,18 @@ async function profile({ pool }: Parts, { visitor }: SignedIn): Promise<Markup> 
         <dt>Operator</dt>
         <dd>${isOperator ? "yes" : "no"}</dd>
       </div>
+      ${
+        reset &&
+        html`<div>
+          <dt>Last reset of the password</dt>
+          <dd>${instant(reset.usedAt)}, with a link that ${reset.madeBy} made</dd>
+        </div>`
+      }
     </dl>
     <ul>
       <li><a href="/profile/password">Change password</a></li>
       <li><a href="/profile/second-factor">Second factor</a></li>
+      ${oidc && html`<li><a href="/profile/identities">Sign-in with ${oidc.name}</a></li>`}
       <li><a href="${sessionsPath}">Sessions</a></li>
     </ul>`;
 }
@@ -72,6 +82,7 @@ async function changePassword(parts: Parts, asked: SignedIn): Promise<Answer> {
   const passwordHash = await passwords.hash(password);
   const sessionToken = await inTransaction(pool, async (db) => {
     await setPasswordHash(db, personId, passwordHash);
+    await endResets(db, personId);
     const endedSessions = await deleteOtherSessions(db, personId, session.sessionId);
     await note(db, whoOf(asked), { action: "password.change", target: personId, after: { endedSessions } });
     return renewSession(db, asked);

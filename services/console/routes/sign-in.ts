@@ -1,15 +1,16 @@
 import { inTransaction } from "#shared/postgres.ts";
 import { emailField, form, input } from "../controls.ts";
+import { finishSignIn, passFirstFactor } from "../finish-sign-in.ts";
 import { mostPassword } from "../form.ts";
 import { safeNext } from "../guard.ts";
 import { html, type Markup } from "../html.ts";
 import { noteFailure } from "../note-failure.ts";
-import { openSession } from "../open-session.ts";
 import type { Parts } from "../parts.ts";
 import { again, get, halfRoute, page, personRoute, post, publicRoute, redirect } from "../route.ts";
 import type { Answer, Asked, Route, SignedIn } from "../route.ts";
 import { takeCode } from "../second-factor.ts";
-import { clearFailures, findPersonByEmail, setPasswordHash, type Person } from "../store/people.ts";
+import { signInNote } from "../sign-in-notes.ts";
+import { findPersonByEmail, setPasswordHash } from "../store/people.ts";
 import { deleteSession } from "../store/sessions.ts";
 import { note, whoOf } from "../trail.ts";
 
@@ -23,9 +24,8 @@ export function signInRoutes(parts: Parts): Route[] {
   return [
     publicRoute(get("/sign-in"), async (asked) => {
       if (asked.visitor?.session.isComplete) return redirect(safeNext(asked.query("next")));
-      const note =
-        asked.query("note") === "signed-out" && html`<p class="notice" role="status">You are signed out.</p>`;
-      return page("Sign in", html`${note}${signInForm(asked, asked.query("next"))}`);
+      const note = signInNote(asked.query("note"), parts.oidc?.name);
+      return page("Sign in", html`${note}${signInForm(parts, asked, asked.query("next"))}`);
     }),
     publicRoute({ ...post("/sign-in"), isGuessable: true }, (asked) => signIn(parts, asked)),
     halfRoute(get("/sign-in/second-factor"), async (asked) =>
@@ -43,19 +43,22 @@ export function signInRoutes(parts: Parts): Route[] {
   ];
 }
 
-function signInForm(asked: Asked, next: string): Markup {
-  return form(
+function signInForm({ oidc }: Parts, asked: Asked, next: string): Markup {
+  const hidden = html`<input type="hidden" name="next" value="${safeNext(next)}" />`;
+  const password = form(
     asked,
     { action: "/sign-in", button: "Sign in" },
-    html`<input type="hidden" name="next" value="${safeNext(next)}" /> ${emailField(asked.form, "username")}
-      ${input(asked.form, {
-        name: "password",
-        label: "Password",
-        type: "password",
-        autocomplete: "current-password",
-        most: mostPassword,
-      })}`,
+    html`${hidden} ${emailField(asked.form, "username")}
+    ${input(asked.form, {
+      name: "password",
+      label: "Password",
+      type: "password",
+      autocomplete: "current-password",
+      most: mostPassword,
+    })}`,
   );
+  return html`${password}
+  ${oidc && form(asked, { action: "/sign-in/oidc", button: `Sign in with ${oidc.name}` }, hidden)}`;
 }
 
 function codeForm(asked: Asked, next: string): Markup {
@@ -73,7 +76,7 @@ function codeForm(asked: Asked, next: string): Markup {
 }
 
 async function signIn(parts: Parts, asked: Asked): Promise<Answer> {
-  const { pool, passwords, metrics } = parts;
+  const { pool, passwords } = parts;
   const email = asked.form.typed("email").normalize("NFC").toLowerCase().slice(0, 254);
   const password = asked.form.exact("password").slice(0, mostPassword + 1);
   const person = await findPersonByEmail(pool, email);
@@ -86,45 +89,19 @@ async function signIn(parts: Parts, asked: Asked): Promise<Answer> {
   if (passwords.isOutdated(person.passwordHash)) {
     await setPasswordHash(pool, person.personId, await passwords.hash(password));
   }
-  const next = safeNext(asked.form.typed("next"));
-  if (person.totpSecret === null) return finish(parts, asked, person, next);
-  const sessionToken = await inTransaction(pool, async (db) => {
-    await endPresented(asked, db);
-    return openSession(db, asked, { personId: person.personId, isComplete: false });
-  });
-  metrics.signIns.inc({ outcome: "half" });
-  return { ...redirect(`/sign-in/second-factor?next=${encodeURIComponent(next)}`), sessionToken };
+  const shown = { person, issuer: null, next: safeNext(asked.form.typed("next")) };
+  return (await passFirstFactor(parts, asked, shown)) ?? refuseSignIn(parts, asked);
 }
 
-function refuseSignIn({ metrics }: Parts, asked: Asked): Answer {
-  metrics.signIns.inc({ outcome: "refused" });
+function refuseSignIn(parts: Parts, asked: Asked): Answer {
+  parts.metrics.signIns.inc({ outcome: "refused" });
   asked.form.refuse("email", refusal);
-  return again("Sign in", signInForm(asked, asked.form.typed("next")));
-}
-
-/** Opens the whole session, unless the person was locked or stopped meanwhile. */
-async function finish(parts: Parts, asked: Asked, person: Person, next: string): Promise<Answer> {
-  const { pool, metrics } = parts;
-  const { personId, email } = person;
-  const sessionToken = await inTransaction(pool, async (db) => {
-    if (!(await clearFailures(db, personId))) return undefined;
-    await endPresented(asked, db);
-    await note(db, { personId, email, address: asked.address }, { action: "sign-in", target: personId });
-    return openSession(db, asked, { personId, isComplete: true });
-  });
-  if (sessionToken === undefined) return refuseSignIn(parts, asked);
-  metrics.signIns.inc({ outcome: "done" });
-  return { ...redirect(next), sessionToken };
-}
-
-// What the browser had before ends with the sign-in, whoever had put it there.
-async function endPresented({ visitor }: Asked, db: Parameters<typeof deleteSession>[0]): Promise<void> {
-  if (visitor) await deleteSession(db, visitor.person.personId, visitor.session.sessionId);
+  return again("Sign in", signInForm(parts, asked, asked.form.typed("next")));
 }
 
 async function giveCode(parts: Parts, asked: SignedIn): Promise<Answer> {
   const { pool } = parts;
-  const { person } = asked.visitor;
+  const { person, session } = asked.visitor;
   if (person.isLocked) return endHalf(parts, asked);
   const taken = await inTransaction(pool, async (db) => {
     const kind = await takeCode(parts, db, person, asked.form.typed("code"));
@@ -134,7 +111,10 @@ async function giveCode(parts: Parts, asked: SignedIn): Promise<Answer> {
     }
     return kind;
   });
-  if (taken !== undefined) return finish(parts, asked, person, safeNext(asked.form.typed("next")));
+  if (taken !== undefined) {
+    const shown = { person, issuer: session.issuer, next: safeNext(asked.form.typed("next")) };
+    return (await finishSignIn(parts, asked, shown)) ?? refuseSignIn(parts, asked);
+  }
   parts.metrics.signIns.inc({ outcome: "refused" });
   await noteFailure(parts, asked, person.email);
   asked.form.refuse("code", codeRefusal);

@@ -15,6 +15,8 @@ export type Session = {
   isComplete: boolean;
   mustRotate: boolean;
   flash: string | null;
+  /** Where the person proved who it is; null: with the password. */
+  issuer: string | null;
 };
 
 export type SessionLine = {
@@ -29,12 +31,17 @@ const alive = `s.last_seen_at > now() - make_interval(mins => ${idleMinutes})
   AND s.created_at > now() - CASE WHEN s.is_complete THEN make_interval(hours => ${sessionHours})
     ELSE make_interval(mins => ${halfMinutes}) END`;
 
-const columns = `s.session_id AS "sessionId", s.is_complete AS "isComplete", s.must_rotate AS "mustRotate", s.flash`;
+const columns = `s.session_id AS "sessionId", s.is_complete AS "isComplete", s.must_rotate AS "mustRotate",
+  s.flash, s.issuer`;
 
-/** The live session of a token with its person, who must be active. Its last use is noted once a minute. */
+/**
+ * The live session of a token with its person, who must be active. Its last use is noted once a minute; `isUse` says
+ * whether this is one.
+ */
 export async function findSession(
   db: Queryable,
   tokenHash: Buffer,
+  isUse: boolean,
 ): Promise<{ session: Session; person: Person } | undefined> {
   const { rows } = await db.query<Session & Person & { isStale: boolean }>(
     `SELECT ${columns}, ${personColumns}, s.last_seen_at < now() - interval '1 minute' AS "isStale"
@@ -44,9 +51,10 @@ export async function findSession(
   );
   const [row] = rows;
   if (!row) return undefined;
-  const { sessionId, isComplete, mustRotate, flash, isStale, ...person } = row;
-  if (isStale) await db.query("UPDATE console.session SET last_seen_at = now() WHERE session_id = $1", [sessionId]);
-  return { session: { sessionId, isComplete, mustRotate, flash }, person };
+  const { sessionId, isComplete, mustRotate, flash, issuer, isStale, ...person } = row;
+  if (isStale && isUse)
+    await db.query("UPDATE console.session SET last_seen_at = now() WHERE session_id = $1", [sessionId]);
+  return { session: { sessionId, isComplete, mustRotate, flash, issuer }, person };
 }
 
 export type NewSession = {
@@ -56,16 +64,17 @@ export type NewSession = {
   address: string;
   browser: string;
   flash?: string | undefined;
+  issuer?: string | null | undefined;
 };
 
 /** Opens a session and tells its id; of a person with too many, the oldest end. */
 export async function insertSession(db: Queryable, opened: NewSession): Promise<string> {
   const sessionId = randomUUID();
-  const { tokenHash, personId, isComplete, address, browser, flash } = opened;
+  const { tokenHash, personId, isComplete, address, browser, flash, issuer } = opened;
   await db.query(
-    `INSERT INTO console.session (session_id, token_hash, person_id, is_complete, address, browser, flash)
-     VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-    [sessionId, tokenHash, personId, isComplete, address, browser, flash ?? null],
+    `INSERT INTO console.session (session_id, token_hash, person_id, is_complete, address, browser, flash, issuer)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+    [sessionId, tokenHash, personId, isComplete, address, browser, flash ?? null, issuer ?? null],
   );
   await db.query(
     `DELETE FROM console.session WHERE person_id = $1 AND session_id NOT IN (

@@ -1,28 +1,50 @@
-import { create } from "@bufbuild/protobuf";
-import { timestampNow } from "@bufbuild/protobuf/wkt";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromDate, timestampNow } from "@bufbuild/protobuf/wkt";
 import {
   AccountSchema,
   AccountStatus,
   AuthQuotaService,
+  type GetMaintenanceResponseSchema,
   KeySchema,
   KeyStatus,
   type Account,
   type Key,
 } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { RelayService } from "#proto/relay/v1/relay_pb.ts";
+import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import { ServiceError } from "#shared/errors.ts";
+import { serverStreamHandlers } from "#shared/grpc-stream.ts";
 import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
 import { createLog } from "#shared/log.ts";
 import { refusing } from "#shared/testing/refusing.ts";
+import { createOperatorNeighbour } from "./operator-neighbour.ts";
+import { createRelayNeighbour } from "./relay-neighbour.ts";
+import { createUsageNeighbour } from "./usage-neighbour.ts";
+import { createVideoNeighbour } from "./video-neighbour.ts";
+import { createVoucherNeighbour } from "./voucher-neighbour.ts";
 
-/** auth-quota and billing as far as the console asks them, from memory, over real gRPC. */
+/** The services as far as the console asks them, from memory, over real gRPC. */
 export type Neighbours = AsyncDisposable & {
   authQuotaAddress: string;
   billingAddress: string;
+  videoTaskAddress: string;
+  relayAddress: string;
+  usage: ReturnType<typeof createUsageNeighbour>;
+  vouchers: ReturnType<typeof createVoucherNeighbour>;
+  operators: ReturnType<typeof createOperatorNeighbour>;
+  videos: ReturnType<typeof createVideoNeighbour>;
+  relays: ReturnType<typeof createRelayNeighbour>;
   accounts: Map<string, Account>;
   keys: Map<string, Key>;
   balances: Map<string, bigint>;
-  /** What was asked that changes something: `method` and the request. */
+  /** When the last charge of a key was booked. */
+  charged: Map<string, Date>;
+  /** What a key has spent; 0.007 USD where nothing is said. */
+  spent: Map<string, bigint>;
+  /** Whether the operators have closed the API. */
+  maintenance: MessageInitShape<typeof GetMaintenanceResponseSchema>;
+  /** What was asked that changes something, or names a secret: `method` and the request. */
   asked: { method: string; request: object }[];
   /** While set, every call fails with it. */
   failure: ServiceError | undefined;
@@ -33,10 +55,7 @@ export type Neighbours = AsyncDisposable & {
   addKey: (accountId: string, name: string) => string;
 };
 
-type State = Omit<
-  Neighbours,
-  "authQuotaAddress" | "billingAddress" | "addAccount" | "addKey" | typeof Symbol.asyncDispose
->;
+type State = Omit<Neighbours, `${string}Address` | "addAccount" | "addKey" | typeof Symbol.asyncDispose>;
 
 const byBytes = (a: { accountId: string }, b: { accountId: string }): number =>
   Buffer.compare(Buffer.from(a.accountId), Buffer.from(b.accountId));
@@ -47,7 +66,7 @@ function found<T>(map: Map<string, T>, id: string): T {
   return value;
 }
 
-function accountCalls({ accounts, balances }: State) {
+function accountCalls({ accounts, balances, maintenance }: State) {
   return {
     createAccount: async ({ accountId, name, requestsPerMinute }) => {
       const id = accountId === "" ? `acct_${accounts.size}` : accountId;
@@ -63,10 +82,21 @@ function accountCalls({ accounts, balances }: State) {
       account.requestsPerMinute = requestsPerMinute ?? account.requestsPerMinute;
       return { account };
     },
-    listAccounts: async ({ afterAccountId, limit }) => {
+    getAccounts: async ({ accountIds }) => ({
+      accounts: accountIds.map((id) => accounts.get(id)).filter((account) => account !== undefined),
+    }),
+    listAccounts: async ({ afterAccountId, limit, search }) => {
       const after = { accountId: afterAccountId };
+      const isFound = ({ accountId, name }: Account): boolean =>
+        `${accountId} ${name}`.toLowerCase().includes(search.toLowerCase());
       const all = [...accounts.values()].toSorted(byBytes).filter((account) => byBytes(account, after) > 0);
-      return { accounts: all.slice(0, limit) };
+      return { accounts: all.filter(isFound).slice(0, limit) };
+    },
+    getMaintenance: async () => maintenance,
+    setMaintenance: async ({ isMaintenance }) => {
+      const changedAt = timestampNow();
+      Object.assign(maintenance, { isMaintenance, changedAt });
+      return { isMaintenance, changedAt };
     },
     getHolds: async ({ accountId }) => {
       found(accounts, accountId);
@@ -110,15 +140,22 @@ function keyCalls({ accounts, keys }: State) {
       key.status = KeyStatus.DELETED;
       return { key };
     },
-    listKeys: async ({ accountId }) => {
+    listKeys: async ({ accountId, includeDeleted }) => {
       found(accounts, accountId);
-      const own = [...keys.values()].filter((key) => key.accountId === accountId && key.status !== KeyStatus.DELETED);
+      const isShown = ({ status }: Key): boolean => includeDeleted || status !== KeyStatus.DELETED;
+      const own = [...keys.values()].filter((key) => key.accountId === accountId && isShown(key));
       return { keys: own.toReversed() };
     },
+    getKeys: async ({ keyIds }) => ({
+      keys: keyIds.map((id) => keys.get(id)).filter((key) => key !== undefined),
+    }),
+    findKeys: async ({ secretPrefix }) => ({
+      keys: [...keys.values()].filter((key) => key.secretPrefix.startsWith(secretPrefix)).toReversed(),
+    }),
   } satisfies Partial<UnaryHandlers<typeof AuthQuotaService>>;
 }
 
-function billingCalls({ balances }: State) {
+function billingCalls({ balances, charged, spent }: State) {
   const booked = new Map<string, string>();
   const book = (reference: string, accountId: string, amountNanos: bigint) => {
     const content = `${accountId} ${amountNanos}`;
@@ -134,7 +171,10 @@ function billingCalls({ balances }: State) {
     getBalance: async ({ accountId }) => ({ balanceNanos: balances.get(accountId) ?? 0n }),
     getFunds: async ({ accountIds, keyIds }) => ({
       accounts: accountIds.map((accountId) => ({ accountId, balanceNanos: balances.get(accountId) ?? 0n })),
-      keys: keyIds.map((keyId) => ({ keyId, spentNanos: 7_000_000n })),
+      keys: keyIds.map((keyId) => {
+        const at = charged.get(keyId);
+        return { keyId, spentNanos: spent.get(keyId) ?? 7_000_000n, ...(at && { chargedAt: timestampFromDate(at) }) };
+      }),
     }),
   } satisfies Partial<UnaryHandlers<typeof BillingService>>;
 }
@@ -145,7 +185,8 @@ function scripted<H extends object>(handlers: H, state: State): H {
     method,
     async (request: object): Promise<object> => {
       if (state.failure) throw state.failure;
-      if (/^(create|update|delete|credit|correct)/.test(method)) state.asked.push({ method, request });
+      if (/^(create|update|delete|credit|correct|refund|redeem|void|retry|reconcile|set|find)/.test(method))
+        state.asked.push({ method, request });
       const answer = await handler(request);
       if (state.breakAfter === method) throw new ServiceError("unavailable", "the connection broke");
       return answer;
@@ -158,29 +199,47 @@ function scripted<H extends object>(handlers: H, state: State): H {
 export async function serveNeighbours(): Promise<Neighbours> {
   await using resources = new AsyncDisposableStack();
   const log = createLog("test", "silent");
+  const balances = new Map<string, bigint>();
   const state: State = {
     accounts: new Map(),
     keys: new Map(),
-    balances: new Map(),
+    balances,
+    charged: new Map(),
+    spent: new Map(),
+    maintenance: { isMaintenance: false },
     asked: [],
     failure: undefined,
     breakAfter: "",
+    usage: createUsageNeighbour(),
+    vouchers: createVoucherNeighbour(),
+    operators: createOperatorNeighbour(balances),
+    videos: createVideoNeighbour(),
+    relays: createRelayNeighbour(),
   };
   const quota = scripted({ ...refusing(AuthQuotaService), ...accountCalls(state), ...keyCalls(state) }, state);
-  const money = scripted({ ...refusing(BillingService), ...billingCalls(state) }, state);
+  const { usage, vouchers, operators } = state;
+  const ofBilling = { ...usage.handlers, ...vouchers.handlers, ...operators.handlers, ...billingCalls(state) };
+  const money = scripted({ ...refusing(BillingService), ...ofBilling }, state);
+  const tasks = scripted({ ...refusing(VideoTaskService), ...state.videos.handlers }, state);
+  const relay = scripted({ ...refusing(RelayService), ...state.relays.handlers }, state);
   const place = { host: "127.0.0.1", port: 0, drainMs: 100 };
   const authQuota = { ...unaryHandlers(AuthQuotaService, quota, log), session: () => undefined };
   const billing = {
     ...unaryHandlers(BillingService, money, log),
-    exportLines: () => undefined,
-    replay: () => undefined,
+    ...serverStreamHandlers(BillingService, { exportLines: usage.exportLines, replay: operators.replay }, log),
   };
   const first = resources.use(await serveGrpc([[AuthQuotaService, authQuota]], place));
   const second = resources.use(await serveGrpc([[BillingService, billing]], place));
+  const third = unaryHandlers(VideoTaskService, tasks, log);
+  const fourth = unaryHandlers(RelayService, relay, log);
+  const videoTask = resources.use(await serveGrpc([[VideoTaskService, third]], place));
+  const relays = resources.use(await serveGrpc([[RelayService, fourth]], place));
   const owned = resources.move();
   return Object.assign(state, {
     authQuotaAddress: `127.0.0.1:${first.port}`,
     billingAddress: `127.0.0.1:${second.port}`,
+    videoTaskAddress: `127.0.0.1:${videoTask.port}`,
+    relayAddress: `127.0.0.1:${relays.port}`,
     addAccount: (accountId: string, name = `Name of ${accountId}`) =>
       void state.accounts.set(accountId, create(AccountSchema, { accountId, name, status: AccountStatus.ACTIVE })),
     addKey: (accountId: string, name: string) => {

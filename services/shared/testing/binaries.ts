@@ -1,6 +1,6 @@
 import { accessSync, constants, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { searchPath } from "./config.ts";
+import { givenBrowser, searchPath } from "./config.ts";
 
 // Debian keeps nats-server in sbin and PostgreSQL's server apart from PATH; Homebrew has folders of its own.
 const wellKnownFolders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"];
@@ -10,6 +10,9 @@ const postgresRoots = [
   { root: "/usr/local/opt", pattern: /^postgresql(@\d+)?$/ },
 ];
 
+const browserNames = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+const macBrowsers = ["Chromium", "Google Chrome"].map((name) => `/Applications/${name}.app/Contents/MacOS/${name}`);
+
 export type StoreName = "redis" | "nats" | "postgres";
 
 /** The server program of a store, as an absolute path; undefined when this machine has none. */
@@ -18,6 +21,14 @@ export function findStoreBinary(store: StoreName, path: string[] = searchPath())
   if (store === "nats") return findBinary(["nats-server"], [...path, ...wellKnownFolders]);
   const folders = [...path, ...postgresRoots.flatMap(postgresFolders)];
   return folders.filter((folder) => isExecutable(join(folder, "initdb"))).flatMap(serverIn)[0];
+}
+
+/**
+ * The browser of browser tests, as an absolute path: the one that CHROMIUM_PATH names, or a Chromium or Chrome of this
+ * machine; undefined when it has none.
+ */
+export function findBrowser(path: string[] = searchPath()): string | undefined {
+  return givenBrowser() ?? findBinary(browserNames, [...path, ...wellKnownFolders]) ?? macBrowsers.find(isExecutable);
 }
 
 function findBinary(names: string[], folders: string[]): string | undefined {

@@ -1,0 +1,53 @@
+import { formatUsd } from "#shared/money.ts";
+import { html, type Markup } from "./html.ts";
+
+type ChartTable = {
+  caption: string;
+  head: readonly string[];
+  rows: readonly ChartRow[];
+  /** The cells of a last row with sums, beside its heading. */
+  totals?: readonly string[];
+};
+
+type ChartRow = {
+  label: string;
+  /** How high its bar is. */
+  nanos: bigint;
+  cells: readonly string[];
+};
+
+/** A table of amounts, of which script draws a chart; its place in the page is right before the table. */
+export function chartTable({ caption, head, rows, totals }: ChartTable): Markup {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}">
+    <table class="figures" data-chart="USD">
+      <caption>
+        ${caption}
+      </caption>
+      <thead>
+        <tr>
+          ${head.map((name) => html`<th scope="col">${name}</th>`)}
+        </tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          ({ label, nanos, cells }) =>
+            html`<tr data-value="${formatUsd(nanos)}">
+              <th scope="row">${label}</th>
+              ${cellsOf(cells)}
+            </tr>`,
+        )}
+      </tbody>
+      ${
+        totals &&
+        html`<tfoot>
+          <tr>
+            <th scope="row">Total</th>
+            ${cellsOf(totals)}
+          </tr>
+        </tfoot>`
+      }
+    </table>
+  </div>`;
+}
+
+const cellsOf = (cells: readonly string[]): Markup[] => cells.map((cell) => html`<td>${cell}</td>`);

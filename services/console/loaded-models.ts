@@ -1,0 +1,33 @@
+import type { Usage } from "#proto/usage/v1/usage_pb.ts";
+import type { Relays } from "./relays.ts";
+import { bucketNames } from "./units.ts";
+
+/** A price row as account owners may see it: nano-USD per 1,000,000 units, by the name of the bucket in words. */
+export type PriceRow = { condition: string; prices: { bucket: string; nanos: bigint }[] };
+
+/** A model as account owners may see it: nothing of upstreams, routes and what they cost. */
+export type LoadedModel = { name: string; endpoints: string[]; prices: PriceRow[] };
+
+/** What the relays have loaded; `isChanging` while they do not all have the same catalog. */
+export type LoadedModels = { models: LoadedModel[]; isChanging: boolean };
+
+/** The models of the first relay that answers; undefined when none does. */
+export async function readLoadedModels(relays: Relays): Promise<LoadedModels | undefined> {
+  const catalogs = (await relays.states()).map(({ state }) => state?.catalog).filter((one) => one !== undefined);
+  const [first] = catalogs;
+  if (!first) return undefined;
+  const models = first.models.map(({ name, endpoints, prices }) => ({
+    name,
+    endpoints,
+    prices: prices.map(({ condition, unitPriceNanos }) => ({ condition, prices: pricesOf(unitPriceNanos) })),
+  }));
+  return { models, isChanging: catalogs.some(({ contentHash }) => contentHash !== first.contentHash) };
+}
+
+const buckets = Object.entries(bucketNames) as [keyof typeof bucketNames, string][];
+
+/** The buckets that cost something. */
+const pricesOf = (prices: Usage | undefined): PriceRow["prices"] =>
+  buckets
+    .map(([bucket, words]) => ({ bucket: words, nanos: prices?.[bucket] ?? 0n }))
+    .filter(({ nanos }) => nanos !== 0n);

@@ -1,0 +1,132 @@
+import Stripe from "stripe";
+import type { Clock } from "#shared/clock.ts";
+import { ServiceError } from "#shared/errors.ts";
+import { BadSignature, type Notice, type Payment, type PaymentProvider } from "./provider.ts";
+
+export type StripeSettings = {
+  secretKey: string;
+  /** While one is replaced by another, both count. */
+  webhookSecrets: readonly string[];
+  apiUrl: URL;
+  clock: Clock;
+};
+
+const timeoutMs = 8_000;
+const retries = 1;
+// As Stripe advises against replays: https://docs.stripe.com/webhooks#replay-attacks
+const toleranceSeconds = 300;
+const nanosPerCent = 10_000_000n;
+const hostedCheckout = "https://checkout.stripe.com";
+
+/** Stripe Checkout in payment mode: https://docs.stripe.com/payments/checkout */
+export function createStripe({ secretKey, webhookSecrets, apiUrl, clock }: StripeSettings): PaymentProvider {
+  const protocol = apiUrl.protocol === "http:" ? "http" : "https";
+  const stripe = new Stripe(secretKey, {
+    host: apiUrl.hostname,
+    port: apiUrl.port || (protocol === "http" ? 80 : 443),
+    protocol,
+    timeout: timeoutMs,
+    maxNetworkRetries: retries,
+    telemetry: false,
+  });
+  const isStandIn = apiUrl.hostname !== "api.stripe.com";
+  return {
+    name: "stripe",
+    pageOrigins: isStandIn ? [hostedCheckout, apiUrl.origin] : [hostedCheckout],
+    beginCheckout: async ({ topUpId, accountId, amountNanos, successUrl, cancelUrl }) => {
+      const about = { top_up_id: topUpId, account_id: accountId };
+      const name = `Top-up of account ${accountId}`;
+      const price = { currency: "usd", unit_amount: Number(amountNanos / nanosPerCent), product_data: { name } };
+      const asked = {
+        mode: "payment",
+        client_reference_id: topUpId,
+        metadata: about,
+        payment_intent_data: { metadata: about, description: name },
+        line_items: [{ quantity: 1, price_data: price }],
+        // What is paid must be what is booked: Stripe would otherwise offer the payer's own currency.
+        adaptive_pricing: { enabled: false },
+        success_url: successUrl,
+        cancel_url: cancelUrl,
+      } as const satisfies Stripe.Checkout.SessionCreateParams;
+      const session = await calling(() => stripe.checkout.sessions.create(asked, { idempotencyKey: topUpId }));
+      if (!session.url) throw new ServiceError("unavailable", "no payment page was made");
+      return { url: session.url, reference: session.id };
+    },
+    lookUp: async (reference) => paymentOf(await calling(() => stripe.checkout.sessions.retrieve(reference))),
+    readWebhook: (body, signature) => noticeOf(readEvent(stripe, webhookSecrets, { body, signature, clock })),
+  };
+}
+
+async function calling<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new ServiceError("unavailable", "the payment provider cannot be asked now", withoutContent(error));
+  }
+}
+
+/** For the log: Stripe's errors hold heads, parameters and pieces of the key. */
+function withoutContent(error: unknown): Error {
+  if (!(error instanceof Stripe.errors.StripeError)) return new Error("a call of Stripe failed");
+  const { type, code, statusCode, requestId, param } = error;
+  const detail = error.detail instanceof Error && "code" in error.detail ? error.detail.code : undefined;
+  const facts = { type, code, statusCode, requestId, param, detail };
+  const words = Object.entries(facts).filter(([, value]) => value !== undefined);
+  return new Error(`Stripe: ${words.map(([name, value]) => `${name} ${String(value)}`).join(", ")}`);
+}
+
+type Told = { body: Buffer; signature: string; clock: Clock };
+
+/** Checks the signature as https://docs.stripe.com/webhooks/signature says; the error's own text holds the body. */
+function readEvent(stripe: Stripe, secrets: readonly string[], { body, signature, clock }: Told): Stripe.Event {
+  for (const secret of secrets) {
+    try {
+      const { webhooks } = stripe;
+      return webhooks.constructEvent(body, signature, secret, toleranceSeconds, undefined, clock.nowMs());
+    } catch {
+      // The next secret may be the right one.
+    }
+  }
+  throw new BadSignature();
+}
+
+function noticeOf(event: Stripe.Event): Notice | undefined {
+  switch (event.type) {
+    case "checkout.session.completed":
+    case "checkout.session.async_payment_succeeded":
+    case "checkout.session.expired":
+      return ofPayment(paymentOf(event.data.object));
+    case "checkout.session.async_payment_failed": {
+      const payment = paymentOf(event.data.object);
+      return payment && ofPayment({ ...payment, outcome: "expired" });
+    }
+    case "charge.refunded":
+      return { kind: "reversal", what: "refunded", paymentId: paymentIdOf(event.data.object.payment_intent) };
+    case "charge.dispute.created":
+      return { kind: "reversal", what: "disputed", paymentId: paymentIdOf(event.data.object.payment_intent) };
+    default:
+      return undefined;
+  }
+}
+
+const ofPayment = (payment: Payment | undefined): Notice | undefined => payment && { kind: "payment", payment };
+
+const paymentIdOf = (intent: string | { id: string } | null): string =>
+  intent === null ? "" : `stripe:${typeof intent === "string" ? intent : intent.id}`;
+
+const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** Undefined for a session that is none of ours: whoever pays by a payment link can choose its reference, not this. */
+function paymentOf(session: Stripe.Checkout.Session): Payment | undefined {
+  const topUpId = session.metadata?.["top_up_id"] ?? "";
+  if (!uuid.test(topUpId) || session.client_reference_id !== topUpId) return undefined;
+  const isPaid = session.payment_status === "paid";
+  return {
+    topUpId,
+    reference: session.id,
+    outcome: isPaid ? "paid" : session.status === "expired" ? "expired" : "open",
+    paymentId: isPaid ? paymentIdOf(session.payment_intent) : "",
+    amountNanos: BigInt(session.amount_total ?? 0) * nanosPerCent,
+    currency: (session.currency ?? "").toLowerCase(),
+  };
+}

@@ -1,0 +1,102 @@
+import { request, type Dispatcher } from "undici";
+import { readChatStream, readError } from "./chat-stream.ts";
+import type { Parts } from "./parts.ts";
+
+/** What somebody asks with a key of their own. */
+export type Question = { key: string; model: string; message: string; system: string; mostTokens: number | undefined };
+
+/** A part of an answer: what the model says, or what a person must know about it. */
+export type Piece = { kind: "said" | "problem"; text: string };
+
+/** An answer that comes over time; `requestId` is missing where the API was not reached. */
+export type Reply = { requestId: string | undefined; pieces: AsyncIterable<Piece> };
+
+const callMs = 120_000;
+const mostAnswerCharacters = 1_048_576;
+const mostErrorBytes = 65_536;
+
+/**
+ * Asks the API as any other caller. Never rejects: what goes wrong is a piece of the answer. The call is cancelled when
+ * `gone` is, after 120 s, and after 1,048,576 characters; `onEnd` is called when nothing goes on there any more.
+ */
+export async function askApi(
+  { apiUrl, log }: Pick<Parts, "apiUrl" | "log">,
+  question: Question,
+  gone: AbortSignal,
+  onEnd: () => void,
+): Promise<Reply> {
+  const signal = AbortSignal.any([gone, AbortSignal.timeout(callMs)]);
+  try {
+    // A redirect would be an answer like any other: undici follows none.
+    const { statusCode, headers, body } = await request(new URL("/v1/chat/completions", apiUrl), {
+      method: "POST",
+      headers: { authorization: `Bearer ${question.key}`, "content-type": "application/json" },
+      body: JSON.stringify(bodyOf(question)),
+      signal,
+      headersTimeout: callMs,
+      bodyTimeout: callMs,
+    });
+    body.once("close", onEnd);
+    // Who reads it is told; when it is cancelled before anybody does, nobody needs to be.
+    body.on("error", () => undefined);
+    const requestId = idOf(headers["x-request-id"]);
+    if (statusCode === 200) return { requestId, pieces: readAnswer(body, signal) };
+    return { requestId, pieces: only(await refusal(statusCode, body, question.key)) };
+  } catch (error) {
+    onEnd();
+    if (!gone.aborted) log.warn({ err: error }, "the playground did not reach the API");
+    const text = signal.aborted ? tooSlow : "The API cannot be reached right now. Try again in a minute.";
+    return { requestId: undefined, pieces: only(text) };
+  }
+}
+
+const tooSlow = "The answer took longer than 120 seconds and was cancelled.";
+const broken = "The answer broke off: it is not whole.";
+
+const bodyOf = ({ model, message, system, mostTokens }: Question) => ({
+  model,
+  messages: [...(system === "" ? [] : [{ role: "system", content: system }]), { role: "user", content: message }],
+  stream: true,
+  ...(mostTokens !== undefined && { max_completion_tokens: mostTokens }),
+});
+
+/** A request id that may stand in an address. */
+const idOf = (header: string | string[] | undefined): string | undefined =>
+  typeof header === "string" && /^[\w-]{1,64}$/.test(header) ? header : undefined;
+
+async function* only(text: string): AsyncGenerator<Piece> {
+  yield { kind: "problem", text };
+}
+
+async function refusal(status: number, body: Dispatcher.ResponseData["body"], key: string): Promise<string> {
+  let text = "";
+  for await (const chunk of body) {
+    text += String(chunk);
+    if (text.length > mostErrorBytes) break;
+  }
+  // Providers repeat a part of a wrong key, and who knows what others do.
+  const said = readError(text)?.replaceAll(key, "(the key)");
+  return said === undefined
+    ? `The API answered with status ${status}.`
+    : `The API answered with status ${status}: ${said}`;
+}
+
+async function* readAnswer(body: AsyncIterable<Buffer>, signal: AbortSignal): AsyncGenerator<Piece> {
+  let characters = 0;
+  let end = "";
+  try {
+    for await (const { said, finish, problem } of readChatStream(body)) {
+      if (problem !== undefined) return yield { kind: "problem", text: `The API stopped the answer: ${problem}` };
+      characters += said.length;
+      if (characters > mostAnswerCharacters)
+        return yield { kind: "problem", text: "The answer is cut here: it is too long." };
+      if (said !== "") yield { kind: "said", text: said };
+      end = finish === "" ? end : finish;
+    }
+  } catch {
+    return yield { kind: "problem", text: signal.aborted ? tooSlow : broken };
+  }
+  // Only an answer that tells why it ends is whole (contract, "Errors within a stream").
+  if (end === "") yield { kind: "problem", text: broken };
+  if (end === "length") yield { kind: "problem", text: "The answer ends here because it has reached the most tokens." };
+}

@@ -1,0 +1,152 @@
+import { createHmac, randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { listenFake } from "#shared/testing/fake-listen.ts";
+import { receive, type ReceivedRequest } from "#shared/testing/fake-receive.ts";
+import { html, render, type Markup } from "../html.ts";
+
+/** A checkout session as Stripe's API tells it, as far as anybody here reads it. */
+export type FakeSession = {
+  id: string;
+  object: "checkout.session";
+  status: "open" | "complete" | "expired";
+  payment_status: "unpaid" | "paid";
+  payment_intent: string | null;
+  amount_total: number;
+  currency: string;
+  client_reference_id: string | null;
+  metadata: Record<string, string>;
+  success_url: string;
+  cancel_url: string;
+  url: string;
+};
+
+type Telling = { secret?: string; timestamp?: number; to?: string };
+
+/** Stripe on a port of this machine: sessions, the page on which they are paid, and signed messages to the webhook. */
+export type FakeStripe = AsyncDisposable & {
+  url: string;
+  sessions: Map<string, FakeSession>;
+  /** What the API was asked, as it came. */
+  asked: ReceivedRequest[];
+  /** Where messages go; may be set once the console listens. */
+  webhookUrl: string;
+  /** Sent with each message: what a proxy would add. */
+  webhookHeaders: Record<string, string>;
+  /** Where its pages seem to be: Stripe's can have a domain of one's own. */
+  pageUrl: string;
+  /** While set, the API answers with this status and an error as Stripe's. */
+  failure: number | undefined;
+  /** Sends a signed message; tells the status of the answer. */
+  tell: (type: string, object: object, telling?: Telling) => Promise<number>;
+  /** Pays a session without a message. */
+  pay: (id: string) => FakeSession;
+};
+
+/** The header by https://docs.stripe.com/webhooks/signature#verify-manually, made without Stripe's package. */
+export function signHeader(body: string, secret: string, timestamp = Math.floor(Date.now() / 1_000)): string {
+  const signature = createHmac("sha256", secret).update(`${timestamp}.${body}`).digest("hex");
+  return `t=${timestamp},v1=${signature}`;
+}
+
+type Settings = { webhookUrl?: string; webhookSecret: string; port?: number };
+
+export async function startFakeStripe({ webhookUrl = "", webhookSecret, port }: Settings): Promise<FakeStripe> {
+  const server = await listenFake((request, response) => void answer(fake, request, response), { port });
+  const fake: FakeStripe = {
+    url: server.url,
+    sessions: new Map(),
+    asked: [],
+    webhookUrl,
+    webhookHeaders: {},
+    pageUrl: server.url,
+    failure: undefined,
+    tell: async (type, object, { secret = webhookSecret, timestamp, to = fake.webhookUrl } = {}) => {
+      const event = { id: `evt_${randomUUID()}`, object: "event", type, data: { object } };
+      const body = JSON.stringify(event, undefined, 2);
+      const signature = { "stripe-signature": signHeader(body, secret, timestamp) };
+      const headers = { "content-type": "application/json; charset=utf-8", ...signature, ...fake.webhookHeaders };
+      const told = await fetch(to, { method: "POST", body, headers });
+      await told.arrayBuffer();
+      return told.status;
+    },
+    pay: (id) => {
+      const session = fake.sessions.get(id);
+      if (session?.status !== "open") throw new Error(`${id} cannot be paid`);
+      return Object.assign(session, { status: "complete", payment_status: "paid", payment_intent: `pi_of_${id}` });
+    },
+    [Symbol.asyncDispose]: server.close,
+  };
+  return fake;
+}
+
+async function answer(fake: FakeStripe, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const received = await receive(request);
+  const { method, path } = received;
+  const [, place = "", id = ""] = /^(\/v1\/checkout\/sessions|\/pay)\/?([\w-]*)$/.exec(path) ?? [];
+  const session = fake.sessions.get(id);
+  if (place === "/pay" && session) return method === "POST" ? pay(fake, session, response) : showPay(session, response);
+  fake.asked.push(received);
+  if (fake.failure !== undefined) return json(response, fake.failure, { error: { type: "api_error", message: "no" } });
+  if (place.startsWith("/v1") && method === "GET" && session) return json(response, 200, session);
+  if (place.startsWith("/v1") && method === "POST" && id === "") return json(response, 200, begin(fake, received));
+  json(response, 404, { error: { type: "invalid_request_error", code: "resource_missing", message: "No such" } });
+}
+
+/** The same idempotency key gets the session of the first time. */
+function begin({ sessions, pageUrl }: FakeStripe, { rawBody, headers }: ReceivedRequest): FakeSession {
+  const id = `cs_test_${headers["idempotency-key"]?.toString() ?? randomUUID()}`;
+  const form = new URLSearchParams(rawBody.toString());
+  const field = (name: string): string => form.get(name) ?? "";
+  const metadata = [...form].flatMap(([name, value]) => {
+    const key = /^metadata\[(\w+)\]$/.exec(name)?.[1];
+    return key === undefined ? [] : [[key, value] as const];
+  });
+  const made: FakeSession = {
+    id,
+    object: "checkout.session",
+    status: "open",
+    payment_status: "unpaid",
+    payment_intent: null,
+    amount_total: Number(field("line_items[0][price_data][unit_amount]")) * Number(field("line_items[0][quantity]")),
+    currency: field("line_items[0][price_data][currency]"),
+    client_reference_id: form.get("client_reference_id"),
+    metadata: Object.fromEntries(metadata),
+    success_url: field("success_url"),
+    cancel_url: field("cancel_url"),
+    url: `${pageUrl}/pay/${id}`,
+  };
+  const session = sessions.get(id) ?? made;
+  sessions.set(id, session);
+  return session;
+}
+
+async function pay(fake: FakeStripe, session: FakeSession, response: ServerResponse): Promise<void> {
+  if (session.status === "open") {
+    fake.pay(session.id);
+    // Stripe does not wait for the webhook for ever, and sends people back whatever it said.
+    await fake.tell("checkout.session.completed", session).catch(() => undefined);
+  }
+  response.writeHead(303, { location: session.success_url }).end();
+}
+
+function showPay({ id, amount_total: cents, cancel_url: cancelUrl }: FakeSession, response: ServerResponse): void {
+  const page: Markup = html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <title>Pay</title>
+      </head>
+      <body>
+        <main>
+          <h1>Pay ${(cents / 100).toFixed(2)} USD</h1>
+          <form method="post" action="/pay/${id}"><button>Pay</button></form>
+          <p><a href="${cancelUrl}">Back</a></p>
+        </main>
+      </body>
+    </html>`;
+  response.writeHead(200, { "content-type": "text/html; charset=utf-8" }).end(render(page));
+}
+
+function json(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+}

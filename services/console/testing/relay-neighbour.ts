@@ -1,0 +1,85 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import {
+  CircuitState,
+  type GetStateResponseSchema,
+  type ModelSchema,
+  type RelayService,
+} from "#proto/relay/v1/relay_pb.ts";
+import type { UnaryHandlers } from "#shared/grpc.ts";
+
+type State = MessageInitShape<typeof GetStateResponseSchema>;
+
+const startedAt = timestampFromDate(new Date("2026-11-20T08:00:00Z"));
+
+const chatModel = {
+  name: "chat-large",
+  prices: [
+    {
+      version: "chat-large@2026-11-01",
+      unitPriceNanos: { inputTokens: 2_500_000_000n, outputTokens: 10_000_000_000n },
+    },
+    {
+      version: "chat-large@2026-11-01/2",
+      condition: "more than 200,000 input tokens",
+      unitPriceNanos: { inputTokens: 5_000_000_000n, outputTokens: 15_000_000_000n },
+    },
+  ],
+  routes: [
+    {
+      upstream: "first-upstream",
+      model: "hidden-model",
+      priority: 1,
+      weight: 1,
+      unitCostNanos: { inputTokens: 1_111_000_000n, outputTokens: 4_444_000_000n },
+    },
+    { upstream: "second-upstream", model: "hidden-model-2", priority: 2, weight: 1 },
+  ],
+  endpoints: ["/v1/chat/completions", "/v1/responses", "/v1/messages"],
+};
+
+const embeddingModel = {
+  name: "embed-small",
+  prices: [{ version: "embed-small@2026-11-01", unitPriceNanos: { inputTokens: 20_000_000n } }],
+  routes: [{ upstream: "first-upstream", model: "hidden-embed", priority: 1, weight: 1 }],
+  endpoints: ["/v1/embeddings"],
+};
+
+export const usualModels = [chatModel, embeddingModel];
+
+const upstream = (name: string, circuit: CircuitState) => ({
+  name,
+  baseUrl: `https://${name}.example/v1`,
+  dialects: ["chat"],
+  circuit,
+  liveCalls: 1,
+  maxCalls: 100,
+});
+
+/** A relay that is ready, with two upstreams and these models, or two. */
+export const readyState = (models: MessageInitShape<typeof ModelSchema>[] = usualModels): State => ({
+  relaySession: "relay-session-1",
+  startedAt,
+  liveCalls: 3n,
+  catalog: {
+    contentHash: "c0ffee".repeat(10),
+    loadedAt: startedAt,
+    models,
+    upstreams: [
+      upstream("first-upstream", CircuitState.CLOSED),
+      {
+        ...upstream("second-upstream", CircuitState.OPEN),
+        closedUntil: timestampFromDate(new Date("2026-11-20T09:00:00Z")),
+      },
+    ],
+  },
+});
+
+/** From memory: the state of relays, which tests set. */
+export function createRelayNeighbour() {
+  const neighbour = { state: readyState() };
+  const handlers = {
+    getState: async () => neighbour.state,
+  } satisfies Partial<UnaryHandlers<typeof RelayService>>;
+  return Object.assign(neighbour, { handlers });
+}
