@@ -37,6 +37,8 @@ export type WorldOptions = {
   serviceEnvironment?: Partial<Record<ServiceName, Record<string, string>>>;
   /** See StackOptions. */
   reroute?: StackOptions["reroute"];
+  /** Variables of the console, which runs only when they are given. */
+  console?: Record<string, string>;
 };
 
 /** What has become of an account's money, in nano-USD. */
@@ -92,7 +94,8 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
   const stack = resources.use(
     await startStack({
       folder,
-      environment: { PATH: process.env["PATH"], HOME: process.env["HOME"], DRAIN_MS: "5000" },
+      environment: { PATH: process.env["PATH"], HOME: process.env["HOME"], DRAIN_MS: "5000", ...options.console },
+      hasConsole: options.console !== undefined,
       catalog: options.catalog?.(fake.url, videos.url) ?? testCatalog(fake.url),
       isDurable: false,
       serviceEnvironment: testVariables(options.serviceEnvironment),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { nextStep, type Facts } from "./decide.ts";
+import { nextBrowserStep, nextStep, type Facts } from "./decide.ts";
 
 const facts: Facts = {
   platform: "linux",
@@ -44,4 +44,16 @@ test("when nothing is left, one message names what to install on each system, an
 test("the advice begins with the system that it is read on", () => {
   const step = nextStep({ ...facts, platform: "darwin", apt: "none", hasCompose: false });
   assert.match("message" in step ? step.message : "", /start again:\n {2}macOS/);
+});
+
+test("a missing browser is installed, or its tests are skipped with a word; containers and stores have no part in it", () => {
+  assert.deepEqual(nextBrowserStep({ isMissing: false, apt: "root", failed: [] }), { kind: "ready" });
+  const installed = nextBrowserStep({ isMissing: true, apt: "sudo", failed: [] });
+  assert.deepEqual(installed, { kind: "apt", withSudo: true, packages: ["chromium"] });
+  for (const without of [
+    nextBrowserStep({ isMissing: true, apt: "none", failed: [] }),
+    nextBrowserStep({ isMissing: true, apt: "root", failed: ["apt"] }),
+  ]) {
+    assert.match("message" in without ? without.message : "", /browser tests are skipped.*CHROMIUM_PATH/);
+  }
 });

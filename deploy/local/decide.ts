@@ -19,6 +19,10 @@ export type Step =
   | { kind: "compose"; stores: StoreName[] }
   | { kind: "impossible"; message: string };
 
+export type BrowserFacts = { isMissing: boolean } & Pick<Facts, "apt" | "failed">;
+
+export type BrowserStep = { kind: "ready" } | Extract<Step, { kind: "apt" }> | { kind: "without"; message: string };
+
 const debianPackages = { redis: "redis-server", nats: "nats-server", postgres: "postgresql" };
 const brewPackages = { redis: "redis", nats: "nats-server", postgres: "postgresql@17" };
 const programs = { redis: "redis-server", nats: "nats-server", postgres: "postgres and initdb" };
@@ -37,6 +41,16 @@ export function nextStep(facts: Facts): Step {
   }
   if (facts.hasCompose && !failed.includes("compose")) return { kind: "compose", stores: missing };
   return { kind: "impossible", message: adviceFor(facts) };
+}
+
+/** The next thing to do about a missing browser: apt-get, then a word. A browser is no reason not to test the rest. */
+export function nextBrowserStep({ isMissing, apt, failed }: BrowserFacts): BrowserStep {
+  if (!isMissing) return { kind: "ready" };
+  if (apt !== "none" && !failed.includes("apt")) {
+    return { kind: "apt", withSudo: apt === "sudo", packages: ["chromium"] };
+  }
+  const advice = "install Debian's package chromium, or name a Chromium or Chrome in CHROMIUM_PATH";
+  return { kind: "without", message: `browser tests are skipped, for there is no browser: ${advice}` };
 }
 
 function adviceFor({ platform, missing, failed }: Facts): string {

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { startContainers } from "./compose.ts";
-import { prepareStores, type Machine } from "./machine.ts";
+import { prepareBrowser, prepareStores, type Machine } from "./machine.ts";
 
 /** A machine whose only programs are scripts of this test; each script notes its words in `calls`. */
 async function fakeMachine(scripts: Record<string, string>, isRoot: boolean) {
@@ -23,6 +23,7 @@ async function fakeMachine(scripts: Record<string, string>, isRoot: boolean) {
     // The scripts need rm, chmod and the like; no store is found through PATH, only through `find`.
     environment: { PATH: `${bin}:/usr/bin:/bin`, POLICY_FILE: join(folder, "policy"), INSTALLED: folder },
     find: (store) => (existsSync(join(folder, store)) ? join(folder, store) : undefined),
+    findBrowser: () => (existsSync(join(folder, "chromium")) ? join(folder, "chromium") : undefined),
     isRoot,
     say: (text) => said.push(text),
   };
@@ -62,7 +63,7 @@ test("without root apt-get runs through sudo when that asks for no password", as
   await using fake = await fakeMachine({ "apt-get": aptThatWorks, sudo: `shift\n"$@"`, ...noDocker }, false);
   assert.deepEqual(await prepareStores(["redis"], fake.machine), { inContainers: [] });
   assert.equal((await fake.callsOf("sudo"))[0], "sudo -n true");
-  assert.match((await fake.callsOf("sudo"))[1] ?? "", /^sudo -n sh \S+install-stores.sh redis-server$/);
+  assert.match((await fake.callsOf("sudo"))[1] ?? "", /^sudo -n sh \S+install-packages.sh redis-server$/);
 });
 
 test("containers are the last resort: after apt-get has failed, and when sudo wants a password", async () => {
@@ -77,6 +78,28 @@ test("a docker client without an engine counts as no docker, and the message say
   const docker = `[ "$1" = compose ]`;
   await using fake = await fakeMachine({ "apt-get": "exit 1", sudo: "exit 1", docker }, false);
   await assert.rejects(prepareStores(["nats", "postgres"], fake.machine), /Missing on this machine: nats, postgres/);
+});
+
+test("a missing browser is installed with apt-get, and one that is there is left alone", async () => {
+  const apt = `case "$*" in *install*) touch "$INSTALLED/chromium" ;; esac`;
+  await using fake = await fakeMachine({ "apt-get": apt }, true);
+  await prepareBrowser(fake.machine);
+  assert.ok((await fake.callsOf("apt-get")).includes("apt-get install -q -y --no-install-recommends chromium"));
+  const { length } = await fake.callsOf("apt-get");
+  await prepareBrowser(fake.machine);
+  assert.equal((await fake.callsOf("apt-get")).length, length);
+  assert.deepEqual(fake.said, ["installing chromium with apt-get"]);
+});
+
+test("where no browser can be installed it is said, and nothing fails", async () => {
+  const skipped = /^browser tests are skipped, for there is no browser: .*CHROMIUM_PATH$/;
+  await using failing = await fakeMachine({ "apt-get": `[ "$1" = --version ]` }, true);
+  await prepareBrowser(failing.machine);
+  assert.match(failing.said.at(-1) ?? "", skipped);
+  await using guarded = await fakeMachine({ "apt-get": "", sudo: "exit 1" }, false);
+  await prepareBrowser(guarded.machine);
+  assert.match(guarded.said.at(-1) ?? "", skipped);
+  assert.deepEqual(await guarded.callsOf("apt-get"), ["apt-get --version"]);
 });
 
 test("stores in containers answer on the ports that docker tells, and are stopped, not deleted", async () => {

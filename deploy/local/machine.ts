@@ -2,16 +2,17 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { findStoreBinary, type StoreName } from "#shared/testing/binaries.ts";
-import { nextStep, type Facts, type Step } from "./decide.ts";
+import { findBrowser, findStoreBinary, type StoreName } from "#shared/testing/binaries.ts";
+import { nextBrowserStep, nextStep, type Facts, type Step } from "./decide.ts";
 
 const probeTimeoutMs = 15_000;
 const run = promisify(execFile);
 
-/** What `prepareStores` works with. */
+/** What `prepareStores` and `prepareBrowser` work with. */
 export type Machine = {
   environment: NodeJS.ProcessEnv;
   find: (store: StoreName) => string | undefined;
+  findBrowser: () => string | undefined;
   /** Whether this process may do everything. */
   isRoot: boolean;
   say: (text: string) => void;
@@ -19,7 +20,8 @@ export type Machine = {
 
 /** This very machine. */
 export function thisMachine(say: (text: string) => void): Machine {
-  return { environment: process.env, find: findStoreBinary, isRoot: process.getuid?.() === 0, say };
+  const isRoot = process.getuid?.() === 0;
+  return { environment: process.env, find: findStoreBinary, findBrowser: () => findBrowser(), isRoot, say };
 }
 
 export type Prepared = {
@@ -45,6 +47,20 @@ export async function prepareStores(wanted: StoreName[], machine: Machine): Prom
   }
   if (step.kind === "impossible") throw new Error(step.message);
   return { inContainers: step.kind === "compose" ? step.stores : [] };
+}
+
+/** Installs a browser for browser tests where there is none and it may; says so when they are to be skipped. */
+export async function prepareBrowser(machine: Machine): Promise<void> {
+  const isMissing = (): boolean => machine.findBrowser() === undefined;
+  if (!isMissing()) return;
+  const apt = await aptAccess(machine);
+  let step = nextBrowserStep({ isMissing: true, apt, failed: [] });
+  if (step.kind === "apt") {
+    machine.say(`installing ${step.packages.join(", ")} with apt-get`);
+    await installPackages(step, machine);
+    step = nextBrowserStep({ isMissing: isMissing(), apt, failed: ["apt"] });
+  }
+  if (step.kind === "without") machine.say(step.message);
 }
 
 /** Runs a command with its output shown; returns its exit code, 1 when it was killed, 127 when it cannot start. */
@@ -85,7 +101,7 @@ async function reachesCompose(machine: Machine): Promise<boolean> {
 }
 
 async function installPackages(step: Extract<Step, { kind: "apt" }>, { environment }: Machine): Promise<void> {
-  const command = ["sh", join(import.meta.dirname, "install-stores.sh"), ...step.packages];
+  const command = ["sh", join(import.meta.dirname, "install-packages.sh"), ...step.packages];
   const [first, ...rest] = step.withSudo ? ["sudo", "-n", ...command] : command;
   await show(first as string, rest, { environment, output: 2 });
 }

@@ -3,22 +3,24 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { countRows, readCounted } from "../contract/coverage.ts";
 import { specRows } from "../contract/spec-rows.ts";
-import { prepareStores, show, thisMachine } from "./machine.ts";
+import { prepareBrowser, prepareStores, show, thisMachine } from "./machine.ts";
 
 const root = join(import.meta.dirname, "../..");
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 const seconds = (sinceMs: number): string => `${((performance.now() - sinceMs) / 1_000).toFixed(1)} s`;
 
-// What `npm test` runs: the stores, installed when they are missing, then every check, then every test, then the count
-// of the API spec's rows that tests stand for.
+// What `npm test` runs: the stores and a browser, installed when they are missing, then every check, then every test,
+// then the count of the API spec's rows that tests stand for.
 process.chdir(root);
 const startedAt = performance.now();
 const runner = ["--test", "--test-concurrency=2", "--test-timeout=120000"];
+// Hundreds of processes load the same modules: all but the first read them compiled.
+const environment = { ...process.env, NODE_COMPILE_CACHE: join(root, "node_modules/.cache/node-compile") };
 const patterns = ["services/**/*.test.ts", "deploy/**/*.test.ts"];
 
 async function step(name: string, command: string, args: string[]): Promise<number> {
   const stepStartedAt = performance.now();
-  const code = await show(command, args, { environment: process.env, output: 1 });
+  const code = await show(command, args, { environment, output: 1 });
   say(`${name}: ${code === 0 ? "passed" : "FAILED"} in ${seconds(stepStartedAt)}, ${seconds(startedAt)} in all`);
   return code;
 }
@@ -40,12 +42,14 @@ async function testAndCount(): Promise<number> {
 }
 
 try {
-  const { inContainers } = await prepareStores(["redis", "nats", "postgres"], thisMachine(say));
+  const machine = thisMachine(say);
+  const { inContainers } = await prepareStores(["redis", "nats", "postgres"], machine);
   if (inContainers.length > 0) {
     // Tests kill and restart their stores, which takes processes beside them.
     const compose = ["compose", "-f", join(import.meta.dirname, "compose.yaml"), "run", "--rm", "tests"];
     process.exitCode = await step("tests in a container", "docker", compose);
   } else {
+    await prepareBrowser(machine);
     process.exitCode = (await step("check", "npm", ["run", "--silent", "check"])) || (await testAndCount());
   }
 } catch (error) {

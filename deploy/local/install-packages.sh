@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Debian or Ubuntu packages of stores, as root: install-stores.sh <package> ...
+# Installs Debian or Ubuntu packages of stores or of a browser, as root: install-packages.sh <package> ...
 # Their system services are not started: the local stack runs servers of its own on ports of its own.
 set -eu
 export DEBIAN_FRONTEND=noninteractive

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { readFileSync } from "node:fs";
+import type { AxeResults, RunOptions } from "axe-core";
+import type { Page } from "playwright-core";
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const [wide, narrow] = [
+  { width: 1_280, height: 800 },
+  { width: 320, height: 640 },
+];
+
+// Little is told of what is right, and the style sheet is not fetched once more for a rule about turned screens.
+const few: RunOptions = {
+  resultTypes: ["violations"],
+  preload: false,
+  rules: { "css-orientation-lock": { enabled: false } },
+};
+
+/** Fails with what `accessibilityProblems` finds. */
+export async function checkAccessibility(page: Page): Promise<void> {
+  assert.deepEqual(await accessibilityProblems(page), []);
+}
+
+/**
+ * The rules and elements that axe-core objects to on the page as it stands, light at 1,280 px, and dark at 320 px as
+ * far as that can make a difference; and whether it must be scrolled sideways at 320 px (WCAG 1.4.10). Leaves the
+ * window wide and light.
+ */
+export async function accessibilityProblems(page: Page): Promise<string[]> {
+  const problems = await axeProblems(page, "light", {});
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.setViewportSize(narrow);
+  problems.push(
+    ...(await axeProblems(page, "dark, 320 px", { runOnly: ["color-contrast", "target-size"], rules: {} })),
+  );
+  const width = await page.evaluate("document.documentElement.scrollWidth");
+  if (Number(width) > narrow.width) problems.push(`320 px: ${String(width)} px wide: ${await widest(page)}`);
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize(wide);
+  return problems.map((problem) => `${new URL(page.url()).pathname}: ${problem}`);
+}
+
+// The browser evaluates it for the test, beside the page's CSP, which stays as it is.
+async function axeProblems(page: Page, mode: string, options: RunOptions): Promise<string[]> {
+  const isThere = await page.evaluate("typeof globalThis.axe === 'object'");
+  if (isThere !== true) await page.evaluate(axeSource);
+  const results = (await page.evaluate(`axe.run(${JSON.stringify({ ...few, ...options })})`)) as AxeResults;
+  return results.violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ target, failureSummary = "" }) => `${mode}: ${id}: ${target.join(" ")}: ${failureSummary}`),
+  );
+}
+
+/** The element that reaches furthest to the right, for the message. */
+async function widest(page: Page): Promise<string> {
+  const found = await page.evaluate(`
+    [...document.querySelectorAll("body *")]
+      .filter((element) => element.getBoundingClientRect().right > innerWidth && !element.closest(".scroll table"))
+      .map((element) => element.tagName + "." + element.className)
+      .slice(0, 5).join(", ")`);
+  return String(found);
+}
