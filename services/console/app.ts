@@ -53,7 +53,7 @@ export async function startApp(config: Config, log: Logger, clock: Clock = syste
     patientBilling: unaryClient(BillingService, toBilling, patientMs),
     billingStreams: streamingClient(BillingService, toBilling, idleMs),
     videoTask: unaryClient(VideoTaskService, resources.use(connectGrpc(config.VIDEO_TASK_ADDRESS)), callTimeoutMs),
-    relays: createRelays(config.RELAY_ADDRESSES, relayTimeoutMs),
+    relays: createRelays(config.RELAY_ADDRESSES, relayTimeoutMs, clock),
     passwords: await createPasswords(cost),
     box,
     oidc: oidcOf(config, callTimeoutMs, log),

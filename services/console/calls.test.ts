@@ -138,6 +138,34 @@ describe("the page of a call", () => {
     assert.equal((await operator.browser.get(pathOf(foreign))).status, 404);
   });
 
+  it("whose lines are in the archive says so, to operators who look for it, too", async () => {
+    const { usage } = world.neighbours;
+    const rid = usage.bookCall("acme", atMs);
+    await operator.browser.get("/operator/search");
+    usage.isArchived = true;
+    const seen = await owner.browser.get(pathOf(rid));
+    const found = await operator.browser.post("/operator/search", { text: rid });
+    const opened = await operator.browser.get(`/operator/calls/${rid}`);
+    usage.isArchived = false;
+    checkPage(seen, "a call in the archive");
+    assert.deepEqual([seen.status, found.status, opened.status], [409, 200, 409]);
+    for (const { text } of [seen, found, opened]) {
+      assert.match(text, /in the archive/);
+      assert.doesNotMatch(text, /Nothing was changed/);
+    }
+  });
+
+  it("is below Usage in the navigation", async () => {
+    const seen = await owner.browser.get("/accounts/acme/calls");
+    assert.match(seen.text, /<a href="\/accounts\/acme\/usage" aria-current="page">Usage<\/a>/);
+  });
+
+  it("names a key without a name by its id", async () => {
+    const keyId = world.neighbours.addKey("acme", "");
+    const rid = world.neighbours.usage.bookCall("acme", atMs, { keyId });
+    assert.ok(textOf((await owner.browser.get(pathOf(rid))).text).includes(`|Key|${keyId}|`));
+  });
+
   it("with markup in its names comes out as text", async () => {
     const keyId = world.neighbours.addKey("acme", wrong);
     const named = { keyId, endpoint: wrong, modelRequested: wrong, modelServed: wrong, upstream: wrong };

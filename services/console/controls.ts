@@ -22,7 +22,8 @@ type Input = Control & {
   list?: string;
 };
 
-const isSent = (form: Form, name: string): boolean => form.exact(name) !== "" || form.errors.size > 0;
+const isSent = (form: Form, name: string): boolean =>
+  form.exact(name) !== "" || (form.errors.size > 0 && form.has(name));
 
 function describe(form: Form, { name, hint }: Control): { texts: Markup; attributes: Markup } {
   const error = form.errors.get(name);

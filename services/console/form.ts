@@ -6,6 +6,8 @@ export type Form = {
   typed: (name: string) => string;
   /** As it came, for passwords. */
   exact: (name: string) => string;
+  /** Whether the field came, be it empty: a page may have several forms. */
+  has: (name: string) => boolean;
   errors: ReadonlyMap<string, string>;
   /** Notes what is wrong, as a sentence for the person. */
   refuse: (name: string, sentence: string) => undefined;
@@ -16,12 +18,13 @@ export function createForm(body: unknown): Form {
   const errors = new Map<string, string>();
   const exact = (name: string): string => {
     const value: unknown = fields.get(name);
-    return typeof value === "string" ? value : "";
+    // No browser sends NUL, and PostgreSQL cannot store it.
+    return typeof value === "string" && !value.includes("\0") ? value : "";
   };
   const refuse = (name: string, sentence: string): undefined => {
     if (!errors.has(name)) errors.set(name, sentence);
   };
-  return { typed: (name) => exact(name).trim(), exact, errors, refuse };
+  return { typed: (name) => exact(name).trim(), exact, has: (name) => fields.has(name), errors, refuse };
 }
 
 // Readers: each tells the value, or notes a sentence in the form and tells undefined.

@@ -18,6 +18,9 @@ export type KeySettings = {
   models: string[];
 };
 
+/** What people call a key: keys that were not made here need not have a name. */
+export const nameOf = ({ keyId, name }: Pick<Key, "keyId" | "name">): string => name || keyId;
+
 export function settingsOf({ name, expiresAt, limitNanos, models }: Key): KeySettings {
   return { name, expiresAt: expiresAt && timestampDate(expiresAt), limitNanos, models };
 }

@@ -147,6 +147,14 @@ describe("the list of keys", () => {
     assert.match(text, new RegExp(`href="/accounts/acme/usage\\?key&#61;${used}"`));
   });
 
+  it("calls a key without a name by its id", async () => {
+    const keyId = world.neighbours.addKey("acme", "");
+    const { text } = await owner.browser.get(path);
+    assert.match(text, new RegExp(`<th scope="row">${keyId}</th>`));
+    assert.match(text, new RegExp(`Stop<span class="hidden">${keyId}</span>`));
+    assert.match((await owner.browser.get(`${path}/${keyId}/delete`)).text, new RegExp(`The key ${keyId} will be`));
+  });
+
   it("says that a key is expired once its last day is over", async () => {
     await make({ name: "short", "last-day": "2027-01-31" });
     assert.match((await owner.browser.get(path)).text, /<td>active<\/td><td>2027-01-31<\/td>/);

@@ -2,6 +2,7 @@ import type { Assets } from "./assets.ts";
 import { html, type Markup } from "./html.ts";
 import { may, type Action, type Role } from "./permissions.ts";
 import type { Visitor } from "./route.ts";
+import { installationPaths } from "./routes/installation-navigation.ts";
 
 export type Frame = {
   title: string;
@@ -76,8 +77,11 @@ function problemsOf(errors: ReadonlyMap<string, string>): Markup | undefined {
   </div>`;
 }
 
-const link = (href: string, label: string, path: string): Markup =>
-  html`<li><a href="${href}" ${isWithin(href, path) && html` aria-current="page"`}>${label}</a></li>`;
+/** The pages below `href`, and below the others, are the link's. */
+function link(href: string, label: string, path: string, others: readonly string[] = []): Markup {
+  const isCurrent = [href, ...others].some((one) => isWithin(one, path));
+  return html`<li><a href="${href}" ${isCurrent && html` aria-current="page"`}>${label}</a></li>`;
+}
 
 const isWithin = (href: string, path: string): boolean => path === href || path.startsWith(`${href}/`);
 
@@ -89,7 +93,7 @@ function mainNavigation({ person }: Visitor, path: string): Markup {
       ${may(roles, "accounts.manage") && link("/operator/accounts", "All accounts", path)}
       ${may(roles, "search.use") && link("/operator/search", "Search", path)}
       ${may(roles, "vouchers.manage") && link("/operator/vouchers", "Vouchers", path)}
-      ${may(roles, "installation.view") && link("/operator/installation", "Installation", path)}
+      ${may(roles, "installation.view") && link("/operator/installation", "Installation", path, installationPaths)}
       ${may(roles, "people.manage") && link("/operator/people", "People", path)}
       ${may(roles, "audit.view") && link("/operator/audit", "Audit log", path)} ${link("/profile", "My profile", path)}
     </ul>
@@ -106,16 +110,17 @@ type InAccount = { accountId: string; roles: readonly Role[]; path: string };
 
 function accountNavigation({ accountId, roles, path }: InAccount): Markup {
   const base = `/accounts/${accountId}`;
-  const to = (action: Action, below: string, label: string): Markup | false =>
-    may(roles, action) && link(`${base}/${below}`, label, path);
+  const to = (action: Action, below: string, label: string, others?: readonly string[]): Markup | false =>
+    may(roles, action) && link(`${base}/${below}`, label, path, others);
   return html`<nav class="account" aria-label="Account ${accountId}">
     <ul>
       <li class="who">${accountId}</li>
       <li><a href="${base}" ${path === base && html` aria-current="page"`}>Overview</a></li>
-      ${to("keys.view", "keys", "Keys")} ${to("usage.view", "usage", "Usage")} ${to("ledger.view", "ledger", "Ledger")}
-      ${to("videos.view", "videos", "Videos")} ${to("models.view", "models", "Models")}
-      ${to("top-ups.make", "top-up", "Top up")} ${to("playground.use", "playground", "Playground")}
-      ${to("overview.view", "quick-start", "Quick start")} ${to("members.view", "members", "Members")}
+      ${to("keys.view", "keys", "Keys")} ${to("usage.view", "usage", "Usage", [`${base}/calls`])}
+      ${to("ledger.view", "ledger", "Ledger")} ${to("videos.view", "videos", "Videos")}
+      ${to("models.view", "models", "Models")} ${to("top-ups.make", "top-up", "Top up")}
+      ${to("playground.use", "playground", "Playground")} ${to("overview.view", "quick-start", "Quick start")}
+      ${to("members.view", "members", "Members")}
     </ul>
   </nav>`;
 }

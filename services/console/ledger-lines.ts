@@ -1,11 +1,16 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { LedgerLine } from "#proto/billing/v1/billing_pb.ts";
+import { ServiceError } from "#shared/errors.ts";
 import { lineKindWords } from "./call-words.ts";
 import { instant, table, usd } from "./controls.ts";
 import { html, type Markup } from "./html.ts";
 
 /** An amount with its sign, whichever that is. */
 export const signedUsd = (nanos: bigint): string => (nanos > 0n ? `+${usd(nanos)}` : usd(nanos));
+
+/** Whether billing has failed because lines that it needs are in the archive. */
+export const isArchived = (error: unknown): boolean =>
+  error instanceof ServiceError && error.code === "failed_precondition";
 
 /** Ledger lines as they were booked, each with the way to its call. */
 export function linesTable(caption: string, lines: readonly LedgerLine[]): Markup {

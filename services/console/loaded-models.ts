@@ -12,8 +12,10 @@ export type LoadedModel = { name: string; endpoints: string[]; prices: PriceRow[
 export type LoadedModels = { models: LoadedModel[]; isChanging: boolean };
 
 /** The models of the first relay that answers; undefined when none does. */
-export async function readLoadedModels(relays: Relays): Promise<LoadedModels | undefined> {
-  const catalogs = (await relays.states()).map(({ state }) => state?.catalog).filter((one) => one !== undefined);
+export async function readLoadedModels({
+  recentStates,
+}: Pick<Relays, "recentStates">): Promise<LoadedModels | undefined> {
+  const catalogs = (await recentStates()).map(({ state }) => state?.catalog).filter((one) => one !== undefined);
   const [first] = catalogs;
   if (!first) return undefined;
   const models = first.models.map(({ name, endpoints, prices }) => ({

@@ -17,7 +17,11 @@ before(async () => {
   reader = await join(world, operator.browser, "acme", "read-only");
 });
 after(() => world[Symbol.asyncDispose]());
-beforeEach(() => void (world.neighbours.relays.state = readyState()));
+beforeEach(() => {
+  world.neighbours.relays.state = readyState();
+  // What the relays told is kept for two seconds.
+  world.clock.moveMs += 2_000;
+});
 
 const path = "/accounts/acme/models";
 
@@ -68,9 +72,20 @@ it("says so with 503 when no relay answers", async () => {
   }
 });
 
+it("asks the relays once for pages that are opened at once or within two seconds, and then again", async () => {
+  const { relays } = world.neighbours;
+  const asked = relays.asked;
+  await Promise.all([reader.browser.get(path), reader.browser.get(path), reader.browser.get(path)]);
+  await reader.browser.get(path);
+  assert.equal(relays.asked, asked + 1);
+  world.clock.moveMs += 2_000;
+  await reader.browser.get(path);
+  assert.equal(relays.asked, asked + 2);
+});
+
 it("says that a change is being rolled out while relays differ", async () => {
   const relay = (contentHash: string) => ({ catalog: { contentHash, models: [] } });
-  const relays = (...states: object[]) => ({ states: async () => states as never });
+  const relays = (...states: object[]) => ({ recentStates: async () => states as never });
   const same = relays({ problem: "away" }, { state: relay("a") }, { state: relay("a") });
   assert.equal((await readLoadedModels(same))?.isChanging, false);
   assert.equal((await readLoadedModels(relays({ state: relay("a") }, { state: relay("b") })))?.isChanging, true);

@@ -172,6 +172,40 @@ describe("an account", () => {
     for (const accountId of ["deep", "low", "not-known"]) world.neighbours.balances.delete(accountId);
   });
 
+  it("keeps what the other forms of its page show when one of them was not right", async () => {
+    world.neighbours.addAccount("kept", "Kept name");
+    await operator.browser.get(`${base}/kept`);
+    const wrong = await operator.browser.post(`${base}/kept/credit`, { credit: "1,5", payment: "p", note: "" });
+    assert.equal(wrong.status, 422);
+    assert.match(wrong.text, /name="credit"[^>]* value="1,5"/);
+    assert.match(wrong.text, /name="name"[^>]* value="Kept name"/);
+    assert.match(wrong.text, /name="rate"[^>]* value="0"/);
+  });
+
+  it("says so at the amount when it would leave what an account may hold", async () => {
+    world.neighbours.addAccount("full");
+    world.neighbours.balances.set("full", 9_007_199_000_000_000n);
+    const { browser } = operator;
+    const page = await browser.get(`${base}/full`);
+    const id = /name="correction-id" value="([^"]+)"/.exec(page.text)?.[1] ?? "";
+    const seen = [
+      await browser.post(`${base}/full/credit`, { credit: "1", payment: "p-full", note: "" }),
+      await browser.post(`${base}/full/correct`, { correction: "1", reason: "r", "correction-id": id }),
+    ];
+    for (const { status, text } of seen) {
+      assert.equal(status, 422);
+      assert.match(text, /<a href="#(credit|correction)">The balance would be further from 0 than an account may be/);
+    }
+    assert.equal(world.neighbours.balances.get("full"), 9_007_199_000_000_000n);
+  });
+
+  it("is not credited under an id that only vouchers have", async () => {
+    await operator.browser.get(`${base}/full`);
+    const seen = await operator.browser.post(`${base}/full/credit`, { credit: "1", payment: "voucher:1", note: "" });
+    assert.equal(seen.status, 422);
+    assert.match(seen.text, /Only vouchers have such ids/);
+  });
+
   it("is shown with its keys, what is held for it, and the way to what its people see", async () => {
     world.neighbours.addAccount("shown");
     world.neighbours.addKey("shown", "one");

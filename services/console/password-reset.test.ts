@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Secret, TOTP } from "otpauth";
+import { inTransaction } from "#shared/postgres.ts";
+import { until } from "#shared/testing/until.ts";
+import { endResets } from "./store/password-resets.ts";
+import { lockPerson, setPasswordHash } from "./store/people.ts";
 import { startWorld, type World } from "./testing/console.ts";
 import { checkPage } from "./testing/pages.ts";
 import { idOf, invite, join, password, passwords, setUp, signIn, type Somebody } from "./testing/people.ts";
@@ -31,6 +35,12 @@ async function makeLink({ personId }: Pick<Somebody, "personId">, by = operator.
 
 const canSignIn = async (email: string, given: string): Promise<boolean> =>
   (await (await signIn(world, email, given)).get("/profile")).status === 200;
+
+/** Until a request waits for a row that the test has locked. */
+const untilOneWaits = () =>
+  until("a request waits for a lock", async () => {
+    return (await world.database.sql("SELECT FROM pg_locks WHERE NOT granted")).length > 0;
+  });
 
 describe("a link for a new password", () => {
   it("sets the password once, and ends all sessions and links to other sign-ins", async () => {
@@ -176,5 +186,68 @@ describe("a link for a new password", () => {
     assert.ok(!other.browser.cookies.has(session));
     other.browser.cookies.set(session, token);
     assert.equal((await other.browser.get("/profile")).status, 303, "on the server, too");
+  });
+
+  it("and its person stopped at the same instant wait for each other in one order, not in a circle", async () => {
+    const { personId } = await someone();
+    const link = await makeLink({ personId });
+    const browser = world.browser();
+    await browser.get(link);
+    const sent = await inTransaction(world.database.pool, async (db) => {
+      await lockPerson(db, personId);
+      const setting = browser.post(link, newPasswords);
+      await untilOneWaits();
+      await endResets(db, personId);
+      return [setting];
+    });
+    assert.equal((await Promise.all(sent))[0]?.status, 404);
+  });
+
+  it("is made while its operator is locked: two who make one for each other do not wait in a circle", async () => {
+    const { personId } = await someone();
+    await inTransaction(world.database.pool, async (db) => {
+      await lockPerson(db, operator.personId);
+      assert.notEqual(await makeLink({ personId }), "");
+    });
+  });
+});
+
+// As another password has it, at the cost of tests.
+const another = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHRzb21lc2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+describe("a sign-in that began before the password was changed", () => {
+  it("opens nothing after it, and does not bring the password before back", async () => {
+    const dearer = await world.startReplica({ PASSWORD_PASSES: 2 });
+    for (const app of [world.app, dearer]) {
+      const { email, personId } = await someone();
+      const browser = world.browser(app);
+      await browser.get("/sign-in");
+      const sent = await inTransaction(world.database.pool, async (db) => {
+        await setPasswordHash(db, personId, another);
+        const signingIn = browser.post("/sign-in", { email, password });
+        await untilOneWaits();
+        return [signingIn];
+      });
+      assert.equal((await Promise.all(sent))[0]?.status, 422);
+      assert.ok(!browser.cookies.has(session));
+      const [row] = await world.database.sql(
+        `SELECT password_hash FROM console.person WHERE person_id = '${personId}'`,
+      );
+      assert.equal(row?.["password_hash"], another);
+    }
+  });
+
+  it("leaves no half session behind", async () => {
+    const { email, personId } = await someone();
+    await world.database.sql(`UPDATE console.person SET totp_secret = 'x' WHERE person_id = '${personId}'`);
+    const browser = world.browser();
+    await browser.get("/sign-in");
+    const sent = await inTransaction(world.database.pool, async (db) => {
+      await setPasswordHash(db, personId, another);
+      const signingIn = browser.post("/sign-in", { email, password });
+      await untilOneWaits();
+      return [signingIn];
+    });
+    assert.equal((await Promise.all(sent))[0]?.status, 422);
   });
 });

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { ServiceError } from "#shared/errors.ts";
+import { createPool, inTransaction } from "#shared/postgres.ts";
 import { createRid } from "#shared/rid.ts";
 import { until } from "#shared/testing/until.ts";
 import { readChatStream } from "./chat-stream.ts";
@@ -234,6 +235,23 @@ describe("an answer", () => {
 });
 
 describe("how much at once", () => {
+  it("asks nothing for whoever has gone before it was begun", async () => {
+    const leaving = new AbortController();
+    await using owner = createPool(world.database.ownerUrl, "test", () => undefined);
+    await inTransaction(owner, async (db) => {
+      await db.query("LOCK TABLE console.person IN ACCESS EXCLUSIVE MODE");
+      const sent = stream(member, {}, leaving.signal).catch(() => undefined);
+      await until("the request waits", async () => (await db.query("SELECT FROM pg_locks WHERE NOT granted")).rowCount);
+      leaving.abort();
+      await sent;
+      // A page that needs no table: when it is there, the console has seen the connection end, too.
+      assert.equal((await world.browser().get("/nothing")).status, 404);
+    });
+    const both = [await stream(member), await stream(member)];
+    const texts = await Promise.all(both.map((response) => response.text()));
+    assert.deepEqual([texts, api.received.length], [["Hello", "Hello"], 2]);
+  });
+
   it("a person has two answers at once; a third is refused, another's is not, and a place is free again", async () => {
     const held = hold();
     const running = [await stream(member), await stream(member)];

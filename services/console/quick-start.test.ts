@@ -33,7 +33,11 @@ after(async () => {
   await world[Symbol.asyncDispose]();
   await api[Symbol.asyncDispose]();
 });
-beforeEach(() => void (world.neighbours.relays.state = readyState()));
+beforeEach(() => {
+  world.neighbours.relays.state = readyState();
+  // What the relays told is kept for two seconds.
+  world.clock.moveMs += 2_000;
+});
 
 /** The text of the element with this id as a browser would show and copy it. */
 async function codeOf(id: string, query = ""): Promise<string> {

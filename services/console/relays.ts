@@ -1,5 +1,6 @@
 import { lookup } from "node:dns/promises";
 import { RelayService, type GetStateResponse } from "#proto/relay/v1/relay_pb.ts";
+import type { Clock } from "#shared/clock.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc.ts";
 
 /** One relay process: its state, or why it did not tell it. */
@@ -12,9 +13,12 @@ export type RelayState = { address: string } & (
 export type Relays = {
   /** Asks all of them at once; never rejects. */
   states: () => Promise<RelayState[]>;
+  /** The same as it was at most two seconds ago, for pages that many people open: all of them wait for one answer. */
+  recentStates: () => Promise<RelayState[]>;
 };
 
 const mostRelays = 64;
+const recentMs = 2_000;
 
 /** The addresses that a `host:port` stands for: a headless service has one for each process. */
 async function resolve(target: string): Promise<string[]> {
@@ -28,8 +32,8 @@ async function resolve(target: string): Promise<string[]> {
   }
 }
 
-async function ask(address: string, timeoutMs: number): Promise<RelayState> {
-  // Pages of operators are rare and relays come and go: a connection per question is not worth keeping.
+async function askOne(address: string, timeoutMs: number): Promise<RelayState> {
+  // Questions are rare and relays come and go: a connection is not worth keeping.
   using channel = connectGrpc(address);
   try {
     return { address, state: await unaryClient(RelayService, channel, timeoutMs).getState({}) };
@@ -39,15 +43,29 @@ async function ask(address: string, timeoutMs: number): Promise<RelayState> {
 }
 
 /** `targets` are `host:port` with commas between them. At most 64 processes are asked, each for `timeoutMs` at most. */
-export function createRelays(targets: string, timeoutMs: number): Relays {
+export function createRelays(targets: string, timeoutMs: number, clock: Clock): Relays {
   const wanted = targets
     .split(",")
     .map((target) => target.trim())
     .filter((target) => target !== "");
-  return {
-    states: async () => {
-      const addresses = [...new Set((await Promise.all(wanted.map(resolve))).flat())];
-      return await Promise.all(addresses.slice(0, mostRelays).map((address) => ask(address, timeoutMs)));
-    },
+  const states = async (): Promise<RelayState[]> => {
+    const addresses = [...new Set((await Promise.all(wanted.map(resolve))).flat())];
+    return await Promise.all(addresses.slice(0, mostRelays).map((address) => askOne(address, timeoutMs)));
+  };
+  return { states, recentStates: shareRecent(states, clock) };
+}
+
+/** Makes one question of those that are asked while it is under way or soon after its answer. */
+function shareRecent<T>(ask: () => Promise<T>, clock: Clock): () => Promise<T> {
+  let last: { answer: Promise<T>; answeredAtMs?: number } | undefined;
+  const isRecent = (atMs: number | undefined): boolean =>
+    atMs === undefined || Math.abs(clock.nowMs() - atMs) < recentMs;
+  return () => {
+    if (last && isRecent(last.answeredAtMs)) return last.answer;
+    const asked: NonNullable<typeof last> = { answer: ask() };
+    const end = (): void => void (asked.answeredAtMs = clock.nowMs());
+    asked.answer.then(end, end);
+    last = asked;
+    return asked.answer;
   };
 }

@@ -160,6 +160,16 @@ it("how far billing is behind the stream is told", async () => {
   assert.match(await open(path), /3 messages are not booked yet/);
 });
 
+it("a report is shown, too, while it is not known how far the stream is booked: NATS may be what is down", async () => {
+  keep(day);
+  world.neighbours.breakAfter = "getProgress";
+  const seen = await operator.browser.get(path);
+  world.neighbours.breakAfter = "";
+  assert.equal(seen.status, 200);
+  assert.match(seen.text, new RegExp(`Checks of ${day}`));
+  assert.match(seen.text, /does not answer, so it is not known how far the usage stream is booked/);
+});
+
 it("texts with markup in them are shown as they were written", async () => {
   const bad = { name: wrong, summary: wrong, items: [wrong, `${wrong}: ${rid}`] };
   keep(day, privateKey, [line("R1", Finding.WRONG, bad), line("R4", Finding.WRONG, bad), line(wrong, Finding.WRONG)]);

@@ -159,6 +159,19 @@ describe("what is refused", () => {
     }
   });
 
+  it("ids that are none, and characters that PostgreSQL cannot store", async () => {
+    const none = "-".repeat(36);
+    const paths = [`/accounts/acme/members/${none}/remove`, `/accounts/acme/top-up/${"0".repeat(36)}`];
+    for (const path of paths) assert.equal((await owner.browser.get(path)).status, 404, path);
+    await owner.browser.get("/profile/sessions");
+    assert.equal((await owner.browser.post(`/profile/sessions/${none}/end`)).status, 404);
+    await operator.browser.get("/operator/people");
+    assert.equal((await operator.browser.post(`/operator/people/${none}/stop`)).status, 404);
+    assert.equal((await operator.browser.get("/operator/people?after=%00")).status, 200);
+    const seen = await world.browser().fill("/sign-in", { email: "some\0body@example.org", password: "a\0b" });
+    assert.equal(seen.status, 422);
+  });
+
   it("an address to go on to that is not of this console", async () => {
     for (const next of [
       "https://evil.example",

@@ -186,7 +186,9 @@ async function refuseOtherSites({ headers }: FastifyRequest): Promise<void> {
 
 function goneSignal({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  raw.once("close", () => gone.abort());
+  // It may be over already: who asks was looked up before.
+  if (raw.destroyed) gone.abort();
+  else raw.once("close", () => gone.abort());
   return gone.signal;
 }
 

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import { Secret, TOTP } from "otpauth";
 import { problems } from "./problem.ts";
+import { insertSession } from "./store/sessions.ts";
 import type { Browser, Seen } from "./testing/browser.ts";
 import { startWorld, type World } from "./testing/console.ts";
 import { join, password, passwords, setUp, signIn, type Somebody } from "./testing/people.ts";
@@ -120,6 +122,17 @@ describe("a token that somebody knew before", () => {
     for (const path of ["/profile", "/profile/sessions", "/profile/password", "/accounts/acme/members", "/nothing"]) {
       assert.ok(!(await browser.get(path)).text.includes(tokenOf(browser)), path);
     }
+  });
+});
+
+describe("half sessions", () => {
+  it("of whoever knows the password alone end no whole session, however many they are", async () => {
+    const { browser, personId } = await someone();
+    for (let index = 0; index < 51; index += 1) {
+      const opened = { personId, isComplete: false, address: "192.0.2.1", browser: "x", tokenHash: randomBytes(32) };
+      await insertSession(world.database.pool, opened);
+    }
+    assert.equal((await browser.get("/profile")).status, 200);
   });
 });
 

@@ -96,6 +96,12 @@ describe("the overview", () => {
   });
 });
 
+it("the list of one's accounts begins at the first when it is asked for after what is no id", async () => {
+  const seen = await owner.browser.get("/accounts?after=%00");
+  assert.equal(seen.status, 200);
+  assert.match(seen.text, /href="\/accounts\/acme"/);
+});
+
 describe("the usage page", () => {
   const path = "/accounts/acme/usage";
 

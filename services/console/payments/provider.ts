@@ -27,7 +27,8 @@ export type Payment = {
 /** What a provider says unasked: how an order stands, or that a payment goes back. */
 export type Notice =
   | { kind: "payment"; payment: Payment }
-  | { kind: "reversal"; what: "refunded" | "disputed"; paymentId: string };
+  /** `topUpId` is empty when the provider does not tell it. */
+  | { kind: "reversal"; what: "refunded" | "disputed"; paymentId: string; topUpId: string };
 
 /** Thrown for a message that the provider has not signed, or not just now. */
 export class BadSignature extends Error {

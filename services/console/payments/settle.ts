@@ -27,12 +27,16 @@ export async function handleNotice(parts: Settling, notice: Notice, address: str
   if (notice.kind === "payment") return settle(parts, notice.payment, tellerOf(parts, address));
   const { pool, log, metrics, payments } = parts;
   const { what, paymentId } = notice;
-  const topUp = await findByPayment(pool, paymentId);
-  if (!topUp) return;
+  // Messages come in any order: one that goes back may not be told to be paid yet, and will be booked when it is.
+  const topUp = (await findByPayment(pool, paymentId)) ?? (await findNamed(pool, notice.topUpId));
+  if (topUp?.provider !== payments.name) return;
   metrics.topUps.inc({ provider: payments.name, outcome: what });
-  const { topUpId, accountId } = topUp;
-  log.warn({ topUpId, accountId, paymentId, what }, "a payment goes back: correct the account by hand");
+  const { topUpId, accountId, state } = topUp;
+  log.warn({ topUpId, accountId, paymentId, state, what }, "a payment goes back: correct the account by hand");
 }
+
+const findNamed = async (pool: Parts["pool"], topUpId: string): Promise<TopUp | undefined> =>
+  topUpId === "" ? undefined : findTopUp(pool, topUpId);
 
 /** The provider itself, as somebody in the audit log. */
 const tellerOf = ({ payments }: Settling, address: string): Teller => ({
@@ -54,7 +58,10 @@ async function settle(parts: Settling, payment: Payment, teller: Teller): Promis
     return log.warn({ topUpId, outcome }, "a payment is of no top-up here");
   }
   if (topUp.state === "paid" && outcome === "paid" && topUp.paymentId !== payment.paymentId) {
-    return log.error({ topUpId, paymentId: payment.paymentId }, "a top-up was paid twice: book the second by hand");
+    return log.error(
+      { topUpId, paymentId: payment.paymentId },
+      "a top-up was paid twice: book the second by hand, under this paymentId only",
+    );
   }
   if (topUp.state === "paid" || outcome === "open") return;
   if (outcome === "paid") return book(parts, { topUp, payment, teller });
@@ -109,7 +116,10 @@ async function leaveUnbooked(parts: Settling, { topUp, payment, teller }: Paid, 
   const { pool, log, metrics, payments } = parts;
   const { topUpId, accountId } = topUp;
   const { paymentId } = payment;
-  log.error({ err: cause, topUpId, accountId, paymentId }, "a payment was not booked: look at it and book by hand");
+  log.error(
+    { err: cause, topUpId, accountId, paymentId },
+    "a payment was not booked: look at it and book by hand, under this paymentId only",
+  );
   const isFirst = await inTransaction(pool, async (db) => {
     if (!(await markUnbooked(db, topUpId, paymentId))) return false;
     const after = { state: "unbooked", paymentId };

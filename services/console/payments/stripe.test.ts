@@ -42,7 +42,7 @@ describe("a message of Stripe", () => {
         currency: "usd",
       },
     });
-    const reversal = { kind: "reversal", what: "refunded", paymentId: "stripe:pi_vector" };
+    const reversal = { kind: "reversal", what: "refunded", paymentId: "stripe:pi_vector", topUpId: "" };
     assert.deepEqual(read(refunded, headerOf(refunded)), reversal);
     assert.equal(read(other, headerOf(other)), undefined, "other events are of no interest");
   });

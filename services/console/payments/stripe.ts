@@ -100,10 +100,15 @@ function noticeOf(event: Stripe.Event): Notice | undefined {
       const payment = paymentOf(event.data.object);
       return payment && ofPayment({ ...payment, outcome: "expired" });
     }
-    case "charge.refunded":
-      return { kind: "reversal", what: "refunded", paymentId: paymentIdOf(event.data.object.payment_intent) };
-    case "charge.dispute.created":
-      return { kind: "reversal", what: "disputed", paymentId: paymentIdOf(event.data.object.payment_intent) };
+    case "charge.refunded": {
+      // A charge has the metadata of its payment intent.
+      const { payment_intent: intent, metadata } = event.data.object;
+      return { kind: "reversal", what: "refunded", paymentId: paymentIdOf(intent), topUpId: topUpIdIn(metadata) };
+    }
+    case "charge.dispute.created": {
+      const paymentId = paymentIdOf(event.data.object.payment_intent);
+      return { kind: "reversal", what: "disputed", paymentId, topUpId: "" };
+    }
     default:
       return undefined;
   }
@@ -116,10 +121,16 @@ const paymentIdOf = (intent: string | { id: string } | null): string =>
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
+/** Our own id, which whoever makes the payment has put there; empty when it is none. */
+function topUpIdIn(metadata: Stripe.Metadata | null | undefined): string {
+  const topUpId = metadata?.["top_up_id"] ?? "";
+  return uuid.test(topUpId) ? topUpId : "";
+}
+
 /** Undefined for a session that is none of ours: whoever pays by a payment link can choose its reference, not this. */
 function paymentOf(session: Stripe.Checkout.Session): Payment | undefined {
-  const topUpId = session.metadata?.["top_up_id"] ?? "";
-  if (!uuid.test(topUpId) || session.client_reference_id !== topUpId) return undefined;
+  const topUpId = topUpIdIn(session.metadata);
+  if (topUpId === "" || session.client_reference_id !== topUpId) return undefined;
   const isPaid = session.payment_status === "paid";
   return {
     topUpId,

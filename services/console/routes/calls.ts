@@ -9,7 +9,7 @@ import { input, usd } from "../controls.ts";
 import { copyButton } from "../copy-button.ts";
 import { createForm, type Form } from "../form.ts";
 import { html, type Markup } from "../html.ts";
-import { linesTable } from "../ledger-lines.ts";
+import { isArchived, linesTable } from "../ledger-lines.ts";
 import type { Parts } from "../parts.ts";
 import { accountRoute, again, get, page, redirect, type Answer, type InAccount, type Route } from "../route.ts";
 import { bucketNames, bucketsInUse, count, exactUsd } from "../units.ts";
@@ -48,6 +48,7 @@ async function show(parts: Parts, asked: InAccount): Promise<Answer> {
   const { accountId, parameters } = asked;
   const rid = parameters["rid"] ?? "";
   const lines = ridTimeMs(rid) === undefined ? undefined : await findLines(parts, accountId, rid);
+  if (lines === "archived") return archivedCall;
   if (!lines) return notFound(asked);
   const call = lines.findLast(({ usage }) => usage)?.usage;
   const keys = call ? await parts.authQuota.getKeys({ keyIds: [call.keyId] }) : { keys: [] };
@@ -63,15 +64,28 @@ async function show(parts: Parts, asked: InAccount): Promise<Answer> {
   );
 }
 
-async function findLines({ billing }: Parts, accountId: string, rid: string): Promise<LedgerLine[] | undefined> {
+type Found = LedgerLine[] | "archived" | undefined;
+
+async function findLines({ billing }: Parts, accountId: string, rid: string): Promise<Found> {
   try {
     const call = await billing.getCall({ rid, accountId });
     return call.lines;
   } catch (error) {
+    if (isArchived(error)) return "archived";
     if (error instanceof ServiceError && error.code === "not_found") return undefined;
     throw error;
   }
 }
+
+/** For a call that is older than the lines in the ledger. */
+export const archivedCall = page(
+  "Call in the archive",
+  html`<p>
+    What was booked on the day of this call is in the archive and not in the ledger any more. It can be seen once the
+    archive is brought back.
+  </p>`,
+  { status: 409 },
+);
 
 function notFound(asked: InAccount): Answer {
   const given = createForm({ rid: asked.parameters["rid"] });
@@ -107,7 +121,7 @@ function about(asked: InAccount, { call, keyName }: Call): Markup {
       ${figure("Endpoint", call.endpoint)} ${figure("Model asked for", call.modelRequested)}
       ${figure("Model that answered", call.modelServed || "–")}
       ${isOperator(asked) && figure("Upstream", call.upstream || "none was reached")}
-      ${figure("Key", keyName === undefined ? call.keyId : `${keyName} (${call.keyId})`)}
+      ${figure("Key", keyName ? `${keyName} (${call.keyId})` : call.keyId)}
       ${figure("Streamed", call.streamed ? "yes" : "no")}
     </dl>
     <h2>How it went</h2>

@@ -10,6 +10,9 @@ const pages = [
 
 export type InstallationPage = (typeof pages)[number][0];
 
+/** Paths of all pages about the installation begin with one of these. */
+export const installationPaths: readonly string[] = pages.map(([path]) => path);
+
 /** The way between the pages about the installation. */
 export function installationNavigation(here: InstallationPage): Markup {
   const links = pages.map(

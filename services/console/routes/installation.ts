@@ -8,47 +8,37 @@ import { installationNavigation } from "./installation-navigation.ts";
 import { maintenanceNotice } from "./maintenance.ts";
 import type { Parts } from "../parts.ts";
 import type { RelayState } from "../relays.ts";
-import { get, operatorRoute, page, type Answer, type Route, type SignedIn } from "../route.ts";
+import { get, operatorRoute, page, type Answer, type Route } from "../route.ts";
 
 const base = "/operator/installation";
 const action = "installation.view";
 
-// A page that somebody has left open would else keep its session alive until its end.
-const followMs = 15 * 60_000;
-
 /** The relay processes, the upstreams and the catalog, as they are now. */
 export function installationRoutes(parts: Parts): Route[] {
   return [
-    operatorRoute(get("/installation"), action, (asked) => statePage(parts, asked)),
-    operatorRoute(get("/installation/state"), action, async (asked) => ({
+    operatorRoute(get("/installation"), action, () => statePage(parts)),
+    operatorRoute(get("/installation/state"), action, async () => ({
       kind: "fragment",
-      body: await stateNow(parts, Number(asked.query("until")) || 0),
+      body: await stateNow(parts),
     })),
     operatorRoute(get("/installation/catalog"), action, (asked) => catalogPage(parts, asked)),
   ];
 }
 
-async function statePage(parts: Parts, _asked: SignedIn): Promise<Answer> {
+async function statePage(parts: Parts): Promise<Answer> {
   return page(
     "Installation",
     html`${installationNavigation(base)}
-      <div id="state">${await stateNow(parts, Date.now() + followMs)}</div>`,
+      <div hx-get="${base}/state" hx-trigger="every 5s" hx-swap="innerMorph">${await stateNow(parts)}</div>`,
   );
 }
 
-/** All that moves; with script it is asked for again every few seconds, up to `untilMs`. */
-async function stateNow(parts: Parts, untilMs: number): Promise<Markup> {
+/** All that moves; with script it is asked for again every few seconds. */
+async function stateNow(parts: Parts): Promise<Markup> {
   const [relays, maintenance] = await Promise.all([parts.relays.states(), readMaintenance(parts)]);
-  const nowMs = Date.now();
-  const again = html`<span
-    hx-get="${base}/state?until=${untilMs}"
-    hx-trigger="every 5s"
-    hx-target="#state"
-    hx-swap="innerMorph"
-  ></span>`;
-  return html`${untilMs > nowMs && untilMs <= nowMs + followMs && again}
-    <p>As of ${second(new Date(nowMs))}.</p>
-    ${problemsOf(relays, maintenance)} ${maintenance && maintenanceNotice(maintenance, relays)}
+  // What comes and goes has a part of its own: else the tables would change places, and a keyboard's focus be lost.
+  return html`<p>As of ${second(new Date(parts.clock.nowMs()))}.</p>
+    <div>${problemsOf(relays, maintenance)} ${maintenance && maintenanceNotice(maintenance, relays)}</div>
     ${table("Relay processes", ["Process", "State", "Calls", "Started", "Catalog", "Loaded"], relays.map(processRow))}
     ${table("Upstreams", ["Upstream", "Address", "Formats", "Circuit", "Calls under way"], upstreamRows(relays))}`;
 }

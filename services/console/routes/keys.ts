@@ -4,7 +4,7 @@ import type { KeyFunds } from "#proto/billing/v1/billing_pb.ts";
 import { button, form, instant, nextPage, table, usd } from "../controls.ts";
 import { copyButton } from "../copy-button.ts";
 import { html, type Markup } from "../html.ts";
-import { auditSettings, keyFields, lastDayOf, readKeySettings, settingsOf } from "../key-fields.ts";
+import { auditSettings, keyFields, lastDayOf, nameOf, readKeySettings, settingsOf } from "../key-fields.ts";
 import type { Parts } from "../parts.ts";
 import { may } from "../permissions.ts";
 import { Problem } from "../problem.ts";
@@ -71,7 +71,7 @@ function row(asked: InAccount, key: Key, { funds, nowMs }: Known): Markup {
   const { expiresAt, limitNanos, models } = settingsOf(key);
   const spentNanos = funds?.spentNanos ?? 0n;
   return html`<tr>
-    <th scope="row">${key.name}</th>
+    <th scope="row">${nameOf(key)}</th>
     <td><code>${key.secretPrefix}…</code></td>
     <td>${isExpired(key, nowMs) ? "expired" : stateOf(key)}</td>
     <td>${expiresAt ? lastDayOf(expiresAt) : "–"}</td>
@@ -99,7 +99,9 @@ const stateOf = ({ status }: Key): string => (status === KeyStatus.ACTIVE ? "act
 const isExpired = ({ status, expiresAt }: Key, nowMs: number): boolean =>
   status === KeyStatus.ACTIVE && expiresAt !== undefined && timestampDate(expiresAt).getTime() <= nowMs;
 
-function actions(asked: InAccount, { keyId, name, status }: Key): Markup {
+function actions(asked: InAccount, key: Key): Markup {
+  const { keyId, status } = key;
+  const name = nameOf(key);
   const { roles } = asked;
   const path = `${keysPath(asked)}/${keyId}`;
   const turn = status === KeyStatus.ACTIVE ? "stop" : "activate";
@@ -192,7 +194,7 @@ async function change(parts: Parts, asked: InAccount): Promise<Answer> {
 
 async function switchKey(parts: Parts, asked: InAccount, turn: "stop" | "activate"): Promise<Answer> {
   const key = await findKey(parts, asked);
-  const { keyId, name } = key;
+  const { keyId } = key;
   const status = turn === "stop" ? KeyStatus.STOPPED : KeyStatus.ACTIVE;
   const after = { status: turn === "stop" ? "stopped" : "active" };
   const before = { status: stateOf(key) };
@@ -201,18 +203,19 @@ async function switchKey(parts: Parts, asked: InAccount, turn: "stop" | "activat
     await parts.authQuota.updateKey({ keyId, status });
     return { result: undefined };
   });
-  return redirect(keysPath(asked), `The key ${name} is ${after.status}.`);
+  return redirect(keysPath(asked), `The key ${nameOf(key)} is ${after.status}.`);
 }
 
-function deleteForm(asked: InAccount, { keyId, name }: Key): Markup {
-  return html`<p>The key ${name} will be refused for good. What it has spent stays in the ledger.</p>
+function deleteForm(asked: InAccount, key: Key): Markup {
+  const { keyId } = key;
+  return html`<p>The key ${nameOf(key)} will be refused for good. What it has spent stays in the ledger.</p>
     ${form(asked, { action: `${keysPath(asked)}/${keyId}/delete`, button: "Delete key", isDanger: true })}
     <p><a href="${keysPath(asked)}">Keep it</a></p>`;
 }
 
 async function remove(parts: Parts, asked: InAccount): Promise<Answer> {
   const key = await findKey(parts, asked);
-  const { keyId, name } = key;
+  const { keyId } = key;
   const before = { status: stateOf(key), ...auditSettings(settingsOf(key)) };
   const after = { status: "deleted" };
   const deed = { action: "key.delete", accountId: asked.accountId, target: keyId, before, after } as const;
@@ -220,5 +223,5 @@ async function remove(parts: Parts, asked: InAccount): Promise<Answer> {
     await parts.authQuota.deleteKey({ keyId });
     return { result: undefined };
   });
-  return redirect(keysPath(asked), `The key ${name} is deleted.`);
+  return redirect(keysPath(asked), `The key ${nameOf(key)} is deleted.`);
 }

@@ -1,6 +1,5 @@
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { LineKind, type GetStatementResponse, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
 import { accountTable } from "#shared/ledger-rows.ts";
 import { ridTimeMs } from "#shared/rid.ts";
 import { lineKinds, lineKindWords } from "../call-words.ts";
@@ -9,7 +8,7 @@ import { csvFile } from "../csv-file.ts";
 import { dayOf, lastDayOf, lastMonth, readSpan, thisMonth, type Span } from "../days.ts";
 import { createForm, type Form } from "../form.ts";
 import { html, type Markup } from "../html.ts";
-import { linesTable, signedUsd } from "../ledger-lines.ts";
+import { isArchived, linesTable, signedUsd } from "../ledger-lines.ts";
 import type { Parts } from "../parts.ts";
 import { accountRoute, get, page, type Answer, type InAccount, type Route } from "../route.ts";
 import { count } from "../units.ts";
@@ -60,7 +59,7 @@ async function show(parts: Parts, asked: InAccount, filter: Filter): Promise<Ans
       <h2>Lines</h2>
       ${linesTable("Lines booked in this time, newest first", shown)}
       ${last && nextPage(`${path}?${address}&before=${last.lineId}`)}
-      <p><a href="${path}.csv?${new URLSearchParams(chosen).toString()}">Download the lines as CSV</a></p>
+      <p><a href="${path}.csv?${new URLSearchParams(chosen).toString()}">Download all lines of these days as CSV</a></p>
       <p class="hint">
         The statement goes by the time of booking. The file goes by days, and a call is on the day on which it began.
       </p>`,
@@ -82,8 +81,6 @@ async function readStatement({ patientBilling }: Parts, { accountId }: InAccount
     throw error;
   }
 }
-
-const isArchived = (error: unknown): boolean => error instanceof ServiceError && error.code === "failed_precondition";
 
 /** Lines of the span, newest first, one more than a page shows. Ids of lines hold the time of their booking. */
 async function readLines({ billing }: Parts, asked: InAccount, { span, kind }: Filter): Promise<LedgerLine[]> {

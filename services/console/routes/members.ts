@@ -17,7 +17,7 @@ import { note, whoOf } from "../trail.ts";
 const pageSize = 50;
 const mostInvitations = 100;
 const roleChoices = memberRoles.map((role) => [role, role] as const);
-const idPattern = /^[0-9a-f-]{36}$/;
+const idPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Who has a role in an account. */
 export function memberRoutes(parts: Parts): Route[] {

@@ -29,19 +29,23 @@ type Booking = {
   rid?: string;
 };
 
+const outOfRange = "The balance would be further from 0 than an account may be. Look at the amount.";
+
 async function credit(parts: Parts, asked: SignedIn): Promise<Answer> {
   const account = await accountIn(parts, asked);
   const { form } = asked;
   const amountNanos = readUsd(form, "credit", { least: 1n });
   const paymentId = readText(form, "payment", { most: 200, what: "the id of the payment" });
   const note = readText(form, "note", { most: 500, least: 0, what: "a note" });
-  if (amountNanos === undefined || paymentId === undefined || note === undefined) {
+  if (paymentId?.startsWith("voucher:")) form.refuse("payment", "Only vouchers have such ids. Give another one.");
+  if (amountNanos === undefined || paymentId === undefined || note === undefined || form.errors.size > 0) {
     return again(account.name, await detail(parts, asked, account));
   }
   const { accountId } = account;
   const booking = { action: "account.credit", target: paymentId, amountNanos, words: note } as const;
   const taken = "This payment id was booked with another amount, note or account.";
-  return refusing(parts, asked, { account, field: "payment", taken }, () =>
+  const refusals = { taken: ["payment", taken], refused: ["credit", outOfRange] } as const;
+  return refusing(parts, asked, { account, ...refusals }, () =>
     book(parts, asked, { account, booking }, () => parts.billing.credit({ accountId, amountNanos, paymentId, note })),
   );
 }
@@ -59,7 +63,8 @@ async function correct(parts: Parts, asked: SignedIn): Promise<Answer> {
   const { accountId } = account;
   const booking = { action: "account.correct", target: correctionId, amountNanos, words: reason } as const;
   const taken = "This form was sent before with other content. Open the account again for another correction.";
-  return refusing(parts, asked, { account, field: "reason", taken }, () =>
+  const refusals = { taken: ["reason", taken], refused: ["correction", outOfRange] } as const;
+  return refusing(parts, asked, { account, ...refusals }, () =>
     book(parts, asked, { account, booking }, () =>
       parts.billing.correct({ accountId, amountNanos, correctionId, reason }),
     ),
@@ -81,7 +86,8 @@ async function refund(parts: Parts, asked: SignedIn): Promise<Answer> {
   const booking = { action: "account.refund", target: refundId, amountNanos, words: reason, rid } as const;
   const taken = "This form was sent before with other content. Open the account again for another refund.";
   const refused = "So much is not left to refund: look at what this account was charged for this call.";
-  return refusing(parts, asked, { account, field: "rid", taken, refused }, () =>
+  const refusals = { taken: ["rid", taken], refused: ["rid", refused] } as const;
+  return refusing(parts, asked, { account, ...refusals }, () =>
     book(parts, asked, { account, booking }, () =>
       parts.billing.refund({ accountId, rid, amountNanos, refundId, reason }),
     ),
@@ -120,26 +126,26 @@ async function book(
 
 type Refusing = {
   account: Account;
-  field: string;
-  taken: string;
-  /** What is said when the ledger does not allow it. */
-  refused?: string;
+  /** The field, and what is said there, when the id has other content. */
+  taken: readonly [string, string];
+  /** When the ledger does not allow it. */
+  refused: readonly [string, string];
 };
 
 /** What billing does not book as it was typed, such as an id that has other content, is a mistake in the form. */
 async function refusing(
   parts: Parts,
   asked: SignedIn,
-  { account, field, taken, refused }: Refusing,
+  { account, taken, refused }: Refusing,
   work: () => Promise<Answer>,
 ): Promise<Answer> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
-    const sentence = { already_exists: taken, failed_precondition: refused }[String(error.code)];
-    if (sentence === undefined) throw error;
-    asked.form.refuse(field, sentence);
+    const refusal = { already_exists: taken, failed_precondition: refused }[String(error.code)];
+    if (refusal === undefined) throw error;
+    asked.form.refuse(...refusal);
     return again(account.name, await detail(parts, asked, account));
   }
 }

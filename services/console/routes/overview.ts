@@ -15,6 +15,7 @@ import { byDay, totalOf, usageRequest, type Spend } from "../usage-figures.ts";
 
 const pageSize = 20;
 const chartDays = 30;
+const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The start page, a person's accounts, and the overview of one. */
 export function overviewRoutes(parts: Parts): Route[] {
@@ -40,7 +41,7 @@ async function start({ pool }: Parts, { visitor }: SignedIn): Promise<Answer> {
 
 async function listOwn(parts: Parts, asked: SignedIn): Promise<Answer> {
   const { personId } = asked.visitor.person;
-  const afterId = asked.query("after");
+  const afterId = idPattern.test(asked.query("after")) ? asked.query("after") : "";
   const memberships = await listMemberships(parts.pool, personId, { afterId, limit: pageSize + 1 });
   const shown = memberships.slice(0, pageSize);
   const accounts = await findAccounts(

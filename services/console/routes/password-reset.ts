@@ -9,7 +9,7 @@ import { again, get, page, post, publicRoute, redirect, type Answer, type Asked,
 import { hashToken } from "../secrets.ts";
 import { deleteIdentities } from "../store/identities.ts";
 import { findReset, takeReset, type PasswordReset } from "../store/password-resets.ts";
-import { setPasswordHash } from "../store/people.ts";
+import { lockPerson, setPasswordHash } from "../store/people.ts";
 import { deleteOtherSessions } from "../store/sessions.ts";
 import { note } from "../trail.ts";
 
@@ -53,6 +53,8 @@ async function setPassword({ pool, passwords }: Parts, asked: Asked): Promise<An
   if (password === undefined) return again(title, show(asked, reset));
   const passwordHash = await passwords.hash(password);
   const isTaken = await inTransaction(pool, async (db) => {
+    // The person first, as whoever stops one or makes another link.
+    await lockPerson(db, reset.personId);
     const taken = await takeReset(db, tokenHashOf(asked));
     if (!taken) return false;
     await resetPerson(db, asked, taken, passwordHash);

@@ -17,7 +17,7 @@ const pageSize = 50;
 const mostInvitations = 100;
 const base = "/operator/people";
 const action = "people.manage";
-const idPattern = /^[0-9a-f-]{36}$/;
+const idPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Everybody who may sign in, for operators; and invitations for further operators. */
 export function peopleRoutes(parts: Parts): Route[] {

@@ -16,7 +16,7 @@ import { note, whoOf } from "../trail.ts";
 
 const sessionsPath = "/profile/sessions";
 const passwordTitle = "Change password";
-const idPattern = /^[0-9a-f-]{36}$/;
+const idPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** A person's own password and sessions. */
 export function profileRoutes(parts: Parts): Route[] {

@@ -30,7 +30,7 @@ const yesterday = ({ clock }: Parts): string => dayOf(new Date(clock.nowMs() - d
 async function show(parts: Parts, asked: SignedIn): Promise<Answer> {
   const given = createForm({ day: asked.query("day") || yesterday(parts) });
   const day = readDay(given, "day");
-  const [report, progress] = await Promise.all([day && findReport(parts, dayOf(day)), parts.billing.getProgress({})]);
+  const [report, progress] = await Promise.all([day && findReport(parts, dayOf(day)), readProgress(parts)]);
   const none = html`<p>No report of this day is kept. The one of a day is made shortly after its end.</p>`;
   return page(
     title,
@@ -53,7 +53,23 @@ async function findReport({ billing }: Parts, day: string): Promise<Report | und
   }
 }
 
-function progressWords({ lastSequence, bookedSequence }: GetProgressResponse): Markup {
+/** The page is for when something is wrong: NATS, without which this is not known, may be it. */
+async function readProgress({ billing, log }: Parts): Promise<GetProgressResponse | undefined> {
+  try {
+    return await billing.getProgress({});
+  } catch (error) {
+    log.warn({ err: error }, "billing did not tell how far the usage stream is booked");
+    return undefined;
+  }
+}
+
+function progressWords(progress: GetProgressResponse | undefined): Markup {
+  if (!progress) {
+    return html`<p class="problems">
+      A part of the system does not answer, so it is not known how far the usage stream is booked.
+    </p>`;
+  }
+  const { lastSequence, bookedSequence } = progress;
   const behind = lastSequence - bookedSequence;
   const words = behind <= 0n ? "all of it is booked" : `${behind} messages are not booked yet`;
   return html`<p>The usage stream is at message ${lastSequence}; ${words}.</p>`;

@@ -2,9 +2,12 @@ import { KeyStatus, type Account, type Key } from "#proto/authquota/v1/authquota
 import { ServiceError } from "#shared/errors.ts";
 import { ridTimeMs } from "#shared/rid.ts";
 import { callLink } from "../call-link.ts";
+import { archivedCall } from "./calls.ts";
 import { form, input, table } from "../controls.ts";
 import { createForm, readText } from "../form.ts";
 import { html, type Markup } from "../html.ts";
+import { nameOf } from "../key-fields.ts";
+import { isArchived } from "../ledger-lines.ts";
 import type { Parts } from "../parts.ts";
 import { Problem } from "../problem.ts";
 import { again, get, operatorRoute, page, post, redirect, type Answer, type Route, type SignedIn } from "../route.ts";
@@ -78,10 +81,12 @@ async function keysFound({ authQuota }: Parts, text: string): Promise<{ keys: Ke
 }
 
 async function callsFound(parts: Parts, rid: string): Promise<Markup> {
-  const accountId = await accountOfCall(parts, rid);
-  if (accountId === undefined) {
+  const found = await accountOfCall(parts, rid);
+  if (found === "archived") return nothing("What was booked on the day of this call is in the archive.");
+  if (found === undefined) {
     return nothing("Nothing is booked for this request id: the call still runs, cost nothing, or was never made here.");
   }
+  const { accountId } = found;
   const row = html`<tr>
     <th scope="row">${callLink(accountId, rid)}</th>
     <td><a href="/operator/accounts/${accountId}">${accountId}</a></td>
@@ -89,10 +94,13 @@ async function callsFound(parts: Parts, rid: string): Promise<Markup> {
   return table("Calls found", ["Request id", "Account"], [row]);
 }
 
-async function accountOfCall({ billing }: Parts, rid: string): Promise<string | undefined> {
+type FoundCall = { accountId: string } | "archived" | undefined;
+
+async function accountOfCall({ billing }: Parts, rid: string): Promise<FoundCall> {
   try {
-    return (await billing.getCall({ rid })).accountId;
+    return await billing.getCall({ rid });
   } catch (error) {
+    if (isArchived(error)) return "archived";
     if (error instanceof ServiceError && error.code === "not_found") return undefined;
     throw error;
   }
@@ -101,9 +109,10 @@ async function accountOfCall({ billing }: Parts, rid: string): Promise<string | 
 /** From a request id alone to the page of the call. */
 async function openCall(parts: Parts, { parameters }: SignedIn): Promise<Answer> {
   const rid = parameters["rid"] ?? "";
-  const accountId = ridTimeMs(rid) === undefined ? undefined : await accountOfCall(parts, rid);
-  if (accountId === undefined) throw new Problem("not-found");
-  return redirect(`/accounts/${accountId}/calls/${rid}`);
+  const found = ridTimeMs(rid) === undefined ? undefined : await accountOfCall(parts, rid);
+  if (found === "archived") return archivedCall;
+  if (found === undefined) throw new Problem("not-found");
+  return redirect(`/accounts/${found.accountId}/calls/${rid}`);
 }
 
 async function peopleFound({ pool }: Parts, email: string): Promise<Markup> {
@@ -155,7 +164,7 @@ function keyTable(keys: Key[]): Markup {
   const rows = keys.map(
     ({ keyId, accountId, name, secretPrefix, status }) =>
       html`<tr>
-        <th scope="row">${name || keyId}</th>
+        <th scope="row">${nameOf({ keyId, name })}</th>
         <td><code>${secretPrefix}…</code></td>
         <td>${keyId}</td>
         <td>${stateWords[status] ?? "unknown"}</td>

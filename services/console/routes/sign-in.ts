@@ -10,7 +10,7 @@ import { again, get, halfRoute, page, personRoute, post, publicRoute, redirect }
 import type { Answer, Asked, Route, SignedIn } from "../route.ts";
 import { takeCode } from "../second-factor.ts";
 import { signInNote } from "../sign-in-notes.ts";
-import { findPersonByEmail, setPasswordHash } from "../store/people.ts";
+import { findPersonByEmail, replacePasswordHash } from "../store/people.ts";
 import { deleteSession } from "../store/sessions.ts";
 import { note, whoOf } from "../trail.ts";
 
@@ -86,10 +86,12 @@ async function signIn(parts: Parts, asked: Asked): Promise<Answer> {
     await noteFailure(parts, asked, email);
     return refuseSignIn(parts, asked);
   }
-  if (passwords.isOutdated(person.passwordHash)) {
-    await setPasswordHash(pool, person.personId, await passwords.hash(password));
+  let { passwordHash } = person;
+  if (passwords.isOutdated(passwordHash)) {
+    passwordHash = await passwords.hash(password);
+    if (!(await replacePasswordHash(pool, person, passwordHash))) return refuseSignIn(parts, asked);
   }
-  const shown = { person, issuer: null, next: safeNext(asked.form.typed("next")) };
+  const shown = { person: { ...person, passwordHash }, issuer: null, next: safeNext(asked.form.typed("next")) };
   return (await passFirstFactor(parts, asked, shown)) ?? refuseSignIn(parts, asked);
 }
 

@@ -151,7 +151,7 @@ async function comeBack(parts: Parts, asked: InAccount): Promise<Answer> {
   );
 }
 
-const idPattern = /^[0-9a-f-]{36}$/;
+const idPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 async function ownTopUp({ pool }: Parts, { accountId, parameters }: InAccount): Promise<TopUp> {
   const topUpId = parameters["topUpId"] ?? "";

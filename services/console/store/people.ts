@@ -30,9 +30,12 @@ export async function findPersonByEmail(db: Queryable, email: string): Promise<P
   return (await db.query<Person>(statement, [email])).rows[0];
 }
 
-/** The person, locked until the end of the transaction when `db` is one. */
+/**
+ * The person, locked until the end of the transaction when `db` is one. Rows that refer to the person can still be
+ * added meanwhile.
+ */
 export async function lockPerson(db: Queryable, personId: string): Promise<Person | undefined> {
-  const statement = `SELECT ${personColumns} FROM console.person AS p WHERE p.person_id = $1 FOR UPDATE`;
+  const statement = `SELECT ${personColumns} FROM console.person AS p WHERE p.person_id = $1 FOR NO KEY UPDATE`;
   return (await db.query<Person>(statement, [personId])).rows[0];
 }
 
@@ -72,18 +75,37 @@ export async function countFailure(db: Queryable, email: string): Promise<boolea
   return rows[0]?.isLocked ?? false;
 }
 
-/** Forgets failures after a whole sign-in; false when the person was locked or stopped meanwhile. */
-export async function clearFailures(db: Queryable, personId: string): Promise<boolean> {
+type Known = Pick<Person, "personId" | "passwordHash">;
+
+/**
+ * Forgets failures after a whole sign-in; false when the person was locked or stopped meanwhile, or the password was
+ * changed, which ends what was opened before it.
+ */
+export async function clearFailures(db: Queryable, { personId, passwordHash }: Known): Promise<boolean> {
   const { rowCount } = await db.query(
     `UPDATE console.person SET failed_sign_ins = 0, locked_until = NULL
-     WHERE person_id = $1 AND status = 'active' AND (locked_until IS NULL OR locked_until <= now())`,
-    [personId],
+     WHERE person_id = $1 AND password_hash = $2 AND status = 'active'
+       AND (locked_until IS NULL OR locked_until <= now())`,
+    [personId, passwordHash],
   );
   return rowCount === 1;
 }
 
 export async function setPasswordHash(db: Queryable, personId: string, passwordHash: string): Promise<void> {
   await db.query("UPDATE console.person SET password_hash = $2 WHERE person_id = $1", [personId, passwordHash]);
+}
+
+/** Puts another hash of the same password in its place; false when the password was changed meanwhile. */
+export async function replacePasswordHash(
+  db: Queryable,
+  { personId, passwordHash }: Known,
+  to: string,
+): Promise<boolean> {
+  const { rowCount } = await db.query(
+    "UPDATE console.person SET password_hash = $3 WHERE person_id = $1 AND password_hash = $2",
+    [personId, passwordHash, to],
+  );
+  return rowCount === 1;
 }
 
 export async function setStatus(db: Queryable, personId: string, status: Person["status"]): Promise<void> {

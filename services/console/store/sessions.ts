@@ -67,7 +67,10 @@ export type NewSession = {
   issuer?: string | null | undefined;
 };
 
-/** Opens a session and tells its id; of a person with too many, the oldest end. */
+/**
+ * Opens a session and tells its id; of a person with too many, the oldest end. Half ones count apart: whoever knows the
+ * password alone must not end whole ones.
+ */
 export async function insertSession(db: Queryable, opened: NewSession): Promise<string> {
   const sessionId = randomUUID();
   const { tokenHash, personId, isComplete, address, browser, flash, issuer } = opened;
@@ -77,9 +80,10 @@ export async function insertSession(db: Queryable, opened: NewSession): Promise<
     [sessionId, tokenHash, personId, isComplete, address, browser, flash ?? null, issuer ?? null],
   );
   await db.query(
-    `DELETE FROM console.session WHERE person_id = $1 AND session_id NOT IN (
-       SELECT session_id FROM console.session WHERE person_id = $1 ORDER BY created_at DESC LIMIT $2)`,
-    [personId, mostPerPerson],
+    `DELETE FROM console.session WHERE person_id = $1 AND is_complete = $3 AND session_id NOT IN (
+       SELECT session_id FROM console.session WHERE person_id = $1 AND is_complete = $3
+       ORDER BY created_at DESC LIMIT $2)`,
+    [personId, mostPerPerson, isComplete],
   );
   return sessionId;
 }

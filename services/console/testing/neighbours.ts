@@ -17,6 +17,7 @@ import { ServiceError } from "#shared/errors.ts";
 import { serverStreamHandlers } from "#shared/grpc-stream.ts";
 import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
 import { createLog } from "#shared/log.ts";
+import { maxAccountNanos } from "#shared/money.ts";
 import { refusing } from "#shared/testing/refusing.ts";
 import { createOperatorNeighbour } from "./operator-neighbour.ts";
 import { createRelayNeighbour } from "./relay-neighbour.ts";
@@ -160,6 +161,8 @@ function billingCalls({ balances, charged, spent }: State) {
   const book = (reference: string, accountId: string, amountNanos: bigint) => {
     const content = `${accountId} ${amountNanos}`;
     if ((booked.get(reference) ?? content) !== content) throw new ServiceError("already_exists", "other content");
+    const afterwards = (balances.get(accountId) ?? 0n) + amountNanos;
+    if (!booked.has(reference) && afterwards > maxAccountNanos) throw new ServiceError("failed_precondition", "range");
     if (!booked.has(reference)) balances.set(accountId, (balances.get(accountId) ?? 0n) + amountNanos);
     booked.set(reference, content);
     return { line: { lineId: `line of ${reference}` }, balanceNanos: balances.get(accountId) ?? 0n };

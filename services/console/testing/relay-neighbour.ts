@@ -75,11 +75,14 @@ export const readyState = (models: MessageInitShape<typeof ModelSchema>[] = usua
   },
 });
 
-/** From memory: the state of relays, which tests set. */
+/** From memory: the state of relays, which tests set, and how often it was asked for. */
 export function createRelayNeighbour() {
-  const neighbour = { state: readyState() };
+  const neighbour = { state: readyState(), asked: 0 };
   const handlers = {
-    getState: async () => neighbour.state,
+    getState: async () => {
+      neighbour.asked += 1;
+      return neighbour.state;
+    },
   } satisfies Partial<UnaryHandlers<typeof RelayService>>;
   return Object.assign(neighbour, { handlers });
 }

@@ -28,7 +28,7 @@ type State = {
   lines: LedgerLine[];
   /** What was asked, by method: the last request. */
   asked: Map<string, object>;
-  /** Says so of statements and exports, as for days that are in the archive. */
+  /** Says so of calls, statements and exports, as for days that are in the archive. */
   isArchived: boolean;
   /** Whether an export says nothing more after the lines that there are, or breaks off. */
   isStalled: boolean;
@@ -63,7 +63,8 @@ function add(sum: UsageSum, call: UsageRecorded, amountNanos: bigint): void {
   for (const bucket of usageBuckets) sum.usage![bucket] += call.usage?.[bucket] ?? 0n;
 }
 
-function readCalls({ lines, asked }: State) {
+function readCalls(state: State) {
+  const { lines, asked } = state;
   return {
     queryUsage: async (request) => {
       asked.set("queryUsage", request);
@@ -80,6 +81,7 @@ function readCalls({ lines, asked }: State) {
       return { sums: [...sums.values()].toSorted((a, b) => (a.group < b.group ? -1 : 1)) };
     },
     getCall: async ({ rid, accountId }) => {
+      if (state.isArchived) throw new ServiceError("failed_precondition", "the lines of 2026-01-01 are detached");
       const found = lines.filter((line) => line.rid === rid && (accountId === "" || line.accountId === accountId));
       if (!found[0]) throw new ServiceError("not_found", "no such call");
       return { accountId: found[0].accountId, lines: found };
