@@ -101,7 +101,8 @@ describe("API spec, Cases: Service stopped or busy (maintenance), by the operato
       }
     });
     const cause = '"cause":"maintenance"';
-    assert.ok(world.linesOf("relay").some((line) => line.includes(cause)));
+    // The relay writes its log in pieces.
+    await until("the log tells the cause", async () => world.linesOf("relay").some((line) => line.includes(cause)));
     await world.authQuota.setMaintenance({ isMaintenance: false });
     await untilBoth(false);
     for (const url of [busyUrl, idleUrl]) {

@@ -94,7 +94,7 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
   const stack = resources.use(
     await startStack({
       folder,
-      environment: { PATH: process.env["PATH"], HOME: process.env["HOME"], DRAIN_MS: "5000", ...options.console },
+      environment: { ...ofThisMachine(process.env), DRAIN_MS: "5000", ...options.console },
       hasConsole: options.console !== undefined,
       catalog: options.catalog?.(fake.url, videos.url) ?? testCatalog(fake.url),
       isDurable: false,
@@ -122,6 +122,13 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
+
+/** What services take from the tests' own environment: nothing that would configure them. */
+const ofThisMachine = ({ PATH, HOME, NODE_COMPILE_CACHE }: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({
+  PATH,
+  HOME,
+  NODE_COMPILE_CACHE,
+});
 
 function testVariables(
   environment: WorldOptions["serviceEnvironment"],

@@ -3,6 +3,7 @@ import { after, before, test } from "node:test";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { LineKind, UsageGrouping } from "#proto/billing/v1/billing_pb.ts";
 import { EndCause, RecordKind } from "#proto/usage/v1/usage_pb.ts";
+import { createPool } from "#shared/postgres.ts";
 import { maxAccountNanos } from "#shared/money.ts";
 import type { ServiceError } from "#shared/errors.ts";
 import { createRid } from "#shared/rid.ts";
@@ -298,6 +299,33 @@ test("ListLowBalances lists the lowest first, only those below, and tells how ma
   );
   const none = await app.billing.listLowBalances({ belowNanos: -700n });
   assert.deepEqual([none.accounts, none.total], [[], 0n]);
+});
+
+test("who reads much takes no connection from those who book", async () => {
+  const nowhere = createPool("postgres://nobody@127.0.0.1:1/none", "read", () => undefined);
+  await using app = await startAppOn(server.postgres, { readPool: nowhere });
+  const { billing, streams } = app;
+  const accountId = "acct_read";
+  await billing.credit({ ...payment, accountId, paymentId: "read_1" });
+  await billing.correct({ accountId, amountNanos: -1n, correctionId: "read_1", reason: "r" });
+  assert.equal((await billing.getBalance({ accountId })).balanceNanos, 4_999n);
+  assert.equal((await billing.getFunds({ accountIds: [accountId] })).accounts.length, 1);
+  const span = { from: timestampFromMs(0), until: timestampFromMs(1_000) };
+  const days = { fromDay: "2026-11-20", untilDay: "2026-11-21" };
+  for (const reading of [
+    billing.listLedgerLines({ accountId }),
+    billing.queryUsage({ accountId, ...span }),
+    billing.getStatement({ accountId, ...span }),
+    billing.getCall({ rid: createRid() }),
+    billing.listQuarantine({}),
+    billing.listLowBalances({}),
+    billing.listVoucherBatches({}),
+    billing.listVouchers({ batchId: "b" }),
+    billing.compareInvoice({ upstream: "u", ...days }),
+    Array.fromAsync(streams.exportLines(days)),
+  ]) {
+    await assert.rejects(reading, { code: "unavailable" });
+  }
 });
 
 test("while PostgreSQL is away every call is unavailable, never a wrong answer", async () => {

@@ -20,40 +20,43 @@ import { retryQuarantine } from "./retry-quarantine.ts";
 import { getStatement } from "./statement.ts";
 import { redeemVoucher } from "./redeem-voucher.ts";
 import { createVouchers, listVoucherBatches, listVouchers, voidVouchers } from "./vouchers.ts";
-import { asUnavailable } from "#shared/postgres.ts";
+import { asUnavailable, type Pool } from "#shared/postgres.ts";
 
-/** What the gRPC calls need. */
-export type AppParts = ByHand & Replaying & Reconciling & { log: Logger };
+/**
+ * What the gRPC calls need. `readPool` is for lists and sums, which may be long: people who read much must not take the
+ * connections with which money is booked.
+ */
+export type AppParts = ByHand & Replaying & Reconciling & { readPool: Pool; log: Logger };
 
 /** The calls of billing.v1.BillingService. A database that cannot be reached is `unavailable`. */
 export function buildApp(parts: AppParts): UntypedServiceImplementation {
-  const { pool } = parts;
+  const { pool, readPool } = parts;
   const handlers: UnaryHandlers<typeof BillingService> = {
     credit: (request) => answer(credit(parts, request)),
     correct: (request) => answer(correct(parts, request)),
     getBalance: (request) => answer(getBalance(pool, request)),
     getFunds: (request) => answer(getFunds(pool, request)),
-    listLedgerLines: (request) => answer(listLedgerLines(pool, request)),
-    queryUsage: (request) => answer(queryUsage(pool, request)),
-    listQuarantine: (request) => answer(listQuarantine(pool, request)),
+    listLedgerLines: (request) => answer(listLedgerLines(readPool, request)),
+    queryUsage: (request) => answer(queryUsage(readPool, request)),
+    listQuarantine: (request) => answer(listQuarantine(readPool, request)),
     refund: (request) => answer(refund(parts, request)),
-    getStatement: (request) => answer(getStatement(parts, request)),
+    getStatement: (request) => answer(getStatement({ ...parts, pool: readPool }, request)),
     reconcile: (request) => answer(reconcile(parts, request)),
     getReport: (request) => answer(getReport(pool, request)),
     loadInvoice: (request) => answer(loadInvoice(pool, request)),
-    compareInvoice: (request) => answer(compareInvoice(pool, request)),
-    getCall: (request) => answer(getCall(pool, request)),
-    listLowBalances: (request) => answer(listLowBalances(pool, request)),
+    compareInvoice: (request) => answer(compareInvoice(readPool, request)),
+    getCall: (request) => answer(getCall(readPool, request)),
+    listLowBalances: (request) => answer(listLowBalances(readPool, request)),
     retryQuarantine: (request) => answer(retryQuarantine(parts, request)),
     createVouchers: (request) => answer(createVouchers(pool, request)),
     redeemVoucher: (request) => answer(redeemVoucher(parts, request)),
-    listVoucherBatches: (request) => answer(listVoucherBatches(pool, request)),
-    listVouchers: (request) => answer(listVouchers(pool, request)),
+    listVoucherBatches: (request) => answer(listVoucherBatches(readPool, request)),
+    listVouchers: (request) => answer(listVouchers(readPool, request)),
     voidVouchers: (request) => answer(voidVouchers(pool, request)),
     getProgress: () => answer(getProgress(parts.nats)),
   };
   const streams: ServerStreamHandlers<typeof BillingService> = {
-    exportLines: (request) => answerAll(exportLines(pool, request)),
+    exportLines: (request) => answerAll(exportLines(readPool, request)),
     replay: (request, gone) => answerAll(replay(parts, request, gone)),
   };
   return {

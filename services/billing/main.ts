@@ -31,9 +31,9 @@ const health = createHealth(["NATS", "PostgreSQL", "usage stream"]);
 await using resources = new AsyncDisposableStack();
 const ops = { host: config.OPS_HOST, port: config.OPS_PORT };
 const { port: opsPort } = resources.use(await serveOps(ops, registry, health.reasons));
-const pool = resources.use(
-  createPool(config.DATABASE_URL, "billing", (error) => log.warn({ err: error }, "PostgreSQL is away")),
-);
+const onLost = (error: Error): void => log.warn({ err: error }, "PostgreSQL is away");
+const pool = resources.use(createPool(config.DATABASE_URL, "billing", onLost));
+const readPool = resources.use(createPool(config.DATABASE_URL, "billing-read", onLost));
 const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS));
 const authQuota = unaryClient(AuthQuotaService, channel, 5_000);
 // Counting the open calls of many accounts takes longer than anything else that is asked there.
@@ -59,7 +59,7 @@ resources.use(every(2_000, look, log));
 resources.use(startConsumer({ pool, days, metrics, clock, log, nats, teller, health, stream }));
 
 const listen = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
-const app = buildApp({ ...reconciling, days, teller });
+const app = buildApp({ ...reconciling, readPool, days, teller });
 const { port } = resources.use(await serveGrpc([[BillingService, app]], listen));
 
 log.info({ port, opsPort }, "billing is ready");

@@ -1,11 +1,10 @@
 import { ridTimeMs } from "#shared/rid.ts";
+import { isId } from "./ids.ts";
 import { html, type Markup } from "./html.ts";
-
-const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The way to a call's page; plain text when the ids are none, as in a record that could not be booked. */
 export function callLink(accountId: string, rid: string): Markup {
-  if (!idPattern.test(accountId) || ridTimeMs(rid) === undefined) return html`${rid || "–"}`;
+  if (!isId(accountId) || ridTimeMs(rid) === undefined) return html`${rid || "–"}`;
   return html`<a href="/accounts/${accountId}/calls/${rid}">${rid}</a>`;
 }
 

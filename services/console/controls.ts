@@ -142,6 +142,13 @@ export function table(caption: string, head: readonly string[], rows: readonly M
   </div>`;
 }
 
+/** A row of a list of names and values, which is a `dl`. */
+export const figure = (name: string, value: string | Markup): Markup =>
+  html`<div>
+    <dt>${name}</dt>
+    <dd>${value}</dd>
+  </div>`;
+
 /** An amount with its nine decimals shortened to what is needed, two at least. */
 export function usd(nanos: bigint): string {
   return `${formatUsd(nanos).replace(/0{1,7}$/, "")} USD`;

@@ -1,4 +1,5 @@
 import { inTransaction } from "#shared/postgres.ts";
+import { dayOf } from "./days.ts";
 import { endPresented, openSession } from "./open-session.ts";
 import type { Parts } from "./parts.ts";
 import { redirect, type Answer, type Asked } from "./route.ts";
@@ -48,5 +49,3 @@ export async function finishSignIn({ pool, metrics }: Parts, asked: Asked, shown
   metrics.signIns.inc({ outcome: "done" });
   return { ...redirect(next), sessionToken };
 }
-
-const dayOf = (at: Date): string => at.toISOString().slice(0, 10);

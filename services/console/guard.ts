@@ -1,10 +1,9 @@
 import type { Queryable } from "#shared/postgres.ts";
+import { isId } from "./ids.ts";
 import { may, type Role } from "./permissions.ts";
 import { Problem } from "./problem.ts";
 import { redirect, type Answer, type Asked, type InAccount, type Route } from "./route.ts";
 import { findRole } from "./store/memberships.ts";
-
-const accountIdPattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Decides by the route's access whether it may answer: with what it shall be asked, or where to go instead. */
 export async function admit(
@@ -26,7 +25,7 @@ export async function admit(
     return { asked };
   }
   const accountId = asked.parameters["accountId"] ?? "";
-  const own = accountIdPattern.test(accountId) ? await findRole(db, visitor.person.personId, accountId) : undefined;
+  const own = isId(accountId) ? await findRole(db, visitor.person.personId, accountId) : undefined;
   const roles: Role[] = own === undefined ? installation : [own, ...installation];
   // Whether an account exists is nobody's business who has no role in it.
   if (roles.length === 0) throw new Problem("not-found");

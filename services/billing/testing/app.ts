@@ -28,7 +28,7 @@ const noNats = { current: () => undefined, [Symbol.asyncDispose]: () => Promise.
 export async function serveApp(pool: Pool, teller: Teller, given: Partial<AppParts> = {}): Promise<ServedApp> {
   await using resources = new AsyncDisposableStack();
   const log = createLog("test", "silent");
-  const absent = { nats: noNats, authQuota: noAuthQuota, signingKey: undefined };
+  const absent = { readPool: pool, nats: noNats, authQuota: noAuthQuota, signingKey: undefined };
   const parts = { ...bookingOn(pool), ...absent, teller, clock: systemClock, log, ...given };
   const listen = { host: "127.0.0.1", port: 0, drainMs: 100 };
   const server = resources.use(await serveGrpc([[BillingService, buildApp(parts)]], listen));

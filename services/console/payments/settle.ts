@@ -1,6 +1,7 @@
 import { ServiceError } from "#shared/errors.ts";
 import { inTransaction } from "#shared/postgres.ts";
 import type { Parts } from "../parts.ts";
+import type { AuditValues } from "../store/audit.ts";
 import {
   findByPayment,
   findTopUp,
@@ -11,7 +12,7 @@ import {
   takeUnheard,
   type TopUp,
 } from "../store/top-ups.ts";
-import { note } from "../trail.ts";
+import { note, type Deed } from "../trail.ts";
 import type { Notice, Payment, PaymentProvider } from "./provider.ts";
 
 /** What settling needs. */
@@ -91,17 +92,19 @@ async function book(parts: Settling, { topUp, payment, teller }: Paid): Promise<
     await setReference(db, topUpId, reference);
     if (!(await markPaid(db, topUpId, paymentId))) return false;
     const after = { state: "paid", amountNanos: amountNanos.toString(), paymentId, lineId };
-    await note(db, teller, {
-      action: "top-up.book",
-      accountId,
-      target: topUpId,
-      before: { state: topUp.state },
-      after,
-    });
+    await note(db, teller, deedOf(topUp, after));
     return true;
   });
   if (isFirst) metrics.topUps.inc({ provider: payments.name, outcome: "paid" });
 }
+
+const deedOf = ({ topUpId, accountId, state }: TopUp, after: AuditValues): Deed => ({
+  action: "top-up.book",
+  accountId,
+  target: topUpId,
+  before: { state },
+  after,
+});
 
 /** Why a payment is not what the row asks for; undefined when it is. */
 function mismatch(topUp: TopUp, payment: Payment): string | undefined {
@@ -122,14 +125,7 @@ async function leaveUnbooked(parts: Settling, { topUp, payment, teller }: Paid, 
   );
   const isFirst = await inTransaction(pool, async (db) => {
     if (!(await markUnbooked(db, topUpId, paymentId))) return false;
-    const after = { state: "unbooked", paymentId };
-    await note(db, teller, {
-      action: "top-up.book",
-      accountId,
-      target: topUpId,
-      before: { state: topUp.state },
-      after,
-    });
+    await note(db, teller, deedOf(topUp, { state: "unbooked", paymentId }));
     return true;
   });
   if (isFirst) metrics.topUps.inc({ provider: payments.name, outcome: "unbooked" });

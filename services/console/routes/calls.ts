@@ -5,7 +5,7 @@ import { ServiceError } from "#shared/errors.ts";
 import { costNanos, type Units } from "#shared/pricing.ts";
 import { ridTimeMs } from "#shared/rid.ts";
 import { endCauseWords, usageSourceWords } from "../call-words.ts";
-import { input, usd } from "../controls.ts";
+import { figure, input, usd } from "../controls.ts";
 import { copyButton } from "../copy-button.ts";
 import { createForm, type Form } from "../form.ts";
 import { html, type Markup } from "../html.ts";
@@ -101,12 +101,6 @@ function notFound(asked: InAccount): Answer {
 }
 
 const isOperator = ({ roles }: InAccount): boolean => roles.includes("operator");
-
-const figure = (name: string, value: string | Markup): Markup =>
-  html`<div>
-    <dt>${name}</dt>
-    <dd>${value}</dd>
-  </div>`;
 
 type Call = { call: UsageRecorded; keyName: string | undefined };
 

@@ -1,6 +1,7 @@
 import { timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { KeyStatus, type Key } from "#proto/authquota/v1/authquota_pb.ts";
 import type { KeyFunds } from "#proto/billing/v1/billing_pb.ts";
+import { isId } from "../ids.ts";
 import { button, form, instant, nextPage, table, usd } from "../controls.ts";
 import { copyButton } from "../copy-button.ts";
 import { html, type Markup } from "../html.ts";
@@ -12,7 +13,6 @@ import { accountRoute, again, get, page, post, redirect, type Answer, type InAcc
 import { noteAround, whoOf } from "../trail.ts";
 
 const pageSize = 50;
-const keyIdPattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The keys of an account. */
 export function keyRoutes(parts: Parts): Route[] {
@@ -38,7 +38,7 @@ const keysPath = ({ accountId }: InAccount): string => `/accounts/${accountId}/k
 /** The key in the path, which must be one of this account. */
 async function findKey({ authQuota }: Parts, { accountId, parameters }: InAccount): Promise<Key> {
   const keyId = parameters["keyId"] ?? "";
-  if (!keyIdPattern.test(keyId)) throw new Problem("not-found");
+  if (!isId(keyId)) throw new Problem("not-found");
   const { keys } = await authQuota.getKeys({ keyIds: [keyId] });
   const [key] = keys;
   // Any account's keys are told by their ids, deleted ones too: here there is none but the own and living.

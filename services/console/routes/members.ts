@@ -1,4 +1,5 @@
 import { inTransaction } from "#shared/postgres.ts";
+import { isUuid } from "../ids.ts";
 import { button, choice, emailField, form, instant, nextPage, table } from "../controls.ts";
 import { findAccount } from "../directory.ts";
 import { readEmail } from "../form.ts";
@@ -17,7 +18,6 @@ import { note, whoOf } from "../trail.ts";
 const pageSize = 50;
 const mostInvitations = 100;
 const roleChoices = memberRoles.map((role) => [role, role] as const);
-const idPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Who has a role in an account. */
 export function memberRoutes(parts: Parts): Route[] {
@@ -37,7 +37,7 @@ const membersPath = ({ accountId }: InAccount): string => `/accounts/${accountId
 
 function idIn({ parameters }: InAccount, name: string): string {
   const id = parameters[name] ?? "";
-  if (!idPattern.test(id)) throw new Problem("not-found");
+  if (!isUuid(id)) throw new Problem("not-found");
   return id;
 }
 

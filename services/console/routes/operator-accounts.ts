@@ -1,6 +1,7 @@
 import { AccountStatus, KeyStatus, type Account } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/errors.ts";
-import { button, form, input, usd } from "../controls.ts";
+import { isId } from "../ids.ts";
+import { button, figure, form, input, usd } from "../controls.ts";
 import { findAccount } from "../directory.ts";
 import { readNumber, readText } from "../form.ts";
 import { html, type Markup } from "../html.ts";
@@ -12,7 +13,6 @@ import { again, get, operatorRoute, page, post, redirect, type Answer, type Rout
 import { noteAround, whoOf } from "../trail.ts";
 
 const mostPerMinute = 1_000_000;
-const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 const base = "/operator/accounts";
 const action = "accounts.manage";
 const newTitle = "New account";
@@ -36,7 +36,7 @@ export function operatorAccountRoutes(parts: Parts): Route[] {
 /** The account in the path. */
 export async function accountIn(parts: Parts, { parameters }: SignedIn): Promise<Account> {
   const id = parameters["id"] ?? "";
-  const account = idPattern.test(id) ? await findAccount(parts, id) : undefined;
+  const account = isId(id) ? await findAccount(parts, id) : undefined;
   if (!account) throw new Problem("not-found");
   return account;
 }
@@ -75,7 +75,7 @@ function readSettings({ form: given }: SignedIn): Settings | undefined {
 async function create(parts: Parts, asked: SignedIn): Promise<Answer> {
   const settings = readSettings(asked);
   const id = asked.form.typed("id");
-  if (id !== "" && !idPattern.test(id)) asked.form.refuse("id", "Use 1 to 64 letters, digits, - or _.");
+  if (id !== "" && !isId(id)) asked.form.refuse("id", "Use 1 to 64 letters, digits, - or _.");
   if (!settings || asked.form.errors.size > 0) return again(newTitle, newForm(asked));
   try {
     const deed = { action: "account.create", target: id === "" ? settings.name : id, after: settings } as const;
@@ -103,30 +103,10 @@ export async function detail(parts: Parts, asked: SignedIn, account: Account): P
   const path = `${base}/${accountId}`;
   const isActive = statusOf(account) === "active";
   return html`<dl class="figures">
-      <div>
-        <dt>Id</dt>
-        <dd>${accountId}</dd>
-      </div>
-      <div>
-        <dt>State</dt>
-        <dd>${statusOf(account)}</dd>
-      </div>
-      <div>
-        <dt>Balance</dt>
-        <dd>${usd(balance.balanceNanos)}</dd>
-      </div>
-      <div>
-        <dt>Available now</dt>
-        <dd>${usd(holds.availableNanos)}</dd>
-      </div>
-      <div>
-        <dt>Held for running calls</dt>
-        <dd>${usd(holds.heldNanos)} in ${holds.openHolds} calls</dd>
-      </div>
-      <div>
-        <dt>Keys</dt>
-        <dd>${keys.filter(({ status }) => status === KeyStatus.ACTIVE).length} active of ${keys.length}</dd>
-      </div>
+      ${figure("Id", accountId)} ${figure("State", statusOf(account))} ${figure("Balance", usd(balance.balanceNanos))}
+      ${figure("Available now", usd(holds.availableNanos))}
+      ${figure("Held for running calls", `${usd(holds.heldNanos)} in ${holds.openHolds} calls`)}
+      ${figure("Keys", `${keys.filter(({ status }) => status === KeyStatus.ACTIVE).length} active of ${keys.length}`)}
     </dl>
     <ul>
       <li><a href="/accounts/${accountId}">Overview, as its people see it</a></li>

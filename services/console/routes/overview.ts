@@ -1,7 +1,8 @@
 import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
 import { UsageGrouping, type UsageSum } from "#proto/billing/v1/billing_pb.ts";
+import { isId } from "../ids.ts";
 import { chartTable } from "../chart.ts";
-import { instant, nextPage, table, usd } from "../controls.ts";
+import { figure, instant, nextPage, table, usd } from "../controls.ts";
 import { dayOf, lastDays, thisMonth, type Span } from "../days.ts";
 import { findAccount, findAccounts } from "../directory.ts";
 import { html, type Markup } from "../html.ts";
@@ -15,7 +16,6 @@ import { byDay, totalOf, usageRequest, type Spend } from "../usage-figures.ts";
 
 const pageSize = 20;
 const chartDays = 30;
-const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The start page, a person's accounts, and the overview of one. */
 export function overviewRoutes(parts: Parts): Route[] {
@@ -41,7 +41,7 @@ async function start({ pool }: Parts, { visitor }: SignedIn): Promise<Answer> {
 
 async function listOwn(parts: Parts, asked: SignedIn): Promise<Answer> {
   const { personId } = asked.visitor.person;
-  const afterId = idPattern.test(asked.query("after")) ? asked.query("after") : "";
+  const afterId = isId(asked.query("after")) ? asked.query("after") : "";
   const memberships = await listMemberships(parts.pool, personId, { afterId, limit: pageSize + 1 });
   const shown = memberships.slice(0, pageSize);
   const accounts = await findAccounts(
@@ -100,12 +100,6 @@ async function fundsOf({ authQuota, billing }: Parts, accountId: string) {
   const [balance, holds] = await Promise.all([billing.getBalance({ accountId }), authQuota.getHolds({ accountId })]);
   return { balance, holds };
 }
-
-const figure = (name: string, value: string | Markup): Markup =>
-  html`<div>
-    <dt>${name}</dt>
-    <dd>${value}</dd>
-  </div>`;
 
 /** What is cheap to ask for, so that it may move. */
 const fundsList = ({ balance, holds }: Awaited<ReturnType<typeof fundsOf>>): Markup =>

@@ -1,4 +1,5 @@
 import { inTransaction } from "#shared/postgres.ts";
+import { isUuid } from "../ids.ts";
 import { button, emailField, form, instant, nextPage, table } from "../controls.ts";
 import { readEmail } from "../form.ts";
 import { html, type Markup } from "../html.ts";
@@ -17,7 +18,6 @@ const pageSize = 50;
 const mostInvitations = 100;
 const base = "/operator/people";
 const action = "people.manage";
-const idPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** Everybody who may sign in, for operators; and invitations for further operators. */
 export function peopleRoutes(parts: Parts): Route[] {
@@ -71,7 +71,7 @@ function personRow(asked: SignedIn, person: PersonLine): Markup {
 
 function idIn({ parameters }: SignedIn): string {
   const id = parameters["id"] ?? "";
-  if (!idPattern.test(id)) throw new Problem("not-found");
+  if (!isUuid(id)) throw new Problem("not-found");
   return id;
 }
 

@@ -1,4 +1,5 @@
 import { inTransaction } from "#shared/postgres.ts";
+import { isUuid } from "../ids.ts";
 import { button, form, instant, table } from "../controls.ts";
 import { readNewPassword } from "../form.ts";
 import { html, type Markup } from "../html.ts";
@@ -16,7 +17,6 @@ import { note, whoOf } from "../trail.ts";
 
 const sessionsPath = "/profile/sessions";
 const passwordTitle = "Change password";
-const idPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** A person's own password and sessions. */
 export function profileRoutes(parts: Parts): Route[] {
@@ -114,7 +114,7 @@ function sessionRow(asked: SignedIn, line: SessionLine, isThis: boolean): Markup
 async function endOne({ pool }: Parts, asked: SignedIn): Promise<Answer> {
   const { personId } = asked.visitor.person;
   const target = asked.parameters["sessionId"] ?? "";
-  if (!idPattern.test(target)) throw new Problem("not-found");
+  if (!isUuid(target)) throw new Problem("not-found");
   await inTransaction(pool, async (db) => {
     if (!(await deleteSession(db, personId, target))) throw new Problem("not-found");
     await note(db, whoOf(asked), { action: "session.end", target });

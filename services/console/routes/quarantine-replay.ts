@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { ReplayResponse } from "#proto/billing/v1/billing_pb.ts";
-import { choice, form, input, usd } from "../controls.ts";
+import { choice, figure, form, input, usd } from "../controls.ts";
 import { linkCalls } from "../call-link.ts";
 import { html, type Markup } from "../html.ts";
 import type { Form } from "../form.ts";
@@ -154,15 +154,7 @@ function ending({ dryRun }: Replay, totals: ReplayResponse | undefined, rids: st
     ["Cannot be booked", String(rejected)],
   ];
   return html`<p class="notice" role="status">The replay is at its end.</p>
-    <dl class="figures">
-      ${figures.map(
-        ([name, value]) =>
-          html`<div>
-            <dt>${name}</dt>
-            <dd>${value}</dd>
-          </div>`,
-      )}
-    </dl>
+    <dl class="figures">${figures.map(([name, value]) => figure(name, value))}</dl>
     ${
       rids.length > 0 &&
       html`<h2>Missing calls${missing > BigInt(rids.length) && `, the first ${rids.length}`}</h2>

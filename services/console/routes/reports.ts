@@ -2,6 +2,7 @@ import { dayMs } from "#shared/clock.ts";
 import { ServiceError } from "#shared/errors.ts";
 import type { GetProgressResponse, Report } from "#proto/billing/v1/billing_pb.ts";
 import { form, input } from "../controls.ts";
+import { dayOf } from "../days.ts";
 import { createForm, readDay, type Form } from "../form.ts";
 import { html, type Markup } from "../html.ts";
 import { installationNavigation } from "./installation-navigation.ts";
@@ -24,7 +25,6 @@ export function reportRoutes(parts: Parts): Route[] {
   ];
 }
 
-const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
 const yesterday = ({ clock }: Parts): string => dayOf(new Date(clock.nowMs() - dayMs));
 
 async function show(parts: Parts, asked: SignedIn): Promise<Answer> {
@@ -119,12 +119,12 @@ async function download(parts: Parts, { parameters }: SignedIn): Promise<Answer>
   const start = readDay(createForm({ day }), "day");
   const report = start && (await findReport(parts, day));
   if (!report || report.content.length === 0) throw new Problem("not-found");
-  const texts: Record<string, { type: string; text: string }> = {
-    "report.json": { type: "application/json", text: Buffer.from(report.content).toString() },
-    "report.sig.base64": { type: "text/plain", text: `${Buffer.from(report.signature).toString("base64")}\n` },
-    "public-key.pem": { type: "text/plain", text: report.publicKey },
-  };
-  const found = texts[file];
+  const texts = new Map([
+    ["report.json", { type: "application/json", text: Buffer.from(report.content).toString() }],
+    ["report.sig.base64", { type: "text/plain", text: `${Buffer.from(report.signature).toString("base64")}\n` }],
+    ["public-key.pem", { type: "text/plain", text: report.publicKey }],
+  ]);
+  const found = texts.get(file);
   if (!found || (file !== "report.json" && report.signature.length === 0)) throw new Problem("not-found");
   return { kind: "file", name: `${day}-${file}`, type: found.type, pieces: one(found.text) };
 }

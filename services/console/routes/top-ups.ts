@@ -1,5 +1,6 @@
 import { ServiceError } from "#shared/errors.ts";
 import { inTransaction } from "#shared/postgres.ts";
+import { isUuid } from "../ids.ts";
 import { usd } from "../controls.ts";
 import { readUsd, type Form } from "../form.ts";
 import { html, type Markup } from "../html.ts";
@@ -151,11 +152,9 @@ async function comeBack(parts: Parts, asked: InAccount): Promise<Answer> {
   );
 }
 
-const idPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
 async function ownTopUp({ pool }: Parts, { accountId, parameters }: InAccount): Promise<TopUp> {
   const topUpId = parameters["topUpId"] ?? "";
-  const topUp = idPattern.test(topUpId) ? await findTopUp(pool, topUpId) : undefined;
+  const topUp = isUuid(topUpId) ? await findTopUp(pool, topUpId) : undefined;
   if (topUp?.accountId !== accountId) throw new Problem("not-found");
   return topUp;
 }

@@ -1,6 +1,6 @@
 import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { TaskState, type Task } from "#proto/video/v1/video_pb.ts";
-import { instant, nextPage, table } from "../controls.ts";
+import { figure, instant, nextPage, table } from "../controls.ts";
 import { html, type Markup } from "../html.ts";
 import type { Parts } from "../parts.ts";
 import { Problem } from "../problem.ts";
@@ -71,20 +71,15 @@ async function show({ videoTask }: Parts, asked: InAccount): Promise<Answer> {
   const { task } = await videoTask.getTask({ accountId: asked.accountId, taskId });
   if (!task) throw new Problem("not-found");
   const { error } = task;
-  const line = (name: string, value: Markup | string): Markup =>
-    html`<div>
-      <dt>${name}</dt>
-      <dd>${value}</dd>
-    </div>`;
   return page(
     "Video task",
     html`<dl>
-        ${line("Task", html`<code>${task.taskId}</code>`)} ${line("Model", task.model)} ${line("State", stateOf(task))}
-        ${line("Progress", `${task.progress} %`)} ${line("Length", `${task.seconds} s`)} ${line("Size", task.size)}
-        ${line("Created", time(task.createdAt))} ${line("Ended", time(task.completedAt))}
-        ${task.expiresAt && line("File kept until", time(task.expiresAt))}
-        ${error && line("Why it failed", `${error.message} (${error.code})`)}
-        ${line("Charge", html`<a href="${callPath(asked, task)}">The call and what it cost</a>`)}
+        ${figure("Task", html`<code>${task.taskId}</code>`)} ${figure("Model", task.model)}
+        ${figure("State", stateOf(task))} ${figure("Progress", `${task.progress} %`)}
+        ${figure("Length", `${task.seconds} s`)} ${figure("Size", task.size)} ${figure("Created", time(task.createdAt))}
+        ${figure("Ended", time(task.completedAt))} ${task.expiresAt && figure("File kept until", time(task.expiresAt))}
+        ${error && figure("Why it failed", `${error.message} (${error.code})`)}
+        ${figure("Charge", html`<a href="${callPath(asked, task)}">The call and what it cost</a>`)}
       </dl>
       <h2>Prompt</h2>
       <p class="written">${task.prompt}</p>

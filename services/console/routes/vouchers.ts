@@ -3,6 +3,7 @@ import { timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { VoucherState, type Voucher, type VoucherBatch } from "#proto/billing/v1/billing_pb.ts";
 import { dayMs } from "#shared/clock.ts";
 import { ServiceError } from "#shared/errors.ts";
+import { isId } from "../ids.ts";
 import { form, input, instant, nextPage, table, usd } from "../controls.ts";
 import { copyButton } from "../copy-button.ts";
 import { readDay, readNumber, readText, readUsd, type Form } from "../form.ts";
@@ -34,7 +35,7 @@ export function voucherRoutes(parts: Parts): Route[] {
 
 async function overview({ billing }: Parts, asked: SignedIn): Promise<Markup> {
   const before = asked.query("before");
-  const beforeBatchId = batchIdPattern.test(before) ? before : "";
+  const beforeBatchId = isId(before) ? before : "";
   const { batches } = await billing.listVoucherBatches({ beforeBatchId, limit: pageSize + 1 });
   const shown = batches.slice(0, pageSize);
   const last = batches.length > pageSize ? shown.at(-1) : undefined;
@@ -143,12 +144,10 @@ function notKnown(batchId: string): Answer {
   return page("It is not known whether the vouchers were made", body, { status: 503 });
 }
 
-// The ids that billing takes: the operator's tool may have made batches with others than ours.
-const batchIdPattern = /^[A-Za-z0-9_-]{1,64}$/;
-
+// The operator's tool may have made batches with other ids than ours.
 async function findBatch({ billing }: Parts, { parameters }: SignedIn) {
   const batchId = parameters["batchId"] ?? "";
-  if (!batchIdPattern.test(batchId)) throw new Problem("not-found");
+  if (!isId(batchId)) throw new Problem("not-found");
   const { batch, vouchers } = await billing.listVouchers({ batchId });
   if (!batch) throw new Problem("not-found");
   return { batch, vouchers };
