@@ -13,7 +13,7 @@ const seconds = (sinceMs: number): string => `${((performance.now() - sinceMs) /
 // then the count of the API spec's rows that tests stand for.
 process.chdir(root);
 const startedAt = performance.now();
-const runner = ["--test", "--test-concurrency=2", "--test-timeout=120000"];
+const runner = ["--test", "--test-concurrency=3", "--test-timeout=120000"];
 // Hundreds of processes load the same modules: all but the first read them compiled.
 const environment = { ...process.env, NODE_COMPILE_CACHE: join(root, "node_modules/.cache/node-compile") };
 const patterns = ["services/**/*.test.ts", "deploy/**/*.test.ts"];
