@@ -100,11 +100,15 @@ describe("an account", () => {
     await browser.post(`${base}/corrected/correct`, fields);
     await browser.post(`${base}/corrected/correct`, fields);
     assert.equal(world.neighbours.balances.get("corrected"), -2_500_000_000n);
-    for (const wrong of [{ correction: "0" }, { reason: "" }, { "correction-id": "" }]) {
+    for (const wrong of [{ correction: "0" }, { reason: "" }, { "correction-id": "" }, { "corrected-rid": "call" }]) {
       assert.equal((await browser.post(`${base}/corrected/correct`, { ...fields, ...wrong })).status, 422);
     }
     const other = await browser.post(`${base}/corrected/correct`, { ...fields, correction: "-3" });
     assert.match(other.text, /sent before with other content/);
+    const rid = createRid();
+    await browser.post(`${base}/corrected/correct`, { ...fields, "correction-id": "of a call", "corrected-rid": rid });
+    const asked = world.neighbours.asked.findLast(({ method }) => method === "correct")?.request;
+    assert.deepEqual({ ...asked }, { ...asked, rid, correctionId: "of a call" });
   });
 
   it("gets a call's charge back, all that is left or a part, once for a form that is sent twice", async () => {

@@ -4,8 +4,12 @@ import { findBrowser } from "#shared/testing/binaries.ts";
 
 const executablePath = findBrowser();
 
-/** What `describe` takes: browser tests are skipped, and say why, on a machine without a browser. */
+/**
+ * What `describe` takes: browser tests are skipped, and say why, on a machine without a browser. All of a suite's pages
+ * together take longer than a test may, on a machine that does other things too.
+ */
 export const needsBrowser = {
+  timeout: 400_000,
   skip: executablePath === undefined && "there is no Chromium: `npm test` installs it, or says how",
 };
 

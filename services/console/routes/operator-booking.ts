@@ -29,6 +29,7 @@ type Booking = {
   rid?: string;
 };
 
+const noRid = "Give the request id of a call, as its page shows it.";
 const outOfRange = "The balance would be further from 0 than an account may be. Look at the amount.";
 
 async function credit(parts: Parts, asked: SignedIn): Promise<Answer> {
@@ -57,16 +58,19 @@ async function correct(parts: Parts, asked: SignedIn): Promise<Answer> {
   if (amountNanos === 0n) form.refuse("correction", "Give an amount other than 0.");
   const correctionId = readText(form, "correction-id", { most: 200, what: "the id of the correction" });
   const reason = readText(form, "reason", { most: 500, what: "a reason" });
-  if (!amountNanos || correctionId === undefined || reason === undefined) {
+  const rid = form.typed("corrected-rid").toLowerCase();
+  if (rid !== "" && ridTimeMs(rid) === undefined) form.refuse("corrected-rid", noRid);
+  if (!amountNanos || correctionId === undefined || reason === undefined || form.errors.size > 0) {
     return again(account.name, await detail(parts, asked, account));
   }
   const { accountId } = account;
-  const booking = { action: "account.correct", target: correctionId, amountNanos, words: reason } as const;
+  const about = rid === "" ? {} : { rid };
+  const booking = { action: "account.correct", target: correctionId, amountNanos, words: reason, ...about } as const;
   const taken = "This form was sent before with other content. Open the account again for another correction.";
   const refusals = { taken: ["reason", taken], refused: ["correction", outOfRange] } as const;
   return refusing(parts, asked, { account, ...refusals }, () =>
     book(parts, asked, { account, booking }, () =>
-      parts.billing.correct({ accountId, amountNanos, correctionId, reason }),
+      parts.billing.correct({ accountId, amountNanos, correctionId, reason, rid }),
     ),
   );
 }
@@ -75,7 +79,7 @@ async function refund(parts: Parts, asked: SignedIn): Promise<Answer> {
   const account = await accountIn(parts, asked);
   const { form } = asked;
   const rid = form.typed("rid").toLowerCase();
-  if (ridTimeMs(rid) === undefined) form.refuse("rid", "Give the request id of a call, as its page shows it.");
+  if (ridTimeMs(rid) === undefined) form.refuse("rid", noRid);
   const amountNanos = form.typed("refund") === "" ? 0n : readUsd(form, "refund", { least: 1n });
   const refundId = readText(form, "refund-id", { most: 200, what: "the id of the refund" });
   const reason = readText(form, "refund-reason", { most: 500, what: "a reason" });

@@ -30,7 +30,14 @@ export function moneyForms(asked: SignedIn, path: string): Markup {
       { action: `${path}/correct`, button: "Book correction", isDanger: true },
       html`<input type="hidden" name="correction-id" value="${correctionId}" />
         ${amount(asked, "correction", "Negative takes money, such as -12.50.")}
-        ${input(asked.form, { name: "reason", label: "Reason", most: 500 })}`,
+        ${input(asked.form, { name: "reason", label: "Reason", most: 500 })}
+        ${input(asked.form, {
+          name: "corrected-rid",
+          label: "Request id",
+          hint: "Of the call that is corrected, if it is one: a record of it in quarantine is settled with this.",
+          most: 36,
+          isOptional: true,
+        })}`,
     )}
     <h2>Refund</h2>
     ${form(
