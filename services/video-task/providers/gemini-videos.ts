@@ -1,5 +1,5 @@
 import type { Job, Look, Provider, ProviderAnswer } from "./provider.ts";
-import { fieldOf, textOf } from "./read-json.ts";
+import { fieldOf, numberOf, textOf } from "./read-json.ts";
 import { isMissing, type ProviderError, refusalOf, unansweredBy } from "./refusal.ts";
 import { failureOf } from "./wording.ts";
 
@@ -115,7 +115,7 @@ function readLook(answer: ProviderAnswer): Look {
   if (!isDone) return { state: "in_progress", progress: undefined };
   const error = fieldOf(body, "error");
   if (typeof error !== "object" || error === null) return readResult(fieldOf(body, "response"));
-  const code = codeNames[Number(fieldOf(error, "code"))] ?? "UNKNOWN";
+  const code = codeNames[numberOf(fieldOf(error, "code"))] ?? "UNKNOWN";
   return failureOf(code, fieldOf(error, "message"));
 }
 
@@ -142,6 +142,6 @@ function addressOf(value: unknown): string | undefined {
 function filterReasonsOf(result: unknown): string | undefined {
   const found = fieldOf(result, "raiMediaFilteredReasons");
   const reasons = (Array.isArray(found) ? found : []).filter((reason) => typeof reason === "string");
-  const isFiltered = Number(fieldOf(result, "raiMediaFilteredCount")) > 0 || reasons.length > 0;
+  const isFiltered = numberOf(fieldOf(result, "raiMediaFilteredCount")) > 0 || reasons.length > 0;
   return isFiltered ? reasons.join(" ") || "The safety rules of the model service let nothing through" : undefined;
 }

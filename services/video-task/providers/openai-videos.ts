@@ -1,15 +1,11 @@
 import { type FormPart, writeForm } from "./multipart.ts";
 import type { Job, Look, Provider, ProviderAnswer } from "./provider.ts";
-import { fieldOf, textOf } from "./read-json.ts";
+import { fieldOf, numberOf, textOf } from "./read-json.ts";
 import { isMissing, type ProviderError, refusalOf, unansweredBy } from "./refusal.ts";
 import { failureOf } from "./wording.ts";
 
 // "video_…" at OpenAI; others who speak this API have UUIDs and the like. Nothing that could leave its place in a path.
 const taskIdPattern = /^\w[\w.:=~-]{0,499}$/;
-
-// Of JSON numbers and texts, as what follows may be either.
-const numberOf = (value: unknown): number =>
-  typeof value === "number" || typeof value === "string" ? Number(value) : Number.NaN;
 
 /** The API for videos of OpenAI, https://platform.openai.com/docs/api-reference/videos, and of those who speak it. */
 export const openaiVideos: Provider = {

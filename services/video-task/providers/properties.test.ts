@@ -9,7 +9,7 @@ import type { ProviderAnswer } from "./provider.ts";
 const names = "id name status done error response code message progress seconds expires_at details reason";
 const veoNames =
   "generateVideoResponse generatedSamples video uri encodedVideo raiMediaFilteredCount raiMediaFilteredReasons";
-const fields = fc.constantFrom(...`${names} ${veoNames} retryDelay __proto__`.split(" "));
+const fields = fc.constantFrom(...`${names} ${veoNames} retryDelay __proto__ toString valueOf`.split(" "));
 const plainWords = "completed failed queued in_progress video_1 models/m/operations/o operations/.. .. 7s INTERNAL";
 const words = fc.constantFrom(...plainWords.split(" "), "https://x.example/y", "insufficient_quota", "\0", "\ud800");
 const leaf = fc.oneof(words, fc.boolean(), fc.constant(null), fc.double(), fc.integer(), fc.string());
