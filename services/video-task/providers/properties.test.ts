@@ -69,3 +69,15 @@ for (const dialect of videoDialectNames) {
     });
   });
 }
+
+test("an object in the place of a number is a failure like any other, though it cannot be made a number", () => {
+  const stubborn = { valueOf: 0, toString: 0 };
+  const filtered = { generateVideoResponse: { raiMediaFilteredCount: stubborn } };
+  for (const body of [
+    { done: true, error: { code: stubborn } },
+    { done: true, response: filtered },
+  ]) {
+    const look = providers["gemini-videos"].look.read({ status: 200, body, retryAfterSeconds: undefined });
+    assert.equal(look.state, "failed");
+  }
+});
