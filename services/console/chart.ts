@@ -1,4 +1,5 @@
 import { formatUsd } from "#shared/money.ts";
+import { tableOf } from "./controls.ts";
 import { html, type Markup } from "./html.ts";
 
 type ChartTable = {
@@ -18,17 +19,9 @@ type ChartRow = {
 
 /** A table of amounts, of which script draws a chart; its place in the page is right before the table. */
 export function chartTable({ caption, head, rows, totals }: ChartTable): Markup {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}">
-    <table class="figures" data-chart="USD">
-      <caption>
-        ${caption}
-      </caption>
-      <thead>
-        <tr>
-          ${head.map((name) => html`<th scope="col">${name}</th>`)}
-        </tr>
-      </thead>
-      <tbody>
+  return tableOf(
+    { caption, head, attributes: html` class="figures" data-chart="USD"` },
+    html`<tbody>
         ${rows.map(
           ({ label, nanos, cells }) =>
             html`<tr data-value="${formatUsd(nanos)}">
@@ -45,9 +38,8 @@ export function chartTable({ caption, head, rows, totals }: ChartTable): Markup 
             ${cellsOf(totals)}
           </tr>
         </tfoot>`
-      }
-    </table>
-  </div>`;
+      }`,
+  );
 }
 
 const cellsOf = (cells: readonly string[]): Markup[] => cells.map((cell) => html`<td>${cell}</td>`);

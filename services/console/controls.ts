@@ -125,8 +125,20 @@ export function button({ csrfField }: Asked, { action, button: label, isDanger }
 /** A table that a keyboard can scroll sideways on a narrow screen. */
 export function table(caption: string, head: readonly string[], rows: readonly Markup[]): Markup {
   if (rows.length === 0) return html`<p>${caption}: none.</p>`;
+  return tableOf(
+    { caption, head },
+    html`<tbody>
+      ${rows}
+    </tbody>`,
+  );
+}
+
+type TableHead = { caption: string; head: readonly string[]; attributes?: Markup };
+
+/** The same around bodies and feet that are more than rows. */
+export function tableOf({ caption, head, attributes }: TableHead, bodies: Markup): Markup {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}">
-    <table>
+    <table${attributes}>
       <caption>
         ${caption}
       </caption>
@@ -135,12 +147,14 @@ export function table(caption: string, head: readonly string[], rows: readonly M
           ${head.map((name) => html`<th scope="col">${name}</th>`)}
         </tr>
       </thead>
-      <tbody>
-        ${rows}
-      </tbody>
+      ${bodies}
     </table>
   </div>`;
 }
+
+/** A table of figures, which stand to the right. */
+export const figureTable = (caption: string, head: readonly string[], bodies: Markup): Markup =>
+  tableOf({ caption, head, attributes: html` class="figures"` }, bodies);
 
 /** A row of a list of names and values, which is a `dl`. */
 export const figure = (name: string, value: string | Markup): Markup =>
@@ -158,6 +172,10 @@ export function usd(nanos: bigint): string {
 export function instant(at: Date): Markup {
   return html`<time datetime="${at.toISOString()}">${at.toISOString().slice(0, 16).replace("T", " ")}</time>`;
 }
+
+/** Which page of a list is asked for, from 0 on. */
+export const pageNumberOf = ({ query }: Pick<Asked, "query">): number =>
+  /^\d{1,3}$/.test(query("page")) ? Number(query("page")) : 0;
 
 /** The way to the next page of a list. */
 export const nextPage = (href: string): Markup => html`<p><a rel="next" href="${href}">Next page</a></p>`;

@@ -1,6 +1,6 @@
 import type { Usage } from "#proto/usage/v1/usage_pb.ts";
 import type { Relays } from "./relays.ts";
-import { bucketNames } from "./units.ts";
+import { bucketNames, bucketsInUse } from "./units.ts";
 
 /** A price row as account owners may see it: nano-USD per 1,000,000 units, by the name of the bucket in words. */
 export type PriceRow = { condition: string; prices: { bucket: string; nanos: bigint }[] };
@@ -26,10 +26,6 @@ export async function readLoadedModels({
   return { models, isChanging: catalogs.some(({ contentHash }) => contentHash !== first.contentHash) };
 }
 
-const buckets = Object.entries(bucketNames) as [keyof typeof bucketNames, string][];
-
 /** The buckets that cost something. */
 const pricesOf = (prices: Usage | undefined): PriceRow["prices"] =>
-  buckets
-    .map(([bucket, words]) => ({ bucket: words, nanos: prices?.[bucket] ?? 0n }))
-    .filter(({ nanos }) => nanos !== 0n);
+  bucketsInUse([prices]).map((bucket) => ({ bucket: bucketNames[bucket], nanos: prices?.[bucket] ?? 0n }));

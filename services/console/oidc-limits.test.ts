@@ -5,6 +5,7 @@ import { createLog } from "#shared/log.ts";
 import { readConfig } from "./config.ts";
 import { createOidc } from "./oidc.ts";
 import { startIssuer } from "./testing/oidc-provider.ts";
+import { environment } from "./testing/environment.ts";
 
 it("an issuer that answers more than can be read, nothing, or in the clear counts as away", async () => {
   const log = createLog("test", "silent");
@@ -32,16 +33,6 @@ it("an issuer that answers more than can be read, nothing, or in the clear count
 });
 
 it("the settings are all or none, and the issuer is reached over HTTPS unless it is on this machine", () => {
-  const environment = {
-    DATABASE_URL: "postgres://a",
-    AUTH_QUOTA_ADDRESS: "a:1",
-    BILLING_ADDRESS: "b:1",
-    VIDEO_TASK_ADDRESS: "c:1",
-    RELAY_ADDRESSES: "d:1",
-    API_URL: "https://api.example",
-    PUBLIC_URL: "https://console.example",
-    SECRETS_KEY_FILE: "key",
-  };
   const all = {
     OIDC_ISSUER: "https://id.example/realm",
     OIDC_CLIENT_ID: "console",

@@ -7,6 +7,7 @@ import { createPasswords, leastCost } from "./passwords.ts";
 import { render } from "./html.ts";
 import { createSecretBox, createToken, hashToken, readSecretsKey } from "./secrets.ts";
 import { createRecoveryCodes, createTotpSecret, hashRecoveryCode, qrOf, stepOfCode } from "./totp.ts";
+import { environment } from "./testing/environment.ts";
 
 describe("sealed secrets", () => {
   const box = createSecretBox(randomBytes(32));
@@ -72,16 +73,6 @@ describe("passwords", () => {
   });
 
   it("cannot be made cheaper in production than OWASP's minimum", () => {
-    const environment = {
-      DATABASE_URL: "postgres://a",
-      AUTH_QUOTA_ADDRESS: "a:1",
-      BILLING_ADDRESS: "b:1",
-      VIDEO_TASK_ADDRESS: "c:1",
-      RELAY_ADDRESSES: "d:1",
-      API_URL: "https://api.example",
-      PUBLIC_URL: "https://console.example",
-      SECRETS_KEY_FILE: "key",
-    };
     assert.deepEqual(leastCost, { memoryKib: 19_456, passes: 2 });
     assert.equal(readConfig(environment).PASSWORD_MEMORY_KIB, 19_456);
     assert.throws(() => readConfig({ ...environment, PASSWORD_MEMORY_KIB: "19455" }), /PASSWORD_MEMORY_KIB/);

@@ -57,3 +57,7 @@ export function createToken(): string {
 export function hashToken(token: string): Buffer {
   return hash("sha256", token, "buffer");
 }
+
+/** Random letters of an alphabet of 32: of a random byte, each is then as likely as any other. */
+export const randomLetters = (alphabet: string, length: number): string =>
+  [...randomBytes(length)].map((byte) => alphabet[byte % alphabet.length]).join("");

@@ -2,6 +2,7 @@ import { hash, randomBytes } from "node:crypto";
 import { Secret, TOTP } from "otpauth";
 import { encode } from "uqr";
 import { html, type Markup } from "./html.ts";
+import { randomLetters } from "./secrets.ts";
 
 const issuer = "Relay console";
 const periodSeconds = 30;
@@ -45,9 +46,7 @@ const recoveryLength = 16;
 
 /** Ten codes of 80 random bits, in letters that are not mistaken for one another. */
 export function createRecoveryCodes(): string[] {
-  const code = (): string =>
-    [...randomBytes(recoveryLength)].map((byte) => recoveryLetters[byte % recoveryLetters.length]).join("");
-  return Array.from({ length: recoveryCodes }, () => inGroups(code()));
+  return Array.from({ length: recoveryCodes }, () => inGroups(randomLetters(recoveryLetters, recoveryLength)));
 }
 
 /** What is kept of a recovery code, however its letters were typed; undefined when it cannot be one. */

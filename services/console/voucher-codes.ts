@@ -1,4 +1,5 @@
-import { hash, randomBytes } from "node:crypto";
+import { hash } from "node:crypto";
+import { randomLetters } from "./secrets.ts";
 
 // Crockford's Base32: without I, L, O and U, so that codes are read out and typed without mistakes.
 const letters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -7,9 +8,7 @@ const code = new RegExp(`^[${letters}]{${length}}$`);
 
 /** A code of 100 random bits in groups of five letters. */
 export function createVoucherCode(): string {
-  // 256 is a multiple of 32: every letter is as likely as any other.
-  const plain = [...randomBytes(length)].map((byte) => letters[byte % letters.length]).join("");
-  return plain.match(/.{5}/g)?.join("-") ?? "";
+  return randomLetters(letters, length).match(/.{5}/g)?.join("-") ?? "";
 }
 
 /** What is kept of a code, however its letters were typed; undefined when it cannot be one. */

@@ -6,6 +6,7 @@ import { readConfig } from "../config.ts";
 import { signHeader, startFakeStripe, type FakeStripe } from "../testing/fake-stripe.ts";
 import { BadSignature, type PaymentProvider } from "./provider.ts";
 import { createStripe } from "./stripe.ts";
+import { environment } from "../testing/environment.ts";
 
 type Vector = { title: string; secret: string; timestamp: number; signature: string; body: string };
 
@@ -161,16 +162,6 @@ describe("a checkout", () => {
 });
 
 it("Stripe is set up with both files or not at all, and its key goes in the clear to this machine only", () => {
-  const environment = {
-    DATABASE_URL: "postgres://a",
-    AUTH_QUOTA_ADDRESS: "a:1",
-    BILLING_ADDRESS: "b:1",
-    VIDEO_TASK_ADDRESS: "c:1",
-    RELAY_ADDRESSES: "d:1",
-    API_URL: "https://api.example",
-    PUBLIC_URL: "https://console.example",
-    SECRETS_KEY_FILE: "key",
-  };
   const both = { STRIPE_SECRET_KEY_FILE: "key", STRIPE_WEBHOOK_SECRET_FILE: "secret" };
   assert.equal(readConfig({ ...environment, ...both }).STRIPE_API_URL, "https://api.stripe.com");
   for (const STRIPE_API_URL of ["http://127.0.0.1:1234", "http://localhost:1", "https://stripe.example"]) {

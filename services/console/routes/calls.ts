@@ -5,7 +5,7 @@ import { ServiceError } from "#shared/errors.ts";
 import { costNanos, type Units } from "#shared/pricing.ts";
 import { ridTimeMs } from "#shared/rid.ts";
 import { endCauseWords, usageSourceWords } from "../call-words.ts";
-import { figure, input, usd } from "../controls.ts";
+import { figure, figureTable, input, usd } from "../controls.ts";
 import { copyButton } from "../copy-button.ts";
 import { createForm, type Form } from "../form.ts";
 import { html, type Markup } from "../html.ts";
@@ -154,17 +154,10 @@ function priceTable({ usage, unitPriceNanos, priceVersion }: UsageRecorded): Mar
   });
   const sum = lines.reduce((all, { millionths }) => all + millionths, 0n);
   return html`<h2>Price</h2>
-    <div class="scroll" tabindex="0" role="region" aria-label="${caption}">
-      <table class="figures">
-        <caption>
-          ${caption}
-        </caption>
-        <thead>
-          <tr>
-            ${["Used", "Units", "Price per 1,000,000", "Amount"].map((name) => html`<th scope="col">${name}</th>`)}
-          </tr>
-        </thead>
-        <tbody>
+    ${figureTable(
+      caption,
+      ["Used", "Units", "Price per 1,000,000", "Amount"],
+      html`<tbody>
           ${lines.map(
             ({ name, units, price, millionths }) =>
               html`<tr>
@@ -184,9 +177,8 @@ function priceTable({ usage, unitPriceNanos, priceVersion }: UsageRecorded): Mar
             <th scope="row" colspan="3">Cost: the sum, rounded up once to nine decimals</th>
             <td>${usd(costNanos(usage, prices))}</td>
           </tr>
-        </tfoot>
-      </table>
-    </div>`;
+        </tfoot>`,
+    )}`;
 }
 
 const isCharge = ({ kind }: LedgerLine): boolean => kind <= LineKind.FINAL_ADJUSTMENT;

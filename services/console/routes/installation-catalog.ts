@@ -1,14 +1,14 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Catalog, Model, PriceRow, Route } from "#proto/relay/v1/relay_pb.ts";
 import type { Usage } from "#proto/usage/v1/usage_pb.ts";
-import { input, instant, nextPage, table, usd } from "../controls.ts";
+import { input, instant, nextPage, pageNumberOf, table, usd } from "../controls.ts";
 import { createForm } from "../form.ts";
 import { html, type Markup } from "../html.ts";
 import { installationNavigation } from "./installation-navigation.ts";
 import type { Parts } from "../parts.ts";
 import type { RelayState } from "../relays.ts";
 import { page, type Answer, type SignedIn } from "../route.ts";
-import { bucketNames } from "../units.ts";
+import { bucketNames, bucketsInUse } from "../units.ts";
 
 const pageSize = 50;
 const mostName = 256;
@@ -49,7 +49,7 @@ function processRow({ address, state }: RelayState): Markup {
 
 function modelsOf({ contentHash, models }: Catalog, asked: SignedIn): Markup {
   const wanted = asked.query("name").slice(0, mostName);
-  const number = /^\d{1,3}$/.test(asked.query("page")) ? Number(asked.query("page")) : 0;
+  const number = pageNumberOf(asked);
   const found = models.filter(({ name }) => name.toLowerCase().includes(wanted.toLowerCase()));
   const shown = found.slice(number * pageSize, (number + 1) * pageSize);
   const more = new URLSearchParams({ hash: contentHash, name: wanted, page: String(number + 1) });
@@ -80,24 +80,19 @@ function row({ name, endpoints, prices, routes }: Model): Markup {
   </tr>`;
 }
 
-type Bucket = keyof typeof bucketNames;
-const buckets = Object.entries(bucketNames) as [Bucket, string][];
-
 function priceCell({ version, condition, unitPriceNanos }: PriceRow): Markup {
-  const lines = buckets
-    .filter(([bucket]) => unitPriceNanos?.[bucket])
-    .map(([bucket, words]) => html`<li>${words}: ${usd(unitPriceNanos?.[bucket] ?? 0n)}</li>`);
+  const lines = bucketsInUse([unitPriceNanos]).map(
+    (bucket) => html`<li>${bucketNames[bucket]}: ${usd(unitPriceNanos?.[bucket] ?? 0n)}</li>`,
+  );
   return html`<p>${version}${condition !== "" && `, ${condition}`}</p>
     ${lines.length === 0 ? "free of charge" : list(lines)}`;
 }
 
 function routeCell({ upstream, model, priority, weight, unitCostNanos }: Route, prices: Usage | undefined): Markup {
-  const lines = buckets
-    .filter(([bucket]) => unitCostNanos?.[bucket] || (unitCostNanos && prices?.[bucket]))
-    .map(([bucket, words]) => {
-      const cost = unitCostNanos?.[bucket] ?? 0n;
-      return html`<li>${words}: ${usd(cost)}${marginWords(prices?.[bucket] ?? 0n, cost)}</li>`;
-    });
+  const lines = bucketsInUse([unitCostNanos, prices]).map((bucket) => {
+    const cost = unitCostNanos?.[bucket] ?? 0n;
+    return html`<li>${bucketNames[bucket]}: ${usd(cost)}${marginWords(prices?.[bucket] ?? 0n, cost)}</li>`;
+  });
   return html`<p>${upstream}: ${model}, priority ${priority}, weight ${weight}</p>
     ${unitCostNanos ? list(lines) : "no costs in the catalog"}`;
 }

@@ -2,7 +2,7 @@ import { timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { KeyStatus, type Key } from "#proto/authquota/v1/authquota_pb.ts";
 import type { KeyFunds } from "#proto/billing/v1/billing_pb.ts";
 import { isId } from "../ids.ts";
-import { button, form, instant, nextPage, table, usd } from "../controls.ts";
+import { button, figure, form, instant, nextPage, pageNumberOf, table, usd } from "../controls.ts";
 import { copyButton } from "../copy-button.ts";
 import { html, type Markup } from "../html.ts";
 import { auditSettings, keyFields, lastDayOf, nameOf, readKeySettings, settingsOf } from "../key-fields.ts";
@@ -49,7 +49,7 @@ async function findKey({ authQuota }: Parts, { accountId, parameters }: InAccoun
 async function list(parts: Parts, asked: InAccount): Promise<Answer> {
   const { accountId, roles } = asked;
   const { keys } = await parts.authQuota.listKeys({ accountId });
-  const number = /^\d{1,3}$/.test(asked.query("page")) ? Number(asked.query("page")) : 0;
+  const number = pageNumberOf(asked);
   const shown = keys.slice(number * pageSize, (number + 1) * pageSize);
   const funds = await parts.billing.getFunds({ keyIds: shown.map(({ keyId }) => keyId) });
   const fundsOf = new Map(funds.keys.map((one) => [one.keyId, one]));
@@ -144,14 +144,11 @@ async function create(parts: Parts, asked: InAccount): Promise<Answer> {
         that would make another key.
       </p>
       <dl>
-        <div>
-          <dt>Name</dt>
-          <dd>${name}</dd>
-        </div>
-        <div>
-          <dt>Secret</dt>
-          <dd><code class="secret" id="secret">${secret}</code> ${copyButton("secret", "the secret")}</dd>
-        </div>
+        ${figure("Name", name)}
+        ${figure(
+          "Secret",
+          html`<code class="secret" id="secret">${secret}</code> ${copyButton("secret", "the secret")}`,
+        )}
       </dl>
       <p><a href="${keysPath(asked)}">I have it: back to the keys</a></p>`,
   );

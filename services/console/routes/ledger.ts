@@ -3,7 +3,7 @@ import { LineKind, type GetStatementResponse, type LedgerLine } from "#proto/bil
 import { accountTable } from "#shared/ledger-rows.ts";
 import { ridTimeMs } from "#shared/rid.ts";
 import { lineKinds, lineKindWords } from "../call-words.ts";
-import { choice, input, nextPage, usd } from "../controls.ts";
+import { choice, figureTable, input, nextPage, usd } from "../controls.ts";
 import { csvFile } from "../csv-file.ts";
 import { dayOf, lastDayOf, lastMonth, readSpan, thisMonth, type Span } from "../days.ts";
 import { createForm, type Form } from "../form.ts";
@@ -127,25 +127,17 @@ function statementTable(statement: GetStatementResponse, span: Span): Markup {
       <td>${lines}</td>
       <td>${amount}</td>
     </tr>`;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}">
-      <table class="figures">
-        <caption>
-          ${caption}
-        </caption>
-        <thead>
-          <tr>
-            ${["What", "Lines", "Amount"].map((name) => html`<th scope="col">${name}</th>`)}
-          </tr>
-        </thead>
-        <tbody>
+  return html`${figureTable(
+      caption,
+      ["What", "Lines", "Amount"],
+      html`<tbody>
           ${row("Balance before", "", usd(openingBalanceNanos))}
           ${sums.map(({ kind, lines, amountNanos }) => row(lineKindWords(kind), count(lines), signedUsd(amountNanos)))}
         </tbody>
         <tfoot>
           ${row("Balance after", "", usd(closingBalanceNanos))}
-        </tfoot>
-      </table>
-    </div>
+        </tfoot>`,
+    )}
     <p>
       ${isFinal ? "This statement is final." : "More may be booked within this time: this statement is not final."}
     </p>`;

@@ -1,6 +1,6 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { GetMaintenanceResponse } from "#proto/authquota/v1/authquota_pb.ts";
-import { form, instant } from "../controls.ts";
+import { figure, form, instant } from "../controls.ts";
 import { html, type Markup } from "../html.ts";
 import { installationNavigation } from "./installation-navigation.ts";
 import type { Parts } from "../parts.ts";
@@ -48,18 +48,9 @@ async function show({ authQuota, relays }: Parts): Promise<Answer> {
     "Maintenance",
     html`${installationNavigation(base)}${maintenanceNotice(maintenance, states)}
       <dl class="figures">
-        <div>
-          <dt>Switch</dt>
-          <dd>${isMaintenance ? "the API is closed" : "the API is open"}</dd>
-        </div>
-        <div>
-          <dt>Since</dt>
-          <dd>${changedAt ? instant(timestampDate(changedAt)) : "it was never switched"}</dd>
-        </div>
-        <div>
-          <dt>Catalog</dt>
-          <dd>${ofCatalog}</dd>
-        </div>
+        ${figure("Switch", isMaintenance ? "the API is closed" : "the API is open")}
+        ${figure("Since", changedAt ? instant(timestampDate(changedAt)) : "it was never switched")}
+        ${figure("Catalog", ofCatalog)}
       </dl>
       ${
         isMaintenance

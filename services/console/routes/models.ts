@@ -1,4 +1,4 @@
-import { nextPage, table, usd } from "../controls.ts";
+import { nextPage, pageNumberOf, table, usd } from "../controls.ts";
 import { html, type Markup } from "../html.ts";
 import { readLoadedModels, type LoadedModel, type PriceRow } from "../loaded-models.ts";
 import type { Parts } from "../parts.ts";
@@ -15,7 +15,7 @@ async function list({ relays }: Parts, asked: InAccount): Promise<Answer> {
   const loaded = await readLoadedModels(relays);
   if (!loaded) return page("Models", noRelay, { status: 503 });
   const wanted = asked.query("name").slice(0, 256);
-  const number = /^\d{1,3}$/.test(asked.query("page")) ? Number(asked.query("page")) : 0;
+  const number = pageNumberOf(asked);
   const found = loaded.models.filter(({ name }) => name.toLowerCase().includes(wanted.toLowerCase()));
   const rows = found.slice(number * pageSize, (number + 1) * pageSize).map(row);
   const path = `/accounts/${asked.accountId}/models`;

@@ -1,6 +1,6 @@
 import { inTransaction } from "#shared/postgres.ts";
 import { isUuid } from "../ids.ts";
-import { button, form, instant, table } from "../controls.ts";
+import { button, figure, form, instant, table } from "../controls.ts";
 import { readNewPassword } from "../form.ts";
 import { html, type Markup } from "../html.ts";
 import { isOwnPassword } from "../own-password.ts";
@@ -36,24 +36,11 @@ async function profile({ pool, oidc }: Parts, { visitor }: SignedIn): Promise<Ma
   const reset = await findLastReset(pool, personId);
   const factor = totpSecret === null ? "not set up" : `set up; ${codes} recovery codes are left`;
   return html`<dl>
-      <div>
-        <dt>E-mail address</dt>
-        <dd>${email}</dd>
-      </div>
-      <div>
-        <dt>Second factor</dt>
-        <dd>${factor}</dd>
-      </div>
-      <div>
-        <dt>Operator</dt>
-        <dd>${isOperator ? "yes" : "no"}</dd>
-      </div>
+      ${figure("E-mail address", email)} ${figure("Second factor", factor)}
+      ${figure("Operator", isOperator ? "yes" : "no")}
       ${
         reset &&
-        html`<div>
-          <dt>Last reset of the password</dt>
-          <dd>${instant(reset.usedAt)}, with a link that ${reset.madeBy} made</dd>
-        </div>`
+        figure("Last reset of the password", html`${instant(reset.usedAt)}, with a link that ${reset.madeBy} made`)
       }
     </dl>
     <ul>

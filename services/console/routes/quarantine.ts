@@ -1,7 +1,7 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { QuarantinedRecord } from "#proto/billing/v1/billing_pb.ts";
 import { callLink } from "../call-link.ts";
-import { instant, nextPage, table, usd } from "../controls.ts";
+import { figure, instant, nextPage, table, usd } from "../controls.ts";
 import { html, type Markup } from "../html.ts";
 import { installationNavigation } from "./installation-navigation.ts";
 import type { Parts } from "../parts.ts";
@@ -99,22 +99,8 @@ async function show({ billing }: Parts, asked: SignedIn): Promise<Answer> {
     `Quarantined record ${wanted}`,
     html`${installationNavigation(base)}
       <dl class="figures">
-        <div>
-          <dt>Why</dt>
-          <dd>${reason}</dd>
-        </div>
-        <div>
-          <dt>Received</dt>
-          <dd>${receivedAt ? instant(timestampDate(receivedAt)) : "–"}</dd>
-        </div>
-        <div>
-          <dt>Call</dt>
-          <dd>${callLink(usage?.accountId ?? "", rid)}</dd>
-        </div>
-        <div>
-          <dt>State</dt>
-          <dd>${isOpen ? "open" : "settled"}</dd>
-        </div>
+        ${figure("Why", reason)} ${figure("Received", receivedAt ? instant(timestampDate(receivedAt)) : "–")}
+        ${figure("Call", callLink(usage?.accountId ?? "", rid))} ${figure("State", isOpen ? "open" : "settled")}
       </dl>
       ${isOpen && retryButton(asked, [wanted], "Retry")}
       <h2>What it says</h2>

@@ -4,7 +4,7 @@ import { VoucherState, type Voucher, type VoucherBatch } from "#proto/billing/v1
 import { dayMs } from "#shared/clock.ts";
 import { ServiceError } from "#shared/errors.ts";
 import { isId } from "../ids.ts";
-import { form, input, instant, nextPage, table, usd } from "../controls.ts";
+import { figure, form, input, instant, nextPage, table, usd } from "../controls.ts";
 import { copyButton } from "../copy-button.ts";
 import { readDay, readNumber, readText, readUsd, type Form } from "../form.ts";
 import { html, type Markup } from "../html.ts";
@@ -163,22 +163,8 @@ async function show(parts: Parts, asked: SignedIn): Promise<Answer> {
   return page(
     "Batch of vouchers",
     html`<dl>
-        <div>
-          <dt>Batch</dt>
-          <dd>${batchId}</dd>
-        </div>
-        <div>
-          <dt>Each</dt>
-          <dd>${usd(amountNanos)}</dd>
-        </div>
-        <div>
-          <dt>Last day</dt>
-          <dd>${lastDay(batch)}</dd>
-        </div>
-        <div>
-          <dt>Note</dt>
-          <dd>${note === "" ? "–" : note}</dd>
-        </div>
+        ${figure("Batch", batchId)} ${figure("Each", usd(amountNanos))} ${figure("Last day", lastDay(batch))}
+        ${figure("Note", note === "" ? "–" : note)}
       </dl>
       ${openIn(batch) > 0 && html`<p><a class="button" href="${base}/${batchId}/void">Make the rest void</a></p>`}
       ${table("Vouchers of this batch", ["Number", "State", "Account", "Since"], rows)}`,
