@@ -1,5 +1,10 @@
 import { existsSync, readFileSync } from "node:fs";
+import { Type } from "typebox";
+import { readVariables } from "#shared/env.ts";
 import { ServiceError } from "#shared/errors.ts";
+import { openGrpcCredentials, type GrpcCredentials } from "#shared/grpc-credentials.ts";
+import { checkLinks, grpcTlsVariables } from "#shared/link-variables.ts";
+import { createLog } from "#shared/log.ts";
 
 /** Where the services answer: `host:port` each. */
 export type Addresses = { authQuotaAddress: string; billingAddress: string };
@@ -19,4 +24,15 @@ export function readAddresses(environment: NodeJS.ProcessEnv, localFile: string)
     authQuotaAddress: pick("AUTH_QUOTA_ADDRESS", local.authQuotaAddress),
     billingAddress: pick("BILLING_ADDRESS", local.billingAddress),
   };
+}
+
+/** Reads GRPC_CERT_FILE, GRPC_KEY_FILE and GRPC_CA_FILE. Throws `failed_precondition` when they cannot be used. */
+export function readCredentials(environment: NodeJS.ProcessEnv): GrpcCredentials {
+  try {
+    const config = readVariables(Type.Object(grpcTlsVariables), environment);
+    checkLinks(config);
+    return openGrpcCredentials(config, createLog("admin", "silent"));
+  } catch (error) {
+    throw new ServiceError("failed_precondition", error instanceof Error ? error.message : String(error), error);
+  }
 }

@@ -3,6 +3,7 @@ import { toJson } from "@bufbuild/protobuf";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError, toServiceError } from "#shared/errors.ts";
+import type { GrpcCredentials } from "#shared/grpc-credentials.ts";
 import { streamingClient, type StreamingClient } from "#shared/grpc-stream.ts";
 import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc.ts";
 import type { Addresses } from "./config.ts";
@@ -39,15 +40,18 @@ export type Output = { answer: (text: string) => void; aside: (text: string) => 
 /** Runs the work of a command with connected services and shows its answer. */
 export type Run = (work: (desk: Desk) => Promise<Answer>) => Promise<void>;
 
-/** Opens channels; nothing is sent before the first call. */
-export function openDesk({ authQuotaAddress, billingAddress }: Addresses): Desk {
-  const channels = [connectGrpc(authQuotaAddress), connectGrpc(billingAddress)] as const;
+/** Opens channels; nothing is sent before the first call. The desk owns the credentials. */
+export function openDesk({ authQuotaAddress, billingAddress }: Addresses, credentials: GrpcCredentials): Desk {
+  const channels = [connectGrpc(authQuotaAddress, credentials), connectGrpc(billingAddress, credentials)] as const;
   return {
     authQuota: telling(AuthQuotaService, unaryClient(AuthQuotaService, channels[0], timeoutMs), authQuotaAddress),
     billing: telling(BillingService, unaryClient(BillingService, channels[1], timeoutMs), billingAddress),
     streams: tellingStreams(streamingClient(BillingService, channels[1], idleMs), billingAddress),
     patientBilling: telling(BillingService, unaryClient(BillingService, channels[1], patientMs), billingAddress),
-    [Symbol.dispose]: () => channels.forEach((channel) => channel.close()),
+    [Symbol.dispose]: () => {
+      channels.forEach((channel) => channel.close());
+      credentials[Symbol.dispose]();
+    },
   };
 }
 

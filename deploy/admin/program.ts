@@ -1,7 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { toServiceError } from "#shared/errors.ts";
 import { addAccountCommands } from "./account-commands.ts";
-import { readAddresses } from "./config.ts";
+import { readAddresses, readCredentials } from "./config.ts";
 import { openDesk, type Output, type Run } from "./desk.ts";
 import { addExportCommand } from "./export-command.ts";
 import { addInvoiceCommands } from "./invoice-commands.ts";
@@ -45,7 +45,7 @@ function buildProgram({ environment, addressesFile, output }: Surroundings, ende
     .configureOutput({ writeOut: output.answer, writeErr: output.aside })
     .exitOverride();
   const run: Run = async (work) => {
-    using desk = openDesk(readAddresses(environment, addressesFile));
+    using desk = openDesk(readAddresses(environment, addressesFile), readCredentials(environment));
     const { text, data, hint, isWrong, isUnchecked } = await work(desk);
     const json = program.getOptionValue("json") === true;
     const answer = json && data !== undefined ? JSON.stringify(data, null, 2) : text;

@@ -61,7 +61,7 @@ export const faultPoints: readonly FaultPoint[] = [
     name: "relay: record published, settle not answered",
     service: "relay",
     file: "services/relay/publish.ts",
-    at: "await stream.publish(usageSubject, payload, { msgID: id, timeout: ackTimeoutMs });",
+    at: "await stream.publish(usageSubject, payload, { msgID: id, headers, timeout: ackTimeoutMs });",
     side: "behind",
   },
   {

@@ -55,7 +55,7 @@ export const taskFaultPoints: readonly FaultPoint[] = [
     name: "video-task: charge published, not noted",
     service: "video-task",
     file: "services/video-task/money.ts",
-    at: "await stream.publish(usageSubject, encodeUsageBatch([charge]), { msgID, timeout: ackTimeoutMs });",
+    at: "await stream.publish(usageSubject, encodeUsageBatch([charge]), { msgID, headers, timeout: ackTimeoutMs });",
     side: "behind",
   },
   {

@@ -34,6 +34,20 @@ test("a renumbered field is refused as a breaking change", async () => {
   assert.match(problems.join("\n"), /buf breaking/);
 });
 
+test("an enum moved to another file of its package is refused: generated code would no longer be found", async () => {
+  await using folder = await mkdtempDisposable(join(tmpdir(), "contracts-test-"));
+  await cp(join(repository, "proto"), folder.path, { recursive: true });
+  const text = await readFile(join(folder.path, usage), "utf8");
+  const from = text.indexOf("// Where the counts of an event come from.");
+  const head = 'syntax = "proto3";\n\n// Sources of counts.\npackage usage.v1;\n\n';
+  await writeFile(join(folder.path, "usage/v1/source.proto"), `${head}${text.slice(from)}`);
+  const withImport = 'import "google/protobuf/timestamp.proto";\nimport "usage/v1/source.proto";';
+  const rest = text.slice(0, from).trimEnd().replace('import "google/protobuf/timestamp.proto";', withImport);
+  await writeFile(join(folder.path, usage), `${rest}\n`);
+  const [breaking = ""] = await contractProblems(folder.path);
+  assert.match(breaking, /^buf breaking[^]*enum "UsageSource" was deleted from file/i);
+});
+
 test("a new field is no breaking change, but gen/ has to follow", async () => {
   const withField = "  int64 requests = 15;\n  // Something new.\n  int64 something_new = 16;\n";
   const problems = await problemsAfter(usage, (text) => text.replace("  int64 requests = 15;\n", withField));

@@ -58,7 +58,7 @@ export function renderVariables({ properties, required = [] }: Variables): strin
 }
 
 /** Puts a table between the markers of this name in a README; undefined when the README has none. */
-export function withTable(readme: string, name: "variables" | "errors", table: string): string | undefined {
+export function withTable(readme: string, name: "variables" | "errors" | "values", table: string): string | undefined {
   const [start, end] = [`<!-- ${name}:start -->`, `<!-- ${name}:end -->`];
   const from = readme.indexOf(start);
   const to = readme.indexOf(end, from);
@@ -66,15 +66,17 @@ export function withTable(readme: string, name: "variables" | "errors", table: s
   return `${readme.slice(0, from + start.length)}\n\n${table}\n\n${readme.slice(to)}`;
 }
 
-/** The services that declare variables, with the declaration that each one's process reads at its start. */
+/** The services that declare variables, and migrate, with the declaration that each process reads at its start. */
 export async function declaredServices(): Promise<{ service: string; readmeFile: string; variables: Variables }[]> {
   const folders = (await readdir(join(repository, "services"))).toSorted();
   const services = folders.filter((service) => existsSync(join(repository, "services", service, "config.ts")));
+  const places = services.map((service) => ({ service, folder: `services/${service}`, readme: "README.md" }));
+  places.push({ service: "migrate", folder: "deploy/migrate", readme: "../README.md" });
   return Promise.all(
-    services.map(async (service) => {
-      const folder = join(repository, "services", service);
-      const declaration = (await import(pathToFileURL(join(folder, "config.ts")).href)) as { variables: Variables };
-      return { service, readmeFile: join(folder, "README.md"), variables: declaration.variables };
+    places.map(async ({ service, folder, readme }) => {
+      const file = pathToFileURL(join(repository, folder, "config.ts"));
+      const { variables } = (await import(file.href)) as { variables: Variables };
+      return { service, readmeFile: join(repository, folder, readme), variables };
     }),
   );
 }

@@ -1,4 +1,6 @@
 import { query } from "#shared/testing/postgres.ts";
+import { connect, ensureLogin, replacePassword } from "../migrate/logins.ts";
+import type { Schema } from "../migrate/schemas.ts";
 import type { LocalState } from "./state.ts";
 
 /** Makes the database `relay` on a server of our own, when it is not there; returns its URL for the superuser. */
@@ -15,25 +17,21 @@ export type ServiceLogins = { authQuota: string; billing: string; videoTask: str
 
 /** Makes a login for each service, a member of its group role and nothing else; returns the services' URLs. */
 export async function ensureLogins(ownerUrl: string, state: LocalState): Promise<ServiceLogins> {
-  const login = async (user: string, group: string, password: string): Promise<string> => {
-    // `password` is hexadecimal and the names are ours: nothing to escape.
-    await query(
-      ownerUrl,
-      `do $$ begin
-         if not exists (select from pg_roles where rolname = '${user}') then create role ${user} login; end if;
-       end $$;
-       alter role ${user} password '${password}';
-       grant ${group} to ${user}`,
-    );
+  await using owner = await connect(ownerUrl);
+  const login = async (schema: Schema, password: string): Promise<string> => {
     const own = new URL(ownerUrl);
-    own.username = user;
+    own.username = `${schema}_local`;
     own.password = password;
+    await ensureLogin(owner, { url: own.href, schema });
+    // Another data folder, gone since, may have made it with a password of its own.
+    await replacePassword(owner, own.href);
     return own.href;
   };
+  const { passwords } = state;
   return {
-    authQuota: await login("auth_quota_local", "auth_quota_rw", state.passwords.authQuota),
-    billing: await login("billing_local", "billing_rw", state.passwords.billing),
-    videoTask: await login("video_task_local", "video_task_rw", state.passwords.videoTask),
-    console: await login("console_local", "console_rw", state.passwords.console),
+    authQuota: await login("auth_quota", passwords.authQuota),
+    billing: await login("billing", passwords.billing),
+    videoTask: await login("video_task", passwords.videoTask),
+    console: await login("console", passwords.console),
   };
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { nextBrowserStep, nextStep, type Facts } from "./decide.ts";
+import { nextStep, nextToolStep, type Facts } from "./decide.ts";
 
 const facts: Facts = {
   platform: "linux",
@@ -46,14 +46,16 @@ test("the advice begins with the system that it is read on", () => {
   assert.match("message" in step ? step.message : "", /start again:\n {2}macOS/);
 });
 
-test("a missing browser is installed, or its tests are skipped with a word; containers and stores have no part in it", () => {
-  assert.deepEqual(nextBrowserStep({ isMissing: false, apt: "root", failed: [] }), { kind: "ready" });
-  const installed = nextBrowserStep({ isMissing: true, apt: "sudo", failed: [] });
-  assert.deepEqual(installed, { kind: "apt", withSudo: true, packages: ["chromium"] });
+test("missing tools are installed, or their tests are skipped with a word; containers and stores have no part in it", () => {
+  assert.deepEqual(nextToolStep({ missing: [], apt: "root", failed: [] }), { kind: "ready" });
+  const installed = nextToolStep({ missing: ["browser", "promtool", "prometheus"], apt: "sudo", failed: [] });
+  assert.deepEqual(installed, { kind: "apt", withSudo: true, packages: ["chromium", "prometheus"] });
   for (const without of [
-    nextBrowserStep({ isMissing: true, apt: "none", failed: [] }),
-    nextBrowserStep({ isMissing: true, apt: "root", failed: ["apt"] }),
+    nextToolStep({ missing: ["browser", "buildah"], apt: "none", failed: [] }),
+    nextToolStep({ missing: ["browser", "buildah"], apt: "root", failed: ["apt"] }),
   ]) {
-    assert.match("message" in without ? without.message : "", /browser tests are skipped.*CHROMIUM_PATH/);
+    const [browser, buildah] = "messages" in without ? without.messages : [];
+    assert.match(browser ?? "", /browser tests are skipped.*CHROMIUM_PATH/);
+    assert.equal(buildah, "buildah tests are skipped, for there is no buildah: install Debian's package buildah");
   }
 });

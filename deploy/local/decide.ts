@@ -1,4 +1,4 @@
-import type { StoreName } from "#shared/testing/binaries.ts";
+import type { StoreName, ToolName } from "#shared/testing/binaries.ts";
 
 /** What is known about this machine when a store is missing. */
 export type Facts = {
@@ -19,11 +19,12 @@ export type Step =
   | { kind: "compose"; stores: StoreName[] }
   | { kind: "impossible"; message: string };
 
-export type BrowserFacts = { isMissing: boolean } & Pick<Facts, "apt" | "failed">;
+export type ToolFacts = { missing: ToolName[] } & Pick<Facts, "apt" | "failed">;
 
-export type BrowserStep = { kind: "ready" } | Extract<Step, { kind: "apt" }> | { kind: "without"; message: string };
+export type ToolStep = { kind: "ready" } | Extract<Step, { kind: "apt" }> | { kind: "without"; messages: string[] };
 
 const debianPackages = { redis: "redis-server", nats: "nats-server", postgres: "postgresql" };
+const toolPackages = { browser: "chromium", prometheus: "prometheus", promtool: "prometheus", buildah: "buildah" };
 const brewPackages = { redis: "redis", nats: "nats-server", postgres: "postgresql@17" };
 const programs = { redis: "redis-server", nats: "nats-server", postgres: "postgres and initdb" };
 const variables = {
@@ -43,14 +44,19 @@ export function nextStep(facts: Facts): Step {
   return { kind: "impossible", message: adviceFor(facts) };
 }
 
-/** The next thing to do about a missing browser: apt-get, then a word. A browser is no reason not to test the rest. */
-export function nextBrowserStep({ isMissing, apt, failed }: BrowserFacts): BrowserStep {
-  if (!isMissing) return { kind: "ready" };
+/** The next thing to do about missing tools: apt-get, then a word. None of them is a reason not to test the rest. */
+export function nextToolStep({ missing, apt, failed }: ToolFacts): ToolStep {
+  if (missing.length === 0) return { kind: "ready" };
   if (apt !== "none" && !failed.includes("apt")) {
-    return { kind: "apt", withSudo: apt === "sudo", packages: ["chromium"] };
+    const packages = [...new Set(missing.map((tool) => toolPackages[tool]))];
+    return { kind: "apt", withSudo: apt === "sudo", packages };
   }
-  const advice = "install Debian's package chromium, or name a Chromium or Chrome in CHROMIUM_PATH";
-  return { kind: "without", message: `browser tests are skipped, for there is no browser: ${advice}` };
+  const messages = missing.map((tool) => {
+    const elsewhere = tool === "browser" ? ", or name a Chromium or Chrome in CHROMIUM_PATH" : "";
+    const advice = `install Debian's package ${toolPackages[tool]}${elsewhere}`;
+    return `${tool} tests are skipped, for there is no ${tool}: ${advice}`;
+  });
+  return { kind: "without", messages };
 }
 
 function adviceFor({ platform, missing, failed }: Facts): string {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Debian or Ubuntu packages of stores or of a browser, as root: install-packages.sh <package> ...
+# Installs Debian or Ubuntu packages of stores or of tools, as root: install-packages.sh <package> ...
 # Their system services are not started: the local stack runs servers of its own on ports of its own.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
@@ -11,4 +11,8 @@ if [ ! -e "$policy" ]; then
   chmod 755 "$policy"
 fi
 apt-get update -q || echo "apt-get update failed; trying with the lists that are here" >&2
-apt-get install -q -y --no-install-recommends "$@"
+install() { apt-get install -q -y --no-install-recommends "$@"; }
+install "$@" && exit 0
+# One that cannot be had here must not keep out the others.
+for package in "$@"; do install "$package" || failed=yes; done
+[ -z "${failed:-}" ]

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { startContainers } from "./compose.ts";
-import { prepareBrowser, prepareStores, type Machine } from "./machine.ts";
+import { prepareStores, prepareTools, type Machine } from "./machine.ts";
 
 /** A machine whose only programs are scripts of this test; each script notes its words in `calls`. */
 async function fakeMachine(scripts: Record<string, string>, isRoot: boolean) {
@@ -23,7 +23,7 @@ async function fakeMachine(scripts: Record<string, string>, isRoot: boolean) {
     // The scripts need rm, chmod and the like; no store is found through PATH, only through `find`.
     environment: { PATH: `${bin}:/usr/bin:/bin`, POLICY_FILE: join(folder, "policy"), INSTALLED: folder },
     find: (store) => (existsSync(join(folder, store)) ? join(folder, store) : undefined),
-    findBrowser: () => (existsSync(join(folder, "chromium")) ? join(folder, "chromium") : undefined),
+    findTool: (tool) => (existsSync(join(folder, tool)) ? join(folder, tool) : undefined),
     isRoot,
     say: (text) => said.push(text),
   };
@@ -80,24 +80,36 @@ test("a docker client without an engine counts as no docker, and the message say
   await assert.rejects(prepareStores(["nats", "postgres"], fake.machine), /Missing on this machine: nats, postgres/);
 });
 
-test("a missing browser is installed with apt-get, and one that is there is left alone", async () => {
-  const apt = `case "$*" in *install*) touch "$INSTALLED/chromium" ;; esac`;
+test("missing tools are installed with apt-get, and those that are there are left alone", async () => {
+  const apt = `case "$*" in *install*) touch "$INSTALLED/browser" "$INSTALLED/buildah" ;; esac`;
   await using fake = await fakeMachine({ "apt-get": apt }, true);
-  await prepareBrowser(fake.machine);
-  assert.ok((await fake.callsOf("apt-get")).includes("apt-get install -q -y --no-install-recommends chromium"));
-  const { length } = await fake.callsOf("apt-get");
-  await prepareBrowser(fake.machine);
-  assert.equal((await fake.callsOf("apt-get")).length, length);
-  assert.deepEqual(fake.said, ["installing chromium with apt-get"]);
+  await prepareTools(["browser", "buildah"], fake.machine);
+  const installs = await fake.callsOf("apt-get");
+  assert.ok(installs.includes("apt-get install -q -y --no-install-recommends chromium buildah"));
+  await prepareTools(["browser", "buildah"], fake.machine);
+  assert.equal((await fake.callsOf("apt-get")).length, installs.length);
+  assert.deepEqual(fake.said, ["installing chromium, buildah with apt-get"]);
 });
 
-test("where no browser can be installed it is said, and nothing fails", async () => {
+test("a package that cannot be had does not keep out the others, and what is still missing is said", async () => {
+  const apt = `
+    case "$*" in
+      *install*buildah*) exit 100 ;;
+      *install*chromium*) touch "$INSTALLED/browser" ;;
+    esac`;
+  await using fake = await fakeMachine({ "apt-get": apt }, true);
+  await prepareTools(["browser", "buildah"], fake.machine);
+  assert.match(fake.said.at(-1) ?? "", /^buildah tests are skipped, for there is no buildah: /);
+  assert.equal(fake.said.length, 2);
+});
+
+test("where no tool can be installed it is said, and nothing fails", async () => {
   const skipped = /^browser tests are skipped, for there is no browser: .*CHROMIUM_PATH$/;
   await using failing = await fakeMachine({ "apt-get": `[ "$1" = --version ]` }, true);
-  await prepareBrowser(failing.machine);
+  await prepareTools(["browser"], failing.machine);
   assert.match(failing.said.at(-1) ?? "", skipped);
   await using guarded = await fakeMachine({ "apt-get": "", sudo: "exit 1" }, false);
-  await prepareBrowser(guarded.machine);
+  await prepareTools(["browser"], guarded.machine);
   assert.match(guarded.said.at(-1) ?? "", skipped);
   assert.deepEqual(await guarded.callsOf("apt-get"), ["apt-get --version"]);
 });

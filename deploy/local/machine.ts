@@ -2,17 +2,17 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { findBrowser, findStoreBinary, type StoreName } from "#shared/testing/binaries.ts";
-import { nextBrowserStep, nextStep, type Facts, type Step } from "./decide.ts";
+import { findStoreBinary, findTool, type StoreName, type ToolName } from "#shared/testing/binaries.ts";
+import { nextStep, nextToolStep, type Facts, type Step } from "./decide.ts";
 
 const probeTimeoutMs = 15_000;
 const run = promisify(execFile);
 
-/** What `prepareStores` and `prepareBrowser` work with. */
+/** What `prepareStores` and `prepareTools` work with. */
 export type Machine = {
   environment: NodeJS.ProcessEnv;
   find: (store: StoreName) => string | undefined;
-  findBrowser: () => string | undefined;
+  findTool: (tool: ToolName) => string | undefined;
   /** Whether this process may do everything. */
   isRoot: boolean;
   say: (text: string) => void;
@@ -21,7 +21,7 @@ export type Machine = {
 /** This very machine. */
 export function thisMachine(say: (text: string) => void): Machine {
   const isRoot = process.getuid?.() === 0;
-  return { environment: process.env, find: findStoreBinary, findBrowser: () => findBrowser(), isRoot, say };
+  return { environment: process.env, find: findStoreBinary, findTool: (tool) => findTool(tool), isRoot, say };
 }
 
 export type Prepared = {
@@ -49,18 +49,18 @@ export async function prepareStores(wanted: StoreName[], machine: Machine): Prom
   return { inContainers: step.kind === "compose" ? step.stores : [] };
 }
 
-/** Installs a browser for browser tests where there is none and it may; says so when they are to be skipped. */
-export async function prepareBrowser(machine: Machine): Promise<void> {
-  const isMissing = (): boolean => machine.findBrowser() === undefined;
-  if (!isMissing()) return;
+/** Installs what single tests need where it is missing and may be; says so when such tests are to be skipped. */
+export async function prepareTools(wanted: ToolName[], machine: Machine): Promise<void> {
+  const missing = (): ToolName[] => wanted.filter((tool) => machine.findTool(tool) === undefined);
+  if (missing().length === 0) return;
   const apt = await aptAccess(machine);
-  let step = nextBrowserStep({ isMissing: true, apt, failed: [] });
+  let step = nextToolStep({ missing: missing(), apt, failed: [] });
   if (step.kind === "apt") {
     machine.say(`installing ${step.packages.join(", ")} with apt-get`);
     await installPackages(step, machine);
-    step = nextBrowserStep({ isMissing: isMissing(), apt, failed: ["apt"] });
+    step = nextToolStep({ missing: missing(), apt, failed: ["apt"] });
   }
-  if (step.kind === "without") machine.say(step.message);
+  if (step.kind === "without") for (const message of step.messages) machine.say(message);
 }
 
 /** Runs a command with its output shown; returns its exit code, 1 when it was killed, 127 when it cannot start. */

@@ -1,6 +1,7 @@
 import { AuthQuotaService, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError } from "#shared/errors.ts";
+import type { GrpcCredentials } from "#shared/grpc-credentials.ts";
 import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc.ts";
 import type { LocalState } from "./state.ts";
 
@@ -14,9 +15,13 @@ export type SeededKey = { keyId: string; secret: string };
  * Makes one account with 100 USD and one key, over the services' own calls. What is there already stays: the payment
  * is booked once, and the remembered key is used again while it works.
  */
-export async function seed(addresses: { authQuota: string; billing: string }, state: LocalState): Promise<SeededKey> {
-  using authQuotaChannel = connectGrpc(addresses.authQuota);
-  using billingChannel = connectGrpc(addresses.billing);
+export async function seed(
+  addresses: { authQuota: string; billing: string },
+  state: LocalState,
+  credentials?: GrpcCredentials,
+): Promise<SeededKey> {
+  using authQuotaChannel = connectGrpc(addresses.authQuota, credentials);
+  using billingChannel = connectGrpc(addresses.billing, credentials);
   const authQuota = unaryClient(AuthQuotaService, authQuotaChannel, callTimeoutMs);
   const billing = unaryClient(BillingService, billingChannel, callTimeoutMs);
 

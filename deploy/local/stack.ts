@@ -1,11 +1,9 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Writable } from "node:stream";
-import { migrate as migrateAuthQuota } from "../../services/auth-quota/store/migrate.ts";
-import { migrate as migrateBilling } from "../../services/billing/store/migrate.ts";
-import { migrate as migrateConsole } from "../../services/console/store/migrate.ts";
-import { migrate as migrateVideoTask } from "../../services/video-task/store/migrate.ts";
+import type { GrpcCredentials } from "#shared/grpc-credentials.ts";
 import { createLog, type Logger } from "#shared/log.ts";
+import { migrateSchemas } from "../migrate/schemas.ts";
 import { startConsole } from "./console.ts";
 import { ensureLogins, type ServiceLogins } from "./database.ts";
 import { catalogFor, type DemoUrls, hasProviderKey, writeCatalog } from "./demo-catalog.ts";
@@ -26,6 +24,8 @@ export type StackOptions = {
   given?: Partial<StoreUrls>;
   /** More variables for single services; they win over everything. */
   serviceEnvironment?: Partial<Record<ServiceName, Record<string, string>>>;
+  /** By what the services know the stack, where their variables say that they ask; left out: plain connections. */
+  credentials?: GrpcCredentials | undefined;
   /** Changes what a service is told of where the others answer, for tests that put something in between. */
   reroute?: (service: ServiceName, variables: Record<string, string>) => Record<string, string>;
   /** Text of the catalog, whose upstreams the caller provides; without it, providers or the demo upstream. */
@@ -102,7 +102,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   if (options.areRestarted) for (const service of all) service.keepAlive(say);
 
   await writeFile(join(folder, "addresses.json"), `${JSON.stringify(addresses, null, 2)}\n`);
-  state.key = await seed({ authQuota: addresses.authQuotaAddress, billing: addresses.billingAddress }, state);
+  const seeded = { authQuota: addresses.authQuotaAddress, billing: addresses.billingAddress };
+  state.key = await seed(seeded, state, options.credentials);
   await saveState(folder, state);
   const owned = resources.move();
   return {
@@ -121,10 +122,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 }
 
 async function migrateAll(ownerUrl: string, state: LocalState, log: Logger): Promise<ServiceLogins> {
-  await migrateAuthQuota(ownerUrl, log);
-  await migrateBilling(ownerUrl, log);
-  await migrateVideoTask(ownerUrl, log);
-  await migrateConsole(ownerUrl, log);
+  await migrateSchemas(ownerUrl, log);
   return ensureLogins(ownerUrl, state);
 }
 

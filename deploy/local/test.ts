@@ -3,14 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { countRows, readCounted } from "../contract/coverage.ts";
 import { specRows } from "../contract/spec-rows.ts";
-import { prepareBrowser, prepareStores, show, thisMachine } from "./machine.ts";
+import { prepareStores, prepareTools, show, thisMachine } from "./machine.ts";
 
 const root = join(import.meta.dirname, "../..");
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 const seconds = (sinceMs: number): string => `${((performance.now() - sinceMs) / 1_000).toFixed(1)} s`;
 
-// What `npm test` runs: the stores and a browser, installed when they are missing, then every check, then every test,
-// then the count of the API spec's rows that tests stand for.
+// What `npm test` runs: the stores and the tools of single tests, installed when they are missing, then every check,
+// then every test, then the count of the API spec's rows that tests stand for.
 process.chdir(root);
 const startedAt = performance.now();
 const runner = ["--test", "--test-concurrency=3", "--test-timeout=120000"];
@@ -49,7 +49,7 @@ try {
     const compose = ["compose", "-f", join(import.meta.dirname, "compose.yaml"), "run", "--rm", "tests"];
     process.exitCode = await step("tests in a container", "docker", compose);
   } else {
-    await prepareBrowser(machine);
+    await prepareTools(["browser", "prometheus", "promtool", "buildah"], machine);
     process.exitCode = (await step("check", "npm", ["run", "--silent", "check"])) || (await testAndCount());
   }
 } catch (error) {

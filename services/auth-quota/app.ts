@@ -1,6 +1,8 @@
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
-import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type GrpcListener } from "#shared/grpc.ts";
+import { openGrpcCredentials } from "#shared/grpc-credentials.ts";
+import { grpcMetrics } from "#shared/grpc-metrics.ts";
+import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type GrpcListener, type GrpcPlace } from "#shared/grpc.ts";
 import { every } from "#shared/lifecycle.ts";
 import type { Logger } from "#shared/log.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
@@ -13,7 +15,7 @@ import { createIdentities } from "./identity.ts";
 import { keyHandlers } from "./keys.ts";
 import { createLoad } from "./load.ts";
 import { followMaintenance } from "./maintenance.ts";
-import { createMetrics } from "./metrics.ts";
+import { createMetrics, watchSessions } from "./metrics.ts";
 import { postHandler } from "./post.ts";
 import { createPush } from "./push.ts";
 import { createRebuild } from "./rebuild.ts";
@@ -36,11 +38,12 @@ const gaugesMs = 5_000;
 /** Starts the service. Redis, PostgreSQL and billing may be up, down or on their way: it finds them when they come. */
 export async function startApp(config: Config, log: Logger): Promise<App> {
   await using resources = new AsyncDisposableStack();
-  const redis = resources.use(connectRedis(config.REDIS_URL, log));
+  const redis = resources.use(connectRedis(config.REDIS_URL, log, config.REDIS_CA_FILE));
   const database = resources.use(connectPostgres(config.DATABASE_URL, log));
-  const billing = unaryClient(BillingService, resources.use(connectGrpc(config.BILLING_ADDRESS)), billingTimeoutMs);
-
   const registry = createRegistry("auth-quota");
+  const credentials = resources.use(openGrpcCredentials(config, log, registry));
+  const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials));
+  const billing = unaryClient(BillingService, channel, billingTimeoutMs);
   const metrics = createMetrics(registry);
   const hot = createHotStore(redis, {
     accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
@@ -94,19 +97,25 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     },
     log,
   );
-  const grpc = resources.use(await serve(config, { ...unary, session: sessions.handler }));
-  resources.defer(() => sessions.end(config.DRAIN_MS));
+  const how = { credentials, interceptors: [grpcMetrics(registry)] };
   const notReady = (): string[] => {
     const reasons = redis.status === "ready" ? [] : [`redis is ${redis.status}`];
     return sessions.isEnding() ? [...reasons, "stopping"] : reasons;
   };
   const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
+  const grpc = resources.use(await serve(config, how, { ...unary, session: sessions.handler }));
+  resources.defer(() => sessions.end(config.DRAIN_MS));
+  watchSessions(registry, sessions.open);
 
   const owned = resources.move();
   return { grpcPort: grpc.port, opsPort: ops.port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-function serve(config: Config, handlers: ReturnType<typeof unaryHandlers>): Promise<GrpcListener> {
-  const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
+function serve(
+  config: Config,
+  how: Pick<GrpcPlace, "credentials" | "interceptors">,
+  handlers: ReturnType<typeof unaryHandlers>,
+): Promise<GrpcListener> {
+  const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS, ...how };
   return serveGrpc([[AuthQuotaService, handlers]], place);
 }

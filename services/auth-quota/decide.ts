@@ -6,6 +6,7 @@ import type { Load, Owner } from "./load.ts";
 import type { Metrics } from "./metrics.ts";
 import { MalformedOperation, prepare, type Caller, type Prepared } from "./operations.ts";
 import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } from "./store/hot.ts";
+import { traceReserves } from "./trace-reserves.ts";
 
 type Result = MessageInitShape<typeof ResultSchema>;
 
@@ -30,6 +31,7 @@ const mostRounds = 6;
 export function createDecide(parts: DecideParts): Decide {
   return async (relaySession, operations) => {
     parts.metrics.batch(operations.length);
+    const startedAtMs = Date.now();
     const tasks = operations.map((operation) => toTask(parts, operation));
     await decideAll(parts, relaySession, tasks);
     const results = tasks.map((task) => {
@@ -37,6 +39,7 @@ export function createDecide(parts: DecideParts): Decide {
       parts.metrics.verdict(task.prepared.name, result.verdict ?? Verdict.UNSPECIFIED);
       return result;
     });
+    traceReserves(operations, results, startedAtMs);
     return { results, generation: parts.hot.generation() };
   };
 }

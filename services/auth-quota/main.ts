@@ -1,5 +1,6 @@
-import { stopSignal } from "#shared/lifecycle.ts";
+import { stopOrFault } from "#shared/lifecycle.ts";
 import { createLog } from "#shared/log.ts";
+import { startTracing } from "#shared/tracing.ts";
 import { startApp } from "./app.ts";
 import { readConfig } from "./config.ts";
 
@@ -7,7 +8,8 @@ const config = readConfig(process.env);
 const log = createLog("auth-quota", config.LOG_LEVEL);
 
 await using resources = new AsyncDisposableStack();
+resources.use(await startTracing("auth-quota", config.OTEL_EXPORTER_OTLP_ENDPOINT, log));
 const app = resources.use(await startApp(config, log));
 
 log.info({ grpcPort: app.grpcPort, opsPort: app.opsPort }, "auth-quota is ready");
-log.info({ signal: await stopSignal() }, "auth-quota is stopping");
+log.info({ reason: await stopOrFault(log) }, "auth-quota is stopping");

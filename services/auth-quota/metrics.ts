@@ -1,6 +1,7 @@
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import type { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { Verdict as verdictNames } from "#proto/authquota/v1/authquota_pb.ts";
+import { counter, counters, gauge, histogram, histograms } from "#shared/metrics.ts";
 import type { OperationName } from "./operations.ts";
 import type { HotTotals } from "./store/hot.ts";
 
@@ -25,29 +26,37 @@ const nameByVerdict = new Map<number, string>(
 );
 
 export function createMetrics(registry: Registry): Metrics {
-  const registers = [registry];
-  const counter = <L extends string>(name: string, help: string, labelNames: L[]) =>
-    new Counter({ name: `auth_quota_${name}`, help, labelNames, registers });
-  const gauge = (name: string, help: string) => new Gauge({ name: `auth_quota_${name}`, help, registers });
-  const histogram = <L extends string>(name: string, help: string, more: { buckets: number[]; labelNames: L[] }) =>
-    new Histogram({ name: `auth_quota_${name}`, help, registers, ...more });
-
-  const verdicts = counter("verdicts_total", "Answers to relays.", ["operation", "verdict"]);
-  const conflicts = counter("conflicts_total", "Contradictions that a person should look at.", ["operation", "reason"]);
-  const expired = counter("expired_holds_total", "Holds ended because their relay went silent.", []);
-  const batches = histogram("batch_operations", "Operations per batch of a relay.", {
+  const level = (name: string, help: string) => gauge(registry, { name: `auth_quota_${name}`, help });
+  const verdicts = counters(registry, {
+    name: "auth_quota_verdicts_total",
+    help: "Answers to relays.",
+    labels: ["operation", "verdict"],
+  });
+  const conflicts = counters(registry, {
+    name: "auth_quota_conflicts_total",
+    help: "Contradictions that a person should look at.",
+    labels: ["operation", "reason"],
+  });
+  const expired = counter(registry, {
+    name: "auth_quota_expired_holds_total",
+    help: "Holds ended because their relay went silent.",
+  });
+  const batches = histogram(registry, {
+    name: "auth_quota_batch_operations",
+    help: "Operations per batch of a relay.",
     buckets: [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
-    labelNames: [],
   });
-  const redis = histogram("redis_duration_seconds", "Time of one run of the money script.", {
+  const redis = histograms(registry, {
+    name: "auth_quota_redis_duration_seconds",
+    help: "Time of one run of the money script.",
+    labels: ["outcome"],
     buckets: [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2],
-    labelNames: ["outcome"],
   });
-  const openHolds = gauge("open_holds", "Open holds of all accounts.");
-  const outboxSize = gauge("outbox_size", "Charges that the ledger has not confirmed.");
-  const outboxOldest = gauge("outbox_oldest_seconds", "Age of the oldest of those charges.");
-  const unpushed = gauge("unpushed_rows", "Accounts and keys whose last change Redis has not taken; at most 500 each.");
-  const gateClosed = gauge("gate_closed_seconds", "How long nothing is granted since Redis lost data; 0: it grants.");
+  const openHolds = level("open_holds", "Open holds of all accounts.");
+  const outboxSize = level("outbox_size", "Charges that the ledger has not confirmed.");
+  const outboxOldest = level("outbox_oldest_seconds", "Age of the oldest of those charges.");
+  const unpushed = level("unpushed_rows", "Accounts and keys whose last change Redis has not taken; at most 500 each.");
+  const gateClosed = level("gate_closed_seconds", "How long nothing is granted since Redis lost data; 0: it grants.");
 
   return {
     verdict: (operation, verdict) => verdicts.inc({ operation, verdict: nameByVerdict.get(verdict) ?? "unknown" }),
@@ -63,4 +72,9 @@ export function createMetrics(registry: Registry): Metrics {
     unpushed: (rows) => unpushed.set(rows),
     gate: (closedMs) => gateClosed.set(closedMs === undefined ? 0 : Math.max(closedMs, 1) / 1_000),
   };
+}
+
+/** Declares the gauge of the relay processes that are connected here. */
+export function watchSessions(registry: Registry, read: () => number): void {
+  gauge(registry, { name: "auth_quota_sessions", help: "Open streams of relays to this process.", read });
 }

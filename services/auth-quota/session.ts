@@ -16,6 +16,7 @@ export type Sessions = {
    */
   end: (drainMs: number) => Promise<void>;
   isEnding: () => boolean;
+  open: () => number;
 };
 
 const maxOperations = 512;
@@ -47,6 +48,7 @@ export function createSessions(decide: Decide, isMaintenance: () => boolean | un
   return {
     handler: open as UntypedHandleCall,
     isEnding: () => isEnding,
+    open: () => lines.size,
     end: async (drainMs) => {
       isEnding = true;
       for (const line of lines) endWhenIdle(line);

@@ -9,6 +9,7 @@ import type { LedgerDays } from "./store/days.ts";
 import { isRefusedData, type Pool } from "#shared/postgres.ts";
 import { postBatch, type Posted } from "./store/post.ts";
 import { toldOf, type Posting } from "./tell.ts";
+import { traceLines } from "./trace-lines.ts";
 
 /** What booking needs. */
 export type Booking = { pool: Pool; days: LedgerDays; metrics: Metrics; clock: Clock; log: Logger };
@@ -32,6 +33,7 @@ export async function bookBatch(booking: Booking, batch: ReadMessage): Promise<O
 
 async function bookOnce(booking: Booking, { events, rejects }: ReadMessage): Promise<Outcome> {
   const { pool, days } = booking;
+  const startedAtMs = booking.clock.nowMs();
   const refusedDays = await days.ensure(events.map(({ day }) => day));
   const bookable = events.filter(({ day }) => !refusedDays.has(day));
   const tooFarOff = events
@@ -45,6 +47,7 @@ async function bookOnce(booking: Booking, { events, rejects }: ReadMessage): Pro
     return plan;
   });
   count(booking, posted);
+  traceLines(posted.plan.lines, startedAtMs, booking.clock.nowMs());
   const calls = [...posted.plan.calls].map(([rid, call]) => toldOf(rid, call));
   return { accounts: posted.accounts, keys: posted.keys, calls, rejects: posted.plan.rejects };
 }

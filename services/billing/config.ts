@@ -1,5 +1,6 @@
 import { Type, type Static } from "typebox";
 import { readVariables } from "#shared/env.ts";
+import { checkLinks, grpcTlsVariables, natsVariables, tracingVariables } from "#shared/link-variables.ts";
 
 const port = { minimum: 0, maximum: 65_535 };
 
@@ -17,6 +18,9 @@ export const variables = Type.Object({
     minimum: 0,
     default: 30_000,
   }),
+  ...grpcTlsVariables,
+  ...natsVariables,
+  ...tracingVariables,
   DRAIN_MS: Type.Integer({
     description: "How long running calls may go on after a stop signal.",
     minimum: 0,
@@ -53,5 +57,7 @@ export type Config = Static<typeof variables>;
 
 /** Reads the configuration; throws one Error that names every problem. */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
-  return readVariables(variables, environment);
+  const config = readVariables(variables, environment);
+  checkLinks(config);
+  return config;
 }

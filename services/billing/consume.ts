@@ -1,9 +1,11 @@
 import {
+  type ConsumerInfo,
   type ConsumerMessages,
   jetstream,
   jetstreamManager,
   type JetStreamManager,
   type JsMsg,
+  type StreamInfo,
 } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { usageStream } from "#shared/usage-stream.ts";
@@ -80,6 +82,7 @@ async function receiveFrom(connection: NatsConnection, { consuming, intake, stop
   try {
     for await (const message of messages) {
       hadMessages = true;
+      if (message.redelivered) consuming.metrics.redeliveries.inc();
       if (stop.isStopped()) giveBack(message);
       else await intake.put({ message, ...readMessage(message.data, message.seq, consuming.clock.nowMs()) });
     }
@@ -102,7 +105,11 @@ async function watch(messages: ConsumerMessages, { manager, consuming, end }: Wa
       const found = await manager.consumers.info(usageStream, consumerName);
       metrics.lagMessages.set(found.num_pending);
       metrics.unackedMessages.set(found.num_ack_pending);
-      const removed = await trimStream(manager, found);
+      const kept = await manager.streams.info(usageStream);
+      metrics.streamBytes.set(kept.state.bytes);
+      metrics.streamMaxBytes.set(Math.max(0, kept.config.max_bytes));
+      metrics.oldestUnacked.set(await oldestUnackedSeconds(manager, kept, found, consuming.clock.nowMs()));
+      const removed = await trimStream(manager, kept, found);
       if (removed > 0)
         log.info({ removed }, "the usage stream was nearly full: its oldest booked messages are removed");
       health.set("usage stream", undefined);
@@ -114,6 +121,18 @@ async function watch(messages: ConsumerMessages, { manager, consuming, end }: Wa
     }
   }
   await messages.close();
+}
+
+async function oldestUnackedSeconds(
+  manager: JetStreamManager,
+  { state }: StreamInfo,
+  { num_pending: pending, num_ack_pending: unacked, ack_floor: booked }: ConsumerInfo,
+  nowMs: number,
+): Promise<number> {
+  if (pending + unacked === 0) return 0;
+  const seq = Math.max(state.first_seq, booked.stream_seq + 1);
+  const oldest = await manager.streams.getMessage(usageStream, { seq });
+  return oldest ? Math.max(0, nowMs - oldest.time.getTime()) / 1_000 : 0;
 }
 
 async function bookAll(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<void> {

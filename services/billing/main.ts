@@ -2,8 +2,10 @@ import { readFileSync } from "node:fs";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { systemClock } from "#shared/clock.ts";
+import { openGrpcCredentials } from "#shared/grpc-credentials.ts";
+import { grpcMetrics } from "#shared/grpc-metrics.ts";
 import { connectGrpc, serveGrpc, unaryClient } from "#shared/grpc.ts";
-import { every, stopSignal } from "#shared/lifecycle.ts";
+import { every, stopOrFault } from "#shared/lifecycle.ts";
 import { createLog } from "#shared/log.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
 import { buildApp } from "./app.ts";
@@ -16,7 +18,9 @@ import { createOutboxPass } from "./outbox.ts";
 import { createReconcilePass } from "./reconcile.ts";
 import { readSigningKey } from "#shared/report.ts";
 import { createLedgerDays } from "./store/days.ts";
+import { sumUpQuarantine } from "./store/quarantine.ts";
 import { createPool, probe } from "#shared/postgres.ts";
+import { startTracing } from "#shared/tracing.ts";
 import { createTeller } from "./tell.ts";
 
 const config = readConfig(process.env);
@@ -29,16 +33,18 @@ const metrics = createMetrics(registry);
 const health = createHealth(["NATS", "PostgreSQL", "usage stream"]);
 
 await using resources = new AsyncDisposableStack();
+resources.use(await startTracing("billing", config.OTEL_EXPORTER_OTLP_ENDPOINT, log));
 const ops = { host: config.OPS_HOST, port: config.OPS_PORT };
 const { port: opsPort } = resources.use(await serveOps(ops, registry, health.reasons));
 const onLost = (error: Error): void => log.warn({ err: error }, "PostgreSQL is away");
 const pool = resources.use(createPool(config.DATABASE_URL, "billing", onLost));
 const readPool = resources.use(createPool(config.DATABASE_URL, "billing-read", onLost));
-const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS));
+const credentials = resources.use(openGrpcCredentials(config, log, registry));
+const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials));
 const authQuota = unaryClient(AuthQuotaService, channel, 5_000);
 // Counting the open calls of many accounts takes longer than anything else that is asked there.
 const audit = unaryClient(AuthQuotaService, channel, 30_000);
-const nats = resources.use(keepConnected(config.NATS_URL, { health, log }));
+const nats = resources.use(keepConnected(config.NATS_URL, { login: config, registry, health, log }));
 
 const days = createLedgerDays(pool);
 const teller = createTeller({ authQuota, metrics, log });
@@ -52,16 +58,23 @@ resources.use(every(5_000, createOutboxPass(outboxWork), log));
 resources.use(every(5_000, () => teller.repair(pool), log));
 const reconciling = { pool, nats, authQuota: audit, metrics, clock, log, signingKey };
 resources.use(every(config.RECONCILE_MS, createReconcilePass(reconciling), log));
+const lookAtQuarantine = async (): Promise<void> => {
+  const { open, oldestSeconds } = await sumUpQuarantine(readPool);
+  metrics.quarantineOpen.set(open);
+  metrics.quarantineOldest.set(oldestSeconds);
+};
+resources.use(every(15_000, lookAtQuarantine, log));
 const look = async (): Promise<void> =>
   health.set("PostgreSQL", await probe(pool, "SELECT FROM billing.account LIMIT 1"));
 await look();
 resources.use(every(2_000, look, log));
 resources.use(startConsumer({ pool, days, metrics, clock, log, nats, teller, health, stream }));
 
-const listen = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
+const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
+const listen = { ...place, credentials, interceptors: [grpcMetrics(registry)] };
 const app = buildApp({ ...reconciling, readPool, days, teller });
 const { port } = resources.use(await serveGrpc([[BillingService, app]], listen));
 
 log.info({ port, opsPort }, "billing is ready");
-await stopSignal();
+await stopOrFault(log);
 log.info("billing is stopping");

@@ -3,10 +3,10 @@ import { after, before, test } from "node:test";
 import { jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
-import { createRid } from "#shared/rid.ts";
+import { createRid, ridTimeMs } from "#shared/rid.ts";
 import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
-import { usageStream } from "#shared/usage-stream.ts";
+import { usageStream, usageSubject } from "#shared/usage-stream.ts";
 import { bookBatch } from "./book.ts";
 import { readMessage } from "./read.ts";
 import { serveApp } from "./testing/app.ts";
@@ -47,6 +47,13 @@ async function streamMessages(): Promise<number> {
   return state.messages;
 }
 
+async function lastMessage() {
+  const manager = await jetstreamManager(connection);
+  const stored = await manager.streams.getMessage(usageStream, { last_by_subj: usageSubject });
+  assert.ok(stored);
+  return stored;
+}
+
 const told = () =>
   stub.posts.flatMap(({ calls }) => calls.map(({ rid, bookedNanos, isFinal }) => [rid, bookedNanos, isFinal]));
 
@@ -61,6 +68,14 @@ test("a charge that no event ever brought is published to the stream, booked and
   const { lines } = await readLedger(ledger.ownerUrl);
   assert.deepEqual(new Set(lines.map(({ rid }) => rid)), new Set(events.map(({ rid }) => rid)));
   assert.equal(await valueOf(billing.metrics.republished), 2);
+
+  const { header } = await lastMessage();
+  const [id, event, source, time] = ["Nats-Msg-Id", "ce-id", "ce-source", "ce-time"].map((name) => header.get(name));
+  assert.match(id ?? "", /^outbox:[0-9a-f]{64}$/);
+  assert.deepEqual([event, source], [id, "/billing"]);
+  // Of the events, not of the pass: each try of them is the same message.
+  const newestMs = Math.max(...events.map(({ rid }) => ridTimeMs(rid) ?? 0));
+  assert.equal(time, new Date(newestMs).toISOString());
 });
 
 test("a record that stays unconfirmed is not published again at every pass", async () => {

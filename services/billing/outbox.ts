@@ -6,7 +6,8 @@ import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import type { Clock } from "#shared/clock.ts";
 import type { UnaryClient } from "#shared/grpc.ts";
 import type { Logger } from "#shared/log.ts";
-import { encodeUsageBatch, usageSubject } from "#shared/usage-stream.ts";
+import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/usage-stream.ts";
+import { ridTimeMs } from "#shared/rid.ts";
 import { isId } from "./check.ts";
 import type { Metrics } from "./metrics.ts";
 import type { NatsLink } from "./nats.ts";
@@ -135,12 +136,18 @@ async function republish(work: OutboxWork, missing: readonly ReadEvent[], backof
   for (const part of partsOf(due)) {
     const payload = encodeUsageBatch(part.map(({ bytes }) => bytes));
     const id = `outbox:${digest("sha256", payload, "hex")}`;
+    const headers = usageHeaders("billing", id, newestTimeMs(part));
     // Waits for the acknowledgement; a failure ends the pass, and the rest is due again at the next.
-    await stream.publish(usageSubject, payload, { msgID: id, timeout: 5_000 });
+    await stream.publish(usageSubject, payload, { msgID: id, headers, timeout: 5_000 });
     backoff.tried(part);
     work.metrics.republished.inc(part.length);
     for (const { event } of part) work.log.warn({ rid: event.rid }, "unconfirmed charge published again");
   }
+}
+
+// Of the events and not of now: the same ones under the same id are the same message.
+function newestTimeMs(events: readonly ReadEvent[]): number {
+  return Math.max(...events.map(({ event }) => ridTimeMs(event.rid) ?? 0));
 }
 
 function partsOf(events: readonly ReadEvent[]): ReadEvent[][] {

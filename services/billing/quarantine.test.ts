@@ -6,7 +6,7 @@ import { createRid } from "#shared/rid.ts";
 import { bookBatch } from "./book.ts";
 import { readMessage } from "./read.ts";
 import { readUntoldKeys } from "./store/funds.ts";
-import { insertQuarantine } from "./store/quarantine.ts";
+import { insertQuarantine, sumUpQuarantine } from "./store/quarantine.ts";
 import { readOpenQuarantine } from "./store/reconcile-quarantine.ts";
 import { startApp as startAppOn } from "./testing/app.ts";
 import { bookingOn } from "./testing/billing.ts";
@@ -46,6 +46,19 @@ async function startApp() {
   const lines = async () => (await readLedger(ownerUrl)).lines;
   return { ...app, newest, putEarly, putUnreadable, retry, openIds, lines };
 }
+
+test("how many records are open is told, and how long the oldest of them is there", async () => {
+  await using app = await startApp();
+  const { pool } = app.ledger;
+  assert.deepEqual(await sumUpQuarantine(pool), { open: 0, oldestSeconds: 0 });
+  await app.putEarly();
+  await app.putUnreadable(Uint8Array.of(1));
+  const { open, oldestSeconds } = await sumUpQuarantine(pool);
+  assert.equal(open, 2);
+  assert.ok(oldestSeconds > 0 && oldestSeconds < 60, `${oldestSeconds} s`);
+  await app.retry(...(await app.openIds()));
+  assert.equal((await sumUpQuarantine(pool)).open, 1, "the unreadable one cannot be booked");
+});
 
 test("ListQuarantine pages newest first, with the bytes as they came, the call and what they say", async () => {
   await using app = await startApp();

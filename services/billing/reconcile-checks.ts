@@ -157,6 +157,7 @@ function note({ metrics, log }: Reconciling, { day, nowMs }: Window, lines: read
     }
     if (finding === Finding.WRONG) log.error({ check, day, items: items.slice(0, 10) }, `books are wrong: ${summary}`);
   }
+  metrics.reconciliationLastRun.set({ run }, nowMs / 1_000);
   const isSuccess = lines.every(({ finding }) => finding === Finding.RIGHT || finding === Finding.LISTED);
   if (isSuccess) metrics.reconciliationLastSuccess.set({ run }, nowMs / 1_000);
 }

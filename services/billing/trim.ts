@@ -1,4 +1,4 @@
-import type { ConsumerInfo, JetStreamManager } from "@nats-io/jetstream";
+import type { ConsumerInfo, JetStreamManager, StreamInfo } from "@nats-io/jetstream";
 import { usageStream } from "#shared/usage-stream.ts";
 
 const fullShare = 0.8;
@@ -8,8 +8,11 @@ const trimmedShare = 0.6;
  * Makes room in a usage stream that is nearly full: the oldest messages go, but none that is not booked. A full stream
  * refuses new events, and would go on to until the oldest are fourteen days old. Gives the number of messages removed.
  */
-export async function trimStream(manager: JetStreamManager, { ack_floor: booked }: ConsumerInfo): Promise<number> {
-  const { state, config } = await manager.streams.info(usageStream);
+export async function trimStream(
+  manager: JetStreamManager,
+  { state, config }: Pick<StreamInfo, "state" | "config">,
+  { ack_floor: booked }: Pick<ConsumerInfo, "ack_floor">,
+): Promise<number> {
   if (config.max_bytes <= 0 || state.bytes < fullShare * config.max_bytes) return 0;
   const messageBytes = state.bytes / state.messages;
   const excess = Math.ceil((state.bytes - trimmedShare * config.max_bytes) / messageBytes);

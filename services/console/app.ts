@@ -4,7 +4,9 @@ import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import { systemClock, type Clock } from "#shared/clock.ts";
+import { endServing } from "#shared/end-serving.ts";
 import { streamingClient } from "#shared/grpc-stream.ts";
+import { openGrpcCredentials } from "#shared/grpc-credentials.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc.ts";
 import { createHealth } from "#shared/health.ts";
 import { every } from "#shared/lifecycle.ts";
@@ -45,15 +47,17 @@ export async function startApp(config: Config, log: Logger, clock: Clock = syste
   const onError = (error: Error): void => log.warn({ err: error }, "PostgreSQL is away");
   const pool = resources.use(createPool(config.DATABASE_URL, "console", onError));
   const registry = createRegistry("console");
-  const toBilling = resources.use(connectGrpc(config.BILLING_ADDRESS));
+  const credentials = resources.use(openGrpcCredentials(config, log, registry));
+  const connect = (address: string) => resources.use(connectGrpc(address, credentials));
+  const toBilling = connect(config.BILLING_ADDRESS);
   const parts = {
     pool,
-    authQuota: unaryClient(AuthQuotaService, resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS)), callTimeoutMs),
+    authQuota: unaryClient(AuthQuotaService, connect(config.AUTH_QUOTA_ADDRESS), callTimeoutMs),
     billing: unaryClient(BillingService, toBilling, callTimeoutMs),
     patientBilling: unaryClient(BillingService, toBilling, patientMs),
     billingStreams: streamingClient(BillingService, toBilling, idleMs),
-    videoTask: unaryClient(VideoTaskService, resources.use(connectGrpc(config.VIDEO_TASK_ADDRESS)), callTimeoutMs),
-    relays: createRelays(config.RELAY_ADDRESSES, relayTimeoutMs, clock),
+    videoTask: unaryClient(VideoTaskService, connect(config.VIDEO_TASK_ADDRESS), callTimeoutMs),
+    relays: createRelays(config.RELAY_ADDRESSES, { timeoutMs: relayTimeoutMs, credentials }, clock),
     passwords: await createPasswords(cost),
     box,
     oidc: oidcOf(config, callTimeoutMs, log),
@@ -67,17 +71,21 @@ export async function startApp(config: Config, log: Logger, clock: Clock = syste
   const reasons = await keepWatch(resources, pool, log);
   const { payments } = parts;
   if (payments) resources.use(every(sweepMs, () => lookAtUnheard({ ...parts, payments }), log));
-  const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, reasons));
+  let isStopping = false;
+  const notReady = (): string[] => [...reasons(), ...(isStopping ? ["stopping"] : [])];
+  const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
   const server = await buildServer(parts, allRoutes(parts), {
     allowPlainHttp: config.ALLOW_PLAIN_HTTP,
     proxies: config.TRUSTED_PROXIES,
     guessesPerMinute: config.GUESSES_PER_MINUTE,
+    traceShare: config.OTEL_EXPORTER_OTLP_ENDPOINT === "" ? 0 : config.OTEL_TRACES_SAMPLER_ARG,
   });
   await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
   resources.defer(async () => {
-    const force = setTimeout(() => server.server.closeAllConnections(), config.DRAIN_MS);
-    await server.close();
-    clearTimeout(force);
+    isStopping = true;
+    const { connections } = server;
+    const close = (): Promise<void> => server.close();
+    await endServing({ connections, close, drainMs: config.DRAIN_MS, cut: connections.breakAll });
   });
   const { port } = server.server.address() as AddressInfo;
   const owned = resources.move();

@@ -1,5 +1,6 @@
 import { Type, type Static } from "typebox";
 import { readVariables } from "#shared/env.ts";
+import { checkLinks, grpcTlsVariables, samplingVariables, tracingVariables } from "#shared/link-variables.ts";
 import { leastCost } from "./passwords.ts";
 
 const port = { minimum: 0, maximum: 65_535 };
@@ -94,6 +95,9 @@ export const variables = Type.Object({
     description: "Where Stripe's API answers; another one only for a stand-in.",
     default: "https://api.stripe.com",
   }),
+  ...grpcTlsVariables,
+  ...tracingVariables,
+  ...samplingVariables,
   DRAIN_MS: Type.Integer({
     description: "How long requests in hand may take after a stop signal.",
     minimum: 0,
@@ -106,6 +110,7 @@ export type Config = Static<typeof variables>;
 /** Reads the configuration; throws one Error that names every problem. */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const config = readVariables(variables, environment);
+  checkLinks(config);
   const problem = problemOfUrl(config) ?? problemOfApiUrl(config) ?? problemOfStripe(config) ?? problemOfOidc(config);
   if (problem !== undefined) throw new Error(`configuration is not usable:\n  ${problem}`);
   return config;

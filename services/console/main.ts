@@ -1,12 +1,14 @@
-import { stopSignal } from "#shared/lifecycle.ts";
+import { stopOrFault } from "#shared/lifecycle.ts";
 import { createLog } from "#shared/log.ts";
+import { startTracing } from "#shared/tracing.ts";
 import { startApp } from "./app.ts";
 import { readConfig } from "./config.ts";
 
 const config = readConfig(process.env);
 const log = createLog("console", config.LOG_LEVEL);
 
+await using _tracing = await startTracing("console", config.OTEL_EXPORTER_OTLP_ENDPOINT, log);
 await using app = await startApp(config, log);
 log.info({ httpPort: app.httpPort, opsPort: app.opsPort }, "console is ready");
-await stopSignal();
+await stopOrFault(log);
 log.info("console is stopping");

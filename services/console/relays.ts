@@ -1,6 +1,7 @@
 import { lookup } from "node:dns/promises";
 import { RelayService, type GetStateResponse } from "#proto/relay/v1/relay_pb.ts";
 import type { Clock } from "#shared/clock.ts";
+import type { GrpcCredentials } from "#shared/grpc-credentials.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc.ts";
 
 /** One relay process: its state, or why it did not tell it. */
@@ -20,21 +21,27 @@ export type Relays = {
 const mostRelays = 64;
 const recentMs = 2_000;
 
+/** One address of a name, for which the certificate there must be. */
+type Place = { address: string; serverName: string };
+
 /** The addresses that a `host:port` stands for: a headless service has one for each process. */
-async function resolve(target: string): Promise<string[]> {
+async function resolve(target: string): Promise<Place[]> {
   const cut = target.lastIndexOf(":");
-  const [host, port] = [target.slice(0, cut), target.slice(cut + 1)];
+  const [host, port] = [target.slice(0, cut).replaceAll(/[[\]]/g, ""), target.slice(cut + 1)];
   try {
-    const found = await lookup(host.replaceAll(/[[\]]/g, ""), { all: true });
-    return found.map(({ address, family }) => (family === 6 ? `[${address}]:${port}` : `${address}:${port}`));
+    const found = await lookup(host, { all: true });
+    const write = (address: string, family: number) => (family === 6 ? `[${address}]:${port}` : `${address}:${port}`);
+    return found.map(({ address, family }) => ({ address: write(address, family), serverName: host }));
   } catch {
-    return [target];
+    return [{ address: target, serverName: host }];
   }
 }
 
-async function askOne(address: string, timeoutMs: number): Promise<RelayState> {
+type Asking = { timeoutMs: number; credentials?: GrpcCredentials };
+
+async function askOne({ address, serverName }: Place, { timeoutMs, credentials }: Asking): Promise<RelayState> {
   // Questions are rare and relays come and go: a connection is not worth keeping.
-  using channel = connectGrpc(address);
+  using channel = connectGrpc(address, credentials, serverName);
   try {
     return { address, state: await unaryClient(RelayService, channel, timeoutMs).getState({}) };
   } catch (error) {
@@ -43,14 +50,15 @@ async function askOne(address: string, timeoutMs: number): Promise<RelayState> {
 }
 
 /** `targets` are `host:port` with commas between them. At most 64 processes are asked, each for `timeoutMs` at most. */
-export function createRelays(targets: string, timeoutMs: number, clock: Clock): Relays {
+export function createRelays(targets: string, asking: Asking, clock: Clock): Relays {
   const wanted = targets
     .split(",")
     .map((target) => target.trim())
     .filter((target) => target !== "");
   const states = async (): Promise<RelayState[]> => {
-    const addresses = [...new Set((await Promise.all(wanted.map(resolve))).flat())];
-    return await Promise.all(addresses.slice(0, mostRelays).map((address) => askOne(address, timeoutMs)));
+    const places = (await Promise.all(wanted.map(resolve))).flat();
+    const byAddress = new Map(places.map((place) => [place.address, place]));
+    return await Promise.all([...byAddress.values()].slice(0, mostRelays).map((place) => askOne(place, asking)));
   };
   return { states, recentStates: shareRecent(states, clock) };
 }

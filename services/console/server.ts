@@ -5,6 +5,7 @@ import helmet from "@fastify/helmet";
 import rateLimit from "@fastify/rate-limit";
 import statics from "@fastify/static";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { followConnections } from "#shared/connections.ts";
 import { createForm } from "./form.ts";
 import { admit } from "./guard.ts";
 import { html } from "./html.ts";
@@ -15,6 +16,7 @@ import { readAssets } from "./assets.ts";
 import type { Asked, Route, Visitor } from "./route.ts";
 import { send, sendProblem, type Site } from "./send-answer.ts";
 import { reachable } from "./store/availability.ts";
+import { traceRequests } from "./trace-requests.ts";
 import { cookiesFor, findVisitor } from "./visitor.ts";
 
 declare module "fastify" {
@@ -23,7 +25,13 @@ declare module "fastify" {
   }
 }
 
-export type ServerSettings = { allowPlainHttp: "never" | "loopback"; proxies: string; guessesPerMinute: number };
+export type ServerSettings = {
+  allowPlainHttp: "never" | "loopback";
+  proxies: string;
+  guessesPerMinute: number;
+  /** Share of requests that are traced, from 0 to 1. */
+  traceShare: number;
+};
 
 const bodyBytes = 65_536;
 const browserLength = 200;
@@ -55,8 +63,9 @@ export async function buildServer(parts: Parts, routes: Route[], settings: Serve
   app.addHook("onRequest", async (request) => {
     if (!isSecure(request, settings.allowPlainHttp)) throw new Problem("needs-https");
   });
+  traceRequests(app, settings.traceShare);
   watch(app, parts);
-  hangUpWhenStopping(app);
+  app.decorate("connections", followConnections(app.server));
   await addPlugins(app, site);
   const guessing = { max: settings.guessesPerMinute, timeWindow: 60_000, cache: addressesKept };
   const guesses = app.createRateLimit(guessing);
@@ -87,19 +96,11 @@ function watch(app: FastifyInstance, { log, metrics }: Parts): void {
     // The pattern, not the path: that may hold the token of an invitation.
     const path = request.routeOptions.url ?? "none";
     const { method, ip } = request;
-    const { statusCode: status, elapsedTime } = reply;
+    const { statusCode, elapsedTime } = reply;
+    const status = String(statusCode);
     metrics.requests.observe({ method, path, status }, elapsedTime / 1_000);
     const { personId } = request.visitor?.person ?? {};
     log.info({ method, path, status, ms: Math.round(elapsedTime), ip, personId }, "request");
-  });
-}
-
-/** Connections that are in use at a stop end with their answer, instead of waiting for more. */
-function hangUpWhenStopping(app: FastifyInstance): void {
-  let isStopping = false;
-  app.addHook("preClose", async () => void (isStopping = true));
-  app.addHook("onSend", async (_request, reply) => {
-    if (isStopping) void reply.header("connection", "close");
   });
 }
 

@@ -61,16 +61,17 @@ export async function authorize(quota: QuotaSession, caller: Caller): Promise<Re
 export function reserve(
   quota: QuotaSession,
   caller: Caller,
-  { rid, envelope, model }: { rid: string; envelope: Envelope; model: Model },
+  { rid, envelope, model, traceparent = "" }: { rid: string; envelope: Envelope; model: Model; traceparent?: string },
 ): Promise<Result> {
-  return reserveNanos(quota, caller, { rid, model: model.id, estimateNanos: estimateNanos(envelope, model) });
+  const wanted = { rid, model: model.id, estimateNanos: estimateNanos(envelope, model), traceparent };
+  return reserveNanos(quota, caller, wanted);
 }
 
 /** The same for a price that is known. */
 export async function reserveNanos(
   quota: QuotaSession,
   caller: Caller,
-  wanted: { rid: string; model: string; estimateNanos: bigint },
+  wanted: { rid: string; model: string; estimateNanos: bigint; traceparent: string },
 ): Promise<Result> {
   requireReachable(quota);
   const { rid, model } = wanted;

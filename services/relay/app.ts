@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { createRid } from "#shared/rid.ts";
 import { handleCall, type Relay } from "./call.ts";
+import { callOutcomeOf, wished, type CallOutcome } from "./call-outcome.ts";
 import type { Config } from "./config.ts";
 import { dialects } from "./dialects/index.ts";
 import type { Failure } from "./failures.ts";
@@ -30,7 +31,9 @@ function refusalOf(request: FastifyRequest, config: Config, relay: Relay): Failu
   if (problem !== undefined) return { name: "malformed_request", cause: problem };
   if (!isSecure(request, config)) return { name: "not_processable", cause: "plain HTTP" };
   const isClosed = relay.catalog.current().isMaintenance || relay.settling.quota.isMaintenance();
-  return isClosed && isOfApi(pathOf(request.url)) ? { name: "service_unavailable", cause: "maintenance" } : undefined;
+  return isClosed && isOfApi(pathOf(request.url))
+    ? { name: "service_unavailable", cause: wished.maintenance }
+    : undefined;
 }
 
 type Answering = { request: IncomingMessage; response: ServerResponse; ip: string };
@@ -42,15 +45,22 @@ function takeOver(request: FastifyRequest, reply: FastifyReply): Answering {
 }
 
 /** Counts and logs a request that was answered before, or without, a call. */
-function report({ metrics, log }: Relay, status: number, fields: Parameters<Refused>[0]): void {
-  metrics.calls.inc({ endpoint: "none", status, end: "refused" });
+function report(
+  { metrics, log }: Relay,
+  status: number,
+  fields: Parameters<Refused>[0],
+  outcome: CallOutcome = "client_error",
+): void {
+  metrics.calls.inc({ endpoint: "none", status: String(status), end: "refused", outcome });
   log.info({ ...fields, status }, "request refused");
 }
 
 function refuse({ request, response, ip }: Answering, failure: Failure, relay: Relay): void {
   const rid = createRid();
   respondFailure(response, { rid, failure, dialect: errorsOfPath(pathOf(request.url ?? "/")) });
-  report(relay, response.statusCode, { rid, ip, failure: failure.name, cause: failure.cause });
+  const { statusCode: status } = response;
+  const outcome = callOutcomeOf({ failure, end: "refused", status });
+  report(relay, status, { rid, ip, failure: failure.name, cause: failure.cause }, outcome);
 }
 
 /** API spec, Authentication rules 4 and 5: a page where the path has no /v1, a JSON error for any other. */
@@ -121,8 +131,6 @@ export function buildApp(config: Config, relay: Relay, settings: ServerSettings 
     },
   });
   app.addHook("onRequest", (request, reply, done) => {
-    // Callers on connections that are kept open go elsewhere for their next call.
-    if (relay.isDraining) reply.raw.shouldKeepAlive = false;
     const failure = refusalOf(request, config, relay);
     if (failure) return refuse(takeOver(request, reply), failure, relay);
     if (request.is404) return answerUnknownPath(takeOver(request, reply), relay);

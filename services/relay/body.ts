@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Transform } from "node:stream";
 import type { BodyBudget, BodyShare } from "./body-budget.ts";
+import { wished } from "./call-outcome.ts";
 import { CallFailure } from "./failures.ts";
 import { createInflater, encodingOf } from "./inflate.ts";
 
@@ -12,6 +13,13 @@ const freeBodyBytes = 64 * 1024;
 
 /** How long a sender may leave a body without a byte. */
 const stallMs = 30_000;
+
+const readingEnds = Symbol("reading ends");
+
+/** Ends the reading of a body that is still on its way: its caller is told that the service is stopping. */
+export function endReading(request: IncomingMessage): void {
+  request.emit(readingEnds);
+}
 
 export type BodyReading = {
   /** Awaited once, before anything is read that is encoded or above 64 KiB. */
@@ -25,12 +33,14 @@ const tooLarge = (): CallFailure => new CallFailure({ name: "body_too_large" });
 const malformed = (cause: unknown): CallFailure => new CallFailure({ name: "malformed_request", cause });
 const busy = (): CallFailure =>
   new CallFailure({ name: "service_unavailable", cause: "MAX_BODY_BYTES_IN_FLIGHT leaves no room for the body" });
+const stopping = (): CallFailure => new CallFailure({ name: "service_unavailable", cause: wished.stopping });
 
 /**
  * Reads the whole body, inflated where it is encoded; what it holds of the budget is given back when the answer closes.
  * Throws what `checkKey` throws, `body_too_large` above 128 MB on the wire or inflated, `service_unavailable` when the
- * budget has no room, `malformed_request` for an encoding that is unknown or broken and for a sender who stops; gives
- * undefined when the caller goes away. After a failure the rest of the body is left to whoever answers.
+ * budget has no room or the relay stops, `malformed_request` for an encoding that is unknown or broken and for a sender
+ * who stops; gives undefined when the caller goes away. After a failure the rest of the body is left to whoever
+ * answers.
  */
 export async function readBody(
   request: IncomingMessage,
@@ -102,10 +112,11 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
   };
   const onEnd = (): void => resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
   const onGone = (): void => resolve(undefined);
+  const onCut = (): void => reject(stopping());
   // An inflated body ends after the request that carried it.
   const onClose = (): void => (request.complete ? undefined : onGone());
   source.on("data", onData).once("end", onEnd);
-  request.on("data", onWire).once("close", onClose).once("error", onGone);
+  request.on("data", onWire).once("close", onClose).once("error", onGone).once(readingEnds, onCut);
   inflater?.on("error", (error) => reject(malformed(error)));
   if (inflater) request.pipe(inflater);
   try {
@@ -114,6 +125,6 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
     clearTimeout(timer);
     if (inflater) request.unpipe(inflater);
     source.off("data", onData).off("end", onEnd);
-    request.off("data", onWire).off("close", onClose);
+    request.off("data", onWire).off("close", onClose).off(readingEnds, onCut);
   }
 }

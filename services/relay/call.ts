@@ -4,6 +4,8 @@ import type { Logger } from "#shared/log.ts";
 import { createRid } from "#shared/rid.ts";
 import { callerOf, reserve, type Caller } from "./admit.ts";
 import type { BodyBudget } from "./body-budget.ts";
+import { wished } from "./call-outcome.ts";
+import { beginTimes, type CallTimes } from "./call-times.ts";
 import type { LiveCatalog } from "./catalog.ts";
 import { pricedFor, type Model } from "./catalog-models.ts";
 import { chooseRoutes, findModel, type Route } from "./choose.ts";
@@ -11,7 +13,7 @@ import { isStrict } from "./convert.ts";
 import { deliver } from "./deliver.ts";
 import type { Dialect, Envelope } from "./dialects/dialect.ts";
 import { CallFailure, type Failure, type FailureName } from "./failures.ts";
-import { beginLiveCall, type LiveCall } from "./live-call.ts";
+import { beginLiveCall, type CallTrace, type LiveCall } from "./live-call.ts";
 import { countInputTokens, estimateInputTokens, type Requested } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { countLosses, createPreparation, refuseLosses, type Preparation } from "./prepare.ts";
@@ -23,6 +25,7 @@ import type { Pools } from "#shared/catalog/pools.ts";
 import { createSendSignal, SendError, type SendSignal } from "./send.ts";
 import { release, settle, type Settling } from "./settle.ts";
 import { takeBody } from "./take-body.ts";
+import { beginTrace, type TraceSettings } from "./trace-call.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 import type { Videos } from "./videos.ts";
 
@@ -39,11 +42,15 @@ export type Relay = {
   /** Calls that hold money now. */
   live: Set<LiveCall>;
   videos: Videos;
+  tracing: TraceSettings;
   isDraining: boolean;
 };
 
 /** A request as it came in, its head read. */
 export type Incoming = { request: IncomingMessage; response: ServerResponse; ip: string; dialect: Dialect };
+
+/** What is known of a request before anything of it was read. */
+type Opening = { rid: string; startedAtMs: number; times: CallTimes; trace: CallTrace | undefined };
 
 type Admission = { call: LiveCall; envelope: Envelope; routes: Route[]; preparation: Preparation };
 
@@ -52,8 +59,9 @@ type Admission = { call: LiveCall; envelope: Envelope; routes: Route[]; preparat
  * throws a CallFailure, which is answered here, once, in the caller's format.
  */
 export async function handleCall(incoming: Incoming, relay: Relay): Promise<void> {
-  const rid = createRid();
-  const startedAtMs = Date.now();
+  const times = beginTimes(performance.now());
+  const trace = beginTrace(incoming.request, relay.tracing);
+  const opening: Opening = { rid: createRid(), startedAtMs: Date.now(), times, trace };
   const signal = createSendSignal();
   incoming.response.once("close", () => {
     if (!incoming.response.writableFinished) signal.abort();
@@ -61,42 +69,45 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
   let call: LiveCall | undefined;
   let failure: Failure | undefined;
   try {
-    const admission = await admit(incoming, relay, rid, startedAtMs);
+    const admission = await admit(incoming, relay, opening);
     if (!admission) return;
     call = admission.call;
     relay.live.add(call);
+    // Until its answer flows, which is cut by another way.
+    call.cut = () => {
+      signal.isCut = true;
+      signal.abort();
+    };
     const { request, dialect } = incoming;
     const answered = await reachUpstream({ ...admission, callerHeaders: request.headers, signal }, relay);
     await deliver({ ...answered, ...admission, dialect, response: incoming.response }, relay);
   } catch (thrown) {
-    failure = failureOf(thrown);
+    failure = signal.isCut ? { name: "service_unavailable", cause: wished.stopping } : failureOf(thrown);
     const { response, dialect } = incoming;
     if (call) call.httpStatus = statusOfFailure(response, failure, dialect);
     failCall(call, failure, signal, relay);
-    respondFailure(response, { rid, failure, dialect });
+    respondFailure(response, { rid: opening.rid, failure, dialect });
   } finally {
     if (call) relay.live.delete(call);
     const { dialect, response, ip } = incoming;
-    reportCall({ rid, startedAtMs, call, failure, endpoint: dialect.path, response, ip }, relay);
+    const report = { ...opening, call, failure, method: "POST", endpoint: dialect.path, response, ip };
+    reportCall(report, relay);
   }
 }
 
 /** Reads and checks the request and holds its price; undefined when the caller went away while sending. */
-async function admit(
-  incoming: Incoming,
-  relay: Relay,
-  rid: string,
-  startedAtMs: number,
-): Promise<Admission | undefined> {
+async function admit(incoming: Incoming, relay: Relay, opening: Opening): Promise<Admission | undefined> {
   const { request, response, ip, dialect } = incoming;
   const caller = callerOf(readKey(request.headers, dialect.format === "B"), ip);
-  const taken = await takeBody({ request, response, caller }, relay, (body, checkKey) =>
-    ask(body, incoming, relay, checkKey),
-  );
+  const { times } = opening;
+  const taken = await takeBody({ request, response, caller }, relay, (body, checkKey) => {
+    times.readAt = performance.now();
+    return ask(body, { ...incoming, times }, relay, checkKey);
+  });
   if (!taken) return undefined;
   const { asked } = taken;
   const { envelope, routes, preparation } = asked;
-  const call = await hold({ ...asked, rid, startedAtMs, caller, endpoint: dialect.path }, relay);
+  const call = await hold({ ...asked, ...opening, caller, endpoint: dialect.path }, relay);
   return { call, envelope, routes, preparation };
 }
 
@@ -105,7 +116,7 @@ type Asked = { envelope: Envelope; model: Model; requested: Requested; routes: R
 /** What is asked, of which model, where it can run, and how it is said there. Throws what a wrong request is told. */
 async function ask(
   body: Buffer,
-  { request, response, dialect }: Incoming,
+  { request, response, dialect, times }: Incoming & { times: CallTimes },
   relay: Relay,
   checkKey: () => Promise<unknown>,
 ): Promise<Asked> {
@@ -115,11 +126,14 @@ async function ask(
   const { units, priceFields } = envelope;
   const requested = { inputTokens: countInputTokens(envelope, model), units, priceFields };
   const preparation = createPreparation({ envelope, dialect, model, inputTokens: requested.inputTokens });
+  let fetchingAt = Infinity;
   await preparation.readFor(routes, async () => {
     // Nothing is fetched for strangers.
     await checkKey();
+    fetchingAt = performance.now();
     return { share: relay.bodyBudget.share(response) };
   });
+  times.awaitedMs += Math.max(0, performance.now() - fetchingAt);
   // Before money: what cannot be said where it runs is refused for nothing.
   const [first] = routes;
   const prepared = first && preparation.for(first);
@@ -135,9 +149,7 @@ function offeredModel({ catalog }: Relay, { model: name }: Envelope, dialect: Di
   return model;
 }
 
-type Holding = {
-  rid: string;
-  startedAtMs: number;
+type Holding = Opening & {
   caller: Caller;
   envelope: Envelope;
   model: Model;
@@ -146,14 +158,19 @@ type Holding = {
 };
 
 async function hold(holding: Holding, relay: Relay): Promise<LiveCall> {
-  const { rid, startedAtMs, caller, envelope, model: offered, requested, endpoint } = holding;
+  const { rid, startedAtMs, times, trace, caller, envelope, model: offered, requested, endpoint } = holding;
   const model = pricedFor(offered, () => ({
     fields: requested.priceFields,
     inputTokens: estimateInputTokens(envelope, offered),
   }));
-  const askedAt = performance.now();
-  const { accountId, keyId, heldNanos } = await reserve(relay.settling.quota, caller, { rid, envelope, model });
-  relay.metrics.overheadSeconds.observe({ phase: "reserve" }, (performance.now() - askedAt) / 1_000);
+  times.reservingAt = performance.now();
+  const { accountId, keyId, heldNanos } = await reserve(relay.settling.quota, caller, {
+    rid,
+    envelope,
+    model,
+    ...(trace && { traceparent: trace.traceparent }),
+  });
+  times.reservedAt = performance.now();
   return beginLiveCall({
     generation: relay.settling.quota.generation(),
     rid,
@@ -166,6 +183,8 @@ async function hold(holding: Holding, relay: Relay): Promise<LiveCall> {
     requested,
     heldNanos,
     startedAtMs,
+    times,
+    trace,
   });
 }
 
@@ -185,9 +204,6 @@ const endCauses: Partial<Record<FailureName, EndCause>> = {
 function failCall(call: LiveCall | undefined, failure: Failure, signal: SendSignal, relay: Relay): void {
   if (!call) return;
   if (call.upstream === "") return release(relay.settling, call);
-  settle(
-    relay.settling,
-    call,
-    signal.isAborted ? EndCause.CLIENT_GONE : (endCauses[failure.name] ?? EndCause.UPSTREAM_ERROR),
-  );
+  const ofCaller = signal.isAborted ? EndCause.CLIENT_GONE : (endCauses[failure.name] ?? EndCause.UPSTREAM_ERROR);
+  settle(relay.settling, call, signal.isCut ? EndCause.DRAINED : ofCaller);
 }

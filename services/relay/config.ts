@@ -1,5 +1,12 @@
 import { Type, type Static } from "typebox";
 import { readVariables } from "#shared/env.ts";
+import {
+  checkLinks,
+  grpcTlsVariables,
+  natsVariables,
+  samplingVariables,
+  tracingVariables,
+} from "#shared/link-variables.ts";
 
 export const variables = Type.Object({
   LOG_LEVEL: Type.String({ description: "Least level that is logged: debug, info, warn, error.", default: "info" }),
@@ -75,6 +82,14 @@ export const variables = Type.Object({
     minimum: 65_536,
     default: 67_108_864,
   }),
+  ...grpcTlsVariables,
+  ...natsVariables,
+  ...tracingVariables,
+  ...samplingVariables,
+  OTEL_SEMCONV_STABILITY_OPT_IN: Type.String({
+    description: "With gen_ai_latest_experimental in it, traces carry OpenTelemetry's names for generative AI, too.",
+    default: "",
+  }),
   DRAIN_MS: Type.Integer({
     description: "How long live calls may go on after a stop signal.",
     minimum: 0,
@@ -87,6 +102,7 @@ export type Config = Static<typeof variables>;
 /** Reads the configuration; throws one Error that names every problem. */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const config = readVariables(variables, environment);
+  checkLinks(config);
   if ((config.TLS_CERT_FILE === "") !== (config.TLS_KEY_FILE === "")) {
     throw new Error("configuration is not usable:\n  TLS_CERT_FILE and TLS_KEY_FILE are set both or neither");
   }

@@ -6,17 +6,24 @@ import { eventJson } from "./dialects/sse.ts";
 import { CallFailure } from "./failures.ts";
 import { guardStream } from "./guard.ts";
 import type { LiveCall } from "./live-call.ts";
+import type { Metrics } from "./metrics.ts";
 import type { Prepared } from "./prepare.ts";
 import { pumpStream } from "./pump.ts";
 import type { Answered } from "./reach.ts";
 import { droppedHeader, respondReply, streamHeaders } from "./respond.ts";
 import type { Answer } from "./send.ts";
 import { settle, type Settling } from "./settle.ts";
+import { endNames } from "./report-call.ts";
 import { cleanerOf } from "./upstream-failure.ts";
+import { countFault, faultOfEnd, faultOfError } from "./upstream-faults.ts";
 import { readWhole } from "./whole.ts";
 
 /** What giving an answer needs of its process. */
-export type Deliver = { settling: Settling; limits: { maxReplyBytes: number; maxEventBytes: number } };
+export type Deliver = {
+  settling: Settling;
+  metrics: Metrics;
+  limits: { maxReplyBytes: number; maxEventBytes: number };
+};
 
 /** An answer, with status 200, on its way to the caller. */
 export type Delivery = Answered & { call: LiveCall; envelope: Envelope; dialect: Dialect; response: ServerResponse };
@@ -33,17 +40,24 @@ function isFlowing(answer: Answer, kind: AnswerKind): boolean {
 }
 
 /** Gives the upstream's answer to the caller, and its end to the ledger before that. */
-export function deliver(delivery: Delivery, relay: Deliver): Promise<void> {
-  const { answer, envelope, prepared } = delivery;
-  return !prepared.single && isFlowing(answer, envelope.answer)
-    ? deliverFlow(delivery, relay)
-    : deliverWhole(delivery, relay);
+export async function deliver(delivery: Delivery, relay: Deliver): Promise<void> {
+  const { answer, envelope, prepared, call, response } = delivery;
+  if (!prepared.single && isFlowing(answer, envelope.answer)) return deliverFlow(delivery, relay);
+  try {
+    await deliverWhole(delivery, relay);
+  } catch (thrown) {
+    // When the caller goes away, the upstream is aborted.
+    if (!response.destroyed) countFault(relay.metrics, call.upstream, faultOfError(thrown));
+    throw thrown;
+  }
 }
 
 async function deliverWhole(delivery: Delivery, { settling, limits }: Deliver): Promise<void> {
   const { call, envelope, answer, prepared, dialect, response } = delivery;
   const invalid = new CallFailure({ name: "upstream_invalid", cause: answer.headers });
+  const { times } = call;
   const body = await readWhole(answer, limits.maxReplyBytes);
+  times.upstreamEndedAt = times.arrivedAt = performance.now();
   const { answer: kind } = envelope;
   const isWhole =
     prepared.single || kind === "json" || kind === "text" || (kind === "events" && dialect.mayIgnoreStream);
@@ -57,6 +71,7 @@ async function deliverWhole(delivery: Delivery, { settling, limits }: Deliver): 
   settle(settling, call, EndCause.COMPLETE);
   const headers = { "content-type": reply.contentType, ...droppedHeader(prepared.dropped) };
   respondReply(response, call.rid, reply.body, headers);
+  times.firstByteAt = performance.now();
 }
 
 type Reply = { body: Buffer; contentType: string };
@@ -87,9 +102,10 @@ function tapOf({ prepared, envelope, route }: Delivery): StreamTap {
   return createTranslator({ conversion, asked: conversion.asked, tap, clean });
 }
 
-function deliverFlow(delivery: Delivery, { settling, limits }: Deliver): Promise<void> {
+async function deliverFlow(delivery: Delivery, { settling, metrics, limits }: Deliver): Promise<void> {
   const { call, envelope, answer, response, prepared } = delivery;
   call.httpStatus = 200;
+  const { upstream } = call;
   const isOfEvents = envelope.answer === "events";
   const headers = isOfEvents ? streamHeaders(call.rid) : streamHeaders(call.rid, contentTypeOf(answer));
   response.writeHead(200, { ...headers, ...droppedHeader(prepared.dropped) }).flushHeaders();
@@ -98,6 +114,8 @@ function deliverFlow(delivery: Delivery, { settling, limits }: Deliver): Promise
     response,
     tap: tapOf(delivery),
     tally: call.tally,
+    times: call.times,
+    counts: { bytes: metrics.streamBytes, backpressure: metrics.backpressure, gaps: metrics.gaps.of({ upstream }) },
     isOfEvents,
     maxEventBytes: limits.maxEventBytes,
     onEnd: (endCause) => settle(settling, call, endCause),
@@ -106,5 +124,10 @@ function deliverFlow(delivery: Delivery, { settling, limits }: Deliver): Promise
   call.cut = cut;
   call.beat = beat;
   call.stalledMs = stalledMs;
-  return over;
+  metrics.liveStreams.inc();
+  await over;
+  metrics.liveStreams.dec();
+  const reason = endNames.get(call.endCause) ?? "unknown";
+  metrics.streamEnds.inc({ upstream, reason });
+  countFault(metrics, upstream, faultOfEnd(reason));
 }

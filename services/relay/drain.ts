@@ -1,38 +1,32 @@
 import type { FastifyInstance } from "fastify";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { endServing } from "#shared/end-serving.ts";
+import { endReading } from "./body.ts";
 import type { Relay } from "./call.ts";
 
 const flushMs = 10_000;
-const sweepMs = 100;
 
 /**
- * Leaves without losing anything: takes no new calls, lets live ones end for up to `drainMs`, cuts and settles what is
- * left, then gives auth-quota and JetStream time to answer for every charge. What they have not answered for stays in
- * the spool.
+ * Leaves without losing anything: lets live calls end for up to `drainMs`, cuts and settles what is left, then gives
+ * auth-quota and JetStream time to answer for every charge. What they have not answered for stays in the spool.
  */
 export async function drain(app: FastifyInstance, relay: Relay, drainMs: number): Promise<void> {
   const { log, live, videos, settling } = relay;
-  log.info({ liveCalls: live.size, downloads: videos.downloads.size }, "draining");
-  const closed = app.close();
+  const { connections } = app;
+  const counts = () => ({ liveCalls: live.size, downloads: videos.downloads.size, connections: connections.count() });
+  log.info(counts(), "draining");
   let isOver = false;
-  const cutAll = (): void => {
+  const cut = (): void => {
+    if (!isOver) log.warn(counts(), "drain time is over, cutting what is left");
+    isOver = true;
     for (const call of live) call.cut(EndCause.DRAINED);
     for (const download of videos.downloads) download.cut();
+    for (const request of connections.requests()) endReading(request);
   };
-  const deadline = setTimeout(() => {
-    log.warn({ liveCalls: live.size, downloads: videos.downloads.size }, "drain time is over, cutting what is left");
-    isOver = true;
-    cutAll();
-  }, drainMs);
-  const sweeping = setInterval(() => {
-    // One that was still sending its body at the deadline joins the live ones after it.
-    if (isOver) cutAll();
-    // One that was busy when the server closed stays open behind its answer, for as long as callers may keep it.
-    app.server.closeIdleConnections();
-  }, sweepMs);
-  await closed;
-  clearInterval(sweeping);
-  // Nobody is connected who waits for these; the cut ends them as well.
+  const leaving = endServing({ connections, close: () => app.close(), drainMs, cut });
+  // Submissions go on behind callers who have been answered; the cut ends them as well.
+  const deadline = setTimeout(cut, drainMs);
+  await leaving;
   await Promise.all(videos.concluding);
   clearTimeout(deadline);
   const flushedBy = performance.now() + flushMs;

@@ -1,7 +1,12 @@
+import type { Span } from "@opentelemetry/api";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { beginTimes, type CallTimes } from "./call-times.ts";
 import type { Model } from "./catalog-models.ts";
 import type { Requested } from "./meter.ts";
 import { emptyTally, type Tally } from "./dialects/dialect.ts";
+
+/** What makes a call one that is traced. */
+export type CallTrace = { span: Span; traceId: string; traceparent: string };
 
 /** A call that holds money, from its admission to its charge. */
 export type LiveCall = {
@@ -23,6 +28,9 @@ export type LiveCall = {
   upstreamModel: string;
   tally: Tally;
   startedAtMs: number;
+  times: CallTimes;
+  /** Undefined when it is not traced. */
+  trace: CallTrace | undefined;
   firstByteAtMs: number | undefined;
   httpStatus: number;
   /** UNSPECIFIED until the call is charged or released: the mark that makes either happen once. */
@@ -57,10 +65,14 @@ export type Admitted = Pick<
   | "heldNanos"
   | "generation"
   | "startedAtMs"
->;
+> &
+  Partial<Pick<LiveCall, "times" | "trace">>;
 
 export function beginLiveCall(admitted: Admitted): LiveCall {
+  const nowMs = performance.now();
   return {
+    times: { ...beginTimes(nowMs), reservedAt: nowMs },
+    trace: undefined,
     ...admitted,
     upstream: "",
     upstreamModel: "",
@@ -69,9 +81,9 @@ export function beginLiveCall(admitted: Admitted): LiveCall {
     httpStatus: 0,
     endCause: EndCause.UNSPECIFIED,
     chargedNanos: 0n,
-    checkpointAtMs: performance.now(),
+    checkpointAtMs: nowMs,
     checkpointNanos: 0,
-    spooledAtMs: performance.now(),
+    spooledAtMs: nowMs,
     isExtending: false,
     extendAtMs: 0,
     isRefused: false,

@@ -1,11 +1,14 @@
 import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { destination } from "pino";
 import { v7 } from "uuid";
+import { openGrpcCredentials } from "#shared/grpc-credentials.ts";
+import { grpcMetrics } from "#shared/grpc-metrics.ts";
 import { connectGrpc } from "#shared/grpc.ts";
-import { every, stopSignal } from "#shared/lifecycle.ts";
+import { every, stopOrFault } from "#shared/lifecycle.ts";
 import { createLog } from "#shared/log.ts";
 import { keepConnected } from "#shared/nats.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
+import { startTracing } from "#shared/tracing.ts";
 import { buildApp } from "./app.ts";
 import { createBodyBudget } from "./body-budget.ts";
 import type { Relay } from "./call.ts";
@@ -22,6 +25,7 @@ import { serveState } from "./serve-state.ts";
 import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "./settle.ts";
 import { defaultSpoolLimits, openSpool } from "./spool.ts";
 import { followCertificate } from "./tls.ts";
+import { traceSettingsOf } from "./trace-call.ts";
 import { createUpstreamHealth } from "./upstream-health.ts";
 import { connectVideoTasks } from "./video-tasks.ts";
 import { createVideos } from "./videos.ts";
@@ -33,13 +37,15 @@ const relaySession = v7();
 const startedAt = new Date();
 
 await using resources = new AsyncDisposableStack();
+resources.use(await startTracing("relay", config.OTEL_EXPORTER_OTLP_ENDPOINT, log));
 resources.defer(() => logLines.flushSync());
 const registry = createRegistry("relay");
 const metrics = createMetrics(registry);
 const pools = resources.use(createPools());
 const health = createUpstreamHealth();
+const credentials = resources.use(openGrpcCredentials(config, log, registry));
 const { VIDEO_TASK_ADDRESS: videoAddress } = config;
-const videoTasks = videoAddress === "" ? undefined : resources.use(connectVideoTasks(videoAddress));
+const videoTasks = videoAddress === "" ? undefined : resources.use(connectVideoTasks(videoAddress, credentials));
 const videos = resources.use(createVideos(videoTasks));
 const followUpstreams = (replaced: Catalog): void => {
   const upstreams = upstreamsOf(replaced);
@@ -51,16 +57,20 @@ const catalog = resources.use(followCatalog(config.CATALOG_FILE, process.env, lo
 const limits = { ...defaultSpoolLimits, maxBytes: config.SPOOL_MAX_BYTES };
 const spool = resources.use(await openSpool(config.SPOOL_DIR, relaySession, { log, ridOf: ridOfRecord, limits }));
 
-const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS));
+const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials));
 const quota = resources.use(openQuotaSession(channel, relaySession, log));
 // The relay serves without NATS: records wait in the spool and in auth-quota's outbox.
-const nats = resources.use(keepConnected(config.NATS_URL, { name: "relay", onState: () => undefined, log }));
+const link = { name: "relay", login: config, registry, onState: () => undefined, log };
+const nats = resources.use(keepConnected(config.NATS_URL, link));
 const jetStream = (): JetStreamClient | undefined => {
   const connection = nats.current();
   return connection && jetstream(connection);
 };
 const counts = {
-  published: (records: number) => metrics.published.inc(records),
+  published: (records: number, seconds: number) => {
+    metrics.published.inc(records);
+    metrics.publishSeconds.observe(seconds);
+  },
   failed: () => metrics.publishFailures.inc(),
   dropped: () => metrics.publishDropped.inc(),
 };
@@ -79,12 +89,19 @@ const relay: Relay = {
   limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
   live: new Set(),
   videos,
+  tracing: traceSettingsOf(config),
   isDraining: false,
 };
 watchGauges(registry, {
+  liveCalls: () => relay.live.size,
+  isDraining: () => relay.isDraining,
+  isQuotaConnected: quota.isConnected,
   spoolBytes: spool.bytes,
+  spoolMaxBytes: () => config.SPOOL_MAX_BYTES,
   spoolRecords: spool.openRecords,
+  spoolOldestMs: spool.oldestMs,
   publishWaiting: publisher.waiting,
+  publishOldestMs: publisher.oldestMs,
   quotaQueued: quota.queued,
   bodyBytes: relay.bodyBudget.bytes,
   submissions: () => videos.submissions,
@@ -101,7 +118,7 @@ const notReady = (): string[] =>
 const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
 
 const state = await serveState(
-  { host: config.GRPC_HOST, port: config.GRPC_PORT },
+  { host: config.GRPC_HOST, port: config.GRPC_PORT, credentials, interceptors: [grpcMetrics(registry)] },
   () => ({
     relaySession,
     startedAt,
@@ -126,10 +143,10 @@ resources.use(every(1_000, async () => guardLive(settling, relay.live, config.ST
 const certificate =
   config.TLS_CERT_FILE === ""
     ? undefined
-    : resources.use(followCertificate({ certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE }, log));
+    : resources.use(followCertificate({ certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE }, log, registry));
 const app = buildApp(config, relay, { certificate });
 await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
 log.info({ addresses: app.addresses(), opsPort: ops.port, grpcPort: state.port, relaySession }, "relay is ready");
-await stopSignal();
+await stopOrFault(log);
 relay.isDraining = true;
 await drain(app, relay, config.DRAIN_MS);

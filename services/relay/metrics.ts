@@ -1,151 +1,235 @@
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
+import { counter, counters, gauge, gauges, histogram, histograms } from "#shared/metrics.ts";
 import type { CircuitState, UpstreamHealth } from "./upstream-health.ts";
 
 const secondsBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
-const overheadBuckets = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+const overheadBuckets = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
+const gapBuckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
+const holdBuckets = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600];
+const publishBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60];
 
-function createUpstreamMetrics(registers: Registry[]) {
+// Upstreams and models are the operator's, as many as the catalog has; with the label sets below all metrics together
+// stay under 10,000 series, of which a bucket of a histogram is one.
+const mostUpstreams = 100;
+
+function createCallMetrics(registry: Registry) {
+  const overhead = histograms(registry, {
+    name: "relay_overhead_seconds",
+    help:
+      "The relay's own share of a call, without the caller's and the upstream's time. prepare: from the body to " +
+      "asking the upstream, without reserve; first_byte: from the upstream's part of it to the caller's first byte, " +
+      "for a whole answer with settle; settle: charging; total: all before the caller's first byte.",
+    labels: ["phase"],
+    buckets: overheadBuckets,
+  });
   return {
-    firstByteSeconds: new Histogram({
-      name: "relay_upstream_first_byte_seconds",
-      help: "From sending to the head of the upstream's answer.",
-      labelNames: ["upstream"],
+    calls: counters(registry, {
+      name: "relay_calls_total",
+      help: "Calls answered, by endpoint, status, how they ended, and whose doing that was.",
+      labels: ["endpoint", "status", "end", "outcome"],
+      open: ["endpoint", "status"],
+      most: 800,
+    }),
+    modelCalls: counters(registry, {
+      name: "relay_model_calls_total",
+      help: "Calls for which money was held, by model and upstream as the catalog names them.",
+      labels: ["model", "upstream", "outcome"],
+      open: ["model", "upstream"],
+      most: 1_300,
+    }),
+    callSeconds: histograms(registry, {
+      name: "relay_call_duration_seconds",
+      help: "From the head of the request to the end of the answer.",
+      labels: ["endpoint", "streamed"],
+      open: ["endpoint"],
+      most: 40,
       buckets: secondsBuckets,
-      registers,
     }),
-    upstreamAttempts: new Counter({
-      name: "relay_upstream_attempts_total",
-      help: "Times an upstream was asked, by what became of it.",
-      labelNames: ["upstream", "outcome"],
-      registers,
+    timeToFirstByte: histograms(registry, {
+      name: "relay_time_to_first_byte_seconds",
+      help: "From the head of the request to the first byte of the answer's body, the upstream's time included.",
+      labels: ["endpoint"],
+      open: ["endpoint"],
+      most: 20,
+      buckets: secondsBuckets,
     }),
-    upstreamSkips: new Counter({
-      name: "relay_upstream_skips_total",
-      help: "Times an upstream was passed over: busy, cooling down or with an open circuit.",
-      labelNames: ["upstream", "reason"],
-      registers,
-    }),
-    coolDowns: new Counter({
-      name: "relay_upstream_cool_downs_total",
-      help: "Times an upstream was left alone because of what it answered.",
-      labelNames: ["upstream", "reason"],
-      registers,
+    overhead: {
+      reserve: overhead.of({ phase: "reserve" }),
+      prepare: overhead.of({ phase: "prepare" }),
+      firstByte: overhead.of({ phase: "first_byte" }),
+      settle: overhead.of({ phase: "settle" }),
+      total: overhead.of({ phase: "total" }),
+    },
+    droppedFields: counters(registry, {
+      name: "relay_dropped_fields_total",
+      help: "Request fields that could not be carried to the upstream's dialect.",
+      labels: ["field"],
+      open: ["field"],
+      most: 100,
     }),
   };
 }
 
-function createUsageMetrics(registers: Registry[]) {
+function createStreamMetrics(registry: Registry) {
   return {
-    usageMismatches: new Counter({
-      name: "relay_usage_mismatches_total",
-      help: "Answers whose token counts do not add up to the upstream's own total.",
-      labelNames: ["upstream"],
-      registers,
+    gaps: histograms(registry, {
+      name: "relay_inter_chunk_seconds",
+      help: "Between one piece of a stream and the next; gaps in which the caller did not read are left out.",
+      labels: ["upstream"],
+      open: ["upstream"],
+      most: mostUpstreams,
+      buckets: gapBuckets,
     }),
-    unpricedUnits: new Counter({
+    liveStreams: gauge(registry, { name: "relay_live_streams", help: "Streams on their way to callers." }),
+    streamEnds: counters(registry, {
+      name: "relay_stream_ends_total",
+      help: "Streams that have ended, by how.",
+      labels: ["upstream", "reason"],
+      open: ["upstream"],
+      most: 450,
+    }),
+    streamBytes: counter(registry, {
+      name: "relay_stream_bytes_total",
+      help: "Bytes of streams written to callers, without those of HTTP.",
+    }),
+    backpressure: counter(registry, {
+      name: "relay_backpressure_seconds_total",
+      help: "Time for which streams stood still because their callers did not read.",
+    }),
+  };
+}
+
+function createUpstreamMetrics(registry: Registry) {
+  const byUpstream = (name: string, help: string) =>
+    counters(registry, { name, help, labels: ["upstream"], open: ["upstream"], most: mostUpstreams });
+  const byUpstreamAnd = <L extends string>(label: L, most: number, name: string, help: string) =>
+    counters(registry, { name, help, labels: ["upstream", label], open: ["upstream"], most });
+  return {
+    firstByteSeconds: histograms(registry, {
+      name: "relay_upstream_first_byte_seconds",
+      help: "From sending to the head of the upstream's answer.",
+      labels: ["upstream"],
+      open: ["upstream"],
+      most: mostUpstreams,
+      buckets: secondsBuckets,
+    }),
+    upstreamAttempts: byUpstreamAnd(
+      "outcome",
+      600,
+      "relay_upstream_attempts_total",
+      "Times an upstream was asked, by what became of it.",
+    ),
+    upstreamSkips: byUpstreamAnd(
+      "reason",
+      300,
+      "relay_upstream_skips_total",
+      "Times an upstream was passed over: busy, cooling down or with an open circuit.",
+    ),
+    coolDowns: byUpstreamAnd(
+      "reason",
+      200,
+      "relay_upstream_cool_downs_total",
+      "Times an upstream was left alone because of what it answered.",
+    ),
+    faults: byUpstreamAnd(
+      "reason",
+      500,
+      "relay_upstream_faults_total",
+      "What was wrong with upstreams: no connection, no answer, an answer other than 200, or one that cannot be read.",
+    ),
+    failovers: byUpstream(
+      "relay_failovers_total",
+      "Times another upstream was asked instead of this one, which failed.",
+    ),
+    usageMismatches: byUpstream(
+      "relay_usage_mismatches_total",
+      "Answers whose token counts do not add up to the upstream's own total.",
+    ),
+    freeCalls: byUpstream("relay_free_calls_total", "Calls that cost nothing although units were used."),
+    unpricedUnits: counters(registry, {
       name: "relay_unpriced_units_total",
       help: "Units that were served and not charged, because the model has no price for them.",
-      labelNames: ["bucket", "upstream"],
-      registers,
+      labels: ["bucket", "upstream"],
+      open: ["upstream"],
+      most: 300,
     }),
-    freeCalls: new Counter({
-      name: "relay_free_calls_total",
-      help: "Calls that cost nothing although units were used.",
-      labelNames: ["upstream"],
-      registers,
+  };
+}
+
+function createMoneyMetrics(registry: Registry) {
+  const one = (name: string, help: string) => counter(registry, { name, help });
+  const holdSeconds = histograms(registry, {
+    name: "relay_hold_seconds",
+    help: "Age of a hold when it ended, by whether it was charged or released.",
+    labels: ["outcome"],
+    buckets: holdBuckets,
+  });
+  return {
+    charged: one("relay_charged_nanos_total", "Nano-USD charged."),
+    overHold: one("relay_charges_over_hold_total", "Charges that exceeded what was held."),
+    conflicts: one("relay_settle_conflicts_total", "Settles refused as conflicting."),
+    published: one("relay_usage_published_total", "Usage records acknowledged by JetStream."),
+    publishFailures: one("relay_usage_publish_failures_total", "Publishes that failed and were tried again."),
+    publishDropped: one(
+      "relay_usage_publish_dropped_total",
+      "Usage records left to the spool and the outbox because too many waited.",
+    ),
+    publishSeconds: histogram(registry, {
+      name: "relay_usage_publish_seconds",
+      help: "From the first try to publish a batch of usage records to its PubAck.",
+      buckets: publishBuckets,
     }),
+    holdSeconds: { charged: holdSeconds.of({ outcome: "charged" }), released: holdSeconds.of({ outcome: "released" }) },
   };
 }
 
 /** Every metric of the relay, declared once. None has a key, an account or a request id as a label. */
 export function createMetrics(registry: Registry) {
-  const registers = [registry];
   return {
-    calls: new Counter({
-      name: "relay_calls_total",
-      help: "Calls answered, by endpoint, status and how they ended.",
-      labelNames: ["endpoint", "status", "end"],
-      registers,
-    }),
-    callSeconds: new Histogram({
-      name: "relay_call_duration_seconds",
-      help: "From the head of the request to the end of the answer.",
-      labelNames: ["endpoint", "streamed"],
-      buckets: secondsBuckets,
-      registers,
-    }),
-    overheadSeconds: new Histogram({
-      name: "relay_overhead_seconds",
-      help: "The relay's own share of the time before the upstream is called, by phase.",
-      labelNames: ["phase"],
-      buckets: overheadBuckets,
-      registers,
-    }),
-    ...createUpstreamMetrics(registers),
-    ...createUsageMetrics(registers),
-    droppedFields: new Counter({
-      name: "relay_dropped_fields_total",
-      help: "Request fields that could not be carried to the upstream's dialect.",
-      labelNames: ["field"],
-      registers,
-    }),
-    liveCalls: new Gauge({ name: "relay_live_calls", help: "Calls that are being answered.", registers }),
-    charged: new Counter({ name: "relay_charged_nanos_total", help: "Nano-USD charged.", registers }),
-    overHold: new Counter({
-      name: "relay_charges_over_hold_total",
-      help: "Charges that exceeded what was held.",
-      registers,
-    }),
-    conflicts: new Counter({
-      name: "relay_settle_conflicts_total",
-      help: "Settles refused as conflicting.",
-      registers,
-    }),
-    published: new Counter({
-      name: "relay_usage_published_total",
-      help: "Usage records acknowledged by JetStream.",
-      registers,
-    }),
-    publishFailures: new Counter({
-      name: "relay_usage_publish_failures_total",
-      help: "Publishes that failed and were tried again.",
-      registers,
-    }),
-    publishDropped: new Counter({
-      name: "relay_usage_publish_dropped_total",
-      help: "Usage records left to the spool and the outbox because too many waited.",
-      registers,
-    }),
+    ...createCallMetrics(registry),
+    ...createStreamMetrics(registry),
+    ...createUpstreamMetrics(registry),
+    ...createMoneyMetrics(registry),
   };
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
+/** What is read when Prometheus asks. */
+export type Readings = {
+  liveCalls: () => number;
+  isDraining: () => boolean;
+  isQuotaConnected: () => boolean;
+  spoolBytes: () => number;
+  spoolMaxBytes: () => number;
+  spoolRecords: () => number;
+  spoolOldestMs: () => number;
+  publishWaiting: () => number;
+  publishOldestMs: () => number;
+  quotaQueued: () => number;
+  bodyBytes: () => number;
+  submissions: () => number;
+  downloads: () => number;
+};
+
 /** Declares the gauges that are read at scrape time. */
-export function watchGauges(
-  registry: Registry,
-  read: {
-    spoolBytes: () => number;
-    spoolRecords: () => number;
-    publishWaiting: () => number;
-    quotaQueued: () => number;
-    bodyBytes: () => number;
-    submissions: () => number;
-    downloads: () => number;
-  },
-): void {
-  const gauges: [string, string, () => number][] = [
+export function watchGauges(registry: Registry, read: Readings): void {
+  const watched: [string, string, () => number][] = [
+    ["relay_live_calls", "Calls that hold money now.", read.liveCalls],
+    ["relay_draining", "1 while the relay is stopping.", () => Number(read.isDraining())],
+    ["relay_quota_connected", "1 while auth-quota answers on the stream to it.", () => Number(read.isQuotaConnected())],
     ["relay_spool_bytes", "Bytes of the spool.", read.spoolBytes],
+    ["relay_spool_max_bytes", "Bytes of it above which the relay takes no calls.", read.spoolMaxBytes],
     ["relay_spool_records", "Usage records that are not known to be booked.", read.spoolRecords],
+    ["relay_spool_oldest_seconds", "How long the oldest of them is in the spool.", () => read.spoolOldestMs() / 1_000],
     ["relay_usage_waiting", "Usage records that no PubAck has confirmed.", read.publishWaiting],
+    ["relay_usage_oldest_waiting_seconds", "How long the oldest of them waits.", () => read.publishOldestMs() / 1_000],
     ["relay_body_bytes", "Bytes of request bodies above 64 KiB that are kept or announced.", read.bodyBytes],
     ["relay_video_submissions", "Submissions of videos that have not ended or are not concluded.", read.submissions],
     ["relay_video_downloads", "Files of videos on their way to callers.", read.downloads],
     ["relay_quota_queued", "Operations that auth-quota has not answered.", read.quotaQueued],
   ];
-  for (const [name, help, value] of gauges) {
-    const gauge: Gauge = new Gauge({ name, help, registers: [registry], collect: () => gauge.set(value()) });
-  }
+  for (const [name, help, value] of watched) gauge(registry, { name, help, read: value });
 }
 
 const circuitValues: Record<CircuitState, number> = { closed: 0, "half-open": 1, open: 2 };
@@ -153,16 +237,15 @@ const circuitValues: Record<CircuitState, number> = { closed: 0, "half-open": 1,
 /** Declares the gauges of the upstreams that were asked since the catalog last changed them. */
 export function watchUpstreams(registry: Registry, { list }: Pick<UpstreamHealth, "list">): void {
   const declare = (name: string, help: string, value: (upstream: ReturnType<typeof list>[number]) => number): void => {
-    const collect = (): void => {
-      gauge.reset();
-      for (const upstream of list(performance.now())) gauge.set({ upstream: upstream.name }, value(upstream));
-    };
-    const gauge: Gauge<"upstream"> = new Gauge({
+    gauges(registry, {
       name,
       help,
-      labelNames: ["upstream"],
-      registers: [registry],
-      collect,
+      labels: ["upstream"],
+      open: ["upstream"],
+      most: mostUpstreams,
+      read: (set) => {
+        for (const upstream of list(performance.now())) set({ upstream: upstream.name }, value(upstream));
+      },
     });
   };
   declare("relay_upstream_circuit", "0: closed; 1: half open; 2: open.", ({ circuit }) => circuitValues[circuit]);

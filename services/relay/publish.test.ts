@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { jetstream, jetstreamManager, type JetStreamClient } from "@nats-io/jetstream";
-import { connect } from "@nats-io/transport-node";
+import { connect, type MsgHdrs } from "@nats-io/transport-node";
 import { UsageBatchSchema, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { keepConnected } from "#shared/nats.ts";
 import { startStores } from "#shared/testing/stores.ts";
@@ -31,15 +31,17 @@ function startPublisher(client: () => JetStreamClient | undefined) {
 
 const publishAll = ({ publish }: Publisher, rids: string[]): void => rids.forEach((rid) => publish(recordOf(rid)));
 
-type Try = { id: string | undefined; payload: Uint8Array; acknowledge: () => void; refuse: () => void };
+type Try = { id: string | undefined; time: string; payload: Uint8Array; acknowledge: () => void; refuse: () => void };
 
 /** A client of JetStream in the hands of the test: each try waits until the test says what becomes of it. */
 function handedClient() {
   const tries: Try[] = [];
-  const publish = (_subject: string, payload: Uint8Array, { msgID }: { msgID?: string }): Promise<unknown> => {
+  type Given = { msgID?: string; headers?: MsgHdrs };
+  const publish = (_subject: string, payload: Uint8Array, { msgID, headers }: Given): Promise<unknown> => {
     const outcome = Promise.withResolvers<unknown>();
     tries.push({
       id: msgID,
+      time: headers?.get("ce-time") ?? "",
       payload,
       acknowledge: () => outcome.resolve({}),
       refuse: () => outcome.reject(new Error("no responders")),
@@ -106,6 +108,8 @@ test("a try that fails is repeated with the same id and the same bytes, and logg
     ["session-1:0", "session-1:0"],
   );
   assert.deepEqual(tries[0]?.payload, tries[1]?.payload);
+  assert.match(tries[0]?.time ?? "", /Z$/);
+  assert.equal(tries[0]?.time, tries[1]?.time);
   assert.deepEqual(started.counted, { published: 2, failed: 2, dropped: 0 });
   assert.deepEqual(
     started.lines.map(({ level }) => level),
@@ -162,6 +166,7 @@ test("through a NATS that is not ready, killed and restarted: everything arrives
 
   const messages = await readStream(stores.nats.url);
   assert.deepEqual(messages.flatMap(({ rids }) => rids).toSorted(), numbered(0, 2_000).toSorted());
+  for (const { id, event, source } of messages) assert.deepEqual([event, source], [id, "/relay"]);
   const numbers = messages.map(({ id }) => Number(/^session-1:(\d+)$/.exec(id)?.[1])).toSorted((a, b) => a - b);
   assert.deepEqual(
     numbers,
@@ -177,16 +182,37 @@ async function declareStream(url: string): Promise<void> {
   await connection.close();
 }
 
-async function readStream(url: string): Promise<{ id: string; rids: string[] }[]> {
+type Read = { id: string; event: string; source: string; rids: string[] };
+
+async function readStream(url: string): Promise<Read[]> {
   const connection = await connect({ servers: url });
   const manager = await jetstreamManager(connection);
   const { state } = await manager.streams.info(usageStream);
-  const messages: { id: string; rids: string[] }[] = [];
+  const messages: Read[] = [];
   for (let sequence = state.first_seq; sequence <= state.last_seq; sequence += 1) {
     const stored = await manager.streams.getMessage(usageStream, { seq: sequence });
     assert.ok(stored);
-    messages.push({ id: stored.header.get("Nats-Msg-Id"), rids: ridsIn(stored.data) });
+    const [id, event, source] = ["Nats-Msg-Id", "ce-id", "ce-source"].map((name) => stored.header.get(name));
+    messages.push({ id: id ?? "", event: event ?? "", source: source ?? "", rids: ridsIn(stored.data) });
   }
   await connection.close();
   return messages;
 }
+
+test("the age of the oldest record that waits is that of its batch, until it is acknowledged", async () => {
+  const { tries, client } = handedClient();
+  await using started = startPublisher(client);
+  const { publisher } = started;
+  assert.equal(publisher.oldestMs(), 0);
+  publishAll(publisher, ["a"]);
+  await until("it is on its way", () => tries.length === 1);
+  await until("it has waited", () => publisher.oldestMs() > 30);
+  publishAll(publisher, ["b"]);
+  assert.ok(publisher.oldestMs() > 30, "of the older one");
+  tries[0]?.acknowledge();
+  await until("the first is acknowledged", () => publisher.waiting() === 1);
+  await until("the second is on its way", () => tries.length === 2);
+  tries[1]?.acknowledge();
+  await until("nothing waits", () => publisher.waiting() === 0);
+  assert.equal(publisher.oldestMs(), 0);
+});

@@ -1,19 +1,27 @@
 import type { JetStreamClient } from "@nats-io/jetstream";
+import type { MsgHdrs } from "@nats-io/transport-node";
 import type { Logger } from "#shared/log.ts";
-import { encodeUsageBatch, usageSubject } from "#shared/usage-stream.ts";
+import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/usage-stream.ts";
 
 /** The way of usage records to JetStream: gathered, published with an id, awaited off the path of the calls. */
 export type Publisher = AsyncDisposable & {
   publish: (record: Uint8Array) => void;
   /** Records that no PubAck has confirmed. */
   waiting: () => number;
+  /** How long the oldest of them waits; 0 without any. */
+  oldestMs: () => number;
   /** Resolves when nothing waits any more, or after `timeoutMs`. */
   drain: (timeoutMs: number) => Promise<void>;
 };
 
-type Batch = { id: string; payload: Uint8Array; records: number };
+type Batch = { id: string; headers: MsgHdrs; payload: Uint8Array; records: number; sinceMs: number };
 
-export type PublishCounts = { published: (records: number) => void; failed: () => void; dropped: () => void };
+export type PublishCounts = {
+  /** How many records a PubAck has confirmed, and how long after the first try. */
+  published: (records: number, seconds: number) => void;
+  failed: () => void;
+  dropped: () => void;
+};
 
 const lingerMs = 20;
 const maxBatchRecords = 256;
@@ -40,14 +48,15 @@ function noteOutcome(delivery: Delivery, error?: unknown): void {
 }
 
 /** Publishes until it is acknowledged: the same id and bytes on every try, so that JetStream drops what had arrived. */
-async function deliver(delivery: Delivery, { id, payload, records }: Batch): Promise<void> {
+async function deliver(delivery: Delivery, { id, headers, payload, records }: Batch): Promise<void> {
+  const triedAtMs = performance.now();
   for (let waitMs = retryMs.first; !delivery.isClosed; waitMs = Math.min(waitMs * 2, retryMs.most)) {
     try {
       const stream = delivery.client();
       if (!stream) throw new Error("NATS is not connected");
-      await stream.publish(usageSubject, payload, { msgID: id, timeout: ackTimeoutMs });
+      await stream.publish(usageSubject, payload, { msgID: id, headers, timeout: ackTimeoutMs });
       noteOutcome(delivery);
-      return delivery.counts.published(records);
+      return delivery.counts.published(records, (performance.now() - triedAtMs) / 1_000);
     } catch (error) {
       delivery.counts.failed();
       noteOutcome(delivery, error);
@@ -71,37 +80,48 @@ export function createPublisher(
   let timer: NodeJS.Timeout | undefined;
   let waiting = 0;
   let nextBatch = 0;
-  let inFlight = 0;
+  /** When the oldest in the queue came, or earlier. */
+  let queuedSinceMs = 0;
+  const inFlight = new Set<Batch>();
   const idle: (() => void)[] = [];
 
-  const onDelivered = (records: number): void => {
-    inFlight -= 1;
-    waiting -= records;
+  const onDelivered = (batch: Batch): void => {
+    inFlight.delete(batch);
+    waiting -= batch.records;
     if (waiting === 0) for (const wake of idle.splice(0)) wake();
     flush();
   };
   const flush = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    while (queue.length > 0 && inFlight < maxInFlight) {
+    while (queue.length > 0 && inFlight.size < maxInFlight) {
       const records = queue.splice(0, maxBatchRecords);
-      const batch = { id: `${relaySession}:${nextBatch}`, payload: encodeUsageBatch(records), records: records.length };
+      const id = `${relaySession}:${nextBatch}`;
+      const headers = usageHeaders("relay", id, Date.now());
+      const payload = encodeUsageBatch(records);
+      const batch = { id, headers, payload, records: records.length, sinceMs: queuedSinceMs };
       nextBatch += 1;
-      inFlight += 1;
+      inFlight.add(batch);
       deliver(delivery, batch)
         .catch((error: unknown) => log.error({ err: error }, "usage batch given up, the spool still holds it"))
-        .finally(() => onDelivered(batch.records));
+        .finally(() => onDelivered(batch));
     }
   };
   return {
     publish: (record) => {
       if (waiting >= maxWaiting) return counts.dropped();
+      if (queue.length === 0) queuedSinceMs = performance.now();
       queue.push(record);
       waiting += 1;
       if (queue.length >= maxBatchRecords) flush();
       else timer ??= setTimeout(flush, lingerMs);
     },
     waiting: () => waiting,
+    oldestMs: () => {
+      if (waiting === 0) return 0;
+      const sinceMs = [...inFlight].map((batch) => batch.sinceMs);
+      return performance.now() - Math.min(...sinceMs, queue.length > 0 ? queuedSinceMs : Infinity);
+    },
     drain: async (timeoutMs) => {
       flush();
       if (waiting === 0) return;

@@ -310,3 +310,31 @@ test("an end that is cut before it is whole goes out behind its charge, and what
   for (let event = 0; event < 1_000; event += 1) endless.give(content("0123456789"));
   assert.ok(endless.steps.length > 0, "it passes after 64 KiB");
 });
+
+test("bytes and the gaps between pieces are counted; a gap in which the caller did not read is not", async () => {
+  await using stream = await startStream();
+  const { counts } = stream;
+  const gaps = (): number => counts.gaps.counts.reduce((sum, count) => sum + count, 0);
+  const pieces = [content("one"), content("two"), content("three")];
+  for (const piece of pieces) stream.give(piece);
+  assert.equal(gaps(), 2);
+  assert.equal(counts.bytes.value, Buffer.byteLength(pieces.join("")));
+  stream.give(": upstream's own comment");
+  assert.equal(gaps(), 2, "half an event is no piece");
+  stream.end();
+  await stream.received();
+});
+
+test("the time for which a caller does not read is counted, and is no gap", async () => {
+  await using stream = await startStream();
+  const { counts, steps } = stream;
+  const gaps = (): number => counts.gaps.counts.reduce((sum, count) => sum + count, 0);
+  const piece = content("x".repeat(100_000));
+  stream.give(piece);
+  assert.ok(steps.includes("pause"));
+  assert.equal(counts.backpressure.value, 0, "it is counted when it has ended");
+  await until("the caller has read", () => steps.includes("resume"));
+  assert.ok(counts.backpressure.value > 0);
+  stream.give(content("next"));
+  assert.equal(gaps(), 0);
+});

@@ -1,6 +1,8 @@
 import type { ServerResponse } from "node:http";
 import { errors } from "undici";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import type { Count, Spread } from "#shared/metric-family.ts";
+import type { CallTimes } from "./call-times.ts";
 import type { StreamTap, Tally } from "./dialects/dialect.ts";
 import { createEventSplitter, readStreamBytes, readStreamEvent, type EventSplitter } from "./dialects/sse.ts";
 import type { Answer } from "./send.ts";
@@ -10,6 +12,9 @@ export type Pump = {
   response: ServerResponse;
   tap: StreamTap;
   tally: Tally;
+  times: CallTimes;
+  /** What is counted while it flows: seconds, and bytes of the answer. */
+  counts: { bytes: Count; backpressure: Count; gaps: Spread };
   /** Whether the answer is made of events, which go out whole, or of bytes. */
   isOfEvents: boolean;
   maxEventBytes: number;
@@ -108,21 +113,64 @@ function createHolding() {
   return { keep, release };
 }
 
+/** Keeps the upstream waiting while the caller does not read. */
+function createPausing({ answer, response, counts }: Pump) {
+  let pausedAtMs: number | undefined;
+  const stalledMs = (): number => (pausedAtMs === undefined ? 0 : performance.now() - pausedAtMs);
+  const end = (): void => {
+    counts.backpressure.inc(stalledMs() / 1_000);
+    pausedAtMs = undefined;
+  };
+  const resume = (): void => {
+    end();
+    answer.resume();
+  };
+  const begin = (): void => {
+    pausedAtMs = performance.now();
+    answer.pause();
+    response.once("drain", resume);
+  };
+  return { begin, end, stalledMs, isPaused: () => pausedAtMs !== undefined };
+}
+
+/** Writes what passes, and counts it; tells whether the caller keeps up. */
+function createWriting({ response, times, counts }: Pump) {
+  /** When the piece before was written; 0: none was, or the caller has made this one wait. */
+  let lastAtMs = 0;
+  const write = (pieces: Buffer[], nowMs: number): boolean => {
+    let isFlowing = true;
+    for (const piece of pieces) {
+      isFlowing = response.write(piece);
+      counts.bytes.inc(piece.length);
+    }
+    if (pieces.length === 0) return true;
+    if (times.firstByteAt === 0) times.firstByteAt = performance.now();
+    if (lastAtMs !== 0) counts.gaps.observe((nowMs - lastAtMs) / 1_000);
+    lastAtMs = nowMs;
+    return isFlowing;
+  };
+  return { write, interrupt: () => void (lastAtMs = 0) };
+}
+
 /**
  * Carries a stream from the upstream to the caller: each chunk goes out in the turn in which it came, cut at the end
  * of its last whole event (half an event is of no use to anybody and must not stand before an end mark). A caller who
  * reads slowly pauses the upstream. Whatever ends the stream, `onEnd` runs once, before the last bytes.
  */
 export function pumpStream(pump: Pump): Pumping {
-  const { answer, response, tap, tally, isOfEvents, onEnd, onPiece } = pump;
+  const { answer, response, tap, tally, times, isOfEvents, onEnd, onPiece } = pump;
   const splitter = isOfEvents ? createEventSplitter(pump.maxEventBytes) : bytesAsTheyCome;
   const holding = createHolding();
+  const pausing = createPausing(pump);
+  const writing = createWriting(pump);
   let isOver = false;
   const { promise: over, resolve: declareOver } = Promise.withResolvers<void>();
 
   const finish = (endCause: EndCause, last?: Buffer): void => {
     if (isOver) return;
     isOver = true;
+    times.upstreamEndedAt = performance.now();
+    pausing.end();
     onEnd(endCause);
     declareOver();
     if (response.destroyed) return;
@@ -138,20 +186,12 @@ export function pumpStream(pump: Pump): Pumping {
     // Afterwards, because an aborted answer fails at once, and that is not why it ended.
     answer.abort();
   };
-  let pausedAtMs: number | undefined;
-  const resume = (): void => {
-    pausedAtMs = undefined;
-    answer.resume();
-  };
   let sentAtMs = performance.now();
   const forward = (pieces: Buffer[]): void => {
-    let isFlowing = true;
     sentAtMs = performance.now();
-    for (const piece of pieces) isFlowing = response.write(piece);
-    if (isFlowing || isOver || pausedAtMs !== undefined) return;
-    pausedAtMs = performance.now();
-    answer.pause();
-    response.once("drain", resume);
+    if (writing.write(pieces, sentAtMs) || isOver || pausing.isPaused()) return;
+    writing.interrupt();
+    pausing.begin();
   };
   const take = (events: Buffer[]): void => {
     const { pieces, ending, isEnded } = readEvents(events, pump);
@@ -163,9 +203,12 @@ export function pumpStream(pump: Pump): Pumping {
   };
 
   response.once("close", () => cut(EndCause.CLIENT_GONE));
+  // What came with the head is given at once, and has waited since.
+  let isHeadGiven = false;
   answer.consume({
     data: (chunk) => {
       if (isOver) return;
+      if (times.firstByteAt === 0) times.arrivedAt = isHeadGiven ? performance.now() : times.answeredAt;
       try {
         take(splitter.push(chunk));
       } catch {
@@ -180,12 +223,13 @@ export function pumpStream(pump: Pump): Pumping {
     // When the caller goes away, the upstream is aborted first and says so here.
     fail: (error) => finish(response.destroyed ? EndCause.CLIENT_GONE : causeOfError(error)),
   });
+  isHeadGiven = true;
   // The caller may have gone while the upstream was thinking; its "close" would not come again.
   if (response.destroyed) cut(EndCause.CLIENT_GONE);
   const beat = (silentMs: number): void => {
-    if (isOver || !isOfEvents || pausedAtMs !== undefined || performance.now() - sentAtMs < silentMs) return;
+    if (isOver || !isOfEvents || pausing.isPaused() || performance.now() - sentAtMs < silentMs) return;
     sentAtMs = performance.now();
     response.write(": keep-alive\n\n");
   };
-  return { cut, over, beat, stalledMs: () => (pausedAtMs === undefined ? 0 : performance.now() - pausedAtMs) };
+  return { cut, over, beat, stalledMs: pausing.stalledMs };
 }

@@ -195,7 +195,8 @@ const unanswered = ({ queue, inFlight, retrying }: State): Waiting[] => [
   ...retrying,
 ];
 
-const reconnectMs = { first: 50, most: 1_000 };
+// Longer waits would leave a replica unused that came back a moment ago.
+const reconnectMs = { first: 50, most: 250 };
 
 /** Keeps one stream open; what a broken stream left unanswered is sent again on the next one, in the same order. */
 function connect(state: State, channel: Client, log: Logger): void {
@@ -224,7 +225,9 @@ function connect(state: State, channel: Client, log: Logger): void {
       for (const one of unanswered) one.isSentAgain = true;
       state.queue = [...unanswered, ...state.queue];
       state.inFlight.clear();
-      setTimeout(open, waitMs);
+      // A replica that stops ends the stream in good order, and another one is there.
+      if (error === undefined && waitMs === reconnectMs.first) setImmediate(open);
+      else setTimeout(open, waitMs);
       waitMs = Math.min(waitMs * 2, reconnectMs.most);
     };
     stream.on("error", onOver);

@@ -137,6 +137,9 @@ describe("the next upstream is asked", () => {
     const attempts = await reach.samples("relay_upstream_attempts_total");
     assert.equal(attempts.length, 2);
     assert.match(attempts.join("\n"), /upstream="first",outcome="not_sent"[^]*upstream="second",outcome="answered"/);
+    assert.match((await reach.samples("relay_failovers_total")).join("\n"), /\{upstream="first"[^\n]* 1$/);
+    const faults = await reach.samples("relay_upstream_faults_total");
+    assert.match(faults.join("\n"), /^[^\n]*\{upstream="first",reason="connect"[^\n]* 1$/);
   });
 
   test("though the error before is longer than is read, or never ends", { timeout: 20_000 }, async () => {

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { CallTimes } from "./call-times.ts";
 import type { Route } from "./choose.ts";
 import type { AnswerKind, Envelope } from "./dialects/dialect.ts";
 import { eventJson } from "./dialects/sse.ts";
@@ -9,6 +10,7 @@ import type { Preparation, Prepared } from "./prepare.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
 import { send, SendError, type Answer, type SendSignal, type UpstreamRequest } from "./send.ts";
 import { upstreamFailure } from "./upstream-failure.ts";
+import { countFault, faultOfError, faultOfStatus } from "./upstream-faults.ts";
 import { obstacles, type Obstacle, type Place } from "./upstream-health.ts";
 import { readWhole } from "./whole.ts";
 
@@ -61,6 +63,7 @@ export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<A
   const { call, routes, signal } = outgoing;
   const asked = new Set<string>();
   const met: Obstacle[] = [];
+  let left: string | undefined;
   let told: (Failed & { route: Route }) | undefined;
   for (const route of routes) {
     const { name } = route.upstream;
@@ -72,6 +75,8 @@ export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<A
       reach.metrics.upstreamSkips.inc({ upstream: name, reason: place });
       continue;
     }
+    if (left !== undefined) reach.metrics.failovers.inc({ upstream: left });
+    left = name;
     asked.add(name);
     assign(call, route);
     const attempt = await askUpstream(outgoing, place, route, reach);
@@ -104,11 +109,12 @@ async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach
   const { call, signal, preparation } = outgoing;
   const { upstream } = route;
   const attempt = { rid: call.rid, place };
-  const sentAt = performance.now();
+  const { times } = call;
   let prepared: Prepared;
   let answer: Answer;
   try {
     prepared = preparation.for(route);
+    times.sentAt = performance.now();
     answer = await send(
       reach.pools.poolOf(upstream),
       requestOf(outgoing, route, prepared, () => reach.health.leave(place)),
@@ -118,21 +124,33 @@ async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach
     // It cannot even be said there; another route may carry it.
     if (error instanceof CallFailure) return { failure: error.failure, isAnswer: false, isFinal: false };
     if (!(error instanceof SendError)) throw error;
+    noteAwaited(times);
     const name = error.failureName;
     if (signal.isAborted) learn(reach, attempt, "client_gone", "unknown");
-    else learn(reach, attempt, error.isUnsent ? "not_sent" : name, "down");
+    else {
+      learn(reach, attempt, error.isUnsent ? "not_sent" : name, "down");
+      countFault(reach.metrics, upstream.name, faultOfError(error));
+    }
     return { failure: { name, cause: error.cause }, isAnswer: false, isFinal: !error.isUnsent };
   }
   call.firstByteAtMs = Date.now();
-  reach.metrics.firstByteSeconds.observe({ upstream: upstream.name }, (performance.now() - sentAt) / 1_000);
+  times.answeredAt = performance.now();
+  reach.metrics.firstByteSeconds.observe({ upstream: upstream.name }, (times.answeredAt - times.sentAt) / 1_000);
   if (answer.status === 200) {
     learn(reach, attempt, "answered", "up");
     return { answer, route, prepared };
   }
   const { status } = answer;
   const failure = upstreamFailure(status, await readError(answer), prepared.dialect, upstream);
+  noteAwaited(times);
+  countFault(reach.metrics, upstream.name, faultOfStatus(status));
   learnFromError(reach, attempt, answer, failure.name);
   return { failure, isAnswer: true, isFinal: !failoverStatuses.has(status) };
+}
+
+/** The wait for an upstream that did not serve is none of ours. */
+function noteAwaited(times: CallTimes): void {
+  times.awaitedMs += performance.now() - times.sentAt;
 }
 
 function requestOf(

@@ -1,17 +1,23 @@
 import type { ServerResponse } from "node:http";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
+import { callOutcomeOf } from "./call-outcome.ts";
+import { overheadsOf, type CallTimes } from "./call-times.ts";
 import type { Failure } from "./failures.ts";
-import type { LiveCall } from "./live-call.ts";
+import type { CallTrace, LiveCall } from "./live-call.ts";
 import type { Metrics } from "./metrics.ts";
+import { endTrace, type TraceSettings } from "./trace-call.ts";
 
 /** A call that has been answered. */
 export type Report = {
   rid: string;
   startedAtMs: number;
+  times: CallTimes;
   endpoint: string;
   ip: string;
   response: ServerResponse;
+  method: string;
+  trace: CallTrace | undefined;
   /** Undefined when no money was held. */
   call: LiveCall | undefined;
   failure: Failure | undefined;
@@ -19,7 +25,8 @@ export type Report = {
   end?: string | undefined;
 };
 
-const endNames = new Map<EndCause, string>(
+/** What the log and the metrics call the ways in which calls end. */
+export const endNames: ReadonlyMap<EndCause, string> = new Map(
   Object.entries(EndCause).map(([name, cause]) => [cause, name.toLowerCase()]),
 );
 
@@ -28,13 +35,31 @@ function endOf({ call, failure, response }: Report): string {
   return failure || !response.headersSent ? "refused" : "complete";
 }
 
+function observeTimes({ times, endpoint, trace }: Report, { overhead, timeToFirstByte }: Metrics): void {
+  const traceId = trace?.traceId ?? "";
+  const { reserve, prepare, firstByte, settle, total } = overheadsOf(times);
+  if (reserve !== undefined) overhead.reserve.observe(reserve / 1_000, traceId);
+  if (prepare !== undefined) overhead.prepare.observe(prepare / 1_000, traceId);
+  if (firstByte !== undefined) overhead.firstByte.observe(firstByte / 1_000, traceId);
+  if (settle !== undefined) overhead.settle.observe(settle / 1_000, traceId);
+  if (total !== undefined) overhead.total.observe(total / 1_000, traceId);
+  if (times.firstByteAt > 0)
+    timeToFirstByte.observe({ endpoint }, (times.firstByteAt - times.receivedAt) / 1_000, traceId);
+}
+
 /** One log line and one count per call. */
-export function reportCall(report: Report, { metrics, log }: { metrics: Metrics; log: Logger }): void {
-  const { rid, startedAtMs, endpoint, ip, response, call, failure, end = endOf(report) } = report;
+export function reportCall(
+  report: Report,
+  { metrics, log, tracing }: { metrics: Metrics; log: Logger; tracing: TraceSettings },
+): void {
+  const { rid, startedAtMs, endpoint, ip, response, call, failure, trace, end = endOf(report) } = report;
   const durationMs = Date.now() - startedAtMs;
   const status = response.headersSent ? response.statusCode : 499;
-  metrics.calls.inc({ endpoint, status, end });
+  const outcome = callOutcomeOf({ failure, end, status });
+  metrics.calls.inc({ endpoint, status: String(status), end, outcome });
   metrics.callSeconds.observe({ endpoint, streamed: String(call?.isStream ?? false) }, durationMs / 1_000);
+  if (call) metrics.modelCalls.inc({ model: call.offered.id, upstream: call.upstream || "none", outcome });
+  observeTimes(report, metrics);
   const fields = {
     rid,
     endpoint,
@@ -49,7 +74,9 @@ export function reportCall(report: Report, { metrics, log }: { metrics: Metrics;
     chargedNanos: call?.chargedNanos.toString(),
     failure: failure?.name,
     cause: failure?.cause,
+    traceId: trace?.traceId,
   };
   if (failure && status >= 500) log.error(fields, "call failed");
   else log.info(fields, "call");
+  if (trace) endTrace(trace, { ...report, status, end, failure: failure?.name }, tracing);
 }

@@ -29,7 +29,12 @@ export type UpstreamRequest = {
 };
 
 /** Lets whoever started a call end it, also before a connection was free for it. */
-export type SendSignal = { isAborted: boolean; abort: () => void };
+export type SendSignal = {
+  isAborted: boolean;
+  abort: () => void;
+  /** Whether it is the relay that ends the call, and not its caller. */
+  isCut: boolean;
+};
 
 export function createSendSignal(): SendSignal {
   const signal: SendSignal = {
@@ -37,6 +42,7 @@ export function createSendSignal(): SendSignal {
     abort: () => {
       signal.isAborted = true;
     },
+    isCut: false,
   };
   return signal;
 }

@@ -1,5 +1,5 @@
 import { RelayService } from "#proto/relay/v1/relay_pb.ts";
-import { serveGrpc, unaryHandlers, type GrpcListener } from "#shared/grpc.ts";
+import { serveGrpc, unaryHandlers, type GrpcListener, type GrpcPlace } from "#shared/grpc.ts";
 import type { Logger } from "#shared/log.ts";
 import { tellState, type StateParts } from "./tell-state.ts";
 
@@ -7,10 +7,10 @@ const drainMs = 1_000;
 
 /** Serves the state of this process (port 0: any free one), which is gathered anew for each who asks. */
 export function serveState(
-  { host, port }: { host: string; port: number },
+  place: Omit<GrpcPlace, "drainMs">,
   gather: () => StateParts,
   log: Logger,
 ): Promise<GrpcListener> {
   const handlers = unaryHandlers(RelayService, { getState: async () => tellState(gather()) }, log);
-  return serveGrpc([[RelayService, handlers]], { host, port, drainMs });
+  return serveGrpc([[RelayService, handlers]], { ...place, drainMs });
 }

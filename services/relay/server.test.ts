@@ -43,6 +43,7 @@ const relay: Relay = {
   pools,
   health: createUpstreamHealth(),
   bodyBudget: createBodyBudget(1_000_000),
+  tracing: { share: 0, hasGenAi: false },
   settling,
   metrics: settling.metrics,
   log,

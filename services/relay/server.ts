@@ -1,5 +1,6 @@
 import type { Server } from "node:http";
 import type { FastifyHttpOptions, FastifyInstance } from "fastify";
+import { followConnections } from "#shared/connections.ts";
 import { answerClientError, answerConnect, maxHeaderFields, type Refused } from "./malformed.ts";
 import type { LiveCertificate, SecureServer } from "./tls.ts";
 
@@ -47,6 +48,7 @@ export function serverOptions(
 /** Takes what Node's HTTP server would answer by itself, or not at all. */
 export function listenBeside(app: FastifyInstance, { certificate }: ServerSettings, refused: Refused): void {
   const { server } = app;
+  app.decorate("connections", followConnections(server));
   // One more than are taken: Node drops what is above it without a word.
   server.maxHeadersCount = maxHeaderFields + 1;
   server.on("connect", (request, socket) => answerConnect(request, socket, refused));

@@ -9,6 +9,7 @@ import {
   type UsageRecorded,
 } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
+import type { Spread } from "#shared/metric-family.ts";
 import { costNanos, usageBuckets } from "#shared/pricing.ts";
 import { pricedFor, type Model } from "./catalog-models.ts";
 import { pricesFor, type PriceTraits } from "./catalog-prices.ts";
@@ -74,6 +75,7 @@ function recordOf(call: LiveCall, endCause: EndCause, metered: Metered): RecordI
     endedAt: timestampFromMs(Date.now()),
     httpStatus: call.httpStatus,
     streamed: call.isStream,
+    traceparent: call.trace?.traceparent ?? "",
   };
 }
 
@@ -140,6 +142,10 @@ function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall
   log.warn({ rid, upstream, sum: sum.toString(), told: toldTokens.toString() }, "the upstream's counts do not add up");
 }
 
+function observeHold(seconds: Spread, { times }: LiveCall): void {
+  seconds.observe((performance.now() - times.reservedAt) / 1_000);
+}
+
 /**
  * Charges a call, once, for how it ended. When this returns, the record is in the spool: that is why the end of an
  * answer may only be given to the caller afterwards, and why a caller never holds a whole answer that no ledger
@@ -148,6 +154,7 @@ function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall
 export function settle(settling: Settling, call: LiveCall, endCause: EndCause): void {
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   call.endCause = endCause;
+  call.times.settlingAt = performance.now();
   call.model = pricedFor(call.offered, () => traitsOf(call));
   const metered = meter(call, endCause);
   const record = create(UsageRecordedSchema, {
@@ -163,6 +170,8 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   if (record.costNanos > record.heldNanos) settling.metrics.overHold.inc();
   checkSum(settling, call);
   if (metered.source !== UsageSource.NONE) checkPriced(settling, call, metered.measured, record.costNanos);
+  call.times.settledAt = performance.now();
+  observeHold(settling.metrics.holdSeconds.charged, call);
   void forward(settling, record, bytes);
 }
 
@@ -178,6 +187,7 @@ export function settleGiven(settling: Settling, call: LiveCall, given: Uint8Arra
   call.upstream = record.upstream;
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
+  observeHold(settling.metrics.holdSeconds.charged, call);
   void forward(settling, record, given);
 }
 
@@ -192,6 +202,7 @@ export function checkpointRecord(call: LiveCall): { costNanos: bigint; record: U
 export function release(settling: Settling, call: LiveCall): void {
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   call.endCause = EndCause.CLIENT_GONE;
+  observeHold(settling.metrics.holdSeconds.released, call);
   void settling.quota.tell({ operation: { case: "release", value: { rid: call.rid } } });
 }
 

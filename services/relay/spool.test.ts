@@ -55,6 +55,21 @@ test("what was appended is read back, and taken over by the next process under t
   assert.deepEqual(texts(spool.read(new Set(["r2"])).values()), [recordOf("r2").toString()]);
 });
 
+test("the age of the oldest record is its time here, whenever it was last asked about; checkpoints have none", async () => {
+  using place = createFolder();
+  await using spool = await place.open("first");
+  assert.equal(spool.oldestMs(), 0);
+  spool.checkpoint("running", recordOf("running"));
+  assert.equal(spool.oldestMs(), 0);
+  appendAll(spool, ["r1"]);
+  await until("it is older", () => spool.oldestMs() > 5);
+  spool.postpone("r1");
+  appendAll(spool, ["r2"]);
+  assert.ok(spool.oldestMs() > 5);
+  for (const rid of ["r1", "r2"]) spool.confirm(rid);
+  assert.equal(spool.oldestMs(), 0);
+});
+
 test("unconfirmed gives the oldest first, those not asked about since, at most as many as asked for", async () => {
   using place = createFolder();
   await using spool = await place.open("s");

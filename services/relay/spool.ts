@@ -7,7 +7,7 @@ import type { Logger } from "#shared/log.ts";
 import { encodeFrame, readFrames, type Frame } from "./spool-frames.ts";
 
 /** A call whose record is not known to be in the ledger yet, and when that was written or last asked about. */
-type Open = { segment: Segment; lookedAtMs: number; isCheckpoint: boolean };
+type Open = { segment: Segment; addedAtMs: number; lookedAtMs: number; isCheckpoint: boolean };
 type Segment = { file: string; bytes: number; openRecords: number; isCurrent: boolean };
 
 export type SpoolLimits = { segmentBytes: number; maxBytes: number; syncMs: number };
@@ -39,6 +39,8 @@ export type Spool = AsyncDisposable & {
   /** Takes over what dead relay processes left, by their sessions. */
   adopt: () => Map<string, Adopted>;
   openRecords: () => number;
+  /** For how long this process has the oldest of them; 0 without any. */
+  oldestMs: () => number;
   bytes: () => number;
   /** Why no further call should be taken, if so: the disk refuses or the cap is reached. */
   problem: () => string | undefined;
@@ -143,7 +145,8 @@ function track(state: State, rid: string, { segment, isCheckpoint }: Pick<Open, 
   if (before && !before.isCheckpoint) return;
   // Put behind all others, which keeps the map sorted by time.
   state.open.delete(rid);
-  state.open.set(rid, { segment, isCheckpoint, lookedAtMs: performance.now() });
+  const nowMs = performance.now();
+  state.open.set(rid, { segment, isCheckpoint, addedAtMs: nowMs, lookedAtMs: nowMs });
   segment.openRecords += 1;
   if (before) release(state, before.segment);
 }
@@ -273,6 +276,13 @@ function confirm(state: State, rid: string): void {
   release(state, open.segment);
 }
 
+function oldestMs({ open }: State): number {
+  const nowMs = performance.now();
+  let addedAtMs = nowMs;
+  for (const found of open.values()) if (!found.isCheckpoint) addedAtMs = Math.min(addedAtMs, found.addedAtMs);
+  return nowMs - addedAtMs;
+}
+
 /** Opens the spool folder for one relay process. Throws when another live process uses it. */
 export async function openSpool(
   folder: string,
@@ -318,6 +328,7 @@ export async function openSpool(
     postpone: (rid) => postpone(state, rid),
     unconfirmed: (beforeMs, limit) => unconfirmed(state, beforeMs, limit),
     openRecords: () => [...state.open.values()].filter(({ isCheckpoint }) => !isCheckpoint).length,
+    oldestMs: () => oldestMs(state),
     bytes: totalBytes,
     problem: () => state.failure ?? (totalBytes() > limits.maxBytes ? "the spool is full" : undefined),
     [Symbol.asyncDispose]: async () => {

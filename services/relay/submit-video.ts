@@ -6,16 +6,23 @@ import { createStop, type Stop } from "#shared/stop.ts";
 import { reserveNanos, type Caller } from "./admit.ts";
 import { askForVideo, closeByOutcome } from "./ask-for-video.ts";
 import type { Relay } from "./call.ts";
+import type { CallTimes } from "./call-times.ts";
 import { concludeLater, concludeOnce, type Conclusion } from "./conclude-video.ts";
 import { CallFailure } from "./failures.ts";
-import { beginLiveCall, type LiveCall } from "./live-call.ts";
+import { beginLiveCall, type CallTrace, type LiveCall } from "./live-call.ts";
 import { takeBody } from "./take-body.ts";
 import { priceVideo, submitRequest, type PricedVideo } from "./video-charge.ts";
 import { videosPath } from "./videos.ts";
 import { wantVideo } from "./want-video.ts";
 
 /** A submission on its way; `call` is set once money is held for it. */
-export type Submission = { rid: string; startedAtMs: number; call: LiveCall | undefined };
+export type Submission = {
+  rid: string;
+  startedAtMs: number;
+  times: CallTimes;
+  trace: CallTrace | undefined;
+  call: LiveCall | undefined;
+};
 
 type Submitting = { request: IncomingMessage; response: ServerResponse; caller: Caller; submission: Submission };
 
@@ -53,10 +60,17 @@ function takePlace({ videos }: Relay, kept: DisposableStack): void {
 async function hold(
   { wanted, model, usage, costNanos: estimateNanos, priceFields }: PricedVideo,
   caller: Caller,
-  { rid, startedAtMs }: Submission,
+  { rid, startedAtMs, times, trace }: Submission,
   { settling: { quota } }: Relay,
 ): Promise<LiveCall> {
-  const held = await reserveNanos(quota, caller, { rid, model: model.id, estimateNanos });
+  times.reservingAt = performance.now();
+  const held = await reserveNanos(quota, caller, {
+    rid,
+    model: model.id,
+    estimateNanos,
+    traceparent: trace?.traceparent ?? "",
+  });
+  times.reservedAt = performance.now();
   const { accountId, keyId, heldNanos } = held;
   return beginLiveCall({
     generation: quota.generation(),
@@ -70,6 +84,8 @@ async function hold(
     requested: { inputTokens: 0, units: usage, priceFields },
     heldNanos,
     startedAtMs,
+    times,
+    trace,
   });
 }
 
@@ -92,7 +108,9 @@ async function submitUntil(stop: Stop, priced: PricedVideo, call: LiveCall, rela
   const { settling, videos } = relay;
   const { tasks } = priced.wanted;
   const request = submitRequest(priced, call);
+  call.times.sentAt = performance.now();
   const { outcome, cause } = await askForVideo({ tasks, request, stop, againMs: videos.bounds.submitAgainMs });
+  call.times.answeredAt = performance.now();
   if (outcome) return closeByOutcome(outcome, call, settling);
   if (stop.isStopped()) {
     // Nobody is left to conclude it: the service charges what was taken, and auth-quota frees the hold of a dead relay.

@@ -1,5 +1,6 @@
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import { toServiceError, ServiceError, type ErrorCode } from "#shared/errors.ts";
+import type { GrpcCredentials } from "#shared/grpc-credentials.ts";
 import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc.ts";
 import { CallFailure, type Failure } from "./failures.ts";
 
@@ -15,8 +16,8 @@ const readMs = 10_000;
 const readyMs = 2_000;
 
 /** Connects to the service of videos, in the background and again for ever; closed by its disposer. */
-export function connectVideoTasks(address: string): VideoTasks & Disposable {
-  const channel = connectGrpc(address);
+export function connectVideoTasks(address: string, credentials?: GrpcCredentials): VideoTasks & Disposable {
+  const channel = connectGrpc(address, credentials);
   const { submit, findSubmission } = unaryClient(VideoTaskService, channel, submitMs);
   const ready = (): Promise<void> =>
     new Promise((resolve, reject) => {

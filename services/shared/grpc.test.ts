@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { connectivityState, type Client } from "@grpc/grpc-js";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { errorTable, ServiceError } from "./errors.ts";
 import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type UnaryHandlers } from "./grpc.ts";
@@ -30,4 +31,36 @@ test("a unary call carries int64 exactly, and every row of the error table cross
   }
   thrown = new Error("password=hunter2");
   await assert.rejects(billing.credit({}), { code: "internal", message: "internal error" });
+});
+
+/** A channel on which calls end as told, one after the other; "" is an answer. */
+function channelThatSays(words: string[]) {
+  let calls = 0;
+  const makeUnaryRequest = (...args: unknown[]): void => {
+    const end = args.at(-1) as (error: object | null, response?: object) => void;
+    const details = words[calls] ?? "";
+    calls += 1;
+    const isAnswer = details === "";
+    end(
+      isAnswer ? null : Object.assign(new Error(details), { code: 14, details }),
+      isAnswer ? { balanceNanos: 7n } : {},
+    );
+  };
+  const channel = { getConnectivityState: () => connectivityState.READY, watchConnectivityState: () => undefined };
+  const client = { makeUnaryRequest, getChannel: () => channel } as unknown as Client;
+  return { client, calls: () => calls };
+}
+
+test("a call that a closing connection refused is sent again, and no other, since somebody may have looked at it", async () => {
+  const refused = "Stream refused by server";
+  const asked = channelThatSays([refused, refused, ""]);
+  const answer = await unaryClient(BillingService, asked.client, 1_000).getBalance({});
+  assert.deepEqual([answer.balanceNanos, asked.calls()], [7n, 3]);
+  const broken = channelThatSays(["Connection dropped", ""]);
+  const call = unaryClient(BillingService, broken.client, 1_000).getBalance({});
+  await assert.rejects(call, { code: "unavailable" });
+  assert.equal(broken.calls(), 1);
+  const hopeless = channelThatSays(Array.from({ length: 20 }, () => refused));
+  await assert.rejects(unaryClient(BillingService, hopeless.client, 1_000).getBalance({}), { code: "unavailable" });
+  assert.equal(hopeless.calls(), 6);
 });

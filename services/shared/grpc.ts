@@ -1,8 +1,11 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import * as grpc from "@grpc/grpc-js";
-import type { Logger } from "./log.ts";
 import { errorTable, ServiceError, toServiceError } from "./errors.ts";
+import { plainGrpc, type GrpcCredentials } from "./grpc-credentials.ts";
+import { followConnection } from "./grpc-patience.ts";
+import type { Logger } from "./log.ts";
+import { answerTraced, traceCall } from "./grpc-trace.ts";
 
 const maxMessageBytes = 16 * 1024 * 1024;
 
@@ -13,7 +16,11 @@ const channelOptions = {
   "grpc.keepalive_timeout_ms": 5_000,
   "grpc.keepalive_permit_without_calls": 1,
   "grpc.initial_reconnect_backoff_ms": 100,
-  "grpc.max_reconnect_backoff_ms": 2_000,
+  "grpc.max_reconnect_backoff_ms": 500,
+  // As often as names of services change at most; replicas that come are found when a connection ends.
+  "grpc.dns_min_time_between_resolutions_ms": 5_000,
+  // Nobody puts settings of gRPC into the DNS here.
+  "grpc.service_config_disable_resolution": 1,
   // Without it every stream of a process lands on the first address of a headless service.
   "grpc.service_config": JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
 };
@@ -67,8 +74,9 @@ export function unaryHandlers<S extends DescService>(
   const wrap = (method: DescMethod) => {
     const handler = byName[method.localName];
     if (!handler) throw new Error(`${service.typeName}/${method.name} has no handler`);
+    const path = `/${service.typeName}/${method.name}`;
     return (call: grpc.ServerUnaryCall<object, object>, reply: grpc.sendUnaryData<object>): void => {
-      handler(call.request).then(
+      answerTraced(path, call.metadata, () => handler(call.request)).then(
         (response) => reply(null, create(method.output, response)),
         (thrown: unknown) => reply(statusOf(thrown, method, log)),
       );
@@ -87,56 +95,88 @@ export function statusOf(thrown: unknown, method: DescMethod, log: Logger): { co
   return { code: errorTable[error.code].grpcStatus, details: error.message };
 }
 
+const mostRefusals = 5;
+
+/**
+ * Whether nobody has looked at a call: it was on its way while the server was closing the connection. gRPC sends such
+ * a call again once by itself, which may be before it knows of the closing.
+ */
+const isRefused = ({ code, details }: grpc.ServiceError): boolean =>
+  code === grpc.status.UNAVAILABLE && details === "Stream refused by server";
+
 /** Makes the unary calls of a service on an open channel. `timeoutMs` bounds each call. */
 export function unaryClient<S extends DescService>(service: S, client: grpc.Client, timeoutMs: number): UnaryClient<S> {
   const definition = grpcService(service);
+  const connection = followConnection(client);
   const callOf = (method: DescMethod) => {
     const path = definition[method.localName] as grpc.MethodDefinition<object, object>;
     return (request: Record<string, unknown>): Promise<object> =>
       new Promise((resolve, reject) => {
-        client.makeUnaryRequest(
-          path.path,
-          path.requestSerialize,
-          path.responseDeserialize,
-          create(method.input, request),
-          { deadline: Date.now() + timeoutMs },
-          (error, response) => {
+        const traced = traceCall(path.path);
+        const message = create(method.input, request);
+        const deadline = Date.now() + timeoutMs;
+        const send = (triesLeft: number): void => {
+          const { requestSerialize: write, responseDeserialize: read } = path;
+          client.makeUnaryRequest(path.path, write, read, message, traced.metadata, { deadline }, (error, response) => {
+            if (error && triesLeft > 0 && isRefused(error)) return void setImmediate(send, triesLeft - 1);
+            traced.end(error ?? undefined);
             if (error) reject(toServiceError(error));
             else if (response) resolve(response);
             else reject(new ServiceError("internal", "empty answer"));
-          },
-        );
+          });
+        };
+        const connected = connection();
+        if (connected) void connected.then(() => send(mostRefusals));
+        else send(mostRefusals);
       });
   };
   const unary = service.methods.filter((method) => method.methodKind === "unary");
   return Object.fromEntries(unary.map((method) => [method.localName, callOf(method)])) as unknown as UnaryClient<S>;
 }
 
-/** Opens a channel to `host:port` or a `dns:///` target; closed by its disposer. */
-export function connectGrpc(address: string): grpc.Client & Disposable {
-  const client = new grpc.Client(address, grpc.credentials.createInsecure(), channelOptions);
+/**
+ * Opens a channel to `host:port` or a `dns:///` target, over all of whose addresses calls are spread; closed by its
+ * disposer. `serverName` is the one that the server's certificate must be for, where the target does not hold it.
+ */
+export function connectGrpc(
+  address: string,
+  { client: credentials }: Pick<GrpcCredentials, "client"> = plainGrpc,
+  serverName?: string,
+): grpc.Client & Disposable {
+  const named = serverName === undefined ? {} : { "grpc.ssl_target_name_override": serverName };
+  const client = new grpc.Client(address, credentials, { ...channelOptions, ...named });
   return Object.assign(client, { [Symbol.dispose]: () => client.close() });
 }
 
 /** A gRPC server that listens. */
 export type GrpcListener = AsyncDisposable & { port: number };
 
+export type GrpcPlace = {
+  host: string;
+  port: number;
+  drainMs: number;
+  credentials?: Pick<GrpcCredentials, "server"> | undefined;
+  /** What looks at every call. */
+  interceptors?: grpc.ServerInterceptor[] | undefined;
+};
+
 /** Serves services on a port (0: any free one). Disposal lets running unary calls end, for at most `drainMs`. */
 export async function serveGrpc(
   services: [DescService, grpc.UntypedServiceImplementation][],
-  { host, port, drainMs }: { host: string; port: number; drainMs: number },
+  { host, port, drainMs, credentials = plainGrpc, interceptors = [] }: GrpcPlace,
 ): Promise<GrpcListener> {
   const server = new grpc.Server({
     ...channelOptions,
-    // Clients reconnect now and then, so that new replicas get their share of streams.
-    "grpc.max_connection_age_ms": 30 * 60_000,
-    "grpc.max_connection_age_grace_ms": 60_000,
+    interceptors,
+    // Clients reconnect now and then, so that new replicas get their share; calls under way may take their time.
+    "grpc.max_connection_age_ms": 5 * 60_000,
+    "grpc.max_connection_age_grace_ms": 30 * 60_000,
     // Allows the clients' 20 s keepalive; the default of 5 minutes answers it with GOAWAY.
     "grpc.http2.min_ping_interval_without_data_ms": 10_000,
   });
   for (const [service, handlers] of services) server.addService(grpcService(service), handlers);
   const bound = await new Promise<number>((resolve, reject) => {
-    server.bindAsync(`${host}:${port}`, grpc.ServerCredentials.createInsecure(), (error, boundPort) =>
+    server.bindAsync(`${host}:${port}`, credentials.server, (error, boundPort) =>
       error ? reject(error) : resolve(boundPort),
     );
   });

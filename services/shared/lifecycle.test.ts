@@ -32,6 +32,23 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
   });
 }
 
+for (const fault of ['throw new Error("hunted");', 'void Promise.reject(new Error("hunted"));']) {
+  test(`after ${fault} a service is asked to stop, says why, and exits with code 1`, async () => {
+    const script = `
+      import { stopOrFault } from ${JSON.stringify(import.meta.resolve("./lifecycle.ts"))};
+      import { createLog } from ${JSON.stringify(import.meta.resolve("./log.ts"))};
+      const stopped = stopOrFault(createLog("test", "info"));
+      setImmediate(() => { ${fault} });
+      process.stdout.write("stopped by " + await stopped);`;
+    const child = spawn(process.execPath, ["--input-type=module", "--eval", script]);
+    let output = "";
+    child.stdout.on("data", (data) => (output += String(data)));
+    assert.deepEqual(await once(child, "close"), [1, null]);
+    assert.match(output, /stopped by fault/);
+    assert.match(output, /"level":"fatal".*hunted.*nothing has caught/);
+  });
+}
+
 test("nobody is asked to stop before a signal comes", async () => {
   const before = process.listenerCount("SIGTERM");
   const answer = await Promise.race([stopSignal(), Promise.resolve("still running")]);

@@ -14,6 +14,25 @@ export function stopSignal(): Promise<NodeJS.Signals> {
   });
 }
 
+const faultDrainMs = 10_000;
+
+/**
+ * Resolves when a service is to stop: at a signal, or at a fault that nothing has caught, after which nobody knows in
+ * what state the process is. Then it has ten seconds to end what it can, and exits with code 1, to be started afresh.
+ */
+export function stopOrFault(log: Logger): Promise<string> {
+  const fault = new Promise<string>((resolve) => {
+    // Rejections that nobody handles come here as well.
+    process.on("uncaughtException", (error) => {
+      log.fatal({ err: error }, "a fault that nothing has caught: stopping");
+      process.exitCode = 1;
+      setTimeout(() => process.exit(1), faultDrainMs).unref();
+      resolve("fault");
+    });
+  });
+  return Promise.race([stopSignal(), fault]);
+}
+
 /** Runs `work` every `intervalMs` after the run before has ended; failures are logged and the next run comes. */
 export function every(intervalMs: number, work: () => Promise<void>, log: Logger): AsyncDisposable {
   let isStopped = false;

@@ -1,4 +1,9 @@
-import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { readFileSync } from "node:fs";
+import { connect, credsAuthenticator, type ConnectionOptions, type NatsConnection } from "@nats-io/transport-node";
+import type { Registry } from "prom-client";
+import { expiryGauge, readCertificate } from "./certificate.ts";
+import { followFiles } from "./follow-files.ts";
+import type { NatsLogin } from "./link-variables.ts";
 import type { Logger } from "./log.ts";
 import { createStop, pause } from "./stop.ts";
 
@@ -11,6 +16,10 @@ export type NatsLink = AsyncDisposable & {
 export type NatsLinkOptions = {
   /** Name of the connection, as the server shows it. */
   name: string;
+  /** Files by which NATS and this process know each other; read at every connecting. */
+  login?: NatsLogin | undefined;
+  /** Is told until when the certificate that NATS is shown is valid. */
+  registry?: Registry | undefined;
   /** Told whenever the state changes: why NATS cannot be used, or undefined when it can. */
   onState: (problem: string | undefined) => void;
   log: Logger;
@@ -21,16 +30,18 @@ const leaveMs = 2_000;
 
 /**
  * Connects to NATS and stays connected: servers (separated by commas) that are away at the start, or for long, or that
- * refuse for a while, are tried for ever. Returns at once.
+ * refuse for a while, are tried for ever. Returns at once; throws for what is no URL.
  */
 export function keepConnected(url: string, options: NatsLinkOptions): NatsLink {
+  const way = { ...serversOf(url, options.login), ...authenticationOf(options.login) };
+  const expiry = followExpiry(options);
   const stop = createStop();
   let connection: NatsConnection | undefined;
   const loop = async (): Promise<void> => {
     while (!stop.isStopped()) {
       try {
         connection = await connect({
-          servers: url.split(","),
+          ...way,
           name: options.name,
           maxReconnectAttempts: -1,
           reconnectTimeWait: retryMs,
@@ -53,10 +64,55 @@ export function keepConnected(url: string, options: NatsLinkOptions): NatsLink {
     current: () => (connection?.isClosed() === false ? connection : undefined),
     [Symbol.asyncDispose]: async () => {
       stop.stop();
+      expiry?.[Symbol.dispose]();
       await running;
       await leave(connection);
     },
   };
+}
+
+type Way = Pick<ConnectionOptions, "servers" | "user" | "pass" | "tls">;
+
+/** Takes user and password out of the URLs, where the client does not look for them: the first that has them counts. */
+function serversOf(text: string, login: NatsLogin | undefined): Way {
+  const urls = text.split(",").map(parseServer);
+  const { username = "", password = "" } = urls.find(({ username }) => username !== "") ?? {};
+  const files = {
+    ...(login?.NATS_CA_FILE ? { caFile: login.NATS_CA_FILE } : {}),
+    ...(login?.NATS_CERT_FILE ? { certFile: login.NATS_CERT_FILE, keyFile: login.NATS_KEY_FILE } : {}),
+  };
+  const isTls = Object.keys(files).length > 0 || urls.some(({ protocol }) => protocol === "tls:");
+  return {
+    servers: urls.map(({ host }) => host),
+    ...(username === "" ? {} : { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
+    ...(isTls ? { tls: files } : {}),
+  };
+}
+
+function parseServer(text: string): URL {
+  const address = text.trim();
+  const url = URL.parse(address.includes("://") ? address : `nats://${address}`);
+  // Not the text itself: it may hold a password.
+  if (!url?.host)
+    throw new Error("NATS_URL must be such as nats://user:password@host:4222, with commas between several");
+  return url;
+}
+
+function authenticationOf(login: NatsLogin | undefined): Pick<ConnectionOptions, "authenticator"> {
+  const file = login?.NATS_CREDS_FILE;
+  return file ? { authenticator: (nonce) => credsAuthenticator(readFileSync(file))(nonce) } : {};
+}
+
+// The client reads the files itself; this looks after what Prometheus is told of them.
+function followExpiry({ login, registry, log }: NatsLinkOptions): Disposable | undefined {
+  if (!login?.NATS_CERT_FILE) return undefined;
+  const files = { certFile: login.NATS_CERT_FILE, keyFile: login.NATS_KEY_FILE };
+  const tell = expiryGauge(registry, "nats");
+  const read = () => readCertificate(files).notAfter;
+  const onRefused = (error: unknown): void => log.error({ err: error }, "NATS certificate cannot be used");
+  const followed = followFiles([files.certFile, files.keyFile], read, { onReplaced: tell, onRefused });
+  tell(followed.current());
+  return followed;
 }
 
 // What was written must get out; but a server that is away is not waited for.

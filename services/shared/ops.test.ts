@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Counter } from "prom-client";
+import { histogram } from "./metrics.ts";
+import { metricsText } from "./metrics-text.ts";
 import { createRegistry, serveOps } from "./ops.ts";
 
 const anyPort = { host: "127.0.0.1", port: 0 };
@@ -34,6 +36,25 @@ test("/metrics is Prometheus text: the service's own metrics and Node's, each wi
   assert.match(type ?? "", /^text\/plain; version=0\.0\.4/);
   assert.match(body, /^relay_calls_total\{service="relay"\} 3$/m);
   assert.match(body, /^nodejs_eventloop_lag_seconds\{service="relay"\} /m);
+});
+
+test("/metrics is OpenMetrics for scrapers that ask for it, and plain again for the next", async () => {
+  const registry = createRegistry("relay");
+  const seconds = histogram(registry, { name: "relay_overhead_seconds", help: "Overhead.", buckets: [1] });
+  seconds.observe(0.5, "0af7651916cd43dd8448eb211c80319c");
+  await using ops = await serveOps(anyPort, registry, () => []);
+  const accept = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+  const answer = await fetch(`http://127.0.0.1:${ops.port}/metrics`, { headers: { accept } });
+  assert.match(answer.headers.get("content-type") ?? "", /^application\/openmetrics-text; version=1\.0\.0/);
+  assert.match(await answer.text(), /# \{trace_id="0af7651916cd43dd8448eb211c80319c"\} 0\.5 [\s\S]*# EOF\n$/);
+  const { body } = await ask(ops.port, "/metrics");
+  assert.doesNotMatch(body, /trace_id|# EOF/);
+  assert.match(body, /^process_cpu_seconds_total\{service="relay"\} /m);
+});
+
+test("which version runs is told", async () => {
+  const text = await metricsText(createRegistry("relay"), { service: "relay", isOpenMetrics: false });
+  assert.match(text, /^model_relay_build_info\{version="\d+\.\d+\.\d+",node_version="v\d+[^"]*",service="relay"\} 1$/m);
 });
 
 test("a metric that cannot be collected answers 500 without its error", async () => {

@@ -1,29 +1,47 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { collectDefaultMetrics, Registry } from "prom-client";
+import manifest from "../../package.json" with { type: "json" };
+import { declareDropped, gauges } from "./metrics.ts";
+import { metricsText, openMetricsType, plainType } from "./metrics-text.ts";
 
 /** Tells why a service cannot take work now; an empty list means ready. */
 export type ReadyCheck = () => string[];
 
 export type OpsListener = AsyncDisposable & { port: number };
 
+/** The metrics of one service. */
+export type ServiceRegistry = Registry & { service: string };
+
+// Gauges by whose names they would be counters; and counting thousands of sockets takes its time.
+const leftOut = /^nodejs_active_/;
+
 /** A registry with Node's own metrics (event loop lag, heap, GC) under the usual names. */
-export function createRegistry(service: string): Registry {
+export function createRegistry(service: string): ServiceRegistry {
   const registry = new Registry();
   registry.setDefaultLabels({ service });
   collectDefaultMetrics({ register: registry });
-  return registry;
+  for (const { name } of registry.getMetricsAsArray()) if (leftOut.test(name)) registry.removeSingleMetric(name);
+  declareDropped(registry);
+  const build = gauges(registry, {
+    name: "model_relay_build_info",
+    help: "1; the labels say which version runs, and on which Node.",
+    labels: ["version", "node_version"],
+  });
+  build.set({ version: manifest.version, node_version: process.version }, 1);
+  return Object.assign(registry, { service });
 }
 
 /**
- * Serves /livez (the event loop turns), /readyz (503 with reasons, one per line) and /metrics (Prometheus text)
- * on a port of its own, apart from the callers' one.
+ * Serves /livez (the event loop turns), /readyz (503 with reasons, one per line) and /metrics (as Prometheus text, or
+ * as OpenMetrics with exemplars where that is asked for) on a port of its own, apart from the callers' one.
  */
 export async function serveOps(
   { host, port }: { host: string; port: number },
-  registry: Registry,
+  registry: ServiceRegistry,
   notReadyReasons: ReadyCheck,
 ): Promise<OpsListener> {
+  const { service } = registry;
   const server = createServer((request, response) => {
     const answer = (status: number, text: string, type = "text/plain; charset=utf-8"): void => {
       response.writeHead(status, { "content-type": type }).end(text);
@@ -34,8 +52,9 @@ export async function serveOps(
       return reasons.length === 0 ? answer(200, "ok\n") : answer(503, `${reasons.join("\n")}\n`);
     }
     if (request.url === "/metrics") {
-      registry.metrics().then(
-        (text) => answer(200, text, registry.contentType),
+      const isOpenMetrics = request.headers.accept?.includes("application/openmetrics-text") ?? false;
+      metricsText(registry, { service, isOpenMetrics }).then(
+        (text) => answer(200, text, isOpenMetrics ? openMetricsType : plainType),
         () => answer(500, "metrics failed\n"),
       );
       return;

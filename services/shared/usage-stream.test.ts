@@ -3,7 +3,21 @@ import { test } from "node:test";
 import { create, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { UsageBatchSchema, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
-import { encodeUsageBatch } from "./usage-stream.ts";
+import { encodeUsageBatch, usageHeaders } from "./usage-stream.ts";
+
+test("a batch is a CloudEvent in binary mode: all that the specification requires, and what its data is", () => {
+  const made = usageHeaders("relay", "session-1:7", Date.parse("2026-11-20T10:00:00.123Z"));
+  const attributes = Object.fromEntries(made.keys().map((name) => [name, made.get(name)]));
+  assert.deepEqual(attributes, {
+    "ce-specversion": "1.0",
+    "ce-id": "session-1:7",
+    "ce-source": "/relay",
+    "ce-type": "usage.v1.recorded",
+    "ce-time": "2026-11-20T10:00:00.123Z",
+    "ce-dataschema": `https://type.googleapis.com/${UsageBatchSchema.typeName}`,
+    "ce-datacontenttype": "application/protobuf",
+  });
+});
 
 test("encodeUsageBatch equals the protobuf encoding of UsageBatch", () => {
   const records = fc.record({

@@ -2,6 +2,8 @@ import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import { createPools } from "#shared/catalog/pools.ts";
+import { openGrpcCredentials } from "#shared/grpc-credentials.ts";
+import { grpcMetrics } from "#shared/grpc-metrics.ts";
 import { connectGrpc, serveGrpc, unaryClient } from "#shared/grpc.ts";
 import { createHealth } from "#shared/health.ts";
 import { every } from "#shared/lifecycle.ts";
@@ -44,7 +46,9 @@ export async function startApp(config: Config, log: Logger, environment: NodeJS.
   resources.use(places);
   const drawnMs = (): number => config.LOOK_MS * (0.5 + Math.random());
   const submitting = { ...work, pool, upstreams, places, leaseMs: config.SUBMIT_LEASE_MS, firstLookMs: drawnMs };
-  const listen = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
+  const { credentials } = reached;
+  const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
+  const listen = { ...place, credentials, interceptors: [grpcMetrics(reached.registry)] };
   const { port: grpcPort } = resources.use(await serveGrpc([[VideoTaskService, buildCalls(submitting)]], listen));
   // The first to happen at the end: whoever waits here is told to ask another replica, and no more is taken.
   resources.defer(places.stop.stop);
@@ -64,15 +68,17 @@ function reach(resources: AsyncDisposableStack, config: Config, { log, environme
   const upstreams = resources.use(
     followUpstreams(config.CATALOG_FILE, environment, log, (replaced) => pools.retain([...replaced.values()])),
   );
-  const channel = resources.use(connectGrpc(config.BILLING_ADDRESS));
+  const credentials = resources.use(openGrpcCredentials(config, log, registry));
+  const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials));
   const billing = unaryClient(BillingService, channel, 5_000);
   // Tasks run without NATS: what is to be booked waits in PostgreSQL.
-  const nats = resources.use(keepConnected(config.NATS_URL, { name: "video-task", onState: () => undefined, log }));
+  const link = { name: "video-task", login: config, registry, onState: () => undefined, log };
+  const nats = resources.use(keepConnected(config.NATS_URL, link));
   const jetStream = (): JetStreamClient | undefined => {
     const connection = nats.current();
     return connection && jetstream(connection);
   };
-  return { registry, metrics, pool, ask: createAsk(pools), upstreams, billing, jetStream };
+  return { registry, metrics, credentials, pool, ask: createAsk(pools), upstreams, billing, jetStream };
 }
 
 type Reached = ReturnType<typeof reach>;

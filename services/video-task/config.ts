@@ -1,5 +1,6 @@
 import { Type, type Static } from "typebox";
 import { readVariables } from "#shared/env.ts";
+import { checkLinks, grpcTlsVariables, natsVariables, tracingVariables } from "#shared/link-variables.ts";
 
 const port = { minimum: 0, maximum: 65_535 };
 
@@ -43,6 +44,9 @@ export const variables = Type.Object({
     minimum: 10,
     default: 5_000,
   }),
+  ...grpcTlsVariables,
+  ...natsVariables,
+  ...tracingVariables,
   DRAIN_MS: Type.Integer({
     description: "How long submissions may go on after a stop signal.",
     minimum: 0,
@@ -54,5 +58,7 @@ export type Config = Static<typeof variables>;
 
 /** Reads the configuration; throws one Error that names every problem. */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
-  return readVariables(variables, environment);
+  const config = readVariables(variables, environment);
+  checkLinks(config);
+  return config;
 }

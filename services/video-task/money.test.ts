@@ -98,6 +98,10 @@ describe("a charge", () => {
     await replica.pass();
     const [message] = await readStream(connection);
     assert.equal(message?.id, `video:${rid}:1`);
+    assert.deepEqual(
+      ["ce-id", "ce-source"].map((name) => message.header.get(name)),
+      [message.id, "/video-task"],
+    );
     const { events } = fromBinary(UsageBatchSchema, message?.data ?? new Uint8Array());
     assert.deepEqual(
       events.map((event) => [event.rid, event.costNanos]),

@@ -4,7 +4,7 @@ import { ServiceError } from "#shared/errors.ts";
 import type { UnaryClient } from "#shared/grpc.ts";
 import type { Logger } from "#shared/log.ts";
 import type { Pool } from "#shared/postgres.ts";
-import { encodeUsageBatch, usageSubject } from "#shared/usage-stream.ts";
+import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/usage-stream.ts";
 import type { Metrics } from "./metrics.ts";
 import { claimMoneyEvents, markBooked, moneyKinds, postpone, type MoneyEvent } from "./store/money-events.ts";
 
@@ -78,7 +78,8 @@ async function tryCharge(parts: MoneyParts, event: MoneyEvent): Promise<boolean>
   if (tries > 2) parts.log.warn({ rid, account, tries }, "charge published again, the ledger does not have it");
   // Another id at each try: within two minutes the stream would take the same one for what it had, and may have lost.
   const msgID = `video:${rid}:${tries}`;
-  await stream.publish(usageSubject, encodeUsageBatch([charge]), { msgID, timeout: ackTimeoutMs });
+  const headers = usageHeaders("video-task", msgID, Date.now());
+  await stream.publish(usageSubject, encodeUsageBatch([charge]), { msgID, headers, timeout: ackTimeoutMs });
   return false;
 }
 

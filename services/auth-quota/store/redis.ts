@@ -1,5 +1,6 @@
 import { Redis } from "ioredis";
 import type { Logger } from "#shared/log.ts";
+import { connectorTo, findOwner, readRedisUrl } from "./redis-node.ts";
 import { moneyScript } from "./script.ts";
 
 const commandTimeoutMs = 1_500;
@@ -11,12 +12,28 @@ export type HotRedis = Redis & {
   applyMoney: (prefix: string, ...values: (string | Buffer)[]) => Promise<(number | string)[]>;
 };
 
+// Within braces: the part of a name that Redis Cluster places keys by. One script, so one slot.
+export const keyPrefix = "{auth-quota}";
+
+/** What a node of a cluster says that does not hold the slot, or not now. */
+const isElsewhere = ({ message }: Error): boolean => /^(?:MOVED|ASK|CLUSTERDOWN|READONLY|MASTERDOWN) /.test(message);
+
 /**
  * Connects in the background and again for ever. While there is no connection every command fails at once: a command
  * that waited could be answered long after its caller has gone, and one that was sent is never sent again by itself.
+ * Of a cluster it takes the one node that holds all keys of the store, over one connection as of a single Redis: a
+ * command that finds the keys moved away fails, and the next connection goes to where they are by then.
  */
-export function connectRedis(url: string, log: Logger): HotRedis & Disposable {
-  const redis = new Redis(url, {
+export function connectRedis(url: string, log: Logger, caFile = ""): HotRedis & Disposable {
+  const place = readRedisUrl(url, caFile);
+  const { nodes, login, isTls } = place;
+  const [single] = nodes;
+  const find = single && nodes.length === 1 ? async () => single : () => findOwner(place, keyPrefix);
+  const redis = new Redis({
+    ...login,
+    ...(isTls ? { tls: {} } : {}),
+    Connector: connectorTo({ isTls, caFile, find }),
+    reconnectOnError: isElsewhere,
     autoResendUnfulfilledCommands: false,
     enableOfflineQueue: false,
     // Fails the commands under way as soon as the connection is lost; their outcome is unknown.
@@ -27,7 +44,8 @@ export function connectRedis(url: string, log: Logger): HotRedis & Disposable {
     connectionName: "auth-quota",
     scripts: { applyMoney: { lua: moneyScript, numberOfKeys: 1 } },
   });
-  redis.on("error", (error: Error) => log.warn({ err: error }, "redis connection"));
+  // Not the error itself, to which a refused login adds the password.
+  redis.on("error", ({ message }: Error) => log.warn({ reason: message }, "redis connection"));
   redis.on("ready", () => log.info("redis is ready"));
   return Object.assign(redis as HotRedis, { [Symbol.dispose]: () => redis.disconnect() });
 }

@@ -7,7 +7,7 @@ import { createLog } from "#shared/log.ts";
 import { startStores, type Stores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { startApp, type App } from "../app.ts";
-import type { Config } from "../config.ts";
+import { readConfig, type Config } from "../config.ts";
 import { migrate } from "../store/migrate.ts";
 import { openRelayLine, type RelayLine } from "./relay-line.ts";
 import { startStubBilling, type StubBilling } from "./stub-billing.ts";
@@ -76,15 +76,11 @@ export async function startAppWorld(change: Partial<Config> = {}): Promise<AppWo
   const ownerUrl = await stores.postgres.createDatabase();
   await migrate(ownerUrl, log);
   const billing = resources.use(await startStubBilling(log));
+  const own = { DATABASE_URL: await createServiceUrl(ownerUrl), REDIS_URL: stores.redis.url };
   const config: Config = {
-    LOG_LEVEL: "debug",
-    GRPC_HOST: "127.0.0.1",
+    ...readConfig({ ...own, BILLING_ADDRESS: billing.address, LOG_LEVEL: "debug" }),
     GRPC_PORT: 0,
-    OPS_HOST: "127.0.0.1",
     OPS_PORT: 0,
-    DATABASE_URL: await createServiceUrl(ownerUrl),
-    REDIS_URL: stores.redis.url,
-    BILLING_ADDRESS: billing.address,
     RELAY_SILENT_MS: 120_000,
     ACCOUNT_REQUESTS_PER_MINUTE: 100_000,
     IP_REQUESTS_PER_MINUTE: 100_000,

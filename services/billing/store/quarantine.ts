@@ -74,6 +74,19 @@ export async function readQuarantine(
   return rows;
 }
 
+const mostCounted = 1_000;
+
+/** How many entries are open, counted up to 1,000, and for how many seconds the oldest of them is there. */
+export async function sumUpQuarantine(db: Queryable): Promise<{ open: number; oldestSeconds: number }> {
+  const { rows } = await db.query<{ open: number; oldestSeconds: number }>(
+    `SELECT count(*)::int AS open,
+       coalesce(extract(epoch FROM now() - min(received_at)), 0)::float8 AS "oldestSeconds"
+     FROM (SELECT received_at FROM billing.usage_quarantine AS q WHERE ${isOpen} ORDER BY quarantine_id LIMIT $1) AS o`,
+    [mostCounted],
+  );
+  return rows[0] ?? { open: 0, oldestSeconds: 0 };
+}
+
 /** An entry by its number; undefined when there is none. */
 export async function readQuarantined(db: Queryable, quarantineId: bigint): Promise<QuarantineRow | undefined> {
   const { rows } = await db.query<QuarantineRow>(

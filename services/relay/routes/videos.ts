@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createRid } from "#shared/rid.ts";
 import { authorize, callerOf } from "../admit.ts";
 import { failureOf, type Relay } from "../call.ts";
+import { beginTimes } from "../call-times.ts";
 import { videoErrors } from "../dialects/video-error.ts";
 import { CallFailure, type Failure, type FailureName } from "../failures.ts";
 import { readKey } from "../read.ts";
@@ -9,6 +10,7 @@ import { queryOf, readListQuery, readVariant } from "../read-video-query.ts";
 import { reportCall } from "../report-call.ts";
 import { respondFailure, respondReply } from "../respond.ts";
 import { submitVideo, type Submission } from "../submit-video.ts";
+import { beginTrace, withinTrace } from "../trace-call.ts";
 import { giveFile } from "../video-content.ts";
 import { deletedVideo, videoList, videoObject } from "../video-object.ts";
 import { answerOf } from "../video-tasks.ts";
@@ -125,16 +127,20 @@ export function answerVideos(answering: Answering, path: string, relay: Relay): 
 }
 
 async function answerAt(endpoint: Endpoint, taskId: string, answering: Answering, relay: Relay): Promise<void> {
-  const submission: Submission = { rid: createRid(), startedAtMs: Date.now(), call: undefined };
+  const times = beginTimes(performance.now());
+  const trace = beginTrace(answering.request, relay.tracing);
+  const submission: Submission = { rid: createRid(), startedAtMs: Date.now(), times, trace, call: undefined };
   const { response, ip } = answering;
   let failure: Failure | undefined;
   let end: string | undefined;
   try {
-    end = (await endpoint.answer({ ...answering, submission, taskId, relay })) ?? undefined;
+    const asking = { ...answering, submission, taskId, relay };
+    end = (await withinTrace(trace, () => endpoint.answer(asking))) ?? undefined;
   } catch (thrown) {
     failure = failureOf(thrown);
     respondFailure(response, { rid: submission.rid, failure, dialect: videoErrors });
   } finally {
-    reportCall({ ...submission, endpoint: endpoint.path, response, ip, failure, end }, relay);
+    const method = answering.request.method ?? "";
+    reportCall({ ...submission, method, endpoint: endpoint.path, response, ip, failure, end }, relay);
   }
 }

@@ -146,6 +146,7 @@ export function memorySpool(changes: Partial<Spool> = {}): MemorySpool {
     confirm: (rid) => void records.delete(rid),
     adopt: () => new Map(),
     openRecords: () => records.size,
+    oldestMs: () => 0,
     bytes: () => 0,
     problem: () => undefined,
     [Symbol.asyncDispose]: async () => undefined,
@@ -165,6 +166,7 @@ export function settlingOf({ quota, spool, publish, log }: Parts = {}): Settling
     publisher: {
       publish: publish ?? (() => undefined),
       waiting: () => 0,
+      oldestMs: () => 0,
       drain: async () => undefined,
       [Symbol.asyncDispose]: async () => undefined,
     },

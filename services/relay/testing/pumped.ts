@@ -1,10 +1,13 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { createRegistry } from "#shared/ops.ts";
 import { until } from "#shared/testing/until.ts";
+import { beginTimes } from "../call-times.ts";
 import { emptyTally, type DialectName } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
 import { readJsonBody } from "../dialects/request-body.ts";
+import { createMetrics } from "../metrics.ts";
 import { pumpStream, type Pumping } from "../pump.ts";
 import type { Answer, Consumer } from "../send.ts";
 import { connectRaw, serveHttp } from "./raw-client.ts";
@@ -62,6 +65,8 @@ export async function startStream({ dialect: name = "openai-chat", request = {},
   const steps: string[] = [];
   const upstream = fakeAnswer((step) => steps.push(step));
   const tally = emptyTally();
+  const { streamBytes: bytes, backpressure, gaps } = createMetrics(createRegistry("test"));
+  const counts = { bytes, backpressure, gaps: gaps.of({ upstream: "u" }) };
   const ends: EndCause[] = [];
   const onPieces: (() => void)[] = [];
   const begun = Promise.withResolvers<{ response: ServerResponse; pumping: Pumping }>();
@@ -76,6 +81,8 @@ export async function startStream({ dialect: name = "openai-chat", request = {},
       response,
       tap: dialect.createTap(envelope, (error) => error),
       tally,
+      times: beginTimes(performance.now()),
+      counts,
       isOfEvents: setup.isOfEvents ?? true,
       maxEventBytes: setup.maxEventBytes ?? 1_000_000,
       onEnd: (endCause) => {
@@ -99,6 +106,7 @@ export async function startStream({ dialect: name = "openai-chat", request = {},
     ...upstream,
     steps,
     tally,
+    counts,
     client,
     response,
     pumping,

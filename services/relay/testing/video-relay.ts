@@ -109,6 +109,7 @@ export async function startVideoRelay(setup: Setup = {}) {
     pools: resources.use(createPools()),
     health: createUpstreamHealth(),
     bodyBudget: createBodyBudget(256_000_000),
+    tracing: { share: 0, hasGenAi: false },
     settling,
     metrics: settling.metrics,
     log,

@@ -15,6 +15,9 @@ const macBrowsers = ["Chromium", "Google Chrome"].map((name) => `/Applications/$
 
 export type StoreName = "redis" | "nats" | "postgres";
 
+/** What single tests need beside the stores, and are skipped without. */
+export type ToolName = "browser" | "prometheus" | "promtool" | "buildah";
+
 /** The server program of a store, as an absolute path; undefined when this machine has none. */
 export function findStoreBinary(store: StoreName, path: string[] = searchPath()): string | undefined {
   if (store === "redis") return findBinary(["redis-server", "valkey-server"], [...path, ...wellKnownFolders]);
@@ -29,6 +32,11 @@ export function findStoreBinary(store: StoreName, path: string[] = searchPath())
  */
 export function findBrowser(path: string[] = searchPath()): string | undefined {
   return givenBrowser() ?? findBinary(browserNames, [...path, ...wellKnownFolders]) ?? macBrowsers.find(isExecutable);
+}
+
+/** The program of a tool, as an absolute path; undefined when this machine has none. */
+export function findTool(tool: ToolName, path: string[] = searchPath()): string | undefined {
+  return tool === "browser" ? findBrowser(path) : findBinary([tool], [...path, ...wellKnownFolders]);
 }
 
 function findBinary(names: string[], folders: string[]): string | undefined {

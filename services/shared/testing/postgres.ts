@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
 import type { SystemUser } from "./child-process.ts";
+import { copyTemplate, templateFolder, templatePassword } from "./postgres-template.ts";
 import type { StoreProgram } from "./store.ts";
 import type { StoreFolder } from "./store-folder.ts";
 
@@ -14,18 +15,21 @@ const run = promisify(execFile);
 export type PostgresFolder = StoreFolder & {
   /** Password of the superuser `postgres`; fixed when the folder is first made. */
   password: string;
-  /** Whether commits wait for the disk; false only for throw-away data. */
+  /** Whether commits wait for the disk; false only for throw-away data, which has the password of its template. */
   isDurable: boolean;
 };
 
 /** PostgreSQL. As root it runs under another user, who must be able to reach the folder. */
 export function postgresProgram(options: PostgresFolder): StoreProgram {
-  const { binary, folder, password, orphanSignal, onLine } = options;
+  const { binary, folder, orphanSignal, onLine } = options;
+  let { password } = options;
   const url = (port: number): string => `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
   const user = unprivilegedUser();
   return {
     name: "postgres",
-    prepare: () => initialise(options, user),
+    prepare: async () => {
+      password = await initialise(options, user);
+    },
     plan: (port) => ({
       command: binary,
       args: ["-D", folder, "-h", "127.0.0.1", "-p", String(port), ...settings(options.isDurable)],
@@ -51,27 +55,42 @@ function settings(isDurable: boolean): string[] {
   return [...always, ...(isDurable ? [] : speed)].flatMap((setting) => ["-c", setting]);
 }
 
-async function initialise({ binary, folder, password }: PostgresFolder, user: SystemUser | undefined): Promise<void> {
-  if (existsSync(join(folder, "PG_VERSION"))) return;
-  // Made beside its place and then moved, so that an interrupted start leaves nothing half made.
-  const unfinished = `${folder}.new`;
+/** Makes the data folder where there is none; gives the superuser's password. */
+async function initialise(options: PostgresFolder, user: SystemUser | undefined): Promise<string> {
+  const { binary, folder, isDurable } = options;
+  const template = isDurable ? undefined : templateFolder(binary);
+  if (!existsSync(join(folder, "PG_VERSION"))) {
+    // Made beside its place and then moved, so that an interrupted start leaves nothing half made.
+    const unfinished = `${folder}.new`;
+    await mkdir(dirname(folder), { recursive: true });
+    await rm(unfinished, { recursive: true, force: true });
+    if (template)
+      await copyTemplate(template, unfinished, (place, password) => initdb(binary, place, { password, user }));
+    else await initdb(binary, unfinished, { password: options.password, user });
+    if (user) await run("chown", ["-R", `${user.uid}:${user.gid}`, unfinished]);
+    await rename(unfinished, folder);
+  }
+  return template ? templatePassword(template) : options.password;
+}
+
+async function initdb(binary: string, folder: string, { password, user }: InitdbOptions): Promise<void> {
   const passwordFile = `${folder}.password`;
-  await rm(unfinished, { recursive: true, force: true });
-  await mkdir(unfinished, { recursive: true, mode: 0o700 });
+  await mkdir(folder, { mode: 0o700 });
   await writeFile(passwordFile, password, { mode: 0o600 });
   if (user) {
-    await chown(unfinished, user.uid, user.gid);
+    await chown(folder, user.uid, user.gid);
     await chown(passwordFile, user.uid, user.gid);
   }
   const options = ["-U", "postgres", "-A", "scram-sha-256", `--pwfile=${passwordFile}`, "-E", "UTF8", "--locale=C"];
   try {
-    const place = { cwd: unfinished, ...user };
-    await run(join(dirname(binary), "initdb"), ["-D", unfinished, "--no-sync", ...options], place);
-    await rename(unfinished, folder);
+    const place = { cwd: folder, ...user };
+    await run(join(dirname(binary), "initdb"), ["-D", folder, "--no-sync", ...options], place);
   } finally {
     await rm(passwordFile, { force: true });
   }
 }
+
+type InitdbOptions = { password: string; user: SystemUser | undefined };
 
 // PostgreSQL refuses to run as root.
 function unprivilegedUser(): SystemUser | undefined {

@@ -1,6 +1,6 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
-import type { NatsConnection } from "@nats-io/transport-node";
+import type { MsgHdrs, NatsConnection } from "@nats-io/transport-node";
 import { BillingService, LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { UsageBatchSchema } from "#proto/usage/v1/usage_pb.ts";
 import { ServiceError } from "#shared/errors.ts";
@@ -94,14 +94,16 @@ export async function declareUsageStream(connection: NatsConnection): Promise<vo
   await manager.streams.add({ name: usageStream, subjects: ["usage.v1.>"] });
 }
 
+type Stored = { id: string | undefined; header: MsgHdrs; data: Uint8Array };
+
 /** Every message on the usage stream, with its id. */
-export async function readStream(connection: NatsConnection): Promise<{ id: string | undefined; data: Uint8Array }[]> {
+export async function readStream(connection: NatsConnection): Promise<Stored[]> {
   const stream = await jetstream(connection).streams.get(usageStream);
   const { state } = await stream.info();
   const found = [];
   for (let seq = state.first_seq; state.messages > 0 && seq <= state.last_seq; seq += 1) {
     const stored = await stream.getMessage({ seq });
-    if (stored) found.push({ id: stored.header.get("Nats-Msg-Id"), data: stored.data });
+    if (stored) found.push({ id: stored.header.get("Nats-Msg-Id"), header: stored.header, data: stored.data });
   }
   return found;
 }

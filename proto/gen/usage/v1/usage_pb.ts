@@ -8,7 +8,7 @@
 // Guarantees: delivered at least once, in no particular order; an event is identified by (rid, kind) and the same
 // identity always carries the same content. Field numbers are never reused; consumers must keep unknown fields and
 // unknown enum values. The stream keeps events for fourteen days; when it is nearly full, those that the ledger has go
-// first, the oldest before others. What a consumer missed, the ledger exports.
+// first, the oldest before others. What a consumer missed, the ledger exports. ../README.md tells how to consume them.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -20,12 +20,13 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file usage/v1/usage.proto.
  */
 export const file_usage_v1_usage: GenFile = /*@__PURE__*/
-  fileDesc("ChR1c2FnZS92MS91c2FnZS5wcm90bxIIdXNhZ2UudjEiNQoKVXNhZ2VCYXRjaBInCgZldmVudHMYASADKAsyFy51c2FnZS52MS5Vc2FnZVJlY29yZGVkIrAFCg1Vc2FnZVJlY29yZGVkEgsKA3JpZBgBIAEoCRIiCgRraW5kGAIgASgOMhQudXNhZ2UudjEuUmVjb3JkS2luZBISCgphY2NvdW50X2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRIQCghlbmRwb2ludBgFIAEoCRIXCg9tb2RlbF9yZXF1ZXN0ZWQYBiABKAkSFAoMbW9kZWxfc2VydmVkGAcgASgJEhAKCHVwc3RyZWFtGAggASgJEh4KBXVzYWdlGAkgASgLMg8udXNhZ2UudjEuVXNhZ2USKQoQdW5pdF9wcmljZV9uYW5vcxgKIAEoCzIPLnVzYWdlLnYxLlVzYWdlEhUKDXByaWNlX3ZlcnNpb24YCyABKAkSEgoKY29zdF9uYW5vcxgMIAEoAxISCgpoZWxkX25hbm9zGA0gASgDEiUKCWVuZF9jYXVzZRgOIAEoDjISLnVzYWdlLnYxLkVuZENhdXNlEisKDHVzYWdlX3NvdXJjZRgPIAEoDjIVLnVzYWdlLnYxLlVzYWdlU291cmNlEi4KCnN0YXJ0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDWZpcnN0X2J5dGVfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtodHRwX3N0YXR1cxgTIAEoBRIQCghzdHJlYW1lZBgUIAEoCBIVCg1yZWxheV9zZXNzaW9uGBUgASgJEhAKCHNlcXVlbmNlGBYgASgDEiAKE3Vwc3RyZWFtX2Nvc3RfbmFub3MYFyABKANIAIgBAUIWChRfdXBzdHJlYW1fY29zdF9uYW5vcyL1AgoFVXNhZ2USFAoMaW5wdXRfdG9rZW5zGAEgASgDEhkKEWNhY2hlX3JlYWRfdG9rZW5zGAIgASgDEh0KFWNhY2hlX3dyaXRlXzVtX3Rva2VucxgDIAEoAxIdChVjYWNoZV93cml0ZV8xaF90b2tlbnMYBCABKAMSFQoNb3V0cHV0X3Rva2VucxgFIAEoAxIYChByZWFzb25pbmdfdG9rZW5zGAYgASgDEhoKEmF1ZGlvX2lucHV0X3Rva2VucxgHIAEoAxIbChNhdWRpb19vdXRwdXRfdG9rZW5zGAggASgDEhoKEmltYWdlX2lucHV0X3Rva2VucxgJIAEoAxIbChNpbWFnZV9vdXRwdXRfdG9rZW5zGAogASgDEg4KBmltYWdlcxgLIAEoAxISCgpjaGFyYWN0ZXJzGAwgASgDEhAKCG1lZGlhX21zGA0gASgDEhIKCnRvb2xfY2FsbHMYDiABKAMSEAoIcmVxdWVzdHMYDyABKAMqXQoKUmVjb3JkS2luZBIbChdSRUNPUkRfS0lORF9VTlNQRUNJRklFRBAAEhUKEVJFQ09SRF9LSU5EX0ZJTkFMEAESGwoXUkVDT1JEX0tJTkRfUFJPVklTSU9OQUwQAiqBAgoIRW5kQ2F1c2USGQoVRU5EX0NBVVNFX1VOU1BFQ0lGSUVEEAASFgoSRU5EX0NBVVNFX0NPTVBMRVRFEAESGQoVRU5EX0NBVVNFX0NMSUVOVF9HT05FEAISHAoYRU5EX0NBVVNFX1VQU1RSRUFNX0VSUk9SEAMSGgoWRU5EX0NBVVNFX1VQU1RSRUFNX0NVVBAEEh4KGkVORF9DQVVTRV9VUFNUUkVBTV9USU1FT1VUEAUSHAoYRU5EX0NBVVNFX0hPTERfRVhIQVVTVEVEEAYSGAoURU5EX0NBVVNFX1JFTEFZX0xPU1QQBxIVChFFTkRfQ0FVU0VfRFJBSU5FRBAIKrQBCgtVc2FnZVNvdXJjZRIcChhVU0FHRV9TT1VSQ0VfVU5TUEVDSUZJRUQQABIZChVVU0FHRV9TT1VSQ0VfUFJPVklERVIQARIaChZVU0FHRV9TT1VSQ0VfRVNUSU1BVEVEEAISHwobVVNBR0VfU09VUkNFX1BST1ZJREVSX0lOUFVUEAMSFQoRVVNBR0VfU09VUkNFX05PTkUQBBIYChRVU0FHRV9TT1VSQ0VfUkVRVUVTVBAFYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("ChR1c2FnZS92MS91c2FnZS5wcm90bxIIdXNhZ2UudjEiNQoKVXNhZ2VCYXRjaBInCgZldmVudHMYASADKAsyFy51c2FnZS52MS5Vc2FnZVJlY29yZGVkIsUFCg1Vc2FnZVJlY29yZGVkEgsKA3JpZBgBIAEoCRIiCgRraW5kGAIgASgOMhQudXNhZ2UudjEuUmVjb3JkS2luZBISCgphY2NvdW50X2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRIQCghlbmRwb2ludBgFIAEoCRIXCg9tb2RlbF9yZXF1ZXN0ZWQYBiABKAkSFAoMbW9kZWxfc2VydmVkGAcgASgJEhAKCHVwc3RyZWFtGAggASgJEh4KBXVzYWdlGAkgASgLMg8udXNhZ2UudjEuVXNhZ2USKQoQdW5pdF9wcmljZV9uYW5vcxgKIAEoCzIPLnVzYWdlLnYxLlVzYWdlEhUKDXByaWNlX3ZlcnNpb24YCyABKAkSEgoKY29zdF9uYW5vcxgMIAEoAxISCgpoZWxkX25hbm9zGA0gASgDEiUKCWVuZF9jYXVzZRgOIAEoDjISLnVzYWdlLnYxLkVuZENhdXNlEisKDHVzYWdlX3NvdXJjZRgPIAEoDjIVLnVzYWdlLnYxLlVzYWdlU291cmNlEi4KCnN0YXJ0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDWZpcnN0X2J5dGVfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtodHRwX3N0YXR1cxgTIAEoBRIQCghzdHJlYW1lZBgUIAEoCBIVCg1yZWxheV9zZXNzaW9uGBUgASgJEhAKCHNlcXVlbmNlGBYgASgDEiAKE3Vwc3RyZWFtX2Nvc3RfbmFub3MYFyABKANIAIgBARITCgt0cmFjZXBhcmVudBgYIAEoCUIWChRfdXBzdHJlYW1fY29zdF9uYW5vcyL1AgoFVXNhZ2USFAoMaW5wdXRfdG9rZW5zGAEgASgDEhkKEWNhY2hlX3JlYWRfdG9rZW5zGAIgASgDEh0KFWNhY2hlX3dyaXRlXzVtX3Rva2VucxgDIAEoAxIdChVjYWNoZV93cml0ZV8xaF90b2tlbnMYBCABKAMSFQoNb3V0cHV0X3Rva2VucxgFIAEoAxIYChByZWFzb25pbmdfdG9rZW5zGAYgASgDEhoKEmF1ZGlvX2lucHV0X3Rva2VucxgHIAEoAxIbChNhdWRpb19vdXRwdXRfdG9rZW5zGAggASgDEhoKEmltYWdlX2lucHV0X3Rva2VucxgJIAEoAxIbChNpbWFnZV9vdXRwdXRfdG9rZW5zGAogASgDEg4KBmltYWdlcxgLIAEoAxISCgpjaGFyYWN0ZXJzGAwgASgDEhAKCG1lZGlhX21zGA0gASgDEhIKCnRvb2xfY2FsbHMYDiABKAMSEAoIcmVxdWVzdHMYDyABKAMqXQoKUmVjb3JkS2luZBIbChdSRUNPUkRfS0lORF9VTlNQRUNJRklFRBAAEhUKEVJFQ09SRF9LSU5EX0ZJTkFMEAESGwoXUkVDT1JEX0tJTkRfUFJPVklTSU9OQUwQAiqBAgoIRW5kQ2F1c2USGQoVRU5EX0NBVVNFX1VOU1BFQ0lGSUVEEAASFgoSRU5EX0NBVVNFX0NPTVBMRVRFEAESGQoVRU5EX0NBVVNFX0NMSUVOVF9HT05FEAISHAoYRU5EX0NBVVNFX1VQU1RSRUFNX0VSUk9SEAMSGgoWRU5EX0NBVVNFX1VQU1RSRUFNX0NVVBAEEh4KGkVORF9DQVVTRV9VUFNUUkVBTV9USU1FT1VUEAUSHAoYRU5EX0NBVVNFX0hPTERfRVhIQVVTVEVEEAYSGAoURU5EX0NBVVNFX1JFTEFZX0xPU1QQBxIVChFFTkRfQ0FVU0VfRFJBSU5FRBAIKrQBCgtVc2FnZVNvdXJjZRIcChhVU0FHRV9TT1VSQ0VfVU5TUEVDSUZJRUQQABIZChVVU0FHRV9TT1VSQ0VfUFJPVklERVIQARIaChZVU0FHRV9TT1VSQ0VfRVNUSU1BVEVEEAISHwobVVNBR0VfU09VUkNFX1BST1ZJREVSX0lOUFVUEAMSFQoRVVNBR0VfU09VUkNFX05PTkUQBBIYChRVU0FHRV9TT1VSQ0VfUkVRVUVTVBAFYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * One message on the stream: events gathered for a few milliseconds. Message id (Nats-Msg-Id) is
  * "<relay_session>:<number of the batch>", "video:<rid>:<try>" for a video's charge from video-task, or "outbox:<hash>"
- * for events republished by billing.
+ * for events republished by billing. The headers make the message a CloudEvent 1.0 in binary mode: the batch, not the
+ * single event.
  *
  * @generated from message usage.v1.UsageBatch
  */
@@ -115,7 +116,7 @@ export type UsageRecorded = Message<"usage.v1.UsageRecorded"> & {
   usage?: Usage | undefined;
 
   /**
-   * Prices in force for the call, per 1,000,000 units.
+   * Prices in force for the call: nano-USD per 1,000,000 units of the same bucket.
    *
    * @generated from field: usage.v1.Usage unit_price_nanos = 10;
    */
@@ -136,7 +137,7 @@ export type UsageRecorded = Message<"usage.v1.UsageRecorded"> & {
   costNanos: bigint;
 
   /**
-   * Nano-USD that were held for the call when it ended.
+   * Nano-USD that were held for the call when it ended; no charge.
    *
    * @generated from field: int64 held_nanos = 13;
    */
@@ -213,6 +214,13 @@ export type UsageRecorded = Message<"usage.v1.UsageRecorded"> & {
    * @generated from field: optional int64 upstream_cost_nanos = 23;
    */
   upstreamCostNanos?: bigint | undefined;
+
+  /**
+   * W3C trace context of the call, as the header traceparent; empty when the call is not traced.
+   *
+   * @generated from field: string traceparent = 24;
+   */
+  traceparent: string;
 };
 
 /**
@@ -355,14 +363,14 @@ export const RecordKind = {
   UNSPECIFIED: 0,
 
   /**
-   * The whole use of the call; replaces a provisional record.
+   * The whole use of the call; replaces a provisional record. Should it cost less than that, the higher charge stays.
    *
    * @generated from enum value: RECORD_KIND_FINAL = 1;
    */
   FINAL: 1,
 
   /**
-   * The use up to the last checkpoint of a relay that went silent.
+   * The use up to the last checkpoint of a relay that went silent. Most such calls never get a final record.
    *
    * @generated from enum value: RECORD_KIND_PROVISIONAL = 2;
    */

@@ -1,9 +1,12 @@
 -- Up Migration
 
--- Roles belong to the whole cluster: another database, or a run at the same instant, may have made this one.
+-- Roles belong to the whole cluster: another database, a run at the same instant, or an administrator, for an owner
+-- who may make no roles, may have made this one.
 DO $$
 BEGIN
-  CREATE ROLE billing_rw NOLOGIN;
+  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'billing_rw') THEN
+    CREATE ROLE billing_rw NOLOGIN;
+  END IF;
 EXCEPTION
   WHEN duplicate_object OR unique_violation THEN NULL;
 END

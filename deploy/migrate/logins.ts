@@ -1,0 +1,110 @@
+import pg from "pg";
+import { passwordVerifier } from "./password-verifier.ts";
+import type { Schema } from "./schemas.ts";
+
+/** What a service signs in with. */
+export type ServiceLogin = {
+  /** As the service has it: PostgreSQL, with the login and its password. */
+  url: string;
+  schema: Schema;
+};
+
+export type Owner = pg.Client & AsyncDisposable;
+
+const connectTimeoutMs = 10_000;
+const [insufficientPrivilege, duplicateObject, uniqueViolation] = ["42501", "42710", "23505"];
+
+/** Connects to PostgreSQL; throws what tells why it cannot. */
+export async function connect(url: string): Promise<Owner> {
+  const client = clientOf(url);
+  client.on("error", () => undefined);
+  await client.connect();
+  return Object.assign(client, { [Symbol.asyncDispose]: () => client.end() });
+}
+
+/** The name of the login in a URL. */
+export const loginName = (url: string): string => clientOf(url).user ?? "";
+
+function clientOf(url: string): pg.Client {
+  return new pg.Client({ connectionString: url, connectionTimeoutMillis: connectTimeoutMs });
+}
+
+/**
+ * Makes sure that the login exists and is a member of its schema's group role. One that is missing is made with the
+ * password of the URL; of one that is there only the membership is looked after, never its password. Runs at the same
+ * time do not disturb each other. Throws an Error with the remedy where the owner may not do it.
+ */
+export async function ensureLogin(owner: Owner, { url, schema }: ServiceLogin): Promise<"made" | "found"> {
+  const [name, group] = [loginName(url), `${schema}_rw`];
+  const found = await owner.query<{ rolcanlogin: boolean }>("select rolcanlogin from pg_roles where rolname = $1", [
+    name,
+  ]);
+  if (found.rows[0]?.rolcanlogin === false) throw new Error(`the role "${name}" is there, but it may not sign in`);
+  const isMissing = found.rows.length === 0;
+  if (isMissing) {
+    const { password } = clientOf(url);
+    const words = password ? " password %2$L" : "";
+    const verifier = password ? passwordVerifier(password) : "";
+    await unlessThere(owner, `create role %1$I login${words}`, [name, verifier], remedy(name, group));
+  }
+  const member = await owner.query("select where pg_has_role($1, $2, 'USAGE')", [name, group]);
+  if (member.rowCount === 0) await unlessThere(owner, "grant %2$I to %1$I", [name, group], remedy(name, group));
+  return isMissing ? "made" : "found";
+}
+
+const remedy = (name: string, group: string): string =>
+  `the owner of the database may not make the login "${name}" a member of "${group}": have a superuser make ` +
+  `the login, and run: GRANT "${group}" TO "${name}"`;
+
+/** Gives a login that exists the password of its URL. */
+export async function replacePassword(owner: Owner, url: string): Promise<void> {
+  const verifier = passwordVerifier(clientOf(url).password ?? "");
+  await execute(owner, "alter role %1$I password %2$L", [loginName(url), verifier]);
+}
+
+/**
+ * Signs in as the service will, and looks whether it reaches its schema: the problem in words, and whether PostgreSQL
+ * itself has told it, or could not be reached from here. Undefined when all is well.
+ */
+export async function signInProblem({ url, schema }: ServiceLogin): Promise<SignInProblem | undefined> {
+  try {
+    await using client = await connect(url);
+    const reaches = "select where to_regnamespace($1) is not null and has_schema_privilege($1, 'USAGE')";
+    if ((await client.query(reaches, [schema])).rowCount === 1) return undefined;
+    const words = `"${loginName(url)}" finds no schema ${schema} that it may use in the database "${client.database}"`;
+    return { words, isCertain: true };
+  } catch (error) {
+    const isRefused = error instanceof pg.DatabaseError;
+    const hint = isRefused && error.code === "28P01" ? "; the password of a login that exists is never changed" : "";
+    return { words: `${errorWords(error)}${hint}`, isCertain: isRefused };
+  }
+}
+
+export type SignInProblem = { words: string; isCertain: boolean };
+
+/** What an error of PostgreSQL, or of the way to it, says. */
+export function errorWords(error: unknown): string {
+  // One for every address that a name stands for.
+  if (error instanceof AggregateError) return [...new Set(error.errors.map(errorWords))].join(", ");
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Runs a statement that PostgreSQL itself has put together from names and texts, so that none can be anything else. */
+async function execute(owner: Owner, template: string, values: string[]): Promise<void> {
+  const statement = await owner.query<{ text: string }>("select format($1, variadic $2::text[]) as text", [
+    template,
+    values,
+  ]);
+  await owner.query(statement.rows[0]?.text ?? "");
+}
+
+/** The same, where somebody else may do it at this instant. */
+async function unlessThere(owner: Owner, template: string, values: string[], refused: string): Promise<void> {
+  try {
+    await execute(owner, template, values);
+  } catch (error) {
+    const code = error instanceof pg.DatabaseError ? error.code : undefined;
+    if (code === insufficientPrivilege) throw new Error(refused, { cause: error });
+    if (code !== duplicateObject && code !== uniqueViolation) throw error;
+  }
+}

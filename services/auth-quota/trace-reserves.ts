@@ -1,0 +1,26 @@
+import { SpanKind } from "@opentelemetry/api";
+import { Verdict, type Operation } from "#proto/authquota/v1/authquota_pb.ts";
+import { recordSpan } from "#shared/tracing.ts";
+
+const verdictNames = new Map<number, string>(
+  Object.entries(Verdict).map(([name, number]) => [number, name.toLowerCase()]),
+);
+
+/** Tells the traces of calls how long their holds took here; most calls have none. Milliseconds since 1970. */
+export function traceReserves(
+  operations: Operation[],
+  results: readonly { verdict?: Verdict }[],
+  startTime: number,
+): void {
+  operations.forEach(({ operation }, index) => {
+    if (operation.case !== "reserve" || operation.value.traceparent === "") return;
+    const verdict = verdictNames.get(results[index]?.verdict ?? Verdict.UNSPECIFIED) ?? "unknown";
+    recordSpan("authquota.v1 reserve", {
+      kind: SpanKind.SERVER,
+      traceparent: operation.value.traceparent,
+      startTime,
+      endTime: Date.now(),
+      attributes: { "model_relay.verdict": verdict, "model_relay.batch_operations": operations.length },
+    });
+  });
+}

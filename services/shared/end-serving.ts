@@ -1,0 +1,41 @@
+import type { Connections } from "./connections.ts";
+
+export type Ending = {
+  connections: Connections;
+  /** Stops listening; resolves when no connection is left. */
+  close: () => Promise<unknown>;
+  /** How long what is under way may go on. */
+  drainMs: number;
+  /** Called when that is over, and again and again for what is begun after it: ends what is under way. */
+  cut: () => void;
+};
+
+const sweepMs = 50;
+const mostLingerMs = 5_000;
+const lastBytesMs = 3_000;
+
+/**
+ * Ends an HTTP server without breaking a call: what comes on open connections is still served, and its answer says that
+ * the connection closes. A connection is closed by us once it was quiet for a tenth of `drainMs`, at most 5 s; whoever
+ * uses his more often has been told by then. After `drainMs` what is left is cut; callers who do not take in their last
+ * bytes within 3 s are left behind.
+ */
+export async function endServing({ connections, close, drainMs, cut }: Ending): Promise<void> {
+  const lingerMs = Math.min(mostLingerMs, drainMs / 10);
+  const overAt = performance.now() + drainMs;
+  connections.leave();
+  const lingered = Promise.withResolvers<void>();
+  const lingering = setTimeout(lingered.resolve, lingerMs);
+  const sweeping = setInterval(() => {
+    if (connections.count() === 0) lingered.resolve();
+    const isOver = performance.now() >= overAt;
+    if (isOver) cut();
+    connections.closeQuiet(isOver ? Math.min(lingerMs, sweepMs) : lingerMs);
+  }, sweepMs);
+  const breaking = setTimeout(() => connections.breakAll(), drainMs + lastBytesMs);
+  if (connections.count() > 0) await lingered.promise;
+  clearTimeout(lingering);
+  await close();
+  clearInterval(sweeping);
+  clearTimeout(breaking);
+}
