@@ -1,0 +1,82 @@
+import type { Registry } from "prom-client";
+import { createMetrics as createAuthQuotaMetrics, watchSessions } from "../../services/auth-quota/metrics.ts";
+import { createMetrics as createBillingMetrics } from "../../services/billing/metrics.ts";
+import { createMetrics as createConsoleMetrics } from "../../services/console/metrics.ts";
+import { createMetrics as createRelayMetrics, watchGauges, watchUpstreams } from "../../services/relay/metrics.ts";
+import { expiryGauge } from "../../services/shared/certificate.ts";
+import { grpcMetrics } from "../../services/shared/grpc-metrics.ts";
+import { familyOf } from "../../services/shared/metric-family.ts";
+import { createRegistry } from "../../services/shared/ops.ts";
+import { createMetrics as createVideoTaskMetrics } from "../../services/video-task/metrics.ts";
+
+/** A metric of a service. Each has the label `service` beside its own. */
+export type CataloguedMetric = {
+  service: string;
+  name: string;
+  type: "counter" | "gauge" | "histogram" | "summary";
+  help: string;
+  labels: readonly string[];
+};
+
+const nothing = (): number => 0;
+
+function declareRelay(registry: Registry): void {
+  createRelayMetrics(registry);
+  watchUpstreams(registry, { list: () => [] });
+  watchGauges(registry, {
+    liveCalls: nothing,
+    isDraining: () => false,
+    isQuotaConnected: () => false,
+    spoolBytes: nothing,
+    spoolMaxBytes: nothing,
+    spoolRecords: nothing,
+    spoolOldestMs: nothing,
+    publishWaiting: nothing,
+    publishOldestMs: nothing,
+    quotaQueued: nothing,
+    bodyBytes: nothing,
+    submissions: nothing,
+    downloads: nothing,
+  });
+  grpcMetrics(registry);
+}
+
+const declarations: Record<string, (registry: Registry) => void> = {
+  relay: declareRelay,
+  "auth-quota": (registry) => {
+    createAuthQuotaMetrics(registry);
+    watchSessions(registry, nothing);
+    grpcMetrics(registry);
+  },
+  billing: (registry) => {
+    createBillingMetrics(registry);
+    grpcMetrics(registry);
+  },
+  "video-task": (registry) => {
+    createVideoTaskMetrics(registry);
+    grpcMetrics(registry);
+  },
+  console: createConsoleMetrics,
+};
+
+// What prom-client's types leave out.
+type Declared = { name: string; help: string; type: unknown; labelNames?: readonly string[] };
+
+/** Every metric that any service has, as the services declare them. */
+export function catalogue(): CataloguedMetric[] {
+  return Object.entries(declarations).flatMap(([service, declare]) => {
+    const registry = createRegistry(service);
+    declare(registry);
+    expiryGauge(registry, "grpc");
+    return registry.getMetricsAsArray().map((metric) => {
+      const { name, help, type, labelNames = [] } = metric as unknown as Declared;
+      const labels = familyOf(metric)?.labels ?? labelNames;
+      return { service, name, type: type as CataloguedMetric["type"], help, labels };
+    });
+  });
+}
+
+/** The names under which Prometheus keeps a metric. */
+export function sampleNames({ name, type }: Pick<CataloguedMetric, "name" | "type">): string[] {
+  return type === "histogram" ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name];
+}

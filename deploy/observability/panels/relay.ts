@@ -1,0 +1,106 @@
+import type { Dashboard, Panel } from "../dashboards.ts";
+import { greatest, perSecond, quantile, sumOf } from "../promql.ts";
+import { grpcRow, processRow, versionPanel } from "./process.ts";
+
+const calls: Panel[] = [
+  {
+    title: "Calls by how they ended",
+    description: "The end of the answer, as it stands in the usage event.",
+    unit: "reqps",
+    queries: [{ expr: perSecond("relay_calls_total", "end"), legend: "{{end}}" }],
+  },
+  {
+    title: "Failures by relay",
+    description: "Calls that failed by the gateway's own fault; one relay alone is a sick machine.",
+    unit: "reqps",
+    queries: [{ expr: perSecond("relay_calls_total", "instance", 'outcome="gateway_error"'), legend: "{{instance}}" }],
+  },
+  {
+    title: "Connected to auth-quota",
+    description: "0: the relay refuses every call.",
+    unit: "short",
+    queries: [{ expr: greatest("relay_quota_connected", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Operations that auth-quota has not answered",
+    description: "Grows when auth-quota or its Redis is slow.",
+    unit: "short",
+    queries: [{ expr: sumOf("relay_quota_queued", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Bodies in memory",
+    description: "Request bodies above 64 KiB; at MAX_BODY_BYTES_IN_FLIGHT (256 MiB unless set) one more gets 503.",
+    unit: "bytes",
+    queries: [{ expr: sumOf("relay_body_bytes", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Request fields that were dropped",
+    description: "They could not be carried to the upstream's format; callers read them in x-relay-dropped.",
+    unit: "ops",
+    queries: [{ expr: perSecond("relay_dropped_fields_total", "field"), legend: "{{field}}" }],
+  },
+];
+
+const records: Panel[] = [
+  {
+    title: "Spool",
+    description: "Above SPOOL_MAX_BYTES a relay takes no calls.",
+    unit: "bytes",
+    queries: [
+      { expr: sumOf("relay_spool_bytes", "instance"), legend: "{{instance}}" },
+      { expr: sumOf("relay_spool_max_bytes", "instance"), legend: "{{instance}} most" },
+    ],
+  },
+  {
+    title: "Oldest record of the spool",
+    description: "Not known to be booked. Above five minutes it pages.",
+    unit: "s",
+    queries: [{ expr: greatest("relay_spool_oldest_seconds", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Usage events published",
+    description: "Confirmed by JetStream; failed and tried again; left to spool and outbox because too many waited.",
+    unit: "ops",
+    queries: [
+      { expr: perSecond("relay_usage_published_total"), legend: "published" },
+      { expr: perSecond("relay_usage_publish_failures_total"), legend: "failed" },
+      { expr: perSecond("relay_usage_publish_dropped_total"), legend: "left" },
+    ],
+  },
+  {
+    title: "Until JetStream confirms, p50 and p99",
+    description: "From publishing a usage event to its confirmation.",
+    unit: "s",
+    queries: [0.5, 0.99].map((share) => ({
+      expr: quantile(share, "relay_usage_publish_seconds"),
+      legend: `p${share * 100}`,
+    })),
+  },
+  {
+    title: "Settles refused as contradictions",
+    description: "Must be 0; each is in the log with its rid.",
+    unit: "ops",
+    queries: [{ expr: perSecond("relay_settle_conflicts_total", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Videos",
+    description: "Submissions that have not ended or are not concluded, and files on their way to callers.",
+    unit: "short",
+    queries: [
+      { expr: sumOf("relay_video_submissions"), legend: "submissions" },
+      { expr: sumOf("relay_video_downloads"), legend: "files" },
+    ],
+  },
+];
+
+export const relay: Dashboard = {
+  uid: "model-relay-relay",
+  title: "Service relay",
+  description: "Each relay by itself: calls, its spool, its link to auth-quota, its process.",
+  rows: [
+    { title: "Calls", panels: [versionPanel("relay"), ...calls] },
+    { title: "Records", panels: records },
+    grpcRow("relay"),
+    processRow("relay"),
+  ],
+};
