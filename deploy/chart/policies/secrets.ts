@@ -1,0 +1,29 @@
+import { containersOf, isDevelopment, type KubeObject, nameOf, podsOf } from "../objects.ts";
+
+/** Values of variables that are passwords by their name, and addresses with a user's password in them. */
+const isPassword = (name: string, value: string): boolean =>
+  value !== "" && (/(PASSWORD|TOKEN|SECRET_KEY|API_KEY|_SECRET)$/.test(name) || /:\/\/[^/@\s]*:[^/@\s]+@/.test(value));
+
+/** Secrets are made by the operator and only named by the chart; the development set alone has some of its own. */
+export function noSecretValues(objects: KubeObject[]): string[] {
+  if (isDevelopment(objects)) return [];
+  const secrets = objects.filter(({ kind }) => kind === "Secret").map((secret) => `${nameOf(secret)} is rendered`);
+  const variables = podsOf(objects).flatMap((pod) =>
+    containersOf(pod).flatMap(({ env = [], args = [], command = [] }) => [
+      ...env
+        .filter(({ name, value = "" }) => isPassword(name, value))
+        .map(({ name }) => `${pod.owner}: ${name} is a plain password`),
+      ...[...command, ...args]
+        .filter((word) => isPassword("", word))
+        .map(() => `${pod.owner}: a password stands in the command`),
+    ]),
+  );
+  const settings = objects
+    .filter(({ kind }) => kind === "ConfigMap")
+    .flatMap((map) =>
+      Object.entries((map["data"] ?? {}) as Record<string, string>)
+        .filter(([, text]) => isPassword("", text) || /BEGIN [A-Z ]*PRIVATE KEY/.test(text))
+        .map(([key]) => `${nameOf(map)}: ${key} holds a password or a private key`),
+    );
+  return [...secrets, ...variables, ...settings];
+}
