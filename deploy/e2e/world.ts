@@ -37,6 +37,8 @@ export type WorldOptions = {
   serviceEnvironment?: Partial<Record<ServiceName, Record<string, string>>>;
   /** See StackOptions. */
   reroute?: StackOptions["reroute"];
+  given?: StackOptions["given"];
+  credentials?: StackOptions["credentials"];
   /** Variables of the console, which runs only when they are given. */
   console?: Record<string, string>;
 };
@@ -100,13 +102,16 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
       isDurable: false,
       serviceEnvironment: testVariables(options.serviceEnvironment),
       ...(options.reroute && { reroute: options.reroute }),
+      ...(options.given && { given: options.given }),
+      credentials: options.credentials,
       onLine: (source, line) => keep(written, source, line),
     }),
   );
   const { authQuotaAddress, billingAddress, videoTaskAddress, relayUrl } = stack.addresses;
-  const authQuota = unaryClient(AuthQuotaService, resources.use(connectGrpc(authQuotaAddress)), callTimeoutMs);
-  const billing = unaryClient(BillingService, resources.use(connectGrpc(billingAddress)), callTimeoutMs);
-  const videoTask = unaryClient(VideoTaskService, resources.use(connectGrpc(videoTaskAddress)), callTimeoutMs);
+  const connect = (address: string) => resources.use(connectGrpc(address, options.credentials));
+  const authQuota = unaryClient(AuthQuotaService, connect(authQuotaAddress), callTimeoutMs);
+  const billing = unaryClient(BillingService, connect(billingAddress), callTimeoutMs);
+  const videoTask = unaryClient(VideoTaskService, connect(videoTaskAddress), callTimeoutMs);
   const services = { authQuota, billing };
   const owned = resources.move();
   return {
