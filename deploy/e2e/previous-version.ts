@@ -8,9 +8,13 @@ import { promisify } from "node:util";
 export const root = join(import.meta.dirname, "../..");
 
 /** Why tests that need the version before cannot run; undefined: they can, or fail where its commit is missing. */
-export const whyNotKnown = existsSync(join(root, ".git"))
-  ? undefined
-  : "this is no git checkout: there is no version before this one";
+export const whyNotKnown = reasonNotKnown();
+
+function reasonNotKnown(): string | undefined {
+  if (!existsSync(join(root, ".git"))) return "this is no git checkout: there is no version before this one";
+  if (existsSync(join(root, ".git/shallow"))) return "this clone is shallow: the version before is not in it";
+  return undefined;
+}
 
 const run = promisify(execFile);
 const git = (...args: string[]): Promise<string> => run("git", ["-C", root, ...args]).then(({ stdout }) => stdout);

@@ -22,6 +22,7 @@ type Service = {
   tmpfs: string[];
   cap_drop: string[];
   security_opt: string[];
+  stop_grace_period: string;
   healthcheck: { disable?: boolean; test: string[] };
   depends_on: Record<string, { condition: string }>;
   networks: string[];
@@ -32,6 +33,7 @@ type Service = {
 type Compose = {
   services: Record<string, Service>;
   secrets: Record<string, { file: string }>;
+  configs: Record<string, { file?: string }>;
   networks: Record<string, { internal?: boolean } | null>;
 };
 
@@ -115,6 +117,20 @@ describe("deploy/compose.yaml", () => {
     }
   });
 
+  it("gives each as long to stop as the chart gives it between the stop signal and the kill", () => {
+    const sums = readFileSync(join(repository, "helm/templates/_helpers.tpl"), "utf8");
+    const twice = /has \.component \(list ([^)]+)\) \| ternary 2 1/.exec(sums)?.[1] ?? "";
+    const flush = /\$flush := dict (.+) -}}/.exec(sums)?.[1] ?? "";
+    for (const [name, { stop_grace_period: grace, environment }] of ours) {
+      if (name === "migrate") continue;
+      const { properties } = declared.get(name) as Variables;
+      const drainMs = Number(environment["DRAIN_MS"] ?? (properties["DRAIN_MS"] as { default: number }).default);
+      const drains = twice.includes(`"${name}"`) ? 2 : 1;
+      const needed = (drains * drainMs) / 1_000 + Number(new RegExp(`"${name}" (\\d+)`).exec(flush)?.[1]);
+      assert.ok(Number(grace.replace(/s$/, "")) >= needed, `${name}: ${grace}, but it needs ${needed} s`);
+    }
+  });
+
   it("has no password of its own, and publishes two ports, to this machine unless it is told otherwise", () => {
     const defaults = [...text.matchAll(/\$\{(\w+):-([^}]*)\}/g)].map(([, name, value]) => `${name}=${value}`);
     assert.deepEqual([...new Set(defaults)].toSorted(), [
@@ -142,6 +158,8 @@ describe("deploy/compose.yaml", () => {
       }
       for (const name of secrets) assert.ok(Object.hasOwn(compose.secrets, name));
     }
+    // Docker writes any other into the container, and refuses to where its root is read-only.
+    for (const { file: path } of Object.values(compose.configs)) assert.ok(path && existsSync(join(file, "..", path)));
   });
 });
 

@@ -15,9 +15,6 @@ const copied = copiedFiles();
 // The build stage leaves it beside the packages.
 const present = [...copied, "package.json"];
 
-// What the local stack leaves for the operator's tool is of that machine only.
-const isLocal = (path: string): boolean => path.startsWith(".local/");
-
 describe("what goes into the image", () => {
   const needed = neededBy("deploy/image/main.ts");
 
@@ -29,12 +26,12 @@ describe("what goes into the image", () => {
       assert.ok(needed.files.has(main), main);
     assert.ok(needed.files.size > 250, `the imports were followed: ${needed.files.size} files`);
     assert.deepEqual(
-      [...needed.files].filter((file) => !present.includes(file) && !isLocal(file)),
+      [...needed.files].filter((file) => !present.includes(file)),
       [],
     );
     const folders = ["services/auth-quota/store/lua", "services/billing/store/migrations", "services/console/static"];
     for (const folder of folders) assert.ok(needed.folders.has(folder), folder);
-    for (const folder of [...needed.folders].filter((path) => !isLocal(path)))
+    for (const folder of needed.folders)
       assert.ok(
         copied.some((file) => file.startsWith(`${folder}/`)),
         folder,

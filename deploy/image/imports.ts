@@ -21,14 +21,18 @@ export function neededBy(entry: string): Needed {
     if (needed.files.has(file)) continue;
     needed.files.add(file);
     const text = readFileSync(join(repository, file), "utf8").replace(typeImport, "").replace(comment, "");
-    for (const [, name] of text.matchAll(ownFile)) open.push(pathOf(name as string, file));
+    for (const [, name] of text.matchAll(ownFile)) {
+      const path = pathOf(name as string, file);
+      // What the local stack leaves for the operator's tool is of that machine only.
+      if (!path.startsWith(".local/")) open.push(path);
+    }
     // Below the imports the same words may stand in a text, such as an example for callers.
     const head = text.split(/^(?!import |export [{*]|\s|\})/m, 1).join();
     const named = [...head.matchAll(fromPackage), ...text.matchAll(resolvedPackage)];
     for (const [, name] of named) needed.packages.add(packageOf(name as string));
     for (const [, name] of text.matchAll(besides)) {
       const path = pathOf(name as string, file);
-      if (existsSync(join(repository, path)) && !/\.(ts|mjs)$/.test(path)) needed.folders.add(path);
+      if (existsSync(join(repository, path)) && !/\.(ts|mjs|json)$/.test(path)) needed.folders.add(path);
     }
   }
   return needed;

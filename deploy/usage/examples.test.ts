@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { DeliverPolicy, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { usageStream, usageSubject } from "#shared/usage-stream.ts";
-import { findProgram } from "./find-program.ts";
+import { findProgram } from "#shared/testing/binaries.ts";
 import { run } from "../checks/run.ts";
 import { encodeGolden, goldenBatches } from "./golden-events.ts";
 import { proveConsumer } from "./prove-consumer.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { repository, run, type Finished } from "../checks/run.ts";
-import { findProgram } from "./find-program.ts";
+import { findProgram } from "#shared/testing/binaries.ts";
 import { proveConsumer } from "./prove-consumer.ts";
 import { examples } from "./stage.ts";
 

@@ -36,7 +36,12 @@ export function findBrowser(path: string[] = searchPath()): string | undefined {
 
 /** The program of a tool, as an absolute path; undefined when this machine has none. */
 export function findTool(tool: ToolName, path: string[] = searchPath()): string | undefined {
-  return tool === "browser" ? findBrowser(path) : findBinary([tool], [...path, ...wellKnownFolders]);
+  return tool === "browser" ? findBrowser(path) : findProgram(tool, path);
+}
+
+/** Any other program, as an absolute path; undefined when this machine has none of the name. */
+export function findProgram(name: string, path: string[] = searchPath()): string | undefined {
+  return findBinary([name], [...path, ...wellKnownFolders]);
 }
 
 function findBinary(names: string[], folders: string[]): string | undefined {
