@@ -55,6 +55,7 @@ export type Volume = {
 };
 
 export type PodSpec = {
+  restartPolicy?: string;
   containers: Container[];
   initContainers?: Container[];
   volumes?: Volume[];

@@ -40,6 +40,11 @@ export const refusals: Refusal[] = [
   own(["console.apiUrl=api.example.org"], /console\.apiUrl must be where callers reach the relay/),
   own(["console.trustedProxies=null"], /console\.trustedProxies is empty, so nobody could sign in/),
   own(["console.oidc.issuer=https://id.example.org"], /console\.oidc: issuer, .* are set all or none/),
+  own(
+    ["nats.url=nats://a:4222\\,nats://b:4333"],
+    /networkPolicy\.nats\.ports lacks 4333, the port of nats\.url: add it/,
+  ),
+  own(["tracing.otlpEndpoint=https://traces.example.org/otlp"], /networkPolicy\.tracing\.ports lacks 443/),
   dev(["redis.existingSecret.name=a"], /redis\.existingSecret\.name is set, but dev\.enabled brings its own/),
   dev(["nats.url=nats://nats:4222"], /nats\.url or nats\.existingSecret\.name is set, but dev\.enabled brings/),
 ];

@@ -62,7 +62,7 @@ describe("one version of skew between any two services, on the new schema", { sk
     // The only one of its name was away: the others find it again within seconds.
     const { relay } = running;
     const headers = { authorization: `Bearer ${videoCustomer.secret}` };
-    await until("the relay is ready", async () => (await fetch(`${relay.opsUrl}/readyz`)).ok);
+    await until("the relay reaches auth-quota", async () => (await fetch(`${relay.url}/v1/models`, { headers })).ok);
     await until("the relay reaches video-task", async () => (await fetch(`${relay.url}/v1/videos`, { headers })).ok);
     await until("the console reaches all", () => asks.pages());
   }

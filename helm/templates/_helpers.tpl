@@ -79,12 +79,13 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 Seconds from the end of preStop until a process has left, at the most. auth-quota ends streams and then lets unary calls
 end, video-task does so with calls and then with what they left behind, each for drainSeconds. Then comes what each
 needs to flush and close: callers of the relay have 3 s for their last bytes and auth-quota and JetStream 10 s to
-confirm, a provider that video-task has asked has 20 s to answer, and NATS and traces are closed.
+confirm, a provider that video-task has asked has 20 s to answer, a look of billing at the books may wait 30 s for
+auth-quota, and NATS and traces are closed.
 */}}
 {{- define "model-relay.leaveSeconds" -}}
 {{- $own := index .root.Values (include "model-relay.valuesKey" .component) -}}
 {{- $drains := has .component (list "auth-quota" "video-task") | ternary 2 1 -}}
-{{- $flush := dict "relay" 25 "auth-quota" 15 "billing" 15 "video-task" 30 "console" 15 -}}
+{{- $flush := dict "relay" 25 "auth-quota" 15 "billing" 45 "video-task" 30 "console" 15 -}}
 {{- add (mul $drains (int $own.drainSeconds)) (index $flush .component) -}}
 {{- end -}}
 

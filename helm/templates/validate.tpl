@@ -41,6 +41,22 @@
 {{- $problems = append $problems "nats.url holds a user: put it into a Secret and name that in nats.existingSecret.name" -}}
 {{- end -}}
 
+{{- /* Ports that stand in values; those in Secrets nobody sees here. */ -}}
+{{- $told := list -}}
+{{- range compact (splitList "," $v.nats.url) -}}
+{{- $told = append $told (dict "path" "nats.url" "link" "nats" "port" (regexFind ":[0-9]+/?$" . | default ":4222" | trimAll ":/")) -}}
+{{- end -}}
+{{- with $v.tracing.otlpEndpoint -}}
+{{- $usual := hasPrefix "https:" . | ternary "443" "80" -}}
+{{- $port := regexFind ":[0-9]+$" (urlParse .).host | trimPrefix ":" | default $usual -}}
+{{- $told = append $told (dict "path" "tracing.otlpEndpoint" "link" "tracing" "port" $port) -}}
+{{- end -}}
+{{- range $told -}}
+{{- if and $v.networkPolicy.enabled (not (has .port (toStrings (index $v.networkPolicy .link).ports))) -}}
+{{- $problems = printf "networkPolicy.%s.ports lacks %s, the port of %s: add it" .link .port .path | append $problems -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Each service. */ -}}
 {{- range $component := list "relay" "auth-quota" "billing" "video-task" "console" -}}
 {{- $key := include "model-relay.valuesKey" $component -}}

@@ -1,5 +1,6 @@
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import type { Clock } from "#shared/clock.ts";
+import { endName } from "#shared/end-name.ts";
 import type { Logger } from "#shared/log.ts";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Metrics } from "./metrics.ts";
@@ -76,7 +77,7 @@ function count({ metrics, clock, log }: Booking, { plan, newRejects, priceConfli
   const nowMs = clock.nowMs();
   let chargedNanos = 0n;
   for (const line of plan.lines) {
-    metrics.booked.inc({ kind: nameOf(line) });
+    metrics.booked.inc({ kind: nameOf(line), end: endName(line.read.event.endCause) });
     chargedNanos -= line.amountNanos;
     const { endedAt } = line.read.event;
     if (endedAt) metrics.eventAge.observe(Math.max(0, nowMs - timestampMs(endedAt)) / 1_000);

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 import { after, before, test } from "node:test";
 import { setTimeout as pace } from "node:timers/promises";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
@@ -149,6 +151,62 @@ test("money invariant I9: no message is acknowledged before its commit", async (
   }
   await query(ledger.ownerUrl, "ALTER TABLE billing.away RENAME TO key_spending");
   // What it had in hand was given back at its stop: the next one need not wait for the end of the ack wait.
+  await using _next = startBilling(places(ledger));
+  await allBooked(ledger, 3);
+  await allAcknowledged();
+});
+
+/** A way to NATS on which what the server says can be kept back, and which knows what it is told meanwhile. */
+async function startWay() {
+  let isHeld = false;
+  let told = "";
+  let kept: (() => void)[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((near) => {
+    const far = connect(nats.port, "127.0.0.1");
+    for (const socket of [near, far]) sockets.add(socket.on("error", () => undefined));
+    near.on("close", () => far.destroy());
+    far.on("close", () => near.destroy());
+    near.on("data", (bytes) => {
+      if (isHeld) told += String(bytes);
+      far.write(bytes);
+    });
+    far.on("data", (bytes) => (isHeld ? kept.push(() => near.write(bytes)) : near.write(bytes)));
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    url: `nats://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    hold: () => void (isHeld = true),
+    told: () => told,
+    release: () => {
+      isHeld = false;
+      for (const pass of kept) pass();
+      kept = [];
+    },
+    [Symbol.dispose]: () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
+
+test("a stop leaves nothing behind: messages that are on their way to it by then are given back at once", async () => {
+  await using ledger = await startClean();
+  using way = await startWay();
+  const billing = startBilling({ ...places(ledger), natsUrl: way.url });
+  const manager = await jetstreamManager(connection);
+  const info = () => manager.consumers.info(usageStream, consumerName);
+  await until("billing waits for messages", async () => (await info()).num_waiting > 0);
+  way.hold();
+  await publish(encodeBatch(encoded(2)));
+  await publish(encodeBatch(encoded(1)));
+  await until("they are on their way", async () => (await info()).num_ack_pending === 2);
+  const stopped = billing[Symbol.asyncDispose]();
+  await until("it asks for no more", () => way.told().includes("UNSUB "));
+  way.release();
+  await stopped;
+  // The time for an acknowledgement is a minute.
   await using _next = startBilling(places(ledger));
   await allBooked(ledger, 3);
   await allAcknowledged();

@@ -7,7 +7,7 @@ import {
   type JsMsg,
   type StreamInfo,
 } from "@nats-io/jetstream";
-import type { NatsConnection } from "@nats-io/transport-node";
+import type { NatsConnection, Subscription } from "@nats-io/transport-node";
 import { usageStream } from "#shared/usage-stream.ts";
 import { bookBatch, type Booking } from "./book.ts";
 import type { Health } from "#shared/health.ts";
@@ -37,25 +37,37 @@ const maxTellings = 4;
 export function startConsumer(consuming: Consuming): AsyncDisposable {
   const stop = createStop();
   const intake = createIntake<JsMsg>(lingerMs);
-  const receiving = receive(consuming, intake, stop);
+  const late: JsMsg[] = [];
+  const receiving = receive({ consuming, intake, stop, late });
   const booking = bookAll(consuming, intake, stop);
   return {
     [Symbol.asyncDispose]: async () => {
       stop.stop();
-      for (const message of intake.close()) giveBack(message);
+      const left = intake.close();
+      // Not before the server knows that this process takes no more: what is given back would be lost on the way here.
       await receiving;
-      await booking;
+      for (const message of [...left, ...late]) giveBack(message);
+      for (const message of await booking) giveBack(message);
     },
   };
 }
 
-async function receive(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<void> {
+type Receiving = {
+  consuming: Consuming;
+  intake: Intake<JsMsg>;
+  stop: Stop;
+  /** What comes after the stop. */
+  late: JsMsg[];
+};
+
+async function receive(receiving: Receiving): Promise<void> {
+  const { consuming, stop } = receiving;
   const { nats, health, log } = consuming;
   for (let waitMs = retryMs.first; !stop.isStopped(); waitMs = Math.min(2 * waitMs, retryMs.most)) {
     const connection = nats.current();
     try {
       if (!connection) throw new Error("NATS is not connected");
-      const hadMessages = await receiveFrom(connection, { consuming, intake, stop });
+      const hadMessages = await receiveFrom(connection, receiving);
       if (hadMessages) waitMs = retryMs.first;
     } catch (error) {
       health.set("usage stream", String(error));
@@ -65,10 +77,9 @@ async function receive(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop):
   }
 }
 
-type Receiving = { consuming: Consuming; intake: Intake<JsMsg>; stop: Stop };
-
 // One life of the consumer: ends when the stop comes, the connection is closed, or stream or consumer are missing.
-async function receiveFrom(connection: NatsConnection, { consuming, intake, stop }: Receiving): Promise<boolean> {
+async function receiveFrom(connection: NatsConnection, receiving: Receiving): Promise<boolean> {
+  const { consuming, intake, stop, late } = receiving;
   const manager = await jetstreamManager(connection);
   await declareStream(manager, consuming.stream);
   const consumer = await jetstream(connection).consumers.get(usageStream, consumerName);
@@ -77,50 +88,71 @@ async function receiveFrom(connection: NatsConnection, { consuming, intake, stop
   consuming.log.info({ stream: usageStream, consumer: consumerName }, "reading the usage stream");
   const end = createStop();
   void stop.stopped.then(end.stop);
-  const watching = watch(messages, { manager, consuming, end });
+  const leaving = end.stopped.then(() => leave(messages, manager));
+  const watching = watch({ manager, consuming, end });
   let hadMessages = false;
   try {
     for await (const message of messages) {
       hadMessages = true;
       if (message.redelivered) consuming.metrics.redeliveries.inc();
-      if (stop.isStopped()) giveBack(message);
+      if (stop.isStopped()) late.push(message);
       else await intake.put({ message, ...readMessage(message.data, message.seq, consuming.clock.nowMs()) });
     }
   } finally {
     end.stop();
+    await leaving;
     await watching;
   }
   return hadMessages;
 }
 
+const leaveMs = 2_000;
+
+/**
+ * Ends the delivery of messages. Those that the server had sent by then still come: the client's own way of closing
+ * drops them, and they would wait until the time for an acknowledgement is over. So would the first that is given back
+ * while the server (2.9) still has a request of this process, which it forgets when it is asked for the consumer.
+ */
+async function leave(messages: ConsumerMessages & { sub?: Subscription }, manager: JetStreamManager): Promise<void> {
+  const limit = createStop();
+  const left = Promise.resolve(messages.sub?.drain()).then(() => manager.consumers.info(usageStream, consumerName));
+  await Promise.race([left.catch(() => undefined), pause(leaveMs, limit)]);
+  limit.stop();
+  await messages.close();
+}
+
 type Watching = { manager: JetStreamManager; consuming: Consuming; end: Stop };
 
 // A stream or consumer that was deleted, or a server that came back without its data, says nothing by itself.
-async function watch(messages: ConsumerMessages, { manager, consuming, end }: Watching): Promise<void> {
-  const { metrics, health, log } = consuming;
+async function watch(watching: Watching): Promise<void> {
+  const { end } = watching;
   while (!end.isStopped()) {
     await pause(checkMs, end);
-    if (end.isStopped()) break;
-    try {
-      const found = await manager.consumers.info(usageStream, consumerName);
-      metrics.lagMessages.set(found.num_pending);
-      metrics.unackedMessages.set(found.num_ack_pending);
-      const kept = await manager.streams.info(usageStream);
-      metrics.streamBytes.set(kept.state.bytes);
-      metrics.streamMaxBytes.set(Math.max(0, kept.config.max_bytes));
-      metrics.oldestUnacked.set(await oldestUnackedSeconds(manager, kept, found, consuming.clock.nowMs()));
-      const removed = await trimStream(manager, kept, found);
-      if (removed > 0)
-        log.info({ removed }, "the usage stream was nearly full: its oldest booked messages are removed");
-      health.set("usage stream", undefined);
-    } catch (error) {
-      health.set("usage stream", String(error));
-      if (!isMissing(error)) continue;
-      log.error({ err: error }, "the usage stream or its consumer is missing: declaring it again");
-      break;
-    }
+    // A server that does not answer keeps nobody from stopping.
+    if (!end.isStopped()) await Promise.race([look(watching), end.stopped]);
   }
-  await messages.close();
+}
+
+async function look({ manager, consuming, end }: Watching): Promise<void> {
+  const { metrics, health, log } = consuming;
+  try {
+    const found = await manager.consumers.info(usageStream, consumerName);
+    metrics.lagMessages.set(found.num_pending);
+    metrics.unackedMessages.set(found.num_ack_pending);
+    const kept = await manager.streams.info(usageStream);
+    metrics.streamBytes.set(kept.state.bytes);
+    metrics.streamMaxBytes.set(Math.max(0, kept.config.max_bytes));
+    metrics.oldestUnacked.set(await oldestUnackedSeconds(manager, kept, found, consuming.clock.nowMs()));
+    const removed = await trimStream(manager, kept, found);
+    if (removed > 0) log.info({ removed }, "the usage stream was nearly full: its oldest booked messages are removed");
+    health.set("usage stream", undefined);
+  } catch (error) {
+    if (end.isStopped()) return;
+    health.set("usage stream", String(error));
+    if (!isMissing(error)) return;
+    log.error({ err: error }, "the usage stream or its consumer is missing: declaring it again");
+    end.stop();
+  }
 }
 
 async function oldestUnackedSeconds(
@@ -135,14 +167,16 @@ async function oldestUnackedSeconds(
   return oldest ? Math.max(0, nowMs - oldest.time.getTime()) / 1_000 : 0;
 }
 
-async function bookAll(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<void> {
+/** Gives the messages that the stop came too early for. */
+async function bookAll(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<JsMsg[]> {
   const tellings = new Set<Promise<void>>();
+  const unbooked: JsMsg[] = [];
   while (!stop.isStopped()) {
     const batch = await intake.take();
     if (batch.length === 0) continue;
     const posting = await bookUntilDone(consuming, batch, stop);
     if (!posting) {
-      for (const { message } of batch) giveBack(message);
+      unbooked.push(...batch.map(({ message }) => message));
       continue;
     }
     const telling = tellAndAcknowledge(consuming, posting, batch).finally(() => tellings.delete(telling));
@@ -151,6 +185,7 @@ async function bookAll(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop):
     if (tellings.size >= maxTellings) await Promise.race(tellings);
   }
   await Promise.all(tellings);
+  return unbooked;
 }
 
 async function bookUntilDone(

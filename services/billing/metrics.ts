@@ -1,5 +1,7 @@
 import type { Registry } from "prom-client";
 import { counter, counters, gauge, gauges, histogram } from "#shared/metrics.ts";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { endName } from "#shared/end-name.ts";
 import { rejectReasons } from "./check.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -14,12 +16,14 @@ export function createMetrics(registry: Registry) {
   });
   // An alert on growth needs the series to exist before the first one.
   for (const reason of rejectReasons) quarantined.inc({ reason }, 0);
+  const booked = counters(registry, {
+    name: "billing_events_booked_total",
+    help: "Usage events booked, by kind of ledger line and how the call ended.",
+    labels: ["kind", "end"],
+  });
+  booked.inc({ kind: "charge", end: endName(EndCause.DRAINED) }, 0);
   return {
-    booked: counters(registry, {
-      name: "billing_events_booked_total",
-      help: "Usage events booked, by kind of ledger line.",
-      labels: ["kind"],
-    }),
+    booked,
     duplicates: count("billing_duplicates_total", "Usage events that had been booked before."),
     superseded: count("billing_superseded_total", "Provisional events that came after their final one."),
     lowered: count("billing_final_below_provisional_total", "Finals that cost less than was provisionally charged."),

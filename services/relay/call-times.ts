@@ -11,6 +11,8 @@ export type CallTimes = {
   sentAt: number;
   answeredAt: number;
   upstreamEndedAt: number;
+  /** The upstream that was asked last had failed. */
+  leftAt: number;
   /** That came of which the caller's first byte is made: a piece of a stream, or the last byte of a whole answer. */
   arrivedAt: number;
   /** The first byte of the answer's body was written to the caller. */
@@ -54,6 +56,7 @@ export function beginTimes(receivedAt: number): CallTimes {
     sentAt: 0,
     answeredAt: 0,
     upstreamEndedAt: 0,
+    leftAt: 0,
     arrivedAt: 0,
     firstByteAt: 0,
     settlingAt: 0,

@@ -80,7 +80,7 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
     };
     const { request, dialect } = incoming;
     const answered = await reachUpstream({ ...admission, callerHeaders: request.headers, signal }, relay);
-    await deliver({ ...answered, ...admission, dialect, response: incoming.response }, relay);
+    await deliver({ ...answered, ...admission, dialect, response: incoming.response, signal }, relay);
   } catch (thrown) {
     failure = signal.isCut ? { name: "service_unavailable", cause: wished.stopping } : failureOf(thrown);
     const { response, dialect } = incoming;

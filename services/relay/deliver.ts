@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { endName } from "#shared/end-name.ts";
 import { convertReply, createTranslator } from "./convert.ts";
 import type { AnswerKind, Dialect, Envelope, StreamTap } from "./dialects/dialect.ts";
 import { eventJson } from "./dialects/sse.ts";
@@ -11,9 +12,8 @@ import type { Prepared } from "./prepare.ts";
 import { pumpStream } from "./pump.ts";
 import type { Answered } from "./reach.ts";
 import { droppedHeader, respondReply, streamHeaders } from "./respond.ts";
-import type { Answer } from "./send.ts";
+import type { Answer, SendSignal } from "./send.ts";
 import { settle, type Settling } from "./settle.ts";
-import { endNames } from "./report-call.ts";
 import { cleanerOf } from "./upstream-failure.ts";
 import { countFault, faultOfEnd, faultOfError } from "./upstream-faults.ts";
 import { readWhole } from "./whole.ts";
@@ -26,7 +26,13 @@ export type Deliver = {
 };
 
 /** An answer, with status 200, on its way to the caller. */
-export type Delivery = Answered & { call: LiveCall; envelope: Envelope; dialect: Dialect; response: ServerResponse };
+export type Delivery = Answered & {
+  call: LiveCall;
+  envelope: Envelope;
+  dialect: Dialect;
+  response: ServerResponse;
+  signal: SendSignal;
+};
 
 const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"] ?? "identity") !== "identity";
 
@@ -41,31 +47,32 @@ function isFlowing(answer: Answer, kind: AnswerKind): boolean {
 
 /** Gives the upstream's answer to the caller, and its end to the ledger before that. */
 export async function deliver(delivery: Delivery, relay: Deliver): Promise<void> {
-  const { answer, envelope, prepared, call, response } = delivery;
+  const { answer, envelope, prepared, call, signal } = delivery;
   if (!prepared.single && isFlowing(answer, envelope.answer)) return deliverFlow(delivery, relay);
   try {
     await deliverWhole(delivery, relay);
   } catch (thrown) {
-    // When the caller goes away, the upstream is aborted.
-    if (!response.destroyed) countFault(relay.metrics, call.upstream, faultOfError(thrown));
+    // When the caller goes away or the relay stops, the upstream is aborted.
+    if (!signal.isAborted) countFault(relay.metrics, call.upstream, faultOfError(thrown));
     throw thrown;
   }
 }
 
 async function deliverWhole(delivery: Delivery, { settling, limits }: Deliver): Promise<void> {
   const { call, envelope, answer, prepared, dialect, response } = delivery;
-  const invalid = new CallFailure({ name: "upstream_invalid", cause: answer.headers });
+  // Made only when it is thrown: an error takes the stack, and most answers are valid.
+  const invalid = (): CallFailure => new CallFailure({ name: "upstream_invalid", cause: answer.headers });
   const { times } = call;
   const body = await readWhole(answer, limits.maxReplyBytes);
   times.upstreamEndedAt = times.arrivedAt = performance.now();
   const { answer: kind } = envelope;
   const isWhole =
     prepared.single || kind === "json" || kind === "text" || (kind === "events" && dialect.mayIgnoreStream);
-  if (!isWhole || isEncoded(answer)) throw invalid;
+  if (!isWhole || isEncoded(answer)) throw invalid();
   const parsed = kind === "text" ? body.toString() : eventJson(body.toString());
   const tally = prepared.dialect.readReply(parsed, envelope);
   const reply = tally && replyOf(delivery, parsed, body);
-  if (!reply) throw refusalOf(prepared, parsed) ?? invalid;
+  if (!reply) throw refusalOf(prepared, parsed) ?? invalid();
   call.tally = tally;
   call.httpStatus = 200;
   settle(settling, call, EndCause.COMPLETE);
@@ -127,7 +134,7 @@ async function deliverFlow(delivery: Delivery, { settling, metrics, limits }: De
   metrics.liveStreams.inc();
   await over;
   metrics.liveStreams.dec();
-  const reason = endNames.get(call.endCause) ?? "unknown";
+  const reason = endName(call.endCause);
   metrics.streamEnds.inc({ upstream, reason });
   countFault(metrics, upstream, faultOfEnd(reason));
 }

@@ -4,7 +4,7 @@ import { v7 } from "uuid";
 import { openGrpcCredentials } from "#shared/grpc-credentials.ts";
 import { grpcMetrics } from "#shared/grpc-metrics.ts";
 import { connectGrpc } from "#shared/grpc.ts";
-import { every, stopOrFault } from "#shared/lifecycle.ts";
+import { drainMsAfter, every, stopOrFault } from "#shared/lifecycle.ts";
 import { createLog } from "#shared/log.ts";
 import { keepConnected } from "#shared/nats.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
@@ -22,6 +22,7 @@ import { openQuotaSession } from "./quota-session.ts";
 import { createRestore } from "./restore.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { serveState } from "./serve-state.ts";
+import { createStanding } from "./standing.ts";
 import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "./settle.ts";
 import { defaultSpoolLimits, openSpool } from "./spool.ts";
 import { followCertificate } from "./tls.ts";
@@ -109,13 +110,13 @@ watchGauges(registry, {
 });
 watchUpstreams(registry, health);
 
-const notReady = (): string[] =>
-  [
-    relay.isDraining ? "draining" : undefined,
-    quota.isConnected() ? undefined : "auth-quota is not connected",
-    spool.problem(),
-  ].filter((reason) => reason !== undefined);
-const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
+const standing = createStanding({
+  isDraining: () => relay.isDraining,
+  isQuotaConnected: quota.isConnected,
+  spoolProblem: spool.problem,
+});
+const opsPlace = { host: config.OPS_HOST, port: config.OPS_PORT };
+const ops = resources.use(await serveOps(opsPlace, registry, standing.notReady));
 
 const state = await serveState(
   { host: config.GRPC_HOST, port: config.GRPC_PORT, credentials, interceptors: [grpcMetrics(registry)] },
@@ -123,7 +124,7 @@ const state = await serveState(
     relaySession,
     startedAt,
     isDraining: relay.isDraining,
-    notReady: notReady(),
+    notReady: standing.problems(),
     liveCalls: relay.live.size,
     catalog: catalog.current(),
     file: catalog.file(),
@@ -147,6 +148,6 @@ const certificate =
 const app = buildApp(config, relay, { certificate });
 await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
 log.info({ addresses: app.addresses(), opsPort: ops.port, grpcPort: state.port, relaySession }, "relay is ready");
-await stopOrFault(log);
+const reason = await stopOrFault(log);
 relay.isDraining = true;
-await drain(app, relay, config.DRAIN_MS);
+await drain(app, relay, drainMsAfter(reason, config.DRAIN_MS));

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { grpcMetrics } from "#shared/grpc-metrics.ts";
 import type { Counters, Histograms } from "#shared/metrics.ts";
+import { endNames } from "#shared/end-name.ts";
 import { metricsText } from "#shared/metrics-text.ts";
 import { createRegistry } from "#shared/ops.ts";
 import { usageBuckets } from "#shared/pricing.ts";
@@ -9,13 +10,12 @@ import { callOutcomes } from "./call-outcome.ts";
 import { dialects } from "./dialects/index.ts";
 import { failures } from "./failures.ts";
 import { createMetrics, watchUpstreams } from "./metrics.ts";
-import { endNames } from "./report-call.ts";
 import { obstacles } from "./upstream-health.ts";
 import { upstreamFaults } from "./upstream-faults.ts";
 
 type Labelled = Counters<string> | Histograms<string>;
 
-const ends = [...endNames.values()];
+const ends = endNames;
 const attempts = [...Object.keys(failures), "answered", "not_sent", "client_gone"];
 
 /** Every value of the labels that are ours, and more of the others than any catalog or caller has. */

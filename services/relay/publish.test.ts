@@ -216,3 +216,21 @@ test("the age of the oldest record that waits is that of its batch, until it is 
   await until("nothing waits", () => publisher.waiting() === 0);
   assert.equal(publisher.oldestMs(), 0);
 });
+
+test("a queue that never empties does not make its records older than they are", async () => {
+  const { tries, client } = handedClient();
+  await using started = startPublisher(client);
+  const { publisher } = started;
+  publishAll(publisher, numbered(0, 256 * 4));
+  publishAll(publisher, numbered(256 * 4, 256 * 5));
+  await until("they have waited", () => publisher.oldestMs() > 30);
+  const newestSinceMs = performance.now();
+  publishAll(publisher, numbered(256 * 5, 256 * 6));
+  for (let at = 0; at < 5; at += 1) {
+    await until("there is one more", () => tries.length > at);
+    tries[at]?.acknowledge();
+  }
+  await until("only the newest wait", () => publisher.waiting() === 256);
+  const oldestMs = publisher.oldestMs();
+  assert.ok(oldestMs > 0 && oldestMs <= performance.now() - newestSinceMs, `${oldestMs} ms`);
+});

@@ -76,12 +76,10 @@ export function createPublisher(
   log: Logger,
 ): Publisher {
   const delivery: Delivery = { client, counts, log, isFailing: false, isClosed: false };
-  let queue: Uint8Array[] = [];
+  let queue: { record: Uint8Array; sinceMs: number }[] = [];
   let timer: NodeJS.Timeout | undefined;
   let waiting = 0;
   let nextBatch = 0;
-  /** When the oldest in the queue came, or earlier. */
-  let queuedSinceMs = 0;
   const inFlight = new Set<Batch>();
   const idle: (() => void)[] = [];
 
@@ -95,11 +93,11 @@ export function createPublisher(
     clearTimeout(timer);
     timer = undefined;
     while (queue.length > 0 && inFlight.size < maxInFlight) {
-      const records = queue.splice(0, maxBatchRecords);
+      const taken = queue.splice(0, maxBatchRecords);
       const id = `${relaySession}:${nextBatch}`;
       const headers = usageHeaders("relay", id, Date.now());
-      const payload = encodeUsageBatch(records);
-      const batch = { id, headers, payload, records: records.length, sinceMs: queuedSinceMs };
+      const payload = encodeUsageBatch(taken.map(({ record }) => record));
+      const batch = { id, headers, payload, records: taken.length, sinceMs: taken[0]?.sinceMs ?? 0 };
       nextBatch += 1;
       inFlight.add(batch);
       deliver(delivery, batch)
@@ -110,8 +108,7 @@ export function createPublisher(
   return {
     publish: (record) => {
       if (waiting >= maxWaiting) return counts.dropped();
-      if (queue.length === 0) queuedSinceMs = performance.now();
-      queue.push(record);
+      queue.push({ record, sinceMs: performance.now() });
       waiting += 1;
       if (queue.length >= maxBatchRecords) flush();
       else timer ??= setTimeout(flush, lingerMs);
@@ -119,8 +116,8 @@ export function createPublisher(
     waiting: () => waiting,
     oldestMs: () => {
       if (waiting === 0) return 0;
-      const sinceMs = [...inFlight].map((batch) => batch.sinceMs);
-      return performance.now() - Math.min(...sinceMs, queue.length > 0 ? queuedSinceMs : Infinity);
+      const sinceMs = [...inFlight, ...queue.slice(0, 1)].map((one) => one.sinceMs);
+      return performance.now() - Math.min(...sinceMs);
     },
     drain: async (timeoutMs) => {
       flush();

@@ -115,6 +115,16 @@ async function failureOf(reach: Reached, upstreams: Upstream[], outgoing = outgo
   return assert.fail("an upstream has answered");
 }
 
+test("the time of an upstream that failed, and behind which none was asked, is after the relay's own", async () => {
+  await using only = await serve("only", refusing(500));
+  await using reach = createReach();
+  const outgoing = outgoingTo([only.upstream]);
+  await failureOf(reach, [only.upstream], outgoing);
+  const { sentAt, awaitedMs } = outgoing.call.times;
+  assert.ok(sentAt > 0);
+  assert.equal(awaitedMs, 0);
+});
+
 describe("the next upstream is asked", () => {
   for (const status of [401, 402, 403, 429, 500, 502, 503, 529]) {
     test(`after ${status}, and its answer is the caller's`, async () => {
@@ -133,7 +143,10 @@ describe("the next upstream is asked", () => {
   test("after a connection that was never made", async () => {
     await using second = await serve("second");
     await using reach = createReach();
-    assert.equal(await servedBy(reach, [away("first"), second.upstream]), "second");
+    const upstreams = [away("first"), second.upstream];
+    const outgoing = outgoingTo(upstreams);
+    assert.equal(await servedBy(reach, upstreams, outgoing), "second");
+    assert.ok(outgoing.call.times.awaitedMs > 0, "the first one was waited for");
     const attempts = await reach.samples("relay_upstream_attempts_total");
     assert.equal(attempts.length, 2);
     assert.match(attempts.join("\n"), /upstream="first",outcome="not_sent"[^]*upstream="second",outcome="answered"/);

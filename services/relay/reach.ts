@@ -114,7 +114,7 @@ async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach
   let answer: Answer;
   try {
     prepared = preparation.for(route);
-    times.sentAt = performance.now();
+    noteAsking(times);
     answer = await send(
       reach.pools.poolOf(upstream),
       requestOf(outgoing, route, prepared, () => reach.health.leave(place)),
@@ -124,7 +124,7 @@ async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach
     // It cannot even be said there; another route may carry it.
     if (error instanceof CallFailure) return { failure: error.failure, isAnswer: false, isFinal: false };
     if (!(error instanceof SendError)) throw error;
-    noteAwaited(times);
+    times.leftAt = performance.now();
     const name = error.failureName;
     if (signal.isAborted) learn(reach, attempt, "client_gone", "unknown");
     else {
@@ -142,15 +142,16 @@ async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach
   }
   const { status } = answer;
   const failure = upstreamFailure(status, await readError(answer), prepared.dialect, upstream);
-  noteAwaited(times);
+  times.leftAt = performance.now();
   countFault(reach.metrics, upstream.name, faultOfStatus(status));
   learnFromError(reach, attempt, answer, failure.name);
   return { failure, isAnswer: true, isFinal: !failoverStatuses.has(status) };
 }
 
-/** The wait for an upstream that did not serve is none of ours. */
-function noteAwaited(times: CallTimes): void {
-  times.awaitedMs += performance.now() - times.sentAt;
+/** The wait for the upstream before, which did not serve, is none of ours. */
+function noteAsking(times: CallTimes): void {
+  if (times.sentAt > 0) times.awaitedMs += times.leftAt - times.sentAt;
+  times.sentAt = performance.now();
 }
 
 function requestOf(

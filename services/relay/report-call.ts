@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { endName } from "#shared/end-name.ts";
 import type { Logger } from "#shared/log.ts";
 import { callOutcomeOf } from "./call-outcome.ts";
 import { overheadsOf, type CallTimes } from "./call-times.ts";
@@ -26,12 +26,8 @@ export type Report = {
 };
 
 /** What the log and the metrics call the ways in which calls end. */
-export const endNames: ReadonlyMap<EndCause, string> = new Map(
-  Object.entries(EndCause).map(([name, cause]) => [cause, name.toLowerCase()]),
-);
-
 function endOf({ call, failure, response }: Report): string {
-  if (call) return endNames.get(call.endCause) ?? "unknown";
+  if (call) return endName(call.endCause);
   return failure || !response.headersSent ? "refused" : "complete";
 }
 

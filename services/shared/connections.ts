@@ -25,7 +25,14 @@ export type Connections = {
   breakAll: () => void;
 };
 
-type Connection = { socket: Socket; answering: number; bytesRead: number; quietSince: number };
+type Connection = {
+  socket: Socket;
+  answering: number;
+  /** The answer to what was asked last. */
+  last: ServerResponse | undefined;
+  bytesRead: number;
+  quietSince: number;
+};
 
 /** Follows the connections of a server from its start. */
 export function followConnections(server: Server): Connections {
@@ -38,13 +45,15 @@ export function followConnections(server: Server): Connections {
     socket.once("close", () => sockets.delete(socket));
   });
   server.on(server instanceof TlsServer ? "secureConnection" : "connection", (socket: Socket) => {
-    connections.set(socket, { socket, answering: 0, bytesRead: socket.bytesRead, quietSince: performance.now() });
+    const { bytesRead } = socket;
+    connections.set(socket, { socket, answering: 0, last: undefined, bytesRead, quietSince: performance.now() });
     socket.once("close", () => connections.delete(socket));
   });
   const follow = (request: IncomingMessage, response: ServerResponse): void => {
     const connection = connections.get(request.socket);
     if (!connection) return;
-    if (leftAt !== Infinity) response.shouldKeepAlive = false;
+    if (leftAt !== Infinity) sayLast(connection, response);
+    connection.last = response;
     underWay.set(response, request);
     connection.answering += 1;
     response.once("close", () => {
@@ -58,8 +67,7 @@ export function followConnections(server: Server): Connections {
     leave: () => {
       leftAt = performance.now();
       server.closeIdleConnections = () => undefined;
-      for (const response of underWay.keys())
-        response.shouldKeepAlive = response.headersSent && response.shouldKeepAlive;
+      for (const { last } of connections.values()) if (last?.headersSent === false) last.shouldKeepAlive = false;
     },
     closeQuiet: (quietMs) => {
       for (const connection of connections.values()) if (isQuiet(connection, leftAt, quietMs)) close(connection);
@@ -70,6 +78,12 @@ export function followConnections(server: Server): Connections {
       for (const socket of sockets) socket.destroy();
     },
   };
+}
+
+/** Has an answer say that the connection closes, instead of the one before it, behind which Node would close. */
+function sayLast({ last }: Connection, response: ServerResponse): void {
+  if (last?.headersSent === false) last.shouldKeepAlive = true;
+  response.shouldKeepAlive = false;
 }
 
 function isQuiet(connection: Connection, leftAt: number, quietMs: number): boolean {

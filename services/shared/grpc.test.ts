@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { connectivityState, type Client } from "@grpc/grpc-js";
+import { connectivityState, Metadata, type Client } from "@grpc/grpc-js";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { errorTable, ServiceError } from "./errors.ts";
 import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type UnaryHandlers } from "./grpc.ts";
@@ -42,7 +42,7 @@ function channelThatSays(words: string[]) {
     calls += 1;
     const isAnswer = details === "";
     end(
-      isAnswer ? null : Object.assign(new Error(details), { code: 14, details }),
+      isAnswer ? null : Object.assign(new Error(details), { code: 14, details, metadata: new Metadata() }),
       isAnswer ? { balanceNanos: 7n } : {},
     );
   };
@@ -63,4 +63,27 @@ test("a call that a closing connection refused is sent again, and no other, sinc
   const hopeless = channelThatSays(Array.from({ length: 20 }, () => refused));
   await assert.rejects(unaryClient(BillingService, hopeless.client, 1_000).getBalance({}), { code: "unavailable" });
   assert.equal(hopeless.calls(), 6);
+});
+
+test("a server that says the same words has looked at the call: it is not sent again", async () => {
+  let calls = 0;
+  const thrown = (): Error => {
+    calls += 1;
+    return new ServiceError("unavailable", "Stream refused by server");
+  };
+  const handlers = unaryHandlers(BillingService, refusing(BillingService, thrown), log);
+  await using server = await serveGrpc([[BillingService, handlers]], { host: "127.0.0.1", port: 0, drainMs: 100 });
+  using channel = connectGrpc(`127.0.0.1:${server.port}`);
+  await assert.rejects(unaryClient(BillingService, channel, 2_000).credit({}), { code: "unavailable" });
+  assert.equal(calls, 1);
+});
+
+test("a call that waits for a connection fails when the channel is closed meanwhile", async () => {
+  const closed = (): never => {
+    throw new Error("Channel has been shut down");
+  };
+  const channel = { getConnectivityState: () => connectivityState.CONNECTING, watchConnectivityState: () => undefined };
+  const waitForReady = (_deadline: number, callback: () => void): void => callback();
+  const client = { makeUnaryRequest: closed, getChannel: () => channel, waitForReady } as unknown as Client;
+  await assert.rejects(unaryClient(BillingService, client, 1_000).getBalance({}), { name: "ServiceError" });
 });

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import * as grpc from "@grpc/grpc-js";
@@ -99,36 +100,66 @@ const mostRefusals = 5;
 
 /**
  * Whether nobody has looked at a call: it was on its way while the server was closing the connection. gRPC sends such
- * a call again once by itself, which may be before it knows of the closing.
+ * a call again once by itself, which may be before it knows of the closing. A service that passes on such words of
+ * another one sends them in an answer, which has headers.
  */
-const isRefused = ({ code, details }: grpc.ServiceError): boolean =>
-  code === grpc.status.UNAVAILABLE && details === "Stream refused by server";
+const isRefused = ({ code, details, metadata }: Partial<grpc.ServiceError>): boolean =>
+  code === grpc.status.UNAVAILABLE &&
+  details === "Stream refused by server" &&
+  Object.keys(metadata?.getMap() ?? {}).length === 0;
+
+/** A unary call; `deadline` is for all of its tries together, in milliseconds since 1970. */
+type Call = {
+  client: grpc.Client;
+  method: grpc.MethodDefinition<object, object>;
+  message: object;
+  metadata: grpc.Metadata;
+  deadline: number;
+};
+
+const sendOnce = ({ client, method, message, metadata, deadline }: Call): Promise<object> =>
+  new Promise((resolve, reject) => {
+    const { path, requestSerialize: write, responseDeserialize: read } = method;
+    client.makeUnaryRequest(path, write, read, message, metadata, { deadline }, (error, response) => {
+      if (error) reject(error);
+      else if (response) resolve(response);
+      else reject(new ServiceError("internal", "empty answer"));
+    });
+  });
+
+async function send(call: Call): Promise<object> {
+  for (let triesLeft = mostRefusals; ; triesLeft -= 1) {
+    try {
+      return await sendOnce(call);
+    } catch (error) {
+      if (triesLeft === 0 || !isRefused(error as Partial<grpc.ServiceError>)) throw error;
+    }
+    await turn();
+  }
+}
 
 /** Makes the unary calls of a service on an open channel. `timeoutMs` bounds each call. */
 export function unaryClient<S extends DescService>(service: S, client: grpc.Client, timeoutMs: number): UnaryClient<S> {
   const definition = grpcService(service);
   const connection = followConnection(client);
-  const callOf = (method: DescMethod) => {
-    const path = definition[method.localName] as grpc.MethodDefinition<object, object>;
-    return (request: Record<string, unknown>): Promise<object> =>
-      new Promise((resolve, reject) => {
-        const traced = traceCall(path.path);
-        const message = create(method.input, request);
-        const deadline = Date.now() + timeoutMs;
-        const send = (triesLeft: number): void => {
-          const { requestSerialize: write, responseDeserialize: read } = path;
-          client.makeUnaryRequest(path.path, write, read, message, traced.metadata, { deadline }, (error, response) => {
-            if (error && triesLeft > 0 && isRefused(error)) return void setImmediate(send, triesLeft - 1);
-            traced.end(error ?? undefined);
-            if (error) reject(toServiceError(error));
-            else if (response) resolve(response);
-            else reject(new ServiceError("internal", "empty answer"));
-          });
-        };
+  const callOf = (desc: DescMethod) => {
+    const method = definition[desc.localName] as grpc.MethodDefinition<object, object>;
+    return async (request: Record<string, unknown>): Promise<object> => {
+      const message = create(desc.input, request);
+      const traced = traceCall(method.path);
+      const deadline = Date.now() + timeoutMs;
+      try {
         const connected = connection();
-        if (connected) void connected.then(() => send(mostRefusals));
-        else send(mostRefusals);
-      });
+        // Calls go out in the order in which they are made.
+        if (connected) await connected;
+        const response = await send({ client, method, message, metadata: traced.metadata, deadline });
+        traced.end();
+        return response;
+      } catch (error) {
+        traced.end(error);
+        throw toServiceError(error);
+      }
+    };
   };
   const unary = service.methods.filter((method) => method.methodKind === "unary");
   return Object.fromEntries(unary.map((method) => [method.localName, callOf(method)])) as unknown as UnaryClient<S>;

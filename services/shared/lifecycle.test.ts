@@ -3,7 +3,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { every, stopSignal } from "./lifecycle.ts";
+import { drainMsAfter, every, stopSignal } from "./lifecycle.ts";
 import { createLog } from "./log.ts";
 
 const silent = createLog("test", "silent");
@@ -48,6 +48,12 @@ for (const fault of ['throw new Error("hunted");', 'void Promise.reject(new Erro
     assert.match(output, /"level":"fatal".*hunted.*nothing has caught/);
   });
 }
+
+test("after a fault a drain is over before the process exits", () => {
+  assert.equal(drainMsAfter("SIGTERM", 600_000), 600_000);
+  assert.equal(drainMsAfter("fault", 600_000), 5_000);
+  assert.equal(drainMsAfter("fault", 0), 0);
+});
 
 test("nobody is asked to stop before a signal comes", async () => {
   const before = process.listenerCount("SIGTERM");

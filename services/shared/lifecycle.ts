@@ -33,6 +33,11 @@ export function stopOrFault(log: Logger): Promise<string> {
   return Promise.race([stopSignal(), fault]);
 }
 
+/** How long what is under way may go on: after a fault less, so that it is ended in good order before the exit. */
+export function drainMsAfter(reason: string, drainMs: number): number {
+  return reason === "fault" ? Math.min(drainMs, faultDrainMs / 2) : drainMs;
+}
+
 /** Runs `work` every `intervalMs` after the run before has ended; failures are logged and the next run comes. */
 export function every(intervalMs: number, work: () => Promise<void>, log: Logger): AsyncDisposable {
   let isStopped = false;

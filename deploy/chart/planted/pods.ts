@@ -1,6 +1,7 @@
+import type { PodSpec } from "../objects.ts";
 import * as pods from "../policies/pods.ts";
 import { noSecretValues } from "../policies/secrets.ts";
-import { type Planted, podOf, relayOf } from "./planted.ts";
+import { type Planted, podOf, relayOf, specOf } from "./planted.ts";
 
 /** How pods run, and what is secret. */
 export const podPolicies: Planted[] = [
@@ -43,6 +44,20 @@ export const podPolicies: Planted[] = [
         says: "a token",
         plant: (objects) => void delete podOf(objects, "relay").automountServiceAccountToken,
         finds: /relay: automount/,
+      },
+    ],
+  },
+  {
+    policy: "logs of failures are kept",
+    check: pods.failuresAreKept,
+    violations: [
+      {
+        says: "a Job that starts its pod again",
+        plant: (objects) => {
+          const { template } = specOf<{ template: { spec: PodSpec } }>(objects, "Job", "-migrate");
+          template.spec.restartPolicy = "OnFailure";
+        },
+        finds: /migrate: restartPolicy is not Never/,
       },
     ],
   },

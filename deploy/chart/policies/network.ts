@@ -20,7 +20,18 @@ export type Service = {
 };
 
 /** Addresses at which clouds tell a machine its credentials. */
-const metadataAddresses = ["169.254.169.254", "fd00:ec2::254", "fd20:ce::254"];
+const metadataAddresses = [
+  "169.254.169.254",
+  "169.254.170.23",
+  "100.100.100.200",
+  "168.63.129.16",
+  "192.0.0.192",
+  "fd00:ec2::254",
+  "fd00:ec2::23",
+  "fd20:ce::254",
+  // 169.254.169.254 behind a gateway from IPv6 to IPv4.
+  "64:ff9b::a9fe:a9fe",
+];
 
 function holds(cidr: string, address: string): boolean {
   const one = ipaddr.parse(address);

@@ -46,6 +46,13 @@ export function noTokens(objects: KubeObject[]): string[] {
     .map(({ owner }) => `${owner}: automountServiceAccountToken is not false`);
 }
 
+/** What runs once and fails leaves its pod behind, and so its log: one that is started again is deleted in the end. */
+export function failuresAreKept(objects: KubeObject[]): string[] {
+  return podsOf(objects)
+    .filter((pod) => !isServing(pod) && pod.spec.restartPolicy !== "Never")
+    .map(({ owner }) => `${owner}: restartPolicy is not Never`);
+}
+
 /** CPU and memory are requested and memory is limited; CPU is not: a limit would only delay streams. */
 export function resourcesGiven(objects: KubeObject[]): string[] {
   return eachContainer(objects, ({ resources }) => {

@@ -18,9 +18,10 @@ CREATE TABLE dead_letter (
   position integer NOT NULL,
   reason text NOT NULL,
   payload bytea NOT NULL,
-  received_at timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (stream_sequence, position)
+  received_at timestamptz NOT NULL DEFAULT now()
 );
+-- With its bytes: a stream that was lost and made anew counts its messages from 1 again.
+CREATE UNIQUE INDEX dead_letter_once ON dead_letter (stream_sequence, position, md5(payload));
 
 -- The charge of a call, as the ledger has it: a final below the provisional record does not lower it.
 CREATE VIEW call_charge AS

@@ -101,3 +101,16 @@ test("a replica that lags takes over from a killed master: the loss is found and
   assert.notEqual(hot.generation(), generation);
   assert.equal(await isClosed(), true);
 });
+
+test("a master that hangs without ending its connections is left for the replica that takes over", async () => {
+  await cluster.master.restart();
+  await cluster.master.admin.connect();
+  await until("the former master follows", async () => (await cluster.replica.admin.wait(1, 1_000)) === 1, 20_000);
+  assert.equal(await isClosed(), true);
+  process.kill(cluster.replica.pid, "SIGSTOP");
+  try {
+    assert.equal(await untilAnswered(isClosed), true);
+  } finally {
+    process.kill(cluster.replica.pid, "SIGCONT");
+  }
+});

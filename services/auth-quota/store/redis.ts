@@ -4,6 +4,8 @@ import { connectorTo, findOwner, readRedisUrl } from "./redis-node.ts";
 import { moneyScript } from "./script.ts";
 
 const commandTimeoutMs = 1_500;
+// A server that is cut off or hangs ends no connection; TCP by itself would wait for a quarter of an hour.
+const silentMs = 2 * commandTimeoutMs;
 const longestReconnectMs = 500;
 
 /** A connected Redis and the commands that the store uses of it. */
@@ -39,6 +41,7 @@ export function connectRedis(url: string, log: Logger, caFile = ""): HotRedis & 
     // Fails the commands under way as soon as the connection is lost; their outcome is unknown.
     maxRetriesPerRequest: 0,
     commandTimeout: commandTimeoutMs,
+    socketTimeout: silentMs,
     connectTimeout: 2_000,
     retryStrategy: (attempt) => Math.min(attempt * 50, longestReconnectMs),
     connectionName: "auth-quota",

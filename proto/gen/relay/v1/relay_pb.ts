@@ -61,7 +61,7 @@ export type GetStateResponse = Message<"relay.v1.GetStateResponse"> & {
   isDraining: boolean;
 
   /**
-   * Why it is not ready for calls; empty when it is.
+   * What is wrong with it, in words; empty when nothing is.
    *
    * @generated from field: repeated string not_ready = 4;
    */

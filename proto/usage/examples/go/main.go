@@ -78,7 +78,8 @@ func store(ctx context.Context, pool *pgxpool.Pool, batch protoreflect.Message, 
 	}
 	for position, events := 0, get(batch, "events").List(); position < events.Len(); position++ {
 		event := events.Get(position).Message()
-		payload := must(proto.Marshal(event.Interface()))
+		// The same bytes each time that it comes, for a dead letter is known by them.
+		payload := must(proto.MarshalOptions{Deterministic: true}.Marshal(event.Interface()))
 		if reason := problemOf(event); reason != "" {
 			bury(position, reason, payload)
 			continue

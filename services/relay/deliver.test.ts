@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import { test } from "node:test";
+import { createRegistry } from "#shared/ops.ts";
+import { deliver, type Delivery } from "./deliver.ts";
+import { dialects } from "./dialects/index.ts";
+import { createMetrics } from "./metrics.ts";
+import type { Prepared } from "./prepare.ts";
+import { createSendSignal, SendError, type Answer } from "./send.ts";
+import { envelopeOf, liveCallOf, settlingOf } from "./testing/fakes.ts";
+
+const nothing = (): void => undefined;
+
+test("a whole answer that breaks is its upstream's fault, unless its caller or the relay has ended the call", async () => {
+  const registry = createRegistry("relay");
+  const metrics = createMetrics(registry);
+  const dialect = dialects["openai-chat"];
+  const prepared = { dialect, dropped: [], conversion: undefined, single: undefined } as unknown as Prepared;
+  const answer: Answer = {
+    status: 200,
+    headers: { "content-type": "application/json" },
+    consume: ({ fail }) => fail(new Error("broken")),
+    pause: nothing,
+    resume: nothing,
+    abort: nothing,
+  };
+  const breakOff = async (isAborted: boolean): Promise<number> => {
+    const call = liveCallOf({ upstream: "somewhere" });
+    const response = new ServerResponse(new IncomingMessage(new Socket()));
+    const signal = { ...createSendSignal(), isAborted };
+    const delivery = { answer, prepared, call, envelope: envelopeOf(), dialect, response, signal } as Delivery;
+    const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
+    await assert.rejects(deliver(delivery, { settling: settlingOf(), metrics, limits }), SendError);
+    const { values } = await metrics.faults.get();
+    return values.reduce((sum, { value }) => sum + value, 0);
+  };
+  assert.deepEqual([await breakOff(true), await breakOff(false)], [0, 1]);
+});

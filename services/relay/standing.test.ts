@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createStanding } from "./standing.ts";
+
+function standing() {
+  const now = { isDraining: false, isConnected: false, spool: undefined as string | undefined };
+  const { problems, notReady } = createStanding({
+    isDraining: () => now.isDraining,
+    isQuotaConnected: () => now.isConnected,
+    spoolProblem: () => now.spool,
+  });
+  return { now, problems, notReady };
+}
+
+test("a relay is not ready before it has found auth-quota, and stays ready when auth-quota goes", () => {
+  const { now, problems, notReady } = standing();
+  assert.deepEqual(notReady(), ["auth-quota is not connected"]);
+  now.isConnected = true;
+  assert.deepEqual(notReady(), []);
+  now.isConnected = false;
+  // Callers are told 503 with Retry-After by relays that are there, not by a balancer that has none left.
+  assert.deepEqual(notReady(), []);
+  assert.deepEqual(problems(), ["auth-quota is not connected"]);
+});
+
+test("a relay that stops or whose spool is full is not ready", () => {
+  const { now, problems, notReady } = standing();
+  now.isConnected = true;
+  Object.assign(now, { isDraining: true, spool: "the spool is full" });
+  assert.deepEqual(notReady(), ["draining", "the spool is full"]);
+  assert.deepEqual(problems(), notReady());
+});
