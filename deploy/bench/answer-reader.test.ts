@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createAnswerReader } from "./answer-reader.ts";
-import { takeRequest } from "./request-reader.ts";
 
 type Answer = { status: number; body: string };
 
@@ -52,14 +51,4 @@ test("what is no HTTP, or tells no length, is an error", () => {
   assert.throws(() => readAnswers([Buffer.from("SSH-2.0\r\n\r\n")]), /no HTTP/);
   assert.throws(() => readAnswers([Buffer.from("HTTP/1.1 200 OK\r\n\r\n")]), /without its length/);
   assert.throws(() => readAnswers([Buffer.from(`${chunked.slice(0, 51)}zz\r\n`)]), /without its size/);
-});
-
-test("a request is taken only when it is whole, and what follows stays", () => {
-  const request = "POST / HTTP/1.1\r\nhost: a\r\nContent-Length: 4\r\n\r\nbody";
-  for (let length = 0; length < request.length; length += 1) {
-    assert.equal(takeRequest(Buffer.from(request.slice(0, length))), undefined);
-  }
-  const taken = takeRequest(Buffer.from(`${request}POST`));
-  assert.deepEqual([taken?.body.toString(), taken?.rest.toString()], ["body", "POST"]);
-  assert.throws(() => takeRequest(Buffer.from("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n")), /length/);
 });

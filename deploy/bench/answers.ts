@@ -1,15 +1,7 @@
-/** What the bench's upstream serves, and by which the loader knows a whole answer. */
-
-export const model = "bench-chat";
+/** What the bench's upstream serves in the chat format, and by which the loader knows a whole answer. */
 
 /** Frames with content in a streamed answer. */
 export const streamChunks = 100;
-
-/** Frames in a streamed answer: role, content, finish, usage, end mark. */
-export const streamFrames = streamChunks + 4;
-
-/** Last bytes of a streamed answer. */
-export const streamEnd = "data: [DONE]\n\n";
 
 /** Time between the chunks of a paced stream. */
 export const gapMs = 10;
@@ -20,76 +12,38 @@ export const instantDigits = 16;
 /** Comes right before the instant in a paced chunk, and nowhere else in an answer. */
 export const instantMark = "@";
 
+/** The text of a content frame; its instant is of zeros. */
+export const chunkText = ` ${instantMark}${"0".repeat(instantDigits)}`;
+
 /** What every answer claims. */
 export const claim = { inputTokens: 250, outputTokens: 180 };
 
-export type LoadKind = "json" | "paced" | "burst";
+/**
+ * What is asked for: a whole answer, a stream with a gap before each chunk, the same in one write, or a stream that
+ * stays open after its first chunk until the upstream is told to end it.
+ */
+export type LoadKind = "json" | "paced" | "burst" | "idle";
 
-const bodyBytes = 1_024;
+/** Bytes of a whole answer, and of a request unless a load says otherwise. */
+export const bodyBytes = 1_024;
 
-/** A request of 1 KB; its text names the kind of answer wanted. */
-export function requestBody(kind: LoadKind): string {
-  const render = (text: string): string =>
-    JSON.stringify({
-      model,
-      messages: [{ role: "user", content: `bench-${kind} ${text}` }],
-      ...(kind !== "json" && { stream: true, stream_options: { include_usage: true } }),
-    });
-  return render(filler(bodyBytes - render("").length));
+/** Path by which the upstream is told to end its idle streams. */
+export const releasePath = "/bench/release";
+
+/** The kind of answer that a request wants, by the text at its beginning. */
+export function wantedKind(bodyStart: Buffer): LoadKind {
+  if (bodyStart.includes("bench-json")) return "json";
+  if (bodyStart.includes("bench-paced")) return "paced";
+  return bodyStart.includes("bench-idle") ? "idle" : "burst";
 }
 
-/** The kind of answer that a request of `requestBody` wants. */
-export function wantedKind(body: Buffer): LoadKind {
-  if (body.includes("bench-paced")) return "paced";
-  return body.includes("bench-burst") ? "burst" : "json";
+/** The text of a request that wants this kind of answer, `length` characters long. */
+export function requestText(kind: LoadKind, length: number): string {
+  const start = `bench-${kind} `;
+  return start + filler(length - start.length);
 }
 
-/** A whole answer of 1 KB. */
-export function jsonAnswer(): string {
-  const render = (content: string): string =>
-    JSON.stringify({
-      id: "chatcmpl-bench",
-      object: "chat.completion",
-      created: 1_795_219_253,
-      model,
-      choices: [
-        { index: 0, message: { role: "assistant", content, refusal: null }, logprobs: null, finish_reason: "stop" },
-      ],
-      usage: renderClaim(),
-    });
-  return render(filler(bodyBytes - render("").length));
-}
-
-/** The frames of a streamed answer in order; each content frame carries an instant of zeros. */
-export function streamAnswer(): string[] {
-  const chunk = (choices: object[], usage: object | null = null): string => {
-    const head = { id: "chatcmpl-bench", object: "chat.completion.chunk", created: 1_795_219_253, model };
-    return `data: ${JSON.stringify({ ...head, choices, usage })}\n\n`;
-  };
-  const delta = (fields: object, reason: string | null = null): object[] => [
-    { index: 0, delta: fields, finish_reason: reason },
-  ];
-  const content = chunk(delta({ content: ` ${instantMark}${"0".repeat(instantDigits)}` }));
-  return [
-    chunk(delta({ role: "assistant", content: "" })),
-    ...Array.from({ length: streamChunks }, () => content),
-    chunk(delta({}, "stop")),
-    chunk([], renderClaim()),
-    streamEnd,
-  ];
-}
-
-function renderClaim(): object {
-  const { inputTokens, outputTokens } = claim;
-  return {
-    prompt_tokens: inputTokens,
-    completion_tokens: outputTokens,
-    total_tokens: inputTokens + outputTokens,
-    prompt_tokens_details: { cached_tokens: 0 },
-    completion_tokens_details: { reasoning_tokens: 0 },
-  };
-}
-
-function filler(length: number): string {
-  return "lorem ipsum ".repeat(Math.ceil(length / 12)).slice(0, length);
+/** Text of a length. */
+export function filler(length: number): string {
+  return "lorem ipsum ".repeat(Math.max(0, Math.ceil(length / 12))).slice(0, Math.max(0, length));
 }

@@ -1,19 +1,26 @@
-import { connect, type Socket } from "node:net";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { request as send } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
-import { createAnswerReader } from "./answer-reader.ts";
-import { gapMs, requestBody } from "./answers.ts";
-import type { LoadPlan, LoadReport } from "./load-plan.ts";
-import { readProcessUse } from "./process-use.ts";
+import { gapMs, releasePath } from "./answers.ts";
+import { nowUs, openCaller, type Caller } from "./caller.ts";
+import { openMark, type LoadPlan, type LoadReport } from "./load-plan.ts";
+import { coreBusyUs, readProcessUse } from "./process-use.ts";
+import { renderRequest, streamEnds } from "./requests.ts";
 import { createSamples } from "./samples.ts";
-import { createChecker } from "./verdict.ts";
+import type { Expectation } from "./verdict.ts";
 
 // A process of its own: its argument is a LoadPlan, its output a LoadReport. Each connection calls again as soon as
-// its answer is whole. Calls that run when the window closes are let end, so that nothing is left half charged.
+// its answer is whole, or calls begin at a fixed rate. Calls that run when the window closes are let end, so that
+// nothing is left half charged.
 
 const plan = JSON.parse(process.argv[2] ?? "") as LoadPlan;
-const callTimeoutMs = 15_000;
-const reconnectMs = 50;
+const { call, destination, callsPerSecond } = plan;
+const { kind } = call;
+const endTimeoutMs = 30_000;
 const keptComplaints = 5;
+const openingAtOnce = 100;
+const settleMs = 1_500;
 
 const callUs = createSamples();
 const chunkUs = createSamples();
@@ -21,62 +28,57 @@ const allCalls = { whole: 0, broken: 0 };
 const complaints: string[] = [];
 let windowCalls = 0;
 let windowChunks = 0;
+let openStreams = 0;
 let isOpen = false;
 let isEnding = false;
+let isReleased = false;
 let connectionsLeft = 0;
 
-const body = requestBody(plan.kind);
-const request = Buffer.from(
-  `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:${plan.port}\r\nauthorization: Bearer ${plan.secret}\r\n` +
-    `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-);
+const secrets = plan.secretsFile === undefined ? [undefined] : readFileSync(plan.secretsFile, "utf8").split("\n");
+const requests = secrets.map((secret) => renderRequest(call, destination, secret));
+let nextRequest = 0;
+const takeRequest = (): Buffer => requests[nextRequest++ % requests.length] as Buffer;
 
-const nowUs = (): number => Number(process.hrtime.bigint() / 1_000n);
+const expected: Expectation = {
+  kind,
+  size: plan.answerSize,
+  leastSize: plan.leastSize,
+  end: streamEnds[call.client],
+};
 
-function openConnection(): void {
+/** Callers that wait for a call to be due, and calls that wait for a caller. */
+const free: Caller[] = [];
+const due: number[] = [];
+
+function onReady(caller: Caller): void {
+  if (isEnding || isReleased) return caller.end();
+  if (callsPerSecond === undefined) return caller.call(takeRequest(), nowUs());
+  const sinceUs = due.shift();
+  if (sinceUs === undefined) free.push(caller);
+  else caller.call(takeRequest(), sinceUs);
+}
+
+function open(): void {
   connectionsLeft += 1;
-  let startedUs = 0;
-  let isCalling = false;
-  const socket: Socket = connect({ port: plan.port, host: "127.0.0.1", noDelay: true });
-  const checker = createChecker(plan.kind, (instantUs) => {
-    if (isOpen) chunkUs.add(nowUs() - instantUs);
-  });
-  const call = (): void => {
-    if (isEnding) return void socket.end();
-    isCalling = true;
-    startedUs = nowUs();
-    socket.write(request);
-  };
-  const read = createAnswerReader({
-    onHead: checker.begin,
-    onPayload: (part) => {
-      const records = checker.look(part);
+  let hasRecords = false;
+  openCaller(destination.port, expected, {
+    onReady,
+    onWhole: countWhole,
+    onBroken: complain,
+    onRecords: (records) => {
       if (isOpen) windowChunks += records;
+      if (records > 0 && !hasRecords) openStreams += 1;
+      hasRecords ||= records > 0;
     },
-    onEnd: () => {
-      isCalling = false;
-      const complaint = checker.complaint();
-      if (complaint) complain(complaint);
-      else countWhole(nowUs() - startedUs);
-      // A refusal would otherwise be asked for as fast as this machine can.
-      if (complaint) setTimeout(call, reconnectMs);
-      else call();
+    onInstant: (instantUs) => {
+      if (isOpen && plan.hasInstants) chunkUs.add(nowUs() - instantUs);
     },
-  });
-  socket.on("connect", call);
-  socket.on("data", (bytes) => {
-    try {
-      read(bytes);
-    } catch (error) {
-      socket.destroy(error as Error);
-    }
-  });
-  socket.setTimeout(callTimeoutMs, () => socket.destroy(new Error(`silent for ${callTimeoutMs} ms`)));
-  socket.on("error", (error) => complain(error.message));
-  socket.on("close", (hadError) => {
-    if (isCalling && !hadError) complain("the connection closed within an answer");
-    connectionsLeft -= 1;
-    if (!isEnding) setTimeout(openConnection, reconnectMs);
+    onClosed: (caller) => {
+      connectionsLeft -= 1;
+      const at = free.indexOf(caller);
+      if (at >= 0) free.splice(at, 1);
+      if (!isEnding && kind !== "idle") open();
+    },
   });
 }
 
@@ -92,29 +94,79 @@ function complain(complaint: string): void {
   if (complaints.length < keptComplaints) complaints.push(complaint);
 }
 
-function readCompanionsUs(): number {
-  return plan.companionPids.reduce((sum, pid) => sum + readProcessUse(pid).cpuUs, 0);
+// What is due is looked for once a millisecond, so a call counts from when it was found, or longer when none is free.
+function beginAtRate(perSecond: number): void {
+  const startedUs = nowUs();
+  let begun = 0;
+  const timer = setInterval(() => {
+    if (isEnding) return clearInterval(timer);
+    const now = nowUs();
+    for (const wanted = ((now - startedUs) * perSecond) / 1e6; begun < wanted; begun += 1) {
+      const caller = free.pop();
+      if (caller) caller.call(takeRequest(), now);
+      else due.push(now);
+    }
+  }, 1);
+}
+
+async function openAll(): Promise<void> {
+  for (let index = 0; index < plan.connections; index += 1) {
+    open();
+    // Streams that start together would have all their chunks in the same millisecond.
+    if (kind === "paced" && index % 10 === 9) await pause((gapMs * 10) / plan.connections);
+  }
+}
+
+/** Opens streams up to each step and reads the memory that they take; then the upstream ends them all. */
+async function openIdle(steps: number[]): Promise<LoadReport["open"]> {
+  const seen = [{ streams: 0, residentMb: readProcessUse(plan.pid).residentMb }];
+  for (const step of steps) {
+    while (openStreams < step && complaints.length === 0) {
+      const wanted = Math.min(step, openStreams + openingAtOnce);
+      while (connectionsLeft < wanted) open();
+      await pause(2);
+    }
+    await pause(settleMs);
+    seen.push({ streams: openStreams, residentMb: readProcessUse(plan.pid).residentMb });
+  }
+  if (plan.isHeld) {
+    const asked = once(process, "SIGUSR2");
+    process.stdout.write(`${openMark}\n`);
+    await asked;
+  }
+  isReleased = true;
+  await releaseAll();
+  return seen;
+}
+
+async function releaseAll(): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const asked = send({ host: "127.0.0.1", port: plan.upstreamPort, path: releasePath, method: "POST", agent: false });
+  asked.on("response", (answer) => answer.resume().on("end", resolve)).on("error", reject);
+  asked.end();
+  await promise;
 }
 
 async function run(): Promise<LoadReport> {
-  for (let index = 0; index < plan.connections; index += 1) {
-    openConnection();
-    // Streams that start together would have all their chunks in the same millisecond.
-    if (plan.kind === "paced" && index % 10 === 9) await pause((gapMs * 10) / plan.connections);
-  }
+  let seen: LoadReport["open"] = [];
+  if (plan.openSteps) seen = await openIdle(plan.openSteps);
+  else await openAll();
+  if (callsPerSecond !== undefined) beginAtRate(callsPerSecond);
   await pause(plan.warmupMs);
   const before = readProcessUse(plan.pid);
-  const companionsBeforeUs = readCompanionsUs();
+  const busyBeforeUs = coreBusyUs();
   const startedUs = nowUs();
   isOpen = true;
   await pause(plan.windowMs);
   isOpen = false;
   const windowUs = nowUs() - startedUs;
   const after = readProcessUse(plan.pid);
-  const companionsCpuUs = readCompanionsUs() - companionsBeforeUs;
+  const busyUs = coreBusyUs() - busyBeforeUs;
   isEnding = true;
-  const deadlineUs = nowUs() + callTimeoutMs * 1_000;
+  for (const caller of free) caller.end();
+  const deadlineUs = nowUs() + endTimeoutMs * 1_000;
   while (connectionsLeft > 0 && nowUs() < deadlineUs) await pause(5);
+  for (; connectionsLeft > 0; connectionsLeft -= 1) complain("a call did not end");
   return {
     calls: windowCalls,
     chunks: windowChunks,
@@ -122,7 +174,8 @@ async function run(): Promise<LoadReport> {
     callUs: callUs.quantiles(),
     chunkUs: chunkUs.quantiles(),
     use: { cpuUs: after.cpuUs - before.cpuUs, residentMb: after.residentMb },
-    companionsCpuUs,
+    coreBusyUs: busyUs,
+    open: seen,
     errors: allCalls.broken,
     complaints,
     allCalls,

@@ -1,42 +1,70 @@
 import { mkdir, writeFile } from "node:fs/promises";
-import { cpus } from "node:os";
+import { cpus, loadavg } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { measureHolds } from "./auth-quota/measure-holds.ts";
 import { measureBooking } from "./billing/measure-booking.ts";
-import { measureHttp } from "./http.ts";
+import { checkBaseline, writeBaseline } from "./check.ts";
+import { httpSections, measureHttp, type HttpSection } from "./http.ts";
 import { measureMoney } from "./money.ts";
+import { measureScale } from "./scale/measure-scale.ts";
 import { measureTranslations, renderTranslations } from "./translation.ts";
 import { measureEnds } from "./videos/measure-ends.ts";
 import { measureLooks } from "./videos/measure-looks.ts";
+import type { WorldPlan } from "./world.ts";
 
-// What `npm run bench` runs; see README.md for what it measures and how to read it.
+// What `npm run bench` and `npm run bench:check` run; see README.md for what it measures and how to read it.
 const { values: options } = parseArgs({
   options: {
-    rounds: { type: "string", default: "3" },
+    rounds: { type: "string" },
     only: { type: "string" },
+    quick: { type: "boolean", default: false },
+    peer: { type: "string" },
     "without-relay": { type: "boolean", default: false },
+    "write-baseline": { type: "boolean", default: false },
+    check: { type: "boolean", default: false },
     output: { type: "string", default: join(import.meta.dirname, "../../.local/bench.json") },
   },
 });
-const { only, "without-relay": isWithoutRelay } = options;
-const parts = ["money", "videos", "http", "translation"];
+const { only, quick, peer, check, "without-relay": isWithoutRelay, "write-baseline": isBaseline } = options;
+const parts = ["money", "videos", "http", "translation", "scale", ...httpSections];
 if (only !== undefined && !parts.includes(only)) throw new Error(`--only takes ${parts.join(", ")}`);
-const rounds = Number(options.rounds);
+if (peer !== undefined && peer !== "portkey") throw new Error("--peer takes portkey");
+const guardRounds = check || isBaseline ? 5 : 3;
+const rounds = Number(options.rounds ?? (quick ? 1 : guardRounds));
 if (!Number.isInteger(rounds) || rounds < 1) throw new Error("--rounds takes a number from 1");
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
-// Without the relay nothing needs a store.
-const isWanted = (part: string): boolean =>
-  (only ?? part) === part && !(["money", "videos"].includes(part) && isWithoutRelay);
+const plan: WorldPlan = {
+  rounds,
+  pace: quick ? 0.5 : 1,
+  hasProxies: true,
+  hasRelay: !isWithoutRelay,
+  hasPortkey: peer !== undefined,
+  say,
+};
 
-const money = isWanted("money") ? await measureMoney([measureHolds, measureBooking], { rounds, say }) : undefined;
-const videos = isWanted("videos") ? await measureMoney([measureLooks, measureEnds], { rounds, say }) : undefined;
-const http = isWanted("http") ? await measureHttp({ rounds, hasRelay: !isWithoutRelay, say }) : undefined;
-const translations = isWanted("translation") ? measureTranslations() : undefined;
-if (translations) say(`\n${renderTranslations(translations)}`);
+// Without the relay nothing needs a store; scale has to be asked for.
+const needsStores = ["money", "videos"];
+const isWanted = (part: string): boolean => (only ?? part) === part && !(needsStores.includes(part) && isWithoutRelay);
 
-await mkdir(dirname(options.output), { recursive: true });
-const machine = { cpu: cpus()[0]?.model, cores: cpus().length, node: process.version };
-const outcome = { at: new Date().toISOString(), machine, rounds, money, videos, ...http, translations };
-await writeFile(options.output, `${JSON.stringify(outcome, null, 2)}\n`);
-say(`\nwritten to ${options.output}`);
+async function measureAll() {
+  const load = loadavg();
+  const money = isWanted("money") ? await measureMoney([measureHolds, measureBooking], { rounds, say }) : undefined;
+  const videos = isWanted("videos") ? await measureMoney([measureLooks, measureEnds], { rounds, say }) : undefined;
+  const sections = httpSections.filter((section: HttpSection) => isWanted("http") || only === section);
+  const http = sections.length > 0 ? await measureHttp(plan, sections) : undefined;
+  const translations = isWanted("translation") ? measureTranslations() : undefined;
+  if (translations) say(`\n${renderTranslations(translations)}`);
+  const scale = only === "scale" ? await measureScale(plan) : undefined;
+  const machine = { cpu: cpus()[0]?.model, cores: cpus().length, node: process.version, load };
+  return { at: new Date().toISOString(), machine, rounds, money, videos, ...http, translations, scale };
+}
+
+const startedAt = performance.now();
+if (isBaseline) await writeBaseline(plan);
+else {
+  const outcome = check ? await checkBaseline(plan) : await measureAll();
+  await mkdir(dirname(options.output), { recursive: true });
+  await writeFile(options.output, `${JSON.stringify(outcome, null, 2)}\n`);
+  say(`\nwritten to ${options.output} after ${Math.round((performance.now() - startedAt) / 1_000)} s`);
+}

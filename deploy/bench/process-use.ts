@@ -1,4 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { cpus } from "node:os";
+
+// The kernel tells times of ended children in hundredths of a second.
+const usPerTick = 10_000;
 
 /** What a process has used: microseconds of CPU since its start, and memory that is resident now. */
 export type ProcessUse = { cpuUs: number; residentMb: number };
@@ -11,9 +15,31 @@ export function readProcessUse(pid: number): ProcessUse {
   return { cpuUs: readCpuUs(pid), residentMb: readResidentMb(pid) };
 }
 
-/** CPU of a process and of those that it has started, as PostgreSQL does per connection; ended ones are not in it. */
+/** CPU of a process and of those that it has started, as PostgreSQL does per connection, ended ones among them. */
 export function readTreeCpuUs(pid: number): number {
-  return [pid, ...childrenOf(pid)].reduce((sum, one) => sum + (readCpuUs(one) || 0), 0);
+  const living = [pid, ...childrenOf(pid)].reduce((sum, one) => sum + (readCpuUs(one) || 0), 0);
+  return living + readEndedUs(pid);
+}
+
+/** CPU of ended children from the text of /proc/<pid>/stat, in microseconds; NaN when it is none. */
+export function endedChildrenUs(stat: string): number {
+  // The name of a program stands in brackets and may have spaces in it.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[13]) + Number(fields[14])) * usPerTick;
+}
+
+function readEndedUs(pid: number): number {
+  try {
+    return endedChildrenUs(read(`/proc/${pid}/stat`)) || 0;
+  } catch {
+    return 0;
+  }
+}
+
+/** Microseconds in which the core that is measured was busy, with whatever, since the start of the machine. */
+export function coreBusyUs(): number {
+  const times = cpus()[0]?.times;
+  return times ? (times.user + times.nice + times.sys + times.irq) * 1_000 : Number.NaN;
 }
 
 function childrenOf(pid: number): number[] {

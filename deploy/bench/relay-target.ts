@@ -1,39 +1,43 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
-import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc.ts";
-import { costNanos } from "#shared/pricing.ts";
+import { connectGrpc, unaryClient } from "#shared/grpc.ts";
+import { until } from "#shared/testing/until.ts";
 import { removeAtEnd } from "#shared/testing/watchdog.ts";
 import { startStack, type Stack } from "../local/stack.ts";
-import { claim, model } from "./answers.ts";
 import type { Cores } from "./cores.ts";
+import type { CpuReader } from "./cpu-meter.ts";
+import { openLedger, type Ledger } from "./ledger.ts";
+import { readProcessUse, readTreeCpuUs } from "./process-use.ts";
+import { benchCatalog } from "./relay-catalog.ts";
 import type { Target } from "./targets.ts";
 
 const callsPerMinute = 1_000_000;
-const creditNanos = 1_000_000_000_000_000n;
 const callTimeoutMs = 10_000;
-const auditTimeoutMs = 60_000;
-const accountId = "acct_bench";
-
-// USD per 1,000,000 tokens, as the catalog wants them; the same in nano-USD for the audit.
-const price = { inputTokens: "1.00", outputTokens: "2.00" };
-const priceNanos = { inputTokens: 1_000_000_000n, outputTokens: 2_000_000_000n };
+const catalogTimeoutMs = 30_000;
 
 /** The relay with all that stands behind it, for as long as the bench runs. */
 export type RelayTarget = Target &
   AsyncDisposable & {
-    /** Compares the ledger with the calls that were answered; returns its finding in words. */
-    audit: (calls: number) => Promise<{ isRight: boolean; finding: string }>;
+    ledger: Ledger;
+    secret: string;
+    /** CPU of each process that works for its calls. */
+    readers: Record<string, CpuReader>;
+    /** Starts the relay's process anew, with a memory that no load has seen. */
+    restart: () => Promise<void>;
+    /** Puts more models into the catalog and waits until the relay has them. */
+    extendCatalog: (moreModels: number) => Promise<void>;
   };
 
 /**
  * Starts the whole stack in a folder of its own, with an account whose money and rate limits do not run out: limits
  * are raised, not switched off, so every call still pays for them.
  */
-export async function startRelay(upstreamOrigin: string, cores: Cores): Promise<RelayTarget> {
+export async function startRelay(upstreamPort: number, cores: Cores): Promise<RelayTarget> {
   await using resources = new AsyncDisposableStack();
+  const upstreamOrigin = `http://127.0.0.1:${upstreamPort}`;
   const folder = await mkdtemp(join(tmpdir(), "relay-bench-"));
   removeAtEnd(folder);
   resources.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
@@ -42,79 +46,62 @@ export async function startRelay(upstreamOrigin: string, cores: Cores): Promise<
       folder,
       environment: process.env,
       serviceEnvironment: { "auth-quota": { IP_REQUESTS_PER_MINUTE: String(callsPerMinute) } },
-      catalog: catalogFor(upstreamOrigin),
+      catalog: benchCatalog(upstreamOrigin),
       onLine: () => undefined,
     }),
   );
-  cores.moveToMeasured(stack.services.relay.pid);
-  const authQuota = unaryClient(
-    AuthQuotaService,
-    resources.use(connectGrpc(stack.addresses.authQuotaAddress)),
-    callTimeoutMs,
-  );
-  const billing = unaryClient(
-    BillingService,
-    resources.use(connectGrpc(stack.addresses.billingAddress)),
-    callTimeoutMs,
-  );
-  const secret = await openAccount(authQuota, billing);
+  const { relay } = stack.services;
+  cores.moveToMeasured(relay.pid);
+  const { authQuotaAddress, billingAddress } = stack.addresses;
+  const authQuota = unaryClient(AuthQuotaService, resources.use(connectGrpc(authQuotaAddress)), callTimeoutMs);
+  const billing = unaryClient(BillingService, resources.use(connectGrpc(billingAddress)), callTimeoutMs);
+  const ledger = openLedger(authQuota, billing);
+  const [secret = ""] = await ledger.openAccounts({ accounts: 1, keys: 1, callsPerMinute });
   const owned = resources.move();
   return {
     name: "relay",
-    port: portOf(stack),
-    pid: stack.services.relay.pid,
-    companionPids: [stack.services.authQuota.pid, stack.services.billing.pid],
+    port: Number(new URL(relay.url).port),
+    get pid() {
+      return relay.pid;
+    },
+    isVerbatim: true,
     secret,
-    audit: (calls) => audit({ authQuota, billing, calls }),
+    headers: { authorization: `Bearer ${secret}` },
+    readers: readersOf(stack),
+    ledger,
+    restart: async () => {
+      await relay.restart();
+      cores.moveToMeasured(relay.pid);
+    },
+    extendCatalog: async (moreModels) => {
+      const file = join(folder, "catalog.next.yaml");
+      await writeFile(file, benchCatalog(upstreamOrigin, moreModels));
+      const before = await countModels(relay.url, secret);
+      await rename(file, stack.catalogFile);
+      const hasChanged = async (): Promise<boolean> => (await countModels(relay.url, secret)) !== before;
+      await until(`the relay offers ${moreModels} models more`, hasChanged, catalogTimeoutMs);
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 
-type Clients = { authQuota: UnaryClient<typeof AuthQuotaService>; billing: UnaryClient<typeof BillingService> };
-
-async function openAccount(authQuota: Clients["authQuota"], billing: Clients["billing"]): Promise<string> {
-  await authQuota.createAccount({ name: "Bench", accountId, requestsPerMinute: callsPerMinute });
-  await billing.credit({ accountId, amountNanos: creditNanos, paymentId: "bench", note: "Play money of the bench" });
-  const { secret } = await authQuota.createKey({ accountId, name: "Bench" });
-  return secret;
+function readersOf({ services, stores }: Stack): Record<string, CpuReader> {
+  const { redis, nats, postgres } = stores.processes;
+  const reader = (pid: number | undefined, read: (known: number) => number): CpuReader =>
+    pid === undefined ? () => Number.NaN : () => read(pid);
+  const readOne = (pid: number): number => readProcessUse(pid).cpuUs;
+  return {
+    relay: () => readOne(services.relay.pid),
+    "auth-quota": reader(services.authQuota.pid, readOne),
+    billing: reader(services.billing.pid, readOne),
+    Redis: reader(redis?.pid, readOne),
+    NATS: reader(nats?.pid, readOne),
+    PostgreSQL: reader(postgres?.pid, readTreeCpuUs),
+  };
 }
 
-// Billing books behind the calls; the audit waits until nothing is on its way any more.
-async function audit({ authQuota, billing, calls }: Clients & { calls: number }) {
-  const deadlineMs = performance.now() + auditTimeoutMs;
-  let holds = await authQuota.getHolds({ accountId });
-  while (holds.openHolds + holds.unpostedCalls > 0n && performance.now() < deadlineMs) {
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    holds = await authQuota.getHolds({ accountId });
-  }
-  const { chargedNanos } = await billing.getBalance({ accountId });
-  const expectedNanos = BigInt(calls) * costNanos(unitsOf(claim), priceNanos);
-  const isRight = chargedNanos === expectedNanos && holds.openHolds + holds.unpostedCalls === 0n;
-  const rest = `${holds.openHolds} holds open, ${holds.unpostedCalls} charges not yet booked`;
-  const sums = `charged ${chargedNanos} nano-USD for ${calls} whole calls worth ${expectedNanos}`;
-  return { isRight, finding: `${sums}; ${rest}` };
-}
-
-function unitsOf({ inputTokens, outputTokens }: typeof claim) {
-  return { inputTokens: BigInt(inputTokens), outputTokens: BigInt(outputTokens) };
-}
-
-function portOf(stack: Stack): number {
-  return Number(new URL(stack.services.relay.url).port);
-}
-
-function catalogFor(upstreamOrigin: string): string {
-  return `upstreams:
-  bench:
-    base_url: ${upstreamOrigin}
-    dialects: [openai-chat]
-    credential: { env: DEMO_API_KEY }
-models:
-  ${model}:
-    owned_by: bench
-    upstreams: [{ name: bench }]
-    context_tokens: 128000
-    max_output_tokens: 4096
-    price: { version: bench-1, input_tokens: "${price.inputTokens}", output_tokens: "${price.outputTokens}" }
-`;
+async function countModels(relayUrl: string, secret: string): Promise<number> {
+  const answer = await fetch(`${relayUrl}/v1/models`, { headers: { authorization: `Bearer ${secret}` } });
+  const { data } = (await answer.json()) as { data: unknown[] };
+  return data.length;
 }

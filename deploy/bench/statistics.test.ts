@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { median, pairedRatio, quantile, spreadOf } from "./statistics.ts";
+import { median, pairedSpread, quantile, spreadOf } from "./statistics.ts";
 
 test("the median of an odd number of values is the middle one, of an even number the mean of the middle two", () => {
   assert.equal(median([9, 1, 5]), 5);
@@ -30,7 +30,7 @@ test("windows without a figure do not spoil the others", () => {
 });
 
 test("ratios are taken within a round, so a slow round does not count against one side", () => {
-  assert.equal(pairedRatio([20, 200, 22], [10, 100, 11]), 2);
-  assert.equal(pairedRatio([20, Number.NaN], [10, 10]), 2);
-  assert.ok(Number.isNaN(pairedRatio([1], [0])));
+  assert.deepEqual(pairedSpread([20, 200, 33], [10, 100, 11]), { median: 2, least: 2, greatest: 3 });
+  assert.equal(pairedSpread([20, Number.NaN], [10, 10]).median, 2);
+  assert.ok(Number.isNaN(pairedSpread([1], [0]).median));
 });

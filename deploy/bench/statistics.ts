@@ -23,10 +23,13 @@ export function spreadOf(values: number[]): Spread {
 }
 
 /**
- * The median of the ratios of windows of the same round. Sturdier than the ratio of two medians: what slows the
- * machine down for a while slows neighbouring windows alike.
+ * The ratios of windows of the same round. Sturdier than the ratio of two medians: what slows the machine down for a
+ * while slows neighbouring windows alike. Rounds in which there is nothing to compare with are left out.
  */
-export function pairedRatio(numerators: number[], denominators: number[]): number {
-  const ratios = numerators.map((value, round) => value / (denominators[round] ?? Number.NaN));
-  return spreadOf(ratios.filter(Number.isFinite)).median;
+export function pairedSpread(numerators: number[], denominators: number[]): Spread {
+  const ratioIn = (value: number, round: number): number => {
+    const base = denominators[round] ?? Number.NaN;
+    return base > 0 ? value / base : Number.NaN;
+  };
+  return spreadOf(numerators.map(ratioIn));
 }

@@ -2,27 +2,35 @@ import { fileURLToPath } from "node:url";
 import { startAnnounced, type Started } from "./announced.ts";
 import type { Cores } from "./cores.ts";
 
-export type TargetName = "bare" | "pipe" | "relay";
+/** In the order in which tables show them. */
+export const targetNames = ["direct", "nginx", "bare", "pipe", "relay", "portkey"] as const;
+export type TargetName = (typeof targetNames)[number];
 
 /** Something that answers calls and is measured. */
-export type Target = { name: TargetName; port: number; pid: number; companionPids: number[]; secret: string };
+export type Target = {
+  name: TargetName;
+  port: number;
+  readonly pid: number;
+  /** Sent with every call. */
+  headers: Record<string, string>;
+  /** Whether an answer in the caller's own dialect comes as the upstream gave it. */
+  isVerbatim: boolean;
+};
 
 const proxyFiles = {
   bare: fileURLToPath(import.meta.resolve("./bare-proxy.ts")),
   pipe: fileURLToPath(import.meta.resolve("./pipe-proxy.ts")),
 };
 
-/** Starts the upstream of the bench on the core that is not measured. */
-export function startUpstream(): Promise<Started> {
-  return startAnnounced({ command: process.execPath, args: [fileURLToPath(import.meta.resolve("./upstream.ts"))] });
+/** Starts the upstream of the bench on the core that is not measured; it can be called itself, too. */
+export async function startUpstream(): Promise<Target & Started> {
+  const file = fileURLToPath(import.meta.resolve("./upstream.ts"));
+  const started = await startAnnounced({ command: process.execPath, args: [file] });
+  return Object.assign(started, { name: "direct" as const, headers: {}, isVerbatim: true });
 }
 
 /** Starts one of the proxies that only forward, on the measured core. */
-export async function startProxy(
-  name: "bare" | "pipe",
-  upstreamOrigin: string,
-  cores: Cores,
-): Promise<Target & Started> {
-  const command = cores.measured(process.execPath, [proxyFiles[name], upstreamOrigin]);
-  return Object.assign(await startAnnounced(command), { name, secret: "none", companionPids: [] });
+export async function startProxy(name: "bare" | "pipe", upstreamPort: number, cores: Cores): Promise<Target & Started> {
+  const command = cores.measured(process.execPath, [proxyFiles[name], `http://127.0.0.1:${upstreamPort}`]);
+  return Object.assign(await startAnnounced(command), { name, headers: {}, isVerbatim: true });
 }

@@ -1,62 +1,83 @@
 import { createServer, type AddressInfo, type Socket } from "node:net";
-import { gapMs, instantDigits, instantMark, jsonAnswer, streamAnswer, streamChunks, wantedKind } from "./answers.ts";
-import { takeRequest } from "./request-reader.ts";
+import { gapMs, instantDigits, instantMark, releasePath, streamChunks, wantedKind } from "./answers.ts";
+import { createRequestReader } from "./request-reader.ts";
+import { wholeAnswer, wireOf, wires, type WireName } from "./wire.ts";
 
 // A provider that costs almost nothing: raw sockets, answers made once. Prints its port as JSON when it listens.
 
-const json = jsonAnswer();
-const wholeAnswer = Buffer.from(
-  `${headOf("application/json")}content-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`,
-);
-const streamHead = Buffer.from(`${headOf("text/event-stream; charset=utf-8")}transfer-encoding: chunked\r\n\r\n`);
-const [firstFrame = "", contentFrame = "", ...otherFrames] = streamAnswer();
-const lastFrames = otherFrames.slice(streamChunks - 1);
-const streamStart = Buffer.concat([streamHead, chunked(firstFrame)]);
-const contentChunk = chunked(contentFrame);
-const instantAt = contentChunk.indexOf(instantMark) + instantMark.length;
-const streamRest = Buffer.concat([...lastFrames.map(chunked), Buffer.from("0\r\n\r\n")]);
-const burstAnswer = Buffer.concat([
-  streamStart,
-  ...Array.from({ length: streamChunks }, () => contentChunk),
-  streamRest,
-]);
+type Prepared = { whole: Buffer; start: Buffer; content: Buffer; instantAt: number; rest: Buffer; burst: Buffer };
+
+const prepared = Object.fromEntries(
+  (Object.keys(wires) as WireName[]).map((name): [WireName, Prepared] => [name, prepare(name)]),
+) as Record<WireName, Prepared>;
+
+/** Streams that stay open until they are released. */
+const idle = new Set<{ socket: Socket; rest: Buffer }>();
 
 const server = createServer({ noDelay: true }, (socket) => {
-  let waiting: Buffer = Buffer.alloc(0);
-  socket.on("error", () => socket.destroy());
-  socket.on("data", (bytes) => {
-    waiting = waiting.length === 0 ? bytes : Buffer.concat([waiting, bytes]);
-    for (let taken = takeRequest(waiting); taken; taken = takeRequest(waiting)) {
-      waiting = taken.rest;
-      answer(socket, taken.body);
-    }
+  const read = createRequestReader((path, bodyStart) => {
+    if (path === releasePath) release(socket);
+    else answer(socket, prepared[wireOf(path)], bodyStart);
   });
+  socket.on("error", () => socket.destroy());
+  socket.on("data", read);
 });
-server.listen(0, "127.0.0.1", () => {
+server.listen(0, "127.0.0.1", 4_096, () => {
   process.stdout.write(`${JSON.stringify({ port: (server.address() as AddressInfo).port })}\n`);
 });
 
-function answer(socket: Socket, body: Buffer): void {
-  const kind = wantedKind(body);
-  if (kind === "json") socket.write(wholeAnswer);
-  else if (kind === "burst") socket.write(burstAnswer);
-  else speakSlowly(socket);
+function answer(socket: Socket, wire: Prepared, bodyStart: Buffer): void {
+  const kind = wantedKind(bodyStart);
+  if (kind === "json") socket.write(wire.whole);
+  else if (kind === "burst") socket.write(wire.burst);
+  else if (kind === "paced") speakSlowly(socket, wire);
+  else {
+    socket.write(Buffer.concat([wire.start, wire.content]));
+    const stream = { socket, rest: wire.rest };
+    idle.add(stream);
+    socket.once("close", () => idle.delete(stream));
+  }
 }
 
-function speakSlowly(socket: Socket): void {
-  socket.write(streamStart);
+function release(asker: Socket): void {
+  const released = [...idle];
+  idle.clear();
+  for (const { socket, rest } of released) socket.write(rest);
+  const body = JSON.stringify({ released: released.length });
+  asker.write(`${headOf("application/json")}content-length: ${body.length}\r\n\r\n${body}`);
+}
+
+function speakSlowly(socket: Socket, { start, content, instantAt, rest }: Prepared): void {
+  socket.write(start);
   let chunksLeft = streamChunks;
   const timer = setInterval(() => {
     if (socket.destroyed) return clearInterval(timer);
-    const chunk = Buffer.from(contentChunk);
+    const chunk = Buffer.from(content);
     const instantUs = (process.hrtime.bigint() / 1_000n).toString().padStart(instantDigits, "0");
     chunk.write(instantUs, instantAt, "latin1");
     socket.write(chunk);
     chunksLeft -= 1;
     if (chunksLeft > 0) return;
     clearInterval(timer);
-    socket.write(streamRest);
+    socket.write(rest);
   }, gapMs);
+}
+
+function prepare(name: WireName): Prepared {
+  const wire = wires[name];
+  const json = wholeAnswer(name);
+  const streamHead = `${headOf("text/event-stream; charset=utf-8")}transfer-encoding: chunked\r\n\r\n`;
+  const start = Buffer.concat([Buffer.from(streamHead), ...wire.start.map(chunked)]);
+  const content = chunked(wire.content);
+  const rest = Buffer.concat([...wire.rest.map(chunked), Buffer.from("0\r\n\r\n")]);
+  return {
+    whole: Buffer.from(`${headOf("application/json")}content-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`),
+    start,
+    content,
+    instantAt: content.indexOf(instantMark) + instantMark.length,
+    rest,
+    burst: Buffer.concat([start, ...Array.from({ length: streamChunks }, () => content), rest]),
+  };
 }
 
 function headOf(contentType: string): string {

@@ -1,0 +1,56 @@
+import type { LoadReport } from "./load-plan.ts";
+import { smallLoad, type Load } from "./loads.ts";
+import type { Measured } from "./measured.ts";
+import type { Target } from "./targets.ts";
+import type { World } from "./world.ts";
+
+const windowMs = 2_500;
+const connections = 256;
+
+export const halfLoad = "1 KB at half of the slowest's saturation";
+const peerLoad = "1 KB at half of Portkey's saturation";
+
+/** Latency that each target adds to the upstream's own, at a rate that all of them carry. */
+export async function measureLatency(world: World, rounds: number): Promise<void> {
+  const { targets, recorder, plan } = world;
+  const saturation = new Map<Target, number>();
+  for (const target of targets) {
+    const { calls, windowUs } = await recorder.run(0, { ...smallLoad, windowMs: 1_500 }, target);
+    saturation.set(target, calls / (windowUs / 1_000_000));
+  }
+  const own = targets.filter(({ name }) => name !== "portkey");
+  const groups = [{ name: halfLoad, compared: own }];
+  if (own.length < targets.length) groups.push({ name: peerLoad, compared: targets });
+  for (const { name, compared } of groups) {
+    const callsPerSecond = halfOf(compared.map((target) => saturation.get(target) ?? Number.NaN));
+    plan.say(`latency at ${callsPerSecond} calls/s: ${rounds} rounds`);
+    const load: Load = { ...smallLoad, name, callsPerSecond, connections, windowMs };
+    for (let round = 1; round <= rounds; round += 1) await measureRound(world, round, load, compared);
+  }
+}
+
+/** Half of the least, in whole calls a second. */
+export function halfOf(saturations: number[]): number {
+  return Math.max(1, Math.floor(Math.min(...saturations) / 2));
+}
+
+async function measureRound({ recorder, direct }: World, round: number, load: Load, compared: Target[]): Promise<void> {
+  const alone = await recorder.run(round, load, direct);
+  for (const target of compared) {
+    const through = await recorder.run(round, load, target);
+    recorder.add(addedLatency({ round, load: load.name, target: target.name }, through, alone));
+  }
+}
+
+/** What a proxy adds, in the quantiles of two windows. */
+export function addedLatency(
+  place: Pick<Measured, "round" | "load" | "target">,
+  through: Pick<LoadReport, "callUs">,
+  alone: Pick<LoadReport, "callUs">,
+): Measured[] {
+  return (["p50", "p99"] as const).map((share) => ({
+    ...place,
+    figure: `added ${share} ms`,
+    value: (through.callUs[share] - alone.callUs[share]) / 1_000,
+  }));
+}
