@@ -119,6 +119,9 @@ describe("a store that is down answers 503 with Retry-After, never 401 or 403", 
     await stack.services.authQuota.restart();
     const [line] = await world.untilSettled(customer.accountId, 1, recoverMs);
     assert.deepEqual([line?.amountNanos, line?.usage?.endCause], [-cost, EndCause.COMPLETE]);
+    // The charge may have come to the ledger by NATS, before the relay has found auth-quota again.
+    const asks = { headers: { authorization: `Bearer ${customer.secret}` } };
+    await until("the relay has found auth-quota", async () => (await fetch(`${relayUrl}/v1/models`, asks)).ok);
   });
 });
 

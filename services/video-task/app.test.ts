@@ -127,7 +127,9 @@ test("a submission whose caller has gone is still written down before the proces
     database.ownerUrl,
     `SELECT state FROM video_task.task WHERE rid = '${request.charge?.rid}'`,
   );
-  assert.deepEqual(rows, [{ state: "queued" }]);
+  assert.equal(rows.length, 1);
+  // A first look may have come before the end.
+  assert.match(String(rows[0]?.["state"]), /^(?:queued|in_progress)$/);
 });
 
 test("an acceptance that comes while PostgreSQL is away is written down when it is back", async () => {
