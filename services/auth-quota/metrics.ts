@@ -1,9 +1,9 @@
 import type { Registry } from "prom-client";
 import type { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { Verdict as verdictNames } from "#proto/authquota/v1/authquota_pb.ts";
 import { counter, counters, gauge, histogram, histograms } from "#shared/metrics.ts";
 import type { OperationName } from "./operations.ts";
 import type { HotTotals } from "./store/hot.ts";
+import { verdictName } from "./verdict-name.ts";
 
 /** Why an operation or a Post was answered with an alarm. */
 export type ConflictReason = "content" | "malformed" | "ledger";
@@ -20,10 +20,6 @@ export type Metrics = {
   /** For how long the gate has been closed; undefined: it is open. */
   gate: (closedMs: number | undefined) => void;
 };
-
-const nameByVerdict = new Map<number, string>(
-  Object.entries(verdictNames).map(([name, number]) => [number, name.toLowerCase()]),
-);
 
 export function createMetrics(registry: Registry): Metrics {
   const level = (name: string, help: string) => gauge(registry, { name: `auth_quota_${name}`, help });
@@ -59,7 +55,7 @@ export function createMetrics(registry: Registry): Metrics {
   const gateClosed = level("gate_closed_seconds", "How long nothing is granted since Redis lost data; 0: it grants.");
 
   return {
-    verdict: (operation, verdict) => verdicts.inc({ operation, verdict: nameByVerdict.get(verdict) ?? "unknown" }),
+    verdict: (operation, verdict) => verdicts.inc({ operation, verdict: verdictName(verdict) }),
     conflict: (operation, reason) => conflicts.inc({ operation, reason }),
     batch: (operations) => batches.observe(operations),
     redis: (seconds, isAnswered) => redis.observe({ outcome: isAnswered ? "answered" : "failed" }, seconds),

@@ -1,10 +1,7 @@
 import { SpanKind } from "@opentelemetry/api";
 import { Verdict, type Operation } from "#proto/authquota/v1/authquota_pb.ts";
 import { recordSpan } from "#shared/tracing.ts";
-
-const verdictNames = new Map<number, string>(
-  Object.entries(Verdict).map(([name, number]) => [number, name.toLowerCase()]),
-);
+import { verdictName } from "./verdict-name.ts";
 
 /** Tells the traces of calls how long their holds took here; most calls have none. Milliseconds since 1970. */
 export function traceReserves(
@@ -14,7 +11,7 @@ export function traceReserves(
 ): void {
   operations.forEach(({ operation }, index) => {
     if (operation.case !== "reserve" || operation.value.traceparent === "") return;
-    const verdict = verdictNames.get(results[index]?.verdict ?? Verdict.UNSPECIFIED) ?? "unknown";
+    const verdict = verdictName(results[index]?.verdict ?? Verdict.UNSPECIFIED);
     recordSpan("authquota.v1 reserve", {
       kind: SpanKind.SERVER,
       traceparent: operation.value.traceparent,

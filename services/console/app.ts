@@ -13,6 +13,7 @@ import { every } from "#shared/lifecycle.ts";
 import type { Logger } from "#shared/log.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
 import { createPool, probe, type Pool } from "#shared/postgres.ts";
+import { traceShareOf } from "#shared/tracing.ts";
 import { ensureBootstrap } from "./bootstrap.ts";
 import type { Config } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
@@ -78,7 +79,7 @@ export async function startApp(config: Config, log: Logger, clock: Clock = syste
     allowPlainHttp: config.ALLOW_PLAIN_HTTP,
     proxies: config.TRUSTED_PROXIES,
     guessesPerMinute: config.GUESSES_PER_MINUTE,
-    traceShare: config.OTEL_EXPORTER_OTLP_ENDPOINT === "" ? 0 : config.OTEL_TRACES_SAMPLER_ARG,
+    traceShare: traceShareOf(config),
   });
   await server.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
   resources.defer(async () => {

@@ -25,7 +25,6 @@ export type Report = {
   end?: string | undefined;
 };
 
-/** What the log and the metrics call the ways in which calls end. */
 function endOf({ call, failure, response }: Report): string {
   if (call) return endName(call.endCause);
   return failure || !response.headersSent ? "refused" : "complete";

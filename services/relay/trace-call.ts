@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { context, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, type Attributes } from "@opentelemetry/api";
-import { drawSpan, traceparentOf, tracer } from "#shared/tracing.ts";
+import { drawSpan, traceparentOf, tracer, traceShareOf } from "#shared/tracing.ts";
 import type { UsageBucket } from "#shared/pricing.ts";
 import type { CallTimes } from "./call-times.ts";
 import type { CallTrace, LiveCall } from "./live-call.ts";
@@ -19,7 +19,7 @@ export function traceSettingsOf(config: {
   OTEL_SEMCONV_STABILITY_OPT_IN: string;
 }): TraceSettings {
   return {
-    share: config.OTEL_EXPORTER_OTLP_ENDPOINT === "" ? 0 : config.OTEL_TRACES_SAMPLER_ARG,
+    share: traceShareOf(config),
     hasGenAi: config.OTEL_SEMCONV_STABILITY_OPT_IN.split(",").includes("gen_ai_latest_experimental"),
   };
 }

@@ -39,6 +39,12 @@ export async function startTracing(service: string, endpoint: string, log: Logge
   return { [Symbol.asyncDispose]: () => provider.shutdown() };
 }
 
+/** The share of calls that a service which is called from outside traces: none without a collector. */
+export const traceShareOf = (config: {
+  OTEL_EXPORTER_OTLP_ENDPOINT: string;
+  OTEL_TRACES_SAMPLER_ARG: number;
+}): number => (config.OTEL_EXPORTER_OTLP_ENDPOINT === "" ? 0 : config.OTEL_TRACES_SAMPLER_ARG);
+
 /** The W3C trace context of a span, as the header `traceparent`. */
 export function traceparentOf(span: Span): string {
   const { traceId, spanId } = span.spanContext();

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { keyPrefix } from "./key-prefix.ts";
 import type { HotRedis } from "./redis.ts";
 
 /** Sums of an account as its hash keeps them; amounts are nano-USD. */
@@ -19,7 +20,6 @@ export type AuditedSums = { accountId: string; kept: KeptSums; counted: CallSums
 
 export type Audit = { accounts: AuditedSums[]; isCounted: boolean; oldestHoldMs: number };
 
-const prefix = "{auth-quota}";
 const mostCalls = 100_000;
 const mostSessions = 10_000;
 const callsPerPage = 500;
@@ -61,8 +61,8 @@ type Hashes = { generation: string | null; hashes: (string | null)[][] };
 
 async function readHashes(redis: HotRedis, accountIds: readonly string[]): Promise<Hashes> {
   const [generation, ...hashes] = await Promise.all([
-    redis.hget(`${prefix}:service`, "generation"),
-    ...accountIds.map((accountId) => redis.hmget(`${prefix}:account:${accountId}`, ...fields)),
+    redis.hget(`${keyPrefix}:service`, "generation"),
+    ...accountIds.map((accountId) => redis.hmget(`${keyPrefix}:account:${accountId}`, ...fields)),
   ]);
   return { generation, hashes };
 }
@@ -86,10 +86,10 @@ type Index = { rids: string[] | undefined; oldestHoldMs: number };
 async function readIndex(redis: HotRedis): Promise<Index> {
   const [[seconds = 0], sessions, outboxSize] = await Promise.all([
     redis.time(),
-    redis.zrange(`${prefix}:sessions`, "0", String(mostSessions - 1)),
-    redis.zcard(`${prefix}:outbox`),
+    redis.zrange(`${keyPrefix}:sessions`, "0", String(mostSessions - 1)),
+    redis.zcard(`${keyPrefix}:outbox`),
   ]);
-  const names = sessions.map((session) => `${prefix}:session:${session}`);
+  const names = sessions.map((session) => `${keyPrefix}:session:${session}`);
   const sizes = await Promise.all(names.map((name) => redis.zcard(name)));
   const oldest = await Promise.all(names.map((name) => redis.zrange(name, "0", "0", "WITHSCORES")));
   const scores = oldest.flatMap(([, score]) => (score === undefined ? [] : [Number(score)]));
@@ -98,7 +98,7 @@ async function readIndex(redis: HotRedis): Promise<Index> {
   const calls = sizes.reduce((sum, size) => sum + size, outboxSize);
   if (calls > mostCalls || sessions.length === mostSessions) return { rids: undefined, oldestHoldMs };
   const lists = await Promise.all(
-    [...names, `${prefix}:outbox`].map((name) => redis.zrange(name, "0", String(mostCalls))),
+    [...names, `${keyPrefix}:outbox`].map((name) => redis.zrange(name, "0", String(mostCalls))),
   );
   return { rids: [...new Set(lists.flat())], oldestHoldMs };
 }
@@ -107,7 +107,7 @@ async function addUp(redis: HotRedis, rids: readonly string[]): Promise<Map<stri
   const sums = new Map<string, CallSums>();
   for (let at = 0; at < rids.length; at += callsPerPage) {
     const page = rids.slice(at, at + callsPerPage);
-    for (const text of await redis.mgetBuffer(...page.map((rid) => `${prefix}:call:${rid}`)))
+    for (const text of await redis.mgetBuffer(...page.map((rid) => `${keyPrefix}:call:${rid}`)))
       if (text) weigh(sums, text);
   }
   return sums;

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/errors.ts";
 import { maxAccountNanos } from "#shared/money.ts";
+import { keyPrefix } from "./key-prefix.ts";
 import type { HotRedis } from "./redis.ts";
 
 /** Name and arguments of one operation of the money script. */
@@ -74,8 +75,6 @@ export type HotStore = {
   listUnposted: (minAgeMs: number, limit: number) => Promise<Buffer[]>;
 };
 
-// Within braces: the part of a name that Redis Cluster places keys by. One script, so one slot.
-const prefix = "{auth-quota}";
 const slots = 3;
 
 export function createHotStore(redis: HotRedis, limits: RateLimits): HotStore {
@@ -119,7 +118,7 @@ function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute }: RateLim
       const values: (string | Buffer)[] = [relaySession, String(accountPerMinute), String(ipPerMinute)];
       values.push(process, String(run), String(done.run), done.generation);
       for (const operation of operations) values.push(...operation);
-      const [head, ...flat] = await redis.applyMoney(prefix, ...values);
+      const [head, ...flat] = await redis.applyMoney(keyPrefix, ...values);
       const generation = String(head);
       if (generation !== "" && (run > done.run || generation !== done.generation)) done = { run, generation };
       return { generation, answers: readAnswers(flat) };
@@ -174,8 +173,8 @@ function clamp(nanos: bigint): bigint {
 async function readSums(redis: HotRedis, accountId: string): Promise<HotSums> {
   const fields = ["posted", "posted_in", "held", "unposted", "open", "pending", "version"];
   const [[posted, postedIn, held, unposted, open, pending, version], generation] = await Promise.all([
-    redis.hmget(`${prefix}:account:${accountId}`, ...fields),
-    redis.hget(`${prefix}:service`, "generation"),
+    redis.hmget(`${keyPrefix}:account:${accountId}`, ...fields),
+    redis.hget(`${keyPrefix}:service`, "generation"),
   ]);
   const isLoaded = postedIn !== null && postedIn === generation;
   const heldNanos = Number(held ?? 0);
@@ -197,9 +196,9 @@ async function readNowMs(redis: HotRedis): Promise<number> {
 
 async function readTotals(redis: HotRedis): Promise<HotTotals> {
   const [open, outboxSize, oldest, nowMs] = await Promise.all([
-    redis.hget(`${prefix}:service`, "open"),
-    redis.zcard(`${prefix}:outbox`),
-    redis.zrange(`${prefix}:outbox`, "0", "0", "WITHSCORES"),
+    redis.hget(`${keyPrefix}:service`, "open"),
+    redis.zcard(`${keyPrefix}:outbox`),
+    redis.zrange(`${keyPrefix}:outbox`, "0", "0", "WITHSCORES"),
     readNowMs(redis),
   ]);
   const outboxOldestMs = oldest[1] === undefined ? 0 : Math.max(0, nowMs - Number(oldest[1]));
@@ -215,18 +214,18 @@ const mostPages = 20;
  */
 async function listUnposted(redis: HotRedis, minAgeMs: number, limit: number): Promise<Buffer[]> {
   const nowMs = await readNowMs(redis);
-  const listed = `${prefix}:listed`;
+  const listed = `${keyPrefix}:listed`;
   await redis.zremrangebyscore(listed, "-inf", nowMs - minAgeMs);
   const records: Buffer[] = [];
   for (let page = 0; page < mostPages && records.length < limit; page += 1) {
     const offset = page * pageSize;
-    const rids = await redis.zrangebyscore(`${prefix}:outbox`, "-inf", nowMs - minAgeMs, "LIMIT", offset, pageSize);
+    const rids = await redis.zrangebyscore(`${keyPrefix}:outbox`, "-inf", nowMs - minAgeMs, "LIMIT", offset, pageSize);
     if (rids.length === 0) break;
     const listedAt = await redis.zmscore(listed, ...rids);
     const due = rids.filter((_, index) => !listedAt[index]).slice(0, limit - records.length);
     if (due.length === 0) continue;
     // A record that is gone has been booked since.
-    const found = await redis.mgetBuffer(...due.map((rid) => `${prefix}:call:${rid}`));
+    const found = await redis.mgetBuffer(...due.map((rid) => `${keyPrefix}:call:${rid}`));
     records.push(
       ...found
         .filter((call) => call !== null)

@@ -1,5 +1,6 @@
 import { Redis } from "ioredis";
 import type { Logger } from "#shared/log.ts";
+import { keyPrefix } from "./key-prefix.ts";
 import { connectorTo, findOwner, readRedisUrl } from "./redis-node.ts";
 import { moneyScript } from "./script.ts";
 
@@ -13,9 +14,6 @@ export type HotRedis = Redis & {
   /** Runs the money script: the key prefix, then its arguments as described in apply.lua. */
   applyMoney: (prefix: string, ...values: (string | Buffer)[]) => Promise<(number | string)[]>;
 };
-
-// Within braces: the part of a name that Redis Cluster places keys by. One script, so one slot.
-export const keyPrefix = "{auth-quota}";
 
 /** What a node of a cluster says that does not hold the slot, or not now. */
 const isElsewhere = ({ message }: Error): boolean => /^(?:MOVED|ASK|CLUSTERDOWN|READONLY|MASTERDOWN) /.test(message);

@@ -8,7 +8,7 @@ import { redisProgram } from "#shared/testing/redis.ts";
 import { startStore, type Store } from "#shared/testing/store.ts";
 import { until } from "#shared/testing/until.ts";
 import { removeAtEnd } from "#shared/testing/watchdog.ts";
-import { keyPrefix } from "../store/redis.ts";
+import { keyPrefix } from "../store/key-prefix.ts";
 
 type Node = Store & { admin: Redis };
 
