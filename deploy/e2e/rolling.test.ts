@@ -90,9 +90,10 @@ describe("two replicas of each service, restarted one by one under load", () => 
       t.diagnostic(
         `sent ${calls.length}, whole ${ended("whole")}, cut ${ended("cut")}, ${others}, failed ${failures.length}`,
       );
-      assert.deepEqual(failures, []);
+      // Before what may fail: these are in the books in any case.
       all.push(...calls);
       made.push(...videos);
+      assert.deepEqual(failures, []);
     });
   }
 

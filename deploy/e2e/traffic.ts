@@ -82,8 +82,9 @@ export function createAsks({ balancer, customers, videoCustomer, browser, random
   const paths = ["", "/usage", "/ledger", "/keys", "/videos", "/models"].map((path) => `/accounts/${accountId}${path}`);
   const pages = async (): Promise<number> => {
     for (const path of paths) {
-      const seen = await browserAt(balancer.take("console"), browser).get(path);
-      if (seen.status !== 200) throw new Error(`${path}: ${seen.status} ${seen.title}`);
+      const service = balancer.take("console");
+      const seen = await browserAt(service, browser).get(path);
+      if (seen.status !== 200) throw new Error(`${path}: ${seen.status} ${seen.title}\n${await causeOf(service)}`);
     }
     return paths.length;
   };
@@ -97,6 +98,15 @@ export async function checkVideosMade(world: World, { accountId }: Customer, mad
   const wanted = made.map((rid) => `${rid} ${LineKind.CHARGE} ${charged}`);
   const found = lines.map(({ rid, kind, amountNanos }) => `${rid} ${kind} ${amountNanos}`);
   assert.deepEqual(found.toSorted(), wanted.toSorted());
+}
+
+const lineMs = 1_000;
+
+/** What a console said of its last page that failed; its log comes on another way than its answers. */
+async function causeOf({ lastLines }: Pick<Service, "lastLines">): Promise<string> {
+  const said = () => lastLines().findLast((line) => line.includes('"request failed"'));
+  const found = await until("the log says why", said, lineMs).catch(() => undefined);
+  return found ?? lastLines().join("\n");
 }
 
 function planCall(kind: CallKind, number: number, { accountId, secret }: Customer, random: Random): CallPlan {

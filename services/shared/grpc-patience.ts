@@ -4,11 +4,12 @@ const mostWaitMs = 1_000;
 const recentMs = 2_000;
 
 /**
- * Follows a channel; the function waits, at most a second, while no replica is connected but one was a moment ago: when
- * one stops right after another has come, the new one may not have been found yet. It gives undefined where there is
- * nothing to wait for: the channel is connected, or has been cut off for so long that callers shall hear it at once.
+ * Follows a channel; the function waits, at most a second and not beyond a call's deadline, while no replica is
+ * connected but one was a moment ago: when one stops right after another has come, the new one may not have been found
+ * yet. It gives undefined where there is nothing to wait for: the channel is connected, or has been cut off for so long
+ * that callers shall hear it at once.
  */
-export function followConnection(client: Client): () => Promise<void> | undefined {
+export function followConnection(client: Client): (deadline: number) => Promise<void> | undefined {
   const channel = client.getChannel();
   let lostAt = performance.now();
   const watch = (): void => {
@@ -20,9 +21,9 @@ export function followConnection(client: Client): () => Promise<void> | undefine
     });
   };
   watch();
-  return () => {
+  return (deadline) => {
     const isConnected = channel.getConnectivityState(true) === connectivityState.READY;
     if (isConnected || performance.now() - lostAt > recentMs) return undefined;
-    return new Promise((resolve) => client.waitForReady(Date.now() + mostWaitMs, () => resolve()));
+    return new Promise((resolve) => client.waitForReady(Math.min(deadline, Date.now() + mostWaitMs), () => resolve()));
   };
 }

@@ -33,22 +33,29 @@ test("a unary call carries int64 exactly, and every row of the error table cross
   await assert.rejects(billing.credit({}), { code: "internal", message: "internal error" });
 });
 
-/** A channel on which calls end as told, one after the other; "" is an answer. */
+/** A channel on which calls end as told, one after the other; "" is an answer. One that is refused cuts it off. */
 function channelThatSays(words: string[]) {
-  let calls = 0;
+  let [calls, waits] = [0, 0];
+  let state = connectivityState.READY;
   const makeUnaryRequest = (...args: unknown[]): void => {
     const end = args.at(-1) as (error: object | null, response?: object) => void;
     const details = words[calls] ?? "";
     calls += 1;
     const isAnswer = details === "";
+    if (!isAnswer) state = connectivityState.TRANSIENT_FAILURE;
     end(
       isAnswer ? null : Object.assign(new Error(details), { code: 14, details, metadata: new Metadata() }),
       isAnswer ? { balanceNanos: 7n } : {},
     );
   };
-  const channel = { getConnectivityState: () => connectivityState.READY, watchConnectivityState: () => undefined };
-  const client = { makeUnaryRequest, getChannel: () => channel } as unknown as Client;
-  return { client, calls: () => calls };
+  const waitForReady = (_deadline: number, callback: () => void): void => {
+    waits += 1;
+    state = connectivityState.READY;
+    callback();
+  };
+  const channel = { getConnectivityState: () => state, watchConnectivityState: () => undefined };
+  const client = { makeUnaryRequest, waitForReady, getChannel: () => channel } as unknown as Client;
+  return { client, calls: () => calls, waits: () => waits };
 }
 
 test("a call that a closing connection refused is sent again, and no other, since somebody may have looked at it", async () => {
@@ -63,6 +70,13 @@ test("a call that a closing connection refused is sent again, and no other, sinc
   const hopeless = channelThatSays(Array.from({ length: 20 }, () => refused));
   await assert.rejects(unaryClient(BillingService, hopeless.client, 1_000).getBalance({}), { code: "unavailable" });
   assert.equal(hopeless.calls(), 6);
+});
+
+test("a call that was refused and found no other connection waits for one, as a new call does", async () => {
+  const words = "round_robin: No connection established. Last error: connect ECONNREFUSED";
+  const late = channelThatSays([words, "Stream refused by server", words, ""]);
+  const answer = await unaryClient(BillingService, late.client, 1_000).getBalance({});
+  assert.deepEqual([answer.balanceNanos, late.calls(), late.waits()], [7n, 4, 3]);
 });
 
 test("a server that says the same words has looked at the call: it is not sent again", async () => {

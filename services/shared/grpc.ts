@@ -96,16 +96,17 @@ export function statusOf(thrown: unknown, method: DescMethod, log: Logger): { co
   return { code: errorTable[error.code].grpcStatus, details: error.message };
 }
 
-const mostRefusals = 5;
+const mostTriesMore = 5;
 
 /**
- * Whether nobody has looked at a call: it was on its way while the server was closing the connection. gRPC sends such
- * a call again once by itself, which may be before it knows of the closing. A service that passes on such words of
+ * Whether nobody has looked at a call. It was on its way while the server was closing the connection: gRPC sends such
+ * a call again once by itself, which may be before it knows of the closing. Or it found no connection, as one does that
+ * was sent again while the replica that has come meanwhile is not found yet. A service that passes on such words of
  * another one sends them in an answer, which has headers.
  */
-const isRefused = ({ code, details, metadata }: Partial<grpc.ServiceError>): boolean =>
+const isUnseen = ({ code, details, metadata }: Partial<grpc.ServiceError>): boolean =>
   code === grpc.status.UNAVAILABLE &&
-  details === "Stream refused by server" &&
+  (details === "Stream refused by server" || details?.includes("No connection established") === true) &&
   Object.keys(metadata?.getMap() ?? {}).length === 0;
 
 /** A unary call; `deadline` is for all of its tries together, in milliseconds since 1970. */
@@ -127,12 +128,16 @@ const sendOnce = ({ client, method, message, metadata, deadline }: Call): Promis
     });
   });
 
-async function send(call: Call): Promise<object> {
-  for (let triesLeft = mostRefusals; ; triesLeft -= 1) {
+/** `connection` waits for a connection where it is worth it. */
+async function send(call: Call, connection: ReturnType<typeof followConnection>): Promise<object> {
+  for (let triesLeft = mostTriesMore; ; triesLeft -= 1) {
+    const connected = connection(call.deadline);
+    // Calls go out in the order in which they are made.
+    if (connected) await connected;
     try {
       return await sendOnce(call);
     } catch (error) {
-      if (triesLeft === 0 || !isRefused(error as Partial<grpc.ServiceError>)) throw error;
+      if (triesLeft === 0 || !isUnseen(error as Partial<grpc.ServiceError>)) throw error;
     }
     await turn();
   }
@@ -149,10 +154,7 @@ export function unaryClient<S extends DescService>(service: S, client: grpc.Clie
       const traced = traceCall(method.path);
       const deadline = Date.now() + timeoutMs;
       try {
-        const connected = connection();
-        // Calls go out in the order in which they are made.
-        if (connected) await connected;
-        const response = await send({ client, method, message, metadata: traced.metadata, deadline });
+        const response = await send({ client, method, message, metadata: traced.metadata, deadline }, connection);
         traced.end();
         return response;
       } catch (error) {
