@@ -12,7 +12,8 @@ const peerLoad = "1 KB at half of Portkey's saturation";
 
 /** Latency that each target adds to the upstream's own, at a rate that all of them carry. */
 export async function measureLatency(world: World, rounds: number): Promise<void> {
-  const { targets, recorder, plan } = world;
+  const { targets, direct, recorder, plan } = world;
+  for (const target of [direct, ...targets]) await recorder.warm(smallLoad, target);
   const saturation = new Map<Target, number>();
   for (const target of targets) {
     const { calls, windowUs } = await recorder.run(0, { ...smallLoad, windowMs: 1_500 }, target);

@@ -3,11 +3,14 @@ import type { LoadReport } from "./load-plan.ts";
 import { runLoad, type Load } from "./loads.ts";
 import type { Measured } from "./measured.ts";
 import type { Target } from "./targets.ts";
+import { createWarmth } from "./warm-up.ts";
 
 /** Runs loads and keeps what was seen of them. */
 export type Recorder = {
   /** Puts a load on a target and keeps its figures; round 0 is a warm-up, of which only errors and calls are kept. */
   run: (round: number, load: Load, target: Target) => Promise<LoadReport>;
+  /** Puts a load on a target until its code is compiled, where it has not run there before. */
+  warm: (load: Load, target: Target) => Promise<void>;
   add: (measured: Measured[]) => void;
   measured: Measured[];
   /** What went wrong, in words; empty when every call was answered as it should be. */
@@ -21,24 +24,30 @@ export function createRecorder(upstreamPort: number, pace: number): Recorder {
   const measured: Measured[] = [];
   const complaints: string[] = [];
   const relayCalls = { whole: 0, broken: 0 };
+  const warmth = createWarmth();
+  const run: Recorder["run"] = async (round, load, target) => {
+    const report = await runLoad({ ...load, windowMs: load.windowMs * pace }, target, upstreamPort);
+    if (target.name === "relay") {
+      relayCalls.whole += report.allCalls.whole;
+      relayCalls.broken += report.allCalls.broken;
+    }
+    if (round > 0) measured.push(...figuresOf(round, load, target.name, report));
+    const { errors, allCalls, complaints: told } = report;
+    if (errors > 0) {
+      const calls = `${errors} of ${errors + allCalls.whole} calls`;
+      complaints.push(`${target.name}, ${load.name}, round ${round}: ${calls} — ${told[0]}`);
+    }
+    return report;
+  };
   return {
     measured,
     complaints,
     relayCalls,
     add: (more) => void measured.push(...more),
-    run: async (round, load, target) => {
-      const report = await runLoad({ ...load, windowMs: load.windowMs * pace }, target, upstreamPort);
-      if (target.name === "relay") {
-        relayCalls.whole += report.allCalls.whole;
-        relayCalls.broken += report.allCalls.broken;
-      }
-      if (round > 0) measured.push(...figuresOf(round, load, target.name, report));
-      const { errors, allCalls, complaints: told } = report;
-      if (errors > 0) {
-        const calls = `${errors} of ${errors + allCalls.whole} calls`;
-        complaints.push(`${target.name}, ${load.name}, round ${round}: ${calls} — ${told[0]}`);
-      }
-      return report;
+    run,
+    warm: async (load, target) => {
+      const windowMs = warmth(load, target);
+      if (windowMs > 0) await run(0, { ...load, warmupMs: 0, windowMs }, target);
     },
   };
 }

@@ -36,13 +36,13 @@ export function sumOf(cpu: CpuByProcess): number {
 export async function measureSystem({ relay, recorder, plan }: World, rounds: number): Promise<void> {
   if (!relay) return;
   plan.say(`whole system: ${rounds} rounds`);
-  for (let round = 0; round <= rounds; round += 1) await measureSystemOnce(recorder, relay, round);
+  await recorder.warm(systemLoad, relay);
+  for (let round = 1; round <= rounds; round += 1) await measureSystemOnce(recorder, relay, round);
 }
 
-/** One round of it; round 0 is a warm-up. */
+/** One round of it. */
 export async function measureSystemOnce(recorder: Recorder, relay: RelayTarget, round: number): Promise<void> {
   const cpu = await meterCalls(recorder, relay, { round: 0, load: systemLoad });
-  if (round === 0) return;
   const place = { round, load: systemLoad.name, target: "relay" as const };
   recorder.add([
     ...Object.entries(cpu).map(([name, value]) => ({ ...place, figure: `CPU µs per call, ${name}`, value })),

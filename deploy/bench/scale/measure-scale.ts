@@ -52,6 +52,7 @@ async function measurePoint(site: Site, dimension: Dimension, size: number): Pro
   const { load, finish } = await dimension.prepare(site, size);
   const named = { ...load, name: `${dimension.name} ${size}` };
   const rounds: CpuByProcess[] = [];
+  await world.recorder.warm(named, relay);
   await world.recorder.run(0, { ...named, warmupMs: 0, windowMs: 500 }, relay);
   for (let round = 1; round <= Math.min(mostRounds, world.plan.rounds); round += 1) {
     rounds.push(await meterCalls(world.recorder, relay, { round, load: named }));
