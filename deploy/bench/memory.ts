@@ -11,6 +11,9 @@ const steps = [
   { name: manyStreams, streams: 10_000 },
 ];
 
+// So few that they leave no memory behind that streams could then take, and would seem to need less for it.
+const firstCalls = { connections: 16, callsPerSecond: 100, windowMs: 1_000 };
+
 /** Memory of processes that have just been started, with streams open that say nothing. */
 export async function measureMemory(world: World, rounds: number): Promise<void> {
   const { targets, mostStreams, plan } = world;
@@ -25,7 +28,7 @@ export async function measureMemory(world: World, rounds: number): Promise<void>
 async function measureOne(world: World, round: number, name: TargetName, openSteps: number[]): Promise<void> {
   const { recorder } = world;
   await using target: Target & AsyncDisposable = await world.startFresh(name);
-  await recorder.run(0, { ...smallLoad, connections: 16, windowMs: 1_000 }, target);
+  await recorder.run(0, { ...smallLoad, ...firstCalls }, target);
   // The peer takes minutes for ten thousand; only the first step is compared with it.
   const wanted = name === "portkey" ? openSteps.slice(0, 1) : openSteps;
   const report = await recorder.run(0, idleLoad("open streams", wanted), target);
