@@ -46,8 +46,10 @@ export async function measureHttp(plan: WorldPlan, sections: readonly HttpSectio
   if (bars.length > 0) say(`\n${renderBars(bars)}`);
   say(`\nused by others on the measured core, in percent of it: ${formatSpread(othersOf(measured))}`);
   if (audit) say(`\nledger: ${audit.isRight ? "right" : "!!! WRONG"}: ${audit.finding}`);
-  if (complaints.length > 0)
+  if (complaints.length > 0) {
     say(`\n!!! THIS RUN HAD ERRORS; its figures are not to be trusted:\n  ${complaints.join("\n  ")}`);
+    say(`Of which the services said last:\n  ${world.relay?.troubles().join("\n  ") ?? "nothing"}`);
+  }
   if (complaints.length > 0 || audit?.isRight === false) process.exitCode = 1;
   return { isPinned: world.isPinned, measured, bars, audit, complaints };
 }

@@ -7,6 +7,7 @@ import { measureBooking } from "./billing/measure-booking.ts";
 import { checkBaseline, writeBaseline } from "./check.ts";
 import { httpSections, measureHttp, type HttpSection } from "./http.ts";
 import { measureMoney } from "./money.ts";
+import { tellProfiles } from "./profiles.ts";
 import { measureScale } from "./scale/measure-scale.ts";
 import { measureTranslations, renderTranslations } from "./translation.ts";
 import { measureEnds } from "./videos/measure-ends.ts";
@@ -22,17 +23,20 @@ const { values: options } = parseArgs({
     peer: { type: "string" },
     "without-relay": { type: "boolean", default: false },
     "write-baseline": { type: "boolean", default: false },
+    profile: { type: "boolean", default: false },
     check: { type: "boolean", default: false },
     output: { type: "string", default: join(import.meta.dirname, "../../.local/bench.json") },
   },
 });
-const { only, quick, peer, check, "without-relay": isWithoutRelay, "write-baseline": isBaseline } = options;
+const { only, quick, peer, check, profile, "without-relay": isWithoutRelay, "write-baseline": isBaseline } = options;
 const parts = ["money", "videos", "http", "translation", "scale", ...httpSections];
 if (only !== undefined && !parts.includes(only)) throw new Error(`--only takes ${parts.join(", ")}`);
 if (peer !== undefined && peer !== "portkey") throw new Error("--peer takes portkey");
+if (profile && (check || isBaseline)) throw new Error("--profile slows what it looks at: nothing is compared with it");
 const guardRounds = check || isBaseline ? 5 : 3;
 const rounds = Number(options.rounds ?? (quick ? 1 : guardRounds));
 if (!Number.isInteger(rounds) || rounds < 1) throw new Error("--rounds takes a number from 1");
+const fileStamp = new Date().toISOString().replaceAll(":", "-");
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const plan: WorldPlan = {
   rounds,
@@ -40,6 +44,7 @@ const plan: WorldPlan = {
   hasProxies: true,
   hasRelay: !isWithoutRelay,
   hasPortkey: peer !== undefined,
+  profiles: profile ? join(import.meta.dirname, "../../.local/profiles", fileStamp) : undefined,
   say,
 };
 
@@ -68,3 +73,4 @@ else {
   await writeFile(options.output, `${JSON.stringify(outcome, null, 2)}\n`);
   say(`\nwritten to ${options.output} after ${Math.round((performance.now() - startedAt) / 1_000)} s`);
 }
+if (plan.profiles !== undefined) say(`\n${await tellProfiles(plan.profiles)}`);

@@ -11,12 +11,15 @@ import type { Cores } from "./cores.ts";
 import type { CpuReader } from "./cpu-meter.ts";
 import { openLedger, type Ledger } from "./ledger.ts";
 import { readProcessUse, readTreeCpuUs } from "./process-use.ts";
+import { profilingVariables } from "./profiles.ts";
 import { benchCatalog } from "./relay-catalog.ts";
 import type { Target } from "./targets.ts";
 
 const callsPerMinute = 1_000_000;
 const callTimeoutMs = 10_000;
 const catalogTimeoutMs = 30_000;
+const keptTroubles = 20;
+const isTrouble = /"level":"(?:warn|error|fatal)"/;
 
 /** The relay with all that stands behind it, for as long as the bench runs. */
 export type RelayTarget = Target &
@@ -25,6 +28,8 @@ export type RelayTarget = Target &
     secret: string;
     /** CPU of each process that works for its calls. */
     readers: Record<string, CpuReader>;
+    /** The last lines in which a service told of trouble: what is behind a call that failed. */
+    troubles: () => readonly string[];
     /** Starts the relay's process anew, with a memory that no load has seen. */
     restart: () => Promise<void>;
     /** Puts more models into the catalog and waits until the relay has them. */
@@ -33,21 +38,27 @@ export type RelayTarget = Target &
 
 /**
  * Starts the whole stack in a folder of its own, with an account whose money and rate limits do not run out: limits
- * are raised, not switched off, so every call still pays for them.
+ * are raised, not switched off, so every call still pays for them. CPU profiles go into the folder `profiles`.
  */
-export async function startRelay(upstreamPort: number, cores: Cores): Promise<RelayTarget> {
+export async function startRelay(upstreamPort: number, cores: Cores, profiles?: string): Promise<RelayTarget> {
   await using resources = new AsyncDisposableStack();
   const upstreamOrigin = `http://127.0.0.1:${upstreamPort}`;
   const folder = await mkdtemp(join(tmpdir(), "relay-bench-"));
   removeAtEnd(folder);
   resources.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+  const troubles: string[] = [];
+  const profiling = profiles === undefined ? {} : profilingVariables(profiles);
+  const authQuotaVariables = { IP_REQUESTS_PER_MINUTE: String(callsPerMinute), ...profiling["auth-quota"] };
   const stack = resources.use(
     await startStack({
       folder,
       environment: process.env,
-      serviceEnvironment: { "auth-quota": { IP_REQUESTS_PER_MINUTE: String(callsPerMinute) } },
+      serviceEnvironment: { ...profiling, "auth-quota": authQuotaVariables },
       catalog: benchCatalog(upstreamOrigin),
-      onLine: () => undefined,
+      onLine: (source, line) => {
+        if (isTrouble.test(line)) troubles.push(`${source}: ${line}`);
+        if (troubles.length > keptTroubles) troubles.shift();
+      },
     }),
   );
   const { relay } = stack.services;
@@ -69,6 +80,7 @@ export async function startRelay(upstreamPort: number, cores: Cores): Promise<Re
     headers: { authorization: `Bearer ${secret}` },
     readers: readersOf(stack),
     ledger,
+    troubles: () => troubles,
     restart: async () => {
       await relay.restart();
       cores.moveToMeasured(relay.pid);

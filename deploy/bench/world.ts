@@ -16,6 +16,8 @@ export type WorldPlan = {
   hasProxies: boolean;
   hasRelay: boolean;
   hasPortkey: boolean;
+  /** Where the services behind the relay, and it, write CPU profiles; left out: nowhere. */
+  profiles?: string | undefined;
   say: (text: string) => void;
 };
 
@@ -52,7 +54,7 @@ export async function startWorld(plan: WorldPlan): Promise<World> {
     else say(`${name} is not installed: left out`);
   }
   if (hasRelay) say("starting the whole stack; its limits are raised, not switched off");
-  const relay = hasRelay ? resources.use(await startRelay(direct.port, cores)) : undefined;
+  const relay = hasRelay ? resources.use(await startRelay(direct.port, cores, plan.profiles)) : undefined;
   if (relay) targets.push(relay);
   if (hasPortkey) targets.push(resources.use(await startPortkey(direct.port, cores, say)));
   const owned = resources.move();
