@@ -2,6 +2,7 @@ import pg from "pg";
 import type { NewLine } from "../plan.ts";
 import { bytesArray, hexArray, numberArray, plainArray, textArray } from "./arrays.ts";
 import { unitColumns } from "./columns.ts";
+import { usageBuckets } from "#shared/pricing.ts";
 import type { Queryable } from "#shared/postgres.ts";
 
 type Value = string | number | bigint | Uint8Array | null;
@@ -52,7 +53,18 @@ const callColumns = [
   column<string>("bytea", hexArray)("payload_hash", ({ read }) => read.hash),
 ];
 
-const bucketColumns = unitColumns.map((name, index) => big(name, ({ units }) => units[index] || null));
+const bucketColumns = usageBuckets.map((bucket, index) => ({
+  bucket,
+  columnOf: big(unitColumns[index] ?? "", ({ units }) => units[bucket] || null),
+}));
+
+// Most batches use two or three buckets of fifteen.
+function columnsOf(lines: readonly NewLine[]): ((lines: readonly NewLine[]) => Given)[] {
+  const used = new Set<string>();
+  for (const { units } of lines) for (const bucket in units) used.add(bucket);
+  const usedColumns = bucketColumns.filter(({ bucket }) => used.has(bucket)).map(({ columnOf }) => columnOf);
+  return [...callColumns, ...usedColumns];
+}
 
 // Calls of a batch have much in common: models, prices, their relay. That is said once, and takes PostgreSQL no time.
 function give<V extends Value>({ name, type, of, array }: Column<V>, lines: readonly NewLine[]): Given {
@@ -73,7 +85,7 @@ const uniqueViolation = "23505";
  */
 export async function insertLines(db: Queryable, lines: readonly NewLine[]): Promise<void> {
   if (lines.length === 0) return;
-  const given = [...callColumns, ...bucketColumns]
+  const given = columnsOf(lines)
     .map((columnOf) => columnOf(lines))
     .filter(({ parameter }) => parameter !== undefined);
   const values = given.map(({ sql }, index) => sql(`$${index + 1}`));

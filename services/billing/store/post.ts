@@ -1,8 +1,7 @@
-import { fromBinary } from "@bufbuild/protobuf";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import type { BookedCall, Booked, Plan } from "../plan.ts";
 import type { ReadEvent, Reject } from "../read.ts";
+import { readUsageRecord } from "../usage-record.ts";
 import { numberArray, plainArray } from "./arrays.ts";
 import { type AccountRow, type KeyRow, readAccounts, readKeys } from "./funds.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/postgres.ts";
@@ -96,7 +95,7 @@ function withLine(call: BookedCall | undefined, row: LineRow): BookedCall {
   const { accountId, keyId, kind, hash, event, amountNanos } = row;
   const chargedNanos = (call?.chargedNanos ?? 0n) - amountNanos;
   if (kind === LineKind.PROVISIONAL_CHARGE) {
-    const usage = event ? fromBinary(UsageRecordedSchema, event).usage : undefined;
+    const usage = event ? readUsageRecord(event).usage : undefined;
     return { accountId, keyId, chargedNanos, provisional: { hash, usage }, final: call?.final };
   }
   return { accountId, keyId, chargedNanos, provisional: call?.provisional, final: { hash } };
