@@ -21,9 +21,9 @@ const maxWaitingEvents = maxBatchEvents;
 const restMs = { least: 5, perEvent: 5, most: 250 };
 
 /**
- * Between two batches there is a rest in which the second gathers: as long as the first would have taken to come at 200
- * events a second, so that it is short where few come and a quarter of a second where thousands do. A transaction costs
- * as much as some hundred events. A batch that is full is taken at once, and after a rest so is an event that comes alone.
+ * Between two batches there is a rest in which the second gathers: as long as the first would have taken to come at
+ * 200 events a second, so that it is short where few come and a quarter of a second where thousands do. A transaction
+ * costs as much as some hundred events. A batch that is full is taken at once; after a rest so is one that comes alone.
  */
 export function createIntake<M>(): Intake<M> {
   let waiting: Waiting<M>[] = [];

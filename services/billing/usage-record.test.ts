@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Usage, type UsageRecorded, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
@@ -23,7 +23,7 @@ const amounts = [
   -1n,
   -(2n ** 60n),
 ];
-const texts = ["", "a", "demo-chat", "ünï-cödé", "x".repeat(127), "y".repeat(128), "z".repeat(300)];
+const texts = ["", "a", "demo-chat", "ünï-cödé", "x".repeat(127), "y".repeat(128), "z".repeat(199), "z".repeat(200)];
 
 const someUnits = (): Units =>
   Object.fromEntries(usageBuckets.filter(() => Math.random() < 0.2).map((b) => [b, one(amounts)]));
@@ -99,7 +99,15 @@ test("records that were joined, fields in another order, twice or unknown are re
   for (let round = 0; round < 500; round += 1) {
     const [first, second] = [randomRecord(), randomRecord()].map((record) => toBinary(UsageRecordedSchema, record));
     assert.ok(first && second);
-    for (const bytes of [Buffer.concat([first, second]), Buffer.concat([unknown, first, unknown])]) {
+    const more = toBinary(
+      UsageRecordedSchema,
+      create(UsageRecordedSchema, one([{ usage: someUnits() }, { unitPriceNanos: someUnits() }])),
+    );
+    for (const bytes of [
+      Buffer.concat([first, second]),
+      Buffer.concat([unknown, first, unknown]),
+      Buffer.concat([more, first]),
+    ]) {
       assert.deepEqual(read(bytes), expected(bytes));
     }
   }
