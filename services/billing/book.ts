@@ -2,7 +2,6 @@ import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import type { Clock } from "#shared/clock.ts";
 import { endName } from "#shared/end-name.ts";
 import type { Logger } from "#shared/log.ts";
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Metrics } from "./metrics.ts";
 import { planBatch, type NewLine, type Plan } from "./plan.ts";
 import { rejectEvent, type ReadMessage, type Reject } from "./read.ts";
@@ -79,8 +78,8 @@ function count({ metrics, clock, log }: Booking, { plan, newRejects, priceConfli
   for (const line of plan.lines) {
     metrics.booked.inc({ kind: nameOf(line), end: endName(line.read.event.endCause) });
     chargedNanos -= line.amountNanos;
-    const { endedAt } = line.read.event;
-    if (endedAt) metrics.eventAge.observe(Math.max(0, nowMs - timestampMs(endedAt)) / 1_000);
+    const { endedAtMs } = line.read.event;
+    if (endedAtMs !== undefined) metrics.eventAge.observe(Math.max(0, nowMs - endedAtMs) / 1_000);
   }
   metrics.chargedNanos.inc(Number(chargedNanos));
   metrics.duplicates.inc(plan.duplicates);

@@ -1,7 +1,8 @@
 import { dayMs } from "#shared/clock.ts";
-import { RecordKind, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
+import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { maxAccountNanos } from "#shared/money.ts";
-import { costNanos, usageBuckets, type Units } from "#shared/pricing.ts";
+import { costNanos, nanosOf, usageBuckets, type UsageBucket, type Units } from "#shared/pricing.ts";
+import type { UsageRecord } from "./usage-record.ts";
 
 /** Why a record is in quarantine instead of in the ledger; the README says what to do about each. */
 export const rejectReasons = [
@@ -50,7 +51,7 @@ export function dayOfMs(atMs: number): string {
 }
 
 /** Why an event must not be booked; undefined when it may. `atMs` is the time in its rid, if that is one. */
-export function checkEvent(event: UsageRecorded, atMs: number | undefined, nowMs: number): Rejection | undefined {
+export function checkEvent(event: UsageRecord, atMs: number | undefined, nowMs: number): Rejection | undefined {
   if (atMs === undefined) return { reason: "rid_invalid", detail: JSON.stringify(event.rid.slice(0, 100)) };
   if (event.kind !== RecordKind.FINAL && event.kind !== RecordKind.PROVISIONAL) {
     return { reason: "kind_unknown", detail: `kind ${event.kind}` };
@@ -58,7 +59,7 @@ export function checkEvent(event: UsageRecorded, atMs: number | undefined, nowMs
   if (!isId(event.accountId))
     return { reason: "account_invalid", detail: JSON.stringify(event.accountId.slice(0, 100)) };
   if (!isId(event.keyId)) return { reason: "key_invalid", detail: JSON.stringify(event.keyId.slice(0, 100)) };
-  return checkDay(atMs, nowMs) ?? checkCost(event);
+  return checkDay(atMs, nowMs) ?? (isCostRight(event) ? undefined : checkCost(event));
 }
 
 // Beyond these days there is no partition, and a copy of the event could no longer be told from a new one.
@@ -68,7 +69,22 @@ function checkDay(atMs: number, nowMs: number): Rejection | undefined {
   return { reason: "day_out_of_range", detail: `the rid is ${days} days from today` };
 }
 
-function checkCost(event: UsageRecorded): Rejection | undefined {
+const usedBuckets = (units: Units): UsageBucket[] => Object.keys(units) as UsageBucket[];
+
+// What checkCost asks, of the buckets that are there: two or three of fifteen.
+function isCostRight({ usage = {}, unitPriceNanos: prices = {}, costNanos: told }: UsageRecord): boolean {
+  let millionths = 0n;
+  for (const bucket of usedBuckets(usage)) {
+    const units = usage[bucket] ?? 0n;
+    const price = prices[bucket] ?? 0n;
+    if (units < 0n || price <= 0n) return false;
+    millionths += units * price;
+  }
+  for (const bucket of usedBuckets(prices)) if ((prices[bucket] ?? 0n) < 0n) return false;
+  return told <= maxAccountNanos && nanosOf(millionths) === told;
+}
+
+function checkCost(event: UsageRecord): Rejection | undefined {
   const usage: Units = event.usage ?? {};
   const prices: Units = event.unitPriceNanos ?? {};
   for (const bucket of usageBuckets) {

@@ -23,7 +23,6 @@ import { trimStream } from "./trim.ts";
 /** What the consumer works with. */
 export type Consuming = Booking & { nats: NatsLink; teller: Teller; health: Health; stream: StreamSettings };
 
-const lingerMs = 5;
 const pullMessages = 128;
 const checkMs = 2_000;
 const retryMs = { first: 100, most: 5_000 };
@@ -36,7 +35,7 @@ const maxTellings = 4;
  */
 export function startConsumer(consuming: Consuming): AsyncDisposable {
   const stop = createStop();
-  const intake = createIntake<JsMsg>(lingerMs);
+  const intake = createIntake<JsMsg>();
   const late: JsMsg[] = [];
   const receiving = receive({ consuming, intake, stop, late });
   const booking = bookAll(consuming, intake, stop);

@@ -17,7 +17,7 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
 }
 
 test("a message that comes alone is given out; messages that wait are given out together", async () => {
-  const intake = createIntake<number>(1);
+  const intake = createIntake<number>();
   const taken = intake.take();
   await intake.put({ message: 1, ...messageOf(1) });
   assert.deepEqual(
@@ -32,7 +32,7 @@ test("a message that comes alone is given out; messages that wait are given out 
 });
 
 test("a batch holds at most 2,000 events, but a message is never divided", async () => {
-  const intake = createIntake<number>(1);
+  const intake = createIntake<number>();
   for (const [message, events] of [1_500, 400, 200].entries()) void intake.put({ message, ...messageOf(events) });
   assert.deepEqual(
     (await intake.take()).map(({ message }) => message),
@@ -50,7 +50,7 @@ test("a batch holds at most 2,000 events, but a message is never divided", async
 });
 
 test("memory is bounded: who puts must wait while a batch waits, empty messages included", async () => {
-  const intake = createIntake<number>(1);
+  const intake = createIntake<number>();
   for (let message = 0; message < maxBatchEvents - 1; message += 1) await intake.put({ message, ...messageOf(0) });
   const last = intake.put({ message: -1, ...messageOf(0) });
   assert.equal(await isSettled(last), false);
@@ -59,10 +59,35 @@ test("memory is bounded: who puts must wait while a batch waits, empty messages 
 });
 
 test("closing gives back what nobody took and ends both sides", async () => {
-  const intake = createIntake<number>(1);
+  const intake = createIntake<number>();
   await intake.put({ message: 1, ...messageOf(1) });
   const blocked = intake.put({ message: 2, ...messageOf(maxBatchEvents) });
   assert.deepEqual(intake.close(), [1, 2]);
   await blocked;
   assert.deepEqual(await intake.take(), []);
+});
+
+test("after a large batch the next one gathers, after a small one and a rest it does not", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const intake = createIntake<number>();
+  const takeAfter = async (restMs: number): Promise<number> => {
+    const taken = intake.take();
+    context.mock.timers.tick(restMs - 1);
+    assert.equal(await isSettled(taken), false);
+    context.mock.timers.tick(1);
+    return (await taken).length;
+  };
+  await intake.put({ message: 1, ...messageOf(1_000) });
+  assert.equal(await takeAfter(5), 1);
+  await intake.put({ message: 2, ...messageOf(1) });
+  await intake.put({ message: 3, ...messageOf(1) });
+  assert.equal(await takeAfter(250), 2);
+  await intake.put({ message: 4, ...messageOf(1) });
+  assert.equal(await takeAfter(10), 1);
+  context.mock.timers.tick(1_000);
+  await intake.put({ message: 5, ...messageOf(1) });
+  assert.equal(await takeAfter(5), 1);
+  void intake.put({ message: 6, ...messageOf(maxBatchEvents) });
+  assert.equal((await intake.take()).length, 1);
+  intake.close();
 });

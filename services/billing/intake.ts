@@ -18,26 +18,34 @@ export const maxBatchEvents = 2_000;
 // One batch is read while the one before is booked; more would only be memory that the garbage collector copies.
 const maxWaitingEvents = maxBatchEvents;
 
+const restMs = { least: 5, perEvent: 5, most: 250 };
+
 /**
- * `lingerMs` is how long a batch that is not full waits for more: short, because messages that come while a
- * transaction runs gather by themselves, and a call that comes alone must be booked at once.
+ * Between two batches there is a rest in which the second gathers: as long as the first would have taken to come at
+ * 200 events a second, so that it is short where few come and a quarter of a second where thousands do. A transaction
+ * costs as much as some hundred events. A batch that is full is taken at once; after a rest so is one that comes alone.
  */
-export function createIntake<M>(lingerMs: number): Intake<M> {
+export function createIntake<M>(): Intake<M> {
   let waiting: Waiting<M>[] = [];
   let events = 0;
   let isClosed = false;
+  let resting: NodeJS.Timeout | undefined;
   let changed = Promise.withResolvers<void>();
   const notify = (): void => {
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
-  const linger = async (): Promise<void> => {
-    const deadline = Promise.withResolvers<void>();
-    const timer = setTimeout(deadline.resolve, lingerMs);
-    let isOver = false;
-    void deadline.promise.then(() => (isOver = true));
-    while (!isOver && !isClosed && events < maxBatchEvents) await Promise.race([changed.promise, deadline.promise]);
-    clearTimeout(timer);
+  const endRest = (): void => {
+    clearTimeout(resting);
+    resting = undefined;
+  };
+  const rest = (forEvents: number): void => {
+    endRest();
+    const lastsMs = Math.min(Math.max(forEvents * restMs.perEvent, restMs.least), restMs.most);
+    resting = setTimeout(() => {
+      resting = undefined;
+      notify();
+    }, lastsMs);
   };
   return {
     put: async (entry) => {
@@ -48,17 +56,21 @@ export function createIntake<M>(lingerMs: number): Intake<M> {
     },
     take: async () => {
       while (waiting.length === 0 && !isClosed) await changed.promise;
-      if (events < maxBatchEvents) await linger();
+      if (!resting) rest(0);
+      while (resting && events < maxBatchEvents && !isClosed) await changed.promise;
       if (isClosed) return [];
       const count = countForBatch(waiting);
       const taken = waiting.slice(0, count);
       waiting = waiting.slice(count);
+      const before = events;
       for (const entry of taken) events -= sizeOf(entry);
+      rest(before - events);
       notify();
       return taken;
     },
     close: () => {
       isClosed = true;
+      endRest();
       const left = waiting.map(({ message }) => message);
       waiting = [];
       events = 0;

@@ -21,6 +21,7 @@ import { createLedgerDays } from "./store/days.ts";
 import { sumUpQuarantine } from "./store/quarantine.ts";
 import { createPool, probe } from "#shared/postgres.ts";
 import { startTracing } from "#shared/tracing.ts";
+import { encodePost } from "./post-wire.ts";
 import { createTeller } from "./tell.ts";
 
 const config = readConfig(process.env);
@@ -41,7 +42,7 @@ const pool = resources.use(createPool(config.DATABASE_URL, "billing", onLost));
 const readPool = resources.use(createPool(config.DATABASE_URL, "billing-read", onLost));
 const credentials = resources.use(openGrpcCredentials(config, log, registry));
 const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials));
-const authQuota = unaryClient(AuthQuotaService, channel, 5_000);
+const authQuota = unaryClient(AuthQuotaService, channel, 5_000, { post: encodePost });
 // Counting the open calls of many accounts takes longer than anything else that is asked there.
 const audit = unaryClient(AuthQuotaService, channel, 30_000);
 const nats = resources.use(keepConnected(config.NATS_URL, { login: config, registry, health, log }));

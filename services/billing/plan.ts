@@ -1,7 +1,7 @@
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import { RecordKind, type Usage } from "#proto/usage/v1/usage_pb.ts";
+import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { maxAccountNanos } from "#shared/money.ts";
-import { usageBuckets, type UsageBucket } from "#shared/pricing.ts";
+import { usageBuckets, type Units } from "#shared/pricing.ts";
 import type { Rejection } from "./check.ts";
 import { createLineId } from "./line-id.ts";
 import { rejectEvent, type ReadEvent, type Reject } from "./read.ts";
@@ -12,7 +12,7 @@ export type BookedCall = {
   keyId: string;
   /** Sum of its charges. */
   chargedNanos: bigint;
-  provisional: { hash: string; usage: Usage | undefined } | undefined;
+  provisional: { hash: string; usage: Units | undefined } | undefined;
   final: { hash: string } | undefined;
 };
 
@@ -21,8 +21,8 @@ export type AccountFunds = { balanceNanos: bigint; chargedNanos: bigint };
 /** What is in the ledger when a batch is decided: its calls by rid, its accounts by id, locked. */
 export type Booked = { calls: Map<string, BookedCall>; accounts: Map<string, AccountFunds> };
 
-/** A line of a call to insert. `units` are what it adds, in the order of usageBuckets. */
-export type NewLine = { lineId: string; kind: LineKind; amountNanos: bigint; units: bigint[]; read: ReadEvent };
+/** A line of a call to insert. `units` are what it adds. */
+export type NewLine = { lineId: string; kind: LineKind; amountNanos: bigint; units: Units; read: ReadEvent };
 
 /** What to do with a batch. `calls` holds every call that has lines afterwards, with what they sum to. */
 export type Plan = {
@@ -77,13 +77,13 @@ function planEvent(read: ReadEvent, booked: Booked, plan: Plan): void {
   else charge({ read, step, booked, plan });
 }
 
-type Charge = { kind: LineKind; chargedNanos: bigint; units: bigint[]; isLowered: boolean };
+type Charge = { kind: LineKind; chargedNanos: bigint; units: Units; isLowered: boolean };
 type Step = "duplicate" | "superseded" | Rejection | Charge;
 
 /** What one event means for its call, `call` being what is booked of it. */
 export function decide({ event, hash }: ReadEvent, call: BookedCall | undefined): Step {
   const isFinal = event.kind === RecordKind.FINAL;
-  const units = unitsOf(event.usage);
+  const units = event.usage ?? {};
   if (!call) {
     const kind = isFinal ? LineKind.CHARGE : LineKind.PROVISIONAL_CHARGE;
     return { kind, chargedNanos: event.costNanos, units, isLowered: false };
@@ -95,11 +95,10 @@ export function decide({ event, hash }: ReadEvent, call: BookedCall | undefined)
   }
   if (!isFinal) return "superseded";
   const raiseNanos = event.costNanos - call.chargedNanos;
-  const before = unitsOf(call.provisional?.usage);
   return {
     kind: LineKind.FINAL_ADJUSTMENT,
     chargedNanos: raiseNanos > 0n ? raiseNanos : 0n,
-    units: units.map((count, index) => count - (before[index] ?? 0n)),
+    units: difference(units, call.provisional?.usage ?? {}),
     isLowered: raiseNanos < 0n,
   };
 }
@@ -143,8 +142,8 @@ function conflict(detail: string): Rejection {
   return { reason: "content_conflict", detail };
 }
 
-function unitsOf(usage: Usage | undefined): bigint[] {
-  return usageBuckets.map((bucket: UsageBucket) => usage?.[bucket] ?? 0n);
+function difference(units: Units, before: Units): Units {
+  return Object.fromEntries(usageBuckets.map((bucket) => [bucket, (units[bucket] ?? 0n) - (before[bucket] ?? 0n)]));
 }
 
 function add(sums: Map<string, bigint>, id: string, amountNanos: bigint): void {

@@ -1,13 +1,12 @@
 import { hash as digest } from "node:crypto";
-import { fromBinary } from "@bufbuild/protobuf";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
-import { type UsageRecorded, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { checkEvent, dayOfMs, type Rejection } from "./check.ts";
 import { ridTimeMs } from "#shared/rid.ts";
+import { readUsageRecord, type UsageRecord } from "./usage-record.ts";
 
 /** An event that may be booked. */
 export type ReadEvent = {
-  event: UsageRecorded;
+  event: UsageRecord;
   /** As it came: what is stored, and what `hash` (SHA-256, hexadecimal) is of. */
   bytes: Uint8Array;
   hash: string;
@@ -48,9 +47,9 @@ export function readMessage(payload: Uint8Array, streamSequence: number | undefi
 
 /** Reads one encoded event: the form in which auth-quota's outbox keeps it, too. */
 export function readEvent(bytes: Uint8Array, streamSequence: number | undefined, nowMs: number): ReadEvent | Reject {
-  let event: UsageRecorded;
+  let event: UsageRecord;
   try {
-    event = fromBinary(UsageRecordedSchema, bytes);
+    event = readUsageRecord(bytes);
   } catch (error) {
     return rejectBytes(bytes, { reason: "unreadable", detail: String(error) }, streamSequence);
   }

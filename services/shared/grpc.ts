@@ -143,14 +143,26 @@ async function send(call: Call, connection: ReturnType<typeof followConnection>)
   }
 }
 
+/** Functions that write a method's requests in the place of its schema. */
+export type Encoders<S extends DescService> = {
+  [K in keyof Unary<Methods<S>>]?: (request: MessageInitShape<Methods<S>[K]["input"]>) => Buffer;
+};
+
 /** Makes the unary calls of a service on an open channel. `timeoutMs` bounds each call. */
-export function unaryClient<S extends DescService>(service: S, client: grpc.Client, timeoutMs: number): UnaryClient<S> {
+export function unaryClient<S extends DescService>(
+  service: S,
+  client: grpc.Client,
+  timeoutMs: number,
+  encoders: Encoders<S> = {},
+): UnaryClient<S> {
   const definition = grpcService(service);
   const connection = followConnection(client);
   const callOf = (desc: DescMethod) => {
-    const method = definition[desc.localName] as grpc.MethodDefinition<object, object>;
+    const described = definition[desc.localName] as grpc.MethodDefinition<object, object>;
+    const encode = (encoders as Record<string, grpc.serialize<object> | undefined>)[desc.localName];
+    const method = encode ? { ...described, requestSerialize: encode } : described;
     return async (request: Record<string, unknown>): Promise<object> => {
-      const message = create(desc.input, request);
+      const message = encode ? request : create(desc.input, request);
       const traced = traceCall(method.path);
       const deadline = Date.now() + timeoutMs;
       try {

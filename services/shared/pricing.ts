@@ -38,6 +38,11 @@ export function costNanos(usage: Units, prices: Units): bigint {
     if (units < 0n || price < 0n) throw new RangeError(`${bucket}: ${units} units at ${price} is negative`);
     millionths += units * price;
   }
+  return nanosOf(millionths);
+}
+
+/** A sum of units times prices in nano-USD, rounded up. */
+export function nanosOf(millionths: bigint): bigint {
   return (millionths + unitsPerPrice - 1n) / unitsPerPrice;
 }
 

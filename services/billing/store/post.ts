@@ -1,12 +1,11 @@
-import { fromBinary } from "@bufbuild/protobuf";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
-import type { BookedCall, Booked, NewLine, Plan } from "../plan.ts";
+import type { BookedCall, Booked, Plan } from "../plan.ts";
 import type { ReadEvent, Reject } from "../read.ts";
-import { bytesArray, hexArray, numberArray, plainArray, textArray } from "./arrays.ts";
-import { unitColumns } from "./columns.ts";
+import { readUsageRecord } from "../usage-record.ts";
+import { numberArray, plainArray } from "./arrays.ts";
 import { type AccountRow, type KeyRow, readAccounts, readKeys } from "./funds.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/postgres.ts";
+import { insertLines } from "./insert-lines.ts";
 import { checkPrices, rememberPrices, type PriceConflict } from "./prices.ts";
 import { insertQuarantine } from "./quarantine.ts";
 import { countEvents } from "./session-progress.ts";
@@ -96,101 +95,10 @@ function withLine(call: BookedCall | undefined, row: LineRow): BookedCall {
   const { accountId, keyId, kind, hash, event, amountNanos } = row;
   const chargedNanos = (call?.chargedNanos ?? 0n) - amountNanos;
   if (kind === LineKind.PROVISIONAL_CHARGE) {
-    const usage = event ? fromBinary(UsageRecordedSchema, event).usage : undefined;
+    const usage = event ? readUsageRecord(event).usage : undefined;
     return { accountId, keyId, chargedNanos, provisional: { hash, usage }, final: call?.final };
   }
   return { accountId, keyId, chargedNanos, provisional: call?.provisional, final: { hash } };
-}
-
-type Column = { name: string; type: string; literal: (lines: readonly NewLine[]) => string };
-
-const callColumns: Column[] = [
-  { name: "day", type: "date", literal: (lines) => plainArray(lines.map(({ read }) => read.day)) },
-  { name: "line_id", type: "uuid", literal: (lines) => plainArray(lines.map(({ lineId }) => lineId)) },
-  { name: "kind", type: "smallint", literal: (lines) => numberArray(lines.map(({ kind }) => kind)) },
-  { name: "account_id", type: "text", literal: (lines) => plainArray(lines.map(({ read }) => read.event.accountId)) },
-  { name: "key_id", type: "text", literal: (lines) => plainArray(lines.map(({ read }) => read.event.keyId)) },
-  {
-    name: "amount_nanos",
-    type: "bigint",
-    literal: (lines) => numberArray(lines.map(({ amountNanos }) => amountNanos)),
-  },
-  { name: "rid", type: "uuid", literal: (lines) => plainArray(lines.map(({ read }) => read.event.rid)) },
-  {
-    name: "price_version",
-    type: "text",
-    literal: (lines) => textArray(lines.map(({ read }) => read.event.priceVersion)),
-  },
-  {
-    name: "model_requested",
-    type: "text",
-    literal: (lines) => textArray(lines.map(({ read }) => read.event.modelRequested)),
-  },
-  {
-    name: "model_served",
-    type: "text",
-    literal: (lines) => textArray(lines.map(({ read }) => read.event.modelServed)),
-  },
-  {
-    name: "held_nanos",
-    type: "bigint",
-    literal: (lines) => numberArray(lines.map(({ read }) => read.event.heldNanos)),
-  },
-  {
-    name: "cost_nanos",
-    type: "bigint",
-    literal: (lines) => numberArray(lines.map(({ read }) => read.event.costNanos)),
-  },
-  {
-    name: "upstream_cost_nanos",
-    type: "bigint",
-    literal: (lines) => numberArray(lines.map(({ read }) => read.event.upstreamCostNanos ?? null)),
-  },
-  { name: "upstream", type: "text", literal: (lines) => textArray(lines.map(({ read }) => read.event.upstream)) },
-  {
-    name: "end_cause",
-    type: "smallint",
-    literal: (lines) => numberArray(lines.map(({ read }) => read.event.endCause)),
-  },
-  {
-    name: "usage_source",
-    type: "smallint",
-    literal: (lines) => numberArray(lines.map(({ read }) => read.event.usageSource)),
-  },
-  {
-    name: "relay_session",
-    type: "text",
-    literal: (lines) => textArray(lines.map(({ read }) => read.event.relaySession)),
-  },
-  {
-    name: "relay_sequence",
-    type: "bigint",
-    literal: (lines) => numberArray(lines.map(({ read }) => read.event.sequence)),
-  },
-  { name: "event", type: "bytea", literal: (lines) => bytesArray(lines.map(({ read }) => read.bytes)) },
-  { name: "payload_hash", type: "bytea", literal: (lines) => hexArray(lines.map(({ read }) => read.hash)) },
-];
-
-// A bucket that no call of the batch has used is left out of the statement: most batches use two of fifteen.
-function unitColumnsOf(lines: readonly NewLine[]): Column[] {
-  return unitColumns.flatMap((name, index) => {
-    const counts = lines.map(({ units }) => units[index] || null);
-    if (counts.every((count) => count === null)) return [];
-    return [{ name, type: "bigint", literal: () => numberArray(counts) }];
-  });
-}
-
-async function insertLines(db: Queryable, lines: readonly NewLine[]): Promise<void> {
-  if (lines.length === 0) return;
-  const columns = [...callColumns, ...unitColumnsOf(lines)];
-  const arrays = columns.map(({ type }, index) => `$${index + 1}::${type}[]`);
-  const { rowCount } = await db.query(
-    `INSERT INTO billing.ledger_line (${columns.map(({ name }) => name).join(", ")})
-     SELECT * FROM unnest(${arrays.join(", ")}) ON CONFLICT DO NOTHING`,
-    columns.map(({ literal }) => literal(lines)),
-  );
-  // Only a record that names another account for the same call can slip in between: the next try sees it.
-  if (rowCount !== lines.length) throw new Error("another process booked one of these calls for another account");
 }
 
 async function chargeKeys(db: Queryable, charged: Plan["chargedByKey"]): Promise<void> {
