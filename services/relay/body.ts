@@ -67,17 +67,59 @@ export async function readBody(
     response.setHeader("connection", "close");
     return malformed("the body stopped coming");
   };
+  if (!isLarge) {
+    // What came in one piece with the head is parsed in this turn, right behind what runs now.
+    await Promise.resolve();
+    if (request.destroyed || response.destroyed) return undefined;
+    const whole = takeWhole(request);
+    if (whole) return whole;
+  }
   try {
-    return await collect({ request, inflater, share, isKeyKnown: isLarge, reading, onStall });
+    return await collect({ request, inflater, share, announced, isKeyKnown: isLarge, reading, onStall });
   } finally {
     inflater?.destroy();
   }
+}
+
+/** A small body that has arrived as a whole: no listeners and no timer are needed for it. */
+function takeWhole(request: IncomingMessage): Buffer | undefined {
+  if (!request.complete || request.readableLength > freeBodyBytes) return undefined;
+  return (request.read() as Buffer | null) ?? Buffer.alloc(0);
+}
+
+/** Where the pieces of a body are put together. */
+type Collected = { add: (chunk: Buffer) => void; whole: () => Buffer };
+
+/**
+ * Pieces are kept until the end, or put into their place where the length is known. A piece that was copied is given
+ * back at once: left to the collector, megabytes outside of the heap make it look through all of the heap.
+ */
+function startCollecting(lengthBytes: number): Collected {
+  if (lengthBytes === 0) {
+    const chunks: Buffer[] = [];
+    return {
+      add: (chunk) => void chunks.push(chunk),
+      whole: () => (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)),
+    };
+  }
+  const whole = Buffer.allocUnsafeSlow(lengthBytes);
+  let bytes = 0;
+  return {
+    add: (chunk) => {
+      bytes += chunk.copy(whole, bytes);
+      const { buffer } = chunk;
+      // A piece of node:http has its memory for itself; anything smaller than its memory shares it.
+      if (buffer instanceof ArrayBuffer && chunk.length === buffer.byteLength) buffer.transfer(0);
+    },
+    whole: () => whole.subarray(0, bytes),
+  };
 }
 
 type Collecting = {
   request: IncomingMessage;
   inflater: Transform | undefined;
   share: BodyShare;
+  announced: number;
   isKeyKnown: boolean;
   reading: BodyReading;
   /** Called when the sender has paused for too long; gives what is then thrown. */
@@ -88,10 +130,10 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
   const { request, inflater, share, reading } = collecting;
   const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
   const source = inflater ?? request;
-  const chunks: Buffer[] = [];
+  let { isKeyKnown } = collecting;
+  const collected = startCollecting(isKeyKnown && !inflater ? collecting.announced : 0);
   let bytes = 0;
   let wireBytes = 0;
-  let { isKeyKnown } = collecting;
   const timer = setTimeout(() => reject(collecting.onStall()), reading.stallMs ?? stallMs);
   const onWire = (chunk: Buffer): void => {
     timer.refresh();
@@ -100,8 +142,8 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
     if (wireBytes > maxBodyBytes) reject(tooLarge());
   };
   const onData = (chunk: Buffer): void => {
-    chunks.push(chunk);
     bytes += chunk.length;
+    collected.add(chunk);
     if (bytes > maxBodyBytes) return reject(tooLarge());
     if (bytes <= freeBodyBytes) return;
     if (!share.claim(bytes)) return reject(busy());
@@ -110,13 +152,14 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
     request.pause();
     reading.checkKey().then(() => request.resume(), reject);
   };
-  const onEnd = (): void => resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
+  const onEnd = (): void => resolve(collected.whole());
   const onGone = (): void => resolve(undefined);
   const onCut = (): void => reject(stopping());
   // An inflated body ends after the request that carried it.
   const onClose = (): void => (request.complete ? undefined : onGone());
-  source.on("data", onData).once("end", onEnd);
+  // The wire first: behind it, the memory of a piece may be given back.
   request.on("data", onWire).once("close", onClose).once("error", onGone).once(readingEnds, onCut);
+  source.on("data", onData).once("end", onEnd);
   inflater?.on("error", (error) => reject(malformed(error)));
   if (inflater) request.pipe(inflater);
   try {

@@ -52,22 +52,9 @@ function createSpelling(gaps: string[], escapesEvery: number) {
 const spellings = fc.tuple(spaces, fc.constantFrom(0, 1, 2, 3)).map(([gaps, every]) => createSpelling(gaps, every));
 const plain = createSpelling([""], 0);
 
-const textOf = ({ text }: Scan, start: number, end: number): string => text.slice(start, end);
-
 /** Every field as its name and the bytes of its value, in order. */
-function fieldTexts(scan: Scan): [string, string][] {
-  return [...scan.fields].map(([name, { start, end }]) => [name, textOf(scan, start, end)]);
-}
-
-/** JSON.parse over the bytes with all strings emptied: what is left is structure, numbers and words only. */
-function isStructureValid(body: Buffer): boolean {
-  const skeleton = body.toString("latin1").replaceAll(/"(?:[^"\\]|\\[^])*"/g, '""');
-  try {
-    const value: unknown = JSON.parse(skeleton);
-    return typeof value === "object" && value !== null && !Array.isArray(value);
-  } catch {
-    return false;
-  }
+function fieldTexts(body: Buffer, scan: Scan): [string, string][] {
+  return [...scan.fields].map(([name, { start, end }]) => [name, body.toString("latin1", start, end)]);
 }
 
 function parsesAsObject(body: Buffer): boolean {
@@ -103,7 +90,7 @@ test("any JSON object in any spelling is accepted and every field reads as JSON.
       for (const [name, value] of fields) {
         assert.deepEqual(readField(body, scan, name), JSON.parse(JSON.stringify(value)));
       }
-      for (const [name, text] of fieldTexts(scan)) {
+      for (const [name, text] of fieldTexts(body, scan)) {
         assert.ok(!/^[ \t\r\n]|[ \t\r\n]$/.test(text), `${name}: a field is its value without the space around it`);
       }
       assert.equal(readField(body, scan, "a name that is not there"), undefined);
@@ -112,7 +99,7 @@ test("any JSON object in any spelling is accepted and every field reads as JSON.
   );
 });
 
-test("over mutated bytes it accepts what JSON.parse accepts; they may differ only inside strings", () => {
+test("over mutated bytes it accepts what JSON.parse accepts", () => {
   const alphabet = Array.from('{}[]:,"\\ \n0123456789.-+eEtruefalsn/x\u0000é', (character) => Buffer.from(character));
   const mutation = fc.record({
     at: fc.nat(),
@@ -129,14 +116,76 @@ test("over mutated bytes it accepts what JSON.parse accepts; they may differ onl
       }
       const outcome = scanOutcome(body);
       seen[outcome] += 1;
-      // What is accepted is valid but for its strings: inside them JSON.parse also refuses raw control characters and
-      // unknown escapes, which are the upstream's to judge. Invalid UTF-8 reads as U+FFFD in both.
-      if (outcome === "accepted") assert.ok(isStructureValid(body), body.toString());
+      // Invalid UTF-8 reads as U+FFFD in both.
+      if (outcome === "accepted") assert.ok(parsesAsObject(body), body.toString());
       if (outcome === "refused") assert.equal(parsesAsObject(body), false, body.toString());
     }),
     { numRuns: 3_000 },
   );
   assert.ok(seen.accepted > 100 && seen.refused > 100, `the mutations reach both outcomes: ${JSON.stringify(seen)}`);
+});
+
+test("a long string is read to its end, and refused where JSON.parse refuses it, wherever it lies in memory", () => {
+  const unit = fc.constantFrom("a", " !#[]~", "\u007f", "é", "日", "😀", "a".repeat(40), "é".repeat(20));
+  const special = fc.constantFrom(
+    "",
+    "\\n",
+    '\\"',
+    "\\\\",
+    "\\u00e9",
+    '"',
+    "\\",
+    "\\x",
+    "\\u00g0",
+    "\u0000",
+    "\u001f",
+    "\n",
+  );
+  const texts = fc.tuple(fc.array(unit, { maxLength: 40 }), special, fc.array(unit, { maxLength: 40 }), special);
+  const seen = { accepted: 0, refused: 0, "stands twice": 0 };
+  fc.assert(
+    fc.property(texts, fc.nat({ max: 7 }), ([before, one, after, other], offset) => {
+      const text = `${before.join("")}${one}${after.join("")}${other}`;
+      const body = Buffer.from(`{"a":"${text}","b":1}`);
+      const placed = Buffer.concat([Buffer.alloc(offset, '"'), body, Buffer.alloc(20, '"')]).subarray(offset, -20);
+      const outcome = scanOutcome(placed);
+      seen[outcome] += 1;
+      assert.equal(outcome === "accepted", parsesAsObject(body), body.toString());
+      if (outcome === "accepted") assert.equal(readField(placed, scanJson(placed), "b"), 1);
+    }),
+    { numRuns: 3_000 },
+  );
+  assert.ok(seen.accepted > 100 && seen.refused > 100, `both outcomes are reached: ${JSON.stringify(seen)}`);
+});
+
+test("a string with escapes may be of any length, and is refused for what is wrong far behind its beginning", () => {
+  for (const length of [900, 1_100, 5_000, 70_000, 200_000]) {
+    for (let shift = 0; shift < 9; shift += 1) {
+      const text = "a".repeat(shift) + "\\u00e9b\\n".repeat(length / 9);
+      for (const [end, outcome] of [
+        ["", "accepted"],
+        ["\\", "refused"],
+        ["\\u00e", "refused"],
+        ["\u0001", "refused"],
+      ] as const) {
+        const body = Buffer.from(`{"a":"${text}${end}","b":"\\n"}`);
+        assert.equal(scanOutcome(body), outcome, `${body.length} bytes, shifted by ${shift}, with ${end}`);
+      }
+      const whole = Buffer.from(`{"a":"${text}","b":1}`);
+      assert.equal(readField(whole, scanJson(whole), "b"), 1);
+    }
+  }
+});
+
+test("every byte that may not stand in a string is found at every place of a long one", () => {
+  const pads = [0, 1, 2, 3, 40, 77];
+  for (let byte = 0; byte < 256; byte += 1) {
+    for (let at = 0; at < 100; at += 1) {
+      const body = Buffer.from(`{"a":"${"x".repeat(100 + (pads[at % pads.length] ?? 0))}"}`);
+      body[6 + at] = byte;
+      assert.equal(scanOutcome(body) === "accepted", parsesAsObject(body), `byte ${byte} at ${at}`);
+    }
+  }
 });
 
 test("every truncation of a body is refused", () => {
@@ -282,7 +331,7 @@ test("rewriteFields changes what it is told and leaves every other byte and the 
       const replace: Record<string, string> = Object.create(null) as Record<string, string>;
       const remove: string[] = [];
       const expected: [string, string][] = [];
-      fieldTexts(scan).forEach(([name, text], index) => {
+      fieldTexts(body, scan).forEach(([name, text], index) => {
         const [kind, value] = steps[index % steps.length] ?? ["keep", ""];
         if (kind === "replace") replace[name] = value;
         if (kind === "remove") remove.push(name);
@@ -291,7 +340,7 @@ test("rewriteFields changes what it is told and leaves every other byte and the 
       expected.push(...Object.entries(add));
 
       const result = rewriteFields(body, scan, { replace, add, remove });
-      assert.deepEqual(fieldTexts(scanJson(result)), expected);
+      assert.deepEqual(fieldTexts(result, scanJson(result)), expected);
       JSON.parse(result.toString());
       for (const [name, field] of scanJson(result).fields) {
         const before = scan.fields.get(name);

@@ -18,7 +18,9 @@ export type RequestBody = {
   mediaBytes: readonly number[];
 };
 
-const openBracket = 91;
+const openBracket = "[".charCodeAt(0);
+// No other value begins like null.
+const nullStart = "n".charCodeAt(0);
 
 /** Reads a JSON object. Throws JsonScanError when it is none. */
 export function readJsonBody(bytes: Buffer): RequestBody {
@@ -28,11 +30,11 @@ export function readJsonBody(bytes: Buffer): RequestBody {
     contentType: "application/json",
     has: (name) => {
       const field = scan.fields.get(name);
-      return field !== undefined && !scan.text.startsWith("null", field.start);
+      return field !== undefined && bytes[field.start] !== nullStart;
     },
     isArray: (name) => {
       const field = scan.fields.get(name);
-      return field !== undefined && scan.text.charCodeAt(field.start) === openBracket;
+      return field !== undefined && bytes[field.start] === openBracket;
     },
     read: (name) => readField(bytes, scan, name),
     rewrite: (changes) => rewriteFields(bytes, scan, changes),

@@ -1,0 +1,193 @@
+/** A body that is not the JSON object that was expected. */
+export class JsonScanError extends Error {}
+
+/** Where a scan stands in a body. */
+export type Cursor = {
+  bytes: Buffer;
+  at: number;
+  /** The memory in which the body lies, in words of four bytes; made for the first long string. */
+  words: Int32Array | undefined;
+};
+
+const code = (character: string): number => character.charCodeAt(0);
+export const quote = code('"');
+const backslash = code("\\");
+const zero = code("0");
+const nine = code("9");
+const minus = code("-");
+const plus = code("+");
+const point = code(".");
+const smallE = code("e");
+const largeE = code("E");
+const colon = code(":");
+
+/** A table of all bytes, with 1 for those whose character the pattern takes. */
+const tableOf = (pattern: RegExp): Uint8Array =>
+  Uint8Array.from({ length: 256 }, (_, byte) => (pattern.test(String.fromCharCode(byte)) ? 1 : 0));
+
+const plain = tableOf(/[ !#-[\]-\u00ff]/);
+const base64 = tableOf(/[A-Za-z0-9+/_=-]/);
+
+const mediaHeadBytes = 256;
+const dataStart = /^data:[\w.+-]+\/[\w.+-]+(?:;[\w=.+-]+)*,[A-Za-z0-9+/_=-]{256}/;
+
+/** Refuses what stands at a place. */
+export function failAt(at: number): never {
+  throw new JsonScanError(`not valid JSON at byte ${at}`);
+}
+
+/** Moves past white space and gives the byte behind it; -1 at the end. */
+export function skipSpace(cursor: Cursor): number {
+  const { bytes } = cursor;
+  let { at } = cursor;
+  while (at < bytes.length) {
+    const byte = bytes[at] as number;
+    if (byte > 32 || (byte !== 32 && byte !== 10 && byte !== 13 && byte !== 9)) {
+      cursor.at = at;
+      return byte;
+    }
+    at += 1;
+  }
+  cursor.at = at;
+  return -1;
+}
+
+// The parts of a string, escapes and what stands between them; few enough that the engine's own stack never ends.
+const parts = /(?:[ !#-[\]-\u00ff]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})){0,1000}/y;
+const firstWindowBytes = 1_024;
+const maxWindowBytes = 65_536;
+const longestEscape = 6;
+
+/**
+ * The place of the quote that ends a string, or of what is wrong in it. Where text has many escapes, the engine's own
+ * matching is the fastest that there is; a window at a time, because a string of all would be another copy of the body.
+ */
+function skipParts(bytes: Buffer, start: number): number {
+  let windowBytes = firstWindowBytes;
+  for (let at = start; ; windowBytes = Math.min(windowBytes * 4, maxWindowBytes)) {
+    const text = bytes.toString("latin1", at, at + windowBytes);
+    const isLast = at + text.length >= bytes.length;
+    const enough = isLast ? text.length : text.length - longestEscape;
+    let next = 0;
+    do {
+      const before = next;
+      parts.lastIndex = next;
+      parts.test(text);
+      next = parts.lastIndex;
+      if (next === before) return at + next;
+    } while (next < enough);
+    at += next;
+    if (isLast) return at;
+  }
+}
+
+// A run without escapes is looked at in words from here on; most names and many lines end before.
+const nearBytes = 16;
+
+/** Moves past a string whose opening quote is at the cursor, and checks its escapes and control characters. */
+export function skipString(cursor: Cursor): void {
+  const { bytes } = cursor;
+  let at = cursor.at + 1;
+  const near = at + nearBytes;
+  const stop = Math.min(near, bytes.length);
+  while (at < stop && plain[bytes[at] as number] === 1) at += 1;
+  if (at === near) at = skipPlainWords(cursor, at);
+  if (bytes[at] !== quote) at = skipParts(bytes, at);
+  if (bytes[at] !== quote) failAt(at);
+  cursor.at = at + 1;
+}
+
+const ones = 0x01010101;
+const secondBits = 0x02020202;
+const aboveTurnedQuote = 0x21212121;
+const backslashes = 0x5c5c5c5c;
+const highBits = 0x80808080;
+
+/**
+ * Marks of the bytes of a word that may not go on in a string: quotes, backslashes, control characters; the lowest
+ * mark is right. Taking the least that is allowed from each byte sets the high bit of those that are below; with its
+ * second bit turned, the quote stands right above the control characters. Bytes from 128 on, of which UTF-8 has many,
+ * are allowed.
+ */
+function marksOf(word: number): number {
+  return (((word ^ secondBits) - aboveTurnedQuote) | ((word ^ backslashes) - ones)) & ~word;
+}
+
+/**
+ * The place of the next quote, backslash or control character, or one near the end of the body. At least three bytes
+ * before `start` are none of them.
+ */
+function skipPlainWords(cursor: Cursor, start: number): number {
+  const { buffer, byteOffset, length } = cursor.bytes;
+  const words = (cursor.words ??= new Int32Array(buffer, 0, buffer.byteLength >> 2));
+  const end = (byteOffset + length) >> 2;
+  // Its first word may begin up to three bytes before, which were looked at.
+  let at = (byteOffset + start) >> 2;
+  for (; at <= end - 4; at += 4) {
+    const a = marksOf(words[at] as number);
+    const b = marksOf(words[at + 1] as number);
+    const c = marksOf(words[at + 2] as number);
+    const d = marksOf(words[at + 3] as number);
+    if (((a | b | c | d) & highBits) !== 0) break;
+  }
+  for (; at < end; at += 1) {
+    const marks = marksOf(words[at] as number) & highBits;
+    if (marks !== 0) return (at << 2) + ((31 - Math.clz32(marks & -marks)) >> 3) - byteOffset;
+  }
+  return Math.max((at << 2) - byteOffset, start);
+}
+
+/** Whether a string without a look at its end has media in it, by how it begins. */
+export function beginsMedia(bytes: Buffer, start: number): boolean {
+  const enough = start + mediaHeadBytes;
+  let at = start;
+  while (at < enough && at < bytes.length && base64[bytes[at] as number] === 1) at += 1;
+  if (at === enough) return true;
+  return at === start + 4 && bytes[at] === colon && dataStart.test(bytes.toString("latin1", start, start + 512));
+}
+
+/** The end of a string by its quotes alone, jumped to; -1 when it has none. */
+export function findStringEnd(bytes: Buffer, start: number): number {
+  for (let end = bytes.indexOf(quote, start); end !== -1; end = bytes.indexOf(quote, end + 1)) {
+    let slashes = 0;
+    while (end - slashes > start && bytes[end - 1 - slashes] === backslash) slashes += 1;
+    if (slashes % 2 === 0) return end;
+  }
+  return -1;
+}
+
+function skipDigits(bytes: Buffer, from: number): number {
+  let at = from;
+  while (at < bytes.length && (bytes[at] as number) >= zero && (bytes[at] as number) <= nine) at += 1;
+  if (at === from) failAt(from);
+  return at;
+}
+
+/** Moves past a number. */
+export function skipNumber(cursor: Cursor): void {
+  const { bytes } = cursor;
+  let { at } = cursor;
+  if (bytes[at] === minus) at += 1;
+  at = bytes[at] === zero ? at + 1 : skipDigits(bytes, at);
+  if (bytes[at] === point) at = skipDigits(bytes, at + 1);
+  if (bytes[at] === smallE || bytes[at] === largeE) {
+    const sign = bytes[at + 1];
+    at = skipDigits(bytes, sign === plus || sign === minus ? at + 2 : at + 1);
+  }
+  cursor.at = at;
+}
+
+const words = ["true", "false", "null"].map((word) => Buffer.from(word));
+
+/** Whether `word` stands at a place. */
+function standsAt(bytes: Buffer, word: Buffer, at: number): boolean {
+  for (let index = 0; index < word.length; index += 1) if (bytes[at + index] !== word[index]) return false;
+  return true;
+}
+
+/** Moves past true, false or null. */
+export function skipWord(cursor: Cursor): void {
+  const word = words.find((candidate) => standsAt(cursor.bytes, candidate, cursor.at));
+  if (!word) failAt(cursor.at);
+  cursor.at += word.length;
+}
