@@ -4,7 +4,8 @@ import type { Units } from "#shared/pricing.ts";
 import { emptyTally, member, type Dialect, type Tally } from "../../services/relay/dialects/dialect.ts";
 import { dialects } from "../../services/relay/dialects/index.ts";
 import { readJsonBody } from "../../services/relay/dialects/request-body.ts";
-import { createEventSplitter, eventData, eventJson, readStreamEvent } from "../../services/relay/dialects/sse.ts";
+import { createEventCursor } from "../../services/relay/dialects/event-cursor.ts";
+import { eventData, eventJson, readStreamEvent } from "../../services/relay/dialects/sse.ts";
 import { findRecordings, readExchanges, type Exchange } from "./recordings.ts";
 
 const folder = findRecordings(process.env);
@@ -37,9 +38,12 @@ type Metered = { tally: Tally; verdicts: unknown[]; end: string; usages: unknown
 function meterStream(dialect: Dialect, exchange: Exchange): Metered {
   const envelope = dialect.readEnvelope(readJsonBody(Buffer.from(exchange.requestBody)), "m");
   const tap = dialect.createTap({ ...envelope, wantsStreamUsage: true }, (error) => error);
-  const splitter = createEventSplitter(16_777_216);
+  const cursor = createEventCursor(16_777_216);
   const tally = emptyTally();
-  const events = splitter.push(Buffer.from(`${exchange.replyBody}\n\n`));
+  cursor.push(Buffer.from(`${exchange.replyBody}\n\n`));
+  const { bytes } = cursor;
+  const events: Buffer[] = [];
+  while (cursor.next()) events.push(bytes.subarray(cursor.start, cursor.end));
   const parsed = events.map((event) => eventJson(eventData(event)));
   const usages = parsed.map((event) => member(event, "usage") ?? member(member(event, "response"), "usage"));
   return {

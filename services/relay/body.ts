@@ -166,6 +166,8 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
     return await promise;
   } finally {
     clearTimeout(timer);
+    // A listener stays with the request, for errors that come late.
+    chunks.length = 0;
     if (inflater) request.unpipe(inflater);
     source.off("data", onData).off("end", onEnd);
     request.off("data", onWire).off("close", onClose).off(readingEnds, onCut);

@@ -37,3 +37,27 @@ test("a whole answer that breaks is its upstream's fault, unless its caller or t
   };
   assert.deepEqual([await breakOff(true), await breakOff(false)], [0, 1]);
 });
+
+test("a stream under way keeps nothing of its request's body", async () => {
+  const metrics = createMetrics(createRegistry("relay"));
+  const dialect = dialects["openai-chat"];
+  const envelope = { ...envelopeOf(), answer: "events" as const };
+  const prepared = { dialect, dropped: [], body: Buffer.from("prompt"), conversion: undefined, single: undefined };
+  const answer: Answer = {
+    status: 200,
+    headers: { "content-type": "text/event-stream" },
+    consume: ({ end }) => setImmediate(end),
+    pause: nothing,
+    resume: nothing,
+    abort: nothing,
+  };
+  const response = new ServerResponse(new IncomingMessage(new Socket()));
+  const route = { upstream: { credential: "", headers: [] } };
+  const known = { answer, prepared, call: liveCallOf({ upstream: "u" }), envelope, dialect, response, route };
+  const delivery = { ...known, signal: createSendSignal() } as unknown as Delivery;
+  const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
+  const delivered = deliver(delivery, { settling: settlingOf(), metrics, limits });
+  assert.equal(prepared.body.length, 0);
+  assert.equal(envelope.body.bytes.toString(), "{}");
+  await delivered;
+});

@@ -3,6 +3,7 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { endName } from "#shared/end-name.ts";
 import { convertReply, createTranslator } from "./convert.ts";
 import type { AnswerKind, Dialect, Envelope, StreamTap } from "./dialects/dialect.ts";
+import { readJsonBody } from "./dialects/request-body.ts";
 import { eventJson } from "./dialects/sse.ts";
 import { CallFailure } from "./failures.ts";
 import { guardStream } from "./guard.ts";
@@ -109,17 +110,34 @@ function tapOf({ prepared, envelope, route }: Delivery): StreamTap {
   return createTranslator({ conversion, asked: conversion.asked, tap, clean });
 }
 
+const noBytes = Buffer.alloc(0);
+const noBody = readJsonBody(Buffer.from("{}"));
+
+/** A stream may stay open for long and no other upstream may be asked any more, so nobody reads the prompt again. */
+function forgetRequest({ envelope, prepared }: Delivery): void {
+  envelope.body = noBody;
+  prepared.body = noBytes;
+}
+
+function uncork({ socket }: ServerResponse): void {
+  socket?.uncork();
+}
+
 async function deliverFlow(delivery: Delivery, { settling, metrics, limits }: Deliver): Promise<void> {
   const { call, envelope, answer, response, prepared } = delivery;
   call.httpStatus = 200;
   const { upstream } = call;
   const isOfEvents = envelope.answer === "events";
   const headers = isOfEvents ? streamHeaders(call.rid) : streamHeaders(call.rid, contentTypeOf(answer));
+  // The head goes out in this turn, with what has come of the body.
+  response.socket?.cork();
   response.writeHead(200, { ...headers, ...droppedHeader(prepared.dropped) }).flushHeaders();
+  const tap = tapOf(delivery);
+  forgetRequest(delivery);
   const { cut, over, beat, stalledMs } = pumpStream({
     answer,
     response,
-    tap: tapOf(delivery),
+    tap,
     tally: call.tally,
     times: call.times,
     counts: { bytes: metrics.streamBytes, backpressure: metrics.backpressure, gaps: metrics.gaps.of({ upstream }) },
@@ -128,6 +146,7 @@ async function deliverFlow(delivery: Delivery, { settling, metrics, limits }: De
     onEnd: (endCause) => settle(settling, call, endCause),
     onPiece: () => guardStream(settling, call),
   });
+  process.nextTick(uncork, response);
   call.cut = cut;
   call.beat = beat;
   call.stalledMs = stalledMs;

@@ -100,6 +100,17 @@ export function meterCall(tally: Tally, endCause: EndCause, requested: Requested
   return { usage: priced(measured, prices), measured, source };
 }
 
+// Asked for with each piece of a stream, and always the same.
+const inputCosts = new WeakMap<Units, { prices: Units; nanos: number }>();
+
+function inputCostNanos(inputUsage: Units, prices: Units): number {
+  let known = inputCosts.get(inputUsage);
+  if (known?.prices !== prices) {
+    inputCosts.set(inputUsage, (known = { prices, nanos: Number(costNanos(inputUsage, prices)) }));
+  }
+  return known.nanos;
+}
+
 /**
  * Nano-USD that a running stream has cost so far, as a number: it only steers holds and checkpoints, so a float's
  * rounding does no harm here.
@@ -108,7 +119,7 @@ export function runningCostNanos(tally: Tally, model: Model, inputTokens: number
   const { inputTokens: inputPrice = 0n, outputTokens: outputPrice = 0n, reasoningTokens = 0n } = model.prices;
   const dearest = Number(outputPrice > reasoningTokens ? outputPrice : reasoningTokens);
   const input = tally.inputUsage
-    ? Number(costNanos(tally.inputUsage, model.prices))
+    ? inputCostNanos(tally.inputUsage, model.prices)
     : (inputTokens * Number(inputPrice)) / 1_000_000;
   return input + (tally.contentTokens * dearest) / 1_000_000;
 }

@@ -4,8 +4,10 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Count, Spread } from "#shared/metric-family.ts";
 import type { CallTimes } from "./call-times.ts";
 import type { StreamTap, Tally } from "./dialects/dialect.ts";
-import { createEventSplitter, readStreamBytes, readStreamEvent, type EventSplitter } from "./dialects/sse.ts";
+import { createEventCursor, type EventCursor } from "./dialects/event-cursor.ts";
+import { readStreamEvent, streamBytes, type StreamEvent } from "./dialects/sse.ts";
 import type { Answer } from "./send.ts";
+import { createPieceWriter, type PieceWriter } from "./write-pieces.ts";
 
 export type Pump = {
   answer: Answer;
@@ -37,53 +39,59 @@ export type Pumping = {
 /** What goes out now, what tells the caller that the answer has ended, and whether nothing more may follow. */
 type Reading = { pieces: Buffer[]; ending: Buffer[]; isEnded: boolean };
 
-/** Reads events and gives those that pass, neighbours joined again, so that an untouched chunk is one write. */
-function readEvents(events: Buffer[], { tap, tally, isOfEvents }: Pump): Reading {
-  const read = isOfEvents ? readStreamEvent : readStreamBytes;
-  const ending: Buffer[] = [];
-  let isEnding = tally.isEnding;
-  const pieces: Buffer[] = [];
-  let from: Buffer | undefined;
-  let length = 0;
-  const close = (): void => {
-    // Events of one chunk lie one behind the other in one buffer.
-    if (from) (isEnding ? ending : pieces).push(Buffer.from(from.buffer, from.byteOffset, length));
-    from = undefined;
-    length = 0;
-  };
-  for (const event of events) {
-    const verdict = tap.read(read(event), tally);
-    if (tally.isEnding && !isEnding) {
-      close();
-      isEnding = true;
-    }
-    if (verdict === "pass") {
-      from ??= event;
-      length += event.length;
-      continue;
-    }
-    close();
-    if (verdict === "end") return { pieces, ending, isEnded: true };
-    if (typeof verdict !== "string") (isEnding ? ending : pieces).push(verdict);
-  }
-  close();
-  return { pieces, ending, isEnded: false };
+/** Adds the events that passed between two places, which lie one behind the other, as one piece. */
+function addRun(pieces: Buffer[], bytes: Buffer, from: number, to: number): void {
+  if (to > from) pieces.push(to - from === bytes.length ? bytes : bytes.subarray(from, to));
 }
 
-const nothing = Buffer.alloc(0);
-const bytesAsTheyCome: EventSplitter = { push: (chunk) => [chunk], rest: () => nothing };
+/** Reads the events that are whole and gives those that pass, neighbours joined, so that an untouched chunk is one. */
+function readEvents(cursor: EventCursor, chunk: Buffer, { tap, tally }: Pump): Reading {
+  const reading: Reading = { pieces: [], ending: [], isEnded: false };
+  cursor.push(chunk);
+  const { bytes } = cursor;
+  let place = tally.isEnding ? reading.ending : reading.pieces;
+  let from = 0;
+  let passed = 0;
+  try {
+    for (let event = cursor.next(); event; event = cursor.next()) {
+      const { start, end } = cursor;
+      const verdict = tap.read(event, tally);
+      const isTurned = tally.isEnding && place !== reading.ending;
+      if (verdict !== "pass" || isTurned) {
+        addRun(place, bytes, from, passed);
+        place = isTurned ? reading.ending : place;
+        from = verdict === "pass" ? start : end;
+      }
+      passed = end;
+      reading.isEnded = verdict === "end";
+      if (reading.isEnded) return reading;
+      if (typeof verdict !== "string") place.push(verdict);
+    }
+  } catch {
+    // What came before the event that is too large, or that breaks its reader, is counted and so is served.
+    reading.isEnded = true;
+  }
+  addRun(place, bytes, from, passed);
+  return reading;
+}
+
+const readBytes = (chunk: Buffer, { tap, tally }: Pump): Reading => {
+  tap.read(streamBytes, tally);
+  return { pieces: [chunk], ending: [], isEnded: false };
+};
 
 const blankLine = Buffer.from("\n\n");
+const keepAlive = Buffer.from(": keep-alive\n\n");
 
 /**
  * The last event of an upstream that leaves out the blank line behind it; half an event is neither served nor counted.
  */
-function readRest(rest: Buffer, pump: Pump): Buffer | undefined {
-  const { data, json } = readStreamEvent(rest);
-  if (!data?.startsWith("[DONE]") && json === undefined) return undefined;
-  const { pieces, ending } = readEvents([rest], pump);
-  const all = [...pieces, ...ending];
-  return all.length > 0 ? Buffer.concat([...all, blankLine]) : undefined;
+function readRest(rest: Buffer, { tap, tally }: Pump): Buffer | undefined {
+  const event: StreamEvent = readStreamEvent(rest);
+  if (!event.data?.startsWith("[DONE]") && event.json === undefined) return undefined;
+  const verdict = tap.read(event, tally);
+  if (verdict === "pass") return Buffer.concat([rest, blankLine]);
+  return typeof verdict === "string" ? undefined : Buffer.concat([verdict, blankLine]);
 }
 
 const causeOfError = (error: Error): EndCause =>
@@ -134,16 +142,16 @@ function createPausing({ answer, response, counts }: Pump) {
 }
 
 /** Writes what passes, and counts it; tells whether the caller keeps up. */
-function createWriting({ response, times, counts }: Pump) {
+function createWriting({ times, counts }: Pump, writer: PieceWriter) {
   /** When the piece before was written; 0: none was, or the caller has made this one wait. */
   let lastAtMs = 0;
   const write = (pieces: Buffer[], nowMs: number): boolean => {
+    if (pieces.length === 0) return true;
     let isFlowing = true;
     for (const piece of pieces) {
-      isFlowing = response.write(piece);
+      isFlowing = writer.write(piece);
       counts.bytes.inc(piece.length);
     }
-    if (pieces.length === 0) return true;
     if (times.firstByteAt === 0) times.firstByteAt = performance.now();
     if (lastAtMs !== 0) counts.gaps.observe((nowMs - lastAtMs) / 1_000);
     lastAtMs = nowMs;
@@ -159,10 +167,11 @@ function createWriting({ response, times, counts }: Pump) {
  */
 export function pumpStream(pump: Pump): Pumping {
   const { answer, response, tap, tally, times, isOfEvents, onEnd, onPiece } = pump;
-  const splitter = isOfEvents ? createEventSplitter(pump.maxEventBytes) : bytesAsTheyCome;
+  const cursor = createEventCursor(pump.maxEventBytes);
   const holding = createHolding();
   const pausing = createPausing(pump);
-  const writing = createWriting(pump);
+  const writer = createPieceWriter(response);
+  const writing = createWriting(pump, writer);
   let isOver = false;
   const { promise: over, resolve: declareOver } = Promise.withResolvers<void>();
 
@@ -176,9 +185,8 @@ export function pumpStream(pump: Pump): Pumping {
     if (response.destroyed) return;
     // Bytes have no end mark of their own: only a broken connection tells the caller that some are missing.
     if (!isOfEvents && endCause !== EndCause.COMPLETE) return void response.destroy();
-    for (const piece of holding.release()) response.write(piece);
-    if (last) response.write(last);
-    response.end(tap.end(tally));
+    const held = holding.release();
+    writer.end(last ? [...held, last] : held, tap.end(tally));
   };
   const cut = (endCause: EndCause): void => {
     if (isOver) return;
@@ -193,11 +201,12 @@ export function pumpStream(pump: Pump): Pumping {
     writing.interrupt();
     pausing.begin();
   };
-  const take = (events: Buffer[]): void => {
-    const { pieces, ending, isEnded } = readEvents(events, pump);
-    const released = holding.keep(ending);
+  const take = (chunk: Buffer): void => {
+    const { pieces, ending, isEnded } = isOfEvents ? readEvents(cursor, chunk, pump) : readBytes(chunk, pump);
+    if (ending.length > 0) pieces.push(...holding.keep(ending));
     if (tally.isComplete) onEnd(EndCause.COMPLETE);
-    forward([...pieces, ...released, ...(tally.isComplete || tally.isFailed ? holding.release() : [])]);
+    if (tally.isComplete || tally.isFailed) pieces.push(...holding.release());
+    forward(pieces);
     if (isEnded) cut(EndCause.UPSTREAM_ERROR);
     else onPiece();
   };
@@ -210,13 +219,13 @@ export function pumpStream(pump: Pump): Pumping {
       if (isOver) return;
       if (times.firstByteAt === 0) times.arrivedAt = isHeadGiven ? performance.now() : times.answeredAt;
       try {
-        take(splitter.push(chunk));
+        take(chunk);
       } catch {
         cut(EndCause.UPSTREAM_ERROR);
       }
     },
     end: () => {
-      const last = readRest(splitter.rest(), pump);
+      const last = readRest(cursor.rest(), pump);
       if (tally.isFailed) return finish(EndCause.UPSTREAM_ERROR, last);
       finish(tally.isComplete || tally.hasFinish ? EndCause.COMPLETE : EndCause.UPSTREAM_CUT, last);
     },
@@ -229,7 +238,7 @@ export function pumpStream(pump: Pump): Pumping {
   const beat = (silentMs: number): void => {
     if (isOver || !isOfEvents || pausing.isPaused() || performance.now() - sentAtMs < silentMs) return;
     sentAtMs = performance.now();
-    response.write(": keep-alive\n\n");
+    writer.write(keepAlive);
   };
   return { cut, over, beat, stalledMs: pausing.stalledMs };
 }

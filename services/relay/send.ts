@@ -67,19 +67,24 @@ export class SendError extends Error {
  */
 function createBody(): Consumer & { attach: (consumer: Consumer) => void } {
   let target: Consumer | undefined;
-  let early: ((consumer: Consumer) => void)[] = [];
-  const pass = (step: (consumer: Consumer) => void): void => {
+  let early: Buffer[] = [];
+  let last: ((consumer: Consumer) => void) | undefined;
+  const close = (step: (consumer: Consumer) => void): void => {
     if (target) step(target);
-    else early.push(step);
+    else last ??= step;
   };
   return {
-    data: (chunk) => (target ? target.data(chunk) : pass((consumer) => consumer.data(chunk))),
-    end: () => pass((consumer) => consumer.end()),
-    fail: (error) => pass((consumer) => consumer.fail(error)),
+    data: (chunk) => {
+      if (target) target.data(chunk);
+      else early.push(chunk);
+    },
+    end: () => close((consumer) => consumer.end()),
+    fail: (error) => close((consumer) => consumer.fail(error)),
     attach: (consumer) => {
       target = consumer;
-      for (const step of early) step(consumer);
+      for (const chunk of early) consumer.data(chunk);
       early = [];
+      last?.(consumer);
     },
   };
 }

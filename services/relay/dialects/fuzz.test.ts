@@ -18,7 +18,6 @@ import { readStreamEvent } from "./sse.ts";
 
 const runs = { numRuns: 400 };
 const asked: Asked = { model: "m", wantsStreamUsage: true, inputTokens: 9 };
-const nothing = Buffer.alloc(0);
 const envelope = dialects["openai-chat"].readEnvelope(readJsonBody(Buffer.from("{}")), "m");
 
 /** An event of a stream, its data parsed where it is JSON. */
@@ -111,7 +110,7 @@ function isBookedAsWhole(dialect: UpstreamDialectName, stream: Data[]): boolean 
   const tally = emptyTally();
   for (const json of stream) {
     const data = typeof json === "string" ? json : JSON.stringify(json);
-    tap.read({ bytes: nothing, data, json: typeof json === "string" ? undefined : json }, tally);
+    tap.read({ data, json: typeof json === "string" ? undefined : json }, tally);
   }
   return !tally.isFailed && (tally.hasFinish || tally.isComplete);
 }

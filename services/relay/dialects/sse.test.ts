@@ -1,14 +1,24 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { createEventSplitter, eventData, eventJson, EventTooLargeError } from "./sse.ts";
+import { createEventCursor, EventTooLargeError, type EventCursor } from "./event-cursor.ts";
+import { eventData, eventJson } from "./sse.ts";
 
 const limitBytes = 1_000_000;
 
+/** Gives a cursor a chunk; the events that are complete now, as bytes. */
+function push(cursor: EventCursor, chunk: Buffer): Buffer[] {
+  cursor.push(chunk);
+  const { bytes } = cursor;
+  const events: Buffer[] = [];
+  while (cursor.next()) events.push(bytes.subarray(cursor.start, cursor.end));
+  return events;
+}
+
 function splitAll(chunks: Buffer[]): { events: Buffer[]; rest: Buffer } {
-  const splitter = createEventSplitter(limitBytes);
-  const events = chunks.flatMap((chunk) => splitter.push(chunk));
-  return { events, rest: splitter.rest() };
+  const cursor = createEventCursor(limitBytes);
+  const events = chunks.flatMap((chunk) => push(cursor, chunk));
+  return { events, rest: cursor.rest() };
 }
 
 function cutAt(bytes: Buffer, places: number[]): Buffer[] {
@@ -90,22 +100,22 @@ test("every event keeps its own bytes, terminator included, whichever way lines 
 
 test("events that arrive whole are views of the chunk, not copies", () => {
   const chunk = Buffer.from("data: a\n\ndata: b\n\n");
-  const [first, second] = createEventSplitter(limitBytes).push(chunk);
+  const [first, second] = push(createEventCursor(limitBytes), chunk);
   assert.equal(first?.buffer, chunk.buffer);
   assert.equal(second?.byteOffset, chunk.byteOffset + 9);
 });
 
 test("an event over the limit raises before more of it is kept; at the limit it does not", () => {
-  const splitter = createEventSplitter(10);
-  assert.deepEqual(splitter.push(Buffer.from("data: a\n\n0123456789")).length, 1);
-  assert.throws(() => splitter.push(Buffer.from("x")), EventTooLargeError);
-  assert.throws(() => createEventSplitter(10).push(Buffer.from("data: a\n\n01234567890")), EventTooLargeError);
+  const cursor = createEventCursor(10);
+  assert.deepEqual(push(cursor, Buffer.from("data: a\n\n0123456789")).length, 1);
+  assert.throws(() => push(cursor, Buffer.from("x")), EventTooLargeError);
+  assert.throws(() => push(createEventCursor(10), Buffer.from("data: a\n\n01234567890")), EventTooLargeError);
 });
 
 test("the limit is of one event: a long stream of small events passes in chunks of any size", () => {
-  const splitter = createEventSplitter(32);
+  const cursor = createEventCursor(32);
   const bytes = Buffer.from("data: 0123456789\n\n".repeat(1_000));
-  const events = cutAt(bytes, [500, 7_777, 12_000]).flatMap((chunk) => splitter.push(chunk));
+  const events = cutAt(bytes, [500, 7_777, 12_000]).flatMap((chunk) => push(cursor, chunk));
   assert.equal(events.length, 1_000);
 });
 

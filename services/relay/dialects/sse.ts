@@ -4,53 +4,16 @@ const colonCode = 58;
 const spaceCode = 32;
 const dataField = Buffer.from("data");
 
-/** Raised when one event of a stream is larger than the relay holds. */
-export class EventTooLargeError extends Error {}
-
-/** Cuts a stream into events without copying those that arrive whole. */
-export type EventSplitter = {
-  /** Takes a chunk; gives the events that are complete now, terminators included. */
-  push: (chunk: Buffer) => Buffer[];
-  /** Bytes of an event that is not complete yet. */
-  rest: () => Buffer;
-};
-
 /**
  * Index just behind the blank line that ends the event which begins at `start`, or -1; nothing before `from` can be
  * its end. Lines end in LF or CRLF.
  */
-function eventEnd(bytes: Buffer, start: number, from: number): number {
+export function eventEnd(bytes: Buffer, start: number, from: number): number {
   for (let at = bytes.indexOf(lf, from); at !== -1; at = bytes.indexOf(lf, at + 1)) {
     const lineEnd = bytes[at - 1] === cr ? at - 1 : at;
     if (lineEnd === start || bytes[lineEnd - 1] === lf) return at + 1;
   }
   return -1;
-}
-
-/**
- * Makes a splitter for server-sent events. An event that is not complete after `maxEventBytes` raises
- * EventTooLargeError, so that a broken upstream cannot fill the memory.
- */
-export function createEventSplitter(maxEventBytes: number): EventSplitter {
-  let rest: Buffer = Buffer.alloc(0);
-  return {
-    rest: () => rest,
-    push: (chunk) => {
-      const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-      // No line feed of the rest ended it.
-      let searchFrom = rest.length;
-      const events: Buffer[] = [];
-      let start = 0;
-      for (let end = eventEnd(bytes, start, searchFrom); end !== -1; end = eventEnd(bytes, start, searchFrom)) {
-        events.push(bytes.subarray(start, end));
-        start = end;
-        searchFrom = end;
-      }
-      rest = bytes.subarray(start);
-      if (rest.length > maxEventBytes) throw new EventTooLargeError(`an event exceeds ${maxEventBytes} bytes`);
-      return events;
-    },
-  };
 }
 
 const carriageEnd = (event: Buffer, lineEnd: number): number => (event[lineEnd - 1] === cr ? lineEnd - 1 : lineEnd);
@@ -95,20 +58,17 @@ export function eventJson(data: string | undefined): unknown {
 
 /** An event of a stream, parsed once for all who look at it. */
 export type StreamEvent = {
-  bytes: Buffer;
-  /** Of `[DONE]` as text; undefined without data, and for bytes that are no events. */
+  /** Of `[DONE]` as text; of JSON only that it is there; undefined without data, and for bytes that are no events. */
   data: string | undefined;
-  /** The data's JSON; undefined when it is none. */
+  /** The data's JSON; undefined when it is none. Only for the one who reads it now: the next event may be put there. */
   json: unknown;
 };
 
 /** Reads an event's data. */
 export function readStreamEvent(bytes: Buffer): StreamEvent {
   const data = eventData(bytes);
-  return { bytes, data, json: data?.startsWith("[DONE]") ? undefined : eventJson(data) };
+  return { data, json: data?.startsWith("[DONE]") ? undefined : eventJson(data) };
 }
 
 /** A piece of a stream that has no events. */
-export function readStreamBytes(bytes: Buffer): StreamEvent {
-  return { bytes, data: undefined, json: undefined };
-}
+export const streamBytes: StreamEvent = { data: undefined, json: undefined };

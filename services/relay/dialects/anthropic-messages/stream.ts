@@ -6,9 +6,14 @@ const textFields = ["text", "partial_json", "thinking"];
 
 /** Counts a block as it starts, or a delta. Text that is still empty, as most blocks open, is no content yet. */
 function countPart(part: unknown, tally: Tally): void {
-  const texts = textFields.map((name) => stringOf(member(part, name)));
-  tally.hasContent ||= !texts.includes("");
-  for (const text of texts) tally.contentTokens += estimateTokens(text ?? "");
+  let isEmpty = false;
+  for (const name of textFields) {
+    const text = member(part, name);
+    if (typeof text !== "string") continue;
+    isEmpty ||= text === "";
+    tally.contentTokens += estimateTokens(text);
+  }
+  tally.hasContent ||= !isEmpty;
 }
 
 function withoutNulls(usage: unknown): Record<string, unknown> {

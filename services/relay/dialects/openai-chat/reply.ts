@@ -1,16 +1,18 @@
 import { countOf, emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
 import { readUsage } from "../openai-usage.ts";
 
-/** Text of a message or a delta that is output. */
-function textsOf(message: unknown): unknown[] {
+function countText(text: unknown, tally: Tally): void {
+  if (typeof text !== "string" || text === "") return;
+  tally.hasContent = true;
+  tally.contentTokens += estimateTokens(text);
+}
+
+/** Adds the text of a message or a delta that is output. */
+function countTexts(message: Record<string, unknown>, tally: Tally): void {
+  countText(message["content"], tally);
   // Compatible servers add their thinking as `reasoning_content` or `reasoning`; some send it under both names.
-  const reasoning = stringOf(member(message, "reasoning_content")) ?? member(message, "reasoning");
-  return [
-    member(message, "content"),
-    reasoning,
-    member(message, "refusal"),
-    member(member(message, "audio"), "transcript"),
-  ];
+  countText(stringOf(message["reasoning_content"]) ?? message["reasoning"], tally);
+  countText(message["refusal"], tally);
 }
 
 function countCall(called: unknown, tally: Tally): void {
@@ -22,15 +24,15 @@ function countCall(called: unknown, tally: Tally): void {
 
 /** Adds what a message or a delta carries to the tally. */
 export function countContent(message: unknown, tally: Tally): void {
-  for (const text of textsOf(message)) {
-    if (typeof text !== "string" || text === "") continue;
-    tally.hasContent = true;
-    tally.contentTokens += estimateTokens(text);
+  if (typeof message !== "object" || message === null) return;
+  const fields = message as Record<string, unknown>;
+  countTexts(fields, tally);
+  const { audio, function_call: oldCall, tool_calls: calls } = fields;
+  if (audio) {
+    countText(member(audio, "transcript"), tally);
+    tally.hasContent ||= Boolean(member(audio, "data"));
   }
-  tally.hasContent ||= Boolean(member(member(message, "audio"), "data"));
-  const oldCall = member(message, "function_call");
   if (oldCall) countCall(oldCall, tally);
-  const calls = member(message, "tool_calls");
   if (!Array.isArray(calls)) return;
   for (const call of calls) countCall(member(call, "function") ?? member(call, "custom"), tally);
 }
