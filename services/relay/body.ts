@@ -131,7 +131,7 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
   const source = inflater ?? request;
   let { isKeyKnown } = collecting;
-  const collected = startCollecting(isKeyKnown && !inflater ? collecting.announced : 0);
+  let collected = startCollecting(isKeyKnown && !inflater ? collecting.announced : 0);
   let bytes = 0;
   let wireBytes = 0;
   const timer = setTimeout(() => reject(collecting.onStall()), reading.stallMs ?? stallMs);
@@ -166,8 +166,8 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
     return await promise;
   } finally {
     clearTimeout(timer);
-    // A listener stays with the request, for errors that come late.
-    chunks.length = 0;
+    // A listener stays with the request, for errors that come late, and would keep the body.
+    collected = startCollecting(0);
     if (inflater) request.unpipe(inflater);
     source.off("data", onData).off("end", onEnd);
     request.off("data", onWire).off("close", onClose).off(readingEnds, onCut);

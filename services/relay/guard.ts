@@ -1,9 +1,8 @@
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
-import { checkpointOf } from "./checkpoint.ts";
 import type { LiveCall } from "./live-call.ts";
 import { runningCostNanos } from "./meter.ts";
-import type { Settling } from "./settle.ts";
+import { checkpointRecord, type Settling } from "./settle.ts";
 
 const extendAtShare = 0.8;
 const extendAgainMs = 1_000;
@@ -32,7 +31,7 @@ function extend(settling: Settling, call: LiveCall, nowMs: number): void {
  * auth-quota, which outlives the loss of its disk.
  */
 function checkpoint({ spool, quota }: Settling, call: LiveCall, isTold: boolean): void {
-  const { costNanos, record } = checkpointOf(call);
+  const { costNanos, record } = checkpointRecord(call);
   if (costNanos === 0n) return;
   spool.checkpoint(call.rid, record);
   if (isTold) void quota.tell({ operation: { case: "checkpoint", value: { rid: call.rid, costNanos, record } } });

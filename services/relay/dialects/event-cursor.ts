@@ -1,4 +1,3 @@
-import { readShaped, shapeOf, type EventShape } from "./event-shape.ts";
 import { eventEnd, readStreamEvent, type StreamEvent } from "./sse.ts";
 
 /** Raised when one event of a stream is larger than the relay holds. */
@@ -22,35 +21,6 @@ export type EventCursor = {
 };
 
 const nothing = Buffer.alloc(0);
-const shapedBytes = 4_096;
-// Neighbours of one kind have this much in common, even before the first value that differs.
-const likenessLength = 16;
-const mostTries = 8;
-const readsPerTry = 16;
-
-/** Learns the shape of a stream's events from those that were parsed whole. */
-function createShapes() {
-  let last = "";
-  let shape: EventShape | undefined;
-  let tries = mostTries;
-  let reads = 0;
-  const read = (bytes: Buffer, start: number): number => {
-    if (!shape) return -1;
-    const end = readShaped(shape, bytes, start);
-    if (end !== -1 && (reads += 1) % readsPerTry === 0 && tries < mostTries) tries += 1;
-    return end;
-  };
-  const learn = (bytes: Buffer, data: string): void => {
-    const before = last;
-    last = data;
-    if (tries === 0 || !before.startsWith(data.slice(0, likenessLength))) return;
-    tries -= 1;
-    shape = shapeOf([before, data], bytes, (probe) => readStreamEvent(probe).json) ?? shape;
-  };
-  return { read, learn, json: () => shape?.json };
-}
-
-const someData = "{}";
 
 function release(cursor: EventCursor): void {
   cursor.bytes = nothing;
@@ -59,7 +29,6 @@ function release(cursor: EventCursor): void {
 
 /** Makes a cursor through server-sent events. */
 export function createEventCursor(maxEventBytes: number): EventCursor {
-  const shapes = createShapes();
   let searchFrom = 0;
   const cursor: EventCursor = {
     bytes: nothing,
@@ -75,8 +44,7 @@ export function createEventCursor(maxEventBytes: number): EventCursor {
     next: () => {
       const { bytes, end: start } = cursor;
       cursor.start = start;
-      const shapedEnd = shapes.read(bytes, start);
-      const end = shapedEnd === -1 ? eventEnd(bytes, start, Math.max(start, searchFrom)) : shapedEnd;
+      const end = eventEnd(bytes, start, Math.max(start, searchFrom));
       if (end === -1) {
         // An idle stream keeps nothing of what it has passed on.
         if (start === bytes.length) release(cursor);
@@ -84,11 +52,7 @@ export function createEventCursor(maxEventBytes: number): EventCursor {
         throw new EventTooLargeError(`an event exceeds ${maxEventBytes} bytes`);
       }
       cursor.end = end;
-      if (shapedEnd !== -1) return { data: someData, json: shapes.json() };
-      const event = bytes.subarray(start, end);
-      const read = readStreamEvent(event);
-      if (event.length <= shapedBytes && read.json !== undefined) shapes.learn(event, read.data ?? "");
-      return read;
+      return readStreamEvent(bytes.subarray(start, end));
     },
     rest: () => (cursor.end === 0 ? cursor.bytes : cursor.bytes.subarray(cursor.end)),
   };

@@ -58,9 +58,9 @@ export function eventJson(data: string | undefined): unknown {
 
 /** An event of a stream, parsed once for all who look at it. */
 export type StreamEvent = {
-  /** Of `[DONE]` as text; of JSON only that it is there; undefined without data, and for bytes that are no events. */
+  /** Of `[DONE]` as text; undefined without data, and for bytes that are no events. */
   data: string | undefined;
-  /** The data's JSON; undefined when it is none. Only for the one who reads it now: the next event may be put there. */
+  /** The data's JSON; undefined when it is none. */
   json: unknown;
 };
 
