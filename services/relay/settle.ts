@@ -10,7 +10,7 @@ import {
 } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import type { Spread } from "#shared/metric-family.ts";
-import { costNanos, usageBuckets } from "#shared/pricing.ts";
+import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
 import { pricedFor } from "./catalog-models.ts";
 import { pricesFor, type PriceTraits } from "./catalog-prices.ts";
 import type { LiveCall } from "./live-call.ts";
@@ -85,6 +85,12 @@ function recordOf(call: LiveCall, endCause: EndCause, metered: Metered, closedBy
   };
 }
 
+function sumOf(usage: Units, buckets: readonly UsageBucket[]): bigint {
+  let sum = 0n;
+  for (const bucket of buckets) sum += usage[bucket] ?? 0n;
+  return sum;
+}
+
 const inputBuckets = usageBuckets.filter((name) => /input|cache/i.test(name));
 
 /**
@@ -96,7 +102,7 @@ function traitsOf({ tally, requested }: LiveCall): PriceTraits {
   if (tally.serviceTier !== undefined) fields["service_tier"] = tally.serviceTier;
   const told = tally.usage ?? tally.inputUsage;
   if (!told) return { fields, inputTokens: requested.inputTokens };
-  return { fields, inputTokens: Number(inputBuckets.reduce((sum, bucket) => sum + (told[bucket] ?? 0n), 0n)) };
+  return { fields, inputTokens: Number(sumOf(told, inputBuckets)) };
 }
 
 type Charge = Pick<CallRecord, "rid" | "accountId" | "keyId" | "costNanos">;
@@ -127,7 +133,7 @@ const tokenBuckets = usageBuckets.filter((name) => name.endsWith("Tokens"));
 function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall): void {
   const { usage, toldTokens } = tally;
   if (!usage || toldTokens === undefined) return;
-  const sum = tokenBuckets.reduce((total, bucket) => total + (usage[bucket] ?? 0n), 0n);
+  const sum = sumOf(usage, tokenBuckets);
   if (sum === toldTokens) return;
   metrics.usageMismatches.inc({ upstream });
   log.warn({ rid, upstream, sum: sum.toString(), told: toldTokens.toString() }, "the upstream's counts do not add up");
