@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Logger } from "#shared/log.ts";
-import { encodeFrame, readFrames, type Frame } from "./spool-frames.ts";
+import { frameBytes, putFrame, readFrames, type Frame } from "./spool-frames.ts";
 
 /** A call whose record is not known to be in the ledger yet, and when that was written or last asked about. */
 type Open = { segment: Segment; addedAtMs: number; lookedAtMs: number; isCheckpoint: boolean };
@@ -58,8 +58,8 @@ export type SpoolFiles = {
   list: (folder: string) => string[];
   read: (file: string) => Buffer;
   openForAppend: (file: string) => number;
-  /** Gives the number of bytes that were written. */
-  write: (descriptor: number, bytes: Uint8Array) => number;
+  /** Writes the first `length` bytes; gives the number of those that were written. */
+  write: (descriptor: number, bytes: Uint8Array, length: number) => number;
   sync: (descriptor: number, done: (error: Error | null) => void) => void;
   close: (descriptor: number) => void;
   remove: (file: string) => void;
@@ -70,7 +70,7 @@ const nodeFiles: SpoolFiles = {
   list: readdirSync,
   read: readFileSync,
   openForAppend: (file) => openSync(file, "a", 0o600),
-  write: writeSync,
+  write: (descriptor, bytes, length) => writeSync(descriptor, bytes, 0, length),
   sync: fdatasync,
   close: closeSync,
   remove: unlinkSync,
@@ -110,7 +110,11 @@ type State = {
   /** Records that the disk refused. */
   unwritten: Map<string, Uint8Array>;
   nextSegment: number;
+  /** Where each frame is put together: the kernel has its own copy when a write returns. */
+  space: Buffer;
 };
+
+const usualSpaceBytes = 16_384;
 
 function startSegment(state: State): Segment {
   const { current: before, descriptor: descriptorBefore } = state;
@@ -144,8 +148,9 @@ function track(state: State, rid: string, { segment, isCheckpoint }: Pick<Open, 
   const before = state.open.get(rid);
   if (before && !before.isCheckpoint) return;
   // Put behind all others, which keeps the map sorted by time.
-  state.open.delete(rid);
-  const nowMs = performance.now();
+  if (before) state.open.delete(rid);
+  // Whole milliseconds stand in the object itself; others would be one more object, for each call, for seconds.
+  const nowMs = Math.floor(performance.now());
   state.open.set(rid, { segment, isCheckpoint, addedAtMs: nowMs, lookedAtMs: nowMs });
   segment.openRecords += 1;
   if (before) release(state, before.segment);
@@ -158,12 +163,14 @@ function release(state: State, segment: Segment): void {
 
 function write(state: State, rid: string, frame: Frame): void {
   try {
-    const bytes = encodeFrame(frame);
-    const fits = state.current && state.current.bytes + bytes.length <= state.limits.segmentBytes;
+    const length = frameBytes(frame);
+    if (length > state.space.length) state.space = Buffer.allocUnsafe(length);
+    putFrame(state.space, frame);
+    const fits = state.current && state.current.bytes + length <= state.limits.segmentBytes;
     const segment = fits && state.current ? state.current : startSegment(state);
-    const written = state.files.write(state.descriptor, bytes);
+    const written = state.files.write(state.descriptor, state.space, length);
     segment.bytes += written;
-    if (written < bytes.length) throw new Error(`only ${written} of ${bytes.length} bytes were written`);
+    if (written < length) throw new Error(`only ${written} of ${length} bytes were written`);
     track(state, rid, { segment, isCheckpoint: frame.isCheckpoint });
     state.isDirty = true;
   } catch (error) {
@@ -257,7 +264,9 @@ function postpone({ open }: State, rid: string): void {
   if (!found) return;
   // A map keeps the order of insertion, so that it stays sorted by time.
   open.delete(rid);
-  open.set(rid, { ...found, lookedAtMs: performance.now() });
+  // Rounded up, so that who asks about all from before now is not given it again.
+  found.lookedAtMs = Math.ceil(performance.now());
+  open.set(rid, found);
 }
 
 function unconfirmed({ open }: State, beforeMs: number, limit: number): string[] {
@@ -309,6 +318,7 @@ export async function openSpool(
     failure: undefined,
     unwritten: new Map(),
     nextSegment: 0,
+    space: Buffer.allocUnsafe(usualSpaceBytes),
   };
   // Even without a record its name tells the next process of a session that may have left open holds.
   startSegment(state);
