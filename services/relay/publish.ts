@@ -23,7 +23,7 @@ export type PublishCounts = {
   dropped: () => void;
 };
 
-// A batch costs more than what is in it, here, in NATS and in billing; auth-quota hears of each charge sooner than this.
+// A batch costs more than what is in it, here, in NATS and in billing. auth-quota hears of each charge before this.
 const lingerMs = 50;
 const maxBatchRecords = 256;
 const maxWaiting = 100_000;

@@ -37,7 +37,7 @@ export function closePart(writer: WireWriter, field: number, writtenBefore: numb
 }
 
 /** Makes room for so many bytes, and gives where they begin. */
-export function makeRoom(writer: WireWriter, bytes: number): number {
+function makeRoom(writer: WireWriter, bytes: number): number {
   if (writer.at < bytes) moveToNewSlab(writer, bytes);
   writer.at -= bytes;
   return writer.at;
