@@ -6,8 +6,11 @@ import { join, resolve } from "node:path";
 import type { Logger } from "#shared/log.ts";
 import { frameBytes, putFrame, readFrames, type Frame } from "./spool-frames.ts";
 
-/** A call whose record is not known to be in the ledger yet, and when that was written or last asked about. */
-type Open = { segment: Segment; addedAtMs: number; lookedAtMs: number; isCheckpoint: boolean };
+/**
+ * Of a call whose record is not known to be in the ledger yet: where that is, and when it was written or last asked
+ * about. Calls of the same moment share one, so that little is kept of each.
+ */
+type Open = Readonly<{ segment: Segment; addedAtMs: number; lookedAtMs: number; isCheckpoint: boolean }>;
 type Segment = { file: string; bytes: number; openRecords: number; isCurrent: boolean };
 
 export type SpoolLimits = { segmentBytes: number; maxBytes: number; syncMs: number };
@@ -102,6 +105,7 @@ type State = {
   limits: SpoolLimits;
   files: SpoolFiles;
   open: Map<string, Open>;
+  newest: Open | undefined;
   segments: Set<Segment>;
   current: Segment | undefined;
   descriptor: number;
@@ -149,11 +153,18 @@ function track(state: State, rid: string, { segment, isCheckpoint }: Pick<Open, 
   if (before && !before.isCheckpoint) return;
   // Put behind all others, which keeps the map sorted by time.
   if (before) state.open.delete(rid);
-  // Whole milliseconds stand in the object itself; others would be one more object, for each call, for seconds.
-  const nowMs = Math.floor(performance.now());
-  state.open.set(rid, { segment, isCheckpoint, addedAtMs: nowMs, lookedAtMs: nowMs });
+  state.open.set(rid, openOf(state, segment, isCheckpoint));
   segment.openRecords += 1;
   if (before) release(state, before.segment);
+}
+
+const momentMs = 10;
+
+function openOf(state: State, segment: Segment, isCheckpoint: boolean): Open {
+  const { newest } = state;
+  const nowMs = Math.floor(performance.now() / momentMs) * momentMs;
+  if (newest?.addedAtMs === nowMs && newest.segment === segment && newest.isCheckpoint === isCheckpoint) return newest;
+  return (state.newest = { segment, isCheckpoint, addedAtMs: nowMs, lookedAtMs: nowMs });
 }
 
 function release(state: State, segment: Segment): void {
@@ -265,8 +276,7 @@ function postpone({ open }: State, rid: string): void {
   // A map keeps the order of insertion, so that it stays sorted by time.
   open.delete(rid);
   // Rounded up, so that who asks about all from before now is not given it again.
-  found.lookedAtMs = Math.ceil(performance.now());
-  open.set(rid, found);
+  open.set(rid, { ...found, lookedAtMs: Math.ceil(performance.now()) });
 }
 
 function unconfirmed({ open }: State, beforeMs: number, limit: number): string[] {
@@ -311,6 +321,7 @@ export async function openSpool(
     limits,
     files,
     open: new Map(),
+    newest: undefined,
     segments: new Set(),
     current: undefined,
     descriptor: -1,
