@@ -3,6 +3,7 @@ import { after, before, test } from "node:test";
 import { v7 } from "uuid";
 import { startHotWorld, type HotWorld } from "../testing/hot-world.ts";
 import type { HotOperation } from "./hot.ts";
+import type { RunAnswer } from "./money-command.ts";
 
 // Within a run the script reads a call once and writes it once, however many operations are about it. That must not be
 // seen: a batch leaves the same as its operations do in a run each.
@@ -55,14 +56,12 @@ function drawOperation({ below, pick }: Random, rids: readonly string[], ending:
   ]);
 }
 
-type Answers = (number | string)[];
-
 function createRunner(prefix: string) {
   let run = 0;
-  return async (operations: readonly HotOperation[]): Promise<Answers> => {
+  return async (operations: readonly HotOperation[]): Promise<RunAnswer> => {
     run += 1;
     const head = ["relay_1", "1000000", "1000000", "process", String(run), "0", ""];
-    const [, ...answers] = await world.redis.applyMoney(prefix, ...head, ...operations.flat());
+    const [, ...answers] = await world.redis.applyMoney(prefix, [...head, ...operations.flat()]);
     return answers;
   };
 }
@@ -92,7 +91,8 @@ async function readAll(prefix: string): Promise<Record<string, unknown>> {
       return [(await redis.getBuffer(name))?.toString("latin1"), (await redis.pttl(name)) > 0];
     };
     const value = await read();
-    found[name.slice(prefix.length)] = type === "hash" ? (value as unknown[]).toSorted() : value;
+    found[name.slice(prefix.length)] =
+      type === "hash" ? (value as string[][]).toSorted(([one = ""], [other = ""]) => (one < other ? -1 : 1)) : value;
   }
   return found;
 }
@@ -116,7 +116,7 @@ test("a batch answers and leaves what its operations do in a run each", async ()
     const rids = Array.from({ length: 6 }, () => v7());
     for (let turn = 0; turn < 4; turn += 1) {
       const operations = Array.from({ length: 1 + random.below(20) }, () => drawOperation(random, rids, ending));
-      const apart: Answers = [];
+      const apart: RunAnswer = [];
       for (const operation of operations) apart.push(...(await single([operation])));
       const names = operations.map(([name]) => name).join(" ");
       assert.deepEqual(await batch(operations), apart, `seed ${seed}: ${names}`);
