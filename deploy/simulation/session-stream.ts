@@ -1,13 +1,12 @@
 import { EventEmitter } from "node:events";
 import type { Client, ServerDuplexStream } from "@grpc/grpc-js";
-import { AuthQuotaService, type SessionRequest, type SessionResponse } from "#proto/authquota/v1/authquota_pb.ts";
-import { grpcService } from "#shared/grpc.ts";
+import { sessionMethod, type AnsweredBatch, type AskedBatch } from "../../services/auth-quota/session-wire.ts";
 import { enter, isOver, type Process } from "./clock.ts";
 import { asking, createPipe, later, step, type Network, type Place } from "./network.ts";
 
 /** What serves the streams of relays in an auth-quota process. */
 export type AuthQuotaPlace = Place & {
-  serve: ((stream: ServerDuplexStream<SessionRequest, SessionResponse>) => void) | undefined;
+  serve: ((stream: ServerDuplexStream<AskedBatch, AnsweredBatch>) => void) | undefined;
 };
 
 /** A stream while it is open. */
@@ -33,15 +32,11 @@ export const keepaliveMs = 25_000;
 type Codec = { encode: (message: never) => Buffer; decode: (bytes: Buffer) => unknown };
 
 /** How auth-quota does. */
-function serverCodec(): Codec {
-  const session = grpcService(AuthQuotaService)["session"];
-  if (!session) throw new Error("the service has no session");
-  return { encode: session.responseSerialize as Codec["encode"], decode: session.requestDeserialize };
-}
+const serverCodec: Codec = { encode: sessionMethod.responseSerialize, decode: sessionMethod.requestDeserialize };
 
 export function createLines(network: Network, places: readonly AuthQuotaPlace[]): Lines {
   const open = new Set<Line>();
-  const server = serverCodec();
+  const server = serverCodec;
   const openLine = (relay: Place, client: Codec): EventEmitter => {
     const place = network.random.pick(places);
     return connect({ network, open, relay, place, client, server });
