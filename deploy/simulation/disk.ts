@@ -37,7 +37,8 @@ export function filesOn(disk: Disk): SpoolFiles {
       open.set(nextDescriptor, file);
       return nextDescriptor;
     },
-    write: (descriptor, bytes) => {
+    write: (descriptor, space, length) => {
+      const bytes = space.subarray(0, length);
       const file = open.get(descriptor);
       if (file === undefined) throw new Error("EBADF");
       if (isDead()) return bytes.length;

@@ -5,16 +5,15 @@ import type {
   ListUnpostedResponse,
   PostRequestSchema,
   PostResponse,
-  SessionRequest,
-  SessionResponse,
 } from "#proto/authquota/v1/authquota_pb.ts";
 import type { GetFundsRequestSchema, GetFundsResponse, GetProgressResponse } from "#proto/billing/v1/billing_pb.ts";
+import type { AnsweredBatch, AskedBatch } from "../../services/auth-quota/session-wire.ts";
 
 /** What others can ask of a running auth-quota process. */
 export type AuthQuotaService = {
   post: (request: MessageInitShape<typeof PostRequestSchema>) => Promise<PostResponse>;
   listUnposted: (request: MessageInitShape<typeof ListUnpostedRequestSchema>) => Promise<ListUnpostedResponse>;
-  serve: (stream: ServerDuplexStream<SessionRequest, SessionResponse>) => void;
+  serve: (stream: ServerDuplexStream<AskedBatch, AnsweredBatch>) => void;
 };
 
 /** What others can ask of a running billing process. */

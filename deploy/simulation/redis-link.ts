@@ -73,7 +73,7 @@ export function connectSimulatedRedis(server: RedisServer, network: Network, fro
     (name: string) =>
     (...parts: (string | number)[]) =>
       run(() => server.memory.execute([name, ...parts.map(String)]));
-  const applyMoney = (prefix: string, ...given: (string | Buffer)[]) => {
+  const applyMoney = (prefix: string, given: readonly (string | Buffer)[]) => {
     const values = given.map((value) => Buffer.from(value as string).toString("latin1"));
     return run(() => {
       const answer = server.memory.evaluate(server.script, prefix, values);

@@ -63,6 +63,7 @@ function drawOperation(random: Random, rids: readonly string[]): HotOperation {
     ["settle", rid, account, key, "40", record],
     ["release", rid],
     ["lookup", rid],
+    ["lookup-many", rids.join("")],
     ["post", rid, "40", random.pick(["0", "1"])],
     ["balance", account, amount, String(random.between(1, 50)), random.pick(["0", "1"])],
     ["spending", key, amount, String(random.between(1, 50)), random.pick(["0", "1"])],

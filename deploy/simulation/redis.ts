@@ -121,6 +121,13 @@ const commands: Record<string, (store: Store, key: string, rest: string[]) => Lu
     if (option === "PX") store.expiries.set(key, Math.floor(store.nowUs() / 1_000) + Number(milliseconds));
     return "OK";
   },
+  MSET: (store, key, rest) => {
+    for (const [one, text] of pairs([key, ...rest])) {
+      forget(store, one);
+      store.values.set(one, { kind: "text", text });
+    }
+    return "OK";
+  },
   DEL: (store, key, rest) => [key, ...rest].reduce((sum, one) => sum + forget(store, one), 0),
   EXISTS: (store, key, rest) => [key, ...rest].filter((one) => store.values.has(one)).length,
   HGET: (store, key, [field = ""]) => find(store, key, "hash")?.fields.get(field) ?? null,

@@ -1,12 +1,12 @@
 import { EventEmitter } from "node:events";
 import type { Client, ServerDuplexStream } from "@grpc/grpc-js";
-import type { SessionRequest, SessionResponse } from "#proto/authquota/v1/authquota_pb.ts";
+import { sessionMethod, type AnsweredBatch, type AskedBatch } from "../../services/auth-quota/session-wire.ts";
 import { enter, isOver, type Process } from "./clock.ts";
 import { asking, createPipe, later, step, type Network, type Place } from "./network.ts";
 
 /** What serves the streams of relays in an auth-quota process. */
 export type AuthQuotaPlace = Place & {
-  serve: ((stream: ServerDuplexStream<SessionRequest, SessionResponse>) => void) | undefined;
+  serve: ((stream: ServerDuplexStream<AskedBatch, AnsweredBatch>) => void) | undefined;
 };
 
 /** A stream while it is open. */
@@ -28,22 +28,40 @@ export type Lines = {
 /** A connection that says nothing for so long is given up (gRPC keepalive: ping after 20 s, 5 s for its answer). */
 export const keepaliveMs = 25_000;
 
+/** How one side of a stream turns what it writes into bytes, and bytes into what it reads. */
+type Codec = { encode: (message: never) => Buffer; decode: (bytes: Buffer) => unknown };
+
+/** How auth-quota does. */
+const serverCodec: Codec = { encode: sessionMethod.responseSerialize, decode: sessionMethod.requestDeserialize };
+
 export function createLines(network: Network, places: readonly AuthQuotaPlace[]): Lines {
   const open = new Set<Line>();
-  const openLine = (relay: Place): EventEmitter => {
+  const server = serverCodec;
+  const openLine = (relay: Place, client: Codec): EventEmitter => {
     const place = network.random.pick(places);
-    return connect({ network, open, relay, place });
+    return connect({ network, open, relay, place, client, server });
   };
+  const channelOf = (relay: Place) => ({
+    makeBidiStreamRequest: (_path: string, encode: Codec["encode"], decode: Codec["decode"]) =>
+      openLine(relay, { encode, decode }),
+  });
   return {
     open,
-    channelOf: (relay) => ({ makeBidiStreamRequest: () => openLine(relay) }) as unknown as Client,
+    channelOf: (relay) => channelOf(relay) as unknown as Client,
     breakWhere: (isHit) => {
       for (const line of open) if (isHit(line)) line.break();
     },
   };
 }
 
-type Connecting = { network: Network; open: Set<Line>; relay: Place; place: AuthQuotaPlace };
+type Connecting = {
+  network: Network;
+  open: Set<Line>;
+  relay: Place;
+  place: AuthQuotaPlace;
+  client: Codec;
+  server: Codec;
+};
 
 /** One end of a stream: what is written at it arrives at the other, in order. */
 class End extends EventEmitter {
@@ -57,7 +75,7 @@ class End extends EventEmitter {
   isPaused = (): boolean => false;
 }
 
-function connect({ network, open, relay, place }: Connecting): End {
+function connect({ network, open, relay, place, ...codecs }: Connecting): End {
   const client = new End();
   const server = new End();
   const clientProcess = asking();
@@ -81,8 +99,10 @@ function connect({ network, open, relay, place }: Connecting): End {
   client.on("error", () => undefined);
   server.on("error", () => line.break());
   // Both sides may have the other's error raised on them: gRPC does so for a status that is not OK.
-  client.write = way({ network, line, from: clientProcess, to: serverProcess, end: server });
-  server.write = way({ network, line, from: serverProcess, to: clientProcess, end: client });
+  const wayUp = { encode: codecs.client.encode, decode: codecs.server.decode };
+  const wayDown = { encode: codecs.server.encode, decode: codecs.client.decode };
+  client.write = way({ network, line, from: clientProcess, to: serverProcess, end: server, ...wayUp });
+  server.write = way({ network, line, from: serverProcess, to: clientProcess, end: client, ...wayDown });
   client.cancel = () => finish();
   client.end = () => finish();
   server.end = () => later(() => finish(), network.weather.usualMs);
@@ -96,15 +116,18 @@ function connect({ network, open, relay, place }: Connecting): End {
   return client;
 }
 
-type Way = { network: Network; line: Line; from: Process; to: Process; end: End };
+type Way = Codec & { network: Network; line: Line; from: Process; to: Process; end: End };
 
 /** What one end writes is raised at the other as data. No message is lost alone: the connection breaks with it. */
-function way({ network, line, from, to, end }: Way): (message: unknown) => boolean {
+function way({ network, line, from, to, end, encode, decode }: Way): (message: unknown) => boolean {
   const send = createPipe(network, line.relay, line.authQuota);
   return (message) => {
     if (!step(from) || !line.isOpen) return true;
     if (network.isLost()) line.break();
-    else send(() => line.isOpen && enter(to, () => void end.emit("data", message)));
+    else {
+      const bytes = encode(message as never);
+      send(() => line.isOpen && enter(to, () => void end.emit("data", decode(bytes))));
+    }
     return true;
   };
 }

@@ -19,6 +19,7 @@ import { createMetrics, watchSessions } from "./metrics.ts";
 import { postHandler } from "./post.ts";
 import { createPush } from "./push.ts";
 import { createRebuild } from "./rebuild.ts";
+import { sessionMethod } from "./session-wire.ts";
 import { createSessions } from "./session.ts";
 import { createHotStore } from "./store/hot.ts";
 import { findIdentities } from "./store/keys.ts";
@@ -117,5 +118,5 @@ function serve(
   handlers: ReturnType<typeof unaryHandlers>,
 ): Promise<GrpcListener> {
   const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS, ...how };
-  return serveGrpc([[AuthQuotaService, handlers]], place);
+  return serveGrpc([[AuthQuotaService, handlers, { session: sessionMethod }]], place);
 }

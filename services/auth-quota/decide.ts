@@ -1,20 +1,18 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { Verdict, type CallState, type Operation, type ResultSchema } from "#proto/authquota/v1/authquota_pb.ts";
+import { Verdict, type CallState } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import type { Identities } from "./identity.ts";
 import type { Load, Owner } from "./load.ts";
 import type { Metrics } from "./metrics.ts";
-import { MalformedOperation, prepare, type Caller, type Prepared } from "./operations.ts";
+import { MalformedOperation, prepare, writeOperation, type Caller, type Prepared } from "./operations.ts";
+import type { Asked, Result } from "./session-wire.ts";
 import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } from "./store/hot.ts";
 import { traceReserves } from "./trace-reserves.ts";
-
-type Result = MessageInitShape<typeof ResultSchema>;
 
 /** What was decided of a batch: one result per operation, and which generation of the hot store knows of it. */
 export type Decided = { results: Result[]; generation: string };
 
 /** Decides a batch; resolves whatever fails. */
-export type Decide = (relaySession: string, operations: Operation[]) => Promise<Decided>;
+export type Decide = (relaySession: string, operations: Asked[]) => Promise<Decided>;
 
 export type DecideParts = { hot: HotStore; identities: Identities; load: Load; metrics: Metrics; log: Logger };
 
@@ -36,7 +34,7 @@ export function createDecide(parts: DecideParts): Decide {
     await decideAll(parts, relaySession, tasks);
     const results = tasks.map((task) => {
       const result = task.result ?? unavailable;
-      parts.metrics.verdict(task.prepared.name, result.verdict ?? Verdict.UNSPECIFIED);
+      parts.metrics.verdict(task.prepared.name, result.verdict);
       return result;
     });
     traceReserves(operations, results, startedAtMs);
@@ -46,17 +44,17 @@ export function createDecide(parts: DecideParts): Decide {
 
 const unavailable: Result = { verdict: Verdict.UNAVAILABLE };
 
-function toTask(parts: DecideParts, operation: Operation): Task {
+function toTask(parts: DecideParts, asked: Asked): Task {
   try {
-    const prepared = prepare(operation);
+    const prepared = prepare(asked);
     const identity = prepared.keyHash === undefined ? null : parts.identities.recall(prepared.keyHash);
     return { prepared, caller: { ...callerOf(identity), isIpCounted: false }, result: undefined };
   } catch (error) {
     if (!(error instanceof MalformedOperation)) throw error;
-    const name = operation.operation.case ?? "none";
+    const { name } = asked;
     parts.metrics.conflict(name, "malformed");
     parts.log.error({ operation: name, problem: error.message }, "a relay sent a malformed operation");
-    const prepared: Prepared = { name, rid: "", keyHash: undefined, write: () => [""] };
+    const prepared: Prepared = { name, asked, keyHash: undefined, ridMs: 0, operation: [""] };
     return { prepared, caller: nobody, result: { verdict: Verdict.CONFLICT } };
   }
 }
@@ -87,7 +85,7 @@ async function decideAll(parts: DecideParts, relaySession: string, tasks: Task[]
   }
 }
 
-const writeTask = ({ prepared, caller }: Task): HotOperation => prepared.write(caller);
+const writeTask = ({ prepared, caller }: Task): HotOperation => writeOperation(prepared, caller);
 
 async function applyTimed(
   { hot, metrics, log }: DecideParts,
@@ -113,7 +111,10 @@ function takeAnswer(parts: DecideParts, task: Task, answer: HotAnswer): boolean 
   task.result = toResult(task, answer);
   if (answer.code === Verdict.CONFLICT) {
     parts.metrics.conflict(prepared.name, "content");
-    parts.log.error({ rid: prepared.rid, operation: prepared.name }, "a call id was used before with other content");
+    parts.log.error(
+      { rid: prepared.asked.rid, operation: prepared.name },
+      "a call id was used before with other content",
+    );
   }
   return true;
 }
@@ -125,7 +126,7 @@ function toResult({ prepared, caller }: Task, { code, number, text }: HotAnswer)
     case "reserve": {
       const result: Result = { verdict, accountId: caller.accountId, keyId: caller.keyId };
       if (verdict === Verdict.IP_RATE) result.retryAfterSeconds = number;
-      else if (prepared.name === "reserve") result.heldNanos = BigInt(number);
+      else if (prepared.name === "reserve") result.heldNanos = number;
       else if (text !== "") result.models = text.split("\n");
       // While it is not known who calls, there is nobody to name.
       if (caller.keyId === "?") result.keyId = "";
@@ -133,11 +134,14 @@ function toResult({ prepared, caller }: Task, { code, number, text }: HotAnswer)
     }
     case "extend":
     case "restore":
-      return { verdict, heldNanos: BigInt(number) };
+      return { verdict, heldNanos: number };
     case "checkpoint":
-      return { verdict, checkpointNanos: BigInt(number) };
+      return { verdict, checkpointNanos: number };
     case "lookup":
       return { verdict, state: number as CallState };
+    case "lookupMany":
+      // A digit for each call.
+      return { verdict, states: Buffer.from(text, "latin1").map((digit) => digit - 48) as Buffer };
     default:
       return { verdict };
   }
@@ -152,7 +156,7 @@ async function bringLacking(parts: DecideParts, lacking: Lack[]): Promise<HotOpe
       try {
         return await bring(parts, task, answer);
       } catch (error) {
-        parts.log.error({ err: error, rid: task.prepared.rid }, "data for a decision is not available");
+        parts.log.error({ err: error, rid: task.prepared.asked.rid }, "data for a decision is not available");
         task.result = unavailable;
         return [];
       }

@@ -1,7 +1,7 @@
 import type { Registry } from "prom-client";
 import type { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { counter, counters, gauge, histogram, histograms } from "#shared/metrics.ts";
-import type { OperationName } from "./operations.ts";
+import type { OperationName } from "./session-wire.ts";
 import type { HotTotals } from "./store/hot.ts";
 import { verdictName } from "./verdict-name.ts";
 
@@ -28,6 +28,7 @@ export function createMetrics(registry: Registry): Metrics {
     help: "Answers to relays.",
     labels: ["operation", "verdict"],
   });
+  const countOf = rememberCounts((operation, verdict) => verdicts.of({ operation, verdict: verdictName(verdict) }));
   const conflicts = counters(registry, {
     name: "auth_quota_conflicts_total",
     help: "Contradictions that a person should look at.",
@@ -55,7 +56,7 @@ export function createMetrics(registry: Registry): Metrics {
   const gateClosed = level("gate_closed_seconds", "How long nothing is granted since Redis lost data; 0: it grants.");
 
   return {
-    verdict: (operation, verdict) => verdicts.inc({ operation, verdict: verdictName(verdict) }),
+    verdict: (operation, verdict) => countOf(operation, verdict).inc(),
     conflict: (operation, reason) => conflicts.inc({ operation, reason }),
     batch: (operations) => batches.observe(operations),
     redis: (seconds, isAnswered) => redis.observe({ outcome: isAnswered ? "answered" : "failed" }, seconds),
@@ -67,6 +68,16 @@ export function createMetrics(registry: Registry): Metrics {
     },
     unpushed: (rows) => unpushed.set(rows),
     gate: (closedMs) => gateClosed.set(closedMs === undefined ? 0 : Math.max(closedMs, 1) / 1_000),
+  };
+}
+
+/** Remembers the counts of operations by verdict: they are changed several times for each call. */
+function rememberCounts<C>(find: (operation: OperationName, verdict: Verdict) => C) {
+  const counts = new Map<OperationName, C[]>();
+  return (operation: OperationName, verdict: Verdict): C => {
+    let byVerdict = counts.get(operation);
+    if (!byVerdict) counts.set(operation, (byVerdict = []));
+    return (byVerdict[verdict] ??= find(operation, verdict));
   };
 }
 

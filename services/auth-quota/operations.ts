@@ -1,11 +1,7 @@
 import { isIP } from "node:net";
-import type { Operation } from "#proto/authquota/v1/authquota_pb.ts";
-import { maxAccountNanos } from "#shared/money.ts";
 import { ridTimeMs } from "#shared/rid.ts";
+import type { Asked, OperationName } from "./session-wire.ts";
 import type { HotOperation } from "./store/hot.ts";
-
-/** Names of the operations as metrics and logs show them. */
-export type OperationName = NonNullable<Operation["operation"]["case"]> | "none";
 
 /** Who uses a key, as told to the money script: "?" while it is not known, "" when no key has the hash. */
 export type Caller = { keyId: string; accountId: string; isIpCounted: boolean };
@@ -13,11 +9,13 @@ export type Caller = { keyId: string; accountId: string; isIpCounted: boolean };
 /** An operation that was read and found sound. */
 export type Prepared = {
   name: OperationName;
-  /** The call; "" for operations that are not about one. */
-  rid: string;
+  asked: Asked;
   /** For operations that check a key: SHA-256 of its secret in base64. */
   keyHash: string | undefined;
-  write: (caller: Caller) => HotOperation;
+  /** Of a reserve: the time in its rid, in milliseconds since 1970; else 0. */
+  ridMs: number;
+  /** As the money script takes it; undefined while it depends on who uses the key. */
+  operation: HotOperation | undefined;
 };
 
 /** Thrown for an operation that no correct relay sends; the message says what is wrong with it. */
@@ -27,103 +25,102 @@ const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 const maxRecordBytes = 65_536;
 const maxModelLength = 256;
 const endSessionChunk = "200";
+const ridBytes = 16;
+const maxRids = 1_024;
 
 /** Reads one operation. Throws MalformedOperation. */
-export function prepare({ operation }: Operation): Prepared {
-  const { case: name, value } = operation;
-  if (name === undefined) throw new MalformedOperation("no operation is set");
-  if (name === "authorize") return prepareAuthorize(value.ip, value.keyHash);
-  if (name === "reserve") return prepareReserve(value);
-  if (name === "endSession") {
-    assertId("relay_session", value.relaySession);
-    return fixed(name, "", ["end-session", value.relaySession, endSessionChunk]);
-  }
-  const { rid } = value;
-  timeOf(rid);
+export function prepare(asked: Asked): Prepared {
+  const { name, rid } = asked;
   switch (name) {
-    case "extend":
-      return fixed(name, rid, [
-        "extend",
-        rid,
-        amount("total_nanos", value.totalNanos),
-        amount("least_nanos", value.leastNanos),
-      ]);
+    case "none":
+      throw new MalformedOperation("no operation is set");
+    case "authorize":
+      assertIp(asked.ip);
+      return { name, asked, keyHash: hashText(asked.bytes), ridMs: 0, operation: undefined };
+    case "reserve":
+      return prepareReserve(asked);
+    case "endSession":
+      assertId("relay_session", asked.relaySession);
+      return fixed(asked, ["end-session", asked.relaySession, endSessionChunk]);
+    case "lookupMany":
+      return fixed(asked, ["lookup-many", ridTexts(asked.bytes)]);
+    default:
+      assertRid(rid);
+      return prepareOfCall(name, asked);
+  }
+}
+
+type OfCall = "extend" | "checkpoint" | "settle" | "release" | "lookup" | "restore";
+
+function prepareOfCall(name: OfCall, asked: Asked): Prepared {
+  const { rid } = asked;
+  switch (name) {
+    case "extend": {
+      const total = amount("total_nanos", asked.nanos);
+      return fixed(asked, ["extend", rid, total, amount("least_nanos", asked.otherNanos)]);
+    }
     case "checkpoint": {
-      const cost = amount("cost_nanos", value.costNanos);
-      return fixed(name, rid, ["checkpoint", rid, cost, bytes(value.record, value.costNanos > 0n)]);
+      const cost = amount("cost_nanos", asked.nanos);
+      return fixed(asked, ["checkpoint", rid, cost, checkedRecord(asked.bytes, asked.nanos > 0)]);
     }
     case "settle": {
-      assertId("account_id", value.accountId);
-      assertId("key_id", value.keyId);
-      const cost = amount("cost_nanos", value.costNanos);
-      return fixed(name, rid, ["settle", rid, value.accountId, value.keyId, cost, bytes(value.record, true)]);
+      const [accountId, keyId] = ownerOf(asked);
+      const cost = amount("cost_nanos", asked.nanos);
+      return fixed(asked, ["settle", rid, accountId, keyId, cost, checkedRecord(asked.bytes, true)]);
     }
     case "release":
-      return fixed(name, rid, ["release", rid]);
     case "lookup":
-      return fixed(name, rid, ["lookup", rid]);
-    case "restore":
-      return prepareRestore(value);
+      return fixed(asked, [name, rid]);
+    case "restore": {
+      const [accountId, keyId] = ownerOf(asked);
+      const held = amount("held_nanos", asked.nanos);
+      const cost = amount("cost_nanos", asked.otherNanos);
+      const record = checkedRecord(asked.bytes, asked.otherNanos > 0);
+      return fixed(asked, ["restore", rid, accountId, keyId, held, cost, record]);
+    }
   }
 }
 
-function fixed(name: OperationName, rid: string, operation: HotOperation): Prepared {
-  return { name, rid, keyHash: undefined, write: () => operation };
+/** The operation as the money script takes it. */
+export function writeOperation({ asked, ridMs, operation }: Prepared, caller: Caller): HotOperation {
+  if (operation) return operation;
+  const { keyId, accountId, isIpCounted } = caller;
+  const ip = isIpCounted ? "" : asked.ip;
+  if (asked.name === "authorize") return ["authorize", ip, keyId, accountId];
+  return ["reserve", asked.rid, String(ridMs), ip, keyId, accountId, asked.model, String(asked.nanos)];
 }
 
-function prepareAuthorize(ip: string, hash: Uint8Array): Prepared {
-  assertIp(ip);
-  return {
-    name: "authorize",
-    rid: "",
-    keyHash: hashText(hash),
-    write: ({ keyId, accountId, isIpCounted }) => ["authorize", isIpCounted ? "" : ip, keyId, accountId],
-  };
+function fixed(asked: Asked, operation: HotOperation): Prepared {
+  return { name: asked.name, asked, keyHash: undefined, ridMs: 0, operation };
 }
 
-type ReserveValue = Extract<Operation["operation"], { case: "reserve" }>["value"];
-
-function prepareReserve({ rid, ip, model, estimateNanos, keyHash }: ReserveValue): Prepared {
-  const ridMs = String(timeOf(rid));
-  const estimate = amount("estimate_nanos", estimateNanos);
+function prepareReserve(asked: Asked): Prepared {
+  const { rid, ip, model, nanos, bytes } = asked;
+  const ridMs = assertRid(rid);
+  amount("estimate_nanos", nanos);
   assertIp(ip);
   // A line break separates the models in a key's list.
   if (model.length > maxModelLength || model.includes("\n")) throw new MalformedOperation("model is not a name");
-  return {
-    name: "reserve",
-    rid,
-    keyHash: hashText(keyHash),
-    write: ({ keyId, accountId, isIpCounted }) => [
-      "reserve",
-      rid,
-      ridMs,
-      isIpCounted ? "" : ip,
-      keyId,
-      accountId,
-      model,
-      estimate,
-    ],
-  };
+  return { name: "reserve", asked, keyHash: hashText(bytes), ridMs, operation: undefined };
 }
 
-type RestoreValue = Extract<Operation["operation"], { case: "restore" }>["value"];
-
-function prepareRestore({ rid, accountId, keyId, heldNanos, costNanos, record }: RestoreValue): Prepared {
+function ownerOf({ accountId, keyId }: Asked): [accountId: string, keyId: string] {
   assertId("account_id", accountId);
   assertId("key_id", keyId);
-  const [held, cost] = [amount("held_nanos", heldNanos), amount("cost_nanos", costNanos)];
-  return fixed("restore", rid, ["restore", rid, accountId, keyId, held, cost, bytes(record, costNanos > 0n)]);
+  return [accountId, keyId];
 }
 
-function timeOf(rid: string): number {
-  const timeMs = ridTimeMs(rid);
-  if (timeMs === undefined) throw new MalformedOperation("rid is not a UUIDv7");
-  return timeMs;
+function assertRid(rid: string): number {
+  const ridMs = ridTimeMs(rid);
+  if (ridMs === undefined) throw new MalformedOperation("rid is not a UUIDv7");
+  return ridMs;
 }
 
-function amount(name: string, nanos: bigint): string {
-  if (nanos < 0n || nanos > maxAccountNanos) throw new MalformedOperation(`${name} is not within 0 and 2^53 - 1`);
-  return nanos.toString();
+function amount(name: string, nanos: number): string {
+  if (nanos < 0 || !Number.isSafeInteger(nanos)) {
+    throw new MalformedOperation(`${name} is not within 0 and 2^53 - 1`);
+  }
+  return String(nanos);
 }
 
 function assertId(name: string, id: string): void {
@@ -134,13 +131,27 @@ function assertIp(ip: string): void {
   if (ip !== "" && (isIP(ip) === 0 || ip.length > 64)) throw new MalformedOperation("ip is not an address");
 }
 
-function hashText(hash: Uint8Array): string {
+function hashText(hash: Buffer): string {
   if (hash.length !== 32) throw new MalformedOperation("key_hash is not 32 bytes long");
-  return Buffer.from(hash.buffer, hash.byteOffset, hash.length).toString("base64");
+  return hash.toString("base64");
 }
 
-function bytes(record: Uint8Array, isNeeded: boolean): Buffer {
+function checkedRecord(record: Buffer, isNeeded: boolean): Buffer {
   if (isNeeded && record.length === 0) throw new MalformedOperation("record is empty");
   if (record.length > maxRecordBytes) throw new MalformedOperation(`record is above ${maxRecordBytes} bytes`);
-  return Buffer.from(record.buffer, record.byteOffset, record.length);
+  return record;
+}
+
+/** Rids as texts, one behind the other. */
+function ridTexts(packed: Buffer): string {
+  if (packed.length % ridBytes !== 0 || packed.length > maxRids * ridBytes) {
+    throw new MalformedOperation(`rids are not at most ${maxRids} of ${ridBytes} bytes each`);
+  }
+  const digits = packed.toString("hex");
+  let texts = "";
+  for (let at = 0; at < digits.length; at += 2 * ridBytes) {
+    const part = (from: number, to: number): string => digits.slice(at + from, at + to);
+    texts += `${part(0, 8)}-${part(8, 12)}-${part(12, 16)}-${part(16, 20)}-${part(20, 32)}`;
+  }
+  return texts;
 }

@@ -1,11 +1,10 @@
-import { create } from "@bufbuild/protobuf";
 import type { ServerDuplexStream, UntypedHandleCall } from "@grpc/grpc-js";
-import { SessionResponseSchema, type SessionRequest, type SessionResponse } from "#proto/authquota/v1/authquota_pb.ts";
 import { errorTable, type ErrorCode } from "#shared/errors.ts";
 import type { Logger } from "#shared/log.ts";
 import type { Decide } from "./decide.ts";
+import type { AnsweredBatch, AskedBatch } from "./session-wire.ts";
 
-type Stream = ServerDuplexStream<SessionRequest, SessionResponse>;
+type Stream = ServerDuplexStream<AskedBatch, AnsweredBatch>;
 
 /** The streams of the relays. */
 export type Sessions = {
@@ -30,9 +29,9 @@ type Line = { stream: Stream; relaySession: string; inFlight: number; isEnding: 
 export function createSessions(decide: Decide, isMaintenance: () => boolean | undefined, log: Logger): Sessions {
   const lines = new Set<Line>();
   let isEnding = false;
-  const answer = async ({ batch, relaySession, operations }: SessionRequest): Promise<SessionResponse> => {
+  const answer = async ({ batch, relaySession, operations }: AskedBatch): Promise<AnsweredBatch> => {
     const decided = await decide(relaySession, operations);
-    return create(SessionResponseSchema, { batch, ...decided, isMaintenance: isMaintenance() });
+    return { batch, results: decided.results, generation: decided.generation, isMaintenance: isMaintenance() };
   };
   const open = (stream: Stream): void => {
     if (isEnding) return fail(stream, "unavailable", "this replica is stopping");
@@ -43,7 +42,7 @@ export function createSessions(decide: Decide, isMaintenance: () => boolean | un
     stream.on("error", (error: Error) => log.info({ err: error, relaySession: line.relaySession }, "session ended"));
     stream.on("drain", () => resume(line));
     stream.on("end", () => endWhenIdle(line));
-    stream.on("data", (request: SessionRequest) => take(line, request, answer));
+    stream.on("data", (request: AskedBatch) => take(line, request, answer));
   };
   return {
     handler: open as UntypedHandleCall,
@@ -61,11 +60,7 @@ export function createSessions(decide: Decide, isMaintenance: () => boolean | un
 }
 
 /** Starts a batch. Batches overlap; a relay that sends faster than they are answered is made to wait. */
-function take(
-  line: Line,
-  request: SessionRequest,
-  answer: (request: SessionRequest) => Promise<SessionResponse>,
-): void {
+function take(line: Line, request: AskedBatch, answer: (request: AskedBatch) => Promise<AnsweredBatch>): void {
   if (line.isEnding) return;
   const problem = problemOf(line, request);
   if (problem) return fail(line.stream, "invalid_argument", problem);
@@ -86,9 +81,11 @@ function take(
 }
 
 /** What makes a stream one that no correct relay opens. */
-function problemOf(line: Line, { relaySession, operations }: SessionRequest): string | undefined {
-  if (!sessionPattern.test(relaySession)) return "relay_session is not an id";
-  if (line.relaySession !== "" && relaySession !== line.relaySession) return "relay_session changed within a stream";
+function problemOf(line: Line, { relaySession, operations }: AskedBatch): string | undefined {
+  if (line.relaySession === "" || relaySession !== line.relaySession) {
+    if (!sessionPattern.test(relaySession)) return "relay_session is not an id";
+    if (line.relaySession !== "") return "relay_session changed within a stream";
+  }
   return operations.length > maxOperations ? `a batch has more than ${maxOperations} operations` : undefined;
 }
 

@@ -1,5 +1,5 @@
 import { UsageSource, type EndCause } from "#proto/usage/v1/usage_pb.ts";
-import { costNanos, usageBuckets, type Units } from "#shared/pricing.ts";
+import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
 import type { Model } from "./catalog-models.ts";
 import type { Envelope, Tally } from "./dialects/dialect.ts";
 import { endingOf, sourceOf } from "./outcomes.ts";
@@ -35,16 +35,24 @@ export function estimateOutputTokens({ outputCap, choices }: Envelope, model: Li
 }
 
 /** Nano-USD to hold. Output may turn out to be reasoning, so the dearer of the two prices counts. */
-export function estimateNanos(envelope: Envelope, { prices, ...model }: Model): bigint {
-  const { outputTokens = 0n, reasoningTokens = 0n } = prices;
-  const outputPrice = outputTokens > reasoningTokens ? outputTokens : reasoningTokens;
-  const usage: Units = {
-    ...envelope.units,
-    inputTokens: BigInt(estimateInputTokens(envelope, model)),
-    outputTokens: BigInt(estimateOutputTokens(envelope, model)),
-    requests: 1n,
-  };
-  return costNanos(usage, { ...prices, outputTokens: outputPrice });
+export function estimateNanos(envelope: Envelope, model: Model): bigint {
+  const usage: Units = { ...envelope.units };
+  usage.inputTokens = BigInt(estimateInputTokens(envelope, model));
+  usage.outputTokens = BigInt(estimateOutputTokens(envelope, model));
+  usage.requests = 1n;
+  return costNanos(usage, holdPrices(model.prices));
+}
+
+const holdPricesOf = new WeakMap<Units, Units>();
+
+function holdPrices(prices: Units): Units {
+  let found = holdPricesOf.get(prices);
+  if (!found) {
+    const { outputTokens = 0n, reasoningTokens = 0n } = prices;
+    found = { ...prices, outputTokens: outputTokens > reasoningTokens ? outputTokens : reasoningTokens };
+    holdPricesOf.set(prices, found);
+  }
+  return found;
 }
 
 /** The units that a call is charged for, and all that are known of it, priced or not. */
@@ -54,10 +62,16 @@ export type Metered = { usage: Units; measured: Units; source: UsageSource };
 export type Requested = { inputTokens: number; units: Units; priceFields: Record<string, string> };
 
 function counted(tally: Tally, { inputTokens, units }: Requested): Units {
-  const outputTokens = BigInt(Math.ceil(tally.contentTokens));
   const known: Units = { inputTokens: BigInt(inputTokens), ...units, ...tally.counted, ...tally.inputUsage };
+  known.outputTokens = BigInt(Math.ceil(tally.contentTokens));
+  const { usage } = tally;
   // What the provider told may be in units that the model is not priced by, and all of it 0.
-  return { ...known, outputTokens, ...usedOnly(tally.usage ?? {}), requests: 1n };
+  for (const name in usage) {
+    const found = usage[name as UsageBucket] ?? 0n;
+    if (found > 0n) known[name as UsageBucket] = found;
+  }
+  known.requests = 1n;
+  return known;
 }
 
 /** The units that a model's prices speak of: an image model priced by the image is not charged for tokens too. */
@@ -73,18 +87,27 @@ export function pricedOnly(usage: Units, prices: Units): Units {
 /** Where no price speaks of any unit all stay, so that the ledger refuses the call aloud, not books it as free. */
 function priced(usage: Units, prices: Units): Units {
   const kept = pricedOnly(usage, prices);
-  return Object.keys(kept).length > 0 ? kept : usage;
+  for (const _ in kept) return kept;
+  return usage;
 }
 
-const usedOnly = (usage: Units): Units =>
-  Object.fromEntries(Object.entries(usage).filter(([, units]) => units > 0n)) as Units;
-
-const hasUnits = (usage: Units): boolean => Object.values(usage).some((units) => units > 0n);
+/** Whether any unit was used that the prices speak of. */
+function hasPricedUse(usage: Units, prices: Units): boolean {
+  for (const name in usage) {
+    const bucket = name as UsageBucket;
+    if (prices[bucket] !== undefined && (usage[bucket] ?? 0n) > 0n) return true;
+  }
+  return false;
+}
 
 /** What the provider tells, and beside it what only the request and the answer can tell, such as a number of images. */
 function told(tally: Tally, { units: { images, characters } }: Requested): Units {
-  const known: Units = { ...(images !== undefined && { images }), ...(characters !== undefined && { characters }) };
-  return { ...known, ...tally.counted, ...tally.usage, requests: 1n };
+  const known: Units = {};
+  if (images !== undefined) known.images = images;
+  if (characters !== undefined) known.characters = characters;
+  Object.assign(known, tally.counted, tally.usage);
+  known.requests = 1n;
+  return known;
 }
 
 /** What a call is charged for, by how it ended: measured as the row of the outcomes says that fits it. */
@@ -92,7 +115,7 @@ export function meterCall(tally: Tally, endCause: EndCause, requested: Requested
   const source = sourceOf({
     ending: endingOf(endCause),
     hasContent: tally.hasContent,
-    hasCounts: tally.usage !== undefined && hasUnits(pricedOnly(tally.usage, prices)),
+    hasCounts: tally.usage !== undefined && hasPricedUse(tally.usage, prices),
     hasInputCount: tally.inputUsage !== undefined,
   });
   if (source === UsageSource.NONE) return { usage: {}, measured: tally.usage ?? tally.inputUsage ?? {}, source };

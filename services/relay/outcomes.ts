@@ -99,11 +99,20 @@ export function isFor({ when }: Outcome, state: AnswerState): boolean {
   );
 }
 
-/** By whose counts an answer is charged. */
-export function sourceOf(state: AnswerState): Exclude<Charged, "as cut"> {
+function findSource(state: AnswerState): UsageSource {
   const outcome = outcomes.find((row) => isFor(row, state));
   if (!outcome) throw new Error(`no outcome is for ${JSON.stringify(state)}`);
-  return outcome.source === "as cut" ? sourceOf({ ...state, ending: "cut" }) : outcome.source;
+  return outcome.source === "as cut" ? findSource({ ...state, ending: "cut" }) : outcome.source;
+}
+
+const endings: readonly Ending[] = ["whole", "cut", "relay lost"];
+const known: UsageSource[] = [];
+
+/** By whose counts an answer is charged. The rows are searched once for each of the few states that there are. */
+export function sourceOf(state: AnswerState): UsageSource {
+  const flags = (state.hasContent ? 4 : 0) + (state.hasCounts ? 2 : 0) + (state.hasInputCount ? 1 : 0);
+  const place = endings.indexOf(state.ending) * 8 + flags;
+  return (known[place] ??= findSource(state));
 }
 
 /** The ending that a cause on the bill stands for. */

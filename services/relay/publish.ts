@@ -23,7 +23,8 @@ export type PublishCounts = {
   dropped: () => void;
 };
 
-const lingerMs = 20;
+// A batch costs more than what is in it, here, in NATS and in billing. auth-quota hears of each charge before this.
+const lingerMs = 50;
 const maxBatchRecords = 256;
 const maxWaiting = 100_000;
 const maxInFlight = 4;
@@ -76,7 +77,9 @@ export function createPublisher(
   log: Logger,
 ): Publisher {
   const delivery: Delivery = { client, counts, log, isFailing: false, isClosed: false };
-  let queue: { record: Uint8Array; sinceMs: number }[] = [];
+  let queue: Uint8Array[] = [];
+  /** Since when each of them waits. Beside them, for an object for each would be one more of every call. */
+  let queuedSinceMs: number[] = [];
   let timer: NodeJS.Timeout | undefined;
   let waiting = 0;
   let nextBatch = 0;
@@ -94,10 +97,10 @@ export function createPublisher(
     timer = undefined;
     while (queue.length > 0 && inFlight.size < maxInFlight) {
       const taken = queue.splice(0, maxBatchRecords);
+      const [sinceMs = 0] = queuedSinceMs.splice(0, maxBatchRecords);
       const id = `${relaySession}:${nextBatch}`;
       const headers = usageHeaders("relay", id, Date.now());
-      const payload = encodeUsageBatch(taken.map(({ record }) => record));
-      const batch = { id, headers, payload, records: taken.length, sinceMs: taken[0]?.sinceMs ?? 0 };
+      const batch = { id, headers, payload: encodeUsageBatch(taken), records: taken.length, sinceMs };
       nextBatch += 1;
       inFlight.add(batch);
       deliver(delivery, batch)
@@ -108,7 +111,8 @@ export function createPublisher(
   return {
     publish: (record) => {
       if (waiting >= maxWaiting) return counts.dropped();
-      queue.push({ record, sinceMs: performance.now() });
+      queue.push(record);
+      queuedSinceMs.push(performance.now());
       waiting += 1;
       if (queue.length >= maxBatchRecords) flush();
       else timer ??= setTimeout(flush, lingerMs);
@@ -116,8 +120,8 @@ export function createPublisher(
     waiting: () => waiting,
     oldestMs: () => {
       if (waiting === 0) return 0;
-      const sinceMs = [...inFlight, ...queue.slice(0, 1)].map((one) => one.sinceMs);
-      return performance.now() - Math.min(...sinceMs);
+      const sinceMs = [...inFlight].map((batch) => batch.sinceMs);
+      return performance.now() - Math.min(...sinceMs, ...queuedSinceMs.slice(0, 1));
     },
     drain: async (timeoutMs) => {
       flush();
@@ -131,6 +135,7 @@ export function createPublisher(
       delivery.isClosed = true;
       clearTimeout(timer);
       queue = [];
+      queuedSinceMs = [];
     },
   };
 }

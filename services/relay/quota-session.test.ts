@@ -177,6 +177,19 @@ test("an ask that the server cannot decide on is its caller's to repeat", async 
   assert.equal(server.batches.length, 1);
 });
 
+test("what is told without a promise is answered once, when it is decided", async () => {
+  const verdicts = [Verdict.UNAVAILABLE, Verdict.OK];
+  await using server = await startQuotaServer(({ operations }) =>
+    operations.map(() => ({ verdict: verdicts.shift() ?? Verdict.CONFLICT })),
+  );
+  await using session = openSession(server.port, { lingerMs: 1 });
+  const told: Verdict[] = [];
+  session.tellThen(settle("told"), ({ verdict }) => told.push(verdict));
+  assert.equal(session.queued(), 1);
+  await until("it is answered", () => told.length > 0);
+  assert.deepEqual([told, server.batches.length, session.queued()], [[Verdict.OK], 2, 0]);
+});
+
 test("any other verdict is an answer, also to a tell", async () => {
   await using server = await startQuotaServer(({ operations }) =>
     operations.map(() => ({ verdict: Verdict.CONFLICT })),

@@ -1,19 +1,14 @@
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import type { Client, ClientDuplexStream } from "@grpc/grpc-js";
-import {
-  AuthQuotaService,
-  ResultSchema,
-  SessionRequestSchema,
-  Verdict,
-  type OperationSchema,
-  type Result,
-  type SessionRequest,
-  type SessionResponse,
-} from "#proto/authquota/v1/authquota_pb.ts";
+import { AuthQuotaService, Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { grpcService } from "#shared/grpc.ts";
 import type { Logger } from "#shared/log.ts";
-
-type Operation = MessageInitShape<typeof OperationSchema>;
+import {
+  decodeSessionResponse,
+  encodeSessionRequest,
+  resultOf,
+  type Operation,
+  type SessionAnswer,
+} from "./session-wire.ts";
 
 /** The relay's line to auth-quota: operations go out in batches, each promise resolves with its result. */
 export type QuotaSession = AsyncDisposable & {
@@ -24,6 +19,8 @@ export type QuotaSession = AsyncDisposable & {
   ask: (operation: Operation) => Promise<Result>;
   /** Sends an operation that nobody waits for; it is sent again until it is answered. */
   tell: (operation: Operation) => Promise<Result>;
+  /** The same without a promise, which costs more than the rest, for what is sent for every call. */
+  tellThen: (operation: Operation, onAnswer: (result: Result) => void) => void;
   /** Whether a stream is open on which auth-quota has answered. */
   isConnected: () => boolean;
   /** Whether it makes sense to ask: false once no stream has been proven for a while, so that callers need not wait. */
@@ -35,6 +32,8 @@ export type QuotaSession = AsyncDisposable & {
   generation: () => string;
   /** Whether the operators have closed the API, as last told; false before it was told. */
   isMaintenance: () => boolean;
+  /** Whether LookupMany may be asked: the server at the other end of the stream has said so. */
+  hasLookupMany: () => boolean;
   /** Operations that have not been answered. */
   queued: () => number;
 };
@@ -77,17 +76,18 @@ const maxInFlight = 256;
 const retryMs = 500;
 const sweepMs = 100;
 
-const unavailable = create(ResultSchema, { verdict: Verdict.UNAVAILABLE });
+const unavailable = Object.freeze(resultOf(Verdict.UNAVAILABLE));
 
-type Stream = ClientDuplexStream<SessionRequest, SessionResponse>;
+/** Takes what was encoded already. */
+type Stream = ClientDuplexStream<Buffer, SessionAnswer>;
 
 type State = {
   relaySession: string;
   limits: SessionLimits;
   stream: Stream | undefined;
-  batch: bigint;
+  batch: number;
   queue: Waiting[];
-  inFlight: Map<bigint, Waiting[]>;
+  inFlight: Map<number, Waiting[]>;
   /** Monotonic milliseconds since when an answer is due; of no meaning while nothing is in flight. */
   dueSince: number;
   /** Operations that could not be decided and wait for a moment before they are sent again. */
@@ -97,6 +97,7 @@ type State = {
   unprovenAt: number;
   generation: string;
   isMaintenance: boolean;
+  hasLookupMany: boolean;
   isFlushPlanned: boolean;
   lingerTimer: NodeJS.Timeout | undefined;
   lastSentAt: number;
@@ -104,22 +105,33 @@ type State = {
 };
 
 function flush(state: State): void {
+  while (state.stream && state.queue.length > 0 && state.inFlight.size < maxInFlight) send(state, takeBatch(state));
+}
+
+/** The oldest operations of the queue; nearly always all of them. */
+function takeBatch(state: State): Waiting[] {
+  const { queue } = state;
+  if (queue.length > maxBatch) return queue.splice(0, maxBatch);
+  state.queue = [];
+  return queue;
+}
+
+function flushPlanned(state: State): void {
   state.isFlushPlanned = false;
-  clearTimeout(state.lingerTimer);
+  flush(state);
+}
+
+/** The timer is left to run when its operations have gone with others: that costs less than a timer for each flush. */
+function flushLingering(state: State): void {
   state.lingerTimer = undefined;
-  while (state.stream && state.queue.length > 0 && state.inFlight.size < maxInFlight) {
-    const waiting = state.queue.splice(0, maxBatch);
-    send(state, waiting);
-  }
+  flush(state);
 }
 
 function send(state: State, waiting: Waiting[]): void {
   if (state.inFlight.size === 0) state.dueSince = performance.now();
-  state.batch += 1n;
+  state.batch += 1;
   state.inFlight.set(state.batch, waiting);
-  const operations = waiting.map(({ operation }) => operation);
-  const { relaySession, batch } = state;
-  state.stream?.write(create(SessionRequestSchema, { relaySession, batch, operations }));
+  state.stream?.write(encodeSessionRequest(state.relaySession, state.batch, waiting));
   state.lastSentAt = performance.now();
 }
 
@@ -146,22 +158,26 @@ function expire(state: State): void {
   for (const waiting of state.inFlight.values()) for (const one of waiting) isLive(one);
 }
 
-function takeResults(state: State, response: SessionResponse): void {
-  const { batch, results, generation } = response;
+function takeResults(state: State, answer: SessionAnswer): void {
+  const { batch, results, generation } = answer;
   if (generation !== "") state.generation = generation;
-  state.isMaintenance = response.isMaintenance ?? state.isMaintenance;
+  state.isMaintenance = answer.isMaintenance ?? state.isMaintenance;
+  state.hasLookupMany = answer.hasLookupMany;
   const waiting = state.inFlight.get(batch);
   if (!waiting) return;
   state.inFlight.delete(batch);
   state.dueSince = performance.now();
-  waiting.forEach((one, index) => {
-    const result = results[index] ?? unavailable;
-    const mustArrive = one.deadlineAt === Infinity;
-    if (mustArrive && result.verdict === Verdict.UNAVAILABLE && !state.isClosed) return retryLater(state, one);
-    if (one.isSentAgain && result.verdict !== Verdict.OK) releaseRefused(state, one.operation);
-    one.resolve(result);
-  });
+  for (let index = 0; index < waiting.length; index += 1) {
+    takeResult(state, waiting[index] as Waiting, results[index] ?? unavailable);
+  }
   if (state.queue.length > 0) flush(state);
+}
+
+function takeResult(state: State, one: Waiting, result: Result): void {
+  const mustArrive = one.deadlineAt === Infinity;
+  if (mustArrive && result.verdict === Verdict.UNAVAILABLE && !state.isClosed) return retryLater(state, one);
+  if (one.isSentAgain && result.verdict !== Verdict.OK) releaseRefused(state, one.operation);
+  one.resolve(result);
 }
 
 /** A Reserve that was refused here may be granted by who got it first, after a pause: nobody would use that hold. */
@@ -184,9 +200,9 @@ function enqueue(state: State, waiting: Waiting): void {
   state.queue.push(waiting);
   // Somebody waits: out at the end of this turn of the event loop. Nobody waits: gather for a moment, then ride along.
   if (waiting.deadlineAt !== Infinity) {
-    if (!state.isFlushPlanned) setImmediate(flush, state);
+    if (!state.isFlushPlanned) setImmediate(flushPlanned, state);
     state.isFlushPlanned = true;
-  } else state.lingerTimer ??= setTimeout(flush, state.limits.lingerMs, state);
+  } else state.lingerTimer ??= setTimeout(flushLingering, state.limits.lingerMs, state);
 }
 
 const unanswered = ({ queue, inFlight, retrying }: State): Waiting[] => [
@@ -194,6 +210,16 @@ const unanswered = ({ queue, inFlight, retrying }: State): Waiting[] => [
   ...[...inFlight.values()].flat(),
   ...retrying,
 ];
+
+/** The server of the next stream may be one that does not know LookupMany; the next look asks again. */
+function dropLookups(state: State): void {
+  state.hasLookupMany = false;
+  state.queue = state.queue.filter((one) => {
+    if (one.operation.operation?.case !== "lookupMany") return true;
+    one.resolve(unavailable);
+    return false;
+  });
+}
 
 // Longer waits would leave a replica unused that came back a moment ago.
 const reconnectMs = { first: 50, most: 250 };
@@ -206,8 +232,8 @@ function connect(state: State, channel: Client, log: Logger): void {
     if (state.isClosed || !path) return;
     const stream: Stream = channel.makeBidiStreamRequest(
       path.path,
-      path.requestSerialize as (request: SessionRequest) => Buffer,
-      path.responseDeserialize as (bytes: Buffer) => SessionResponse,
+      (encoded: Buffer) => encoded,
+      decodeSessionResponse,
     );
     let isOver = false;
     const onOver = (error?: Error): void => {
@@ -221,10 +247,10 @@ function connect(state: State, channel: Client, log: Logger): void {
         log.warn({ reason: error?.message ?? "ended" }, "auth-quota stream is lost, trying on");
       }
       state.isProven = false;
-      const unanswered = [...state.inFlight.values()].flat();
-      for (const one of unanswered) one.isSentAgain = true;
-      state.queue = [...unanswered, ...state.queue];
+      for (const waiting of state.inFlight.values()) for (const one of waiting) one.isSentAgain = true;
+      state.queue = [...[...state.inFlight.values()].flat(), ...state.queue];
       state.inFlight.clear();
+      dropLookups(state);
       // A replica that stops ends the stream in good order, and another one is there.
       if (error === undefined && waitMs === reconnectMs.first) setImmediate(open);
       else setTimeout(open, waitMs);
@@ -233,12 +259,12 @@ function connect(state: State, channel: Client, log: Logger): void {
     stream.on("error", onOver);
     stream.on("end", () => onOver());
     stream.on("close", () => onOver());
-    stream.on("data", (response: SessionResponse) => {
+    stream.on("data", (answer: SessionAnswer) => {
       if (isOver) return;
       waitMs = reconnectMs.first;
       if (!state.isProven) log.info("auth-quota stream is open");
       state.isProven = true;
-      takeResults(state, response);
+      takeResults(state, answer);
     });
     state.stream = stream;
     // The first batch is a heartbeat: its answer proves the stream before anything depends on it.
@@ -260,7 +286,7 @@ export function openQuotaSession(
     relaySession,
     limits,
     stream: undefined,
-    batch: 0n,
+    batch: 0,
     queue: [],
     inFlight: new Map(),
     dueSince: 0,
@@ -269,6 +295,7 @@ export function openQuotaSession(
     unprovenAt: performance.now(),
     generation: "",
     isMaintenance: false,
+    hasLookupMany: false,
     isFlushPlanned: false,
     lingerTimer: undefined,
     lastSentAt: 0,
@@ -286,10 +313,12 @@ export function openQuotaSession(
   return {
     ask: (operation) => request(operation, performance.now() + limits.askTimeoutMs),
     tell: (operation) => request(operation, Infinity),
+    tellThen: (operation, resolve) => enqueue(state, { operation, resolve, deadlineAt: Infinity, isSentAgain: false }),
     isConnected: () => state.isProven,
     isReachable: () => state.isProven || performance.now() - state.unprovenAt < unreachableAfterMs,
     generation: () => state.generation,
     isMaintenance: () => state.isMaintenance,
+    hasLookupMany: () => state.hasLookupMany,
     queued: () => unanswered(state).length,
     [Symbol.asyncDispose]: async () => {
       state.isClosed = true;

@@ -1,5 +1,5 @@
-import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import {
   EndCause,
@@ -10,16 +10,18 @@ import {
 } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import type { Spread } from "#shared/metric-family.ts";
-import { costNanos, usageBuckets } from "#shared/pricing.ts";
-import { pricedFor, type Model } from "./catalog-models.ts";
+import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
+import { pricedFor } from "./catalog-models.ts";
 import { pricesFor, type PriceTraits } from "./catalog-prices.ts";
 import type { LiveCall } from "./live-call.ts";
+import { lookUpCalls } from "./look-up.ts";
 import { meterCall, type Metered } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Publisher } from "./publish.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import type { Adopted, Spool } from "./spool.ts";
 import { checkPriced } from "./unpriced.ts";
+import { encodeRecord, type CallRecord } from "./usage-record.ts";
 
 /** What settling needs: the homes of a charge that the relay can reach. */
 export type Settling = {
@@ -37,8 +39,6 @@ export function ridOfRecord(record: Uint8Array): string {
   return fromBinary(UsageRecordedSchema, record).rid;
 }
 
-type RecordInit = MessageInitShape<typeof UsageRecordedSchema>;
-
 // Longer than any model's name, and far below what makes a record too large for auth-quota.
 const maxModelLength = 200;
 
@@ -54,29 +54,41 @@ function upstreamCostOf(call: LiveCall, { measured }: Metered): bigint | undefin
   return costNanos(measured, prices);
 }
 
-function recordOf(call: LiveCall, endCause: EndCause, metered: Metered): RecordInit {
+/** The final record of a call that has ended, or the provisional one of a call that nobody has closed yet. */
+function recordOf(call: LiveCall, endCause: EndCause, metered: Metered, closedBy?: Settling): CallRecord {
   const { usage, source } = metered;
-  const upstreamCostNanos = upstreamCostOf(call, metered);
+  const modelServed = call.tally.modelServed ?? call.upstreamModel;
   return {
     rid: call.rid,
+    kind: closedBy ? RecordKind.FINAL : RecordKind.PROVISIONAL,
     accountId: call.accountId,
     keyId: call.keyId,
     endpoint: call.endpoint,
-    modelServed: (call.tally.modelServed ?? call.upstreamModel).slice(0, maxModelLength),
+    model: call.model,
+    modelServed: modelServed.length > maxModelLength ? modelServed.slice(0, maxModelLength) : modelServed,
     upstream: call.upstream,
     usage,
     costNanos: costNanos(usage, call.model.prices),
-    ...(upstreamCostNanos !== undefined && { upstreamCostNanos }),
     heldNanos: call.heldNanos,
     endCause,
     usageSource: source,
-    startedAt: timestampFromMs(call.startedAtMs),
-    ...(call.firstByteAtMs !== undefined && { firstByteAt: timestampFromMs(call.firstByteAtMs) }),
-    endedAt: timestampFromMs(Date.now()),
+    startedAtMs: call.startedAtMs,
+    firstByteAtMs: call.firstByteAtMs,
+    endedAtMs: Date.now(),
     httpStatus: call.httpStatus,
     streamed: call.isStream,
+    upstreamCostNanos: upstreamCostOf(call, metered),
     traceparent: call.trace?.traceparent ?? "",
+    relaySession: closedBy ? closedBy.relaySession : "",
+    // Last, so that nothing can fail behind it and leave a hole in the numbers.
+    sequence: closedBy ? closedBy.nextSequence() : 0n,
   };
+}
+
+function sumOf(usage: Units, buckets: readonly UsageBucket[]): bigint {
+  let sum = 0n;
+  for (const bucket of buckets) sum += usage[bucket] ?? 0n;
+  return sum;
 }
 
 const inputBuckets = usageBuckets.filter((name) => /input|cache/i.test(name));
@@ -90,45 +102,30 @@ function traitsOf({ tally, requested }: LiveCall): PriceTraits {
   if (tally.serviceTier !== undefined) fields["service_tier"] = tally.serviceTier;
   const told = tally.usage ?? tally.inputUsage;
   if (!told) return { fields, inputTokens: requested.inputTokens };
-  return { fields, inputTokens: Number(inputBuckets.reduce((sum, bucket) => sum + (told[bucket] ?? 0n), 0n)) };
+  return { fields, inputTokens: Number(sumOf(told, inputBuckets)) };
 }
 
-const modelParts = new WeakMap<Model, Uint8Array>();
+type Charge = Pick<CallRecord, "rid" | "accountId" | "keyId" | "costNanos">;
 
-/**
- * What every record of a model has in common, encoded once: its prices alone are more work than the rest of a record.
- */
-function modelPart(model: Model): Uint8Array {
-  let part = modelParts.get(model);
-  if (!part) {
-    const { id: modelRequested, prices: unitPriceNanos, priceVersion } = model;
-    const fields = create(UsageRecordedSchema, { modelRequested, unitPriceNanos, priceVersion });
-    modelParts.set(model, (part = toBinary(UsageRecordedSchema, fields)));
-  }
-  return part;
-}
-
-/** Encoded messages may be joined: the fields of both count. */
-function encode(record: UsageRecorded, model: Model): Uint8Array {
-  return Buffer.concat([modelPart(model), toBinary(UsageRecordedSchema, record)]);
-}
-
-/** Tells auth-quota and JetStream of a record that the spool holds; resolves when auth-quota has answered. */
-async function forward(
-  settling: Settling,
-  record: { rid: string; accountId: string; keyId: string; costNanos: bigint },
-  bytes: Uint8Array,
-): Promise<void> {
-  const { quota, publisher, metrics, log } = settling;
-  const { rid, accountId, keyId, costNanos: charged } = record;
-  publisher.publish(bytes);
-  const { verdict } = await quota.tell({
-    operation: { case: "settle", value: { rid, accountId, keyId, costNanos: charged, record: bytes } },
+/** Tells auth-quota and JetStream of a record that the spool holds. */
+function passOn(settling: Settling, charge: Charge, record: Uint8Array, onAnswered?: () => void): void {
+  const { rid, accountId, keyId, costNanos: charged } = charge;
+  settling.publisher.publish(record);
+  const value = { rid, accountId, keyId, costNanos: charged, record };
+  settling.quota.tellThen({ operation: { case: "settle", value } }, ({ verdict }) => {
+    if (verdict === Verdict.CONFLICT) alarmConflict(settling, rid);
+    onAnswered?.();
   });
-  if (verdict !== Verdict.CONFLICT) return;
+}
+
+function alarmConflict({ metrics, log }: Settling, rid: string): void {
   metrics.conflicts.inc();
   log.error({ rid }, "auth-quota knows another charge for this call");
 }
+
+/** The same; resolves when auth-quota has answered. */
+const forward = (settling: Settling, charge: Charge, record: Uint8Array): Promise<void> =>
+  new Promise((resolve) => passOn(settling, charge, record, resolve));
 
 const tokenBuckets = usageBuckets.filter((name) => name.endsWith("Tokens"));
 
@@ -136,7 +133,7 @@ const tokenBuckets = usageBuckets.filter((name) => name.endsWith("Tokens"));
 function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall): void {
   const { usage, toldTokens } = tally;
   if (!usage || toldTokens === undefined) return;
-  const sum = tokenBuckets.reduce((total, bucket) => total + (usage[bucket] ?? 0n), 0n);
+  const sum = sumOf(usage, tokenBuckets);
   if (sum === toldTokens) return;
   metrics.usageMismatches.inc({ upstream });
   log.warn({ rid, upstream, sum: sum.toString(), told: toldTokens.toString() }, "the upstream's counts do not add up");
@@ -157,13 +154,8 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   call.times.settlingAt = performance.now();
   call.model = pricedFor(call.offered, () => traitsOf(call));
   const metered = meter(call, endCause);
-  const record = create(UsageRecordedSchema, {
-    ...recordOf(call, endCause, metered),
-    kind: RecordKind.FINAL,
-    relaySession: settling.relaySession,
-    sequence: settling.nextSequence(),
-  });
-  const bytes = encode(record, call.model);
+  const record = recordOf(call, endCause, metered, settling);
+  const bytes = encodeRecord(record);
   settling.spool.append(call.rid, bytes);
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
@@ -172,7 +164,7 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   if (metered.source !== UsageSource.NONE) checkPriced(settling, call, metered.measured, record.costNanos);
   call.times.settledAt = performance.now();
   observeHold(settling.metrics.holdSeconds.charged, call);
-  void forward(settling, record, bytes);
+  passOn(settling, record, bytes);
 }
 
 /**
@@ -188,14 +180,13 @@ export function settleGiven(settling: Settling, call: LiveCall, given: Uint8Arra
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
   observeHold(settling.metrics.holdSeconds.charged, call);
-  void forward(settling, record, given);
+  passOn(settling, record, given);
 }
 
 /** The record to book should this relay go silent now (money rule: expiry charges the last checkpoint). */
 export function checkpointRecord(call: LiveCall): { costNanos: bigint; record: Uint8Array } {
-  const served = recordOf(call, EndCause.RELAY_LOST, meter(call, EndCause.RELAY_LOST));
-  const record = create(UsageRecordedSchema, { ...served, kind: RecordKind.PROVISIONAL });
-  return { costNanos: record.costNanos, record: encode(record, call.model) };
+  const record = recordOf(call, EndCause.RELAY_LOST, meter(call, EndCause.RELAY_LOST));
+  return { costNanos: record.costNanos, record: encodeRecord(record) };
 }
 
 /** Frees the hold of a call that no upstream was asked to serve. */
@@ -217,19 +208,19 @@ const confirmAtOnce = 4_096;
 export async function confirmBooked(settling: Settling, beforeMs = performance.now() - confirmAgeMs): Promise<number> {
   const { spool, quota } = settling;
   const rids = spool.unconfirmed(beforeMs, confirmAtOnce);
-  const results = await Promise.all(rids.map((rid) => quota.ask({ operation: { case: "lookup", value: { rid } } })));
+  const states = await lookUpCalls(quota, rids);
   const lost = new Set<string>();
   let heard = 0;
-  results.forEach(({ verdict, state }, index) => {
-    const rid = rids[index];
-    if (rid === undefined || verdict !== Verdict.OK) return;
+  rids.forEach((rid, index) => {
+    const state = states[index];
+    if (state === undefined) return;
     heard += 1;
     if (state === CallState.POSTED) return spool.confirm(rid);
     spool.postpone(rid);
     if (state !== CallState.SETTLED) lost.add(rid);
   });
   if (lost.size === 0) return heard;
-  for (const bytes of spool.read(lost).values()) void forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes);
+  for (const bytes of spool.read(lost).values()) passOn(settling, fromBinary(UsageRecordedSchema, bytes), bytes);
   return heard;
 }
 

@@ -7,13 +7,13 @@ const headerBytes = 8;
 // Records are far below 2 GiB, which leaves the highest bit of the length to tell the two kinds apart.
 const checkpointBit = 0x8000_0000;
 
-/** A frame is length, crc32 of the payload, payload. */
-export function encodeFrame({ payload, isCheckpoint }: Frame): Buffer {
-  const frame = Buffer.allocUnsafe(headerBytes + payload.length);
-  frame.writeUInt32LE(payload.length + (isCheckpoint ? checkpointBit : 0), 0);
-  frame.writeUInt32LE(crc32(payload), 4);
-  frame.set(payload, headerBytes);
-  return frame;
+export const frameBytes = ({ payload }: Frame): number => headerBytes + payload.length;
+
+/** Writes a frame to the beginning of `space`: length, crc32 of the payload, payload. */
+export function putFrame(space: Buffer, { payload, isCheckpoint }: Frame): void {
+  space.writeUInt32LE(payload.length + (isCheckpoint ? checkpointBit : 0), 0);
+  space.writeUInt32LE(crc32(payload), 4);
+  space.set(payload, headerBytes);
 }
 
 /** Reads whole frames; a torn or damaged one ends the reading, because nothing behind it can be trusted. */

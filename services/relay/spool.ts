@@ -4,10 +4,13 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { Logger } from "#shared/log.ts";
-import { encodeFrame, readFrames, type Frame } from "./spool-frames.ts";
+import { frameBytes, putFrame, readFrames, type Frame } from "./spool-frames.ts";
 
-/** A call whose record is not known to be in the ledger yet, and when that was written or last asked about. */
-type Open = { segment: Segment; addedAtMs: number; lookedAtMs: number; isCheckpoint: boolean };
+/**
+ * Of a call whose record is not known to be in the ledger yet: where that is, and when it was written or last asked
+ * about. Calls of the same moment share one, so that little is kept of each.
+ */
+type Open = Readonly<{ segment: Segment; addedAtMs: number; lookedAtMs: number; isCheckpoint: boolean }>;
 type Segment = { file: string; bytes: number; openRecords: number; isCurrent: boolean };
 
 export type SpoolLimits = { segmentBytes: number; maxBytes: number; syncMs: number };
@@ -58,8 +61,8 @@ export type SpoolFiles = {
   list: (folder: string) => string[];
   read: (file: string) => Buffer;
   openForAppend: (file: string) => number;
-  /** Gives the number of bytes that were written. */
-  write: (descriptor: number, bytes: Uint8Array) => number;
+  /** Writes the first `length` bytes; gives the number of those that were written. */
+  write: (descriptor: number, bytes: Uint8Array, length: number) => number;
   sync: (descriptor: number, done: (error: Error | null) => void) => void;
   close: (descriptor: number) => void;
   remove: (file: string) => void;
@@ -70,7 +73,7 @@ const nodeFiles: SpoolFiles = {
   list: readdirSync,
   read: readFileSync,
   openForAppend: (file) => openSync(file, "a", 0o600),
-  write: writeSync,
+  write: (descriptor, bytes, length) => writeSync(descriptor, bytes, 0, length),
   sync: fdatasync,
   close: closeSync,
   remove: unlinkSync,
@@ -102,6 +105,7 @@ type State = {
   limits: SpoolLimits;
   files: SpoolFiles;
   open: Map<string, Open>;
+  newest: Open | undefined;
   segments: Set<Segment>;
   current: Segment | undefined;
   descriptor: number;
@@ -110,7 +114,11 @@ type State = {
   /** Records that the disk refused. */
   unwritten: Map<string, Uint8Array>;
   nextSegment: number;
+  /** Where each frame is put together: the kernel has its own copy when a write returns. */
+  space: Buffer;
 };
+
+const usualSpaceBytes = 16_384;
 
 function startSegment(state: State): Segment {
   const { current: before, descriptor: descriptorBefore } = state;
@@ -144,11 +152,19 @@ function track(state: State, rid: string, { segment, isCheckpoint }: Pick<Open, 
   const before = state.open.get(rid);
   if (before && !before.isCheckpoint) return;
   // Put behind all others, which keeps the map sorted by time.
-  state.open.delete(rid);
-  const nowMs = performance.now();
-  state.open.set(rid, { segment, isCheckpoint, addedAtMs: nowMs, lookedAtMs: nowMs });
+  if (before) state.open.delete(rid);
+  state.open.set(rid, openOf(state, segment, isCheckpoint));
   segment.openRecords += 1;
   if (before) release(state, before.segment);
+}
+
+const momentMs = 10;
+
+function openOf(state: State, segment: Segment, isCheckpoint: boolean): Open {
+  const { newest } = state;
+  const nowMs = Math.floor(performance.now() / momentMs) * momentMs;
+  if (newest?.addedAtMs === nowMs && newest.segment === segment && newest.isCheckpoint === isCheckpoint) return newest;
+  return (state.newest = { segment, isCheckpoint, addedAtMs: nowMs, lookedAtMs: nowMs });
 }
 
 function release(state: State, segment: Segment): void {
@@ -158,12 +174,14 @@ function release(state: State, segment: Segment): void {
 
 function write(state: State, rid: string, frame: Frame): void {
   try {
-    const bytes = encodeFrame(frame);
-    const fits = state.current && state.current.bytes + bytes.length <= state.limits.segmentBytes;
+    const length = frameBytes(frame);
+    if (length > state.space.length) state.space = Buffer.allocUnsafe(length);
+    putFrame(state.space, frame);
+    const fits = state.current && state.current.bytes + length <= state.limits.segmentBytes;
     const segment = fits && state.current ? state.current : startSegment(state);
-    const written = state.files.write(state.descriptor, bytes);
+    const written = state.files.write(state.descriptor, state.space, length);
     segment.bytes += written;
-    if (written < bytes.length) throw new Error(`only ${written} of ${bytes.length} bytes were written`);
+    if (written < length) throw new Error(`only ${written} of ${length} bytes were written`);
     track(state, rid, { segment, isCheckpoint: frame.isCheckpoint });
     state.isDirty = true;
   } catch (error) {
@@ -257,7 +275,8 @@ function postpone({ open }: State, rid: string): void {
   if (!found) return;
   // A map keeps the order of insertion, so that it stays sorted by time.
   open.delete(rid);
-  open.set(rid, { ...found, lookedAtMs: performance.now() });
+  // Rounded up, so that who asks about all from before now is not given it again.
+  open.set(rid, { ...found, lookedAtMs: Math.ceil(performance.now()) });
 }
 
 function unconfirmed({ open }: State, beforeMs: number, limit: number): string[] {
@@ -302,6 +321,7 @@ export async function openSpool(
     limits,
     files,
     open: new Map(),
+    newest: undefined,
     segments: new Set(),
     current: undefined,
     descriptor: -1,
@@ -309,6 +329,7 @@ export async function openSpool(
     failure: undefined,
     unwritten: new Map(),
     nextSegment: 0,
+    space: Buffer.allocUnsafe(usualSpaceBytes),
   };
   // Even without a record its name tells the next process of a session that may have left open holds.
   startSegment(state);

@@ -205,9 +205,12 @@ export type GrpcPlace = {
   interceptors?: grpc.ServerInterceptor[] | undefined;
 };
 
-/** Serves services on a port (0: any free one). Disposal lets running unary calls end, for at most `drainMs`. */
+/**
+ * Serves services on a port (0: any free one), some methods with codecs of their own. Disposal lets running unary
+ * calls end, for at most `drainMs`.
+ */
 export async function serveGrpc(
-  services: [DescService, grpc.UntypedServiceImplementation][],
+  services: [DescService, grpc.UntypedServiceImplementation, grpc.ServiceDefinition?][],
   { host, port, drainMs, credentials = plainGrpc, interceptors = [] }: GrpcPlace,
 ): Promise<GrpcListener> {
   const server = new grpc.Server({
@@ -219,7 +222,9 @@ export async function serveGrpc(
     // Allows the clients' 20 s keepalive; the default of 5 minutes answers it with GOAWAY.
     "grpc.http2.min_ping_interval_without_data_ms": 10_000,
   });
-  for (const [service, handlers] of services) server.addService(grpcService(service), handlers);
+  for (const [service, handlers, own] of services) {
+    server.addService({ ...grpcService(service), ...own }, handlers);
+  }
   const bound = await new Promise<number>((resolve, reject) => {
     server.bindAsync(`${host}:${port}`, credentials.server, (error, boundPort) =>
       error ? reject(error) : resolve(boundPort),

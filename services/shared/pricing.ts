@@ -26,17 +26,33 @@ export type Units = Partial<Record<UsageBucket, bigint>>;
 
 const unitsPerPrice = 1_000_000n;
 
+function assertNotNegative(units: Units, what: string): void {
+  for (const bucket of usageBuckets) {
+    const found = units[bucket];
+    if (found !== undefined && found < 0n) throw new RangeError(`${bucket}: ${found} ${what} is negative`);
+  }
+}
+
+// Prices are read once and used for many calls; none are changed in place.
+const soundPrices = new WeakSet<Units>();
+
 /**
  * What `usage` costs at `prices`, in nano-USD: one sum over all buckets, divided once and rounded up once, so that
  * splitting a call into buckets never changes its price. Throws a RangeError for negative units or prices.
  */
 export function costNanos(usage: Units, prices: Units): bigint {
+  if (!soundPrices.has(prices)) {
+    assertNotNegative(prices, "nano-USD per 1,000,000 units");
+    soundPrices.add(prices);
+  }
   let millionths = 0n;
   for (const bucket of usageBuckets) {
-    const units = usage[bucket] ?? 0n;
-    const price = prices[bucket] ?? 0n;
-    if (units < 0n || price < 0n) throw new RangeError(`${bucket}: ${units} units at ${price} is negative`);
-    millionths += units * price;
+    const units = usage[bucket];
+    // Most buckets of a call are not used.
+    if (units === undefined || units === 0n) continue;
+    if (units < 0n) assertNotNegative(usage, "units");
+    const price = prices[bucket];
+    if (price !== undefined) millionths += units * price;
   }
   return nanosOf(millionths);
 }

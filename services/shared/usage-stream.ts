@@ -32,14 +32,23 @@ export function usageHeaders(publisher: UsagePublisher, id: string, atMs: number
  * is field 1, length-delimited, so none is encoded twice.
  */
 export function encodeUsageBatch(records: readonly Uint8Array[]): Uint8Array {
-  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for (const { length } of records) bytes += 1 + varintBytes(length) + length;
+  const batch = Buffer.allocUnsafe(bytes);
+  let at = 0;
   for (const record of records) {
-    const head = [0x0a];
-    for (let rest = record.length; ; rest >>>= 7) {
-      head.push(rest > 127 ? (rest & 127) | 128 : rest);
-      if (rest <= 127) break;
-    }
-    pieces.push(Uint8Array.from(head), record);
+    batch[at++] = 0x0a;
+    let rest = record.length;
+    for (; rest > 0x7f; rest >>>= 7) batch[at++] = (rest & 0x7f) | 0x80;
+    batch[at++] = rest;
+    batch.set(record, at);
+    at += record.length;
   }
-  return Buffer.concat(pieces);
+  return batch;
+}
+
+function varintBytes(value: number): number {
+  let bytes = 1;
+  for (let rest = value >>> 7; rest > 0; rest >>>= 7) bytes += 1;
+  return bytes;
 }

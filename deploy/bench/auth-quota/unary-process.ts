@@ -1,3 +1,4 @@
+import type { Operation } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { connectGrpc, serveGrpc, unaryClient, unaryHandlers } from "#shared/grpc.ts";
 import { createLog } from "#shared/log.ts";
@@ -7,6 +8,7 @@ import { createDecide } from "../../../services/auth-quota/decide.ts";
 import { createIdentities } from "../../../services/auth-quota/identity.ts";
 import { createLoad } from "../../../services/auth-quota/load.ts";
 import { createMetrics } from "../../../services/auth-quota/metrics.ts";
+import { askedNothing, type Asked, type Result } from "../../../services/auth-quota/session-wire.ts";
 import { createHotStore } from "../../../services/auth-quota/store/hot.ts";
 import { findIdentities } from "../../../services/auth-quota/store/keys.ts";
 import { connectPostgres } from "../../../services/auth-quota/store/postgres.ts";
@@ -33,9 +35,28 @@ const decide = createDecide({
   metrics: createMetrics(createRegistry("unary-auth-quota")),
   log,
 });
+/** Operations as the codec of the session reads them; only those of the bench. */
+function askedOf({ operation: { case: name, value } }: Operation): Asked {
+  const fields: Record<string, unknown> = { ...value };
+  const nanos = fields["estimateNanos"] ?? fields["costNanos"];
+  const bytes = fields["keyHash"] ?? fields["record"] ?? Buffer.alloc(0);
+  return { ...askedNothing(name ?? "none"), ...fields, nanos: Number(nanos ?? 0), bytes: Buffer.from(bytes as Buffer) };
+}
+
+const toMessage = ({ heldNanos, checkpointNanos, ...result }: Result) => ({
+  ...result,
+  heldNanos: BigInt(heldNanos ?? 0),
+  checkpointNanos: BigInt(checkpointNanos ?? 0),
+});
+
 const handlers = unaryHandlers(
   UnaryService,
-  { decide: ({ relaySession, operations }) => decide(relaySession, operations) },
+  {
+    decide: async ({ relaySession, operations }) => {
+      const { results, generation } = await decide(relaySession, operations.map(askedOf));
+      return { results: results.map(toMessage), generation };
+    },
+  },
   log,
 );
 const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };

@@ -3,6 +3,7 @@ import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/errors.ts";
 import { maxAccountNanos } from "#shared/money.ts";
 import { keyPrefix } from "./key-prefix.ts";
+import type { RunAnswer } from "./money-command.ts";
 import type { HotRedis } from "./redis.ts";
 
 /** Name and arguments of one operation of the money script. */
@@ -117,19 +118,25 @@ function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute }: RateLim
       const run = (sent += 1);
       const values: (string | Buffer)[] = [relaySession, String(accountPerMinute), String(ipPerMinute)];
       values.push(process, String(run), String(done.run), done.generation);
-      for (const operation of operations) values.push(...operation);
-      const [head, ...flat] = await redis.applyMoney(keyPrefix, ...values);
-      const generation = String(head);
+      for (const operation of operations) for (const value of operation) values.push(value);
+      const answer = await redis.applyMoney(keyPrefix, values);
+      const generation = String(answer[0]);
       if (generation !== "" && (run > done.run || generation !== done.generation)) done = { run, generation };
-      return { generation, answers: readAnswers(flat) };
+      return { generation, answers: readAnswers(answer) };
     },
   };
 }
 
-function readAnswers(flat: (number | string)[]): HotAnswer[] {
+// The first item is the generation.
+function readAnswers(answer: RunAnswer): HotAnswer[] {
   const answers: HotAnswer[] = [];
-  for (let at = 0; at < flat.length; at += slots) {
-    answers.push({ code: Number(flat[at]), number: Number(flat[at + 1]), text: String(flat[at + 2]) });
+  for (let at = 1; at < answer.length; at += slots) {
+    const [number, text] = [answer[at + 1], answer[at + 2] as string | Buffer];
+    answers.push({
+      code: answer[at] as number,
+      number: typeof number === "number" ? number : Number(String(number)),
+      text: text.length === 0 ? "" : String(text),
+    });
   }
   return answers;
 }

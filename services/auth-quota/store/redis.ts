@@ -1,6 +1,7 @@
 import { Redis } from "ioredis";
 import type { Logger } from "#shared/log.ts";
 import { keyPrefix } from "./key-prefix.ts";
+import { createRunner, type RunAnswer, type RunValues } from "./money-command.ts";
 import { connectorTo, findOwner, readRedisUrl } from "./redis-node.ts";
 import { moneyScript } from "./script.ts";
 
@@ -12,7 +13,7 @@ const longestReconnectMs = 500;
 /** A connected Redis and the commands that the store uses of it. */
 export type HotRedis = Redis & {
   /** Runs the money script: the key prefix, then its arguments as described in apply.lua. */
-  applyMoney: (prefix: string, ...values: (string | Buffer)[]) => Promise<(number | string)[]>;
+  applyMoney: (prefix: string, values: RunValues) => Promise<RunAnswer>;
 };
 
 /** What a node of a cluster says that does not hold the slot, or not now. */
@@ -43,10 +44,10 @@ export function connectRedis(url: string, log: Logger, caFile = ""): HotRedis & 
     connectTimeout: 2_000,
     retryStrategy: (attempt) => Math.min(attempt * 50, longestReconnectMs),
     connectionName: "auth-quota",
-    scripts: { applyMoney: { lua: moneyScript, numberOfKeys: 1 } },
   });
   // Not the error itself, to which a refused login adds the password.
   redis.on("error", ({ message }: Error) => log.warn({ reason: message }, "redis connection"));
   redis.on("ready", () => log.info("redis is ready"));
-  return Object.assign(redis as HotRedis, { [Symbol.dispose]: () => redis.disconnect() });
+  const applyMoney = createRunner(redis, moneyScript);
+  return Object.assign(redis, { applyMoney, [Symbol.dispose]: () => redis.disconnect() });
 }

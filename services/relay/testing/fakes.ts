@@ -95,6 +95,8 @@ export type ScriptedQuota = QuotaSession & {
   /** What auth-quota is from now on heard to remember. */
   setGeneration: (generation: string) => void;
   setMaintenance: (isMaintenance: boolean) => void;
+  /** From now on auth-quota is one that takes LookupMany. */
+  setHasLookupMany: () => void;
   operations: Operation["operation"][];
   /** The values of all operations of one kind, in order. */
   of: <C extends Case>(name: C) => Extract<Operation["operation"], { case: C }>["value"][];
@@ -106,6 +108,7 @@ export function scriptedQuota(
   const operations: Operation["operation"][] = [];
   let generation = "1";
   let isMaintenance = false;
+  let hasLookupMany = false;
   const take = async (init: MessageInitShape<typeof OperationSchema>) => {
     const { operation } = create(OperationSchema, init);
     operations.push(operation);
@@ -117,11 +120,14 @@ export function scriptedQuota(
       operations.flatMap((operation) => (operation.case === name ? [operation.value] : [])) as never,
     ask: take,
     tell: take,
+    tellThen: (init, onAnswer) => void take(init).then(onAnswer),
     isConnected: () => true,
     isReachable: () => true,
     generation: () => generation,
     setGeneration: (next) => void (generation = next),
     isMaintenance: () => isMaintenance,
+    hasLookupMany: () => hasLookupMany,
+    setHasLookupMany: () => void (hasLookupMany = true),
     setMaintenance: (next) => void (isMaintenance = next),
     queued: () => 0,
     [Symbol.asyncDispose]: async () => undefined,

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file authquota/v1/authquota.proto.
  */
 export const file_authquota_v1_authquota: GenFile = /*@__PURE__*/
-  fileDesc("ChxhdXRocXVvdGEvdjEvYXV0aHF1b3RhLnByb3RvEgxhdXRocXVvdGEudjEiYwoOU2Vzc2lvblJlcXVlc3QSFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCRINCgViYXRjaBgCIAEoBBIrCgpvcGVyYXRpb25zGAMgAygLMhcuYXV0aHF1b3RhLnYxLk9wZXJhdGlvbiKdAwoJT3BlcmF0aW9uEiwKCWF1dGhvcml6ZRgBIAEoCzIXLmF1dGhxdW90YS52MS5BdXRob3JpemVIABIoCgdyZXNlcnZlGAIgASgLMhUuYXV0aHF1b3RhLnYxLlJlc2VydmVIABImCgZleHRlbmQYAyABKAsyFC5hdXRocXVvdGEudjEuRXh0ZW5kSAASLgoKY2hlY2twb2ludBgEIAEoCzIYLmF1dGhxdW90YS52MS5DaGVja3BvaW50SAASJgoGc2V0dGxlGAUgASgLMhQuYXV0aHF1b3RhLnYxLlNldHRsZUgAEigKB3JlbGVhc2UYBiABKAsyFS5hdXRocXVvdGEudjEuUmVsZWFzZUgAEiYKBmxvb2t1cBgHIAEoCzIULmF1dGhxdW90YS52MS5Mb29rdXBIABIvCgtlbmRfc2Vzc2lvbhgIIAEoCzIYLmF1dGhxdW90YS52MS5FbmRTZXNzaW9uSAASKAoHcmVzdG9yZRgJIAEoCzIVLmF1dGhxdW90YS52MS5SZXN0b3JlSABCCwoJb3BlcmF0aW9uIikKCUF1dGhvcml6ZRIQCghrZXlfaGFzaBgBIAEoDBIKCgJpcBgCIAEoCSJwCgdSZXNlcnZlEgsKA3JpZBgBIAEoCRIQCghrZXlfaGFzaBgCIAEoDBIKCgJpcBgDIAEoCRINCgVtb2RlbBgEIAEoCRIWCg5lc3RpbWF0ZV9uYW5vcxgFIAEoAxITCgt0cmFjZXBhcmVudBgGIAEoCSI/CgZFeHRlbmQSCwoDcmlkGAEgASgJEhMKC3RvdGFsX25hbm9zGAIgASgDEhMKC2xlYXN0X25hbm9zGAMgASgDIj0KCkNoZWNrcG9pbnQSCwoDcmlkGAEgASgJEhIKCmNvc3RfbmFub3MYAiABKAMSDgoGcmVjb3JkGAMgASgMIl0KBlNldHRsZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKY29zdF9uYW5vcxgEIAEoAxIOCgZyZWNvcmQYBSABKAwiFgoHUmVsZWFzZRILCgNyaWQYASABKAkiFQoGTG9va3VwEgsKA3JpZBgBIAEoCSIjCgpFbmRTZXNzaW9uEhUKDXJlbGF5X3Nlc3Npb24YASABKAkicgoHUmVzdG9yZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKaGVsZF9uYW5vcxgEIAEoAxISCgpjb3N0X25hbm9zGAUgASgDEg4KBnJlY29yZBgGIAEoDCKLAQoPU2Vzc2lvblJlc3BvbnNlEg0KBWJhdGNoGAEgASgEEiUKB3Jlc3VsdHMYAiADKAsyFC5hdXRocXVvdGEudjEuUmVzdWx0EhIKCmdlbmVyYXRpb24YAyABKAkSGwoOaXNfbWFpbnRlbmFuY2UYBCABKAhIAIgBAUIRCg9faXNfbWFpbnRlbmFuY2Ui1wEKBlJlc3VsdBImCgd2ZXJkaWN0GAEgASgOMhUuYXV0aHF1b3RhLnYxLlZlcmRpY3QSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKaGVsZF9uYW5vcxgEIAEoAxIbChNyZXRyeV9hZnRlcl9zZWNvbmRzGAUgASgFEg4KBm1vZGVscxgGIAMoCRImCgVzdGF0ZRgHIAEoDjIXLmF1dGhxdW90YS52MS5DYWxsU3RhdGUSGAoQY2hlY2twb2ludF9uYW5vcxgIIAEoAyKPAQoLUG9zdFJlcXVlc3QSLgoIYWNjb3VudHMYASADKAsyHC5hdXRocXVvdGEudjEuQWNjb3VudEJhbGFuY2USJwoEa2V5cxgCIAMoCzIZLmF1dGhxdW90YS52MS5LZXlTcGVuZGluZxInCgVjYWxscxgDIAMoCzIYLmF1dGhxdW90YS52MS5Cb29rZWRDYWxsIkwKDkFjY291bnRCYWxhbmNlEhIKCmFjY291bnRfaWQYASABKAkSFQoNYmFsYW5jZV9uYW5vcxgCIAEoAxIPCgd2ZXJzaW9uGAMgASgDIlcKC0tleVNwZW5kaW5nEg4KBmtleV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEhMKC3NwZW50X25hbm9zGAMgASgDEg8KB3ZlcnNpb24YBCABKAMiZQoKQm9va2VkQ2FsbBILCgNyaWQYASABKAkSFAoMYm9va2VkX25hbm9zGAIgASgDEhIKCmFjY291bnRfaWQYAyABKAkSDgoGa2V5X2lkGAQgASgJEhAKCGlzX2ZpbmFsGAUgASgIIg4KDFBvc3RSZXNwb25zZSI4ChNMaXN0VW5wb3N0ZWRSZXF1ZXN0EhIKCm1pbl9hZ2VfbXMYASABKAMSDQoFbGltaXQYAiABKAUiJwoUTGlzdFVucG9zdGVkUmVzcG9uc2USDwoHcmVjb3JkcxgBIAMoDCIrChRBdWRpdEFjY291bnRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCSKnAQoVQXVkaXRBY2NvdW50c1Jlc3BvbnNlEi4KCGFjY291bnRzGAEgAygLMhwuYXV0aHF1b3RhLnYxLkF1ZGl0ZWRBY2NvdW50EhIKCmlzX2NvdW50ZWQYAiABKAgSFgoOb2xkZXN0X2hvbGRfbXMYAyABKAMSGgoSb2xkZXN0X3VucG9zdGVkX21zGAQgASgDEhYKDnVucG9zdGVkX2NhbGxzGAUgASgDIowCCg5BdWRpdGVkQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgJEhEKCWlzX2xvYWRlZBgCIAEoCBIUCgxwb3N0ZWRfbmFub3MYAyABKAMSFgoOcG9zdGVkX3ZlcnNpb24YBCABKAMSEgoKaGVsZF9uYW5vcxgFIAEoAxIWCg51bnBvc3RlZF9uYW5vcxgGIAEoAxISCgpvcGVuX2hvbGRzGAcgASgDEhYKDnVucG9zdGVkX2NhbGxzGAggASgDEhoKEmNvdW50ZWRfaGVsZF9uYW5vcxgJIAEoAxIeChZjb3VudGVkX3VucG9zdGVkX25hbm9zGAogASgDEhEKCWlzX21vdmluZxgLIAEoCCIlCg9HZXRIb2xkc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCSKDAQoQR2V0SG9sZHNSZXNwb25zZRISCgpvcGVuX2hvbGRzGAEgASgDEhIKCmhlbGRfbmFub3MYAiABKAMSFgoOdW5wb3N0ZWRfY2FsbHMYAyABKAMSFgoOdW5wb3N0ZWRfbmFub3MYBCABKAMSFwoPYXZhaWxhYmxlX25hbm9zGAUgASgDIqUBCgdBY2NvdW50EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIrCgZzdGF0dXMYAyABKA4yGy5hdXRocXVvdGEudjEuQWNjb3VudFN0YXR1cxIbChNyZXF1ZXN0c19wZXJfbWludXRlGAQgASgFEi4KCmNyZWF0ZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIlUKFENyZWF0ZUFjY291bnRSZXF1ZXN0EgwKBG5hbWUYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIbChNyZXF1ZXN0c19wZXJfbWludXRlGAMgASgFIj8KFUNyZWF0ZUFjY291bnRSZXNwb25zZRImCgdhY2NvdW50GAEgASgLMhUuYXV0aHF1b3RhLnYxLkFjY291bnQirQEKFFVwZGF0ZUFjY291bnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoEbmFtZRgCIAEoCUgAiAEBEisKBnN0YXR1cxgDIAEoDjIbLmF1dGhxdW90YS52MS5BY2NvdW50U3RhdHVzEiAKE3JlcXVlc3RzX3Blcl9taW51dGUYBCABKAVIAYgBAUIHCgVfbmFtZUIWChRfcmVxdWVzdHNfcGVyX21pbnV0ZSI/ChVVcGRhdGVBY2NvdW50UmVzcG9uc2USJgoHYWNjb3VudBgBIAEoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50IikKEkdldEFjY291bnRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCSI+ChNHZXRBY2NvdW50c1Jlc3BvbnNlEicKCGFjY291bnRzGAEgAygLMhUuYXV0aHF1b3RhLnYxLkFjY291bnQiTgoTTGlzdEFjY291bnRzUmVxdWVzdBIYChBhZnRlcl9hY2NvdW50X2lkGAEgASgJEg0KBWxpbWl0GAIgASgFEg4KBnNlYXJjaBgDIAEoCSI/ChRMaXN0QWNjb3VudHNSZXNwb25zZRInCghhY2NvdW50cxgBIAMoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50IpECCgNLZXkSDgoGa2V5X2lkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDAoEbmFtZRgDIAEoCRIVCg1zZWNyZXRfcHJlZml4GAQgASgJEicKBnN0YXR1cxgFIAEoDjIXLmF1dGhxdW90YS52MS5LZXlTdGF0dXMSLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLbGltaXRfbmFub3MYByABKANIAIgBARIOCgZtb2RlbHMYCCADKAkSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX2xpbWl0X25hbm9zIp4BChBDcmVhdGVLZXlSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIuCgpleHBpcmVzX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgtsaW1pdF9uYW5vcxgEIAEoA0gAiAEBEg4KBm1vZGVscxgFIAMoCUIOCgxfbGltaXRfbmFub3MiQwoRQ3JlYXRlS2V5UmVzcG9uc2USHgoDa2V5GAEgASgLMhEuYXV0aHF1b3RhLnYxLktleRIOCgZzZWNyZXQYAiABKAkikgIKEFVwZGF0ZUtleVJlcXVlc3QSDgoGa2V5X2lkGAEgASgJEhEKBG5hbWUYAiABKAlIAIgBARInCgZzdGF0dXMYAyABKA4yFy5hdXRocXVvdGEudjEuS2V5U3RhdHVzEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDGNsZWFyX2V4cGlyeRgFIAEoCBIYCgtsaW1pdF9uYW5vcxgGIAEoA0gBiAEBEhMKC2NsZWFyX2xpbWl0GAcgASgIEg4KBm1vZGVscxgIIAMoCRIUCgxjbGVhcl9tb2RlbHMYCSABKAhCBwoFX25hbWVCDgoMX2xpbWl0X25hbm9zIjMKEVVwZGF0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLmF1dGhxdW90YS52MS5LZXkiIgoQRGVsZXRlS2V5UmVxdWVzdBIOCgZrZXlfaWQYASABKAkiMwoRRGVsZXRlS2V5UmVzcG9uc2USHgoDa2V5GAEgASgLMhEuYXV0aHF1b3RhLnYxLktleSI+Cg9MaXN0S2V5c1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIXCg9pbmNsdWRlX2RlbGV0ZWQYAiABKAgiMwoQTGlzdEtleXNSZXNwb25zZRIfCgRrZXlzGAEgAygLMhEuYXV0aHF1b3RhLnYxLktleSIhCg5HZXRLZXlzUmVxdWVzdBIPCgdrZXlfaWRzGAEgAygJIjIKD0dldEtleXNSZXNwb25zZRIfCgRrZXlzGAEgAygLMhEuYXV0aHF1b3RhLnYxLktleSIoCg9GaW5kS2V5c1JlcXVlc3QSFQoNc2VjcmV0X3ByZWZpeBgBIAEoCSIzChBGaW5kS2V5c1Jlc3BvbnNlEh8KBGtleXMYASADKAsyES5hdXRocXVvdGEudjEuS2V5IhcKFUdldE1haW50ZW5hbmNlUmVxdWVzdCJgChZHZXRNYWludGVuYW5jZVJlc3BvbnNlEhYKDmlzX21haW50ZW5hbmNlGAEgASgIEi4KCmNoYW5nZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIi8KFVNldE1haW50ZW5hbmNlUmVxdWVzdBIWCg5pc19tYWludGVuYW5jZRgBIAEoCCJgChZTZXRNYWludGVuYW5jZVJlc3BvbnNlEhYKDmlzX21haW50ZW5hbmNlGAEgASgIEi4KCmNoYW5nZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKv0BCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIOCgpWRVJESUNUX09LEAESFwoTVkVSRElDVF9LRVlfSU5WQUxJRBACEhUKEVZFUkRJQ1RfS0VZX0xJTUlUEAMSEwoPVkVSRElDVF9CQUxBTkNFEAQSEQoNVkVSRElDVF9NT0RFTBAFEhgKFFZFUkRJQ1RfQUNDT1VOVF9SQVRFEAYSEwoPVkVSRElDVF9JUF9SQVRFEAcSFwoTVkVSRElDVF9VTkFWQUlMQUJMRRAIEhMKD1ZFUkRJQ1RfTk9fSE9MRBAJEhQKEFZFUkRJQ1RfQ09ORkxJQ1QQCiqcAQoJQ2FsbFN0YXRlEhoKFkNBTExfU1RBVEVfVU5TUEVDSUZJRUQQABITCg9DQUxMX1NUQVRFX0hFTEQQARIXChNDQUxMX1NUQVRFX1JFTEVBU0VEEAISFgoSQ0FMTF9TVEFURV9FWFBJUkVEEAMSFgoSQ0FMTF9TVEFURV9TRVRUTEVEEAQSFQoRQ0FMTF9TVEFURV9QT1NURUQQBSpoCg1BY2NvdW50U3RhdHVzEh4KGkFDQ09VTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGQoVQUNDT1VOVF9TVEFUVVNfQUNUSVZFEAESHAoYQUNDT1VOVF9TVEFUVVNfU1VTUEVOREVEEAIqbgoJS2V5U3RhdHVzEhoKFktFWV9TVEFUVVNfVU5TUEVDSUZJRUQQABIVChFLRVlfU1RBVFVTX0FDVElWRRABEhYKEktFWV9TVEFUVVNfU1RPUFBFRBACEhYKEktFWV9TVEFUVVNfREVMRVRFRBADMvoKChBBdXRoUXVvdGFTZXJ2aWNlEkoKB1Nlc3Npb24SHC5hdXRocXVvdGEudjEuU2Vzc2lvblJlcXVlc3QaHS5hdXRocXVvdGEudjEuU2Vzc2lvblJlc3BvbnNlKAEwARI9CgRQb3N0EhkuYXV0aHF1b3RhLnYxLlBvc3RSZXF1ZXN0GhouYXV0aHF1b3RhLnYxLlBvc3RSZXNwb25zZRJVCgxMaXN0VW5wb3N0ZWQSIS5hdXRocXVvdGEudjEuTGlzdFVucG9zdGVkUmVxdWVzdBoiLmF1dGhxdW90YS52MS5MaXN0VW5wb3N0ZWRSZXNwb25zZRJYCg1BdWRpdEFjY291bnRzEiIuYXV0aHF1b3RhLnYxLkF1ZGl0QWNjb3VudHNSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLkF1ZGl0QWNjb3VudHNSZXNwb25zZRJJCghHZXRIb2xkcxIdLmF1dGhxdW90YS52MS5HZXRIb2xkc1JlcXVlc3QaHi5hdXRocXVvdGEudjEuR2V0SG9sZHNSZXNwb25zZRJYCg1DcmVhdGVBY2NvdW50EiIuYXV0aHF1b3RhLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZRJYCg1VcGRhdGVBY2NvdW50EiIuYXV0aHF1b3RhLnYxLlVwZGF0ZUFjY291bnRSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLlVwZGF0ZUFjY291bnRSZXNwb25zZRJSCgtHZXRBY2NvdW50cxIgLmF1dGhxdW90YS52MS5HZXRBY2NvdW50c1JlcXVlc3QaIS5hdXRocXVvdGEudjEuR2V0QWNjb3VudHNSZXNwb25zZRJVCgxMaXN0QWNjb3VudHMSIS5hdXRocXVvdGEudjEuTGlzdEFjY291bnRzUmVxdWVzdBoiLmF1dGhxdW90YS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJMCglDcmVhdGVLZXkSHi5hdXRocXVvdGEudjEuQ3JlYXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5DcmVhdGVLZXlSZXNwb25zZRJMCglVcGRhdGVLZXkSHi5hdXRocXVvdGEudjEuVXBkYXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5VcGRhdGVLZXlSZXNwb25zZRJMCglEZWxldGVLZXkSHi5hdXRocXVvdGEudjEuRGVsZXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5EZWxldGVLZXlSZXNwb25zZRJJCghMaXN0S2V5cxIdLmF1dGhxdW90YS52MS5MaXN0S2V5c1JlcXVlc3QaHi5hdXRocXVvdGEudjEuTGlzdEtleXNSZXNwb25zZRJGCgdHZXRLZXlzEhwuYXV0aHF1b3RhLnYxLkdldEtleXNSZXF1ZXN0Gh0uYXV0aHF1b3RhLnYxLkdldEtleXNSZXNwb25zZRJJCghGaW5kS2V5cxIdLmF1dGhxdW90YS52MS5GaW5kS2V5c1JlcXVlc3QaHi5hdXRocXVvdGEudjEuRmluZEtleXNSZXNwb25zZRJbCg5HZXRNYWludGVuYW5jZRIjLmF1dGhxdW90YS52MS5HZXRNYWludGVuYW5jZVJlcXVlc3QaJC5hdXRocXVvdGEudjEuR2V0TWFpbnRlbmFuY2VSZXNwb25zZRJbCg5TZXRNYWludGVuYW5jZRIjLmF1dGhxdW90YS52MS5TZXRNYWludGVuYW5jZVJlcXVlc3QaJC5hdXRocXVvdGEudjEuU2V0TWFpbnRlbmFuY2VSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("ChxhdXRocXVvdGEvdjEvYXV0aHF1b3RhLnByb3RvEgxhdXRocXVvdGEudjEiYwoOU2Vzc2lvblJlcXVlc3QSFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCRINCgViYXRjaBgCIAEoBBIrCgpvcGVyYXRpb25zGAMgAygLMhcuYXV0aHF1b3RhLnYxLk9wZXJhdGlvbiLOAwoJT3BlcmF0aW9uEiwKCWF1dGhvcml6ZRgBIAEoCzIXLmF1dGhxdW90YS52MS5BdXRob3JpemVIABIoCgdyZXNlcnZlGAIgASgLMhUuYXV0aHF1b3RhLnYxLlJlc2VydmVIABImCgZleHRlbmQYAyABKAsyFC5hdXRocXVvdGEudjEuRXh0ZW5kSAASLgoKY2hlY2twb2ludBgEIAEoCzIYLmF1dGhxdW90YS52MS5DaGVja3BvaW50SAASJgoGc2V0dGxlGAUgASgLMhQuYXV0aHF1b3RhLnYxLlNldHRsZUgAEigKB3JlbGVhc2UYBiABKAsyFS5hdXRocXVvdGEudjEuUmVsZWFzZUgAEiYKBmxvb2t1cBgHIAEoCzIULmF1dGhxdW90YS52MS5Mb29rdXBIABIvCgtlbmRfc2Vzc2lvbhgIIAEoCzIYLmF1dGhxdW90YS52MS5FbmRTZXNzaW9uSAASKAoHcmVzdG9yZRgJIAEoCzIVLmF1dGhxdW90YS52MS5SZXN0b3JlSAASLwoLbG9va3VwX21hbnkYCiABKAsyGC5hdXRocXVvdGEudjEuTG9va3VwTWFueUgAQgsKCW9wZXJhdGlvbiIpCglBdXRob3JpemUSEAoIa2V5X2hhc2gYASABKAwSCgoCaXAYAiABKAkicAoHUmVzZXJ2ZRILCgNyaWQYASABKAkSEAoIa2V5X2hhc2gYAiABKAwSCgoCaXAYAyABKAkSDQoFbW9kZWwYBCABKAkSFgoOZXN0aW1hdGVfbmFub3MYBSABKAMSEwoLdHJhY2VwYXJlbnQYBiABKAkiPwoGRXh0ZW5kEgsKA3JpZBgBIAEoCRITCgt0b3RhbF9uYW5vcxgCIAEoAxITCgtsZWFzdF9uYW5vcxgDIAEoAyI9CgpDaGVja3BvaW50EgsKA3JpZBgBIAEoCRISCgpjb3N0X25hbm9zGAIgASgDEg4KBnJlY29yZBgDIAEoDCJdCgZTZXR0bGUSCwoDcmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEhIKCmNvc3RfbmFub3MYBCABKAMSDgoGcmVjb3JkGAUgASgMIhYKB1JlbGVhc2USCwoDcmlkGAEgASgJIhUKBkxvb2t1cBILCgNyaWQYASABKAkiGgoKTG9va3VwTWFueRIMCgRyaWRzGAEgASgMIiMKCkVuZFNlc3Npb24SFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCSJyCgdSZXN0b3JlEgsKA3JpZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEg4KBmtleV9pZBgDIAEoCRISCgpoZWxkX25hbm9zGAQgASgDEhIKCmNvc3RfbmFub3MYBSABKAMSDgoGcmVjb3JkGAYgASgMIqQBCg9TZXNzaW9uUmVzcG9uc2USDQoFYmF0Y2gYASABKAQSJQoHcmVzdWx0cxgCIAMoCzIULmF1dGhxdW90YS52MS5SZXN1bHQSEgoKZ2VuZXJhdGlvbhgDIAEoCRIbCg5pc19tYWludGVuYW5jZRgEIAEoCEgAiAEBEhcKD2hhc19sb29rdXBfbWFueRgFIAEoCEIRCg9faXNfbWFpbnRlbmFuY2Ui5wEKBlJlc3VsdBImCgd2ZXJkaWN0GAEgASgOMhUuYXV0aHF1b3RhLnYxLlZlcmRpY3QSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKaGVsZF9uYW5vcxgEIAEoAxIbChNyZXRyeV9hZnRlcl9zZWNvbmRzGAUgASgFEg4KBm1vZGVscxgGIAMoCRImCgVzdGF0ZRgHIAEoDjIXLmF1dGhxdW90YS52MS5DYWxsU3RhdGUSGAoQY2hlY2twb2ludF9uYW5vcxgIIAEoAxIOCgZzdGF0ZXMYCSABKAwijwEKC1Bvc3RSZXF1ZXN0Ei4KCGFjY291bnRzGAEgAygLMhwuYXV0aHF1b3RhLnYxLkFjY291bnRCYWxhbmNlEicKBGtleXMYAiADKAsyGS5hdXRocXVvdGEudjEuS2V5U3BlbmRpbmcSJwoFY2FsbHMYAyADKAsyGC5hdXRocXVvdGEudjEuQm9va2VkQ2FsbCJMCg5BY2NvdW50QmFsYW5jZRISCgphY2NvdW50X2lkGAEgASgJEhUKDWJhbGFuY2VfbmFub3MYAiABKAMSDwoHdmVyc2lvbhgDIAEoAyJXCgtLZXlTcGVuZGluZxIOCgZrZXlfaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRITCgtzcGVudF9uYW5vcxgDIAEoAxIPCgd2ZXJzaW9uGAQgASgDImUKCkJvb2tlZENhbGwSCwoDcmlkGAEgASgJEhQKDGJvb2tlZF9uYW5vcxgCIAEoAxISCgphY2NvdW50X2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRIQCghpc19maW5hbBgFIAEoCCIOCgxQb3N0UmVzcG9uc2UiOAoTTGlzdFVucG9zdGVkUmVxdWVzdBISCgptaW5fYWdlX21zGAEgASgDEg0KBWxpbWl0GAIgASgFIicKFExpc3RVbnBvc3RlZFJlc3BvbnNlEg8KB3JlY29yZHMYASADKAwiKwoUQXVkaXRBY2NvdW50c1JlcXVlc3QSEwoLYWNjb3VudF9pZHMYASADKAkipwEKFUF1ZGl0QWNjb3VudHNSZXNwb25zZRIuCghhY2NvdW50cxgBIAMoCzIcLmF1dGhxdW90YS52MS5BdWRpdGVkQWNjb3VudBISCgppc19jb3VudGVkGAIgASgIEhYKDm9sZGVzdF9ob2xkX21zGAMgASgDEhoKEm9sZGVzdF91bnBvc3RlZF9tcxgEIAEoAxIWCg51bnBvc3RlZF9jYWxscxgFIAEoAyKMAgoOQXVkaXRlZEFjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoCRIRCglpc19sb2FkZWQYAiABKAgSFAoMcG9zdGVkX25hbm9zGAMgASgDEhYKDnBvc3RlZF92ZXJzaW9uGAQgASgDEhIKCmhlbGRfbmFub3MYBSABKAMSFgoOdW5wb3N0ZWRfbmFub3MYBiABKAMSEgoKb3Blbl9ob2xkcxgHIAEoAxIWCg51bnBvc3RlZF9jYWxscxgIIAEoAxIaChJjb3VudGVkX2hlbGRfbmFub3MYCSABKAMSHgoWY291bnRlZF91bnBvc3RlZF9uYW5vcxgKIAEoAxIRCglpc19tb3ZpbmcYCyABKAgiJQoPR2V0SG9sZHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkigwEKEEdldEhvbGRzUmVzcG9uc2USEgoKb3Blbl9ob2xkcxgBIAEoAxISCgpoZWxkX25hbm9zGAIgASgDEhYKDnVucG9zdGVkX2NhbGxzGAMgASgDEhYKDnVucG9zdGVkX25hbm9zGAQgASgDEhcKD2F2YWlsYWJsZV9uYW5vcxgFIAEoAyKlAQoHQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSKwoGc3RhdHVzGAMgASgOMhsuYXV0aHF1b3RhLnYxLkFjY291bnRTdGF0dXMSGwoTcmVxdWVzdHNfcGVyX21pbnV0ZRgEIAEoBRIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJVChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSGwoTcmVxdWVzdHNfcGVyX21pbnV0ZRgDIAEoBSI/ChVDcmVhdGVBY2NvdW50UmVzcG9uc2USJgoHYWNjb3VudBgBIAEoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50Iq0BChRVcGRhdGVBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhEKBG5hbWUYAiABKAlIAIgBARIrCgZzdGF0dXMYAyABKA4yGy5hdXRocXVvdGEudjEuQWNjb3VudFN0YXR1cxIgChNyZXF1ZXN0c19wZXJfbWludXRlGAQgASgFSAGIAQFCBwoFX25hbWVCFgoUX3JlcXVlc3RzX3Blcl9taW51dGUiPwoVVXBkYXRlQWNjb3VudFJlc3BvbnNlEiYKB2FjY291bnQYASABKAsyFS5hdXRocXVvdGEudjEuQWNjb3VudCIpChJHZXRBY2NvdW50c1JlcXVlc3QSEwoLYWNjb3VudF9pZHMYASADKAkiPgoTR2V0QWNjb3VudHNSZXNwb25zZRInCghhY2NvdW50cxgBIAMoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50Ik4KE0xpc3RBY2NvdW50c1JlcXVlc3QSGAoQYWZ0ZXJfYWNjb3VudF9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIOCgZzZWFyY2gYAyABKAkiPwoUTGlzdEFjY291bnRzUmVzcG9uc2USJwoIYWNjb3VudHMYASADKAsyFS5hdXRocXVvdGEudjEuQWNjb3VudCKRAgoDS2V5Eg4KBmtleV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSFQoNc2VjcmV0X3ByZWZpeBgEIAEoCRInCgZzdGF0dXMYBSABKA4yFy5hdXRocXVvdGEudjEuS2V5U3RhdHVzEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKC2xpbWl0X25hbm9zGAcgASgDSACIAQESDgoGbW9kZWxzGAggAygJEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg4KDF9saW1pdF9uYW5vcyKeAQoQQ3JlYXRlS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSLgoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLbGltaXRfbmFub3MYBCABKANIAIgBARIOCgZtb2RlbHMYBSADKAlCDgoMX2xpbWl0X25hbm9zIkMKEUNyZWF0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLmF1dGhxdW90YS52MS5LZXkSDgoGc2VjcmV0GAIgASgJIpICChBVcGRhdGVLZXlSZXF1ZXN0Eg4KBmtleV9pZBgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESJwoGc3RhdHVzGAMgASgOMhcuYXV0aHF1b3RhLnYxLktleVN0YXR1cxIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxjbGVhcl9leHBpcnkYBSABKAgSGAoLbGltaXRfbmFub3MYBiABKANIAYgBARITCgtjbGVhcl9saW1pdBgHIAEoCBIOCgZtb2RlbHMYCCADKAkSFAoMY2xlYXJfbW9kZWxzGAkgASgIQgcKBV9uYW1lQg4KDF9saW1pdF9uYW5vcyIzChFVcGRhdGVLZXlSZXNwb25zZRIeCgNrZXkYASABKAsyES5hdXRocXVvdGEudjEuS2V5IiIKEERlbGV0ZUtleVJlcXVlc3QSDgoGa2V5X2lkGAEgASgJIjMKEURlbGV0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLmF1dGhxdW90YS52MS5LZXkiPgoPTGlzdEtleXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFwoPaW5jbHVkZV9kZWxldGVkGAIgASgIIjMKEExpc3RLZXlzUmVzcG9uc2USHwoEa2V5cxgBIAMoCzIRLmF1dGhxdW90YS52MS5LZXkiIQoOR2V0S2V5c1JlcXVlc3QSDwoHa2V5X2lkcxgBIAMoCSIyCg9HZXRLZXlzUmVzcG9uc2USHwoEa2V5cxgBIAMoCzIRLmF1dGhxdW90YS52MS5LZXkiKAoPRmluZEtleXNSZXF1ZXN0EhUKDXNlY3JldF9wcmVmaXgYASABKAkiMwoQRmluZEtleXNSZXNwb25zZRIfCgRrZXlzGAEgAygLMhEuYXV0aHF1b3RhLnYxLktleSIXChVHZXRNYWludGVuYW5jZVJlcXVlc3QiYAoWR2V0TWFpbnRlbmFuY2VSZXNwb25zZRIWCg5pc19tYWludGVuYW5jZRgBIAEoCBIuCgpjaGFuZ2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIvChVTZXRNYWludGVuYW5jZVJlcXVlc3QSFgoOaXNfbWFpbnRlbmFuY2UYASABKAgiYAoWU2V0TWFpbnRlbmFuY2VSZXNwb25zZRIWCg5pc19tYWludGVuYW5jZRgBIAEoCBIuCgpjaGFuZ2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCr9AQoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASDgoKVkVSRElDVF9PSxABEhcKE1ZFUkRJQ1RfS0VZX0lOVkFMSUQQAhIVChFWRVJESUNUX0tFWV9MSU1JVBADEhMKD1ZFUkRJQ1RfQkFMQU5DRRAEEhEKDVZFUkRJQ1RfTU9ERUwQBRIYChRWRVJESUNUX0FDQ09VTlRfUkFURRAGEhMKD1ZFUkRJQ1RfSVBfUkFURRAHEhcKE1ZFUkRJQ1RfVU5BVkFJTEFCTEUQCBITCg9WRVJESUNUX05PX0hPTEQQCRIUChBWRVJESUNUX0NPTkZMSUNUEAoqnAEKCUNhbGxTdGF0ZRIaChZDQUxMX1NUQVRFX1VOU1BFQ0lGSUVEEAASEwoPQ0FMTF9TVEFURV9IRUxEEAESFwoTQ0FMTF9TVEFURV9SRUxFQVNFRBACEhYKEkNBTExfU1RBVEVfRVhQSVJFRBADEhYKEkNBTExfU1RBVEVfU0VUVExFRBAEEhUKEUNBTExfU1RBVEVfUE9TVEVEEAUqaAoNQWNjb3VudFN0YXR1cxIeChpBQ0NPVU5UX1NUQVRVU19VTlNQRUNJRklFRBAAEhkKFUFDQ09VTlRfU1RBVFVTX0FDVElWRRABEhwKGEFDQ09VTlRfU1RBVFVTX1NVU1BFTkRFRBACKm4KCUtleVN0YXR1cxIaChZLRVlfU1RBVFVTX1VOU1BFQ0lGSUVEEAASFQoRS0VZX1NUQVRVU19BQ1RJVkUQARIWChJLRVlfU1RBVFVTX1NUT1BQRUQQAhIWChJLRVlfU1RBVFVTX0RFTEVURUQQAzL6CgoQQXV0aFF1b3RhU2VydmljZRJKCgdTZXNzaW9uEhwuYXV0aHF1b3RhLnYxLlNlc3Npb25SZXF1ZXN0Gh0uYXV0aHF1b3RhLnYxLlNlc3Npb25SZXNwb25zZSgBMAESPQoEUG9zdBIZLmF1dGhxdW90YS52MS5Qb3N0UmVxdWVzdBoaLmF1dGhxdW90YS52MS5Qb3N0UmVzcG9uc2USVQoMTGlzdFVucG9zdGVkEiEuYXV0aHF1b3RhLnYxLkxpc3RVbnBvc3RlZFJlcXVlc3QaIi5hdXRocXVvdGEudjEuTGlzdFVucG9zdGVkUmVzcG9uc2USWAoNQXVkaXRBY2NvdW50cxIiLmF1dGhxdW90YS52MS5BdWRpdEFjY291bnRzUmVxdWVzdBojLmF1dGhxdW90YS52MS5BdWRpdEFjY291bnRzUmVzcG9uc2USSQoIR2V0SG9sZHMSHS5hdXRocXVvdGEudjEuR2V0SG9sZHNSZXF1ZXN0Gh4uYXV0aHF1b3RhLnYxLkdldEhvbGRzUmVzcG9uc2USWAoNQ3JlYXRlQWNjb3VudBIiLmF1dGhxdW90YS52MS5DcmVhdGVBY2NvdW50UmVxdWVzdBojLmF1dGhxdW90YS52MS5DcmVhdGVBY2NvdW50UmVzcG9uc2USWAoNVXBkYXRlQWNjb3VudBIiLmF1dGhxdW90YS52MS5VcGRhdGVBY2NvdW50UmVxdWVzdBojLmF1dGhxdW90YS52MS5VcGRhdGVBY2NvdW50UmVzcG9uc2USUgoLR2V0QWNjb3VudHMSIC5hdXRocXVvdGEudjEuR2V0QWNjb3VudHNSZXF1ZXN0GiEuYXV0aHF1b3RhLnYxLkdldEFjY291bnRzUmVzcG9uc2USVQoMTGlzdEFjY291bnRzEiEuYXV0aHF1b3RhLnYxLkxpc3RBY2NvdW50c1JlcXVlc3QaIi5hdXRocXVvdGEudjEuTGlzdEFjY291bnRzUmVzcG9uc2USTAoJQ3JlYXRlS2V5Eh4uYXV0aHF1b3RhLnYxLkNyZWF0ZUtleVJlcXVlc3QaHy5hdXRocXVvdGEudjEuQ3JlYXRlS2V5UmVzcG9uc2USTAoJVXBkYXRlS2V5Eh4uYXV0aHF1b3RhLnYxLlVwZGF0ZUtleVJlcXVlc3QaHy5hdXRocXVvdGEudjEuVXBkYXRlS2V5UmVzcG9uc2USTAoJRGVsZXRlS2V5Eh4uYXV0aHF1b3RhLnYxLkRlbGV0ZUtleVJlcXVlc3QaHy5hdXRocXVvdGEudjEuRGVsZXRlS2V5UmVzcG9uc2USSQoITGlzdEtleXMSHS5hdXRocXVvdGEudjEuTGlzdEtleXNSZXF1ZXN0Gh4uYXV0aHF1b3RhLnYxLkxpc3RLZXlzUmVzcG9uc2USRgoHR2V0S2V5cxIcLmF1dGhxdW90YS52MS5HZXRLZXlzUmVxdWVzdBodLmF1dGhxdW90YS52MS5HZXRLZXlzUmVzcG9uc2USSQoIRmluZEtleXMSHS5hdXRocXVvdGEudjEuRmluZEtleXNSZXF1ZXN0Gh4uYXV0aHF1b3RhLnYxLkZpbmRLZXlzUmVzcG9uc2USWwoOR2V0TWFpbnRlbmFuY2USIy5hdXRocXVvdGEudjEuR2V0TWFpbnRlbmFuY2VSZXF1ZXN0GiQuYXV0aHF1b3RhLnYxLkdldE1haW50ZW5hbmNlUmVzcG9uc2USWwoOU2V0TWFpbnRlbmFuY2USIy5hdXRocXVvdGEudjEuU2V0TWFpbnRlbmFuY2VSZXF1ZXN0GiQuYXV0aHF1b3RhLnYxLlNldE1haW50ZW5hbmNlUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * A batch of operations from one relay process.
@@ -134,6 +134,14 @@ export type Operation = Message<"authquota.v1.Operation"> & {
      */
     value: Restore;
     case: "restore";
+  } | {
+    /**
+     * Asks what became of many calls; only of a server that has said has_lookup_many.
+     *
+     * @generated from field: authquota.v1.LookupMany lookup_many = 10;
+     */
+    value: LookupMany;
+    case: "lookupMany";
   } | { case: undefined; value?: undefined };
 };
 
@@ -391,6 +399,27 @@ export const LookupSchema: GenMessage<Lookup> = /*@__PURE__*/
   messageDesc(file_authquota_v1_authquota, 8);
 
 /**
+ * Asks what became of many calls.
+ *
+ * @generated from message authquota.v1.LookupMany
+ */
+export type LookupMany = Message<"authquota.v1.LookupMany"> & {
+  /**
+   * The rids, each as the 16 bytes of its UUID, one behind the other; at most 1,024.
+   *
+   * @generated from field: bytes rids = 1;
+   */
+  rids: Uint8Array;
+};
+
+/**
+ * Describes the message authquota.v1.LookupMany.
+ * Use `create(LookupManySchema)` to create a new message.
+ */
+export const LookupManySchema: GenMessage<LookupMany> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 9);
+
+/**
  * Declares a dead relay process.
  *
  * @generated from message authquota.v1.EndSession
@@ -409,7 +438,7 @@ export type EndSession = Message<"authquota.v1.EndSession"> & {
  * Use `create(EndSessionSchema)` to create a new message.
  */
 export const EndSessionSchema: GenMessage<EndSession> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 9);
+  messageDesc(file_authquota_v1_authquota, 10);
 
 /**
  * Tells of a hold that was granted earlier. Taken whether or not the money is there, for it was granted; a call that is
@@ -466,7 +495,7 @@ export type Restore = Message<"authquota.v1.Restore"> & {
  * Use `create(RestoreSchema)` to create a new message.
  */
 export const RestoreSchema: GenMessage<Restore> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 10);
+  messageDesc(file_authquota_v1_authquota, 11);
 
 /**
  * Results of a batch.
@@ -503,6 +532,13 @@ export type SessionResponse = Message<"authquota.v1.SessionResponse"> & {
    * @generated from field: optional bool is_maintenance = 4;
    */
   isMaintenance?: boolean | undefined;
+
+  /**
+   * Whether this server takes LookupMany. One of the version before does not say so, and is asked by Lookup.
+   *
+   * @generated from field: bool has_lookup_many = 5;
+   */
+  hasLookupMany: boolean;
 };
 
 /**
@@ -510,7 +546,7 @@ export type SessionResponse = Message<"authquota.v1.SessionResponse"> & {
  * Use `create(SessionResponseSchema)` to create a new message.
  */
 export const SessionResponseSchema: GenMessage<SessionResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 11);
+  messageDesc(file_authquota_v1_authquota, 12);
 
 /**
  * Result of one operation.
@@ -573,6 +609,13 @@ export type Result = Message<"authquota.v1.Result"> & {
    * @generated from field: int64 checkpoint_nanos = 8;
    */
   checkpointNanos: bigint;
+
+  /**
+   * State of each call in the order asked, one byte each: the number of its CallState (LookupMany).
+   *
+   * @generated from field: bytes states = 9;
+   */
+  states: Uint8Array;
 };
 
 /**
@@ -580,7 +623,7 @@ export type Result = Message<"authquota.v1.Result"> & {
  * Use `create(ResultSchema)` to create a new message.
  */
 export const ResultSchema: GenMessage<Result> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 12);
+  messageDesc(file_authquota_v1_authquota, 13);
 
 /**
  * What billing has booked.
@@ -615,7 +658,7 @@ export type PostRequest = Message<"authquota.v1.PostRequest"> & {
  * Use `create(PostRequestSchema)` to create a new message.
  */
 export const PostRequestSchema: GenMessage<PostRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 13);
+  messageDesc(file_authquota_v1_authquota, 14);
 
 /**
  * An account's money in the ledger.
@@ -650,7 +693,7 @@ export type AccountBalance = Message<"authquota.v1.AccountBalance"> & {
  * Use `create(AccountBalanceSchema)` to create a new message.
  */
 export const AccountBalanceSchema: GenMessage<AccountBalance> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 14);
+  messageDesc(file_authquota_v1_authquota, 15);
 
 /**
  * What a key has spent according to the ledger.
@@ -692,7 +735,7 @@ export type KeySpending = Message<"authquota.v1.KeySpending"> & {
  * Use `create(KeySpendingSchema)` to create a new message.
  */
 export const KeySpendingSchema: GenMessage<KeySpending> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 15);
+  messageDesc(file_authquota_v1_authquota, 16);
 
 /**
  * What is booked for a call.
@@ -741,7 +784,7 @@ export type BookedCall = Message<"authquota.v1.BookedCall"> & {
  * Use `create(BookedCallSchema)` to create a new message.
  */
 export const BookedCallSchema: GenMessage<BookedCall> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 16);
+  messageDesc(file_authquota_v1_authquota, 17);
 
 /**
  * Nothing.
@@ -756,7 +799,7 @@ export type PostResponse = Message<"authquota.v1.PostResponse"> & {
  * Use `create(PostResponseSchema)` to create a new message.
  */
 export const PostResponseSchema: GenMessage<PostResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 17);
+  messageDesc(file_authquota_v1_authquota, 18);
 
 /**
  * Which unconfirmed charges to list.
@@ -784,7 +827,7 @@ export type ListUnpostedRequest = Message<"authquota.v1.ListUnpostedRequest"> & 
  * Use `create(ListUnpostedRequestSchema)` to create a new message.
  */
 export const ListUnpostedRequestSchema: GenMessage<ListUnpostedRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 18);
+  messageDesc(file_authquota_v1_authquota, 19);
 
 /**
  * Unconfirmed charges.
@@ -805,7 +848,7 @@ export type ListUnpostedResponse = Message<"authquota.v1.ListUnpostedResponse"> 
  * Use `create(ListUnpostedResponseSchema)` to create a new message.
  */
 export const ListUnpostedResponseSchema: GenMessage<ListUnpostedResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 19);
+  messageDesc(file_authquota_v1_authquota, 20);
 
 /**
  * Which accounts to audit.
@@ -826,7 +869,7 @@ export type AuditAccountsRequest = Message<"authquota.v1.AuditAccountsRequest"> 
  * Use `create(AuditAccountsRequestSchema)` to create a new message.
  */
 export const AuditAccountsRequestSchema: GenMessage<AuditAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 20);
+  messageDesc(file_authquota_v1_authquota, 21);
 
 /**
  * Accounts as the hot store has them.
@@ -875,7 +918,7 @@ export type AuditAccountsResponse = Message<"authquota.v1.AuditAccountsResponse"
  * Use `create(AuditAccountsResponseSchema)` to create a new message.
  */
 export const AuditAccountsResponseSchema: GenMessage<AuditAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 21);
+  messageDesc(file_authquota_v1_authquota, 22);
 
 /**
  * The money of an account in the hot store.
@@ -966,7 +1009,7 @@ export type AuditedAccount = Message<"authquota.v1.AuditedAccount"> & {
  * Use `create(AuditedAccountSchema)` to create a new message.
  */
 export const AuditedAccountSchema: GenMessage<AuditedAccount> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 22);
+  messageDesc(file_authquota_v1_authquota, 23);
 
 /**
  * Which holds to count.
@@ -987,7 +1030,7 @@ export type GetHoldsRequest = Message<"authquota.v1.GetHoldsRequest"> & {
  * Use `create(GetHoldsRequestSchema)` to create a new message.
  */
 export const GetHoldsRequestSchema: GenMessage<GetHoldsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 23);
+  messageDesc(file_authquota_v1_authquota, 24);
 
 /**
  * Counts of holds.
@@ -1036,7 +1079,7 @@ export type GetHoldsResponse = Message<"authquota.v1.GetHoldsResponse"> & {
  * Use `create(GetHoldsResponseSchema)` to create a new message.
  */
 export const GetHoldsResponseSchema: GenMessage<GetHoldsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 24);
+  messageDesc(file_authquota_v1_authquota, 25);
 
 /**
  * An account as the keys see it; its money is in billing.
@@ -1085,7 +1128,7 @@ export type Account = Message<"authquota.v1.Account"> & {
  * Use `create(AccountSchema)` to create a new message.
  */
 export const AccountSchema: GenMessage<Account> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 25);
+  messageDesc(file_authquota_v1_authquota, 26);
 
 /**
  * An account to make.
@@ -1120,7 +1163,7 @@ export type CreateAccountRequest = Message<"authquota.v1.CreateAccountRequest"> 
  * Use `create(CreateAccountRequestSchema)` to create a new message.
  */
 export const CreateAccountRequestSchema: GenMessage<CreateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 26);
+  messageDesc(file_authquota_v1_authquota, 27);
 
 /**
  * The account made.
@@ -1141,7 +1184,7 @@ export type CreateAccountResponse = Message<"authquota.v1.CreateAccountResponse"
  * Use `create(CreateAccountResponseSchema)` to create a new message.
  */
 export const CreateAccountResponseSchema: GenMessage<CreateAccountResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 27);
+  messageDesc(file_authquota_v1_authquota, 28);
 
 /**
  * Changes of an account; unset fields stay.
@@ -1183,7 +1226,7 @@ export type UpdateAccountRequest = Message<"authquota.v1.UpdateAccountRequest"> 
  * Use `create(UpdateAccountRequestSchema)` to create a new message.
  */
 export const UpdateAccountRequestSchema: GenMessage<UpdateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 28);
+  messageDesc(file_authquota_v1_authquota, 29);
 
 /**
  * The account after the change.
@@ -1204,7 +1247,7 @@ export type UpdateAccountResponse = Message<"authquota.v1.UpdateAccountResponse"
  * Use `create(UpdateAccountResponseSchema)` to create a new message.
  */
 export const UpdateAccountResponseSchema: GenMessage<UpdateAccountResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 29);
+  messageDesc(file_authquota_v1_authquota, 30);
 
 /**
  * Which accounts.
@@ -1225,7 +1268,7 @@ export type GetAccountsRequest = Message<"authquota.v1.GetAccountsRequest"> & {
  * Use `create(GetAccountsRequestSchema)` to create a new message.
  */
 export const GetAccountsRequestSchema: GenMessage<GetAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 30);
+  messageDesc(file_authquota_v1_authquota, 31);
 
 /**
  * The accounts that exist.
@@ -1246,7 +1289,7 @@ export type GetAccountsResponse = Message<"authquota.v1.GetAccountsResponse"> & 
  * Use `create(GetAccountsResponseSchema)` to create a new message.
  */
 export const GetAccountsResponseSchema: GenMessage<GetAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 31);
+  messageDesc(file_authquota_v1_authquota, 32);
 
 /**
  * A page of accounts.
@@ -1281,7 +1324,7 @@ export type ListAccountsRequest = Message<"authquota.v1.ListAccountsRequest"> & 
  * Use `create(ListAccountsRequestSchema)` to create a new message.
  */
 export const ListAccountsRequestSchema: GenMessage<ListAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 32);
+  messageDesc(file_authquota_v1_authquota, 33);
 
 /**
  * A page of accounts.
@@ -1302,7 +1345,7 @@ export type ListAccountsResponse = Message<"authquota.v1.ListAccountsResponse"> 
  * Use `create(ListAccountsResponseSchema)` to create a new message.
  */
 export const ListAccountsResponseSchema: GenMessage<ListAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 33);
+  messageDesc(file_authquota_v1_authquota, 34);
 
 /**
  * A key without its secret.
@@ -1379,7 +1422,7 @@ export type Key = Message<"authquota.v1.Key"> & {
  * Use `create(KeySchema)` to create a new message.
  */
 export const KeySchema: GenMessage<Key> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 34);
+  messageDesc(file_authquota_v1_authquota, 35);
 
 /**
  * A key to make.
@@ -1428,7 +1471,7 @@ export type CreateKeyRequest = Message<"authquota.v1.CreateKeyRequest"> & {
  * Use `create(CreateKeyRequestSchema)` to create a new message.
  */
 export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 35);
+  messageDesc(file_authquota_v1_authquota, 36);
 
 /**
  * The key made.
@@ -1456,7 +1499,7 @@ export type CreateKeyResponse = Message<"authquota.v1.CreateKeyResponse"> & {
  * Use `create(CreateKeyResponseSchema)` to create a new message.
  */
 export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 36);
+  messageDesc(file_authquota_v1_authquota, 37);
 
 /**
  * Changes of a key; unset fields stay.
@@ -1533,7 +1576,7 @@ export type UpdateKeyRequest = Message<"authquota.v1.UpdateKeyRequest"> & {
  * Use `create(UpdateKeyRequestSchema)` to create a new message.
  */
 export const UpdateKeyRequestSchema: GenMessage<UpdateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 37);
+  messageDesc(file_authquota_v1_authquota, 38);
 
 /**
  * The key after the change.
@@ -1554,7 +1597,7 @@ export type UpdateKeyResponse = Message<"authquota.v1.UpdateKeyResponse"> & {
  * Use `create(UpdateKeyResponseSchema)` to create a new message.
  */
 export const UpdateKeyResponseSchema: GenMessage<UpdateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 38);
+  messageDesc(file_authquota_v1_authquota, 39);
 
 /**
  * A key to delete.
@@ -1575,7 +1618,7 @@ export type DeleteKeyRequest = Message<"authquota.v1.DeleteKeyRequest"> & {
  * Use `create(DeleteKeyRequestSchema)` to create a new message.
  */
 export const DeleteKeyRequestSchema: GenMessage<DeleteKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 39);
+  messageDesc(file_authquota_v1_authquota, 40);
 
 /**
  * The deleted key.
@@ -1596,7 +1639,7 @@ export type DeleteKeyResponse = Message<"authquota.v1.DeleteKeyResponse"> & {
  * Use `create(DeleteKeyResponseSchema)` to create a new message.
  */
 export const DeleteKeyResponseSchema: GenMessage<DeleteKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 40);
+  messageDesc(file_authquota_v1_authquota, 41);
 
 /**
  * Which keys to list.
@@ -1624,7 +1667,7 @@ export type ListKeysRequest = Message<"authquota.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 41);
+  messageDesc(file_authquota_v1_authquota, 42);
 
 /**
  * Keys.
@@ -1645,7 +1688,7 @@ export type ListKeysResponse = Message<"authquota.v1.ListKeysResponse"> & {
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 42);
+  messageDesc(file_authquota_v1_authquota, 43);
 
 /**
  * Which keys.
@@ -1666,7 +1709,7 @@ export type GetKeysRequest = Message<"authquota.v1.GetKeysRequest"> & {
  * Use `create(GetKeysRequestSchema)` to create a new message.
  */
 export const GetKeysRequestSchema: GenMessage<GetKeysRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 43);
+  messageDesc(file_authquota_v1_authquota, 44);
 
 /**
  * The keys that exist.
@@ -1687,7 +1730,7 @@ export type GetKeysResponse = Message<"authquota.v1.GetKeysResponse"> & {
  * Use `create(GetKeysResponseSchema)` to create a new message.
  */
 export const GetKeysResponseSchema: GenMessage<GetKeysResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 44);
+  messageDesc(file_authquota_v1_authquota, 45);
 
 /**
  * Which keys to find.
@@ -1708,7 +1751,7 @@ export type FindKeysRequest = Message<"authquota.v1.FindKeysRequest"> & {
  * Use `create(FindKeysRequestSchema)` to create a new message.
  */
 export const FindKeysRequestSchema: GenMessage<FindKeysRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 45);
+  messageDesc(file_authquota_v1_authquota, 46);
 
 /**
  * The keys found.
@@ -1729,7 +1772,7 @@ export type FindKeysResponse = Message<"authquota.v1.FindKeysResponse"> & {
  * Use `create(FindKeysResponseSchema)` to create a new message.
  */
 export const FindKeysResponseSchema: GenMessage<FindKeysResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 46);
+  messageDesc(file_authquota_v1_authquota, 47);
 
 /**
  * Nothing.
@@ -1744,7 +1787,7 @@ export type GetMaintenanceRequest = Message<"authquota.v1.GetMaintenanceRequest"
  * Use `create(GetMaintenanceRequestSchema)` to create a new message.
  */
 export const GetMaintenanceRequestSchema: GenMessage<GetMaintenanceRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 47);
+  messageDesc(file_authquota_v1_authquota, 48);
 
 /**
  * Whether the API is closed.
@@ -1772,7 +1815,7 @@ export type GetMaintenanceResponse = Message<"authquota.v1.GetMaintenanceRespons
  * Use `create(GetMaintenanceResponseSchema)` to create a new message.
  */
 export const GetMaintenanceResponseSchema: GenMessage<GetMaintenanceResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 48);
+  messageDesc(file_authquota_v1_authquota, 49);
 
 /**
  * Whether the API shall be closed.
@@ -1793,7 +1836,7 @@ export type SetMaintenanceRequest = Message<"authquota.v1.SetMaintenanceRequest"
  * Use `create(SetMaintenanceRequestSchema)` to create a new message.
  */
 export const SetMaintenanceRequestSchema: GenMessage<SetMaintenanceRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 49);
+  messageDesc(file_authquota_v1_authquota, 50);
 
 /**
  * Whether the API is closed.
@@ -1821,7 +1864,7 @@ export type SetMaintenanceResponse = Message<"authquota.v1.SetMaintenanceRespons
  * Use `create(SetMaintenanceResponseSchema)` to create a new message.
  */
 export const SetMaintenanceResponseSchema: GenMessage<SetMaintenanceResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 50);
+  messageDesc(file_authquota_v1_authquota, 51);
 
 /**
  * What was decided.

@@ -1,52 +1,28 @@
--- Calls: reading one, and the single place where a change of state moves money.
+-- Calls: reading them, the single place where a change of state moves money, and writing them back.
 
+-- Commands take at most so many arguments at once: `unpack` puts them all on a stack.
+local mostArguments = 1000
+local callName = prefix .. ':call:'
+
+-- Calls as this run knows them, by rid: each is read once, changed here and written back by flushCalls(). False: there
+-- is none. `texts` are they as Redis had them.
+local calls, texts = {}, {}
+
+-- The calls that were changed, in lists side by side: rid, the session in whose index it stood, whether it stood in the
+-- outbox.
+local changedRids, indexedIn, wasInOutbox = {}, {}, {}
+
+-- All fields are named where a table is made: it has its final size then, and does not grow. `record` nil: as in the
+-- text, from `recordAt` on; most are never looked at.
 local function newCall()
-  return { estimate = -1, held = 0, checkpoint = 0, amount = 0, final = -1, booked = 0, record = '' }
-end
-
-local function known(text)
-  return text ~= '-' and text or nil
-end
-
-local callPattern = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ([^\n]*)\n()'
-
-local function readCall(rid)
-  local text = redis.call('GET', prefix .. ':call:' .. rid)
-  if not text then
-    return nil
-  end
-  local state, accountId, keyId, owner, estimate, held, checkpoint, amount, final, booked, expired, model, at =
-    string.match(text, callPattern)
   return {
-    state = state,
-    account = known(accountId),
-    key = known(keyId),
-    session = known(owner),
-    estimate = tonumber(estimate),
-    held = tonumber(held),
-    checkpoint = tonumber(checkpoint),
-    amount = tonumber(amount),
-    final = tonumber(final),
-    booked = tonumber(booked),
-    isExpired = expired == '1',
-    model = known(model),
-    record = string.sub(text, at),
+    state = nil, account = nil, key = nil, session = nil, estimate = -1, held = 0, checkpoint = 0, amount = 0, final = -1,
+    booked = 0, isExpired = false, model = nil, recordAt = nil, record = '', isChanged = false,
   }
 end
 
-local function writeCall(rid, call, isEnded)
-  local text = string.format('%s %s %s %s %.0f %.0f %.0f %.0f %.0f %.0f %s %s\n', call.state, call.account or '-',
-    call.key or '-', call.session or '-', call.estimate, call.held, call.checkpoint, call.amount, call.final,
-    call.booked, call.isExpired and '1' or '0', call.model or '-')
-  if isEnded then
-    redis.call('SET', prefix .. ':call:' .. rid, text, 'PX', tombstoneMs)
-  else
-    redis.call('SET', prefix .. ':call:' .. rid, text .. call.record)
-  end
-end
-
 -- What a call weighs in the sums: money held, money owed to the ledger, whether its hold is open, whether the ledger
--- must still confirm something. Four values rather than a table: this runs twice for every operation.
+-- must still confirm something. Four values rather than a table: this runs for every operation.
 local function weigh(call)
   local state = call.state
   if state == 'held' then
@@ -59,14 +35,63 @@ local function weigh(call)
   return 0, 0, false, false
 end
 
-local function step(before, after)
-  return (after and 1 or 0) - (before and 1 or 0)
+local callPattern = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ([^\n]*)\n()'
+
+local function parseCall(text)
+  local state, accountId, keyId, owner, estimate, held, checkpoint, amount, final, booked, expired, model, at =
+    string.match(text, callPattern)
+  return {
+    state = state,
+    account = accountId ~= '-' and accountId or nil,
+    key = keyId ~= '-' and keyId or nil,
+    session = owner ~= '-' and owner or nil,
+    estimate = tonumber(estimate),
+    held = tonumber(held),
+    checkpoint = tonumber(checkpoint),
+    amount = tonumber(amount),
+    final = tonumber(final),
+    booked = tonumber(booked),
+    isExpired = expired == '1',
+    model = model ~= '-' and model or nil,
+    recordAt = at,
+    record = nil,
+    isChanged = false,
+  }
+end
+
+-- Reads calls by one command. Those that were read before stay as they are: they may have been changed since.
+local function fetchCalls(rids)
+  local missing, names = {}, {}
+  for i = 1, #rids do
+    local rid = rids[i]
+    if texts[rid] == nil and calls[rid] == nil then
+      local at = #missing + 1
+      missing[at], names[at] = rid, callName .. rid
+    end
+  end
+  for from = 1, #missing, mostArguments do
+    local found = redis.call('MGET', unpack(names, from, math.min(#names, from + mostArguments - 1)))
+    for i = 1, #found do
+      texts[missing[from + i - 1]] = found[i]
+    end
+  end
+end
+
+local function readCall(rid)
+  local call = calls[rid]
+  if call == nil then
+    local text = texts[rid]
+    if text == nil then
+      text = redis.call('GET', callName .. rid)
+      texts[rid] = text
+    end
+    call = text and parseCall(text)
+    calls[rid] = call
+  end
+  return call or nil
 end
 
 local function moveSums(call, held, owed, open, pending)
-  if held == 0 and owed == 0 and open == 0 and pending == 0 then
-    return
-  end
   local payer, used = account(call.account), key(call.key)
   payer.held, payer.unposted = payer.held + held, payer.unposted + owed
   payer.open, payer.pending = payer.open + open, payer.pending + pending
@@ -75,30 +100,103 @@ local function moveSums(call, held, owed, open, pending)
   openHolds = openHolds + open
 end
 
--- Changes a call: sums, indexes and its life time follow from what it weighs before and after.
-local function change(rid, call, changes)
-  local heldBefore, owedBefore, wasOpen, wasPending = weigh(call)
-  for name, value in pairs(changes) do
-    call[name] = value
+local function step(before, after)
+  if before == after then
+    return 0
   end
+  return after and 1 or -1
+end
+
+-- What the call that is about to be changed weighs; see change().
+local heldBefore, owedBefore, wasOpen, wasPending
+
+-- A change of a call is enclosed by change() and changed(): sums, indexes and its life time follow from what it weighs
+-- before and after.
+local function change(rid, call)
+  heldBefore, owedBefore, wasOpen, wasPending = weigh(call)
+  if not call.isChanged then
+    call.isChanged = true
+    calls[rid] = call
+    local at = #changedRids + 1
+    changedRids[at], indexedIn[at], wasInOutbox[at] = rid, wasOpen and call.session, wasPending
+  end
+end
+
+local function changed(call)
   local held, owed, isOpen, isPending = weigh(call)
-  moveSums(call, held - heldBefore, owed - owedBefore, step(wasOpen, isOpen), step(wasPending, isPending))
-  if isOpen then
-    redis.call('ZADD', prefix .. ':session:' .. call.session, int(nowMs), rid)
-  elseif wasOpen then
-    redis.call('ZREM', prefix .. ':session:' .. call.session, rid)
+  if held ~= heldBefore or owed ~= owedBefore or isOpen ~= wasOpen or isPending ~= wasPending then
+    moveSums(call, held - heldBefore, owed - owedBefore, step(wasOpen, isOpen), step(wasPending, isPending))
   end
-  if isPending and not wasPending then
-    redis.call('ZADD', prefix .. ':outbox', int(nowMs), rid)
-  elseif wasPending and not isPending then
-    redis.call('ZREM', prefix .. ':outbox', rid)
-  end
-  local isEnded = not isOpen and not isPending
-  if isEnded then
+  if not isOpen and not isPending then
     call.account, call.key, call.session, call.model = nil, nil, nil, nil
-    call.held, call.checkpoint, call.amount = 0, 0, call.booked
+    call.held, call.checkpoint, call.amount, call.record = 0, 0, call.booked, ''
   end
-  writeCall(rid, call, isEnded)
+end
+
+local function writeText(call)
+  return string.format('%s %s %s %s %d %d %d %d %d %d %s %s\n', call.state, call.account or '-', call.key or '-',
+    call.session or '-', call.estimate, call.held, call.checkpoint, call.amount, call.final, call.booked,
+    call.isExpired and '1' or '0', call.model or '-')
+end
+
+-- Runs a command on a name with many arguments, a bounded number at a time.
+local function callInParts(command, name, arguments)
+  for from = 1, #arguments, mostArguments do
+    redis.call(command, name, unpack(arguments, from, math.min(#arguments, from + mostArguments - 1)))
+  end
+end
+
+local function listOf(lists, name)
+  local list = lists[name]
+  if not list then
+    list = {}
+    lists[name] = list
+  end
+  return list
+end
+
+-- Writes the calls that were changed, and their indexes: once each, however often it was.
+local function flushCalls()
+  local adds, removes, kept = {}, {}, {}
+  for i = 1, #changedRids do
+    local rid, indexed = changedRids[i], indexedIn[i]
+    local call = calls[rid]
+    local _, _, isOpen, isPending = weigh(call)
+    call.isChanged = false
+    if isOpen then
+      local list = listOf(adds, ':session:' .. call.session)
+      local at = #list
+      list[at + 1], list[at + 2] = nowMsText, rid
+    elseif indexed then
+      local list = listOf(removes, ':session:' .. indexed)
+      list[#list + 1] = rid
+    end
+    if isPending and not wasInOutbox[i] then
+      local list = listOf(adds, ':outbox')
+      local at = #list
+      list[at + 1], list[at + 2] = nowMsText, rid
+    elseif wasInOutbox[i] and not isPending then
+      local list = listOf(removes, ':outbox')
+      list[#list + 1] = rid
+    end
+    if isOpen or isPending then
+      local at = #kept
+      kept[at + 1] = callName .. rid
+      kept[at + 2] = writeText(call) .. (call.record or string.sub(texts[rid], call.recordAt))
+    else
+      redis.call('SET', callName .. rid, writeText(call), 'PX', tombstoneMs)
+    end
+  end
+  for from = 1, #kept, mostArguments do
+    redis.call('MSET', unpack(kept, from, math.min(#kept, from + mostArguments - 1)))
+  end
+  for name, list in pairs(adds) do
+    callInParts('ZADD', prefix .. name, list)
+  end
+  for name, list in pairs(removes) do
+    callInParts('ZREM', prefix .. name, list)
+  end
+  changedRids, indexedIn, wasInOutbox = {}, {}, {}
 end
 
 -- Ends the hold of a silent relay in one step: charged at its last checkpoint, the rest freed.
@@ -108,18 +206,7 @@ local function expire(rid)
     return
   end
   local amount = math.max(call.checkpoint, call.booked)
-  change(rid, call, { state = amount > 0 and 'expired' or 'released', amount = amount, isExpired = true })
-end
-
--- Ends holds of a relay process whose calls gave their last sign of life up to a time; at most so many.
-local function expireSome(silent, untilMs, most)
-  local name = prefix .. ':session:' .. silent
-  local rids = redis.call('ZRANGEBYSCORE', name, '-inf', untilMs, 'LIMIT', 0, most)
-  if #rids > 0 then
-    redis.call('ZREM', name, unpack(rids))
-  end
-  for i = 1, #rids do
-    expire(rids[i])
-  end
-  return #rids
+  change(rid, call)
+  call.state, call.amount, call.isExpired = amount > 0 and 'expired' or 'released', amount, true
+  changed(call)
 end

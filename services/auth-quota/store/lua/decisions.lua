@@ -7,20 +7,29 @@ local function nextArrival(arrivalUs, perMinute)
   return nextUs, math.max(0, nextUs - nowUs - 60000000)
 end
 
+-- Addresses are read once per run, counted here and written back by flushRates().
+local arrivalsUs = {}
+
 -- Counts a call from an address, unless there is no room for it.
 local function refuseByIp(ip)
   if ip == '' then
     return nil
   end
-  local name = prefix .. ':rate:' .. ip
-  local arrivalUs, waitUs = nextArrival(tonumber(redis.call('GET', name) or 0), ipPerMinute)
+  local known = arrivalsUs[ip] or tonumber(redis.call('GET', prefix .. ':rate:' .. ip) or 0)
+  local arrivalUs, waitUs = nextArrival(known, ipPerMinute)
   if waitUs > 0 then
     return verdicts.IP_RATE, math.ceil(waitUs / 1000000)
   end
-  redis.call('SET', name, int(arrivalUs), 'PX', int(math.ceil((arrivalUs - nowUs) / 1000)))
+  arrivalsUs[ip] = arrivalUs
 end
 
--- Counts a call of an account, unless there is no room for it. flush() writes it.
+local function flushRates()
+  for ip, arrivalUs in pairs(arrivalsUs) do
+    redis.call('SET', prefix .. ':rate:' .. ip, int(arrivalUs), 'PX', int(math.ceil((arrivalUs - nowUs) / 1000)))
+  end
+end
+
+-- Counts a call of an account, unless there is no room for it. flushSums() writes it.
 local function refuseByAccountRate(accountId)
   local payer = account(accountId)
   local arrivalUs, waitUs = nextArrival(payer.arrivalUs, payer.perMinute > 0 and payer.perMinute or defaultPerMinute)

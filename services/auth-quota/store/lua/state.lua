@@ -34,8 +34,11 @@
 --                         gate_sequence (what the usage stream held then) |
 --                         seen:<process>: number and time (ms) of the last run of a process of the service
 --
--- Numbers are doubles here, exact up to 2^53 - 1. They are written with int() and read with tonumber(); `..` and
+-- Numbers are doubles here, exact up to 2^53 - 1. They are written with int() or %d and read with tonumber(); `..` and
 -- tostring() round from 15 digits on and cjson from 14, so none of them ever touches an amount.
+--
+-- What a run costs is the number of redis.call and of tables it makes. So whatever is read or written for several
+-- operations is read by one command before them and written by one after them: calls, indexes, accounts, keys, rates.
 
 local prefix = KEYS[1]
 local session = ARGV[1]
@@ -64,16 +67,7 @@ local nowUs = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local nowMs = math.floor(nowUs / 1000)
 
 local function int(number)
-  return string.format('%.0f', number)
-end
-
-local function readHash(key)
-  local flat = redis.call('HGETALL', key)
-  local hash = {}
-  for i = 1, #flat, 2 do
-    hash[flat[i]] = flat[i + 1]
-  end
-  return hash, #flat > 0
+  return string.format('%d', number)
 end
 
 -- The first write of the run is one that Redis refuses when its memory is full: the run then fails as a whole, before
@@ -81,31 +75,39 @@ end
 --
 -- Time in which nobody ran this script (Redis or all replicas of the service were down) is nobody's silence: relays
 -- could not be heard, so the floor moves up and all of them get the full time again.
-local service = readHash(prefix .. ':service')
+local serviceName = prefix .. ':service'
+local seenField = 'seen:' .. process
+local readService = redis.call('HMGET', serviceName, 'generation', 'floor', 'beat', 'gate', 'gate_sequence', 'lossless',
+  seenField)
+local service = {
+  generation = readService[1] or nil, gate = readService[4] or nil, gate_sequence = readService[5] or nil,
+  lossless = readService[6] or nil,
+}
 if not service.generation and ARGV[firstOperation] ~= 'establish' then
   return { '' }
 end
-local floorMs = tonumber(service.floor or 0)
-if service.beat and nowMs - tonumber(service.beat) > pauseMs then
+local nowMsText = int(nowMs)
+local floorMs = tonumber(readService[2] or 0)
+if readService[3] and nowMs - tonumber(readService[3]) > pauseMs then
   floorMs = nowMs
 end
-local seen = tonumber(string.match(service['seen:' .. process] or '0', '^%d+'))
-redis.call('HSET', prefix .. ':service', 'beat', int(nowMs), 'floor', int(floorMs),
-  'seen:' .. process, int(math.max(seen, run)) .. ' ' .. int(nowMs))
+local seen = tonumber(string.match(readService[7] or '0', '^%d+'))
+redis.call('HSET', serviceName, 'beat', nowMsText, 'floor', int(floorMs), seenField,
+  int(math.max(seen, run)) .. ' ' .. nowMsText)
 
 -- Generations are named by time and only ever grow, whatever the clock does.
 local generation = tonumber(service.generation or 0)
 
 local function startGeneration(isGateClosed)
   service.generation = int(math.max(nowUs, generation + 1, doneIn + 1))
-  redis.call('HSET', prefix .. ':service', 'generation', service.generation)
-  redis.call('HDEL', prefix .. ':service', 'gate', 'gate_sequence', 'lossless')
+  redis.call('HSET', serviceName, 'generation', service.generation)
+  redis.call('HDEL', serviceName, 'gate', 'gate_sequence', 'lossless')
   service.gate, service.lossless = nil, nil
   local field, value = 'lossless', '1'
   if isGateClosed then
-    field, value = 'gate', int(nowMs)
+    field, value = 'gate', nowMsText
   end
-  redis.call('HSET', prefix .. ':service', field, value)
+  redis.call('HSET', serviceName, field, value)
   service[field] = value
 end
 
@@ -114,7 +116,7 @@ if service.generation and (generation < doneIn or (generation == doneIn and seen
   startGeneration(true)
 end
 if session ~= '' then
-  redis.call('ZADD', prefix .. ':sessions', int(nowMs), session)
+  redis.call('ZADD', prefix .. ':sessions', nowMsText, session)
 end
 
 -- Accounts and keys are read once per run, changed here and written back by flush() at its end.
@@ -126,19 +128,21 @@ local function account(id)
   if found then
     return found
   end
-  local hash = readHash(prefix .. ':account:' .. id)
+  local posted, postedVersion, postedIn, held, unposted, open, pending, arrival, status, perMinute, version =
+    unpack(redis.call('HMGET', prefix .. ':account:' .. id, 'posted', 'posted_version', 'posted_in', 'held', 'unposted',
+      'open', 'pending', 'arrival', 'status', 'per_minute', 'version'))
   found = {
-    posted = tonumber(hash.posted or 0),
-    postedVersion = tonumber(hash.posted_version),
-    isLoaded = hash.posted_in == service.generation,
-    held = tonumber(hash.held or 0),
-    unposted = tonumber(hash.unposted or 0),
-    open = tonumber(hash.open or 0),
-    pending = tonumber(hash.pending or 0),
-    arrivalUs = tonumber(hash.arrival or 0),
-    status = hash.status,
-    perMinute = tonumber(hash.per_minute or 0),
-    version = tonumber(hash.version),
+    posted = tonumber(posted or 0),
+    postedVersion = postedVersion and tonumber(postedVersion),
+    isLoaded = postedIn == service.generation,
+    held = tonumber(held or 0),
+    unposted = tonumber(unposted or 0),
+    open = tonumber(open or 0),
+    pending = tonumber(pending or 0),
+    arrivalUs = tonumber(arrival or 0),
+    status = status,
+    perMinute = tonumber(perMinute or 0),
+    version = version and tonumber(version),
   }
   accounts[id] = found
   return found
@@ -149,18 +153,20 @@ local function key(id)
   if found then
     return found
   end
-  local hash = readHash(prefix .. ':key:' .. id)
+  local spent, spentVersion, spentIn, held, unposted, status, expiresMs, limit, models, version =
+    unpack(redis.call('HMGET', prefix .. ':key:' .. id, 'spent', 'spent_version', 'spent_in', 'held', 'unposted',
+      'status', 'expires_ms', 'limit', 'models', 'version'))
   found = {
-    spent = tonumber(hash.spent or 0),
-    spentVersion = tonumber(hash.spent_version),
-    isLoaded = hash.spent_in == service.generation,
-    held = tonumber(hash.held or 0),
-    unposted = tonumber(hash.unposted or 0),
-    status = hash.status,
-    expiresMs = tonumber(hash.expires_ms),
-    limit = tonumber(hash.limit),
-    models = hash.models or '',
-    version = tonumber(hash.version),
+    spent = tonumber(spent or 0),
+    spentVersion = spentVersion and tonumber(spentVersion),
+    isLoaded = spentIn == service.generation,
+    held = tonumber(held or 0),
+    unposted = tonumber(unposted or 0),
+    status = status,
+    expiresMs = tonumber(expiresMs or ''),
+    limit = tonumber(limit or ''),
+    models = models or '',
+    version = version and tonumber(version),
   }
   keys[id] = found
   return found
@@ -171,7 +177,7 @@ local function available(accountId)
   return found.posted - found.held - found.unposted
 end
 
-local function flush()
+local function flushSums()
   for id, changed in pairs(accounts) do
     if changed.isDirty then
       redis.call('HSET', prefix .. ':account:' .. id, 'held', int(changed.held), 'unposted', int(changed.unposted),
@@ -184,6 +190,6 @@ local function flush()
     end
   end
   if openHolds ~= 0 then
-    redis.call('HINCRBY', prefix .. ':service', 'open', int(openHolds))
+    redis.call('HINCRBY', serviceName, 'open', int(openHolds))
   end
 end

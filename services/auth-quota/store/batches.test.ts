@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { v7 } from "uuid";
+import { startHotWorld, type HotWorld } from "../testing/hot-world.ts";
+import type { HotOperation } from "./hot.ts";
+import type { RunAnswer } from "./money-command.ts";
+
+// Within a run the script reads a call once and writes it once, however many operations are about it. That must not be
+// seen: a batch leaves the same as its operations do in a run each.
+
+let world: HotWorld;
+before(async () => {
+  world = await startHotWorld();
+});
+after(() => world[Symbol.asyncDispose]());
+
+const accounts = ["acct_1", "acct_2"];
+
+function createRandom(seed: number) {
+  let state = seed;
+  const below = (end: number): number => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * end);
+  };
+  return { below, pick: <T>(items: readonly T[]): T => items[below(items.length)] as T };
+}
+
+type Random = ReturnType<typeof createRandom>;
+
+function drawOperation({ below, pick }: Random, rids: readonly string[], ending: HotOperation): HotOperation {
+  const rid = pick(rids);
+  const number = rids.indexOf(rid) % accounts.length;
+  const account = accounts[number] ?? "";
+  const key = `key_${number}`;
+  const amount = String(pick([below(300), below(300), 4_503_599_627_370_497]));
+  const record = Buffer.from(Array.from({ length: 1 + below(40) }, () => below(256)));
+  const reserve: HotOperation = ["reserve", rid, String(Date.now()), "", key, account, pick(["m", "n"]), amount];
+  return pick<HotOperation>([
+    reserve,
+    reserve,
+    reserve,
+    ["extend", rid, amount, pick(["0", "1"])],
+    ["checkpoint", rid, amount, record],
+    ["restore", rid, account, key, amount, "7", record],
+    ["settle", rid, account, key, amount, record],
+    ["settle", rid, account, key, "40", record],
+    ["release", rid],
+    ["lookup", rid],
+    ["lookup-many", rids.join("")],
+    ["post", rid, "40", pick(["0", "1"])],
+    ["post", rid, "40", "1"],
+    ["balance", account, amount, String(below(50)), ""],
+    ending,
+    ["account-settings", account, "active", "0", String(below(3))],
+    ["key-settings", key, account, "active", "", pick(["", "500"]), "", String(below(3))],
+  ]);
+}
+
+function createRunner(prefix: string) {
+  let run = 0;
+  return async (operations: readonly HotOperation[]): Promise<RunAnswer> => {
+    run += 1;
+    const head = ["relay_1", "1000000", "1000000", "process", String(run), "0", ""];
+    const [, ...answers] = await world.redis.applyMoney(prefix, [...head, ...operations.flat()]);
+    return answers;
+  };
+}
+
+// One kind for each world: the first forgets the session, which the second then does not find within the same run.
+const endings: HotOperation[] = [
+  ["end-session", "relay_1", "200"],
+  ["sweep-forgotten", "-1000", "200"],
+];
+
+const times = /^(?:beat|floor|generation|arrival|posted_in|spent_in|seen:.*)$/;
+
+// Nothing written counts as 0.
+const fieldsOf = (hash: Record<string, string>): [string, string][] =>
+  Object.entries(hash).filter(([field, value]) => !times.test(field) && value !== "0");
+
+async function readAll(prefix: string): Promise<Record<string, unknown>> {
+  const { redis } = world;
+  const found: Record<string, unknown> = {};
+  for (const name of (await redis.keys(`${prefix}*`)).toSorted()) {
+    // Every run adds its own relay to it.
+    if (name.endsWith(":sessions")) continue;
+    const type = await redis.type(name);
+    const read = async (): Promise<unknown> => {
+      if (type === "zset") return (await redis.zrange(name, "0", "-1")).toSorted();
+      if (type === "hash") return fieldsOf(await redis.hgetall(name));
+      return [(await redis.getBuffer(name))?.toString("latin1"), (await redis.pttl(name)) > 0];
+    };
+    const value = await read();
+    found[name.slice(prefix.length)] =
+      type === "hash" ? (value as string[][]).toSorted(([one = ""], [other = ""]) => (one < other ? -1 : 1)) : value;
+  }
+  return found;
+}
+
+test("a batch answers and leaves what its operations do in a run each", async () => {
+  for (let seed = 1; seed <= 25; seed += 1) {
+    const random = createRandom(seed);
+    const ending = random.pick(endings);
+    const prefixes = [`{batch ${seed}}`, `{single ${seed}}`] as const;
+    const [batch, single] = [createRunner(prefixes[0]), createRunner(prefixes[1])];
+    for (const run of [batch, single]) {
+      await run([["establish", "0"]]);
+      for (const number of [0, 1]) {
+        const account = accounts[number] ?? "";
+        await run([["account-settings", account, "active", "1000000", "0"]]);
+        await run([["key-settings", `key_${number}`, account, "active", "", "", "", "0"]]);
+        await run([["balance", account, "100000", "0", ""]]);
+        await run([["spending", `key_${number}`, "0", "0", ""]]);
+      }
+    }
+    const rids = Array.from({ length: 6 }, () => v7());
+    for (let turn = 0; turn < 4; turn += 1) {
+      const operations = Array.from({ length: 1 + random.below(20) }, () => drawOperation(random, rids, ending));
+      const apart: RunAnswer = [];
+      for (const operation of operations) apart.push(...(await single([operation])));
+      const names = operations.map(([name]) => name).join(" ");
+      assert.deepEqual(await batch(operations), apart, `seed ${seed}: ${names}`);
+      assert.deepEqual(await readAll(prefixes[0]), await readAll(prefixes[1]), `seed ${seed}: ${names}`);
+    }
+  }
+});

@@ -1,0 +1,124 @@
+-- Operations that are rare. Making a function costs each run that does not need it: these are made when one is asked for.
+
+local function addRareOperations()
+  -- Ends holds of a relay process whose calls gave their last sign of life up to a time; at most so many.
+  local function expireSome(silent, untilMs, most)
+    -- The index is read: it must hold what this run has changed before.
+    flushCalls()
+    local name = prefix .. ':session:' .. silent
+    local rids = redis.call('ZRANGEBYSCORE', name, '-inf', untilMs, 'LIMIT', 0, most)
+    if #rids > 0 then
+      redis.call('ZREM', name, unpack(rids))
+    end
+    fetchCalls(rids)
+    for i = 1, #rids do
+      expire(rids[i])
+    end
+    return #rids
+  end
+
+  operations['end-session'] = { 2, function(ended, most)
+    if expireSome(ended, '+inf', most) == tonumber(most) then
+      return verdicts.MORE
+    end
+    redis.call('ZREM', prefix .. ':sessions', ended)
+    return verdicts.OK
+  end }
+
+  -- Ends some holds of the relay process that has been silent for longest, if it has been for long enough.
+  operations.sweep = { 2, function(silentMs, most)
+    local silentSince = nowMs - tonumber(silentMs)
+    if floorMs > silentSince then
+      return verdicts.OK, 0
+    end
+    local silent = redis.call('ZRANGEBYSCORE', prefix .. ':sessions', '-inf', int(silentSince), 'LIMIT', 0, 1)[1]
+    if not silent then
+      return verdicts.OK, 0
+    end
+    local count = expireSome(silent, '+inf', most)
+    if count < tonumber(most) then
+      redis.call('ZREM', prefix .. ':sessions', silent)
+    end
+    return verdicts.MORE, count, silent
+  end }
+
+  -- Forgets processes of the service that have not run anything for a day.
+  local function forgetProcesses()
+    local fields = redis.call('HGETALL', serviceName)
+    for i = 1, #fields, 2 do
+      local field, value = fields[i], fields[i + 1]
+      local ranMs = string.match(field, '^seen:') and tonumber(string.match(value, ' (%d+)$'))
+      if ranMs and nowMs - ranMs > 86400000 then
+        redis.call('HDEL', serviceName, field)
+      end
+    end
+  end
+
+  -- Ends holds that their own relay seems to have forgotten: it lives, but the call gave no sign of life for very long.
+  operations['sweep-forgotten'] = { 2, function(silentMs, most)
+    forgetProcesses()
+    local silentSince = int(nowMs - tonumber(silentMs))
+    local sessions = redis.call('ZRANGE', prefix .. ':sessions', 0, -1)
+    for i = 1, #sessions do
+      local count = expireSome(sessions[i], silentSince, most)
+      if count > 0 then
+        return verdicts.MORE, count, sessions[i]
+      end
+    end
+    return verdicts.OK, 0
+  end }
+
+  -- Begins the first generation of a Redis that has none. Where there was one before, it has lost everything.
+  operations.establish = { 1, function(hadOne)
+    if not service.generation then
+      startGeneration(hadOne == '1')
+    end
+    return verdicts.OK
+  end }
+
+  -- How long the gate has been closed, and up to where the usage stream must be booked before it opens, once that is
+  -- known. NO_HOLD: it is open.
+  operations.gate = { 0, function()
+    if not service.gate then
+      return verdicts.NO_HOLD
+    end
+    return verdicts.OK, nowMs - tonumber(service.gate), service.gate_sequence
+  end }
+
+  operations['note-sequence'] = { 2, function(generation, sequence)
+    if service.generation == generation and service.gate and not service.gate_sequence then
+      redis.call('HSET', serviceName, 'gate_sequence', sequence)
+    end
+    return verdicts.OK
+  end }
+
+  operations['open-gate'] = { 1, function(generation)
+    if service.generation == generation then
+      redis.call('HDEL', serviceName, 'gate', 'gate_sequence')
+      service.gate = nil
+    end
+    return verdicts.OK
+  end }
+
+  operations['account-settings'] = { 4, function(id, status, perMinute, version)
+    local found = account(id)
+    if found.version and found.version >= tonumber(version) then
+      return verdicts.OK
+    end
+    redis.call('HSET', prefix .. ':account:' .. id, 'status', status, 'per_minute', perMinute, 'version', version)
+    found.status, found.perMinute, found.version = status, tonumber(perMinute), tonumber(version)
+    return verdicts.OK
+  end }
+
+  operations['key-settings'] = { 7, function(id, accountId, status, expiresMs, limit, models, version)
+    local found = key(id)
+    if found.version and found.version >= tonumber(version) then
+      return verdicts.OK
+    end
+    redis.call('HSET', prefix .. ':key:' .. id, 'account', accountId, 'status', status, 'expires_ms', expiresMs,
+      'limit', limit, 'models', models, 'version', version)
+    found.status, found.models, found.version = status, models, tonumber(version)
+    found.expiresMs, found.limit = tonumber(expiresMs), tonumber(limit)
+    return verdicts.OK
+  end }
+end
