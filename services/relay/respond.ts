@@ -61,13 +61,20 @@ export function droppedHeader(dropped: readonly string[]): Record<string, string
   return { "x-relay-dropped": names.slice(0, maxDroppedLength) };
 }
 
-/** Answers with a whole reply, head and body in one write. */
+/** Answers with a whole reply, head and body in one write; `dropped` as for droppedHeader. */
 export function respondReply(
   response: ServerResponse,
   rid: string,
   body: Buffer,
-  headers: Record<string, string> = { "content-type": "application/json" },
+  contentType = "application/json",
+  dropped: readonly string[] = [],
 ): void {
   if (response.destroyed) return;
-  response.writeHead(200, { ...headers, "content-length": body.length, ...requestIdHeaders(rid) }).end(body);
+  const headers: Record<string, string | number> = {
+    "content-type": contentType,
+    "content-length": body.length,
+    "x-request-id": rid,
+    "request-id": rid,
+  };
+  response.writeHead(200, dropped.length === 0 ? headers : { ...headers, ...droppedHeader(dropped) }).end(body);
 }
