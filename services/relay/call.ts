@@ -49,8 +49,14 @@ export type Relay = {
 /** A request as it came in, its head read. */
 export type Incoming = { request: IncomingMessage; response: ServerResponse; ip: string; dialect: Dialect };
 
-/** What is known of a request before anything of it was read. */
-type Opening = { rid: string; startedAtMs: number; times: CallTimes; trace: CallTrace | undefined };
+/** What goes with a request through all of its steps. */
+type Received = Incoming & {
+  rid: string;
+  startedAtMs: number;
+  times: CallTimes;
+  trace: CallTrace | undefined;
+  signal: SendSignal;
+};
 
 /** A call that holds money, with all that is needed to serve it. */
 type Admission = Outgoing & Deliverable;
@@ -63,8 +69,8 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
   const { request, response, dialect, ip } = incoming;
   const times = beginTimes(performance.now());
   const trace = beginTrace(request, relay.tracing);
-  const opening: Opening = { rid: createRid(), startedAtMs: Date.now(), times, trace };
-  const { rid, startedAtMs } = opening;
+  const rid = createRid();
+  const startedAtMs = Date.now();
   const signal = createSendSignal();
   response.on("close", () => {
     if (!response.writableFinished) signal.abort();
@@ -72,7 +78,7 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
   let call: LiveCall | undefined;
   let failure: Failure | undefined;
   try {
-    const admission = await admit(incoming, relay, opening, signal);
+    const admission = await admit({ request, response, ip, dialect, rid, startedAtMs, times, trace, signal }, relay);
     if (!admission) return;
     call = admission.call;
     relay.live.add(call);
@@ -95,22 +101,16 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
 }
 
 /** Reads and checks the request and holds its price; undefined when the caller went away while sending. */
-async function admit(
-  incoming: Incoming,
-  relay: Relay,
-  opening: Opening,
-  signal: SendSignal,
-): Promise<Admission | undefined> {
-  const { request, response, ip, dialect } = incoming;
+async function admit(received: Received, relay: Relay): Promise<Admission | undefined> {
+  const { request, response, ip, dialect, times, signal } = received;
   const caller = callerOf(readKey(request.headers, dialect.format === "B"), ip);
-  const { times } = opening;
   const taken = await takeBody({ request, response, caller }, relay, (body, checkKey) => {
     times.readAt = performance.now();
-    return ask(body, incoming, times, relay, checkKey);
+    return ask(body, received, relay, checkKey);
   });
   if (!taken) return undefined;
   const { envelope, routes, preparation } = taken.asked;
-  const call = await hold(taken.asked, opening, caller, dialect.path, relay);
+  const call = await hold(taken.asked, received, caller, relay);
   return { call, envelope, routes, preparation, callerHeaders: request.headers, signal, dialect, response };
 }
 
@@ -119,8 +119,7 @@ type Asked = { envelope: Envelope; model: Model; requested: Requested; routes: R
 /** What is asked, of which model, where it can run, and how it is said there. Throws what a wrong request is told. */
 function ask(
   body: Buffer,
-  { request, response, dialect }: Incoming,
-  times: CallTimes,
+  { request, response, dialect, times }: Received,
   relay: Relay,
   checkKey: () => Promise<unknown>,
 ): Asked | Promise<Asked> {
@@ -164,9 +163,8 @@ function offeredModel({ catalog }: Relay, { model: name }: Envelope, dialect: Di
 
 async function hold(
   { envelope, model: offered, requested }: Asked,
-  { rid, startedAtMs, times, trace }: Opening,
+  { rid, startedAtMs, times, trace, dialect }: Received,
   caller: Caller,
-  endpoint: string,
   { settling: { quota } }: Relay,
 ): Promise<LiveCall> {
   const model = pricedFor(offered, () => ({
@@ -180,7 +178,7 @@ async function hold(
   return beginLiveCall({
     generation: quota.generation(),
     rid,
-    endpoint,
+    endpoint: dialect.path,
     accountId,
     keyId,
     offered,

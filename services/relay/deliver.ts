@@ -89,7 +89,8 @@ function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer
   call.tally = tally;
   call.httpStatus = 200;
   settle(settling, call, EndCause.COMPLETE);
-  respondReply(response, call.rid, reply.body, reply.contentType, prepared.dropped);
+  const headers = { "content-type": reply.contentType, ...droppedHeader(prepared.dropped) };
+  respondReply(response, call.rid, reply.body, headers);
   times.firstByteAt = performance.now();
 }
 

@@ -181,7 +181,7 @@ const errorTimeoutMs = 2_000;
 
 /** An error body as JSON; undefined when it is none, or does not come in time: the status says enough. */
 async function readError(answer: Answer): Promise<unknown> {
-  const timer = setTimeout(answer.abort, errorTimeoutMs);
+  const timer = setTimeout(() => answer.abort(), errorTimeoutMs);
   try {
     const body = await readWhole(answer, maxErrorBytes);
     return eventJson(body.toString());

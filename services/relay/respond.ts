@@ -61,20 +61,13 @@ export function droppedHeader(dropped: readonly string[]): Record<string, string
   return { "x-relay-dropped": names.slice(0, maxDroppedLength) };
 }
 
-/** Answers with a whole reply, head and body in one write; `dropped` as for droppedHeader. */
+/** Answers with a whole reply, head and body in one write. */
 export function respondReply(
   response: ServerResponse,
   rid: string,
   body: Buffer,
-  contentType = "application/json",
-  dropped: readonly string[] = [],
+  headers: Record<string, string> = { "content-type": "application/json" },
 ): void {
   if (response.destroyed) return;
-  const headers: Record<string, string | number> = {
-    "content-type": contentType,
-    "content-length": body.length,
-    "x-request-id": rid,
-    "request-id": rid,
-  };
-  response.writeHead(200, dropped.length === 0 ? headers : { ...headers, ...droppedHeader(dropped) }).end(body);
+  response.writeHead(200, { ...headers, "content-length": body.length, ...requestIdHeaders(rid) }).end(body);
 }

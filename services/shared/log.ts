@@ -100,7 +100,13 @@ type ByteSink = { write: (bytes: Buffer) => boolean; flushSync: () => void };
 /** Standard output for a service that writes a line per call; what is gathered is written when the process exits. */
 export function gatherLines(): GatheredLines {
   // As buffers: of texts, all that is gathered would be copied for each further one to count its bytes.
-  const options = { sync: false, minLength: 8_192, periodicFlush: 500, contentMode: "buffer" } as const;
+  const options = {
+    sync: false,
+    minLength: 32_768,
+    maxWrite: 65_536,
+    periodicFlush: 500,
+    contentMode: "buffer",
+  } as const;
   const sink = pino.destination(options) as unknown as ByteSink;
   return {
     write: (line) => void sink.write(Buffer.from(line)),
