@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import { createRid } from "#shared/rid.ts";
+import type { Roster } from "#shared/roster.ts";
 import { callerOf, reserve, type Caller } from "./admit.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import { wished } from "./call-outcome.ts";
@@ -40,7 +41,7 @@ export type Relay = {
   log: Logger;
   limits: { maxReplyBytes: number; maxEventBytes: number };
   /** Calls that hold money now. */
-  live: Set<LiveCall>;
+  live: Roster<LiveCall>;
   videos: Videos;
   tracing: TraceSettings;
   isDraining: boolean;

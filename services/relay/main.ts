@@ -7,6 +7,7 @@ import { drainMsAfter, every, stopOrFault } from "#shared/lifecycle.ts";
 import { createLog, gatherLines } from "#shared/log.ts";
 import { keepConnected } from "#shared/nats.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
+import { createRoster } from "#shared/roster.ts";
 import { startTracing } from "#shared/tracing.ts";
 import { buildApp } from "./app.ts";
 import { createBodyBudget } from "./body-budget.ts";
@@ -87,7 +88,7 @@ const relay: Relay = {
   metrics,
   log,
   limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
-  live: new Set(),
+  live: createRoster(),
   videos,
   tracing: traceSettingsOf(config),
   isDraining: false,

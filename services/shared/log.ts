@@ -86,7 +86,7 @@ export function infoPlain(log: Logger, fields: PlainFields, message: string): vo
   const lines = linesOf.get(log);
   if (!lines) return log.info(fields, message);
   if (!log.isLevelEnabled("info")) return;
-  const json = JSON.stringify({ ...fields, msg: message }).slice(1);
+  const json = JSON.stringify({ ...fields, ["msg"]: message }).slice(1);
   const line = `{"level":"info","time":"${new Date().toISOString()}","service":"${lines.service}",${json}\n`;
   lines.destination.write(withoutSecretTexts(line));
 }
