@@ -10,7 +10,8 @@ import type { QuotaSession } from "./quota-session.ts";
 export type Caller = { keyHash: Uint8Array; ip: string };
 
 export function callerOf(key: string, ip: string): Caller {
-  return { keyHash: hash("sha256", key, "buffer"), ip };
+  // Node makes a text of the hash in a third of the time that its own buffer takes.
+  return { keyHash: Buffer.from(hash("sha256", key, "binary"), "latin1"), ip };
 }
 
 /** What a verdict means to the caller; undefined for a yes. */

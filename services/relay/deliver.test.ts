@@ -3,7 +3,7 @@ import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { test } from "node:test";
 import { createRegistry } from "#shared/ops.ts";
-import { deliver, type Delivery } from "./deliver.ts";
+import { deliver, type Deliverable } from "./deliver.ts";
 import { dialects } from "./dialects/index.ts";
 import { createMetrics } from "./metrics.ts";
 import type { Prepared } from "./prepare.ts";
@@ -29,9 +29,14 @@ test("a whole answer that breaks is its upstream's fault, unless its caller or t
     const call = liveCallOf({ upstream: "somewhere" });
     const response = new ServerResponse(new IncomingMessage(new Socket()));
     const signal = { ...createSendSignal(), isAborted };
-    const delivery = { answer, prepared, call, envelope: envelopeOf(), dialect, response, signal } as Delivery;
+    const deliverable: Deliverable = { call, envelope: envelopeOf(), dialect, response, signal };
+    const [route] = call.offered.routes;
+    assert.ok(route);
     const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
-    await assert.rejects(deliver(delivery, { settling: settlingOf(), metrics, limits }), SendError);
+    await assert.rejects(
+      deliver(deliverable, { answer, prepared, route }, { settling: settlingOf(), metrics, limits }),
+      SendError,
+    );
     const { values } = await metrics.faults.get();
     return values.reduce((sum, { value }) => sum + value, 0);
   };

@@ -26,14 +26,17 @@ export type Deliver = {
   limits: { maxReplyBytes: number; maxEventBytes: number };
 };
 
-/** An answer, with status 200, on its way to the caller. */
-export type Delivery = Answered & {
+/** A call whose answer can be given to its caller. */
+export type Deliverable = {
   call: LiveCall;
   envelope: Envelope;
   dialect: Dialect;
   response: ServerResponse;
   signal: SendSignal;
 };
+
+/** An answer, with status 200, on its way to the caller. */
+type Delivery = Answered & Deliverable;
 
 const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"] ?? "identity") !== "identity";
 
@@ -47,11 +50,16 @@ function isFlowing(answer: Answer, kind: AnswerKind): boolean {
 }
 
 /** Gives the upstream's answer to the caller, and its end to the ledger before that. */
-export async function deliver(delivery: Delivery, relay: Deliver): Promise<void> {
-  const { answer, envelope, prepared, call, signal } = delivery;
-  if (!prepared.single && isFlowing(answer, envelope.answer)) return deliverFlow(delivery, relay);
+export async function deliver(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+  const { envelope, call, signal } = deliverable;
+  const { answer, prepared } = answered;
+  if (!prepared.single && isFlowing(answer, envelope.answer)) {
+    await deliverFlow({ ...deliverable, ...answered }, relay);
+    return;
+  }
   try {
-    await deliverWhole(delivery, relay);
+    const body = await readWhole(answer, relay.limits.maxReplyBytes);
+    deliverWhole(deliverable, answered, body, relay);
   } catch (thrown) {
     // When the caller goes away or the relay stops, the upstream is aborted.
     if (!signal.isAborted) countFault(relay.metrics, call.upstream, faultOfError(thrown));
@@ -59,21 +67,26 @@ export async function deliver(delivery: Delivery, relay: Deliver): Promise<void>
   }
 }
 
-async function deliverWhole(delivery: Delivery, { settling, limits }: Deliver): Promise<void> {
-  const { call, envelope, answer, prepared, dialect, response } = delivery;
-  // Made only when it is thrown: an error takes the stack, and most answers are valid.
-  const invalid = (): CallFailure => new CallFailure({ name: "upstream_invalid", cause: answer.headers });
-  const { times } = call;
-  const body = await readWhole(answer, limits.maxReplyBytes);
-  times.upstreamEndedAt = times.arrivedAt = performance.now();
+/** Whether the answer to such a request is one that comes whole. */
+function isWhole({ envelope, dialect }: Deliverable, { answer, prepared }: Answered): boolean {
+  if (isEncoded(answer)) return false;
   const { answer: kind } = envelope;
-  const isWhole =
-    prepared.single || kind === "json" || kind === "text" || (kind === "events" && dialect.mayIgnoreStream);
-  if (!isWhole || isEncoded(answer)) throw invalid();
-  const parsed = kind === "text" ? body.toString() : eventJson(body.toString());
+  if (prepared.single || kind === "json" || kind === "text") return true;
+  return kind === "events" && dialect.mayIgnoreStream === true;
+}
+
+const invalid = ({ headers }: Answer): CallFailure => new CallFailure({ name: "upstream_invalid", cause: headers });
+
+function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer, { settling }: Deliver): void {
+  const { call, envelope, response } = deliverable;
+  const { answer, prepared } = answered;
+  const { times } = call;
+  times.upstreamEndedAt = times.arrivedAt = performance.now();
+  if (!isWhole(deliverable, answered)) throw invalid(answer);
+  const parsed = envelope.answer === "text" ? body.toString() : eventJson(body.toString());
   const tally = prepared.dialect.readReply(parsed, envelope);
-  const reply = tally && replyOf(delivery, parsed, body);
-  if (!reply) throw refusalOf(prepared, parsed) ?? invalid();
+  const reply = tally && replyOf(deliverable, answered, parsed, body);
+  if (!reply) throw refusalOf(prepared, parsed) ?? invalid(answer);
   call.tally = tally;
   call.httpStatus = 200;
   settle(settling, call, EndCause.COMPLETE);
@@ -85,7 +98,12 @@ async function deliverWhole(delivery: Delivery, { settling, limits }: Deliver): 
 type Reply = { body: Buffer; contentType: string };
 
 /** The answer as the caller gets it; undefined when it cannot be read. */
-function replyOf({ prepared, dialect, envelope, answer }: Delivery, parsed: unknown, bytes: Buffer): Reply | undefined {
+function replyOf(
+  { dialect, envelope }: Deliverable,
+  { prepared, answer }: Answered,
+  parsed: unknown,
+  bytes: Buffer,
+): Reply | undefined {
   const { conversion, single } = prepared;
   if (single) return single.conversion.writeReply(parsed, single.request, envelope);
   const contentType = envelope.answer === "json" ? "application/json" : contentTypeOf(answer);

@@ -5,7 +5,7 @@ import type { Answer } from "./send.ts";
 const readBytes = 4_096;
 
 /** The beginning of an answer's body; what came until it broke. */
-function readBeginning({ consume }: Answer): Promise<string> {
+function readBeginning(answer: Answer): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -15,7 +15,7 @@ function readBeginning({ consume }: Answer): Promise<string> {
     bytes += chunk.length;
     if (bytes >= readBytes) finish();
   };
-  consume({ data, end: finish, fail: finish });
+  answer.consume({ data, end: finish, fail: finish });
   return promise;
 }
 

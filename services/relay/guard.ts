@@ -64,7 +64,7 @@ export function guardStream(settling: Settling, call: LiveCall, nowMs = performa
 const maxStallMs = 60_000;
 
 /** The regular look at all running calls: money as for each piece, and callers who have stopped reading. */
-export function guardLive(settling: Settling, live: ReadonlySet<LiveCall>, heartbeatMs = 0): void {
+export function guardLive(settling: Settling, live: Iterable<LiveCall>, heartbeatMs = 0): void {
   for (const call of live) {
     if (heartbeatMs > 0) call.beat(heartbeatMs);
     guardStream(settling, call);

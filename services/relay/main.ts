@@ -1,13 +1,13 @@
 import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
-import { destination } from "pino";
 import { v7 } from "uuid";
 import { openGrpcCredentials } from "#shared/grpc-credentials.ts";
 import { grpcMetrics } from "#shared/grpc-metrics.ts";
 import { connectGrpc } from "#shared/grpc.ts";
 import { drainMsAfter, every, stopOrFault } from "#shared/lifecycle.ts";
-import { createLog } from "#shared/log.ts";
+import { createLog, gatherLines } from "#shared/log.ts";
 import { keepConnected } from "#shared/nats.ts";
 import { createRegistry, serveOps } from "#shared/ops.ts";
+import { createRoster } from "#shared/roster.ts";
 import { startTracing } from "#shared/tracing.ts";
 import { buildApp } from "./app.ts";
 import { createBodyBudget } from "./body-budget.ts";
@@ -32,7 +32,7 @@ import { connectVideoTasks } from "./video-tasks.ts";
 import { createVideos } from "./videos.ts";
 
 const config = readConfig(process.env);
-const logLines = destination({ sync: false, minLength: 8_192, periodicFlush: 500 });
+const logLines = gatherLines();
 const log = createLog("relay", config.LOG_LEVEL, logLines);
 const relaySession = v7();
 const startedAt = new Date();
@@ -88,7 +88,7 @@ const relay: Relay = {
   metrics,
   log,
   limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
-  live: new Set(),
+  live: createRoster(),
   videos,
   tracing: traceSettingsOf(config),
   isDraining: false,

@@ -28,8 +28,11 @@ export type Prepared = {
 export type Preparation = {
   /** The request for a route; the same route is prepared once. Throws `field_invalid`. */
   for: (route: Route) => Prepared;
-  /** Reads what the caller says, where one of the routes needs a conversion, and fetches what it names by address. */
-  readFor: (routes: readonly Route[], fetching: () => Promise<MediaFetching>) => Promise<void>;
+  /**
+   * Reads what the caller says, where one of the routes needs a conversion, and fetches what it names by address;
+   * undefined where nothing is to be fetched, as nearly always.
+   */
+  readFor: (routes: readonly Route[], fetching: () => Promise<MediaFetching>) => Promise<void> | undefined;
 };
 
 type Preparing = { envelope: Envelope; dialect: Dialect; model: Model; inputTokens: number };
@@ -75,18 +78,20 @@ export function createPreparation({ envelope, dialect, model, inputTokens }: Pre
     const asked: Asked = { model: envelope.model, wantsStreamUsage, request: understood.request, inputTokens };
     return { dialect: upstreamDialects[cell.spoken], body, conversion: { ...cell, asked }, dropped };
   };
+  const fetchFor = async (named: Understood, fetching: () => Promise<MediaFetching>): Promise<void> => {
+    understood = { ...named, conversation: await fetchMedia(named.conversation, await fetching()) };
+  };
   return {
     for: (route) => {
       if (last?.route !== route) last = { route, prepared: prepare(route) };
       return last.prepared;
     },
-    readFor: async (routes, fetching) => {
+    readFor: (routes, fetching) => {
       const route = routes.find((candidate) => fetchesMedia(cellOf(candidate, dialect)));
       const cell = route && cellOf(route, dialect);
-      if (!cell) return;
+      if (!cell) return undefined;
       understood = understand(envelope, cell.client);
-      if (urlsToFetch(understood.conversation).length === 0) return;
-      understood = { ...understood, conversation: await fetchMedia(understood.conversation, await fetching()) };
+      return urlsToFetch(understood.conversation).length === 0 ? undefined : fetchFor(understood, fetching);
     },
   };
 }

@@ -61,14 +61,14 @@ const failuresOfObstacles: Record<Obstacle, FailureName> = {
  */
 export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<Answered> {
   const { call, routes, signal } = outgoing;
-  const asked = new Set<string>();
+  const asked: string[] = [];
   const met: Obstacle[] = [];
   let left: string | undefined;
   let told: (Failed & { route: Route }) | undefined;
   for (const route of routes) {
     const { name } = route.upstream;
     if (signal.isAborted) break;
-    if (asked.has(name)) continue;
+    if (asked.includes(name)) continue;
     const place = reach.health.enter(route, performance.now());
     if (typeof place === "string") {
       met.push(place);
@@ -77,7 +77,7 @@ export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<A
     }
     if (left !== undefined) reach.metrics.failovers.inc({ upstream: left });
     left = name;
-    asked.add(name);
+    asked.push(name);
     assign(call, route);
     const attempt = await askUpstream(outgoing, place, route, reach);
     if ("answer" in attempt) return attempt;
@@ -181,7 +181,7 @@ const errorTimeoutMs = 2_000;
 
 /** An error body as JSON; undefined when it is none, or does not come in time: the status says enough. */
 async function readError(answer: Answer): Promise<unknown> {
-  const timer = setTimeout(answer.abort, errorTimeoutMs);
+  const timer = setTimeout(() => answer.abort(), errorTimeoutMs);
   try {
     const body = await readWhole(answer, maxErrorBytes);
     return eventJson(body.toString());

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { endName } from "#shared/end-name.ts";
-import type { Logger } from "#shared/log.ts";
+import { infoPlain, type Logger, type PlainFields } from "#shared/log.ts";
 import { callOutcomeOf } from "./call-outcome.ts";
 import { overheadsOf, type CallTimes } from "./call-times.ts";
 import type { Failure } from "./failures.ts";
@@ -42,6 +42,12 @@ function observeTimes({ times, endpoint, trace }: Report, { overhead, timeToFirs
     timeToFirstByte.observe({ endpoint }, (times.firstByteAt - times.receivedAt) / 1_000, traceId);
 }
 
+function logFailure(fields: PlainFields & { status: number }, { name, cause }: Failure, log: Logger): void {
+  const told = { ...fields, failure: name, cause };
+  if (fields.status >= 500) log.error(told, "call failed");
+  else log.info(told, "call");
+}
+
 /** One log line and one count per call. */
 export function reportCall(
   report: Report,
@@ -67,11 +73,9 @@ export function reportCall(
     model: call?.model.id,
     upstream: call?.upstream,
     chargedNanos: call?.chargedNanos.toString(),
-    failure: failure?.name,
-    cause: failure?.cause,
     traceId: trace?.traceId,
   };
-  if (failure && status >= 500) log.error(fields, "call failed");
-  else log.info(fields, "call");
+  if (failure) logFailure(fields, failure, log);
+  else infoPlain(log, fields, "call");
   if (trace) endTrace(trace, { ...report, status, end, failure: failure?.name }, tracing);
 }

@@ -10,7 +10,7 @@ const mostPasses = 1_000;
  * (another generation), every open hold is restored with what the call has cost so far, and every charge that is not
  * known to be booked is told again where it was lost. Until then nobody is granted anything (rule M8 of the script).
  */
-export function createRestore(settling: Settling, live: ReadonlySet<LiveCall>): () => Promise<void> {
+export function createRestore(settling: Settling, live: Iterable<LiveCall>): () => Promise<void> {
   let known = "";
   return async () => {
     const generation = settling.quota.generation();
@@ -27,7 +27,7 @@ export function createRestore(settling: Settling, live: ReadonlySet<LiveCall>): 
   };
 }
 
-function restoreHolds(settling: Settling, live: ReadonlySet<LiveCall>, generation: string): number {
+function restoreHolds(settling: Settling, live: Iterable<LiveCall>, generation: string): number {
   let holds = 0;
   for (const call of live) {
     if (call.generation === generation || call.endCause !== EndCause.UNSPECIFIED) continue;

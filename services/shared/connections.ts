@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Server as TlsServer } from "node:tls";
+import { createRoster } from "./roster.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
@@ -37,7 +38,7 @@ type Connection = {
 /** Follows the connections of a server from its start. */
 export function followConnections(server: Server): Connections {
   const connections = new Map<Socket, Connection>();
-  const underWay = new Map<ServerResponse, IncomingMessage>();
+  const underWay = createRoster<{ place: number; request: IncomingMessage }>();
   const sockets = new Set<Socket>();
   let leftAt = Infinity;
   server.on("connection", (socket: Socket) => {
@@ -54,10 +55,11 @@ export function followConnections(server: Server): Connections {
     if (!connection) return;
     if (leftAt !== Infinity) sayLast(connection, response);
     connection.last = response;
-    underWay.set(response, request);
+    const entry = { place: -1, request };
+    underWay.add(entry);
     connection.answering += 1;
-    response.once("close", () => {
-      underWay.delete(response);
+    response.on("close", () => {
+      underWay.delete(entry);
       connection.answering -= 1;
       connection.quietSince = performance.now();
     });
@@ -72,7 +74,7 @@ export function followConnections(server: Server): Connections {
     closeQuiet: (quietMs) => {
       for (const connection of connections.values()) if (isQuiet(connection, leftAt, quietMs)) close(connection);
     },
-    requests: () => [...underWay.values()],
+    requests: () => Array.from(underWay, ({ request }) => request),
     count: () => connections.size,
     breakAll: () => {
       for (const socket of sockets) socket.destroy();

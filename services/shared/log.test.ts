@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { test } from "node:test";
-import { createLog, type Logger } from "./log.ts";
+import { createLog, infoPlain, type Logger } from "./log.ts";
 
 const secret = "sk-Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6";
 const prompt = "my private question";
@@ -97,4 +98,52 @@ test("a level below the one set writes nothing", () => {
   let text = "";
   createLog("relay", "warn", { write: (line) => void (text += line) }).info("quiet");
   assert.equal(text, "");
+});
+
+test("a plain line is what the logger itself would write, secrets that look like one redacted", () => {
+  const fields = {
+    rid: "r1",
+    status: 200,
+    isStream: false,
+    'odd"name': "a\nb\u2028é",
+    account: undefined,
+    ip: `Bearer ${prompt}`,
+  };
+  const { lines, text } = written((log) => {
+    log.info(fields, 'call "ended"');
+    infoPlain(log, fields, 'call "ended"');
+  });
+  const [usual, plain] = text
+    .trimEnd()
+    .split("\n")
+    .map((line) => line.replace(/"time":"[^"]*"/, ""));
+  assert.equal(plain, usual);
+  assert.equal(new Date(String(lines[1]?.["time"])).toISOString(), lines[1]?.["time"]);
+  assert.ok(!text.includes(`Bearer ${prompt.split(" ", 1)[0]}`), text);
+});
+
+test("a plain line is left out below the level, and a child writes it with what it always says", () => {
+  const { lines } = written((log) => {
+    infoPlain(log.child({ rid: "r2" }), { status: 200 }, "call");
+    log.level = "warn";
+    infoPlain(log, { status: 200 }, "call");
+  });
+  assert.deepEqual(
+    lines.map((line) => [line["rid"], line["status"]]),
+    [["r2", 200]],
+  );
+});
+
+test("gathered lines are all there when a process exits", () => {
+  const script = `import { createLog, gatherLines, infoPlain } from ${JSON.stringify(import.meta.resolve("./log.ts"))};
+    const log = createLog("relay", "info", gatherLines());
+    for (let at = 0; at < 1_000; at += 1) infoPlain(log, { at, text: "é" }, "call");`;
+  const { stdout } = spawnSync(process.execPath, ["--input-type=module-typescript", "-e", script], {
+    encoding: "utf8",
+  });
+  const lines = stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { at: number; text: string });
+  assert.deepEqual([lines.length, lines.at(-1)], [1_000, { ...lines.at(-1), at: 999, text: "é" }]);
 });

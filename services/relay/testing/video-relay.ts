@@ -7,6 +7,7 @@ import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { connectGrpc } from "#shared/grpc.ts";
 import { until } from "#shared/testing/until.ts";
+import { createRoster } from "#shared/roster.ts";
 import { buildApp } from "../app.ts";
 import { createBodyBudget } from "../body-budget.ts";
 import type { Relay } from "../call.ts";
@@ -114,7 +115,7 @@ export async function startVideoRelay(setup: Setup = {}) {
     metrics: settling.metrics,
     log,
     limits: { maxReplyBytes: 1_000_000, maxEventBytes: 1_000_000 },
-    live: new Set(),
+    live: createRoster(),
     videos,
     isDraining: false,
   };
