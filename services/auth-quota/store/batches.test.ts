@@ -97,22 +97,27 @@ async function readAll(prefix: string): Promise<Record<string, unknown>> {
   return found;
 }
 
+type Run = ReturnType<typeof createRunner>;
+
+/** Begins a world: accounts and keys with money. */
+async function open(run: Run): Promise<void> {
+  await run([["establish", "0"]]);
+  for (const number of [0, 1]) {
+    const account = accounts[number] ?? "";
+    await run([["account-settings", account, "active", "1000000", "0"]]);
+    await run([["key-settings", `key_${number}`, account, "active", "", "", "", "0"]]);
+    await run([["balance", account, "100000", "0", ""]]);
+    await run([["spending", `key_${number}`, "0", "0", ""]]);
+  }
+}
+
 test("a batch answers and leaves what its operations do in a run each", async () => {
   for (let seed = 1; seed <= 25; seed += 1) {
     const random = createRandom(seed);
     const ending = random.pick(endings);
     const prefixes = [`{batch ${seed}}`, `{single ${seed}}`] as const;
     const [batch, single] = [createRunner(prefixes[0]), createRunner(prefixes[1])];
-    for (const run of [batch, single]) {
-      await run([["establish", "0"]]);
-      for (const number of [0, 1]) {
-        const account = accounts[number] ?? "";
-        await run([["account-settings", account, "active", "1000000", "0"]]);
-        await run([["key-settings", `key_${number}`, account, "active", "", "", "", "0"]]);
-        await run([["balance", account, "100000", "0", ""]]);
-        await run([["spending", `key_${number}`, "0", "0", ""]]);
-      }
-    }
+    await Promise.all([batch, single].map(open));
     const rids = Array.from({ length: 6 }, () => v7());
     for (let turn = 0; turn < 4; turn += 1) {
       const operations = Array.from({ length: 1 + random.below(20) }, () => drawOperation(random, rids, ending));
@@ -123,4 +128,19 @@ test("a batch answers and leaves what its operations do in a run each", async ()
       assert.deepEqual(await readAll(prefixes[0]), await readAll(prefixes[1]), `seed ${seed}: ${names}`);
     }
   }
+});
+
+test("a record stays whole when its call is written twice in a run, with more digits in between", async () => {
+  const run = createRunner("{twice}");
+  await open(run);
+  const rid = v7();
+  const record = Buffer.from("the record");
+  await run([["reserve", rid, String(Date.now()), "", "key_0", "acct_1", "m", "9"]]);
+  await run([["checkpoint", rid, "7", record]]);
+  await run([
+    ["extend", rid, "12345", "0"],
+    ["end-session", "relay_1", "200"],
+  ]);
+  const text = await world.redis.get(`{twice}:call:${rid}`);
+  assert.match(text ?? "", /^expired acct_1 key_0 relay_1 9 12345 7 7 -1 0 1 m\nthe record$/);
 });
