@@ -7,6 +7,7 @@ import { deliver, type Deliverable } from "./deliver.ts";
 import { dialects } from "./dialects/index.ts";
 import { createMetrics } from "./metrics.ts";
 import type { Prepared } from "./prepare.ts";
+import type { Answered } from "./reach.ts";
 import { createSendSignal, SendError, type Answer } from "./send.ts";
 import { envelopeOf, liveCallOf, settlingOf } from "./testing/fakes.ts";
 
@@ -58,10 +59,11 @@ test("a stream under way keeps nothing of its request's body", async () => {
   };
   const response = new ServerResponse(new IncomingMessage(new Socket()));
   const route = { upstream: { credential: "", headers: [] } };
-  const known = { answer, prepared, call: liveCallOf({ upstream: "u" }), envelope, dialect, response, route };
-  const delivery = { ...known, signal: createSendSignal() } as unknown as Delivery;
+  const call = liveCallOf({ upstream: "u" });
+  const deliverable = { call, envelope, dialect, response, signal: createSendSignal() } as unknown as Deliverable;
+  const answered = { answer, route, prepared } as unknown as Answered;
   const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
-  const delivered = deliver(delivery, { settling: settlingOf(), metrics, limits });
+  const delivered = deliver(deliverable, answered, { settling: settlingOf(), metrics, limits });
   assert.equal(prepared.body.length, 0);
   assert.equal(envelope.body.bytes.toString(), "{}");
   await delivered;
