@@ -5,6 +5,7 @@ import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { errorTable, ServiceError } from "./errors.ts";
 import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type UnaryHandlers } from "./grpc.ts";
 import { createLog } from "./log.ts";
+import { freePort } from "./testing/free-port.ts";
 import { refusing } from "./testing/refusing.ts";
 
 const log = createLog("test", "silent");
@@ -100,4 +101,10 @@ test("a call that waits for a connection fails when the channel is closed meanwh
   const waitForReady = (_deadline: number, callback: () => void): void => callback();
   const client = { makeUnaryRequest: closed, getChannel: () => channel, waitForReady } as unknown as Client;
   await assert.rejects(unaryClient(BillingService, client, 1_000).getBalance({}), { name: "ServiceError" });
+});
+
+test("a call whose time is over while it waits says why there was no connection, not that the time is over", async () => {
+  using channel = connectGrpc(`127.0.0.1:${await freePort()}`);
+  const getBalance = unaryClient(BillingService, channel, 300).getBalance({});
+  await assert.rejects(getBalance, { code: "unavailable", message: /No connection established/ });
 });

@@ -130,23 +130,22 @@ const sendOnce = ({ client, method, message, metadata, deadline }: Call): Promis
 
 /** `connection` waits for a connection where it is worth it. */
 async function send(call: Call, connection: ReturnType<typeof followConnection>): Promise<object> {
+  let failure: unknown;
   for (let triesLeft = mostTriesMore; ; triesLeft -= 1) {
     const connected = connection(call.deadline);
     // Calls go out in the order in which they are made.
     if (connected) await connected;
+    // Why there is no connection says more than that the time is over.
+    if (failure !== undefined && Date.now() >= call.deadline) throw failure;
     try {
       return await sendOnce(call);
     } catch (error) {
       if (triesLeft === 0 || !isUnseen(error as Partial<grpc.ServiceError>)) throw error;
+      failure = error;
     }
     await turn();
   }
 }
-
-/** Functions that write a method's requests in the place of its schema. */
-export type Encoders<S extends DescService> = {
-  [K in keyof Unary<Methods<S>>]?: (request: MessageInitShape<Methods<S>[K]["input"]>) => Buffer;
-};
 
 /** Makes the unary calls of a service on an open channel. `timeoutMs` bounds each call. */
 export function unaryClient<S extends DescService>(
