@@ -105,6 +105,6 @@ test("a call that waits for a connection fails when the channel is closed meanwh
 
 test("a call whose time is over while it waits says why there was no connection, not that the time is over", async () => {
   using channel = connectGrpc(`127.0.0.1:${await freePort()}`);
-  const getBalance = unaryClient(BillingService, channel, 300).getBalance({});
+  const getBalance = unaryClient(BillingService, channel, 1_300).getBalance({});
   await assert.rejects(getBalance, { code: "unavailable", message: /No connection established/ });
 });
