@@ -91,3 +91,18 @@ test("after a large batch the next one gathers, after a small one and a rest it 
   assert.equal((await intake.take()).length, 1);
   intake.close();
 });
+
+test("many small messages are taken before a rest is over: no more come until some are answered", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const intake = createIntake<number>();
+  await intake.put({ message: 0, ...messageOf(maxBatchEvents - 1) });
+  const first = intake.take();
+  t.mock.timers.tick(5);
+  await first;
+  const second = intake.take();
+  for (let message = 0; message < 255; message += 1) await intake.put({ message, ...messageOf(1) });
+  assert.equal(await isSettled(second), false);
+  await intake.put({ message: 255, ...messageOf(1) });
+  assert.equal((await second).length, 256);
+  intake.close();
+});

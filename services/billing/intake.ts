@@ -18,12 +18,17 @@ export const maxBatchEvents = 2_000;
 // One batch is read while the one before is booked; more would only be memory that the garbage collector copies.
 const maxWaitingEvents = maxBatchEvents;
 
+// A quarter of what the stream gives out to all replicas before it hears of any: a rest with more would be one for want
+// of acknowledgements, in which nothing gathers.
+const enoughMessages = 256;
+
 const restMs = { least: 5, perEvent: 5, most: 250 };
 
 /**
  * Between two batches there is a rest in which the second gathers: as long as the first would have taken to come at
  * 200 events a second, so that it is short where few come and a quarter of a second where thousands do. A transaction
- * costs as much as some hundred events. A batch that is full is taken at once; after a rest so is one that comes alone.
+ * costs as much as some hundred events. A batch that is full, in events or in messages, is taken at once; after a rest
+ * so is one that comes alone.
  */
 export function createIntake<M>(): Intake<M> {
   let waiting: Waiting<M>[] = [];
@@ -35,6 +40,7 @@ export function createIntake<M>(): Intake<M> {
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
+  const isFull = (): boolean => events >= maxBatchEvents || waiting.length >= enoughMessages;
   const endRest = (): void => {
     clearTimeout(resting);
     resting = undefined;
@@ -57,7 +63,7 @@ export function createIntake<M>(): Intake<M> {
     take: async () => {
       while (waiting.length === 0 && !isClosed) await changed.promise;
       if (!resting) rest(0);
-      while (resting && events < maxBatchEvents && !isClosed) await changed.promise;
+      while (resting && !isFull() && !isClosed) await changed.promise;
       if (isClosed) return [];
       const count = countForBatch(waiting);
       const taken = waiting.slice(0, count);

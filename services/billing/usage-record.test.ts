@@ -118,6 +118,24 @@ test("records that were joined, fields in another order, twice or unknown are re
   );
 });
 
+test("a tag of more than 32 bits is refused as by the schema, though what is left of it would be one", () => {
+  const good = toBinary(UsageRecordedSchema, makeEvent());
+  const tags = [
+    [0xc2, 0x81, 0x80, 0x80, 0x00],
+    [0xc2, 0x81, 0x80, 0x80, 0x10],
+    [0xc2, 0x81, 0x80, 0x80, 0x80, 0x00],
+  ];
+  const emptied = tags.map((tag) => Buffer.concat([good, Buffer.from([...tag, 0])]));
+  assert.deepEqual(
+    emptied.map((bytes) => isRefused(() => fromBinary(UsageRecordedSchema, bytes))),
+    [false, true, true],
+  );
+  assert.deepEqual(
+    emptied.map((bytes) => isRefused(() => readUsageRecord(bytes))),
+    [false, true, true],
+  );
+});
+
 function isRefused(work: () => unknown): boolean {
   try {
     work();

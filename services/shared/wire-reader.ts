@@ -23,9 +23,15 @@ export function openReader(bytes: Buffer): WireReader {
 
 /** Number and type of the next field as one number; 0 at the end of the message. */
 export function readTag(reader: WireReader): number {
-  if (reader.at >= reader.end) return 0;
+  const from = reader.at;
+  if (from >= reader.end) return 0;
   const tag = readUint32(reader);
   if (tag < 8) throw new BrokenMessage("a field has the number 0");
+  // Cut to 32 bits it would be another field, and the schemas of others that read the same bytes refuse it.
+  const length = reader.at - from;
+  if (length > 4 && (length > 5 || (reader.bytes[reader.at - 1] as number) > 0x0f)) {
+    throw new BrokenMessage("a tag has more than 32 bits");
+  }
   return tag;
 }
 
