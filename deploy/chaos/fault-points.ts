@@ -104,10 +104,10 @@ export const faultPoints: readonly FaultPoint[] = [
     provocation: "relay-is-silent",
   },
   {
-    name: "auth-quota: balances posted, calls not",
+    name: "auth-quota: told what is booked, nothing of it taken over",
     service: "auth-quota",
     file: "services/auth-quota/post.ts",
-    at: "for (const chunk of chunks(calls)) {",
+    at: "for (const chunk of chunks([...sums, ...posts])) {",
     side: "before",
   },
   {

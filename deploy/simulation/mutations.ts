@@ -93,14 +93,8 @@ export const mutations: Mutation[] = [
     patches: [
       {
         file: "auth-quota/post.ts",
-        find: '    for (const chunk of chunks(sums)) await whenRedisAnswers(parts.hot.apply("", chunk));\n',
-        replace: "",
-      },
-      {
-        file: "auth-quota/post.ts",
-        find: "    return {};\n",
-        replace:
-          '    for (const chunk of chunks(sums)) await whenRedisAnswers(parts.hot.apply("", chunk));\n    return {};\n',
+        find: "    for (const chunk of chunks([...sums, ...posts])) {\n",
+        replace: "    for (const chunk of [...chunks(posts), ...chunks(sums)]) {\n",
       },
     ],
   },

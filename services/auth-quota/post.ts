@@ -16,9 +16,9 @@ const chunkSize = 500;
 const fundsPerCall = 1_000;
 
 /**
- * Takes over what billing has booked. Balances go first: they already contain the charges that are then taken out of
- * the unposted sums, so available money is too low for a moment, never too high. For the same reason billing is asked
- * for the sums of accounts and keys whose calls are told without them.
+ * Takes over what billing has booked, mostly in one run. Balances go first: they already contain the charges that are
+ * then taken out of the unposted sums, so available money is too low for a moment, never too high. For the same reason
+ * billing is asked for the sums of accounts and keys whose calls are told without them.
  */
 export function postHandler(parts: PostParts): UnaryHandlers<typeof AuthQuotaService>["post"] {
   return async (request) => {
@@ -29,24 +29,24 @@ export function postHandler(parts: PostParts): UnaryHandlers<typeof AuthQuotaSer
       ...accounts.map((row) => writeBalance(row.accountId, { nanos: row.balanceNanos, version: row.version }, unasked)),
       ...keys.map((row) => writeSpending(row.keyId, { nanos: row.spentNanos, version: row.version }, unasked)),
     ];
-    for (const chunk of chunks(sums)) await whenRedisAnswers(parts.hot.apply("", chunk));
-    for (const chunk of chunks(calls)) {
-      const operations = chunk.map(({ rid, bookedNanos, isFinal }): HotOperation => [
-        "post",
-        rid,
-        bookedText(bookedNanos),
-        isFinal ? "1" : "0",
-      ]);
-      const answers = await whenRedisAnswers(parts.hot.apply("", operations));
+    const posts = calls.map(({ rid, bookedNanos, isFinal }): HotOperation => [
+      "post",
+      rid,
+      bookedText(bookedNanos),
+      isFinal ? "1" : "0",
+    ]);
+    for (const chunk of chunks([...sums, ...posts])) {
+      const answers = await whenRedisAnswers(parts.hot.apply("", chunk));
       answers.forEach(({ code }, index) => {
-        if (code === Verdict.CONFLICT) report(parts, chunk[index]?.rid ?? "");
+        if (code === Verdict.CONFLICT) report(parts, chunk[index]);
       });
     }
     return {};
   };
 }
 
-function report({ metrics, log }: PostParts, rid: string): void {
+function report({ metrics, log }: PostParts, operation: HotOperation | undefined): void {
+  const rid = String(operation?.[1] ?? "");
   metrics.conflict("post", "ledger");
   log.error({ rid }, "the ledger has booked a call otherwise than it was settled here");
 }
