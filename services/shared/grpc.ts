@@ -147,6 +147,11 @@ async function send(call: Call, connection: ReturnType<typeof followConnection>)
   }
 }
 
+/** Functions that write a method's requests in the place of its schema. */
+export type Encoders<S extends DescService> = {
+  [K in keyof Unary<Methods<S>>]?: (request: MessageInitShape<Methods<S>[K]["input"]>) => Buffer;
+};
+
 /** Makes the unary calls of a service on an open channel. `timeoutMs` bounds each call. */
 export function unaryClient<S extends DescService>(
   service: S,
