@@ -163,6 +163,8 @@ async function deliverFlow(delivery: Delivery, { settling, metrics, limits }: De
     maxEventBytes: limits.maxEventBytes,
     onEnd: (endCause) => settle(settling, call, endCause),
     onPiece: () => guardStream(settling, call),
+    onBroken: (thrown) =>
+      settling.log.warn({ rid: call.rid, upstream, err: thrown }, "a stream broke while it was read"),
   });
   process.nextTick(uncork, response);
   call.cut = cut;
