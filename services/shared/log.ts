@@ -122,7 +122,13 @@ export function gatherLines(service: string, mostBytes = mostGatheredBytes): Gat
   sink.on("drop", () => (dropped += 1));
   sink.on("drain", () => {
     if (dropped === 0) return;
-    const line = { level: "error", time: new Date().toISOString(), service, dropped, msg: "nobody read these lines" };
+    const line = {
+      level: "error",
+      time: new Date().toISOString(),
+      service,
+      dropped,
+      ["msg"]: "nobody read these lines",
+    };
     dropped = 0;
     sink.write(Buffer.from(`${JSON.stringify(line)}\n`));
   });
