@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
@@ -13,7 +14,7 @@ import { connectRaw, serveHttp, type RawClient } from "./testing/raw-client.ts";
 const mebibyte = 1024 * 1024;
 
 type Outcome = { bytes: number } | { failure: string } | { gone: true };
-type Reading = { request: IncomingMessage; keyChecks: number; start: string; outcome: Promise<Outcome> };
+type Reading = { request: IncomingMessage; keyChecks: number; body: Buffer; outcome: Promise<Outcome> };
 
 /** A server that reads one body as the path of a call does, and a caller on a socket. */
 async function startReading(
@@ -22,7 +23,7 @@ async function startReading(
 ) {
   const begun = Promise.withResolvers<Reading>();
   const server = await serveHttp((request, response) => {
-    const reading: Reading = { request, keyChecks: 0, start: "", outcome: Promise.resolve({ gone: true }) };
+    const reading: Reading = { request, keyChecks: 0, body: Buffer.alloc(0), outcome: Promise.resolve({ gone: true }) };
     const read = async (): Promise<Outcome> => {
       try {
         const countedCheck = (): Promise<void> => {
@@ -32,7 +33,7 @@ async function startReading(
         const stall = stallMs === undefined ? {} : { stallMs };
         const body = await readBody(request, response, { checkKey: countedCheck, budget, ...stall });
         response.end("read");
-        reading.start = body?.toString("latin1", 0, 20) ?? "";
+        reading.body = body ?? Buffer.alloc(0);
         return body ? { bytes: body.length } : { gone: true };
       } catch (error) {
         assert.ok(error instanceof CallFailure);
@@ -91,6 +92,32 @@ test("a body of 64 KiB is read without asking for the key, a larger one asks onc
     assert.deepEqual([await readingChunks.outcome, readingChunks.keyChecks], [{ bytes: length }, keyChecks]);
   }
 });
+
+/** Sends a body in pieces and gives what was read of it. */
+async function sendInPieces(sent: Buffer, pieceBytes: number, isChunked: boolean): Promise<Buffer> {
+  await using caller = await startReading();
+  await (isChunked ? announceChunks(caller.client) : announce(caller.client, sent.length));
+  for (let at = 0; at < sent.length; at += pieceBytes) {
+    const piece = sent.subarray(at, at + pieceBytes);
+    if (isChunked) await write(caller.client, `${piece.length.toString(16)}\r\n`);
+    await write(caller.client, piece);
+    if (isChunked) await write(caller.client, "\r\n");
+  }
+  if (isChunked) await write(caller.client, lastChunk);
+  const reading = await caller.reading;
+  assert.deepEqual(await reading.outcome, { bytes: sent.length });
+  return reading.body;
+}
+
+for (const isChunked of [false, true]) {
+  test(`a body arrives byte for byte, whole or in pieces, ${isChunked ? "in chunks" : "announced"}`, async () => {
+    for (const length of [1, 65_536, 65_537, 3 * mebibyte + 1]) {
+      const sent = randomBytes(length);
+      assert.ok((await sendInPieces(sent, length, isChunked)).equals(sent), `${length} bytes`);
+      assert.ok((await sendInPieces(sent, 100_001, isChunked)).equals(sent), `${length} bytes in pieces`);
+    }
+  });
+}
 
 test("while the key of a large body is checked, no more of it is read than what is under way", async () => {
   const key = Promise.withResolvers<void>();
@@ -187,7 +214,11 @@ async function sendEncoded(encoding: string, sent: Buffer, budget?: BodyBudget) 
   await announceEncoded(caller.client, encoding, sent.length);
   await write(caller.client, sent);
   const reading = await caller.reading;
-  return { outcome: await reading.outcome, start: reading.start, keyChecks: reading.keyChecks };
+  return {
+    outcome: await reading.outcome,
+    start: reading.body.toString("latin1", 0, 20),
+    keyChecks: reading.keyChecks,
+  };
 }
 
 for (const [encoding, encode] of Object.entries(encoders)) {

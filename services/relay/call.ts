@@ -98,8 +98,8 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
 }
 
 /**
- * Cuts a call until its answer flows, which is cut by another way. Not written where it is used: there it would hold
- * all that handleCall knows, and a tenth of what calls leave behind then outlived two collections of the young.
+ * Cuts a call until its answer flows, which is cut by another way. Apart from handleCall, because a closure of that
+ * kept whole calls: 6.7 MB instead of 0.9 MB survived a scavenge.
  */
 const cutBy = (signal: SendSignal) => (): void => {
   signal.isCut = true;

@@ -10,7 +10,7 @@ import { guardStream } from "./guard.ts";
 import type { LiveCall } from "./live-call.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Prepared } from "./prepare.ts";
-import { pumpStream } from "./pump.ts";
+import { pumpStream, type Pumping } from "./pump.ts";
 import type { Answered } from "./reach.ts";
 import { droppedHeader, respondReply, streamHeaders } from "./respond.ts";
 import type { Answer, SendSignal } from "./send.ts";
@@ -131,7 +131,10 @@ function tapOf({ prepared, envelope, route }: Delivery): StreamTap {
 const noBytes = Buffer.alloc(0);
 const noBody = readJsonBody(Buffer.from("{}"));
 
-/** A stream may stay open for long and no other upstream may be asked any more, so nobody reads the prompt again. */
+/**
+ * A stream may stay open for long and no other upstream may be asked any more, so nobody reads the request again. Only
+ * undici keeps the bytes that it has sent until the answer has ended.
+ */
 function forgetRequest({ envelope, prepared }: Delivery): void {
   envelope.body = noBody;
   prepared.body = noBytes;
@@ -141,30 +144,45 @@ function uncork({ socket }: ServerResponse): void {
   socket?.uncork();
 }
 
-async function deliverFlow(delivery: Delivery, { settling, metrics, limits }: Deliver): Promise<void> {
+/** Starts the stream; where that fails, an answer whose head is out is broken off, for nobody else would end it. */
+function startFlow(delivery: Delivery, { settling, metrics, limits }: Deliver): Pumping {
   const { call, envelope, answer, response, prepared } = delivery;
-  call.httpStatus = 200;
-  const { upstream } = call;
+  const { upstream, rid } = call;
   const isOfEvents = envelope.answer === "events";
-  const headers = isOfEvents ? streamHeaders(call.rid) : streamHeaders(call.rid, contentTypeOf(answer));
+  const headers = isOfEvents ? streamHeaders(rid) : streamHeaders(rid, contentTypeOf(answer));
   // The head goes out in this turn, with what has come of the body.
   response.socket?.cork();
-  response.writeHead(200, { ...headers, ...droppedHeader(prepared.dropped) }).flushHeaders();
-  const tap = tapOf(delivery);
+  try {
+    response.writeHead(200, { ...headers, ...droppedHeader(prepared.dropped) }).flushHeaders();
+    return pumpStream({
+      answer,
+      response,
+      tap: tapOf(delivery),
+      tally: call.tally,
+      times: call.times,
+      counts: { bytes: metrics.streamBytes, backpressure: metrics.backpressure, gaps: metrics.gaps.of({ upstream }) },
+      isOfEvents,
+      maxEventBytes: limits.maxEventBytes,
+      onEnd: (endCause) => settle(settling, call, endCause),
+      onPiece: () => guardStream(settling, call),
+      onBroken: (thrown) => settling.log.warn({ rid, upstream, err: thrown }, "a stream broke while it was read"),
+    });
+  } catch (thrown) {
+    answer.abort();
+    if (response.headersSent) response.destroy();
+    throw thrown;
+  } finally {
+    process.nextTick(uncork, response);
+  }
+}
+
+async function deliverFlow(delivery: Delivery, relay: Deliver): Promise<void> {
+  const { call } = delivery;
+  const { upstream } = call;
+  const { metrics } = relay;
+  call.httpStatus = 200;
   forgetRequest(delivery);
-  const { cut, over, beat, stalledMs } = pumpStream({
-    answer,
-    response,
-    tap,
-    tally: call.tally,
-    times: call.times,
-    counts: { bytes: metrics.streamBytes, backpressure: metrics.backpressure, gaps: metrics.gaps.of({ upstream }) },
-    isOfEvents,
-    maxEventBytes: limits.maxEventBytes,
-    onEnd: (endCause) => settle(settling, call, endCause),
-    onPiece: () => guardStream(settling, call),
-  });
-  process.nextTick(uncork, response);
+  const { cut, over, beat, stalledMs } = startFlow(delivery, relay);
   call.cut = cut;
   call.beat = beat;
   call.stalledMs = stalledMs;

@@ -32,7 +32,7 @@ import { connectVideoTasks } from "./video-tasks.ts";
 import { createVideos } from "./videos.ts";
 
 const config = readConfig(process.env);
-const logLines = gatherLines();
+const logLines = gatherLines("relay");
 const log = createLog("relay", config.LOG_LEVEL, logLines);
 const relaySession = v7();
 const startedAt = new Date();

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { errors } from "undici";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { DialectName } from "./dialects/dialect.ts";
+import type { StreamEvent } from "./dialects/sse.ts";
 import { until } from "#shared/testing/until.ts";
 import { content, done, eventOf, finish, startStream, usage } from "./testing/pumped.ts";
 
@@ -269,6 +270,45 @@ test("an event over the limit cuts the stream and aborts the upstream", async ()
   assert.ok(pumped.steps.includes("abort"));
   assert.equal(await pumped.received(), content("a") + done);
   assert.equal(pumped.endCause(), EndCause.UPSTREAM_ERROR);
+});
+
+for (const isWhole of [true, false]) {
+  const what = isWhole ? "an event" : "a last event without its blank line";
+  test(`${what} that breaks its reader ends the stream behind what came before it, and is told of`, async () => {
+    const read = ({ data }: StreamEvent): "pass" => {
+      if (data?.includes("bad")) throw new TypeError("no reader for this");
+      return "pass";
+    };
+    await using pumped = await startStream({ tap: { read, end: () => done } });
+    pumped.give(content("a") + content("bad").slice(0, isWhole ? undefined : -2));
+    if (!isWhole) pumped.end();
+    assert.equal(await pumped.received(), content("a") + done);
+    assert.equal(pumped.endCause(), EndCause.UPSTREAM_ERROR);
+    assert.deepEqual(pumped.broken.map(String), ["TypeError: no reader for this"]);
+  });
+}
+
+test("an answer that cannot be charged is broken off instead of left open, and its call is over", async () => {
+  await using pumped = await startStream({ isUnchargeable: true });
+  pumped.give(content("a"));
+  await until("the caller has it", () => pumped.client.body().length > 0);
+  pumped.end();
+  assert.equal(await pumped.received(), content("a"));
+  await pumped.pumping.over;
+  assert.ok(pumped.response.destroyed && !pumped.response.writableEnded);
+  assert.deepEqual(pumped.broken.map(String), ["Error: no charge"]);
+});
+
+test("a stream of which nothing reaches the caller beats, whatever comes from the upstream", async () => {
+  await using pumped = await startStream();
+  pumped.give(content("a"));
+  const keepAlive = "write : keep-alive\n\n";
+  await until("nothing was sent for a while", () => {
+    pumped.give(usage);
+    pumped.pumping.beat(20);
+    return pumped.steps.includes(keepAlive);
+  });
+  assert.deepEqual(pumped.steps, [`write ${content("a")}`, keepAlive]);
 });
 
 test("onPiece follows each chunk that passed", async () => {

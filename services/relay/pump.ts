@@ -24,6 +24,8 @@ export type Pump = {
   onEnd: (endCause: EndCause) => void;
   /** Called after each piece that passed. */
   onPiece: () => void;
+  /** Told of what ended the stream where it should not have: an event that nobody could read, a fault of ours. */
+  onBroken: (thrown: unknown) => void;
 };
 
 /** A stream under way: `cut` ends it from outside, `over` resolves when nothing more will be written. */
@@ -45,7 +47,7 @@ function addRun(pieces: Buffer[], bytes: Buffer, from: number, to: number): void
 }
 
 /** Reads the events that are whole and gives those that pass, neighbours joined, so that an untouched chunk is one. */
-function readEvents(cursor: EventCursor, chunk: Buffer, { tap, tally }: Pump): Reading {
+function readEvents(cursor: EventCursor, chunk: Buffer, { tap, tally, onBroken }: Pump): Reading {
   const reading: Reading = { pieces: [], ending: [], isEnded: false };
   cursor.push(chunk);
   const { bytes } = cursor;
@@ -67,9 +69,10 @@ function readEvents(cursor: EventCursor, chunk: Buffer, { tap, tally }: Pump): R
       if (reading.isEnded) return reading;
       if (typeof verdict !== "string") place.push(verdict);
     }
-  } catch {
+  } catch (thrown) {
     // What came before the event that is too large, or that breaks its reader, is counted and so is served.
     reading.isEnded = true;
+    onBroken(thrown);
   }
   addRun(place, bytes, from, passed);
   return reading;
@@ -86,12 +89,17 @@ const keepAlive = Buffer.from(": keep-alive\n\n");
 /**
  * The last event of an upstream that leaves out the blank line behind it; half an event is neither served nor counted.
  */
-function readRest(rest: Buffer, { tap, tally }: Pump): Buffer | undefined {
+function readRest(rest: Buffer, { tap, tally, onBroken }: Pump): Buffer | "broken" | undefined {
   const event: StreamEvent = readStreamEvent(rest);
   if (!event.data?.startsWith("[DONE]") && event.json === undefined) return undefined;
-  const verdict = tap.read(event, tally);
-  if (verdict === "pass") return Buffer.concat([rest, blankLine]);
-  return typeof verdict === "string" ? undefined : Buffer.concat([verdict, blankLine]);
+  try {
+    const verdict = tap.read(event, tally);
+    if (verdict === "pass") return Buffer.concat([rest, blankLine]);
+    return typeof verdict === "string" ? undefined : Buffer.concat([verdict, blankLine]);
+  } catch (thrown) {
+    onBroken(thrown);
+    return "broken";
+  }
 }
 
 const causeOfError = (error: Error): EndCause =>
@@ -146,7 +154,6 @@ function createWriting({ times, counts }: Pump, writer: PieceWriter) {
   /** When the piece before was written; 0: none was, or the caller has made this one wait. */
   let lastAtMs = 0;
   const write = (pieces: Buffer[], nowMs: number): boolean => {
-    if (pieces.length === 0) return true;
     let isFlowing = true;
     for (const piece of pieces) {
       isFlowing = writer.write(piece);
@@ -160,13 +167,35 @@ function createWriting({ times, counts }: Pump, writer: PieceWriter) {
   return { write, interrupt: () => void (lastAtMs = 0) };
 }
 
+/** How a stream ended whose upstream has ended its answer. */
+function causeOfEnd({ isFailed, isComplete, hasFinish }: Tally, last: Buffer | "broken" | undefined): EndCause {
+  if (isFailed || last === "broken") return EndCause.UPSTREAM_ERROR;
+  return isComplete || hasFinish ? EndCause.COMPLETE : EndCause.UPSTREAM_CUT;
+}
+
+/** Charges the call and then gives the caller the last pieces and the end mark. */
+function endAnswer(pump: Pump, writer: PieceWriter, endCause: EndCause, last: Buffer[]): void {
+  const { response, isOfEvents, tap, tally, onEnd, onBroken } = pump;
+  try {
+    onEnd(endCause);
+    if (response.destroyed) return;
+    // Bytes have no end mark of their own: only a broken connection tells the caller that some are missing.
+    if (!isOfEvents && endCause !== EndCause.COMPLETE) response.destroy();
+    else writer.end(last, tap.end(tally));
+  } catch (thrown) {
+    // A caller who was given the end would take for whole what no ledger may know of.
+    onBroken(thrown);
+    response.destroy();
+  }
+}
+
 /**
  * Carries a stream from the upstream to the caller: each chunk goes out in the turn in which it came, cut at the end
  * of its last whole event (half an event is of no use to anybody and must not stand before an end mark). A caller who
  * reads slowly pauses the upstream. Whatever ends the stream, `onEnd` runs once, before the last bytes.
  */
 export function pumpStream(pump: Pump): Pumping {
-  const { answer, response, tap, tally, times, isOfEvents, onEnd, onPiece } = pump;
+  const { answer, response, tally, times, isOfEvents, onEnd, onPiece, onBroken } = pump;
   const cursor = createEventCursor(pump.maxEventBytes);
   const holding = createHolding();
   const pausing = createPausing(pump);
@@ -180,13 +209,9 @@ export function pumpStream(pump: Pump): Pumping {
     isOver = true;
     times.upstreamEndedAt = performance.now();
     pausing.end();
-    onEnd(endCause);
     declareOver();
-    if (response.destroyed) return;
-    // Bytes have no end mark of their own: only a broken connection tells the caller that some are missing.
-    if (!isOfEvents && endCause !== EndCause.COMPLETE) return void response.destroy();
     const held = holding.release();
-    writer.end(last ? [...held, last] : held, tap.end(tally));
+    endAnswer(pump, writer, endCause, last ? [...held, last] : held);
   };
   const cut = (endCause: EndCause): void => {
     if (isOver) return;
@@ -196,6 +221,7 @@ export function pumpStream(pump: Pump): Pumping {
   };
   let sentAtMs = performance.now();
   const forward = (pieces: Buffer[]): void => {
+    if (pieces.length === 0) return;
     sentAtMs = performance.now();
     if (writing.write(pieces, sentAtMs) || isOver || pausing.isPaused()) return;
     writing.interrupt();
@@ -220,14 +246,14 @@ export function pumpStream(pump: Pump): Pumping {
       if (times.firstByteAt === 0) times.arrivedAt = isHeadGiven ? performance.now() : times.answeredAt;
       try {
         take(chunk);
-      } catch {
+      } catch (thrown) {
+        onBroken(thrown);
         cut(EndCause.UPSTREAM_ERROR);
       }
     },
     end: () => {
       const last = readRest(cursor.rest(), pump);
-      if (tally.isFailed) return finish(EndCause.UPSTREAM_ERROR, last);
-      finish(tally.isComplete || tally.hasFinish ? EndCause.COMPLETE : EndCause.UPSTREAM_CUT, last);
+      finish(causeOfEnd(tally, last), last === "broken" ? undefined : last);
     },
     // When the caller goes away, the upstream is aborted first and says so here.
     fail: (error) => finish(response.destroyed ? EndCause.CLIENT_GONE : causeOfError(error)),

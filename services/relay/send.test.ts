@@ -150,6 +150,30 @@ test("a request is over once: at its end, when it is aborted, and not before", a
   await until("the upstream was cancelled", () => server.sockets.size === 0);
 });
 
+test("an answer that is aborted by what came with its head fails once, and gives nothing more", async () => {
+  await using server = await listen(
+    createTcpServer((socket) =>
+      socket.once("data", () => {
+        socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n");
+      }),
+    ),
+  );
+  await using pools = createPools();
+  const asked = askOver(pools, upstreamAt(server.port));
+  const answer = await asked.answer;
+  const steps: string[] = [];
+  answer.consume({
+    data: (chunk) => {
+      steps.push(chunk.toString());
+      answer.abort();
+    },
+    end: () => steps.push("end"),
+    fail: () => steps.push("fail"),
+  });
+  assert.deepEqual(steps, ["one", "fail"]);
+  assert.equal(asked.overs(), 1);
+});
+
 test("a request that is over leaves no timer behind", async () => {
   await using server = await serve((_, response) => response.end("fine"));
   await using pools = createPools();

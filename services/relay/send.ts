@@ -124,10 +124,15 @@ class Exchange implements Answer, Dispatcher.DispatchHandler {
   }
 
   consume(consumer: Consumer): void {
-    this.consumer = consumer;
-    for (const chunk of this.early) consumer.data(chunk);
+    const { early, failure } = this;
     this.early = [];
-    if (this.failure) consumer.fail(this.failure);
+    this.consumer = consumer;
+    for (const chunk of early) {
+      consumer.data(chunk);
+      // Aborting fails the answer at once, and the consumer has heard of it.
+      if (this.failure !== failure) return;
+    }
+    if (failure) consumer.fail(failure);
     else if (this.hasEnded) consumer.end();
   }
 

@@ -32,9 +32,7 @@ export async function takeBody<Asked>(
   if (!body) return undefined;
   let asked: Asked;
   try {
-    const asking = ask(body, checkKey);
-    // Most requests are read at once; a turn of the microtasks for nothing is none for free.
-    asked = asking instanceof Promise ? await asking : asking;
+    asked = await ask(body, checkKey);
   } catch (refusal) {
     // A wrong key is told before a wrong body.
     if (caller.ip !== "") await checkKey();

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { createLog, infoPlain, type Logger } from "./log.ts";
 
@@ -136,7 +138,7 @@ test("a plain line is left out below the level, and a child writes it with what 
 
 test("gathered lines are all there when a process exits", () => {
   const script = `import { createLog, gatherLines, infoPlain } from ${JSON.stringify(import.meta.resolve("./log.ts"))};
-    const log = createLog("relay", "info", gatherLines());
+    const log = createLog("relay", "info", gatherLines("relay"));
     for (let at = 0; at < 1_000; at += 1) infoPlain(log, { at, text: "é" }, "call");`;
   const { stdout } = spawnSync(process.execPath, ["--input-type=module-typescript", "-e", script], {
     encoding: "utf8",
@@ -146,4 +148,22 @@ test("gathered lines are all there when a process exits", () => {
     .split("\n")
     .map((line) => JSON.parse(line) as { at: number; text: string });
   assert.deepEqual([lines.length, lines.at(-1)], [1_000, { ...lines.at(-1), at: 999, text: "é" }]);
+});
+
+test("lines that nobody reads wait within bounds; those beyond are dropped, and how many is told", async () => {
+  const script = `import { createLog, gatherLines, infoPlain } from ${JSON.stringify(import.meta.resolve("./log.ts"))};
+    const log = createLog("relay", "info", gatherLines("relay", 1_000_000));
+    for (let at = 0; at < 20_000; at += 1) infoPlain(log, { at, text: "x".repeat(200) }, "call");
+    process.stderr.write("written");`;
+  const child = spawn(process.execPath, ["--input-type=module-typescript", "-e", script]);
+  await once(child.stderr, "data");
+  const lines = (await text(child.stdout))
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as { at?: number; service: string; level: string; dropped?: number });
+  const told = lines.pop();
+  assert.deepEqual([told?.service, told?.level], ["relay", "error"]);
+  assert.ok(lines.length > 2_000 && lines.length < 6_000, `${lines.length} lines`);
+  assert.equal(told?.dropped, 20_000 - lines.length);
+  assert.ok(lines.every(({ at }, index) => at === index));
 });

@@ -95,19 +95,43 @@ export function infoPlain(log: Logger, fields: PlainFields, message: string): vo
 export type GatheredLines = DestinationStream & { flushSync: () => void };
 
 /** What pino's destination is in its mode of buffers, which its types leave out. */
-type ByteSink = { write: (bytes: Buffer) => boolean; flushSync: () => void };
+type ByteSink = {
+  write: (bytes: Buffer) => boolean;
+  flushSync: () => void;
+  on: (event: "drop" | "drain", listener: () => void) => void;
+};
 
-/** Standard output for a service that writes a line per call; what is gathered is written when the process exits. */
-export function gatherLines(): GatheredLines {
+const mostGatheredBytes = 64 * 1024 * 1024;
+
+/**
+ * Standard output for a service that writes a line per call; what is gathered is written when the process exits. Lines
+ * that nobody reads may not fill the memory: those above `mostBytes` are dropped, and how many is told behind the rest.
+ */
+export function gatherLines(service: string, mostBytes = mostGatheredBytes): GatheredLines {
   // As buffers: of texts, all that is gathered would be copied for each further one to count its bytes.
   const options = {
     sync: false,
     minLength: 32_768,
     maxWrite: 65_536,
+    maxLength: mostBytes,
     periodicFlush: 500,
     contentMode: "buffer",
   } as const;
   const sink = pino.destination(options) as unknown as ByteSink;
+  let dropped = 0;
+  sink.on("drop", () => (dropped += 1));
+  sink.on("drain", () => {
+    if (dropped === 0) return;
+    const line = {
+      level: "error",
+      time: new Date().toISOString(),
+      service,
+      dropped,
+      ["msg"]: "nobody read these lines",
+    };
+    dropped = 0;
+    sink.write(Buffer.from(`${JSON.stringify(line)}\n`));
+  });
   return {
     write: (line) => void sink.write(Buffer.from(line)),
     flushSync: () => sink.flushSync(),

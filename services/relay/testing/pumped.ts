@@ -4,7 +4,7 @@ import type { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { createRegistry } from "#shared/ops.ts";
 import { until } from "#shared/testing/until.ts";
 import { beginTimes } from "../call-times.ts";
-import { emptyTally, type DialectName } from "../dialects/dialect.ts";
+import { emptyTally, type DialectName, type StreamTap } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
 import { readJsonBody } from "../dialects/request-body.ts";
 import { createMetrics } from "../metrics.ts";
@@ -53,6 +53,10 @@ type Setup = {
   maxEventBytes?: number;
   /** Whether the stream begins only after the caller has gone. */
   isTooLate?: boolean;
+  /** What reads the stream; left out: the dialect's own. */
+  tap?: StreamTap;
+  /** Whether the charge fails. */
+  isUnchargeable?: boolean;
   /** Whether the caller's going aborts the upstream also without the pump, as the path of a call does. */
   isAbortedOutside?: boolean;
 };
@@ -68,6 +72,7 @@ export async function startStream({ dialect: name = "openai-chat", request = {},
   const { streamBytes: bytes, backpressure, gaps } = createMetrics(createRegistry("test"));
   const counts = { bytes, backpressure, gaps: gaps.of({ upstream: "u" }) };
   const ends: EndCause[] = [];
+  const broken: unknown[] = [];
   const onPieces: (() => void)[] = [];
   const begun = Promise.withResolvers<{ response: ServerResponse; pumping: Pumping }>();
 
@@ -79,7 +84,7 @@ export async function startStream({ dialect: name = "openai-chat", request = {},
     const pumping = pumpStream({
       answer: upstream.answer,
       response,
-      tap: dialect.createTap(envelope, (error) => error),
+      tap: setup.tap ?? dialect.createTap(envelope, (error) => error),
       tally,
       times: beginTimes(performance.now()),
       counts,
@@ -88,7 +93,9 @@ export async function startStream({ dialect: name = "openai-chat", request = {},
       onEnd: (endCause) => {
         ends.push(endCause);
         steps.push("onEnd");
+        if (setup.isUnchargeable) throw new Error("no charge");
       },
+      onBroken: (thrown) => broken.push(thrown),
       onPiece: () => onPieces.forEach((onPiece) => onPiece()),
     });
     begun.resolve({ response, pumping });
@@ -111,6 +118,7 @@ export async function startStream({ dialect: name = "openai-chat", request = {},
     response,
     pumping,
     onPieces,
+    broken,
     endCause: () => ends[0],
     received: async () => {
       await client.closed;
