@@ -109,6 +109,10 @@ const isUnseen = ({ code, details, metadata }: Partial<grpc.ServiceError>): bool
   (details === "Stream refused by server" || details?.includes("No connection established") === true) &&
   Object.keys(metadata?.getMap() ?? {}).length === 0;
 
+/** Whether a call's time was over before it had a connection to go out on. */
+const isUnconnected = ({ code, details }: Partial<grpc.ServiceError>): boolean =>
+  code === grpc.status.DEADLINE_EXCEEDED && details?.includes("Waiting for LB pick") === true;
+
 /** A unary call; `deadline` is for all of its tries together, in milliseconds since 1970. */
 type Call = {
   client: grpc.Client;
@@ -135,11 +139,11 @@ async function send(call: Call, connection: ReturnType<typeof followConnection>)
     const connected = connection(call.deadline);
     // Calls go out in the order in which they are made.
     if (connected) await connected;
-    // Why there is no connection says more than that the time is over.
-    if (failure !== undefined && Date.now() >= call.deadline) throw failure;
     try {
       return await sendOnce(call);
     } catch (error) {
+      // Why there is no connection says more than that the time for one is over.
+      if (failure !== undefined && isUnconnected(error as Partial<grpc.ServiceError>)) throw failure;
       if (triesLeft === 0 || !isUnseen(error as Partial<grpc.ServiceError>)) throw error;
       failure = error;
     }
