@@ -35,9 +35,6 @@ export type Deliverable = {
   signal: SendSignal;
 };
 
-/** An answer, with status 200, on its way to the caller. */
-type Delivery = Answered & Deliverable;
-
 const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"] ?? "identity") !== "identity";
 
 const contentTypeOf = ({ headers }: Answer): string => String(headers["content-type"] ?? "");
@@ -50,15 +47,16 @@ function isFlowing(answer: Answer, kind: AnswerKind): boolean {
 }
 
 /** Gives the upstream's answer to the caller, and its end to the ledger before that. */
-export async function deliver(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
-  const { envelope, call, signal } = deliverable;
+export function deliver(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
   const { answer, prepared } = answered;
-  if (!prepared.single && isFlowing(answer, envelope.answer)) {
-    await deliverFlow({ ...deliverable, ...answered }, relay);
-    return;
-  }
+  const isFlow = !prepared.single && isFlowing(answer, deliverable.envelope.answer);
+  return isFlow ? deliverFlow(deliverable, answered, relay) : deliverRead(deliverable, answered, relay);
+}
+
+async function deliverRead(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+  const { call, signal } = deliverable;
   try {
-    const body = await readWhole(answer, relay.limits.maxReplyBytes);
+    const body = await readWhole(answered.answer, relay.limits.maxReplyBytes);
     deliverWhole(deliverable, answered, body, relay);
   } catch (thrown) {
     // When the caller goes away or the relay stops, the upstream is aborted.
@@ -119,7 +117,7 @@ function refusalOf({ single }: Prepared, parsed: unknown): CallFailure | undefin
 }
 
 /** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */
-function tapOf({ prepared, envelope, route }: Delivery): StreamTap {
+function tapOf({ envelope }: Deliverable, { prepared, route }: Answered): StreamTap {
   const { dialect, conversion } = prepared;
   const clean = cleanerOf(route.upstream);
   if (!conversion) return dialect.createTap(envelope, clean);
@@ -132,7 +130,7 @@ const noBytes = Buffer.alloc(0);
 const noBody = readJsonBody(Buffer.from("{}"));
 
 /** A stream may stay open for long and no other upstream may be asked any more, so nobody reads the prompt again. */
-function forgetRequest({ envelope, prepared }: Delivery): void {
+function forgetRequest({ envelope }: Deliverable, { prepared }: Answered): void {
   envelope.body = noBody;
   prepared.body = noBytes;
 }
@@ -141,8 +139,10 @@ function uncork({ socket }: ServerResponse): void {
   socket?.uncork();
 }
 
-async function deliverFlow(delivery: Delivery, { settling, metrics, limits }: Deliver): Promise<void> {
-  const { call, envelope, answer, response, prepared } = delivery;
+async function deliverFlow(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+  const { settling, metrics, limits } = relay;
+  const { call, envelope, response } = deliverable;
+  const { answer, prepared } = answered;
   call.httpStatus = 200;
   const { upstream } = call;
   const isOfEvents = envelope.answer === "events";
@@ -150,8 +150,8 @@ async function deliverFlow(delivery: Delivery, { settling, metrics, limits }: De
   // The head goes out in this turn, with what has come of the body.
   response.socket?.cork();
   response.writeHead(200, { ...headers, ...droppedHeader(prepared.dropped) }).flushHeaders();
-  const tap = tapOf(delivery);
-  forgetRequest(delivery);
+  const tap = tapOf(deliverable, answered);
+  forgetRequest(deliverable, answered);
   const { cut, over, beat, stalledMs } = pumpStream({
     answer,
     response,
