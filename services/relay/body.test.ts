@@ -119,6 +119,34 @@ for (const isChunked of [false, true]) {
   });
 }
 
+test("a body that comes with its head is taken as it is, and its connection goes on", async () => {
+  const readings: { listeners: number; text: string }[] = [];
+  const requests: IncomingMessage[] = [];
+  await using server = await serveHttp((request, response) => {
+    const checkKey = async (): Promise<void> => undefined;
+    const reading = readBody(request, response, { checkKey, budget: createBodyBudget(mebibyte) });
+    requests.push(request);
+    void reading.then((body) => {
+      readings.push({ listeners: request.listenerCount("error"), text: String(body) });
+      response.end("read");
+    });
+  });
+  const caller = await connectRaw(server.port);
+  const call = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n";
+  for (const count of [1, 2, 3]) {
+    await write(caller, `${call}text${count}`);
+    await until("it is read", () => readings.length === count);
+  }
+  await write(caller, `${call}text4${call}text5`);
+  await until("both are read", () => readings.length === 5);
+  assert.deepEqual(
+    readings,
+    [1, 2, 3, 4, 5].map((count) => ({ listeners: 0, text: `text${count}` })),
+  );
+  assert.ok(requests.every(({ readableEnded }) => readableEnded));
+  caller.socket.destroy();
+});
+
 test("while the key of a large body is checked, no more of it is read than what is under way", async () => {
   const key = Promise.withResolvers<void>();
   await using caller = await startReading(() => key.promise);

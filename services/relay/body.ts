@@ -71,7 +71,7 @@ export async function readBody(
     // What came in one piece with the head is parsed in this turn, right behind what runs now.
     await Promise.resolve();
     if (request.destroyed || response.destroyed) return undefined;
-    const whole = takeWhole(request);
+    const whole = takeWhole(request, announced);
     if (whole) return whole;
   }
   try {
@@ -82,9 +82,14 @@ export async function readBody(
 }
 
 /** A small body that has arrived as a whole: no listeners and no timer are needed for it. */
-function takeWhole(request: IncomingMessage): Buffer | undefined {
-  if (!request.complete || request.readableLength > freeBodyBytes) return undefined;
-  return (request.read() as Buffer | null) ?? Buffer.alloc(0);
+function takeWhole(request: IncomingMessage, announced: number): Buffer | undefined {
+  // Node's parser runs what waits for the body before it notes that there is no more.
+  const isWhole = request.complete || (announced > 0 && request.readableLength === announced);
+  if (!isWhole || request.readableLength > freeBodyBytes) return undefined;
+  const body = (request.read() as Buffer | null) ?? Buffer.alloc(0);
+  // Its end is still to come, and must be read for the connection to go on.
+  if (!request.complete) request.resume();
+  return body;
 }
 
 /** Where the pieces of a body are put together. */
@@ -115,6 +120,8 @@ function startCollecting(lengthBytes: number): Collected {
   };
 }
 
+const ignore = (): void => undefined;
+
 type Collecting = {
   request: IncomingMessage;
   inflater: Transform | undefined;
@@ -131,7 +138,7 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
   const source = inflater ?? request;
   let { isKeyKnown } = collecting;
-  let collected = startCollecting(isKeyKnown && !inflater ? collecting.announced : 0);
+  const collected = startCollecting(isKeyKnown && !inflater ? collecting.announced : 0);
   let bytes = 0;
   let wireBytes = 0;
   const timer = setTimeout(() => reject(collecting.onStall()), reading.stallMs ?? stallMs);
@@ -166,8 +173,8 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
     return await promise;
   } finally {
     clearTimeout(timer);
-    // A listener stays with the request, for errors that come late, and would keep the body.
-    collected = startCollecting(0);
+    // For errors that come late; the listener that reads would keep all of this with the request.
+    request.on("error", ignore).off("error", onGone);
     if (inflater) request.unpipe(inflater);
     source.off("data", onData).off("end", onEnd);
     request.off("data", onWire).off("close", onClose).off(readingEnds, onCut);

@@ -38,7 +38,10 @@ function inOrder(routes: Route[], needsConversion: (route: Route) => boolean, ra
  * catalog. Throws `model_unavailable`.
  */
 export function chooseRoutes(model: Model, dialect: DialectName, random: () => number = Math.random): Route[] {
-  const routes = model.routes.filter(({ upstream }) => upstreamDialectFor(dialect, upstream.dialects));
+  const canSpeak = ({ upstream }: Route): boolean => upstreamDialectFor(dialect, upstream.dialects) !== undefined;
+  // Most models have one route, and an array for each call would be kept with it.
+  if (model.routes.length === 1 && model.routes.every(canSpeak)) return model.routes;
+  const routes = model.routes.filter(canSpeak);
   if (routes.length === 0) throw new CallFailure({ name: "model_unavailable", detail: model.id });
   return routes.length === 1 ? routes : inOrder(routes, ({ upstream }) => !upstream.dialects.includes(dialect), random);
 }

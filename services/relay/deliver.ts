@@ -35,9 +35,6 @@ export type Deliverable = {
   signal: SendSignal;
 };
 
-/** An answer, with status 200, on its way to the caller. */
-type Delivery = Answered & Deliverable;
-
 const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"] ?? "identity") !== "identity";
 
 const contentTypeOf = ({ headers }: Answer): string => String(headers["content-type"] ?? "");
@@ -50,15 +47,16 @@ function isFlowing(answer: Answer, kind: AnswerKind): boolean {
 }
 
 /** Gives the upstream's answer to the caller, and its end to the ledger before that. */
-export async function deliver(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
-  const { envelope, call, signal } = deliverable;
+export function deliver(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
   const { answer, prepared } = answered;
-  if (!prepared.single && isFlowing(answer, envelope.answer)) {
-    await deliverFlow({ ...deliverable, ...answered }, relay);
-    return;
-  }
+  const isFlow = !prepared.single && isFlowing(answer, deliverable.envelope.answer);
+  return isFlow ? deliverFlow(deliverable, answered, relay) : deliverRead(deliverable, answered, relay);
+}
+
+async function deliverRead(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+  const { call, signal } = deliverable;
   try {
-    const body = await readWhole(answer, relay.limits.maxReplyBytes);
+    const body = await readWhole(answered.answer, relay.limits.maxReplyBytes);
     deliverWhole(deliverable, answered, body, relay);
   } catch (thrown) {
     // When the caller goes away or the relay stops, the upstream is aborted.
@@ -119,7 +117,7 @@ function refusalOf({ single }: Prepared, parsed: unknown): CallFailure | undefin
 }
 
 /** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */
-function tapOf({ prepared, envelope, route }: Delivery): StreamTap {
+function tapOf({ envelope }: Deliverable, { prepared, route }: Answered): StreamTap {
   const { dialect, conversion } = prepared;
   const clean = cleanerOf(route.upstream);
   if (!conversion) return dialect.createTap(envelope, clean);
@@ -135,7 +133,7 @@ const noBody = readJsonBody(Buffer.from("{}"));
  * A stream may stay open for long and no other upstream may be asked any more, so nobody reads the request again. Only
  * undici keeps the bytes that it has sent until the answer has ended.
  */
-function forgetRequest({ envelope, prepared }: Delivery): void {
+function forgetRequest({ envelope }: Deliverable, { prepared }: Answered): void {
   envelope.body = noBody;
   prepared.body = noBytes;
 }
@@ -145,8 +143,9 @@ function uncork({ socket }: ServerResponse): void {
 }
 
 /** Starts the stream; where that fails, an answer whose head is out is broken off, for nobody else would end it. */
-function startFlow(delivery: Delivery, { settling, metrics, limits }: Deliver): Pumping {
-  const { call, envelope, answer, response, prepared } = delivery;
+function startFlow(deliverable: Deliverable, answered: Answered, { settling, metrics, limits }: Deliver): Pumping {
+  const { call, envelope, response } = deliverable;
+  const { answer, prepared } = answered;
   const { upstream, rid } = call;
   const isOfEvents = envelope.answer === "events";
   const headers = isOfEvents ? streamHeaders(rid) : streamHeaders(rid, contentTypeOf(answer));
@@ -157,7 +156,7 @@ function startFlow(delivery: Delivery, { settling, metrics, limits }: Deliver): 
     return pumpStream({
       answer,
       response,
-      tap: tapOf(delivery),
+      tap: tapOf(deliverable, answered),
       tally: call.tally,
       times: call.times,
       counts: { bytes: metrics.streamBytes, backpressure: metrics.backpressure, gaps: metrics.gaps.of({ upstream }) },
@@ -176,13 +175,13 @@ function startFlow(delivery: Delivery, { settling, metrics, limits }: Deliver): 
   }
 }
 
-async function deliverFlow(delivery: Delivery, relay: Deliver): Promise<void> {
-  const { call } = delivery;
+async function deliverFlow(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+  const { call } = deliverable;
   const { upstream } = call;
   const { metrics } = relay;
   call.httpStatus = 200;
-  forgetRequest(delivery);
-  const { cut, over, beat, stalledMs } = startFlow(delivery, relay);
+  forgetRequest(deliverable, answered);
+  const { cut, over, beat, stalledMs } = startFlow(deliverable, answered, relay);
   call.cut = cut;
   call.beat = beat;
   call.stalledMs = stalledMs;

@@ -24,15 +24,15 @@ export type Prepared = {
   dropped: readonly string[];
 };
 
-/** One request on its way to the upstreams that may be asked for it. */
+/** One request on its way to the upstreams that may be asked for it. Its methods do not stand alone. */
 export type Preparation = {
   /** The request for a route; the same route is prepared once. Throws `field_invalid`. */
-  for: (route: Route) => Prepared;
+  for(route: Route): Prepared;
   /**
    * Reads what the caller says, where one of the routes needs a conversion, and fetches what it names by address;
    * undefined where nothing is to be fetched, as nearly always.
    */
-  readFor: (routes: readonly Route[], fetching: () => Promise<MediaFetching>) => Promise<void> | undefined;
+  readFor(routes: readonly Route[], fetching: () => Promise<MediaFetching>): Promise<void> | undefined;
 };
 
 type Preparing = { envelope: Envelope; dialect: Dialect; model: Model; inputTokens: number };
@@ -60,40 +60,57 @@ function prepareSingle(envelope: Envelope, conversion: SingleConversion, upstrea
   return { dialect, body, conversion: undefined, single: { conversion, request }, dropped };
 }
 
-/** Prepares one request of a caller. */
-export function createPreparation({ envelope, dialect, model, inputTokens }: Preparing): Preparation {
-  let understood: Understood | undefined;
-  let last: { route: Route; prepared: Prepared } | undefined;
-  const prepare = (route: Route): Prepared => {
+class RequestPreparation implements Preparation {
+  private readonly preparing: Preparing;
+  private understood: Understood | undefined;
+  private route: Route | undefined;
+  private prepared: Prepared | undefined;
+
+  constructor(preparing: Preparing) {
+    this.preparing = preparing;
+  }
+
+  for(route: Route): Prepared {
+    if (this.prepared && this.route === route) return this.prepared;
+    this.prepared = this.prepare(route);
+    this.route = route;
+    return this.prepared;
+  }
+
+  readFor(routes: readonly Route[], fetching: () => Promise<MediaFetching>): Promise<void> | undefined {
+    const { envelope, dialect } = this.preparing;
+    const route = routes.find((candidate) => fetchesMedia(cellOf(candidate, dialect)));
+    const cell = route && cellOf(route, dialect);
+    if (!cell) return undefined;
+    this.understood = understand(envelope, cell.client);
+    const hasNone = urlsToFetch(this.understood.conversation).length === 0;
+    return hasNone ? undefined : this.fetchFor(this.understood, fetching);
+  }
+
+  private prepare(route: Route): Prepared {
+    const { envelope, dialect, model, inputTokens } = this.preparing;
     const cell = cellOf(route, dialect);
     if (!cell) {
       const single = route.upstream.dialects.includes(dialect.name) ? undefined : geminiConversions[dialect.name];
       if (single) return prepareSingle(envelope, single, route.model);
       return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped: [] };
     }
-    understood ??= understand(envelope, cell.client);
+    const understood = (this.understood ??= understand(envelope, cell.client));
     const { maxOutputTokens, quirks } = model;
     const { body, dropped } = say(understood, cell, { model: route.model, maxOutputTokens, quirks });
     const { wantsStreamUsage } = envelope;
     const asked: Asked = { model: envelope.model, wantsStreamUsage, request: understood.request, inputTokens };
     return { dialect: upstreamDialects[cell.spoken], body, conversion: { ...cell, asked }, dropped };
-  };
-  const fetchFor = async (named: Understood, fetching: () => Promise<MediaFetching>): Promise<void> => {
-    understood = { ...named, conversation: await fetchMedia(named.conversation, await fetching()) };
-  };
-  return {
-    for: (route) => {
-      if (last?.route !== route) last = { route, prepared: prepare(route) };
-      return last.prepared;
-    },
-    readFor: (routes, fetching) => {
-      const route = routes.find((candidate) => fetchesMedia(cellOf(candidate, dialect)));
-      const cell = route && cellOf(route, dialect);
-      if (!cell) return undefined;
-      understood = understand(envelope, cell.client);
-      return urlsToFetch(understood.conversation).length === 0 ? undefined : fetchFor(understood, fetching);
-    },
-  };
+  }
+
+  private async fetchFor(named: Understood, fetching: () => Promise<MediaFetching>): Promise<void> {
+    this.understood = { ...named, conversation: await fetchMedia(named.conversation, await fetching()) };
+  }
+}
+
+/** Prepares one request of a caller. */
+export function createPreparation(preparing: Preparing): Preparation {
+  return new RequestPreparation(preparing);
 }
 
 /** Refuses a request that would lose fields on its way, for callers who want that. Throws `field_invalid`. */

@@ -112,21 +112,22 @@ const maxHeldBytes = 65_536;
  * Keeps back what tells the caller that the answer has ended until the answer is charged: callers may take it for
  * whole by that (API spec, Streaming that stops partway), and providers tell their counts only behind it.
  */
-function createHolding() {
-  let held: Buffer[] = [];
-  let bytes = 0;
-  const release = (): Buffer[] => {
-    const released = held;
-    held = [];
-    bytes = 0;
+class Holding {
+  private held: Buffer[] = [];
+  private bytes = 0;
+
+  release(): Buffer[] {
+    const released = this.held;
+    this.held = [];
+    this.bytes = 0;
     return released;
-  };
-  const keep = (ending: Buffer[]): Buffer[] => {
-    for (const piece of ending) bytes += piece.length;
-    held.push(...ending);
-    return bytes > maxHeldBytes ? release() : [];
-  };
-  return { keep, release };
+  }
+
+  keep(ending: Buffer[]): Buffer[] {
+    for (const piece of ending) this.bytes += piece.length;
+    this.held.push(...ending);
+    return this.bytes > maxHeldBytes ? this.release() : [];
+  }
 }
 
 /** Keeps the upstream waiting while the caller does not read. */
@@ -149,22 +150,35 @@ function createPausing({ answer, response, counts }: Pump) {
   return { begin, end, stalledMs, isPaused: () => pausedAtMs !== undefined };
 }
 
-/** Writes what passes, and counts it; tells whether the caller keeps up. */
-function createWriting({ times, counts }: Pump, writer: PieceWriter) {
+/** Writes what passes, and counts it. */
+class Writing {
+  private readonly pump: Pump;
+  private readonly writer: PieceWriter;
   /** When the piece before was written; 0: none was, or the caller has made this one wait. */
-  let lastAtMs = 0;
-  const write = (pieces: Buffer[], nowMs: number): boolean => {
+  private lastAtMs = 0;
+
+  constructor(pump: Pump, writer: PieceWriter) {
+    this.pump = pump;
+    this.writer = writer;
+  }
+
+  /** Tells whether the caller keeps up. */
+  write(pieces: Buffer[], nowMs: number): boolean {
+    const { times, counts } = this.pump;
     let isFlowing = true;
     for (const piece of pieces) {
-      isFlowing = writer.write(piece);
+      isFlowing = this.writer.write(piece);
       counts.bytes.inc(piece.length);
     }
     if (times.firstByteAt === 0) times.firstByteAt = performance.now();
-    if (lastAtMs !== 0) counts.gaps.observe((nowMs - lastAtMs) / 1_000);
-    lastAtMs = nowMs;
+    if (this.lastAtMs !== 0) counts.gaps.observe((nowMs - this.lastAtMs) / 1_000);
+    this.lastAtMs = nowMs;
     return isFlowing;
-  };
-  return { write, interrupt: () => void (lastAtMs = 0) };
+  }
+
+  interrupt(): void {
+    this.lastAtMs = 0;
+  }
 }
 
 /** How a stream ended whose upstream has ended its answer. */
@@ -197,10 +211,10 @@ function endAnswer(pump: Pump, writer: PieceWriter, endCause: EndCause, last: Bu
 export function pumpStream(pump: Pump): Pumping {
   const { answer, response, tally, times, isOfEvents, onEnd, onPiece, onBroken } = pump;
   const cursor = createEventCursor(pump.maxEventBytes);
-  const holding = createHolding();
+  const holding = new Holding();
   const pausing = createPausing(pump);
   const writer = createPieceWriter(response);
-  const writing = createWriting(pump, writer);
+  const writing = new Writing(pump, writer);
   let isOver = false;
   const { promise: over, resolve: declareOver } = Promise.withResolvers<void>();
 

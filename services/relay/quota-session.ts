@@ -81,13 +81,17 @@ const unavailable = Object.freeze(resultOf(Verdict.UNAVAILABLE));
 /** Takes what was encoded already. */
 type Stream = ClientDuplexStream<Buffer, SessionAnswer>;
 
+/** A batch that is not answered. */
+type Sent = { batch: number; waiting: Waiting[] };
+
 type State = {
   relaySession: string;
   limits: SessionLimits;
   stream: Stream | undefined;
   batch: number;
   queue: Waiting[];
-  inFlight: Map<number, Waiting[]>;
+  /** In the order of sending. No Map: what comes and goes by the hundred a second would stay with its old tables. */
+  inFlight: Sent[];
   /** Monotonic milliseconds since when an answer is due; of no meaning while nothing is in flight. */
   dueSince: number;
   /** Operations that could not be decided and wait for a moment before they are sent again. */
@@ -105,7 +109,7 @@ type State = {
 };
 
 function flush(state: State): void {
-  while (state.stream && state.queue.length > 0 && state.inFlight.size < maxInFlight) send(state, takeBatch(state));
+  while (state.stream && state.queue.length > 0 && state.inFlight.length < maxInFlight) send(state, takeBatch(state));
 }
 
 /** The oldest operations of the queue; nearly always all of them. */
@@ -128,9 +132,9 @@ function flushLingering(state: State): void {
 }
 
 function send(state: State, waiting: Waiting[]): void {
-  if (state.inFlight.size === 0) state.dueSince = performance.now();
+  if (state.inFlight.length === 0) state.dueSince = performance.now();
   state.batch += 1;
-  state.inFlight.set(state.batch, waiting);
+  state.inFlight.push({ batch: state.batch, waiting });
   state.stream?.write(encodeSessionRequest(state.relaySession, state.batch, waiting));
   state.lastSentAt = performance.now();
 }
@@ -142,7 +146,7 @@ function heartbeat(state: State): void {
 
 /** Gives up a stream on which nothing comes any more; what it left unanswered goes out on the next one. */
 function breakSilent(state: State): void {
-  if (state.inFlight.size === 0 || performance.now() - state.dueSince < state.limits.silentMs) return;
+  if (state.inFlight.length === 0 || performance.now() - state.dueSince < state.limits.silentMs) return;
   state.stream?.cancel();
 }
 
@@ -155,7 +159,7 @@ function expire(state: State): void {
     return false;
   };
   state.queue = state.queue.filter(isLive);
-  for (const waiting of state.inFlight.values()) for (const one of waiting) isLive(one);
+  for (const { waiting } of state.inFlight) for (const one of waiting) isLive(one);
 }
 
 function takeResults(state: State, answer: SessionAnswer): void {
@@ -163,9 +167,11 @@ function takeResults(state: State, answer: SessionAnswer): void {
   if (generation !== "") state.generation = generation;
   state.isMaintenance = answer.isMaintenance ?? state.isMaintenance;
   state.hasLookupMany = answer.hasLookupMany;
-  const waiting = state.inFlight.get(batch);
-  if (!waiting) return;
-  state.inFlight.delete(batch);
+  // Nearly always the first.
+  const place = state.inFlight.findIndex((sent) => sent.batch === batch);
+  const [sent] = place === -1 ? [] : state.inFlight.splice(place, 1);
+  if (!sent) return;
+  const { waiting } = sent;
   state.dueSince = performance.now();
   for (let index = 0; index < waiting.length; index += 1) {
     takeResult(state, waiting[index] as Waiting, results[index] ?? unavailable);
@@ -207,7 +213,7 @@ function enqueue(state: State, waiting: Waiting): void {
 
 const unanswered = ({ queue, inFlight, retrying }: State): Waiting[] => [
   ...queue,
-  ...[...inFlight.values()].flat(),
+  ...inFlight.flatMap(({ waiting }) => waiting),
   ...retrying,
 ];
 
@@ -247,9 +253,9 @@ function connect(state: State, channel: Client, log: Logger): void {
         log.warn({ reason: error?.message ?? "ended" }, "auth-quota stream is lost, trying on");
       }
       state.isProven = false;
-      for (const waiting of state.inFlight.values()) for (const one of waiting) one.isSentAgain = true;
-      state.queue = [...[...state.inFlight.values()].flat(), ...state.queue];
-      state.inFlight.clear();
+      for (const { waiting } of state.inFlight) for (const one of waiting) one.isSentAgain = true;
+      state.queue = [...state.inFlight.flatMap(({ waiting }) => waiting), ...state.queue];
+      state.inFlight = [];
       dropLookups(state);
       // A replica that stops ends the stream in good order, and another one is there.
       if (error === undefined && waitMs === reconnectMs.first) setImmediate(open);
@@ -288,7 +294,7 @@ export function openQuotaSession(
     stream: undefined,
     batch: 0,
     queue: [],
-    inFlight: new Map(),
+    inFlight: [],
     dueSince: 0,
     retrying: new Set(),
     isProven: false,
@@ -326,7 +332,7 @@ export function openQuotaSession(
       clearTimeout(state.lingerTimer);
       for (const one of unanswered(state)) one.resolve(unavailable);
       state.queue = [];
-      state.inFlight.clear();
+      state.inFlight = [];
       state.retrying.clear();
       state.stream?.cancel();
     },

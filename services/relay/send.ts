@@ -20,7 +20,7 @@ export type UpstreamRequest = {
   path: string;
   headers: string[];
   /** Left out: a GET without one. */
-  body?: Buffer;
+  body?: Buffer | undefined;
   signal: SendSignal;
   /** From sending to the end of the answer. */
   totalTimeoutMs: number;
@@ -98,8 +98,12 @@ class Exchange implements Answer, Dispatcher.DispatchHandler {
     this.timer = setTimeout(Exchange.timeOut, totalTimeoutMs, this);
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Answer["headers"]): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Answer["headers"]): void {
     if (status < 200) return;
+    // A stream may stay open for long, and nobody asks for these again.
+    this.request.headers = [];
+    this.request.body = undefined;
+    controller.rawHeaders = null;
     this.status = status;
     this.headers = headers;
     this.resolve(this);

@@ -29,10 +29,60 @@ function frame(pieces: readonly Buffer[], length: number): Buffer {
 /** Writes pieces of one answer's body. */
 export type PieceWriter = {
   /** Writes a piece in this turn; tells whether the caller keeps up. */
-  write: (piece: Buffer) => boolean;
+  write(piece: Buffer): boolean;
   /** Writes the last pieces and ends the answer, all at once. */
-  end: (pieces: readonly Buffer[], last: string) => void;
+  end(pieces: readonly Buffer[], last: string): void;
 };
+
+class SocketWriter implements PieceWriter {
+  private readonly response: ServerResponse;
+  private waiting: Buffer[] = [];
+  private bytes = 0;
+
+  constructor(response: ServerResponse) {
+    this.response = response;
+  }
+
+  write(piece: Buffer): boolean {
+    if (!this.hasRoom(piece.length)) {
+      this.flush();
+      return this.response.write(piece);
+    }
+    if (this.bytes === 0) process.nextTick(SocketWriter.flushLater, this);
+    this.waiting.push(piece);
+    this.bytes += piece.length;
+    return true;
+  }
+
+  end(pieces: readonly Buffer[], last: string): void {
+    // node:http takes the cork out when an answer ends.
+    this.response.socket?.cork();
+    for (const piece of pieces) this.write(piece);
+    this.flush();
+    this.response.end(last);
+  }
+
+  private hasRoom(length: number): boolean {
+    const { socket, chunkedEncoding, writableEnded } = this.response;
+    // An answer that must wait for one before it on the same connection has no socket.
+    if (!socket?.writable || !chunkedEncoding || writableEnded) return false;
+    const all = this.bytes + length + frameBytes;
+    return all <= maxFramedBytes && socket.writableLength + all < socket.writableHighWaterMark;
+  }
+
+  private flush(): void {
+    if (this.bytes === 0) return;
+    const framed = frame(this.waiting, this.bytes);
+    this.waiting = [];
+    this.bytes = 0;
+    const { socket } = this.response;
+    if (socket?.writable) socket.write(framed);
+  }
+
+  private static flushLater(this: void, writer: SocketWriter): void {
+    writer.flush();
+  }
+}
 
 /**
  * Makes a writer for an answer whose head is out. node:http makes four writes of each piece, which is more work than
@@ -40,40 +90,5 @@ export type PieceWriter = {
  * answer's and has room, so that node:http's own accounts of what waits stay right.
  */
 export function createPieceWriter(response: ServerResponse): PieceWriter {
-  let waiting: Buffer[] = [];
-  let bytes = 0;
-  const flush = (): void => {
-    if (bytes === 0) return;
-    const pieces = waiting;
-    const length = bytes;
-    waiting = [];
-    bytes = 0;
-    const { socket } = response;
-    if (socket?.writable) socket.write(frame(pieces, length));
-  };
-  const hasRoom = (length: number): boolean => {
-    const { socket } = response;
-    // An answer that must wait for one before it on the same connection has no socket.
-    if (!socket?.writable || !response.chunkedEncoding || response.writableEnded) return false;
-    const all = bytes + length + frameBytes;
-    return all <= maxFramedBytes && socket.writableLength + all < socket.writableHighWaterMark;
-  };
-  const write = (piece: Buffer): boolean => {
-    if (!hasRoom(piece.length)) {
-      flush();
-      return response.write(piece);
-    }
-    if (bytes === 0) process.nextTick(flush);
-    waiting.push(piece);
-    bytes += piece.length;
-    return true;
-  };
-  const end = (pieces: readonly Buffer[], last: string): void => {
-    // node:http takes the cork out when an answer ends.
-    response.socket?.cork();
-    for (const piece of pieces) write(piece);
-    flush();
-    response.end(last);
-  };
-  return { write, end };
+  return new SocketWriter(response);
 }

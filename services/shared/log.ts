@@ -78,6 +78,17 @@ export function createLog(service: string, level: string, destination: Destinati
 /** Fields of which each is of ours by its name and holds nothing within it. */
 export type PlainFields = Readonly<Record<string, string | number | boolean | undefined>>;
 
+let writtenAtMs = 0;
+let writtenAt = "";
+
+/** The time as pino writes it; many calls end in the same millisecond, and its text is a quarter of their line. */
+function timeText(): string {
+  const nowMs = Date.now();
+  if (nowMs === writtenAtMs) return writtenAt;
+  writtenAtMs = nowMs;
+  return (writtenAt = new Date(nowMs).toISOString());
+}
+
 /**
  * The same line as `log.info(fields, message)`, for the one that every call writes: pino builds it of some hundred
  * pieces, ten kilobytes that the collector must take away. No name of `fields` may be one that is redacted.
@@ -87,7 +98,7 @@ export function infoPlain(log: Logger, fields: PlainFields, message: string): vo
   if (!lines) return log.info(fields, message);
   if (!log.isLevelEnabled("info")) return;
   const json = JSON.stringify({ ...fields, ["msg"]: message }).slice(1);
-  const line = `{"level":"info","time":"${new Date().toISOString()}","service":"${lines.service}",${json}\n`;
+  const line = `{"level":"info","time":"${timeText()}","service":"${lines.service}",${json}\n`;
   lines.destination.write(withoutSecretTexts(line));
 }
 

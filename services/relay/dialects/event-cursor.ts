@@ -10,51 +10,62 @@ export type EventCursor = {
   start: number;
   end: number;
   /** Takes a chunk, when all events of the one before were read. */
-  push: (chunk: Buffer) => void;
+  push(chunk: Buffer): void;
   /**
    * Reads the next event that is complete, terminator included. Raises EventTooLargeError when what is left behind
    * the last one is larger than the limit, so that a broken upstream cannot fill the memory.
    */
-  next: () => StreamEvent | undefined;
+  next(): StreamEvent | undefined;
   /** Bytes of an event that is not complete yet. */
-  rest: () => Buffer;
+  rest(): Buffer;
 };
 
 const nothing = Buffer.alloc(0);
 
-function release(cursor: EventCursor): void {
-  cursor.bytes = nothing;
-  cursor.start = cursor.end = 0;
+class ChunkCursor implements EventCursor {
+  bytes: Buffer = nothing;
+  start = 0;
+  end = 0;
+  private searchFrom = 0;
+  private readonly maxEventBytes: number;
+
+  constructor(maxEventBytes: number) {
+    this.maxEventBytes = maxEventBytes;
+  }
+
+  push(chunk: Buffer): void {
+    const rest = this.rest();
+    this.bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    this.end = 0;
+    // No line feed of the rest ended it.
+    this.searchFrom = rest.length;
+  }
+
+  next(): StreamEvent | undefined {
+    const { bytes, end: start, maxEventBytes } = this;
+    this.start = start;
+    const end = eventEnd(bytes, start, Math.max(start, this.searchFrom));
+    if (end === -1) {
+      // An idle stream keeps nothing of what it has passed on.
+      if (start === bytes.length) this.release();
+      if (bytes.length - start <= maxEventBytes) return undefined;
+      throw new EventTooLargeError(`an event exceeds ${maxEventBytes} bytes`);
+    }
+    this.end = end;
+    return readStreamEvent(bytes.subarray(start, end));
+  }
+
+  rest(): Buffer {
+    return this.end === 0 ? this.bytes : this.bytes.subarray(this.end);
+  }
+
+  private release(): void {
+    this.bytes = nothing;
+    this.start = this.end = 0;
+  }
 }
 
 /** Makes a cursor through server-sent events. */
 export function createEventCursor(maxEventBytes: number): EventCursor {
-  let searchFrom = 0;
-  const cursor: EventCursor = {
-    bytes: nothing,
-    start: 0,
-    end: 0,
-    push: (chunk) => {
-      const rest = cursor.rest();
-      cursor.bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-      cursor.end = 0;
-      // No line feed of the rest ended it.
-      searchFrom = rest.length;
-    },
-    next: () => {
-      const { bytes, end: start } = cursor;
-      cursor.start = start;
-      const end = eventEnd(bytes, start, Math.max(start, searchFrom));
-      if (end === -1) {
-        // An idle stream keeps nothing of what it has passed on.
-        if (start === bytes.length) release(cursor);
-        if (bytes.length - start <= maxEventBytes) return undefined;
-        throw new EventTooLargeError(`an event exceeds ${maxEventBytes} bytes`);
-      }
-      cursor.end = end;
-      return readStreamEvent(bytes.subarray(start, end));
-    },
-    rest: () => (cursor.end === 0 ? cursor.bytes : cursor.bytes.subarray(cursor.end)),
-  };
-  return cursor;
+  return new ChunkCursor(maxEventBytes);
 }

@@ -16,7 +16,7 @@ import type { StreamEvent } from "./sse.ts";
 type ChoiceCounter = (choice: unknown, tally: Tally) => void;
 
 /** What is followed through a stream: the choices that have ended, of how many. */
-type Watched = { countChoice: ChoiceCounter; ended: Set<unknown>; wanted: number };
+type Watched = { countChoice: ChoiceCounter; ended: unknown[]; wanted: number };
 
 /** Reads a chunk into the tally; true for the chunk that holds nothing but the token counts. */
 function readChunk(chunk: unknown, tally: Tally, { countChoice, ended, wanted }: Watched): boolean {
@@ -27,8 +27,9 @@ function readChunk(chunk: unknown, tally: Tally, { countChoice, ended, wanted }:
       // Some servers send "" for "not yet".
       if (!stringOf(member(choice, "finish_reason"))) continue;
       tally.hasFinish = true;
-      ended.add(member(choice, "index"));
-      tally.isEnding = ended.size >= wanted;
+      const index = member(choice, "index");
+      if (!ended.includes(index)) ended.push(index);
+      tally.isEnding = ended.length >= wanted;
     }
   }
   const usage = readUsage(member(chunk, "usage"));
@@ -51,7 +52,7 @@ export function createChunkTap(
   clean: Cleaner,
   countChoice: ChoiceCounter,
 ): StreamTap {
-  const watched: Watched = { countChoice, ended: new Set(), wanted: choices };
+  const watched: Watched = { countChoice, ended: [], wanted: choices };
   const read = ({ data, json: chunk }: StreamEvent, tally: Tally): EventVerdict => {
     if (data === undefined) return "pass";
     if (data.startsWith("[DONE]")) {

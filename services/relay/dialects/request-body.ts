@@ -1,17 +1,17 @@
-import { readField, rewriteFields, scanJson, type Changes } from "./json-scan.ts";
+import { readField, rewriteFields, scanJson, type Changes, type Scan } from "./json-scan.ts";
 
-/** A request body whose grammar was checked, in whatever encoding it came. */
+/** A request body whose grammar was checked, in whatever encoding it came. Its methods do not stand alone. */
 export type RequestBody = {
   bytes: Buffer;
   contentType: string;
   /** Whether a field is there and not null. */
-  has: (name: string) => boolean;
+  has(name: string): boolean;
   /** Whether a field is a JSON array; looked at, not decoded. */
-  isArray: (name: string) => boolean;
+  isArray(name: string): boolean;
   /** A field's value; undefined when it is absent. */
-  read: (name: string) => unknown;
+  read(name: string): unknown;
   /** The body with other fields; what stays keeps its bytes and its order. */
-  rewrite: (changes: Changes) => Buffer;
+  rewrite(changes: Changes): Buffer;
   /** Bytes of text, from which input tokens are estimated. */
   textBytes: number;
   /** Bytes of each picture, sound or file in it. */
@@ -22,23 +22,45 @@ const openBracket = "[".charCodeAt(0);
 // No other value begins like null.
 const nullStart = "n".charCodeAt(0);
 
+/** One object with methods: as six closures it was more than all else that is read of a small body. */
+class JsonBody implements RequestBody {
+  readonly contentType = "application/json";
+  readonly bytes: Buffer;
+  private readonly scan: Scan;
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+    this.scan = scanJson(bytes);
+  }
+
+  get textBytes(): number {
+    return this.scan.textBytes;
+  }
+
+  get mediaBytes(): readonly number[] {
+    return this.scan.mediaBytes;
+  }
+
+  has(name: string): boolean {
+    const field = this.scan.fields.get(name);
+    return field !== undefined && this.bytes[field.start] !== nullStart;
+  }
+
+  isArray(name: string): boolean {
+    const field = this.scan.fields.get(name);
+    return field !== undefined && this.bytes[field.start] === openBracket;
+  }
+
+  read(name: string): unknown {
+    return readField(this.bytes, this.scan, name);
+  }
+
+  rewrite(changes: Changes): Buffer {
+    return rewriteFields(this.bytes, this.scan, changes);
+  }
+}
+
 /** Reads a JSON object. Throws JsonScanError when it is none. */
 export function readJsonBody(bytes: Buffer): RequestBody {
-  const scan = scanJson(bytes);
-  return {
-    bytes,
-    contentType: "application/json",
-    has: (name) => {
-      const field = scan.fields.get(name);
-      return field !== undefined && bytes[field.start] !== nullStart;
-    },
-    isArray: (name) => {
-      const field = scan.fields.get(name);
-      return field !== undefined && bytes[field.start] === openBracket;
-    },
-    read: (name) => readField(bytes, scan, name),
-    rewrite: (changes) => rewriteFields(bytes, scan, changes),
-    textBytes: scan.textBytes,
-    mediaBytes: scan.mediaBytes,
-  };
+  return new JsonBody(bytes);
 }
