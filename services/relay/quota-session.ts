@@ -158,6 +158,14 @@ function expire(state: State): void {
   for (const waiting of state.inFlight.values()) for (const one of waiting) isLive(one);
 }
 
+function sweep(state: State): void {
+  if (state.isClosed) return;
+  expire(state);
+  breakSilent(state);
+  heartbeat(state);
+  flush(state);
+}
+
 function takeResults(state: State, answer: SessionAnswer): void {
   const { batch, results, generation } = answer;
   if (generation !== "") state.generation = generation;
@@ -302,12 +310,8 @@ export function openQuotaSession(
     isClosed: false,
   };
   connect(state, channel, log);
-  const timer = setInterval(() => {
-    expire(state);
-    breakSilent(state);
-    heartbeat(state);
-    flush(state);
-  }, sweepMs);
+  // Timers come before what the sockets hold: a process that stood still reads first, then says what is missing.
+  const timer = setInterval(() => setImmediate(sweep, state), sweepMs);
   const request = (operation: Operation, deadlineAt: number): Promise<Result> =>
     new Promise((resolve) => enqueue(state, { operation, resolve, deadlineAt, isSentAgain: false }));
   return {
