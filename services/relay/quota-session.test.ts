@@ -134,6 +134,18 @@ test("an ask that nobody answers is UNAVAILABLE after its deadline: a silent ser
   assert.equal(nobody.queued(), 0, "what was never sent is forgotten");
 });
 
+test("an ask whose caller has given up is not sent again on the next stream", async () => {
+  await using server = await startQuotaServer((request, stream) =>
+    server.streams.length > 1 ? echo(request, stream) : undefined,
+  );
+  await using session = openSession(server.port, { askTimeoutMs: 150 });
+  assert.equal((await session.ask(lookup("given up"))).verdict, Verdict.UNAVAILABLE);
+  server.streams[0]?.break();
+  assert.equal((await session.tell(settle("told"))).accountId, "told");
+  assert.deepEqual(ridsOf(server.batches), [["given up"], ["told"]]);
+  assert.equal(session.queued(), 0);
+});
+
 test("a tell survives the death and return of the server, and an ask before its deadline too", async () => {
   let first: QuotaServer | undefined = await startQuotaServer(() => undefined);
   const { port } = first;

@@ -258,6 +258,7 @@ function connect(state: State, channel: Client, log: Logger): void {
       for (const waiting of state.inFlight.values()) for (const one of waiting) one.isSentAgain = true;
       state.queue = [...[...state.inFlight.values()].flat(), ...state.queue];
       state.inFlight.clear();
+      expire(state);
       dropLookups(state);
       // A replica that stops ends the stream in good order, and another one is there.
       if (error === undefined && waitMs === reconnectMs.first) setImmediate(open);
