@@ -173,12 +173,14 @@ function takeResults(state: State, answer: SessionAnswer): void {
   state.hasLookupMany = answer.hasLookupMany;
   const waiting = state.inFlight.get(batch);
   if (!waiting) return;
+  const wasFull = state.inFlight.size >= maxInFlight;
   state.inFlight.delete(batch);
   state.dueSince = performance.now();
   for (let index = 0; index < waiting.length; index += 1) {
     takeResult(state, waiting[index] as Waiting, results[index] ?? unavailable);
   }
-  if (state.queue.length > 0) flush(state);
+  // Without that, what is queued is still being gathered.
+  if (wasFull) flush(state);
 }
 
 function takeResult(state: State, one: Waiting, result: Result): void {
