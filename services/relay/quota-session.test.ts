@@ -43,7 +43,7 @@ test("answered operations are not sent again when a stream breaks", async () => 
 
 test("an ask that nobody answers is UNAVAILABLE after its deadline: a silent server, and none at all", async () => {
   await using server = await startQuotaServer(({ operations }) => (operations.length === 0 ? [] : undefined));
-  await using silent = openSession(server.port, { askTimeoutMs: 150 });
+  await using silent = openSession(server.port, { askTimeoutMs: 500 });
   await connected(silent);
   assert.equal((await silent.ask(lookup("a"))).verdict, Verdict.UNAVAILABLE);
   assert.equal(server.batches.length, 1, "it was sent once");
