@@ -93,12 +93,16 @@ function checkGrants(world: World, values: readonly string[], calls: Map<string,
 }
 
 /** Money that is set aside for a call, or owed by it, beyond what is booked of it. */
-function inHand({ ledger }: World, truth: Truth, hot: HotCall | undefined): bigint {
+function inHand({ ledger, sweptSessions }: World, truth: Truth, hot: HotCall | undefined): bigint {
   const isTaken = truth.state === "running" || truth.state === "settling" || truth.state === "settled";
   if (!isTaken) return 0n;
   // Ended for a relay that was silent: what is owed beyond that was served without a hold.
   const booked = ledger.calls.get(truth.rid)?.chargedNanos ?? 0n;
-  if (hot && hot.state !== "held") return isOwing(hot) ? most(0n, hot.amount - booked) : 0n;
+  if (hot && hot.state !== "held") {
+    const owed = isOwing(hot) ? most(0n, hot.amount - booked) : 0n;
+    // Booked meanwhile, and auth-quota has not heard of it: see below.
+    return sweptSessions.has(truth.relaySession) ? owed - most(0n, booked - most(hot.amount, hot.booked)) : owed;
+  }
   const held = truth.call?.heldNanos ?? 0n;
   const owed = truth.finalNanos !== undefined && truth.finalNanos < held ? truth.finalNanos : held;
   // Booked beyond its hold, and auth-quota has not heard of it: nobody could know that this money is gone.

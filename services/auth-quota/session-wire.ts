@@ -153,42 +153,11 @@ function readOperation(reader: WireReader): Asked {
 
 function readField(reader: WireReader, tag: number, asked: Asked, slot: Slot | undefined): void {
   if (slot === undefined) return skip(reader, tag);
-  if (slot === "nanos" || slot === "otherNanos") {
-    if ((tag & 7) !== 0) return skip(reader, tag);
-    if (slot === "nanos") asked.nanos = readInt64(reader);
-    else asked.otherNanos = readInt64(reader);
-    return;
-  }
-  if ((tag & 7) !== 2) return skip(reader, tag);
-  if (slot === "bytes") asked.bytes = readBytes(reader);
-  else readTextField(reader, asked, slot);
-}
-
-// Each field by its name: a field that is named by a variable is looked up.
-function readTextField(reader: WireReader, asked: Asked, slot: Exclude<Slot, "nanos" | "otherNanos" | "bytes">): void {
-  const text = readText(reader);
-  switch (slot) {
-    case "rid":
-      asked.rid = text;
-      return;
-    case "accountId":
-      asked.accountId = text;
-      return;
-    case "keyId":
-      asked.keyId = text;
-      return;
-    case "ip":
-      asked.ip = text;
-      return;
-    case "model":
-      asked.model = text;
-      return;
-    case "traceparent":
-      asked.traceparent = text;
-      return;
-    case "relaySession":
-      asked.relaySession = text;
-  }
+  const isNumber = slot === "nanos" || slot === "otherNanos";
+  if ((tag & 7) !== (isNumber ? 0 : 2)) return skip(reader, tag);
+  if (isNumber) asked[slot] = readInt64(reader);
+  else if (slot === "bytes") asked.bytes = readBytes(reader);
+  else asked[slot] = readText(reader);
 }
 
 const writer = createWireWriter();

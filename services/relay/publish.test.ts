@@ -90,6 +90,20 @@ test("at most four batches are under way, the next one leaves when one of them h
   assert.equal(started.publisher.waiting(), 0);
 });
 
+test("records are gathered for their time also while batches arrive all along", async () => {
+  const { tries, client } = handedClient();
+  await using started = startPublisher(client);
+  const startedAtMs = performance.now();
+  let published = 0;
+  await until("it has gone on for a while", () => {
+    publishAll(started.publisher, [`rid-${published++}`]);
+    for (const { acknowledge } of tries) acknowledge();
+    return performance.now() - startedAtMs > 500;
+  });
+  const most = (performance.now() - startedAtMs) / 50 + 1;
+  assert.ok(tries.length <= most, `${tries.length} batches for ${published} records`);
+});
+
 test("a try that fails is repeated with the same id and the same bytes, and logged once however often", async () => {
   const { tries, client } = handedClient();
   let isConnected = false;

@@ -90,7 +90,8 @@ export function createPublisher(
     inFlight.delete(batch);
     waiting -= batch.records;
     if (waiting === 0) for (const wake of idle.splice(0)) wake();
-    flush();
+    // What is still being gathered has a timer; without one it waited for this place.
+    if (!timer || queue.length >= maxBatchRecords) flush();
   };
   const flush = (): void => {
     clearTimeout(timer);

@@ -1,94 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Verdict, type Operation, type Result, type SessionRequest } from "#proto/authquota/v1/authquota_pb.ts";
-import { connectGrpc } from "#shared/grpc.ts";
+import { Verdict, type Operation, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { freePort } from "#shared/testing/free-port.ts";
 import { until } from "#shared/testing/until.ts";
-import { defaultLimits, openQuotaSession, type QuotaSession, type SessionLimits } from "./quota-session.ts";
-import { listeningLog } from "./testing/fakes.ts";
+import { defaultLimits } from "./quota-session.ts";
+import { accountsOf, connected, lookup, numbered, openSession, ridsOf, settle } from "./testing/quota-line.ts";
 import { echo, echoOf, startQuotaServer, type QuotaServer, type Script } from "./testing/quota-server.ts";
 
-// One heartbeat for each stream, and none after it.
-const patient: SessionLimits = { ...defaultLimits, askTimeoutMs: 60_000, heartbeatMs: 60_000 };
-
-function openSession(port: number, limits: Partial<SessionLimits> = {}): QuotaSession {
-  const channel = connectGrpc(`127.0.0.1:${port}`);
-  const session = openQuotaSession(channel, "session-1", listeningLog().log, { ...patient, ...limits });
-  return {
-    ...session,
-    [Symbol.asyncDispose]: async () => {
-      await session[Symbol.asyncDispose]();
-      channel[Symbol.dispose]();
-    },
-  };
-}
-
-const lookup = (rid: string) => ({ operation: { case: "lookup" as const, value: { rid } } });
-const settle = (rid: string) => ({
-  operation: {
-    case: "settle" as const,
-    value: { rid, accountId: "acct_1", keyId: "key_1", costNanos: 7n, record: Buffer.from([1, 2, 3]) },
-  },
-});
-const connected = (session: QuotaSession) => until("the session is connected", () => session.isConnected());
 type Release = Extract<Operation["operation"], { case: "release" }>;
 const isRelease = (operation: Operation["operation"]): operation is Release => operation.case === "release";
-const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `rid-${index}`);
-const ridsOf = (batches: SessionRequest[]): string[][] =>
-  batches.map(({ operations }) => operations.map((operation) => echoOf(operation).accountId ?? ""));
-const accountsOf = (results: Result[]): string[] => results.map(({ accountId }) => accountId);
-
-test("asks of one event-loop turn travel in one batch, and each gets its own result", async () => {
-  await using server = await startQuotaServer(echo);
-  await using session = openSession(server.port);
-  await connected(session);
-  const rids = numbered(64);
-  const results = await Promise.all(rids.map((rid) => session.ask(lookup(rid))));
-  assert.deepEqual(accountsOf(results), rids);
-  assert.deepEqual(ridsOf(server.batches), [rids]);
-  await session.ask(lookup("later"));
-  assert.deepEqual(ridsOf(server.batches), [rids, ["later"]]);
-  assert.equal(server.batches[0]?.relaySession, "session-1");
-  assert.equal(session.queued(), 0);
-});
-
-test("batches that are answered out of order give each ask its own result", async () => {
-  await using server = await startQuotaServer(() => undefined);
-  await using session = openSession(server.port);
-  await until("the stream is there", () => server.heartbeats.length > 0);
-  const first = session.ask(lookup("first"));
-  await until("the first batch is there", () => server.batches.length === 1);
-  const second = session.ask(lookup("second"));
-  await until("the second batch is there", () => server.batches.length === 2);
-  for (const { batch, operations } of server.batches.toReversed())
-    server.streams[0]?.answer(batch, operations.map(echoOf));
-  assert.deepEqual(accountsOf(await Promise.all([first, second])), ["first", "second"]);
-});
-
-test("tells ride along with the next ask, or go out by themselves after a moment", async () => {
-  await using server = await startQuotaServer(echo);
-  await using session = openSession(server.port, { lingerMs: 50 });
-  await connected(session);
-  const told = session.tell(settle("told"));
-  const asked = session.ask(lookup("asked"));
-  await Promise.all([told, asked]);
-  assert.deepEqual(ridsOf(server.batches), [["told", "asked"]]);
-  await Promise.all([session.tell(settle("alone-1")), session.tell(settle("alone-2"))]);
-  assert.deepEqual(ridsOf(server.batches).at(-1), ["alone-1", "alone-2"]);
-});
-
-test("more than 512 operations are split, in order", async () => {
-  await using server = await startQuotaServer(echo);
-  await using session = openSession(server.port);
-  await connected(session);
-  const rids = numbered(1_300);
-  const results = await Promise.all(rids.map((rid) => session.ask(lookup(rid))));
-  assert.deepEqual(accountsOf(results), rids);
-  assert.deepEqual(
-    server.batches.map(({ operations }) => operations.length),
-    [512, 512, 276],
-  );
-});
 
 test("what a broken stream left unanswered is sent again on the next one, ahead of what waits, with the same content", async () => {
   let isAnswering = false;
@@ -123,7 +43,7 @@ test("answered operations are not sent again when a stream breaks", async () => 
 
 test("an ask that nobody answers is UNAVAILABLE after its deadline: a silent server, and none at all", async () => {
   await using server = await startQuotaServer(({ operations }) => (operations.length === 0 ? [] : undefined));
-  await using silent = openSession(server.port, { askTimeoutMs: 150 });
+  await using silent = openSession(server.port, { askTimeoutMs: 500 });
   await connected(silent);
   assert.equal((await silent.ask(lookup("a"))).verdict, Verdict.UNAVAILABLE);
   assert.equal(server.batches.length, 1, "it was sent once");
@@ -132,6 +52,18 @@ test("an ask that nobody answers is UNAVAILABLE after its deadline: a silent ser
   const results = await Promise.all(numbered(3).map((rid) => nobody.ask(lookup(rid))));
   assert.deepEqual(new Set(results.map(({ verdict }) => verdict)), new Set([Verdict.UNAVAILABLE]));
   assert.equal(nobody.queued(), 0, "what was never sent is forgotten");
+});
+
+test("an ask whose caller has given up is not sent again on the next stream", async () => {
+  await using server = await startQuotaServer((request, stream) =>
+    server.streams.length > 1 ? echo(request, stream) : undefined,
+  );
+  await using session = openSession(server.port, { askTimeoutMs: 150 });
+  assert.equal((await session.ask(lookup("given up"))).verdict, Verdict.UNAVAILABLE);
+  server.streams[0]?.break();
+  assert.equal((await session.tell(settle("told"))).accountId, "told");
+  assert.deepEqual(ridsOf(server.batches), [["given up"], ["told"]]);
+  assert.equal(session.queued(), 0);
 });
 
 test("a tell survives the death and return of the server, and an ask before its deadline too", async () => {

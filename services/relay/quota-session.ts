@@ -162,6 +162,14 @@ function expire(state: State): void {
   for (const { waiting } of state.inFlight) for (const one of waiting) isLive(one);
 }
 
+function sweep(state: State): void {
+  if (state.isClosed) return;
+  expire(state);
+  breakSilent(state);
+  heartbeat(state);
+  flush(state);
+}
+
 function takeResults(state: State, answer: SessionAnswer): void {
   const { batch, results, generation } = answer;
   if (generation !== "") state.generation = generation;
@@ -169,6 +177,7 @@ function takeResults(state: State, answer: SessionAnswer): void {
   state.hasLookupMany = answer.hasLookupMany;
   // Nearly always the first.
   const place = state.inFlight.findIndex((sent) => sent.batch === batch);
+  const wasFull = state.inFlight.length >= maxInFlight;
   const [sent] = place === -1 ? [] : state.inFlight.splice(place, 1);
   if (!sent) return;
   const { waiting } = sent;
@@ -176,7 +185,8 @@ function takeResults(state: State, answer: SessionAnswer): void {
   for (let index = 0; index < waiting.length; index += 1) {
     takeResult(state, waiting[index] as Waiting, results[index] ?? unavailable);
   }
-  if (state.queue.length > 0) flush(state);
+  // Without that, what is queued is still being gathered.
+  if (wasFull) flush(state);
 }
 
 function takeResult(state: State, one: Waiting, result: Result): void {
@@ -256,6 +266,7 @@ function connect(state: State, channel: Client, log: Logger): void {
       for (const { waiting } of state.inFlight) for (const one of waiting) one.isSentAgain = true;
       state.queue = [...state.inFlight.flatMap(({ waiting }) => waiting), ...state.queue];
       state.inFlight = [];
+      expire(state);
       dropLookups(state);
       // A replica that stops ends the stream in good order, and another one is there.
       if (error === undefined && waitMs === reconnectMs.first) setImmediate(open);
@@ -308,12 +319,8 @@ export function openQuotaSession(
     isClosed: false,
   };
   connect(state, channel, log);
-  const timer = setInterval(() => {
-    expire(state);
-    breakSilent(state);
-    heartbeat(state);
-    flush(state);
-  }, sweepMs);
+  // Timers come before what the sockets hold: a process that stood still reads first, then says what is missing.
+  const timer = setInterval(() => setImmediate(sweep, state), sweepMs);
   const request = (operation: Operation, deadlineAt: number): Promise<Result> =>
     new Promise((resolve) => enqueue(state, { operation, resolve, deadlineAt, isSentAgain: false }));
   return {

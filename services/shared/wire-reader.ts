@@ -110,15 +110,12 @@ export function readBytes(reader: WireReader): Buffer {
   return found;
 }
 
-// What Buffer's own toString() comes to, without looking up the name of the encoding.
-type Sliced = { utf8Slice: (from: number, to: number) => string };
-
 export function readText(reader: WireReader): string {
   const to = readEnd(reader);
   const from = reader.at;
   reader.at = to;
   if (from === to) return "";
-  const text = (reader.bytes as unknown as Sliced).utf8Slice(from, to);
+  const text = reader.bytes.toString("utf8", from, to);
   if (text.includes("\ufffd") && !isUtf8(reader.bytes.subarray(from, to))) {
     throw new BrokenMessage("a text is not UTF-8");
   }

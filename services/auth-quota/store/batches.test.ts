@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { v7 } from "uuid";
+import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { startHotWorld, type HotWorld } from "../testing/hot-world.ts";
 import type { HotOperation } from "./hot.ts";
 import type { RunAnswer } from "./money-command.ts";
@@ -56,11 +57,11 @@ function drawOperation({ below, pick }: Random, rids: readonly string[], ending:
   ]);
 }
 
-function createRunner(prefix: string) {
+function createRunner(prefix: string, perMinute = "1000000", ipPerMinute = "1000000") {
   let run = 0;
   return async (operations: readonly HotOperation[]): Promise<RunAnswer> => {
     run += 1;
-    const head = ["relay_1", "1000000", "1000000", "process", String(run), "0", ""];
+    const head = ["relay_1", perMinute, ipPerMinute, "process", String(run), "0", ""];
     const [, ...answers] = await world.redis.applyMoney(prefix, [...head, ...operations.flat()]);
     return answers;
   };
@@ -100,11 +101,11 @@ async function readAll(prefix: string): Promise<Record<string, unknown>> {
 type Run = ReturnType<typeof createRunner>;
 
 /** Begins a world: accounts and keys with money. */
-async function open(run: Run): Promise<void> {
+async function open(run: Run, perMinute = "1000000"): Promise<void> {
   await run([["establish", "0"]]);
   for (const number of [0, 1]) {
     const account = accounts[number] ?? "";
-    await run([["account-settings", account, "active", "1000000", "0"]]);
+    await run([["account-settings", account, "active", perMinute, "0"]]);
     await run([["key-settings", `key_${number}`, account, "active", "", "", "", "0"]]);
     await run([["balance", account, "100000", "0", ""]]);
     await run([["spending", `key_${number}`, "0", "0", ""]]);
@@ -117,7 +118,7 @@ test("a batch answers and leaves what its operations do in a run each", async ()
     const ending = random.pick(endings);
     const prefixes = [`{batch ${seed}}`, `{single ${seed}}`] as const;
     const [batch, single] = [createRunner(prefixes[0]), createRunner(prefixes[1])];
-    await Promise.all([batch, single].map(open));
+    await Promise.all([open(batch), open(single)]);
     const rids = Array.from({ length: 6 }, () => v7());
     for (let turn = 0; turn < 4; turn += 1) {
       const operations = Array.from({ length: 1 + random.below(20) }, () => drawOperation(random, rids, ending));
@@ -143,4 +144,44 @@ test("a record stays whole when its call is written twice in a run, with more di
   ]);
   const text = await world.redis.get(`{twice}:call:${rid}`);
   assert.match(text ?? "", /^expired acct_1 key_0 relay_1 9 12345 7 7 -1 0 1 m\nthe record$/);
+});
+
+test("calls from one address, and of one account, count within a run", async () => {
+  const run = createRunner("{rates}", "2", "3");
+  await open(run, "0");
+  const reserve = (ip: string, number = 0): HotOperation => {
+    const owner = [`key_${number}`, accounts[number] ?? ""] as const;
+    return ["reserve", v7(), String(Date.now()), ip, ...owner, "m", "1"];
+  };
+  const codesOf = (answers: RunAnswer) => answers.filter((_, index) => index % 3 === 0);
+  const { OK, IP_RATE, ACCOUNT_RATE } = Verdict;
+  const anywhere = Array.from({ length: 3 }, () => reserve(""));
+  assert.deepEqual(codesOf(await run(anywhere)), [OK, OK, ACCOUNT_RATE]);
+  const there = Array.from({ length: 4 }, () => reserve("192.0.2.1"));
+  assert.deepEqual(codesOf(await run(there)), [ACCOUNT_RATE, ACCOUNT_RATE, ACCOUNT_RATE, IP_RATE]);
+  const both = [reserve("192.0.2.1", 1), reserve("192.0.2.2", 1), reserve("192.0.2.2", 1), reserve("192.0.2.2", 1)];
+  assert.deepEqual(codesOf(await run(both)), [IP_RATE, OK, OK, ACCOUNT_RATE]);
+});
+
+test("a run may be about more calls than a command takes arguments", async () => {
+  const run = createRunner("{many}");
+  await open(run);
+  const rids = Array.from({ length: 1_201 }, () => v7());
+  const all = rids.join("");
+  const runAll = async (operationOf: (rid: string) => HotOperation): Promise<string> => {
+    const answers = await run([...rids.map(operationOf), ["lookup-many", all]]);
+    assert.equal(await world.redis.zcard("{many}:outbox"), Number(await world.redis.hget(account, "pending")));
+    return String(answers.at(-1));
+  };
+  const account = "{many}:account:acct_1";
+  assert.equal(
+    await runAll((rid) => ["settle", rid, "acct_1", "key_0", "2", Buffer.from(`of ${rid}`)]),
+    "4".repeat(rids.length),
+  );
+  assert.equal(await runAll((rid) => ["post", rid, "1", "0"]), "4".repeat(rids.length));
+  const found = await world.redis.mget(...rids.map((rid) => `{many}:call:${rid}`));
+  rids.forEach((rid, index) => assert.ok(found[index]?.endsWith(` 2 2 1 0 -\nof ${rid}`), found[index] ?? rid));
+  assert.deepEqual(await world.redis.hmget(account, "unposted", "pending"), [String(rids.length), String(rids.length)]);
+  assert.equal(await runAll((rid) => ["post", rid, "2", "1"]), "5".repeat(rids.length));
+  assert.deepEqual(await world.redis.hmget(account, "unposted", "pending"), ["0", "0"]);
 });

@@ -105,8 +105,8 @@ export function createHotStore(redis: HotRedis, limits: RateLimits): HotStore {
 type Run = { generation: string; answers: HotAnswer[] };
 
 /**
- * Numbers the runs of this process, so that the script can tell when Redis has forgotten one that was answered. Runs
- * reach Redis in the order of their numbers, because all of them take one connection.
+ * Numbers the runs of this process, so that the script can tell when Redis has forgotten one that was answered. All
+ * take one connection, so that answers come in the order in which Redis has done the runs.
  */
 function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute }: RateLimits) {
   const process = randomBytes(8).toString("hex");

@@ -10,7 +10,10 @@ export type RunValues = readonly (string | Buffer)[];
 /** What a run answers: numbers, and texts, as bytes from a real Redis. */
 export type RunAnswer = (number | string | Buffer)[];
 
-/** Runs a script with one key. Runs reach Redis in the order in which they are asked for. */
+/**
+ * Runs a script with one key. Runs reach Redis in the order in which they are asked for, but for those that find it
+ * without the script: they are sent again with it, behind what was asked for meanwhile.
+ */
 export function createRunner(redis: Redis, script: string): (key: string, values: RunValues) => Promise<RunAnswer> {
   const sha = hash("sha1", script);
   return async (key, values) => {

@@ -63,6 +63,21 @@ test("after SCRIPT FLUSH the script is loaded again by itself", async () => {
   assert.equal((await payer.reserve(newRid(), 100)).code, Verdict.OK);
 });
 
+test("runs that overtake each other after SCRIPT FLUSH lose nothing, and are not taken for a loss", async () => {
+  await using world = await startHotWorld();
+  const payer = await fundedActor(world.hot, 1_000);
+  const generation = world.hot.generation();
+  const granted: Promise<{ code: number }>[] = [];
+  for (let count = 0; count < 40; count += 1) {
+    if (count % 10 === 0) void world.redis.script("FLUSH");
+    granted.push(payer.reserve(newRid(), 10));
+    if (count % 4 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  for (const { code } of await Promise.all(granted)) assert.equal(code, Verdict.OK);
+  assert.equal((await payer.sums()).heldNanos, 400);
+  assert.equal(world.hot.generation(), generation);
+});
+
 test("all keys lie in one slot of Redis Cluster", async () => {
   await using world = await startHotWorld();
   const payer = await fundedActor(world.hot, 1_000);

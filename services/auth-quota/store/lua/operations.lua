@@ -186,6 +186,7 @@ operations.lookup = { 1, function(rid)
   return verdicts.OK, call and states[call.state] or 0
 end }
 
+-- The text of a call begins with its state, and no two states begin alike.
 local stateOfLetter = {}
 for name, number in pairs(states) do
   stateOfLetter[string.byte(name)] = number

@@ -119,7 +119,7 @@ if session ~= '' then
   redis.call('ZADD', prefix .. ':sessions', nowMsText, session)
 end
 
--- Accounts and keys are read once per run, changed here and written back by flush() at its end.
+-- Accounts and keys are read once per run, changed here and written back by flushSums() at its end.
 local accounts, keys = {}, {}
 local openHolds = 0
 
