@@ -134,7 +134,7 @@ const sendOnce = ({ client, method, message, metadata, deadline }: Call): Promis
 
 /** `connection` waits for a connection where it is worth it. */
 async function send(call: Call, connection: ReturnType<typeof followConnection>): Promise<object> {
-  let failure: unknown;
+  let failure: Error | undefined;
   for (let triesLeft = mostTriesMore; ; triesLeft -= 1) {
     const connected = connection(call.deadline);
     // Calls go out in the order in which they are made.
@@ -143,9 +143,9 @@ async function send(call: Call, connection: ReturnType<typeof followConnection>)
       return await sendOnce(call);
     } catch (error) {
       // Why there is no connection says more than that the time for one is over.
-      if (failure !== undefined && isUnconnected(error as Partial<grpc.ServiceError>)) throw failure;
+      if (failure && isUnconnected(error as Partial<grpc.ServiceError>)) throw failure;
       if (triesLeft === 0 || !isUnseen(error as Partial<grpc.ServiceError>)) throw error;
-      failure = error;
+      failure = error as Error;
     }
     await turn();
   }
