@@ -73,7 +73,7 @@ export const variables = Type.Object({
     default: 16_777_216,
   }),
   STREAM_HEARTBEAT_MS: Type.Integer({
-    description: "A comment is sent in streams that were silent for so long; 0: none.",
+    description: "A comment is sent in streams of which nothing reached the caller for so long; 0: none.",
     minimum: 0,
     default: 0,
   }),
