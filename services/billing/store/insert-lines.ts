@@ -20,7 +20,7 @@ type Given = { name: string; sql: (parameter: string) => string; parameter: unkn
 const column =
   <V extends Value>(type: string, array: Column<V>["array"]) =>
   (name: string, of: Column<V>["of"]) =>
-  (lines: readonly NewLine[]): Given =>
+  (lines: readonly NewLine[]): Given | undefined =>
     give({ name, type, of, array }, lines);
 
 const plain = column<string>("text", plainArray);
@@ -59,7 +59,7 @@ const bucketColumns = usageBuckets.map((bucket, index) => ({
 }));
 
 // Most batches use two or three buckets of fifteen.
-function columnsOf(lines: readonly NewLine[]): ((lines: readonly NewLine[]) => Given)[] {
+function columnsOf(lines: readonly NewLine[]): ((lines: readonly NewLine[]) => Given | undefined)[] {
   const used = new Set<string>();
   for (const { units } of lines) for (const bucket in units) used.add(bucket);
   const usedColumns = bucketColumns.filter(({ bucket }) => used.has(bucket)).map(({ columnOf }) => columnOf);
@@ -67,12 +67,12 @@ function columnsOf(lines: readonly NewLine[]): ((lines: readonly NewLine[]) => G
 }
 
 // Calls of a batch have much in common: models, prices, their relay. That is said once, and takes PostgreSQL no time.
-function give<V extends Value>({ name, type, of, array }: Column<V>, lines: readonly NewLine[]): Given {
+function give<V extends Value>({ name, type, of, array }: Column<V>, lines: readonly NewLine[]): Given | undefined {
   const values = lines.map(of);
   const [first] = values;
   const isCommon = typeof first !== "object" && type !== "bytea" && values.every((value) => value === first);
-  if (first === null && values.every((value) => value === null))
-    return { name, sql: () => "NULL", parameter: undefined };
+  // NULL is what a column is that is not named.
+  if (first === null && values.every((value) => value === null)) return undefined;
   if (isCommon) return { name, sql: (parameter) => `${parameter}::${type}`, parameter: String(first) };
   return { name, sql: (parameter) => `unnest(${parameter}::${type}[])`, parameter: array(values) };
 }
@@ -87,7 +87,7 @@ export async function insertLines(db: Queryable, lines: readonly NewLine[]): Pro
   if (lines.length === 0) return;
   const given = columnsOf(lines)
     .map((columnOf) => columnOf(lines))
-    .filter(({ parameter }) => parameter !== undefined);
+    .filter((column) => column !== undefined);
   const values = given.map(({ sql }, index) => sql(`$${index + 1}`));
   const names = given.map(({ name }) => name);
   try {

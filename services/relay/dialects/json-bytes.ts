@@ -9,17 +9,18 @@ export type Cursor = {
   words: Int32Array | undefined;
 };
 
-const code = (character: string): number => character.charCodeAt(0);
+/** The byte of an ASCII character. */
+export const code = (character: string): number => character.charCodeAt(0);
 export const quote = code('"');
 const backslash = code("\\");
 const zero = code("0");
 const nine = code("9");
-const minus = code("-");
+export const minus = code("-");
 const plus = code("+");
 const point = code(".");
 const smallE = code("e");
 const largeE = code("E");
-const colon = code(":");
+export const colon = code(":");
 
 /** A table of all bytes, with 1 for those whose character the pattern takes. */
 const tableOf = (pattern: RegExp): Uint8Array =>

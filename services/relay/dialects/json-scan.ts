@@ -1,8 +1,11 @@
 import {
   beginsMedia,
+  code,
+  colon,
   failAt,
   findStringEnd,
   JsonScanError,
+  minus,
   quote,
   skipNumber,
   skipSpace,
@@ -30,10 +33,7 @@ const maxDepth = 256;
 const mediaMinBytes = 2_048;
 const plainKey = /^"[ !#-[\]-~]*"$/;
 
-const code = (character: string): number => character.charCodeAt(0);
 const comma = code(",");
-const colon = code(":");
-const minus = code("-");
 const openBrace = code("{");
 const closeBrace = code("}");
 const openBracket = code("[");
