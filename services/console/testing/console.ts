@@ -31,7 +31,7 @@ export type World = AsyncDisposable & {
   neighbours: Neighbours;
   app: App;
   config: Config;
-  /** The time by which codes of second factors are made; moved by tests. */
+  /** The time that the console and its neighbours go by; moved by tests. */
   clock: { nowMs: () => number; moveMs: number };
   /** Another replica. */
   startReplica: (change?: Partial<Config>) => Promise<App>;
@@ -51,7 +51,8 @@ export async function startWorld(change: Partial<Config> = {}): Promise<World> {
   await using resources = new AsyncDisposableStack();
   const { postgres } = resources.use(await startStores({ postgres: true }));
   const database = resources.use(await createConsoleDatabase(postgres));
-  const neighbours = resources.use(await serveNeighbours());
+  const clock = { moveMs: 0, nowMs: () => Date.now() + clock.moveMs };
+  const neighbours = resources.use(await serveNeighbours(clock.nowMs));
   const folder = resources.use(await mkdtempDisposable(join(tmpdir(), "console-key-")));
   const keyFile = join(folder.path, "secrets.key");
   writeFileSync(keyFile, randomBytes(32).toString("base64"));
@@ -76,7 +77,6 @@ export async function startWorld(change: Partial<Config> = {}): Promise<World> {
   };
   let logText = "";
   const log = createLog("console", "info", { write: (line: string) => void (logText += line) });
-  const clock = { moveMs: 0, nowMs: () => Date.now() + clock.moveMs };
   const start = (other: Partial<Config> = {}): Promise<App> => startApp({ ...config, ...other }, log, clock);
   const app = resources.use(await start());
   const owned = resources.move();

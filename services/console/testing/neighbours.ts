@@ -198,8 +198,8 @@ function scripted<H extends object>(handlers: H, state: State): H {
   return Object.fromEntries(Object.entries(handlers).map(wrap)) as H;
 }
 
-/** Serves both on loopback ports. */
-export async function serveNeighbours(): Promise<Neighbours> {
+/** Serves them on loopback ports; whether a statement is final and a voucher expired goes by the given time. */
+export async function serveNeighbours(nowMs: () => number): Promise<Neighbours> {
   await using resources = new AsyncDisposableStack();
   const log = createLog("test", "silent");
   const balances = new Map<string, bigint>();
@@ -213,8 +213,8 @@ export async function serveNeighbours(): Promise<Neighbours> {
     asked: [],
     failure: undefined,
     breakAfter: "",
-    usage: createUsageNeighbour(),
-    vouchers: createVoucherNeighbour(),
+    usage: createUsageNeighbour(nowMs),
+    vouchers: createVoucherNeighbour(nowMs),
     operators: createOperatorNeighbour(balances),
     videos: createVideoNeighbour(),
     relays: createRelayNeighbour(),

@@ -89,7 +89,7 @@ function readCalls(state: State) {
   } satisfies Partial<UnaryHandlers<typeof BillingService>>;
 }
 
-function readLedger(state: State) {
+function readLedger(state: State, nowMs: () => number) {
   const { lines, asked } = state;
   return {
     listLedgerLines: async ({ accountId, kind, beforeLineId, limit, rid }) => {
@@ -110,7 +110,7 @@ function readLedger(state: State) {
         openingBalanceNanos: sumOf(earlier),
         closingBalanceNanos: sumOf(earlier) + sumOf(booked),
         sums: [...sums].map(([kind, some]) => ({ kind, lines: BigInt(some.length), amountNanos: sumOf(some) })),
-        isFinal: until !== undefined && timestampMs(until) < Date.now(),
+        isFinal: until !== undefined && timestampMs(until) < nowMs(),
       };
     },
   } satisfies Partial<UnaryHandlers<typeof BillingService>>;
@@ -120,7 +120,7 @@ const byNewest = (a: LedgerLine, b: LedgerLine): number => (a.lineId < b.lineId 
 const sumOf = (lines: LedgerLine[]): bigint => lines.reduce((sum, { amountNanos }) => sum + amountNanos, 0n);
 
 /** From memory: what was used and booked: the pages about usage, calls and the ledger. */
-export function createUsageNeighbour() {
+export function createUsageNeighbour(nowMs: () => number) {
   const state: State = { lines: [], asked: new Map(), isArchived: false, isStalled: false, isBroken: false, gone: 0 };
   const exportLines: ServerStreamHandlers<typeof BillingService>["exportLines"] = async function* (request, gone) {
     state.asked.set("exportLines", request);
@@ -148,7 +148,12 @@ export function createUsageNeighbour() {
     book(atMs + 3_000, { accountId, kind: LineKind.CHARGE, amountNanos: -usage.costNanos, rid, usage });
     return rid;
   };
-  return Object.assign(state, { handlers: { ...readCalls(state), ...readLedger(state) }, exportLines, book, bookCall });
+  return Object.assign(state, {
+    handlers: { ...readCalls(state), ...readLedger(state, nowMs) },
+    exportLines,
+    book,
+    bookCall,
+  });
 }
 
 const usualCall = (rid: string, accountId: string, atMs: number): CallInit => ({

@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { timestampDate, timestampNow } from "@bufbuild/protobuf/wkt";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import {
   VoucherBatchSchema,
   VoucherSchema,
@@ -15,16 +15,16 @@ import { maxAccountNanos } from "#shared/money.ts";
 
 type Kept = { batch: VoucherBatch; voucher: Voucher; lineId: string };
 
-function refuseClosed({ expiresAt, amountNanos }: VoucherBatch, balanceNanos: bigint): void {
-  const isExpired = expiresAt && timestampDate(expiresAt).getTime() <= Date.now();
-  if (isExpired) throw new ServiceError("failed_precondition", "this voucher is expired");
+function refuseClosed({ expiresAt, amountNanos }: VoucherBatch, balanceNanos: bigint, nowMs: number): void {
+  if (expiresAt && timestampMs(expiresAt) <= nowMs)
+    throw new ServiceError("failed_precondition", "this voucher is expired");
   if (balanceNanos + amountNanos > maxAccountNanos) {
     throw new ServiceError("failed_precondition", "the balance would leave the range");
   }
 }
 
 /** From memory: vouchers. */
-export function createVoucherNeighbour() {
+export function createVoucherNeighbour(nowMs: () => number) {
   const batches = new Map<string, VoucherBatch>();
   /** By the hash of the code in hexadecimal. */
   const vouchers = new Map<string, Kept>();
@@ -44,7 +44,7 @@ export function createVoucherNeighbour() {
   }
   function make({ batchId, amountNanos, codeHashes, expiresAt, note }: CreateVouchersRequest): void {
     const batch = create(VoucherBatchSchema, { batchId, amountNanos, note, vouchers: codeHashes.length });
-    batch.createdAt = timestampNow();
+    batch.createdAt = timestampFromMs(nowMs());
     if (expiresAt) batch.expiresAt = expiresAt;
     batches.set(batchId, batch);
     for (const [index, hash] of codeHashes.entries()) {
@@ -60,8 +60,8 @@ export function createVoucherNeighbour() {
     const { batch, voucher, lineId } = kept;
     const { amountNanos, batchId } = batch;
     if (voucher.state === VoucherState.OPEN) {
-      refuseClosed(batch, balanceOf(accountId));
-      Object.assign(voucher, { state: VoucherState.REDEEMED, accountId, changedAt: timestampNow() });
+      refuseClosed(batch, balanceOf(accountId), nowMs());
+      Object.assign(voucher, { state: VoucherState.REDEEMED, accountId, changedAt: timestampFromMs(nowMs()) });
       credits.push({ accountId, amountNanos });
     } else if (voucher.accountId !== accountId) {
       throw new ServiceError("failed_precondition", "this voucher is used up");
@@ -88,7 +88,7 @@ export function createVoucherNeighbour() {
     voidVouchers: async ({ batchId }) => {
       const open = ofBatch(batchId).filter(({ voucher }) => voucher.state === VoucherState.OPEN);
       for (const { voucher } of open) {
-        Object.assign(voucher, { state: VoucherState.VOID, changedAt: timestampNow() });
+        Object.assign(voucher, { state: VoucherState.VOID, changedAt: timestampFromMs(nowMs()) });
       }
       return { batch: found(batchId) };
     },
