@@ -34,9 +34,9 @@ export const mutations: Mutation[] = [
   one(
     "a message is acknowledged before it is booked",
     "billing/consume.ts",
-    "    const posting = await bookUntilDone(consuming, batch, stop);\n",
-    "    for (const { message } of batch) answer(() => message.ack());\n" +
-      "    const posting = await bookUntilDone(consuming, batch, stop);\n",
+    "  const posting = await bookUntilDone(consuming, batch, stop);\n",
+    "  for (const { message } of batch) answer(() => message.ack());\n" +
+      "  const posting = await bookUntilDone(consuming, batch, stop);\n",
   ),
   one(
     "a balance is added to instead of replaced by a newer version",

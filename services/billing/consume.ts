@@ -14,7 +14,7 @@ import type { Health } from "#shared/health.ts";
 import { createIntake, type Intake, type Waiting } from "./intake.ts";
 import type { NatsLink } from "./nats.ts";
 import { readMessage } from "./read.ts";
-import { createStop, pause, type Stop } from "#shared/stop.ts";
+import { createStop, pause, type Stop, unlessStopped } from "#shared/stop.ts";
 import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
 import { markKeysUntold } from "./store/funds.ts";
 import type { Posting, Teller } from "./tell.ts";
@@ -86,7 +86,7 @@ async function receiveFrom(connection: NatsConnection, receiving: Receiving): Pr
   consuming.health.set("usage stream", undefined);
   consuming.log.info({ stream: usageStream, consumer: consumerName }, "reading the usage stream");
   const end = createStop();
-  void stop.stopped.then(end.stop);
+  const forget = stop.onStop(end.stop);
   const leaving = end.stopped.then(() => leave(messages, manager));
   const watching = watch({ manager, consuming, end });
   let hadMessages = false;
@@ -98,6 +98,7 @@ async function receiveFrom(connection: NatsConnection, receiving: Receiving): Pr
       else await intake.put({ message, ...readMessage(message.data, message.seq, consuming.clock.nowMs()) });
     }
   } finally {
+    forget();
     end.stop();
     await leaving;
     await watching;
@@ -128,7 +129,7 @@ async function watch(watching: Watching): Promise<void> {
   while (!end.isStopped()) {
     await pause(checkMs, end);
     // A server that does not answer keeps nobody from stopping.
-    if (!end.isStopped()) await Promise.race([look(watching), end.stopped]);
+    if (!end.isStopped()) await unlessStopped(look(watching), end);
   }
 }
 
@@ -171,20 +172,29 @@ async function bookAll(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop):
   const tellings = new Set<Promise<void>>();
   const unbooked: JsMsg[] = [];
   while (!stop.isStopped()) {
-    const batch = await intake.take();
-    if (batch.length === 0) continue;
-    const posting = await bookUntilDone(consuming, batch, stop);
+    const { messages, posting } = await bookNext(consuming, intake, stop);
     if (!posting) {
-      unbooked.push(...batch.map(({ message }) => message));
+      unbooked.push(...messages);
       continue;
     }
-    const telling = tellAndAcknowledge(consuming, posting, batch).finally(() => tellings.delete(telling));
+    const telling = tellAndAcknowledge(consuming, posting, messages).finally(() => tellings.delete(telling));
     tellings.add(telling);
     // A slow auth-quota slows booking down instead of filling the memory.
     if (tellings.size >= maxTellings) await Promise.race(tellings);
   }
   await Promise.all(tellings);
   return unbooked;
+}
+
+/** What is booked is told without its events: they would else outlive the collector's young generation. */
+type Told = { messages: JsMsg[]; posting: Posting | undefined };
+
+async function bookNext(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<Told> {
+  const batch = await intake.take();
+  const messages = batch.map(({ message }) => message);
+  if (batch.length === 0) return { messages, posting: undefined };
+  const posting = await bookUntilDone(consuming, batch, stop);
+  return { messages, posting };
 }
 
 async function bookUntilDone(
@@ -213,15 +223,11 @@ async function bookUntilDone(
 
 // Money invariant I9: a message is acknowledged only here, after bookBatch has returned, which is after the commit.
 // Telling comes first, so that a process that dies between the two is followed by one that tells again.
-async function tellAndAcknowledge(
-  consuming: Consuming,
-  posting: Posting,
-  batch: readonly Waiting<JsMsg>[],
-): Promise<void> {
+async function tellAndAcknowledge(consuming: Consuming, posting: Posting, messages: readonly JsMsg[]): Promise<void> {
   const { teller } = consuming;
   const isTold = await teller.tell(posting);
   const isSettled = isTold || (await noteUntold(consuming, posting));
-  for (const { message } of batch) {
+  for (const message of messages) {
     if (isSettled) answer(() => message.ack());
     else giveBack(message);
   }
