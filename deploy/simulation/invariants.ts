@@ -1,3 +1,5 @@
+import { readAnswers } from "../../services/auth-quota/store/hot.ts";
+import type { RunAnswer } from "../../services/auth-quota/store/money-command.ts";
 import { readMessage } from "../../services/billing/read.ts";
 import { priceOf, type Truth } from "./caller.ts";
 import { hashOf, hotCalls, isOwing, most, sumsOf, type HotCall } from "./hot-state.ts";
@@ -65,9 +67,8 @@ export function createRunChecks(world: World): RunChecks {
 }
 
 function checkAnswers(world: World, answer: LuaValue): void {
-  const list = answer as LuaValue[];
-  for (let at = 1; at < list.length; at += 3) {
-    if (list[at] === conflict) world.violate("M7: an operation was answered with a conflict");
+  for (const { code } of readAnswers(answer as RunAnswer)) {
+    if (code === conflict) world.violate("M7: an operation was answered with a conflict");
   }
 }
 

@@ -1,3 +1,5 @@
+import { readAnswers } from "../../services/auth-quota/store/hot.ts";
+import type { RunAnswer } from "../../services/auth-quota/store/money-command.ts";
 import { priceOf, type Truth } from "./caller.ts";
 import { most } from "./hot-state.ts";
 import type { Line } from "./ledger.ts";
@@ -43,8 +45,8 @@ export function noteBooked({ truths }: World, lines: readonly Line[]): void {
 /** Notes whose holds a run of the script has ended. */
 export function noteSwept({ sweptSessions }: World, operation: string | undefined, answer: LuaValue): void {
   if (operation !== "sweep" && operation !== "sweep-forgotten") return;
-  const [, code, , session] = answer as LuaValue[];
-  if (code === more) sweptSessions.add(String(session));
+  const [first] = readAnswers(answer as RunAnswer);
+  if (first?.code === more) sweptSessions.add(first.text);
 }
 
 /** I7 at rest. */

@@ -29,7 +29,8 @@ export function createIdentities(
   const recall = (keyHash: string): Identity | null | undefined => {
     const identity = known.get(keyHash);
     if (identity) {
-      put(known, keyHash, identity, limits.most);
+      // While there is room for as many again, it does not matter which was used last.
+      if (known.size * 2 > limits.most) put(known, keyHash, identity, limits.most);
       return identity;
     }
     const untilMs = unknownUntilMs.get(keyHash);

@@ -76,8 +76,6 @@ export type HotStore = {
   listUnposted: (minAgeMs: number, limit: number) => Promise<Buffer[]>;
 };
 
-const slots = 3;
-
 export function createHotStore(redis: HotRedis, limits: RateLimits): HotStore {
   const apply = createApply(redis, limits);
   return {
@@ -127,19 +125,22 @@ function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute }: RateLim
   };
 }
 
-// The first item is the generation.
-function readAnswers(answer: RunAnswer): HotAnswer[] {
+/** What a run answered to its operations, as the head of apply.lua describes it; the generation is passed over. */
+export function readAnswers(answer: RunAnswer): HotAnswer[] {
   const answers: HotAnswer[] = [];
-  for (let at = 1; at < answer.length; at += slots) {
-    const [number, text] = [answer[at + 1], answer[at + 2] as string | Buffer];
-    answers.push({
-      code: answer[at] as number,
-      number: typeof number === "number" ? number : Number(String(number)),
-      text: text.length === 0 ? "" : String(text),
-    });
+  for (let at = 1; at < answer.length; at += 1) {
+    const tag = answer[at] as number;
+    const one: HotAnswer = { code: tag >> 2, number: 0, text: "" };
+    if (tag & 1) one.number = toNumber(answer[(at += 1)]);
+    if (tag & 2) one.text = String(answer[(at += 1)]);
+    answers.push(one);
   }
   return answers;
 }
+
+// A large number comes as text.
+const toNumber = (item: RunAnswer[number] | undefined): number =>
+  typeof item === "number" ? item : Number(String(item));
 
 /** The operation that brings an account's settings up to this version; an older version changes nothing. */
 export function writeAccount({ accountId, status, requestsPerMinute, version }: AccountSettings): HotOperation {

@@ -40,6 +40,16 @@ test("an operation under way when Redis dies fails, and is not sent again behind
   assert.equal(await payer.lookup(rid), CallState.UNSPECIFIED);
 });
 
+test("an operation that Redis does not answer in time fails, and its late answer is not taken for the next one's", async () => {
+  await using world = await startHotWorld();
+  const payer = await fundedActor(world.hot, 1_000);
+  const [late, next] = [newRid(), newRid()];
+  await world.redis.call("CLIENT", "PAUSE", "2200", "ALL");
+  await assert.rejects(payer.reserve(late, 300), /timed out/);
+  assert.deepEqual(await payer.reserve(next, 200), { code: Verdict.OK, number: 200, text: "" });
+  assert.equal(await payer.lookup(late), CallState.HELD);
+});
+
 test("a Redis without memory refuses a whole batch before it changes anything", async () => {
   await using world = await startHotWorld();
   const payer = await fundedActor(world.hot, 1_000);

@@ -1,6 +1,8 @@
 -- A run: reads what its operations need, does them one after the other, and writes what has changed.
 -- ARGV: relay session, default limits per minute of account and IP, process with its runs (see state.lua), then name and
--- arguments of each operation. The answer begins with the generation; "" when there is none, and nothing was done.
+-- arguments of each operation. The answer begins with the generation; "" when there is none, and nothing was done. Of
+-- each operation follows the verdict times 4, plus 1 when a number follows, plus 2 when a text does: both ends pay for
+-- every item of an answer, and most operations say their verdict alone.
 
 -- An operation on a call waits behind an earlier one on the same call that needs data first: their order is kept.
 local ofCalls = {
@@ -8,6 +10,9 @@ local ofCalls = {
 }
 
 local function find(name)
+  if not operations[name] then
+    addFurtherOperations()
+  end
   if not operations[name] then
     addRareOperations()
   end
@@ -35,12 +40,13 @@ end
 
 -- Which calls the operations are about, so that they are read together.
 local function ridsAsked()
-  local rids = {}
+  local rids, count = {}, 0
   local at, last = firstOperation, #ARGV
   while at <= last do
     local name = ARGV[at]
     if ofCalls[name] or name == 'post' then
-      rids[#rids + 1] = ARGV[at + 1]
+      count = count + 1
+      rids[count] = ARGV[at + 1]
     end
     at = at + 1 + find(name)[1]
   end
@@ -48,13 +54,21 @@ local function ridsAsked()
 end
 
 fetchCalls(ridsAsked())
-local answers = { '' }
-local at = firstOperation
-while at <= #ARGV do
+local answers, answered = { '' }, 1
+local at, last = firstOperation, #ARGV
+while at <= last do
   local verdict, number, text, count = answer(ARGV[at], at + 1)
-  local last = #answers
-  answers[last + 1], answers[last + 2], answers[last + 3] = verdict, reply(number or 0), text or ''
-  at = at + 1 + count
+  answered, at = answered + 1, at + 1 + count
+  local tagAt, tag = answered, verdict * 4
+  if number and number ~= 0 then
+    tag, answered = tag + 1, answered + 1
+    answers[answered] = reply(number)
+  end
+  if text then
+    tag, answered = tag + 2, answered + 1
+    answers[answered] = text
+  end
+  answers[tagAt] = tag
 end
 flushCalls()
 flushRates()

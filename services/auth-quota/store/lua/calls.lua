@@ -29,7 +29,10 @@ local function weigh(call)
     return call.held, 0, true, false
   end
   if state == 'settled' or state == 'expired' then
-    local owed = math.max(0, call.amount - call.booked)
+    local owed = call.amount - call.booked
+    if owed < 0 then
+      owed = 0
+    end
     return 0, owed, false, state == 'settled' or owed > 0
   end
   return 0, 0, false, false
@@ -45,12 +48,12 @@ local function parseCall(text)
     account = accountId ~= '-' and accountId or nil,
     key = keyId ~= '-' and keyId or nil,
     session = owner ~= '-' and owner or nil,
-    estimate = tonumber(estimate),
-    held = tonumber(held),
-    checkpoint = tonumber(checkpoint),
-    amount = tonumber(amount),
-    final = tonumber(final),
-    booked = tonumber(booked),
+    estimate = toNumber(estimate),
+    held = toNumber(held),
+    checkpoint = toNumber(checkpoint),
+    amount = toNumber(amount),
+    final = toNumber(final),
+    booked = toNumber(booked),
     isExpired = expired == '1',
     model = model ~= '-' and model or nil,
     recordAt = at,
@@ -61,11 +64,11 @@ end
 
 -- Reads calls by one command. Those that were read before stay as they are: they may have been changed since.
 local function fetchCalls(rids)
-  local missing, names = {}, {}
+  local missing, names, at = {}, {}, 0
   for i = 1, #rids do
     local rid = rids[i]
     if texts[rid] == nil and calls[rid] == nil then
-      local at = #missing + 1
+      at = at + 1
       missing[at], names[at] = rid, callName .. rid
     end
   end
@@ -133,10 +136,12 @@ local function changed(call)
   end
 end
 
-local function writeText(call)
-  return string.format('%s %s %s %s %d %d %d %d %d %d %s %s\n', call.state, call.account or '-', call.key or '-',
-    call.session or '-', call.estimate, call.held, call.checkpoint, call.amount, call.final, call.booked,
-    call.isExpired and '1' or '0', call.model or '-')
+-- One text out of all its parts: Redis' Lua reads each text that it makes through once more, byte by byte.
+local function writeText(call, record)
+  return call.state .. ' ' .. (call.account or '-') .. ' ' .. (call.key or '-') .. ' ' .. (call.session or '-') .. ' '
+    .. int(call.estimate) .. ' ' .. int(call.held) .. ' ' .. int(call.checkpoint) .. ' ' .. int(call.amount) .. ' '
+    .. int(call.final) .. ' ' .. int(call.booked) .. (call.isExpired and ' 1 ' or ' 0 ') .. (call.model or '-') .. '\n'
+    .. record
 end
 
 -- Runs a command on a name with many arguments, a bounded number at a time.
@@ -155,47 +160,50 @@ local function listOf(lists, name)
   return list
 end
 
+local function callForEach(command, beginning, lists)
+  for name, list in pairs(lists) do
+    callInParts(command, beginning .. name, list)
+  end
+end
+
 -- Writes the calls that were changed, and their indexes: once each, however often it was.
 local function flushCalls()
-  local adds, removes, kept = {}, {}, {}
+  local opened, closed, owing, paid = {}, {}, {}, {}
+  local kept, keptCount = {}, 0
   for i = 1, #changedRids do
     local rid, indexed = changedRids[i], indexedIn[i]
     local call = calls[rid]
     local _, _, isOpen, isPending = weigh(call)
     call.isChanged = false
     if isOpen then
-      local list = listOf(adds, ':session:' .. call.session)
+      local list = listOf(opened, call.session)
       local at = #list
       list[at + 1], list[at + 2] = nowMsText, rid
     elseif indexed then
-      local list = listOf(removes, ':session:' .. indexed)
+      local list = listOf(closed, indexed)
       list[#list + 1] = rid
     end
     if isPending and not wasInOutbox[i] then
-      local list = listOf(adds, ':outbox')
-      local at = #list
-      list[at + 1], list[at + 2] = nowMsText, rid
+      local at = #owing
+      owing[at + 1], owing[at + 2] = nowMsText, rid
     elseif wasInOutbox[i] and not isPending then
-      local list = listOf(removes, ':outbox')
-      list[#list + 1] = rid
+      paid[#paid + 1] = rid
     end
     if isOpen or isPending then
-      local at = #kept
-      kept[at + 1] = callName .. rid
-      kept[at + 2] = writeText(call) .. (call.record or string.sub(texts[rid], call.recordAt))
+      kept[keptCount + 1] = callName .. rid
+      keptCount = keptCount + 2
+      kept[keptCount] = writeText(call, call.record or string.sub(texts[rid], call.recordAt))
     else
-      redis.call('SET', callName .. rid, writeText(call), 'PX', tombstoneMs)
+      redis.call('SET', callName .. rid, writeText(call, ''), 'PX', tombstoneMs)
     end
   end
   for from = 1, #kept, mostArguments do
     redis.call('MSET', unpack(kept, from, math.min(#kept, from + mostArguments - 1)))
   end
-  for name, list in pairs(adds) do
-    callInParts('ZADD', prefix .. name, list)
-  end
-  for name, list in pairs(removes) do
-    callInParts('ZREM', prefix .. name, list)
-  end
+  callInParts('ZADD', prefix .. ':outbox', owing)
+  callInParts('ZREM', prefix .. ':outbox', paid)
+  callForEach('ZADD', prefix .. ':session:', opened)
+  callForEach('ZREM', prefix .. ':session:', closed)
   changedRids, indexedIn, wasInOutbox = {}, {}, {}
 end
 

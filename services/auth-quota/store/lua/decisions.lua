@@ -1,10 +1,10 @@
 -- Decisions about money: whether a key may be used, and what it and its account can still take.
 
 -- Rates are limited by GCRA: a full minute's worth at once, then one call per 60 s / limit. From the theoretical
--- arrival time so far this gives the new one, and how long to wait (us) until there is room; 0: there is room now.
+-- arrival time so far this gives the new one, and how long to wait (us) until there is room; none: there is room now.
 local function nextArrival(arrivalUs, perMinute)
-  local nextUs = math.max(arrivalUs, nowUs) + math.floor(60000000 / perMinute)
-  return nextUs, math.max(0, nextUs - nowUs - 60000000)
+  local nextUs = (arrivalUs > nowUs and arrivalUs or nowUs) + math.floor(60000000 / perMinute)
+  return nextUs, nextUs - nowUs - 60000000
 end
 
 -- Addresses are read once per run, counted here and written back by flushRates().

@@ -34,8 +34,8 @@
 --                         gate_sequence (what the usage stream held then) |
 --                         seen:<process>: number and time (ms) of the last run of a process of the service
 --
--- Numbers are doubles here, exact up to 2^53 - 1. They are written with int() or %d and read with tonumber(); `..` and
--- tostring() round from 15 digits on and cjson from 14, so none of them ever touches an amount.
+-- Numbers are doubles here, exact up to 2^53 - 1. They are written with int() and read with toNumber() or tonumber();
+-- `..` and tostring() round from 15 digits on and cjson from 14, so none of them ever touches an amount.
 --
 -- What a run costs is the number of redis.call and of tables it makes. So whatever is read or written for several
 -- operations is read by one command before them and written by one after them: calls, indexes, accounts, keys, rates.
@@ -66,8 +66,25 @@ local time = redis.call('TIME')
 local nowUs = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local nowMs = math.floor(nowUs / 1000)
 
+-- Most numbers of a run come more than once: a text is made, or read, once for each.
+local textOf, numberOf = {}, {}
+
 local function int(number)
-  return string.format('%d', number)
+  local text = textOf[number]
+  if not text then
+    text = string.format('%d', number)
+    textOf[number] = text
+  end
+  return text
+end
+
+local function toNumber(text)
+  local number = numberOf[text]
+  if not number then
+    number = tonumber(text)
+    numberOf[text], textOf[number] = number, text
+  end
+  return number
 end
 
 -- The first write of the run is one that Redis refuses when its memory is full: the run then fails as a whole, before

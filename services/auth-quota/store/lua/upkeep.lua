@@ -1,4 +1,4 @@
--- Operations that are rare. Making a function costs each run that does not need it: these are made when one is asked for.
+-- Operations that are rare: made when one is asked for.
 
 local function addRareOperations()
   -- Ends holds of a relay process whose calls gave their last sign of life up to a time; at most so many.

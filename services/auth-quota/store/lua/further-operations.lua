@@ -1,0 +1,179 @@
+-- Operations that come often, but not with every call: made when the first of them is asked for.
+
+local function addFurtherOperations()
+  operations.authorize = { 3, function(ip, keyId, accountId)
+    local verdict, number = refuseByIp(ip)
+    if not verdict then
+      verdict, number = refuseByKey(keyId, accountId, false)
+    end
+    if verdict then
+      return verdict, number
+    end
+    return verdicts.OK, 0, key(keyId).models
+  end }
+
+  operations.extend = { 3, function(rid, totalText, leastText)
+    local total, least = toNumber(totalText), toNumber(leastText)
+    local call = readCall(rid)
+    if not call or call.state ~= 'held' then
+      return verdicts.NO_HOLD
+    end
+    if total <= call.held then
+      return verdicts.OK, call.held
+    end
+    if service.gate then
+      return verdicts.UNAVAILABLE, call.held
+    end
+    local missing = missingData(account(call.account), key(call.key), true)
+    if missing > 0 then
+      return verdicts.NEED, missing, call.account .. ' ' .. call.key
+    end
+    local refusal, room = refuseByMoney(call.key, call.account, total - call.held)
+    if refusal then
+      total = call.held + room
+      if least == 0 or room <= 0 or total < least then
+        return refusal, call.held
+      end
+    end
+    change(rid, call)
+    call.held = total
+    changed(call)
+    return verdicts.OK, total
+  end }
+
+  operations.checkpoint = { 3, function(rid, costText, record)
+    local cost = toNumber(costText)
+    local call = readCall(rid)
+    if not call or call.state ~= 'held' then
+      return verdicts.NO_HOLD, call and call.amount
+    end
+    change(rid, call)
+    if cost > call.checkpoint then
+      call.checkpoint, call.record = cost, record
+    end
+    changed(call)
+    return verdicts.OK, call.checkpoint
+  end }
+
+  -- A hold that was granted before Redis lost it is taken whatever money there is.
+  operations.restore = { 6, function(rid, accountId, keyId, heldText, costText, record)
+    local held, cost = toNumber(heldText), toNumber(costText)
+    local call = readCall(rid)
+    if not call then
+      local restored = newCall()
+      change(rid, restored)
+      restored.state, restored.account, restored.key, restored.session = 'held', accountId, keyId, session
+      restored.estimate, restored.held, restored.checkpoint, restored.record = held, held, cost, record
+      changed(restored)
+      return verdicts.OK, held
+    end
+    if call.state ~= 'held' then
+      return verdicts.NO_HOLD
+    end
+    if call.account ~= accountId or call.key ~= keyId then
+      return verdicts.CONFLICT
+    end
+    change(rid, call)
+    call.held = math.max(call.held, held)
+    if cost > call.checkpoint then
+      call.checkpoint, call.record = cost, record
+    end
+    changed(call)
+    return verdicts.OK, call.held
+  end }
+
+  -- A release may overtake its reserve on another stream: the id is remembered, so that no hold is made any more.
+  operations.release = { 1, function(rid)
+    local call = readCall(rid)
+    if not call then
+      local mark = newCall()
+      change(rid, mark)
+      mark.state = 'released'
+      changed(mark)
+      return verdicts.NO_HOLD
+    end
+    if call.state == 'released' and call.estimate >= 0 then
+      return verdicts.OK
+    end
+    if call.state ~= 'held' then
+      return verdicts.NO_HOLD
+    end
+    if call.checkpoint > 0 then
+      return verdicts.CONFLICT
+    end
+    change(rid, call)
+    call.state = 'released'
+    changed(call)
+    return verdicts.OK
+  end }
+
+  local states = { held = 1, released = 2, expired = 3, settled = 4, posted = 5 }
+
+  operations.lookup = { 1, function(rid)
+    local call = readCall(rid)
+    return verdicts.OK, call and states[call.state] or 0
+  end }
+
+  -- The text of a call begins with its state, and no two states begin alike.
+  local stateOfLetter = {}
+  for name, number in pairs(states) do
+    stateOfLetter[string.byte(name)] = number
+  end
+  local ridLength = 36
+
+  -- Many rids in one text, one behind the other; the answer has a digit for each.
+  operations['lookup-many'] = { 1, function(text)
+    if next(waiting) then
+      return verdicts.NEED, 0
+    end
+    local rids, digits = {}, {}
+    for at = 1, #text, ridLength do
+      rids[#rids + 1] = string.sub(text, at, at + ridLength - 1)
+    end
+    fetchCalls(rids)
+    for i = 1, #rids do
+      local rid = rids[i]
+      local call, found = calls[rid], texts[rid]
+      if call then
+        digits[i] = states[call.state]
+      else
+        digits[i] = found and stateOfLetter[string.byte(found)] or 0
+      end
+    end
+    return verdicts.OK, 0, table.concat(digits)
+  end }
+
+  -- After a loss only what was asked for since counts as loaded: anything else may be overtaken by something newer that
+  -- a Redis which has lost it will never hear again.
+  local function isCurrent(askedIn)
+    return service.lossless == '1' or askedIn == service.generation
+  end
+
+  operations.balance = { 4, function(accountId, posted, version, askedIn)
+    local found = account(accountId)
+    local name = prefix .. ':account:' .. accountId
+    if not found.postedVersion or tonumber(version) > found.postedVersion then
+      redis.call('HSET', name, 'posted', posted, 'posted_version', version)
+      found.posted, found.postedVersion = tonumber(posted), tonumber(version)
+    end
+    if isCurrent(askedIn) and not found.isLoaded then
+      redis.call('HSET', name, 'posted_in', service.generation)
+      found.isLoaded = true
+    end
+    return verdicts.OK
+  end }
+
+  operations.spending = { 4, function(keyId, spent, version, askedIn)
+    local found = key(keyId)
+    local name = prefix .. ':key:' .. keyId
+    if not found.spentVersion or tonumber(version) > found.spentVersion then
+      redis.call('HSET', name, 'spent', spent, 'spent_version', version)
+      found.spent, found.spentVersion = tonumber(spent), tonumber(version)
+    end
+    if isCurrent(askedIn) and not found.isLoaded then
+      redis.call('HSET', name, 'spent_in', service.generation)
+      found.isLoaded = true
+    end
+    return verdicts.OK
+  end }
+end
