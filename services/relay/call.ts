@@ -78,8 +78,9 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
   });
   let call: LiveCall | undefined;
   let failure: Failure | undefined;
+  let admission: Admission | undefined;
   try {
-    const admission = await admit({ request, response, ip, dialect, rid, startedAtMs, times, trace, signal }, relay);
+    admission = await admit({ request, response, ip, dialect, rid, startedAtMs, times, trace, signal }, relay);
     if (!admission) return;
     call = admission.call;
     relay.live.add(call);
@@ -92,6 +93,7 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
     respondFailure(response, { rid, failure, dialect });
   } finally {
     if (call) relay.live.delete(call);
+    admission?.preparation.forget();
     const endpoint = dialect.path;
     reportCall({ rid, startedAtMs, times, trace, call, failure, method: "POST", endpoint, response, ip }, relay);
   }

@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { endName } from "#shared/end-name.ts";
+import { giveBack } from "./body-memory.ts";
 import { convertReply, createTranslator } from "./convert.ts";
 import type { AnswerKind, Dialect, Envelope, StreamTap } from "./dialects/dialect.ts";
 import { readJsonBody } from "./dialects/request-body.ts";
@@ -131,9 +132,11 @@ const noBody = readJsonBody(Buffer.from("{}"));
 
 /**
  * A stream may stay open for long and no other upstream may be asked any more, so nobody reads the request again. Only
- * undici keeps the bytes that it has sent until the answer has ended.
+ * undici keeps the bytes of a small one that it has sent until the answer has ended.
  */
 function forgetRequest({ envelope }: Deliverable, { prepared }: Answered): void {
+  giveBack(envelope.body.bytes);
+  giveBack(prepared.body);
   envelope.body = noBody;
   prepared.body = noBytes;
 }

@@ -1,3 +1,4 @@
+import { giveBack } from "./body-memory.ts";
 import type { Model } from "./catalog-models.ts";
 import type { Route } from "./choose.ts";
 import { say, saySingle, understand, type Conversion, type Understood } from "./convert.ts";
@@ -33,6 +34,8 @@ export type Preparation = {
    * undefined where nothing is to be fetched, as nearly always.
    */
   readFor(routes: readonly Route[], fetching: () => Promise<MediaFetching>): Promise<void> | undefined;
+  /** Gives back what the request takes of memory: it will be neither sent nor read any more. */
+  forget(): void;
 };
 
 type Preparing = { envelope: Envelope; dialect: Dialect; model: Model; inputTokens: number };
@@ -85,6 +88,11 @@ class RequestPreparation implements Preparation {
     this.understood = understand(envelope, cell.client);
     const hasNone = urlsToFetch(this.understood.conversation).length === 0;
     return hasNone ? undefined : this.fetchFor(this.understood, fetching);
+  }
+
+  forget(): void {
+    if (this.prepared) giveBack(this.prepared.body);
+    giveBack(this.preparing.envelope.body.bytes);
   }
 
   private prepare(route: Route): Prepared {

@@ -1,4 +1,5 @@
 import { errors, type Dispatcher } from "undici";
+import { beginSending, largeBodyBytes } from "./body-memory.ts";
 import type { FailureName } from "./failures.ts";
 
 /** Takes an answer's body, piece by piece, in the turn in which it arrives. */
@@ -177,7 +178,11 @@ export function send(pool: Dispatcher, request: UpstreamRequest): Promise<Answer
   const { origin, path, headers, body } = request;
   return new Promise((resolve, reject) => {
     const exchange = new Exchange(request, resolve, reject);
-    if (body) pool.dispatch({ origin, path, headers, method: "POST", body }, exchange);
-    else pool.dispatch({ origin, path, headers, method: "GET" }, exchange);
+    if (!body) pool.dispatch({ origin, path, headers, method: "GET" }, exchange);
+    else if (body.length < largeBodyBytes) pool.dispatch({ origin, path, headers, method: "POST", body }, exchange);
+    else {
+      const sized = [...headers, "content-length", `${body.length}`];
+      pool.dispatch({ origin, path, headers: sized, method: "POST", body: beginSending(body) }, exchange);
+    }
   });
 }

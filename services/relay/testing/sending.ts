@@ -43,14 +43,14 @@ export const upstreamAt = (port: number, changes: Partial<Upstream> = {}): Upstr
 export type Asked = { answer: Promise<Answer>; overs: () => number; abort: () => void };
 
 /** Sends a request over pools to an upstream. */
-export function askOver(pools: Pools, upstream: Upstream): Asked {
+export function askOver(pools: Pools, upstream: Upstream, { body = Buffer.from("question") } = {}): Asked {
   let overs = 0;
   const signal = createSendSignal();
   const answer = send(pools.poolOf(upstream), {
     origin: upstream.baseUrl.origin,
     path: "/v1/chat/completions",
     headers: ["authorization", "Bearer secret-of-ours"],
-    body: Buffer.from("question"),
+    body,
     signal,
     totalTimeoutMs: upstream.totalTimeoutMs,
     onOver: () => (overs += 1),
