@@ -73,6 +73,7 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
     contentType,
     has: (name) => find(name) !== undefined,
     isArray: () => false,
+    mayHold: () => false,
     read: (name) => {
       const part = find(name);
       if (!part) return undefined;

@@ -7,12 +7,14 @@ export type Cursor = {
   at: number;
   /** The memory in which the body lies, in words of four bytes; made for the first long string. */
   words: Int32Array | undefined;
+  /** The byte of that memory at which the body begins; known when its words are. */
+  offset: number;
 };
 
 /** The byte of an ASCII character. */
 export const code = (character: string): number => character.charCodeAt(0);
 export const quote = code('"');
-const backslash = code("\\");
+export const backslash = code("\\");
 const zero = code("0");
 const nine = code("9");
 export const minus = code("-");
@@ -53,48 +55,37 @@ export function skipSpace(cursor: Cursor): number {
   return -1;
 }
 
-// The parts of a string, escapes and what stands between them; few enough that the engine's own stack never ends.
-const parts = /(?:[ !#-[\]-\u00ff]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})){0,1000}/y;
-const firstWindowBytes = 1_024;
-const maxWindowBytes = 65_536;
+const simpleEscapes = tableOf(/["\\/bfnrt]/);
+const hexDigits = tableOf(/[0-9A-Fa-f]/);
+const smallU = code("u");
 const longestEscape = 6;
 
-/**
- * The place of the quote that ends a string, or of what is wrong in it. Where text has many escapes, the engine's own
- * matching is the fastest that there is; a window at a time, because a string of all would be another copy of the body.
- */
-function skipParts(bytes: Buffer, start: number): number {
-  let windowBytes = firstWindowBytes;
-  for (let at = start; ; windowBytes = Math.min(windowBytes * 4, maxWindowBytes)) {
-    const text = bytes.toString("latin1", at, at + windowBytes);
-    const isLast = at + text.length >= bytes.length;
-    const enough = isLast ? text.length : text.length - longestEscape;
-    let next = 0;
-    do {
-      const before = next;
-      parts.lastIndex = next;
-      parts.test(text);
-      next = parts.lastIndex;
-      if (next === before) return at + next;
-    } while (next < enough);
-    at += next;
-    if (isLast) return at;
-  }
+/** The place behind an escape whose backslash stands at a place. */
+function skipEscape(bytes: Buffer, at: number): number {
+  const kind = bytes[at + 1] as number;
+  if (simpleEscapes[kind] === 1) return at + 2;
+  const end = at + longestEscape;
+  let stop = at + 2;
+  if (kind === smallU) while (stop < end && hexDigits[bytes[stop] as number] === 1) stop += 1;
+  if (stop !== end) failAt(at);
+  return end;
 }
 
 // A run without escapes is looked at in words from here on; most names and many lines end before.
-const nearBytes = 16;
+const nearBytes = 8;
 
 /** Moves past a string whose opening quote is at the cursor, and checks its escapes and control characters. */
 export function skipString(cursor: Cursor): void {
   const { bytes } = cursor;
   let at = cursor.at + 1;
-  const near = at + nearBytes;
-  const stop = Math.min(near, bytes.length);
-  while (at < stop && plain[bytes[at] as number] === 1) at += 1;
-  if (at === near) at = skipPlainWords(cursor, at);
-  if (bytes[at] !== quote) at = skipParts(bytes, at);
-  if (bytes[at] !== quote) failAt(at);
+  for (;;) {
+    const stop = Math.min(at + nearBytes, bytes.length);
+    while (at < stop && plain[bytes[at] as number] === 1) at += 1;
+    if (at === stop) at = skipPlainWords(cursor, at);
+    if (bytes[at] === quote) break;
+    if (bytes[at] !== backslash) failAt(at);
+    while (bytes[at] === backslash) at = skipEscape(bytes, at);
+  }
   cursor.at = at + 1;
 }
 
@@ -114,28 +105,39 @@ function marksOf(word: number): number {
   return (((word ^ secondBits) - aboveTurnedQuote) | ((word ^ backslashes) - ones)) & ~word;
 }
 
-/**
- * The place of the next quote, backslash or control character, or one near the end of the body. At least three bytes
- * before `start` are none of them.
- */
+function makeWords(cursor: Cursor): Int32Array {
+  const { buffer, byteOffset } = cursor.bytes;
+  cursor.offset = byteOffset;
+  return (cursor.words = new Int32Array(buffer, 0, buffer.byteLength >> 2));
+}
+
+/** The place of the next quote, backslash or control character, or the end of the body. */
 function skipPlainWords(cursor: Cursor, start: number): number {
-  const { buffer, byteOffset, length } = cursor.bytes;
-  const words = (cursor.words ??= new Int32Array(buffer, 0, buffer.byteLength >> 2));
-  const end = (byteOffset + length) >> 2;
-  // Its first word may begin up to three bytes before, which were looked at.
-  let at = (byteOffset + start) >> 2;
-  for (; at <= end - 4; at += 4) {
-    const a = marksOf(words[at] as number);
-    const b = marksOf(words[at + 1] as number);
-    const c = marksOf(words[at + 2] as number);
-    const d = marksOf(words[at + 3] as number);
-    if (((a | b | c | d) & highBits) !== 0) break;
+  const { bytes } = cursor;
+  const words = cursor.words ?? makeWords(cursor);
+  const { offset } = cursor;
+  const end = (offset + bytes.length) >> 2;
+  const first = offset + start;
+  let at = first >> 2;
+  // What stands in the first word before the start is turned into bytes that may stand in a string.
+  let marks = at < end ? marksOf((words[at] as number) | ((1 << ((first & 3) << 3)) - 1)) & highBits : 0;
+  if (marks === 0) {
+    for (at += 1; at <= end - 4; at += 4) {
+      const a = marksOf(words[at] as number);
+      const b = marksOf(words[at + 1] as number);
+      const c = marksOf(words[at + 2] as number);
+      const d = marksOf(words[at + 3] as number);
+      if (((a | b | c | d) & highBits) !== 0) break;
+    }
+    for (; at < end; at += 1) {
+      marks = marksOf(words[at] as number) & highBits;
+      if (marks !== 0) break;
+    }
   }
-  for (; at < end; at += 1) {
-    const marks = marksOf(words[at] as number) & highBits;
-    if (marks !== 0) return (at << 2) + ((31 - Math.clz32(marks & -marks)) >> 3) - byteOffset;
-  }
-  return Math.max((at << 2) - byteOffset, start);
+  if (marks !== 0) return (at << 2) + ((31 - Math.clz32(marks & -marks)) >> 3) - offset;
+  let rest = Math.max(Math.min(at, end) * 4 - offset, start);
+  while (rest < bytes.length && plain[bytes[rest] as number] === 1) rest += 1;
+  return rest;
 }
 
 /** Whether a string without a look at its end has media in it, by how it begins. */
@@ -181,7 +183,7 @@ export function skipNumber(cursor: Cursor): void {
 const words = ["true", "false", "null"].map((word) => Buffer.from(word));
 
 /** Whether `word` stands at a place. */
-function standsAt(bytes: Buffer, word: Buffer, at: number): boolean {
+export function standsAt(bytes: Buffer, word: Buffer, at: number): boolean {
   for (let index = 0; index < word.length; index += 1) if (bytes[at + index] !== word[index]) return false;
   return true;
 }

@@ -11,6 +11,7 @@ import {
   skipSpace,
   skipString,
   skipWord,
+  standsAt,
   type Cursor,
 } from "./json-bytes.ts";
 
@@ -27,7 +28,15 @@ export type Scan = {
   textBytes: number;
   /** Length of each string that holds media, in bytes. */
   mediaBytes: number[];
+  /** The landmarks with which a string below the top begins, a key or a value. */
+  met: Landmark[];
 };
+
+/** The beginning of a string, with its quote, that is looked for while all is read: alone it would take as long. */
+export type Landmark = Buffer;
+
+/** What one pass looks for and has found. */
+type Findings = Pick<Scan, "mediaBytes" | "textBytes" | "met"> & { landmarks: readonly Landmark[] };
 
 const maxDepth = 256;
 const mediaMinBytes = 2_048;
@@ -43,16 +52,19 @@ const commaBytes = Buffer.from(",");
 const openBraceBytes = Buffer.from("{");
 const closeBraceBytes = Buffer.from("}");
 
-type MediaCount = Pick<Scan, "mediaBytes" | "textBytes">;
+function noteLandmarks({ bytes, at }: Cursor, { landmarks, met }: Findings): void {
+  for (const landmark of landmarks) if (standsAt(bytes, landmark, at) && !met.includes(landmark)) met.push(landmark);
+}
 
-function skipStringValue(cursor: Cursor, count: MediaCount): void {
+function skipStringValue(cursor: Cursor, findings: Findings): void {
   const { bytes } = cursor;
+  noteLandmarks(cursor, findings);
   const start = cursor.at + 1;
   if (beginsMedia(bytes, start)) {
     const end = findStringEnd(bytes, start);
     if (end - start >= mediaMinBytes) {
-      count.mediaBytes.push(end - start);
-      count.textBytes -= end - start;
+      findings.mediaBytes.push(end - start);
+      findings.textBytes -= end - start;
       // Millions of bytes that are known by their beginning: what is wrong in them, the upstream will say.
       cursor.at = end + 1;
       return;
@@ -61,21 +73,22 @@ function skipStringValue(cursor: Cursor, count: MediaCount): void {
   skipString(cursor);
 }
 
-function skipKey(cursor: Cursor): void {
+function skipKey(cursor: Cursor, findings: Findings): void {
   if (skipSpace(cursor) !== quote) failAt(cursor.at);
+  noteLandmarks(cursor, findings);
   skipString(cursor);
   if (skipSpace(cursor) !== colon) failAt(cursor.at);
   cursor.at += 1;
 }
 
 /** After a value: moves past closing brackets; true when a comma announces a further value, false at the end. */
-function skipToNext(cursor: Cursor, open: number[]): boolean {
+function skipToNext(cursor: Cursor, open: number[], findings: Findings): boolean {
   while (open.length > 0) {
     const character = skipSpace(cursor);
     const container = open.at(-1);
     cursor.at += 1;
     if (character === comma) {
-      if (container === openBrace) skipKey(cursor);
+      if (container === openBrace) skipKey(cursor, findings);
       return true;
     }
     if (character !== (container === openBrace ? closeBrace : closeBracket)) failAt(cursor.at - 1);
@@ -85,7 +98,7 @@ function skipToNext(cursor: Cursor, open: number[]): boolean {
 }
 
 /** Enters an object or array; true when it is empty and has been left again. */
-function enter(cursor: Cursor, open: number[], bracket: number): boolean {
+function enter(cursor: Cursor, open: number[], bracket: number, findings: Findings): boolean {
   if (open.length >= maxDepth) throw new JsonScanError(`deeper than ${maxDepth} levels`);
   cursor.at += 1;
   if (skipSpace(cursor) === (bracket === openBrace ? closeBrace : closeBracket)) {
@@ -93,23 +106,23 @@ function enter(cursor: Cursor, open: number[], bracket: number): boolean {
     return true;
   }
   open.push(bracket);
-  if (bracket === openBrace) skipKey(cursor);
+  if (bracket === openBrace) skipKey(cursor, findings);
   return false;
 }
 
 /**
  * Moves past one value of any kind and checks its grammar on the way; no recursion, so depth cannot exhaust the stack.
  */
-function skipValue(cursor: Cursor, count: MediaCount): void {
+function skipValue(cursor: Cursor, findings: Findings): void {
   const open: number[] = [];
   for (;;) {
     const character = skipSpace(cursor);
-    if (character === quote) skipStringValue(cursor, count);
+    if (character === quote) skipStringValue(cursor, findings);
     else if (character === openBrace || character === openBracket) {
-      if (!enter(cursor, open, character)) continue;
+      if (!enter(cursor, open, character, findings)) continue;
     } else if (character === minus || (character >= 48 && character <= 57)) skipNumber(cursor);
     else skipWord(cursor);
-    if (!skipToNext(cursor, open)) return;
+    if (!skipToNext(cursor, open, findings)) return;
   }
 }
 
@@ -126,9 +139,9 @@ function decodeKey(cursor: Cursor): string {
  * few fields that decide and meter are worth decoding. A field that stands twice is refused, because the upstream
  * might obey the other one. Throws JsonScanError for anything but one well-formed object, at most 256 levels deep.
  */
-export function scanJson(body: Buffer): Scan {
-  const cursor: Cursor = { bytes: body, at: 0, words: undefined };
-  const scan: Scan = { fields: new Map(), textBytes: body.length, mediaBytes: [] };
+export function scanJson(body: Buffer, landmarks: readonly Landmark[] = []): Scan {
+  const cursor: Cursor = { bytes: body, at: 0, words: undefined, offset: 0 };
+  const scan: Scan & Findings = { fields: new Map(), textBytes: body.length, mediaBytes: [], met: [], landmarks };
   if (skipSpace(cursor) !== openBrace) failAt(cursor.at);
   cursor.at += 1;
   const isEmpty = skipSpace(cursor) === closeBrace;

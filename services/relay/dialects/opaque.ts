@@ -1,6 +1,7 @@
 import type { Issuer, Opaque } from "./conversation.ts";
 
-const ourNote = "relay.";
+/** What every note of ours begins with. */
+export const ourNote = "relay.";
 
 // Behind it: the issuer, then what it gave. No provider's own state begins like this.
 const mark = "relay.1.";
@@ -21,9 +22,4 @@ export function unwrapOpaque(text: string, own: Issuer): Opaque {
 /** Whether a text is a note of ours, which no provider may get as its own state. */
 export function isOurNote(text: unknown): boolean {
   return typeof text === "string" && text.startsWith(ourNote);
-}
-
-/** Whether a body may hold notes of ours; looked for as bytes, because nearly none does. */
-export function mayHoldNotes(body: Buffer): boolean {
-  return body.includes(`"${ourNote}`);
 }

@@ -1,4 +1,5 @@
-import { readField, rewriteFields, scanJson, type Changes, type Scan } from "./json-scan.ts";
+import { readField, rewriteFields, scanJson, type Changes, type Landmark, type Scan } from "./json-scan.ts";
+import { ourNote } from "./opaque.ts";
 
 /** A request body whose grammar was checked, in whatever encoding it came. Its methods do not stand alone. */
 export type RequestBody = {
@@ -12,6 +13,8 @@ export type RequestBody = {
   read(name: string): unknown;
   /** The body with other fields; what stays keeps its bytes and its order. */
   rewrite(changes: Changes): Buffer;
+  /** Whether a string in it begins with one of `landmarks`; nearly never so, and known without another look. */
+  mayHold(landmark: Landmark): boolean;
   /** Bytes of text, from which input tokens are estimated. */
   textBytes: number;
   /** Bytes of each picture, sound or file in it. */
@@ -22,6 +25,10 @@ const openBracket = "[".charCodeAt(0);
 // No other value begins like null.
 const nullStart = "n".charCodeAt(0);
 
+/** What dialects look for in all of a body: state of other providers' models that came back with it. */
+export const landmarks = { extraContent: Buffer.from('"extra_content"'), note: Buffer.from(`"${ourNote}`) };
+const allLandmarks = Object.values(landmarks);
+
 /** One object with methods: as six closures it was more than all else that is read of a small body. */
 class JsonBody implements RequestBody {
   readonly contentType = "application/json";
@@ -30,7 +37,7 @@ class JsonBody implements RequestBody {
 
   constructor(bytes: Buffer) {
     this.bytes = bytes;
-    this.scan = scanJson(bytes);
+    this.scan = scanJson(bytes, allLandmarks);
   }
 
   get textBytes(): number {
@@ -53,6 +60,10 @@ class JsonBody implements RequestBody {
 
   read(name: string): unknown {
     return readField(this.bytes, this.scan, name);
+  }
+
+  mayHold(landmark: Landmark): boolean {
+    return this.scan.met.includes(landmark);
   }
 
   rewrite(changes: Changes): Buffer {

@@ -1,6 +1,6 @@
 import { member, type Envelope } from "../dialect.ts";
-import { isOurNote, mayHoldNotes } from "../opaque.ts";
-import type { RequestBody } from "../request-body.ts";
+import { isOurNote } from "../opaque.ts";
+import { landmarks, type RequestBody } from "../request-body.ts";
 
 // API spec, Messages request: the service removes these before forwarding.
 const removedFields = ["inference_geo", "service_tier", "speed"] as const;
@@ -37,7 +37,7 @@ function withoutNotes(messages: unknown): unknown[] {
 
 export function prepareBody({ body, model }: Envelope, upstreamModel: string): Buffer {
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
-  if (mayHoldNotes(body.bytes)) replace["messages"] = JSON.stringify(withoutNotes(body.read("messages")));
+  if (body.mayHold(landmarks.note)) replace["messages"] = JSON.stringify(withoutNotes(body.read("messages")));
   return body.rewrite({ replace, remove: removedFields });
 }
 

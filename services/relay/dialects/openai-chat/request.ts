@@ -1,5 +1,5 @@
 import { member, positive, tierOf, type Envelope } from "../dialect.ts";
-import type { RequestBody } from "../request-body.ts";
+import { landmarks, type RequestBody } from "../request-body.ts";
 
 // What the provider allows; a larger number is the provider's to refuse and must not inflate the hold.
 const maxChoices = 128;
@@ -16,8 +16,6 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     wantsStreamUsage: member(body.read("stream_options"), "include_usage") === true,
   };
 }
-
-const mayHoldExtra = (bytes: Buffer): boolean => bytes.includes('"extra_content"');
 
 function withoutOurs(value: unknown): unknown {
   const extra = member(value, "extra_content");
@@ -43,7 +41,7 @@ function withoutExtra(messages: unknown): unknown {
  */
 export function prepareBody({ body, model, answer, wantsStreamUsage }: Envelope, upstreamModel: string): Buffer {
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
-  if (mayHoldExtra(body.bytes)) replace["messages"] = JSON.stringify(withoutExtra(body.read("messages")));
+  if (body.mayHold(landmarks.extraContent)) replace["messages"] = JSON.stringify(withoutExtra(body.read("messages")));
   if (answer !== "events" || wantsStreamUsage) return body.rewrite({ replace });
   const asked = body.read("stream_options");
   const streamOptions = JSON.stringify({ ...(typeof asked === "object" ? asked : {}), include_usage: true });

@@ -1,6 +1,6 @@
 import { member, positive, RequestError, tierOf, type Envelope } from "../dialect.ts";
-import { isOurNote, mayHoldNotes } from "../opaque.ts";
-import type { RequestBody } from "../request-body.ts";
+import { isOurNote } from "../opaque.ts";
+import { landmarks, type RequestBody } from "../request-body.ts";
 
 /** Reads a request for a response, or for the compaction of one, whose answer is never streamed. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
@@ -28,7 +28,7 @@ export function readCompactEnvelope(body: RequestBody, model: string): Envelope 
  */
 export function prepareBody({ body, model }: Envelope, upstreamModel: string): Buffer {
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
-  const input = mayHoldNotes(body.bytes) ? body.read("input") : undefined;
+  const input = body.mayHold(landmarks.note) ? body.read("input") : undefined;
   if (Array.isArray(input)) {
     replace["input"] = JSON.stringify(input.filter((item) => !isOurNote(member(item, "encrypted_content"))));
   }
