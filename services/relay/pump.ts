@@ -5,6 +5,7 @@ import type { Count, Spread } from "#shared/metric-family.ts";
 import type { CallTimes } from "./call-times.ts";
 import type { StreamTap, Tally } from "./dialects/dialect.ts";
 import { createEventCursor, type EventCursor } from "./dialects/event-cursor.ts";
+import { createTextLikeness, type TextLikeness } from "./dialects/text-likeness.ts";
 import { readStreamEvent, streamBytes, type StreamEvent } from "./dialects/sse.ts";
 import type { Answer } from "./send.ts";
 import { createPieceWriter, type PieceWriter } from "./write-pieces.ts";
@@ -46,8 +47,11 @@ function addRun(pieces: Buffer[], bytes: Buffer, from: number, to: number): void
   if (to > from) pieces.push(to - from === bytes.length ? bytes : bytes.subarray(from, to));
 }
 
+/** The events of a stream: one after the other, and which of them need not be read. */
+type Events = { cursor: EventCursor; likeness: TextLikeness };
+
 /** Reads the events that are whole and gives those that pass, neighbours joined, so that an untouched chunk is one. */
-function readEvents(cursor: EventCursor, chunk: Buffer, { tap, tally, onBroken }: Pump): Reading {
+function readEvents({ cursor, likeness }: Events, chunk: Buffer, { tap, tally, onBroken }: Pump): Reading {
   const reading: Reading = { pieces: [], ending: [], isEnded: false };
   cursor.push(chunk);
   const { bytes } = cursor;
@@ -55,7 +59,15 @@ function readEvents(cursor: EventCursor, chunk: Buffer, { tap, tally, onBroken }
   let from = 0;
   let passed = 0;
   try {
-    for (let event = cursor.next(); event; event = cursor.next()) {
+    for (;;) {
+      const skimmed = likeness.skim(bytes, cursor.end, tally);
+      if (skimmed !== -1) {
+        cursor.skipTo(skimmed);
+        passed = skimmed;
+        continue;
+      }
+      const event = cursor.next();
+      if (!event) break;
       const { start, end } = cursor;
       const verdict = tap.read(event, tally);
       const isTurned = tally.isEnding && place !== reading.ending;
@@ -68,6 +80,7 @@ function readEvents(cursor: EventCursor, chunk: Buffer, { tap, tally, onBroken }
       reading.isEnded = verdict === "end";
       if (reading.isEnded) return reading;
       if (typeof verdict !== "string") place.push(verdict);
+      else if (verdict === "pass") likeness.learn(bytes, start, end);
     }
   } catch (thrown) {
     // What came before the event that is too large, or that breaks its reader, is counted and so is served.
@@ -211,6 +224,7 @@ function endAnswer(pump: Pump, writer: PieceWriter, endCause: EndCause, last: Bu
 export function pumpStream(pump: Pump): Pumping {
   const { answer, response, tally, times, isOfEvents, onEnd, onPiece, onBroken } = pump;
   const cursor = createEventCursor(pump.maxEventBytes);
+  const events: Events = { cursor, likeness: createTextLikeness(pump.tap) };
   const holding = new Holding();
   const pausing = createPausing(pump);
   const writer = createPieceWriter(response);
@@ -242,7 +256,7 @@ export function pumpStream(pump: Pump): Pumping {
     pausing.begin();
   };
   const take = (chunk: Buffer): void => {
-    const { pieces, ending, isEnded } = isOfEvents ? readEvents(cursor, chunk, pump) : readBytes(chunk, pump);
+    const { pieces, ending, isEnded } = isOfEvents ? readEvents(events, chunk, pump) : readBytes(chunk, pump);
     if (ending.length > 0) pieces.push(...holding.keep(ending));
     if (tally.isComplete) onEnd(EndCause.COMPLETE);
     if (tally.isComplete || tally.isFailed) pieces.push(...holding.release());

@@ -103,6 +103,12 @@ export type StreamTap = {
   read: (event: StreamEvent, tally: Tally) => EventVerdict;
   /** What still goes to the caller behind the last event. */
   end: (tally: Tally) => string;
+  /**
+   * Makes another that has seen nothing yet, to be tried. Given where no value of a text means anything but as content,
+   * in events that have content at all: one that differs from an event before only in texts need not be read; see
+   * TextLikeness.
+   */
+  createAlike?: () => StreamTap;
 };
 
 /** Takes out of an upstream's wording what callers must not see. */

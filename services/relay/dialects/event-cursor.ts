@@ -16,6 +16,8 @@ export type EventCursor = {
    * the last one is larger than the limit, so that a broken upstream cannot fill the memory.
    */
   next(): StreamEvent | undefined;
+  /** Goes behind an event that was read otherwise. */
+  skipTo(end: number): void;
   /** Bytes of an event that is not complete yet. */
   rest(): Buffer;
 };
@@ -53,6 +55,10 @@ class ChunkCursor implements EventCursor {
     }
     this.end = end;
     return readStreamEvent(bytes.subarray(start, end));
+  }
+
+  skipTo(end: number): void {
+    this.end = end;
   }
 
   rest(): Buffer {

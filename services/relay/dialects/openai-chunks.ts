@@ -37,8 +37,9 @@ function readChunk(chunk: unknown, tally: Tally, { countChoice, ended, wanted }:
     tally.usage = usage;
     tally.toldTokens = totalOf(member(chunk, "usage"), "total_tokens");
   }
-  tally.modelServed ||= stringOf(member(chunk, "model"));
-  tally.serviceTier ||= stringOf(member(chunk, "service_tier"));
+  // Some send "" at first; it tells as little as none.
+  tally.modelServed ??= stringOf(member(chunk, "model")) || undefined;
+  tally.serviceTier ??= stringOf(member(chunk, "service_tier")) || undefined;
   return usage !== undefined && Array.isArray(choices) && choices.length === 0;
 }
 
@@ -47,11 +48,8 @@ function readChunk(chunk: unknown, tally: Tally, { countChoice, ended, wanted }:
  * finish_reason has passed and `[DONE]` follows; usage may come between the two. The usage chunk, which the relay asked
  * for itself, is kept from a caller who did not ask for it.
  */
-export function createChunkTap(
-  { wantsStreamUsage, choices }: Envelope,
-  clean: Cleaner,
-  countChoice: ChoiceCounter,
-): StreamTap {
+export function createChunkTap(envelope: Envelope, clean: Cleaner, countChoice: ChoiceCounter): StreamTap {
+  const { wantsStreamUsage, choices } = envelope;
   const watched: Watched = { countChoice, ended: [], wanted: choices };
   const read = ({ data, json: chunk }: StreamEvent, tally: Tally): EventVerdict => {
     if (data === undefined) return "pass";
@@ -66,5 +64,6 @@ export function createChunkTap(
     return readChunk(chunk, tally, watched) && !wantsStreamUsage ? "drop" : "pass";
   };
   // API spec, Streaming that stops partway: a cut chat stream ends with [DONE] and no finish_reason.
-  return { read, end: ({ isComplete, isFailed }) => (isComplete || isFailed ? "" : "data: [DONE]\n\n") };
+  const end = ({ isComplete, isFailed }: Tally): string => (isComplete || isFailed ? "" : "data: [DONE]\n\n");
+  return { read, end, createAlike: () => createChunkTap(envelope, clean, countChoice) };
 }

@@ -6,14 +6,15 @@ const textFields = ["text", "partial_json", "thinking"];
 
 /** Counts a block as it starts, or a delta. Text that is still empty, as most blocks open, is no content yet. */
 function countPart(part: unknown, tally: Tally): void {
-  let isEmpty = false;
+  let [isText, isEmpty] = [false, true];
   for (const name of textFields) {
     const text = member(part, name);
     if (typeof text !== "string") continue;
-    isEmpty ||= text === "";
+    isText = true;
+    isEmpty &&= text === "";
     tally.contentTokens += estimateTokens(text);
   }
-  tally.hasContent ||= !isEmpty;
+  tally.hasContent ||= !isText || !isEmpty;
 }
 
 function withoutNulls(usage: unknown): Record<string, unknown> {
@@ -56,5 +57,5 @@ export function createTap(): StreamTap {
     }
     return "pass";
   };
-  return { read, end: () => "" };
+  return { read, end: () => "", createAlike: createTap };
 }
