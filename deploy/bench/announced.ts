@@ -21,9 +21,13 @@ export type AnnouncedPlan = {
 export async function startAnnounced(plan: AnnouncedPlan): Promise<Started> {
   const { command, args, environment, portField = "port" } = plan;
   const announced = Promise.withResolvers<number>();
+  let isAnnounced = false;
   const onLine = (line: string): void => {
+    if (isAnnounced) return;
     const port = portIn(line, portField);
-    if (port !== undefined) announced.resolve(port);
+    if (port === undefined) return;
+    isAnnounced = true;
+    announced.resolve(port);
   };
   const child: ChildProcess = await startProcess({
     command,

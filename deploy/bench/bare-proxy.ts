@@ -1,6 +1,6 @@
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { Pool, type Dispatcher } from "undici";
-import { announce, connectionHeaders, upstreamOrigin } from "./proxy-process.ts";
+import { announce, upstreamOrigin, withoutConnection } from "./proxy-process.ts";
 
 // The least that a proxy in Node can be: node:http in, undici's dispatch out, chunks as they come, back-pressure.
 // No keys, no money, no limits. What the relay costs is measured against it.
@@ -39,10 +39,4 @@ function forward(request: IncomingMessage, response: ServerResponse, body: Buffe
       },
     },
   );
-}
-
-function withoutConnection(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  const kept: IncomingHttpHeaders = {};
-  for (const name in headers) if (!connectionHeaders.has(name)) kept[name] = headers[name];
-  return kept;
 }

@@ -1,6 +1,7 @@
 import { barsOf } from "./ratios.ts";
 import { renderBars, type Bar } from "./bars.ts";
 import { othersOf } from "./figures.ts";
+import { measureFloor } from "./floor.ts";
 import { measureLatency } from "./latency.ts";
 import type { Audit } from "./ledger.ts";
 import { renderMeasured, type Measured } from "./measured.ts";
@@ -11,13 +12,14 @@ import { formatSpread } from "./table.ts";
 import { auditWorld, startWorld, type World, type WorldPlan } from "./world.ts";
 
 /** What is measured of the proxies, in this order. */
-export const httpSections = ["loads", "conversions", "latency", "system", "memory"] as const;
+export const httpSections = ["loads", "conversions", "floor", "latency", "system", "memory"] as const;
 export type HttpSection = (typeof httpSections)[number];
 
 const measures: Record<HttpSection, (world: World, rounds: number) => Promise<void>> = {
   loads: (world, rounds) => runRounds(world, "loads", commonTurns(world), { rounds }),
   // One round: there are many pairs, and those that are held to bars are measured with the loads.
   conversions: (world) => runRounds(world, "conversions", cellTurns(world), { rounds: 1 }),
+  floor: measureFloor,
   latency: measureLatency,
   system: measureSystem,
   // One round: memory differs little from run to run, and ten thousand streams take their time.

@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import { startProcess } from "#shared/testing/child-process.ts";
 import { bodyBytes, streamChunks, type LoadKind } from "./answers.ts";
 import { openMark, type LoadPlan, type LoadReport } from "./load-plan.ts";
+import { setPrecedence } from "./precedence.ts";
 import type { ClientName } from "./requests.ts";
 import type { Target } from "./targets.ts";
 import { framesOf, modelOn, wholeAnswer, type WireName } from "./wire.ts";
@@ -19,6 +20,8 @@ export type Load = {
   warmupMs: number;
   windowMs: number;
   callsPerSecond?: number;
+  /** Whether the callers go before all others on their core, as on a machine of their own. */
+  isFirst?: boolean;
   openSteps?: number[];
   secretsFile?: string;
   /** Whether idle streams stay open until they are released. */
@@ -123,6 +126,7 @@ export async function startLoad(load: Load, target: Target, upstreamPort: number
       else report = line;
     },
   });
+  if (load.isFirst) setPrecedence([loader.pid], "first");
   const readReport = async (): Promise<LoadReport> => {
     const outcome = await loader.ended;
     if (!report.startsWith('{"calls":')) throw new Error(`loader ${outcome}:\n${loader.lastLines().join("\n")}`);

@@ -42,7 +42,8 @@ export function coreBusyUs(): number {
   return times ? (times.user + times.nice + times.sys + times.irq) * 1_000 : Number.NaN;
 }
 
-function childrenOf(pid: number): number[] {
+/** Processes that a process has started and that run; none where /proc does not tell. */
+export function childrenOf(pid: number): number[] {
   try {
     return read(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
   } catch {

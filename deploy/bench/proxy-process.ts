@@ -1,8 +1,15 @@
-import type { Server } from "node:http";
+import type { IncomingHttpHeaders, Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** Headers that belong to one connection and are not passed on. */
-export const connectionHeaders = new Set(["connection", "host", "keep-alive", "transfer-encoding"]);
+// They belong to one connection.
+const connectionHeaders = new Set(["connection", "host", "keep-alive", "transfer-encoding"]);
+
+/** The headers that are passed on. */
+export function withoutConnection(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const kept: IncomingHttpHeaders = {};
+  for (const name in headers) if (!connectionHeaders.has(name)) kept[name] = headers[name];
+  return kept;
+}
 
 /** The origin that a proxy process was told to forward to: its first argument. */
 export function upstreamOrigin(): string {

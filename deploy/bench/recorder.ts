@@ -15,7 +15,7 @@ export type Recorder = {
   measured: Measured[];
   /** What went wrong, in words; empty when every call was answered as it should be. */
   complaints: string[];
-  /** Calls through the relay: what the ledger must have charged in full, and what it may have charged a part of. */
+  /** Calls through what charges: what the ledger must have charged in full, and what it may have charged a part of. */
   relayCalls: Record<"whole" | "broken", number>;
 };
 
@@ -27,7 +27,7 @@ export function createRecorder(upstreamPort: number, pace: number): Recorder {
   const warmth = createWarmth();
   const run: Recorder["run"] = async (round, load, target) => {
     const report = await runLoad({ ...load, windowMs: load.windowMs * pace }, target, upstreamPort);
-    if (target.name === "relay") {
+    if (target.name === "relay" || target.name === "metered") {
       relayCalls.whole += report.allCalls.whole;
       relayCalls.broken += report.allCalls.broken;
     }

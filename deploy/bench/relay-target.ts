@@ -10,7 +10,7 @@ import { startStack, type Stack } from "../local/stack.ts";
 import type { Cores } from "./cores.ts";
 import type { CpuReader } from "./cpu-meter.ts";
 import { openLedger, type Ledger } from "./ledger.ts";
-import { readProcessUse, readTreeCpuUs } from "./process-use.ts";
+import { childrenOf, readProcessUse, readTreeCpuUs } from "./process-use.ts";
 import { profilingVariables } from "./profiles.ts";
 import { benchCatalog } from "./relay-catalog.ts";
 import type { Target } from "./targets.ts";
@@ -26,8 +26,12 @@ export type RelayTarget = Target &
   AsyncDisposable & {
     ledger: Ledger;
     secret: string;
+    /** Where a proxy that charges finds what it needs. */
+    environment: Record<string, string>;
     /** CPU of each process that works for its calls. */
     readers: Record<string, CpuReader>;
+    /** Processes for whose work no caller waits: what becomes of a call when it has been answered. */
+    lagging: () => number[];
     /** The last lines in which a service told of trouble: what is behind a call that failed. */
     troubles: () => readonly string[];
     /** Starts the relay's process anew, with a memory that no load has seen. */
@@ -77,8 +81,17 @@ export async function startRelay(upstreamPort: number, cores: Cores, profiles?: 
     },
     isVerbatim: true,
     secret,
+    environment: {
+      AUTH_QUOTA_ADDRESS: authQuotaAddress,
+      NATS_URL: stack.stores.urls.nats,
+      CATALOG_FILE: stack.catalogFile,
+      SPOOL_DIR: join(folder, "metered-spool"),
+      ALLOW_PLAIN_HTTP: "loopback",
+      DEMO_API_KEY: "demo",
+    },
     headers: { authorization: `Bearer ${secret}` },
     readers: readersOf(stack),
+    lagging: () => laggingOf(stack),
     ledger,
     troubles: () => troubles,
     restart: async () => {
@@ -110,6 +123,14 @@ function readersOf({ services, stores }: Stack): Record<string, CpuReader> {
     NATS: reader(nats?.pid, readOne),
     PostgreSQL: reader(postgres?.pid, readTreeCpuUs),
   };
+}
+
+function laggingOf({ services, stores }: Stack): number[] {
+  const { nats, postgres } = stores.processes;
+  const known = [services.billing.pid, services.videoTask.pid, nats?.pid, postgres?.pid];
+  const pids = known.filter((pid) => pid !== undefined);
+  // PostgreSQL works in a process per connection.
+  return [...pids, ...childrenOf(postgres?.pid ?? Number.NaN)];
 }
 
 async function countModels(relayUrl: string, secret: string): Promise<number> {

@@ -3,7 +3,7 @@ import { startAnnounced, type Started } from "./announced.ts";
 import type { Cores } from "./cores.ts";
 
 /** In the order in which tables show them. */
-export const targetNames = ["direct", "nginx", "bare", "pipe", "relay", "portkey"] as const;
+export const targetNames = ["direct", "nginx", "bare", "pipe", "metered", "relay", "portkey"] as const;
 export type TargetName = (typeof targetNames)[number];
 
 /** Something that answers calls and is measured. */
@@ -27,6 +27,19 @@ export async function startUpstream(): Promise<Target & Started> {
   const file = fileURLToPath(import.meta.resolve("./upstream.ts"));
   const started = await startAnnounced({ command: process.execPath, args: [file] });
   return Object.assign(started, { name: "direct" as const, headers: {}, isVerbatim: true });
+}
+
+const meteredFile = fileURLToPath(import.meta.resolve("./metered-proxy.ts"));
+
+/** Starts the proxy that forwards and charges, on the measured core; `environment` tells it where to charge. */
+export async function startMetered(
+  upstreamPort: number,
+  { environment, headers }: { environment: NodeJS.ProcessEnv; headers: Record<string, string> },
+  cores: Cores,
+): Promise<Target & Started> {
+  const command = cores.measured(process.execPath, [meteredFile, `http://127.0.0.1:${upstreamPort}`]);
+  const started = await startAnnounced({ ...command, environment: { ...process.env, ...environment } });
+  return Object.assign(started, { name: "metered" as const, headers, isVerbatim: true });
 }
 
 /** Starts one of the proxies that only forward, on the measured core. */

@@ -5,7 +5,7 @@ import { mostStreams, openFilesLimit, raiseOpenFiles } from "./open-files.ts";
 import { startPortkey } from "./portkey-target.ts";
 import { createRecorder, type Recorder } from "./recorder.ts";
 import { startRelay, type RelayTarget } from "./relay-target.ts";
-import { startProxy, startUpstream, type Target, type TargetName } from "./targets.ts";
+import { startMetered, startProxy, startUpstream, type Target, type TargetName } from "./targets.ts";
 
 /** What is to stand there; `say` hears of progress. */
 export type WorldPlan = {
@@ -66,6 +66,7 @@ export async function startWorld(plan: WorldPlan): Promise<World> {
     targets,
     relay,
     startFresh: async (name) => {
+      if (name === "metered" && relay) return startMetered(direct.port, relay, cores);
       const fresh = name === "relay" ? undefined : await start(name);
       if (fresh) return fresh;
       if (!relay) throw new Error(`${name} cannot be started`);
