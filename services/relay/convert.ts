@@ -6,6 +6,7 @@ import type { Cleaner, Envelope, EventVerdict, StreamTap, Tally, UpstreamError }
 import type { ReplyEvent } from "./dialects/reply.ts";
 import type { StreamEvent } from "./dialects/sse.ts";
 import { CallFailure, failures } from "./failures.ts";
+import { createRetelling } from "./retell.ts";
 
 /** The two halves of a cell of the matrix: what the caller speaks and what the upstream speaks. */
 export type Conversion = { client: ClientConversion; provider: ProviderConversion };
@@ -86,6 +87,8 @@ const unreadable: UpstreamError = {
 export function createTranslator({ conversion, asked, tap, clean }: Translating): StreamTap {
   const reader: StreamReader = conversion.provider.createStreamReader();
   const writer = conversion.client.createStreamWriter(asked);
+  const { createAlike } = tap;
+  const { retelling, note } = createRetelling(reader, conversion.provider, writer);
   let held = "";
   const tell = (events: ReplyEvent[], tally: Tally): string => {
     let text = "";
@@ -101,7 +104,9 @@ export function createTranslator({ conversion, asked, tap, clean }: Translating)
   const read = (event: StreamEvent, tally: Tally): EventVerdict => {
     const verdict = tap.read(event, tally);
     const told = event.json ?? event.data;
-    const text = told === undefined ? "" : tell(reader.read(told), tally);
+    const events = told === undefined ? [] : reader.read(told);
+    note(events);
+    const text = tell(events, tally);
     if (verdict === "end") {
       held = text;
       return "end";
@@ -114,7 +119,7 @@ export function createTranslator({ conversion, asked, tap, clean }: Translating)
     // Where the upstream reported no error, what is missing was cut off.
     return last?.every(({ kind }) => kind !== "error") ? tell(last, tally) : conversion.client.cutEnd;
   };
-  return { read, end };
+  return createAlike && reader.takeDelta ? { read, end, createAlike, retelling } : { read, end };
 }
 
 /** Whether the caller wants a refusal instead of a request that lost something on the way. */

@@ -14,6 +14,11 @@ export type StreamReader = {
   read: (data: unknown) => ReplyEvent[];
   /** What is still to be said when the provider's stream is over: an error event when it was not whole. */
   end: () => ReplyEvent[];
+  /**
+   * Takes the text of a delta of the open block as if an event with nothing else in it had been read; false when it must
+   * be read. Given where of such an event nothing matters but its text.
+   */
+  takeDelta?: (choice: number, text: string) => boolean;
 };
 
 /** Writes one stream for a caller: server-sent events as text, "" when there is nothing to say yet. */

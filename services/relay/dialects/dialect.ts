@@ -109,6 +109,18 @@ export type StreamTap = {
    * TextLikeness.
    */
   createAlike?: () => StreamTap;
+  /** Given beside `createAlike` by a tap that says events in other words. */
+  retelling?: Retelling;
+};
+
+/** Says an event in other words without reading it, when it differs from those before only in its content. */
+export type Retelling = {
+  /** Whether of two events the second says nothing but its content, whatever else of their texts differs. */
+  isContentAlone: (first: StreamEvent, second: StreamEvent, content: string) => boolean;
+  /** Told of the content of the event that was read just now; undefined where it is like no other. */
+  follow: (content: string | undefined) => void;
+  /** The event of this content in other words; undefined when it must be read. */
+  retell: (content: string) => Buffer | undefined;
 };
 
 /** Takes out of an upstream's wording what callers must not see. */

@@ -1,20 +1,26 @@
-import { emptyTally, estimateTokens, type StreamTap, type Tally } from "./dialect.ts";
+import { emptyTally, estimateTokens, type Retelling, type StreamTap, type Tally } from "./dialect.ts";
 import { backslash, code, quote, standsAt } from "./json-bytes.ts";
-import { readStreamEvent } from "./sse.ts";
+import { readStreamEvent, type StreamEvent } from "./sse.ts";
 
 /**
  * Knows the events of a stream that are like one before but for their texts. Nearly all events of an answer are, and
  * nothing of them matters but how much text it is: they need not be parsed.
  */
 export type TextLikeness = {
-  /** Index behind the event that begins at `start`, its text counted; -1 for one that must be read. */
-  skim: (bytes: Buffer, start: number, tally: Tally) => number;
-  /** Learns from the event between two places, which was read and passed. */
+  /**
+   * Index behind the event that begins at `start`, its text counted and, where the tap says events in other words, said
+   * as one more piece; -1 for one that must be read.
+   */
+  skim: (bytes: Buffer, start: number, tally: Tally, pieces: Buffer[]) => number;
+  /** Learns from the event between two places, which was read and has passed or was said in other words. */
   learn: (bytes: Buffer, start: number, end: number) => void;
 };
 
 /** What events have in common: `literals`, and between them texts, of which some are counted as content. */
 type Frame = { literals: Buffer[]; isCounted: boolean[] };
+
+/** What an event says by its frame: its content in estimated tokens and, where that is wanted, as text. */
+type Found = { tokens: number; content: string; wantsContent: boolean };
 
 const space = code(" ");
 const firstAfterAscii = 128;
@@ -31,6 +37,7 @@ const shortProbe = "probe";
 // A field's name is no text: it may become the name of one that means something.
 const probedName = /probe"\s*:/;
 const longProbe = "x".repeat(1_009);
+const otherProbe = "other";
 
 /** A copy that keeps nothing else alive: neither the chunk, nor what shares a place in memory with small buffers. */
 export function copyOf(bytes: Buffer): Buffer {
@@ -39,13 +46,14 @@ export function copyOf(bytes: Buffer): Buffer {
   return copy;
 }
 
-/** Index of the quote that ends a text which is written as it is; -1 for one with escapes, that is long or goes on. */
+/** Index of the quote that ends a text; -1 for one that is long or goes on, or is none. */
 function textEnd(bytes: Buffer, start: number): number {
   const limit = Math.min(bytes.length, start + mostBytes + 1);
   for (let at = start; at < limit; at += 1) {
     const byte = bytes[at] ?? 0;
     if (byte === quote) return at;
-    if (byte < space || byte === backslash) return -1;
+    if (byte < space) return -1;
+    if (byte === backslash) at += 1;
   }
   return -1;
 }
@@ -72,11 +80,16 @@ function literalsOf(before: Buffer, event: Buffer): Buffer[] | undefined {
   return [...literals, event.subarray(from)];
 }
 
-/** Content that a tap counts in an event of these texts, in tokens; undefined when it finds anything else in it. */
-function countedBy(tap: StreamTap, literals: Buffer[], texts: string[]): number | undefined {
+/** An event of these texts; undefined for one without data. */
+function probeOf(literals: Buffer[], texts: string[]): StreamEvent | undefined {
   const bytes = literals.flatMap((literal, index) => [literal, Buffer.from(texts[index] ?? "")]);
   const event = readStreamEvent(Buffer.concat(bytes));
-  if (event.data === undefined || probedName.test(event.data)) return undefined;
+  return event.data === undefined || probedName.test(event.data) ? undefined : event;
+}
+
+/** Content that a tap counts in an event, in tokens; undefined when it finds anything else in it. */
+function countedBy(tap: StreamTap, event: StreamEvent | undefined): number | undefined {
+  if (!event) return undefined;
   const tally = emptyTally();
   const verdict = tap.read(event, tally);
   const { contentTokens, modelServed, serviceTier, counted } = tally;
@@ -94,27 +107,51 @@ function frameOf(literals: Buffer[], tap: StreamTap): Frame | undefined {
   if (!literals[0]?.includes("data")) return undefined;
   const places = literals.slice(1).map((_, place) => place);
   const allShort = places.map(() => shortProbe);
-  const short = countedBy(tap, literals, allShort);
+  const short = countedBy(tap, probeOf(literals, allShort));
   const more = places.map((longer) => {
     const texts = places.map((place) => (place === longer ? longProbe : shortProbe));
-    return (countedBy(tap, literals, texts) ?? Number.NaN) - (short ?? Number.NaN);
+    return (countedBy(tap, probeOf(literals, texts)) ?? Number.NaN) - (short ?? Number.NaN);
   });
   const isCounted = more.map((tokens) => tokens > 0);
   const all = isCounted.filter(Boolean).length * estimateTokens(shortProbe);
   return all > 0 && short === all ? { literals, isCounted } : undefined;
 }
 
-function tokensOf(bytes: Buffer, start: number, end: number): number {
-  for (let at = start; at < end; at += 1) {
-    if ((bytes[at] ?? 0) >= firstAfterAscii) return estimateTokens(bytes.toString("utf8", start, end));
-  }
-  return (end - start) / 4;
+/** Whether an event of the frame can be retold: its content is one text, beside which no other means anything. */
+function canRetell({ literals, isCounted }: Frame, { isContentAlone }: Retelling): boolean {
+  if (isCounted.filter(Boolean).length > 1) return false;
+  if (isCounted.length === 1) return true;
+  const probe = (content: string, other: string): StreamEvent | undefined => {
+    const texts = isCounted.map((isContent) => (isContent ? content : other));
+    return probeOf(literals, texts);
+  };
+  const [first, second] = [probe(shortProbe, shortProbe), probe(longProbe, otherProbe)];
+  return first !== undefined && second !== undefined && isContentAlone(first, second, longProbe);
 }
 
-/** Reads an event by its frame; as `skim`. */
-function skimBy({ literals, isCounted }: Frame, bytes: Buffer, start: number, tally: Tally): number {
+function isPlain(bytes: Buffer, start: number, end: number): boolean {
+  for (let at = start; at < end; at += 1) {
+    const byte = bytes[at] ?? 0;
+    if (byte >= firstAfterAscii || byte === backslash) return false;
+  }
+  return true;
+}
+
+/** A text as it is meant; undefined when its escapes are none of JSON's. */
+function textOf(bytes: Buffer, start: number, end: number): string | undefined {
+  const text = bytes.toString("utf8", start, end);
+  if (!text.includes("\\")) return text;
+  try {
+    return JSON.parse(`"${text}"`) as string;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Reads an event by its frame; gives the index behind it, or -1. */
+function find({ literals, isCounted }: Frame, bytes: Buffer, start: number, found: Found): number {
   let at = start;
-  let tokens = 0;
+  found.tokens = 0;
   for (let index = 0; index < literals.length; index += 1) {
     const literal = literals[index] as Buffer;
     if (!standsAt(bytes, literal, at)) return -1;
@@ -122,38 +159,59 @@ function skimBy({ literals, isCounted }: Frame, bytes: Buffer, start: number, ta
     if (index === isCounted.length) break;
     const end = textEnd(bytes, at);
     if (end === -1) return -1;
-    if (isCounted[index]) tokens += tokensOf(bytes, at, end);
+    const isContent = isCounted[index] === true;
+    if ((isContent && found.wantsContent) || !isPlain(bytes, at, end)) {
+      const text = textOf(bytes, at, end);
+      if (text === undefined) return -1;
+      if (isContent) {
+        found.content = text;
+        found.tokens += estimateTokens(text);
+      }
+    } else if (isContent) found.tokens += (end - at) / 4;
     at = end;
   }
-  tally.contentTokens += tokens;
-  tally.hasContent ||= tokens > 0;
   return at;
 }
 
 /** Makes one for a stream that is watched by a tap; it learns nothing where texts mean more (no `createAlike`). */
-export function createTextLikeness({ createAlike }: StreamTap): TextLikeness {
+export function createTextLikeness({ createAlike, retelling }: StreamTap): TextLikeness {
+  const found: Found = { tokens: 0, content: "", wantsContent: retelling !== undefined };
   let frame: Frame | undefined;
   let last: Buffer | undefined;
   let credit = createAlike ? mostCredit : 0;
+  const learnFrame = (event: Buffer): void => {
+    if (!createAlike || credit < 1 || event.length > mostBytes) return;
+    // The same again, and texts with escapes: neither tells of a frame.
+    if (last?.equals(event) || event.includes(backslash)) return;
+    credit -= 1;
+    const copy = copyOf(event);
+    const literals = last && literalsOf(last, copy);
+    last = copy;
+    if (!literals || credit < trialCost) return;
+    credit -= trialCost;
+    const learned = frameOf(literals, createAlike());
+    if (learned && (!retelling || canRetell(learned, retelling))) frame = learned;
+  };
   return {
-    skim: (bytes, start, tally) => {
-      const end = frame ? skimBy(frame, bytes, start, tally) : -1;
-      if (end !== -1 && credit < mostCredit) credit += skimCredit;
+    skim: (bytes, start, tally, pieces) => {
+      const end = frame ? find(frame, bytes, start, found) : -1;
+      if (end === -1) return -1;
+      const { tokens } = found;
+      if (retelling) {
+        const retold = retelling.retell(found.content);
+        if (!retold) return -1;
+        pieces.push(retold);
+      }
+      tally.contentTokens += tokens;
+      tally.hasContent ||= tokens > 0;
+      if (credit < mostCredit) credit += skimCredit;
       return end;
     },
     learn: (bytes, start, end) => {
-      if (!createAlike || credit < 1 || end - start > mostBytes) return;
-      // The same again, and texts with escapes: neither tells of a frame.
-      if (last?.length === end - start && bytes.compare(last, 0, last.length, start, end) === 0) return;
-      const event = bytes.subarray(start, end);
-      if (event.includes(backslash)) return;
-      credit -= 1;
-      const copy = copyOf(event);
-      const literals = last && literalsOf(last, copy);
-      last = copy;
-      if (!literals || credit < trialCost) return;
-      credit -= trialCost;
-      frame = frameOf(literals, createAlike()) ?? frame;
+      learnFrame(bytes.subarray(start, end));
+      if (!retelling) return;
+      const isAlike = frame !== undefined && find(frame, bytes, start, found) === end;
+      retelling.follow(isAlike ? found.content : undefined);
     },
   };
 }

@@ -193,5 +193,7 @@ export function createStreamReader(): StreamReader {
   return {
     read: (data) => readEvent(reading, data),
     end: () => (reading.isOver ? [] : fail(reading, brokenOff)),
+    // Free text is cut out of the JSON around it, of which the decoder must see each piece.
+    takeDelta: () => reading.open !== undefined && !reading.open.decoder,
   };
 }

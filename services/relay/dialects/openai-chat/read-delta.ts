@@ -189,6 +189,12 @@ export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown
   return true;
 }
 
+/** Takes a text of the open block, as `StreamReader.takeDelta`. */
+export function takeDelta(choice: ChoiceState, text: string): boolean {
+  if (choice.open === "text") choice.contentLength += text.length;
+  return choice.open !== undefined;
+}
+
 /** Ends a choice that has said why. */
 export function finishChoice(choice: ChoiceState): ReplyEvent[] {
   const events: ReplyEvent[] = [];

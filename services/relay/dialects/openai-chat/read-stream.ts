@@ -3,7 +3,7 @@ import { member, stringOf } from "../dialect.ts";
 import { readError } from "../openai-error.ts";
 import { readUsage } from "../openai-usage.ts";
 import type { ReplyEvent, ReplyUsage } from "../reply.ts";
-import { createChoice, finishChoice, readDelta, type ChoiceState } from "./read-delta.ts";
+import { createChoice, finishChoice, readDelta, takeDelta, type ChoiceState } from "./read-delta.ts";
 
 // What OpenAI gives at most; a number beyond it is no choice of an answer.
 const maxChoices = 128;
@@ -99,5 +99,9 @@ export function createStreamReader(): StreamReader {
       return data.startsWith("[DONE]") ? finish(state) : [];
     },
     end: () => (state.isOver ? [] : finish(state)),
+    takeDelta: (index, text) => {
+      const choice = state.choices.get(index);
+      return choice !== undefined && takeDelta(choice, text);
+    },
   };
 }
