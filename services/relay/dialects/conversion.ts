@@ -15,8 +15,8 @@ export type StreamReader = {
   /** What is still to be said when the provider's stream is over: an error event when it was not whole. */
   end: () => ReplyEvent[];
   /**
-   * Takes the text of a delta of the open block as if an event with nothing else in it had been read; false when it must
-   * be read. Given where of such an event nothing matters but its text.
+   * Takes the text of a delta of the open block as if an event with nothing else in it had been read; false when the
+   * event must be read. Given where of such an event nothing matters but its text.
    */
   takeDelta?: (choice: number, text: string) => boolean;
 };
