@@ -16,20 +16,20 @@ export type Recorder = {
   /** What went wrong, in words; empty when every call was answered as it should be. */
   complaints: string[];
   /** Calls through what charges: what the ledger must have charged in full, and what it may have charged a part of. */
-  relayCalls: Record<"whole" | "broken", number>;
+  chargedCalls: Record<"whole" | "broken", number>;
 };
 
 /** Windows are `pace` times as long as their loads say. */
 export function createRecorder(upstreamPort: number, pace: number): Recorder {
   const measured: Measured[] = [];
   const complaints: string[] = [];
-  const relayCalls = { whole: 0, broken: 0 };
+  const chargedCalls = { whole: 0, broken: 0 };
   const warmth = createWarmth();
   const run: Recorder["run"] = async (round, load, target) => {
     const report = await runLoad({ ...load, windowMs: load.windowMs * pace }, target, upstreamPort);
     if (target.name === "relay" || target.name === "metered") {
-      relayCalls.whole += report.allCalls.whole;
-      relayCalls.broken += report.allCalls.broken;
+      chargedCalls.whole += report.allCalls.whole;
+      chargedCalls.broken += report.allCalls.broken;
     }
     if (round > 0) measured.push(...figuresOf(round, load, target.name, report));
     const { errors, allCalls, complaints: told } = report;
@@ -42,7 +42,7 @@ export function createRecorder(upstreamPort: number, pace: number): Recorder {
   return {
     measured,
     complaints,
-    relayCalls,
+    chargedCalls,
     add: (more) => void measured.push(...more),
     run,
     warm: async (load, target) => {

@@ -88,5 +88,5 @@ async function startTarget(name: TargetName, upstreamPort: number, { cores, say 
 
 /** Compares the ledger with all calls that the relay answered; undefined without a relay. */
 export async function auditWorld({ relay, recorder }: World): Promise<Audit | undefined> {
-  return relay?.ledger.audit(recorder.relayCalls);
+  return relay?.ledger.audit(recorder.chargedCalls);
 }

@@ -38,8 +38,8 @@ async function withStreams({ world, relay }: Site, wanted: number): Promise<Prep
   const finish = async (): Promise<void> => {
     await loading.release();
     const { errors, complaints, allCalls } = await loading.report;
-    world.recorder.relayCalls.whole += allCalls.whole;
-    world.recorder.relayCalls.broken += allCalls.broken;
+    world.recorder.chargedCalls.whole += allCalls.whole;
+    world.recorder.chargedCalls.broken += allCalls.broken;
     if (errors > 0) world.recorder.complaints.push(`${errors} of ${streams} held streams: ${complaints[0]}`);
   };
   return { load: base, finish };

@@ -37,7 +37,7 @@ export async function measureScale(plan: WorldPlan): Promise<ScalePoint[]> {
     }
     await writeFile(join(plotsFolder, `${dimension.name}.svg`), plotOf(dimension, points));
   }
-  const audit = await relay.ledger.audit(recorder.relayCalls);
+  const audit = await relay.ledger.audit(recorder.chargedCalls);
   for (const dimension of dimensions) say(`\n${tableOf(dimension, points)}`);
   const usual = points.find(({ dimension, size }) => dimension === "connections" && size === 64);
   if (usual) say(`\n${renderCapacity(usual.cpu)}`);
