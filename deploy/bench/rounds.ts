@@ -2,6 +2,10 @@ import { cellLoads, commonLoads, comparedCells, gapsLoad, type Load } from "./lo
 import type { Target } from "./targets.ts";
 import type { World } from "./world.ts";
 
+// A load of a new kind makes the engine throw away code that it had compiled for the kinds before: the next seconds of
+// those cost a relay up to twice as much, until that is compiled for all of them.
+const settlingMs = 2_000;
+
 /** One window of a round. */
 export type Turn = { load: Load; target: Target };
 
@@ -33,6 +37,7 @@ export async function runRounds(world: World, title: string, turns: Turn[], plan
   const { rounds, roundsBefore = 0 } = plan;
   say(`${title}: warming up`);
   for (const { load, target } of turns) await recorder.warm(load, target);
+  for (const { load, target } of turns) await recorder.run(0, { ...load, windowMs: settlingMs }, target);
   for (let round = 1; round <= rounds; round += 1) {
     say(`${title}: round ${round} of ${rounds}`);
     for (const { load, target } of turns) await recorder.run(roundsBefore + round, load, target);
