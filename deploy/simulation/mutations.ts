@@ -41,13 +41,13 @@ export const mutations: Mutation[] = [
   one(
     "a balance is added to instead of replaced by a newer version",
     script,
-    "if not found.postedVersion or tonumber(version) > found.postedVersion then",
-    "posted = int(found.posted + tonumber(posted) - (found.posted > 0 and 1 or 0))\n  if true then",
+    "if not knownVersion or tonumber(version) > knownVersion then",
+    "sum = int(found[field] + tonumber(sum) - (found[field] > 0 and 1 or 0))\n  if true then",
   ),
   one(
     "an older version of a balance replaces a newer one",
     script,
-    "if not found.postedVersion or tonumber(version) > found.postedVersion then",
+    "if not knownVersion or tonumber(version) > knownVersion then",
     "if true then",
   ),
   one(

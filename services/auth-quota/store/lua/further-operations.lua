@@ -149,31 +149,25 @@ local function addFurtherOperations()
     return service.lossless == '1' or askedIn == service.generation
   end
 
-  operations.balance = { 4, function(accountId, posted, version, askedIn)
-    local found = account(accountId)
-    local name = prefix .. ':account:' .. accountId
-    if not found.postedVersion or tonumber(version) > found.postedVersion then
-      redis.call('HSET', name, 'posted', posted, 'posted_version', version)
-      found.posted, found.postedVersion = tonumber(posted), tonumber(version)
+  -- Takes over what billing has booked, unless something newer is known: the sum `field` of what was `found`, by name.
+  local function takeOver(found, name, field, sum, version, askedIn)
+    local knownVersion = found[field .. 'Version']
+    if not knownVersion or tonumber(version) > knownVersion then
+      redis.call('HSET', name, field, sum, field .. '_version', version)
+      found[field], found[field .. 'Version'] = tonumber(sum), tonumber(version)
     end
     if isCurrent(askedIn) and not found.isLoaded then
-      redis.call('HSET', name, 'posted_in', service.generation)
+      redis.call('HSET', name, field .. '_in', service.generation)
       found.isLoaded = true
     end
     return verdicts.OK
+  end
+
+  operations.balance = { 4, function(accountId, posted, version, askedIn)
+    return takeOver(account(accountId), prefix .. ':account:' .. accountId, 'posted', posted, version, askedIn)
   end }
 
   operations.spending = { 4, function(keyId, spent, version, askedIn)
-    local found = key(keyId)
-    local name = prefix .. ':key:' .. keyId
-    if not found.spentVersion or tonumber(version) > found.spentVersion then
-      redis.call('HSET', name, 'spent', spent, 'spent_version', version)
-      found.spent, found.spentVersion = tonumber(spent), tonumber(version)
-    end
-    if isCurrent(askedIn) and not found.isLoaded then
-      redis.call('HSET', name, 'spent_in', service.generation)
-      found.isLoaded = true
-    end
-    return verdicts.OK
+    return takeOver(key(keyId), prefix .. ':key:' .. keyId, 'spent', spent, version, askedIn)
   end }
 end
