@@ -2,12 +2,20 @@ import type { Registry } from "prom-client";
 import { createMetrics as createAuthQuotaMetrics, watchSessions } from "../../services/auth-quota/metrics.ts";
 import { createMetrics as createBillingMetrics } from "../../services/billing/metrics.ts";
 import { createMetrics as createConsoleMetrics } from "../../services/console/metrics.ts";
-import { createMetrics as createRelayMetrics, watchGauges, watchUpstreams } from "../../services/relay/metrics.ts";
+import {
+  createMetrics as createRelayMetrics,
+  watchCatalog,
+  watchGauges,
+  watchUpstreams,
+} from "../../services/relay/metrics.ts";
 import { expiryGauge } from "../../services/shared/certificate.ts";
 import { grpcMetrics } from "../../services/shared/grpc-metrics.ts";
 import { familyOf } from "../../services/shared/metric-family.ts";
 import { createRegistry } from "../../services/shared/ops.ts";
-import { createMetrics as createVideoTaskMetrics } from "../../services/video-task/metrics.ts";
+import {
+  createMetrics as createVideoTaskMetrics,
+  watchCatalog as watchVideoCatalog,
+} from "../../services/video-task/metrics.ts";
 
 /** A metric of a service. Each has the label `service` beside its own. */
 export type CataloguedMetric = {
@@ -23,6 +31,7 @@ const nothing = (): number => 0;
 function declareRelay(registry: Registry): void {
   createRelayMetrics(registry);
   watchUpstreams(registry, { list: () => [] });
+  watchCatalog(registry, { file: () => ({ contentHash: "" }), isStale: () => false });
   watchGauges(registry, {
     liveCalls: nothing,
     isDraining: () => false,
@@ -54,6 +63,7 @@ const declarations: Record<string, (registry: Registry) => void> = {
   },
   "video-task": (registry) => {
     createVideoTaskMetrics(registry);
+    watchVideoCatalog(registry, { isStale: () => false });
     grpcMetrics(registry);
   },
   console: createConsoleMetrics,

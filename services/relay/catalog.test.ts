@@ -5,11 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { usageBuckets } from "#shared/pricing.ts";
+import { metricsText } from "#shared/metrics-text.ts";
+import { createRegistry } from "#shared/ops.ts";
 import { until } from "#shared/testing/until.ts";
 import { catalogNameOf } from "./catalog-schema.ts";
 import { pricedFor } from "./catalog-models.ts";
 import { CatalogError } from "#shared/catalog/document.ts";
 import { followCatalog, parseCatalog, type Catalog } from "./catalog.ts";
+import { watchCatalog } from "./metrics.ts";
 import { listeningLog } from "./testing/fakes.ts";
 
 const environment = { PROVIDER_KEY: "sk-value-of-the-key", EMPTY: "" };
@@ -285,6 +288,35 @@ test("a running relay takes a new catalog, keeps the last good one over a bad on
   await until("the next good one is in force", () => price() === 3_000_000_000n);
   assert.equal(catalog.isStale(), false);
   assert.deepEqual([catalog.file().contentHash, catalog.file().problem], [hash("sha256", next), ""]);
+});
+
+test("metrics tell the hash of the catalog in use, and whether a newer file is refused", async () => {
+  using mount = createMount();
+  using catalog = followCatalog(mount.file, environment, listeningLog().log);
+  const registry = createRegistry("relay");
+  watchCatalog(registry, catalog);
+  const told = async (): Promise<string[]> => {
+    const text = await metricsText(registry, { service: "relay", isOpenMetrics: false });
+    return text.split("\n").filter((line) => line.startsWith("relay_catalog_"));
+  };
+  const lines = (text: string, refused: number): string[] => [
+    `relay_catalog_info{hash="${hash("sha256", text)}",service="relay"} 1`,
+    `relay_catalog_refused{service="relay"} ${refused}`,
+  ];
+  assert.deepEqual(await told(), lines(good, 0));
+
+  mount.put(good.replace("2 }", "0 }"));
+  await until("the bad one is refused", catalog.isStale);
+  assert.deepEqual(await told(), lines(good, 1), "the one in use stays in the metric");
+
+  const next = good.replace("2 }", "3 }").replace("2026-11", "2026-12");
+  mount.put(next);
+  await until("the next good one is in use", () => !catalog.isStale());
+  assert.deepEqual(await told(), lines(next, 0), "no series of the one before is left");
+
+  rmSync(mount.file);
+  await until("that the file is gone is noticed", catalog.isStale);
+  assert.deepEqual(await told(), lines(next, 1));
 });
 
 test("a first catalog that cannot be used is not started with", () => {

@@ -16,7 +16,7 @@ import { followCatalog, upstreamsOf, type Catalog } from "./catalog.ts";
 import { readConfig } from "./config.ts";
 import { drain } from "./drain.ts";
 import { guardLive } from "./guard.ts";
-import { createMetrics, watchGauges, watchUpstreams } from "./metrics.ts";
+import { createMetrics, watchCatalog, watchGauges, watchUpstreams } from "./metrics.ts";
 import { createPublisher } from "./publish.ts";
 import { openQuotaSession } from "./quota-session.ts";
 import { createRestore } from "./restore.ts";
@@ -109,6 +109,7 @@ watchGauges(registry, {
   downloads: () => videos.downloads.size,
 });
 watchUpstreams(registry, health);
+watchCatalog(registry, catalog);
 
 const standing = createStanding({
   isDraining: () => relay.isDraining,

@@ -1,5 +1,6 @@
 import type { Registry } from "prom-client";
 import { counter, counters, gauge, gauges, histogram, histograms } from "#shared/metrics.ts";
+import type { CatalogFile, LiveCatalog } from "./catalog.ts";
 import type { CircuitState, UpstreamHealth } from "./upstream-health.ts";
 
 const secondsBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
@@ -250,4 +251,22 @@ export function watchUpstreams(registry: Registry, { list }: Pick<UpstreamHealth
   };
   declare("relay_upstream_circuit", "0: closed; 1: half open; 2: open.", ({ circuit }) => circuitValues[circuit]);
   declare("relay_upstream_live_calls", "Calls under way at an upstream.", ({ underWay }) => underWay);
+}
+
+/** Declares the gauges of the catalog's file. */
+export function watchCatalog(
+  registry: Registry,
+  { file, isStale }: { file: () => Pick<CatalogFile, "contentHash">; isStale: LiveCatalog["isStale"] },
+): void {
+  gauges(registry, {
+    name: "relay_catalog_info",
+    help: "1; the label is the SHA-256 of the catalog file in use.",
+    labels: ["hash"],
+    read: (set) => set({ hash: file().contentHash }, 1),
+  });
+  gauge(registry, {
+    name: "relay_catalog_refused",
+    help: "1 while the newest catalog file is refused and the one before stays in use.",
+    read: () => Number(isStale()),
+  });
 }

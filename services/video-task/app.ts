@@ -17,7 +17,7 @@ import { followUpstreams } from "./catalog.ts";
 import type { Config } from "./config.ts";
 import { createGaugesPass } from "./gauges.ts";
 import { createLookPass } from "./looks.ts";
-import { createMetrics } from "./metrics.ts";
+import { createMetrics, watchCatalog } from "./metrics.ts";
 import { createMoneyPass } from "./money.ts";
 import { createPlaces, defaultPlaces, type Places } from "./places.ts";
 import { createSweepPass } from "./sweep.ts";
@@ -68,6 +68,7 @@ function reach(resources: AsyncDisposableStack, config: Config, { log, environme
   const upstreams = resources.use(
     followUpstreams(config.CATALOG_FILE, environment, log, (replaced) => pools.retain([...replaced.values()])),
   );
+  watchCatalog(registry, upstreams);
   const credentials = resources.use(openGrpcCredentials(config, log, registry));
   const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials));
   const billing = unaryClient(BillingService, channel, 5_000);

@@ -1,5 +1,6 @@
 import type { Registry } from "prom-client";
 import { counter, counters, gauge, gauges, histogram } from "#shared/metrics.ts";
+import type { LiveUpstreams } from "./catalog.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -43,4 +44,13 @@ export function createMetrics(registry: Registry) {
     moneyOpen: level("video_task_money_events_open", "Charges and refunds that are not known to be booked."),
     moneyOldest: level("video_task_money_oldest_seconds", "Age of the oldest of them."),
   };
+}
+
+/** Declares the gauge of the catalog's file. */
+export function watchCatalog(registry: Registry, { isStale }: Pick<LiveUpstreams, "isStale">): void {
+  gauge(registry, {
+    name: "video_task_catalog_refused",
+    help: "1 while the upstreams for videos of the newest catalog file are refused and those before stay in use.",
+    read: () => Number(isStale()),
+  });
 }

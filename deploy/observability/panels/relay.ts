@@ -93,6 +93,24 @@ const records: Panel[] = [
   },
 ];
 
+const catalog: Panel[] = [
+  {
+    title: "Catalogs in use",
+    description: "Relays by the SHA-256 of their catalog file. Two for half an hour are a ticket.",
+    unit: "short",
+    queries: [{ expr: sumOf("relay_catalog_info", "hash"), legend: "{{hash}}" }],
+  },
+  {
+    title: "Catalog refused",
+    description: "Processes that go on with the catalog before the newest file, which they refuse. One pages.",
+    unit: "short",
+    queries: [
+      { expr: sumOf("relay_catalog_refused"), legend: "relay" },
+      { expr: sumOf("video_task_catalog_refused"), legend: "video-task" },
+    ],
+  },
+];
+
 export const relay: Dashboard = {
   uid: "model-relay-relay",
   title: "Service relay",
@@ -100,6 +118,7 @@ export const relay: Dashboard = {
   rows: [
     { title: "Calls", panels: [versionPanel("relay"), ...calls] },
     { title: "Records", panels: records },
+    { title: "Catalog", panels: catalog },
     grpcRow("relay"),
     processRow("relay"),
   ],
