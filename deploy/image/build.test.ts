@@ -145,7 +145,22 @@ describe("the image, built from the Dockerfile on stand-ins of its bases", { ski
   it("names its commands when it is given none that it knows", async (test) => {
     const started = await start(test, ["node"]);
     assert.equal(await started.ended, "exit code 2");
-    assert.equal(started.output(), "name one of: relay, auth-quota, billing, video-task, console, migrate, admin");
+    assert.equal(
+      started.output(),
+      "name one of: relay, auth-quota, billing, video-task, console, migrate, admin, catalog",
+    );
+  });
+
+  it("checks a catalog, whose credentials it need not have", async (test) => {
+    await writeFile(join(root, "etc/to-check.yaml"), catalog);
+    const good = await start(test, ["catalog", "/etc/to-check.yaml"]);
+    assert.equal(await good.ended, "exit code 0", good.output());
+    assert.match(good.output(), /^m at none$/m);
+    assert.match(good.output(), /^not here: the variable CATALOG_KEY is not set$/m);
+    await writeFile(join(root, "etc/to-check.yaml"), catalog.replace("name: none", "name: mien"));
+    const bad = await start(test, ["catalog", "/etc/to-check.yaml"]);
+    assert.equal(await bad.ended, "exit code 1");
+    assert.equal(bad.output(), "/etc/to-check.yaml:7: there is no upstream mien");
   });
 
   it("ends at a signal that comes before its service has begun to listen for one", async (test) => {

@@ -7,6 +7,7 @@ const mains = {
   console: "../../services/console/main.ts",
   migrate: "../migrate/main.ts",
   admin: "../admin/main.ts",
+  catalog: "../../services/relay/check-catalog.ts",
 };
 
 const isCommand = (word: string | undefined): word is keyof typeof mains => Object.hasOwn(mains, word ?? "");

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { readCatalog, type CatalogProblem } from "#shared/catalog/document.ts";
-import { buildUpstreams, type Upstream } from "#shared/catalog/upstreams.ts";
+import { buildUpstreams, readNamedFrom, type ReadNamed, type Upstream } from "#shared/catalog/upstreams.ts";
 import { followFiles, type Followed } from "#shared/follow-files.ts";
 import type { Logger } from "#shared/log.ts";
 import { buildModels, type Model } from "./catalog-models.ts";
@@ -32,8 +32,35 @@ export function parseCatalog(
   environment: NodeJS.ProcessEnv,
   known: PriceVersions = new Map(),
 ): Catalog {
+  return read(text, file, readNamedFrom(environment), known);
+}
+
+/**
+ * Reads a catalog as `parseCatalog` does, where it need not run: secrets and certificates that are not there are no
+ * problem, but told in `absent`.
+ */
+export function checkCatalog(
+  text: string,
+  file: string,
+  environment: NodeJS.ProcessEnv,
+): { catalog: Catalog; absent: string[] } {
+  const absent = new Set<string>();
+  const readNamed = readNamedFrom(environment);
+  const readIfThere: ReadNamed = (source) => {
+    try {
+      return readNamed(source);
+    } catch (error) {
+      absent.add(error instanceof Error ? error.message : String(error));
+      return undefined;
+    }
+  };
+  const catalog = read(text, file, readIfThere, new Map());
+  return { catalog, absent: [...absent] };
+}
+
+function read(text: string, file: string, readNamed: ReadNamed, known: PriceVersions): Catalog {
   const build = (source: CatalogSource, problems: CatalogProblem[]): Catalog => {
-    const upstreams = buildUpstreams(source.upstreams, environment, problems);
+    const upstreams = buildUpstreams(source.upstreams, readNamed, problems);
     const models = buildModels({ source, problems }, upstreams);
     problems.push(...changedPrices(models.values(), known));
     return { models, upstreams: [...upstreams.values()], isMaintenance: source.maintenance };

@@ -1,18 +1,20 @@
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { parseCatalog } from "./catalog.ts";
+import { checkCatalog } from "./catalog.ts";
 import { describeCatalog } from "./describe-catalog.ts";
 import { importPrices } from "./import-prices.ts";
 
-const usage = `npm run catalog -- FILE
-    prints the models of a catalog with their prices, or every problem with its line
-npm run catalog -- import FILE --provider NAME [--version V] [MODEL...]
+const usage = `catalog FILE
+    prints the models of a catalog with their prices, or every problem with its line; secrets need not be here
+catalog import FILE --provider NAME [--version V] [MODEL...]
     prints the provider's models of a public price list as a section for a catalog
 `;
 
-/** Prints the models with their prices. */
+/** Prints the models with their prices, and beside them what the catalog names that is not here. */
 function check(file: string): number {
-  process.stdout.write(describeCatalog(parseCatalog(readFileSync(file, "utf8"), file, process.env)));
+  const { catalog, absent } = checkCatalog(readFileSync(file, "utf8"), file, process.env);
+  process.stdout.write(describeCatalog(catalog));
+  for (const words of absent) process.stderr.write(`not here: ${words}\n`);
   return 0;
 }
 
@@ -24,7 +26,7 @@ function importFrom(file: string, provider: string, version: string, models: str
   return problems.length > 0 ? 1 : 0;
 }
 
-/** `npm run catalog`: 0 when all is well, 1 with the problems, 2 when it is not clear what is wanted. */
+/** `npm run catalog`, and `catalog` of the image: 0 when all is well, 1 with the problems, 2 when it is not clear what is wanted. */
 function main(given: string[]): number {
   const { values, positionals } = parseArgs({
     args: given,

@@ -3,7 +3,7 @@ import { Ajv } from "ajv";
 import { Type } from "typebox";
 import { readCatalog, type CatalogProblem } from "#shared/catalog/document.ts";
 import { upstreamSchema, type UpstreamSource } from "#shared/catalog/upstream-schema.ts";
-import { buildUpstreams, type Upstream } from "#shared/catalog/upstreams.ts";
+import { buildUpstreams, readNamedFrom, type Upstream } from "#shared/catalog/upstreams.ts";
 import { videoDialectNames, videoDialectOf } from "#shared/catalog/video-dialects.ts";
 import { followFiles, type Followed } from "#shared/follow-files.ts";
 import type { Logger } from "#shared/log.ts";
@@ -48,7 +48,8 @@ const isForVideos = (dialects: unknown): boolean =>
 export function parseUpstreams(text: string, file: string, environment: NodeJS.ProcessEnv): Upstreams {
   const build = ({ upstreams }: Source, problems: CatalogProblem[]): Upstreams => {
     const ours = Object.entries(upstreams).filter(([, { dialects }]) => isForVideos(dialects));
-    return buildUpstreams(Object.fromEntries(ours) as Record<string, UpstreamSource>, environment, problems);
+    const sources = Object.fromEntries(ours) as Record<string, UpstreamSource>;
+    return buildUpstreams(sources, readNamedFrom(environment), problems);
   };
   return readCatalog(text, file, { validate, build });
 }

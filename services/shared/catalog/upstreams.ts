@@ -34,20 +34,34 @@ export type Upstream = {
 
 type Text = UpstreamSource["headers"][string];
 
-function readText(source: Text, environment: NodeJS.ProcessEnv): string {
-  if (typeof source === "string") return source;
-  if ("env" in source) {
-    const value = environment[source.env];
-    if (!value) throw new Error(`the variable ${source.env} is not set`);
+/**
+ * Reads what a catalog only names: secrets, and the files of tls. Throws an Error without a value when it is not there,
+ * or gives undefined where that is no problem.
+ */
+export type ReadNamed = (source: { env: string } | { file: string }) => string | undefined;
+
+/** Reads them as a running service needs them. */
+export const readNamedFrom =
+  (environment: NodeJS.ProcessEnv): ReadNamed =>
+  (source) => {
+    if ("env" in source) {
+      const value = environment[source.env];
+      if (!value) throw new Error(`the variable ${source.env} is not set`);
+      return value;
+    }
+    const value = readFileSync(source.file, "utf8");
+    if (value.trim() === "") throw new Error(`the file ${source.file} is empty`);
     return value;
-  }
-  const value = readFileSync(source.file, "utf8").trim();
-  if (value === "") throw new Error(`the file ${source.file} is empty`);
-  return value;
+  };
+
+function readText(source: Text, readNamed: ReadNamed): string | undefined {
+  if (typeof source === "string") return source;
+  const value = readNamed(source);
+  return "file" in source ? value?.trim() : value;
 }
 
-function readCredential(source: Text, environment: NodeJS.ProcessEnv): string {
-  const value = readText(source, environment);
+function readCredential(source: Text, readNamed: ReadNamed): string {
+  const value = readText(source, readNamed) ?? "";
   validateHeaderValue("credential", value);
   return value;
 }
@@ -75,7 +89,7 @@ const reservedHeaders = new Set([
   "x-request-id",
 ]);
 
-function readHeaders(source: UpstreamSource["headers"], environment: NodeJS.ProcessEnv): string[] {
+function readHeaders(source: UpstreamSource["headers"], readNamed: ReadNamed): string[] {
   const seen = new Set<string>();
   return Object.entries(source).flatMap(([name, text]) => {
     const lowerName = name.toLowerCase();
@@ -84,16 +98,17 @@ function readHeaders(source: UpstreamSource["headers"], environment: NodeJS.Proc
       throw new Error(`the header ${name} is the relay's own to set`);
     if (seen.has(lowerName)) throw new Error(`the header ${name} stands twice`);
     seen.add(lowerName);
-    const value = readText(text, environment);
+    const value = readText(text, readNamed) ?? "";
     validateHeaderValue(name, value);
     return [name, value];
   });
 }
 
-function readProxy(source: UpstreamSource["proxy"], environment: NodeJS.ProcessEnv): URL | undefined {
-  if (source === undefined) return undefined;
+function readProxy(source: UpstreamSource["proxy"], readNamed: ReadNamed): URL | undefined {
+  const text = source === undefined ? undefined : readText(source, readNamed);
+  if (text === undefined) return undefined;
   // Messages leave out the value, which may be a secret.
-  const url = URL.parse(readText(source, environment));
+  const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol)) throw new Error("proxy must be an http or https URL");
   if (url.pathname !== "/" || url.search !== "" || url.hash !== "")
     throw new Error("proxy must be a URL without a path");
@@ -107,17 +122,17 @@ function readProxy(source: UpstreamSource["proxy"], environment: NodeJS.ProcessE
   return url;
 }
 
-function readTls(source: UpstreamSource["tls"]): UpstreamTls | undefined {
+function readTls(source: UpstreamSource["tls"], readNamed: ReadNamed): UpstreamTls | undefined {
   if (!source) return undefined;
   if ((source.cert_file === undefined) !== (source.key_file === undefined))
     throw new Error("tls needs cert_file and key_file together");
-  const read = (file: string): string => readFileSync(file, "utf8");
-  const tls: UpstreamTls = {
-    ...(source.ca_file !== undefined && { ca: read(source.ca_file) }),
-    ...(source.cert_file !== undefined && { cert: read(source.cert_file) }),
-    ...(source.key_file !== undefined && { key: read(source.key_file) }),
-    ...(source.server_name !== undefined && { servername: source.server_name }),
-  };
+  const named = { ca: source.ca_file, cert: source.cert_file, key: source.key_file };
+  const tls: UpstreamTls = { ...(source.server_name !== undefined && { servername: source.server_name }) };
+  for (const part of ["ca", "cert", "key"] as const) {
+    const { [part]: file } = named;
+    const text = file === undefined ? undefined : readNamed({ file });
+    if (text !== undefined) tls[part] = text;
+  }
   try {
     // A context takes an authority that is none without a word, and then trusts nobody.
     if (tls.ca !== undefined) void new X509Certificate(tls.ca);
@@ -135,15 +150,15 @@ function readBaseUrl({ base_url: text, tls }: UpstreamSource): URL {
   return url;
 }
 
-function buildUpstream(name: string, entry: UpstreamSource, environment: NodeJS.ProcessEnv): Upstream {
+function buildUpstream(name: string, entry: UpstreamSource, readNamed: ReadNamed): Upstream {
   const settings = {
     name,
     baseUrl: readBaseUrl(entry),
     dialects: entry.dialects,
-    credential: readCredential(entry.credential, environment),
-    headers: readHeaders(entry.headers, environment),
-    proxy: readProxy(entry.proxy, environment),
-    tls: readTls(entry.tls),
+    credential: readCredential(entry.credential, readNamed),
+    headers: readHeaders(entry.headers, readNamed),
+    proxy: readProxy(entry.proxy, readNamed),
+    tls: readTls(entry.tls, readNamed),
     connectTimeoutMs: entry.connect_timeout_ms,
     firstByteTimeoutMs: entry.first_byte_timeout_ms,
     idleTimeoutMs: entry.idle_timeout_ms,
@@ -159,13 +174,13 @@ function buildUpstream(name: string, entry: UpstreamSource, environment: NodeJS.
 /** Reads upstreams with their secrets and certificates; what is wrong joins the problems. */
 export function buildUpstreams(
   sources: Record<string, UpstreamSource>,
-  environment: NodeJS.ProcessEnv,
+  readNamed: ReadNamed,
   problems: CatalogProblem[],
 ): Map<string, Upstream> {
   const upstreams = new Map<string, Upstream>();
   for (const [name, entry] of Object.entries(sources)) {
     try {
-      upstreams.set(name, buildUpstream(name, entry, environment));
+      upstreams.set(name, buildUpstream(name, entry, readNamed));
     } catch (error) {
       problems.push({ path: ["upstreams", name], reason: error instanceof Error ? error.message : String(error) });
     }
