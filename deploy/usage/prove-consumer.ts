@@ -50,6 +50,9 @@ function wrongCost(): Uint8Array {
   return toBinary(UsageBatchSchema, create(UsageBatchSchema, { events }));
 }
 
+// Longer than an example waits for messages at a time.
+const pauseMs = 3_000;
+
 type Start = () => ReturnType<typeof startConsumer>;
 
 async function killWithinTransaction(start: Start, pool: Pool): Promise<void> {
@@ -70,7 +73,8 @@ async function killWithinTransaction(start: Start, pool: Pool): Promise<void> {
 
 /**
  * Runs an example against real servers: all messages but one twice, killed within its first transaction, and then all
- * of the stream once more. What it counts must be right each time.
+ * of the stream once more, with a NATS server that stands still for a while, then with one that starts again. What it
+ * counts must be right each time.
  */
 export async function proveConsumer(example: Example): Promise<void> {
   await using nats = await startNatsWithUsers();
@@ -87,6 +91,11 @@ export async function proveConsumer(example: Example): Promise<void> {
 
   for (let time = 0; time < 2; time += 1) {
     await using consumer = await start();
+    await untilConsumed(nats.manager);
+    await (time === 0 ? nats.pause(pauseMs) : nats.restart());
+    // A connection of the services, too, has to find the server again.
+    const publish = () => publishAll(nats.services, `after-${time}`, payloads.slice(0, 1)).then(() => true);
+    await until("the next message is taken", publish, 30_000);
     await untilConsumed(nats.manager);
     const { end, totals, lines } = await consumer.stop();
     assert.equal(end, "exit code 0", lines.join("\n"));

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
 import { type ConsumerConfig, jetstream, jetstreamManager, type JetStreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import pg from "pg";
@@ -51,8 +52,21 @@ export async function startNatsWithUsers() {
   resources.defer(() => team.close());
   const manager = await jetstreamManager(services);
   await declareStream(manager, { replicas: 1, maxBytes: 2 ** 26, ackWaitMs: 60_000 });
+  /** The server stands still for so long, its connections with it; then it goes on. */
+  const pause = async (ms: number): Promise<void> => {
+    process.kill(store.pid, "SIGSTOP");
+    await wait(ms).finally(() => process.kill(store.pid, "SIGCONT"));
+  };
   const owned = resources.move();
-  return { manager, services, team, teamUrl, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return {
+    manager,
+    services,
+    team,
+    teamUrl,
+    pause,
+    restart: store.restart,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
 }
 
 // A value of the environment is read like one of the configuration: digits alone would be a number.

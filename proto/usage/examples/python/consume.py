@@ -86,7 +86,13 @@ async def main():
     while not stopped.is_set():
         try:
             messages = await consumer.fetch(64, timeout=1)
-        except nats.errors.TimeoutError:
+        except asyncio.TimeoutError:
+            # The client's own nats.errors.TimeoutError is one of these; a late answer makes it raise the plain one.
+            continue
+        except nats.js.errors.ServiceUnavailableError as error:
+            # JetStream is not there yet after a restart of the server.
+            print(error, file=sys.stderr, flush=True)
+            await asyncio.sleep(1)
             continue
         for message in messages:
             try:

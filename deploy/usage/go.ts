@@ -30,18 +30,3 @@ test(
     await proveConsumer({ command: binary, args: [], environment });
   },
 );
-
-test(
-  "the Python consumer counts each event once: twice on the stream, killed, and read again",
-  {
-    skip: without("python3"),
-  },
-  async () => {
-    await using folder = await mkdtempDisposable(join(tmpdir(), "usage-python-"));
-    const source = join(examples, "python");
-    const program = join(folder.path, "bin/python");
-    succeed(await run("python3", ["-m", "venv", folder.path], source));
-    succeed(await run(program, ["-m", "pip", "install", "-q", "-r", "requirements.txt"], source));
-    await proveConsumer({ command: program, args: ["-B", join(source, "consume.py")], environment });
-  },
-);
