@@ -57,5 +57,6 @@ export const malformed: Refusal[] = [
   own(["monitoring.podMonitor.enabled=maybe"], /monitoring\.podMonitor\.enabled: Invalid type/),
   own(["image.pullPolicy=Sometimes"], /image\.pullPolicy: .* must be one of/),
   own(["image.digest=latest"], /image\.digest: Does not match pattern/),
+  own(["commonLabels.app\\.kubernetes\\.io/name=mine"], /commonLabels: Must not validate the schema/),
   own(["relay.drainSeconds=-1"], /relay\.drainSeconds: Must be greater than or equal to/),
 ];

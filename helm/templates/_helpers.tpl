@@ -19,9 +19,14 @@ video-task, console, migrate, dev-nats, dev-redis, dev-postgres.
 {{- end -}}
 {{- end -}}
 
-{{/* <fullname>-<component>: the name of a component's Deployment, Service and ServiceAccount. */}}
+{{/* <fullname>-<component>: the name of a component's Deployment and Service, and of its ServiceAccount by default. */}}
 {{- define "model-relay.componentName" -}}
 {{- printf "%s-%s" (include "model-relay.fullname" .root) .component -}}
+{{- end -}}
+
+{{- define "model-relay.serviceAccountName" -}}
+{{- $account := (index .root.Values (include "model-relay.valuesKey" .component)).serviceAccount -}}
+{{- $account.name | default (ternary (include "model-relay.componentName" .) "default" $account.create) -}}
 {{- end -}}
 
 {{- define "model-relay.selectorLabels" -}}
@@ -46,6 +51,9 @@ app.kubernetes.io/component: {{ . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: model-relay
 app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The key of a component in values: authQuota for auth-quota. */}}

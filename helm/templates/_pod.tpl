@@ -11,6 +11,9 @@ kind: Deployment
 metadata:
   name: {{ include "model-relay.componentName" $place }}
   labels: {{- include "model-relay.labels" $place | nindent 4 }}
+  {{- with $values.deploymentAnnotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   {{- if not (or $scaling.hpa.enabled (default dict $scaling.keda).enabled) }}
   replicas: {{ $values.replicas }}
@@ -38,7 +41,7 @@ spec:
 {{- $values := index .root.Values (include "model-relay.valuesKey" .component) -}}
 {{- $place := dict "root" .root "component" .component -}}
 {{- $parts := include "model-relay.parts" . | fromYaml -}}
-serviceAccountName: {{ include "model-relay.componentName" $place }}
+serviceAccountName: {{ include "model-relay.serviceAccountName" $place }}
 {{ include "model-relay.podDefaults" .root }}
 terminationGracePeriodSeconds: {{ include "model-relay.graceSeconds" $place }}
 {{- with $values.priorityClassName }}
@@ -66,6 +69,9 @@ topologySpreadConstraints:
     matchLabelKeys: [pod-template-hash]
   {{- end }}
   {{- end }}
+{{- with $values.extraInitContainers }}
+initContainers: {{- toYaml . | nindent 2 }}
+{{- end }}
 containers:
   - name: {{ .component }}
     image: {{ include "model-relay.image" .root | quote }}
@@ -88,6 +94,9 @@ containers:
       {{- with $values.extraVolumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
+  {{- with $values.extraContainers }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 volumes:
   - name: tmp
     emptyDir: { sizeLimit: 64Mi }
