@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readdirSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { type Finished, repository, run } from "../checks/run.ts";
 import { type KubeObject, readObjects } from "./objects.ts";
@@ -62,6 +62,21 @@ export function template(file: string, sets: string[] = [], folder = chartFolder
   const { name, namespace } = release;
   const words = ["template", name, folder, "--namespace", namespace, "--kube-version", "1.31.0", "-f", file];
   return run(program, [...words, ...overrides(sets)], repository);
+}
+
+/**
+ * Installs the release into the cluster at an address, or upgrades it, with a set of values and `--set` words over it.
+ * `folder` is for what helm keeps on this machine.
+ */
+export async function upgrade(url: string, folder: string, { file, sets }: ValueSet): Promise<void> {
+  const { name, namespace } = release;
+  const config = join(folder, "config");
+  const cluster = { clusters: [{ name, cluster: { server: url } }], contexts: [{ name, context: { cluster: name } }] };
+  await writeFile(config, JSON.stringify({ apiVersion: "v1", kind: "Config", "current-context": name, ...cluster }));
+  const words = ["upgrade", "--install", name, chartFolder, "--namespace", namespace, "-f", file, ...overrides(sets)];
+  const place = [`HOME=${folder}`, `KUBECONFIG=${config}`];
+  const { code, errors } = await run("env", [...place, program, ...words, "--disable-openapi-validation"], repository);
+  if (code !== 0) throw new Error(`helm upgrade ${sets.join(" ")}: ${errors}`);
 }
 
 /** A render with the development set's random passwords masked, so that it can be compared with another. */

@@ -5,7 +5,6 @@ form that only this service has.
 {{- define "model-relay.deployment" -}}
 {{- $values := index .root.Values (include "model-relay.valuesKey" .component) -}}
 {{- $place := dict "root" .root "component" .component -}}
-{{- $scaling := $values.autoscaling -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -15,8 +14,8 @@ metadata:
   annotations: {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  {{- if not (or $scaling.hpa.enabled (default dict $scaling.keda).enabled) }}
-  replicas: {{ $values.replicas }}
+  {{- with include "model-relay.replicas" $place }}
+  replicas: {{ . }}
   {{- end }}
   minReadySeconds: 10
   strategy:
@@ -35,6 +34,22 @@ spec:
       annotations: {{- toYaml . | nindent 8 }}
       {{- end }}
     spec: {{- include "model-relay.podSpec" . | nindent 6 }}
+{{- end -}}
+
+{{/*
+How many pods a Deployment asks for. One that is scaled asks for as many as it has: whoever takes the number out of an
+object that had it has Kubernetes put 1 in its place. Where helm asks no cluster, as in `helm template`, there is none.
+*/}}
+{{- define "model-relay.replicas" -}}
+{{- $values := index .root.Values (include "model-relay.valuesKey" .component) -}}
+{{- $scaling := $values.autoscaling -}}
+{{- if or $scaling.hpa.enabled (default dict $scaling.keda).enabled -}}
+{{- with lookup "apps/v1" "Deployment" .root.Release.Namespace (include "model-relay.componentName" .) -}}
+{{- .spec.replicas -}}
+{{- end -}}
+{{- else -}}
+{{- $values.replicas -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "model-relay.podSpec" -}}
