@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 import type { AxeResults, RunOptions } from "axe-core";
 import type { Page } from "playwright-core";
+import { contrastProblems } from "./contrast.ts";
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const [wide, narrow] = [
@@ -24,22 +25,28 @@ export async function checkAccessibility(page: Page): Promise<void> {
 
 /**
  * The rules and elements that axe-core objects to on the page as it stands, light at 1,280 px, and dark at 320 px as
- * far as that can make a difference; and whether it must be scrolled sideways at 320 px (WCAG 1.4.10). Leaves the
- * window wide and light.
+ * far as that can make a difference; controls that cannot be read in one of their states; and whether it must be
+ * scrolled sideways at 320 px (WCAG 1.4.10). Leaves the window wide and light.
  */
 export async function accessibilityProblems(page: Page): Promise<string[]> {
-  const problems = await axeProblems(page, "light", {});
+  const problems = [...(await axeProblems(page, "light", {})), ...(await contrastProblems(page)).map(inMode("light"))];
   await page.emulateMedia({ colorScheme: "dark" });
   await page.setViewportSize(narrow);
   problems.push(
     ...(await axeProblems(page, "dark, 320 px", { runOnly: ["color-contrast", "target-size"], rules: {} })),
   );
+  problems.push(...(await contrastProblems(page)).map(inMode("dark")));
   const width = await page.evaluate("document.documentElement.scrollWidth");
   if (Number(width) > narrow.width) problems.push(`320 px: ${String(width)} px wide: ${await widest(page)}`);
   await page.emulateMedia({ colorScheme: "light" });
   await page.setViewportSize(wide);
   return problems.map((problem) => `${new URL(page.url()).pathname}: ${problem}`);
 }
+
+const inMode =
+  (mode: string) =>
+  (problem: string): string =>
+    `${mode}: ${problem}`;
 
 // The browser evaluates it for the test, beside the page's CSP, which stays as it is.
 async function axeProblems(page: Page, mode: string, options: RunOptions): Promise<string[]> {

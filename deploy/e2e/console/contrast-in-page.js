@@ -1,0 +1,80 @@
+// Runs in the page: tells which texts of controls have less contrast than WCAG 2.2 AA asks for, as they are drawn now.
+// Its last value is a function that takes the name of the state that the controls were put in.
+(() => {
+  const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary";
+  const [leastOfText, leastOfLargeText, leastOfOutline] = [4.5, 3, 3];
+
+  const channelsOf = (color) => {
+    const channels = /^rgba?\(([^)]+)\)$/
+      .exec(color)?.[1]
+      ?.split(/[\s,/]+/)
+      .map(Number);
+    if (!channels) throw new Error(`a color in a form that is not read: ${color}`);
+    const [red, green, blue, alpha = 1] = channels;
+    return [red, green, blue, alpha];
+  };
+  const over = ([red, green, blue, alpha], below) =>
+    [red, green, blue].map((channel, index) => channel * alpha + below[index] * (1 - alpha));
+
+  /** What is painted behind an element's text: backgrounds of those around it, down to the page's. */
+  function backgroundOf(element) {
+    if (!element) return over(channelsOf(getComputedStyle(document.body).backgroundColor), [255, 255, 255]);
+    const own = channelsOf(getComputedStyle(element).backgroundColor);
+    return own[3] === 1 ? own.slice(0, 3) : over(own, backgroundOf(element.parentElement));
+  }
+
+  const opacityOf = (element) =>
+    element ? Number(getComputedStyle(element).opacity) * opacityOf(element.parentElement) : 1;
+
+  // https://www.w3.org/TR/WCAG22/#dfn-relative-luminance
+  const luminance = (channels) => {
+    const [red, green, blue] = channels.map((channel) => {
+      const share = channel / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const contrast = (one, other) => {
+    const [dark, light] = [luminance(one), luminance(other)].toSorted((left, right) => left - right);
+    return (light + 0.05) / (dark + 0.05);
+  };
+
+  // https://www.w3.org/TR/WCAG22/#dfn-large-scale: 18 pt, or 14 pt bold.
+  const isLarge = ({ fontSize, fontWeight }) =>
+    parseFloat(fontSize) >= 24 || (parseFloat(fontSize) >= 18.66 && Number(fontWeight) >= 700);
+
+  const isField = (element) => element.matches("input, select, textarea");
+  const hasText = (element) =>
+    isField(element) || [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== "");
+  const isSeen = (element) => element.checkVisibility() && !element.closest(".hidden");
+  // Links know no such state.
+  const canBe = (state, control) => state !== "disabled" || control.matches(":disabled");
+
+  const nameOf = (control) =>
+    `${control.tagName.toLowerCase()}.${control.className} "${(control.textContent || control.name || "").trim().slice(0, 40)}"`;
+
+  function problemOfText(element) {
+    const style = getComputedStyle(element);
+    const background = backgroundOf(element);
+    const [red, green, blue, alpha] = channelsOf(style.color);
+    const ratio = contrast(over([red, green, blue, alpha * opacityOf(element)], background), background);
+    return ratio < (isLarge(style) ? leastOfLargeText : leastOfText) ? `text ${ratio.toFixed(2)}` : undefined;
+  }
+
+  function problemOfOutline(control) {
+    const { outlineStyle, outlineColor, outlineWidth } = getComputedStyle(control);
+    if (outlineStyle === "none" || parseFloat(outlineWidth) === 0) return "no outline";
+    const background = backgroundOf(control.parentElement);
+    const ratio = contrast(over(channelsOf(outlineColor), background), background);
+    return ratio < leastOfOutline ? `outline ${ratio.toFixed(2)}` : undefined;
+  }
+
+  return (state) => {
+    const seen = [...document.querySelectorAll(controls)].filter((one) => isSeen(one) && canBe(state, one));
+    return seen.flatMap((control) => {
+      const texts = [control, ...control.querySelectorAll("*")].filter((one) => hasText(one) && isSeen(one));
+      const problems = [...texts.map(problemOfText), state === "focus-visible" && problemOfOutline(control)];
+      return problems.filter(Boolean).map((problem) => `${state}: ${nameOf(control)}: ${problem}`);
+    });
+  };
+})();

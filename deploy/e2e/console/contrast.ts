@@ -1,0 +1,61 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { CDPSession, Page } from "playwright-core";
+
+const inPage = readFileSync(join(import.meta.dirname, "contrast-in-page.js"), "utf8");
+const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary";
+
+// What a pointer and a keyboard do to a control; a pressed one is under the pointer and has the focus.
+const states: Readonly<Record<string, readonly string[]>> = {
+  default: [],
+  hover: ["hover"],
+  "focus-visible": ["focus", "focus-visible"],
+  active: ["hover", "focus", "active"],
+  disabled: [],
+};
+
+/**
+ * Controls of the page, in any state, whose text has less contrast than WCAG 2.2 asks for at level AA, or that show no
+ * outline when a keyboard has come to them. axe-core sees only the default state, and takes text in the very color of
+ * its background for something that it cannot judge.
+ */
+export async function contrastProblems(page: Page): Promise<string[]> {
+  const session = await page.context().newCDPSession(page);
+  try {
+    const problems: string[] = [];
+    const nodeIds = await controlsOf(session);
+    for (const [state, forcedPseudoClasses] of Object.entries(states)) {
+      await Promise.all(
+        nodeIds.map((nodeId) =>
+          session.send("CSS.forcePseudoState", { nodeId, forcedPseudoClasses: [...forcedPseudoClasses] }),
+        ),
+      );
+      problems.push(...(await (state === "disabled" ? disabledProblems(page) : problemsIn(page, state))));
+    }
+    return problems;
+  } finally {
+    // Takes the forced states off, too.
+    await session.detach();
+  }
+}
+
+async function controlsOf(session: CDPSession): Promise<number[]> {
+  await session.send("DOM.enable");
+  await session.send("CSS.enable");
+  const { root } = await session.send("DOM.getDocument", { depth: 0 });
+  return (await session.send("DOM.querySelectorAll", { nodeId: root.nodeId, selector: controls })).nodeIds;
+}
+
+// The browser evaluates it for the test, beside the page's CSP, which stays as it is.
+async function problemsIn(page: Page, state: string): Promise<string[]> {
+  return (await page.evaluate(`${inPage.trim().replace(/;$/, "")}(${JSON.stringify(state)})`)) as string[];
+}
+
+/** A control that is switched off is exempt from WCAG's figures, but people read what it says all the same. */
+async function disabledProblems(page: Page): Promise<string[]> {
+  const enabled = `[...document.querySelectorAll("button, input, select, textarea")].filter((one) => !one.disabled)`;
+  await page.evaluate(`globalThis.switchedOff = ${enabled}; for (const one of switchedOff) one.disabled = true;`);
+  const problems = await problemsIn(page, "disabled");
+  await page.evaluate("for (const one of switchedOff) one.disabled = false; delete globalThis.switchedOff;");
+  return problems;
+}
