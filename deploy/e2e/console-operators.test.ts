@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { Page } from "playwright-core";
+import { behaviourText } from "#shared/testing/fake-behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { chat, makeCall, type Reply, ridOf } from "./ask.ts";
 import { needsBrowser } from "./console/browser.ts";
@@ -39,6 +40,21 @@ describe("the console, clicked through by operators and by strangers", needsBrow
     await page.getByLabel("Search for").fill(text);
     await press(page, "Search");
   }
+
+  test("who sets up the console of `npm start` owns its account: makes a key and asks in the playground", async () => {
+    const { page } = site.operator;
+    await page.goto("/accounts/acct_local/keys/new");
+    await page.getByLabel("Name").fill("Mine");
+    await press(page, "Make key");
+    const own = await page.locator("code.secret").innerText();
+    await page.goto("/accounts/acct_local/playground");
+    await page.getByLabel("Key").fill(own);
+    await page.getByLabel("Model").fill("test-model");
+    await page.getByLabel("Message", { exact: true }).fill(behaviourText({ text: "Nice to meet you." }));
+    await page.getByRole("button", { name: "Ask" }).click();
+    await page.getByText("Nice to meet you.").waitFor();
+    site.browser.check();
+  });
 
   test("search finds an account by its id, a key by its beginning, and a call by its request id", async () => {
     const { page } = site.operator;

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { seededAccountId } from "./seed.ts";
 import { startService, type Service } from "./service.ts";
 import { claimPort, type LocalState } from "./state.ts";
 
@@ -58,6 +59,7 @@ export async function startConsole(plan: ConsolePlan): Promise<Service> {
       RELAY_ADDRESSES: addresses.relayAddress,
       API_URL: addresses.relayUrl,
       PUBLIC_URL: url,
+      BOOTSTRAP_ACCOUNT: seededAccountId,
       ALLOW_PLAIN_HTTP: "loopback",
       SECRETS_KEY_FILE: await keyFileOf(folder),
     },

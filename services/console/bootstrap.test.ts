@@ -3,7 +3,7 @@ import { after, before, it } from "node:test";
 import { createLog } from "#shared/log.ts";
 import { ensureBootstrap } from "./bootstrap.ts";
 import { startWorld, type World } from "./testing/console.ts";
-import { passwords } from "./testing/people.ts";
+import { invite, passwords, setUp } from "./testing/people.ts";
 
 let world: World;
 
@@ -86,4 +86,30 @@ it("a token that was not used in a day is of no use, and the next start prints a
     .browser()
     .fill("/setup", { token: tokens[1] ?? "", email: "late@example.org", ...passwords });
   assert.equal(done.status, 303);
+});
+
+it("the first operator owns the account that the console is told of, and no later one does", async () => {
+  await using local = await startWorld({ BOOTSTRAP_ACCOUNT: "acct_local" });
+  local.neighbours.addAccount("acct_local");
+  const first = await setUp(local);
+  for (const path of ["/playground", "/keys/new", "/top-up"]) {
+    assert.equal((await first.browser.get(`/accounts/acct_local${path}`)).status, 200, path);
+  }
+  const { browser } = local;
+  const second = browser();
+  const link = await invite(first.browser, "", "second@example.org", "operator");
+  assert.equal((await second.fill(link, passwords)).status, 303);
+  assert.equal((await second.get("/accounts/acct_local/playground")).status, 403);
+  const members = await local.database.sql("SELECT account_id, role, person_id FROM console.membership");
+  assert.deepEqual(members, [{ account_id: "acct_local", role: "owner", person_id: first.personId }]);
+  const noted = "SELECT after ->> 'owns' AS owns FROM console.audit_entry WHERE action = 'person.bootstrap'";
+  assert.deepEqual(await local.database.sql(noted), [{ owns: "acct_local" }]);
+});
+
+it("the first operator owns nothing where the console is told of no account", async () => {
+  await using other = await startWorld();
+  other.neighbours.addAccount("acct_local");
+  const { browser } = await setUp(other);
+  assert.deepEqual(await other.database.sql("SELECT FROM console.membership"), []);
+  assert.equal((await browser.get("/accounts/acct_local/playground")).status, 403);
 });

@@ -1,6 +1,7 @@
 import { Type, type Static } from "typebox";
 import { readVariables } from "#shared/env.ts";
 import { checkLinks, grpcTlsVariables, samplingVariables, tracingVariables } from "#shared/link-variables.ts";
+import { isId } from "./ids.ts";
 import { leastCost } from "./passwords.ts";
 
 const port = { minimum: 0, maximum: 65_535 };
@@ -65,6 +66,12 @@ export const variables = Type.Object({
       "Addresses or networks, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto are believed.",
     default: "",
   }),
+  BOOTSTRAP_ACCOUNT: Type.String({
+    description:
+      "Account that the first operator owns from the start, for a console that runs on one's own machine: it needs a " +
+      "PUBLIC_URL that begins with http://. Empty: none.",
+    default: "",
+  }),
   GUESSES_PER_MINUTE: Type.Integer({
     description: "Sign-ins and other tries of a secret that one network address has in a minute, per replica.",
     minimum: 1,
@@ -111,7 +118,8 @@ export type Config = Static<typeof variables>;
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const config = readVariables(variables, environment);
   checkLinks(config);
-  const problem = problemOfUrl(config) ?? problemOfApiUrl(config) ?? problemOfStripe(config) ?? problemOfOidc(config);
+  const problems = [problemOfUrl, problemOfBootstrap, problemOfApiUrl, problemOfStripe, problemOfOidc];
+  const problem = problems.map((of) => of(config)).find((found) => found !== undefined);
   if (problem !== undefined) throw new Error(`configuration is not usable:\n  ${problem}`);
   return config;
 }
@@ -139,6 +147,13 @@ function problemOfUrl({ PUBLIC_URL, ALLOW_PLAIN_HTTP }: Config): string | undefi
   if (protocol === "https:") return undefined;
   if (isLocal(protocol, hostname) && ALLOW_PLAIN_HTTP === "loopback") return undefined;
   return "PUBLIC_URL must begin with https://, or, with ALLOW_PLAIN_HTTP=loopback, be that of this machine";
+}
+
+// In production nobody who runs the installation gets an account's money by a variable.
+function problemOfBootstrap({ BOOTSTRAP_ACCOUNT, PUBLIC_URL }: Config): string | undefined {
+  if (BOOTSTRAP_ACCOUNT === "") return undefined;
+  if (!isId(BOOTSTRAP_ACCOUNT)) return "BOOTSTRAP_ACCOUNT is not the id of an account";
+  return PUBLIC_URL.startsWith("http://") ? undefined : "BOOTSTRAP_ACCOUNT needs a PUBLIC_URL that begins with http://";
 }
 
 const isLocal = (protocol: string, hostname: string): boolean =>

@@ -89,6 +89,11 @@ describe("passwords", () => {
     const local = { ...environment, ALLOW_PLAIN_HTTP: "loopback" };
     assert.ok(readConfig({ ...local, PUBLIC_URL: "http://localhost:8090" }));
     assert.throws(() => readConfig({ ...local, PUBLIC_URL: "http://console.example" }), /PUBLIC_URL/);
+    const owned = { ...local, BOOTSTRAP_ACCOUNT: "acct_local" };
+    assert.ok(readConfig({ ...owned, PUBLIC_URL: "http://localhost:8090" }));
+    assert.throws(() => readConfig(owned), /BOOTSTRAP_ACCOUNT needs/, "with https:// it is no console of one's own");
+    const other = { ...owned, PUBLIC_URL: "http://localhost:8090", BOOTSTRAP_ACCOUNT: "no id" };
+    assert.throws(() => readConfig(other), /BOOTSTRAP_ACCOUNT is not/);
   });
 });
 

@@ -9,6 +9,7 @@ import { Problem } from "../problem.ts";
 import { again, get, page, post, publicRoute, redirect, type Answer, type Asked, type Route } from "../route.ts";
 import { hashToken } from "../secrets.ts";
 import { isBootstrapOpen, takeBootstrapToken } from "../store/bootstrap.ts";
+import { insertMembership } from "../store/memberships.ts";
 import { insertPerson } from "../store/people.ts";
 import { note } from "../trail.ts";
 
@@ -41,7 +42,7 @@ function setupForm(asked: Asked): Markup {
     )}`;
 }
 
-async function setUp({ pool, passwords }: Parts, asked: Asked): Promise<Answer> {
+async function setUp({ pool, passwords, bootstrapAccountId: accountId }: Parts, asked: Asked): Promise<Answer> {
   const email = readEmail(asked.form, "email");
   const password = readNewPassword(asked.form, email ?? "");
   if (email === undefined || password === undefined) return again(title, setupForm(asked));
@@ -51,7 +52,9 @@ async function setUp({ pool, passwords }: Parts, asked: Asked): Promise<Answer> 
     const personId = await insertPerson(db, { email, passwordHash, isOperator: true });
     if (personId === undefined) throw new Problem("refused");
     const who = { personId, email, address: asked.address };
-    await note(db, who, { action: "person.bootstrap", target: personId, after: { email, isOperator: true } });
+    const after = { email, isOperator: true, ...(accountId !== undefined && { owns: accountId }) };
+    await note(db, who, { action: "person.bootstrap", target: personId, after });
+    if (accountId !== undefined) await insertMembership(db, { personId, accountId, role: "owner" });
     return openSession(db, asked, { personId, isComplete: true, flash: "The console is set up." });
   });
   if (sessionToken !== undefined) return { ...redirect("/profile/second-factor"), sessionToken };
