@@ -135,16 +135,15 @@ describe("the official anthropic client, messages", () => {
     await world.untilSettled(customer.accountId, 1);
   });
 
-  test("models.list gives the models of the key in its own shape when the key comes as x-api-key", async () => {
+  test("models.list gives the models of the key in its own shape, and models.retrieve one of them", async () => {
     const customer = await world.createCustomer({ key: { models: ["test-model"] } });
-    const client = new Anthropic({
-      baseURL: relayUrl,
-      apiKey: customer.secret,
-      defaultHeaders: { "x-api-key": customer.secret },
-    });
+    const client = clientOf(customer);
     const found = [];
-    for await (const { id, type, max_tokens: most } of client.models.list()) found.push([id, type, most]);
-    assert.deepEqual(found, [["test-model", "model", 16_384]]);
+    for await (const { id, type, max_tokens: most, created_at: created } of client.models.list())
+      found.push([id, type, most, created]);
+    assert.deepEqual(found, [["test-model", "model", 16_384, "2026-01-01T00:00:00Z"]]);
+    const { id, type } = await client.models.retrieve("test-model");
+    assert.deepEqual([id, type], ["test-model", "model"]);
   });
 
   test("a caller with x-api-key and provider-version, over plain fetch, whole and streamed", async () => {

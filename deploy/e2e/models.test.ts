@@ -26,14 +26,25 @@ describe("GET /v1/models", () => {
     const reply = await list({ authorization: `Bearer ${secret}` });
     assert.equal(reply.status, 200);
     assert.equal(reply.headers.get("content-type"), "application/json");
-    const data = allModels.map((id) => ({ id, object: "model", created: 1_767_225_600, owned_by: "e2e" }));
-    assert.deepEqual(reply.json(), { object: "list", data });
+    const { data, ...rest } = reply.json() as { data: Json[] };
+    assert.deepEqual(rest, { object: "list" });
+    const told = data.map(({ id, object, created, owned_by: owner }) => ({ id, object, created, owned_by: owner }));
+    const wanted = allModels.map((id) => ({ id, object: "model", created: 1_767_225_600, owned_by: "e2e" }));
+    assert.deepEqual(told, wanted);
+    const [first] = data;
+    assert.deepEqual([first?.["context_length"], first?.["max_output_tokens"]], [128_000, 16_384]);
+    const endpoints = first?.["endpoints"];
+    assert.ok(Array.isArray(endpoints) && endpoints.includes("/v1/messages"));
+    const one = await ask(`${relayUrl}/v1/models/${allModels[0]}`, { method: "GET", headers: chat.headers(secret) });
+    assert.deepEqual(one.json(), first, "an entry looked up is the one of the list");
   });
 
   test("the Format B list when both the x-api-key and provider-version headers are present", async () => {
     const { secret } = await world.createCustomer();
     for (const version of ["provider-version", "anthropic-version"]) {
       const reply = await list({ "x-api-key": secret, [version]: "2023-06-01" });
+      const byBearer = await list({ authorization: `Bearer ${secret}`, [version]: "2023-06-01" });
+      assert.deepEqual(byBearer.json(), reply.json(), "the newest clients send their key so");
       const { data, ...page } = reply.json() as { data: Json[] };
       assert.deepEqual(page, { has_more: false, first_id: allModels[0], last_id: allModels.at(-1) });
       const [first] = data;
@@ -50,7 +61,8 @@ describe("GET /v1/models", () => {
     const { secret } = await world.createCustomer();
     const authorization = `Bearer ${secret}`;
     for (const headers of [
-      { authorization, "provider-version": "2023-06-01" },
+      { authorization },
+      { authorization, "provider-version": "soon" },
       { authorization, "x-api-key": "sk-wrong" },
       { authorization, "x-api-key": "sk-wrong", "provider-version": "soon" },
     ]) {

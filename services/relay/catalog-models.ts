@@ -30,6 +30,10 @@ type Route = {
 export type Model = {
   id: string;
   ownedBy: string;
+  /**
+   * By the catalog, else by the price version, which all processes read alike and keep over restarts; only where neither
+   * tells a day, the day of this process.
+   */
   createdAtSeconds: number;
   /** Where the model runs, as the catalog lists it; see chooseRoutes for the order in which the places are tried. */
   routes: Route[];
@@ -120,7 +124,7 @@ function dialectsOf(entry: Entry, routes: Route[]): ReadonlySet<DialectName> {
 // Where no text is made, nothing is estimated from these.
 const anyTokens = 1_000_000;
 
-const makesText = (names: ReadonlySet<DialectName>): boolean =>
+export const makesText = (names: ReadonlySet<DialectName>): boolean =>
   [...names].some((name) => dialects[name].isConversation || name === "openai-completions");
 
 function limitProblems(id: string, entry: Entry, names: ReadonlySet<DialectName>): CatalogProblem[] {
@@ -149,13 +153,22 @@ function videoProblems(id: string, { video, routes, prices, variants }: Model): 
   ];
 }
 
+const daySeconds = 86_400;
+const processDaySeconds = Math.floor(Date.now() / 1_000 / daySeconds) * daySeconds;
+
+/** The day that a price version begins with, as nearly all do; undefined where it begins with none. */
+function dayOf(version: string): number | undefined {
+  const atMs = Date.parse(/^\d{4}-\d{2}(?:-\d{2})?/.exec(version)?.[0] ?? "");
+  return Number.isNaN(atMs) ? undefined : atMs / 1_000;
+}
+
 function buildModel(id: string, entry: Entry, routes: Route[], problems: CatalogProblem[]): Model {
   const { prices, variants } = readPriceTable(entry.price, { path: ["models", id, "price"], problems });
   const maxOutputTokens = entry.max_output_tokens ?? anyTokens;
   const model: Model = {
     id,
     ownedBy: entry.owned_by,
-    createdAtSeconds: entry.created,
+    createdAtSeconds: entry.created || (dayOf(entry.price.version) ?? processDaySeconds),
     routes,
     contextTokens: entry.context_tokens ?? anyTokens,
     maxOutputTokens,

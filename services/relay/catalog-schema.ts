@@ -89,7 +89,11 @@ const video = Type.Object(
 const model = Type.Object(
   {
     owned_by: Type.String({ minLength: 1, maxLength: 100 }),
-    created: Type.Integer({ minimum: 0, default: 0, description: "Unix seconds, shown in the model list." }),
+    created: Type.Integer({
+      minimum: 0,
+      default: 0,
+      description: "Unix seconds, shown in the model list; left out: the day that its price version begins with.",
+    }),
     upstreams: Type.Array(
       Type.Object(
         {

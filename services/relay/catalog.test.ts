@@ -53,6 +53,26 @@ function refusalOf(text: string): string {
   return assert.fail("the catalog was taken");
 }
 
+const createdOf = (created: string, version: string): number | undefined =>
+  parse(changed(/ +created: .*\n/, created).replace('"2026-11"', `"${version}"`)).models.get("gpt-mini")
+    ?.createdAtSeconds;
+
+test("a model without a day of its own is as old as its prices, alike in every process, and never of 1970", () => {
+  assert.equal(createdOf("", "2025-08-07"), Date.UTC(2025, 7, 7) / 1_000);
+  assert.equal(createdOf("", "2025-08-07 second"), Date.UTC(2025, 7, 7) / 1_000);
+  assert.equal(createdOf("", "2026-11"), Date.UTC(2026, 10) / 1_000);
+  assert.equal(createdOf("    created: 0\n", "2026-11-01"), Date.UTC(2026, 10) / 1_000);
+});
+
+test("a model of which no day is known at all is as old as its process", () => {
+  const dayMs = 86_400_000;
+  for (const version of ["v2", "2026-13-01", "20261101"]) {
+    const createdMs = (createdOf("", version) ?? 0) * 1_000;
+    assert.equal(createdMs % dayMs, 0, version);
+    assert.ok(createdMs > Date.now() - 2 * dayMs && createdMs <= Date.now(), `${version}: ${createdMs}`);
+  }
+});
+
 test("a good catalog is read whole, defaults filled in", () => {
   const model = parse(good).models.get("gpt-mini");
   assert.ok(model);

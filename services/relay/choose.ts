@@ -1,14 +1,24 @@
 import type { Catalog } from "./catalog.ts";
 import type { Model } from "./catalog-models.ts";
 import { upstreamDialectFor } from "./dialects/conversions.ts";
-import type { DialectName } from "./dialects/dialect.ts";
+import { dialectNames, type DialectName } from "./dialects/dialect.ts";
+import { dialects } from "./dialects/index.ts";
 import { CallFailure } from "./failures.ts";
+import { videosPath } from "./videos.ts";
 
 /** The offered model of a name. Throws `model_unavailable`. */
 export function findModel(catalog: Catalog, name: string): Model {
   const model = catalog.models.get(name);
   if (!model) throw new CallFailure({ name: "model_unavailable", detail: name });
   return model;
+}
+
+/** Paths at which a model can be called: it is offered there, and one of its upstreams can be spoken to from there. */
+export function endpointsOf({ dialects: offered, routes, video }: Model, offersVideos: boolean): string[] {
+  const isReached = (name: DialectName): boolean =>
+    offered.has(name) && routes.some(({ upstream }) => upstreamDialectFor(name, upstream.dialects));
+  const paths = dialectNames.filter(isReached).map((name) => dialects[name].path);
+  return video && offersVideos ? [...paths, videosPath] : paths;
 }
 
 export type Route = Model["routes"][number];

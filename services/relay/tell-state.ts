@@ -10,12 +10,9 @@ import {
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { Catalog, CatalogFile } from "./catalog.ts";
 import type { Model } from "./catalog-models.ts";
+import { endpointsOf } from "./choose.ts";
 import { conditionOf, priceRowsOf } from "./describe-catalog.ts";
-import { upstreamDialectFor } from "./dialects/conversions.ts";
-import { dialectNames } from "./dialects/dialect.ts";
-import { dialects } from "./dialects/index.ts";
 import type { UpstreamHealth, UpstreamState } from "./upstream-health.ts";
-import { videosPath } from "./videos.ts";
 
 /** What the state of a process is made of. */
 export type StateParts = {
@@ -85,14 +82,6 @@ function tellModel(model: Model, offersVideos: boolean): MessageInitShape<typeof
     })),
     endpoints: endpointsOf(model, offersVideos),
   };
-}
-
-/** Paths at which a model can be called: it is offered there, and one of its upstreams can be spoken to from there. */
-function endpointsOf({ dialects: offered, routes, video }: Model, offersVideos: boolean): string[] {
-  const isReached = (name: (typeof dialectNames)[number]): boolean =>
-    offered.has(name) && routes.some(({ upstream }) => upstreamDialectFor(name, upstream.dialects));
-  const paths = dialectNames.filter(isReached).map((name) => dialects[name].path);
-  return video && offersVideos ? [...paths, videosPath] : paths;
 }
 
 const circuits: Record<UpstreamState["circuit"], CircuitState> = {

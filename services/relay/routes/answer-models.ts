@@ -23,18 +23,19 @@ export async function answerModels(asking: Asking, id: string | undefined, relay
   const { request, response, ip } = asking;
   const rid = createRid();
   const isFormatB = wantsFormatB(request.headers);
+  const offersVideos = relay.videos.tasks !== undefined;
   // API spec, Errors: only /v1/messages has errors of Format B, whichever list was asked for.
   const dialect = dialects["openai-chat"];
   const entryOf = (models: Model[], wanted: string): string => {
     const model = models.find((offered) => offered.id === wanted);
-    if (model) return JSON.stringify(isFormatB ? entryFormatB(model) : entryFormatA(model));
+    if (model) return JSON.stringify((isFormatB ? entryFormatB : entryFormatA)(model, offersVideos));
     // API spec, Not supported: 200 with an error body saying that the model does not exist.
     return dialect.writeError(renderFailure({ name: "model_unavailable", detail: wanted }, dialect.format));
   };
   try {
     const models = await offeredTo(readKey(request.headers, isFormatB), ip, relay);
     const list = isFormatB ? listFormatB : listFormatA;
-    const body = id === undefined ? JSON.stringify(list(models)) : entryOf(models, id);
+    const body = id === undefined ? JSON.stringify(list(models, offersVideos)) : entryOf(models, id);
     respondReply(response, rid, Buffer.from(body));
   } catch (thrown) {
     const isKnown = thrown instanceof CallFailure;
