@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createTranslator } from "./convert.ts";
 import { clients, providers, upstreamDialects } from "./dialects/conversions.ts";
-import { emptyTally, type DialectName, type Tally } from "./dialects/dialect.ts";
+import { emptyTally, type DialectName, type Tally, type UpstreamDialectName } from "./dialects/dialect.ts";
 import { readStreamEvent } from "./dialects/sse.ts";
 import { failures } from "./failures.ts";
 import { envelopeOf } from "./testing/fakes.ts";
@@ -12,19 +12,20 @@ const text = (index: number, content: string): string => chunk([{ index, delta: 
 const finish = (index: number): string => chunk([{ index, delta: {}, finish_reason: "stop" }]);
 const done = "data: [DONE]\n\n";
 
-/** What a caller of `to` gets of a chat stream, and what the meter thinks of it. */
+/** What a caller of `to` gets of a stream, a chat stream unless said otherwise, and what the meter thinks of it. */
 function translate(
   to: DialectName,
   events: string[],
   fields: object = {},
+  from: UpstreamDialectName = "openai-chat",
 ): { told: string; end: string; tally: Tally } {
-  const [client, provider] = [clients[to], providers["openai-chat"]];
+  const [client, provider] = [clients[to], providers[from]];
   assert.ok(client && provider);
   const clean = <T>(error: T): T => error;
   const translator = createTranslator({
     conversion: { client, provider },
     asked: { model: "m", wantsStreamUsage: true },
-    tap: upstreamDialects["openai-chat"].createTap(envelopeOf({ stream: true, ...fields }), clean),
+    tap: upstreamDialects[from].createTap(envelopeOf({ stream: true, ...fields }), clean),
     clean,
   });
   const tally = emptyTally();
@@ -55,6 +56,54 @@ test("an upstream's own error keeps its words", () => {
   const { told, tally } = translate("openai-responses", [text(0, "Hi"), error]);
   assert.match(told, /response\.failed[^]*broken there/);
   assert.equal(tally.isFailed, true);
+});
+
+const event = (data: object, name?: string): string =>
+  `${name === undefined ? "" : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`;
+const ofAnthropic = (type: string): [UpstreamDialectName, string] => [
+  "anthropic-messages",
+  event({ type: "error", error: { type, message: "words" } }, "error"),
+];
+const ofGemini = (code: number, status: string): [UpstreamDialectName, string] => [
+  "gemini-generate",
+  event({ error: { code, message: "words", status } }),
+];
+const ofResponses = (code: string | null): [UpstreamDialectName, string] => [
+  "openai-responses",
+  event({ type: "error", code, message: "words", param: null, sequence_number: 0 }, "error"),
+];
+
+// What an upstream reports within its stream, and `error.code` of the API spec's table Errors.
+const errorsWithin: [[UpstreamDialectName, string], string][] = [
+  [ofAnthropic("overloaded_error"), "service_unavailable"],
+  [ofAnthropic("rate_limit_error"), "rate_limit_exceeded"],
+  [ofAnthropic("invalid_request_error"), ""],
+  [ofAnthropic("api_error"), "server_error"],
+  [ofGemini(503, "UNAVAILABLE"), "service_unavailable"],
+  [ofGemini(429, "RESOURCE_EXHAUSTED"), "rate_limit_exceeded"],
+  [ofGemini(400, "INVALID_ARGUMENT"), ""],
+  [ofGemini(500, "INTERNAL"), "server_error"],
+  [ofResponses("context_length_exceeded"), "context_length_exceeded"],
+  [ofResponses("529"), "service_unavailable"],
+  [ofResponses(null), "server_error"],
+];
+
+test("API spec, Errors: All others | {error: {message: <string>, type: <string>, param: <string>, code: <string>}}, also within a converted stream", () => {
+  for (const [[from, data], code] of errorsWithin) {
+    const { told, end, tally } = translate("openai-chat", [data], {}, from);
+    const { error } = JSON.parse((told + end).replace("data: ", "")) as { error: Record<string, unknown> };
+    const { type, ...rest } = error;
+    assert.deepEqual(rest, { message: "words", param: "", code }, data);
+    assert.equal(typeof type, "string");
+    assert.equal(tally.isFailed, true);
+  }
+});
+
+test("API spec, Streaming that stops partway: Messages | No error arrives, whoever reports it", () => {
+  for (const [[from, data]] of errorsWithin.filter(([[name]]) => name !== "anthropic-messages")) {
+    const { told, end } = translate("anthropic-messages", [data], {}, from);
+    assert.doesNotMatch(told + end, /error|words|message_stop/);
+  }
 });
 
 test("API spec, Streaming that stops partway: a cut stream says nothing more to Messages and Responses callers", () => {

@@ -7,6 +7,7 @@ import type { ReplyEvent } from "./dialects/reply.ts";
 import type { StreamEvent } from "./dialects/sse.ts";
 import { CallFailure, failures } from "./failures.ts";
 import { createRetelling } from "./retell.ts";
+import { codeWithin } from "./upstream-failure.ts";
 
 /** The two halves of a cell of the matrix: what the caller speaks and what the upstream speaks. */
 export type Conversion = { client: ClientConversion; provider: ProviderConversion };
@@ -90,11 +91,15 @@ export function createTranslator({ conversion, asked, tap, clean }: Translating)
   const { createAlike } = tap;
   const { retelling, note } = createRetelling(reader, conversion.provider, writer);
   let held = "";
+  const shown = (error: UpstreamError): UpstreamError => {
+    const cleaned = clean(error);
+    return { ...cleaned, code: codeWithin(cleaned) };
+  };
   const tell = (events: ReplyEvent[], tally: Tally): string => {
     let text = "";
     for (const event of events) {
       if (event.kind !== "error") text += writer.write(event);
-      else text += writer.write({ kind: "error", error: tally.isFailed ? clean(event.error) : unreadable });
+      else text += writer.write({ kind: "error", error: tally.isFailed ? shown(event.error) : unreadable });
       // What cannot be read has failed for the ledger, too.
       tally.isFailed ||= event.kind === "error";
     }

@@ -1,10 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readError, writeError } from "./openai-error.ts";
+import { cleanEvent, readError, writeError } from "./openai-error.ts";
 
 test("API spec, Errors: All others | {error: {message: <string>, type: <string>, param: <string>, code: <string>}}", () => {
   const body: unknown = JSON.parse(writeError({ status: 400, message: "no", type: "api_error", code: "" }));
   assert.deepEqual(body, { error: { message: "no", type: "api_error", param: "", code: "" } });
+});
+
+test("an error within a stream that is told in other words has all of those fields, as texts", () => {
+  const error = { message: "Key sk-1 is bad", type: "t", param: null, code: null };
+  const verdict = cleanEvent({ error }, (told) => ({ ...told, message: "hidden" }));
+  assert.ok(verdict instanceof Buffer);
+  const told: unknown = JSON.parse(verdict.toString().replace("data: ", ""));
+  assert.deepEqual(told, { error: { message: "hidden", type: "t", param: "", code: "server_error" } });
 });
 
 const rows = [

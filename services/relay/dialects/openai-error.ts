@@ -32,5 +32,5 @@ export function cleanEvent(chunk: unknown, clean: Cleaner): EventVerdict {
   const cleaned = clean(error);
   if (isUntouched(error, cleaned)) return "pass";
   const { message, type = "api_error", code = "server_error" } = cleaned;
-  return Buffer.from(`data: ${JSON.stringify({ error: { message, type, param: null, code } })}\n\n`);
+  return Buffer.from(`data: ${JSON.stringify({ error: { message, type, param: "", code } })}\n\n`);
 }

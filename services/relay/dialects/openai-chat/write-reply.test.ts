@@ -252,9 +252,9 @@ test("trap 1 (input_tokens excludes cache reads and writes, prompt_tokens includ
 });
 
 test("API spec, Streaming that stops partway: Chat completions. Data containing `error` arrives, and no [DONE]", () => {
-  const error = { message: "overloaded", type: undefined, code: "529" };
+  const error = { message: "overloaded", type: undefined, code: "service_unavailable" };
   assert.deepEqual(dataOf([{ kind: "error", error }]), [
-    { error: { message: "overloaded", type: "api_error", param: null, code: "529" } },
+    { error: { message: "overloaded", type: "api_error", param: "", code: "service_unavailable" } },
   ]);
 });
 

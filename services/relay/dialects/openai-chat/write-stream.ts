@@ -142,7 +142,7 @@ function writeChoiceFinish(frame: Frame, choice: ChoiceState, reason: FinishReas
 }
 
 function writeStreamError({ message, type = "api_error", code = "server_error" }: UpstreamError): string {
-  return `data: ${JSON.stringify({ error: { message, type, param: null, code } })}\n\n`;
+  return `data: ${JSON.stringify({ error: { message, type, param: "", code } })}\n\n`;
 }
 
 type ChoiceEvent = Extract<ReplyEvent, { choice: number }>;
