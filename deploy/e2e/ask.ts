@@ -105,8 +105,10 @@ export function makeCall(relayUrl: string, secret: string, call: Call): Promise<
   return ask(`${relayUrl}${side.path}`, { headers: side.headers(secret), body: bodyOf(call) });
 }
 
+type ToldError = { message: string; type: string; param: string | undefined; code: string | undefined };
+
 /** The error of an answer, checked to have exactly the shape of its format (API spec, Errors). */
-export function errorOf({ format }: Side, reply: Reply): { message: string; type: string; code: string | undefined } {
+export function errorOf({ format }: Side, reply: Reply): ToldError {
   assert.equal(reply.headers.get("content-type"), "application/json");
   const body = reply.json() as {
     type?: string;
@@ -117,7 +119,7 @@ export function errorOf({ format }: Side, reply: Reply): { message: string; type
   else assert.deepEqual(body, { type: "error", error: { type, message } });
   for (const text of format === "A" ? [message, type, param, code] : [message, type])
     assert.equal(typeof text, "string");
-  return { message, type, code };
+  return { message, type, param, code };
 }
 
 /** The data of every event of a stream, in order. */

@@ -177,7 +177,7 @@ describe("upstream wording passes, with the upstream's code and type", atOnce, (
     {
       status: 400,
       seen: 400,
-      error: { message: "Too long: 9 > 8.", code: "context_length_exceeded" },
+      error: { message: "Too long: 9 > 8.", code: "context_length_exceeded", param: "messages" },
       code: "context_length_exceeded",
     },
     { status: 404, seen: 400, error: { message: "No such thing.", code: "not_here" }, code: "not_here" },
@@ -200,8 +200,10 @@ describe("upstream wording passes, with the upstream's code and type", atOnce, (
           assert.equal(reply.status, seen);
           const told = errorOf(side, reply);
           assert.equal(told.message, error.message);
-          if (side.format === "A") assert.deepEqual([told.type, told.code], ["its_own_type", code]);
-          else assert.equal(told.type, seen === 400 ? "invalid_request_error" : "api_error");
+          if (side.format === "A") {
+            const { type, param } = told;
+            assert.deepEqual([type, param, told.code], ["its_own_type", error.param ?? "", code]);
+          } else assert.equal(told.type, seen === 400 ? "invalid_request_error" : "api_error");
           assert.equal(reply.headers.get("retry-after"), null);
           await checkCharge(world, customer, { rid: reply.rid, endCause: UPSTREAM_ERROR, charge: "nothing" });
         });

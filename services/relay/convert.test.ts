@@ -68,9 +68,9 @@ const ofGemini = (code: number, status: string): [UpstreamDialectName, string] =
   "gemini-generate",
   event({ error: { code, message: "words", status } }),
 ];
-const ofResponses = (code: string | null): [UpstreamDialectName, string] => [
+const ofResponses = (code: string | null, param: string | null = null): [UpstreamDialectName, string] => [
   "openai-responses",
-  event({ type: "error", code, message: "words", param: null, sequence_number: 0 }, "error"),
+  event({ type: "error", code, message: "words", param, sequence_number: 0 }, "error"),
 ];
 
 // What an upstream reports within its stream, and `error.code` of the API spec's table Errors.
@@ -97,6 +97,11 @@ test("API spec, Errors: All others | {error: {message: <string>, type: <string>,
     assert.equal(typeof type, "string");
     assert.equal(tally.isFailed, true);
   }
+});
+
+test("the field that an upstream names within its stream is told in a converted one", () => {
+  const [from, data] = ofResponses("invalid_value", "tools[0]");
+  assert.match(translate("openai-chat", [data], {}, from).told, /"param":"tools\[0\]","code":"invalid_value"/);
 });
 
 test("API spec, Streaming that stops partway: Messages | No error arrives, whoever reports it", () => {

@@ -112,14 +112,14 @@ export const failures = {
     code: "server_error",
   },
   upstream_error: {
-    when: "The upstream failed and said why; its wording and type pass.",
+    when: "The upstream failed and said why; its wording, type and param pass.",
     status: 500,
     message: "{detail}",
     type: "api_error",
     code: "server_error",
   },
   upstream_refused: {
-    when: "The upstream refused the request; its wording, code and type pass.",
+    when: "The upstream refused the request; its wording, code, type and param pass.",
     status: 400,
     message: "{detail}",
     type: "invalid_request_error",
@@ -260,9 +260,10 @@ export type FailureName = keyof typeof failures;
 export type Failure = {
   name: FailureName;
   detail?: string;
-  /** An upstream's own `error.code` and `error.type`, where its wording passes. */
+  /** An upstream's own `error.code`, `error.type` and `error.param`, where its wording passes. */
   code?: string | undefined;
   upstreamType?: string | undefined;
+  param?: string | undefined;
   retryAfterSeconds?: number;
   /** For the log only. */
   cause?: unknown;
@@ -290,6 +291,7 @@ export function renderFailure(failure: Failure, format: "A" | "B"): RenderedFail
     type: row.type,
     code: failure.code ?? row.code,
     upstreamType: failure.upstreamType,
+    param: failure.param,
     retryAfterSeconds: failure.retryAfterSeconds ?? row.retryAfterSeconds,
     shouldRetry: row.shouldRetry,
   };

@@ -75,6 +75,17 @@ test("API spec, Cases: Upstream returned an error. Its wording, error.code and e
   assert.deepEqual([failed.detail, failed.upstreamType], ["It broke", "server_error"]);
 });
 
+test("API spec, Errors: passed-through upstream errors carry the upstream value: error.param, without our insides", () => {
+  const body = (param: string) => ({ error: { message: "no", type: "bad", param, code: "c" } });
+  for (const status of [400, 500]) {
+    assert.equal(upstreamFailure(status, body("tools[0].name"), chat, upstream).param, "tools[0].name");
+    assert.equal(upstreamFailure(status, body("our-own-credential"), chat, upstream).param, "[hidden]");
+    assert.equal(upstreamFailure(status, body("x".repeat(5_000)), chat, upstream).param?.length, 100);
+    assert.equal(upstreamFailure(status, errorOf("no"), chat, upstream).param, undefined);
+  }
+  assert.equal(upstreamFailure(429, body("messages"), chat, upstream).param, undefined);
+});
+
 test("trouble with our account, rate limits and overload never show the upstream's wording", () => {
   for (const status of [401, 402, 403, 429, 503, 529]) {
     const failure = upstreamFailure(status, errorOf("Your organization owes us money"), chat, upstream);

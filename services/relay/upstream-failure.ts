@@ -38,9 +38,10 @@ function withoutInsides(text: string, upstream: Upstream, maxLength = maxMessage
     .slice(0, maxLength);
 }
 
-function shown({ message, type, code }: UpstreamError, upstream: Upstream): UpstreamError {
+function shown({ message, type, code, param }: UpstreamError, upstream: Upstream): UpstreamError {
   const word = (text: string | undefined) => text && withoutInsides(text, upstream, maxCodeLength);
-  return { message: withoutInsides(message, upstream), type: word(type), code: word(code) };
+  const told = { message: withoutInsides(message, upstream), type: word(type), code: word(code) };
+  return param === undefined ? told : { ...told, param: word(param) };
 }
 
 // By which providers tell that the trouble is our account with them, whatever the status.
@@ -86,9 +87,9 @@ export function upstreamFailure(
   if (status === 503) return { name: "upstream_unavailable", cause };
   if (status === 504 || status === 408) return { name: "upstream_timeout", cause };
   if (!error) return { name: "upstream_invalid", cause };
-  const { message: detail, type: upstreamType, code } = shown(error, upstream);
-  if (status >= 400 && status < 500) return { name: "upstream_refused", detail, upstreamType, code, cause };
-  if (status >= 500) return { name: "upstream_error", detail, upstreamType, cause };
+  const { message: detail, type: upstreamType, code, param } = shown(error, upstream);
+  if (status >= 400 && status < 500) return { name: "upstream_refused", detail, upstreamType, code, param, cause };
+  if (status >= 500) return { name: "upstream_error", detail, upstreamType, param, cause };
   return { name: "upstream_invalid", cause };
 }
 

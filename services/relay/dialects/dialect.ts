@@ -136,10 +136,18 @@ export type Refusal = {
   code: string;
   /** `error.type` of Format A where an upstream's own error passes; any other has the service's. */
   upstreamType?: string | undefined;
+  /** `error.param` of Format A, where an upstream names a field. */
+  param?: string | undefined;
 };
 
 /** An upstream's error body, read. */
-export type UpstreamError = { message: string; type: string | undefined; code: string | undefined };
+export type UpstreamError = {
+  message: string;
+  type: string | undefined;
+  code: string | undefined;
+  /** The field at fault, where Format A's errors name one. */
+  param?: string | undefined;
+};
 
 /** A request that the relay itself cannot serve; the message is for the caller and names the field. */
 export class RequestError extends Error {}
@@ -226,7 +234,12 @@ export function tierOf(serviceTier: unknown): Record<string, string> {
 
 /** Whether a cleaner found nothing to take out, so that the very bytes may pass. */
 export function isUntouched(error: UpstreamError, cleaned: UpstreamError): boolean {
-  return cleaned.message === error.message && cleaned.type === error.type && cleaned.code === error.code;
+  return (
+    cleaned.message === error.message &&
+    cleaned.type === error.type &&
+    cleaned.code === error.code &&
+    cleaned.param === error.param
+  );
 }
 
 /** A number of at least 1 that a caller gave, rounded up; undefined for anything else. */

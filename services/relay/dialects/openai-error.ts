@@ -8,9 +8,18 @@ import {
   type UpstreamError,
 } from "./dialect.ts";
 
-/** Format A body of the API spec: `{error: {message, type, param, code}}`; passed errors carry the upstream's type. */
-export function writeError({ message, upstreamType = "api_error", code }: Refusal): string {
-  return JSON.stringify({ error: { message, type: upstreamType, param: "", code } });
+/**
+ * Format A body of the API spec: `{error: {message, type, param, code}}`; passed errors carry the upstream's type and
+ * param.
+ */
+export function writeError({ message, upstreamType = "api_error", code, param = "" }: Refusal): string {
+  return JSON.stringify({ error: { message, type: upstreamType, param, code } });
+}
+
+/** The field that an error names, if any. */
+export function paramOf(error: unknown): { param?: string } {
+  const param = stringOf(member(error, "param"));
+  return param ? { param } : {};
 }
 
 /** Reads `{error: {message, type, param, code}}`; some compatible servers send `error` as a string. */
@@ -23,6 +32,7 @@ export function readError(body: unknown): UpstreamError | undefined {
     message,
     type: stringOf(member(error, "type")),
     code: stringOf(code) ?? (typeof code === "number" ? String(code) : undefined),
+    ...paramOf(error),
   };
 }
 
@@ -31,6 +41,6 @@ export function cleanEvent(chunk: unknown, clean: Cleaner): EventVerdict {
   const error = readError(chunk) ?? { message: "", type: undefined, code: undefined };
   const cleaned = clean(error);
   if (isUntouched(error, cleaned)) return "pass";
-  const { message, type = "api_error", code = "server_error" } = cleaned;
-  return Buffer.from(`data: ${JSON.stringify({ error: { message, type, param: "", code } })}\n\n`);
+  const { message, type = "api_error", code = "server_error", param = "" } = cleaned;
+  return Buffer.from(`data: ${JSON.stringify({ error: { message, type, param, code } })}\n\n`);
 }

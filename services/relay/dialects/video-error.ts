@@ -6,5 +6,6 @@ import type { ErrorWriter, Refusal } from "./dialect.ts";
  */
 export const videoErrors: ErrorWriter = {
   format: "A",
-  writeError: ({ message, type, code }: Refusal) => JSON.stringify({ error: { message, type, param: "", code } }),
+  writeError: ({ message, type, code, param = "" }: Refusal) =>
+    JSON.stringify({ error: { message, type, param, code } }),
 };

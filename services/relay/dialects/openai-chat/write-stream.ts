@@ -141,8 +141,9 @@ function writeChoiceFinish(frame: Frame, choice: ChoiceState, reason: FinishReas
   return role + chunk(frame, choice.index, "{}", writeFinish(reason, choice.hasRefusal, choice.isOld));
 }
 
-function writeStreamError({ message, type = "api_error", code = "server_error" }: UpstreamError): string {
-  return `data: ${JSON.stringify({ error: { message, type, param: "", code } })}\n\n`;
+function writeStreamError(error: UpstreamError): string {
+  const { message, type = "api_error", code = "server_error", param = "" } = error;
+  return `data: ${JSON.stringify({ error: { message, type, param, code } })}\n\n`;
 }
 
 type ChoiceEvent = Extract<ReplyEvent, { choice: number }>;

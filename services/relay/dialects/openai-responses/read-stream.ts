@@ -1,6 +1,6 @@
 import type { StreamReader } from "../conversion.ts";
 import { member, stringOf, type UpstreamError } from "../dialect.ts";
-import { readError } from "../openai-error.ts";
+import { paramOf, readError } from "../openai-error.ts";
 import { readLogprobs } from "../openai-logprobs.ts";
 import { unfoldBlock, type Block, type BlockStart, type ReplyEvent } from "../reply.ts";
 import { readCitation } from "./citations.ts";
@@ -220,7 +220,9 @@ function finish(reading: Reading, event: unknown, type: string): void {
 /** Errors come flat, or nested as in Format A; a failed response has its own. */
 function errorOf(event: unknown): UpstreamError {
   const message = stringOf(member(event, "message"));
-  if (message !== undefined) return { message, type: undefined, code: stringOf(member(event, "code")) };
+  if (message !== undefined) {
+    return { message, type: undefined, code: stringOf(member(event, "code")), ...paramOf(event) };
+  }
   return readError(member(event, "response") ?? event) ?? { message: "", type: undefined, code: undefined };
 }
 

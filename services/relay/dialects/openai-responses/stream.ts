@@ -10,7 +10,7 @@ import {
   type Tally,
   type UpstreamError,
 } from "../dialect.ts";
-import { readError } from "../openai-error.ts";
+import { paramOf, readError } from "../openai-error.ts";
 import type { StreamEvent } from "../sse.ts";
 import { countTool, readFinal } from "./reply.ts";
 
@@ -25,7 +25,9 @@ type Place = { response: Record<string, unknown>; sequence: number; isFailedTold
 function errorOf(event: unknown): UpstreamError {
   const failed = member(event, "response");
   const message = stringOf(member(event, "message"));
-  if (message !== undefined) return { message, type: undefined, code: stringOf(member(event, "code")) };
+  if (message !== undefined) {
+    return { message, type: undefined, code: stringOf(member(event, "code")), ...paramOf(event) };
+  }
   return readError(failed ?? event) ?? { message: "", type: undefined, code: undefined };
 }
 
@@ -45,8 +47,8 @@ function readFailure(event: unknown, place: Place, clean: Cleaner): EventVerdict
   place.isFailedTold ||= isFinal;
   if (isUntouched(error, cleaned)) return "pass";
   if (isFinal) return Buffer.from(failedEvent(place, cleaned));
-  const { message, code = "server_error" } = cleaned;
-  return Buffer.from(writeEvent({ type: "error", code, message, param: null, sequence_number: place.sequence }));
+  const { message, code = "server_error", param = null } = cleaned;
+  return Buffer.from(writeEvent({ type: "error", code, message, param, sequence_number: place.sequence }));
 }
 
 function readContent(event: unknown, type: string, tally: Tally): void {
