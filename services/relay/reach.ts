@@ -2,7 +2,6 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { CallTimes } from "./call-times.ts";
 import type { Route } from "./choose.ts";
 import type { AnswerKind, Envelope } from "./dialects/dialect.ts";
-import { eventJson } from "./dialects/sse.ts";
 import { CallFailure, type Failure, type FailureName } from "./failures.ts";
 import { learn, learnFromError, type Learning } from "./learn.ts";
 import type { LiveCall } from "./live-call.ts";
@@ -12,7 +11,7 @@ import { send, SendError, type Answer, type SendSignal, type UpstreamRequest } f
 import { upstreamFailure } from "./upstream-failure.ts";
 import { countFault, faultOfError, faultOfStatus } from "./upstream-faults.ts";
 import { obstacles, type Obstacle, type Place } from "./upstream-health.ts";
-import { readWhole } from "./whole.ts";
+import { readErrorBody } from "./whole.ts";
 
 // Unencoded, because the meter reads the answer on its way.
 const standardHeaders = ["accept-encoding", "identity", "user-agent", "model-relay"];
@@ -141,7 +140,7 @@ async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach
     return { answer, route, prepared };
   }
   const { status } = answer;
-  const failure = upstreamFailure(status, await readError(answer), prepared.dialect, upstream);
+  const failure = upstreamFailure(status, await readErrorBody(answer), prepared.dialect, upstream);
   times.leftAt = performance.now();
   countFault(reach.metrics, upstream.name, faultOfStatus(status));
   learnFromError(reach, attempt, answer, failure.name);
@@ -174,20 +173,4 @@ function requestOf(
     totalTimeoutMs: upstream.totalTimeoutMs,
     onOver,
   };
-}
-
-const maxErrorBytes = 262_144;
-const errorTimeoutMs = 2_000;
-
-/** An error body as JSON; undefined when it is none, or does not come in time: the status says enough. */
-async function readError(answer: Answer): Promise<unknown> {
-  const timer = setTimeout(() => answer.abort(), errorTimeoutMs);
-  try {
-    const body = await readWhole(answer, maxErrorBytes);
-    return eventJson(body.toString());
-  } catch {
-    return undefined;
-  } finally {
-    clearTimeout(timer);
-  }
 }

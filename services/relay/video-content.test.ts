@@ -1,72 +1,21 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import { describe, test } from "node:test";
 import { TaskState } from "#proto/video/v1/video_pb.ts";
 import { ServiceError } from "#shared/errors.ts";
-import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { until } from "#shared/testing/until.ts";
 import { drain } from "./drain.ts";
-import { upstreamOf } from "./testing/fakes.ts";
-import { connectRaw, serveHttp, type RawClient } from "./testing/raw-client.ts";
+import { connectRaw, type RawClient } from "./testing/raw-client.ts";
 import { taskWith } from "./testing/task-server.ts";
-import { ask, errorOf, startVideoRelay, videoModelOf, type VideoRelay } from "./testing/video-relay.ts";
+import { contentPath, startFiles, startWithFile, taskId, type Listener } from "./testing/video-files.ts";
+import { ask, errorOf, startVideoRelay, type VideoRelay } from "./testing/video-relay.ts";
 
-const taskId = `video_${"a".repeat(32)}`;
 const file = Buffer.from("bytes of a video, which may be many");
-
-type Listener = (request: IncomingMessage, response: ServerResponse) => void;
-
-/** A provider, or somebody else who has files, that keeps what it was asked. */
-async function startFiles(listener: Listener) {
-  const seen: IncomingMessage[] = [];
-  const server = await serveHttp((request, response) => {
-    seen.push(request);
-    listener(request, response);
-  });
-  const url = `http://127.0.0.1:${server.port}`;
-  return { seen, port: server.port, url, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
-}
 
 const giveAll: Listener = (_request, response) => {
   response.writeHead(200, { "content-type": "video/mp4", "content-length": file.length, etag: '"e1"' }).end(file);
 };
-
-type Setup = {
-  bounds?: NonNullable<Parameters<typeof startVideoRelay>[0]>["bounds"];
-  allowedPorts?: number[];
-  upstream?: Partial<Upstream>;
-  /** Where the file is; left out: at the provider. */
-  url?: string;
-};
-
-/** A relay with one completed video, whose file is at a provider of that port. */
-async function startWithFile(port: number, { bounds, allowedPorts, upstream: changes, url }: Setup = {}) {
-  const baseUrl = new URL(`http://127.0.0.1:${port}/base`);
-  const upstream = upstreamOf({
-    dialects: ["openai-videos"],
-    headers: ["x-own", "of the operator"],
-    baseUrl,
-    ...changes,
-  });
-  const route = { upstream, model: "m", priority: 0, weight: 0 };
-  const relay = await startVideoRelay({
-    models: [videoModelOf({ routes: [route] })],
-    ...(bounds && { bounds }),
-    ...(allowedPorts && { allowedPorts }),
-  });
-  relay.taskServer.tasks.set(taskId, {
-    accountId: "acct_1",
-    task: taskWith({ taskId, state: TaskState.COMPLETED }),
-  });
-  relay.taskServer.script.locateContent = async () => ({
-    upstream: upstream.name,
-    url: url ?? `http://127.0.0.1:${port}/base/v1/videos/v1/content`,
-  });
-  return relay;
-}
-
-const contentPath = `/v1/videos/${taskId}/content`;
 
 const download = (relay: VideoRelay, headers: Record<string, string> = {}, path = contentPath): Promise<Response> =>
   fetch(`${relay.url}${path}`, { headers: { authorization: "Bearer sk-right", ...headers } });
@@ -278,8 +227,6 @@ describe("where a file is", () => {
   });
 });
 
-const away = "The model service is temporarily unavailable, please try again later";
-
 describe("a file that is not there", () => {
   const states: [string, TaskState, [number, string, string, string]][] = [
     [
@@ -358,30 +305,6 @@ describe("a file that is not there", () => {
     await using relay = await startWithFile(files.port, { bounds: { maxDownloadsOfAccount: 1 } });
     relay.relay.videos.downloads.add({ upstreamId: "elsewhere", accountId: "acct_2", cut: () => undefined });
     assert.equal((await download(relay)).status, 200);
-  });
-
-  const statuses: [number, number, string | null][] = [
-    [401, 503, "60"],
-    [429, 429, "60"],
-    [500, 502, null],
-    [503, 503, "5"],
-    [204, 502, null],
-  ];
-  for (const [status, told, retryAfter] of statuses) {
-    test(`the provider answers ${status}`, async () => {
-      await using files = await startFiles((_request, response) => void response.writeHead(status).end());
-      await using relay = await startWithFile(files.port);
-      const answer = await ask(relay, contentPath);
-      assert.deepEqual([answer.status, answer.headers.get("retry-after")], [told, retryAfter]);
-    });
-  }
-
-  test("a provider that is not there is a 500, one that says nothing a 504", async () => {
-    await using files = await startFiles(() => undefined);
-    await using silent = await startWithFile(files.port, { upstream: { firstByteTimeoutMs: 50 } });
-    assert.deepEqual(errorOf(await ask(silent, contentPath)), [504, "api_error", "server_error", away]);
-    await using relay = await startWithFile(1);
-    assert.deepEqual(errorOf(await ask(relay, contentPath)), [500, "api_error", "server_error", away]);
   });
 
   test("a variant is one of three, and one that the provider does not make is told so", async () => {

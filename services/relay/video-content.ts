@@ -1,15 +1,19 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TaskState } from "#proto/video/v1/video_pb.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
+import { videoDialectOf } from "#shared/catalog/video-dialects.ts";
 import type { Relay } from "./call.ts";
 import { upstreamsOf } from "./catalog.ts";
-import { CallFailure, type FailureName } from "./failures.ts";
+import { upstreamDialects } from "./dialects/conversions.ts";
+import { CallFailure, type Failure, type FailureName } from "./failures.ts";
 import { isFileGone } from "./file-gone.ts";
 import { openFile, type FilePlace, type OpenFile } from "./open-file.ts";
 import { passFile, type FileEnd } from "./pass-file.ts";
 import { createSendSignal, type SendSignal } from "./send.ts";
+import { upstreamFailure } from "./upstream-failure.ts";
 import { answerOf, type VideoTasks } from "./video-tasks.ts";
 import type { Download } from "./videos.ts";
+import { readErrorBody } from "./whole.ts";
 
 /** A file that is asked for, by a caller whose key was checked. */
 export type AskedFile = {
@@ -48,23 +52,25 @@ async function locate(asked: AskedFile, tasks: VideoTasks, relay: Relay): Promis
 const passedStatuses = new Set([200, 206, 416]);
 
 /** What an answer without a file means that is not gone. */
-function failureOfStatus({ answer, isOwn }: OpenFile): FailureName {
+async function failureOfAnswer({ answer, isOwn }: OpenFile, { upstream }: FilePlace): Promise<Failure> {
   const { status } = answer;
-  if (status === 429) return "upstream_rate";
-  if (status === 503) return "upstream_unavailable";
+  const cause = { status };
+  if (status === 429) return { name: "upstream_rate", cause };
   // Elsewhere it is an address that was good for a while; the next try gets another.
-  if (status === 401 || status === 403) return isOwn ? "upstream_account" : "upstream_unavailable";
-  return "upstream_invalid";
+  if (status === 401 || status === 403) return { name: isOwn ? "upstream_account" : "upstream_unavailable", cause };
+  if (status < 500) return { name: "upstream_invalid", cause };
+  const spoken = videoDialectOf(upstream) === "gemini-videos" ? "gemini-generate" : "openai-chat";
+  return upstreamFailure(status, await readErrorBody(answer), upstreamDialects[spoken], upstream);
 }
 
 async function checkAnswer(file: OpenFile, place: FilePlace): Promise<void> {
   const { status, headers } = file.answer;
-  const encoding = headers["content-encoding"];
-  const isPassed = passedStatuses.has(status);
-  if (isPassed && (encoding ?? "identity") === "identity") return;
-  if (!isPassed && (await isFileGone(file, place))) throw new CallFailure({ name: "artifact_gone", cause: { status } });
-  const name = isPassed ? "upstream_invalid" : failureOfStatus(file);
-  throw new CallFailure({ name, cause: { status, headers: { "content-encoding": encoding } } });
+  if (!passedStatuses.has(status)) {
+    if (await isFileGone(file, place)) throw new CallFailure({ name: "artifact_gone", cause: { status } });
+    throw new CallFailure(await failureOfAnswer(file, place));
+  }
+  const encoding = headers["content-encoding"] ?? "identity";
+  if (encoding !== "identity") throw new CallFailure({ name: "upstream_invalid", cause: { status, encoding } });
 }
 
 /**

@@ -1,3 +1,4 @@
+import { eventJson } from "./dialects/sse.ts";
 import { CallFailure } from "./failures.ts";
 import { SendError, type Answer } from "./send.ts";
 
@@ -19,4 +20,20 @@ export function readWhole(answer: Answer, maxBytes: number): Promise<Buffer> {
       fail: (error) => reject(new SendError(error)),
     });
   });
+}
+
+const maxErrorBytes = 262_144;
+const errorTimeoutMs = 2_000;
+
+/** An error body as JSON; undefined when it is none, or does not come in time: the status says enough. */
+export async function readErrorBody(answer: Answer): Promise<unknown> {
+  const timer = setTimeout(() => answer.abort(), errorTimeoutMs);
+  try {
+    const body = await readWhole(answer, maxErrorBytes);
+    return eventJson(body.toString());
+  } catch {
+    return undefined;
+  } finally {
+    clearTimeout(timer);
+  }
 }
