@@ -83,12 +83,12 @@ describe("API spec, Endpoints: `POST /v1/completions` | A | Older text completio
     assert.equal(received?.rawBody.toString(), JSON.stringify({ ...sent, model: "gpt-fake-instruct" }));
   });
 
-  test("API spec, Cases: Required field missing; Wrong or unoffered model ID, also a chat model", async () => {
+  test("API spec, Cases: Required field missing; and a chat model is told where it is served", async () => {
     const { secret } = await world.createCustomer();
     const missing = await post(relayUrl, secret, { path, body: { model: "completion-model" } });
     checkRefusal(sideOf(path), missing, rows.fieldRequired("prompt"));
     const chatModel = await post(relayUrl, secret, { path, body: { ...bodyOf({}), model: "test-model" } });
-    checkRefusal(sideOf(path), chatModel, rows.unknownModel("test-model"));
+    checkRefusal(sideOf(path), chatModel, rows.wrongEndpoint(path));
   });
 
   for (const [behaviour, status] of [

@@ -88,12 +88,15 @@ describe("API spec, Endpoints: `POST /v1/embeddings` | A | Convert text to numbe
     await checkCharge(world, customer, { rid, endCause: COMPLETE, charge, prices: endpointPrices.embedding });
   });
 
-  test("API spec, Cases: Wrong or unoffered model ID, also one that is offered elsewhere; and Required field missing", async () => {
+  test("API spec, Cases: Wrong or unoffered model ID; one that is offered elsewhere is told where; and Required field missing", async () => {
     const { secret } = await world.createCustomer();
     const side = sideOf(embeddings);
-    for (const model of ["no-such-model", "test-model"]) {
+    for (const [model, wanted] of [
+      ["no-such-model", rows.unknownModel("no-such-model")],
+      ["test-model", rows.wrongEndpoint(embeddings)],
+    ] as const) {
       const reply = await post(relayUrl, secret, { path: embeddings, body: { model, input: "x" } });
-      checkRefusal(side, reply, rows.unknownModel(model));
+      checkRefusal(side, reply, wanted);
     }
     const missing = await post(relayUrl, secret, { path: embeddings, body: { model: "embedding-model" } });
     checkRefusal(side, missing, rows.fieldRequired("input"));

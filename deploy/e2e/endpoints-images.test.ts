@@ -116,10 +116,10 @@ describe("API spec, Endpoints: `POST /v1/images/generations` | A | Generate imag
     assert.equal(received?.rawBody.toString(), JSON.stringify({ ...body, model: "gpt-image-fake" }));
   });
 
-  test("API spec, Cases: Required field missing; Wrong or unoffered model ID, also a chat model", async () => {
+  test("API spec, Cases: Required field missing; and a chat model is told where it is served", async () => {
     const { secret } = await world.createCustomer();
     checkRefusal(sideOf(path), await paint(secret, { model: "gpt-image-model" }), rows.fieldRequired("prompt"));
-    checkRefusal(sideOf(path), await paint(secret, bodyOf("test-model")), rows.unknownModel("test-model"));
+    checkRefusal(sideOf(path), await paint(secret, bodyOf("test-model")), rows.wrongEndpoint(path));
   });
 
   test("API spec, Cases: Insufficient balance | 403, by the price of the images asked for", async () => {

@@ -108,12 +108,12 @@ describe("API spec, Endpoints: `POST /v1/audio/speech` | A | Text to speech", at
     assert.equal(received?.rawBody.toString(), JSON.stringify({ ...body, model: "tts-1" }));
   });
 
-  test("API spec, Cases: Required field missing; Wrong or unoffered model ID, also a chat model", async () => {
+  test("API spec, Cases: Required field missing; and a chat model is told where it is served", async () => {
     const { secret } = await world.createCustomer();
     const side = sideOf(path);
     const mute = await speak(secret, { model: "voice-model", input: "x" });
     checkRefusal(side, mute, rows.fieldRequired("voice"));
-    checkRefusal(side, await speak(secret, bodyOf("test-model")), rows.unknownModel("test-model"));
+    checkRefusal(side, await speak(secret, bodyOf("test-model")), rows.wrongEndpoint(path));
   });
 
   for (const [behaviour, status] of [

@@ -99,13 +99,13 @@ describe(
       assert.deepEqual([name, type, bytes.equals(sound)], ["speech.wav", "audio/wav", true]);
     });
 
-    test("API spec, Cases: Required field missing; Wrong or unoffered model ID, also a chat model; Invalid API key", async () => {
+    test("API spec, Cases: Required field missing; a chat model is told where it is served; Invalid API key", async () => {
       const { secret } = await world.createCustomer();
       const side = sideOf(path);
       const deaf = formOf("minutes-model");
       deaf.delete("file");
       checkRefusal(side, await hear(secret, deaf), rows.fieldRequired("file"));
-      checkRefusal(side, await hear(secret, formOf("test-model")), rows.unknownModel("test-model"));
+      checkRefusal(side, await hear(secret, formOf("test-model")), rows.wrongEndpoint(path));
       checkRefusal(side, await hear("sk-wrong", formOf("minutes-model")), rows.keyInvalid);
     });
 

@@ -41,6 +41,8 @@ export async function checkUntouched(world: World, { accountId }: Customer, refu
   assert.equal(world.fake.received.length, received, "the upstream was not called");
 }
 
+const conversationPaths = "/v1/chat/completions, /v1/responses, /v1/messages, /v1/responses/compact";
+
 /** The rows of the table Cases that the relay decides by itself. */
 export const rows = {
   keyInvalid: { status: 401, message: "Invalid API key", code: "" },
@@ -76,6 +78,12 @@ export const rows = {
     message: `The model ${model} does not exist or is not available`,
     code: "model_not_found",
     shouldRetry: "false",
+  }),
+  /** `test-model` at the path of something else than a conversation. */
+  wrongEndpoint: (path: string) => ({
+    status: 400,
+    message: `The model test-model is not served at ${path} but at ${conversationPaths}`,
+    code: "invalid_request",
   }),
   fieldRequired: (field: string) => ({
     status: 400,

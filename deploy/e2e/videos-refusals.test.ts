@@ -98,7 +98,7 @@ describe("what every endpoint refuses, with the type that errors of videos have"
   const cases: [string, VideoCall, Refusal][] = [
     ["no prompt", { more: { prompt: null } }, rows.fieldRequired("prompt")],
     ["a wrong model", { model: "no-such-model" }, rows.unknownModel("no-such-model")],
-    ["a model of conversations", { model: "test-model" }, rows.unknownModel("test-model")],
+    ["a model of conversations", { model: "test-model" }, rows.wrongEndpoint("/v1/videos")],
     ["a wrong key", { headers: { authorization: "Bearer sk-wrong" } }, rows.keyInvalid],
   ];
   for (const [what, call, wanted] of cases) {

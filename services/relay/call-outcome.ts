@@ -20,6 +20,7 @@ const outcomeOfFailure: Record<FailureName, CallOutcome> = {
   balance: "quota_denied",
   key_limit: "quota_denied",
   model_unavailable: "client_error",
+  wrong_endpoint: "client_error",
   invalid_json: "client_error",
   body_too_large: "client_error",
   field_required: "client_error",

@@ -13,6 +13,7 @@ import { chooseRoutes, findModel, type Route } from "./choose.ts";
 import { isStrict } from "./convert.ts";
 import { deliver, type Deliverable } from "./deliver.ts";
 import type { Dialect, Envelope } from "./dialects/dialect.ts";
+import { refuseEndpoint } from "./endpoints.ts";
 import { CallFailure, type Failure, type FailureName } from "./failures.ts";
 import { beginLiveCall, type CallTrace, type LiveCall } from "./live-call.ts";
 import { countInputTokens, estimateInputTokens, type Requested } from "./meter.ts";
@@ -25,7 +26,7 @@ import { respondFailure, statusOfFailure } from "./respond.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
 import { createSendSignal, SendError, type SendSignal } from "./send.ts";
 import { release, settle, type Settling } from "./settle.ts";
-import { takeBody } from "./take-body.ts";
+import { takeBody, type CheckKey } from "./take-body.ts";
 import { beginTrace, type TraceSettings } from "./trace-call.ts";
 import type { UpstreamHealth } from "./upstream-health.ts";
 import type { Videos } from "./videos.ts";
@@ -129,11 +130,15 @@ function ask(
   body: Buffer,
   { request, response, dialect, times }: Received,
   relay: Relay,
-  checkKey: () => Promise<unknown>,
+  checkKey: CheckKey,
 ): Asked | Promise<Asked> {
   const envelope = readEnvelope(body, dialect, request.headers);
-  const model = offeredModel(relay, envelope, dialect);
+  const model = findModel(relay.catalog.current(), envelope.model);
   const routes = chooseRoutes(model, dialect.name);
+  if (routes.length === 0) {
+    const offersVideos = relay.videos.tasks !== undefined;
+    return refuseEndpoint({ model, path: dialect.path, offersVideos, checkKey });
+  }
   const { units, priceFields } = envelope;
   const requested = { inputTokens: countInputTokens(envelope, model), units, priceFields };
   const preparation = createPreparation({ envelope, dialect, model, inputTokens: requested.inputTokens });
@@ -160,13 +165,6 @@ function sayable(asked: Asked, request: IncomingMessage, relay: Relay): Asked {
   if (isStrict(request.headers)) refuseLosses(prepared);
   countLosses(prepared, relay.metrics);
   return asked;
-}
-
-/** The model that is asked for. Throws `model_unavailable`, also when it is not offered in the dialect. */
-function offeredModel({ catalog }: Relay, { model: name }: Envelope, dialect: Dialect): Model {
-  const model = findModel(catalog.current(), name);
-  if (!model.dialects.has(dialect.name)) throw new CallFailure({ name: "model_unavailable", detail: name });
-  return model;
 }
 
 async function hold(

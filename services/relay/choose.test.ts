@@ -42,12 +42,13 @@ test("a call goes to the upstreams that speak its dialect, then to those it is c
   assert.equal(chooseRoutes(preferred, "openai-chat")[0]?.model, "first", "a lower priority wins over that");
 });
 
-test("a model that no upstream runs in the caller's dialect, nor in one that it converts to, is not available to that caller", () => {
+test("a model that no upstream runs in the caller's dialect, nor in one that it converts to, has no route for that caller", () => {
   const upstream = upstreamOf({ dialects: ["anthropic-messages"] });
   const model = modelOf({ routes: [{ upstream, model: "x", priority: 0, weight: 0 }] });
   for (const dialect of ["openai-embeddings", "openai-compact", "openai-completions"] as const) {
-    assert.throws(() => chooseRoutes(model, dialect), isUnavailable("m"));
+    assert.deepEqual(chooseRoutes(model, dialect), []);
   }
+  assert.deepEqual(chooseRoutes(modelOf({ dialects: new Set(["openai-chat"]) }), "anthropic-messages"), []);
 });
 
 /** A model on one route per entry of [priority, weight], named by its index. */

@@ -1,24 +1,14 @@
 import type { Catalog } from "./catalog.ts";
 import type { Model } from "./catalog-models.ts";
 import { upstreamDialectFor } from "./dialects/conversions.ts";
-import { dialectNames, type DialectName } from "./dialects/dialect.ts";
-import { dialects } from "./dialects/index.ts";
+import type { DialectName } from "./dialects/dialect.ts";
 import { CallFailure } from "./failures.ts";
-import { videosPath } from "./videos.ts";
 
 /** The offered model of a name. Throws `model_unavailable`. */
 export function findModel(catalog: Catalog, name: string): Model {
   const model = catalog.models.get(name);
   if (!model) throw new CallFailure({ name: "model_unavailable", detail: name });
   return model;
-}
-
-/** Paths at which a model can be called: it is offered there, and one of its upstreams can be spoken to from there. */
-export function endpointsOf({ dialects: offered, routes, video }: Model, offersVideos: boolean): string[] {
-  const isReached = (name: DialectName): boolean =>
-    offered.has(name) && routes.some(({ upstream }) => upstreamDialectFor(name, upstream.dialects));
-  const paths = dialectNames.filter(isReached).map((name) => dialects[name].path);
-  return video && offersVideos ? [...paths, videosPath] : paths;
 }
 
 export type Route = Model["routes"][number];
@@ -42,18 +32,18 @@ function inOrder(routes: Route[], needsConversion: (route: Route) => boolean, ra
 }
 
 /**
- * Routes whose upstream speaks the dialect or can be spoken to from it, in the order in which they are tried; at least
- * one. A lower priority comes first, and among equals those that need no conversion, for nothing is lost there. Among
+ * Routes whose upstream speaks the dialect or can be spoken to from it, in the order in which they are tried; none where
+ * the model is not offered in it. A lower priority comes first, and among equals those that need no conversion, for nothing is lost there. Among
  * those the ones with a weight are drawn by it (`random`: 0 to below 1), the others follow as they stand in the
- * catalog. Throws `model_unavailable`.
+ * catalog.
  */
 export function chooseRoutes(model: Model, dialect: DialectName, random: () => number = Math.random): Route[] {
+  if (!model.dialects.has(dialect)) return [];
   const canSpeak = ({ upstream }: Route): boolean => upstreamDialectFor(dialect, upstream.dialects) !== undefined;
   // Most models have one route, and an array for each call would be kept with it.
   if (model.routes.length === 1 && model.routes.every(canSpeak)) return model.routes;
   const routes = model.routes.filter(canSpeak);
-  if (routes.length === 0) throw new CallFailure({ name: "model_unavailable", detail: model.id });
-  return routes.length === 1 ? routes : inOrder(routes, ({ upstream }) => !upstream.dialects.includes(dialect), random);
+  return routes.length <= 1 ? routes : inOrder(routes, ({ upstream }) => !upstream.dialects.includes(dialect), random);
 }
 
 /** All routes of a model of videos in the order in which they are tried, which is the same but for conversions. */

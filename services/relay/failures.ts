@@ -45,12 +45,19 @@ export const failures = {
     code: "insufficient_quota",
   },
   model_unavailable: {
-    when: "There is no such model, or not for this key or in this format; asking again does not help.",
+    when: "There is no such model, or not for this key; asking again does not help.",
     status: 503,
     message: "The model {detail} does not exist or is not available",
     type: "api_error",
     code: "model_not_found",
     shouldRetry: false,
+  },
+  wrong_endpoint: {
+    when: "The model is not served at this endpoint; the message names those at which it is.",
+    status: 400,
+    message: "The model {detail}",
+    type: "invalid_request_error",
+    code: "invalid_request",
   },
   invalid_json: {
     when: "The body is not a JSON object, or a field stands twice in it.",

@@ -10,7 +10,7 @@ import {
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { Catalog, CatalogFile } from "./catalog.ts";
 import type { Model } from "./catalog-models.ts";
-import { endpointsOf } from "./choose.ts";
+import { endpointsOf } from "./endpoints.ts";
 import { conditionOf, priceRowsOf } from "./describe-catalog.ts";
 import type { UpstreamHealth, UpstreamState } from "./upstream-health.ts";
 

@@ -2,15 +2,16 @@ import type { IncomingMessage } from "node:http";
 import type { Task } from "#proto/video/v1/video_pb.ts";
 import type { BodyShare } from "./body-budget.ts";
 import type { LiveCatalog } from "./catalog.ts";
-import type { Model, VideoLimits } from "./catalog-models.ts";
+import type { Model } from "./catalog-models.ts";
 import { findModel } from "./choose.ts";
+import { refuseEndpoint } from "./endpoints.ts";
 import { CallFailure } from "./failures.ts";
 import { fetchGuarded } from "./fetch-guarded.ts";
 import { fitVideo, hashVideo, readIdempotencyKey, readVideo } from "./read-video.ts";
 import type { CheckKey } from "./take-body.ts";
 import { readReference, type Reference } from "./video-reference.ts";
 import { answerOf, type VideoTasks } from "./video-tasks.ts";
-import type { Videos } from "./videos.ts";
+import { videosPath, type Videos } from "./videos.ts";
 
 /** A video that can be made as far as the relay knows, and where it is submitted. */
 export type WantedVideo = {
@@ -42,8 +43,11 @@ export async function wantVideo(
   const asked = readVideo(body, request.headers["content-type"]);
   const idempotencyKey = readIdempotencyKey(request.headers);
   const { tasks } = videos;
-  const { model, limits } = offeredModel(catalog, asked.model);
-  if (!tasks) throw new CallFailure({ name: "model_unavailable", detail: asked.model });
+  const model = findModel(catalog.current(), asked.model);
+  const { video: limits } = model;
+  if (!tasks || !limits) {
+    return refuseEndpoint({ model, path: videosPath, offersVideos: tasks !== undefined, checkKey });
+  }
   const { seconds, size } = fitVideo(asked, limits);
   const fetchUrl: typeof fetchGuarded = (url, fetchLimits) => fetchGuarded(url, fetchLimits, videos.fetchRules);
   const reference = asked.reference && (await readReference(asked.reference, { share, checkKey, fetchUrl }));
@@ -58,12 +62,6 @@ export async function wantVideo(
   await answerOf(tasks.ready());
   const { deadlineSeconds } = limits;
   return { tasks, model, deadlineSeconds, prompt, seconds, size, reference, idempotencyKey, requestHash };
-}
-
-function offeredModel(catalog: LiveCatalog, name: string): { model: Model; limits: VideoLimits } {
-  const model = findModel(catalog.current(), name);
-  if (!model.video) throw new CallFailure({ name: "model_unavailable", detail: name });
-  return { model, limits: model.video };
 }
 
 /** The task that was submitted before under an Idempotency-Key; undefined when the key is new. */

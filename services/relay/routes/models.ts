@@ -3,7 +3,7 @@ import { usageBuckets, type Units } from "#shared/pricing.ts";
 import { makesText, type Model } from "../catalog-models.ts";
 import { shortUsd } from "../catalog-prices.ts";
 import { catalogNameOf } from "../catalog-schema.ts";
-import { endpointsOf } from "../choose.ts";
+import { endpointsOf } from "../endpoints.ts";
 import { readVersion } from "../read.ts";
 
 /**

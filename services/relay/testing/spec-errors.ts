@@ -74,6 +74,10 @@ export const specErrors: SpecError[] = [
     [503, "The model <model_id> does not exist or is not available", "model_not_found"],
     { row: "Wrong or unoffered model ID" },
   ),
+  tell(
+    { name: "wrong_endpoint", detail: "m is not served at /v1/embeddings but at /v1/videos" },
+    badRequest("The model m is not served at /v1/embeddings but at /v1/videos"),
+  ),
   tell({ name: "invalid_json" }, badRequest("Invalid request: invalid JSON request body"), {
     row: "Body not valid JSON",
   }),
