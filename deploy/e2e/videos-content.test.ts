@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
+import { KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
 import { videoFileBytes } from "#shared/testing/fake-videos-file.ts";
-import { videoCatalog } from "./video-catalog.ts";
+import { rows } from "./refusal.ts";
+import { videoCatalog, videoCost } from "./video-catalog.ts";
 import {
   checkVideoMoney,
   checkVideoRefusal,
   createVideoCustomer,
+  deleteVideo,
   getFile,
   getVideo,
   makeVideo,
@@ -18,6 +21,23 @@ import { startWorld } from "./world.ts";
 
 const world = await startWorld({ catalog: videoCatalog });
 after(() => world[Symbol.asyncDispose]());
+
+test("a key whose limit its video has used up fetches and deletes it, and makes no other; a stopped one does nothing", async () => {
+  const price = videoCost({ model: "sora-model", seconds: 8 });
+  const customer = await createVideoCustomer(world, { key: { limitNanos: price } });
+  const { rid, ended } = await makeVideo(world, customer, { more: { seconds: "8" } });
+  await checkVideoMoney(world, customer, { rid, charged: { model: "sora-model", seconds: 8 } });
+  checkVideoRefusal(await submitVideo(customer), rows.keyInvalid);
+  assert.equal((await getFile(customer, ended.id)).status, 200);
+  const { authQuota } = world;
+  const { keyId } = customer;
+  await authQuota.updateKey({ keyId, status: KeyStatus.STOPPED });
+  for (const place of [ended.id, `${ended.id}/content`])
+    checkVideoRefusal(await getVideo(customer, place), rows.keyInvalid);
+  checkVideoRefusal(await deleteVideo(customer, ended.id), rows.keyInvalid);
+  await authQuota.updateKey({ keyId, status: KeyStatus.ACTIVE });
+  assert.equal((await deleteVideo(customer, ended.id)).status, 200);
+});
 
 const models = ["sora-model", "veo-model"];
 const size = 200_003;

@@ -54,7 +54,7 @@ function drawOperation(random: Random, rids: readonly string[]): HotOperation {
   return random.pick<HotOperation>([
     ["reserve", rid, ridMs, "", key, account, "m", amount],
     ["reserve", rid, ridMs, "", key, account, "m", amount],
-    ["authorize", "", key, account],
+    ["authorize", "", key, account, random.pick(["", "1"])],
     ["extend", rid, amount, "0"],
     ["extend", rid, amount, "1"],
     ["checkpoint", rid, amount, record],

@@ -86,7 +86,7 @@ export function writeOperation({ asked, ridMs, operation }: Prepared, caller: Ca
   if (operation) return operation;
   const { keyId, accountId, isIpCounted } = caller;
   const ip = isIpCounted ? "" : asked.ip;
-  if (asked.name === "authorize") return ["authorize", ip, keyId, accountId];
+  if (asked.name === "authorize") return ["authorize", ip, keyId, accountId, asked.mayBeUsedUp ? "1" : ""];
   return ["reserve", asked.rid, String(ridMs), ip, keyId, accountId, asked.model, String(asked.nanos)];
 }
 

@@ -17,6 +17,10 @@ const operations: [operation: OperationInit, asked: Partial<ReturnType<typeof as
     { bytes: bytes("hash"), ip: "::1" },
   ],
   [
+    { case: "authorize", value: { keyHash: bytes("h"), mayBeUsedUp: true } },
+    { bytes: bytes("h"), mayBeUsedUp: true },
+  ],
+  [
     {
       case: "reserve",
       value: { rid: "r", keyHash: bytes("h"), ip: "1.2.3.4", model: "mü", estimateNanos: large, traceparent: "00-x" },

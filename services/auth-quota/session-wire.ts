@@ -5,6 +5,7 @@ import {
   leaveMessage,
   lengthTag,
   openReader,
+  readBool,
   readBytes,
   readInt64,
   readTag,
@@ -57,6 +58,8 @@ export type Asked = {
   nanos: number;
   /** Of extend: the least that is of use. Of restore: the cost. */
   otherNanos: number;
+  /** Of authorize: whether the key may have used up its limit. */
+  mayBeUsedUp: boolean;
   /** The hash of the key, the record, or many rids. */
   bytes: Buffer;
 };
@@ -98,6 +101,7 @@ export const askedNothing = (name: OperationName): Asked => ({
   relaySession: "",
   nanos: 0,
   otherNanos: 0,
+  mayBeUsedUp: false,
   bytes: noBytes,
 });
 
@@ -119,7 +123,7 @@ type Slot = Exclude<keyof Asked, "name">;
 /** Which field of an operation is what, by the operation's number: number of the field, then what it is. */
 const plans: { name: OperationName; slots: Slot[] }[] = [
   { name: "none", slots: [] },
-  { name: "authorize", slots: ["bytes", "ip"] },
+  { name: "authorize", slots: ["bytes", "ip", "mayBeUsedUp"] },
   { name: "reserve", slots: ["rid", "bytes", "ip", "model", "nanos", "traceparent"] },
   { name: "extend", slots: ["rid", "nanos", "otherNanos"] },
   { name: "checkpoint", slots: ["rid", "nanos", "bytes"] },
@@ -154,8 +158,10 @@ function readOperation(reader: WireReader): Asked {
 function readField(reader: WireReader, tag: number, asked: Asked, slot: Slot | undefined): void {
   if (slot === undefined) return skip(reader, tag);
   const isNumber = slot === "nanos" || slot === "otherNanos";
-  if ((tag & 7) !== (isNumber ? 0 : 2)) return skip(reader, tag);
+  const isFlag = slot === "mayBeUsedUp";
+  if ((tag & 7) !== (isNumber || isFlag ? 0 : 2)) return skip(reader, tag);
   if (isNumber) asked[slot] = readInt64(reader);
+  else if (isFlag) asked.mayBeUsedUp = readBool(reader);
   else if (slot === "bytes") asked.bytes = readBytes(reader);
   else asked[slot] = readText(reader);
 }

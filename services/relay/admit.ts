@@ -46,10 +46,13 @@ function requireReachable(quota: QuotaSession): void {
     throw new CallFailure({ name: "service_unavailable", cause: "auth-quota is not reachable" });
 }
 
-/** Checks a key without holding money; gives the models that it may use (none named: all). */
-export async function authorize(quota: QuotaSession, caller: Caller): Promise<Result> {
+/**
+ * Checks a key without holding money; gives the models that it may use (none named: all). One that has used up its limit
+ * is refused like a wrong one, unless it may be so.
+ */
+export async function authorize(quota: QuotaSession, caller: Caller, mayBeUsedUp = false): Promise<Result> {
   requireReachable(quota);
-  const result = await quota.ask({ operation: { case: "authorize", value: caller } });
+  const result = await quota.ask({ operation: { case: "authorize", value: { ...caller, mayBeUsedUp } } });
   const failure = failureOf(result, "");
   if (failure) throw new CallFailure(failure);
   return result;

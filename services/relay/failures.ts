@@ -24,7 +24,7 @@ const temporarilyUnavailable = "The model service is temporarily unavailable, pl
  */
 export const failures = {
   key_invalid: {
-    when: "The key is missing, wrong, stopped, expired, deleted, of a suspended account, or has used up its limit.",
+    when: "The key is missing, wrong, stopped, expired, deleted, of a suspended account, or has used up its limit and asks for more than its videos.",
     status: 401,
     message: "Invalid API key",
     type: "authentication_error",

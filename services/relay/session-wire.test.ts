@@ -27,7 +27,7 @@ const operations = fc.oneof(
   ofCase("release", { rid }),
   ofCase("lookup", { rid }),
   ofCase("lookupMany", { rids: bytes }),
-  ofCase("authorize", { keyHash: bytes, ip: text }),
+  ofCase("authorize", { keyHash: bytes, ip: text, mayBeUsedUp: fc.boolean() }),
   ofCase("extend", { rid, totalNanos: money, leastNanos: money }),
   ofCase("checkpoint", { rid, costNanos: money, record: bytes }),
   ofCase("endSession", { relaySession: text }),

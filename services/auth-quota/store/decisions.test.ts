@@ -56,8 +56,21 @@ for (const [why, change] of deadKeys) {
     const payer = await fundedActor(world.hot, 0, { models: ["other"], ...change });
     assert.equal((await payer.reserve(newRid(), 5_000)).code, Verdict.KEY_INVALID);
     assert.equal((await payer.authorize()).code, Verdict.KEY_INVALID);
+    // What was paid for can still be fetched; a key that was taken away opens nothing any more.
+    const fetching = why === "its limit is used up" ? Verdict.OK : Verdict.KEY_INVALID;
+    assert.equal((await payer.authorize("", true)).code, fetching);
   });
 }
+
+test("a used-up key that may be so is of its account and its models, and its address counts", async () => {
+  const ip = freshIp();
+  const payer = await fundedActor(world.hot, 0, { models: ["a", "b"], limitNanos: 0n });
+  assert.equal((await payer.authorize(ip, true)).text, "a\nb");
+  assert.equal((await payer.authorize(ip, true)).code, Verdict.OK);
+  assert.equal((await payer.authorize(ip, true)).code, Verdict.IP_RATE);
+  await payer.setAccount("suspended", 0, 2);
+  assert.equal((await payer.authorize("", true)).code, Verdict.KEY_INVALID);
+});
 
 test("a key that expires later works, and one whose account is suspended does not", async () => {
   const payer = await fundedActor(world.hot, 100, { expiresAtMs: Date.now() + 60_000 });

@@ -72,7 +72,7 @@ export function actor(hot: HotStore, names = freshNames()) {
       const usual = { status: "active", expiresAtMs: undefined, limitNanos: undefined, models: [], version: 1n };
       return one("", writeKey({ keyId: key, accountId: account, ...usual, ...change }));
     },
-    authorize: (ip = "") => byRelay(["authorize", ip, key, account]),
+    authorize: (ip = "", mayBeUsedUp = false) => byRelay(["authorize", ip, key, account, mayBeUsedUp ? "1" : ""]),
     reserve: (rid: string, estimate: number, { model = "m", ip = "", keyId = key } = {}) =>
       byRelay(["reserve", rid, String(ridTimeMs(rid)), ip, keyId, account, model, String(estimate)]),
     extend: (rid: string, total: number, least = 0) => byRelay(["extend", rid, String(total), String(least)]),

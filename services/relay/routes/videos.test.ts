@@ -129,6 +129,27 @@ describe("API spec, Errors: All others | on /v1/videos the type follows the stat
     assert.deepEqual(relay.taskServer.submitted, []);
   });
 
+  test("a key that has used up its limit fetches what it has paid for, and submits nothing", async () => {
+    await using relay = await startVideoRelay();
+    // As auth-quota decides of such a key.
+    relay.desk.decide = (operation) =>
+      operation.case === "authorize" && operation.value.mayBeUsedUp
+        ? { verdict: Verdict.OK, accountId: "acct_1", keyId: "key_1" }
+        : { verdict: Verdict.KEY_INVALID };
+    const task = taskWith({ taskId: idOf("a"), state: TaskState.FAILED });
+    relay.taskServer.tasks.set(idOf("a"), { accountId: "acct_1", task });
+    assert.equal((await ask(relay, "/v1/videos")).status, 200);
+    assert.equal((await ask(relay, `/v1/videos/${idOf("a")}`)).status, 200);
+    assert.equal(errorOf(await ask(relay, `/v1/videos/${idOf("a")}/content`))[2], "task_failed");
+    assert.equal((await ask(relay, `/v1/videos/${idOf("a")}`, { method: "DELETE" })).status, 200);
+    for (const headers of [{}, { "idempotency-key": "k" }]) {
+      const refused = errorOf(await submit(relay, {}, headers));
+      assert.deepEqual(refused, [401, "authentication_error", "", "Invalid API key"]);
+    }
+    assert.deepEqual(relay.taskServer.submitted, []);
+    assert.equal((await ask(relay, "/v1/models")).status, 401);
+  });
+
   test("the address counts once, however much is asked of auth-quota for one call", async () => {
     await using relay = await startVideoRelay();
     await submit(relay, { prompt: "x".repeat(100_000) }, { "idempotency-key": "k" });

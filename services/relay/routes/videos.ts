@@ -28,10 +28,13 @@ function respond({ response, submission }: Asking, value: object): void {
   respondReply(response, submission.rid, Buffer.from(JSON.stringify(value)));
 }
 
-/** The account of the caller's key. Throws what a wrong key is told, or too many requests of an address. */
+/**
+ * The account of the caller's key, also of one that has used up its limit: its videos are paid for. Throws what a wrong
+ * key is told, or too many requests of an address.
+ */
 async function accountOf({ request, ip, relay }: Asking): Promise<string> {
   const caller = callerOf(readKey(request.headers, false), ip);
-  return (await authorize(relay.settling.quota, caller)).accountId;
+  return (await authorize(relay.settling.quota, caller, true)).accountId;
 }
 
 const taskIdPattern = /^video_[0-9a-f]{32}$/;

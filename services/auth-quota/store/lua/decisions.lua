@@ -63,7 +63,7 @@ local function isLimitUsedUp(used)
 end
 
 -- Whether the key works at all. What is already known refuses at once, even when other data is missing.
-local function refuseByKey(keyId, accountId, isMoneyNeeded)
+local function refuseByKey(keyId, accountId, isMoneyNeeded, mayBeUsedUp)
   if keyId == '?' then
     return verdicts.NEED, needs.IDENTITY
   end
@@ -81,7 +81,7 @@ local function refuseByKey(keyId, accountId, isMoneyNeeded)
   if missing > 0 then
     return verdicts.NEED, missing
   end
-  if isLimitUsedUp(used) then
+  if not mayBeUsedUp and isLimitUsedUp(used) then
     return verdicts.KEY_INVALID
   end
 end
