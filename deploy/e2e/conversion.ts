@@ -103,11 +103,13 @@ function addDelta(message: Json, { tool_calls: calls = [], ...fields }: Delta): 
     const known = message[name];
     message[name] = typeof known === "string" && typeof value === "string" ? known + value : (value ?? known ?? null);
   }
-  for (const { index, ...call } of calls) {
+  for (const { index, function: called, ...call } of calls) {
     const known = ((message["tool_calls"] ??= []) as Json[])[index] as { function: { arguments: string } } | undefined;
-    if (!known) (message["tool_calls"] as Json[])[index] = call;
-    else if (call.function) known.function.arguments += call.function.arguments ?? "";
-    else Object.assign(known, call);
+    if (!known) (message["tool_calls"] as Json[])[index] = { ...call, function: called };
+    else {
+      known.function.arguments += called?.arguments ?? "";
+      Object.assign(known, call);
+    }
   }
 }
 

@@ -10,13 +10,14 @@ export type Place = {
   /** Characters of content, or of thinking, before the open block. */
   textStart: number;
   thinkingStart: number;
-  /** Entries so far of the two lists that clients merge by index. */
+  /** Entries so far of the lists that clients merge by index. */
   states: number;
   documents: number;
+  annotations: number;
 };
 
 export function createPlace(): Place {
-  return { content: 0, thinking: 0, calls: 0, textStart: 0, thinkingStart: 0, states: 0, documents: 0 };
+  return { content: 0, thinking: 0, calls: 0, textStart: 0, thinkingStart: 0, states: 0, documents: 0, annotations: 0 };
 }
 
 /** The state of the block of thinking that ends here. */

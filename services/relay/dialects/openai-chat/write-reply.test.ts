@@ -177,7 +177,9 @@ test("trap 13 (thought signatures): on the call and on the message, as Google's 
   const signed = { issuer: "gemini-generate", value: "sig" } as const;
   const extra = { extra_content: { google: { thought_signature: "sig" } } };
   const call: Block = { kind: "call", id: "a", name: "look", input: "{}", opaque: signed };
-  assert.deepEqual(deltasOf([call]).at(-1), { tool_calls: [{ index: 0, ...extra }] });
+  assert.deepEqual(deltasOf([call]).at(-1), {
+    tool_calls: [{ index: 0, function: { arguments: "" }, ...extra }],
+  });
   assert.deepEqual(deltasOf([{ kind: "text", text: "x", opaque: signed }]).at(-1), extra);
   assert.ok(JSON.stringify(messageOf([call])).includes('"extra_content":{"google":{"thought_signature":"sig"}}'));
 });
@@ -202,7 +204,7 @@ test("trap 34 (several text parts with citations have no chat equivalent): place
     extra_content: { relay: { citations: [document] } },
   });
   assert.deepEqual(deltasOf(blocks).slice(-2), [
-    { annotations: [annotation(3, 5)] },
+    { annotations: [{ index: 1, ...annotation(3, 5) }] },
     { extra_content: { relay: { citations: [document] } } },
   ]);
 });

@@ -83,11 +83,12 @@ function writeBlockStart(frame: Frame, choice: ChoiceState, block: BlockStart): 
   return role + chunk(frame, choice.index, delta);
 }
 
+const isFreeTextCall = ({ block }: ChoiceState): boolean => block?.kind === "call" && block.isFreeText === true;
+
 function writeInput(choice: ChoiceState, text: string): string {
   choice.hasInput = true;
   if (isOldCall(choice)) return `{"function_call":{"arguments":${JSON.stringify(text)}}}`;
-  const isFreeText = choice.block?.kind === "call" && choice.block.isFreeText;
-  const input = isFreeText ? `"custom":{"input":` : `"function":{"arguments":`;
+  const input = isFreeTextCall(choice) ? `"custom":{"input":` : `"function":{"arguments":`;
   return `{"tool_calls":[{"index":${choice.place.calls},${input}${JSON.stringify(text)}}}]}`;
 }
 
@@ -113,7 +114,7 @@ function writeCitation(frame: Frame, choice: ChoiceState, citation: Citation): s
   const placed = placeCitation(choice.place, citation);
   const delta =
     "annotation" in placed
-      ? { annotations: [placed.annotation] }
+      ? { annotations: [{ index: choice.place.annotations++, ...placed.annotation }] }
       : { extra_content: { relay: { citations: [placed.document] } } };
   return chunk(frame, choice.index, JSON.stringify(delta));
 }
@@ -122,7 +123,10 @@ function writeState(choice: ChoiceState, opaque: Opaque): object {
   const { block, place } = choice;
   if (block?.kind === "thinking") return { extra_content: { relay: { thinking: [placeState(place, opaque)] } } };
   const extra = { extra_content: writeExtra(opaque) };
-  return block?.kind === "call" && !isOldCall(choice) ? { tool_calls: [{ index: place.calls, ...extra }] } : extra;
+  if (block?.kind !== "call" || isOldCall(choice)) return extra;
+  // openai-python's stream helper asserts that each entry has its function, the AI SDK's schema asks for it.
+  const nothing = isFreeTextCall(choice) ? { custom: { input: "" } } : { function: { arguments: "" } };
+  return { tool_calls: [{ index: place.calls, ...nothing, ...extra }] };
 }
 
 function writeBlockEnd(frame: Frame, choice: ChoiceState): string {
