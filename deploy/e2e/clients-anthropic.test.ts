@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
+import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#shared/testing/fake-behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { ask as askHttp, bodyOf, eventsOf, messages } from "./ask.ts";
 import { pixelBase64, warm } from "./clients-cases.ts";
+import { conversionCatalog, modelOf } from "./conversion.ts";
 import { answeredWith, withoutWaiting } from "./retries.ts";
 import { type Customer, startWorld } from "./world.ts";
 
-const world = await startWorld();
+const world = await startWorld({ catalog: conversionCatalog });
 after(() => world[Symbol.asyncDispose]());
 const { relayUrl, fake } = world;
 const relayOpsUrl = world.stack.addresses.opsUrls.relay;
@@ -134,6 +136,30 @@ describe("the official anthropic client, messages", () => {
     assert.match(String(received?.headers["anthropic-beta"]), /beta-1/);
     await world.untilSettled(customer.accountId, 1);
   });
+
+  for (const provider of ["messages", "chat"] as const) {
+    test(`the tool runner cannot go on with a thread at the provider, and sends its whole history to ${provider}`, async () => {
+      const customer = await world.createCustomer();
+      const from = fake.received.length;
+      fake.scriptNext({ tools: [weather] }, { text: "It is warm there." });
+      const inputSchema = { type: "object", properties: { city: { type: "string" } } } as const;
+      const tool = betaTool({ name: weather.name, description: "Weather.", inputSchema, run: () => warm });
+      const question = { role: "user" as const, content: "What is the weather?" };
+      const settings = { model: modelOf(provider), max_tokens: 1_000, messages: [question], tools: [tool] };
+      const { content } = await clientOf(customer).beta.messages.toolRunner(settings);
+      assert.deepEqual(
+        content.map((block) => block.type === "text" && block.text),
+        ["It is warm there."],
+      );
+      const bodies = fake.received.slice(from).map(({ body }) => body);
+      assert.equal(bodies.length, 2, "a refusal never reaches the provider");
+      for (const words of ["What is the weather?", weather.arguments.city, warm]) {
+        assert.ok(JSON.stringify(bodies[1]?.["messages"]).includes(words), words);
+      }
+      for (const body of bodies) assert.equal(body?.["thread"], undefined);
+      await world.untilSettled(customer.accountId, 2);
+    });
+  }
 
   test("models.list gives the models of the key in its own shape, and models.retrieve one of them", async () => {
     const customer = await world.createCustomer({ key: { models: ["test-model"] } });

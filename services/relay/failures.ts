@@ -271,6 +271,7 @@ export type Failure = {
   code?: string | undefined;
   upstreamType?: string | undefined;
   param?: string | undefined;
+  errorCode?: string | undefined;
   retryAfterSeconds?: number;
   /** For the log only. */
   cause?: unknown;
@@ -299,6 +300,7 @@ export function renderFailure(failure: Failure, format: "A" | "B"): RenderedFail
     code: failure.code ?? row.code,
     upstreamType: failure.upstreamType,
     param: failure.param,
+    errorCode: failure.errorCode,
     retryAfterSeconds: failure.retryAfterSeconds ?? row.retryAfterSeconds,
     shouldRetry: row.shouldRetry,
   };

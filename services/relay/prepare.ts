@@ -101,7 +101,8 @@ class RequestPreparation implements Preparation {
     if (!cell) {
       const single = route.upstream.dialects.includes(dialect.name) ? undefined : geminiConversions[dialect.name];
       if (single) return prepareSingle(envelope, single, route.model);
-      return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped: [] };
+      const dropped = envelope.removed ?? [];
+      return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped };
     }
     const understood = (this.understood ??= understand(envelope, cell.client));
     const { maxOutputTokens, quirks } = model;

@@ -61,5 +61,7 @@ export function refusalOfBody(error: unknown): unknown {
   if (error instanceof FormError) {
     return new CallFailure({ name: "field_invalid", detail: "the body must be a multipart form", cause: error });
   }
-  return error instanceof RequestError ? new CallFailure({ name: "field_invalid", detail: error.message }) : error;
+  if (!(error instanceof RequestError)) return error;
+  const { message: detail, errorCode } = error;
+  return new CallFailure({ name: "field_invalid", detail, errorCode });
 }

@@ -42,6 +42,8 @@ export type Envelope = {
   units: Units;
   /** Fields by which a price may differ, such as the size of an image. */
   priceFields: Record<string, string>;
+  /** Fields that the relay takes out although their provider knows them, for the caller to be told. */
+  removed?: readonly string[];
   /** Whether the caller asked for the token counts of a stream (only Format A's older dialects leave the choice). */
   wantsStreamUsage: boolean;
 };
@@ -138,6 +140,8 @@ export type Refusal = {
   upstreamType?: string | undefined;
   /** `error.param` of Format A, where an upstream names a field. */
   param?: string | undefined;
+  /** `error.details.error_code` of Format B. */
+  errorCode?: string | undefined;
 };
 
 /** An upstream's error body, read. */
@@ -150,7 +154,15 @@ export type UpstreamError = {
 };
 
 /** A request that the relay itself cannot serve; the message is for the caller and names the field. */
-export class RequestError extends Error {}
+export class RequestError extends Error {
+  /** By which clients of Format B know what to do about it. */
+  readonly errorCode: string | undefined;
+
+  constructor(message: string, errorCode?: string) {
+    super(message);
+    this.errorCode = errorCode;
+  }
+}
 
 /** A wire format as upstreams speak it: where its requests go, and how its answers are metered. */
 export type UpstreamDialect = {

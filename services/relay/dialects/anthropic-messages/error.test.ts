@@ -8,6 +8,13 @@ test("API spec, Errors: `/v1/messages` | {type: 'error', error: {type: <string>,
   assert.deepEqual(body, { type: "error", error: { type: "invalid_request_error", message: "no" } });
 });
 
+test("an error code of the format stands in the error's details, where its clients look for it", () => {
+  const errorCode = "thread_unsupported_request";
+  const refusal = { status: 400, message: "no", type: "invalid_request_error", code: "", errorCode };
+  const { error } = JSON.parse(writeError(refusal)) as { error: unknown };
+  assert.deepEqual(error, { type: "invalid_request_error", message: "no", details: { error_code: errorCode } });
+});
+
 const rows = [
   [
     { type: "error", error: { type: "overloaded_error", message: "m" }, request_id: "req_1" },

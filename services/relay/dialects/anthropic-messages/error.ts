@@ -1,8 +1,9 @@
 import { member, stringOf, type Refusal, type UpstreamError } from "../dialect.ts";
 
-/** Format B body of the API spec: `{type: 'error', error: {type, message}}`. */
-export function writeError({ message, type }: Refusal): string {
-  return JSON.stringify({ type: "error", error: { type, message } });
+/** Format B body of the API spec: `{type: 'error', error: {type, message}}`; a code of its own stands in `details`. */
+export function writeError({ message, type, errorCode }: Refusal): string {
+  const details = errorCode === undefined ? {} : { details: { error_code: errorCode } };
+  return JSON.stringify({ type: "error", error: { type, message, ...details } });
 }
 
 /** Reads `{type: 'error', error: {type, message}}`. */

@@ -76,7 +76,7 @@ test("API spec, Messages request: inference_geo, service_tier and speed are remo
 
 test("every field that is set and not carried is named, also within tools, metadata and blocks", () => {
   const fields = {
-    container: "c",
+    thread: { type: "create" },
     context_management: {},
     temperature: "hot",
     diagnostics: null,
@@ -96,7 +96,7 @@ test("every field that is set and not carried is named, also within tools, metad
   assert.deepEqual(
     droppedOf(fields),
     [
-      "container",
+      "thread",
       "context_management",
       "temperature",
       "metadata.team",
@@ -110,6 +110,13 @@ test("every field that is set and not carried is named, also within tools, metad
       "document.citations",
     ].toSorted(),
   );
+});
+
+test("what stands for state at one provider is refused by name, never dropped", () => {
+  for (const container of ["container_1", { id: "container_1" }, { skills: [{ type: "custom", skill_id: "s" }] }]) {
+    unsayable({ container }, /^container: cannot be used with this model/);
+  }
+  assert.deepEqual(droppedOf({ container: null }), []);
 });
 
 test("trap 31 (limits get lost): max_tokens is carried, and one that another provider cannot mean is refused", () => {

@@ -10,7 +10,7 @@ import {
   type Turn,
 } from "../conversation.ts";
 import type { ReadRequest } from "../conversion.ts";
-import { member, stringOf } from "../dialect.ts";
+import { isGiven, member, stringOf } from "../dialect.ts";
 import { nameOthers, readAssistantContent, readCache, readSystemContent, readUserContent } from "./read-content.ts";
 
 /** Fields that are read here, that say how the answer travels, or that the relay removes in any case (API spec). */
@@ -174,6 +174,14 @@ function readSettings(body: Record<string, unknown>, conversation: Conversation,
   }
 }
 
+/** What is kept at one provider, or run by it, and cannot be left out without losing what was asked. */
+function refuseState({ mcp_servers: servers, container }: Record<string, unknown>): void {
+  if (Array.isArray(servers) && servers.length > 0) {
+    throw new UnsayableError("mcp_servers: cannot be used with this model");
+  }
+  if (isGiven(container)) throw new UnsayableError("container: cannot be used with this model");
+}
+
 /**
  * Reads a Messages request. Throws UnsayableError for what only a provider of this format can do: server tools, what
  * they left in the conversation, files by id.
@@ -181,10 +189,7 @@ function readSettings(body: Record<string, unknown>, conversation: Conversation,
 export function readRequest(body: Record<string, unknown>): ReadRequest {
   const dropped = new Set<string>();
   const tools: unknown = body["tools"] ?? [];
-  const servers = body["mcp_servers"];
-  if (Array.isArray(servers) && servers.length > 0) {
-    throw new UnsayableError("mcp_servers: cannot be used with this model");
-  }
+  refuseState(body);
   const conversation: Conversation = {
     turns: readTurns(body, dropped),
     tools: (Array.isArray(tools) ? tools : []).map((tool) => readTool(tool, dropped)),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Envelope } from "../dialect.ts";
+import { RequestError, type Envelope } from "../dialect.ts";
 import { readJsonBody } from "../request-body.ts";
 import { prepareBody, readEnvelope, upstreamHeaders } from "./request.ts";
 
@@ -37,6 +37,31 @@ test("the upstream's model name replaces the caller's; cache_control, order and 
   const rest =
     '"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral","ttl":"1h"}}],"x_new":{"b":1,"a":2}';
   assert.equal(prepared(`{${rest},"model":"m"}`, "claude-up"), `{${rest},"model":"claude-up"}`);
+});
+
+test("a thread is not continued, since its history is kept elsewhere; the code is the one that clients fall back on", () => {
+  const threads = [
+    { type: "continue", previous_message_id: "msg_1" },
+    { type: "create", previous_message_id: "msg_1" },
+  ];
+  for (const thread of [...threads, { type: "continue" }, { type: "fork" }, "msg_1", []]) {
+    assert.throws(
+      () => withFields({ thread }),
+      (error) => {
+        assert.ok(error instanceof RequestError);
+        assert.equal(error.errorCode, "thread_unsupported_request");
+        assert.match(error.message, /^field thread /);
+        return true;
+      },
+    );
+  }
+});
+
+test("a new thread loses nothing: the field is taken out and named", () => {
+  const envelope = withFields({ thread: { type: "create" }, speed: "fast" });
+  assert.deepEqual(envelope.removed, ["thread"]);
+  assert.equal(prepareBody(envelope, "m").toString(), '{"model":"m","messages":[]}');
+  for (const fields of [{}, { thread: null }, { speed: "fast" }]) assert.equal(withFields(fields).removed, undefined);
 });
 
 test("max_tokens is the cap; 0 only warms the cache", () => {

@@ -1,9 +1,22 @@
-import { member, type Envelope } from "../dialect.ts";
+import { member, RequestError, type Envelope } from "../dialect.ts";
 import { isOurNote } from "../opaque.ts";
 import { landmarks, type RequestBody } from "../request-body.ts";
 
-// API spec, Messages request: the service removes these before forwarding.
-const removedFields = ["inference_geo", "service_tier", "speed"] as const;
+// API spec, Messages request: the service removes inference_geo, service_tier and speed before forwarding.
+const removedFields = ["inference_geo", "service_tier", "speed", "thread"] as const;
+
+/**
+ * A thread is a conversation that the provider keeps for the account it serves: ours, which is shared, so that nobody
+ * may go on with one by its id. Clients that get this code send the whole conversation instead
+ * (@anthropic-ai/sdk 1.11, lib/internal/threads/ThreadState). A new thread holds nothing yet.
+ */
+function readThread(thread: unknown): Pick<Envelope, "removed"> {
+  if (thread === undefined || thread === null) return {};
+  const isNew = member(thread, "type") === "create" && member(thread, "previous_message_id") === undefined;
+  if (isNew) return { removed: ["thread"] };
+  const message = "field thread cannot continue an earlier message here: send the whole conversation without it";
+  throw new RequestError(message, "thread_unsupported_request");
+}
 
 export function readEnvelope(body: RequestBody, model: string): Envelope {
   const cap = body.read("max_tokens");
@@ -16,6 +29,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     units: {},
     priceFields: {},
     wantsStreamUsage: true,
+    ...readThread(body.read("thread")),
   };
 }
 
