@@ -136,7 +136,12 @@ type Loss = { client: ClientName; provider: ProviderName; more: Json; dropped: s
 
 const chatSettings = { seed: 1, stop: ["END"], logit_bias: { 5: 1 }, n: 1, presence_penalty: 0.5, top_p: 0.9 };
 const responseSettings = { truncation: "auto", max_tool_calls: 2, text: { verbosity: "low" }, top_p: 0.9 };
-const messageSettings = { top_k: 5, stop_sequences: ["END"], container: "c", metadata: { user_id: "u-1" } };
+const messageSettings = {
+  top_k: 5,
+  stop_sequences: ["END"],
+  context_management: { edits: [] },
+  metadata: { user_id: "u-1" },
+};
 
 const losses: Loss[] = [
   { client: "chat", provider: "responses", more: chatSettings, dropped: "logit_bias, presence_penalty, seed, stop" },
@@ -155,9 +160,14 @@ const losses: Loss[] = [
     more: responseSettings,
     dropped: "truncation, max_tool_calls, text.verbosity",
   },
-  { client: "messages", provider: "chat", more: messageSettings, dropped: "container, top_k" },
-  { client: "messages", provider: "responses", more: messageSettings, dropped: "container, top_k, stop_sequences" },
-  { client: "messages", provider: "gemini", more: messageSettings, dropped: "container, metadata.user_id" },
+  { client: "messages", provider: "chat", more: messageSettings, dropped: "context_management, top_k" },
+  {
+    client: "messages",
+    provider: "responses",
+    more: messageSettings,
+    dropped: "context_management, top_k, stop_sequences",
+  },
+  { client: "messages", provider: "gemini", more: messageSettings, dropped: "context_management, metadata.user_id" },
 ];
 
 const strict = { "x-relay-strict": "true" };
@@ -204,12 +214,6 @@ const serverTool = { type: "web_search_20250305", name: "web_search" };
 const fileById = { type: "file", file: { file_id: "file-1" } };
 
 const unsayable: Unsayable[] = [
-  ...(["responses", "messages", "gemini"] as const).map((provider): Unsayable => ({
-    client: "chat",
-    provider,
-    more: { web_search_options: {} },
-    field: /web_search_options/,
-  })),
   {
     client: "chat",
     provider: "messages",
@@ -224,12 +228,18 @@ const unsayable: Unsayable[] = [
   },
   ...(["chat", "messages", "gemini"] as const).flatMap((provider): Unsayable[] => [
     { client: "responses", provider, more: { previous_response_id: "resp_1" }, field: /previous_response_id/ },
-    { client: "responses", provider, more: { tools: [{ type: "web_search" }] }, field: /tools\[0\]/ },
+    {
+      client: "responses",
+      provider,
+      more: { tools: [{ type: "web_search" }], tool_choice: "required" },
+      field: /tools\[0\]/,
+    },
+    { client: "responses", provider, more: { tools: [{ type: "local_shell" }] }, field: /tools\[0\]/ },
   ]),
   ...(["chat", "responses", "gemini"] as const).map((provider): Unsayable => ({
     client: "messages",
     provider,
-    more: { tools: [serverTool] },
+    more: { tools: [serverTool], tool_choice: { type: "any" } },
     field: /tools/,
   })),
 ];
@@ -245,6 +255,23 @@ describe("what makes no sense without the field is refused by name: nothing char
         checkRefusal(callers[client].side, reply, { status: 400, message, code: "invalid_request" });
       });
     });
+  }
+});
+
+describe("a tool that only its provider runs is left out where none must be called, and named", () => {
+  const sent: [ClientName, ProviderName[], Json, string][] = [
+    ["chat", ["responses", "messages", "gemini"], { web_search_options: {} }, "web_search_options"],
+    ["responses", ["chat", "messages", "gemini"], { tools: [{ type: "web_search" }] }, "tools.web_search"],
+    ["messages", ["chat", "responses", "gemini"], { tools: [serverTool] }, "tools.web_search_20250305"],
+  ];
+  for (const [client, providers, more, name] of sent) {
+    for (const provider of providers) {
+      test(`${client} → ${provider}: ${name}`, async () => {
+        const { received, dropped } = await sendRight({ client, provider, more });
+        assert.equal(dropped, name);
+        assert.doesNotMatch(JSON.stringify(received), /search/);
+      });
+    }
   }
 });
 

@@ -290,10 +290,19 @@ test("output_config.format, and output_format of its beta, say the schema of the
   assert.deepEqual(read({ output_format: format }).outputFormat, outputFormat);
 });
 
-test("server tools, what they left behind, and files by id are refused by name", () => {
-  unsayable({ tools: [{ type: "web_search_20260318", name: "web_search" }] }, /web_search_20260318/);
+test("tools that the provider runs are left out and named; but not where a tool must be called", () => {
+  const types = ["web_search_20260318", "web_fetch_20260309", "code_execution_20260521", "mcp_toolset"];
+  const fields = { tools: types.map((type) => ({ type, name: type })), mcp_servers: [{ url: "https://a.example" }] };
+  const named = ["mcp_servers", ...types.map((type) => `tools.${type}`)];
+  assert.deepEqual(droppedOf(fields), named.toSorted());
+  assert.deepEqual(read(fields).tools, []);
+  const any = { type: "any" };
+  unsayable({ tools: fields.tools, tool_choice: any }, /web_search_20260318/);
+  unsayable({ mcp_servers: fields.mcp_servers, tool_choice: any }, /mcp_servers/);
+});
+
+test("tools that callers run by the provider's words, what its tools left behind, and files by id are refused", () => {
   unsayable({ tools: [{ type: "bash_20250124", name: "bash" }] }, /bash_20250124/);
-  unsayable({ mcp_servers: [{ url: "https://a.example" }] }, /mcp_servers/);
   unsayable(saying("assistant", { type: "server_tool_use", id: "s", name: "web_search" }), /server_tool_use/);
   unsayable(saying("assistant", { type: "web_search_tool_result", tool_use_id: "s" }), /web_search_tool_result/);
   unsayable(saying("user", { type: "container_upload", file_id: "f" }), /container_upload/);

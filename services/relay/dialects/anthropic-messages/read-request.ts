@@ -11,6 +11,7 @@ import {
 } from "../conversation.ts";
 import type { ReadRequest } from "../conversion.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
+import { leaveOutTools } from "../provider-tools.ts";
 import { nameOthers, readAssistantContent, readCache, readSystemContent, readUserContent } from "./read-content.ts";
 
 /** Fields that are read here, that say how the answer travels, or that the relay removes in any case (API spec). */
@@ -100,10 +101,6 @@ function readOutputConfig(config: unknown, conversation: Conversation, dropped: 
 }
 
 function readTool(tool: unknown, dropped: Set<string>): Tool {
-  const type = member(tool, "type") ?? "custom";
-  if (type !== "custom") {
-    throw new UnsayableError(`tools: the type "${stringOf(type)?.slice(0, 64)}" cannot be used with this model`);
-  }
   const name = stringOf(member(tool, "name"));
   if (name === undefined) throw new UnsayableError("tools: a tool has no name");
   const carried = ["type", "name", "description", "input_schema", "strict", "cache_control"];
@@ -118,6 +115,21 @@ function readTool(tool: unknown, dropped: Set<string>): Tool {
     ...(typeof strict === "boolean" && { isStrict: strict }),
     ...readCache(tool),
   };
+}
+
+const typeOf = (tool: unknown): string => stringOf(member(tool, "type") ?? "custom") ?? "unknown";
+
+/** The caller's own tools. Others are left out where no tool must be called, and named. */
+function readTools(tools: unknown, choice: ToolChoice | undefined, dropped: Set<string>): Tool[] {
+  const declared: unknown[] = Array.isArray(tools) ? tools : [];
+  const foreign = declared.map(typeOf).filter((type) => type !== "custom");
+  const refusalOf = (type: string): string => `tools: the type "${type.slice(0, 64)}" cannot be used with this model`;
+  leaveOutTools(
+    foreign.map((type) => ({ type, refusal: refusalOf(type) })),
+    choice,
+    dropped,
+  );
+  return declared.filter((tool) => typeOf(tool) === "custom").map((tool) => readTool(tool, dropped));
 }
 
 function blocksOf(content: unknown, field: string): unknown[] {
@@ -174,25 +186,24 @@ function readSettings(body: Record<string, unknown>, conversation: Conversation,
   }
 }
 
-/** What is kept at one provider, or run by it, and cannot be left out without losing what was asked. */
-function refuseState({ mcp_servers: servers, container }: Record<string, unknown>): void {
-  if (Array.isArray(servers) && servers.length > 0) {
+/** What is kept at the provider, or run by it while a tool must be called. */
+function refuseForeign({ mcp_servers: servers, container, tool_choice: choice }: Record<string, unknown>): void {
+  if (isGiven(servers) && member(choice, "type") === "any") {
     throw new UnsayableError("mcp_servers: cannot be used with this model");
   }
   if (isGiven(container)) throw new UnsayableError("container: cannot be used with this model");
 }
 
 /**
- * Reads a Messages request. Throws UnsayableError for what only a provider of this format can do: server tools, what
- * they left in the conversation, files by id.
+ * Reads a Messages request. Throws UnsayableError for what only a provider of this format can do: server tools that
+ * must be called, what they left in the conversation, files by id.
  */
 export function readRequest(body: Record<string, unknown>): ReadRequest {
   const dropped = new Set<string>();
-  const tools: unknown = body["tools"] ?? [];
-  refuseState(body);
+  refuseForeign(body);
   const conversation: Conversation = {
     turns: readTurns(body, dropped),
-    tools: (Array.isArray(tools) ? tools : []).map((tool) => readTool(tool, dropped)),
+    tools: readTools(body["tools"], readToolChoice(body["tool_choice"])?.toolChoice, dropped),
     ...readLimit(body["max_tokens"], dropped),
     stopSequences: readStopSequences(body["stop_sequences"], dropped),
     isStream: body["stream"] === true,

@@ -268,9 +268,18 @@ test("the end user: safety_identifier, else user; a prompt_cache_key is shared b
   assert.equal(read({ prompt_cache_key: "k" }).endUser, undefined);
 });
 
+test("searches by the provider are left out and named", () => {
+  assert.deepEqual(droppedOf({ web_search_options: {} }), ["web_search_options"]);
+  assert.deepEqual(droppedOf({ tools: [{ type: "web_search" }], tool_choice: "auto" }), ["tools.web_search"]);
+});
+
 const unsayable: [string, object, RegExp][] = [
-  ["web_search_options", { web_search_options: {} }, /web_search_options/],
-  ["a server tool", { tools: [{ type: "web_search" }] }, /tools\[0\]\.type/],
+  [
+    "a server tool where one must be called",
+    { tools: [{ type: "web_search" }], tool_choice: "required" },
+    /tools\[0\]\.type/,
+  ],
+  ["a tool that nobody knows", { tools: [{ type: "new_tool" }] }, /tools\[0\]\.type/],
   ["audio out", { modalities: ["text", "audio"] }, /modalities/],
   ["audio of an earlier answer", { messages: [{ role: "assistant", audio: { id: "a" } }] }, /messages\[0\]\.audio/],
   ["an unknown role", { messages: [hi, { role: "critic", content: "x" }] }, /messages\[1\]\.role/],

@@ -144,9 +144,8 @@ function readSwitches(body: Body, dropped: Set<string>): Settings {
 /** What no other format can do at all. Throws UnsayableError that names the field. */
 function refuse(body: Body, dropped: Set<string>): void {
   const { web_search_options: search, modalities } = body;
-  if (search !== undefined && search !== null) {
-    throw new UnsayableError("field web_search_options cannot be used with this model");
-  }
+  // Even without settings it asks for a search.
+  if (search !== undefined && search !== null) dropped.add("web_search_options");
   const isText = (modality: unknown): boolean => modality === "text";
   if (!isGiven(modalities) || (Array.isArray(modalities) && modalities.every(isText))) return;
   if (!Array.isArray(modalities)) dropped.add("modalities");
@@ -157,10 +156,11 @@ function refuse(body: Body, dropped: Set<string>): void {
 export function readRequest(body: Body): ReadRequest {
   const dropped = new Set<string>();
   refuse(body, dropped);
+  const choice = readToolChoice(body, dropped);
   const conversation: Conversation = {
     turns: readMessages(body["messages"], dropped),
-    tools: readTools(body, dropped),
-    ...readToolChoice(body, dropped),
+    tools: readTools(body, choice.toolChoice, dropped),
+    ...choice,
     ...readSwitches(body, dropped),
     ...readMaximum(body, dropped),
     ...readNumbers(body, dropped),

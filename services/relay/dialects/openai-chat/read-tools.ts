@@ -1,5 +1,6 @@
 import { UnsayableError, type Conversation, type Tool, type ToolChoice } from "../conversation.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
+import { leaveOutTools, type ForeignTool } from "../provider-tools.ts";
 import { readCache } from "./read-parts.ts";
 
 /** What `function` and `custom` have in common. */
@@ -31,13 +32,16 @@ function flatFormat(format: unknown): unknown {
   return typeof grammar === "object" && grammar !== null ? { type: member(format, "type"), ...grammar } : format;
 }
 
-function readTool(tool: unknown, path: string): Tool {
+/** Reads a tool; undefined when it is none of the caller's, and joins the foreign ones. */
+function readTool(tool: unknown, path: string, foreign: ForeignTool[]): Tool | undefined {
   const type = member(tool, "type");
   if (type === "function") {
     return { ...readFunction(member(tool, "function"), `${path}.function`), ...readCache(tool) };
   }
   if (type !== "custom") {
-    throw new UnsayableError(`field ${path}.type has a value that cannot be used with this model`);
+    const refusal = `field ${path}.type has a value that cannot be used with this model`;
+    foreign.push({ type: stringOf(type) ?? "unknown", refusal });
+    return undefined;
   }
   const declared = member(tool, "custom");
   const format = member(declared, "format");
@@ -49,8 +53,11 @@ function readTool(tool: unknown, path: string): Tool {
   };
 }
 
-/** Reads `tools`, and behind them the deprecated `functions`. Throws UnsayableError for tools that a provider runs. */
-export function readTools(body: Record<string, unknown>, dropped: Set<string>): Tool[] {
+/**
+ * Reads `tools`, and behind them the deprecated `functions`. Leaves out what only the provider runs, where no tool must
+ * be called. Throws UnsayableError for other tools that are not the caller's.
+ */
+export function readTools(body: Record<string, unknown>, choice: ToolChoice | undefined, dropped: Set<string>): Tool[] {
   const lists = (["tools", "functions"] as const).map((field) => {
     const list = body[field];
     if (Array.isArray(list)) return list as unknown[];
@@ -58,8 +65,11 @@ export function readTools(body: Record<string, unknown>, dropped: Set<string>): 
     return [];
   });
   const [tools = [], functions = []] = lists;
+  const foreign: ForeignTool[] = [];
+  const read = tools.map((tool, at) => readTool(tool, `tools[${at}]`, foreign));
+  leaveOutTools(foreign, choice, dropped);
   return [
-    ...tools.map((tool, at) => readTool(tool, `tools[${at}]`)),
+    ...read.filter((tool) => tool !== undefined),
     ...functions.map((declared, at) => readFunction(declared, `functions[${at}]`)),
   ];
 }

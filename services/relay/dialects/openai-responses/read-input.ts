@@ -9,6 +9,7 @@ import {
 import { member, stringOf } from "../dialect.ts";
 import { dropUnknown, readContent, type ContentPart } from "./read-parts.ts";
 import { readState } from "./state.ts";
+import { flatNameOf, type ToolNames } from "./tool-names.ts";
 
 // Ids and states of items are the provider's bookkeeping; who says the same without them loses nothing.
 const knownFields = new Set([
@@ -19,6 +20,7 @@ const knownFields = new Set([
   "content",
   "call_id",
   "name",
+  "namespace",
   "arguments",
   "input",
   "output",
@@ -48,9 +50,12 @@ export function thinkingText(item: unknown): string {
   return (summary.length > 0 ? summary : textsOf(member(item, "content"))).join("\n\n");
 }
 
-function readCall(item: unknown, path: string, isFreeText: boolean): CallPart {
+function readCall(item: unknown, path: string, names: ToolNames): CallPart {
+  const isFreeText = member(item, "type") === "custom_tool_call";
   const id = textAt(item, "call_id", path);
-  const name = textAt(item, "name", path);
+  const namespace = stringOf(member(item, "namespace"));
+  const own = { ...(namespace !== undefined && { namespace }), name: textAt(item, "name", path) };
+  const name = flatNameOf(names, own);
   const input = textAt(item, isFreeText ? "input" : "arguments", path);
   return { kind: "call", id, name, input, ...(isFreeText && { isFreeText }) };
 }
@@ -66,7 +71,7 @@ function readResult(item: unknown, path: string, isFreeText: boolean, dropped: S
 }
 
 /** Puts items into turns, each side's together; a message's role or an item's kind tells the side. */
-type Turns = { turns: Turn[]; add: (role: Turn["role"], parts: Part[]) => void };
+type Turns = { turns: Turn[]; names: ToolNames; add: (role: Turn["role"], parts: Part[]) => void };
 
 /** Results stand before anything else that the user says, as every provider wants them (trap 24). */
 function addResult(turn: Turn, part: Part): void {
@@ -75,7 +80,7 @@ function addResult(turn: Turn, part: Part): void {
   else turn.parts.splice(at, 0, part);
 }
 
-function createTurns(): Turns {
+function createTurns(names: ToolNames): Turns {
   const turns: Turn[] = [];
   const add = (role: Turn["role"], parts: Part[]): void => {
     if (parts.length === 0) return;
@@ -86,7 +91,7 @@ function createTurns(): Turns {
       else turn.parts.push(part);
     }
   };
-  return { turns, add };
+  return { turns, names, add };
 }
 
 /** Adds thinking, or gives the state of a reasoning item to the text or call before it (see state.ts). */
@@ -120,10 +125,14 @@ function addItem(item: unknown, path: string, turns: Turns, dropped: Set<string>
       return addReasoning(item, turns);
     case "function_call":
     case "custom_tool_call":
-      return turns.add("assistant", [readCall(item, path, type === "custom_tool_call")]);
+      return turns.add("assistant", [readCall(item, path, turns.names)]);
     case "function_call_output":
     case "custom_tool_call_output":
       return turns.add("user", [readResult(item, path, type === "custom_tool_call_output", dropped)]);
+    case "web_search_call":
+      // Says what was searched for, not what was found: the answer behind it does.
+      dropped.add("input.web_search_call");
+      return;
     case "item_reference":
       throw new UnsayableError(`field ${path} of type item_reference needs a stored item: send the item itself`);
     default:
@@ -135,8 +144,8 @@ function addItem(item: unknown, path: string, turns: Turns, dropped: Set<string>
  * Reads `instructions` and `input` as turns. Throws UnsayableError for items that only one provider understands, such
  * as calls of its own tools.
  */
-export function readTurns(body: Record<string, unknown>, dropped: Set<string>): Turn[] {
-  const turns = createTurns();
+export function readTurns(body: Record<string, unknown>, names: ToolNames, dropped: Set<string>): Turn[] {
+  const turns = createTurns(names);
   const { instructions, input } = body;
   turns.add("system", readContent(instructions, "instructions", dropped));
   if (Array.isArray(input)) input.forEach((item, at) => addItem(item, `input[${at}]`, turns, dropped));

@@ -322,6 +322,7 @@ const dropRows: [string, Body, string[]][] = [
   ["fields within fields", { text: { tone: "dry" }, reasoning: { mode: "pro" } }, ["text.tone", "reasoning.mode"]],
   ["how long thoughts shall be shown", { reasoning: { summary: "detailed" } }, ["reasoning.summary"]],
   ["other things to include", { include: ["message.input_image.image_url"] }, ["include"]],
+  ["a search of the provider's", { input: [{ type: "web_search_call", id: "ws_1" }] }, ["input.web_search_call"]],
   ["fields of tools", { tools: [{ type: "function", name: "a", defer_loading: true }] }, ["tools.defer_loading"]],
   ["fields of items", { input: [{ role: "assistant", content: "x", phase: "commentary" }] }, ["input.phase"]],
   [
@@ -358,8 +359,12 @@ const refusalRows: [string, Body, RegExp][] = [
   ["prompt", { prompt: { id: "pmpt_1" } }, /field prompt/],
   ["background", { background: true }, /field background/],
   ["a stored item", { input: [{ type: "item_reference", id: "msg_1" }] }, /input\[0\].*item_reference/],
-  ["a tool of the provider's", { tools: [{ type: "web_search" }] }, /tools\[0\].*web_search/],
-  ["a call of such a tool", { input: [{ type: "web_search_call", id: "ws_1" }] }, /input\[0\].*web_search_call/],
+  [
+    "a tool of the provider's where one must be called",
+    { tools: [{ type: "web_search" }], tool_choice: "required" },
+    /tools\[0\].*web_search/,
+  ],
+  ["a call of such a tool", { input: [{ type: "file_search_call", id: "fs_1" }] }, /input\[0\].*file_search_call/],
   ["the choice of such a tool", { tool_choice: { type: "file_search" } }, /tool_choice.*file_search/],
   [
     "such a tool among those allowed",

@@ -4,6 +4,7 @@ import { isGiven, member, positive, stringOf } from "../dialect.ts";
 import { readTurns } from "./read-input.ts";
 import { dropUnknown } from "./read-parts.ts";
 import { readToolChoice, readTools } from "./read-tools.ts";
+import { nameTools } from "./tool-names.ts";
 
 // What these name is stored at one provider, or is answered later.
 const storedFields = ["previous_response_id", "conversation", "prompt"] as const;
@@ -120,7 +121,7 @@ function readLogprobs(body: Record<string, unknown>, dropped: Set<string>): Pick
 
 /**
  * Reads a Responses request. Throws UnsayableError for what is stored at one provider (earlier responses, items and
- * files by id) and for tools that a provider runs: only that provider can serve them.
+ * files by id) and for tools of a provider's own that must be called: only that provider can serve them.
  */
 export function readRequest(body: Record<string, unknown>): ReadRequest {
   for (const field of storedFields) {
@@ -131,11 +132,13 @@ export function readRequest(body: Record<string, unknown>): ReadRequest {
   for (const [name, value] of Object.entries(body)) {
     if (!knownFields.has(name) && isGiven(value) && defaults[name] !== value) dropped.add(name);
   }
+  const names = nameTools(body["tools"]);
+  const choice = readToolChoice(body, names);
   const conversation: Conversation = {
-    turns: readTurns(body, dropped),
-    tools: readTools(body, dropped),
+    turns: readTurns(body, names, dropped),
+    tools: readTools(body, names, choice.toolChoice, dropped),
     stopSequences: [],
-    ...readToolChoice(body),
+    ...choice,
     ...readPlain(body, dropped),
     ...readLogprobs(body, dropped),
     ...readReasoning(body["reasoning"], dropped),

@@ -1,56 +1,111 @@
 import { UnsayableError, type Conversation, type Tool, type ToolChoice } from "../conversation.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
+import { leaveOutTools, type ForeignTool } from "../provider-tools.ts";
 import { dropUnknown } from "./read-parts.ts";
+import { flatNameOf, flatNamesWhere, type ToolNames } from "./tool-names.ts";
 
 const knownFields = new Set(["type", "name", "description", "parameters", "strict", "format"]);
 const callableTypes = new Set<unknown>(["function", "custom"]);
 
+const refusalOf = (path: string, type: unknown): string =>
+  `field ${path} of type ${stringOf(type)?.slice(0, 64) ?? "unknown"} cannot be used with this model`;
+
 /** Tools that a provider runs, or that its own models know how to call, mean nothing to another provider. */
 function refuseTool(path: string, type: unknown): never {
-  throw new UnsayableError(`field ${path} of type ${stringOf(type) ?? "unknown"} cannot be used with this model`);
+  throw new UnsayableError(refusalOf(path, type));
 }
 
-function readTool(tool: unknown, path: string, dropped: Set<string>): Tool {
+/** What is read of `tools`. */
+type Reading = { names: ToolNames; tools: Tool[]; foreign: ForeignTool[]; dropped: Set<string> };
+
+/** The namespace that is being read; the first of its tools tells what all of them are for. */
+type Group = { namespace: string; about: string | undefined };
+
+const joinTexts = (...texts: (string | undefined)[]): string | undefined =>
+  texts.filter((text) => text !== undefined && text !== "").join("\n\n") || undefined;
+
+function addTool(reading: Reading, tool: unknown, path: string, group?: Group): void {
   const type = member(tool, "type");
-  if (!callableTypes.has(type)) refuseTool(path, type);
+  if (!callableTypes.has(type)) {
+    reading.foreign.push({ type: stringOf(type) ?? "unknown", refusal: refusalOf(path, type) });
+    return;
+  }
   const name = stringOf(member(tool, "name"));
   if (!name) throw new UnsayableError(`field ${path}.name must be a string`);
-  dropUnknown(tool, knownFields, "tools.", dropped);
-  const description = stringOf(member(tool, "description"));
+  dropUnknown(tool, knownFields, "tools.", reading.dropped);
+  const told = stringOf(member(tool, "description"));
+  const description = group ? joinTexts(group.about, told) : told;
   const schema = member(tool, type === "custom" ? "format" : "parameters");
   const isStrict = member(tool, "strict");
-  return {
-    name,
+  reading.tools.push({
+    name: flatNameOf(reading.names, { ...(group && { namespace: group.namespace }), name }),
     ...(description !== undefined && { description }),
     ...(schema !== undefined && schema !== null && { schema }),
     ...(type === "custom" ? { isFreeText: true } : typeof isStrict === "boolean" && { isStrict }),
-  };
+  });
 }
 
-/** Reads `tools`. Throws UnsayableError for tools that are not functions of the caller. */
-export function readTools({ tools }: Record<string, unknown>, dropped: Set<string>): Tool[] {
+function addNamespace(reading: Reading, group: unknown, path: string): void {
+  const namespace = stringOf(member(group, "name"));
+  const tools = member(group, "tools");
+  if (!namespace) throw new UnsayableError(`field ${path}.name must be a string`);
+  if (!Array.isArray(tools)) throw new UnsayableError(`field ${path}.tools must be an array`);
+  const told = stringOf(member(group, "description"));
+  const about = told ? `About the tools of ${namespace}: ${told}` : undefined;
+  tools.forEach((tool, at) =>
+    addTool(reading, tool, `${path}.tools[${at}]`, { namespace, about: at === 0 ? about : undefined }),
+  );
+}
+
+/**
+ * Reads `tools`, those in namespaces by flat names. Leaves out what only the provider runs, where no tool must be
+ * called. Throws UnsayableError for other tools that are not functions of the caller.
+ */
+export function readTools(
+  { tools }: Record<string, unknown>,
+  names: ToolNames,
+  choice: ToolChoice | undefined,
+  dropped: Set<string>,
+): Tool[] {
   if (tools === undefined || tools === null) return [];
   if (!Array.isArray(tools)) throw new UnsayableError("field tools must be an array");
-  return tools.map((tool, at) => readTool(tool, `tools[${at}]`, dropped));
+  const reading: Reading = { names, tools: [], foreign: [], dropped };
+  tools.forEach((tool, at) => {
+    if (member(tool, "type") === "namespace") addNamespace(reading, tool, `tools[${at}]`);
+    else addTool(reading, tool, `tools[${at}]`);
+  });
+  leaveOutTools(reading.foreign, choice, dropped);
+  return reading.tools;
 }
 
-function nameOf(choice: unknown, path: string): string {
+/** Flat names of what a choice names: a tool, or all tools of a namespace. */
+function namesOf(choice: unknown, path: string, names: ToolNames): string[] {
   const type = member(choice, "type");
   const name = stringOf(member(choice, "name"));
+  const namespace = stringOf(member(choice, "namespace"));
+  if (type === "namespace" && name !== undefined) return flatNamesWhere(names, (own) => own.namespace === name);
   if (!callableTypes.has(type) || name === undefined) refuseTool(path, type);
-  return name;
+  if (namespace !== undefined) return [flatNameOf(names, { namespace, name })];
+  // A choice has no field for the namespace of its tool.
+  const grouped = names.taken.has(name) ? [] : flatNamesWhere(names, (own) => own.name === name);
+  return grouped.length > 0 ? grouped : [name];
 }
 
-function readAllowed(choice: unknown): ToolChoice {
+function readAllowed(choice: unknown, names: ToolNames): ToolChoice {
   const tools = member(choice, "tools");
-  const names = Array.isArray(tools) ? tools.map((tool, at) => nameOf(tool, `tool_choice.tools[${at}]`)) : [];
-  return { kind: member(choice, "mode") === "required" ? "required" : "auto", names };
+  const allowed = Array.isArray(tools)
+    ? tools.flatMap((tool, at) => namesOf(tool, `tool_choice.tools[${at}]`, names))
+    : [];
+  return { kind: member(choice, "mode") === "required" ? "required" : "auto", names: allowed };
 }
 
 /** Reads `tool_choice` (trap 29). Throws UnsayableError for the choice of a tool that a provider runs. */
-export function readToolChoice({ tool_choice: choice }: Record<string, unknown>): Pick<Conversation, "toolChoice"> {
+export function readToolChoice(
+  { tool_choice: choice }: Record<string, unknown>,
+  names: ToolNames,
+): Pick<Conversation, "toolChoice"> {
   if (!isGiven(choice)) return {};
   if (choice === "auto" || choice === "none" || choice === "required") return { toolChoice: { kind: choice } };
-  if (member(choice, "type") === "allowed_tools") return { toolChoice: readAllowed(choice) };
-  return { toolChoice: { kind: "required", names: [nameOf(choice, "tool_choice")] } };
+  if (member(choice, "type") === "allowed_tools") return { toolChoice: readAllowed(choice, names) };
+  return { toolChoice: { kind: "required", names: namesOf(choice, "tool_choice", names) } };
 }

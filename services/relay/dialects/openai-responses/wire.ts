@@ -33,6 +33,7 @@ export type FunctionCallItem = {
   status: ItemStatus;
   call_id: string;
   name: string;
+  namespace?: string;
   arguments: string;
 };
 
@@ -42,6 +43,7 @@ export type CustomCallItem = {
   status: ItemStatus;
   call_id: string;
   name: string;
+  namespace?: string;
   input: string;
 };
 

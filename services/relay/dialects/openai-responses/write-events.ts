@@ -1,6 +1,7 @@
 import type { Asked } from "../conversion.ts";
 import type { UpstreamError } from "../dialect.ts";
 import type { ReplyEvent, ReplyUsage } from "../reply.ts";
+import { nameTools } from "./tool-names.ts";
 import { echoSettings, endingOf, idBase, writeFailure, writeUsage, type ResponseObject } from "./response.ts";
 import {
   abandonBlock,
@@ -81,6 +82,7 @@ export function createResponseWriter(asked: Asked, emit: Emit): ResponseWriter {
     emit,
     model: asked.model,
     settings: echoSettings(asked),
+    names: nameTools(asked.request?.["tools"]),
     base: "",
     response: undefined,
     message: undefined,

@@ -4,6 +4,7 @@ import type { BlockStart, FinishReason, TokenLogprob } from "../reply.ts";
 import { writeCitations } from "./citations.ts";
 import type { ResponseObject } from "./response.ts";
 import { writeItemState, writeState } from "./state.ts";
+import { ownNameOf, type ToolNames } from "./tool-names.ts";
 import type { ContentPart, CustomCallItem, FunctionCallItem, MessageItem, OutputItem, ReasoningItem } from "./wire.ts";
 
 /** Takes one event of a Responses stream; its fields may change after the call. */
@@ -24,6 +25,7 @@ export type Writing = {
   emit: Emit;
   model: string;
   settings: Record<string, unknown>;
+  names: ToolNames;
   /** What the ids of its items are made of. */
   base: string;
   response: ResponseObject | undefined;
@@ -94,10 +96,10 @@ function startItem(writing: Writing, output: OutputItem[], start: BlockStart): O
   if (start.kind === "thinking") {
     return addItem(writing, output, { type: "reasoning", id: itemId(writing, "rs", output), summary: [] });
   }
-  const { name, isFreeText } = start;
+  const { isFreeText } = start;
   const call_id = callIdOf(writing, output, start.id);
   const id = itemId(writing, isFreeText ? "ctc" : "fc", output);
-  const call = { id, status: "in_progress", call_id, name } as const;
+  const call = { id, status: "in_progress", call_id, ...ownNameOf(writing.names, start.name) } as const;
   return isFreeText
     ? addItem(writing, output, { type: "custom_tool_call", ...call, input: "" })
     : addItem(writing, output, { type: "function_call", ...call, arguments: "" });

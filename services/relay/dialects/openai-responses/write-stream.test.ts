@@ -46,6 +46,40 @@ function write(events: ReplyEvent[], request?: Record<string, unknown>) {
 const lastResponse = (last: ResponseStreamEvent | undefined): Response => (last as { response: Response }).response;
 const outputOf = (events: ReplyEvent[]): ResponseOutputItem[] => lastResponse(write(events).last).output;
 
+test("calls of namespaced tools come back with their namespace, streamed and whole", () => {
+  const tools = ["function", "custom"].map((type) => ({ type, name: `${type}_one` }));
+  const request = { tools: [{ type: "namespace", name: "n", description: "", tools }] };
+  const call = (name: string, isFreeText = false): ReplyEvent[] => [
+    open({ kind: "call", id: `c_${name}`, name, ...(isFreeText && { isFreeText }) }),
+    delta("{}"),
+    end,
+  ];
+  const events = [
+    start,
+    ...call("n__function_one"),
+    ...call("n__custom_one", true),
+    ...call("plain"),
+    ended("calls"),
+    finish,
+  ];
+  const told = write(events, request);
+  const expected = [
+    ["function_call", "n", "function_one"],
+    ["custom_tool_call", "n", "custom_one"],
+    ["function_call", undefined, "plain"],
+  ];
+  const shown = (items: unknown[]): unknown[] =>
+    items.map((item) => {
+      const { type, namespace, name } = item as Record<string, unknown>;
+      return [type, namespace, name];
+    });
+  const added = told.events.flatMap((event) => (event.type === "response.output_item.added" ? [event.item] : []));
+  assert.deepEqual(shown(added), expected);
+  assert.deepEqual(shown(lastResponse(told.last).output), expected);
+  const whole = writeReply(foldReply(events), { ...asked, request });
+  assert.deepEqual(shown(whole["output"] as unknown[]), expected);
+});
+
 test("trap 21 (full added/delta/done ladder, sequence_number, output_index, ids): a text, as the provider tells it", () => {
   const { events, types } = write([start, ...textBlock, ended("stop"), finish]);
   assert.deepEqual(types, [
