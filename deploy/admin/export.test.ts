@@ -55,6 +55,7 @@ const header = [
   "upstream_cost_nanos,relay_session,sequence,input_tokens,cache_read_tokens,cache_write_5m_tokens",
   "cache_write_1h_tokens,output_tokens,reasoning_tokens,audio_input_tokens,audio_output_tokens,image_input_tokens",
   "image_output_tokens,images,characters,media_ms,tool_calls,requests",
+  "web_searches,web_fetches,file_searches,code_sessions,search_sources,other_models_nanos",
 ].join(",");
 
 const read = (csv: string) => parse(csv, { columns: true }) as Record<string, string>[];

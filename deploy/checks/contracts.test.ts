@@ -30,7 +30,7 @@ test("a deleted field is refused as a breaking change", async () => {
 });
 
 test("a renumbered field is refused as a breaking change", async () => {
-  const problems = await problemsAfter(usage, (text) => text.replace("tool_calls = 14;", "tool_calls = 16;"));
+  const problems = await problemsAfter(usage, (text) => text.replace("tool_calls = 14;", "tool_calls = 500;"));
   assert.match(problems.join("\n"), /buf breaking/);
 });
 
@@ -49,7 +49,7 @@ test("an enum moved to another file of its package is refused: generated code wo
 });
 
 test("a new field is no breaking change, but gen/ has to follow", async () => {
-  const withField = "  int64 requests = 15;\n  // Something new.\n  int64 something_new = 16;\n";
+  const withField = "  int64 requests = 15;\n  // Something new.\n  int64 something_new = 500;\n";
   const problems = await problemsAfter(usage, (text) => text.replace("  int64 requests = 15;\n", withField));
   assert.equal(problems.length, 1);
   assert.match(problems.join("\n"), /npm run generate`:\nproto\/gen\/usage\/v1\/usage_pb\.ts$/);

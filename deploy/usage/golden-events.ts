@@ -3,6 +3,7 @@ import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
   EndCause,
+  ModelUsageSchema,
   RecordKind,
   UsageBatchSchema,
   type UsageRecorded,
@@ -136,6 +137,28 @@ const image = eventAt(4, {
   streamed: false,
 });
 
+// A search and a page, and an adviser of another model with prices of its own: 2,000 and 120 tokens for 0.019 USD.
+const toolsAndOtherModels = eventAt(8, {
+  endpoint: "/v1/messages",
+  usage: { inputTokens: 3_150n, outputTokens: 260n, webSearches: 1n, webFetches: 2n, otherModelsNanos: 19_000_000n },
+  unitPriceNanos: {
+    ...chatPrices,
+    webSearches: 10_000_000_000_000n,
+    webFetches: 1_000_000_000n,
+    otherModelsNanos: 1_000_000n,
+  },
+  priceVersion: "demo-large@2026-02-15+other-models",
+  otherModels: [
+    create(ModelUsageSchema, {
+      model: "demo-adviser",
+      usage: { inputTokens: 2_000n, outputTokens: 120n },
+      unitPriceNanos: { inputTokens: 5_000_000_000n, outputTokens: 75_000_000_000n },
+      priceVersion: "demo-adviser@2026-02-15",
+      costNanos: 19_000_000n,
+    }),
+  ],
+});
+
 const estimated = eventAt(5, {
   accountId: "acct_lab",
   keyId: "key_lab",
@@ -185,6 +208,7 @@ export const goldenBatches: readonly GoldenBatch[] = [
   { name: "image", events: [image] },
   { name: "estimated", events: [estimated] },
   { name: "nothing-served", events: [nothingServed] },
+  { name: "tools-and-other-models", events: [toolsAndOtherModels] },
   { name: "newer-schema", events: [newerSchema()] },
 ];
 

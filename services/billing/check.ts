@@ -71,7 +71,7 @@ function checkDay(atMs: number, nowMs: number): Rejection | undefined {
 
 const usedBuckets = (units: Units): UsageBucket[] => Object.keys(units) as UsageBucket[];
 
-// What checkCost asks, of the buckets that are there: two or three of fifteen.
+// What checkCost asks, of the buckets that are there: two or three of some twenty.
 function isCostRight({ usage = {}, unitPriceNanos: prices = {}, costNanos: told }: UsageRecord): boolean {
   let millionths = 0n;
   for (const bucket of usedBuckets(usage)) {

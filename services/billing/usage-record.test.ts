@@ -61,9 +61,11 @@ function expected(bytes: Uint8Array): object {
     endedAt,
     httpStatus,
     streamed,
+    otherModels,
     ...rest
   } = message;
   assert.ok(endpoint !== undefined && httpStatus !== undefined && streamed !== undefined && [startedAt, firstByteAt]);
+  assert.ok(otherModels);
   const own = {
     upstreamCostNanos: undefined,
     ...rest,

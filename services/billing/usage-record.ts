@@ -142,7 +142,7 @@ function readField(reader: WireReader, tag: number, record: UsageRecord): boolea
   }
 }
 
-const highestField = 24;
+const highestField = 25;
 
 function skipUnknown(reader: WireReader, tag: number): boolean {
   if (tag >>> 3 <= highestField) return false;

@@ -5,8 +5,8 @@ import { usageBuckets, type UsageBucket } from "#shared/pricing.ts";
 export const bucketNames: Record<UsageBucket, string> = {
   inputTokens: "Input tokens",
   cacheReadTokens: "Cache read tokens",
-  cacheWrite5mTokens: "Cache write tokens (5 min)",
-  cacheWrite1hTokens: "Cache write tokens (1 h)",
+  cacheWrite5mTokens: "Cache write tokens (short)",
+  cacheWrite1hTokens: "Cache write tokens (long)",
   outputTokens: "Output tokens",
   reasoningTokens: "Reasoning tokens",
   audioInputTokens: "Audio input tokens",
@@ -18,6 +18,12 @@ export const bucketNames: Record<UsageBucket, string> = {
   mediaMs: "Audio or video (ms)",
   toolCalls: "Tool calls",
   requests: "Requests",
+  webSearches: "Web searches",
+  webFetches: "Web fetches",
+  fileSearches: "File searches",
+  codeSessions: "Code containers",
+  searchSources: "Search sources",
+  otherModelsNanos: "Other models (nano-USD)",
 };
 
 /** The buckets of which any of these has units, in their order. */

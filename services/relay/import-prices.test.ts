@@ -93,6 +93,7 @@ test("thresholds and tiers become variants, in an order in which the first that 
   const pricesAt = (tier: string, inputTokens: number) =>
     pricedFor(talker, () => ({ fields: { service_tier: tier }, inputTokens })).prices;
   assert.equal(pricesAt("default", 200_000).inputTokens, 1_250_000_000n);
+  assert.equal(pricesAt("default", 200_000).fileSearches, 2_500_000_000n, "by the thousand in the list");
   assert.equal(pricesAt("default", 200_001).inputTokens, 2_500_000_000n);
   assert.equal(pricesAt("default", 200_001).cacheWrite1hTokens, 5_000_000_000n);
   assert.equal(pricesAt("default", 200_001).cacheWrite5mTokens, 1_562_500_000n, "not named: the model's own");
@@ -115,7 +116,6 @@ test("nothing about money is dropped in silence: what cannot be said, is 0 or is
       String(pattern),
     );
   isSaid(/talker-1 not said in this catalog: search_context_cost_per_query: \{"search_context_size_low":"0\.01"\}/);
-  isSaid(/talker-1 not said in this catalog: file_search_cost_per_1k_calls: "0\.0025"/);
   isSaid(/talker-1 not said in this catalog: input_cost_per_image: "0\.001"/);
   isSaid(/talker-1 not said in this catalog: input_cost_per_token_ultrafast: "9e-06"/);
   isSaid(/talker-1 left out, because it is 0: output_cost_per_audio_token/);

@@ -3,6 +3,7 @@ import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/p
 import type { Model } from "./catalog-models.ts";
 import type { Envelope, Tally } from "./dialects/dialect.ts";
 import { endingOf, sourceOf } from "./outcomes.ts";
+import { asPricedTools } from "./tool-units.ts";
 
 // A page or picture is about this many tokens at every provider, plus a share of what very large files hold.
 const tokensPerMedia = 1_600;
@@ -86,7 +87,7 @@ export function pricedOnly(usage: Units, prices: Units): Units {
 
 /** Where no price speaks of any unit all stay, so that the ledger refuses the call aloud, not books it as free. */
 function priced(usage: Units, prices: Units): Units {
-  const kept = pricedOnly(usage, prices);
+  const kept = pricedOnly(asPricedTools(usage, prices), prices);
   for (const _ in kept) return kept;
   return usage;
 }

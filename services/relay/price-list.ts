@@ -46,6 +46,8 @@ const fields: Record<string, Field> = {
   input_cost_per_character: { bucket: "characters", modes: ["audio_speech"] },
   input_cost_per_second: { bucket: "mediaMs", modes: ["audio_transcription"], units: 1_000n },
   input_cost_per_request: { bucket: "requests" },
+  file_search_cost_per_1k_calls: { bucket: "fileSearches", units: 1_000n },
+  code_interpreter_cost_per_session: { bucket: "codeSessions" },
 };
 
 const keyPattern = /^(.+?)(?:_above_(\d{1,5})k_tokens)?(?:_(priority|flex|batches))?$/;

@@ -20,6 +20,7 @@ import type { Metrics } from "./metrics.ts";
 import type { Publisher } from "./publish.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import type { Adopted, Spool } from "./spool.ts";
+import { asPricedTools } from "./tool-units.ts";
 import { checkPriced } from "./unpriced.ts";
 import { encodeRecord, type CallRecord } from "./usage-record.ts";
 
@@ -51,7 +52,7 @@ function upstreamCostOf(call: LiveCall, { measured }: Metered): bigint | undefin
   const cost = offered.routes.find(({ upstream, model }) => upstream.name === name && model === upstreamModel)?.cost;
   if (!cost) return undefined;
   const prices = pricesFor(cost, () => traitsOf(call));
-  return costNanos(measured, prices);
+  return costNanos(asPricedTools(measured, prices), prices);
 }
 
 /** The final record of a call that has ended, or the provisional one of a call that nobody has closed yet. */

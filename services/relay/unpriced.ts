@@ -3,6 +3,7 @@ import { usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
 import type { Model } from "./catalog-models.ts";
 import { dialects } from "./dialects/index.ts";
 import type { Metrics } from "./metrics.ts";
+import { asPricedTools } from "./tool-units.ts";
 
 const isToken = (bucket: UsageBucket): boolean => bucket.endsWith("Tokens");
 const tokenBuckets = usageBuckets.filter(isToken);
@@ -28,7 +29,8 @@ function otherMeasures({ dialects: names, prices }: Model): Set<UsageBucket> {
 const othersOfModels = new WeakMap<Model, Set<UsageBucket>>();
 
 /** Units that a call used and that no price of its model speaks of, where some should. */
-export function unpricedUnits(model: Model, measured: Units): [UsageBucket, bigint][] {
+export function unpricedUnits(model: Model, used: Units): [UsageBucket, bigint][] {
+  const measured = asPricedTools(used, model.prices);
   let others = othersOfModels.get(model);
   if (!others) othersOfModels.set(model, (others = otherMeasures(model)));
   const found: [UsageBucket, bigint][] = [];

@@ -17,6 +17,12 @@ export const usageBuckets = [
   "mediaMs",
   "toolCalls",
   "requests",
+  "webSearches",
+  "webFetches",
+  "fileSearches",
+  "codeSessions",
+  "searchSources",
+  "otherModelsNanos",
 ] as const satisfies (keyof Usage)[];
 
 export type UsageBucket = (typeof usageBuckets)[number];

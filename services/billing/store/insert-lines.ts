@@ -58,7 +58,7 @@ const bucketColumns = usageBuckets.map((bucket, index) => ({
   columnOf: big(unitColumns[index] ?? "", ({ units }) => units[bucket] || null),
 }));
 
-// Most batches use two or three buckets of fifteen.
+// Most batches use two or three of some twenty buckets.
 function columnsOf(lines: readonly NewLine[]): ((lines: readonly NewLine[]) => Given | undefined)[] {
   const used = new Set<string>();
   for (const { units } of lines) for (const bucket in units) used.add(bucket);

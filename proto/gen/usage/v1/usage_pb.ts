@@ -20,7 +20,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file usage/v1/usage.proto.
  */
 export const file_usage_v1_usage: GenFile = /*@__PURE__*/
-  fileDesc("ChR1c2FnZS92MS91c2FnZS5wcm90bxIIdXNhZ2UudjEiNQoKVXNhZ2VCYXRjaBInCgZldmVudHMYASADKAsyFy51c2FnZS52MS5Vc2FnZVJlY29yZGVkIsUFCg1Vc2FnZVJlY29yZGVkEgsKA3JpZBgBIAEoCRIiCgRraW5kGAIgASgOMhQudXNhZ2UudjEuUmVjb3JkS2luZBISCgphY2NvdW50X2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRIQCghlbmRwb2ludBgFIAEoCRIXCg9tb2RlbF9yZXF1ZXN0ZWQYBiABKAkSFAoMbW9kZWxfc2VydmVkGAcgASgJEhAKCHVwc3RyZWFtGAggASgJEh4KBXVzYWdlGAkgASgLMg8udXNhZ2UudjEuVXNhZ2USKQoQdW5pdF9wcmljZV9uYW5vcxgKIAEoCzIPLnVzYWdlLnYxLlVzYWdlEhUKDXByaWNlX3ZlcnNpb24YCyABKAkSEgoKY29zdF9uYW5vcxgMIAEoAxISCgpoZWxkX25hbm9zGA0gASgDEiUKCWVuZF9jYXVzZRgOIAEoDjISLnVzYWdlLnYxLkVuZENhdXNlEisKDHVzYWdlX3NvdXJjZRgPIAEoDjIVLnVzYWdlLnYxLlVzYWdlU291cmNlEi4KCnN0YXJ0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDWZpcnN0X2J5dGVfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtodHRwX3N0YXR1cxgTIAEoBRIQCghzdHJlYW1lZBgUIAEoCBIVCg1yZWxheV9zZXNzaW9uGBUgASgJEhAKCHNlcXVlbmNlGBYgASgDEiAKE3Vwc3RyZWFtX2Nvc3RfbmFub3MYFyABKANIAIgBARITCgt0cmFjZXBhcmVudBgYIAEoCUIWChRfdXBzdHJlYW1fY29zdF9uYW5vcyL1AgoFVXNhZ2USFAoMaW5wdXRfdG9rZW5zGAEgASgDEhkKEWNhY2hlX3JlYWRfdG9rZW5zGAIgASgDEh0KFWNhY2hlX3dyaXRlXzVtX3Rva2VucxgDIAEoAxIdChVjYWNoZV93cml0ZV8xaF90b2tlbnMYBCABKAMSFQoNb3V0cHV0X3Rva2VucxgFIAEoAxIYChByZWFzb25pbmdfdG9rZW5zGAYgASgDEhoKEmF1ZGlvX2lucHV0X3Rva2VucxgHIAEoAxIbChNhdWRpb19vdXRwdXRfdG9rZW5zGAggASgDEhoKEmltYWdlX2lucHV0X3Rva2VucxgJIAEoAxIbChNpbWFnZV9vdXRwdXRfdG9rZW5zGAogASgDEg4KBmltYWdlcxgLIAEoAxISCgpjaGFyYWN0ZXJzGAwgASgDEhAKCG1lZGlhX21zGA0gASgDEhIKCnRvb2xfY2FsbHMYDiABKAMSEAoIcmVxdWVzdHMYDyABKAMqXQoKUmVjb3JkS2luZBIbChdSRUNPUkRfS0lORF9VTlNQRUNJRklFRBAAEhUKEVJFQ09SRF9LSU5EX0ZJTkFMEAESGwoXUkVDT1JEX0tJTkRfUFJPVklTSU9OQUwQAiqBAgoIRW5kQ2F1c2USGQoVRU5EX0NBVVNFX1VOU1BFQ0lGSUVEEAASFgoSRU5EX0NBVVNFX0NPTVBMRVRFEAESGQoVRU5EX0NBVVNFX0NMSUVOVF9HT05FEAISHAoYRU5EX0NBVVNFX1VQU1RSRUFNX0VSUk9SEAMSGgoWRU5EX0NBVVNFX1VQU1RSRUFNX0NVVBAEEh4KGkVORF9DQVVTRV9VUFNUUkVBTV9USU1FT1VUEAUSHAoYRU5EX0NBVVNFX0hPTERfRVhIQVVTVEVEEAYSGAoURU5EX0NBVVNFX1JFTEFZX0xPU1QQBxIVChFFTkRfQ0FVU0VfRFJBSU5FRBAIKrQBCgtVc2FnZVNvdXJjZRIcChhVU0FHRV9TT1VSQ0VfVU5TUEVDSUZJRUQQABIZChVVU0FHRV9TT1VSQ0VfUFJPVklERVIQARIaChZVU0FHRV9TT1VSQ0VfRVNUSU1BVEVEEAISHwobVVNBR0VfU09VUkNFX1BST1ZJREVSX0lOUFVUEAMSFQoRVVNBR0VfU09VUkNFX05PTkUQBBIYChRVU0FHRV9TT1VSQ0VfUkVRVUVTVBAFYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("ChR1c2FnZS92MS91c2FnZS5wcm90bxIIdXNhZ2UudjEiNQoKVXNhZ2VCYXRjaBInCgZldmVudHMYASADKAsyFy51c2FnZS52MS5Vc2FnZVJlY29yZGVkIvEFCg1Vc2FnZVJlY29yZGVkEgsKA3JpZBgBIAEoCRIiCgRraW5kGAIgASgOMhQudXNhZ2UudjEuUmVjb3JkS2luZBISCgphY2NvdW50X2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRIQCghlbmRwb2ludBgFIAEoCRIXCg9tb2RlbF9yZXF1ZXN0ZWQYBiABKAkSFAoMbW9kZWxfc2VydmVkGAcgASgJEhAKCHVwc3RyZWFtGAggASgJEh4KBXVzYWdlGAkgASgLMg8udXNhZ2UudjEuVXNhZ2USKQoQdW5pdF9wcmljZV9uYW5vcxgKIAEoCzIPLnVzYWdlLnYxLlVzYWdlEhUKDXByaWNlX3ZlcnNpb24YCyABKAkSEgoKY29zdF9uYW5vcxgMIAEoAxISCgpoZWxkX25hbm9zGA0gASgDEiUKCWVuZF9jYXVzZRgOIAEoDjISLnVzYWdlLnYxLkVuZENhdXNlEisKDHVzYWdlX3NvdXJjZRgPIAEoDjIVLnVzYWdlLnYxLlVzYWdlU291cmNlEi4KCnN0YXJ0ZWRfYXQYECABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDWZpcnN0X2J5dGVfYXQYESABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZGVkX2F0GBIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtodHRwX3N0YXR1cxgTIAEoBRIQCghzdHJlYW1lZBgUIAEoCBIVCg1yZWxheV9zZXNzaW9uGBUgASgJEhAKCHNlcXVlbmNlGBYgASgDEiAKE3Vwc3RyZWFtX2Nvc3RfbmFub3MYFyABKANIAIgBARITCgt0cmFjZXBhcmVudBgYIAEoCRIqCgxvdGhlcl9tb2RlbHMYGSADKAsyFC51c2FnZS52MS5Nb2RlbFVzYWdlQhYKFF91cHN0cmVhbV9jb3N0X25hbm9zIoIECgVVc2FnZRIUCgxpbnB1dF90b2tlbnMYASABKAMSGQoRY2FjaGVfcmVhZF90b2tlbnMYAiABKAMSHQoVY2FjaGVfd3JpdGVfNW1fdG9rZW5zGAMgASgDEh0KFWNhY2hlX3dyaXRlXzFoX3Rva2VucxgEIAEoAxIVCg1vdXRwdXRfdG9rZW5zGAUgASgDEhgKEHJlYXNvbmluZ190b2tlbnMYBiABKAMSGgoSYXVkaW9faW5wdXRfdG9rZW5zGAcgASgDEhsKE2F1ZGlvX291dHB1dF90b2tlbnMYCCABKAMSGgoSaW1hZ2VfaW5wdXRfdG9rZW5zGAkgASgDEhsKE2ltYWdlX291dHB1dF90b2tlbnMYCiABKAMSDgoGaW1hZ2VzGAsgASgDEhIKCmNoYXJhY3RlcnMYDCABKAMSEAoIbWVkaWFfbXMYDSABKAMSEgoKdG9vbF9jYWxscxgOIAEoAxIQCghyZXF1ZXN0cxgPIAEoAxIUCgx3ZWJfc2VhcmNoZXMYECABKAMSEwoLd2ViX2ZldGNoZXMYESABKAMSFQoNZmlsZV9zZWFyY2hlcxgSIAEoAxIVCg1jb2RlX3Nlc3Npb25zGBMgASgDEhYKDnNlYXJjaF9zb3VyY2VzGBQgASgDEhoKEm90aGVyX21vZGVsc19uYW5vcxgVIAEoAyKRAQoKTW9kZWxVc2FnZRINCgVtb2RlbBgBIAEoCRIeCgV1c2FnZRgCIAEoCzIPLnVzYWdlLnYxLlVzYWdlEikKEHVuaXRfcHJpY2VfbmFub3MYAyABKAsyDy51c2FnZS52MS5Vc2FnZRIVCg1wcmljZV92ZXJzaW9uGAQgASgJEhIKCmNvc3RfbmFub3MYBSABKAMqXQoKUmVjb3JkS2luZBIbChdSRUNPUkRfS0lORF9VTlNQRUNJRklFRBAAEhUKEVJFQ09SRF9LSU5EX0ZJTkFMEAESGwoXUkVDT1JEX0tJTkRfUFJPVklTSU9OQUwQAiqBAgoIRW5kQ2F1c2USGQoVRU5EX0NBVVNFX1VOU1BFQ0lGSUVEEAASFgoSRU5EX0NBVVNFX0NPTVBMRVRFEAESGQoVRU5EX0NBVVNFX0NMSUVOVF9HT05FEAISHAoYRU5EX0NBVVNFX1VQU1RSRUFNX0VSUk9SEAMSGgoWRU5EX0NBVVNFX1VQU1RSRUFNX0NVVBAEEh4KGkVORF9DQVVTRV9VUFNUUkVBTV9USU1FT1VUEAUSHAoYRU5EX0NBVVNFX0hPTERfRVhIQVVTVEVEEAYSGAoURU5EX0NBVVNFX1JFTEFZX0xPU1QQBxIVChFFTkRfQ0FVU0VfRFJBSU5FRBAIKrQBCgtVc2FnZVNvdXJjZRIcChhVU0FHRV9TT1VSQ0VfVU5TUEVDSUZJRUQQABIZChVVU0FHRV9TT1VSQ0VfUFJPVklERVIQARIaChZVU0FHRV9TT1VSQ0VfRVNUSU1BVEVEEAISHwobVVNBR0VfU09VUkNFX1BST1ZJREVSX0lOUFVUEAMSFQoRVVNBR0VfU09VUkNFX05PTkUQBBIYChRVU0FHRV9TT1VSQ0VfUkVRVUVTVBAFYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * One message on the stream: events gathered for about 50 ms. Message id (Nats-Msg-Id) is
@@ -221,6 +221,13 @@ export type UsageRecorded = Message<"usage.v1.UsageRecorded"> & {
    * @generated from field: string traceparent = 24;
    */
   traceparent: string;
+
+  /**
+   * What other models than the called one ran of the call; usage has its cost in other_models_nanos.
+   *
+   * @generated from field: repeated usage.v1.ModelUsage other_models = 25;
+   */
+  otherModels: ModelUsage[];
 };
 
 /**
@@ -251,14 +258,15 @@ export type Usage = Message<"usage.v1.Usage"> & {
   cacheReadTokens: bigint;
 
   /**
-   * Input tokens written to the provider's cache for five minutes, or for its only or default time.
+   * Input tokens written to the provider's cache for five minutes, or for its only, default or shorter time (such as
+   * 30 minutes).
    *
    * @generated from field: int64 cache_write_5m_tokens = 3;
    */
   cacheWrite5mTokens: bigint;
 
   /**
-   * Input tokens written to the provider's cache for one hour.
+   * Input tokens written to the provider's cache for one hour, or for the longer of its times (such as 12 hours).
    *
    * @generated from field: int64 cache_write_1h_tokens = 4;
    */
@@ -328,7 +336,7 @@ export type Usage = Message<"usage.v1.Usage"> & {
   mediaMs: bigint;
 
   /**
-   * Calls of tools that the provider runs and bills by call.
+   * Calls of tools that the provider runs and bills by call: those that have no bucket of their own, or no price in it.
    *
    * @generated from field: int64 tool_calls = 14;
    */
@@ -340,6 +348,49 @@ export type Usage = Message<"usage.v1.Usage"> & {
    * @generated from field: int64 requests = 15;
    */
   requests: bigint;
+
+  /**
+   * Web searches that the provider ran; opening a page is none.
+   *
+   * @generated from field: int64 web_searches = 16;
+   */
+  webSearches: bigint;
+
+  /**
+   * Pages that the provider fetched.
+   *
+   * @generated from field: int64 web_fetches = 17;
+   */
+  webFetches: bigint;
+
+  /**
+   * Searches of stored files that the provider ran.
+   *
+   * @generated from field: int64 file_searches = 18;
+   */
+  fileSearches: bigint;
+
+  /**
+   * Containers in which the provider ran code.
+   *
+   * @generated from field: int64 code_sessions = 19;
+   */
+  codeSessions: bigint;
+
+  /**
+   * Sources that the provider's live search used.
+   *
+   * @generated from field: int64 search_sources = 20;
+   */
+  searchSources: bigint;
+
+  /**
+   * Nano-USD that the parts of the call cost which other models ran, by the prices of those; see other_models. Its own
+   * price is 1,000,000, so that a unit costs a nano-USD.
+   *
+   * @generated from field: int64 other_models_nanos = 21;
+   */
+  otherModelsNanos: bigint;
 };
 
 /**
@@ -348,6 +399,56 @@ export type Usage = Message<"usage.v1.Usage"> & {
  */
 export const UsageSchema: GenMessage<Usage> = /*@__PURE__*/
   messageDesc(file_usage_v1_usage, 2);
+
+/**
+ * A part of a call that another model than the called one ran, such as an adviser or a fallback.
+ *
+ * @generated from message usage.v1.ModelUsage
+ */
+export type ModelUsage = Message<"usage.v1.ModelUsage"> & {
+  /**
+   * The model's id in the catalog.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * Units used; the call's own usage has none of them.
+   *
+   * @generated from field: usage.v1.Usage usage = 2;
+   */
+  usage?: Usage | undefined;
+
+  /**
+   * Prices in force for the part: nano-USD per 1,000,000 units of the same bucket.
+   *
+   * @generated from field: usage.v1.Usage unit_price_nanos = 3;
+   */
+  unitPriceNanos?: Usage | undefined;
+
+  /**
+   * Version of the price row that unit_price_nanos was read from.
+   *
+   * @generated from field: string price_version = 4;
+   */
+  priceVersion: string;
+
+  /**
+   * The sum over all buckets of units times price, divided by 1,000,000, rounded up once. Those of all parts add up to
+   * usage.other_models_nanos of the call.
+   *
+   * @generated from field: int64 cost_nanos = 5;
+   */
+  costNanos: bigint;
+};
+
+/**
+ * Describes the message usage.v1.ModelUsage.
+ * Use `create(ModelUsageSchema)` to create a new message.
+ */
+export const ModelUsageSchema: GenMessage<ModelUsage> = /*@__PURE__*/
+  messageDesc(file_usage_v1_usage, 3);
 
 /**
  * Which of the records of a call an event is.
