@@ -3,7 +3,7 @@ import { UnsayableError, type Target } from "./dialects/conversation.ts";
 import type { Asked, ClientConversion, ProviderConversion, ReadRequest } from "./dialects/conversion.ts";
 import type { SingleConversion, StreamReader } from "./dialects/conversion.ts";
 import type { Cleaner, Envelope, EventVerdict, StreamTap, Tally, UpstreamError } from "./dialects/dialect.ts";
-import type { ReplyEvent } from "./dialects/reply.ts";
+import type { ReplyEvent, ReplyUsage } from "./dialects/reply.ts";
 import type { StreamEvent } from "./dialects/sse.ts";
 import { CallFailure, failures } from "./failures.ts";
 import { createRetelling } from "./retell.ts";
@@ -63,10 +63,21 @@ export function saySingle(
   });
 }
 
+/** What the caller is shown of the use is what is charged, in its own dialect's words. */
+function shownUsage({ usage, counted }: Tally, read: ReplyUsage | undefined): ReplyUsage | undefined {
+  return usage ? { ...counted, ...usage } : read;
+}
+
 /** A whole answer in the caller's dialect; undefined when the upstream's is none of its own. */
-export function convertReply(body: unknown, { client, provider }: Conversion, asked: Asked): Buffer | undefined {
+export function convertReply(
+  body: unknown,
+  { client, provider }: Conversion,
+  { asked, tally }: { asked: Asked; tally: Tally },
+): Buffer | undefined {
   const reply = provider.readReply(body);
-  return reply && Buffer.from(JSON.stringify(client.writeReply(reply, asked)));
+  if (!reply) return undefined;
+  const usage = shownUsage(tally, reply.usage);
+  return Buffer.from(JSON.stringify(client.writeReply({ ...reply, usage }, asked)));
 }
 
 type Translating = {
@@ -98,7 +109,8 @@ export function createTranslator({ conversion, asked, tap, clean }: Translating)
   const tell = (events: ReplyEvent[], tally: Tally): string => {
     let text = "";
     for (const event of events) {
-      if (event.kind !== "error") text += writer.write(event);
+      if (event.kind === "finish") text += writer.write({ ...event, usage: shownUsage(tally, event.usage) });
+      else if (event.kind !== "error") text += writer.write(event);
       else text += writer.write({ kind: "error", error: tally.isFailed ? shown(event.error) : unreadable });
       // What cannot be read has failed for the ledger, too.
       tally.isFailed ||= event.kind === "error";

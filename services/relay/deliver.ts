@@ -3,7 +3,7 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { endName } from "#shared/end-name.ts";
 import { giveBack } from "./body-memory.ts";
 import { convertReply, createTranslator } from "./convert.ts";
-import type { AnswerKind, Dialect, Envelope, StreamTap } from "./dialects/dialect.ts";
+import type { AnswerKind, Dialect, Envelope, StreamTap, Tally } from "./dialects/dialect.ts";
 import { readJsonBody } from "./dialects/request-body.ts";
 import { eventJson } from "./dialects/sse.ts";
 import { CallFailure } from "./failures.ts";
@@ -84,7 +84,7 @@ function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer
   if (!isWhole(deliverable, answered)) throw invalid(answer);
   const parsed = envelope.answer === "text" ? body.toString() : eventJson(body.toString());
   const tally = prepared.dialect.readReply(parsed, envelope);
-  const reply = tally && replyOf(deliverable, answered, parsed, body);
+  const reply = tally && replyOf(deliverable, answered, { parsed, bytes: body, tally });
   if (!reply) throw refusalOf(prepared, parsed) ?? invalid(answer);
   call.tally = tally;
   call.httpStatus = 200;
@@ -100,14 +100,13 @@ type Reply = { body: Buffer; contentType: string };
 function replyOf(
   { dialect, envelope }: Deliverable,
   { prepared, answer }: Answered,
-  parsed: unknown,
-  bytes: Buffer,
+  { parsed, bytes, tally }: { parsed: unknown; bytes: Buffer; tally: Tally },
 ): Reply | undefined {
   const { conversion, single } = prepared;
   if (single) return single.conversion.writeReply(parsed, single.request, envelope);
   const contentType = envelope.answer === "json" ? "application/json" : contentTypeOf(answer);
   if (!conversion) return { body: dialect.rewriteReply?.(parsed, envelope) ?? bytes, contentType };
-  const body = convertReply(parsed, conversion, conversion.asked);
+  const body = convertReply(parsed, conversion, { asked: conversion.asked, tally });
   return body && { body, contentType };
 }
 

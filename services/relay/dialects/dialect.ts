@@ -48,6 +48,9 @@ export type Envelope = {
   wantsStreamUsage: boolean;
 };
 
+/** Use that the provider says a model of this name had; it may be another model than the one that was asked. */
+export type ModelPart = { model: string; usage: Units };
+
 /** What an answer has used so far, as the meter sees it pass. */
 export type Tally = {
   /** The provider's count of the whole answer in disjoint buckets, once it was seen. */
@@ -74,6 +77,10 @@ export type Tally = {
   modelServed: string | undefined;
   /** The service tier that the provider says it served by: its price may be another. */
   serviceTier: string | undefined;
+  /** Parts of `usage` that name the model which ran them. */
+  byModel: readonly ModelPart[] | undefined;
+  /** The longest input that a model read at once, where an answer took several runs of it. */
+  longestInputTokens: number | undefined;
 };
 
 export function emptyTally(): Tally {
@@ -90,6 +97,8 @@ export function emptyTally(): Tally {
     isFailed: false,
     modelServed: undefined,
     serviceTier: undefined,
+    byModel: undefined,
+    longestInputTokens: undefined,
   };
 }
 

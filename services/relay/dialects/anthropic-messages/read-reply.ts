@@ -39,7 +39,7 @@ function readCall(block: unknown): Block {
 }
 
 /** Blocks of server tools are nothing that another format could say; the text between them stays. */
-function readBlock(block: unknown): Block | undefined {
+export function readBlock(block: unknown): Block | undefined {
   switch (member(block, "type")) {
     case "text":
       return readText(block);

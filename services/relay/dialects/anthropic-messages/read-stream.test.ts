@@ -234,3 +234,31 @@ test("a whole message reads like its stream", () => {
   assert.equal(reply?.usage?.reasoningTokens, 4n);
   for (const none of [null, "x", {}, { content: "x" }]) assert.equal(readReply(none), undefined);
 });
+
+test("a message_start that holds the content and a stop_reason is told whole", () => {
+  const content = [
+    { type: "text", text: "Hi" },
+    { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: {} },
+    { type: "tool_use", id: "toolu_1", name: "look", input: { a: 1 } },
+  ];
+  const usage = { input_tokens: 25, output_tokens: 9 };
+  const whole = { id: "msg_1", model: "claude-served", content, stop_reason: "tool_use", usage };
+  const events = readAll({ type: "message_start", message: whole }, end);
+  const { usage: counted, ...reply } = foldReply(events);
+  assert.deepEqual(reply, {
+    id: "msg_1",
+    model: "claude-served",
+    choices: [
+      {
+        blocks: [
+          { kind: "text", text: "Hi" },
+          { kind: "call", id: "toolu_1", name: "look", input: '{"a":1}' },
+        ],
+        reason: "calls",
+      },
+    ],
+  });
+  assert.deepEqual([counted?.inputTokens, counted?.outputTokens], [25n, 9n]);
+  const again = { type: "message_start", message: whole };
+  assert.equal(kinds(readAll(again, again, end)), kinds(events), "one that comes twice is one");
+});

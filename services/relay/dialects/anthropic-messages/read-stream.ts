@@ -1,11 +1,11 @@
 import { member, stringOf, type UpstreamError } from "../dialect.ts";
 import type { StreamReader } from "../conversion.ts";
-import type { BlockStart, ReplyEvent } from "../reply.ts";
+import { unfoldBlock, type BlockStart, type ReplyEvent } from "../reply.ts";
 import { readCitation } from "./citations.ts";
 import { readError } from "./error.ts";
 import { readStopReason } from "./finish-reasons.ts";
 import { decodeFreeText, endFreeText, type FreeTextDecoder } from "./free-text.ts";
-import { inputText, readCallStart } from "./read-reply.ts";
+import { inputText, readBlock, readCallStart } from "./read-reply.ts";
 import { redactedState, signedState } from "./thinking-state.ts";
 import { readUsage } from "./usage.ts";
 
@@ -91,18 +91,33 @@ function start(reading: Reading, message: unknown): ReplyEvent[] {
   return [{ kind: "start", id, model: stringOf(member(message, "model")) ?? "" }];
 }
 
-/** Providers were seen to repeat message_start; only its counts are news then. Its output count is none (trap 6). */
+/** What message_start holds of the answer: all of it, when the provider's own code called the model. */
+function readWhole(message: unknown): ReplyEvent[] {
+  const content = member(message, "content");
+  const blocks = Array.isArray(content) ? content.map(readBlock) : [];
+  return blocks.flatMap((block) => (block ? unfoldBlock(block, choice) : []));
+}
+
+/**
+ * Providers were seen to repeat message_start; only its counts are news then. Its output count is a placeholder
+ * (trap 6), unless it says why the answer ended.
+ */
 function readMessageStart(reading: Reading, message: unknown): ReplyEvent[] {
-  const { output_tokens: _, output_tokens_details: __, ...input } = Object(member(message, "usage"));
+  const { output_tokens: output, output_tokens_details: details, ...input } = Object(member(message, "usage"));
   mergeCounts(reading, input);
-  return start(reading, message);
+  readEnding(reading, message);
+  if (reading.stopReason !== undefined) mergeCounts(reading, { output_tokens: output, output_tokens_details: details });
+  return reading.isStarted ? [] : [...start(reading, message), ...readWhole(message)];
+}
+
+function readEnding(reading: Reading, message: unknown): void {
+  reading.stopReason = stringOf(member(message, "stop_reason")) || reading.stopReason;
+  reading.stopSequence = stringOf(member(message, "stop_sequence")) ?? reading.stopSequence;
 }
 
 function readMessageDelta(reading: Reading, data: unknown): void {
   mergeCounts(reading, member(data, "usage"));
-  const delta = member(data, "delta");
-  reading.stopReason = stringOf(member(delta, "stop_reason")) || reading.stopReason;
-  reading.stopSequence = stringOf(member(delta, "stop_sequence")) ?? reading.stopSequence;
+  readEnding(reading, member(data, "delta"));
 }
 
 function closeBlock(reading: Reading): ReplyEvent[] {

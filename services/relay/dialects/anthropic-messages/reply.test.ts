@@ -45,3 +45,10 @@ for (const body of [undefined, null, "text", [], {}, { type: "error", error: {} 
     assert.equal(readReply(body), undefined);
   });
 }
+
+test("a whole message tells its tools and the tier that served it", () => {
+  const told = { ...usage, service_tier: "batch", server_tool_use: { web_search_requests: 3, web_fetch_requests: 0 } };
+  const tally = readReply(messageOf([{ type: "text", text: "x" }], told));
+  assert.equal(tally?.serviceTier, "batch");
+  assert.deepEqual([tally?.usage?.webSearches, tally?.usage?.webFetches], [3n, 0n]);
+});

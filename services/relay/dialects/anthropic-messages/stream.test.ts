@@ -183,3 +183,52 @@ test("what is not JSON, not of the shape or of an unknown type passes untouched 
   const { verdicts } = watch([...odd, eventOf("message_delta"), eventOf("brand_new", { delta: 7 }), eventOf("ping")]);
   assert.deepEqual(new Set(verdicts), new Set(["pass"]));
 });
+
+const wholeStart = (fields: object = {}): string =>
+  eventOf("message_start", {
+    message: {
+      id: "msg_1",
+      model: "claude-served",
+      content: [
+        { type: "text", text: "12345678" },
+        { type: "tool_use", id: "toolu_1", name: "look", input: { a: 12 } },
+      ],
+      stop_reason: "tool_use",
+      usage: { input_tokens: 25, output_tokens: 9 },
+      ...fields,
+    },
+  });
+
+test("a message_start that holds content and a stop_reason is a whole answer: its counts are no placeholder", () => {
+  const { tally } = watch([wholeStart(), messageStop]);
+  assert.deepEqual([tally.hasContent, tally.hasFinish, tally.isComplete], [true, true, true]);
+  assert.deepEqual([tally.usage?.inputTokens, tally.usage?.outputTokens], [25n, 9n]);
+  assert.equal(tally.contentTokens, 2 + '{"a":12}'.length / 4);
+  const start = watch([wholeStart()]).tally;
+  assert.deepEqual([start.isEnding, start.isComplete], [true, false], "kept back until it is charged");
+});
+
+test("content in message_start counts where the answer goes on behind it, its output count does not", () => {
+  const { tally } = watch([wholeStart({ stop_reason: null })]);
+  assert.deepEqual([tally.hasContent, tally.hasFinish, tally.usage], [true, false, undefined]);
+  const { tally: last } = watch([wholeStart(), messageDelta({ output_tokens: 11 }), messageStop]);
+  assert.equal(last.usage?.outputTokens, 11n, "later counts replace those of the start");
+});
+
+test("searches and pages of a stream that is cut before its counts are those that were seen", () => {
+  const use = (name: string): string => blockStart({ type: "server_tool_use", id: "srvtoolu_1", name, input: {} });
+  const start = messageStart({ input_tokens: 5, server_tool_use: { web_search_requests: 0, web_fetch_requests: 0 } });
+  const seen = [start, use("web_search"), use("web_search"), use("web_fetch"), use("code_execution"), textDelta];
+  const { tally } = watch(seen);
+  assert.deepEqual(tally.counted, { webSearches: 2n, webFetches: 1n });
+  assert.equal("webSearches" in (tally.inputUsage ?? {}), false, "none had run when the input was counted");
+  const told = watch([...seen, messageDelta({ output_tokens: 3, server_tool_use: { web_search_requests: 1 } })]).tally;
+  assert.deepEqual([told.usage?.webSearches, told.usage?.webFetches], [1n, 0n], "the provider knows better");
+});
+
+test("the tier that served the answer is read where the provider tells it", () => {
+  const told = { input_tokens: 5, output_tokens: 1, service_tier: "priority" };
+  assert.equal(watch([messageStart(told), textDelta]).tally.serviceTier, "priority");
+  assert.equal(watch([messageStart(), textDelta, messageDelta(told)]).tally.serviceTier, "priority");
+  assert.equal(watch([messageStart(), textDelta]).tally.serviceTier, undefined);
+});

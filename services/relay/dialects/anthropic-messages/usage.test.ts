@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { readUsage } from "./usage.ts";
+import { readRuns, readUsage } from "./usage.ts";
 
 const counts = fc.nat({ max: 1_000_000 });
 
@@ -88,4 +88,96 @@ test("missing, null, NaN, negative and fractional counts read as 0, and no bucke
 
 test("no usage object is no usage", () => {
   for (const none of [undefined, null, 7, "usage"]) assert.equal(readUsage(none), undefined);
+});
+
+test("tools that the provider runs are counted as it tells them, also when it tells that none ran", () => {
+  const told = {
+    input_tokens: 1,
+    output_tokens: 2,
+    server_tool_use: { web_search_requests: 2, web_fetch_requests: 1 },
+  };
+  const units = readUsage(told);
+  assert.deepEqual([units?.webSearches, units?.webFetches], [2n, 1n]);
+  const none = readUsage({ ...told, server_tool_use: { web_search_requests: 0 } });
+  assert.deepEqual([none?.webSearches, none?.webFetches], [0n, 0n]);
+  assert.equal("webSearches" in (readUsage({ ...told, server_tool_use: null }) ?? {}), false, "nothing was told");
+});
+
+const runOf = (type: string, input: number, output: number, more: object = {}): object => ({
+  type,
+  input_tokens: input,
+  output_tokens: output,
+  cache_read_input_tokens: 0,
+  cache_creation_input_tokens: 0,
+  cache_creation: null,
+  ...more,
+});
+const compacted = {
+  input_tokens: 2_000,
+  output_tokens: 40,
+  iterations: [runOf("compaction", 50_000, 900), runOf("message", 2_000, 40)],
+};
+
+test("the runs of a model that an answer took add up: the top level tells the last one only", () => {
+  const units = readUsage(compacted);
+  assert.deepEqual([units?.inputTokens, units?.outputTokens, units?.reasoningTokens], [52_000n, 940n, 0n]);
+  const cached = {
+    ...compacted,
+    iterations: [
+      runOf("message", 10, 5, {
+        cache_read_input_tokens: 70,
+        cache_creation_input_tokens: 30,
+        cache_creation: { ephemeral_5m_input_tokens: 10, ephemeral_1h_input_tokens: 20 },
+      }),
+      runOf("message", 2_000, 40),
+    ],
+    output_tokens_details: { thinking_tokens: 44 },
+    server_tool_use: { web_search_requests: 1, web_fetch_requests: 0 },
+  };
+  assert.deepEqual(readUsage(cached), {
+    inputTokens: 2_010n,
+    cacheReadTokens: 70n,
+    cacheWrite5mTokens: 10n,
+    cacheWrite1hTokens: 20n,
+    outputTokens: 1n,
+    reasoningTokens: 44n,
+    webSearches: 1n,
+    webFetches: 0n,
+  });
+});
+
+test("runs never make an answer cheaper than its top level, whatever they are", () => {
+  const top = { input_tokens: 10, output_tokens: 5 };
+  for (const iterations of [null, [], {}, "x", [null], [runOf("message", 1, 1)], [runOf("message", -5, 2 ** 60)]]) {
+    const units = readUsage({ ...top, iterations });
+    assert.deepEqual([units?.inputTokens, units?.outputTokens], [10n, 5n], JSON.stringify(iterations));
+  }
+});
+
+test("runs that name a model are told by it, and the input of the longest run", () => {
+  const usage = {
+    ...compacted,
+    iterations: [
+      runOf("message", 3_000, 20, { model: "claude-served" }),
+      runOf("advisor_message", 4_000, 700, { model: "claude-adviser", cache_read_input_tokens: 90 }),
+      runOf("advisor_message", 1_000, 100, { model: "claude-adviser" }),
+      runOf("message", 2_000, 40, { model: null }),
+    ],
+  };
+  const { byModel, longestInputTokens } = readRuns(usage);
+  const named = byModel.map(({ model, usage: { inputTokens, cacheReadTokens, outputTokens } }) => [
+    model,
+    inputTokens,
+    cacheReadTokens,
+    outputTokens,
+  ]);
+  assert.deepEqual(named, [
+    ["claude-served", 3_000n, 0n, 20n],
+    ["claude-adviser", 5_000n, 90n, 800n],
+  ]);
+  assert.equal(longestInputTokens, 4_090);
+  assert.equal(readUsage(usage)?.inputTokens, 10_000n, "all of them are in the whole");
+  assert.deepEqual(readRuns({ input_tokens: 7 }), { byModel: [], longestInputTokens: undefined });
+  const many = Array.from({ length: 100_000 }, (_, index) => runOf("message", 1, 1, { model: `m${index}` }));
+  assert.equal(readRuns({ iterations: many }).byModel.length, 16, "no provider makes the relay search for long");
 });

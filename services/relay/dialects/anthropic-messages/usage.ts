@@ -1,27 +1,94 @@
-import type { Units } from "#shared/pricing.ts";
-import { countOf, member, takeParts } from "../dialect.ts";
+import type { Units, UsageBucket } from "#shared/pricing.ts";
+import { countOf, member, stringOf, takeParts, type ModelPart, type Tally } from "../dialect.ts";
 
 const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
 
 /**
- * Reads `usage` of a message into disjoint buckets. input_tokens is already without cache reads and writes. The 5 m
- * and 1 h parts of cache writes may cover less than the total, so the 5 m bucket is the total less the 1 h part.
+ * The tokens of one run of a model, in disjoint buckets. input_tokens is already without cache reads and writes. The
+ * 5 m and 1 h parts of cache writes may cover less than the total, so the 5 m bucket is the total less the 1 h part.
  */
-export function readUsage(usage: unknown): Units | undefined {
-  if (typeof usage !== "object" || usage === null) return undefined;
+function readTokens(usage: unknown): Units {
   const written = countOf(member(usage, "cache_creation_input_tokens"));
   const parts = member(usage, "cache_creation");
   const written1h = countOf(member(parts, "ephemeral_1h_input_tokens"));
   const written5m = countOf(member(parts, "ephemeral_5m_input_tokens"));
-  const { rest: outputTokens, reasoningTokens } = takeParts(countOf(member(usage, "output_tokens")), {
-    reasoningTokens: countOf(member(member(usage, "output_tokens_details"), "thinking_tokens")),
-  });
   return {
     inputTokens: countOf(member(usage, "input_tokens")),
     cacheReadTokens: countOf(member(usage, "cache_read_input_tokens")),
     cacheWrite5mTokens: larger(written - written1h, written5m),
     cacheWrite1hTokens: written1h,
-    outputTokens,
-    reasoningTokens,
+    outputTokens: countOf(member(usage, "output_tokens")),
   };
+}
+
+function add(to: Units, more: Units): void {
+  for (const name in more)
+    to[name as UsageBucket] = (to[name as UsageBucket] ?? 0n) + (more[name as UsageBucket] ?? 0n);
+}
+
+const sumOf = (units: Units): bigint => Object.values(units).reduce((sum, count) => sum + count, 0n);
+
+function runsOf(usage: unknown): unknown[] {
+  const runs = member(usage, "iterations");
+  return Array.isArray(runs) ? runs : [];
+}
+
+/** An answer's own compactions, advisers and turns with server tools are runs of their own; the top level has the last. */
+function readAllTokens(usage: unknown): Units {
+  const last = readTokens(usage);
+  const all: Units = {};
+  for (const run of runsOf(usage)) add(all, readTokens(run));
+  return sumOf(all) > sumOf(last) ? all : last;
+}
+
+function readTools(usage: unknown): Units {
+  const tools = member(usage, "server_tool_use");
+  if (typeof tools !== "object" || tools === null) return {};
+  return {
+    webSearches: countOf(member(tools, "web_search_requests")),
+    webFetches: countOf(member(tools, "web_fetch_requests")),
+  };
+}
+
+/** Reads `usage` of a message into disjoint buckets: all runs that it took, and the tools that the provider ran. */
+export function readUsage(usage: unknown): Units | undefined {
+  if (typeof usage !== "object" || usage === null) return undefined;
+  const { outputTokens: output = 0n, ...input } = readAllTokens(usage);
+  const { rest: outputTokens, reasoningTokens } = takeParts(output, {
+    reasoningTokens: countOf(member(member(usage, "output_tokens_details"), "thinking_tokens")),
+  });
+  return { ...input, outputTokens, reasoningTokens, ...readTools(usage) };
+}
+
+// An answer takes a handful of models; what a broken provider names beyond that is the called one's.
+const mostModels = 16;
+
+type Runs = { byModel: ModelPart[]; longestInputTokens: number | undefined };
+
+/** What of `usage` is said to be of which model, and the input of the longest run, which decides prices by length. */
+export function readRuns(usage: unknown): Runs {
+  const byModel: ModelPart[] = [];
+  let longest = -1n;
+  for (const run of runsOf(usage)) {
+    const { outputTokens, ...input } = readTokens(run);
+    longest = larger(longest, sumOf(input));
+    const model = stringOf(member(run, "model"));
+    if (model === undefined) continue;
+    let part = byModel.find((known) => known.model === model);
+    if (!part && byModel.length === mostModels) continue;
+    if (!part) byModel.push((part = { model, usage: {} }));
+    add(part.usage, { ...input, outputTokens: outputTokens ?? 0n });
+  }
+  return { byModel, longestInputTokens: longest < 0n ? undefined : Number(longest) };
+}
+
+/** Takes the counts of an answer into its tally. */
+export function takeUsage(usage: unknown, tally: Tally): void {
+  const units = readUsage(usage);
+  if (!units) return;
+  tally.usage = units;
+  const { byModel, longestInputTokens } = readRuns(usage);
+  tally.byModel = byModel.length > 0 ? byModel : undefined;
+  tally.longestInputTokens = longestInputTokens;
+  tally.serviceTier = stringOf(member(usage, "service_tier")) ?? tally.serviceTier;
 }

@@ -1,7 +1,8 @@
 import type { Asked } from "../conversion.ts";
 import type { ReplyUsage } from "../reply.ts";
+import { writeServerTools, type ServerToolUse } from "../server-tools.ts";
 
-export type UsageField = {
+export type UsageField = ServerToolUse & {
   input_tokens: number;
   cache_creation_input_tokens: number;
   cache_read_input_tokens: number;
@@ -22,6 +23,7 @@ export function writeUsage(usage: ReplyUsage): UsageField {
     cache_read_input_tokens: sum("cacheReadTokens"),
     output_tokens: sum("outputTokens", "reasoningTokens", "audioOutputTokens", "imageOutputTokens"),
     output_tokens_details: { thinking_tokens: sum("reasoningTokens") },
+    ...writeServerTools(usage),
   };
 }
 

@@ -1,4 +1,5 @@
 import type { WireLogprob } from "../openai-logprobs.ts";
+import type { ServerToolUse } from "../server-tools.ts";
 
 /** A part of a message's content. */
 export type ChatPart = { prompt_cache_breakpoint?: { mode: "explicit"; ttl?: "12h" } } & (
@@ -65,7 +66,7 @@ export type Annotation = {
 
 export type ChatLogprobs = { content: WireLogprob[]; refusal: null };
 
-export type ChatUsage = {
+export type ChatUsage = ServerToolUse & {
   prompt_tokens: number;
   completion_tokens: number;
   total_tokens: number;

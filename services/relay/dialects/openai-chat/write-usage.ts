@@ -1,4 +1,5 @@
 import type { ReplyUsage } from "../reply.ts";
+import { writeServerTools } from "../server-tools.ts";
 import type { ChatUsage } from "./wire.ts";
 
 /**
@@ -29,5 +30,6 @@ export function writeUsage(usage: ReplyUsage | undefined): ChatUsage {
       accepted_prediction_tokens: 0,
       rejected_prediction_tokens: 0,
     },
+    ...(usage && writeServerTools(usage)),
   };
 }

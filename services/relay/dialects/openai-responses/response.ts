@@ -2,6 +2,7 @@ import type { Asked } from "../conversion.ts";
 import { member, type UpstreamError } from "../dialect.ts";
 import type { FinishReason, ReplyUsage } from "../reply.ts";
 import { stableHash } from "../call-id.ts";
+import { writeServerTools } from "../server-tools.ts";
 import type { OutputItem } from "./wire.ts";
 
 /** What a response says of itself; `usage` and `output` are empty until its end. */
@@ -64,6 +65,7 @@ export function writeUsage(usage: ReplyUsage = {}): Record<string, unknown> {
     output_tokens: output,
     output_tokens_details: { reasoning_tokens: sum(usage.reasoningTokens) },
     total_tokens: input + output,
+    ...writeServerTools(usage),
   };
 }
 
