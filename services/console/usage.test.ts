@@ -212,7 +212,10 @@ describe("usage as CSV", () => {
     assert.equal(file.headers.get("content-disposition"), name);
     assert.equal(file.headers.get("cache-control"), "no-store");
     const [header, first, second, ...rest] = (await file.text()).split("\r\n");
-    assert.match(header ?? "", /^day,calls,failed_calls,charged_usd,input_tokens,cache_read_tokens,.*,requests,.*,other_models_nanos$/);
+    assert.match(
+      header ?? "",
+      /^day,calls,failed_calls,charged_usd,input_tokens,cache_read_tokens,.*,requests,.*,other_models_nanos$/,
+    );
     assert.match(first ?? "", /^2026-11-20,0,0,0\.000000000,0,(0,?)+$/);
     assert.match(second ?? "", /^2026-11-21,1,0,0\.000002500,1,(0,?)+$/);
     assert.deepEqual(rest, [""]);

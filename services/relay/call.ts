@@ -171,7 +171,7 @@ async function hold(
   { envelope, model: offered, requested }: Asked,
   { rid, startedAtMs, times, trace, dialect }: Received,
   caller: Caller,
-  { settling: { quota } }: Relay,
+  { settling: { quota }, catalog }: Relay,
 ): Promise<LiveCall> {
   const model = pricedFor(offered, () => ({
     fields: requested.priceFields,
@@ -189,6 +189,7 @@ async function hold(
     keyId,
     offered,
     model,
+    models: catalog.current().models,
     isStream: envelope.answer === "events",
     requested,
     heldNanos,

@@ -17,6 +17,8 @@ export type LiveCall = {
   /** The model as the catalog offers it, and at the prices of this call. */
   offered: Model;
   model: Model;
+  /** The catalog's models, for parts of the answer that another one ran. */
+  models: ReadonlyMap<string, Model> | undefined;
   isStream: boolean;
   /** What to charge for the request should the provider's count never come. */
   requested: Requested;
@@ -68,7 +70,7 @@ export type Admitted = Pick<
   | "generation"
   | "startedAtMs"
 > &
-  Partial<Pick<LiveCall, "times" | "trace">>;
+  Partial<Pick<LiveCall, "times" | "trace" | "models">>;
 
 // One for all calls: each replaces its own when it has something to do there.
 const nothingToCut = (): void => undefined;
@@ -84,6 +86,7 @@ export function beginLiveCall(admitted: Admitted): LiveCall {
     keyId: admitted.keyId,
     offered: admitted.offered,
     model: admitted.model,
+    models: admitted.models,
     isStream: admitted.isStream,
     requested: admitted.requested,
     heldNanos: admitted.heldNanos,

@@ -86,7 +86,7 @@ export function pricedOnly(usage: Units, prices: Units): Units {
 }
 
 /** Where no price speaks of any unit all stay, so that the ledger refuses the call aloud, not books it as free. */
-function priced(usage: Units, prices: Units): Units {
+export function priced(usage: Units, prices: Units): Units {
   const kept = pricedOnly(asPricedTools(usage, prices), prices);
   for (const _ in kept) return kept;
   return usage;

@@ -147,6 +147,10 @@ function createUpstreamMetrics(registry: Registry) {
       "Answers whose token counts do not add up to the upstream's own total.",
     ),
     freeCalls: byUpstream("relay_free_calls_total", "Calls that cost nothing although units were used."),
+    unpricedModels: byUpstream(
+      "relay_unpriced_models_total",
+      "Calls of which a model without a price in the catalog ran a part, charged as the model that was called.",
+    ),
     unpricedUnits: counters(registry, {
       name: "relay_unpriced_units_total",
       help: "Units that were served and not charged, because the model has no price for them.",

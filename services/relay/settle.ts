@@ -11,12 +11,13 @@ import {
 import type { Logger } from "#shared/log.ts";
 import type { Spread } from "#shared/metric-family.ts";
 import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
-import { pricedFor } from "./catalog-models.ts";
-import { pricesFor, type PriceTraits } from "./catalog-prices.ts";
+import { pricedFor, type Model } from "./catalog-models.ts";
+import { pricesFor, type PriceTable, type PriceTraits } from "./catalog-prices.ts";
 import type { LiveCall } from "./live-call.ts";
 import { lookUpCalls } from "./look-up.ts";
-import { meterCall, type Metered } from "./meter.ts";
+import { meterCall, priced, type Metered } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
+import { costOf, divide, withOtherModels, type Division } from "./other-models.ts";
 import type { Publisher } from "./publish.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import type { Adopted, Spool } from "./spool.ts";
@@ -43,21 +44,40 @@ export function ridOfRecord(record: Uint8Array): string {
 // Longer than any model's name, and far below what makes a record too large for auth-quota.
 const maxModelLength = 200;
 
-const meter = ({ tally, requested, model }: LiveCall, endCause: EndCause): Metered =>
-  meterCall(tally, endCause, requested, model.prices);
+/** What a call is charged for, its parts of other models apart, and the row with the prices of all of it. */
+type Charged = Metered & { model: Model; division: Division | undefined };
+
+function meter(call: LiveCall, endCause: EndCause): Charged {
+  const { tally, requested, model } = call;
+  const whole = meterCall(tally, endCause, requested, model.prices);
+  const division = whole.source === UsageSource.PROVIDER ? divide(call, whole.measured) : undefined;
+  if (!division?.others.length) return { ...whole, model, division };
+  const { own, others } = division;
+  const otherModelsNanos = others.reduce((sum, part) => sum + part.costNanos, 0n);
+  const usage = { ...priced(own, model.prices), otherModelsNanos };
+  return { usage, measured: own, source: whole.source, model: withOtherModels(model), division };
+}
 
 /** What the call costs the operator where it was served; undefined where the catalog does not say. */
-function upstreamCostOf(call: LiveCall, { measured }: Metered): bigint | undefined {
-  const { offered, upstream: name, upstreamModel } = call;
-  const cost = offered.routes.find(({ upstream, model }) => upstream.name === name && model === upstreamModel)?.cost;
+function upstreamCostOf(call: LiveCall, { measured, division }: Charged): bigint | undefined {
+  const { offered, upstream, upstreamModel } = call;
+  const cost = costOf(offered, { upstream, upstreamModel });
   if (!cost) return undefined;
-  const prices = pricesFor(cost, () => traitsOf(call));
-  return costNanos(asPricedTools(measured, prices), prices);
+  const costAt = (usage: Units, table: PriceTable): bigint => {
+    const prices = pricesFor(table, () => traitsOf(call));
+    return costNanos(asPricedTools(usage, prices), prices);
+  };
+  const others = division?.others ?? [];
+  return others.reduce(
+    (sum, part) =>
+      sum + costAt(part.usage, costOf(part.model, { upstream, upstreamModel: part.upstreamModel }) ?? cost),
+    costAt(measured, cost),
+  );
 }
 
 /** The final record of a call that has ended, or the provisional one of a call that nobody has closed yet. */
-function recordOf(call: LiveCall, endCause: EndCause, metered: Metered, closedBy?: Settling): CallRecord {
-  const { usage, source } = metered;
+function recordOf(call: LiveCall, endCause: EndCause, charged: Charged, closedBy?: Settling): CallRecord {
+  const { usage, source, model, division } = charged;
   const modelServed = call.tally.modelServed ?? call.upstreamModel;
   return {
     rid: call.rid,
@@ -65,11 +85,11 @@ function recordOf(call: LiveCall, endCause: EndCause, metered: Metered, closedBy
     accountId: call.accountId,
     keyId: call.keyId,
     endpoint: call.endpoint,
-    model: call.model,
+    model,
     modelServed: modelServed.length > maxModelLength ? modelServed.slice(0, maxModelLength) : modelServed,
     upstream: call.upstream,
     usage,
-    costNanos: costNanos(usage, call.model.prices),
+    costNanos: costNanos(usage, model.prices),
     heldNanos: call.heldNanos,
     endCause,
     usageSource: source,
@@ -78,8 +98,9 @@ function recordOf(call: LiveCall, endCause: EndCause, metered: Metered, closedBy
     endedAtMs: Date.now(),
     httpStatus: call.httpStatus,
     streamed: call.isStream,
-    upstreamCostNanos: upstreamCostOf(call, metered),
+    upstreamCostNanos: upstreamCostOf(call, charged),
     traceparent: call.trace?.traceparent ?? "",
+    ...(division?.others.length && { otherModels: division.others }),
     relaySession: closedBy ? closedBy.relaySession : "",
     // Last, so that nothing can fail behind it and leave a hole in the numbers.
     sequence: closedBy ? closedBy.nextSequence() : 0n,
@@ -101,6 +122,7 @@ const inputBuckets = usageBuckets.filter((name) => /input|cache/i.test(name));
 function traitsOf({ tally, requested }: LiveCall): PriceTraits {
   const { service_tier: _, ...fields } = requested.priceFields;
   if (tally.serviceTier !== undefined) fields["service_tier"] = tally.serviceTier;
+  if (tally.longestInputTokens !== undefined) return { fields, inputTokens: tally.longestInputTokens };
   const told = tally.usage ?? tally.inputUsage;
   if (!told) return { fields, inputTokens: requested.inputTokens };
   return { fields, inputTokens: Number(sumOf(told, inputBuckets)) };
@@ -140,6 +162,14 @@ function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall
   log.warn({ rid, upstream, sum: sum.toString(), told: toldTokens.toString() }, "the upstream's counts do not add up");
 }
 
+/** Tells the operator of parts that were charged at the called model's prices, for want of a row of their own. */
+function checkModels({ metrics, log }: Settling, { rid, upstream }: LiveCall, { division }: Charged): void {
+  if (!division?.unknown.length) return;
+  metrics.unpricedModels.inc({ upstream });
+  const what = { rid, upstream, models: division.unknown };
+  log.error(what, "a model that is not in the catalog ran a part of the call and was charged as the called one");
+}
+
 function observeHold(seconds: Spread, { times }: LiveCall): void {
   seconds.observe((performance.now() - times.reservedAt) / 1_000);
 }
@@ -154,15 +184,16 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   call.endCause = endCause;
   call.times.settlingAt = performance.now();
   call.model = pricedFor(call.offered, () => traitsOf(call));
-  const metered = meter(call, endCause);
-  const record = recordOf(call, endCause, metered, settling);
+  const charged = meter(call, endCause);
+  const record = recordOf(call, endCause, charged, settling);
   const bytes = encodeRecord(record);
   settling.spool.append(call.rid, bytes);
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
   if (record.costNanos > record.heldNanos) settling.metrics.overHold.inc();
   checkSum(settling, call);
-  if (metered.source !== UsageSource.NONE) checkPriced(settling, call, metered.measured, record.costNanos);
+  if (charged.source !== UsageSource.NONE) checkPriced(settling, call, charged.measured, record.costNanos);
+  checkModels(settling, call, charged);
   call.times.settledAt = performance.now();
   observeHold(settling.metrics.holdSeconds.charged, call);
   passOn(settling, record, bytes);

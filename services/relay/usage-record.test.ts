@@ -3,8 +3,9 @@ import { test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
-import { EndCause, RecordKind, UsageRecordedSchema, UsageSource } from "#proto/usage/v1/usage_pb.ts";
+import { EndCause, ModelUsageSchema, RecordKind, UsageRecordedSchema, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { usageBuckets } from "#shared/pricing.ts";
+import type { OtherPart } from "./other-models.ts";
 import { modelOf } from "./testing/fakes.ts";
 import { encodeRecord, type CallRecord } from "./usage-record.ts";
 
@@ -13,6 +14,8 @@ const units = fc.dictionary(fc.constantFrom(...usageBuckets), nanos, { noNullPro
 const text = fc.oneof(fc.constant(""), fc.uuid(), fc.string({ unit: "binary", maxLength: 200 }));
 const atMs = fc.integer({ min: 0, max: 4_000_000_000_000 });
 const model = fc.record({ id: text, priceVersion: text, prices: units }).map((changes) => modelOf(changes));
+
+const part = fc.record({ model, upstreamModel: text, usage: units, costNanos: nanos });
 
 const records: fc.Arbitrary<CallRecord> = fc.record({
   rid: text,
@@ -37,12 +40,16 @@ const records: fc.Arbitrary<CallRecord> = fc.record({
   sequence: nanos,
   upstreamCostNanos: fc.option(nanos, { nil: undefined }),
   traceparent: text,
+  otherModels: fc.array(part, { maxLength: 2 }),
 });
+
+const asMessage = ({ model: { id, prices, priceVersion }, usage, costNanos }: OtherPart) =>
+  create(ModelUsageSchema, { model: id, usage, unitPriceNanos: prices, priceVersion, costNanos });
 
 test("a record has the bytes that protobuf-es gives it, behind what its model's records have in common", () => {
   fc.assert(
     fc.property(records, (record) => {
-      const { model: priced, startedAtMs, firstByteAtMs, endedAtMs, upstreamCostNanos, ...same } = record;
+      const { model: priced, startedAtMs, firstByteAtMs, endedAtMs, upstreamCostNanos, otherModels, ...same } = record;
       const { id: modelRequested, prices: unitPriceNanos, priceVersion } = priced;
       const common = create(UsageRecordedSchema, { modelRequested, unitPriceNanos, priceVersion });
       const own = create(UsageRecordedSchema, {
@@ -51,6 +58,7 @@ test("a record has the bytes that protobuf-es gives it, behind what its model's 
         ...(firstByteAtMs !== undefined && { firstByteAt: timestampFromMs(firstByteAtMs) }),
         endedAt: timestampFromMs(endedAtMs),
         ...(upstreamCostNanos !== undefined && { upstreamCostNanos }),
+        ...(otherModels && { otherModels: otherModels.map(asMessage) }),
       });
       const expected = [common, own].map((part) => toBinary(UsageRecordedSchema, part));
       assert.deepEqual(new Uint8Array(encodeRecord(record)), new Uint8Array(Buffer.concat(expected)));
@@ -64,7 +72,15 @@ test("every field of the event is one that a record can fill", () => {
   const texts = { rid: "r", accountId: "a", keyId: "k", endpoint: "e", modelServed: "s", upstream: "u" };
   const numbers = { costNanos: 1n, heldNanos: 1n, httpStatus: 200, sequence: 1n, upstreamCostNanos: 0n };
   const names = { endCause: EndCause.COMPLETE, usageSource: UsageSource.NONE };
-  const rest = { usage: { requests: 1n }, traceparent: "t", relaySession: "p", firstByteAtMs: 1, streamed: true };
+  const otherModels = [{ model: modelOf(), upstreamModel: "o", usage: {}, costNanos: 1n }];
+  const rest = {
+    otherModels,
+    usage: { requests: 1n },
+    traceparent: "t",
+    relaySession: "p",
+    firstByteAtMs: 1,
+    streamed: true,
+  };
   const whole = encodeRecord({ ...record, ...texts, ...numbers, ...names, ...rest, model: modelOf() });
   const event = fromBinary(UsageRecordedSchema, whole);
   for (const field of UsageRecordedSchema.fields) {

@@ -1,5 +1,11 @@
 import { create, toBinary } from "@bufbuild/protobuf";
-import { UsageRecordedSchema, type EndCause, type RecordKind, type UsageSource } from "#proto/usage/v1/usage_pb.ts";
+import {
+  ModelUsageSchema,
+  UsageRecordedSchema,
+  type EndCause,
+  type RecordKind,
+  type UsageSource,
+} from "#proto/usage/v1/usage_pb.ts";
 import { usageBuckets, type Units } from "#shared/pricing.ts";
 import {
   beginMessage,
@@ -7,6 +13,7 @@ import {
   createWireWriter,
   putBytes,
   takeMessage,
+  writeBytes,
   writeInt64,
   writeNumber,
   writePresentInt64,
@@ -14,6 +21,7 @@ import {
   writtenBytes,
 } from "#shared/wire-writer.ts";
 import type { Model } from "./catalog-models.ts";
+import type { OtherPart } from "./other-models.ts";
 
 /** What the relay says of a call in its usage.v1.UsageRecorded. */
 export type CallRecord = {
@@ -40,6 +48,8 @@ export type CallRecord = {
   sequence: bigint;
   upstreamCostNanos: bigint | undefined;
   traceparent: string;
+  /** Parts that other models ran; few calls have any. */
+  otherModels?: readonly OtherPart[];
 };
 
 const writer = createWireWriter();
@@ -51,6 +61,7 @@ const writer = createWireWriter();
 export function encodeRecord(record: CallRecord): Buffer {
   const { upstreamCostNanos, firstByteAtMs } = record;
   beginMessage(writer);
+  for (const part of record.otherModels?.toReversed() ?? []) writeBytes(writer, 25, encodePart(part));
   writeText(writer, 24, record.traceparent);
   if (upstreamCostNanos !== undefined) writePresentInt64(writer, 23, upstreamCostNanos);
   writeInt64(writer, 22, record.sequence);
@@ -74,6 +85,14 @@ export function encodeRecord(record: CallRecord): Buffer {
   writeText(writer, 1, record.rid);
   putBytes(writer, modelPart(record.model));
   return takeMessage(writer);
+}
+
+function encodePart({ model, usage, costNanos }: OtherPart): Uint8Array {
+  const { id, prices: unitPriceNanos, priceVersion } = model;
+  return toBinary(
+    ModelUsageSchema,
+    create(ModelUsageSchema, { model: id, usage, unitPriceNanos, priceVersion, costNanos }),
+  );
 }
 
 /** A google.protobuf.Timestamp. */

@@ -117,6 +117,7 @@ const counts: Panel[] = [
     queries: [
       { expr: perSecond("relay_unpriced_units_total", "upstream, bucket"), legend: "{{bucket}} {{upstream}}" },
       { expr: perSecond("relay_free_calls_total", "upstream"), legend: "free calls {{upstream}}" },
+      { expr: perSecond("relay_unpriced_models_total", "upstream"), legend: "models without a price {{upstream}}" },
     ],
   },
 ];
