@@ -105,3 +105,47 @@ for (const to of callers) {
     assert.deepEqual([tally.isComplete, tally.usage?.outputTokens], [true, 9n]);
   });
 }
+
+const searched = {
+  id: "resp_1",
+  object: "response",
+  model: "gpt-served",
+  status: "completed",
+  output: [
+    { type: "web_search_call", action: { type: "search" } },
+    { type: "web_search_call", action: { type: "open_page" } },
+    { type: "message", role: "assistant", content: [{ type: "output_text", text: "Hi", annotations: [] }] },
+  ],
+  usage: {
+    input_tokens: 100,
+    input_tokens_details: {
+      cache_write_tokens: 80,
+      cache_write_tokens_details: { ttl_30m_tokens: 50, ttl_12h_tokens: 30 },
+    },
+    output_tokens: 4,
+    total_tokens: 104,
+  },
+};
+const searchedEvents = [
+  { type: "response.created", response: { ...searched, status: "in_progress", output: [], usage: null } },
+  ...searched.output.map((item, output_index) => ({ type: "response.output_item.done", output_index, item })),
+  { type: "response.completed", response: { ...searched, output: [] } },
+];
+
+test("searches and cache writes of a response are shown to callers of other formats, whole and streamed", () => {
+  const tools = { web_search_requests: 1, web_fetch_requests: 0 };
+  for (const usage of shown("openai-responses", "anthropic-messages", searched, searchedEvents)) {
+    assert.partialDeepStrictEqual(usage, { input_tokens: 20, cache_creation_input_tokens: 80, server_tool_use: tools });
+  }
+  for (const usage of shown("openai-responses", "openai-chat", searched, searchedEvents)) {
+    const details = { cache_write_tokens: 80 };
+    assert.partialDeepStrictEqual(usage, {
+      prompt_tokens: 100,
+      prompt_tokens_details: details,
+      server_tool_use: tools,
+    });
+  }
+  const [whole] = shown("openai-responses", "anthropic-messages", searched, searchedEvents);
+  const kept = { ephemeral_5m_input_tokens: 50, ephemeral_1h_input_tokens: 30 };
+  assert.partialDeepStrictEqual(whole, { cache_creation: kept });
+});

@@ -102,3 +102,20 @@ test("reasoning that a compatible server counts beside completion_tokens is told
   assert.equal(readUsage(within)?.outputTokens, 82n);
   assert.equal(readUsage({ ...within, total_tokens: undefined })?.outputTokens, 82n);
 });
+
+test("what was written to the cache is counted by how long it is kept, and sources of a live search", () => {
+  const units = readUsage({
+    prompt_tokens: 200,
+    completion_tokens: 1,
+    prompt_tokens_details: {
+      cached_tokens: 5,
+      cache_write_tokens: 100,
+      cache_write_tokens_details: { ttl_30m_tokens: 60, ttl_12h_tokens: 40 },
+    },
+    num_sources_used: 3,
+  });
+  assert.deepEqual(
+    [units?.inputTokens, units?.cacheWrite5mTokens, units?.cacheWrite1hTokens, units?.searchSources],
+    [95n, 60n, 40n, 3n],
+  );
+});

@@ -1,6 +1,27 @@
 import type { Units } from "#shared/pricing.ts";
 import { countOf, member, takeParts } from "./dialect.ts";
 
+type CacheWrites = { cacheWrite5mTokens: bigint; cacheWrite1hTokens: bigint };
+
+/**
+ * What of an input was written to the cache, by how long it is kept there: 30 minutes unless the provider tells of 12
+ * hours. The parts may cover less than the whole, and never count for more.
+ */
+export function readCacheWrites(inputDetails: unknown): CacheWrites {
+  const parts = member(inputDetails, "cache_write_tokens_details");
+  const short = countOf(member(parts, "ttl_30m_tokens"));
+  const long = countOf(member(parts, "ttl_12h_tokens"));
+  const whole = countOf(member(inputDetails, "cache_write_tokens")) || short + long;
+  const cacheWrite1hTokens = long < whole ? long : whole;
+  return { cacheWrite5mTokens: whole - cacheWrite1hTokens, cacheWrite1hTokens };
+}
+
+/** xAI bills its live search by the source. */
+export function readSources(usage: unknown): Units {
+  const searchSources = countOf(member(usage, "num_sources_used"));
+  return searchSources > 0n ? { searchSources } : {};
+}
+
 /**
  * Reads `usage` of a chat completion into disjoint buckets. prompt_tokens includes cached, written and audio tokens
  * and completion_tokens includes reasoning and audio, so each part is taken out once; parts that exceed their whole
@@ -15,9 +36,13 @@ export function readUsage(usage: unknown): Units | undefined {
   const reasoningTokens = countOf(member(completionDetails, "reasoning_tokens"));
   // Some compatible servers (xAI) count reasoning beside completion_tokens; only their total tells.
   const isOutside = prompt + completion + reasoningTokens === countOf(member(usage, "total_tokens"));
-  const { rest: inputTokens, ...input } = takeParts(prompt, {
+  const {
+    rest: inputTokens,
+    cacheWrite1hTokens,
+    ...input
+  } = takeParts(prompt, {
     cacheReadTokens: countOf(member(promptDetails, "cached_tokens")),
-    cacheWrite5mTokens: countOf(member(promptDetails, "cache_write_tokens")),
+    ...readCacheWrites(promptDetails),
     audioInputTokens: countOf(member(promptDetails, "audio_tokens")),
     imageInputTokens: countOf(member(promptDetails, "image_tokens")),
   });
@@ -25,5 +50,6 @@ export function readUsage(usage: unknown): Units | undefined {
     reasoningTokens,
     audioOutputTokens: countOf(member(completionDetails, "audio_tokens")),
   });
-  return { inputTokens, ...input, outputTokens, ...output };
+  const kept = cacheWrite1hTokens > 0n ? { cacheWrite1hTokens } : {};
+  return { inputTokens, ...input, ...kept, outputTokens, ...output, ...readSources(usage) };
 }

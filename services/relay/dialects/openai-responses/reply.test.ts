@@ -25,9 +25,25 @@ test("without usage, texts, calls, refusals and summaries are counted", () => {
 });
 
 test("calls of tools that the provider bills are counted, others are not", () => {
-  const output = [{ type: "web_search_call" }, { type: "web_search_call" }, { type: "file_search_call" }, message];
-  assert.equal(readReply({ output, usage })?.counted.toolCalls, 3n);
-  assert.equal(readReply({ output: [message], usage })?.counted.toolCalls, undefined);
+  const output = [
+    { type: "web_search_call" },
+    { type: "web_search_call", action: { type: "search", query: "x" } },
+    { type: "web_search_call", action: { type: "open_page", url: "https://a.example" } },
+    { type: "web_search_call", action: { type: "find_in_page", url: "https://a.example", pattern: "x" } },
+    { type: "file_search_call" },
+    { type: "code_interpreter_call", container_id: "cntr_1" },
+    { type: "code_interpreter_call", container_id: "cntr_1" },
+    { type: "x_search_call" },
+    { type: "mcp_call" },
+    message,
+  ];
+  assert.deepEqual(readReply({ output, usage })?.counted, {
+    webSearches: 2n,
+    fileSearches: 1n,
+    codeSessions: 1n,
+    toolCalls: 1n,
+  });
+  assert.deepEqual(readReply({ output: [message], usage })?.counted, {});
 });
 
 test("an answer without output that was paid for has content; one without either has none", () => {

@@ -130,12 +130,42 @@ test("opening events, empty deltas and comments are no content: an answer cut be
 });
 
 test("calls of the provider's tools are counted when they are done", () => {
-  const item = { type: "web_search_call", status: "completed" };
+  const item = { type: "web_search_call", status: "completed", action: { type: "search", query: "x" } };
   const { tally } = watch([
     eventOf("response.output_item.added", { item }),
     eventOf("response.output_item.done", { item }),
   ]);
-  assert.equal(tally.counted.toolCalls, 1n);
+  assert.deepEqual(tally.counted, { webSearches: 1n });
+});
+
+const done = (item: object): string => eventOf("response.output_item.done", { item });
+const finished = (fields: object): string =>
+  eventOf("response.completed", { response: { ...response, status: "completed", usage, ...fields } });
+
+test("a container is counted once in an answer, however often its code ran", () => {
+  const ran = (id: string) => done({ type: "code_interpreter_call", container_id: id, code: "1" });
+  const { tally } = watch([created, ran("cntr_1"), ran("cntr_1"), ran("cntr_2")]);
+  assert.deepEqual(tally.counted, { codeSessions: 2n });
+});
+
+test("what the provider tells of its tools at the end stands for what was seen of them", () => {
+  const search = done({ type: "web_search_call", action: { type: "search" } });
+  const image = done({ type: "image_generation_call", result: "aGk=" });
+  const image_gen = {
+    input_tokens: 60,
+    input_tokens_details: { text_tokens: 20, image_tokens: 40 },
+    output_tokens: 300,
+    total_tokens: 360,
+  };
+  const tool_usage = { web_search: { num_requests: 1 }, image_gen };
+  const cut = watch([created, search, search, image]).tally;
+  assert.deepEqual(cut.counted, { webSearches: 2n, images: 1n });
+  const { tally } = watch([created, search, search, image, finished({ tool_usage })]);
+  const used = { ...tally.counted, ...tally.usage };
+  assert.deepEqual([used.webSearches, used.images], [1n, 0n], "one search was free; images count by their tokens");
+  assert.deepEqual([used.inputTokens, used.imageInputTokens, used.imageOutputTokens], [40n, 40n, 300n]);
+  assert.equal(used.outputTokens, 7n);
+  assert.equal(tally.toldTokens, 27n + 360n, "their tokens are not in the total of the model's");
 });
 
 test("an error within a stream is written anew also when only its code holds what callers must not see", () => {

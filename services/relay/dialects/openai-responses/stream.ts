@@ -12,14 +12,21 @@ import {
 } from "../dialect.ts";
 import { paramOf, readError } from "../openai-error.ts";
 import type { StreamEvent } from "../sse.ts";
-import { countTool, readFinal } from "./reply.ts";
+import { readFinal } from "./reply.ts";
+import { countTool } from "./tools.ts";
 
 const wholeEvents = new Set(["response.completed", "response.incomplete"]);
 // Sound and pictures come as base64: no text to count.
 const mediaEvents = new Set(["response.audio.delta"]);
 
 /** What is needed to write an event of the stream's own kind behind it. */
-type Place = { response: Record<string, unknown>; sequence: number; isFailedTold: boolean };
+type Place = {
+  response: Record<string, unknown>;
+  sequence: number;
+  isFailedTold: boolean;
+  /** In which the provider has run code so far. */
+  containers: Set<string>;
+};
 
 /** Errors come flat, or nested as in Format A; a failed response has its own. */
 function errorOf(event: unknown): UpstreamError {
@@ -51,7 +58,7 @@ function readFailure(event: unknown, place: Place, clean: Cleaner): EventVerdict
   return Buffer.from(writeEvent({ type: "error", code, message, param, sequence_number: place.sequence }));
 }
 
-function readContent(event: unknown, type: string, tally: Tally): void {
+function readContent(event: unknown, type: string, tally: Tally, { containers }: Place): void {
   const delta = type.endsWith(".delta") ? stringOf(member(event, "delta")) : undefined;
   if (delta) {
     tally.hasContent = true;
@@ -63,7 +70,7 @@ function readContent(event: unknown, type: string, tally: Tally): void {
     tally.hasContent ||= name !== undefined;
     tally.contentTokens += estimateTokens(name ?? "");
   } else if (type === "response.output_item.done") {
-    countTool(item, tally);
+    countTool(item, tally, containers);
     // Also what has no deltas: encrypted reasoning, pictures, calls of the provider's tools.
     tally.hasContent ||= item !== undefined;
   }
@@ -81,13 +88,13 @@ function readPlace(event: unknown, place: Place): void {
  * ended. An upstream error partway always ends in response.failed, also where the upstream leaves that out.
  */
 export function createTap(_envelope: Envelope, clean: Cleaner): StreamTap {
-  const place: Place = { response: {}, sequence: -1, isFailedTold: false };
+  const place: Place = { response: {}, sequence: -1, isFailedTold: false, containers: new Set() };
   let error: UpstreamError = { message: "", type: undefined, code: undefined };
   const read = ({ json: parsed }: StreamEvent, tally: Tally): EventVerdict => {
     const type = stringOf(member(parsed, "type")) ?? (member(parsed, "error") ? "error" : "");
     if (type === "") return "pass";
     readPlace(parsed, place);
-    readContent(parsed, type, tally);
+    readContent(parsed, type, tally, place);
     tally.modelServed ||= stringOf(member(member(parsed, "response"), "model"));
     if (wholeEvents.has(type)) {
       readFinal(member(parsed, "response"), tally);

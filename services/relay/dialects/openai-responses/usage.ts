@@ -1,5 +1,6 @@
 import type { Units } from "#shared/pricing.ts";
 import { countOf, member, takeParts } from "../dialect.ts";
+import { readCacheWrites, readSources } from "../openai-usage.ts";
 
 /**
  * Reads `usage` of a response into disjoint buckets. input_tokens includes cached and written tokens and output_tokens
@@ -9,12 +10,17 @@ export function readUsage(usage: unknown): Units | undefined {
   if (typeof usage !== "object" || usage === null) return undefined;
   const inputDetails = member(usage, "input_tokens_details");
   const outputDetails = member(usage, "output_tokens_details");
-  const { rest: inputTokens, ...input } = takeParts(countOf(member(usage, "input_tokens")), {
+  const {
+    rest: inputTokens,
+    cacheWrite1hTokens,
+    ...input
+  } = takeParts(countOf(member(usage, "input_tokens")), {
     cacheReadTokens: countOf(member(inputDetails, "cached_tokens")),
-    cacheWrite5mTokens: countOf(member(inputDetails, "cache_write_tokens")),
+    ...readCacheWrites(inputDetails),
   });
   const { rest: outputTokens, ...output } = takeParts(countOf(member(usage, "output_tokens")), {
     reasoningTokens: countOf(member(outputDetails, "reasoning_tokens")),
   });
-  return { inputTokens, ...input, outputTokens, ...output };
+  const kept = cacheWrite1hTokens > 0n ? { cacheWrite1hTokens } : {};
+  return { inputTokens, ...input, ...kept, outputTokens, ...output, ...readSources(usage) };
 }
