@@ -119,3 +119,29 @@ test("anything an upstream sends never throws", () => {
     }),
   );
 });
+
+test("the tier that served the answer is read, by either of the names that it has", () => {
+  const tierOf = (usage: object): string | undefined =>
+    watch([event(chunkOf([{ text: "x" }], stop, usage))]).tally.serviceTier;
+  assert.equal(tierOf({ serviceTier: "flex" }), "flex");
+  assert.equal(tierOf({ serviceTier: "priority", trafficType: "ON_DEMAND" }), "priority");
+  assert.equal(tierOf({ serviceTier: "unspecified" }), undefined);
+  assert.deepEqual(
+    ["ON_DEMAND_FLEX", "ON_DEMAND_PRIORITY", "ON_DEMAND", "PROVISIONED_THROUGHPUT"].map((trafficType) =>
+      tierOf({ trafficType }),
+    ),
+    ["flex", "priority", undefined, undefined],
+  );
+  assert.equal(readReply(chunkOf([{ text: "x" }], stop, { serviceTier: "flex" }))?.serviceTier, "flex");
+});
+
+test("queries of a search that grounded an answer are counted, also where later chunks tell them again", () => {
+  const grounded = (...webSearchQueries: string[]) => ({ ...stop, groundingMetadata: { webSearchQueries } });
+  const { tally } = watch([
+    event(chunkOf([{ text: "x" }], { groundingMetadata: { webSearchQueries: ["a"] } })),
+    event(chunkOf([{ text: "y" }], grounded("a", "b"))),
+    event(chunkOf([], grounded("a", "b"))),
+  ]);
+  assert.deepEqual(tally.counted, { webSearches: 2n });
+  assert.deepEqual(watch([event(chunkOf([{ text: "x" }], stop))]).tally.counted, {});
+});

@@ -1,5 +1,5 @@
 import { emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
-import { readUsage } from "./usage.ts";
+import { readServiceTier, readUsage } from "./usage.ts";
 
 const otherContent = ["inlineData", "executableCode", "codeExecutionResult"];
 
@@ -13,15 +13,28 @@ function countPart(part: unknown, tally: Tally): void {
   tally.contentTokens += estimateTokens(JSON.stringify(member(call, "args") ?? {}));
 }
 
+/** Queries of Google's search, by which it bills; of a stream the last word is the whole. */
+function countSearches(candidates: readonly unknown[], { counted }: Tally): void {
+  let searches = 0n;
+  for (const candidate of candidates) {
+    const queries = member(member(candidate, "groundingMetadata"), "webSearchQueries");
+    if (Array.isArray(queries)) searches += BigInt(queries.length);
+  }
+  if (searches > (counted.webSearches ?? 0n)) counted.webSearches = searches;
+}
+
 /** Adds what a chunk, or a whole answer, carries to the tally. Its counts are those of the answer so far. */
 export function countAnswer(answer: unknown, tally: Tally): void {
-  const candidates = member(answer, "candidates");
-  for (const candidate of Array.isArray(candidates) ? candidates : []) {
+  const told = member(answer, "candidates");
+  const candidates: unknown[] = Array.isArray(told) ? told : [];
+  countSearches(candidates, tally);
+  for (const candidate of candidates) {
     const parts = member(member(candidate, "content"), "parts");
     for (const part of Array.isArray(parts) ? parts : []) countPart(part, tally);
   }
   tally.usage = readUsage(member(answer, "usageMetadata")) ?? tally.usage;
   tally.toldTokens = totalOf(member(answer, "usageMetadata"), "totalTokenCount") ?? tally.toldTokens;
+  tally.serviceTier = readServiceTier(member(answer, "usageMetadata")) ?? tally.serviceTier;
   tally.modelServed ||= stringOf(member(answer, "modelVersion"));
 }
 

@@ -1,5 +1,5 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, excess, member } from "../dialect.ts";
+import { countOf, excess, member, stringOf } from "../dialect.ts";
 
 const smaller = (one: bigint, other: bigint): bigint => (one < other ? one : other);
 
@@ -33,6 +33,18 @@ function visibleOutput(usage: unknown, visible: bigint): Units {
   const audioOutputTokens = smaller(tokensOf(details, "AUDIO"), visible);
   const imageOutputTokens = smaller(tokensOf(details, "IMAGE"), visible - audioOutputTokens);
   return { outputTokens: visible - audioOutputTokens - imageOutputTokens, audioOutputTokens, imageOutputTokens };
+}
+
+// Vertex AI's words for it.
+const trafficTiers = new Map<unknown, string>([
+  ["ON_DEMAND_FLEX", "flex"],
+  ["ON_DEMAND_PRIORITY", "priority"],
+]);
+
+/** The tier that served an answer: its price may be another. */
+export function readServiceTier(usage: unknown): string | undefined {
+  const tier = stringOf(member(usage, "serviceTier"));
+  return tier && tier !== "unspecified" ? tier : trafficTiers.get(member(usage, "trafficType"));
 }
 
 /**
