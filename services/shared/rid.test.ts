@@ -15,6 +15,22 @@ test("rids made one after another are all different and sort in the order of the
   assert.deepEqual(rids.toSorted(), rids);
 });
 
+test("rids stay in order while the clock goes back a little, and follow it when it was set back", (context) => {
+  const nowMs = Date.now() + 3_600_000;
+  context.mock.timers.enable({ apis: ["Date"], now: nowMs });
+  const ahead = createRid();
+  context.mock.timers.setTime(nowMs - 1_000);
+  const slewed = createRid();
+  assert.ok(slewed > ahead, "a small step back does not disturb the order");
+  assert.equal(ridTimeMs(slewed), nowMs);
+  const rightMs = nowMs - 3_600_000;
+  context.mock.timers.setTime(rightMs);
+  const rids = Array.from({ length: 10_000 }, createRid);
+  assert.equal(ridTimeMs(rids[0] ?? ""), rightMs);
+  assert.equal(new Set(rids).size, rids.length);
+  assert.deepEqual(rids.toSorted(), rids);
+});
+
 test("any 48-bit time is read back exactly", () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 2 ** 48 - 1 }), (time) => {

@@ -4,6 +4,9 @@ import { randomUUID } from "node:crypto";
 const counterBits = 26;
 const mostStart = 2 ** 24;
 
+// How far the clock may go back without ids following it: corrections by NTP keep their order.
+const mostStepBackMs = 1_000;
+
 let timeMs = 0;
 let time = "";
 let counter = 0;
@@ -15,7 +18,8 @@ function setTime(nowMs: number): void {
 }
 
 /**
- * Makes the id of a call: a UUIDv7, so that its time can be read from it and ids sort in the order of their making. Its
+ * Makes the id of a call: a UUIDv7, so that its time can be read from it and ids sort in the order of their making, but
+ * for a clock that was set back: ids of a wrong hour are refused by auth-quota, and 72 random bits keep them apart. Its
  * random part is that of Node's own UUID, which draws randomness for many at a time: the uuid package asks the system
  * for each.
  */
@@ -23,8 +27,9 @@ export function createRid(): string {
   const random = randomUUID();
   const nowMs = Date.now();
   counter += 1;
-  if (nowMs > timeMs || counter === 2 ** counterBits) {
-    setTime(Math.max(nowMs, timeMs + 1));
+  const isSetBack = nowMs < timeMs - mostStepBackMs;
+  if (nowMs > timeMs || isSetBack || counter === 2 ** counterBits) {
+    setTime(isSetBack ? nowMs : Math.max(nowMs, timeMs + 1));
     counter = Number.parseInt(random.slice(0, 8), 16) % mostStart;
   }
   const high = (counter >>> 14).toString(16).padStart(3, "0");
