@@ -118,6 +118,19 @@ test("only grants count towards the account rate, and an account's own limit rep
   assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.OK);
 });
 
+test("a clock of Redis that was ahead and was put right locks nobody out, and gives nobody more than the rate", async () => {
+  const payer = await fundedActor(world.hot, 1_000);
+  const ip = freshIp();
+  const prefix = "{auth-quota}";
+  assert.equal((await payer.reserve(newRid(), 1, { ip })).code, Verdict.OK);
+  const aheadUs = (Date.now() + 300_000) * 1_000;
+  await world.redis.set(`${prefix}:rate:${ip}`, aheadUs, "PX", 600_000);
+  await world.redis.hset(`${prefix}:account:${payer.account}`, "arrival", aheadUs);
+  assert.equal((await payer.reserve(newRid(), 1, { ip })).code, Verdict.OK);
+  assert.equal((await payer.reserve(newRid(), 1, { ip })).code, Verdict.IP_RATE);
+  assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.ACCOUNT_RATE);
+});
+
 test("a charge that is not yet booked counts against the balance like one that is", async () => {
   const payer = await fundedActor(world.hot, 100);
   const rid = newRid();

@@ -1,10 +1,18 @@
 -- Decisions about money: whether a key may be used, and what it and its account can still take.
 
+local burstUs = 60000000
+
 -- Rates are limited by GCRA: a full minute's worth at once, then one call per 60 s / limit. From the theoretical
 -- arrival time so far this gives the new one, and how long to wait (us) until there is room; none: there is room now.
+-- No grant leaves an arrival more than a minute ahead: one that is was written before the clock was set back, and counts
+-- as a minute's worth used up but for one call, so that nobody waits out the difference of the clocks.
 local function nextArrival(arrivalUs, perMinute)
-  local nextUs = (arrivalUs > nowUs and arrivalUs or nowUs) + math.floor(60000000 / perMinute)
-  return nextUs, nextUs - nowUs - 60000000
+  local stepUs = math.floor(burstUs / perMinute)
+  if arrivalUs > nowUs + burstUs then
+    arrivalUs = nowUs + burstUs - stepUs
+  end
+  local nextUs = (arrivalUs > nowUs and arrivalUs or nowUs) + stepUs
+  return nextUs, nextUs - nowUs - burstUs
 end
 
 -- Addresses are read once per run, counted here and written back by flushRates().

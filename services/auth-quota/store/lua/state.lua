@@ -104,7 +104,8 @@ if not service.generation and ARGV[firstOperation] ~= 'establish' then
   return { '' }
 end
 local nowMsText = int(nowMs)
-local floorMs = tonumber(readService[2] or 0)
+-- One from the future was written before the clock was set back.
+local floorMs = math.min(tonumber(readService[2] or 0), nowMs)
 if readService[3] and nowMs - tonumber(readService[3]) > pauseMs then
   floorMs = nowMs
 end
