@@ -36,6 +36,7 @@ function declareRelay(registry: Registry): void {
     liveCalls: nothing,
     isDraining: () => false,
     isQuotaConnected: () => false,
+    clockAheadMs: nothing,
     spoolBytes: nothing,
     spoolMaxBytes: nothing,
     spoolRecords: nothing,

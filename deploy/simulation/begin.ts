@@ -1,8 +1,9 @@
+import type { FailureName } from "../../services/relay/failures.ts";
 import { beginTruth, drawCalls, priceOf, runCall, type CallPlan, type Payer } from "./caller.ts";
 import { createProcess, enter, isOver } from "./clock.ts";
 import { createDisk } from "./disk.ts";
 import { heal, strike } from "./faults.ts";
-import { checkAcked, checkCommitted, createRunChecks } from "./invariants.ts";
+import { checkAcked, checkCommitted, checkServed, createRunChecks } from "./invariants.ts";
 import { creditAccount, createLedger } from "./ledger.ts";
 import type { LuaScript } from "./lua.ts";
 import { calm, createNetwork, later } from "./network.ts";
@@ -31,11 +32,12 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
     network,
     redis: {
       memory: createMemoryRedis(
-        () => Date.now() * 1_000,
+        () => (Date.now() + world.redis.clockAheadMs) * 1_000,
         (below) => random.between(0, below - 1),
       ),
       script,
       isDown: false,
+      clockAheadMs: 0,
       onRun: () => undefined,
     },
     ledger: createLedger((lines) => {
@@ -54,6 +56,7 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
     sweptSessions: new Set(),
     relaySilentMs: drawn.between(8_000, 20_000),
     outboxAgeMs: drawn.between(1_000, 5_000),
+    clockRightAtMs: undefined,
     healsAtMs: 0,
     hasForgotten: false,
     counts: new Map(),
@@ -100,6 +103,7 @@ function createPlaces(): Pick<World, "relays" | "authQuotas" | "billings"> {
       ...place("relay", number),
       disk: createDisk(),
       relay: undefined,
+      clockAheadMs: 0,
       onCharge: undefined,
     })),
     authQuotas: numbers.map((number) => ({ ...place("auth-quota", number), serve: undefined, service: undefined })),
@@ -147,9 +151,10 @@ function call(world: World, plan: CallPlan): void {
   const { relay, process: at } = place;
   if (!relay) return;
   enter(at, () => {
-    const truth = beginTruth(plan, place.name, relay, at);
+    const truth = beginTruth(plan, place, relay);
     world.truths.set(truth.rid, truth);
     world.note(`call ${truth.rid} ${plan.ending}`);
-    void runCall({ plan, relay, truth, process: at, note: world.note });
+    const onRefused = (refusal: FailureName): void => checkServed(world, truth, refusal);
+    void runCall({ plan, relay, truth, process: at, note: world.note, onRefused });
   });
 }

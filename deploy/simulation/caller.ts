@@ -3,6 +3,7 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { reserve } from "../../services/relay/admit.ts";
 import type { Model } from "../../services/relay/catalog-models.ts";
 import type { Envelope } from "../../services/relay/dialects/dialect.ts";
+import { CallFailure, type FailureName } from "../../services/relay/failures.ts";
 import { guardStream } from "../../services/relay/guard.ts";
 import { beginLiveCall, type LiveCall } from "../../services/relay/live-call.ts";
 import { release, settle } from "../../services/relay/settle.ts";
@@ -108,13 +109,22 @@ export function drawCalls(random: Random, { payers, lastMs, longShare }: Load): 
 
 const wait = (delayMs: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, delayMs));
 
-export type Calling = { plan: CallPlan; relay: Relay; truth: Truth; process: Process; note: (text: string) => void };
+export type Calling = {
+  plan: CallPlan;
+  relay: Relay;
+  truth: Truth;
+  process: Process;
+  note: (text: string) => void;
+  onRefused: (refusal: FailureName) => void;
+};
 
-export function beginTruth(plan: CallPlan, place: string, relay: Relay, process: Process): Truth {
+type Place = { name: string; process: Process; clockAheadMs: number };
+
+export function beginTruth(plan: CallPlan, { name, process, clockAheadMs }: Place, relay: Relay): Truth {
   return {
-    rid: v7({ msecs: Date.now(), seq: 0, random: plan.ridBytes }),
+    rid: v7({ msecs: Date.now() + clockAheadMs, seq: 0, random: plan.ridBytes }),
     payer: plan.payer,
-    place,
+    place: name,
     relaySession: relay.settling.relaySession,
     process,
     state: "asking",
@@ -163,7 +173,7 @@ export async function runCall(calling: Calling): Promise<void> {
   if (!isEnded) end(causeOf(plan, call));
 }
 
-async function admit({ plan, relay, truth }: Calling): Promise<LiveCall | undefined> {
+async function admit({ plan, relay, truth, onRefused }: Calling): Promise<LiveCall | undefined> {
   const { settling } = relay;
   const { payer, inputTokens } = plan;
   try {
@@ -171,7 +181,7 @@ async function admit({ plan, relay, truth }: Calling): Promise<LiveCall | undefi
     if (problem !== undefined) throw new Error(problem);
     const body = { textBytes: inputTokens * 3, mediaBytes: [] };
     const envelope = { body, outputCap: plan.outputCap, choices: 1, units: {} } as unknown as Envelope;
-    const caller = { keyHash: payer.keyHash, ip: "" };
+    const caller = { keyHash: payer.keyHash, ip: "192.0.2.1" };
     const { accountId, keyId, heldNanos } = await reserve(settling.quota, caller, { rid: truth.rid, envelope, model });
     truth.heldNanos = heldNanos;
     return beginLiveCall({
@@ -187,7 +197,8 @@ async function admit({ plan, relay, truth }: Calling): Promise<LiveCall | undefi
       heldNanos,
       startedAtMs: Date.now(),
     });
-  } catch {
+  } catch (error) {
+    if (error instanceof CallFailure) onRefused(error.failure.name);
     truth.state = "refused";
     truth.endedAtMs = Date.now();
     return undefined;

@@ -35,6 +35,18 @@ function pauseAndResume(world: World, place: RunningPlace): void {
   }, keepaliveMs);
 }
 
+/** Sets a machine's clock, which is put right within seconds. */
+function setClock(world: World, machine: { clockAheadMs: number }, aheadMs: number): void {
+  machine.clockAheadMs = aheadMs;
+  later(
+    () => {
+      machine.clockAheadMs = 0;
+      world.clockRightAtMs = Date.now();
+    },
+    world.random.between(1_000, 10_000),
+  );
+}
+
 const anyPlace = ({ random, relays, authQuotas, billings }: World): RunningPlace =>
   random.pick<RunningPlace>([...relays, ...authQuotas, ...billings]);
 
@@ -139,6 +151,11 @@ const faults: Record<FaultName, Fault> = {
     world.ledger.failChance = 0.5;
     later(() => (world.ledger.failChance = 0), downMs(world.random));
   },
+  "relay-clock": (world) => {
+    const place = world.random.pick(world.relays);
+    setClock(world, place, world.random.pick([-1, 1]) * 3_600_000);
+  },
+  "redis-clock": (world) => setClock(world, world.redis, world.random.pick([-300_000, 300_000, 3_600_000])),
   "disk-full": (world) => {
     const { disk } = world.random.pick(world.relays);
     disk.isFull = true;
@@ -166,11 +183,13 @@ export function heal(world: World): void {
   world.network.weather = { usualMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 };
   world.network.healAll();
   world.redis.isDown = false;
+  world.redis.clockAheadMs = 0;
   world.stream.isDown = false;
   world.stream.pump();
   world.ledger.isDown = false;
   world.ledger.failChance = 0;
   for (const place of world.relays) {
+    place.clockAheadMs = 0;
     place.disk.isFull = false;
     place.disk.tearNext = undefined;
     place.onCharge = undefined;

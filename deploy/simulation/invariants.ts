@@ -1,5 +1,6 @@
 import { readAnswers } from "../../services/auth-quota/store/hot.ts";
 import type { RunAnswer } from "../../services/auth-quota/store/money-command.ts";
+import type { FailureName } from "../../services/relay/failures.ts";
 import { readMessage } from "../../services/billing/read.ts";
 import { priceOf, type Truth } from "./caller.ts";
 import { hashOf, hotCalls, isOwing, most, sumsOf, type HotCall } from "./hot-state.ts";
@@ -7,7 +8,7 @@ import { checkKeysAtRest, createKeyChecks } from "./key-sums.ts";
 import type { Line } from "./ledger.ts";
 import type { LuaValue } from "./lua.ts";
 import { checkOverspend, noteSwept } from "./overspend.ts";
-import { redisLoss } from "./profile.ts";
+import { clocks, redisLoss } from "./profile.ts";
 import type { StoredMessage } from "./stream.ts";
 import type { World } from "./world.ts";
 
@@ -130,6 +131,25 @@ function checkNotOverstated(world: World, { accountId, available, own }: Availab
     real -= knownOf(call) - booked;
   }
   if (available > real) world.violate(`M6: ${accountId} has ${available} available, really no more than ${real}`);
+}
+
+// Longer than a call waits for its decision, and than a rate that counts as used up needs for one more.
+const againMs = 3_000;
+
+/**
+ * Where nothing is wrong but clocks, a call that begins once they are right is decided, and not refused for its rate
+ * unless another one came just before: whatever the clocks were until then.
+ */
+export function checkServed(world: World, { rid, startedAtMs }: Truth, refusal: FailureName): void {
+  const { profile, relays, redis, clockRightAtMs } = world;
+  if (profile.name !== clocks || clockRightAtMs === undefined || startedAtMs < clockRightAtMs + againMs) return;
+  if (redis.clockAheadMs !== 0 || relays.some(({ clockAheadMs }) => clockAheadMs !== 0)) return;
+  const isAlone = ![...world.truths.values()].some(
+    (other) => other.rid !== rid && Math.abs(startedAtMs - other.startedAtMs) < againMs,
+  );
+  const isRate = refusal === "account_rate" || refusal === "ip_rate";
+  if (refusal !== "service_unavailable" && !(isRate && isAlone)) return;
+  world.violate(`I17: ${rid} was refused (${refusal}) although all clocks are right`);
 }
 
 /** I9: what is acknowledged is committed. */

@@ -1,5 +1,5 @@
 import type { SourcePatch } from "#shared/testing/patch-source.ts";
-import { redisLoss, silence } from "./profile.ts";
+import { clocks, redisLoss, silence } from "./profile.ts";
 
 /** A rule of the money path, broken on purpose, as patches of the sources. The simulation must see it. */
 export type Mutation = {
@@ -129,6 +129,15 @@ export const mutations: Mutation[] = [
       script,
       "generation < doneIn or (generation == doneIn and seen < done)",
       "false",
+    ),
+  ),
+  seenIn(
+    clocks,
+    one(
+      "what a clock that was ahead has counted of a rate is waited out",
+      script,
+      "if arrivalUs > nowUs + burstUs then",
+      "if false then",
     ),
   ),
   one(

@@ -26,6 +26,7 @@ const ways = ["cut", "break-lines", "isolate-relay"] as const;
 const stores = ["redis-down", "nats-down", "nats-lose", "nats-delete", "postgres-down", "postgres-fails"] as const;
 const disks = ["disk-full", "lose-relay-node"] as const;
 const losses = ["redis-flush", "redis-tail"] as const;
+const wrongClocks = ["relay-clock", "redis-clock"] as const;
 
 export type FaultName =
   | (typeof kills)[number]
@@ -33,10 +34,14 @@ export type FaultName =
   | (typeof ways)[number]
   | (typeof stores)[number]
   | (typeof disks)[number]
-  | (typeof losses)[number];
+  | (typeof losses)[number]
+  | (typeof wrongClocks)[number];
 
 /** The profile in which Redis loses data and nothing else goes wrong. */
 export const redisLoss = "redis loss";
+
+/** The profile in which nothing is wrong but clocks. */
+export const clocks = "clocks";
 
 /** The profile in which relays and calls are not heard of for long. */
 export const silence = "silence";
@@ -92,6 +97,12 @@ const kinds: Kind[] = [
     weather: { usualMs: 5, slowMs: 500, slowChance: 0.02, lossChance: 0.01 },
     names: [...losses, ...losses, ...losses, ...kills, ...pauses, ...ways],
     most: 5,
+  },
+  {
+    name: clocks,
+    weather: { usualMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 },
+    names: wrongClocks,
+    most: 3,
   },
 ];
 

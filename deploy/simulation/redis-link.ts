@@ -9,6 +9,8 @@ export type RedisServer = {
   memory: MemoryRedis;
   script: LuaScript;
   isDown: boolean;
+  /** How far its machine's clock is ahead. */
+  clockAheadMs: number;
   /** Told after each run of the script. */
   onRun: (values: string[], answer: LuaValue) => void;
 };

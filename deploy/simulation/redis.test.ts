@@ -32,7 +32,13 @@ before(async () => {
     () => Date.now() * 1_000,
     () => 0,
   );
-  const server = { memory, script: await loadScript(moneyScript), isDown: false, onRun: () => undefined };
+  const server = {
+    memory,
+    script: await loadScript(moneyScript),
+    isDown: false,
+    clockAheadMs: 0,
+    onRun: () => undefined,
+  };
   const network = createNetwork(createRandom(1), { usualMs: 0, slowMs: 0, slowChance: 0, lossChance: 0 });
   const simulated = connectSimulatedRedis(server, network, "test");
   both = [createHotStore(real, limits), createHotStore(simulated, limits)];

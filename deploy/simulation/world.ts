@@ -17,6 +17,8 @@ export type RunningPlace = Place & { kind: "relay" | "auth-quota" | "billing"; s
 export type RelayPlace = RunningPlace & {
   disk: Disk;
   relay: Relay | undefined;
+  /** How far the machine's clock is ahead. */
+  clockAheadMs: number;
   /** Told when the next charge is in the spool and nowhere else. */
   onCharge: (() => void) | undefined;
 };
@@ -44,6 +46,8 @@ export type World = {
   sweptSessions: Set<string>;
   relaySilentMs: number;
   outboxAgeMs: number;
+  /** When a clock was last put right; undefined: none was wrong. */
+  clockRightAtMs: number | undefined;
   /** When the last fault is over. */
   healsAtMs: number;
   /** Whether holds were left over that only the sweep of forgotten ones has ended. */

@@ -332,6 +332,24 @@ test("neither secrets nor their hashes appear in the log, and conflicts appear w
   assert.ok(!text.includes(payer.secret));
 });
 
+test("calls of a relay with a wrong clock are refused undecided, told by one line and not as conflicts; the time is told", async () => {
+  const payer = await world.createPayer(1_000n);
+  using line = world.first.openLine("relay_clock");
+  const inAnHour = (): string => v7({ msecs: Date.now() + 3_600_000 });
+  const calls = Array.from({ length: 20 }, () => reserveOf(payer, inAnHour(), 1n));
+  const [results, others] = [await line.send(calls), await line.send(calls)];
+  assert.deepEqual(new Set(verdictsOf([...results, ...others])), new Set([Verdict.UNAVAILABLE]));
+  const lines = world.logText().match(/[^\n]*relay_clock[^\n]*/g) ?? [];
+  assert.deepEqual(
+    lines.map((text) => /clocks of a relay and of Redis are too far apart/.test(text)),
+    [true],
+  );
+  const metrics = await (await fetch(`http://127.0.0.1:${world.first.app.opsPort}/metrics`)).text();
+  assert.match(metrics, /auth_quota_skewed_calls_total\{[^}]*\} 40\n/);
+  assert.ok(Math.abs(Number(line.timeMs()) - Date.now()) < 60_000);
+  assert.equal(await verdictOf(line, reserveOf(payer, v7(), 1n)), Verdict.OK, "served again once its clock is right");
+});
+
 test("metrics tell verdicts, conflicts, batches and Redis times", async () => {
   const ask = async () => (await fetch(`http://127.0.0.1:${world.first.app.opsPort}/metrics`)).text();
   await until("gauges are read", async () => /auth_quota_outbox_size\{[^}]*\} [1-9]/.test(await ask()));

@@ -8,8 +8,8 @@ import type { Asked, Result } from "./session-wire.ts";
 import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } from "./store/hot.ts";
 import { traceReserves } from "./trace-reserves.ts";
 
-/** What was decided of a batch: one result per operation, and which generation of the hot store knows of it. */
-export type Decided = { results: Result[]; generation: string };
+/** What was decided of a batch: one result per operation; which generation of the hot store knows of it, and its time. */
+export type Decided = { results: Result[]; generation: string; timeMs: number };
 
 /** Decides a batch; resolves whatever fails. */
 export type Decide = (relaySession: string, operations: Asked[]) => Promise<Decided>;
@@ -26,7 +26,8 @@ const mostRounds = 6;
  * Makes the function that decides batches. All operations of a batch go to Redis in one step; those that lack data
  * there are answered in a further step, once it is loaded, while their batch waits.
  */
-export function createDecide(parts: DecideParts): Decide {
+export function createDecide(given: DecideParts): Decide {
+  const parts = { ...given, noteSkew: createSkewNote(given) };
   return async (relaySession, operations) => {
     parts.metrics.batch(operations.length);
     const startedAtMs = Date.now();
@@ -38,11 +39,30 @@ export function createDecide(parts: DecideParts): Decide {
       return result;
     });
     traceReserves(operations, results, startedAtMs);
-    return { results, generation: parts.hot.generation() };
+    return { results, generation: parts.hot.generation(), timeMs: parts.hot.timeMs() };
   };
 }
 
 const unavailable: Result = { verdict: Verdict.UNAVAILABLE };
+
+/** Told of a call that was not decided, because the time of its id is too far from Redis'. */
+type NoteSkew = (relaySession: string, aheadMs: number) => void;
+type Deciding = DecideParts & { noteSkew: NoteSkew };
+
+// It is every call of a relay: a line for each would bury all others.
+const skewLineMs = 10_000;
+
+function createSkewNote({ metrics, log }: DecideParts): NoteSkew {
+  const toldAt = new Map<string, number>();
+  return (relaySession, aheadMs) => {
+    metrics.skewed();
+    const now = performance.now();
+    for (const [session, at] of toldAt) if (now - at >= skewLineMs) toldAt.delete(session);
+    if (toldAt.has(relaySession)) return;
+    toldAt.set(relaySession, now);
+    log.error({ relaySession, aheadMs }, "the clocks of a relay and of Redis are too far apart: its calls are refused");
+  };
+}
 
 function toTask(parts: DecideParts, asked: Asked): Task {
   try {
@@ -66,7 +86,7 @@ function callerOf(identity: Owner | null | undefined): Owner {
   return identity ?? { keyId: "", accountId: "" };
 }
 
-async function decideAll(parts: DecideParts, relaySession: string, tasks: Task[]): Promise<void> {
+async function decideAll(parts: Deciding, relaySession: string, tasks: Task[]): Promise<void> {
   let open = tasks.filter((task) => !task.result);
   let loaded: HotOperation[] = [];
   // A batch without operations still tells that the relay lives.
@@ -76,7 +96,10 @@ async function decideAll(parts: DecideParts, relaySession: string, tasks: Task[]
     const lacking: Lack[] = [];
     open.forEach((task, index) => {
       const answer = answers[loaded.length + index];
-      if (!answer || !takeAnswer(parts, task, answer)) lacking.push({ task, answer });
+      if (answer?.code === answerCodes.skewed) {
+        task.result = unavailable;
+        parts.noteSkew(relaySession, answer.number);
+      } else if (!answer || !takeAnswer(parts, task, answer)) lacking.push({ task, answer });
     });
     // Ending a large session takes many steps, all of which make progress.
     if (lacking.some(({ answer }) => answer?.code === answerCodes.more)) round = 0;

@@ -12,6 +12,8 @@ export type ConflictReason = "content" | "malformed" | "ledger";
 export type Metrics = {
   verdict: (operation: OperationName, verdict: Verdict) => void;
   conflict: (operation: string, reason: ConflictReason) => void;
+  /** A call whose id is of another time than Redis'. */
+  skewed: () => void;
   batch: (operations: number) => void;
   redis: (seconds: number, isAnswered: boolean) => void;
   expired: (holds: number) => void;
@@ -33,6 +35,10 @@ export function createMetrics(registry: Registry): Metrics {
     name: "auth_quota_conflicts_total",
     help: "Contradictions that a person should look at.",
     labels: ["operation", "reason"],
+  });
+  const skewed = counter(registry, {
+    name: "auth_quota_skewed_calls_total",
+    help: "Calls refused because the clocks of their relay and of Redis are more than ten minutes apart.",
   });
   const expired = counter(registry, {
     name: "auth_quota_expired_holds_total",
@@ -58,6 +64,7 @@ export function createMetrics(registry: Registry): Metrics {
   return {
     verdict: (operation, verdict) => countOf(operation, verdict).inc(),
     conflict: (operation, reason) => conflicts.inc({ operation, reason }),
+    skewed: () => skewed.inc(),
     batch: (operations) => batches.observe(operations),
     redis: (seconds, isAnswered) => redis.observe({ outcome: isAnswered ? "answered" : "failed" }, seconds),
     expired: (holds) => expired.inc(holds),

@@ -126,7 +126,13 @@ const results: Result[] = [
 
 for (const isMaintenance of [undefined, false, true]) {
   test(`an answer has the bytes of the contract's own codec; maintenance: ${isMaintenance}`, () => {
-    const answer = { batch: 4_294_967_297, results, generation: "1732212121212000", isMaintenance };
+    const answer = {
+      batch: 4_294_967_297,
+      results,
+      generation: "1732212121212000",
+      isMaintenance,
+      timeMs: 1_732_212_121_212,
+    };
     const expected = create(SessionResponseSchema, {
       generation: answer.generation,
       batch: BigInt(answer.batch),
@@ -136,6 +142,7 @@ for (const isMaintenance of [undefined, false, true]) {
         checkpointNanos: BigInt(checkpointNanos),
       })),
       hasLookupMany: true,
+      timeMs: BigInt(answer.timeMs),
       ...(isMaintenance === undefined ? {} : { isMaintenance }),
     });
     assert.deepEqual(encodeSessionResponse(answer), Buffer.from(toBinary(SessionResponseSchema, expected)));

@@ -85,6 +85,8 @@ export type AnsweredBatch = {
   generation: string;
   /** Undefined: it is not known. */
   isMaintenance: boolean | undefined;
+  /** Of the hot store; 0: it is not known. */
+  timeMs: number;
 };
 
 const noBytes = Buffer.alloc(0);
@@ -169,8 +171,9 @@ function readField(reader: WireReader, tag: number, asked: Asked, slot: Slot | u
 const writer = createWireWriter();
 
 /** Writes a SessionResponse, last field first. This server knows LookupMany and says so. */
-export function encodeSessionResponse({ batch, results, generation, isMaintenance }: AnsweredBatch): Buffer {
+export function encodeSessionResponse({ batch, results, generation, isMaintenance, timeMs }: AnsweredBatch): Buffer {
   beginMessage(writer);
+  writeNumber(writer, 6, timeMs);
   writeNumber(writer, 5, 1);
   if (isMaintenance !== undefined) writePresentInt64(writer, 4, isMaintenance ? 1n : 0n);
   writeText(writer, 3, generation);

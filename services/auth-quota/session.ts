@@ -31,7 +31,7 @@ export function createSessions(decide: Decide, isMaintenance: () => boolean | un
   let isEnding = false;
   const answer = async ({ batch, relaySession, operations }: AskedBatch): Promise<AnsweredBatch> => {
     const decided = await decide(relaySession, operations);
-    return { batch, results: decided.results, generation: decided.generation, isMaintenance: isMaintenance() };
+    return { batch, ...decided, isMaintenance: isMaintenance() };
   };
   const open = (stream: Stream): void => {
     if (isEnding) return fail(stream, "unavailable", "this replica is stopping");

@@ -108,3 +108,10 @@ test("while auth-quota is away callers are told at once, and nothing is asked or
   assert.equal((await failureOf(authorize(quota, caller))).name, "service_unavailable");
   assert.deepEqual(quota.operations, []);
 });
+
+test("a call that is refused while this machine's clock is wrong says so in the log", async () => {
+  const quota = { ...scriptedQuota(() => ({ verdict: Verdict.UNAVAILABLE })), clockAheadMs: () => 3_600_000 };
+  const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
+  const failure = await failureOf(reserve(quota, caller, asked));
+  assert.deepEqual(failure, { name: "service_unavailable", cause: "the clock is 3600 s ahead of Redis'" });
+});

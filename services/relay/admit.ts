@@ -5,6 +5,7 @@ import type { Envelope } from "./dialects/dialect.ts";
 import { CallFailure, type Failure } from "./failures.ts";
 import { estimateNanos } from "./meter.ts";
 import type { QuotaSession } from "./quota-session.ts";
+import { clockProblem } from "./standing.ts";
 
 /** Who calls: the SHA-256 of the key (the secret itself goes no further than here) and the address. */
 export type Caller = { keyHash: Uint8Array; ip: string };
@@ -82,6 +83,7 @@ export async function reserveNanos(
   const result = await quota.ask({ operation: { case: "reserve", value: { ...caller, ...wanted } } });
   if (result.verdict === Verdict.UNAVAILABLE) void quota.tell({ operation: { case: "release", value: { rid } } });
   const failure = failureOf(result, model);
+  if (failure?.name === "service_unavailable") failure.cause = clockProblem(quota.clockAheadMs()) ?? failure.cause;
   if (failure) throw new CallFailure(failure);
   return result;
 }

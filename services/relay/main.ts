@@ -97,6 +97,7 @@ watchGauges(registry, {
   liveCalls: () => relay.live.size,
   isDraining: () => relay.isDraining,
   isQuotaConnected: quota.isConnected,
+  clockAheadMs: quota.clockAheadMs,
   spoolBytes: spool.bytes,
   spoolMaxBytes: () => config.SPOOL_MAX_BYTES,
   spoolRecords: spool.openRecords,
@@ -114,6 +115,7 @@ watchCatalog(registry, catalog);
 const standing = createStanding({
   isDraining: () => relay.isDraining,
   isQuotaConnected: quota.isConnected,
+  clockAheadMs: quota.clockAheadMs,
   spoolProblem: spool.problem,
 });
 const opsPlace = { host: config.OPS_HOST, port: config.OPS_PORT };

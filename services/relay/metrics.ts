@@ -205,6 +205,7 @@ export type Readings = {
   liveCalls: () => number;
   isDraining: () => boolean;
   isQuotaConnected: () => boolean;
+  clockAheadMs: () => number;
   spoolBytes: () => number;
   spoolMaxBytes: () => number;
   spoolRecords: () => number;
@@ -223,6 +224,11 @@ export function watchGauges(registry: Registry, read: Readings): void {
     ["relay_live_calls", "Calls that hold money now.", read.liveCalls],
     ["relay_draining", "1 while the relay is stopping.", () => Number(read.isDraining())],
     ["relay_quota_connected", "1 while auth-quota answers on the stream to it.", () => Number(read.isQuotaConnected())],
+    [
+      "relay_clock_ahead_seconds",
+      "How far this machine's clock is ahead of Redis'; negative: behind.",
+      () => read.clockAheadMs() / 1_000,
+    ],
     ["relay_spool_bytes", "Bytes of the spool.", read.spoolBytes],
     ["relay_spool_max_bytes", "Bytes of it above which the relay takes no calls.", read.spoolMaxBytes],
     ["relay_spool_records", "Usage records that are not known to be booked.", read.spoolRecords],

@@ -318,3 +318,18 @@ test("a Reserve that was sent twice and refused is released: whoever got it firs
     ["twice"],
   );
 });
+
+test("how far the clock is ahead is known from what auth-quota tells, and at once when the clock is put right", async (context) => {
+  const toldMs = Date.now() - 3_600_000;
+  await using server = await startQuotaServer(({ batch }, stream) => {
+    stream.answer(batch, [], { timeMs: BigInt(toldMs) });
+    return undefined;
+  });
+  await using session = openSession(server.port);
+  assert.equal(session.clockAheadMs(), 0, "nothing was told yet");
+  await connected(session);
+  const aheadMs = session.clockAheadMs();
+  assert.ok(aheadMs >= 3_600_000 - 5_000 && aheadMs <= 3_600_000 + 60_000, String(aheadMs));
+  context.mock.timers.enable({ apis: ["Date"], now: toldMs });
+  assert.ok(Math.abs(session.clockAheadMs()) < 60_000);
+});

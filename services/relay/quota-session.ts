@@ -34,6 +34,8 @@ export type QuotaSession = AsyncDisposable & {
   isMaintenance: () => boolean;
   /** Whether LookupMany may be asked: the server at the other end of the stream has said so. */
   hasLookupMany: () => boolean;
+  /** By how many ms this process' clock is ahead of the hot store's, as last told; 0 before it was told. */
+  clockAheadMs: () => number;
   /** Operations that have not been answered. */
   queued: () => number;
 };
@@ -102,6 +104,8 @@ type State = {
   generation: string;
   isMaintenance: boolean;
   hasLookupMany: boolean;
+  /** What is to be added to the monotonic clock for the hot store's time; undefined before it was told. */
+  timeOffsetMs: number | undefined;
   isFlushPlanned: boolean;
   lingerTimer: NodeJS.Timeout | undefined;
   lastSentAt: number;
@@ -175,6 +179,7 @@ function takeResults(state: State, answer: SessionAnswer): void {
   if (generation !== "") state.generation = generation;
   state.isMaintenance = answer.isMaintenance ?? state.isMaintenance;
   state.hasLookupMany = answer.hasLookupMany;
+  if (answer.timeMs > 0) state.timeOffsetMs = answer.timeMs - performance.now();
   // Nearly always the first.
   const place = state.inFlight.findIndex((sent) => sent.batch === batch);
   const wasFull = state.inFlight.length >= maxInFlight;
@@ -292,6 +297,11 @@ function connect(state: State, channel: Client, log: Logger): void {
   open();
 }
 
+/** By the monotonic clock since it was told, so that a clock that is put right is known to be at once. */
+function clockAheadMs({ timeOffsetMs }: State): number {
+  return timeOffsetMs === undefined ? 0 : Math.round(Date.now() - performance.now() - timeOffsetMs);
+}
+
 /** Opens the session of this relay process; it connects in the background and again for ever. */
 export function openQuotaSession(
   channel: Client,
@@ -313,6 +323,7 @@ export function openQuotaSession(
     generation: "",
     isMaintenance: false,
     hasLookupMany: false,
+    timeOffsetMs: undefined,
     isFlushPlanned: false,
     lingerTimer: undefined,
     lastSentAt: 0,
@@ -332,6 +343,7 @@ export function openQuotaSession(
     generation: () => state.generation,
     isMaintenance: () => state.isMaintenance,
     hasLookupMany: () => state.hasLookupMany,
+    clockAheadMs: () => clockAheadMs(state),
     queued: () => unanswered(state).length,
     [Symbol.asyncDispose]: async () => {
       state.isClosed = true;

@@ -77,6 +77,7 @@ const answers = fc.record({
   generation: text,
   isMaintenance: fc.option(fc.boolean(), { nil: undefined }),
   hasLookupMany: fc.boolean(),
+  timeMs: money,
 });
 
 type Answer = typeof answers extends fc.Arbitrary<infer T> ? T : never;
@@ -94,8 +95,8 @@ test("an answer is read as protobuf-es wrote it", () => {
     fc.property(answers, (answer) => {
       const read = decodeSessionResponse(encode(answer));
       const { results: found, ...rest } = read;
-      const { results: expected, batch, ...others } = answer;
-      assert.deepEqual(rest, { ...others, batch: Number(batch) });
+      const { results: expected, batch, timeMs, ...others } = answer;
+      assert.deepEqual(rest, { ...others, batch: Number(batch), timeMs: Number(timeMs) });
       assert.deepEqual(
         found.map((result) => create(ResultSchema, { ...result, states: new Uint8Array(result.states) })),
         expected.map((result) => create(ResultSchema, result)),
@@ -116,7 +117,14 @@ test("fields of a later version are passed over, in the answer and in a result",
 
 test("bytes that end too early are refused, not read as less", () => {
   const [results2, batch] = [[{ verdict: Verdict.OK, accountId: "acct_1", heldNanos: 5n }], 1n];
-  const whole = encode({ batch, results: results2, generation: "g", isMaintenance: true, hasLookupMany: true });
+  const whole = encode({
+    batch,
+    results: results2,
+    generation: "g",
+    isMaintenance: true,
+    hasLookupMany: true,
+    timeMs: 1n,
+  });
   const resultEnd = whole.indexOf("acct_1") + 6;
   for (const end of [resultEnd - 8, resultEnd - 1, resultEnd, whole.length - 1])
     assert.throws(() => decodeSessionResponse(whole.subarray(0, end)), String(end));

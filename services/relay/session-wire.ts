@@ -46,6 +46,8 @@ export type SessionAnswer = {
   /** Undefined: it is not known. */
   isMaintenance: boolean | undefined;
   hasLookupMany: boolean;
+  /** Of the hot store; 0: it is not known. */
+  timeMs: number;
 };
 
 const writer = createWireWriter();
@@ -116,6 +118,7 @@ export function decodeSessionResponse(bytes: Buffer): SessionAnswer {
     generation: "",
     isMaintenance: undefined,
     hasLookupMany: false,
+    timeMs: 0,
   };
   for (let tag = readTag(reader); tag !== 0; tag = readTag(reader)) {
     if (tag === lengthTag(2)) answer.results.push(readResult(reader));
@@ -123,6 +126,7 @@ export function decodeSessionResponse(bytes: Buffer): SessionAnswer {
     else if (tag === lengthTag(3)) answer.generation = readText(reader);
     else if (tag === varintTag(4)) answer.isMaintenance = readBool(reader);
     else if (tag === varintTag(5)) answer.hasLookupMany = readBool(reader);
+    else if (tag === varintTag(6)) answer.timeMs = readInt64(reader);
     else skip(reader, tag);
   }
   return answer;

@@ -4,21 +4,37 @@ export type Standing = { problems: () => string[]; notReady: () => string[] };
 type Watched = {
   isDraining: () => boolean;
   isQuotaConnected: () => boolean;
+  /** By how many ms the clock is ahead of the hot store's. */
+  clockAheadMs: () => number;
   spoolProblem: () => string | undefined;
 };
 
 const notConnected = "auth-quota is not connected";
 
+// auth-quota refuses ids that are ten minutes off, and a body may take five to come after its call was given one.
+const mostSkewMs = 300_000;
+
+/** What is wrong with this machine's clock, if anything. */
+export function clockProblem(aheadMs: number): string | undefined {
+  if (Math.abs(aheadMs) <= mostSkewMs) return undefined;
+  return `the clock is ${Math.round(Math.abs(aheadMs) / 1_000)} s ${aheadMs > 0 ? "ahead of" : "behind"} Redis'`;
+}
+
 /**
  * A relay is ready once it has found auth-quota, and stays so when auth-quota is away later: that is so for all relays
  * at once, and without them callers would hear of it from a balancer, in words that are not ours.
  */
-export function createStanding({ isDraining, isQuotaConnected, spoolProblem }: Watched): Standing {
+export function createStanding({ isDraining, isQuotaConnected, clockAheadMs, spoolProblem }: Watched): Standing {
   let wasConnected = false;
   const problems = (): string[] => {
     const isConnected = isQuotaConnected();
     wasConnected ||= isConnected;
-    const all = [isDraining() ? "draining" : undefined, isConnected ? undefined : notConnected, spoolProblem()];
+    const all = [
+      isDraining() ? "draining" : undefined,
+      isConnected ? undefined : notConnected,
+      clockProblem(clockAheadMs()),
+      spoolProblem(),
+    ];
     return all.filter((problem) => problem !== undefined);
   };
   return {

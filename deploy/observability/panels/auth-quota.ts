@@ -20,6 +20,12 @@ const answers: Panel[] = [
     ],
   },
   {
+    title: "Calls refused for a wrong clock",
+    description: "Must be 0; the log names the relay process and how far its clock is from Redis'.",
+    unit: "reqps",
+    queries: [{ expr: perSecond("auth_quota_skewed_calls_total", "instance"), legend: "{{instance}}" }],
+  },
+  {
     title: "Sessions of relays",
     description: "Open streams from relays, by process of auth-quota.",
     unit: "short",

@@ -176,11 +176,14 @@ test("an unknown caller is asked for only after the address was counted", async 
   assert.equal((await ask()).code, Verdict.IP_RATE);
 });
 
-test("a rid whose time is more than ten minutes away is refused in both directions", async () => {
+test("a rid whose time is more than ten minutes away is refused in both directions, and told how far it is", async () => {
   const payer = await fundedActor(world.hot, 100);
   const at = (msecs: number) => v7({ msecs });
-  assert.equal((await payer.reserve(at(Date.now() - 601_000), 1)).code, Verdict.CONFLICT);
-  assert.equal((await payer.reserve(at(Date.now() + 601_000), 1)).code, Verdict.CONFLICT);
+  for (const aheadMs of [-601_000, 605_000]) {
+    const { code, number } = await payer.reserve(at(Date.now() + aheadMs), 1);
+    assert.equal(code, answerCodes.skewed);
+    assert.ok(Math.abs(number - aheadMs) < 5_000, String(number));
+  }
   assert.equal((await payer.reserve(at(Date.now() - 590_000), 1)).code, Verdict.OK);
 });
 

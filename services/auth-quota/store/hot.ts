@@ -12,8 +12,11 @@ export type HotOperation = readonly [name: string, ...values: (string | Buffer)[
 /** What the script answers to one operation; `code` is a Verdict of the contract or one of `answerCodes`. */
 export type HotAnswer = { code: number; number: number; text: string };
 
-/** Answers that never leave the service: data must be loaded first (`number` is a sum of `need`), or: ask again. */
-export const answerCodes = { need: 100, more: 101 } as const;
+/**
+ * Answers that never leave the service: data must be loaded first (`number` is a sum of `need`), or: ask again, or: the
+ * time of the call's id is too far from Redis' (`number` is how many ms it is ahead).
+ */
+export const answerCodes = { need: 100, more: 101, skewed: 102 } as const;
 
 /** What the script lacks for a decision; the values add up. */
 export const need = { account: 1, balance: 2, key: 4, spending: 8, identity: 16 } as const;
@@ -66,6 +69,8 @@ export type HotStore = {
   apply: (relaySession: string, operations: readonly HotOperation[]) => Promise<HotAnswer[]>;
   /** The generation of the last answer; "" before the first one. */
   generation: () => string;
+  /** Redis' clock in ms since 1970, by the last answer and the time since; 0 before the first one. */
+  timeMs: () => number;
   /** Undefined when Redis is empty and was not established. */
   readGate: () => Promise<Gate | undefined>;
   /** Begins the first generation of an empty Redis; one that was not empty before has lost everything. */
@@ -85,6 +90,7 @@ export function createHotStore(redis: HotRedis, limits: RateLimits): HotStore {
       return answers;
     },
     generation: apply.generation,
+    timeMs: apply.timeMs,
     readGate: async () => {
       const { generation, answers } = await apply.run("", [["gate"]]);
       const [answer] = answers;
@@ -110,8 +116,11 @@ function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute }: RateLim
   const process = randomBytes(8).toString("hex");
   let sent = 0;
   let done = { run: 0, generation: "" };
+  /** What is to be added to the monotonic clock of this process for Redis' time. */
+  let offsetMs: number | undefined;
   return {
     generation: () => done.generation,
+    timeMs: () => (offsetMs === undefined ? 0 : Math.round(offsetMs + performance.now())),
     run: async (relaySession: string, operations: readonly HotOperation[]): Promise<Run> => {
       const run = (sent += 1);
       const values: (string | Buffer)[] = [relaySession, String(accountPerMinute), String(ipPerMinute)];
@@ -119,16 +128,17 @@ function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute }: RateLim
       for (const operation of operations) for (const value of operation) values.push(value);
       const answer = await redis.applyMoney(keyPrefix, values);
       const generation = String(answer[0]);
+      if (generation !== "") offsetMs = toNumber(answer[1]) - performance.now();
       if (generation !== "" && (run > done.run || generation !== done.generation)) done = { run, generation };
       return { generation, answers: readAnswers(answer) };
     },
   };
 }
 
-/** What a run answered to its operations, as the head of apply.lua describes it; the generation is passed over. */
+/** What a run answered to its operations, as the head of apply.lua describes it; its first two items are passed over. */
 export function readAnswers(answer: RunAnswer): HotAnswer[] {
   const answers: HotAnswer[] = [];
-  for (let at = 1; at < answer.length; at += 1) {
+  for (let at = 2; at < answer.length; at += 1) {
     const tag = answer[at] as number;
     const one: HotAnswer = { code: tag >> 2, number: 0, text: "" };
     if (tag & 1) one.number = toNumber(answer[(at += 1)]);

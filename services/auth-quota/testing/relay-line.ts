@@ -20,6 +20,8 @@ export type RelayLine = Disposable & {
   generation: () => string;
   /** What the last response told of a maintenance. */
   isMaintenance: () => boolean | undefined;
+  /** The hot store's time that it told. */
+  timeMs: () => bigint;
   /** Resolves with the status of the stream when it has ended. */
   ended: Promise<{ code: number; details: string }>;
 };
@@ -37,9 +39,11 @@ export function openRelayLine(channel: Client, relaySession: string): RelayLine 
   let batch = 0n;
   let generation = "";
   let isMaintenance: boolean | undefined;
+  let timeMs = 0n;
   stream.on("data", (response: SessionResponse) => {
     generation = response.generation;
     isMaintenance = response.isMaintenance;
+    timeMs = response.timeMs;
     waiting.get(response.batch)?.resolve(response.results);
     waiting.delete(response.batch);
   });
@@ -64,6 +68,7 @@ export function openRelayLine(channel: Client, relaySession: string): RelayLine 
     },
     generation: () => generation,
     isMaintenance: () => isMaintenance,
+    timeMs: () => timeMs,
     ended: ended.promise,
     [Symbol.dispose]: () => stream.cancel(),
   };

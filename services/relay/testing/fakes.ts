@@ -129,6 +129,7 @@ export function scriptedQuota(
     hasLookupMany: () => hasLookupMany,
     setHasLookupMany: () => void (hasLookupMany = true),
     setMaintenance: (next) => void (isMaintenance = next),
+    clockAheadMs: () => 0,
     queued: () => 0,
     [Symbol.asyncDispose]: async () => undefined,
   };

@@ -16,7 +16,7 @@ const unavailableStatus = 14;
 
 type Result = MessageInitShape<typeof ResultSchema>;
 
-type Told = { generation?: string; isMaintenance?: boolean; hasLookupMany?: boolean };
+type Told = { generation?: string; isMaintenance?: boolean; hasLookupMany?: boolean; timeMs?: bigint };
 
 /** One stream of a relay, as the server sees it. */
 export type ServerStream = {

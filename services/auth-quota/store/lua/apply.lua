@@ -1,8 +1,8 @@
 -- A run: reads what its operations need, does them one after the other, and writes what has changed.
 -- ARGV: relay session, default limits per minute of account and IP, process with its runs (see state.lua), then name and
--- arguments of each operation. The answer begins with the generation; "" when there is none, and nothing was done. Of
--- each operation follows the verdict times 4, plus 1 when a number follows, plus 2 when a text does: both ends pay for
--- every item of an answer, and most operations say their verdict alone.
+-- arguments of each operation. The answer begins with the generation and the time (ms); with "" alone when there is no
+-- generation, and nothing was done. Of each operation follows the verdict times 4, plus 1 when a number follows, plus 2
+-- when a text does: both ends pay for every item of an answer, and most operations say their verdict alone.
 
 -- An operation on a call waits behind an earlier one on the same call that needs data first: their order is kept.
 local ofCalls = {
@@ -54,7 +54,7 @@ local function ridsAsked()
 end
 
 fetchCalls(ridsAsked())
-local answers, answered = { '' }, 1
+local answers, answered = { '', nowMs }, 2
 local at, last = firstOperation, #ARGV
 while at <= last do
   local verdict, number, text, count = answer(ARGV[at], at + 1)

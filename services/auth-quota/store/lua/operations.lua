@@ -16,9 +16,9 @@ operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, esti
     end
     return repeatReserve(known, keyId, model, estimate)
   end
-  local ageMs = nowMs - tonumber(ridMs)
-  if ageMs > ridWindowMs or ageMs < -ridWindowMs then
-    return verdicts.CONFLICT
+  local aheadMs = tonumber(ridMs) - nowMs
+  if aheadMs > ridWindowMs or aheadMs < -ridWindowMs then
+    return verdicts.SKEWED, aheadMs
   end
   if service.gate then
     return verdicts.UNAVAILABLE

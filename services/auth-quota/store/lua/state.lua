@@ -53,7 +53,8 @@ local verdicts = {
   OK = 1, KEY_INVALID = 2, KEY_LIMIT = 3, BALANCE = 4, MODEL = 5, ACCOUNT_RATE = 6, IP_RATE = 7, UNAVAILABLE = 8,
   NO_HOLD = 9, CONFLICT = 10,
   -- Answers to the service only. NEED: data to load first, as a sum of `needs`. MORE: ask again, there is more to do.
-  NEED = 100, MORE = 101,
+  -- SKEWED: nothing was decided, because the id's time is too far from now; the number is how many ms it is ahead.
+  NEED = 100, MORE = 101, SKEWED = 102,
 }
 local needs = { ACCOUNT = 1, BALANCE = 2, KEY = 4, SPENDING = 8, IDENTITY = 16 }
 
