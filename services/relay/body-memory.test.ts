@@ -3,9 +3,11 @@ import { randomBytes } from "node:crypto";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { Writable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { test } from "node:test";
 import { createPools } from "#shared/catalog/pools.ts";
+import { createBodyBudget } from "./body-budget.ts";
 import { giveBack, largeBodyBytes } from "./body-memory.ts";
 import { dialects } from "./dialects/index.ts";
 import { createPreparation } from "./prepare.ts";
@@ -96,6 +98,7 @@ test("a call that is over gives back what came and what was made of it for its u
     dialect: dialects["openai-chat"],
     model: modelOf(),
     inputTokens: 0,
+    share: () => createBodyBudget(0).share(new Writable()),
   });
   const prepared = preparation.for({ upstream: upstreamOf(), model: "its own name", priority: 0, weight: 0 });
   assert.ok(prepared.body.length > largeBodyBytes);

@@ -4,7 +4,7 @@ import type { Logger } from "#shared/log.ts";
 import { createRid } from "#shared/rid.ts";
 import type { Roster } from "#shared/roster.ts";
 import { callerOf, reserve, type Caller } from "./admit.ts";
-import type { BodyBudget } from "./body-budget.ts";
+import type { BodyBudget, BodyShare } from "./body-budget.ts";
 import { wished } from "./call-outcome.ts";
 import { beginTimes, type CallTimes } from "./call-times.ts";
 import type { LiveCatalog } from "./catalog.ts";
@@ -141,14 +141,15 @@ function ask(
   }
   const { units, priceFields } = envelope;
   const requested = { inputTokens: countInputTokens(envelope, model), units, priceFields };
-  const preparation = createPreparation({ envelope, dialect, model, inputTokens: requested.inputTokens });
+  const share = (): BodyShare => relay.bodyBudget.share(response);
+  const preparation = createPreparation({ envelope, dialect, model, inputTokens: requested.inputTokens, share });
   const asked = { envelope, model, requested, routes, preparation };
   let fetchingAt = Infinity;
   const fetched = preparation.readFor(routes, async () => {
     // Nothing is fetched for strangers.
     await checkKey();
     fetchingAt = performance.now();
-    return { share: relay.bodyBudget.share(response) };
+    return { share: share() };
   });
   if (!fetched) return sayable(asked, request, relay);
   return fetched.then(() => {

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import { checkInputs } from "./dialects/check-inputs.ts";
 import { UnsayableError, type Target } from "./dialects/conversation.ts";
 import type { Asked, ClientConversion, ProviderConversion, ReadRequest } from "./dialects/conversion.ts";
 import type { SingleConversion, StreamReader } from "./dialects/conversion.ts";
@@ -18,11 +19,16 @@ export type Understood = ReadRequest & { request: Record<string, unknown> };
 /** A request in the upstream's words, and the caller's fields that got lost, by the caller's names. */
 export type Converted = { body: Buffer; dropped: string[] };
 
+const maxDetailLength = 1_000;
+
 function refused<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (error instanceof UnsayableError) throw new CallFailure({ name: "field_invalid", detail: error.message });
+    if (error instanceof UnsayableError) {
+      // A name of the caller's in it may be as long as a body.
+      throw new CallFailure({ name: "field_invalid", detail: error.message.slice(0, maxDetailLength) });
+    }
     // JSON within JSON, such as a call's arguments, may nest deeper than the engine can write.
     if (error instanceof RangeError) {
       throw new CallFailure({ name: "field_invalid", detail: "the request nests too deeply", cause: error });
@@ -34,7 +40,11 @@ function refused<T>(work: () => T): T {
 /** Reads what a caller says. Throws `field_invalid` for what no other dialect could be asked. */
 export function understand({ body }: Envelope, client: ClientConversion): Understood {
   const request = JSON.parse(body.bytes.toString()) as Record<string, unknown>;
-  return refused(() => ({ ...client.readRequest(request), request }));
+  return refused(() => {
+    const read = client.readRequest(request);
+    checkInputs(read.conversation);
+    return { ...read, request };
+  });
 }
 
 /** Says it in the upstream's dialect. Throws `field_invalid` for what that dialect cannot be asked. */

@@ -81,7 +81,7 @@ export const failures = {
     code: "invalid_request",
   },
   field_invalid: {
-    when: "A field or header that the relay itself reads is of the wrong kind; the message names it.",
+    when: "A field or header that the relay itself reads is of the wrong kind or too long, or the body has too many values or fields; the message says which.",
     status: 400,
     message: "{detail}",
     type: "invalid_request_error",

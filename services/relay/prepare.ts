@@ -1,4 +1,5 @@
 import { giveBack } from "./body-memory.ts";
+import type { BodyShare } from "./body-budget.ts";
 import type { Model } from "./catalog-models.ts";
 import type { Route } from "./choose.ts";
 import { say, saySingle, understand, type Conversion, type Understood } from "./convert.ts";
@@ -6,6 +7,7 @@ import { clients, providers, upstreamDialectFor, upstreamDialects } from "./dial
 import type { Asked, SingleConversion } from "./dialects/conversion.ts";
 import type { Dialect, Envelope, UpstreamDialect, UpstreamDialectName } from "./dialects/dialect.ts";
 import { urlsToFetch } from "./dialects/gemini-generate/media.ts";
+import { landmarks, type RequestBody } from "./dialects/request-body.ts";
 import { geminiConversions } from "./dialects/single-conversions.ts";
 import { CallFailure } from "./failures.ts";
 import { fetchMedia, type MediaFetching } from "./fetch-media.ts";
@@ -38,7 +40,24 @@ export type Preparation = {
   forget(): void;
 };
 
-type Preparing = { envelope: Envelope; dialect: Dialect; model: Model; inputTokens: number };
+type Preparing = {
+  envelope: Envelope;
+  dialect: Dialect;
+  model: Model;
+  inputTokens: number;
+  /** Opens a share of the budget for bodies. */
+  share: () => BodyShare;
+};
+
+// An object in the engine's memory, and what becomes of it in another dialect.
+const bytesOfValue = 256;
+const smallBytes = 64 * 1024;
+
+/** Holds what a request takes as objects, beside its bytes. Throws `service_unavailable` when there is no room. */
+function claimReading({ bytes, values }: RequestBody, share: () => BodyShare): void {
+  if (bytes.length <= smallBytes || share().claim(Math.max(bytes.length, values * bytesOfValue))) return;
+  throw new CallFailure({ name: "service_unavailable", cause: "no room to read the body as a whole" });
+}
 
 type Cell = Conversion & { spoken: UpstreamDialectName };
 
@@ -68,6 +87,7 @@ class RequestPreparation implements Preparation {
   private understood: Understood | undefined;
   private route: Route | undefined;
   private prepared: Prepared | undefined;
+  private isClaimed = false;
 
   constructor(preparing: Preparing) {
     this.preparing = preparing;
@@ -81,11 +101,11 @@ class RequestPreparation implements Preparation {
   }
 
   readFor(routes: readonly Route[], fetching: () => Promise<MediaFetching>): Promise<void> | undefined {
-    const { envelope, dialect } = this.preparing;
+    const { dialect } = this.preparing;
     const route = routes.find((candidate) => fetchesMedia(cellOf(candidate, dialect)));
     const cell = route && cellOf(route, dialect);
     if (!cell) return undefined;
-    this.understood = understand(envelope, cell.client);
+    this.understood = this.understand(cell);
     const hasNone = urlsToFetch(this.understood.conversation).length === 0;
     return hasNone ? undefined : this.fetchFor(this.understood, fetching);
   }
@@ -100,16 +120,27 @@ class RequestPreparation implements Preparation {
     const cell = cellOf(route, dialect);
     if (!cell) {
       const single = route.upstream.dialects.includes(dialect.name) ? undefined : geminiConversions[dialect.name];
+      if (single || Object.values(landmarks).some((landmark) => envelope.body.mayHold(landmark))) this.claimOnce();
       if (single) return prepareSingle(envelope, single, route.model);
       const dropped = envelope.removed ?? [];
       return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped };
     }
-    const understood = (this.understood ??= understand(envelope, cell.client));
+    const understood = (this.understood ??= this.understand(cell));
     const { maxOutputTokens, quirks } = model;
     const { body, dropped } = say(understood, cell, { model: route.model, maxOutputTokens, quirks });
     const { wantsStreamUsage } = envelope;
     const asked: Asked = { model: envelope.model, wantsStreamUsage, request: understood.request, inputTokens };
     return { dialect: upstreamDialects[cell.spoken], body, conversion: { ...cell, asked }, dropped };
+  }
+
+  private understand({ client }: Cell): Understood {
+    this.claimOnce();
+    return understand(this.preparing.envelope, client);
+  }
+
+  private claimOnce(): void {
+    if (!this.isClaimed) claimReading(this.preparing.envelope.body, this.preparing.share);
+    this.isClaimed = true;
   }
 
   private async fetchFor(named: Understood, fetching: () => Promise<MediaFetching>): Promise<void> {

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { Writable } from "node:stream";
 import { describe, test } from "node:test";
 import { createRegistry } from "#shared/ops.ts";
 import { until } from "#shared/testing/until.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
+import { createBodyBudget } from "./body-budget.ts";
 import type { DialectName } from "./dialects/dialect.ts";
 import { dialects } from "./dialects/index.ts";
 import { CallFailure } from "./failures.ts";
@@ -87,6 +89,7 @@ function outgoingTo(upstreams: Upstream[], dialect: DialectName = "openai-chat",
       dialect: dialects[dialect],
       model: modelOf(),
       inputTokens: 0,
+      share: () => createBodyBudget(0).share(new Writable()),
     }),
     routes: upstreams.map((upstream, index) => ({ upstream, model: `model-${index}`, priority: 0, weight: 0 })),
     callerHeaders: {},

@@ -5,7 +5,7 @@ import { member, RequestError } from "./dialects/dialect.ts";
 import { readFormBody } from "./dialects/form-body.ts";
 import { readJsonBody, type RequestBody } from "./dialects/request-body.ts";
 import { CallFailure } from "./failures.ts";
-import { refusalOfBody } from "./read.ts";
+import { maxModelCharacters, refusalOfBody } from "./read.ts";
 
 /** A picture to begin with, as the caller gives it: the file itself or where it is (`data:` or `https:`). */
 export type GivenReference = { content: Buffer } | { address: string };
@@ -25,6 +25,9 @@ const defaultModel = "sora-2";
 /** The most that the OpenAI API takes. */
 const maxPromptCharacters = 32_000;
 
+/** A picture of 10 MiB in base64, with room for what is escaped in it. */
+const maxAddressBytes = 16 * 1024 * 1024;
+
 const isForm = /^multipart\/form-data/i;
 
 /**
@@ -37,9 +40,11 @@ export function readVideo(bytes: Buffer, contentType = ""): AskedVideo {
     const body = isOfForm ? readFormBody(bytes, contentType) : readJsonBody(bytes);
     const reference = isOfForm ? referenceOfForm(body) : referenceOfJson(body);
     const given = (name: string): unknown => (body.has(name) ? body.read(name) : undefined);
-    const prompt = promptOf(given("prompt"));
+    const textOf = (name: string, maxCharacters: number): string | undefined =>
+      body.has(name) ? body.readText(name, maxCharacters) : undefined;
+    const prompt = promptOf(textOf("prompt", maxPromptCharacters));
     return {
-      model: textOf(given("model") ?? defaultModel, "model"),
+      model: required(textOf("model", maxModelCharacters) ?? defaultModel, "model"),
       // Clients write every line break of a form's field as two characters (HTML, multipart/form-data encoding).
       prompt: isOfForm ? prompt.replaceAll("\r\n", "\n") : prompt,
       seconds: given("seconds"),
@@ -51,16 +56,13 @@ export function readVideo(bytes: Buffer, contentType = ""): AskedVideo {
   }
 }
 
-function textOf(value: unknown, field: string): string {
-  if (value === undefined || value === "") throw new CallFailure({ name: "field_required", detail: field });
-  if (typeof value !== "string") throw new RequestError(`field ${field} must be a string`);
-  return value;
+function required(text: string | undefined, field: string): string {
+  if (text === undefined || text === "") throw new CallFailure({ name: "field_required", detail: field });
+  return text;
 }
 
-function promptOf(value: unknown): string {
-  const prompt = textOf(value, "prompt");
-  if ([...prompt].length > maxPromptCharacters)
-    throw new RequestError(`field prompt must have at most ${maxPromptCharacters} characters`);
+function promptOf(text: string | undefined): string {
+  const prompt = required(text, "prompt");
   // No database keeps them.
   if (prompt.includes("\0")) throw new RequestError("field prompt must not have NUL characters");
   return prompt;
@@ -75,7 +77,7 @@ function addressOf(value: unknown): GivenReference {
 
 function referenceOfJson(body: RequestBody): GivenReference | undefined {
   if (!body.has("input_reference")) return undefined;
-  const value = body.read("input_reference");
+  const value = body.readWhole("input_reference", maxAddressBytes);
   if ((member(value, "file_id") ?? undefined) !== undefined) throw new RequestError(noFiles);
   return addressOf(member(value, "image_url"));
 }
@@ -83,7 +85,8 @@ function referenceOfJson(body: RequestBody): GivenReference | undefined {
 /** Clients write the fields of an object in a form as `input_reference[image_url]`. */
 function referenceOfForm(body: RequestBody): GivenReference | undefined {
   if (body.has("input_reference[file_id]")) throw new RequestError(noFiles);
-  if (body.has("input_reference[image_url]")) return addressOf(body.read("input_reference[image_url]"));
+  const address = body.readText("input_reference[image_url]", maxAddressBytes);
+  if (address !== undefined) return addressOf(address);
   if (!body.has("input_reference")) return undefined;
   const content = body.read("input_reference");
   return Buffer.isBuffer(content) ? { content } : addressOf(undefined);

@@ -31,8 +31,10 @@ function requireFields(body: RequestBody, dialect: Dialect): void {
   for (const name of dialect.requiredFields) {
     if (!body.has(name)) throw new CallFailure({ name: "field_required", detail: name });
   }
-  if (body.read("model") === "") throw new CallFailure({ name: "field_required", detail: "model" });
 }
+
+/** More than any name in a catalog has. */
+export const maxModelCharacters = 256;
 
 /**
  * Reads what the relay must know of a request body. Throws `invalid_json`, `field_required` or `field_invalid`;
@@ -44,8 +46,8 @@ export function readEnvelope(bytes: Buffer, dialect: Dialect, headers: IncomingH
     requireFields(body, dialect);
     const notArray = dialect.arrayFields.find((name) => !body.isArray(name));
     if (notArray !== undefined) throw new RequestError(`field ${notArray} must be an array`);
-    const model = body.read("model");
-    if (typeof model !== "string") throw new RequestError("field model must be a string");
+    const model = body.readText("model", maxModelCharacters) ?? "";
+    if (model === "") throw new CallFailure({ name: "field_required", detail: "model" });
     if (dialect.format === "B" && readVersion(headers) === undefined) {
       throw new RequestError("header provider-version must be a date such as 2023-06-01");
     }

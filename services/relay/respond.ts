@@ -57,7 +57,8 @@ const maxDroppedLength = 2_000;
 export function droppedHeader(dropped: readonly string[]): Record<string, string> {
   if (dropped.length === 0) return {};
   // Names are the caller's own, and a header cannot hold them all.
-  const names = dropped.map((name) => name.replaceAll(/[^\w.-]/g, "_")).join(", ");
+  const shown = dropped.slice(0, maxDroppedLength).map((name) => name.slice(0, maxDroppedLength));
+  const names = shown.map((name) => name.replaceAll(/[^\w.-]/g, "_")).join(", ");
   return { "x-relay-dropped": names.slice(0, maxDroppedLength) };
 }
 

@@ -15,6 +15,7 @@ const rows: [string, string, object][] = [
   ["no base64", "data:text/plain,a%20b", { kind: "base64", mediaType: "text/plain", data: "YSBi" }],
   ["a broken escape", "data:text/plain,100%", { kind: "base64", mediaType: "text/plain", data: "MTAwJQ==" }],
   ["no type", "data:,x", { kind: "base64", mediaType: "text/plain", data: "eA==" }],
+  ["a head of parameters only", `data:${";".repeat(300)},x`, { kind: "url", url: `data:${";".repeat(300)},x` }],
   ["no comma", "data:image/png", { kind: "url", url: "data:image/png" }],
 ];
 for (const [what, address, source] of rows) {

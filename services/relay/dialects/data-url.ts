@@ -1,6 +1,8 @@
 import type { MediaSource } from "./conversation.ts";
 
 const defaultType = "text/plain";
+// A media type and a few parameters. Split, a head of separators only would take eight times the memory of a body.
+const maxHeadLength = 256;
 
 function percentDecoded(payload: string): string {
   try {
@@ -13,7 +15,7 @@ function percentDecoded(payload: string): string {
 /** Reads an address of a picture or file, which may hold it (`data:`). Blanks and percent signs in it are taken out. */
 export function readSource(address: string): MediaSource {
   const comma = address.startsWith("data:") ? address.indexOf(",") : -1;
-  if (comma === -1) return { kind: "url", url: address };
+  if (comma === -1 || comma > maxHeadLength) return { kind: "url", url: address };
   const [mediaType = "", ...parameters] = address.slice(5, comma).split(";");
   const payload = address.slice(comma + 1);
   // Most payloads are clean, and large: look before copying.

@@ -2,6 +2,8 @@ import type { Units, UsageBucket } from "#shared/pricing.ts";
 import type { RequestBody } from "./request-body.ts";
 import type { StreamEvent } from "./sse.ts";
 
+export { RequestError } from "./request-error.ts";
+
 export const dialectNames = [
   "openai-chat",
   "openai-responses",
@@ -161,17 +163,6 @@ export type UpstreamError = {
   /** The field at fault, where Format A's errors name one. */
   param?: string | undefined;
 };
-
-/** A request that the relay itself cannot serve; the message is for the caller and names the field. */
-export class RequestError extends Error {
-  /** By which clients of Format B know what to do about it. */
-  readonly errorCode: string | undefined;
-
-  constructor(message: string, errorCode?: string) {
-    super(message);
-    this.errorCode = errorCode;
-  }
-}
 
 /** A wire format as upstreams speak it: where its requests go, and how its answers are metered. */
 export type UpstreamDialect = {

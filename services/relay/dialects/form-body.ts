@@ -1,4 +1,5 @@
-import type { RequestBody } from "./request-body.ts";
+import { checkedText, maxScalarBytes, type RequestBody } from "./request-body.ts";
+import { RequestError } from "./request-error.ts";
 
 /** A body that is not the multipart form that its content type announces. */
 export class FormError extends Error {}
@@ -66,6 +67,7 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
     if (others.length > 0) throw new FormError(`field ${name} stands twice`);
     return part;
   };
+  const textOf = ({ start, end }: Part): string => bytes.toString("utf8", start, end);
   const mediaBytes = parts.filter(({ isFile }) => isFile).map(({ start, end }) => end - start);
   const fieldBytes = parts.filter(({ isFile }) => !isFile).reduce((sum, { start, end }) => sum + end - start, 0);
   return {
@@ -77,8 +79,20 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
     read: (name) => {
       const part = find(name);
       if (!part) return undefined;
-      return part.isFile ? bytes.subarray(part.start, part.end) : bytes.toString("utf8", part.start, part.end);
+      if (part.isFile) return bytes.subarray(part.start, part.end);
+      if (part.end - part.start > maxScalarBytes) {
+        throw new RequestError(`field ${name} must have at most ${maxScalarBytes} bytes`);
+      }
+      return textOf(part);
     },
+    readText: (name, maxCharacters) => {
+      const part = find(name);
+      if (!part) return undefined;
+      return checkedText(name, part.end - part.start, maxCharacters, () => (part.isFile ? undefined : textOf(part)));
+    },
+    readWhole: () => undefined,
+    countCharacters: () => undefined,
+    countItems: () => undefined,
     rewrite: ({ replace = {} }) => {
       const pieces: Buffer[] = [];
       let at = 0;
@@ -91,5 +105,6 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
     },
     textBytes: fieldBytes,
     mediaBytes,
+    values: 0,
   };
 }

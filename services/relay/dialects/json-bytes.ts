@@ -140,6 +140,42 @@ function skipPlainWords(cursor: Cursor, start: number): number {
   return rest;
 }
 
+const highHalf = /^[dD][89abAB]/;
+const lowHalf = /^[dD][c-fC-F]/;
+
+/** The half of a surrogate pair that an escape at a place spells, as a pattern tells it. */
+const spells = (bytes: Buffer, at: number, half: RegExp): boolean =>
+  bytes[at] === backslash && bytes[at + 1] === smallU && half.test(bytes.toString("latin1", at + 2, at + 4));
+
+/** Bytes of the character at a place; 1 for a byte that is no UTF-8 (RFC 3629, Syntax of UTF-8 Byte Sequences). */
+function characterBytes(bytes: Buffer, at: number): number {
+  const lead = bytes[at] as number;
+  if (lead < 0xc2 || lead > 0xf4) return 1;
+  const length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  const least = lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80;
+  const most = lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
+  const second = bytes[at + 1] as number;
+  if (second < least || second > most) return 1;
+  for (let next = 2; next < length; next += 1) if (((bytes[at + next] as number) & 0xc0) !== 0x80) return 1;
+  return length;
+}
+
+/**
+ * Code points of a text between two places that are those of a string that was scanned, as a decoder would give them:
+ * two escapes may be one. A byte that is no UTF-8 counts as one, which is no less than a decoder makes of it.
+ */
+export function countCodePoints(bytes: Buffer, start: number, end: number): number {
+  let count = 0;
+  for (let at = start; at < end; count += 1) {
+    const byte = bytes[at] as number;
+    if (byte === backslash) {
+      const isPair = spells(bytes, at, highHalf) && spells(bytes, at + longestEscape, lowHalf);
+      at += isPair ? 2 * longestEscape : bytes[at + 1] === smallU ? longestEscape : 2;
+    } else at += byte < 0x80 ? 1 : characterBytes(bytes, at);
+  }
+  return count;
+}
+
 /** Whether a string without a look at its end has media in it, by how it begins. */
 export function beginsMedia(bytes: Buffer, start: number): boolean {
   const enough = start + mediaHeadBytes;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { RequestError } from "./request-error.ts";
 import { JsonScanError, readField, rewriteFields, scanJson, type Scan } from "./json-scan.ts";
 
 type Entry = [name: string, value: unknown];
@@ -280,6 +281,33 @@ test("256 levels below the top are accepted, 257 refused, and millions exhaust n
   assert.equal(scanOutcome(Buffer.from(`{"a":${'{"b":'.repeat(2_000_000)}`)), "refused");
 });
 
+const limitRows: [string, string, string, RegExp][] = [
+  [
+    "500,000 values",
+    `{"a":[${"[],".repeat(499_998)}[]]}`,
+    `{"a":[${"[],".repeat(499_999)}[]]}`,
+    /at most 500000 JSON values/,
+  ],
+  [
+    "1,000 fields",
+    JSON.stringify(Object.fromEntries(Array.from({ length: 1_000 }, (_, at) => [`a${at}`, 1]))),
+    JSON.stringify(Object.fromEntries(Array.from({ length: 1_001 }, (_, at) => [`a${at}`, 1]))),
+    /at most 1000 fields/,
+  ],
+  [
+    "a name of 254 characters with its quotes",
+    JSON.stringify({ ["a".repeat(254)]: 1 }),
+    JSON.stringify({ ["a".repeat(255)]: 1 }),
+    /names of fields must have at most 256 bytes/,
+  ],
+];
+for (const [what, most, more, refusal] of limitRows) {
+  test(`a body may have ${what} and no more: what reads it takes memory for each`, () => {
+    scanJson(Buffer.from(most));
+    assert.throws(() => scanJson(Buffer.from(more)), { constructor: RequestError, message: refusal });
+  });
+}
+
 for (const [what, text] of [
   ["a line break within", '{"model":"a\nb"}'],
   ["an unknown escape", '{"model":"\\q"}'],
@@ -316,7 +344,7 @@ test("prose, short strings and field names never count as media", () => {
     assert.deepEqual(scanJson(body).mediaBytes, []);
     assert.equal(scanJson(body).textBytes, body.length);
   }
-  assert.deepEqual(scanJson(Buffer.from(JSON.stringify({ [base64]: 1, a: { [base64]: 2 } }))).mediaBytes, []);
+  assert.deepEqual(scanJson(Buffer.from(JSON.stringify({ a: { [base64]: 2 } }))).mediaBytes, []);
 });
 
 test("rewriteFields changes what it is told and leaves every other byte and the order of the fields", () => {

@@ -2,6 +2,7 @@ import {
   beginsMedia,
   code,
   colon,
+  countCodePoints,
   failAt,
   findStringEnd,
   JsonScanError,
@@ -14,6 +15,7 @@ import {
   standsAt,
   type Cursor,
 } from "./json-bytes.ts";
+import { RequestError } from "./request-error.ts";
 
 export { JsonScanError } from "./json-bytes.ts";
 
@@ -30,15 +32,22 @@ export type Scan = {
   mediaBytes: number[];
   /** The landmarks with which a string below the top begins, a key or a value. */
   met: Landmark[];
+  /** Values of any kind, which is what reading all of it as objects takes memory for. */
+  values: number;
 };
 
 /** The beginning of a string, with its quote, that is looked for while all is read: alone it would take as long. */
 export type Landmark = Buffer;
 
 /** What one pass looks for and has found. */
-type Findings = Pick<Scan, "mediaBytes" | "textBytes" | "met"> & { landmarks: readonly Landmark[] };
+type Findings = Pick<Scan, "mediaBytes" | "textBytes" | "met" | "values"> & { landmarks: readonly Landmark[] };
 
+/** Of a body. An embeddings request may have 300,000 tokens, which are a value each; nothing else comes near that. */
+export const maxValues = 500_000;
 const maxDepth = 256;
+/** Of the top-level object; no API has a hundred. */
+const maxFields = 1_000;
+const maxNameBytes = 256;
 const mediaMinBytes = 2_048;
 const plainKey = /^"[ !#-[\]-~]*"$/;
 
@@ -117,6 +126,8 @@ function skipValue(cursor: Cursor, findings: Findings): void {
   const open: number[] = [];
   for (;;) {
     const character = skipSpace(cursor);
+    findings.values += 1;
+    if (findings.values > maxValues) throw new RequestError(`the body must have at most ${maxValues} JSON values`);
     if (character === quote) skipStringValue(cursor, findings);
     else if (character === openBrace || character === openBracket) {
       if (!enter(cursor, open, character, findings)) continue;
@@ -129,6 +140,8 @@ function skipValue(cursor: Cursor, findings: Findings): void {
 function decodeKey(cursor: Cursor): string {
   const start = cursor.at;
   skipString(cursor);
+  if (cursor.at - start > maxNameBytes)
+    throw new RequestError(`names of fields must have at most ${maxNameBytes} bytes`);
   const raw = cursor.bytes.toString("latin1", start, cursor.at);
   if (plainKey.test(raw)) return raw.slice(1, -1);
   return JSON.parse(cursor.bytes.toString("utf8", start, cursor.at)) as string;
@@ -137,11 +150,19 @@ function decodeKey(cursor: Cursor): string {
 /**
  * Reads the fields of a JSON object without building its values: a relayed body is forwarded as it came, so only the
  * few fields that decide and meter are worth decoding. A field that stands twice is refused, because the upstream
- * might obey the other one. Throws JsonScanError for anything but one well-formed object, at most 256 levels deep.
+ * might obey the other one. Throws JsonScanError for anything but one well-formed object, at most 256 levels deep, and
+ * RequestError above the limits for its values, its fields and their names.
  */
 export function scanJson(body: Buffer, landmarks: readonly Landmark[] = []): Scan {
   const cursor: Cursor = { bytes: body, at: 0, words: undefined, offset: 0 };
-  const scan: Scan & Findings = { fields: new Map(), textBytes: body.length, mediaBytes: [], met: [], landmarks };
+  const scan: Scan & Findings = {
+    fields: new Map(),
+    textBytes: body.length,
+    mediaBytes: [],
+    met: [],
+    values: 0,
+    landmarks,
+  };
   if (skipSpace(cursor) !== openBrace) failAt(cursor.at);
   cursor.at += 1;
   const isEmpty = skipSpace(cursor) === closeBrace;
@@ -155,6 +176,7 @@ export function scanJson(body: Buffer, landmarks: readonly Landmark[] = []): Sca
     const start = cursor.at;
     skipValue(cursor, scan);
     if (scan.fields.has(name)) throw new JsonScanError(`field ${name} stands twice`);
+    if (scan.fields.size === maxFields) throw new RequestError(`the body must have at most ${maxFields} fields`);
     scan.fields.set(name, { keyStart, start, end: cursor.at });
     next = skipSpace(cursor);
     if (next !== comma && next !== closeBrace) failAt(cursor.at);
@@ -165,15 +187,64 @@ export function scanJson(body: Buffer, landmarks: readonly Landmark[] = []): Sca
   return scan;
 }
 
-/** Decodes one top-level field; undefined when it is absent. Throws JsonScanError when it is not valid after all. */
-export function readField(body: Buffer, scan: Scan, name: string): unknown {
-  const span = scan.fields.get(name);
-  if (!span) return undefined;
+function parseField(body: Buffer, { start, end }: Field, name: string): unknown {
   try {
-    return JSON.parse(body.toString("utf8", span.start, span.end));
+    return JSON.parse(body.toString("utf8", start, end));
   } catch {
     throw new JsonScanError(`field ${name} is not valid JSON`);
   }
+}
+
+/**
+ * Decodes one top-level field, of whatever kind; undefined when it is absent. Throws JsonScanError when it is not valid
+ * after all, RequestError when it has more than `maxBytes`.
+ */
+export function readField(body: Buffer, scan: Scan, name: string, maxBytes = Infinity): unknown {
+  const field = scan.fields.get(name);
+  if (!field) return undefined;
+  if (field.end - field.start > maxBytes) throw new RequestError(`field ${name} must have at most ${maxBytes} bytes`);
+  return parseField(body, field, name);
+}
+
+/**
+ * Decodes a top-level number, word or short text; undefined when it is absent. Throws RequestError for what is longer,
+ * and for lists and objects, without looking at more than their first byte: a caller may make them as large as a body.
+ */
+export function readScalar(body: Buffer, scan: Scan, name: string, maxBytes: number): unknown {
+  const field = scan.fields.get(name);
+  if (!field) return undefined;
+  const first = body[field.start];
+  if (first === openBrace || first === openBracket) {
+    throw new RequestError(`field ${name} must not be an object or an array`);
+  }
+  return readField(body, scan, name, maxBytes);
+}
+
+/** Code points of a top-level text, which is not decoded for it; undefined when the field is none. */
+export function countCharacters(body: Buffer, scan: Scan, name: string): number | undefined {
+  const field = scan.fields.get(name);
+  if (!field || body[field.start] !== quote) return undefined;
+  return countCodePoints(body, field.start + 1, field.end - 1);
+}
+
+/** What a list at the top holds: how many items, counted up to `most`, and the first byte of the first one. */
+export type Items = { count: number; first: number | undefined };
+
+/** Looks at a top-level list without decoding it; undefined when the field is none. */
+export function countItems(body: Buffer, scan: Scan, name: string, most: number): Items | undefined {
+  const field = scan.fields.get(name);
+  if (!field || body[field.start] !== openBracket) return undefined;
+  const cursor: Cursor = { bytes: body, at: field.start + 1, words: undefined, offset: 0 };
+  const first = skipSpace(cursor);
+  if (first === closeBracket) return { count: 0, first: undefined };
+  const unused: Findings = { textBytes: 0, mediaBytes: [], met: [], values: 0, landmarks: [] };
+  let count = 0;
+  for (let next = comma; next === comma && count < most; cursor.at += 1) {
+    skipValue(cursor, unused);
+    count += 1;
+    next = skipSpace(cursor);
+  }
+  return { count, first };
 }
 
 /** Changes of the top-level fields of a body; texts are JSON. */

@@ -12,7 +12,7 @@ const jsonOf = (reply: unknown) => ({ body: Buffer.from(JSON.stringify(reply)), 
 export const geminiConversions: Partial<Record<DialectName, SingleConversion>> = {
   "openai-embeddings": {
     writeRequest: embeddings.writeEmbeddings,
-    readReply: (answer, { body }) => embeddings.readTally(answer, body.read("input")),
+    readReply: (answer, { body }) => embeddings.readTally(answer, body.readWhole("input")),
     writeReply: (answer, request, envelope) => {
       const list = embeddings.readEmbeddings(answer, request, envelope.model);
       if (!list) return undefined;

@@ -51,7 +51,7 @@ function withoutNotes(messages: unknown): unknown[] {
 
 export function prepareBody({ body, model }: Envelope, upstreamModel: string): Buffer {
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
-  if (body.mayHold(landmarks.note)) replace["messages"] = JSON.stringify(withoutNotes(body.read("messages")));
+  if (body.mayHold(landmarks.note)) replace["messages"] = JSON.stringify(withoutNotes(body.readWhole("messages")));
   return body.rewrite({ replace, remove: removedFields });
 }
 

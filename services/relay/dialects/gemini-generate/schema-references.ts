@@ -10,6 +10,7 @@ export type References = {
   pending: () => Iterable<{ name: string; target: Node }>;
 };
 
+const maxReferenceLength = 1_000;
 // Longer chains are circles.
 const maxChain = 8;
 
@@ -25,7 +26,7 @@ function decode(token: string): string {
 /** What a JSON pointer such as `#/definitions/City` points to. */
 function resolve(root: Node, reference: string): Node | undefined {
   if (reference === "#") return root;
-  if (!reference.startsWith("#/")) return undefined;
+  if (!reference.startsWith("#/") || reference.length > maxReferenceLength) return undefined;
   let value: unknown = root;
   for (const token of reference.slice(2).split("/")) {
     const key = decode(token);

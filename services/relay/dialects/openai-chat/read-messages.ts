@@ -39,15 +39,13 @@ function markLast(parts: Part[], message: unknown, dropped: Set<string>): void {
   } else last.cache ??= cache;
 }
 
-/** The calls that were made so far, to find what a result belongs to. */
-type Calls = Map<string, CallPart>;
+/** The calls that were made so far, to find what a result belongs to: by id, and the last one of each name. */
+type Calls = { byId: Map<string, CallPart>; byName: Map<string, CallPart> };
 
 function readResult(message: unknown, path: string, calls: Calls, dropped: Set<string>): ResultPart {
   const isOld = member(message, "role") === "function";
   const name = stringOf(member(message, "name"));
-  const callId = isOld
-    ? [...calls.values()].findLast((call) => call.name === name)?.id
-    : stringOf(member(message, "tool_call_id"));
+  const callId = isOld ? calls.byName.get(name ?? "")?.id : stringOf(member(message, "tool_call_id"));
   if (callId === undefined) {
     throw new UnsayableError(`field ${path}.${isOld ? "name" : "tool_call_id"} must name a call before it`);
   }
@@ -58,7 +56,13 @@ function readResult(message: unknown, path: string, calls: Calls, dropped: Set<s
     }
     parts.push(part);
   }
-  return { kind: "result", callId, parts, isError: false, ...(calls.get(callId)?.isFreeText && { isFreeText: true }) };
+  return {
+    kind: "result",
+    callId,
+    parts,
+    isError: false,
+    ...(calls.byId.get(callId)?.isFreeText && { isFreeText: true }),
+  };
 }
 
 function readOther(message: unknown, role: string, path: string, dropped: Set<string>): Turn {
@@ -72,7 +76,7 @@ function readOther(message: unknown, role: string, path: string, dropped: Set<st
  */
 export function readMessages(messages: unknown, dropped: Set<string>): Turn[] {
   const turns: Turn[] = [];
-  const calls: Calls = new Map();
+  const calls: Calls = { byId: new Map(), byName: new Map() };
   let results: Part[] | undefined;
   for (const [at, message] of (Array.isArray(messages) ? messages : []).entries()) {
     const role = stringOf(member(message, "role")) ?? "";
@@ -91,7 +95,11 @@ export function readMessages(messages: unknown, dropped: Set<string>): Turn[] {
       role === "assistant"
         ? { role, parts: readAssistant(message, at, dropped) }
         : readOther(message, role, path, dropped);
-    for (const part of turn.parts) if (part.kind === "call") calls.set(part.id, part);
+    for (const part of turn.parts) {
+      if (part.kind !== "call") continue;
+      calls.byId.set(part.id, part);
+      calls.byName.set(part.name, part);
+    }
     markLast(turn.parts, message, dropped);
     if (turn.parts.length > 0) turns.push(turn);
   }

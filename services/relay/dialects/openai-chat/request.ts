@@ -1,4 +1,5 @@
 import { member, positive, tierOf, type Envelope } from "../dialect.ts";
+import { readStreamOptions } from "../openai-stream-options.ts";
 import { landmarks, type RequestBody } from "../request-body.ts";
 
 // What the provider allows; a larger number is the provider's to refuse and must not inflate the hold.
@@ -13,7 +14,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     choices: Math.min(positive(body.read("n")) ?? 1, maxChoices),
     units: {},
     priceFields: tierOf(body.read("service_tier")),
-    wantsStreamUsage: member(body.read("stream_options"), "include_usage") === true,
+    wantsStreamUsage: member(readStreamOptions(body), "include_usage") === true,
   };
 }
 
@@ -41,9 +42,10 @@ function withoutExtra(messages: unknown): unknown {
  */
 export function prepareBody({ body, model, answer, wantsStreamUsage }: Envelope, upstreamModel: string): Buffer {
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
-  if (body.mayHold(landmarks.extraContent)) replace["messages"] = JSON.stringify(withoutExtra(body.read("messages")));
+  if (body.mayHold(landmarks.extraContent))
+    replace["messages"] = JSON.stringify(withoutExtra(body.readWhole("messages")));
   if (answer !== "events" || wantsStreamUsage) return body.rewrite({ replace });
-  const asked = body.read("stream_options");
+  const asked = readStreamOptions(body);
   const streamOptions = JSON.stringify({ ...(typeof asked === "object" ? asked : {}), include_usage: true });
   if (asked === undefined) return body.rewrite({ replace, add: { stream_options: streamOptions } });
   return body.rewrite({ replace: { ...replace, stream_options: streamOptions } });

@@ -73,11 +73,12 @@ function readResult(item: unknown, path: string, isFreeText: boolean, dropped: S
 /** Puts items into turns, each side's together; a message's role or an item's kind tells the side. */
 type Turns = { turns: Turn[]; names: ToolNames; add: (role: Turn["role"], parts: Part[]) => void };
 
+const isResult = ({ kind }: Part): boolean => kind === "result";
+
 /** Results stand before anything else that the user says, as every provider wants them (trap 24). */
-function addResult(turn: Turn, part: Part): void {
-  const at = turn.parts.findIndex(({ kind }) => kind !== "result");
-  if (at === -1) turn.parts.push(part);
-  else turn.parts.splice(at, 0, part);
+function resultsFirst(turn: Turn): Turn {
+  if (!turn.parts.some(isResult)) return turn;
+  return { ...turn, parts: [...turn.parts.filter(isResult), ...turn.parts.filter((part) => !isResult(part))] };
 }
 
 function createTurns(names: ToolNames): Turns {
@@ -86,10 +87,7 @@ function createTurns(names: ToolNames): Turns {
     if (parts.length === 0) return;
     let turn = turns.at(-1);
     if (turn?.role !== role) turns.push((turn = { role, parts: [] }));
-    for (const part of parts) {
-      if (part.kind === "result") addResult(turn, part);
-      else turn.parts.push(part);
-    }
+    for (const part of parts) turn.parts.push(part);
   };
   return { turns, names, add };
 }
@@ -150,5 +148,5 @@ export function readTurns(body: Record<string, unknown>, names: ToolNames, dropp
   turns.add("system", readContent(instructions, "instructions", dropped));
   if (Array.isArray(input)) input.forEach((item, at) => addItem(item, `input[${at}]`, turns, dropped));
   else turns.add("user", readContent(input, "input", dropped));
-  return turns.turns;
+  return turns.turns.map(resultsFirst);
 }

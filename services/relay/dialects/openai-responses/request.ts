@@ -28,7 +28,7 @@ export function readCompactEnvelope(body: RequestBody, model: string): Envelope 
  */
 export function prepareBody({ body, model }: Envelope, upstreamModel: string): Buffer {
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
-  const input = body.mayHold(landmarks.note) ? body.read("input") : undefined;
+  const input = body.mayHold(landmarks.note) ? body.readWhole("input") : undefined;
   if (Array.isArray(input)) {
     replace["input"] = JSON.stringify(input.filter((item) => !isOurNote(member(item, "encrypted_content"))));
   }

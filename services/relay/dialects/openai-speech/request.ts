@@ -6,9 +6,8 @@ const audioTokensPerCharacter = 1.5;
 
 /** Reads a request for speech. Characters are code points of the input, as providers count them. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
-  const input = body.read("input");
-  if (typeof input !== "string") throw new RequestError("field input must be a string");
-  const characters = Array.from(input).length;
+  const characters = body.countCharacters("input");
+  if (characters === undefined) throw new RequestError("field input must be a string");
   const answer: AnswerKind = body.read("stream_format") === "sse" ? "events" : "bytes";
   return {
     body,

@@ -1,0 +1,34 @@
+import { UnsayableError, type Conversation } from "./conversation.ts";
+import { maxValues } from "./json-scan.ts";
+
+// So few characters cannot hold more values than a body may have.
+const uncountedLength = 1_000_000;
+
+/** Marks of JSON values in a text, outside of its strings: as many as there are values, or one or two more. */
+function countValues(text: string): number {
+  let count = 0;
+  let isInString = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at];
+    if (character === "\\" && isInString) at += 1;
+    else if (character === '"') isInString = !isInString;
+    else if (!isInString && (character === "," || character === "[" || character === "{")) count += 1;
+  }
+  return count;
+}
+
+/**
+ * Refuses inputs of calls that together would take memory out of proportion once they are parsed: they are JSON within
+ * a text, whose values nobody has counted. Throws UnsayableError.
+ */
+export function checkInputs({ turns }: Conversation): void {
+  const inputs = turns.flatMap(({ parts }) =>
+    parts.flatMap((part) => (part.kind === "call" && !part.isFreeText ? [part.input] : [])),
+  );
+  const length = inputs.reduce((sum, input) => sum + input.length, 0);
+  if (length <= uncountedLength) return;
+  const values = inputs.reduce((sum, input) => sum + countValues(input), 0);
+  if (values > maxValues) {
+    throw new UnsayableError(`the inputs of tool calls must have at most ${maxValues} JSON values`);
+  }
+}

@@ -1,0 +1,58 @@
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { createPools } from "#shared/catalog/pools.ts";
+import { createRoster } from "#shared/roster.ts";
+import { buildApp } from "../app.ts";
+import { createBodyBudget } from "../body-budget.ts";
+import { readConfig } from "../config.ts";
+import { dialectNames } from "../dialects/dialect.ts";
+import { createUpstreamHealth } from "../upstream-health.ts";
+import { createVideos } from "../videos.ts";
+import { listeningLog, modelOf, scriptedQuota, settlingOf, upstreamOf } from "./fakes.ts";
+
+// A relay in a process of its own, whose every caller has a key and no money. It writes its port and goes on until its
+// standard input ends.
+const config = readConfig({
+  AUTH_QUOTA_ADDRESS: "nowhere",
+  NATS_URL: "nowhere",
+  CATALOG_FILE: "none",
+  SPOOL_DIR: "none",
+  ALLOW_PLAIN_HTTP: "loopback",
+});
+
+const converted = modelOf({
+  id: "converted",
+  routes: [{ upstream: upstreamOf({ dialects: ["gemini-generate"] }), model: "m", priority: 0, weight: 0 }],
+});
+const spoken = modelOf({
+  routes: [{ upstream: upstreamOf({ dialects: [...dialectNames] }), model: "m", priority: 0, weight: 0 }],
+});
+const models = new Map([spoken, converted].map((model) => [model.id, model]));
+const quota = scriptedQuota((operation) => (operation.case === "reserve" ? { verdict: Verdict.BALANCE } : {}));
+const settling = settlingOf({ quota, log: listeningLog().log });
+await using pools = createPools();
+const app = buildApp(config, {
+  catalog: {
+    current: () => ({ models, upstreams: [], isMaintenance: false }),
+    isStale: () => false,
+    [Symbol.dispose]: () => undefined,
+  },
+  pools,
+  health: createUpstreamHealth(),
+  bodyBudget: createBodyBudget(config.MAX_BODY_BYTES_IN_FLIGHT),
+  tracing: { share: 0, hasGenAi: false },
+  settling,
+  metrics: settling.metrics,
+  log: settling.log,
+  limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
+  live: createRoster(),
+  videos: createVideos(undefined),
+  isDraining: false,
+});
+await app.listen({ host: "127.0.0.1", port: 0 });
+process.stdout.write(`${(app.server.address() as AddressInfo).port}\n`);
+process.stdin.resume();
+await once(process.stdin, "end");
+app.server.closeAllConnections();
+await app.close();
