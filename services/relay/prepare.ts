@@ -154,7 +154,7 @@ export function createPreparation(preparing: Preparing): Preparation {
 }
 
 /** Refuses a request that would lose fields on its way, for callers who want that. Throws `field_invalid`. */
-export function refuseLosses({ dropped }: Prepared): void {
+export function refuseLosses({ dropped }: Pick<Prepared, "dropped">): void {
   const [name] = dropped;
   if (name === undefined) return;
   const detail = `field ${name} cannot be carried to the provider of this model`;
@@ -164,6 +164,9 @@ export function refuseLosses({ dropped }: Prepared): void {
 const knownLosses = new Set(Object.values(clients).flatMap(({ lossNames }) => Object.values(lossNames)));
 
 /** Counts what got lost. Callers may name fields as they like; only names of ours become labels. */
-export function countLosses({ dropped }: Prepared, { droppedFields }: Metrics): void {
+export function countLosses(
+  { dropped }: Pick<Prepared, "dropped">,
+  { droppedFields }: Pick<Metrics, "droppedFields">,
+): void {
   for (const field of dropped) droppedFields.inc({ field: knownLosses.has(field) ? field : "other" });
 }

@@ -17,11 +17,30 @@ function told(work: () => unknown): [string, string | undefined] {
   throw new Error("it was taken");
 }
 
+test("fields that go nowhere are named in their order, of a form as of an object, and no more than a header can hold", () => {
+  const fields = { quality: "high", prompt: "x", n: 2, negative_prompt: "dogs", model: "m", seconds: "8", size: "s" };
+  const wanted = ["quality", "n", "negative_prompt"];
+  assert.deepEqual(readVideo(json(fields)).dropped, wanted);
+  const parts = Object.entries(fields).map(([name, value]) => part(name, String(value)));
+  const picture = part("input_reference[image_url]", "https://example.com/a.png");
+  const asked = readVideo(formOf(...parts, picture, part("loras", "a"), part("loras", "b")), formType);
+  assert.deepEqual(asked.dropped, [...wanted, "loras"]);
+  const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`field${index}`, 1]));
+  assert.equal(readVideo(json({ prompt: "x", ...many })).dropped.length, 200);
+});
+
 const limits = { seconds: [4, 8, 12], sizes: ["720x1280", "1280x720"], takesReference: true, deadlineSeconds: 60 };
 
 test("a JSON object is read; what is null or left out is not given, and the model is sora-2", () => {
-  const asked = readVideo(json({ prompt: "x", seconds: 8, size: null, input_reference: null, other: [1] }));
-  assert.deepEqual(asked, { model: "sora-2", prompt: "x", seconds: 8, size: undefined, reference: undefined });
+  const asked = readVideo(json({ prompt: "x", seconds: 8, size: null, input_reference: null, other: [1], none: null }));
+  assert.deepEqual(asked, {
+    model: "sora-2",
+    prompt: "x",
+    seconds: 8,
+    size: undefined,
+    reference: undefined,
+    dropped: ["other"],
+  });
 });
 
 const boundary = "form-boundary";
@@ -112,6 +131,7 @@ const asked = (changes: Partial<AskedVideo> = {}): AskedVideo => ({
   seconds: undefined,
   size: undefined,
   reference: undefined,
+  dropped: [],
   ...changes,
 });
 

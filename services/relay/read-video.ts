@@ -17,6 +17,8 @@ export type AskedVideo = {
   seconds: unknown;
   size: unknown;
   reference: GivenReference | undefined;
+  /** Fields that no provider is told of: the first of them, by the caller's names. */
+  dropped: readonly string[];
 };
 
 /** The model of the OpenAI API where none is named (its reference, Create video). */
@@ -32,7 +34,7 @@ const isForm = /^multipart\/form-data/i;
 
 /**
  * Reads a request for a video, a JSON object or a form as the official clients send it. Throws `invalid_json`,
- * `field_required` or `field_invalid`. Fields that are not of the OpenAI API are not looked at.
+ * `field_required` or `field_invalid`. Fields that are not of the OpenAI API go nowhere, and are named.
  */
 export function readVideo(bytes: Buffer, contentType = ""): AskedVideo {
   try {
@@ -50,10 +52,28 @@ export function readVideo(bytes: Buffer, contentType = ""): AskedVideo {
       seconds: given("seconds"),
       size: given("size"),
       reference,
+      dropped: isOfForm
+        ? droppedOf(body, (name) => !formFields.has(name))
+        : droppedOf(body, (name) => !fields.has(name) && body.has(name)),
     };
   } catch (error) {
     throw refusalOfBody(error);
   }
+}
+
+const fields = new Set(["model", "prompt", "seconds", "size", "input_reference"]);
+const formFields = new Set([...fields, "input_reference[image_url]"]);
+
+// More than the header that names them can hold.
+const maxDropped = 200;
+
+function droppedOf(body: RequestBody, isDropped: (name: string) => boolean): string[] {
+  const dropped = new Set<string>();
+  for (const name of body.names()) {
+    if (dropped.size === maxDropped) break;
+    if (isDropped(name)) dropped.add(name);
+  }
+  return [...dropped];
 }
 
 function required(text: string | undefined, field: string): string {

@@ -10,6 +10,7 @@ import type { CallTimes } from "./call-times.ts";
 import { concludeLater, concludeOnce, type Conclusion } from "./conclude-video.ts";
 import { CallFailure } from "./failures.ts";
 import { beginLiveCall, type CallTrace, type LiveCall } from "./live-call.ts";
+import { countLosses } from "./prepare.ts";
 import { takeBody } from "./take-body.ts";
 import { priceVideo, submitRequest, type PricedVideo } from "./video-charge.ts";
 import { videosPath } from "./videos.ts";
@@ -26,12 +27,15 @@ export type Submission = {
 
 type Submitting = { request: IncomingMessage; response: ServerResponse; caller: Caller; submission: Submission };
 
+/** A task that was submitted, now or before, and the fields of the request that no provider was told of. */
+export type SubmittedVideo = { task: Task; dropped: readonly string[] };
+
 /**
- * The path of a submission: read → check → hold its full price → submit → charge. Gives the task, or undefined when the
- * caller went away while sending; one who goes away later changes nothing. Throws a CallFailure, for which nothing is
+ * The path of a submission: read → check → hold its full price → submit → charge. Gives undefined when the caller went
+ * away while sending; one who goes away later changes nothing. Throws a CallFailure, for which nothing is
  * charged but where it says that this is not known.
  */
-export async function submitVideo(submitting: Submitting, relay: Relay): Promise<Task | undefined> {
+export async function submitVideo(submitting: Submitting, relay: Relay): Promise<SubmittedVideo | undefined> {
   const { request, caller, submission } = submitting;
   using kept = new DisposableStack();
   const taken = await takeBody(submitting, relay, (body, checkKey) => {
@@ -43,10 +47,12 @@ export async function submitVideo(submitting: Submitting, relay: Relay): Promise
   });
   if (!taken) return undefined;
   const { asked } = taken;
-  if ("earlier" in asked) return asked.earlier;
+  const { dropped } = asked;
+  countLosses(asked, relay.metrics);
+  if ("earlier" in asked) return { task: asked.earlier, dropped };
   const priced = priceVideo(asked);
   submission.call = await hold(priced, caller, submission, relay);
-  return await submitHeld(priced, submission.call, relay);
+  return { task: await submitHeld(priced, submission.call, relay), dropped };
 }
 
 /** Takes one of the places for submissions until `kept` is disposed. Throws `service_unavailable`. */

@@ -4,9 +4,11 @@ import type { BodyShare } from "./body-budget.ts";
 import type { LiveCatalog } from "./catalog.ts";
 import type { Model } from "./catalog-models.ts";
 import { findModel } from "./choose.ts";
+import { isStrict } from "./convert.ts";
 import { refuseEndpoint } from "./endpoints.ts";
 import { CallFailure } from "./failures.ts";
 import { fetchGuarded } from "./fetch-guarded.ts";
+import { refuseLosses } from "./prepare.ts";
 import { fitVideo, hashVideo, readIdempotencyKey, readVideo } from "./read-video.ts";
 import type { CheckKey } from "./take-body.ts";
 import { readReference, type Reference } from "./video-reference.ts";
@@ -25,7 +27,11 @@ export type WantedVideo = {
   /** "": none. */
   idempotencyKey: string;
   requestHash: Uint8Array;
+  dropped: readonly string[];
 };
+
+/** A task that was submitted before. */
+export type EarlierVideo = { earlier: Task; dropped: readonly string[] };
 
 export type Wanting = { request: IncomingMessage; body: Buffer; checkKey: CheckKey; share: BodyShare };
 
@@ -39,7 +45,7 @@ export type Offering = { catalog: LiveCatalog; videos: Pick<Videos, "tasks" | "f
 export async function wantVideo(
   { request, body, checkKey, share }: Wanting,
   { catalog, videos }: Offering,
-): Promise<WantedVideo | { earlier: Task }> {
+): Promise<WantedVideo | EarlierVideo> {
   const asked = readVideo(body, request.headers["content-type"]);
   const idempotencyKey = readIdempotencyKey(request.headers);
   const { tasks } = videos;
@@ -49,19 +55,20 @@ export async function wantVideo(
     return refuseEndpoint({ model, path: videosPath, offersVideos: tasks !== undefined, checkKey });
   }
   const { seconds, size } = fitVideo(asked, limits);
+  if (isStrict(request.headers)) refuseLosses(asked);
   const fetchUrl: typeof fetchGuarded = (url, fetchLimits) => fetchGuarded(url, fetchLimits, videos.fetchRules);
   const reference = asked.reference && (await readReference(asked.reference, { share, checkKey, fetchUrl }));
-  const { prompt } = asked;
+  const { prompt, dropped } = asked;
   const requestHash = hashVideo({ model: model.id, prompt, seconds, size }, reference?.content);
   if (idempotencyKey !== "") {
     const { accountId } = await checkKey();
     const earlier = await findEarlier(tasks, { accountId, idempotencyKey, requestHash });
-    if (earlier) return { earlier };
+    if (earlier) return { earlier, dropped };
   }
   // Also before money: a service that is away has taken nothing, and everybody may be told so.
   await answerOf(tasks.ready());
   const { deadlineSeconds } = limits;
-  return { tasks, model, deadlineSeconds, prompt, seconds, size, reference, idempotencyKey, requestHash };
+  return { tasks, model, deadlineSeconds, prompt, seconds, size, reference, idempotencyKey, requestHash, dropped };
 }
 
 /** The task that was submitted before under an Idempotency-Key; undefined when the key is new. */

@@ -73,6 +73,7 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
   return {
     bytes,
     contentType,
+    names: () => parts.map(({ name }) => name),
     has: (name) => find(name) !== undefined,
     isArray: () => false,
     mayHold: () => false,

@@ -17,6 +17,8 @@ import { RequestError } from "./request-error.ts";
 export type RequestBody = {
   bytes: Buffer;
   contentType: string;
+  /** The fields in their order; one of a form may stand twice. */
+  names(): Iterable<string>;
   /** Whether a field is there and not null. */
   has(name: string): boolean;
   /** Whether a field is a JSON array; looked at, not decoded. */
@@ -99,6 +101,10 @@ class JsonBody implements RequestBody {
 
   get values(): number {
     return this.scan.values;
+  }
+
+  names(): Iterable<string> {
+    return this.scan.fields.keys();
   }
 
   has(name: string): boolean {

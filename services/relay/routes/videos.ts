@@ -8,7 +8,7 @@ import { CallFailure, type Failure, type FailureName } from "../failures.ts";
 import { readKey } from "../read.ts";
 import { queryOf, readListQuery, readVariant } from "../read-video-query.ts";
 import { reportCall } from "../report-call.ts";
-import { respondFailure, respondReply } from "../respond.ts";
+import { droppedHeader, respondFailure, respondReply } from "../respond.ts";
 import { submitVideo, type Submission } from "../submit-video.ts";
 import { beginTrace, withinTrace } from "../trace-call.ts";
 import { giveFile } from "../video-content.ts";
@@ -24,8 +24,9 @@ type Asking = Answering & { submission: Submission; taskId: string; relay: Relay
 /** An endpoint: its name in metrics, and how it is answered. Gives how a file ended, where one was given. */
 type Endpoint = { path: string; answer: (asking: Asking) => Promise<string | void> };
 
-function respond({ response, submission }: Asking, value: object): void {
-  respondReply(response, submission.rid, Buffer.from(JSON.stringify(value)));
+function respond({ response, submission }: Asking, value: object, dropped: readonly string[] = []): void {
+  const headers = { "content-type": "application/json", ...droppedHeader(dropped) };
+  respondReply(response, submission.rid, Buffer.from(JSON.stringify(value)), headers);
 }
 
 /**
@@ -49,8 +50,8 @@ function taskIdOf({ taskId, relay }: Asking, absent: FailureName) {
 async function submit(asking: Asking): Promise<void> {
   const { request, response, ip, submission, relay } = asking;
   const caller = callerOf(readKey(request.headers, false), ip);
-  const task = await submitVideo({ request, response, caller, submission }, relay);
-  if (task) respond(asking, videoObject(task));
+  const submitted = await submitVideo({ request, response, caller, submission }, relay);
+  if (submitted) respond(asking, videoObject(submitted.task), submitted.dropped);
 }
 
 async function list(asking: Asking): Promise<void> {
