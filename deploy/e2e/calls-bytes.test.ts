@@ -127,8 +127,8 @@ test("the service removes inference_geo, service_tier and speed of messages; met
   }
 });
 
-test("service_tier of a chat request is the provider's and passes", async () => {
-  const body = `{"service_tier":"flex","model":"test-model",${oddly}}`;
+test("service_tier of a chat request is the provider's and passes, where it needs no price of its own", async () => {
+  const body = `{"service_tier":"default","model":"test-model",${oddly}}`;
   assert.equal(await relayBody(chat, body), body);
 });
 

@@ -52,6 +52,22 @@ test("the demo upstream has a model of videos; with providers' keys there are ex
   );
 });
 
+test("models that agents call with a web search by default have a price for it", () => {
+  const environment = { ...keys, DEMO_API_KEY: "demo" };
+  for (const given of [keys, {}]) {
+    const { models } = parseCatalog(catalogFor(given, demo), "catalog.yaml", environment);
+    const searching = [...models.values()].filter(
+      ({ routes, dialects }) =>
+        (dialects.has("openai-responses") &&
+          routes.some(({ upstream }) => upstream.dialects.includes("openai-responses"))) ||
+        (dialects.has("anthropic-messages") &&
+          routes.some(({ upstream }) => upstream.dialects.includes("anthropic-messages"))),
+    );
+    assert.ok(searching.length > 0);
+    for (const { id, prices } of searching) assert.ok(prices.webSearches, id);
+  }
+});
+
 test("an example speaks chat when a model does, else messages", () => {
   assert.deepEqual(exampleModel(catalogFor({}, demo)), { model: "demo-chat", dialect: "openai-chat" });
   const { ANTHROPIC_API_KEY } = keys;

@@ -22,6 +22,11 @@ const endedSora = `  # OpenAI has announced the end of its videos for 2026-09-24
   #   price: { version: openai-1, media_ms: "100.00" }
 `;
 
+// 10 USD per 1,000 web searches (developers.openai.com/api/docs/pricing, platform.claude.com/docs/en/about-claude/pricing);
+// agents ask for the tool by default. A model that does not reason pays 25 for the older web_search_preview.
+const searchPrice = `web_searches: "10000.00"`;
+const previewSearchPrice = `web_searches: "25000.00"`;
+
 const openAi: Offer = {
   upstream: `  openai:
     base_url: https://api.openai.com
@@ -41,19 +46,34 @@ const openAi: Offer = {
     upstreams: [{ name: openai }]
     context_tokens: 1047576
     max_output_tokens: 32768
-    price: { version: openai-1, input_tokens: "0.40", cache_read_tokens: "0.10", output_tokens: "1.60" }
+    price:
+      version: openai-1
+      input_tokens: "0.40"
+      cache_read_tokens: "0.10"
+      output_tokens: "1.60"
+      ${previewSearchPrice}
   gpt-5-mini:
     owned_by: openai
     upstreams: [{ name: openai }]
     context_tokens: 400000
     max_output_tokens: 128000
-    price: { version: openai-1, input_tokens: "0.25", cache_read_tokens: "0.025", output_tokens: "2.00" }
+    price:
+      version: openai-1
+      input_tokens: "0.25"
+      cache_read_tokens: "0.025"
+      output_tokens: "2.00"
+      ${searchPrice}
   gpt-5:
     owned_by: openai
     upstreams: [{ name: openai }]
     context_tokens: 400000
     max_output_tokens: 128000
-    price: { version: openai-1, input_tokens: "1.25", cache_read_tokens: "0.125", output_tokens: "10.00" }
+    price:
+      version: openai-1
+      input_tokens: "1.25"
+      cache_read_tokens: "0.125"
+      output_tokens: "10.00"
+      ${searchPrice}
   text-embedding-3-small:
     owned_by: openai
     upstreams: [{ name: openai }]
@@ -105,6 +125,7 @@ const anthropic: Offer = {
       cache_write_5m_tokens: "${write5m}"
       cache_write_1h_tokens: "${write1h}"
       output_tokens: "${output}"
+      ${searchPrice}
 `,
     )
     .join(""),
@@ -151,7 +172,12 @@ const demoModels = `  demo-chat:
     context_tokens: 128000
     max_output_tokens: 16384
     reserve_output_tokens: 4096
-    price: { version: demo-1, input_tokens: "0.15", output_tokens: "0.60", cache_read_tokens: "0.075" }
+    price:
+      version: demo-1
+      input_tokens: "0.15"
+      output_tokens: "0.60"
+      cache_read_tokens: "0.075"
+      ${searchPrice}
   demo-converted:
     owned_by: demo
     upstreams: [{ name: demo-gemini }]

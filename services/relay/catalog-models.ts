@@ -50,6 +50,8 @@ export type Model = {
   variants: Variant[];
   /** How it differs from what the dialect of its upstreams says. */
   quirks: ReadonlySet<Quirk>;
+  /** Whether tools that its provider bills and its prices do not speak of are let through, at the operator's cost. */
+  passesUnpricedTools?: boolean;
   /** What videos it makes, for a model of videos. */
   video?: VideoLimits;
 };
@@ -178,6 +180,7 @@ function buildModel(id: string, entry: Entry, routes: Route[], problems: Catalog
     prices,
     variants: [],
     quirks: new Set(entry.quirks),
+    ...(entry.unpriced_tools === "pass" && { passesUnpricedTools: true }),
     ...(entry.video && { video: videoLimits(entry.video) }),
   };
   return { ...model, variants: variants.map((variant) => asVariant(model, variant)) };

@@ -126,6 +126,10 @@ const model = Type.Object(
     quirks: Type.Optional(
       Type.Array(Type.Enum([...quirks]), { description: "How it differs from what its upstreams' dialect says." }),
     ),
+    unpriced_tools: Type.Enum(["refuse", "pass"], {
+      default: "refuse",
+      description: "What becomes of tools that the provider runs and bills, and this row does not price.",
+    }),
     context_tokens: Type.Optional(tokens("The most that it reads; needed where text is made.")),
     max_output_tokens: Type.Optional(tokens("The most that it writes; needed where text is made.")),
     reserve_output_tokens: Type.Integer({

@@ -27,7 +27,7 @@ const list = `{
     "input_cost_per_token_priority": 2.25e-06, "output_cost_per_token_priority": 1.8e-05,
     "input_cost_per_token_flex": 6.25e-07, "input_cost_per_token_batches": 6.25e-07,
     "input_cost_per_token_above_200k_tokens_priority": 4.5e-06,
-    "search_context_cost_per_query": { "search_context_size_low": 0.01 }, "file_search_cost_per_1k_calls": 0.0025,
+    "search_context_cost_per_query": { "search_context_size_low": 0.01, "search_context_size_high": 0.025 }, "file_search_cost_per_1k_calls": 0.0025,
     "input_cost_per_image": 0.001, "input_cost_per_token_ultrafast": 9e-06, "output_cost_per_audio_token": 0.0,
     "input_cost_per_video_per_second": null
   },
@@ -115,7 +115,6 @@ test("nothing about money is dropped in silence: what cannot be said, is 0 or is
       comments.some((line) => pattern.test(line)),
       String(pattern),
     );
-  isSaid(/talker-1 not said in this catalog: search_context_cost_per_query: \{"search_context_size_low":"0\.01"\}/);
   isSaid(/talker-1 not said in this catalog: input_cost_per_image: "0\.001"/);
   isSaid(/talker-1 not said in this catalog: input_cost_per_token_ultrafast: "9e-06"/);
   isSaid(/talker-1 left out, because it is 0: output_cost_per_audio_token/);
@@ -127,6 +126,25 @@ test("nothing about money is dropped in silence: what cannot be said, is 0 or is
   isSaid(/"1024-x-1024\/painter" left out: a size of another model/);
   isSaid(/"acme\/talker-2" left out: talker-2 is there already/);
   assert.doesNotMatch(yaml, /elsewhere|supports_vision|video_per_second/);
+});
+
+test("a web search costs what the list says of the dearest, else what the provider is known to ask", () => {
+  const searches = (provider: string): Record<string, bigint | undefined> => {
+    const { yaml } = importPrices(list.replaceAll('"other"', `"${provider}"`).replace("1.0000000000000001", "1"), {
+      ...wanted,
+      provider,
+    });
+    return Object.fromEntries([...readBack(yaml, provider)].map(([id, { prices }]) => [id, prices.webSearches]));
+  };
+  const acme = searches("acme");
+  assert.equal(acme["talker-1"], 25_000_000_000_000n, "0.025 USD each");
+  assert.equal(acme["talker-2"], undefined);
+  for (const provider of ["openai", "anthropic"]) {
+    assert.deepEqual(searches(provider), { elsewhere: 10_000_000_000_000n }, "0.01 USD each");
+    const { yaml } = importPrices(list.replaceAll('"acme"', `"${provider}"`), { ...wanted, provider });
+    assert.match(yaml, new RegExp(`# talker-2 .*web_searches.*${provider}`));
+    assert.equal(readBack(yaml, provider).get("vectors")?.prices.webSearches, undefined, "it makes no text");
+  }
 });
 
 test("a price that is not exact in nano-USD per 1,000,000 units is a problem, never rounded", () => {

@@ -74,6 +74,27 @@ function variantLine(variant: ListPrices): string {
   return `        - { ${[...conditions, ...pricePairs(variant)].join(", ")} }\n`;
 }
 
+/**
+ * What a web search costs where the list does not say it, in nano-USD per 1,000,000: 10 USD per 1,000 at both
+ * (developers.openai.com/api/docs/pricing, platform.claude.com/docs/en/about-claude/pricing, November 2026). Agents ask
+ * for the tool by default, and are refused where it has no price.
+ */
+const knownSearchPrices: Record<string, bigint | undefined> = {
+  openai: 10_000_000_000_000n,
+  anthropic: 10_000_000_000_000n,
+};
+
+/** Adds the price of a search to a model that makes text and has none; true where it did. */
+function addSearchPrice(groups: ListPrices[], mode: string, provider: string): boolean {
+  const price = knownSearchPrices[provider];
+  const base = groups.find((group) => !isVariant(group));
+  const makesText = mode === "chat" || mode === "responses";
+  if (price === undefined || !makesText || !base?.prices.has("outputTokens") || base.prices.has("webSearches"))
+    return false;
+  base.prices.set("webSearches", price);
+  return true;
+}
+
 const integerOf = (...values: unknown[]): string | undefined =>
   values.find((value): value is string => typeof value === "string" && /^[1-9]\d{0,8}$/.test(value));
 
@@ -122,11 +143,15 @@ function renderModel(id: string, source: object, wanted: Import): Rendered {
   if (problems.length > 0)
     return { text: leaveOut(problems.join("; ")).text, problems: problems.map((problem) => `${id}: ${problem}`) };
   if (prices.length === 0 && zeros.length > 0) return leaveOut(`all its prices are 0 (${zeros.join(", ")})`);
+  const isSearchKnown = addSearchPrice(prices, mode, wanted.provider);
   const lines = modelLines(id, source, prices, wanted);
   const refusal = refusalOf(lines, wanted.provider);
   const notes = [
     ...unsaid.map((field) => `not said in this catalog: ${field}`),
     ...zeros.map((key) => `left out, because it is 0: ${key}`),
+    ...(isSearchKnown
+      ? [`the list does not price web_searches; it is what ${wanted.provider} asks for a web search`]
+      : []),
     ...unsaidPairs(prices).map((pair) => `the list does not say what ${pair} costs; the tier's prices hold`),
   ].map((note) => comment(`${quoted(id)} ${note}`));
   if (refusal !== "") return { text: [leaveOut(refusal).text, ...notes].join(""), problems: [] };

@@ -12,6 +12,7 @@ import { geminiConversions } from "./dialects/single-conversions.ts";
 import { CallFailure } from "./failures.ts";
 import { fetchMedia, type MediaFetching } from "./fetch-media.ts";
 import type { Metrics } from "./metrics.ts";
+import { refuseUnpriced } from "./refuse-unpriced.ts";
 
 type Single = { conversion: SingleConversion; request: Record<string, unknown> };
 
@@ -122,6 +123,7 @@ class RequestPreparation implements Preparation {
       const single = route.upstream.dialects.includes(dialect.name) ? undefined : geminiConversions[dialect.name];
       if (single || Object.values(landmarks).some((landmark) => envelope.body.mayHold(landmark))) this.claimOnce();
       if (single) return prepareSingle(envelope, single, route.model);
+      if (dialect.isConversation) refuseUnpriced(envelope, model);
       const dropped = envelope.removed ?? [];
       return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped };
     }

@@ -29,6 +29,8 @@ export function nanosOf(text: string, units = 1n): bigint | undefined {
 /** What a price field says; `modes` are those of the list in which it means that, all where it is left out. */
 type Field = { bucket: UsageBucket; modes?: string[]; units?: bigint };
 
+const searchCost = "search_context_cost_per_query";
+
 const fields: Record<string, Field> = {
   input_cost_per_token: { bucket: "inputTokens" },
   output_cost_per_token: { bucket: "outputTokens" },
@@ -48,6 +50,7 @@ const fields: Record<string, Field> = {
   input_cost_per_request: { bucket: "requests" },
   file_search_cost_per_1k_calls: { bucket: "fileSearches", units: 1_000n },
   code_interpreter_cost_per_session: { bucket: "codeSessions" },
+  [searchCost]: { bucket: "webSearches", modes: ["chat", "responses"] },
 };
 
 const keyPattern = /^(.+?)(?:_above_(\d{1,5})k_tokens)?(?:_(priority|flex|batches))?$/;
@@ -75,7 +78,16 @@ function groupOf(groups: ListPrices[], { serviceTier, aboveInputTokens }: ListCo
 
 const shown = (key: string, value: unknown): string => `${key}: ${JSON.stringify(value)?.slice(0, 200)}`;
 
-function readField(key: string, value: unknown, mode: string, entry: ListEntry): void {
+/** A search may cost by the size of what it finds, which a caller chooses: the dearest counts. */
+function dearestSearch(sizes: unknown): string | undefined {
+  const prices = typeof sizes === "object" && sizes !== null ? Object.values(sizes) : [sizes];
+  const texts = prices.filter((price): price is string => typeof price === "string" && nanosOf(price) !== undefined);
+  if (texts.length < prices.length) return undefined;
+  return texts.toSorted((one, other) => Number((nanosOf(other) ?? 0n) - (nanosOf(one) ?? 0n)))[0];
+}
+
+function readField(key: string, given: unknown, mode: string, entry: ListEntry): void {
+  const value = key === searchCost ? (dearestSearch(given) ?? given) : given;
   const [, name = "", above, tier] = keyPattern.exec(key) ?? [];
   const named = Object.hasOwn(fields, name) ? fields[name] : undefined;
   const field = (named?.modes?.includes(mode) ?? true) ? named : undefined;

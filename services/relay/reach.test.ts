@@ -239,14 +239,14 @@ describe("when all fail, the last real answer decides what the caller is told", 
     await using third = await serve("third");
     await using reach = createReach();
     const converted = { ...second.upstream, dialects: ["anthropic-messages" as const] };
-    const searching = (upstreams: Upstream[]): Outgoing =>
-      outgoingTo(upstreams, "openai-chat", { web_search_options: {} });
+    const speaking = (upstreams: Upstream[]): Outgoing =>
+      outgoingTo(upstreams, "openai-chat", { modalities: ["text", "audio"] });
     const both = [first.upstream, converted];
-    const failure = await failureOf(reach, both, searching(both));
+    const failure = await failureOf(reach, both, speaking(both));
     assert.deepEqual([failure.name, failure.upstream, second.seen.length], ["upstream_unavailable", "first", 0]);
     assert.deepEqual(reach.underWay(), [0, 0]);
     const all = [...both, third.upstream];
-    assert.equal(await servedBy(reach, all, searching(all)), "third", "and the one behind it is");
+    assert.equal(await servedBy(reach, all, speaking(all)), "third", "and the one behind it is");
   });
 
   test("the one before upstreams that are left alone", async () => {

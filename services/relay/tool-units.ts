@@ -2,7 +2,6 @@ import type { Units, UsageBucket } from "#shared/pricing.ts";
 
 const tools = [
   "webSearches",
-  "webFetches",
   "fileSearches",
   "codeSessions",
   "searchSources",
@@ -10,7 +9,8 @@ const tools = [
 
 /**
  * Use of tools as these prices speak of it: one without a price of its own is a tool call, so that none is free and a
- * catalog that prices all tools alike needs one price.
+ * catalog that prices all tools alike needs one price. A web fetch is not among them: Anthropic bills it by its tokens
+ * only (platform.claude.com/docs/en/agents-and-tools/tool-use/web-fetch-tool).
  */
 export function asPricedTools(usage: Units, prices: Units): Units {
   let told: Units | undefined;

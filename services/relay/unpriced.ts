@@ -10,10 +10,11 @@ const tokenBuckets = usageBuckets.filter(isToken);
 
 /**
  * Units by which a model is not charged on purpose, because one of its dialects has another measure that it is priced
- * by: its tokens where it is priced by the image, its images where it is priced by tokens. Nobody must price requests.
+ * by: its tokens where it is priced by the image, its images where it is priced by tokens. Nobody must price requests,
+ * nor web fetches, which are billed by their tokens.
  */
 function otherMeasures({ dialects: names, prices }: Model): Set<UsageBucket> {
-  const others = new Set<UsageBucket>(["requests"]);
+  const others = new Set<UsageBucket>(["requests", "webFetches"]);
   const isWhole = (set: readonly UsageBucket[]): boolean => set.every((bucket) => prices[bucket] !== undefined);
   for (const { measures } of [...names].map((name) => dialects[name])) {
     const whole = measures.filter(isWhole);

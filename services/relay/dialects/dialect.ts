@@ -2,7 +2,9 @@ import type { Units, UsageBucket } from "#shared/pricing.ts";
 import type { RequestBody } from "./request-body.ts";
 import type { StreamEvent } from "./sse.ts";
 
-export { RequestError } from "./request-error.ts";
+import { RequestError } from "./request-error.ts";
+
+export { RequestError };
 
 export const dialectNames = [
   "openai-chat",
@@ -239,9 +241,11 @@ export function totalOf(usage: unknown, field: string): bigint | undefined {
   return total > 0n ? total : undefined;
 }
 
-/** Fields of a request for text by which its price may differ. */
+/** Fields of a request for text by which its price may differ. Throws RequestError for a tier that is no text. */
 export function tierOf(serviceTier: unknown): Record<string, string> {
-  return typeof serviceTier === "string" ? { service_tier: serviceTier } : {};
+  if (serviceTier === undefined || serviceTier === null) return {};
+  if (typeof serviceTier !== "string") throw new RequestError("field service_tier must be a string");
+  return { service_tier: serviceTier };
 }
 
 /** Whether a cleaner found nothing to take out, so that the very bytes may pass. */

@@ -76,6 +76,7 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
     names: () => parts.map(({ name }) => name),
     has: (name) => find(name) !== undefined,
     isArray: () => false,
+    slice: () => undefined,
     mayHold: () => false,
     read: (name) => {
       const part = find(name);

@@ -1,30 +1,66 @@
+import type { UsageBucket } from "#shared/pricing.ts";
 import { UnsayableError, type ToolChoice } from "./conversation.ts";
 
+/** Tools that providers know by a type of their own. */
+type ProviderTool = {
+  /** The type, or what it begins with before a `_` and a date or the like. */
+  begin: string;
+  runsAt: "provider" | "caller";
+  /** How it is billed beside the tokens that it reads and writes; `apart`: by what no bucket counts. */
+  bills: UsageBucket | "apart" | "nothing";
+};
+
 /**
- * Tools of a provider's own that it runs itself, by the beginning of their type. Another provider lacks them, and an
- * answer without them is still one. What callers run (a shell, an editor, a computer) they would wait for in vain.
+ * What providers bill apart, by https://developers.openai.com/api/docs/pricing (built-in tools) and
+ * https://platform.claude.com/docs/en/about-claude/pricing (tools), November 2026. The types are those of the official
+ * clients; a test fails when these know another.
  */
-const runByProvider: readonly string[] = [
-  "web_search",
-  "web_fetch",
-  "file_search",
-  "code_interpreter",
-  "code_execution",
-  "image_generation",
-  "mcp",
-  "tool_search",
-  "programmatic_tool_calling",
-  "advisor",
+const providerTools: readonly ProviderTool[] = [
+  // Both bill each search; OpenAI also each search of files.
+  { begin: "web_search", runsAt: "provider", bills: "webSearches" },
+  { begin: "file_search", runsAt: "provider", bills: "fileSearches" },
+  // The time of containers.
+  { begin: "code_interpreter", runsAt: "provider", bills: "apart" },
+  { begin: "code_execution", runsAt: "provider", bills: "apart" },
+  { begin: "environment.container", runsAt: "provider", bills: "apart" },
+  // Tokens of another model.
+  { begin: "image_generation", runsAt: "provider", bills: "apart" },
+  { begin: "advisor", runsAt: "provider", bills: "apart" },
+  // Nothing but tokens.
+  { begin: "web_fetch", runsAt: "provider", bills: "nothing" },
+  { begin: "mcp", runsAt: "provider", bills: "nothing" },
+  { begin: "tool_search", runsAt: "provider", bills: "nothing" },
+  { begin: "programmatic_tool_calling", runsAt: "provider", bills: "nothing" },
+  ...[
+    "function",
+    "custom",
+    "namespace",
+    "shell",
+    "environment.local",
+    "local_shell",
+    "apply_patch",
+    "computer",
+    "bash",
+    "text_editor",
+    "memory",
+    "browser",
+  ].map((begin) => ({ begin, runsAt: "caller", bills: "nothing" }) as const),
 ];
 
-const isRunByProvider = (type: string): boolean => runByProvider.some((begin) => type.startsWith(begin));
+function toolOf(type: string): ProviderTool | undefined {
+  return providerTools.find(({ begin }) => type === begin || type.startsWith(`${begin}_`));
+}
+
+/** How a tool of this type is billed; one that nobody knows may cost anything. */
+export const billingOf = (type: string): ProviderTool["bills"] => toolOf(type)?.bills ?? "apart";
 
 /** A declared tool that only its provider knows, and the words in which it is refused. */
 export type ForeignTool = { type: string; refusal: string };
 
 /**
- * Leaves out tools that only their provider runs, and names them. Throws UnsayableError for those that the caller would
- * run, and where one of them may be the tool that must be called.
+ * Leaves out tools that only their provider runs, and names them: an answer without them is still one. Throws
+ * UnsayableError for those that the caller would run, and wait for in vain, and where one of them may be the tool that
+ * must be called.
  */
 export function leaveOutTools(
   foreign: readonly ForeignTool[],
@@ -33,7 +69,7 @@ export function leaveOutTools(
 ): void {
   const isForced = choice?.kind === "required" && choice.names === undefined;
   for (const { type, refusal } of foreign) {
-    if (isForced || !isRunByProvider(type)) throw new UnsayableError(refusal);
+    if (isForced || toolOf(type)?.runsAt !== "provider") throw new UnsayableError(refusal);
     dropped.add(`tools.${type}`);
   }
 }

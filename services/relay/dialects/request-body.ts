@@ -36,6 +36,8 @@ export type RequestBody = {
   countCharacters(name: string): number | undefined;
   /** Items of a list, up to `most`; undefined when the field is none. */
   countItems(name: string, most: number): Items | undefined;
+  /** A field's bytes as they came; undefined when it is absent, or has no bytes of its own. */
+  slice(name: string): Buffer | undefined;
   /** The body with other fields; what stays keeps its bytes and its order. */
   rewrite(changes: Changes): Buffer;
   /** Whether a string in it begins with one of `landmarks`; nearly never so, and known without another look. */
@@ -138,6 +140,11 @@ class JsonBody implements RequestBody {
 
   countItems(name: string, most: number): Items | undefined {
     return countItems(this.bytes, this.scan, name, most);
+  }
+
+  slice(name: string): Buffer | undefined {
+    const field = this.scan.fields.get(name);
+    return field && this.bytes.subarray(field.start, field.end);
   }
 
   mayHold(landmark: Landmark): boolean {

@@ -1,0 +1,91 @@
+import { code, quote, skipSpace, skipString, type Cursor } from "./json-bytes.ts";
+
+const comma = code(",");
+const openBrace = code("{");
+const closeBrace = code("}");
+const openBracket = code("[");
+const closeBracket = code("]");
+
+// No provider has a longer name.
+const maxTypeBytes = 100;
+
+/** Moves past one value of a body whose grammar was checked. */
+function skipValue(cursor: Cursor): void {
+  let depth = 0;
+  do {
+    const character = skipSpace(cursor);
+    if (character === quote) skipString(cursor);
+    else {
+      if (character === openBrace || character === openBracket) depth += 1;
+      if (character === closeBrace || character === closeBracket) depth -= 1;
+      cursor.at += 1;
+      // The rest of a number or word.
+      while (depth === 0 && /[\w.+-]/.test(String.fromCharCode(cursor.bytes[cursor.at] ?? 0))) cursor.at += 1;
+    }
+  } while (depth > 0);
+}
+
+/** Reads a string; undefined, and moved past, when the value is none or is longer than any that is looked for. */
+function takeString(cursor: Cursor): string | undefined {
+  if (skipSpace(cursor) !== quote) {
+    skipValue(cursor);
+    return undefined;
+  }
+  const start = cursor.at;
+  skipString(cursor);
+  if (cursor.at - start > maxTypeBytes) return undefined;
+  return JSON.parse(cursor.bytes.toString("utf8", start, cursor.at)) as string;
+}
+
+/** Goes through what stands in an object or array, of which `take` moves past one at a time; past anything else. */
+function enter(cursor: Cursor, open: number, close: number, take: () => void): void {
+  if (skipSpace(cursor) !== open) return skipValue(cursor);
+  cursor.at += 1;
+  let isMore = skipSpace(cursor) !== close;
+  while (isMore) {
+    take();
+    isMore = skipSpace(cursor) === comma;
+    if (isMore) cursor.at += 1;
+  }
+  cursor.at += 1;
+}
+
+const smallN = code("n");
+
+/** Tells a type; null says nothing. */
+function takeType(cursor: Cursor, place: string, tell: (type: string) => void): void {
+  if (skipSpace(cursor) === smallN) skipValue(cursor);
+  else tell(place + (takeString(cursor) ?? ""));
+}
+
+const eachItem = (cursor: Cursor, take: () => void): void => enter(cursor, openBracket, closeBracket, take);
+
+const eachField = (cursor: Cursor, take: (name: string | undefined) => void): void =>
+  enter(cursor, openBrace, closeBrace, () => {
+    const name = takeString(cursor);
+    skipSpace(cursor);
+    // The colon.
+    cursor.at += 1;
+    take(name);
+  });
+
+/**
+ * Tells `tell` the type of each tool in a `tools` field, without building what the tools are: those in namespaces too,
+ * and of a shell also where it runs, as `environment.<type>`. What is no type is told as "". A field that stands twice
+ * is told twice, because the provider might obey either.
+ */
+export function tellToolTypes(tools: Buffer, tell: (type: string) => void): void {
+  const cursor: Cursor = { bytes: tools, at: 0, words: undefined, offset: 0 };
+  const takeTool = (): void =>
+    eachField(cursor, (name) => {
+      if (name === "type") takeType(cursor, "", tell);
+      else if (name === "tools") eachItem(cursor, takeTool);
+      else if (name === "environment") {
+        eachField(cursor, (inner) => {
+          if (inner === "type") takeType(cursor, "environment.", tell);
+          else skipValue(cursor);
+        });
+      } else skipValue(cursor);
+    });
+  eachItem(cursor, takeTool);
+}
