@@ -24,7 +24,13 @@ export type ToolFacts = { missing: ToolName[] } & Pick<Facts, "apt" | "failed">;
 export type ToolStep = { kind: "ready" } | Extract<Step, { kind: "apt" }> | { kind: "without"; messages: string[] };
 
 const debianPackages = { redis: "redis-server", nats: "nats-server", postgres: "postgresql" };
-const toolPackages = { browser: "chromium", prometheus: "prometheus", promtool: "prometheus", buildah: "buildah" };
+const toolPackages = {
+  browser: "chromium",
+  prometheus: "prometheus",
+  promtool: "prometheus",
+  buildah: "buildah",
+  pgbouncer: "pgbouncer",
+};
 const brewPackages = { redis: "redis", nats: "nats-server", postgres: "postgresql@17" };
 const programs = { redis: "redis-server", nats: "nats-server", postgres: "postgres and initdb" };
 const variables = {

@@ -49,7 +49,7 @@ try {
     const compose = ["compose", "-f", join(import.meta.dirname, "compose.yaml"), "run", "--rm", "tests"];
     process.exitCode = await step("tests in a container", "docker", compose);
   } else {
-    await prepareTools(["browser", "prometheus", "promtool", "buildah"], machine);
+    await prepareTools(["browser", "prometheus", "promtool", "buildah", "pgbouncer"], machine);
     process.exitCode = (await step("check", "npm", ["run", "--silent", "check"])) || (await testAndCount());
   }
 } catch (error) {

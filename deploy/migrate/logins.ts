@@ -13,6 +13,18 @@ export type Owner = pg.Client & AsyncDisposable;
 
 const connectTimeoutMs = 10_000;
 const [insufficientPrivilege, duplicateObject, uniqueViolation] = ["42501", "42710", "23505"];
+// "tuple concurrently updated" has no code of its own.
+const concurrentUpdate = "XX000";
+
+// What a statement may take, and what a transaction may that waits for a process which is paused: then it gives its
+// locks back. Each service's own waiting is bounded besides; these end what it no longer waits for.
+const usualLimits = { statement_timeout: "30s", idle_in_transaction_session_timeout: "30s" };
+const limitsOf: Record<Schema, Record<string, string>> = {
+  auth_quota: { ...usualLimits, statement_timeout: "5s" },
+  billing: usualLimits,
+  video_task: usualLimits,
+  console: usualLimits,
+};
 
 /** Connects to PostgreSQL; throws what tells why it cannot. */
 export async function connect(url: string): Promise<Owner> {
@@ -30,9 +42,10 @@ function clientOf(url: string): pg.Client {
 }
 
 /**
- * Makes sure that the login exists and is a member of its schema's group role. One that is missing is made with the
- * password of the URL; of one that is there only the membership is looked after, never its password. Runs at the same
- * time do not disturb each other. Throws an Error with the remedy where the owner may not do it.
+ * Makes sure that the login exists, is a member of its schema's group role, and has limits of time where the owner may
+ * set them. One that is missing is made with the password of the URL; of one that is there the password and what limits
+ * it has are left alone. Runs at the same time do not disturb each other. Throws an Error with the remedy where the
+ * owner may not do it.
  */
 export async function ensureLogin(owner: Owner, { url, schema }: ServiceLogin): Promise<"made" | "found"> {
   const [name, group] = [loginName(url), `${schema}_rw`];
@@ -49,8 +62,33 @@ export async function ensureLogin(owner: Owner, { url, schema }: ServiceLogin): 
   }
   const member = await owner.query("select where pg_has_role($1, $2, 'USAGE')", [name, group]);
   if (member.rowCount === 0) await unlessThere(owner, "grant %2$I to %1$I", [name, group], remedy(name, group));
+  try {
+    await limitStatements(owner, name, schema);
+  } catch (error) {
+    // Then the login does so itself when it signs in.
+    if (codeOf(error) !== insufficientPrivilege) throw error;
+  }
   return isMissing ? "made" : "found";
 }
+
+/** Gives a login the limits of time that it has not. */
+async function limitStatements(by: Owner, name: string, schema: Schema): Promise<void> {
+  const { rows } = await by.query<{ settings: string[] | null }>(
+    "select rolconfig as settings from pg_roles where rolname = $1",
+    [name],
+  );
+  const has = (setting: string): boolean => rows[0]?.settings?.some((one) => one.startsWith(`${setting}=`)) ?? false;
+  for (const [setting, limit] of Object.entries(limitsOf[schema]).filter(([one]) => !has(one))) {
+    try {
+      await execute(by, "alter role %1$I set %2$I = %3$L", [name, setting, limit]);
+    } catch (error) {
+      // Somebody else sets it at this instant.
+      if (codeOf(error) !== uniqueViolation && codeOf(error) !== concurrentUpdate) throw error;
+    }
+  }
+}
+
+const codeOf = (error: unknown): string | undefined => (error instanceof pg.DatabaseError ? error.code : undefined);
 
 const remedy = (name: string, group: string): string =>
   `the owner of the database may not make the login "${name}" a member of "${group}": have a superuser make ` +
@@ -63,14 +101,18 @@ export async function replacePassword(owner: Owner, url: string): Promise<void> 
 }
 
 /**
- * Signs in as the service will, and looks whether it reaches its schema: the problem in words, and whether PostgreSQL
- * itself has told it, or could not be reached from here. Undefined when all is well.
+ * Signs in as the service will, looks whether it reaches its schema, and sets what limits of time the owner could not:
+ * the problem in words, and whether PostgreSQL itself has told it, or could not be reached from here. Undefined when
+ * all is well.
  */
 export async function signInProblem({ url, schema }: ServiceLogin): Promise<SignInProblem | undefined> {
   try {
     await using client = await connect(url);
     const reaches = "select where to_regnamespace($1) is not null and has_schema_privilege($1, 'USAGE')";
-    if ((await client.query(reaches, [schema])).rowCount === 1) return undefined;
+    if ((await client.query(reaches, [schema])).rowCount === 1) {
+      await limitStatements(client, loginName(url), schema);
+      return undefined;
+    }
     const words = `"${loginName(url)}" finds no schema ${schema} that it may use in the database "${client.database}"`;
     return { words, isCertain: true };
   } catch (error) {
@@ -103,7 +145,7 @@ async function unlessThere(owner: Owner, template: string, values: string[], ref
   try {
     await execute(owner, template, values);
   } catch (error) {
-    const code = error instanceof pg.DatabaseError ? error.code : undefined;
+    const code = codeOf(error);
     if (code === insufficientPrivilege) throw new Error(refused, { cause: error });
     if (code !== duplicateObject && code !== uniqueViolation) throw error;
   }

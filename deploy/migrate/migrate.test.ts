@@ -72,6 +72,8 @@ test("an owner who may make no roles migrates where groups and logins are there,
     lines: "",
     fault: "",
   });
+  // The owner may not; the login itself may.
+  assert.ok((await settingsOf(there)).includes("statement_timeout=30s"));
   const missing = newName();
   const refused = await migrate({
     DATABASE_OWNER_URL: owner,
@@ -116,6 +118,38 @@ test("from an empty database: four schemas, four logins that can do their own wo
   assert.equal(second.lines.match(/"migrations":\[\]/g)?.length, 4);
 });
 
+/** What a login has set for itself, as the superuser sees it. */
+async function settingsOf(login: string): Promise<string[]> {
+  const { rows } = await query(
+    postgres.url,
+    `select unnest(rolconfig) as one from pg_roles where rolname = '${login}'`,
+  );
+  return rows.map(({ one }) => String(one)).toSorted((a, b) => (a < b ? -1 : 1));
+}
+
+test("a login gets limits of time, which every way to PostgreSQL has, and keeps those that somebody set", async () => {
+  const url = await postgres.createDatabase();
+  const [made, found, ownLimit] = [newName(), newName(), newName()];
+  await query(url, `create role ${found} login password 'kept'`);
+  await query(
+    url,
+    `create role ${ownLimit} login password 'kept'; alter role ${ownLimit} set statement_timeout = '1min'`,
+  );
+  const environment = {
+    DATABASE_OWNER_URL: url,
+    AUTH_QUOTA_DATABASE_URL: loginUrl(url, made, "secret"),
+    BILLING_DATABASE_URL: loginUrl(url, found, "kept"),
+    CONSOLE_DATABASE_URL: loginUrl(url, ownLimit, "kept"),
+  };
+  for (const time of [1, 2]) assert.equal((await migrate(environment)).code, 0, `run ${time}`);
+  const idle = "idle_in_transaction_session_timeout=30s";
+  assert.deepEqual(await settingsOf(made), [idle, "statement_timeout=5s"]);
+  assert.deepEqual(await settingsOf(found), [idle, "statement_timeout=30s"]);
+  assert.deepEqual(await settingsOf(ownLimit), [idle, "statement_timeout=1min"]);
+  const { rows } = await query(environment.AUTH_QUOTA_DATABASE_URL, "show statement_timeout");
+  assert.deepEqual(rows, [{ statement_timeout: "5s" }]);
+});
+
 test("runs at the same time, in one database and in another of the server, all succeed", async () => {
   const [first, second] = [await postgres.createDatabase(), await postgres.createDatabase()];
   const name = newName();
@@ -124,6 +158,7 @@ test("runs at the same time, in one database and in another of the server, all s
   );
   for (const { code, fault } of await Promise.all(all)) assert.deepEqual([code, fault], [0, ""]);
   assert.deepEqual(await groupsOf(name), ["video_task_rw"]);
+  assert.ok((await settingsOf(name)).includes("statement_timeout=30s"));
 });
 
 test("a login that somebody else makes at this very instant is found", async () => {

@@ -1,4 +1,5 @@
-import { runner } from "node-pg-migrate";
+import { PG_MIGRATE_LOCK_ID, runner } from "node-pg-migrate";
+import pg from "pg";
 import type { Logger } from "./log.ts";
 
 /**
@@ -12,21 +13,34 @@ export async function migrateSchema(
   log: Logger,
 ): Promise<void> {
   const quietly = (text: string): void => log.debug({ migration: text }, "migrating");
-  const done = await runner({
-    databaseUrl: ownerUrl,
-    dir: folder,
-    direction: "up",
-    schema,
-    createSchema: true,
-    migrationsTable: "migration",
-    advisoryLockMode: "wait",
-    singleTransaction: true,
-    logger: {
-      debug: quietly,
-      info: quietly,
-      warn: quietly,
-      error: (text: string) => log.error({ migration: text }, "migrating"),
-    },
-  });
-  log.info({ migrations: done.map(({ name }) => name) }, `schema ${schema} is up to date`);
+  const client = new pg.Client({ connectionString: ownerUrl });
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    // All in one transaction, the lock too: behind a pooler that of a session would stay with a stranger. So would a
+    // search_path, for which reason migrations name their schema.
+    await client.query("BEGIN");
+    await client.query(`SELECT pg_advisory_xact_lock(${PG_MIGRATE_LOCK_ID})`);
+    const done = await runner({
+      dbClient: client,
+      dir: folder,
+      direction: "up",
+      migrationsSchema: schema,
+      createMigrationsSchema: true,
+      migrationsTable: "migration",
+      noLock: true,
+      singleTransaction: true,
+      logger: {
+        debug: quietly,
+        info: quietly,
+        warn: quietly,
+        error: (text: string) => log.error({ migration: text }, "migrating"),
+      },
+    });
+    // It has done so itself where there was something to do.
+    await client.query("COMMIT");
+    log.info({ migrations: done.map(({ name }) => name) }, `schema ${schema} is up to date`);
+  } finally {
+    await client.end();
+  }
 }

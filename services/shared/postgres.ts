@@ -19,7 +19,8 @@ const types: pg.CustomTypesConfig = {
 
 /**
  * Connections to PostgreSQL, made when needed, which bear the service's name there. `onError` hears of connections that
- * break. A statement may take 30 s, and a transaction whose process is paused gives its locks back after 30 s.
+ * break. How long statements and idle transactions may take is a setting of the login (deploy/migrate/logins.ts): a
+ * pooler that gives a connection to another client after each transaction takes none from clients.
  */
 export function createPool(url: string, name: string, onError: (error: Error) => void): Pool & AsyncDisposable {
   const pool = new pg.Pool({
@@ -27,10 +28,8 @@ export function createPool(url: string, name: string, onError: (error: Error) =>
     max: 10,
     application_name: name,
     connectionTimeoutMillis: 5_000,
-    statement_timeout: 30_000,
     // A connection whose other end is gone without a word.
     query_timeout: 35_000,
-    idle_in_transaction_session_timeout: 30_000,
     keepAlive: true,
     types,
   });

@@ -17,7 +17,6 @@ export function connectPostgres(url: string, log: Logger): Database & AsyncDispo
     max: 8,
     connectionTimeoutMillis: queryTimeoutMs,
     query_timeout: queryTimeoutMs,
-    statement_timeout: queryTimeoutMs,
     idleTimeoutMillis: 30_000,
     application_name: "auth-quota",
   });

@@ -1,5 +1,5 @@
 import type { KeptReport } from "#shared/report.ts";
-import type { Pool } from "#shared/postgres.ts";
+import { inTransaction, type Pool } from "#shared/postgres.ts";
 
 type Row = { content: Buffer; signature: Buffer | null; publicKey: string | null };
 
@@ -26,20 +26,19 @@ export async function readReports(pool: Pool, day: string, limit: number): Promi
   }));
 }
 
-/** Does `work` unless another replica is at it. The lock ends with its connection, whatever becomes of this process. */
+// Longer than a report takes: the transaction with the lock is idle meanwhile.
+const longestReportMs = 3_600_000;
+
+/**
+ * Does `work` unless another replica is at it. The lock ends with its transaction, and so with its connection, whatever
+ * becomes of this process.
+ */
 export async function alone(pool: Pool, work: () => Promise<void>): Promise<void> {
-  const client = await pool.connect();
-  let failure: Error | undefined;
-  try {
-    const lock = "hashtext('billing.daily_report')";
-    const { rows } = await client.query<{ isOurs: boolean }>(`SELECT pg_try_advisory_lock(${lock}) AS "isOurs"`);
-    if (!rows[0]?.isOurs) return;
-    await work();
-    await client.query(`SELECT pg_advisory_unlock(${lock})`);
-  } catch (error) {
-    failure = error instanceof Error ? error : new Error(String(error));
-    throw error;
-  } finally {
-    client.release(failure ?? false);
-  }
+  await inTransaction(pool, async (db) => {
+    await db.query(`SET LOCAL idle_in_transaction_session_timeout = ${longestReportMs}`);
+    const { rows } = await db.query<{ isOurs: boolean }>(
+      `SELECT pg_try_advisory_xact_lock(hashtext('billing.daily_report')) AS "isOurs"`,
+    );
+    if (rows[0]?.isOurs) await work();
+  });
 }

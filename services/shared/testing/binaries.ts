@@ -16,7 +16,7 @@ const macBrowsers = ["Chromium", "Google Chrome"].map((name) => `/Applications/$
 export type StoreName = "redis" | "nats" | "postgres";
 
 /** What single tests need beside the stores, and are skipped without. */
-export type ToolName = "browser" | "prometheus" | "promtool" | "buildah";
+export type ToolName = "browser" | "prometheus" | "promtool" | "buildah" | "pgbouncer";
 
 /** The server program of a store, as an absolute path; undefined when this machine has none. */
 export function findStoreBinary(store: StoreName, path: string[] = searchPath()): string | undefined {

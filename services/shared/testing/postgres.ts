@@ -92,8 +92,8 @@ async function initdb(binary: string, folder: string, { password, user }: Initdb
 
 type InitdbOptions = { password: string; user: SystemUser | undefined };
 
-// PostgreSQL refuses to run as root.
-function unprivilegedUser(): SystemUser | undefined {
+/** Whom a server runs as that refuses to run as root; undefined where this process is not root. */
+export function unprivilegedUser(): SystemUser | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const entries = readFileSync("/etc/passwd", "utf8").split("\n");
   const fieldsOf = (name: string) => entries.find((entry) => entry.startsWith(`${name}:`))?.split(":");
