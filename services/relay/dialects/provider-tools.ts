@@ -55,7 +55,7 @@ function toolOf(type: string): ProviderTool | undefined {
 export const billingOf = (type: string): ProviderTool["bills"] => toolOf(type)?.bills ?? "apart";
 
 /** A declared tool that only its provider knows, and the words in which it is refused. */
-export type ForeignTool = { type: string; refusal: string };
+export type ForeignTool = { type: string; name?: string | undefined; refusal: string };
 
 /**
  * Leaves out tools that only their provider runs, and names them: an answer without them is still one. Throws
@@ -67,9 +67,10 @@ export function leaveOutTools(
   choice: ToolChoice | undefined,
   dropped: Set<string>,
 ): void {
-  const isForced = choice?.kind === "required" && choice.names === undefined;
-  for (const { type, refusal } of foreign) {
-    if (isForced || toolOf(type)?.runsAt !== "provider") throw new UnsayableError(refusal);
+  const mustBe = (name: string | undefined): boolean =>
+    choice?.kind === "required" && (choice.names === undefined || (name !== undefined && choice.names.includes(name)));
+  for (const { type, name, refusal } of foreign) {
+    if (mustBe(name) || toolOf(type)?.runsAt !== "provider") throw new UnsayableError(refusal);
     dropped.add(`tools.${type}`);
   }
 }

@@ -298,6 +298,10 @@ test("tools that the provider runs are left out and named; but not where a tool 
   assert.deepEqual(read(fields).tools, []);
   const any = { type: "any" };
   unsayable({ tools: fields.tools, tool_choice: any }, /web_search_20260318/);
+  unsayable({ tools: fields.tools, tool_choice: { type: "tool", name: "mcp_toolset" } }, /mcp_toolset/);
+  const own = { name: "look", input_schema: { type: "object" } };
+  const chosen = { tools: [own, ...fields.tools], tool_choice: { type: "tool", name: "look" } };
+  assert.deepEqual(read(chosen).toolChoice, { kind: "required", names: ["look"] });
   unsayable({ mcp_servers: fields.mcp_servers, tool_choice: any }, /mcp_servers/);
 });
 

@@ -11,7 +11,7 @@ import {
 } from "../conversation.ts";
 import type { ReadRequest } from "../conversion.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
-import { leaveOutTools } from "../provider-tools.ts";
+import { leaveOutTools, type ForeignTool } from "../provider-tools.ts";
 import { nameOthers, readAssistantContent, readCache, readSystemContent, readUserContent } from "./read-content.ts";
 
 /** Fields that are read here, that say how the answer travels, or that the relay removes in any case (API spec). */
@@ -122,13 +122,12 @@ const typeOf = (tool: unknown): string => stringOf(member(tool, "type") ?? "cust
 /** The caller's own tools. Others are left out where no tool must be called, and named. */
 function readTools(tools: unknown, choice: ToolChoice | undefined, dropped: Set<string>): Tool[] {
   const declared: unknown[] = Array.isArray(tools) ? tools : [];
-  const foreign = declared.map(typeOf).filter((type) => type !== "custom");
-  const refusalOf = (type: string): string => `tools: the type "${type.slice(0, 64)}" cannot be used with this model`;
-  leaveOutTools(
-    foreign.map((type) => ({ type, refusal: refusalOf(type) })),
-    choice,
-    dropped,
-  );
+  const foreign = declared.flatMap((tool): ForeignTool[] => {
+    const type = typeOf(tool);
+    const refusal = `tools: the type "${type.slice(0, 64)}" cannot be used with this model`;
+    return type === "custom" ? [] : [{ type, name: stringOf(member(tool, "name")), refusal }];
+  });
+  leaveOutTools(foreign, choice, dropped);
   return declared.filter((tool) => typeOf(tool) === "custom").map((tool) => readTool(tool, dropped));
 }
 
