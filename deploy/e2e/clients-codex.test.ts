@@ -6,7 +6,14 @@ import { ask, type Json } from "./ask.ts";
 import { conversionCatalog, modelOf } from "./conversion.ts";
 import { startWorld } from "./world.ts";
 
-const world = await startWorld({ catalog: conversionCatalog });
+/** Chat as most servers speak it, without tools of free text. */
+function catalog(fakeUrl: string): string {
+  const all = JSON.parse(conversionCatalog(fakeUrl)) as { models: Record<string, Json> };
+  Object.assign(all.models[modelOf("chat")] ?? {}, { quirks: ["no-custom-tools"] });
+  return JSON.stringify(all);
+}
+
+const world = await startWorld({ catalog });
 after(() => world[Symbol.asyncDispose]());
 const { relayUrl, fake } = world;
 
@@ -58,7 +65,11 @@ const patch = '*** Begin Patch\n*** Add File: a.txt\n+"é"\n*** End Patch';
 const question = { type: "message", role: "user", content: [{ type: "input_text", text: "Do it." }] };
 
 /** The names by which the upstreams know a tool of free text. */
-const patchNames = { messages: "relay_text__apply_patch", gemini: "_relaytext.apply_patch" };
+const patchNames = {
+  chat: "relay_text__apply_patch",
+  messages: "relay_text__apply_patch",
+  gemini: "_relaytext.apply_patch",
+};
 
 async function send(secret: string, body: Json) {
   const headers = { authorization: `Bearer ${secret}`, "content-type": "application/json" };
@@ -80,13 +91,12 @@ for (const provider of ["chat", "messages", "gemini"] as const) {
   for (const isStream of [true, false]) {
     test(`a loop of tools as Codex drives it, over ${provider}, ${isStream ? "streamed" : "whole"}`, async () => {
       const { secret, accountId } = await world.createCustomer();
-      const patched = provider === "chat" ? [] : [{ name: patchNames[provider], arguments: { input: patch } }];
       fake.scriptNext(
         {
           tools: [
             { name: "exec_command", arguments: { cmd: "ls" } },
             { name: "multi_agent_v1__spawn_agent", arguments: { message: "count" } },
-            ...patched,
+            { name: patchNames[provider], arguments: { input: patch } },
           ],
         },
         { text: "All done." },
@@ -106,7 +116,7 @@ for (const provider of ["chat", "messages", "gemini"] as const) {
       assert.deepEqual(shown, [
         ["function_call", undefined, "exec_command", '{"cmd":"ls"}'],
         ["function_call", "multi_agent_v1", "spawn_agent", '{"message":"count"}'],
-        ...(provider === "chat" ? [] : [["custom_tool_call", undefined, "apply_patch", patch]]),
+        ["custom_tool_call", undefined, "apply_patch", patch],
       ]);
       const results = calls.map(({ type, call_id }, at) => ({
         type: `${String(type)}_output`,
@@ -116,7 +126,7 @@ for (const provider of ["chat", "messages", "gemini"] as const) {
       const second = await send(secret, turnOf(model, [question, ...first.output, ...results], { stream: isStream }));
       const [said] = second.output.filter(({ type }) => type === "message");
       assert.match(JSON.stringify(said), /All done\./);
-      for (const words of ["multi_agent_v1__spawn_agent", "count", "r0", "r1"]) {
+      for (const words of ["multi_agent_v1__spawn_agent", "count", "r0", "r1", "r2", patchNames[provider]]) {
         assert.ok(second.received.includes(words), words);
       }
       await world.untilSettled(accountId, 2);

@@ -169,6 +169,8 @@ export const quirks = [
   "no-thinking",
   /** Cannot be forced to call a tool. */
   "no-forced-tool",
+  /** Does not know custom tools, as most servers that speak chat; only OpenAI's own models do. */
+  "no-custom-tools",
   /** Does not know `stream_options`. */
   "no-stream-options",
   /** Takes marks of what to cache on parts of a message (OpenAI: from gpt-5.6 on); earlier models refuse them. */

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foldReply, type Block } from "../reply.ts";
-import { decodeFreeText, endFreeText, type FreeTextDecoder } from "./free-text.ts";
+import { decodeFreeText, endFreeText, type FreeTextDecoder } from "../free-text.ts";
 import { readReply } from "./read-reply.ts";
 import { createStreamReader } from "./read-stream.ts";
 

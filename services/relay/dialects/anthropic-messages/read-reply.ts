@@ -3,7 +3,7 @@ import { member, stringOf } from "../dialect.ts";
 import type { Block, Reply } from "../reply.ts";
 import { readCitation } from "./citations.ts";
 import { readStopReason } from "./finish-reasons.ts";
-import { readFreeText, readToolName } from "./free-text.ts";
+import { readFreeText, readToolName } from "../free-text.ts";
 import { redactedState, signedState } from "./thinking-state.ts";
 import { readUsage } from "./usage.ts";
 

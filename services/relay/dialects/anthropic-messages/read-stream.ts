@@ -4,7 +4,7 @@ import { unfoldBlock, type BlockStart, type ReplyEvent } from "../reply.ts";
 import { readCitation } from "./citations.ts";
 import { readError } from "./error.ts";
 import { readStopReason } from "./finish-reasons.ts";
-import { decodeFreeText, endFreeText, type FreeTextDecoder } from "./free-text.ts";
+import { decodeFreeText, endFreeText, type FreeTextDecoder } from "../free-text.ts";
 import { inputText, readBlock, readCallStart } from "./read-reply.ts";
 import { redactedState, signedState } from "./thinking-state.ts";
 import { readUsage } from "./usage.ts";

@@ -13,7 +13,7 @@ import {
   type ThinkingPart,
 } from "../conversation.ts";
 import { readSource } from "../data-url.ts";
-import { freeTextInput, writeToolName } from "./free-text.ts";
+import { freeTextInput, writeToolName } from "../free-text.ts";
 import { writeOwnThinking } from "./thinking-state.ts";
 import { inputObject } from "./tool-call.ts";
 import type { CacheControl, MediaBlock, MediaBlockSource, RequestBlock, TextBlock } from "./wire.ts";

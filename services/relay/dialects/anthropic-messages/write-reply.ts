@@ -3,7 +3,7 @@ import type { Asked } from "../conversion.ts";
 import type { Block, Reply } from "../reply.ts";
 import { writeCitation } from "./citations.ts";
 import { writeStopReason } from "./finish-reasons.ts";
-import { freeTextInput } from "./free-text.ts";
+import { freeTextInput } from "../free-text.ts";
 import { writeAttached, writeSignature, writeWordlessThinking } from "./thinking-state.ts";
 import { inputObject } from "./tool-call.ts";
 import type { ReplyBlock } from "./wire.ts";

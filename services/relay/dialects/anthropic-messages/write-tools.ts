@@ -1,5 +1,5 @@
 import type { Conversation, Loss, Tool, ToolChoice } from "../conversation.ts";
-import { freeTextSchema, hasGrammar, writeToolName } from "./free-text.ts";
+import { freeTextSchema, hasGrammar, writeToolName } from "../free-text.ts";
 import type { RequestMessage, RequestTool, ToolChoiceField } from "./wire.ts";
 import { writeCache } from "./write-content.ts";
 

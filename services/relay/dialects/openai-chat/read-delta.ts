@@ -1,6 +1,7 @@
 import type { Opaque } from "../conversation.ts";
 import { stableHash } from "../call-id.ts";
 import { member, stringOf } from "../dialect.ts";
+import { decodeFreeText, endFreeText, readToolName, type FreeTextDecoder } from "../free-text.ts";
 import { readLogprobs } from "../openai-logprobs.ts";
 import type { BlockStart, ReplyEvent, TokenLogprob } from "../reply.ts";
 import { readExtra } from "./extra-content.ts";
@@ -8,7 +9,7 @@ import { readFinish } from "./finish.ts";
 import { readCitations } from "./read-assistant.ts";
 
 /** A tool call of an answer, by the id that the provider gave it ("" when it gave none). */
-type CallState = { id: string; hasState: boolean };
+type CallState = { id: string; hasState: boolean; decoder: FreeTextDecoder | undefined };
 
 /** One choice of an answer, while it comes. */
 export type ChoiceState = {
@@ -42,6 +43,8 @@ export function createChoice(index: number, replyId: string): ChoiceState {
 }
 
 function closeBlock(choice: ChoiceState, events: ReplyEvent[]): void {
+  const rest = choice.openCall?.decoder && endFreeText(choice.openCall.decoder);
+  if (rest) events.push({ kind: "block-delta", choice: choice.index, text: rest });
   if (choice.open !== undefined) events.push({ kind: "block-end", choice: choice.index });
   choice.open = undefined;
   choice.openCall = undefined;
@@ -111,18 +114,21 @@ function findCall(choice: ChoiceState, index: number | undefined, id: string, ha
 
 function openCall(choice: ChoiceState, fragment: unknown, index: number | undefined, events: ReplyEvent[]): CallState {
   closeBlock(choice, events);
-  const isFreeText = Boolean(member(fragment, "custom"));
-  const called = member(fragment, isFreeText ? "custom" : "function");
+  const isCustom = Boolean(member(fragment, "custom"));
+  const called = member(fragment, isCustom ? "custom" : "function");
   const given = stringOf(member(fragment, "id")) ?? "";
   const number = choice.callCount;
   // The same answer gives the same id, another answer another one.
   const id = given || `call_${stableHash(`${choice.replyId} ${choice.index} ${number}`)}`;
-  const call: CallState = { id: given, hasState: false };
+  const told = stringOf(member(called, "name")) ?? "";
+  const { name, isFreeText = isCustom } = isCustom ? { name: told } : readToolName(told);
+  const isWrapped = isFreeText && !isCustom;
+  const decoder: FreeTextDecoder | undefined = isWrapped ? { pending: "", state: "before" } : undefined;
+  const call: CallState = { id: given, hasState: false, decoder };
   choice.calls.set(index ?? number, call);
   choice.callCount += 1;
   choice.open = "call";
   choice.openCall = call;
-  const name = stringOf(member(called, "name")) ?? "";
   const block: BlockStart = { kind: "call", id, name, ...(isFreeText && { isFreeText }) };
   events.push({ kind: "block-start", choice: choice.index, block });
   return call;
@@ -146,7 +152,8 @@ function addCall(choice: ChoiceState, fragment: unknown, state: Opaque | undefin
   const call = found ?? openCall(choice, fragment, index, events);
   const opaque = call.hasState ? undefined : (readExtra(member(fragment, "extra_content")) ?? state);
   if (call !== choice.openCall) return input === "" && !opaque;
-  if (input !== "") events.push({ kind: "block-delta", choice: choice.index, text: input });
+  const text = call.decoder ? decodeFreeText(call.decoder, input) : input;
+  if (text !== "") events.push({ kind: "block-delta", choice: choice.index, text });
   if (opaque) {
     call.hasState = true;
     events.push({ kind: "block-opaque", choice: choice.index, opaque });
@@ -191,6 +198,8 @@ export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown
 
 /** Takes a text of the open block, as `StreamReader.takeDelta`. */
 export function takeDelta(choice: ChoiceState, text: string): boolean {
+  // Free text is cut out of the JSON around it, of which the decoder must see each piece.
+  if (choice.openCall?.decoder) return false;
   if (choice.open === "text") choice.contentLength += text.length;
   return choice.open !== undefined;
 }

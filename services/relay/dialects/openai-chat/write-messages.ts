@@ -7,6 +7,7 @@ import {
   type TextPart,
   type Turn,
 } from "../conversation.ts";
+import { freeTextInput, writeToolName } from "../free-text.ts";
 import { writeExtra } from "./extra-content.ts";
 import type { AssistantMessage, ChatCall, ChatMessage, ChatPart } from "./wire.ts";
 import { writePart, writeTexts, type SaidPart, type Writing } from "./write-content.ts";
@@ -68,13 +69,23 @@ function keepsState({ opaque }: CallPart | TextPart, { quirks, losses }: Writing
   return isKept;
 }
 
+/** The name of a tool for the provider: marked where one of free text goes as a function. */
+export function nameOf(tool: { name: string; isFreeText?: boolean }, quirks: Writing["quirks"]): string {
+  const isCustom = tool.isFreeText && !quirks.has("no-custom-tools");
+  return isCustom ? tool.name : writeToolName(tool.name, tool.isFreeText);
+}
+
 function writeCall(call: CallPart, writing: Writing): ChatCall {
   const id = callIdFor(call.id);
   if (call.cache) writing.losses.add("cache");
   const extra = keepsState(call, writing) && call.opaque ? { extra_content: writeExtra(call.opaque) } : {};
-  if (call.isFreeText) return { id, type: "custom", custom: { name: call.name, input: call.input }, ...extra };
+  const name = nameOf(call, writing.quirks);
+  if (call.isFreeText && !writing.quirks.has("no-custom-tools")) {
+    return { id, type: "custom", custom: { name, input: call.input }, ...extra };
+  }
   // Trap 26: no arguments mean an empty object; what is no JSON stays as the model wrote it.
-  return { id, type: "function", function: { name: call.name, arguments: call.input || "{}" }, ...extra };
+  const input = call.isFreeText ? JSON.stringify(freeTextInput(call.input)) : call.input || "{}";
+  return { id, type: "function", function: { name, arguments: input }, ...extra };
 }
 
 function writeThinking(parts: Part[], { quirks, losses }: Writing): string {

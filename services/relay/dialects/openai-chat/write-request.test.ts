@@ -258,6 +258,32 @@ test("state of another issuer does not go where thought signatures do", () => {
   assert.deepEqual(lossesOf({ turns: [turn] }, "thought-signatures"), ["opaqueState"]);
 });
 
+test("where custom tools are unknown, one of free text is a function of one text, marked by its name", () => {
+  const format = { type: "grammar", syntax: "lark", definition: "start: /a/" };
+  const tools = [{ name: "sh", description: "Runs.", schema: format, isFreeText: true }, { name: "look" }];
+  const toolChoice: Conversation["toolChoice"] = { kind: "required", names: ["sh"] };
+  const turn = answered({ kind: "call", id: "a", name: "sh", input: 'ls "x"', isFreeText: true });
+  const { body, losses } = write({ tools, toolChoice, turns: [turn] }, "no-custom-tools");
+  const named = { type: "function", function: { name: "relay_text__sh" } };
+  const description = `Text of this format: ${JSON.stringify(format)}`;
+  const parameters = { type: "object", properties: { input: { type: "string", description } }, required: ["input"] };
+  assert.deepEqual(body["tools"], [
+    { type: "function", function: { name: "relay_text__sh", description: "Runs.", parameters } },
+    { type: "function", function: { name: "look" } },
+  ]);
+  assert.deepEqual(body["tool_choice"], named);
+  assert.deepEqual(body["messages"], [
+    {
+      role: "assistant",
+      tool_calls: [{ id: "a", ...named, function: { name: "relay_text__sh", arguments: '{"input":"ls \\"x\\""}' } }],
+    },
+  ]);
+  assert.deepEqual([...losses], ["toolStrictness"]);
+  for (const quirks of [[], ["no-custom-tools"]] as const) {
+    assert.throws(() => write({ tools: [{ name: "relay_text__sh" }] }, ...quirks), UnsayableError);
+  }
+});
+
 test("a file of text goes as text, because chat understands no other file than PDF", () => {
   const source = { kind: "base64", mediaType: "text/plain", data: Buffer.from("hé").toString("base64") } as const;
   assert.deepEqual(messagesOf([said({ kind: "file", source, name: "a.txt" })]), [

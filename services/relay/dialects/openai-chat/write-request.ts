@@ -2,10 +2,11 @@ import { stableHash } from "../call-id.ts";
 import type { Conversation, Effort, Loss, OutputFormat, Reasoning, Target, Tool } from "../conversation.ts";
 import type { WrittenRequest } from "../conversion.ts";
 import { member } from "../dialect.ts";
+import { freeTextSchema, hasGrammar } from "../free-text.ts";
 import { maxTopLogprobs } from "../openai-logprobs.ts";
 import type { ChatTool } from "./wire.ts";
 import type { Writing } from "./write-content.ts";
-import { writeMessages } from "./write-messages.ts";
+import { nameOf, writeMessages } from "./write-messages.ts";
 
 type Fields = Record<string, unknown>;
 
@@ -15,9 +16,15 @@ function nestedFormat(format: unknown): unknown {
   return { type: "grammar", grammar: { definition: member(format, "definition"), syntax: member(format, "syntax") } };
 }
 
-function writeTool({ name, description, schema, isStrict, isFreeText, cache }: Tool, losses: Set<Loss>): ChatTool {
+function writeTool(tool: Tool, { quirks, losses }: Writing): ChatTool {
+  const { description, schema, isStrict, isFreeText, cache } = tool;
   if (cache) losses.add("cache");
+  const name = nameOf(tool, quirks);
   const declared = { name, ...(description !== undefined && { description }) };
+  if (isFreeText && quirks.has("no-custom-tools")) {
+    if (hasGrammar(schema)) losses.add("toolStrictness");
+    return { type: "function", function: { ...declared, parameters: freeTextSchema(tool) } };
+  }
   if (isFreeText) {
     return { type: "custom", custom: { ...declared, ...(schema !== undefined && { format: nestedFormat(schema) }) } };
   }
@@ -36,9 +43,11 @@ function writeToolChoice({ toolChoice, tools }: Conversation, { quirks, losses }
   if (isRefused) losses.add("toolChoice");
   const kind = isRefused ? "auto" : toolChoice.kind;
   if (kind === "none" || names === undefined) return { tool_choice: kind };
-  const chosen = names.map((name) => {
-    const isFreeText = tools.some((tool) => tool.name === name && tool.isFreeText);
-    return isFreeText ? { type: "custom", custom: { name } } : { type: "function", function: { name } };
+  const chosen = names.map((wanted) => {
+    const isFreeText = tools.some((tool) => tool.name === wanted && tool.isFreeText);
+    const name = nameOf({ name: wanted, isFreeText }, quirks);
+    const isCustom = isFreeText && !quirks.has("no-custom-tools");
+    return isCustom ? { type: "custom", custom: { name } } : { type: "function", function: { name } };
   });
   if (kind === "required" && chosen.length === 1) return { tool_choice: chosen[0] };
   return { tool_choice: { type: "allowed_tools", allowed_tools: { mode: kind, tools: chosen } } };
@@ -52,7 +61,7 @@ function writeTools(conversation: Conversation, writing: Writing): Fields {
     return {};
   }
   return {
-    tools: tools.map((tool) => writeTool(tool, writing.losses)),
+    tools: tools.map((tool) => writeTool(tool, writing)),
     ...writeToolChoice(conversation, writing),
     ...(allowsParallelCalls !== undefined && { parallel_tool_calls: allowsParallelCalls }),
   };

@@ -1,9 +1,9 @@
-import { UnsayableError, type Tool } from "../conversation.ts";
-import { member, stringOf } from "../dialect.ts";
+import { UnsayableError, type Tool } from "./conversation.ts";
+import { member, stringOf } from "./dialect.ts";
 
 /**
- * Tools that take free text instead of JSON, which this dialect does not have: they become tools with one text, named
- * so that an answer can be read without its request.
+ * Tools that take free text instead of JSON, which Messages and many servers that speak chat do not have: they become
+ * tools with one text, named so that an answer can be read without its request.
  */
 const mark = "relay_text__";
 
