@@ -68,6 +68,12 @@ test("models that agents call with a web search by default have a price for it",
   }
 });
 
+test("Google's models count their reasoning in the total of its chat endpoint", () => {
+  const environment = { GEMINI_API_KEY: "g" };
+  const { models } = parseCatalog(catalogFor(environment, demo), "catalog.yaml", environment);
+  for (const model of models.values()) assert.ok(model.quirks.has("reasoning-in-total"), model.id);
+});
+
 test("an example speaks chat when a model does, else messages", () => {
   assert.deepEqual(exampleModel(catalogFor({}, demo)), { model: "demo-chat", dialect: "openai-chat" });
   const { ANTHROPIC_API_KEY } = keys;

@@ -152,6 +152,7 @@ const gemini: Offer = {
       ([name, input, read, audio, output]) => `  ${name}:
     owned_by: google
     upstreams: [{ name: gemini }]
+    quirks: [reasoning-in-total]
     context_tokens: 1048576
     max_output_tokens: 65536
     price:

@@ -149,3 +149,23 @@ test("searches and cache writes of a response are shown to callers of other form
   const kept = { ephemeral_5m_input_tokens: 50, ephemeral_1h_input_tokens: 30 };
   assert.partialDeepStrictEqual(whole, { cache_creation: kept });
 });
+
+test("reasoning that only the total tells is shown to callers of other formats", () => {
+  const quirks = new Set(["reasoning-in-total"] as const);
+  const usage = { prompt_tokens: 40, completion_tokens: 7, total_tokens: 109 };
+  const body = { id: "c", choices: [{ index: 0, message: { content: "Hi" }, finish_reason: "stop" }], usage };
+  const tally = upstreamDialects["openai-chat"].readReply(body, envelopeOf(), quirks);
+  assert.ok(tally);
+  const whole = convertReply(body, cellOf("openai-chat", "anthropic-messages"), { asked, tally });
+  const thought = { output_tokens: 69, output_tokens_details: { thinking_tokens: 62 } };
+  assert.partialDeepStrictEqual(usageIn(String(whole)).at(-1), thought);
+  const clean = <T>(error: T): T => error;
+  const tap = upstreamDialects["openai-chat"].createTap(envelopeOf({ stream: true }), clean, quirks);
+  const translator = createTranslator({ conversion: cellOf("openai-chat", "openai-responses"), asked, tap, clean });
+  const chunk = { id: "c", choices: [{ index: 0, delta: { content: "Hi" }, finish_reason: "stop" }], usage };
+  const streamTally = emptyTally();
+  const told = [JSON.stringify(chunk), "[DONE]"].map((data) =>
+    String(translator.read(readStreamEvent(Buffer.from(`data: ${data}\n\n`)), streamTally)),
+  );
+  assert.match(told.join(""), /"output_tokens":69,"output_tokens_details":\{"reasoning_tokens":62\}/);
+});

@@ -83,7 +83,7 @@ function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer
   times.upstreamEndedAt = times.arrivedAt = performance.now();
   if (!isWhole(deliverable, answered)) throw invalid(answer);
   const parsed = envelope.answer === "text" ? body.toString() : eventJson(body.toString());
-  const tally = prepared.dialect.readReply(parsed, envelope);
+  const tally = prepared.dialect.readReply(parsed, envelope, call.offered.quirks);
   const reply = tally && replyOf(deliverable, answered, { parsed, bytes: body, tally });
   if (!reply) throw refusalOf(prepared, parsed) ?? invalid(answer);
   call.tally = tally;
@@ -117,12 +117,13 @@ function refusalOf({ single }: Prepared, parsed: unknown): CallFailure | undefin
 }
 
 /** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */
-function tapOf({ envelope }: Deliverable, { prepared, route }: Answered): StreamTap {
+function tapOf({ call, envelope }: Deliverable, { prepared, route }: Answered): StreamTap {
   const { dialect, conversion } = prepared;
   const clean = cleanerOf(route.upstream);
-  if (!conversion) return dialect.createTap(envelope, clean);
+  const { quirks } = call.offered;
+  if (!conversion) return dialect.createTap(envelope, clean, quirks);
   // The caller's own wish is the writer's to fulfil; here all that the upstream tells is wanted.
-  const tap = dialect.createTap({ ...envelope, wantsStreamUsage: true }, clean);
+  const tap = dialect.createTap({ ...envelope, wantsStreamUsage: true }, clean, quirks);
   return createTranslator({ conversion, asked: conversion.asked, tap, clean });
 }
 

@@ -107,6 +107,21 @@ test("thresholds and tiers become variants, in an order in which the first that 
   assert.equal(pricesAt("batch", 5).inputTokens, 625_000_000n);
 });
 
+test("Google's models come with the way in which its OpenAI-compatible endpoint counts", () => {
+  const entry = (mode: string) => ({
+    litellm_provider: "gemini",
+    mode,
+    max_tokens: 9,
+    input_cost_per_token: 1e-6,
+    output_cost_per_token: 2e-6,
+  });
+  const google = JSON.stringify({ "gemini/thinker": entry("chat"), "gemini/vectors": entry("embedding") });
+  const { yaml } = importPrices(google, { provider: "gemini", version: "1", models: [] });
+  assert.match(yaml, /thinker:\n(?: {4}.*\n)*? {4}quirks: \[reasoning-in-total\]\n/);
+  assert.equal(yaml.match(/quirks/g)?.length, 1);
+  assert.doesNotMatch(importPrices(list, wanted).yaml, /quirks/);
+});
+
 test("nothing about money is dropped in silence: what cannot be said, is 0 or is left out stands in a comment", () => {
   const { yaml } = importPrices(list, wanted);
   const comments = yaml.split("\n").filter((line) => line.startsWith("  #"));

@@ -2,6 +2,7 @@ import { catalogNameOf } from "./catalog-schema.ts";
 import { shortUsd } from "./catalog-prices.ts";
 import { CatalogError } from "#shared/catalog/document.ts";
 import { parseCatalog } from "./catalog.ts";
+import type { Quirk } from "./dialects/conversation.ts";
 import { member, upstreamDialectNames, type DialectName } from "./dialects/dialect.ts";
 import { parseExact, readListEntry, type ListPrices } from "./price-list.ts";
 
@@ -21,6 +22,13 @@ const dialectsByMode: Record<string, DialectName | undefined> = {
   audio_speech: "openai-speech",
   audio_transcription: "openai-transcriptions",
   moderation: "openai-moderations",
+};
+
+// How the models of these providers count in the OpenAI-compatible format.
+const quirksByProvider: Record<string, Quirk | undefined> = {
+  gemini: "reasoning-in-total",
+  vertex_ai: "reasoning-in-total",
+  "vertex_ai-language-models": "reasoning-in-total",
 };
 
 // What YAML takes for a text as it stands.
@@ -102,6 +110,7 @@ const integerOf = (...values: unknown[]): string | undefined =>
 function modelLines(id: string, source: object, groups: ListPrices[], { provider, version }: Import): string {
   const field = (name: string): unknown => member(source, name);
   const dialect = dialectsByMode[String(field("mode"))];
+  const quirk = Object.hasOwn(quirksByProvider, provider) ? quirksByProvider[provider] : undefined;
   const context = integerOf(field("max_input_tokens"), field("max_tokens"));
   const output = integerOf(field("max_output_tokens"), field("max_tokens"));
   const base = groups.find((group) => !isVariant(group));
@@ -109,6 +118,7 @@ function modelLines(id: string, source: object, groups: ListPrices[], { provider
   return [
     `  ${quoted(id)}:\n    owned_by: ${quoted(provider)}\n    upstreams: [{ name: ${quoted(provider)} }]\n`,
     dialect === undefined ? "" : `    dialects: [${dialect}]\n`,
+    dialect === undefined && quirk !== undefined ? `    quirks: [${quirk}]\n` : "",
     context === undefined ? "" : `    context_tokens: ${context}\n`,
     output === undefined ? "" : `    max_output_tokens: ${output}\n`,
     `    price:\n      version: ${JSON.stringify(version)}\n`,

@@ -179,6 +179,8 @@ export const quirks = [
   "reasoning-content",
   /** Takes Gemini's thought signatures in `extra_content`, as Google's own chat endpoint does. */
   "thought-signatures",
+  /** Tells its reasoning in total_tokens only, beside completion_tokens, as Google's own chat endpoint does. */
+  "reasoning-in-total",
 ] as const;
 
 export type Quirk = (typeof quirks)[number];

@@ -1,4 +1,5 @@
 import type { Units, UsageBucket } from "#shared/pricing.ts";
+import type { Quirk } from "./conversation.ts";
 import type { RequestBody } from "./request-body.ts";
 import type { StreamEvent } from "./sse.ts";
 
@@ -174,8 +175,8 @@ export type UpstreamDialect = {
   /** Headers that carry the credential and the version of the format. */
   upstreamHeaders: (credential: string, callerHeaders: Record<string, string | string[] | undefined>) => string[];
   /** Reads a whole answer into a tally: its parsed JSON, or its text; undefined when it is none of this dialect. */
-  readReply: (body: unknown, envelope: Envelope) => Tally | undefined;
-  createTap: (envelope: Envelope, clean: Cleaner) => StreamTap;
+  readReply: (body: unknown, envelope: Envelope, quirks?: ReadonlySet<Quirk>) => Tally | undefined;
+  createTap: (envelope: Envelope, clean: Cleaner, quirks?: ReadonlySet<Quirk>) => StreamTap;
   readError: (body: unknown) => UpstreamError | undefined;
 };
 

@@ -9,17 +9,20 @@ import {
   type Tally,
 } from "./dialect.ts";
 import { cleanEvent } from "./openai-error.ts";
-import { readUsage } from "./openai-usage.ts";
+import { readUsage, type Counting } from "./openai-usage.ts";
 import type { StreamEvent } from "./sse.ts";
 
 /** Adds what one choice of a chunk carries. */
 type ChoiceCounter = (choice: unknown, tally: Tally) => void;
 
+/** How a dialect's chunks are read. */
+type ChunkReading = { countChoice: ChoiceCounter; counting?: Counting };
+
 /** What is followed through a stream: the choices that have ended, of how many. */
-type Watched = { countChoice: ChoiceCounter; ended: unknown[]; wanted: number };
+type Watched = ChunkReading & { ended: unknown[]; wanted: number };
 
 /** Reads a chunk into the tally; true for the chunk that holds nothing but the token counts. */
-function readChunk(chunk: unknown, tally: Tally, { countChoice, ended, wanted }: Watched): boolean {
+function readChunk(chunk: unknown, tally: Tally, { countChoice, counting, ended, wanted }: Watched): boolean {
   const choices = member(chunk, "choices");
   if (Array.isArray(choices)) {
     for (const choice of choices) {
@@ -32,7 +35,7 @@ function readChunk(chunk: unknown, tally: Tally, { countChoice, ended, wanted }:
       tally.isEnding = ended.length >= wanted;
     }
   }
-  const usage = readUsage(member(chunk, "usage"));
+  const usage = readUsage(member(chunk, "usage"), counting);
   if (usage) {
     tally.usage = usage;
     tally.toldTokens = totalOf(member(chunk, "usage"), "total_tokens");
@@ -48,9 +51,9 @@ function readChunk(chunk: unknown, tally: Tally, { countChoice, ended, wanted }:
  * finish_reason has passed and `[DONE]` follows; usage may come between the two. The usage chunk, which the relay asked
  * for itself, is kept from a caller who did not ask for it.
  */
-export function createChunkTap(envelope: Envelope, clean: Cleaner, countChoice: ChoiceCounter): StreamTap {
+export function createChunkTap(envelope: Envelope, clean: Cleaner, reading: ChunkReading): StreamTap {
   const { wantsStreamUsage, choices } = envelope;
-  const watched: Watched = { countChoice, ended: [], wanted: choices };
+  const watched: Watched = { ...reading, ended: [], wanted: choices };
   const read = ({ data, json: chunk }: StreamEvent, tally: Tally): EventVerdict => {
     if (data === undefined) return "pass";
     if (data.startsWith("[DONE]")) {
@@ -65,5 +68,5 @@ export function createChunkTap(envelope: Envelope, clean: Cleaner, countChoice: 
   };
   // API spec, Streaming that stops partway: a cut chat stream ends with [DONE] and no finish_reason.
   const end = ({ isComplete, isFailed }: Tally): string => (isComplete || isFailed ? "" : "data: [DONE]\n\n");
-  return { read, end, createAlike: () => createChunkTap(envelope, clean, countChoice) };
+  return { read, end, createAlike: () => createChunkTap(envelope, clean, reading) };
 }

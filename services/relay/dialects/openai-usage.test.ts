@@ -119,3 +119,24 @@ test("what was written to the cache is counted by how long it is kept, and sourc
     [95n, 60n, 40n, 3n],
   );
 });
+
+const google = { prompt_tokens: 40, completion_tokens: 7, total_tokens: 109 };
+
+test("reasoning that only the total tells is output where the model is known to count so", () => {
+  const units = readUsage(google, { isReasoningInTotal: true });
+  assert.deepEqual([units?.inputTokens, units?.outputTokens, units?.reasoningTokens], [40n, 7n, 62n]);
+  const unknown = readUsage(google);
+  assert.deepEqual([unknown?.outputTokens, unknown?.reasoningTokens], [7n, 0n], "elsewhere nobody knows what it is");
+});
+
+test("of such a model a total that adds up, or none, tells no reasoning; told reasoning counts once", () => {
+  const outputOf = (more: object) => {
+    const units = readUsage({ ...google, ...more }, { isReasoningInTotal: true });
+    return [units?.outputTokens, units?.reasoningTokens];
+  };
+  assert.deepEqual(outputOf({ total_tokens: 47 }), [7n, 0n]);
+  assert.deepEqual(outputOf({ total_tokens: undefined }), [7n, 0n]);
+  assert.deepEqual(outputOf({ total_tokens: 3 }), [7n, 0n]);
+  assert.deepEqual(outputOf({ completion_tokens_details: { reasoning_tokens: 62 } }), [7n, 62n]);
+  assert.deepEqual(outputOf({ total_tokens: 47, completion_tokens_details: { reasoning_tokens: 5 } }), [2n, 5n]);
+});

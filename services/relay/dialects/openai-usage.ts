@@ -1,5 +1,6 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, member, takeParts } from "./dialect.ts";
+import type { Quirk } from "./conversation.ts";
+import { countOf, excess, member, takeParts } from "./dialect.ts";
 
 type CacheWrites = { cacheWrite5mTokens: bigint; cacheWrite1hTokens: bigint };
 
@@ -22,20 +23,30 @@ export function readSources(usage: unknown): Units {
   return searchSources > 0n ? { searchSources } : {};
 }
 
+/** How a model counts: whether its reasoning shows only in the total, where others would count no such tokens. */
+export type Counting = { isReasoningInTotal?: boolean };
+
+export const countingOf = (quirks?: ReadonlySet<Quirk>): Counting => ({
+  isReasoningInTotal: quirks?.has("reasoning-in-total") ?? false,
+});
+
 /**
  * Reads `usage` of a chat completion into disjoint buckets. prompt_tokens includes cached, written and audio tokens
  * and completion_tokens includes reasoning and audio, so each part is taken out once; parts that exceed their whole
  * (seen with cache writes) are cut to it.
  */
-export function readUsage(usage: unknown): Units | undefined {
+export function readUsage(usage: unknown, { isReasoningInTotal = false }: Counting = {}): Units | undefined {
   if (typeof usage !== "object" || usage === null) return undefined;
   const prompt = countOf(member(usage, "prompt_tokens"));
   const completion = countOf(member(usage, "completion_tokens"));
+  const total = countOf(member(usage, "total_tokens"));
   const promptDetails = member(usage, "prompt_tokens_details");
   const completionDetails = member(usage, "completion_tokens_details");
-  const reasoningTokens = countOf(member(completionDetails, "reasoning_tokens"));
+  const told = countOf(member(completionDetails, "reasoning_tokens"));
+  const beside = excess(total, prompt + completion);
   // Some compatible servers (xAI) count reasoning beside completion_tokens; only their total tells.
-  const isOutside = prompt + completion + reasoningTokens === countOf(member(usage, "total_tokens"));
+  const isOutside = beside > 0n && (beside === told || isReasoningInTotal);
+  const reasoningTokens = isOutside && beside > told ? beside : told;
   const {
     rest: inputTokens,
     cacheWrite1hTokens,
@@ -46,7 +57,7 @@ export function readUsage(usage: unknown): Units | undefined {
     audioInputTokens: countOf(member(promptDetails, "audio_tokens")),
     imageInputTokens: countOf(member(promptDetails, "image_tokens")),
   });
-  const { rest: outputTokens, ...output } = takeParts(isOutside ? completion + reasoningTokens : completion, {
+  const { rest: outputTokens, ...output } = takeParts(isOutside ? completion + beside : completion, {
     reasoningTokens,
     audioOutputTokens: countOf(member(completionDetails, "audio_tokens")),
   });

@@ -44,6 +44,14 @@ test("all choices count", () => {
   assert.equal(readReply(body)?.contentTokens, 3);
 });
 
+test("reasoning that only the total tells is counted for a model that is known to count so", () => {
+  const usage = { prompt_tokens: 40, completion_tokens: 7, total_tokens: 109 };
+  const body = { choices: [{ message: { content: "x" } }], usage };
+  const counted = readReply(body, undefined, new Set(["reasoning-in-total"]));
+  assert.deepEqual([counted?.usage?.outputTokens, counted?.usage?.reasoningTokens], [7n, 62n]);
+  assert.equal(readReply(body)?.usage?.reasoningTokens, 0n);
+});
+
 for (const body of [
   undefined,
   null,

@@ -1,5 +1,15 @@
-import { countOf, emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
-import { readUsage } from "../openai-usage.ts";
+import {
+  countOf,
+  emptyTally,
+  estimateTokens,
+  member,
+  stringOf,
+  totalOf,
+  type Envelope,
+  type Tally,
+} from "../dialect.ts";
+import type { Quirk } from "../conversation.ts";
+import { countingOf, readUsage } from "../openai-usage.ts";
 
 function countText(text: unknown, tally: Tally): void {
   if (typeof text !== "string" || text === "") return;
@@ -38,12 +48,12 @@ export function countContent(message: unknown, tally: Tally): void {
 }
 
 /** Reads a whole chat completion. */
-export function readReply(body: unknown): Tally | undefined {
+export function readReply(body: unknown, _envelope?: Envelope, quirks?: ReadonlySet<Quirk>): Tally | undefined {
   const choices = member(body, "choices");
   if (!Array.isArray(choices)) return undefined;
   const tally = emptyTally();
   for (const choice of choices) countContent(member(choice, "message"), tally);
-  tally.usage = readUsage(member(body, "usage"));
+  tally.usage = readUsage(member(body, "usage"), countingOf(quirks));
   tally.toldTokens = totalOf(member(body, "usage"), "total_tokens");
   tally.hasContent ||= countOf(member(member(body, "usage"), "completion_tokens")) > 0n;
   tally.modelServed = stringOf(member(body, "model"));

@@ -151,3 +151,21 @@ test("trap 32 (price by the service tier named in the response): a stream names 
   assert.equal(watch([chunk, ...answer, done]).tally.serviceTier, "priority");
   assert.equal(watch([...answer, done]).tally.serviceTier, undefined);
 });
+
+const inTotal = { prompt_tokens: 40, completion_tokens: 7, total_tokens: 109 };
+
+test("reasoning that only the total tells is counted for a model that is known to count so", () => {
+  const events = [...answer, chunkOf({ choices: [], usage: inTotal }), done];
+  const outputWith = (...quirks: "reasoning-in-total"[]) => {
+    const tap = createTap(asking, (error) => error, new Set(quirks));
+    const tally = emptyTally();
+    for (const event of events) tap.read(readStreamEvent(Buffer.from(event)), tally);
+    return [tally.usage?.outputTokens, tally.usage?.reasoningTokens];
+  };
+  assert.deepEqual(outputWith("reasoning-in-total"), [7n, 62n]);
+  assert.deepEqual(outputWith(), [7n, 0n]);
+  const alike = createTap(asking, (error) => error, new Set(["reasoning-in-total"])).createAlike?.();
+  const tally = emptyTally();
+  for (const event of events) alike?.read(readStreamEvent(Buffer.from(event)), tally);
+  assert.equal(tally.usage?.reasoningTokens, 62n, "of one that is made alike, too");
+});

@@ -4,5 +4,5 @@ import { countChoice } from "./reply.ts";
 
 /** Watches a streamed text completion. */
 export function createTap(envelope: Envelope, clean: Cleaner): StreamTap {
-  return createChunkTap(envelope, clean, countChoice);
+  return createChunkTap(envelope, clean, { countChoice });
 }
