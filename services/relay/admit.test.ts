@@ -115,3 +115,10 @@ test("a call that is refused while this machine's clock is wrong says so in the 
   const failure = await failureOf(reserve(quota, caller, asked));
   assert.deepEqual(failure, { name: "service_unavailable", cause: "the clock is 3600 s ahead of Redis'" });
 });
+
+test("an estimate beyond what an account can hold is asked for as that, and refused as too much", async () => {
+  const quota = scriptedQuota();
+  const model = modelOf({ prices: { inputTokens: 10n ** 20n, outputTokens: 10n ** 20n } });
+  await reserve(quota, caller, { rid: createRid(), envelope: envelopeOf(), model });
+  assert.equal(quota.of("reserve")[0]?.estimateNanos, 9_007_199_254_740_991n);
+});

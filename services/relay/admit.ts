@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { maxAccountNanos } from "#shared/money.ts";
 import { Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Model } from "./catalog-models.ts";
 import type { Envelope } from "./dialects/dialect.ts";
@@ -68,7 +69,10 @@ export function reserve(
   caller: Caller,
   { rid, envelope, model, traceparent = "" }: { rid: string; envelope: Envelope; model: Model; traceparent?: string },
 ): Promise<Result> {
-  const wanted = { rid, model: model.id, estimateNanos: estimateNanos(envelope, model), traceparent };
+  const estimate = estimateNanos(envelope, model);
+  // More than an account can hold is more than it has, and no amount that auth-quota reads.
+  const estimated = estimate < maxAccountNanos ? estimate : maxAccountNanos;
+  const wanted = { rid, model: model.id, estimateNanos: estimated, traceparent };
   return reserveNanos(quota, caller, wanted);
 }
 
