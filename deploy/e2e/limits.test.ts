@@ -90,15 +90,15 @@ async function bodyBytes(): Promise<number> {
   return Number(/^relay_body_bytes\{[^}]*\} (\S+)$/m.exec(text)?.[1]);
 }
 
-/** Begins a call with a large body and leaves it at that. */
+/** Begins a call with a large body and leaves it at that: announced, one more byte would be its end. */
 function beginLarge(secret: string, bytes: number, isAnnounced: boolean) {
-  const framing = isAnnounced ? { "content-length": String(bytes) } : { "transfer-encoding": "chunked" };
+  const framing = isAnnounced ? { "content-length": String(bytes + 1) } : { "transfer-encoding": "chunked" };
   const headers = { ...chat.headers(secret), ...fromNewAddress(), ...framing };
   const sending = request(`${relayUrl}${chat.path}`, { method: "POST", headers, agent: false });
   const answered = new Promise<number | undefined>((resolve) => {
     sending.on("response", (answer) => resolve(answer.resume().statusCode)).on("error", () => resolve(undefined));
   });
-  sending.write(isAnnounced ? " " : Buffer.alloc(bytes, " "));
+  sending.write(Buffer.alloc(bytes, " "));
   return { answered, leave: () => sending.destroy() };
 }
 
@@ -107,8 +107,8 @@ describe("API spec, Limits: Request body size. The bytes that one process keeps 
     const customer = await world.createCustomer();
     const large = bodyOf({ side: chat, prompt: "word ".repeat(20_000) });
     for (const isAnnounced of [true, false]) {
-      const first = beginLarge(customer.secret, budgetBytes, isAnnounced);
-      await until("all is set aside", async () => (await bodyBytes()) === budgetBytes);
+      const first = beginLarge(customer.secret, budgetBytes - 1, isAnnounced);
+      await until("all is set aside", async () => (await bodyBytes()) === budgetBytes - 1);
       await checkUntouched(world, customer, async () => {
         checkRefusal(chat, await send(chat, customer.secret, {}, large), rows.serviceUnavailable);
         checkRefusal(chat, await send(chat, "sk-wrong", {}, large), rows.keyInvalid);
@@ -132,6 +132,23 @@ describe("API spec, Limits: Request body size. The bytes that one process keeps 
       await world.untilBooked(customer.accountId, served.rid);
       await until("nothing is set aside", async () => (await bodyBytes()) === 0);
     }
+  });
+
+  test("bodies that are announced and drip keep nobody out", async () => {
+    const customer = await world.createCustomer();
+    const dripping = Array.from({ length: 4 }, () => {
+      const headers = { ...chat.headers(customer.secret), ...fromNewAddress(), "content-length": String(budgetBytes) };
+      const sending = request(`${relayUrl}${chat.path}`, { method: "POST", headers, agent: false });
+      sending.on("error", () => undefined).write(Buffer.alloc(mebibyte, " "));
+      return sending;
+    });
+    await until("they hold what they have sent", async () => (await bodyBytes()) === dripping.length * mebibyte);
+    const large = bodyOf({ side: chat, prompt: "word ".repeat(1_000_000) });
+    const served = await send(chat, customer.secret, {}, large);
+    assert.equal(served.status, 200, served.text);
+    await world.untilBooked(customer.accountId, served.rid);
+    for (const sending of dripping) sending.destroy();
+    await until("nothing is set aside", async () => (await bodyBytes()) === 0);
   });
 
   test("a body is counted until its call ends, not until it is read", async () => {

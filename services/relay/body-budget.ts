@@ -4,6 +4,8 @@ import type { Writable } from "node:stream";
 export type BodyShare = {
   /** Asks for this many bytes in all; false, and nothing changes, when the budget has no room for them. */
   claim: (bytes: number) => boolean;
+  /** Gives all of it back before the answer closes. */
+  release: () => void;
 };
 
 /** Where the answer to a body is written. */
@@ -21,17 +23,21 @@ export function createBodyBudget(maxBytes: number): BodyBudget {
   let total = 0;
   const share = (answering: Answering): BodyShare => {
     let held = 0;
-    const giveBack = (): void => void (total -= held);
+    const release = (): void => {
+      total -= held;
+      held = 0;
+    };
     return {
       claim: (bytes) => {
         if (bytes <= held) return true;
         // An answer that has closed will not close again.
         if (answering.destroyed || total + bytes - held > maxBytes) return false;
-        if (held === 0) answering.once("close", giveBack);
+        if (held === 0) answering.once("close", release);
         total += bytes - held;
         held = bytes;
         return true;
       },
+      release,
     };
   };
   return { share, bytes: () => total };

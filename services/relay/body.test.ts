@@ -6,70 +6,17 @@ import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync 
 import { until } from "#shared/testing/until.ts";
 import { createBodyBudget, type BodyBudget } from "./body-budget.ts";
 import { maxBodyBytes, readBody } from "./body.ts";
-import { dialects } from "./dialects/index.ts";
 import { CallFailure } from "./failures.ts";
-import { respondFailure } from "./respond.ts";
+import {
+  announce,
+  announceChunks,
+  lastChunk,
+  mebibyte,
+  startReading,
+  write,
+  writeChunk,
+} from "./testing/body-reading.ts";
 import { connectRaw, serveHttp, type RawClient } from "./testing/raw-client.ts";
-
-const mebibyte = 1024 * 1024;
-
-type Outcome = { bytes: number } | { failure: string } | { gone: true };
-type Reading = { request: IncomingMessage; keyChecks: number; body: Buffer; outcome: Promise<Outcome> };
-
-/** A server that reads one body as the path of a call does, and a caller on a socket. */
-async function startReading(
-  checkKey: () => Promise<void> = async () => undefined,
-  { budget = createBodyBudget(512 * mebibyte), stallMs }: { budget?: BodyBudget; stallMs?: number } = {},
-) {
-  const begun = Promise.withResolvers<Reading>();
-  const server = await serveHttp((request, response) => {
-    const reading: Reading = { request, keyChecks: 0, body: Buffer.alloc(0), outcome: Promise.resolve({ gone: true }) };
-    const read = async (): Promise<Outcome> => {
-      try {
-        const countedCheck = (): Promise<void> => {
-          reading.keyChecks += 1;
-          return checkKey();
-        };
-        const stall = stallMs === undefined ? {} : { stallMs };
-        const body = await readBody(request, response, { checkKey: countedCheck, budget, ...stall });
-        response.end("read");
-        reading.body = body ?? Buffer.alloc(0);
-        return body ? { bytes: body.length } : { gone: true };
-      } catch (error) {
-        assert.ok(error instanceof CallFailure);
-        const { failure } = error;
-        respondFailure(response, { rid: "rid-1", failure, dialect: dialects["openai-chat"] });
-        return { failure: failure.name };
-      }
-    };
-    reading.outcome = read();
-    begun.resolve(reading);
-  });
-  const client = await connectRaw(server.port);
-  return {
-    client,
-    reading: begun.promise,
-    [Symbol.asyncDispose]: async () => {
-      client.socket.destroy();
-      await server[Symbol.asyncDispose]();
-    },
-  };
-}
-
-/** Resolves when all of it has left this process, whether or not the server answers meanwhile. */
-const write = ({ socket }: RawClient, bytes: string | Buffer): Promise<void> =>
-  new Promise((written) => socket.write(bytes, () => written()));
-
-const announce = (client: RawClient, length: number): Promise<void> =>
-  write(client, `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n`);
-const announceChunks = (client: RawClient): Promise<void> =>
-  write(client, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
-const writeChunk = async (client: RawClient, length: number): Promise<void> => {
-  await write(client, `${length.toString(16)}\r\n`);
-  await write(client, Buffer.alloc(length, "x"));
-  await write(client, "\r\n");
-};
-const lastChunk = "0\r\n\r\n";
 
 test("a body of 64 KiB is read without asking for the key, a larger one asks once, before it is read", async () => {
   for (const [length, keyChecks] of [
@@ -306,55 +253,19 @@ test("an encoded body that yields nothing is refused above 128 MB on the wire", 
   assert.deepEqual(await (await caller.reading).outcome, { failure: "body_too_large" });
 });
 
-test("beyond the budget for bodies in flight a large body is 503, a small one is read; closing gives back", async () => {
-  const budget = createBodyBudget(4 * mebibyte);
-  {
-    await using first = await startReading(undefined, { budget });
-    await announce(first.client, 3 * mebibyte);
-    await first.reading;
-    await until("it is reserved as announced", () => budget.bytes() === 3 * mebibyte);
-
-    await using second = await startReading(undefined, { budget });
-    await announce(second.client, 2 * mebibyte);
-    assert.deepEqual(await (await second.reading).outcome, { failure: "service_unavailable" });
-    await until("the refusal is there", () => second.client.body().includes("temporarily unavailable"));
-    assert.match(second.client.head(), /^HTTP\/1\.1 503 [^]*\r\nretry-after: 5\r\n/);
-
-    await using unannounced = await startReading(undefined, { budget });
-    await announceChunks(unannounced.client);
-    await writeChunk(unannounced.client, mebibyte / 2);
-    await until("it is reserved as it grows", () => budget.bytes() === 3.5 * mebibyte);
-    await writeChunk(unannounced.client, mebibyte);
-    assert.deepEqual(await (await unannounced.reading).outcome, { failure: "service_unavailable" });
-
-    await using small = await startReading(undefined, { budget });
-    await announce(small.client, 65_536);
-    await write(small.client, Buffer.alloc(65_536));
-    assert.deepEqual(await (await small.reading).outcome, { bytes: 65_536 });
-  }
-  await until("all is given back", () => budget.bytes() === 0);
-});
-
-test("a sender who stops is told 400 and disconnected; one who goes on is waited for", async () => {
-  for (const begin of [(client: RawClient) => announce(client, 100), announceChunks]) {
-    await using caller = await startReading(undefined, { stallMs: 200 });
-    await begin(caller.client);
-    assert.deepEqual(await (await caller.reading).outcome, { failure: "malformed_request" });
-    await caller.client.closed;
-    assert.match(caller.client.head(), /^HTTP\/1\.1 400 [^]*\r\nconnection: close\r\n/i);
-    assert.match(caller.client.body().toString(), /The request could not be completed/);
-  }
-  await using slow = await startReading(undefined, { stallMs: 2_000 });
-  await announce(slow.client, 1_000);
-  const startedAtMs = performance.now();
-  let sent = 0;
-  await until("more time has passed than one pause may take", async () => {
-    sent += 1;
-    await write(slow.client, "x");
-    return performance.now() - startedAtMs > 2_500;
-  });
-  await write(slow.client, "x".repeat(1_000 - sent));
-  assert.deepEqual(await (await slow.reading).outcome, { bytes: 1_000 });
+test("a body in chunks of a byte is put together as it comes, and takes its bytes", async () => {
+  await using caller = await startReading();
+  await announceChunks(caller.client);
+  const bytes = 300_000;
+  await write(caller.client, "1\r\nx\r\n".repeat(bytes));
+  await write(caller.client, lastChunk);
+  const { outcome, body } = await caller.reading.then(async (reading) => ({
+    outcome: await reading.outcome,
+    body: reading.body,
+  }));
+  assert.deepEqual(outcome, { bytes });
+  assert.equal(body.buffer.byteLength, bytes, "its memory is its own");
+  assert.ok(body.equals(Buffer.alloc(bytes, "x")));
 });
 
 test("a caller who expects 100-continue is asked for the body only once it is wanted", async () => {

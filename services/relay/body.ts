@@ -14,6 +14,9 @@ const freeBodyBytes = 64 * 1024;
 /** How long a sender may leave a body without a byte. */
 const stallMs = 30_000;
 
+/** What must come of a body above 64 KiB in each such time, so that nobody holds memory by dripping: 17 KiB/s. */
+const leastBytes = 512 * 1024;
+
 const readingEnds = Symbol("reading ends");
 
 /** Ends the reading of a body that is still on its way: its caller is told that the service is stopping. */
@@ -25,7 +28,7 @@ export type BodyReading = {
   /** Awaited once, before anything is read that is encoded or above 64 KiB. */
   checkKey: () => Promise<unknown>;
   budget: BodyBudget;
-  /** How long the sender may pause; left out: 30 s. */
+  /** How long the sender may pause, and in which a large body must come on by 512 KiB; left out: 30 s. */
   stallMs?: number;
 };
 
@@ -57,15 +60,14 @@ export async function readBody(
   // The caller may have gone while the key was checked; its "close" would not come again.
   if (request.destroyed || response.destroyed) return undefined;
   const share = reading.budget.share(response);
-  if (isLarge && !share.claim(announced)) throw busy();
   const inflater = encoding === undefined ? undefined : createInflater(encoding);
   if (encoding !== undefined && !inflater) throw malformed(`content-encoding ${encoding}`);
   // Node has refused every other expectation; HTTP/1.0 has none.
   if (headers.expect !== undefined && request.httpVersion === "1.1") response.writeContinue();
-  const onStall = (): CallFailure => {
+  const onStall = (cause: string): CallFailure => {
     // A sender who has stopped would keep the connection busy until the server's own time for a request is over.
     response.setHeader("connection", "close");
-    return malformed("the body stopped coming");
+    return malformed(cause);
   };
   if (!isLarge) {
     // What came in one piece with the head is parsed in this turn, right behind what runs now.
@@ -76,6 +78,10 @@ export async function readBody(
   }
   try {
     return await collect({ request, inflater, share, announced, isKeyKnown: isLarge, reading, onStall });
+  } catch (failure) {
+    // At once, so that of several large bodies that need more than there is not all are refused.
+    share.release();
+    throw failure;
   } finally {
     inflater?.destroy();
   }
@@ -92,32 +98,69 @@ function takeWhole(request: IncomingMessage, announced: number): Buffer | undefi
   return body;
 }
 
-/** Where the pieces of a body are put together. */
-type Collected = { add: (chunk: Buffer) => void; whole: () => Buffer };
+/** Gives memory back; what is smaller than its memory shares it with others. */
+function free({ buffer, length }: Buffer): void {
+  if (buffer instanceof ArrayBuffer && length === buffer.byteLength) buffer.transfer(0);
+}
+
+/** Where the pieces of a body are put together; without `whole`, `drop` gives back what was taken. */
+type Collected = { add: (chunk: Buffer) => void; whole: () => Buffer; drop: () => void };
+
+const firstBytes = 64 * 1024;
 
 /**
- * Pieces are kept until the end, or put into their place where the length is known. A piece that was copied is given
- * back at once: left to the collector, megabytes outside of the heap make it look through all of the heap.
+ * Pieces are put one behind the other into memory that doubles: an announcement takes none, and a piece of one byte
+ * takes no more than that. A piece that was copied is given back at once, and so is memory that was outgrown: left to
+ * the collector, megabytes outside of the heap make it look through all of the heap.
  */
-function startCollecting(lengthBytes: number): Collected {
-  if (lengthBytes === 0) {
-    const chunks: Buffer[] = [];
-    return {
-      add: (chunk) => void chunks.push(chunk),
-      whole: () => (chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)),
-    };
-  }
-  const whole = Buffer.allocUnsafeSlow(lengthBytes);
+function startCollecting(mostBytes: number): Collected {
+  let only: Buffer | undefined;
+  let memory = Buffer.alloc(0);
   let bytes = 0;
+  const resize = (length: number): void => {
+    const before = memory;
+    memory = Buffer.allocUnsafeSlow(length);
+    before.copy(memory, 0, 0, bytes);
+    free(before);
+  };
+  const put = (chunk: Buffer): void => {
+    const needed = bytes + chunk.length;
+    if (needed > memory.length) resize(Math.max(needed, Math.min(Math.max(firstBytes, 2 * memory.length), mostBytes)));
+    bytes += chunk.copy(memory, bytes);
+    free(chunk);
+  };
   return {
     add: (chunk) => {
-      bytes += chunk.copy(whole, bytes);
-      const { buffer } = chunk;
-      // A piece of node:http has its memory for itself; anything smaller than its memory shares it.
-      if (buffer instanceof ArrayBuffer && chunk.length === buffer.byteLength) buffer.transfer(0);
+      if (!only && bytes === 0) return void (only = chunk);
+      if (only) put(only);
+      only = undefined;
+      put(chunk);
     },
-    whole: () => whole.subarray(0, bytes),
+    whole: () => {
+      if (only) return only;
+      if (bytes < memory.length) resize(bytes);
+      return memory;
+    },
+    drop: () => free(memory),
   };
+}
+
+/** Tells of each piece whether a window of time has ended with it in which too little came. */
+function startPace(windowMs: number): { isSlow: (bytes: number) => boolean; restart: () => void } {
+  let startedAtMs = performance.now();
+  let came = 0;
+  const restart = (): void => {
+    startedAtMs = performance.now();
+    came = 0;
+  };
+  const isSlow = (bytes: number): boolean => {
+    came += bytes;
+    if (performance.now() - startedAtMs < windowMs) return false;
+    const isTooLittle = came < leastBytes;
+    restart();
+    return isTooLittle;
+  };
+  return { isSlow, restart };
 }
 
 const ignore = (): void => undefined;
@@ -129,8 +172,8 @@ type Collecting = {
   announced: number;
   isKeyKnown: boolean;
   reading: BodyReading;
-  /** Called when the sender has paused for too long; gives what is then thrown. */
-  onStall: () => CallFailure;
+  /** Called when the sender has paused for too long, or is too slow; gives what is then thrown. */
+  onStall: (cause: string) => CallFailure;
 };
 
 async function collect(collecting: Collecting): Promise<Buffer | undefined> {
@@ -138,26 +181,40 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
   const source = inflater ?? request;
   let { isKeyKnown } = collecting;
-  const collected = startCollecting(isKeyKnown && !inflater ? collecting.announced : 0);
+  const collected = startCollecting(inflater || collecting.announced === 0 ? maxBodyBytes : collecting.announced);
+  const waitMs = reading.stallMs ?? stallMs;
   let bytes = 0;
   let wireBytes = 0;
-  const timer = setTimeout(() => reject(collecting.onStall()), reading.stallMs ?? stallMs);
+  const pace = startPace(waitMs);
+  let isOver = false;
+  const fail = (failure: CallFailure): void => {
+    isOver = true;
+    reject(failure);
+  };
+  const timer = setTimeout(() => fail(collecting.onStall("the body stopped coming")), waitMs);
   const onWire = (chunk: Buffer): void => {
     timer.refresh();
     wireBytes += chunk.length;
+    const isSlow = pace.isSlow(chunk.length);
     // Some encodings can go on for ever without yielding anything.
-    if (wireBytes > maxBodyBytes) reject(tooLarge());
+    if (wireBytes > maxBodyBytes) fail(tooLarge());
+    else if (isSlow && Math.max(bytes, wireBytes) > freeBodyBytes)
+      fail(collecting.onStall("the body comes too slowly"));
   };
   const onData = (chunk: Buffer): void => {
+    if (isOver) return;
     bytes += chunk.length;
+    if (bytes > maxBodyBytes) return fail(tooLarge());
+    if (bytes > freeBodyBytes && !share.claim(bytes)) return fail(busy());
     collected.add(chunk);
-    if (bytes > maxBodyBytes) return reject(tooLarge());
-    if (bytes <= freeBodyBytes) return;
-    if (!share.claim(bytes)) return reject(busy());
-    if (isKeyKnown) return;
+    if (isKeyKnown || bytes <= freeBodyBytes) return;
     isKeyKnown = true;
     request.pause();
-    reading.checkKey().then(() => request.resume(), reject);
+    const goOn = (): void => {
+      pace.restart();
+      request.resume();
+    };
+    reading.checkKey().then(goOn, reject);
   };
   const onEnd = (): void => resolve(collected.whole());
   const onGone = (): void => resolve(undefined);
@@ -171,6 +228,9 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
   if (inflater) request.pipe(inflater);
   try {
     return await promise;
+  } catch (failure) {
+    collected.drop();
+    throw failure;
   } finally {
     clearTimeout(timer);
     // For errors that come late; the listener that reads would keep all of this with the request.

@@ -63,7 +63,7 @@ export const variables = Type.Object({
     default: "",
   }),
   MAX_BODY_BYTES_IN_FLIGHT: Type.Integer({
-    description: "Request bodies above 64 KiB that are kept in memory at once; one more gets 503.",
+    description: "Bytes of request bodies above 64 KiB that are kept in memory at once; what needs more gets 503.",
     minimum: 134_217_728,
     default: 268_435_456,
   }),

@@ -15,7 +15,7 @@ export type FetchUrl = (url: string, limits: FetchLimits) => Promise<Fetched>;
 
 export type MediaFetching = {
   /** What the media hold of the budget for bodies. */
-  share: BodyShare;
+  share: Pick<BodyShare, "claim">;
   /** Left out: through the guard against addresses that are not public. */
   fetchUrl?: FetchUrl;
 };

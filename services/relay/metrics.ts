@@ -235,7 +235,11 @@ export function watchGauges(registry: Registry, read: Readings): void {
     ["relay_spool_oldest_seconds", "How long the oldest of them is in the spool.", () => read.spoolOldestMs() / 1_000],
     ["relay_usage_waiting", "Usage records that no PubAck has confirmed.", read.publishWaiting],
     ["relay_usage_oldest_waiting_seconds", "How long the oldest of them waits.", () => read.publishOldestMs() / 1_000],
-    ["relay_body_bytes", "Bytes of request bodies above 64 KiB that are kept or announced.", read.bodyBytes],
+    [
+      "relay_body_bytes",
+      "Bytes of request bodies above 64 KiB that have arrived and are kept, and what reading them as objects takes.",
+      read.bodyBytes,
+    ],
     ["relay_video_submissions", "Submissions of videos that have not ended or are not concluded.", read.submissions],
     ["relay_video_downloads", "Files of videos on their way to callers.", read.downloads],
     ["relay_quota_queued", "Operations that auth-quota has not answered.", read.quotaQueued],

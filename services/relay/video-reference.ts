@@ -26,7 +26,7 @@ function mediaTypeOf(content: Buffer): string | undefined {
 
 export type ReferenceReading = {
   /** What the picture holds of the budget for bodies. */
-  share: BodyShare;
+  share: Pick<BodyShare, "claim">;
   /** Awaited before anything is fetched: nothing is fetched for strangers. */
   checkKey: () => Promise<unknown>;
   fetchUrl: FetchUrl;
