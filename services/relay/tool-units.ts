@@ -1,11 +1,6 @@
 import type { Units, UsageBucket } from "#shared/pricing.ts";
 
-const tools = [
-  "webSearches",
-  "fileSearches",
-  "codeSessions",
-  "searchSources",
-] as const satisfies UsageBucket[];
+const tools = ["webSearches", "fileSearches", "codeSessions", "searchSources"] as const satisfies UsageBucket[];
 
 /**
  * Use of tools as these prices speak of it: one without a price of its own is a tool call, so that none is free and a
