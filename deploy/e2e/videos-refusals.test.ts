@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
-import { ask, chat, type Reply } from "./ask.ts";
+import { ask, chat, errorOf, type Reply } from "./ask.ts";
 import { type Refusal, rows } from "./refusal.ts";
 import { videoCatalog, videoCost } from "./video-catalog.ts";
 import {
@@ -131,11 +131,14 @@ describe("what every endpoint refuses, with the type that errors of videos have"
       checkVideoRefusal(await getVideo(caller, place), rows.keyInvalid);
   });
 
-  test("a model of videos cannot hold a conversation: 503", async () => {
+  test("a model of videos cannot hold a conversation, and its caller is told where it is served: 400", async () => {
     const customer = await createVideoCustomer(world);
     const body = JSON.stringify({ model: "sora-model", messages: [{ role: "user", content: "Hello" }] });
     const asking = () => ask(`${world.relayUrl}${chat.path}`, { headers: chat.headers(customer.secret), body });
-    await checkNothing(customer, asking, (reply) => assert.equal(reply.status, 503, reply.text));
+    await checkNothing(customer, asking, (reply) => {
+      assert.equal(reply.status, 400, reply.text);
+      assert.match(errorOf(chat, reply).message, /not served at .* but at \/v1\/videos$/);
+    });
   });
 });
 
