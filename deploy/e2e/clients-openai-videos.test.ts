@@ -109,7 +109,7 @@ for (const [model, seconds, size] of [
       const client = clientOf(customer.secret);
       for (const [behaviour, error] of [
         [{ submit: "reject" }, OpenAI.BadRequestError],
-        [{ submit: "accept-then-cut" }, OpenAI.InternalServerError],
+        [{ submit: "accept-then-cut" }, OpenAI.BadRequestError],
       ] as const) {
         const before = world.videos.received.length;
         await assert.rejects(client.videos.create(asked(model, behaviour)), error);

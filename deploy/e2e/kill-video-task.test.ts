@@ -20,6 +20,7 @@ import {
   type VideoCustomer,
   type VideoObject,
   videoOf,
+  videoRows,
 } from "./videos.ts";
 import { startWorld } from "./world.ts";
 
@@ -47,12 +48,6 @@ const { relay, videoTask, billing } = world.stack.services;
 const model = "sora-model";
 const charged = { model, seconds: 4 };
 const lookLeaseMs = 30_000;
-const outcomeUnknown = {
-  status: 500,
-  message: "The model service is temporarily unavailable, please try again later",
-  code: "server_error",
-  shouldRetry: "false",
-};
 
 /** Submits and waits until the provider has taken the task; the answer is on its way. */
 async function submitUntilTaken(customer: VideoCustomer, call: VideoCall) {
@@ -102,7 +97,7 @@ describe("kill -9 while a video is submitted", () => {
     await videoTask.restart();
     const reply = await answer;
     assert.ok(reply);
-    checkVideoRefusal(reply, outcomeUnknown);
+    checkVideoRefusal(reply, videoRows.unknown);
     await until("nobody waits for it", async () => (await statesOf(customer.accountId))[0] === "unknown");
     onlyJob(world, rid);
     await checkFree(world, customer);

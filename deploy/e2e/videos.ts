@@ -189,8 +189,15 @@ export function checkVideoRefusal(reply: Reply, wanted: Refusal): void {
   assert.equal(reply.headers.get("x-should-retry"), wanted.shouldRetry ?? null);
 }
 
-/** What the spec says of videos. */
+/** What the spec says of videos, and of a request that cannot be completed because nobody knows what became of it. */
 export const videoRows = {
+  unknown: {
+    status: 400,
+    message:
+      "The request could not be completed: it is not known whether the model service took the video, look for it in the list before you submit another",
+    code: "",
+    shouldRetry: "false",
+  },
   rejected: {
     status: 400,
     message: "The model service rejected the request, check the parameters and try again",

@@ -22,7 +22,7 @@ const rows: Record<string, Row> = {
   "a stream that stood still": { end: "upstream_timeout", outcome: "upstream_error" },
   "a stream with an error in it": { end: "upstream_error", outcome: "upstream_error" },
   "auth-quota away": { failure: "service_unavailable", cause: "away", status: 503, outcome: "gateway_error" },
-  "a video of which nobody knows": { failure: "submission_unknown", status: 500, outcome: "gateway_error" },
+  "a video of which nobody knows": { failure: "submission_unknown", status: 400, outcome: "gateway_error" },
   "an end that nobody has named": { end: "unknown", outcome: "gateway_error" },
   "a caller who left the stream": { end: "client_gone", outcome: "client_gone" },
   "a caller who was told nothing": { end: "refused", status: 499, outcome: "client_gone" },

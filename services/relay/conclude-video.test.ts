@@ -5,13 +5,12 @@ import { ServiceError } from "#shared/errors.ts";
 import { until } from "#shared/testing/until.ts";
 import { drain } from "./drain.ts";
 import { chargeOf, taskIdOf, taskWith } from "./testing/task-server.ts";
-import { checkClosed, errorOf, startVideoRelay, submit } from "./testing/video-relay.ts";
+import { checkClosed, errorOf, outcomeUnknown, startVideoRelay, submit } from "./testing/video-relay.ts";
 
 const unavailable = (): never => {
   throw new ServiceError("unavailable", "the answer is lost");
 };
 
-const away = "The model service is temporarily unavailable, please try again later";
 const stopping = "The service is temporarily unavailable, please try again later";
 
 describe("an answer of the service that is lost", () => {
@@ -64,7 +63,10 @@ describe("an answer of the service that is lost", () => {
     relay.taskServer.script.submit = unavailable;
     relay.taskServer.script.conclude = async () => ({ isUnknown: true });
     const told = await submit(relay);
-    assert.deepEqual([told.status, told.headers.get("x-should-retry")], [500, "false"]);
+    assert.deepEqual(errorOf(told), outcomeUnknown);
+    assert.equal(told.headers.get("x-should-retry"), "false");
+    const failed = relay.lines.find((line) => line["msg"] === "call failed");
+    assert.equal(failed?.["failure"], "submission_unknown", "an error for the operator, whatever its status");
     await checkClosed(relay);
   });
 
@@ -79,7 +81,7 @@ describe("an answer of the service that is lost", () => {
         return isTaken ? { charge: chargeOf(request) } : {};
       };
       const told = await submit(relay);
-      assert.deepEqual(errorOf(told), [500, "api_error", "server_error", away]);
+      assert.deepEqual(errorOf(told), outcomeUnknown);
       assert.equal(told.headers.get("x-should-retry"), "false");
       await until("it is asked for again", () => relay.taskServer.concluded.length > 3);
       const [call] = relay.relay.live;
@@ -100,7 +102,7 @@ describe("an answer of the service that is lost", () => {
     await using relay = await startVideoRelay({ bounds: { maxConcludeTries: 2 } });
     relay.taskServer.script.submit = unavailable;
     relay.taskServer.script.conclude = unavailable;
-    assert.equal((await submit(relay)).status, 500);
+    assert.deepEqual(errorOf(await submit(relay)), outcomeUnknown);
     await checkClosed(relay);
     assert.equal(relay.taskServer.concluded.length, 3);
     assert.ok(relay.lines.some((line) => /was not told, its hold is released/.test(String(line["msg"]))));
@@ -114,7 +116,7 @@ test("a relay that stops waits for submissions, and leaves at the end of its tim
   await until("it is being submitted", () => relay.taskServer.submitted.length === 1);
   await drain(relay.app, relay.relay, 50);
   const told = await waiting;
-  assert.deepEqual(errorOf(told), [500, "api_error", "server_error", away]);
+  assert.deepEqual(errorOf(told), outcomeUnknown);
   assert.deepEqual([relay.charges(), relay.told("release")], [[], []], "the service and auth-quota close its books");
   assert.equal(relay.relay.live.size, 0);
 });

@@ -222,12 +222,15 @@ export const failures = {
     code: "invalid_request",
     shouldRetry: false,
   },
+  // API spec, Retry guidance: 500 would be tried again, by clients that know no x-should-retry too, which may make and
+  // charge a second video. 400 is not, and no code of the spec says what this is.
   submission_unknown: {
     when: "Nobody knows whether a provider has taken the video; only if one has, it is charged and in the list.",
-    status: 500,
-    message: temporarilyUnavailable,
-    type: "api_error",
-    code: "server_error",
+    status: 400,
+    message:
+      "The request could not be completed: it is not known whether the model service took the video, look for it in the list before you submit another",
+    type: "invalid_request_error",
+    code: "",
     shouldRetry: false,
   },
   service_unavailable: {

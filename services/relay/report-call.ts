@@ -42,9 +42,11 @@ function observeTimes({ times, endpoint, trace }: Report, { overhead, timeToFirs
     timeToFirstByte.observe({ endpoint }, (times.firstByteAt - times.receivedAt) / 1_000, traceId);
 }
 
-function logFailure(fields: PlainFields & { status: number }, { name, cause }: Failure, log: Logger): void {
+type Failed = Failure & { isOurs: boolean };
+
+function logFailure(fields: PlainFields & { status: number }, { name, cause, isOurs }: Failed, log: Logger): void {
   const told = { ...fields, failure: name, cause };
-  if (fields.status >= 500) log.error(told, "call failed");
+  if (fields.status >= 500 || isOurs) log.error(told, "call failed");
   else log.info(told, "call");
 }
 
@@ -75,7 +77,7 @@ export function reportCall(
     chargedNanos: call?.chargedNanos.toString(),
     traceId: trace?.traceId,
   };
-  if (failure) logFailure(fields, failure, log);
+  if (failure) logFailure(fields, { ...failure, isOurs: outcome === "gateway_error" }, log);
   else infoPlain(log, fields, "call");
   if (trace) endTrace(trace, { ...report, status, end, failure: failure?.name }, tracing);
 }

@@ -9,7 +9,15 @@ import { until } from "#shared/testing/until.ts";
 import { upstreamOf } from "./testing/fakes.ts";
 import { connectRaw } from "./testing/raw-client.ts";
 import { chargeOf, taskIdOf, taskWith } from "./testing/task-server.ts";
-import { ask, checkClosed, errorOf, startVideoRelay, submit, videoModelOf } from "./testing/video-relay.ts";
+import {
+  ask,
+  checkClosed,
+  errorOf,
+  outcomeUnknown,
+  startVideoRelay,
+  submit,
+  videoModelOf,
+} from "./testing/video-relay.ts";
 
 describe("a submission", () => {
   test("API spec, Endpoints: `POST /v1/videos` | A | holds the full price, submits once and gives the video as it stands", async () => {
@@ -214,7 +222,13 @@ const refusals: [keyof typeof RefusalReason, [number, string, string, string], s
       null,
       "API spec, Cases: Cannot connect to upstream",
     ],
-    ["UNKNOWN", [500, "api_error", "server_error", away], null, "false", "an unknown outcome"],
+    [
+      "UNKNOWN",
+      outcomeUnknown,
+      null,
+      "false",
+      "API spec, Retry guidance: Do not retry | 400: an unknown outcome, of which another try may make a second video",
+    ],
     ["STOPPING", [503, "api_error", "service_unavailable", stopping], "5", null, "a service that stops"],
   ];
 
@@ -323,12 +337,12 @@ describe("an Idempotency-Key", () => {
     await checkClosed(relay);
   });
 
-  test("of a submission of which nobody knows what became stays a 500 and is not submitted again", async () => {
+  test("of a submission of which nobody knows what became stays a 400 and is not submitted again", async () => {
     await using relay = await startVideoRelay();
     const refused = { reason: RefusalReason.UNKNOWN, cause: "silent" };
     relay.taskServer.script.findSubmission = async () => ({ found: { case: "refused", value: refused } });
     const told = await submit(relay, {}, key);
-    assert.deepEqual(errorOf(told), [500, "api_error", "server_error", away]);
+    assert.deepEqual(errorOf(told), outcomeUnknown);
     assert.equal(told.headers.get("x-should-retry"), "false");
     assert.deepEqual(relay.taskServer.submitted, []);
   });

@@ -157,7 +157,11 @@ export const specErrors: SpecError[] = [
     "This Idempotency-Key was used with another request",
     "invalid_request",
   ]),
-  tell({ name: "submission_unknown" }, [500, unavailable, "server_error"]),
+  tell({ name: "submission_unknown" }, [
+    400,
+    "The request could not be completed: it is not known whether the model service took the video, look for it in the list before you submit another",
+    "",
+  ]),
 ];
 
 /** The rows of the table Video generation errors. They are told on /v1/videos only, where the type is Format B's. */
