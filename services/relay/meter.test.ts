@@ -190,3 +190,55 @@ test("the hold of a call without text: its units at their prices", () => {
   const moderation = envelopeOf({ input: "x" }, "openai-moderations");
   assert.equal(estimateNanos(moderation, modelOf({ prices: { requests: 1_000_000n } })), 1n);
 });
+
+const textPrices: Units = { inputTokens: 1n, cacheReadTokens: 1n, outputTokens: 1n, reasoningTokens: 1n };
+const running = (usage: Units, changes: Partial<Tally> = {}): Tally =>
+  tallyOf({ hasContent: true, contentTokens: 200.5, usage, runningAt: 1, ...changes });
+const cut = (tally: Tally) => {
+  const { usage, source } = meterCall(tally, EndCause.UPSTREAM_CUT, bodyless, textPrices);
+  return { usage, source };
+};
+
+test("counts that were told while an answer ran are lower bounds: a cut one costs what was sent, if that is more", () => {
+  assert.deepEqual(cut(running({ inputTokens: 40n, cacheReadTokens: 5n, outputTokens: 1n, reasoningTokens: 0n })), {
+    usage: { inputTokens: 40n, cacheReadTokens: 5n, outputTokens: 201n, reasoningTokens: 0n },
+    source: UsageSource.PROVIDER_INPUT,
+  });
+  const thinking = { inputTokens: 40n, outputTokens: 3n, reasoningTokens: 150n };
+  assert.deepEqual(cut(running(thinking)).usage, { inputTokens: 40n, outputTokens: 51n, reasoningTokens: 150n });
+  const more = { inputTokens: 40n, outputTokens: 3n, reasoningTokens: 900n };
+  assert.deepEqual(cut(running(more)), { usage: more, source: UsageSource.PROVIDER }, "it knows what nobody saw");
+  assert.equal(
+    meterCall(running(thinking), EndCause.RELAY_LOST, bodyless, textPrices).usage.outputTokens,
+    51n,
+    "a lost relay charges as if cut",
+  );
+});
+
+test("an input of one token is a placeholder, as an output is: both are counted when the answer is cut", () => {
+  assert.deepEqual(cut(running({ inputTokens: 1n, cacheReadTokens: 0n, outputTokens: 1n })), {
+    usage: { inputTokens: 9n, cacheReadTokens: 0n, outputTokens: 201n },
+    source: UsageSource.ESTIMATED,
+  });
+});
+
+test("the last word on a whole answer is the provider's; counts with text behind them are no last word", () => {
+  const told = { inputTokens: 40n, outputTokens: 7n };
+  assert.deepEqual(chargeOf(running(told, { runningAt: undefined }), textPrices), {
+    usage: told,
+    source: UsageSource.PROVIDER,
+  });
+  assert.deepEqual(chargeOf(running(told, { runningAt: 200.5 }), textPrices).usage, told, "no text came behind them");
+  assert.deepEqual(chargeOf(running(told), textPrices).usage.outputTokens, 201n);
+  assert.deepEqual(cut(running(told, { runningAt: undefined })).usage, told, "the end mark alone was missing");
+});
+
+test("0 that is told of a whole answer with text is charged as told", () => {
+  const none = { inputTokens: 0n, outputTokens: 0n };
+  assert.deepEqual(chargeOf({ ...completed, contentTokens: 50, usage: none }, textPrices), {
+    usage: none,
+    source: UsageSource.PROVIDER,
+  });
+  const empty = { ...completed, hasContent: false, usage: none };
+  assert.equal(chargeOf(empty, textPrices).source, UsageSource.NONE, "an empty answer of which 0 was told is none");
+});

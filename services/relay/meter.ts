@@ -2,7 +2,7 @@ import { UsageSource, type EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
 import type { Model } from "./catalog-models.ts";
 import type { Envelope, Tally } from "./dialects/dialect.ts";
-import { endingOf, sourceOf } from "./outcomes.ts";
+import { endingOf, sourceOf, type Ending } from "./outcomes.ts";
 import { asPricedTools } from "./tool-units.ts";
 
 // A page or picture is about this many tokens at every provider, plus a share of what very large files hold.
@@ -59,6 +59,22 @@ function holdPrices(prices: Units): Units {
 /** The units that a call is charged for, and all that are known of it, priced or not. */
 export type Metered = { usage: Units; measured: Units; source: UsageSource };
 
+const inputBuckets = usageBuckets.filter((name) => /input|cache/i.test(name));
+// All output but text that the caller sees.
+const hiddenOutputBuckets = ["reasoningTokens", "audioOutputTokens", "imageOutputTokens"] as const;
+
+function sumOf(usage: Units, buckets: readonly UsageBucket[]): bigint {
+  let sum = 0n;
+  for (const bucket of buckets) sum += usage[bucket] ?? 0n;
+  return sum;
+}
+
+/** All input of a call, in tokens, however it was read. */
+export const inputOf = (usage: Units): bigint => sumOf(usage, inputBuckets);
+
+/** All output of a call, in tokens, whether or not the caller sees it. */
+export const outputOf = (usage: Units): bigint => sumOf(usage, hiddenOutputBuckets) + (usage.outputTokens ?? 0n);
+
 /** What is known of a request's use without its answer. */
 export type Requested = { inputTokens: number; units: Units; priceFields: Record<string, string> };
 
@@ -111,16 +127,49 @@ function told(tally: Tally, { units: { images, characters } }: Requested): Units
   return known;
 }
 
+/** Whether the provider told anything in units that the prices speak of; 0 is told, too, where it made something. */
+function tellsPriced({ usage, hasContent }: Tally, prices: Units): boolean {
+  if (!usage) return false;
+  if (!hasContent) return hasPricedUse(usage, prices);
+  for (const name in usage) if (prices[name as UsageBucket] !== undefined) return true;
+  return false;
+}
+
+/** Whether the provider may have told less than it served. */
+function areLowerBounds({ runningAt, contentTokens }: Tally, ending: Ending): boolean {
+  if (runningAt === undefined) return false;
+  return ending !== "whole" || contentTokens > runningAt;
+}
+
+type Raised = { usage: Units; isInputKnown: boolean };
+
+/** Lower bounds raised to what was sent; undefined where none of them is below that. */
+function raise(tally: Tally, requested: Requested): Raised | undefined {
+  const usage = told(tally, requested);
+  // Nobody asks in one token: servers send it for clients that cannot do with 0.
+  const isInputKnown = inputOf(usage) > 1n;
+  const sent = BigInt(Math.ceil(tally.contentTokens)) - sumOf(usage, hiddenOutputBuckets);
+  const isShort = sent > (usage.outputTokens ?? 0n);
+  if (isInputKnown && !isShort) return undefined;
+  if (!isInputKnown) usage.inputTokens = BigInt(requested.inputTokens);
+  if (isShort) usage.outputTokens = sent;
+  return { usage, isInputKnown };
+}
+
 /** What a call is charged for, by how it ended: measured as the row of the outcomes says that fits it. */
 export function meterCall(tally: Tally, endCause: EndCause, requested: Requested, prices: Units): Metered {
+  const ending = endingOf(endCause);
+  const isTold = tellsPriced(tally, prices);
+  const raised = isTold && areLowerBounds(tally, ending) ? raise(tally, requested) : undefined;
   const source = sourceOf({
-    ending: endingOf(endCause),
+    ending,
     hasContent: tally.hasContent,
-    hasCounts: tally.usage !== undefined && hasPricedUse(tally.usage, prices),
-    hasInputCount: tally.inputUsage !== undefined,
+    hasCounts: isTold && !raised,
+    hasInputCount: raised ? raised.isInputKnown : tally.inputUsage !== undefined,
   });
   if (source === UsageSource.NONE) return { usage: {}, measured: tally.usage ?? tally.inputUsage ?? {}, source };
-  const measured = source === UsageSource.PROVIDER ? told(tally, requested) : counted(tally, requested);
+  const uncounted = raised ? raised.usage : counted(tally, requested);
+  const measured = source === UsageSource.PROVIDER ? told(tally, requested) : uncounted;
   return { usage: priced(measured, prices), measured, source };
 }
 

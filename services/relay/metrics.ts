@@ -144,7 +144,7 @@ function createUpstreamMetrics(registry: Registry) {
     ),
     usageMismatches: byUpstream(
       "relay_usage_mismatches_total",
-      "Answers whose token counts do not add up to the upstream's own total.",
+      "Answers whose token counts do not add up to the upstream's own total, or tell no output although there was text.",
     ),
     freeCalls: byUpstream("relay_free_calls_total", "Calls that cost nothing although units were used."),
     unpricedModels: byUpstream(

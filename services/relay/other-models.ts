@@ -1,9 +1,9 @@
-import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
+import { costNanos, type Units, type UsageBucket } from "#shared/pricing.ts";
 import { pricedFor, type Model } from "./catalog-models.ts";
 import type { PriceTable } from "./catalog-prices.ts";
 import type { ModelPart } from "./dialects/dialect.ts";
 import type { LiveCall } from "./live-call.ts";
-import { pricedOnly } from "./meter.ts";
+import { inputOf, pricedOnly } from "./meter.ts";
 
 /** A part of a call that another model of the catalog ran, at the prices that hold for it. */
 export type OtherPart = { model: Model; upstreamModel: string; usage: Units; costNanos: bigint };
@@ -33,9 +33,6 @@ export function costOf({ routes }: Model, at: Pick<LiveCall, "upstream" | "upstr
   return (isSame ?? there.find(({ model }) => isAlike(at.upstreamModel, model)))?.cost;
 }
 
-const inputBuckets = usageBuckets.filter((bucket) => /input|cache/i.test(bucket));
-const inputOf = (usage: Units): number => Number(inputBuckets.reduce((sum, bucket) => sum + (usage[bucket] ?? 0n), 0n));
-
 /** Takes as much as there is. */
 function take(from: Units, bucket: UsageBucket, wanted: bigint): bigint {
   const there = from[bucket] ?? 0n;
@@ -62,7 +59,7 @@ function readPart({ model: name, usage }: ModelPart, call: LiveCall): OtherPart 
   if (!found || !isPriced(found)) return undefined;
   const { serviceTier } = call.tally;
   const fields: Record<string, string> = serviceTier === undefined ? {} : { service_tier: serviceTier };
-  const model = pricedFor(found, () => ({ fields, inputTokens: inputOf(usage) }));
+  const model = pricedFor(found, () => ({ fields, inputTokens: Number(inputOf(usage)) }));
   const priced = pricedOnly(usage, model.prices);
   return { model, upstreamModel: name, usage: priced, costNanos: costNanos(priced, model.prices) };
 }

@@ -8,7 +8,10 @@ export type AnswerState = {
   ending: Ending;
   /** Whether any content passed to the caller. */
   hasContent: boolean;
-  /** Whether the provider's counts of the answer came, in units that the model has prices for. */
+  /**
+   * Whether the provider's counts of the answer came, in units that the model has prices for. Counts that it told while
+   * the answer ran, and that are below what was sent, are none.
+   */
   hasCounts: boolean;
   /** Whether the provider's count of the input came. */
   hasInputCount: boolean;

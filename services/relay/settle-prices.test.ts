@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fromBinary } from "@bufbuild/protobuf";
 import { EndCause, UsageRecordedSchema, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
+import type { Units } from "#shared/pricing.ts";
+import type { Quirk } from "./dialects/conversation.ts";
 import { checkpointRecord, settle, type Settling } from "./settle.ts";
 import { liveCallOf, listeningLog, modelOf, settlingOf, upstreamOf } from "./testing/fakes.ts";
 
@@ -93,4 +95,28 @@ test("a variant's version stands in the record beside its prices: together they 
   settle(settling, call, EndCause.COMPLETE);
   const { priceVersion, unitPriceNanos, costNanos } = recordOf(settling, call.rid);
   assert.deepEqual([priceVersion, unitPriceNanos?.inputTokens, costNanos], ["v1+priority", 5_000_000n, 750n]);
+});
+
+/** What was charged for a whole answer of 50 tokens of text, and how often its counts were called impossible. */
+async function wholeWith(usage: Units, quirks: Quirk[] = []) {
+  const settling = settlingOf();
+  const model = modelOf({ quirks: new Set(quirks) });
+  const call = liveCallOf({ model, offered: model });
+  Object.assign(call.tally, { hasContent: true, hasFinish: true, isComplete: true, contentTokens: 50, usage });
+  settle(settling, call, EndCause.COMPLETE);
+  const { values } = await settling.metrics.usageMismatches.get();
+  return { nanos: call.chargedNanos, alarms: values[0]?.value ?? 0 };
+}
+
+test("0 output that is told of a whole answer with text is charged as told, and an alarm", async () => {
+  assert.deepEqual(await wholeWith({ inputTokens: 100n, outputTokens: 0n }), { nanos: 100_000n, alarms: 1 });
+  assert.deepEqual(await wholeWith({ inputTokens: 0n, outputTokens: 0n }), { nanos: 0n, alarms: 1 });
+  assert.deepEqual(await wholeWith({ inputTokens: 100n, outputTokens: 1n }), { nanos: 102_000n, alarms: 0 });
+});
+
+test("of a provider that is known to tell too few tokens, the larger of its counts and of what was sent is charged", async () => {
+  const quirk: Quirk[] = ["untrusted-counts"];
+  assert.equal((await wholeWith({ inputTokens: 100n, outputTokens: 0n }, quirk)).nanos, 100_000n + 50n * 2_000n);
+  assert.equal((await wholeWith({ inputTokens: 0n, outputTokens: 0n }, quirk)).nanos, 100_000n + 50n * 2_000n);
+  assert.equal((await wholeWith({ inputTokens: 100n, outputTokens: 70n }, quirk)).nanos, 100_000n + 70n * 2_000n);
 });

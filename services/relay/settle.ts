@@ -14,8 +14,9 @@ import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/p
 import { pricedFor, type Model } from "./catalog-models.ts";
 import { pricesFor, type PriceTable, type PriceTraits } from "./catalog-prices.ts";
 import type { LiveCall } from "./live-call.ts";
+import type { Tally } from "./dialects/dialect.ts";
 import { lookUpCalls } from "./look-up.ts";
-import { meterCall, priced, type Metered } from "./meter.ts";
+import { inputOf, meterCall, outputOf, priced, type Metered } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { costOf, divide, withOtherModels, type Division } from "./other-models.ts";
 import type { Publisher } from "./publish.ts";
@@ -47,9 +48,14 @@ const maxModelLength = 200;
 /** What a call is charged for, its parts of other models apart, and the row with the prices of all of it. */
 type Charged = Metered & { model: Model; division: Division | undefined };
 
+/** The tally as it counts for money: of some providers it is known that they tell too little. */
+function countedTally({ tally, offered }: LiveCall): Tally {
+  return offered.quirks.has("untrusted-counts") ? { ...tally, runningAt: -1 } : tally;
+}
+
 function meter(call: LiveCall, endCause: EndCause): Charged {
-  const { tally, requested, model } = call;
-  const whole = meterCall(tally, endCause, requested, model.prices);
+  const { requested, model } = call;
+  const whole = meterCall(countedTally(call), endCause, requested, model.prices);
   const division = whole.source === UsageSource.PROVIDER ? divide(call, whole.measured) : undefined;
   if (!division?.others.length) return { ...whole, model, division };
   const { own, others } = division;
@@ -113,8 +119,6 @@ function sumOf(usage: Units, buckets: readonly UsageBucket[]): bigint {
   return sum;
 }
 
-const inputBuckets = usageBuckets.filter((name) => /input|cache/i.test(name));
-
 /**
  * What decides the prices of a call that has ended: the provider's own word on its tier, for it need not have served
  * by the one that was asked for, and its own count of all input.
@@ -125,7 +129,7 @@ function traitsOf({ tally, requested }: LiveCall): PriceTraits {
   if (tally.longestInputTokens !== undefined) return { fields, inputTokens: tally.longestInputTokens };
   const told = tally.usage ?? tally.inputUsage;
   if (!told) return { fields, inputTokens: requested.inputTokens };
-  return { fields, inputTokens: Number(sumOf(told, inputBuckets)) };
+  return { fields, inputTokens: Number(inputOf(told)) };
 }
 
 type Charge = Pick<CallRecord, "rid" | "accountId" | "keyId" | "costNanos">;
@@ -151,6 +155,18 @@ const forward = (settling: Settling, charge: Charge, record: Uint8Array): Promis
   new Promise((resolve) => passOn(settling, charge, record, resolve));
 
 const tokenBuckets = usageBuckets.filter((name) => name.endsWith("Tokens"));
+
+/** Tells the operator of a provider that counts no output of an answer that has text; it is charged as it was told. */
+function checkOutput({ metrics, log }: Settling, call: LiveCall, { source, measured }: Charged): void {
+  const { rid, upstream, tally, model } = call;
+  const isText = model.prices.outputTokens !== undefined && tally.contentTokens > 0;
+  if (source !== UsageSource.PROVIDER || !isText || outputOf(measured) > 0n) return;
+  metrics.usageMismatches.inc({ upstream });
+  log.warn(
+    { rid, upstream, sent: Math.ceil(tally.contentTokens) },
+    "the upstream counts no output of an answer with text",
+  );
+}
 
 /** Tells the operator of a provider whose counts do not add up; the charge rests on the buckets all the same. */
 function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall): void {
@@ -192,6 +208,7 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   settling.metrics.charged.inc(Number(record.costNanos));
   if (record.costNanos > record.heldNanos) settling.metrics.overHold.inc();
   checkSum(settling, call);
+  checkOutput(settling, call, charged);
   if (charged.source !== UsageSource.NONE) checkPriced(settling, call, charged.measured, record.costNanos);
   checkModels(settling, call, charged);
   call.times.settledAt = performance.now();

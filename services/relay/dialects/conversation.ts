@@ -181,6 +181,8 @@ export const quirks = [
   "thought-signatures",
   /** Tells its reasoning in total_tokens only, beside completion_tokens, as Google's own chat endpoint does. */
   "reasoning-in-total",
+  /** Is known to count too few tokens: what it tells of a whole answer is a lower bound, too. */
+  "untrusted-counts",
 ] as const;
 
 export type Quirk = (typeof quirks)[number];

@@ -60,6 +60,11 @@ export type ModelPart = { model: string; usage: Units };
 export type Tally = {
   /** The provider's count of the whole answer in disjoint buckets, once it was seen. */
   usage: Units | undefined;
+  /**
+   * Content tokens that had passed when the provider told `usage` while the answer still ran: such counts are lower
+   * bounds. Undefined when it told them of the whole answer.
+   */
+  runningAt: number | undefined;
   /** The provider's own total of all tokens, where it tells one: the buckets must add up to it. */
   toldTokens: bigint | undefined;
   /** The provider's count of the input alone, for dialects that send it first. */
@@ -91,6 +96,7 @@ export type Tally = {
 export function emptyTally(): Tally {
   return {
     usage: undefined,
+    runningAt: undefined,
     toldTokens: undefined,
     inputUsage: undefined,
     counted: {},
@@ -262,6 +268,12 @@ export function isUntouched(error: UpstreamError, cleaned: UpstreamError): boole
 /** A number of at least 1 that a caller gave, rounded up; undefined for anything else. */
 export function positive(value: unknown): number | undefined {
   return typeof value === "number" && Number.isFinite(value) && value > 0 ? Math.ceil(value) : undefined;
+}
+
+/** Whether a provider tells any count: an object without one is not 0 of all. */
+export function tellsCounts(usage: unknown): usage is object {
+  if (typeof usage !== "object" || usage === null) return false;
+  return Object.values(usage).some((value) => value !== null && value !== undefined);
 }
 
 /** What is left of `whole` without `part`; parts that exceed their whole leave 0, never a negative count. */

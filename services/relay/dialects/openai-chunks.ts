@@ -9,7 +9,7 @@ import {
   type Tally,
 } from "./dialect.ts";
 import { cleanEvent } from "./openai-error.ts";
-import { readUsage, type Counting } from "./openai-usage.ts";
+import { readToldUsage, type Counting } from "./openai-usage.ts";
 import type { StreamEvent } from "./sse.ts";
 
 /** Adds what one choice of a chunk carries. */
@@ -35,9 +35,10 @@ function readChunk(chunk: unknown, tally: Tally, { countChoice, counting, ended,
       tally.isEnding = ended.length >= wanted;
     }
   }
-  const usage = readUsage(member(chunk, "usage"), counting);
+  const usage = readToldUsage(member(chunk, "usage"), counting);
   if (usage) {
     tally.usage = usage;
+    tally.runningAt = tally.isEnding ? undefined : tally.contentTokens;
     tally.toldTokens = totalOf(member(chunk, "usage"), "total_tokens");
   }
   // Some send "" at first; it tells as little as none.

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { readUsage } from "./openai-usage.ts";
+import { readToldUsage, readUsage } from "./openai-usage.ts";
 
 const sum = (units: Record<string, bigint | undefined>, names: string[]): bigint =>
   names.reduce((total, name) => total + (units[name] ?? 0n), 0n);
@@ -139,4 +139,11 @@ test("of such a model a total that adds up, or none, tells no reasoning; told re
   assert.deepEqual(outputOf({ total_tokens: 3 }), [7n, 0n]);
   assert.deepEqual(outputOf({ completion_tokens_details: { reasoning_tokens: 62 } }), [7n, 62n]);
   assert.deepEqual(outputOf({ total_tokens: 47, completion_tokens_details: { reasoning_tokens: 5 } }), [2n, 5n]);
+});
+
+test("an object that tells nothing is no usage: 0 is charged where it is told", () => {
+  for (const nothing of [{}, { prompt_tokens: null, input_tokens: null, output_tokens: undefined }]) {
+    assert.equal(readToldUsage(nothing), undefined);
+  }
+  assert.equal(readToldUsage({ prompt_tokens: 0, input_tokens: 0 })?.inputTokens, 0n);
 });

@@ -1,6 +1,6 @@
 import type { Units } from "#shared/pricing.ts";
 import type { Quirk } from "./conversation.ts";
-import { countOf, excess, member, takeParts } from "./dialect.ts";
+import { countOf, excess, member, takeParts, tellsCounts } from "./dialect.ts";
 
 type CacheWrites = { cacheWrite5mTokens: bigint; cacheWrite1hTokens: bigint };
 
@@ -63,4 +63,9 @@ export function readUsage(usage: unknown, { isReasoningInTotal = false }: Counti
   });
   const kept = cacheWrite1hTokens > 0n ? { cacheWrite1hTokens } : {};
   return { inputTokens, ...input, ...kept, outputTokens, ...output, ...readSources(usage) };
+}
+
+/** The same, of a usage that tells any count: some servers send an empty one. */
+export function readToldUsage(usage: unknown, counting?: Counting): Units | undefined {
+  return tellsCounts(usage) ? readUsage(usage, counting) : undefined;
 }

@@ -232,3 +232,16 @@ test("the tier that served the answer is read where the provider tells it", () =
   assert.equal(watch([messageStart(), textDelta, messageDelta(told)]).tally.serviceTier, "priority");
   assert.equal(watch([messageStart(), textDelta]).tally.serviceTier, undefined);
 });
+
+test("counts of a message_delta without a stop_reason are running ones", () => {
+  const early = messageDelta({ output_tokens: 1 }, null);
+  assert.equal(watch([messageStart(), early, textDelta]).tally.runningAt, 0);
+  assert.equal(
+    watch([messageStart(), early, textDelta, messageDelta({ output_tokens: 7 })]).tally.runningAt,
+    undefined,
+  );
+});
+
+test("an input of one token in message_start is a placeholder", () => {
+  assert.equal(watch([messageStart({ input_tokens: 1, output_tokens: 1 }), textDelta]).tally.inputUsage, undefined);
+});

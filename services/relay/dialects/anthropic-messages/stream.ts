@@ -36,10 +36,10 @@ function withoutNulls(usage: unknown): Record<string, unknown> {
   return Object.fromEntries(Object.entries(usage).filter(([, value]) => value !== null));
 }
 
-/** The provider's count of the input alone; servers that do not know it yet send 0. No tool has run by then. */
+/** The provider's count of the input alone; servers that do not know it yet send 0 or 1. No tool has run by then. */
 function inputUsageOf(counts: object): Units | undefined {
   const { webSearches: _, webFetches: __, ...input } = readUsage(counts) ?? {};
-  return Object.values(input).some((units) => units > 0n) ? input : undefined;
+  return Object.values(input).reduce((sum, units) => sum + units, 0n) > 1n ? input : undefined;
 }
 
 /** What message_start tells; the counts that message_delta adds to. */
@@ -79,9 +79,12 @@ export function createTap(): StreamTap {
     else if (type === "message_delta") {
       // Its counts are cumulative and replace those of message_start one by one; old models repeat the output only.
       counts = { ...counts, ...withoutNulls(member(parsed, "usage")) };
-      if (counts["output_tokens"] !== undefined) takeUsage(counts, tally);
       tally.hasFinish ||= Boolean(stringOf(member(member(parsed, "delta"), "stop_reason")));
       tally.isEnding = tally.hasFinish;
+      if (counts["output_tokens"] !== undefined) {
+        takeUsage(counts, tally);
+        tally.runningAt = tally.isEnding ? undefined : tally.contentTokens;
+      }
     } else if (type === "message_stop") tally.isComplete = tally.hasFinish;
     else if (type === "error") {
       tally.isFailed = true;

@@ -181,3 +181,10 @@ test("runs that name a model are told by it, and the input of the longest run", 
   const many = Array.from({ length: 100_000 }, (_, index) => runOf("message", 1, 1, { model: `m${index}` }));
   assert.equal(readRuns({ iterations: many }).byModel.length, 16, "no provider makes the relay search for long");
 });
+
+test("an object that tells nothing is no usage: 0 is charged where it is told", () => {
+  for (const nothing of [{}, { prompt_tokens: null, input_tokens: null, output_tokens: undefined }]) {
+    assert.equal(readUsage(nothing), undefined);
+  }
+  assert.equal(readUsage({ prompt_tokens: 0, input_tokens: 0 })?.inputTokens, 0n);
+});

@@ -1,5 +1,5 @@
 import type { Units, UsageBucket } from "#shared/pricing.ts";
-import { countOf, member, stringOf, takeParts, type ModelPart, type Tally } from "../dialect.ts";
+import { countOf, member, stringOf, takeParts, tellsCounts, type ModelPart, type Tally } from "../dialect.ts";
 
 const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
 
@@ -52,7 +52,7 @@ function readTools(usage: unknown): Units {
 
 /** Reads `usage` of a message into disjoint buckets: all runs that it took, and the tools that the provider ran. */
 export function readUsage(usage: unknown): Units | undefined {
-  if (typeof usage !== "object" || usage === null) return undefined;
+  if (!tellsCounts(usage)) return undefined;
   const { outputTokens: output = 0n, ...input } = readAllTokens(usage);
   const { rest: outputTokens, reasoningTokens } = takeParts(output, {
     reasoningTokens: countOf(member(member(usage, "output_tokens_details"), "thinking_tokens")),

@@ -145,3 +145,9 @@ test("queries of a search that grounded an answer are counted, also where later 
   assert.deepEqual(tally.counted, { webSearches: 2n });
   assert.deepEqual(watch([event(chunkOf([{ text: "x" }], stop))]).tally.counted, {});
 });
+
+test("counts of a chunk without an ending are running ones", () => {
+  const text = event(chunkOf([{ text: "1234" }], {}, { candidatesTokenCount: 1 }));
+  assert.equal(watch([text]).tally.runningAt, 1);
+  assert.equal(watch([text, event(chunkOf([{ text: "1234" }], stop))]).tally.runningAt, undefined);
+});

@@ -49,6 +49,7 @@ export function createTap(_envelope: Envelope, clean: Cleaner): StreamTap {
     noteEndings(chunk);
     tally.hasFinish = isBlocked || (seen.size > 0 && ended.size === seen.size);
     tally.isEnding = tally.hasFinish;
+    if (member(chunk, "usageMetadata")) tally.runningAt = tally.isEnding ? undefined : tally.contentTokens;
     return "pass";
   };
   return { read, end: () => "" };

@@ -1,7 +1,7 @@
 import type { StreamReader } from "../conversion.ts";
 import { member, stringOf } from "../dialect.ts";
 import { readError } from "../openai-error.ts";
-import { readUsage } from "../openai-usage.ts";
+import { readToldUsage } from "../openai-usage.ts";
 import type { ReplyEvent, ReplyUsage } from "../reply.ts";
 import { createChoice, finishChoice, readDelta, takeDelta, type ChoiceState } from "./read-delta.ts";
 
@@ -53,7 +53,7 @@ function readChunk(state: StreamState, chunk: unknown): ReplyEvent[] {
   }
   if (!state.hasStarted) readHead(state, chunk);
   const usage = member(chunk, "usage");
-  if (usage) state.usage = readUsage(usage) ?? state.usage;
+  if (usage) state.usage = readToldUsage(usage) ?? state.usage;
   const choices = member(chunk, "choices");
   // Azure opens with a chunk that has neither choices nor a name of its own.
   if (!Array.isArray(choices) || choices.length === 0) return [];

@@ -9,7 +9,7 @@ import {
   type Tally,
 } from "../dialect.ts";
 import type { Quirk } from "../conversation.ts";
-import { countingOf, readUsage } from "../openai-usage.ts";
+import { countingOf, readToldUsage } from "../openai-usage.ts";
 
 function countText(text: unknown, tally: Tally): void {
   if (typeof text !== "string" || text === "") return;
@@ -53,7 +53,7 @@ export function readReply(body: unknown, _envelope?: Envelope, quirks?: Readonly
   if (!Array.isArray(choices)) return undefined;
   const tally = emptyTally();
   for (const choice of choices) countContent(member(choice, "message"), tally);
-  tally.usage = readUsage(member(body, "usage"), countingOf(quirks));
+  tally.usage = readToldUsage(member(body, "usage"), countingOf(quirks));
   tally.toldTokens = totalOf(member(body, "usage"), "total_tokens");
   tally.hasContent ||= countOf(member(member(body, "usage"), "completion_tokens")) > 0n;
   tally.modelServed = stringOf(member(body, "model"));

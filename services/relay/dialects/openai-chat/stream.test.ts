@@ -169,3 +169,16 @@ test("reasoning that only the total tells is counted for a model that is known t
   for (const event of events) alike?.read(readStreamEvent(Buffer.from(event)), tally);
   assert.equal(tally.usage?.reasoningTokens, 62n, "of one that is made alike, too");
 });
+
+test("counts told while choices still run are running ones, those behind the last of them are not", () => {
+  const early = chunkOf({ choices: [{ index: 0, delta: { content: "1234" }, finish_reason: null }], usage });
+  assert.equal(watch([early]).tally.runningAt, 1);
+  assert.equal(watch([early, deltaOf({ content: "12345678" })]).tally.runningAt, 1, "text came behind them");
+  assert.equal(watch([early, ...answer, done]).tally.runningAt, 1, "nothing was told at the end");
+  assert.equal(watch([early, ...answer, usageChunk, done]).tally.runningAt, undefined);
+  const last = chunkOf({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage });
+  assert.equal(watch([early, last]).tally.runningAt, undefined, "beside the finish_reason");
+  const two = envelopeOf({ n: 2 });
+  assert.equal(watch([early, last], two).tally.runningAt, 1, "one of two has ended");
+  assert.equal(watch(answer).tally.runningAt, undefined, "none were told");
+});

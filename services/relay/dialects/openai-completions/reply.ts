@@ -1,5 +1,5 @@
 import { emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
-import { readUsage } from "../openai-usage.ts";
+import { readToldUsage } from "../openai-usage.ts";
 
 /** Adds the text of a choice, whole or a piece of a stream. */
 export function countChoice(choice: unknown, tally: Tally): void {
@@ -14,7 +14,7 @@ export function readReply(body: unknown): Tally | undefined {
   if (!Array.isArray(choices)) return undefined;
   const tally = emptyTally();
   for (const choice of choices) countChoice(choice, tally);
-  tally.usage = readUsage(member(body, "usage"));
+  tally.usage = readToldUsage(member(body, "usage"));
   tally.toldTokens = totalOf(member(body, "usage"), "total_tokens");
   tally.hasContent ||= (tally.usage?.outputTokens ?? 0n) > 0n;
   tally.modelServed = stringOf(member(body, "model"));

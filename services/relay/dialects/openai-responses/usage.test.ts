@@ -48,3 +48,10 @@ test("no usage is none, and odd counts are 0", () => {
   assert.equal(readUsage(undefined), undefined);
   assert.equal(readUsage({ input_tokens: null, output_tokens: -3 })?.outputTokens, 0n);
 });
+
+test("an object that tells nothing is no usage: 0 is charged where it is told", () => {
+  for (const nothing of [{}, { prompt_tokens: null, input_tokens: null, output_tokens: undefined }]) {
+    assert.equal(readUsage(nothing), undefined);
+  }
+  assert.equal(readUsage({ prompt_tokens: 0, input_tokens: 0 })?.inputTokens, 0n);
+});

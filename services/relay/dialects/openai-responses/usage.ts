@@ -1,5 +1,5 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, member, takeParts } from "../dialect.ts";
+import { countOf, member, takeParts, tellsCounts } from "../dialect.ts";
 import { readCacheWrites, readSources } from "../openai-usage.ts";
 
 /**
@@ -7,7 +7,7 @@ import { readCacheWrites, readSources } from "../openai-usage.ts";
  * includes reasoning, so each part is taken out once.
  */
 export function readUsage(usage: unknown): Units | undefined {
-  if (typeof usage !== "object" || usage === null) return undefined;
+  if (!tellsCounts(usage)) return undefined;
   const inputDetails = member(usage, "input_tokens_details");
   const outputDetails = member(usage, "output_tokens_details");
   const {
