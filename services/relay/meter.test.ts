@@ -120,6 +120,14 @@ test("media counts as the pages it shows, not as the text it is encoded in", () 
   assert.equal(countInputTokens(envelope, modelOf()), Math.ceil(textBytes / 4) + media);
 });
 
+test("a text that begins like media is held and charged as text", () => {
+  const letters = "A".repeat(960_000);
+  const envelope = envelopeOf({ messages: [{ role: "user", content: letters }] });
+  const model = modelOf({ contextTokens: 1_000_000 });
+  assert.ok(estimateInputTokens(envelope, model) > letters.length / 3);
+  assert.ok(countInputTokens(envelope, model) > letters.length / 4);
+});
+
 test("what a running stream has cost: counted input and the dearer of output and reasoning", () => {
   const prices = { inputTokens: 1_000_000n, outputTokens: 2_000_000n, reasoningTokens: 3_000_000n };
   assert.equal(runningCostNanos(tallyOf({ contentTokens: 10 }), modelOf({ prices }), 100), 130);

@@ -42,7 +42,9 @@ export const maxModelCharacters = 256;
  */
 export function readEnvelope(bytes: Buffer, dialect: Dialect, headers: IncomingHttpHeaders): Envelope {
   try {
-    const body = dialect.takesForm ? readFormBody(bytes, headers["content-type"] ?? "") : readJsonBody(bytes);
+    const body = dialect.takesForm
+      ? readFormBody(bytes, headers["content-type"] ?? "")
+      : readJsonBody(bytes, dialect.mediaPlaces);
     requireFields(body, dialect);
     const notArray = dialect.arrayFields.find((name) => !body.isArray(name));
     if (notArray !== undefined) throw new RequestError(`field ${notArray} must be an array`);

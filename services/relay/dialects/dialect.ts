@@ -1,5 +1,6 @@
 import type { Units, UsageBucket } from "#shared/pricing.ts";
 import type { Quirk } from "./conversation.ts";
+import type { MediaPlaces } from "./media-places.ts";
 import type { RequestBody } from "./request-body.ts";
 import type { StreamEvent } from "./sse.ts";
 
@@ -200,6 +201,8 @@ export type Dialect = UpstreamDialect & {
   requiredFields: readonly string[];
   /** Those of them that must be arrays. */
   arrayFields: readonly string[];
+  /** Where media may stand in a request; what stands elsewhere is text. */
+  mediaPlaces: MediaPlaces;
   /** Whether requests are forms with files instead of JSON. */
   takesForm: boolean;
   /** Whether some models answer whole although a stream was asked for, as whisper-1 is documented to. */

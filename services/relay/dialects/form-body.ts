@@ -8,6 +8,8 @@ export class FormError extends Error {}
 type Part = { name: string; isFile: boolean; start: number; end: number };
 
 const maxParts = 200;
+/** The one file that forms have to be counted by: the sound of a transcription. */
+const mediaField = "file";
 const maxHeadBytes = 4_096;
 const boundaryPattern = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i;
 // The one spelling that clients use. Anything cleverer might be read otherwise by the upstream.
@@ -68,8 +70,10 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
     return part;
   };
   const textOf = ({ start, end }: Part): string => bytes.toString("utf8", start, end);
-  const mediaBytes = parts.filter(({ isFile }) => isFile).map(({ start, end }) => end - start);
-  const fieldBytes = parts.filter(({ isFile }) => !isFile).reduce((sum, { start, end }) => sum + end - start, 0);
+  // A text that comes as a file is a text all the same.
+  const isMedia = ({ isFile, name }: Part): boolean => isFile && name === mediaField;
+  const mediaBytes = parts.filter(isMedia).map(({ start, end }) => end - start);
+  const textBytes = parts.reduce((sum, part) => sum + (isMedia(part) ? 0 : part.end - part.start), 0);
   return {
     bytes,
     contentType,
@@ -105,7 +109,7 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
       }
       return pieces.length === 0 ? bytes : Buffer.concat([...pieces, bytes.subarray(at)]);
     },
-    textBytes: fieldBytes,
+    textBytes,
     mediaBytes,
     values: 0,
   };

@@ -3,6 +3,7 @@ import * as messagesError from "./anthropic-messages/error.ts";
 import * as messagesReply from "./anthropic-messages/reply.ts";
 import * as messagesRequest from "./anthropic-messages/request.ts";
 import * as messagesStream from "./anthropic-messages/stream.ts";
+import { chatMedia, messagesMedia, moderationsMedia, noMedia, responsesMedia } from "./media-places.ts";
 import * as chatError from "./openai-error.ts";
 import * as chatReply from "./openai-chat/reply.ts";
 import * as chatRequest from "./openai-chat/request.ts";
@@ -43,6 +44,7 @@ const formatA = {
   isConversation: false,
   takesForm: false,
   arrayFields: [],
+  mediaPlaces: noMedia,
   upstreamHeaders: chatRequest.upstreamHeaders,
   prepareBody: replaceModel,
   createTap: noTap,
@@ -61,6 +63,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     measures: textMeasures,
     requiredFields: ["model", "messages"],
     arrayFields: ["messages"],
+    mediaPlaces: chatMedia,
     readEnvelope: chatRequest.readEnvelope,
     prepareBody: chatRequest.prepareBody,
     readReply: chatReply.readReply,
@@ -73,6 +76,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     isConversation: true,
     measures: textMeasures,
     requiredFields: ["model"],
+    mediaPlaces: responsesMedia,
     readEnvelope: responsesRequest.readEnvelope,
     prepareBody: responsesRequest.prepareBody,
     readReply: responsesReply.readReply,
@@ -86,6 +90,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     measures: textMeasures,
     requiredFields: ["model", "messages", "max_tokens"],
     arrayFields: ["messages"],
+    mediaPlaces: messagesMedia,
     takesForm: false,
     readEnvelope: messagesRequest.readEnvelope,
     prepareBody: messagesRequest.prepareBody,
@@ -102,6 +107,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     isConversation: true,
     measures: textMeasures,
     requiredFields: ["model"],
+    mediaPlaces: responsesMedia,
     readEnvelope: responsesRequest.readCompactEnvelope,
     prepareBody: responsesRequest.prepareBody,
     readReply: responsesReply.readReply,
@@ -153,6 +159,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     path: "/v1/moderations",
     measures: [["requests"], ["inputTokens"]],
     requiredFields: ["model", "input"],
+    mediaPlaces: moderationsMedia,
     readEnvelope: embeddingsRequest.readEnvelope,
     readReply: moderationsReply.readReply,
   },

@@ -15,6 +15,7 @@ export type Cursor = {
 export const code = (character: string): number => character.charCodeAt(0);
 export const quote = code('"');
 export const backslash = code("\\");
+const slash = code("/");
 const zero = code("0");
 const nine = code("9");
 export const minus = code("-");
@@ -31,8 +32,15 @@ const tableOf = (pattern: RegExp): Uint8Array =>
 const plain = tableOf(/[ !#-[\]-\u00ff]/);
 const base64 = tableOf(/[A-Za-z0-9+/_=-]/);
 
-const mediaHeadBytes = 256;
-const dataStart = /^data:[\w.+-]+\/[\w.+-]+(?:;[\w=.+-]+)*,[A-Za-z0-9+/_=-]{256}/;
+/** For each two bytes as a number, whether both are of the alphabet. */
+const base64Pairs = Uint8Array.from({ length: 65_536 }, (_, pair) =>
+  Math.min(base64[pair & 0xff] as number, base64[pair >> 8] as number),
+);
+
+// What is no text to the provider that reads it. PHP writes a slash with a backslash before it.
+const dataStart =
+  /^data:(?:image\\?\/(?!svg)[\w.+-]+|(?:audio|video)\\?\/[\w.+-]+|application\\?\/pdf)(?:;[\w=.+-]+)*?;base64,/i;
+const dataStartBytes = 128;
 
 /** Refuses what stands at a place. */
 export function failAt(at: number): never {
@@ -76,8 +84,13 @@ const nearBytes = 8;
 
 /** Moves past a string whose opening quote is at the cursor, and checks its escapes and control characters. */
 export function skipString(cursor: Cursor): void {
+  skipStringFrom(cursor, cursor.at + 1);
+}
+
+/** The same for the rest of a string, which goes on at a place. */
+export function skipStringFrom(cursor: Cursor, start: number): void {
   const { bytes } = cursor;
-  let at = cursor.at + 1;
+  let at = start;
   for (;;) {
     const stop = Math.min(at + nearBytes, bytes.length);
     while (at < stop && plain[bytes[at] as number] === 1) at += 1;
@@ -176,23 +189,51 @@ export function countCodePoints(bytes: Buffer, start: number, end: number): numb
   return count;
 }
 
-/** Whether a string without a look at its end has media in it, by how it begins. */
-export function beginsMedia(bytes: Buffer, start: number): boolean {
-  const enough = start + mediaHeadBytes;
-  let at = start;
-  while (at < enough && at < bytes.length && base64[bytes[at] as number] === 1) at += 1;
-  if (at === enough) return true;
-  return at === start + 4 && bytes[at] === colon && dataStart.test(bytes.toString("latin1", start, start + 512));
+/** Where the content begins in an address that holds a picture, sound, film or PDF; -1 for any other string. */
+export function startOfData(bytes: Buffer, start: number): number {
+  const found = dataStart.exec(bytes.toString("latin1", start, start + dataStartBytes));
+  return found ? start + found[0].length : -1;
 }
 
-/** The end of a string by its quotes alone, jumped to; -1 when it has none. */
-export function findStringEnd(bytes: Buffer, start: number): number {
-  for (let end = bytes.indexOf(quote, start); end !== -1; end = bytes.indexOf(quote, end + 1)) {
-    let slashes = 0;
-    while (end - slashes > start && bytes[end - 1 - slashes] === backslash) slashes += 1;
-    if (slashes % 2 === 0) return end;
+/** 1 for a word whose bytes are all of the alphabet. */
+const isBase64 = (word = 0): number => (base64Pairs[word & 0xffff] as number) & (base64Pairs[word >>> 16] as number);
+
+/** The place of the next byte that is not of the alphabet, or a few before it; words of four bytes at once. */
+function skipBase64Words(cursor: Cursor, start: number): number {
+  const { bytes } = cursor;
+  const words = cursor.words ?? makeWords(cursor);
+  const { offset } = cursor;
+  let at = start;
+  while (((offset + at) & 3) !== 0) {
+    if (base64[bytes[at] as number] !== 1) return at;
+    at += 1;
   }
-  return -1;
+  const end = (offset + bytes.length) >> 2;
+  let word = (offset + at) >> 2;
+  for (; word <= end - 4; word += 4) {
+    if (
+      (isBase64(words[word]) & isBase64(words[word + 1]) & isBase64(words[word + 2]) & isBase64(words[word + 3])) ===
+      0
+    )
+      break;
+  }
+  return word * 4 - offset;
+}
+
+/** The place behind base64, of either alphabet, whose slashes may be escaped. */
+export function skipBase64(cursor: Cursor, start: number): number {
+  const { bytes } = cursor;
+  for (let at = start; ; at += 2) {
+    at = skipBase64Words(cursor, at);
+    while (base64[bytes[at] as number] === 1) at += 1;
+    if (bytes[at] !== backslash || bytes[at + 1] !== slash) return at;
+  }
+}
+
+/** Whether an escape stands between two places. */
+export function hasEscape(bytes: Buffer, start: number, end: number): boolean {
+  for (let at = start; at < end; at += 1) if (bytes[at] === backslash) return true;
+  return false;
 }
 
 function skipDigits(bytes: Buffer, from: number): number {

@@ -1,20 +1,23 @@
 import {
-  beginsMedia,
   code,
   colon,
   countCodePoints,
   failAt,
-  findStringEnd,
+  hasEscape,
   JsonScanError,
   minus,
   quote,
+  skipBase64,
   skipNumber,
   skipSpace,
   skipString,
+  skipStringFrom,
   skipWord,
   standsAt,
+  startOfData,
   type Cursor,
 } from "./json-bytes.ts";
+import { noMedia, type MediaPlace, type MediaPlaces, type NamedPlace } from "./media-places.ts";
 import { RequestError } from "./request-error.ts";
 
 export { JsonScanError } from "./json-bytes.ts";
@@ -61,53 +64,128 @@ const commaBytes = Buffer.from(",");
 const openBraceBytes = Buffer.from("{");
 const closeBraceBytes = Buffer.from("}");
 
+/** What an object has told of itself, and the strings in it that are media if it told enough. */
+type Told = { bits: number; isBroken: boolean; mediaBytes: number[] };
+
+/** One pass over a body: where it stands, what is open around it, and which places of media those are. */
+type Walk = {
+  cursor: Cursor;
+  findings: Findings;
+  open: number[];
+  places: (MediaPlace | undefined)[];
+  /** The place of the value that comes next. */
+  place: MediaPlace | undefined;
+  /** Of the open objects that must tell something. */
+  told: Told[];
+};
+
+const startWalk = (cursor: Cursor, findings: Findings): Walk => ({
+  cursor,
+  findings,
+  open: [],
+  places: [],
+  place: undefined,
+  told: [],
+});
+
 function noteLandmarks({ bytes, at }: Cursor, { landmarks, met }: Findings): void {
   for (const landmark of landmarks) if (standsAt(bytes, landmark, at) && !met.includes(landmark)) met.push(landmark);
 }
 
-function skipStringValue(cursor: Cursor, findings: Findings): void {
-  const { bytes } = cursor;
-  noteLandmarks(cursor, findings);
-  const start = cursor.at + 1;
-  if (beginsMedia(bytes, start)) {
-    const end = findStringEnd(bytes, start);
-    if (end - start >= mediaMinBytes) {
-      findings.mediaBytes.push(end - start);
-      findings.textBytes -= end - start;
-      // Millions of bytes that are known by their beginning: what is wrong in them, the upstream will say.
-      cursor.at = end + 1;
-      return;
-    }
-  }
-  skipString(cursor);
+function countMedia(findings: Findings, bytes: number): void {
+  findings.mediaBytes.push(bytes);
+  findings.textBytes -= bytes;
 }
 
-function skipKey(cursor: Cursor, findings: Findings): void {
+/** Moves past a string where media may stand. Only what is media to its last byte counts as such. */
+function skipMedia({ cursor, findings, places, told }: Walk, holds: "base64" | "data-url"): void {
+  const { bytes } = cursor;
+  const start = cursor.at + 1;
+  const content = holds === "base64" ? start : startOfData(bytes, start);
+  if (content === -1) return skipString(cursor);
+  const end = skipBase64(cursor, content);
+  if (bytes[end] !== quote) return skipStringFrom(cursor, end);
+  cursor.at = end + 1;
+  const length = end - start;
+  if (length < mediaMinBytes) return;
+  if (places.at(-1)?.needs === undefined) countMedia(findings, length);
+  else told.at(-1)?.mediaBytes.push(length);
+}
+
+function skipStringValue(walk: Walk): void {
+  const { cursor, place } = walk;
+  noteLandmarks(cursor, walk.findings);
+  if (place?.holds !== undefined && walk.open.at(-1) === openBrace) skipMedia(walk, place.holds);
+  else skipString(cursor);
+}
+
+/** The place that a key names; notes what makes an object's own word for what it is doubtful: a key in escapes. */
+function placeOfKey({ cursor: { bytes, at }, told }: Walk, around: MediaPlace, start: number): MediaPlace | undefined {
+  const { below } = around;
+  for (let index = 0; index < below.length; index += 1) {
+    const { name, place } = below[index] as NamedPlace;
+    if (name.length === at - start && standsAt(bytes, name, start)) return place;
+  }
+  const last = around.needs === undefined ? undefined : told.at(-1);
+  if (last && hasEscape(bytes, start, at)) last.isBroken = true;
+  return undefined;
+}
+
+const toldBytes = 64;
+
+/** Notes what an object tells of itself; told twice, the upstream might believe the other. */
+function noteTold({ cursor, told }: Walk, { bit, pattern }: { bit: number; pattern: RegExp }): void {
+  const last = told.at(-1);
+  if (!last) return;
+  skipSpace(cursor);
+  const { bytes, at } = cursor;
+  if ((last.bits & bit) !== 0 || !pattern.test(bytes.toString("latin1", at, at + toldBytes))) last.isBroken = true;
+  last.bits |= bit;
+}
+
+function skipKey(walk: Walk): void {
+  const { cursor, findings, places } = walk;
   if (skipSpace(cursor) !== quote) failAt(cursor.at);
   noteLandmarks(cursor, findings);
+  const start = cursor.at;
   skipString(cursor);
+  const around = places[places.length - 1];
+  walk.place = around && placeOfKey(walk, around, start);
   if (skipSpace(cursor) !== colon) failAt(cursor.at);
   cursor.at += 1;
+  if (walk.place?.tells) noteTold(walk, walk.place.tells);
+}
+
+/** Leaves an object or array. */
+function leave({ findings, open, places, told }: Walk): void {
+  const place = places.pop();
+  if (open.pop() !== openBrace || place?.needs === undefined) return;
+  const last = told.pop();
+  if (!last || last.isBroken || last.bits !== place.needs) return;
+  for (const bytes of last.mediaBytes) countMedia(findings, bytes);
 }
 
 /** After a value: moves past closing brackets; true when a comma announces a further value, false at the end. */
-function skipToNext(cursor: Cursor, open: number[], findings: Findings): boolean {
+function skipToNext(walk: Walk): boolean {
+  const { cursor, open } = walk;
   while (open.length > 0) {
     const character = skipSpace(cursor);
     const container = open.at(-1);
     cursor.at += 1;
     if (character === comma) {
-      if (container === openBrace) skipKey(cursor, findings);
+      if (container === openBrace) skipKey(walk);
+      else walk.place = walk.places.at(-1);
       return true;
     }
     if (character !== (container === openBrace ? closeBrace : closeBracket)) failAt(cursor.at - 1);
-    open.pop();
+    leave(walk);
   }
   return false;
 }
 
 /** Enters an object or array; true when it is empty and has been left again. */
-function enter(cursor: Cursor, open: number[], bracket: number, findings: Findings): boolean {
+function enter(walk: Walk, bracket: number): boolean {
+  const { cursor, open, place } = walk;
   if (open.length >= maxDepth) throw new JsonScanError(`deeper than ${maxDepth} levels`);
   cursor.at += 1;
   if (skipSpace(cursor) === (bracket === openBrace ? closeBrace : closeBracket)) {
@@ -115,25 +193,29 @@ function enter(cursor: Cursor, open: number[], bracket: number, findings: Findin
     return true;
   }
   open.push(bracket);
-  if (bracket === openBrace) skipKey(cursor, findings);
+  walk.places.push(place);
+  if (bracket !== openBrace) return false;
+  if (place?.needs !== undefined) walk.told.push({ bits: 0, isBroken: false, mediaBytes: [] });
+  skipKey(walk);
   return false;
 }
 
 /**
  * Moves past one value of any kind and checks its grammar on the way; no recursion, so depth cannot exhaust the stack.
  */
-function skipValue(cursor: Cursor, findings: Findings): void {
-  const open: number[] = [];
+function skipValue(walk: Walk, place: MediaPlace | undefined): void {
+  const { cursor, findings } = walk;
+  walk.place = place;
   for (;;) {
     const character = skipSpace(cursor);
     findings.values += 1;
     if (findings.values > maxValues) throw new RequestError(`the body must have at most ${maxValues} JSON values`);
-    if (character === quote) skipStringValue(cursor, findings);
+    if (character === quote) skipStringValue(walk);
     else if (character === openBrace || character === openBracket) {
-      if (!enter(cursor, open, character, findings)) continue;
+      if (!enter(walk, character)) continue;
     } else if (character === minus || (character >= 48 && character <= 57)) skipNumber(cursor);
     else skipWord(cursor);
-    if (!skipToNext(cursor, open, findings)) return;
+    if (!skipToNext(walk)) return;
   }
 }
 
@@ -153,7 +235,7 @@ function decodeKey(cursor: Cursor): string {
  * might obey the other one. Throws JsonScanError for anything but one well-formed object, at most 256 levels deep, and
  * RequestError above the limits for its values, its fields and their names.
  */
-export function scanJson(body: Buffer, landmarks: readonly Landmark[] = []): Scan {
+export function scanJson(body: Buffer, landmarks: readonly Landmark[] = [], mediaPlaces: MediaPlaces = noMedia): Scan {
   const cursor: Cursor = { bytes: body, at: 0, words: undefined, offset: 0 };
   const scan: Scan & Findings = {
     fields: new Map(),
@@ -163,6 +245,7 @@ export function scanJson(body: Buffer, landmarks: readonly Landmark[] = []): Sca
     values: 0,
     landmarks,
   };
+  const walk = startWalk(cursor, scan);
   if (skipSpace(cursor) !== openBrace) failAt(cursor.at);
   cursor.at += 1;
   const isEmpty = skipSpace(cursor) === closeBrace;
@@ -174,7 +257,7 @@ export function scanJson(body: Buffer, landmarks: readonly Landmark[] = []): Sca
     cursor.at += 1;
     skipSpace(cursor);
     const start = cursor.at;
-    skipValue(cursor, scan);
+    skipValue(walk, mediaPlaces.get(name));
     if (scan.fields.has(name)) throw new JsonScanError(`field ${name} stands twice`);
     if (scan.fields.size === maxFields) throw new RequestError(`the body must have at most ${maxFields} fields`);
     scan.fields.set(name, { keyStart, start, end: cursor.at });
@@ -237,10 +320,10 @@ export function countItems(body: Buffer, scan: Scan, name: string, most: number)
   const cursor: Cursor = { bytes: body, at: field.start + 1, words: undefined, offset: 0 };
   const first = skipSpace(cursor);
   if (first === closeBracket) return { count: 0, first: undefined };
-  const unused: Findings = { textBytes: 0, mediaBytes: [], met: [], values: 0, landmarks: [] };
+  const walk = startWalk(cursor, { textBytes: 0, mediaBytes: [], met: [], values: 0, landmarks: [] });
   let count = 0;
   for (let next = comma; next === comma && count < most; cursor.at += 1) {
-    skipValue(cursor, unused);
+    skipValue(walk, undefined);
     count += 1;
     next = skipSpace(cursor);
   }

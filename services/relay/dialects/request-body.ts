@@ -10,6 +10,7 @@ import {
   type Landmark,
   type Scan,
 } from "./json-scan.ts";
+import type { MediaPlaces } from "./media-places.ts";
 import { ourNote } from "./opaque.ts";
 import { RequestError } from "./request-error.ts";
 
@@ -88,9 +89,9 @@ class JsonBody implements RequestBody {
   readonly bytes: Buffer;
   private readonly scan: Scan;
 
-  constructor(bytes: Buffer) {
+  constructor(bytes: Buffer, mediaPlaces: MediaPlaces | undefined) {
     this.bytes = bytes;
-    this.scan = scanJson(bytes, allLandmarks);
+    this.scan = scanJson(bytes, allLandmarks, mediaPlaces);
   }
 
   get textBytes(): number {
@@ -156,7 +157,10 @@ class JsonBody implements RequestBody {
   }
 }
 
-/** Reads a JSON object. Throws JsonScanError when it is none. */
-export function readJsonBody(bytes: Buffer): RequestBody {
-  return new JsonBody(bytes);
+/**
+ * Reads a JSON object; without `mediaPlaces` all in it is text. Throws JsonScanError when it is none, RequestError when
+ * it has more in it than is read.
+ */
+export function readJsonBody(bytes: Buffer, mediaPlaces?: MediaPlaces): RequestBody {
+  return new JsonBody(bytes, mediaPlaces);
 }

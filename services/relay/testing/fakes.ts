@@ -66,7 +66,7 @@ export function modelOf(changes: Partial<Model> = {}): Model {
 /** A request body as its dialect reads it. */
 export function envelopeOf(fields: object = {}, dialect: DialectName = "openai-chat"): Envelope {
   const body = Buffer.from(JSON.stringify({ model: "m", messages: [], ...fields }));
-  return dialects[dialect].readEnvelope(readJsonBody(body), "m");
+  return dialects[dialect].readEnvelope(readJsonBody(body, dialects[dialect].mediaPlaces), "m");
 }
 
 /** A call that holds 1 USD. */
