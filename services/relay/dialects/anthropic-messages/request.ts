@@ -5,6 +5,9 @@ import { landmarks, type RequestBody } from "../request-body.ts";
 // API spec, Messages request: the service removes inference_geo, service_tier and speed before forwarding.
 const removedFields = ["inference_geo", "service_tier", "speed", "thread"] as const;
 
+// More than the ids of a thread and a message.
+const maxThreadBytes = 4_096;
+
 /**
  * A thread is a conversation that the provider keeps for the account it serves: ours, which is shared, so that nobody
  * may go on with one by its id. Clients that get this code send the whole conversation instead
@@ -29,7 +32,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     units: {},
     priceFields: {},
     wantsStreamUsage: true,
-    ...readThread(body.read("thread")),
+    ...readThread(body.readWhole("thread", maxThreadBytes)),
   };
 }
 
