@@ -105,7 +105,11 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   };
   const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
   const grpc = resources.use(await serve(config, how, { ...unary, session: sessions.handler }));
-  resources.defer(() => sessions.end(config.DRAIN_MS));
+  resources.defer(() => {
+    // A relay that knows this replica only asks the DNS for others when its connection is told to close.
+    grpc.turnAway();
+    return sessions.end(config.DRAIN_MS);
+  });
   watchSessions(registry, sessions.open);
 
   const owned = resources.move();

@@ -126,11 +126,13 @@ const results: Result[] = [
 
 for (const isMaintenance of [undefined, false, true]) {
   test(`an answer has the bytes of the contract's own codec; maintenance: ${isMaintenance}`, () => {
+    const isStopping = isMaintenance === true;
     const answer = {
       batch: 4_294_967_297,
       results,
       generation: "1732212121212000",
       isMaintenance,
+      isStopping,
       timeMs: 1_732_212_121_212,
     };
     const expected = create(SessionResponseSchema, {
@@ -143,6 +145,7 @@ for (const isMaintenance of [undefined, false, true]) {
       })),
       hasLookupMany: true,
       timeMs: BigInt(answer.timeMs),
+      isStopping,
       ...(isMaintenance === undefined ? {} : { isMaintenance }),
     });
     assert.deepEqual(encodeSessionResponse(answer), Buffer.from(toBinary(SessionResponseSchema, expected)));

@@ -87,6 +87,8 @@ export type AnsweredBatch = {
   isMaintenance: boolean | undefined;
   /** Of the hot store; 0: it is not known. */
   timeMs: number;
+  /** Whether the relay shall find another process. */
+  isStopping: boolean;
 };
 
 const noBytes = Buffer.alloc(0);
@@ -171,8 +173,10 @@ function readField(reader: WireReader, tag: number, asked: Asked, slot: Slot | u
 const writer = createWireWriter();
 
 /** Writes a SessionResponse, last field first. This server knows LookupMany and says so. */
-export function encodeSessionResponse({ batch, results, generation, isMaintenance, timeMs }: AnsweredBatch): Buffer {
+export function encodeSessionResponse(answered: AnsweredBatch): Buffer {
+  const { batch, results, generation, isMaintenance, isStopping, timeMs } = answered;
   beginMessage(writer);
+  if (isStopping) writeNumber(writer, 7, 1);
   writeNumber(writer, 6, timeMs);
   writeNumber(writer, 5, 1);
   if (isMaintenance !== undefined) writePresentInt64(writer, 4, isMaintenance ? 1n : 0n);

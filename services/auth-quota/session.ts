@@ -10,8 +10,9 @@ type Stream = ServerDuplexStream<AskedBatch, AnsweredBatch>;
 export type Sessions = {
   handler: UntypedHandleCall;
   /**
-   * Takes no more batches, answers those in hand and ends every stream; relays send the rest to another replica. Waits
-   * for the streams to close for at most `drainMs`.
+   * Has the relays find another replica and decides for each until it has; those that have found none after half of
+   * `drainMs` are left: no more batches are taken, those in hand are answered and the streams end. Waits for the
+   * streams to close for at most `drainMs`.
    */
   end: (drainMs: number) => Promise<void>;
   isEnding: () => boolean;
@@ -31,7 +32,18 @@ export function createSessions(decide: Decide, isMaintenance: () => boolean | un
   let isEnding = false;
   const answer = async ({ batch, relaySession, operations }: AskedBatch): Promise<AnsweredBatch> => {
     const decided = await decide(relaySession, operations);
-    return { batch, ...decided, isMaintenance: isMaintenance() };
+    return { batch, ...decided, isMaintenance: isMaintenance(), isStopping: isEnding };
+  };
+  const tellStopping = ({ stream }: Line): void => {
+    if (!stream.writable) return;
+    stream.write({
+      batch: 0,
+      results: [],
+      generation: "",
+      isMaintenance: isMaintenance(),
+      isStopping: true,
+      timeMs: 0,
+    });
   };
   const open = (stream: Stream): void => {
     if (isEnding) return fail(stream, "unavailable", "this replica is stopping");
@@ -50,13 +62,21 @@ export function createSessions(decide: Decide, isMaintenance: () => boolean | un
     open: () => lines.size,
     end: async (drainMs) => {
       isEnding = true;
+      if (lines.size > 0) log.info({ relays: lines.size }, "handing its relays over to another replica");
+      for (const line of lines) tellStopping(line);
+      await allEnded(lines, drainMs / 2);
+      if (lines.size > 0) log.warn({ relays: lines.size }, "relays have found no other replica, ending their streams");
       for (const line of lines) endWhenIdle(line);
-      const tooLong = Promise.withResolvers<void>();
-      const timer = setTimeout(tooLong.resolve, drainMs);
-      await Promise.race([tooLong.promise, Promise.all([...lines].map((line) => line.ended))]);
-      clearTimeout(timer);
+      await allEnded(lines, drainMs / 2);
     },
   };
+}
+
+async function allEnded(lines: ReadonlySet<Line>, mostMs: number): Promise<void> {
+  const tooLong = Promise.withResolvers<void>();
+  const timer = setTimeout(tooLong.resolve, mostMs);
+  await Promise.race([tooLong.promise, Promise.all([...lines].map((line) => line.ended))]);
+  clearTimeout(timer);
 }
 
 /** Starts a batch. Batches overlap; a relay that sends faster than they are answered is made to wait. */

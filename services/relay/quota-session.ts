@@ -1,7 +1,8 @@
-import type { Client, ClientDuplexStream } from "@grpc/grpc-js";
+import type { Client } from "@grpc/grpc-js";
 import { AuthQuotaService, Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { grpcService } from "#shared/grpc.ts";
 import type { Logger } from "#shared/log.ts";
+import { keepStream, type QuotaStreams, type Stream } from "./quota-stream.ts";
 import {
   decodeSessionResponse,
   encodeSessionRequest,
@@ -80,16 +81,12 @@ const sweepMs = 100;
 
 const unavailable = Object.freeze(resultOf(Verdict.UNAVAILABLE));
 
-/** Takes what was encoded already. */
-type Stream = ClientDuplexStream<Buffer, SessionAnswer>;
-
 /** A batch that is not answered. */
 type Sent = { batch: number; waiting: Waiting[] };
 
-type State = {
+type State = QuotaStreams & {
   relaySession: string;
   limits: SessionLimits;
-  stream: Stream | undefined;
   batch: number;
   queue: Waiting[];
   /** In the order of sending. No Map: what comes and goes by the hundred a second would stay with its old tables. */
@@ -98,9 +95,6 @@ type State = {
   dueSince: number;
   /** Operations that could not be decided and wait for a moment before they are sent again. */
   retrying: Set<Waiting>;
-  /** Whether the server has answered on the stream, and since when none has. */
-  isProven: boolean;
-  unprovenAt: number;
   generation: string;
   isMaintenance: boolean;
   hasLookupMany: boolean;
@@ -113,7 +107,8 @@ type State = {
 };
 
 function flush(state: State): void {
-  while (state.stream && state.queue.length > 0 && state.inFlight.length < maxInFlight) send(state, takeBatch(state));
+  const { stream, isMoving, inFlight } = state;
+  while (stream && !isMoving && state.queue.length > 0 && inFlight.length < maxInFlight) send(state, takeBatch(state));
 }
 
 /** The oldest operations of the queue; nearly always all of them. */
@@ -144,7 +139,7 @@ function send(state: State, waiting: Waiting[]): void {
 }
 
 function heartbeat(state: State): void {
-  if (!state.stream || performance.now() - state.lastSentAt < state.limits.heartbeatMs) return;
+  if (!state.stream || state.isMoving || performance.now() - state.lastSentAt < state.limits.heartbeatMs) return;
   send(state, []);
 }
 
@@ -242,59 +237,40 @@ function dropLookups(state: State): void {
   });
 }
 
-// Longer waits would leave a replica unused that came back a moment ago.
-const reconnectMs = { first: 50, most: 250 };
-
-/** Keeps one stream open; what a broken stream left unanswered is sent again on the next one, in the same order. */
+/** Keeps a stream open; what a lost one left unanswered is sent again on the next one, in the same order. */
 function connect(state: State, channel: Client, log: Logger): void {
-  const path = grpcService(AuthQuotaService)["session"];
-  let waitMs = reconnectMs.first;
-  const open = (): void => {
-    if (state.isClosed || !path) return;
-    const stream: Stream = channel.makeBidiStreamRequest(
-      path.path,
-      (encoded: Buffer) => encoded,
-      decodeSessionResponse,
-    );
-    let isOver = false;
-    const onOver = (error?: Error): void => {
-      if (isOver) return;
-      isOver = true;
-      if (state.stream === stream) state.stream = undefined;
-      if (state.isClosed) return;
+  const method = grpcService(AuthQuotaService)["session"];
+  if (!method) throw new Error("the contract has no Session");
+  const encoded = (bytes: Buffer): Buffer => bytes;
+  keepStream(state, {
+    open: () => channel.makeBidiStreamRequest(method.path, encoded, decodeSessionResponse),
+    isClosed: () => state.isClosed,
+    prove: (stream) => prove(state, stream),
+    take: (answer) => takeResults(state, answer),
+    isAnswerDue: () => state.inFlight.length > 0,
+    onLost: (error) => {
       // Said once for each loss of a stream that worked, not for every try to open another one.
-      if (state.isProven) {
-        state.unprovenAt = performance.now();
-        log.warn({ reason: error?.message ?? "ended" }, "auth-quota stream is lost, trying on");
-      }
-      state.isProven = false;
+      if (state.isProven) log.warn({ reason: error?.message ?? "ended" }, "auth-quota stream is lost, trying on");
       for (const { waiting } of state.inFlight) for (const one of waiting) one.isSentAgain = true;
       state.queue = [...state.inFlight.flatMap(({ waiting }) => waiting), ...state.queue];
       state.inFlight = [];
       expire(state);
       dropLookups(state);
-      // A replica that stops ends the stream in good order, and another one is there.
-      if (error === undefined && waitMs === reconnectMs.first) setImmediate(open);
-      else setTimeout(open, waitMs);
-      waitMs = Math.min(waitMs * 2, reconnectMs.most);
-    };
-    stream.on("error", onOver);
-    stream.on("end", () => onOver());
-    stream.on("close", () => onOver());
-    stream.on("data", (answer: SessionAnswer) => {
-      if (isOver) return;
-      waitMs = reconnectMs.first;
-      if (!state.isProven) log.info("auth-quota stream is open");
-      state.isProven = true;
-      takeResults(state, answer);
-    });
-    state.stream = stream;
-    // The first batch is a heartbeat: its answer proves the stream before anything depends on it.
-    state.lastSentAt = -Infinity;
-    heartbeat(state);
-    flush(state);
-  };
-  open();
+    },
+    onReady: () => flush(state),
+    onProven: (isMoved) => {
+      if (isMoved) dropLookups(state);
+      log.info(isMoved ? "auth-quota stream is moved to another replica" : "auth-quota stream is open");
+    },
+  });
+}
+
+/** The heartbeat of a stream beside the one in use is nobody's batch: only that it is answered counts. */
+function prove(state: State, stream: Stream): void {
+  state.lastSentAt = -Infinity;
+  if (stream === state.stream) return heartbeat(state);
+  state.batch += 1;
+  stream.write(encodeSessionRequest(state.relaySession, state.batch, []));
 }
 
 /** By the monotonic clock since it was told, so that a clock that is put right is known to be at once. */
@@ -313,6 +289,8 @@ export function openQuotaSession(
     relaySession,
     limits,
     stream: undefined,
+    next: undefined,
+    isMoving: false,
     batch: 0,
     queue: [],
     inFlight: [],
@@ -354,6 +332,7 @@ export function openQuotaSession(
       state.inFlight = [];
       state.retrying.clear();
       state.stream?.cancel();
+      state.next?.cancel();
     },
   };
 }

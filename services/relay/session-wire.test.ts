@@ -78,6 +78,7 @@ const answers = fc.record({
   isMaintenance: fc.option(fc.boolean(), { nil: undefined }),
   hasLookupMany: fc.boolean(),
   timeMs: money,
+  isStopping: fc.boolean(),
 });
 
 type Answer = typeof answers extends fc.Arbitrary<infer T> ? T : never;
@@ -117,14 +118,8 @@ test("fields of a later version are passed over, in the answer and in a result",
 
 test("bytes that end too early are refused, not read as less", () => {
   const [results2, batch] = [[{ verdict: Verdict.OK, accountId: "acct_1", heldNanos: 5n }], 1n];
-  const whole = encode({
-    batch,
-    results: results2,
-    generation: "g",
-    isMaintenance: true,
-    hasLookupMany: true,
-    timeMs: 1n,
-  });
+  const all = { isMaintenance: true, hasLookupMany: true, isStopping: true, timeMs: 1n };
+  const whole = encode({ batch, results: results2, generation: "g", ...all });
   const resultEnd = whole.indexOf("acct_1") + 6;
   for (const end of [resultEnd - 8, resultEnd - 1, resultEnd, whole.length - 1])
     assert.throws(() => decodeSessionResponse(whole.subarray(0, end)), String(end));

@@ -48,6 +48,8 @@ export type SessionAnswer = {
   hasLookupMany: boolean;
   /** Of the hot store; 0: it is not known. */
   timeMs: number;
+  /** Whether the process at the other end stops, so that another one is to be found. */
+  isStopping: boolean;
 };
 
 const writer = createWireWriter();
@@ -119,6 +121,7 @@ export function decodeSessionResponse(bytes: Buffer): SessionAnswer {
     isMaintenance: undefined,
     hasLookupMany: false,
     timeMs: 0,
+    isStopping: false,
   };
   for (let tag = readTag(reader); tag !== 0; tag = readTag(reader)) {
     if (tag === lengthTag(2)) answer.results.push(readResult(reader));
@@ -127,6 +130,7 @@ export function decodeSessionResponse(bytes: Buffer): SessionAnswer {
     else if (tag === varintTag(4)) answer.isMaintenance = readBool(reader);
     else if (tag === varintTag(5)) answer.hasLookupMany = readBool(reader);
     else if (tag === varintTag(6)) answer.timeMs = readInt64(reader);
+    else if (tag === varintTag(7)) answer.isStopping = readBool(reader);
     else skip(reader, tag);
   }
   return answer;

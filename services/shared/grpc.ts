@@ -202,7 +202,11 @@ export function connectGrpc(
 }
 
 /** A gRPC server that listens. */
-export type GrpcListener = AsyncDisposable & { port: number };
+export type GrpcListener = AsyncDisposable & {
+  port: number;
+  /** Has clients go elsewhere with what they begin from now on; what is under way goes on. */
+  turnAway: () => void;
+};
 
 export type GrpcPlace = {
   host: string;
@@ -238,15 +242,20 @@ export async function serveGrpc(
       error ? reject(error) : resolve(boundPort),
     );
   });
+  const ended = Promise.withResolvers<void>();
+  let isTurningAway = false;
+  const turnAway = (): void => {
+    if (!isTurningAway) server.tryShutdown(() => ended.resolve());
+    isTurningAway = true;
+  };
   return {
     port: bound,
-    [Symbol.asyncDispose]: () =>
-      new Promise<void>((resolve) => {
-        const force = setTimeout(() => server.forceShutdown(), drainMs);
-        server.tryShutdown(() => {
-          clearTimeout(force);
-          resolve();
-        });
-      }),
+    turnAway,
+    [Symbol.asyncDispose]: async () => {
+      const force = setTimeout(() => server.forceShutdown(), drainMs);
+      turnAway();
+      await ended.promise;
+      clearTimeout(force);
+    },
   };
 }

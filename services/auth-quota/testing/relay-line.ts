@@ -22,6 +22,10 @@ export type RelayLine = Disposable & {
   isMaintenance: () => boolean | undefined;
   /** The hot store's time that it told. */
   timeMs: () => bigint;
+  /** Whether the server has said that it stops. */
+  isStopping: () => boolean;
+  /** Ends the stream in good order. */
+  leave: () => void;
   /** Resolves with the status of the stream when it has ended. */
   ended: Promise<{ code: number; details: string }>;
 };
@@ -40,10 +44,12 @@ export function openRelayLine(channel: Client, relaySession: string): RelayLine 
   let generation = "";
   let isMaintenance: boolean | undefined;
   let timeMs = 0n;
+  let isStopping = false;
   stream.on("data", (response: SessionResponse) => {
     generation = response.generation;
     isMaintenance = response.isMaintenance;
     timeMs = response.timeMs;
+    ({ isStopping } = response);
     waiting.get(response.batch)?.resolve(response.results);
     waiting.delete(response.batch);
   });
@@ -69,6 +75,8 @@ export function openRelayLine(channel: Client, relaySession: string): RelayLine 
     generation: () => generation,
     isMaintenance: () => isMaintenance,
     timeMs: () => timeMs,
+    isStopping: () => isStopping,
+    leave: () => stream.end(),
     ended: ended.promise,
     [Symbol.dispose]: () => stream.cancel(),
   };

@@ -16,12 +16,20 @@ const unavailableStatus = 14;
 
 type Result = MessageInitShape<typeof ResultSchema>;
 
-type Told = { generation?: string; isMaintenance?: boolean; hasLookupMany?: boolean; timeMs?: bigint };
+type Told = {
+  generation?: string;
+  isMaintenance?: boolean;
+  hasLookupMany?: boolean;
+  timeMs?: bigint;
+  isStopping?: boolean;
+};
 
 /** One stream of a relay, as the server sees it. */
 export type ServerStream = {
   answer: (batch: bigint, results: Result[], told?: Told) => void;
   break: () => void;
+  /** Whether the relay has ended it in good order. */
+  isLeft: boolean;
 };
 
 /** Decides what becomes of a batch; undefined leaves it unanswered. */
@@ -53,10 +61,14 @@ export async function startQuotaServer(script: Script, port = 0): Promise<QuotaS
     const stream: ServerStream = {
       answer: (batch, results, told = {}) => raw.write(create(SessionResponseSchema, { batch, results, ...told })),
       break: () => void raw.emit("error", { code: unavailableStatus, details: "broken by the test" }),
+      isLeft: false,
     };
     streams.push(stream);
     raw.on("error", () => undefined);
-    raw.on("end", () => raw.end());
+    raw.on("end", () => {
+      stream.isLeft = true;
+      raw.end();
+    });
     raw.on("data", (request: SessionRequest) => {
       (request.operations.length > 0 ? batches : heartbeats).push(request);
       const results = script(request, stream);
