@@ -40,7 +40,7 @@ function discover(path: string): object | undefined {
   return known && { kind: "APIResourceList", apiVersion: "v1", groupVersion: versionOf(path), resources };
 }
 
-/** A merge patch (RFC 7396). Of a strategic one it keeps what that says of maps; its lists are nobody's business here. */
+/** A merge patch (RFC 7396). Of a strategic one it keeps what that says of maps; lists are nobody's business here. */
 function merged(object: Tree, patch: Tree): Tree {
   const result = { ...object };
   for (const [key, value] of Object.entries(patch)) {

@@ -26,7 +26,7 @@ function importFrom(file: string, provider: string, version: string, models: str
   return problems.length > 0 ? 1 : 0;
 }
 
-/** `npm run catalog`, and `catalog` of the image: 0 when all is well, 1 with the problems, 2 when it is not clear what is wanted. */
+/** `npm run catalog`: 0 when all is well, 1 with the problems, 2 when it is not clear what is wanted. */
 function main(given: string[]): number {
   const { values, positionals } = parseArgs({
     args: given,
