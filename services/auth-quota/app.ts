@@ -21,10 +21,10 @@ import { createPush } from "./push.ts";
 import { createRebuild } from "./rebuild.ts";
 import { sessionMethod } from "./session-wire.ts";
 import { createSessions } from "./session.ts";
-import { createHotStore } from "./store/hot.ts";
+import { createHotStore, type HotStore } from "./store/hot.ts";
 import { findIdentities } from "./store/keys.ts";
 import { connectPostgres } from "./store/postgres.ts";
-import { connectRedis } from "./store/redis.ts";
+import { connectRedis, type HotRedis } from "./store/redis.ts";
 import { sweep } from "./sweep.ts";
 
 /** The running service; disposal drains it. */
@@ -99,10 +99,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     log,
   );
   const how = { credentials, interceptors: [grpcMetrics(registry)] };
-  const notReady = (): string[] => {
-    const reasons = redis.status === "ready" ? [] : [`redis is ${redis.status}`];
-    return sessions.isEnding() ? [...reasons, "stopping"] : reasons;
-  };
+  const notReady = (): string[] => [...problemOfRedis(redis, hot), ...(sessions.isEnding() ? ["stopping"] : [])];
   const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
   const grpc = resources.use(await serve(config, how, { ...unary, session: sessions.handler }));
   resources.defer(() => {
@@ -114,6 +111,12 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
 
   const owned = resources.move();
   return { grpcPort: grpc.port, opsPort: ops.port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Nothing can be decided before Redis is established, as that of a new installation is at the first look. */
+function problemOfRedis({ status }: HotRedis, hot: HotStore): string[] {
+  if (status !== "ready") return [`redis is ${status}`];
+  return hot.generation() === "" ? ["redis is not established yet"] : [];
 }
 
 function serve(
