@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { hash } from "node:crypto";
-import { describe, mock, test } from "node:test";
+import { describe, test } from "node:test";
 import OpenAI from "openai";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { EndCause, RecordKind, UsageSource } from "#proto/usage/v1/usage_pb.ts";
@@ -64,38 +64,6 @@ describe("a submission", () => {
     assert.deepEqual([charge?.unitPriceNanos?.mediaMs, charge?.priceVersion], [300_000_000_000n, "v1+1280x720"]);
     assert.deepEqual([charge?.costNanos, charge?.heldNanos], [2_400_000_000n, 2_400_000_000n]);
     assert.deepEqual([charge?.relaySession, charge?.sequence, charge?.httpStatus], ["", 0n, 200]);
-  });
-
-  test("fields that go nowhere are named in x-relay-dropped, and refused before money for callers who want that", async () => {
-    await using relay = await startVideoRelay();
-    const counted = mock.method(relay.relay.metrics.droppedFields, "inc");
-    const fields = { quality: "high", negative_prompt: "dogs" };
-    const form = new FormData();
-    for (const [name, value] of Object.entries({ prompt: "a red fox", ...fields })) form.set(name, value);
-    const sendForm = (headers: Record<string, string> = {}) =>
-      ask(relay, "/v1/videos", { method: "POST", body: form, headers });
-    for (const told of [await submit(relay, fields), await sendForm()]) {
-      assert.deepEqual([told.status, told.headers.get("x-relay-dropped")], [200, "quality, negative_prompt"]);
-    }
-    assert.equal((await submit(relay)).headers.get("x-relay-dropped"), null);
-    const strict = { "x-relay-strict": "true" };
-    const message = "field quality cannot be carried to the provider of this model";
-    for (const told of [await submit(relay, fields, strict), await sendForm(strict)])
-      assert.deepEqual(errorOf(told), [400, "invalid_request_error", "invalid_request", message]);
-    assert.equal(relay.taskServer.submitted.length, 3);
-    assert.equal(relay.told("reserve").length, 3);
-    assert.equal(counted.mock.callCount(), 4);
-    assert.equal((await submit(relay, {}, strict)).status, 200);
-  });
-
-  test("an earlier submission under the same Idempotency-Key names them, too", async () => {
-    await using relay = await startVideoRelay();
-    const key = { "idempotency-key": "k" };
-    const task = taskWith({ taskId: taskIdOf("a".repeat(32)), state: TaskState.QUEUED });
-    relay.taskServer.script.findSubmission = async () => ({ found: { case: "task", value: task } });
-    const told = await submit(relay, { quality: "high" }, key);
-    assert.deepEqual([told.status, told.headers.get("x-relay-dropped")], [200, "quality"]);
-    assert.equal((await submit(relay, { quality: "high" }, { ...key, "x-relay-strict": "true" })).status, 400);
   });
 
   test("the charge that the service wrote goes to every home, byte by byte", async () => {
