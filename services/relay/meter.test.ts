@@ -239,6 +239,7 @@ test("the last word on a whole answer is the provider's; counts with text behind
   assert.deepEqual(chargeOf(running(told, { runningAt: 200.5 }), textPrices).usage, told, "no text came behind them");
   assert.deepEqual(chargeOf(running(told), textPrices).usage.outputTokens, 201n);
   assert.deepEqual(cut(running(told, { runningAt: undefined })).usage, told, "the end mark alone was missing");
+  assert.deepEqual(cut(running(told, { runningAt: 200.5 })), { usage: told, source: UsageSource.PROVIDER });
 });
 
 test("0 that is told of a whole answer with text is charged as told", () => {

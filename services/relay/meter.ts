@@ -1,8 +1,8 @@
 import { UsageSource, type EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
 import type { Model } from "./catalog-models.ts";
-import type { Envelope, Tally } from "./dialects/dialect.ts";
-import { endingOf, sourceOf, type Ending } from "./outcomes.ts";
+import { outputOf, type Envelope, type Tally } from "./dialects/dialect.ts";
+import { endingOf, sourceOf } from "./outcomes.ts";
 import { asPricedTools } from "./tool-units.ts";
 
 // A page or picture is about this many tokens at every provider, plus a share of what very large files hold.
@@ -60,20 +60,8 @@ function holdPrices(prices: Units): Units {
 export type Metered = { usage: Units; measured: Units; source: UsageSource };
 
 const inputBuckets = usageBuckets.filter((name) => /input|cache/i.test(name));
-// All output but text that the caller sees.
-const hiddenOutputBuckets = ["reasoningTokens", "audioOutputTokens", "imageOutputTokens"] as const;
-
-function sumOf(usage: Units, buckets: readonly UsageBucket[]): bigint {
-  let sum = 0n;
-  for (const bucket of buckets) sum += usage[bucket] ?? 0n;
-  return sum;
-}
-
 /** All input of a call, in tokens, however it was read. */
-export const inputOf = (usage: Units): bigint => sumOf(usage, inputBuckets);
-
-/** All output of a call, in tokens, whether or not the caller sees it. */
-export const outputOf = (usage: Units): bigint => sumOf(usage, hiddenOutputBuckets) + (usage.outputTokens ?? 0n);
+export const inputOf = (usage: Units): bigint => inputBuckets.reduce((sum, bucket) => sum + (usage[bucket] ?? 0n), 0n);
 
 /** What is known of a request's use without its answer. */
 export type Requested = { inputTokens: number; units: Units; priceFields: Record<string, string> };
@@ -135,11 +123,9 @@ function tellsPriced({ usage, hasContent }: Tally, prices: Units): boolean {
   return false;
 }
 
-/** Whether the provider may have told less than it served. */
-function areLowerBounds({ runningAt, contentTokens }: Tally, ending: Ending): boolean {
-  if (runningAt === undefined) return false;
-  return ending !== "whole" || contentTokens > runningAt;
-}
+/** Whether content came behind the last counts, so that they tell of a part of the answer only. */
+const areLowerBounds = ({ runningAt, contentTokens }: Tally): boolean =>
+  runningAt !== undefined && contentTokens > runningAt;
 
 type Raised = { usage: Units; isInputKnown: boolean };
 
@@ -148,21 +134,19 @@ function raise(tally: Tally, requested: Requested): Raised | undefined {
   const usage = told(tally, requested);
   // Nobody asks in one token: servers send it for clients that cannot do with 0.
   const isInputKnown = inputOf(usage) > 1n;
-  const sent = BigInt(Math.ceil(tally.contentTokens)) - sumOf(usage, hiddenOutputBuckets);
-  const isShort = sent > (usage.outputTokens ?? 0n);
-  if (isInputKnown && !isShort) return undefined;
+  const missing = BigInt(Math.ceil(tally.contentTokens)) - outputOf(usage);
+  if (isInputKnown && missing <= 0n) return undefined;
   if (!isInputKnown) usage.inputTokens = BigInt(requested.inputTokens);
-  if (isShort) usage.outputTokens = sent;
+  if (missing > 0n) usage.outputTokens = (usage.outputTokens ?? 0n) + missing;
   return { usage, isInputKnown };
 }
 
 /** What a call is charged for, by how it ended: measured as the row of the outcomes says that fits it. */
 export function meterCall(tally: Tally, endCause: EndCause, requested: Requested, prices: Units): Metered {
-  const ending = endingOf(endCause);
   const isTold = tellsPriced(tally, prices);
-  const raised = isTold && areLowerBounds(tally, ending) ? raise(tally, requested) : undefined;
+  const raised = isTold && areLowerBounds(tally) ? raise(tally, requested) : undefined;
   const source = sourceOf({
-    ending,
+    ending: endingOf(endCause),
     hasContent: tally.hasContent,
     hasCounts: isTold && !raised,
     hasInputCount: raised ? raised.isInputKnown : tally.inputUsage !== undefined,

@@ -10,7 +10,7 @@ export type AnswerState = {
   hasContent: boolean;
   /**
    * Whether the provider's counts of the answer came, in units that the model has prices for. Counts that it told while
-   * the answer ran, and that are below what was sent, are none.
+   * the answer ran, and that are below what was sent since, are none.
    */
   hasCounts: boolean;
   /** Whether the provider's count of the input came. */

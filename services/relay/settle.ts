@@ -14,9 +14,9 @@ import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/p
 import { pricedFor, type Model } from "./catalog-models.ts";
 import { pricesFor, type PriceTable, type PriceTraits } from "./catalog-prices.ts";
 import type { LiveCall } from "./live-call.ts";
-import type { Tally } from "./dialects/dialect.ts";
+import { outputOf, type Tally } from "./dialects/dialect.ts";
 import { lookUpCalls } from "./look-up.ts";
-import { inputOf, meterCall, outputOf, priced, type Metered } from "./meter.ts";
+import { inputOf, meterCall, priced, type Metered } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { costOf, divide, withOtherModels, type Division } from "./other-models.ts";
 import type { Publisher } from "./publish.ts";

@@ -62,8 +62,8 @@ export type Tally = {
   /** The provider's count of the whole answer in disjoint buckets, once it was seen. */
   usage: Units | undefined;
   /**
-   * Content tokens that had passed when the provider told `usage` while the answer still ran: such counts are lower
-   * bounds. Undefined when it told them of the whole answer.
+   * Content tokens that had passed when the provider, while the answer still ran, told a higher output than before:
+   * with more content behind it `usage` is a lower bound. Undefined when it was told of the whole answer.
    */
   runningAt: number | undefined;
   /** The provider's own total of all tokens, where it tells one: the buckets must add up to it. */
@@ -277,6 +277,20 @@ export function positive(value: unknown): number | undefined {
 export function tellsCounts(usage: unknown): usage is object {
   if (typeof usage !== "object" || usage === null) return false;
   return Object.values(usage).some((value) => value !== null && value !== undefined);
+}
+
+/** All output of an answer, in tokens, whether or not the caller sees it. */
+export const outputOf = (usage: Units | undefined): bigint => {
+  const { outputTokens = 0n, reasoningTokens = 0n, audioOutputTokens = 0n, imageOutputTokens = 0n } = usage ?? {};
+  return outputTokens + reasoningTokens + audioOutputTokens + imageOutputTokens;
+};
+
+/** Takes counts that may come again with the next piece of a stream. */
+export function takeRunning(usage: Units, tally: Tally): void {
+  const hasGrown = outputOf(usage) > outputOf(tally.usage);
+  tally.usage = usage;
+  if (tally.isEnding) tally.runningAt = undefined;
+  else if (hasGrown || tally.runningAt === undefined) tally.runningAt = tally.contentTokens;
 }
 
 /** What is left of `whole` without `part`; parts that exceed their whole leave 0, never a negative count. */

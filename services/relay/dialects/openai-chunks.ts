@@ -1,6 +1,7 @@
 import {
   member,
   stringOf,
+  takeRunning,
   totalOf,
   type Cleaner,
   type Envelope,
@@ -37,8 +38,7 @@ function readChunk(chunk: unknown, tally: Tally, { countChoice, counting, ended,
   }
   const usage = readToldUsage(member(chunk, "usage"), counting);
   if (usage) {
-    tally.usage = usage;
-    tally.runningAt = tally.isEnding ? undefined : tally.contentTokens;
+    takeRunning(usage, tally);
     tally.toldTokens = totalOf(member(chunk, "usage"), "total_tokens");
   }
   // Some send "" at first; it tells as little as none.

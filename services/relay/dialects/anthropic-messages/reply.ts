@@ -15,6 +15,7 @@ export function readReply(body: unknown): Tally | undefined {
   const content = member(body, "content");
   if (!Array.isArray(content)) return undefined;
   const tally = emptyTally();
+  tally.isEnding = true;
   takeUsage(member(body, "usage"), tally);
   countContent(content, tally);
   tally.modelServed = stringOf(member(body, "model"));

@@ -81,10 +81,7 @@ export function createTap(): StreamTap {
       counts = { ...counts, ...withoutNulls(member(parsed, "usage")) };
       tally.hasFinish ||= Boolean(stringOf(member(member(parsed, "delta"), "stop_reason")));
       tally.isEnding = tally.hasFinish;
-      if (counts["output_tokens"] !== undefined) {
-        takeUsage(counts, tally);
-        tally.runningAt = tally.isEnding ? undefined : tally.contentTokens;
-      }
+      if (counts["output_tokens"] !== undefined) takeUsage(counts, tally);
     } else if (type === "message_stop") tally.isComplete = tally.hasFinish;
     else if (type === "error") {
       tally.isFailed = true;

@@ -1,5 +1,14 @@
 import type { Units, UsageBucket } from "#shared/pricing.ts";
-import { countOf, member, stringOf, takeParts, tellsCounts, type ModelPart, type Tally } from "../dialect.ts";
+import {
+  countOf,
+  member,
+  stringOf,
+  takeParts,
+  takeRunning,
+  tellsCounts,
+  type ModelPart,
+  type Tally,
+} from "../dialect.ts";
 
 const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
 
@@ -86,7 +95,7 @@ export function readRuns(usage: unknown): Runs {
 export function takeUsage(usage: unknown, tally: Tally): void {
   const units = readUsage(usage);
   if (!units) return;
-  tally.usage = units;
+  takeRunning(units, tally);
   const { byModel, longestInputTokens } = readRuns(usage);
   tally.byModel = byModel.length > 0 ? byModel : undefined;
   tally.longestInputTokens = longestInputTokens;

@@ -1,4 +1,4 @@
-import { emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
+import { emptyTally, estimateTokens, member, stringOf, takeRunning, totalOf, type Tally } from "../dialect.ts";
 import { readServiceTier, readUsage } from "./usage.ts";
 
 const otherContent = ["inlineData", "executableCode", "codeExecutionResult"];
@@ -32,7 +32,8 @@ export function countAnswer(answer: unknown, tally: Tally): void {
     const parts = member(member(candidate, "content"), "parts");
     for (const part of Array.isArray(parts) ? parts : []) countPart(part, tally);
   }
-  tally.usage = readUsage(member(answer, "usageMetadata")) ?? tally.usage;
+  const usage = readUsage(member(answer, "usageMetadata"));
+  if (usage) takeRunning(usage, tally);
   tally.toldTokens = totalOf(member(answer, "usageMetadata"), "totalTokenCount") ?? tally.toldTokens;
   tally.serviceTier = readServiceTier(member(answer, "usageMetadata")) ?? tally.serviceTier;
   tally.modelServed ||= stringOf(member(answer, "modelVersion"));
@@ -47,6 +48,7 @@ export function blockReasonOf(answer: unknown): string | undefined {
 export function readReply(body: unknown): Tally | undefined {
   if (!Array.isArray(member(body, "candidates")) && blockReasonOf(body) === undefined) return undefined;
   const tally = emptyTally();
+  tally.isEnding = true;
   countAnswer(body, tally);
   tally.hasFinish = true;
   tally.isComplete = true;

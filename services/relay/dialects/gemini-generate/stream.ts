@@ -45,11 +45,10 @@ export function createTap(_envelope: Envelope, clean: Cleaner): StreamTap {
       tally.isFailed = true;
       return cleanEvent(chunk, clean);
     }
-    countAnswer(chunk, tally);
     noteEndings(chunk);
     tally.hasFinish = isBlocked || (seen.size > 0 && ended.size === seen.size);
     tally.isEnding = tally.hasFinish;
-    if (member(chunk, "usageMetadata")) tally.runningAt = tally.isEnding ? undefined : tally.contentTokens;
+    countAnswer(chunk, tally);
     return "pass";
   };
   return { read, end: () => "" };

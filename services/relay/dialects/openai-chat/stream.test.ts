@@ -181,4 +181,9 @@ test("counts told while choices still run are running ones, those behind the las
   const two = envelopeOf({ n: 2 });
   assert.equal(watch([early, last], two).tally.runningAt, 1, "one of two has ended");
   assert.equal(watch(answer).tally.runningAt, undefined, "none were told");
+  const grown = { ...usage, completion_tokens: 8, total_tokens: 28 };
+  const later = (counts: object) =>
+    chunkOf({ choices: [{ index: 0, delta: { content: "12345678" }, finish_reason: null }], usage: counts });
+  assert.equal(watch([early, later(grown)]).tally.runningAt, 3, "they hold for the text so far");
+  assert.equal(watch([early, later(usage)]).tally.runningAt, 1, "counts that stand still hold for what they counted");
 });
