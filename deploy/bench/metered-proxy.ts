@@ -60,6 +60,7 @@ const settling: Settling = {
   metrics: createMetrics(registry),
   log,
   nextSequence: () => sequence++,
+  refused: new Set(),
 };
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
 const pool = new Pool(upstreamOrigin(), { pipelining: 1, allowH2: false });

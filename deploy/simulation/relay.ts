@@ -80,7 +80,8 @@ export async function startRelay(parts: RelayParts): Promise<Relay> {
   const counts = { published: () => undefined, failed: () => undefined, dropped: () => undefined };
   const publisher = createPublisher(() => (stream.isDown ? undefined : client), relaySession, counts, log);
   let sequence = 0n;
-  const settling: Settling = { relaySession, spool, quota, publisher, metrics, log, nextSequence: () => sequence++ };
+  const nextSequence = (): bigint => sequence++;
+  const settling: Settling = { relaySession, spool, quota, publisher, metrics, log, nextSequence, refused: new Set() };
   const live = new Set<LiveCall>();
   void replaySpool(settling);
   every(2_000, async () => void (await confirmBooked(settling)), log);

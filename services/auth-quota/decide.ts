@@ -8,7 +8,7 @@ import type { Asked, Result } from "./session-wire.ts";
 import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } from "./store/hot.ts";
 import { traceReserves } from "./trace-reserves.ts";
 
-/** What was decided of a batch: one result per operation; which generation of the hot store knows of it, and its time. */
+/** What was decided of a batch: one result per operation; the hot store's generation that knows of it, and its time. */
 export type Decided = { results: Result[]; generation: string; timeMs: number };
 
 /** Decides a batch; resolves whatever fails. */

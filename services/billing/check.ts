@@ -19,6 +19,8 @@ export const rejectReasons = [
   "content_conflict",
   "balance_overflow",
   "refused_by_database",
+  // Booked all the same: kept for a person to look at.
+  "usage_impossible",
 ] as const;
 
 export type RejectReason = (typeof rejectReasons)[number];

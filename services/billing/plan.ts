@@ -30,6 +30,8 @@ export type Plan = {
   nowMs: number;
   lines: NewLine[];
   rejects: Reject[];
+  /** Events that are booked, and that a person should look at. */
+  doubts: Reject[];
   calls: Map<string, BookedCall>;
   /** Charges to add, by account and by key. */
   chargedByAccount: Map<string, bigint>;
@@ -53,6 +55,7 @@ export function planBatch(events: readonly ReadEvent[], booked: Booked, nowMs: n
     nowMs,
     lines: [],
     rejects: [],
+    doubts: [],
     calls: new Map(),
     chargedByAccount: new Map(),
     chargedByKey: new Map(),
@@ -122,9 +125,18 @@ function charge({ read, step, booked, plan }: { read: ReadEvent; step: Charge; b
   plan.chargedByKey.set(keyId, key);
   plan.lines.push({ lineId: createLineId(plan.nowMs), kind, amountNanos: -chargedNanos, units, read });
   if (step.isLowered) plan.loweredRids.push(rid);
+  if (read.event.toldUsage && kind !== LineKind.PROVISIONAL_CHARGE) plan.doubts.push(doubtOf(read));
   const call = afterwards(booked.calls.get(rid), read, chargedNanos);
   booked.calls.set(rid, call);
   plan.calls.set(rid, call);
+}
+
+function doubtOf(read: ReadEvent): Reject {
+  const { toldUsage = {}, usage = {}, upstream } = read.event;
+  const words = (units: Units): string =>
+    usageBuckets.flatMap((bucket) => (units[bucket] ? [`${bucket} ${units[bucket]}`] : [])).join(", ");
+  const detail = `${upstream} told ${words(toldUsage)}; charged for ${words(usage)}`;
+  return rejectEvent(read, { reason: "usage_impossible", detail });
 }
 
 function afterwards(call: BookedCall | undefined, { event, hash }: ReadEvent, chargedNanos: bigint): BookedCall {

@@ -7,7 +7,7 @@ import { bookBatch } from "./book.ts";
 import { readMessage } from "./read.ts";
 import { readUntoldKeys } from "./store/funds.ts";
 import { insertQuarantine, sumUpQuarantine } from "./store/quarantine.ts";
-import { readOpenQuarantine } from "./store/reconcile-quarantine.ts";
+import { countDoubts, readOpenQuarantine } from "./store/reconcile-quarantine.ts";
 import { startApp as startAppOn } from "./testing/app.ts";
 import { bookingOn } from "./testing/billing.ts";
 import { encodeBatch, encodeEvent, makeEvent } from "./testing/events.ts";
@@ -220,4 +220,40 @@ test("what was settled by hand is not booked again: it would be charged twice", 
     (await app.lines()).map(({ kind }) => kind),
     [5, 5, 5],
   );
+});
+
+test("a record with counts that cannot be is booked, kept once for a person, and settled by accepting it or by hand", async () => {
+  await using app = await startApp();
+  const { pool } = app.ledger;
+  const [accepted, byHand] = [createRid(), createRid()];
+  const toldUsage = { inputTokens: 9_000_000_000_000_000n };
+  const event = makeEvent({ rid: accepted, toldUsage });
+  const bytes = encodeBatch([encodeEvent(event)]);
+  for (let time = 0; time < 2; time += 1) await bookBatch(bookingOn(pool), readMessage(bytes, 1, Date.now()));
+  await app.book({ rid: byHand, toldUsage: { outputTokens: 1n } });
+  await app.book({ rid: createRid(), kind: RecordKind.PROVISIONAL, toldUsage, relaySession: "" });
+  assert.deepEqual(
+    (await app.lines()).map(({ amount }) => amount),
+    ["-400", "-400", "-400"],
+  );
+  const { records } = await app.billing.listQuarantine({});
+  assert.deepEqual(
+    records.map(({ rid, isOpen }) => [rid, isOpen]),
+    [
+      [byHand, true],
+      [accepted, true],
+    ],
+  );
+  assert.equal(
+    records[1]?.reason,
+    "usage_impossible: demo told inputTokens 9000000000000000; charged for inputTokens 100, outputTokens 20",
+  );
+  assert.deepEqual(await readOpenQuarantine(pool), [], "no money is missing for them");
+  assert.equal(await countDoubts(pool), 2n);
+  assert.equal((await sumUpQuarantine(pool)).open, 2);
+  assert.deepEqual(await app.retry(records[1]?.quarantineId ?? 0n), [[true, ""]]);
+  await app.billing.refund({ accountId: "acct_test", rid: byHand, refundId: "r", reason: "r" });
+  assert.deepEqual(await app.openIds(), []);
+  assert.equal(await countDoubts(pool), 0n);
+  assert.equal((await app.lines()).length, 4, "nothing is charged twice");
 });

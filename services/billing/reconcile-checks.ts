@@ -17,7 +17,7 @@ import { findingWord, type ReportLine } from "#shared/report.ts";
 import type { Pool } from "#shared/postgres.ts";
 import { countAccounts, findWrongCalls, findWrongSums, readChangedAccounts } from "./store/reconcile-books.ts";
 import { readEstimates, readInvoiced, readLosses, readProvisional } from "./store/reconcile-calls.ts";
-import { readLateFinals, readOpenQuarantine, readPriceSamples } from "./store/reconcile-quarantine.ts";
+import { countDoubts, readLateFinals, readOpenQuarantine, readPriceSamples } from "./store/reconcile-quarantine.ts";
 
 /** What reconciliation needs. */
 export type Reconciling = {
@@ -119,6 +119,7 @@ async function checkInvoices({ parts: { pool }, window: { day, nowMs } }: Run): 
 async function checkOddities({ parts: { pool }, window }: Run): Promise<Found> {
   return judgeOddities({
     quarantined: await readOpenQuarantine(pool),
+    doubts: await countDoubts(pool),
     prices: await readPriceSamples(pool, window),
     late: await readLateFinals(pool, window),
   });

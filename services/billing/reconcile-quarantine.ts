@@ -10,22 +10,29 @@ export type Oddities = {
   quarantined: readonly OpenQuarantineRow[];
   prices: readonly PriceSample[];
   late: { count: bigint; nanos: bigint };
+  /** Records booked at what is possible that wait for a person. */
+  doubts: bigint;
 };
 
 /**
  * R10: nothing stays in quarantine, no price version means two prices (money invariant I14), and finals that came late
  * are told.
  */
-export function judgeOddities({ quarantined, prices, late }: Oddities): Found {
+export function judgeOddities({ quarantined, prices, late, doubts }: Oddities): Found {
   const conflicts = prices.filter(isConflict);
   const lateWords = `${counted(late.count, "final")} after a provisional charge, ${usd(late.nanos)} more`;
+  const doubtWords =
+    doubts > 0n && `${counted(doubts, "record")} with impossible counts booked, for a person to look at`;
   if (quarantined.length + conflicts.length === 0) {
-    return late.count > 0n ? listed(`nothing in quarantine; ${lateWords}`) : right("nothing in quarantine");
+    const notable = [doubtWords, late.count > 0n && lateWords].filter((part) => part !== false);
+    const nothing = doubtWords ? "nothing else in quarantine" : "nothing in quarantine";
+    return notable.length > 0 ? listed([nothing, ...notable].join("; ")) : right(nothing);
   }
   const others = quarantined.filter(({ reason }) => reason.startsWith("content_conflict")).length;
   const words = [
     `${counted(quarantined[0]?.rows ?? 0n, "record")} in quarantine, ${others} with other content than is booked`,
     conflicts.length > 0 && `${counted(conflicts.length, "call")} charged by other prices than their version's`,
+    doubtWords,
     lateWords,
   ].filter((part) => part !== false);
   return wrong(words.join("; "), [

@@ -37,6 +37,7 @@ const randomRecord = (): UsageRecorded =>
     ...(Math.random() < 0.3 && { usage: one([undefined, someUnits()]), unitPriceNanos: one([undefined, someUnits()]) }),
     ...(Math.random() < 0.3 && { costNanos: one(amounts), heldNanos: one(amounts), sequence: one(amounts) }),
     ...(Math.random() < 0.5 && { upstreamCostNanos: one(amounts) }),
+    ...(Math.random() < 0.2 && { toldUsage: someUnits() }),
     ...(Math.random() < 0.3 && {
       startedAt: undefined,
       firstByteAt: undefined,
@@ -71,6 +72,7 @@ function expected(bytes: Uint8Array): object {
     ...rest,
     usage: units(rest.usage),
     unitPriceNanos: units(rest.unitPriceNanos),
+    toldUsage: units(rest.toldUsage),
   };
   return { ...own, endedAtMs: endedAt && timestampMs(endedAt) };
 }

@@ -47,6 +47,7 @@ export type UsageRecord = Pick<UsageRecorded, Same> & {
   usage: Units | undefined;
   unitPriceNanos: Units | undefined;
   endedAtMs: number | undefined;
+  toldUsage: Units | undefined;
 };
 
 /** Reads a record; throws for bytes that are none, and just those that usage.v1.UsageRecorded's schema refuses. */
@@ -54,10 +55,14 @@ export function readUsageRecord(bytes: Uint8Array): UsageRecord {
   return readQuickly(bytes) ?? toRecord(fromBinary(UsageRecordedSchema, bytes));
 }
 
-function toRecord({ usage, unitPriceNanos, endedAt, ...message }: UsageRecorded): UsageRecord {
-  const units = usage && toUnits(usage);
-  const prices = unitPriceNanos && toUnits(unitPriceNanos);
-  return { ...message, usage: units, unitPriceNanos: prices, endedAtMs: endedAt && timestampMs(endedAt) };
+function toRecord({ usage, unitPriceNanos, endedAt, toldUsage, ...message }: UsageRecorded): UsageRecord {
+  return {
+    ...message,
+    usage: usage && toUnits(usage),
+    unitPriceNanos: unitPriceNanos && toUnits(unitPriceNanos),
+    endedAtMs: endedAt && timestampMs(endedAt),
+    toldUsage: toldUsage && toUnits(toldUsage),
+  };
 }
 
 function toUnits(message: Usage): Units {
@@ -97,6 +102,7 @@ const emptyRecord = (): UsageRecord => ({
   endCause: 0,
   usageSource: 0,
   endedAtMs: undefined,
+  toldUsage: undefined,
   relaySession: "",
   sequence: 0n,
   upstreamCostNanos: undefined,
@@ -199,6 +205,10 @@ function readInner(reader: WireReader, tag: number, record: UsageRecord): boolea
     case lengthTag(18):
       if (record.endedAtMs !== undefined) return false;
       record.endedAtMs = readTimeMs(reader);
+      return true;
+    case lengthTag(25):
+      if (record.toldUsage) return false;
+      record.toldUsage = readUnits(reader);
       return true;
     default:
       return false;

@@ -78,7 +78,8 @@ const counts = {
 const publisher = resources.use(createPublisher(jetStream, relaySession, counts, log));
 
 let sequence = 0n;
-const settling: Settling = { relaySession, spool, quota, publisher, metrics, log, nextSequence: () => sequence++ };
+const nextSequence = (): bigint => sequence++;
+const settling: Settling = { relaySession, spool, quota, publisher, metrics, log, nextSequence, refused: new Set() };
 const relay: Relay = {
   catalog,
   pools,

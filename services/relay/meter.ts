@@ -3,6 +3,7 @@ import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/p
 import type { Model } from "./catalog-models.ts";
 import { outputOf, type Envelope, type Tally } from "./dialects/dialect.ts";
 import { endingOf, sourceOf } from "./outcomes.ts";
+import { possibleUnits } from "./possible-usage.ts";
 import { asPricedTools } from "./tool-units.ts";
 
 // A page or picture is about this many tokens at every provider, plus a share of what very large files hold.
@@ -160,10 +161,12 @@ export function meterCall(tally: Tally, endCause: EndCause, requested: Requested
 // Asked for with each piece of a stream, and always the same.
 const inputCosts = new WeakMap<Units, { prices: Units; nanos: number }>();
 
-function inputCostNanos(inputUsage: Units, prices: Units): number {
+function inputCostNanos(inputUsage: Units, model: Model): number {
+  const { prices } = model;
   let known = inputCosts.get(inputUsage);
   if (known?.prices !== prices) {
-    inputCosts.set(inputUsage, (known = { prices, nanos: Number(costNanos(inputUsage, prices)) }));
+    const nanos = Number(costNanos(possibleUnits(inputUsage, model), prices));
+    inputCosts.set(inputUsage, (known = { prices, nanos }));
   }
   return known.nanos;
 }
@@ -176,7 +179,7 @@ export function runningCostNanos(tally: Tally, model: Model, inputTokens: number
   const { inputTokens: inputPrice = 0n, outputTokens: outputPrice = 0n, reasoningTokens = 0n } = model.prices;
   const dearest = Number(outputPrice > reasoningTokens ? outputPrice : reasoningTokens);
   const input = tally.inputUsage
-    ? inputCostNanos(tally.inputUsage, model.prices)
+    ? inputCostNanos(tally.inputUsage, model)
     : (inputTokens * Number(inputPrice)) / 1_000_000;
   return input + (tally.contentTokens * dearest) / 1_000_000;
 }

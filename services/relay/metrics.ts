@@ -146,6 +146,10 @@ function createUpstreamMetrics(registry: Registry) {
       "relay_usage_mismatches_total",
       "Answers whose token counts do not add up to the upstream's own total, or tell no output although there was text.",
     ),
+    impossibleUsage: byUpstream(
+      "relay_impossible_usage_total",
+      "Calls of which the upstream told counts that cannot be; what is possible was charged.",
+    ),
     freeCalls: byUpstream("relay_free_calls_total", "Calls that cost nothing although units were used."),
     unpricedModels: byUpstream(
       "relay_unpriced_models_total",

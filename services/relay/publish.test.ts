@@ -248,3 +248,20 @@ test("a queue that never empties does not make its records older than they are",
   const oldestMs = publisher.oldestMs();
   assert.ok(oldestMs > 0 && oldestMs <= performance.now() - newestSinceMs, `${oldestMs} ms`);
 });
+
+test("a record published alone is told apart from the others, until JetStream has it or this process ends", async () => {
+  const { tries, client } = handedClient();
+  const started = startPublisher(client);
+  started.publisher.publish(recordOf("gathered"));
+  const stored = started.publisher.publishAlone(recordOf("alone"));
+  assert.deepEqual(
+    tries.map(({ payload }) => ridsIn(payload)),
+    [["alone"]],
+  );
+  tries[0]?.acknowledge();
+  assert.equal(await stored, true);
+  const refused = started.publisher.publishAlone(recordOf("never"));
+  tries.at(-1)?.refuse();
+  await started[Symbol.asyncDispose]();
+  assert.equal(await refused, false);
+});

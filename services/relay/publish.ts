@@ -6,6 +6,8 @@ import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/usage-stre
 /** The way of usage records to JetStream: gathered, published with an id, awaited off the path of the calls. */
 export type Publisher = AsyncDisposable & {
   publish: (record: Uint8Array) => void;
+  /** Publishes a record by itself; resolves when JetStream has it, or with false when this process ends before. */
+  publishAlone: (record: Uint8Array) => Promise<boolean>;
   /** Records that no PubAck has confirmed. */
   waiting: () => number;
   /** How long the oldest of them waits; 0 without any. */
@@ -49,7 +51,7 @@ function noteOutcome(delivery: Delivery, error?: unknown): void {
 }
 
 /** Publishes until it is acknowledged: the same id and bytes on every try, so that JetStream drops what had arrived. */
-async function deliver(delivery: Delivery, { id, headers, payload, records }: Batch): Promise<void> {
+async function deliver(delivery: Delivery, { id, headers, payload, records }: Batch): Promise<boolean> {
   const triedAtMs = performance.now();
   for (let waitMs = retryMs.first; !delivery.isClosed; waitMs = Math.min(waitMs * 2, retryMs.most)) {
     try {
@@ -57,13 +59,26 @@ async function deliver(delivery: Delivery, { id, headers, payload, records }: Ba
       if (!stream) throw new Error("NATS is not connected");
       await stream.publish(usageSubject, payload, { msgID: id, headers, timeout: ackTimeoutMs });
       noteOutcome(delivery);
-      return delivery.counts.published(records, (performance.now() - triedAtMs) / 1_000);
+      delivery.counts.published(records, (performance.now() - triedAtMs) / 1_000);
+      return true;
     } catch (error) {
       delivery.counts.failed();
       noteOutcome(delivery, error);
       await new Promise<void>((resolve) => setTimeout(resolve, waitMs).unref());
     }
   }
+  return false;
+}
+
+/** Makes what puts records into batches, numbered from 0. */
+function numberBatches(relaySession: string): (records: readonly Uint8Array[], sinceMs: number) => Batch {
+  let next = 0;
+  return (records, sinceMs) => {
+    const id = `${relaySession}:${next}`;
+    next += 1;
+    const headers = usageHeaders("relay", id, Date.now());
+    return { id, headers, payload: encodeUsageBatch(records), records: records.length, sinceMs };
+  };
 }
 
 /**
@@ -82,7 +97,7 @@ export function createPublisher(
   let queuedSinceMs: number[] = [];
   let timer: NodeJS.Timeout | undefined;
   let waiting = 0;
-  let nextBatch = 0;
+  const batchOf = numberBatches(relaySession);
   const inFlight = new Set<Batch>();
   const idle: (() => void)[] = [];
 
@@ -99,10 +114,7 @@ export function createPublisher(
     while (queue.length > 0 && inFlight.size < maxInFlight) {
       const taken = queue.splice(0, maxBatchRecords);
       const [sinceMs = 0] = queuedSinceMs.splice(0, maxBatchRecords);
-      const id = `${relaySession}:${nextBatch}`;
-      const headers = usageHeaders("relay", id, Date.now());
-      const batch = { id, headers, payload: encodeUsageBatch(taken), records: taken.length, sinceMs };
-      nextBatch += 1;
+      const batch = batchOf(taken, sinceMs);
       inFlight.add(batch);
       deliver(delivery, batch)
         .catch((error: unknown) => log.error({ err: error }, "usage batch given up, the spool still holds it"))
@@ -118,6 +130,7 @@ export function createPublisher(
       if (queue.length >= maxBatchRecords) flush();
       else timer ??= setTimeout(flush, lingerMs);
     },
+    publishAlone: (record) => deliver(delivery, batchOf([record], performance.now())),
     waiting: () => waiting,
     oldestMs: () => {
       if (waiting === 0) return 0;

@@ -146,19 +146,6 @@ test("a charge above its hold is counted", async () => {
   assert.equal(await valueOf(settling.metrics.charged), 400_000);
 });
 
-test("another charge for the same call at auth-quota is an alarm, never silent", async () => {
-  const { log, lines } = listeningLog();
-  const settling = settlingOf({ quota: scriptedQuota(() => ({ verdict: Verdict.CONFLICT })), log });
-  const call = servedCall();
-  settle(settling, call, EndCause.COMPLETE);
-  await new Promise(setImmediate);
-  assert.equal(await valueOf(settling.metrics.conflicts), 1);
-  assert.deepEqual(
-    lines.map(({ level, rid }) => [level, rid]),
-    [["error", call.rid]],
-  );
-});
-
 test("a call that no upstream was asked to serve is released, once, without a record", () => {
   const quota = scriptedQuota();
   const spool = memorySpool();

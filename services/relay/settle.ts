@@ -10,7 +10,7 @@ import {
 } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/log.ts";
 import type { Spread } from "#shared/metric-family.ts";
-import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/pricing.ts";
+import { costNanos, usageBuckets, type Units } from "#shared/pricing.ts";
 import { pricedFor, type Model } from "./catalog-models.ts";
 import { pricesFor, type PriceTable, type PriceTraits } from "./catalog-prices.ts";
 import type { LiveCall } from "./live-call.ts";
@@ -19,6 +19,7 @@ import { lookUpCalls } from "./look-up.ts";
 import { inputOf, meterCall, priced, type Metered } from "./meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { costOf, divide, withOtherModels, type Division } from "./other-models.ts";
+import { boundCharge, boundedRecord, boundTally, sumOf, tellable } from "./possible-usage.ts";
 import type { Publisher } from "./publish.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import type { Adopted, Spool } from "./spool.ts";
@@ -35,6 +36,8 @@ export type Settling = {
   metrics: Metrics;
   log: Logger;
   nextSequence: () => bigint;
+  /** Charges that auth-quota refuses for good, until JetStream has them. */
+  refused: Set<string>;
 };
 
 /** The rid of an encoded record. Throws when the record is not one. */
@@ -83,7 +86,9 @@ function upstreamCostOf(call: LiveCall, { measured, division }: Charged): bigint
 
 /** The final record of a call that has ended, or the provisional one of a call that nobody has closed yet. */
 function recordOf(call: LiveCall, endCause: EndCause, charged: Charged, closedBy?: Settling): CallRecord {
-  const { usage, source, model, division } = charged;
+  const { source, model, division } = charged;
+  const { usage, costNanos: cost } = boundCharge(charged.usage, model.prices);
+  if (usage !== charged.usage) call.tally.impossible ??= charged.usage;
   const modelServed = call.tally.modelServed ?? call.upstreamModel;
   return {
     rid: call.rid,
@@ -95,7 +100,7 @@ function recordOf(call: LiveCall, endCause: EndCause, charged: Charged, closedBy
     modelServed: modelServed.length > maxModelLength ? modelServed.slice(0, maxModelLength) : modelServed,
     upstream: call.upstream,
     usage,
-    costNanos: costNanos(usage, model.prices),
+    costNanos: cost,
     heldNanos: call.heldNanos,
     endCause,
     usageSource: source,
@@ -107,16 +112,11 @@ function recordOf(call: LiveCall, endCause: EndCause, charged: Charged, closedBy
     upstreamCostNanos: upstreamCostOf(call, charged),
     traceparent: call.trace?.traceparent ?? "",
     ...(division?.others.length && { otherModels: division.others }),
+    toldUsage: tellable(call.tally.impossible),
     relaySession: closedBy ? closedBy.relaySession : "",
     // Last, so that nothing can fail behind it and leave a hole in the numbers.
     sequence: closedBy ? closedBy.nextSequence() : 0n,
   };
-}
-
-function sumOf(usage: Units, buckets: readonly UsageBucket[]): bigint {
-  let sum = 0n;
-  for (const bucket of buckets) sum += usage[bucket] ?? 0n;
-  return sum;
 }
 
 /**
@@ -140,14 +140,25 @@ function passOn(settling: Settling, charge: Charge, record: Uint8Array, onAnswer
   settling.publisher.publish(record);
   const value = { rid, accountId, keyId, costNanos: charged, record };
   settling.quota.tellThen({ operation: { case: "settle", value } }, ({ verdict }) => {
-    if (verdict === Verdict.CONFLICT) alarmConflict(settling, rid);
+    if (verdict === Verdict.CONFLICT) refuse(settling, rid, record);
     onAnswered?.();
   });
 }
 
-function alarmConflict({ metrics, log }: Settling, rid: string): void {
+/**
+ * Takes a charge that auth-quota refuses for good out of the spool, so that it is told no more: once JetStream has it,
+ * billing books it, or keeps it in quarantine for a person. Its hold ends with the booking, or as a forgotten one does.
+ */
+function refuse({ spool, publisher, refused, metrics, log }: Settling, rid: string, record: Uint8Array): void {
+  if (refused.has(rid)) return;
+  refused.add(rid);
   metrics.conflicts.inc();
-  log.error({ rid }, "auth-quota knows another charge for this call");
+  log.error({ rid }, "auth-quota refuses the charge of this call for good; it is left to billing");
+  void publisher.publishAlone(record).then((isStored) => {
+    if (!isStored) return;
+    spool.confirm(rid);
+    refused.delete(rid);
+  });
 }
 
 /** The same; resolves when auth-quota has answered. */
@@ -170,8 +181,8 @@ function checkOutput({ metrics, log }: Settling, call: LiveCall, { source, measu
 
 /** Tells the operator of a provider whose counts do not add up; the charge rests on the buckets all the same. */
 function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall): void {
-  const { usage, toldTokens } = tally;
-  if (!usage || toldTokens === undefined) return;
+  const { usage, toldTokens, impossible } = tally;
+  if (!usage || toldTokens === undefined || impossible) return;
   const sum = sumOf(usage, tokenBuckets);
   if (sum === toldTokens) return;
   metrics.usageMismatches.inc({ upstream });
@@ -184,6 +195,16 @@ function checkModels({ metrics, log }: Settling, { rid, upstream }: LiveCall, { 
   metrics.unpricedModels.inc({ upstream });
   const what = { rid, upstream, models: division.unknown };
   log.error(what, "a model that is not in the catalog ran a part of the call and was charged as the called one");
+}
+
+/** Tells the operator, once, of a call whose provider told counts that cannot be. */
+function checkPossible({ metrics, log }: Settling, call: LiveCall, charged: Units): void {
+  const { rid, upstream, model, tally } = call;
+  if (!tally.impossible) return;
+  metrics.impossibleUsage.inc({ upstream });
+  const words = (units: Units) => Object.fromEntries(Object.entries(units).map(([name, count]) => [name, `${count}`]));
+  const what = { rid, upstream, model: model.id, told: words(tally.impossible), charged: words(charged) };
+  log.error(what, "the upstream told counts that cannot be; what is possible is charged");
 }
 
 function observeHold(seconds: Spread, { times }: LiveCall): void {
@@ -199,6 +220,7 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   call.endCause = endCause;
   call.times.settlingAt = performance.now();
+  boundTally(call.tally, call.offered);
   call.model = pricedFor(call.offered, () => traitsOf(call));
   const charged = meter(call, endCause);
   const record = recordOf(call, endCause, charged, settling);
@@ -207,6 +229,7 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
   if (record.costNanos > record.heldNanos) settling.metrics.overHold.inc();
+  checkPossible(settling, call, record.usage);
   checkSum(settling, call);
   checkOutput(settling, call, charged);
   if (charged.source !== UsageSource.NONE) checkPriced(settling, call, charged.measured, record.costNanos);
@@ -234,6 +257,7 @@ export function settleGiven(settling: Settling, call: LiveCall, given: Uint8Arra
 
 /** The record to book should this relay go silent now (money rule: expiry charges the last checkpoint). */
 export function checkpointRecord(call: LiveCall): { costNanos: bigint; record: Uint8Array } {
+  boundTally(call.tally, call.offered);
   const record = recordOf(call, EndCause.RELAY_LOST, meter(call, EndCause.RELAY_LOST));
   return { costNanos: record.costNanos, record: encodeRecord(record) };
 }
@@ -255,7 +279,7 @@ const confirmAtOnce = 4_096;
  * JetStream have them, wait on. Gives the number of records of which something was heard.
  */
 export async function confirmBooked(settling: Settling, beforeMs = performance.now() - confirmAgeMs): Promise<number> {
-  const { spool, quota } = settling;
+  const { spool, quota, refused } = settling;
   const rids = spool.unconfirmed(beforeMs, confirmAtOnce);
   const states = await lookUpCalls(quota, rids);
   const lost = new Set<string>();
@@ -266,11 +290,28 @@ export async function confirmBooked(settling: Settling, beforeMs = performance.n
     heard += 1;
     if (state === CallState.POSTED) return spool.confirm(rid);
     spool.postpone(rid);
-    if (state !== CallState.SETTLED) lost.add(rid);
+    if (state !== CallState.SETTLED && !refused.has(rid)) lost.add(rid);
   });
   if (lost.size === 0) return heard;
-  for (const bytes of spool.read(lost).values()) passOn(settling, fromBinary(UsageRecordedSchema, bytes), bytes);
+  for (const bytes of spool.read(lost).values()) {
+    const { charge, record } = readCharge(settling, bytes);
+    passOn(settling, charge, record);
+  }
   return heard;
+}
+
+/** A record of the spool, as it may be charged: a relay of an earlier version may have left one that is impossible. */
+function readCharge({ log, metrics }: Settling, bytes: Uint8Array): { charge: UsageRecorded; record: Uint8Array } {
+  const charge = fromBinary(UsageRecordedSchema, bytes);
+  const bounded = boundedRecord(charge);
+  if (!bounded) return { charge, record: bytes };
+  const { rid, upstream, costNanos: chargedNanos } = bounded;
+  metrics.impossibleUsage.inc({ upstream });
+  log.error(
+    { rid, upstream, chargedNanos: `${chargedNanos}` },
+    "the spool has counts that cannot be; the hold is charged",
+  );
+  return { charge: bounded, record: toBinary(UsageRecordedSchema, bounded) };
 }
 
 /** The charge of a call whose relay was killed while it served it: what its last checkpoint says, for good. */
@@ -332,9 +373,11 @@ function leftOf({ records, checkpoints }: Adopted): Left[] {
 export async function replaySpool(settling: Settling): Promise<void> {
   const { spool, quota, log } = settling;
   for (const [relaySession, adopted] of spool.adopt()) {
-    const { records, checkpoints } = adopted;
-    await Promise.all(records.map((bytes) => forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes)));
-    await Promise.all(leftOf(adopted).map((left) => settleCheckpoint(settling, left)));
+    const { records } = adopted;
+    const checkpoints = adopted.checkpoints.map((bytes) => readCharge(settling, bytes).record);
+    const charges = records.map((bytes) => readCharge(settling, bytes));
+    await Promise.all(charges.map(({ charge, record }) => forward(settling, charge, record)));
+    await Promise.all(leftOf({ records, checkpoints }).map((left) => settleCheckpoint(settling, left)));
     await quota.tell({ operation: { case: "endSession", value: { relaySession } } });
     const left = { records: records.length, checkpoints: checkpoints.length };
     log.info({ relaySession, ...left }, "took over the spool of a dead relay");

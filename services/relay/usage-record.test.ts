@@ -41,6 +41,7 @@ const records: fc.Arbitrary<CallRecord> = fc.record({
   upstreamCostNanos: fc.option(nanos, { nil: undefined }),
   traceparent: text,
   otherModels: fc.array(part, { maxLength: 2 }),
+  toldUsage: fc.option(units, { nil: undefined }),
 });
 
 const asMessage = ({ model: { id, prices, priceVersion }, usage, costNanos }: OtherPart) =>
@@ -49,7 +50,8 @@ const asMessage = ({ model: { id, prices, priceVersion }, usage, costNanos }: Ot
 test("a record has the bytes that protobuf-es gives it, behind what its model's records have in common", () => {
   fc.assert(
     fc.property(records, (record) => {
-      const { model: priced, startedAtMs, firstByteAtMs, endedAtMs, upstreamCostNanos, otherModels, ...same } = record;
+      const { model: priced, startedAtMs, firstByteAtMs, endedAtMs, upstreamCostNanos, ...more } = record;
+      const { otherModels, toldUsage, ...same } = more;
       const { id: modelRequested, prices: unitPriceNanos, priceVersion } = priced;
       const common = create(UsageRecordedSchema, { modelRequested, unitPriceNanos, priceVersion });
       const own = create(UsageRecordedSchema, {
@@ -59,6 +61,7 @@ test("a record has the bytes that protobuf-es gives it, behind what its model's 
         endedAt: timestampFromMs(endedAtMs),
         ...(upstreamCostNanos !== undefined && { upstreamCostNanos }),
         ...(otherModels && { otherModels: otherModels.map(asMessage) }),
+        ...(toldUsage && { toldUsage }),
       });
       const expected = [common, own].map((part) => toBinary(UsageRecordedSchema, part));
       assert.deepEqual(new Uint8Array(encodeRecord(record)), new Uint8Array(Buffer.concat(expected)));
@@ -75,6 +78,7 @@ test("every field of the event is one that a record can fill", () => {
   const otherModels = [{ model: modelOf(), upstreamModel: "o", usage: {}, costNanos: 1n }];
   const rest = {
     otherModels,
+    toldUsage: { requests: 1n },
     usage: { requests: 1n },
     traceparent: "t",
     relaySession: "p",

@@ -50,6 +50,8 @@ export type CallRecord = {
   traceparent: string;
   /** Parts that other models ran; few calls have any. */
   otherModels?: readonly OtherPart[];
+  /** Counts of the provider that cannot be, where `usage` has what is possible. */
+  toldUsage: Units | undefined;
 };
 
 const writer = createWireWriter();
@@ -61,6 +63,7 @@ const writer = createWireWriter();
 export function encodeRecord(record: CallRecord): Buffer {
   const { upstreamCostNanos, firstByteAtMs } = record;
   beginMessage(writer);
+  if (record.toldUsage) writeUsage(26, record.toldUsage);
   for (const part of record.otherModels?.toReversed() ?? []) writeBytes(writer, 25, encodePart(part));
   writeText(writer, 24, record.traceparent);
   if (upstreamCostNanos !== undefined) writePresentInt64(writer, 23, upstreamCostNanos);

@@ -109,7 +109,10 @@ const counts: Panel[] = [
     description:
       "Answers whose token counts cannot be right: they differ from the upstream's own total, or tell no output of text.",
     unit: "ops",
-    queries: [{ expr: perSecond("relay_usage_mismatches_total", "upstream"), legend: "{{upstream}}" }],
+    queries: [
+      { expr: perSecond("relay_usage_mismatches_total", "upstream"), legend: "{{upstream}}" },
+      { expr: perSecond("relay_impossible_usage_total", "upstream"), legend: "impossible {{upstream}}" },
+    ],
   },
   {
     title: "Units without a price, and free calls",

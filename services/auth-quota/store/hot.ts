@@ -135,7 +135,7 @@ function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute }: RateLim
   };
 }
 
-/** What a run answered to its operations, as the head of apply.lua describes it; its first two items are passed over. */
+/** What a run answered to its operations, as the head of apply.lua describes it, without its first two items. */
 export function readAnswers(answer: RunAnswer): HotAnswer[] {
   const answers: HotAnswer[] = [];
   for (let at = 2; at < answer.length; at += 1) {

@@ -36,7 +36,7 @@ export async function postBatch(
     const booked = { calls: await readBookedCalls(db, events), accounts: locked };
     const plan = decide(booked);
     await insertLines(db, plan.lines);
-    const newRejects = await insertQuarantine(db, plan.rejects);
+    const newRejects = await insertQuarantine(db, [...plan.rejects, ...plan.doubts]);
     await chargeKeys(db, plan.chargedByKey);
     const keyIds = new Set([...plan.calls.values()].map(({ keyId }) => keyId));
     const keys = await readKeys(db, [...keyIds]);

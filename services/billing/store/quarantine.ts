@@ -12,13 +12,17 @@ export type QuarantineRow = {
   isOpen: boolean;
 };
 
+/** Whether a row of the quarantine, as `q`, is of an event that is booked all the same: counts that cannot be. */
+export const isDoubt = "q.reason LIKE 'usage\\_impossible:%'";
+
 /**
  * Whether a row of the quarantine, as `q`, waits for somebody: it was not booked after all, and nothing is booked by
- * hand for its call. One without a rid can be settled by a correction whose note names it: "quarantine 17".
+ * hand for its call. A doubt is booked as it is; it waits for such a line, or to be tried again, which accepts it. One
+ * without a rid can be settled by a correction whose note names it: "quarantine 17".
  */
 export const isOpen = `NOT EXISTS (SELECT FROM billing.ledger_line AS line WHERE line.kind > 3 AND line.rid = q.rid)
-  AND NOT EXISTS (SELECT FROM billing.ledger_line AS line
-    WHERE line.kind <= 3 AND line.rid = q.rid AND line.payload_hash = q.payload_hash)
+  AND (${isDoubt} OR NOT EXISTS (SELECT FROM billing.ledger_line AS line
+    WHERE line.kind <= 3 AND line.rid = q.rid AND line.payload_hash = q.payload_hash))
   AND NOT EXISTS (SELECT FROM billing.quarantine_booked AS booked WHERE booked.quarantine_id = q.quarantine_id)
   AND q.quarantine_id::text NOT IN (
     SELECT (regexp_matches(line.note, '\\mquarantine (\\d+)\\M', 'g'))[1]

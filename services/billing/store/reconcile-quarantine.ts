@@ -1,19 +1,29 @@
 import type { Window } from "../reconcile-line.ts";
 import type { Pool } from "#shared/postgres.ts";
-import { isOpen } from "./quarantine.ts";
+import { isDoubt, isOpen } from "./quarantine.ts";
 import { askLong, ofWindow, windowValues } from "./reconcile-query.ts";
 
 /** A record in quarantine that nobody has settled; the first of many, with their number. */
 export type OpenQuarantineRow = { id: bigint; reason: string; rid: string | null; rows: bigint };
 
-/** What is in quarantine and open. */
+/** What is in quarantine and open, and not booked: doubts are, so no money is missing for them. */
 export async function readOpenQuarantine(pool: Pool): Promise<OpenQuarantineRow[]> {
   return await askLong<OpenQuarantineRow>(
     pool,
     `SELECT quarantine_id AS id, reason, rid, count(*) OVER () AS rows FROM billing.usage_quarantine AS q
-     WHERE ${isOpen} ORDER BY quarantine_id DESC LIMIT 100`,
+     WHERE ${isOpen} AND NOT ${isDoubt} ORDER BY quarantine_id DESC LIMIT 100`,
     [],
   );
+}
+
+/** How many records are booked at what is possible and wait for a person. */
+export async function countDoubts(pool: Pool): Promise<bigint> {
+  const [row] = await askLong<{ count: bigint }>(
+    pool,
+    `SELECT count(*) AS count FROM billing.usage_quarantine AS q WHERE ${isDoubt} AND ${isOpen}`,
+    [],
+  );
+  return row?.count ?? 0n;
 }
 
 /** How many finals came after a provisional charge, of the window's calls, and what they added in nano-USD. */

@@ -11,10 +11,15 @@ import {
 import { costNanos, type Units } from "#shared/pricing.ts";
 import { createRid } from "#shared/rid.ts";
 
-type Fields = Omit<UsageRecorded, "$typeName" | "$unknown" | "usage" | "unitPriceNanos">;
+type Fields = Omit<UsageRecorded, "$typeName" | "$unknown" | "usage" | "unitPriceNanos" | "toldUsage">;
 
 /** Fields to set otherwise than usual. `outputTokens` changes usage and cost together. */
-export type GivenEvent = Partial<Fields> & { outputTokens?: bigint; usage?: Units; unitPriceNanos?: Units };
+export type GivenEvent = Partial<Fields> & {
+  outputTokens?: bigint;
+  usage?: Units;
+  unitPriceNanos?: Units;
+  toldUsage?: Units;
+};
 
 // 2 nano-USD per input token, 10 per output token.
 const prices = { inputTokens: 2_000_000n, outputTokens: 10_000_000n };

@@ -92,6 +92,8 @@ export type Tally = {
   byModel: readonly ModelPart[] | undefined;
   /** The longest input that a model read at once, where an answer took several runs of it. */
   longestInputTokens: number | undefined;
+  /** Counts of the provider that cannot be: what is possible stands in their place, or nothing does. */
+  impossible: Units | undefined;
 };
 
 export function emptyTally(): Tally {
@@ -111,6 +113,7 @@ export function emptyTally(): Tally {
     serviceTier: undefined,
     byModel: undefined,
     longestInputTokens: undefined,
+    impossible: undefined,
   };
 }
 
@@ -224,11 +227,27 @@ export function member(value: unknown, key: string): unknown {
   return typeof value === "object" && value !== null ? (value as Record<string, unknown>)[key] : undefined;
 }
 
+// How many counts were read that are none. Reading waits for nothing, so a reader's own are those since its beginning.
+let brokenCounts = 0;
+
 /**
- * A count that a provider sent: a safe integer of at least 0; anything else counts as 0 (trap: null and NaN counts).
+ * A count that a provider sent: a safe integer of at least 0. Anything else counts as 0, and null and what is missing
+ * say no more than that; a negative number, a fraction, one without end or a text is no count at all, see readCounts.
  */
 export function countOf(value: unknown): bigint {
-  return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? BigInt(value) : 0n;
+  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
+  if (value !== undefined && value !== null) brokenCounts += 1;
+  return 0n;
+}
+
+/** Stands for counts one of which is none: the others may be as wrong, so nothing was told. */
+export const noCounts: Units = Object.freeze({});
+
+/** Gives what `read` reads of a provider's counts, or `noCounts`. */
+export function readCounts(read: (told: unknown) => Units | undefined, told: unknown): Units | undefined {
+  const before = brokenCounts;
+  const units = read(told);
+  return brokenCounts === before ? units : noCounts;
 }
 
 export function stringOf(value: unknown): string | undefined {

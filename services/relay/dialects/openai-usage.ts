@@ -1,6 +1,6 @@
 import type { Units } from "#shared/pricing.ts";
 import type { Quirk } from "./conversation.ts";
-import { countOf, excess, member, takeParts, tellsCounts } from "./dialect.ts";
+import { countOf, excess, member, readCounts, takeParts, tellsCounts } from "./dialect.ts";
 
 type CacheWrites = { cacheWrite5mTokens: bigint; cacheWrite1hTokens: bigint };
 
@@ -35,7 +35,11 @@ export const countingOf = (quirks?: ReadonlySet<Quirk>): Counting => ({
  * and completion_tokens includes reasoning and audio, so each part is taken out once; parts that exceed their whole
  * (seen with cache writes) are cut to it.
  */
-export function readUsage(usage: unknown, { isReasoningInTotal = false }: Counting = {}): Units | undefined {
+export function readUsage(usage: unknown, counting: Counting = {}): Units | undefined {
+  return readCounts((told) => readBuckets(told, counting), usage);
+}
+
+function readBuckets(usage: unknown, { isReasoningInTotal = false }: Counting): Units | undefined {
   if (typeof usage !== "object" || usage === null) return undefined;
   const prompt = countOf(member(usage, "prompt_tokens"));
   const completion = countOf(member(usage, "completion_tokens"));

@@ -161,10 +161,16 @@ export function memorySpool(changes: Partial<Spool> = {}): MemorySpool {
   };
 }
 
-type Parts = { quota?: QuotaSession; spool?: Spool; publish?: Publisher["publish"]; log?: Logger };
+type Parts = {
+  quota?: QuotaSession;
+  spool?: Spool;
+  publish?: Publisher["publish"];
+  publishAlone?: Publisher["publishAlone"];
+  log?: Logger;
+};
 
 /** What settling needs, with nothing behind it but the parts given. */
-export function settlingOf({ quota, spool, publish, log }: Parts = {}): Settling {
+export function settlingOf({ quota, spool, publish, publishAlone, log }: Parts = {}): Settling {
   let sequence = 0n;
   return {
     relaySession: "session-1",
@@ -172,6 +178,7 @@ export function settlingOf({ quota, spool, publish, log }: Parts = {}): Settling
     quota: quota ?? scriptedQuota(),
     publisher: {
       publish: publish ?? (() => undefined),
+      publishAlone: publishAlone ?? (async () => true),
       waiting: () => 0,
       oldestMs: () => 0,
       drain: async () => undefined,
@@ -180,5 +187,6 @@ export function settlingOf({ quota, spool, publish, log }: Parts = {}): Settling
     metrics: createMetrics(createRegistry("test")),
     log: log ?? listeningLog().log,
     nextSequence: () => sequence++,
+    refused: new Set(),
   };
 }

@@ -2,6 +2,7 @@ import type { Units, UsageBucket } from "#shared/pricing.ts";
 import {
   countOf,
   member,
+  readCounts,
   stringOf,
   takeParts,
   takeRunning,
@@ -60,7 +61,9 @@ function readTools(usage: unknown): Units {
 }
 
 /** Reads `usage` of a message into disjoint buckets: all runs that it took, and the tools that the provider ran. */
-export function readUsage(usage: unknown): Units | undefined {
+export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);
+
+function readBuckets(usage: unknown): Units | undefined {
   if (!tellsCounts(usage)) return undefined;
   const { outputTokens: output = 0n, ...input } = readAllTokens(usage);
   const { rest: outputTokens, reasoningTokens } = takeParts(output, {

@@ -1,5 +1,5 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, excess, member, stringOf } from "../dialect.ts";
+import { countOf, excess, member, readCounts, stringOf } from "../dialect.ts";
 
 const smaller = (one: bigint, other: bigint): bigint => (one < other ? one : other);
 
@@ -52,7 +52,9 @@ export function readServiceTier(usage: unknown): string | undefined {
  * beside candidatesTokenCount, but some models count thoughts within it, which only totalTokenCount tells. Videos and
  * documents are priced as text.
  */
-export function readUsage(usage: unknown): Units | undefined {
+export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);
+
+function readBuckets(usage: unknown): Units | undefined {
   if (!counts.some((name) => typeof member(usage, name) === "number")) return undefined;
   const input = countOf(member(usage, "promptTokenCount")) + countOf(member(usage, "toolUsePromptTokenCount"));
   const cacheReadTokens = smaller(countOf(member(usage, "cachedContentTokenCount")), input);

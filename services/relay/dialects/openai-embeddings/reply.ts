@@ -1,12 +1,17 @@
-import { countOf, emptyTally, member, stringOf, type Envelope, type Tally } from "../dialect.ts";
+import type { Units } from "#shared/pricing.ts";
+import { countOf, emptyTally, member, readCounts, stringOf, type Envelope, type Tally } from "../dialect.ts";
+
+function readUsage(usage: unknown): Units | undefined {
+  const inputTokens = countOf(member(usage, "prompt_tokens"));
+  return inputTokens > 0n ? { inputTokens } : undefined;
+}
 
 /** Reads a list of embeddings and its prompt_tokens. */
 export function readReply(body: unknown): Tally | undefined {
   const data = member(body, "data");
   if (!Array.isArray(data)) return undefined;
   const tally = emptyTally();
-  const inputTokens = countOf(member(member(body, "usage"), "prompt_tokens"));
-  if (inputTokens > 0n) tally.usage = { inputTokens };
+  tally.usage = readCounts(readUsage, member(body, "usage"));
   tally.modelServed = stringOf(member(body, "model"));
   tally.hasContent = data.length > 0;
   tally.hasFinish = true;

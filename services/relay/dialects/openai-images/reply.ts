@@ -1,8 +1,10 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, emptyTally, excess, member, stringOf, type Tally } from "../dialect.ts";
+import { countOf, emptyTally, excess, member, readCounts, stringOf, type Tally } from "../dialect.ts";
 
 /** Reads the token counts that token-priced image models tell; text out is rare but is told apart. */
-export function readUsage(usage: unknown): Units | undefined {
+export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);
+
+function readBuckets(usage: unknown): Units | undefined {
   if (typeof usage !== "object" || usage === null) return undefined;
   const input = countOf(member(usage, "input_tokens"));
   const imageInputTokens = countOf(member(member(usage, "input_tokens_details"), "image_tokens"));

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { noCounts } from "../dialect.ts";
 import { readUsage } from "./usage.ts";
 
 test("input includes cached and written tokens, output includes reasoning: each part is taken out once", () => {
@@ -43,10 +44,10 @@ test("trap 3 (cached and written can exceed the whole): what is left is 0, never
   assert.equal(usage?.inputTokens, 0n);
 });
 
-test("no usage is none, and odd counts are 0", () => {
+test("no usage is none, and a count that is none is as if nothing had been told", () => {
   assert.equal(readUsage(null), undefined);
   assert.equal(readUsage(undefined), undefined);
-  assert.equal(readUsage({ input_tokens: null, output_tokens: -3 })?.outputTokens, 0n);
+  assert.equal(readUsage({ input_tokens: null, output_tokens: -3 }), noCounts);
 });
 
 test("an object that tells nothing is no usage: 0 is charged where it is told", () => {

@@ -1,12 +1,14 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, member, takeParts, tellsCounts } from "../dialect.ts";
+import { countOf, member, readCounts, takeParts, tellsCounts } from "../dialect.ts";
 import { readCacheWrites, readSources } from "../openai-usage.ts";
 
 /**
  * Reads `usage` of a response into disjoint buckets. input_tokens includes cached and written tokens and output_tokens
  * includes reasoning, so each part is taken out once.
  */
-export function readUsage(usage: unknown): Units | undefined {
+export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);
+
+function readBuckets(usage: unknown): Units | undefined {
   if (!tellsCounts(usage)) return undefined;
   const inputDetails = member(usage, "input_tokens_details");
   const outputDetails = member(usage, "output_tokens_details");

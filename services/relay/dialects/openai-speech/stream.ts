@@ -1,4 +1,5 @@
-import { countOf, member, stringOf, type Cleaner, type Envelope, type EventVerdict } from "../dialect.ts";
+import type { Units } from "#shared/pricing.ts";
+import { countOf, member, readCounts, stringOf, type Cleaner, type Envelope, type EventVerdict } from "../dialect.ts";
 import type { StreamTap, Tally } from "../dialect.ts";
 import { cleanEvent } from "../openai-error.ts";
 import type { StreamEvent } from "../sse.ts";
@@ -13,6 +14,12 @@ const bytesTap: StreamTap = {
   end: () => "",
 };
 
+function readUsage(usage: unknown): Units | undefined {
+  const inputTokens = countOf(member(usage, "input_tokens"));
+  const audioOutputTokens = countOf(member(usage, "output_tokens"));
+  return inputTokens + audioOutputTokens > 0n ? { inputTokens, audioOutputTokens } : undefined;
+}
+
 function createEventTap(clean: Cleaner): StreamTap {
   const read = ({ json: parsed }: StreamEvent, tally: Tally): EventVerdict => {
     const type = stringOf(member(parsed, "type"));
@@ -22,10 +29,7 @@ function createEventTap(clean: Cleaner): StreamTap {
     }
     tally.hasContent ||= type === "speech.audio.delta";
     if (type !== "speech.audio.done") return "pass";
-    const usage = member(parsed, "usage");
-    const inputTokens = countOf(member(usage, "input_tokens"));
-    const audioOutputTokens = countOf(member(usage, "output_tokens"));
-    if (inputTokens + audioOutputTokens > 0n) tally.usage = { inputTokens, audioOutputTokens };
+    tally.usage = readCounts(readUsage, member(parsed, "usage"));
     tally.hasFinish = true;
     tally.isComplete = true;
     return "pass";

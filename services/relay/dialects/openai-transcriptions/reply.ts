@@ -1,17 +1,19 @@
 import type { Units } from "#shared/pricing.ts";
-import { countOf, emptyTally, estimateTokens, excess, member, stringOf, type Tally } from "../dialect.ts";
+import { countOf, emptyTally, estimateTokens, excess, member, readCounts, stringOf, type Tally } from "../dialect.ts";
 
 // What speech has, about.
 const charactersPerSecond = 15;
 const cueEnd = /-->\s*(?:(\d+):)?(\d+):(\d+)[.,](\d{3})/g;
 
 const millisecondsOf = (seconds: unknown): bigint => {
-  const value = Number(seconds);
-  return Number.isFinite(value) && value > 0 ? BigInt(Math.ceil(value * 1_000)) : 0n;
+  const value = Math.ceil(Number(seconds) * 1_000);
+  return Number.isSafeInteger(value) && value > 0 ? BigInt(value) : 0n;
 };
 
 /** Reads `usage`, which is of type tokens or of type duration. */
-export function readUsage(usage: unknown): Units | undefined {
+export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);
+
+function readBuckets(usage: unknown): Units | undefined {
   if (typeof usage !== "object" || usage === null) return undefined;
   const mediaMs = millisecondsOf(member(usage, "seconds"));
   if (mediaMs > 0n) return { mediaMs };
@@ -29,7 +31,9 @@ function mediaMsOf(text: string): bigint {
   for (const [, hours = "0", minutes, seconds, milliseconds] of text.matchAll(cueEnd)) {
     lastMs = (Number(hours) * 3_600 + Number(minutes) * 60 + Number(seconds)) * 1_000 + Number(milliseconds);
   }
-  return BigInt(lastMs > 0 ? lastMs : Math.ceil((text.length * 1_000) / charactersPerSecond));
+  return BigInt(
+    lastMs > 0 && Number.isSafeInteger(lastMs) ? lastMs : Math.ceil((text.length * 1_000) / charactersPerSecond),
+  );
 }
 
 /** Counts a transcript that has passed, for the case that the provider tells no counts. */
