@@ -64,6 +64,7 @@ export async function startApp(config: Config, log: Logger, clock: Clock = syste
     oidc: oidcOf(config, callTimeoutMs, log),
     clock,
     payments: createPayments(config, clock),
+    secondFactorRequiredOf: config.SECOND_FACTOR_REQUIRED_OF,
     bootstrapAccountId: config.BOOTSTRAP_ACCOUNT === "" ? undefined : config.BOOTSTRAP_ACCOUNT,
     publicUrl: new URL(config.PUBLIC_URL),
     apiUrl: new URL(config.API_URL),

@@ -72,6 +72,10 @@ export const variables = Type.Object({
       "PUBLIC_URL that begins with http://. Empty: none.",
     default: "",
   }),
+  SECOND_FACTOR_REQUIRED_OF: Type.Union([Type.Literal("nobody"), Type.Literal("operators")], {
+    description: "Who may use their role only with a second factor; everybody else may put it off.",
+    default: "nobody",
+  }),
   GUESSES_PER_MINUTE: Type.Integer({
     description: "Sign-ins and other tries of a secret that one network address has in a minute, per replica.",
     minimum: 1,

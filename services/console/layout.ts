@@ -3,6 +3,7 @@ import { html, type Markup } from "./html.ts";
 import { may, type Action, type Role } from "./permissions.ts";
 import type { Visitor } from "./route.ts";
 import { installationPaths } from "./routes/installation-navigation.ts";
+import { secondFactorPath } from "./second-factor.ts";
 
 export type Frame = {
   title: string;
@@ -44,6 +45,7 @@ export function layout(frame: Frame): Markup {
         </header>
         ${signedIn && accountId !== undefined && accountNavigation({ accountId, roles, path })}
         <main id="main" tabindex="-1">
+          ${signedIn && reminder(signedIn, path)}
           <h1>${title}</h1>
           ${flash !== undefined && html`<p class="notice" role="status">${flash}</p>`} ${errors && problemsOf(errors)}
           ${body}
@@ -51,6 +53,14 @@ export function layout(frame: Frame): Markup {
         <footer><p>Amounts are in USD, times in UTC.</p></footer>
       </body>
     </html> `;
+}
+
+/** Operators have the most to lose: who has put the second factor off is reminded on every page. */
+function reminder({ person }: Visitor, path: string): Markup | undefined {
+  if (!person.isOperator || person.totpSecret !== null || path.startsWith(secondFactorPath)) return undefined;
+  return html`<p class="problems">
+    Your password alone opens this console. <a href="${secondFactorPath}">Set up a second factor</a>
+  </p>`;
 }
 
 // Neither a style sheet nor a history of its own, and nothing of an answer that failed takes the place of a part.

@@ -30,6 +30,8 @@ export type Parts = {
   clock: Clock;
   /** Who takes money for us; undefined: there are vouchers only. */
   payments: PaymentProvider | undefined;
+  /** Who may use their role only with a second factor. */
+  secondFactorRequiredOf: "nobody" | "operators";
   /** The account that the first operator owns from the start; undefined outside a local stack. */
   bootstrapAccountId: string | undefined;
   /** Where people open the console. */

@@ -4,6 +4,14 @@ import type { Person } from "./store/people.ts";
 import { takeRecoveryCode, takeStep } from "./store/second-factor.ts";
 import { hashRecoveryCode, stepOfCode } from "./totp.ts";
 
+/** Whether a person has a role that counts for nothing before a second factor is set up. */
+export const owesSecondFactor = (
+  { secondFactorRequiredOf }: Pick<Parts, "secondFactorRequiredOf">,
+  { isOperator, totpSecret }: Person,
+): boolean => secondFactorRequiredOf === "operators" && isOperator && totpSecret === null;
+
+export const secondFactorPath = "/profile/second-factor";
+
 const codePattern = /^\d{6}$/;
 
 /**

@@ -171,7 +171,7 @@ function addRoute(app: FastifyInstance, route: Route, site: Site, countGuess: Co
     ],
     handler: async (request, reply) => {
       const asked = askedBy(request, { reply, route, csrfName: cookies.csrfName });
-      const admitted = await reachable(admit(parts.pool, route, asked));
+      const admitted = await reachable(admit(parts, route, asked));
       if ("instead" in admitted) return send(site, { reply, asked, answer: admitted.instead });
       const answer = await reachable(route.answer(admitted.asked));
       return send(site, { reply, asked: admitted.asked, answer });

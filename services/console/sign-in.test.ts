@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { TOTP, Secret } from "otpauth";
 import { problems } from "./problem.ts";
 import { failuresBeforeLock } from "./store/people.ts";
-import type { Browser, Seen } from "./testing/browser.ts";
+import type { Seen } from "./testing/browser.ts";
 import { startWorld, type World } from "./testing/console.ts";
-import { idOf, join, password, setUp, signIn, type Somebody } from "./testing/people.ts";
+import { enrol, idOf, join, password, setUp, signIn, type Somebody } from "./testing/people.ts";
 
 let world: World;
 let operator: Somebody;
@@ -138,7 +137,7 @@ describe("guessing", () => {
 
   it("with a second factor, a locked person is not told either that the password was right", async () => {
     const { email, browser } = await someone();
-    await enrol(browser);
+    await enrol(world, browser);
     await world.database.sql(
       `UPDATE console.person SET locked_until = now() + interval '1 h' WHERE email = '${email}'`,
     );
@@ -199,27 +198,10 @@ describe("guessing", () => {
   });
 });
 
-/** Sets the second factor up; tells codes of its app and the recovery codes. */
-async function enrol(browser: Browser): Promise<{ code: () => string; recovery: string[] }> {
-  const path = "/profile/second-factor";
-  const page = await browser.submit(path, {}, `${path}/begin`);
-  const typed = /<code>([A-Z2-7-]+)<\/code>/.exec(page.text)?.[1]?.replaceAll("-", "") ?? "";
-  assert.match(page.text, /<svg class="qr"/);
-  const totp = new TOTP({ secret: Secret.fromBase32(typed) });
-  const code = (): string => totp.generate({ timestamp: world.clock.nowMs() });
-  const done = await browser.post(`${path}/confirm`, { code: code(), password });
-  assert.equal(done.title, "Recovery codes", done.text);
-  const recovery = [...done.text.matchAll(/<li><code>([A-Z2-9-]+)<\/code>/g)].map((match) => match[1] ?? "");
-  assert.equal(recovery.length, 10);
-  // A code is of no use twice: the next one comes half a minute later.
-  world.clock.moveMs += 30_000;
-  return { code, recovery };
-}
-
 describe("the second factor", () => {
   it("stands between the password and every page, and its code works once", async () => {
     const { email, browser } = await someone();
-    const { code } = await enrol(browser);
+    const { code } = await enrol(world, browser);
     const next = await attempt(email, password);
     assert.match(next.location, /^\/sign-in\/second-factor/);
     const first = await signIn(world, email);
@@ -238,7 +220,7 @@ describe("the second factor", () => {
 
   it("takes one of two that come with the same code at once", async () => {
     const { email, browser } = await someone();
-    const { code } = await enrol(browser);
+    const { code } = await enrol(world, browser);
     const both = [await signIn(world, email), await signIn(world, email)];
     for (const one of both) await one.get("/sign-in/second-factor");
     const seen = await Promise.all(both.map((one) => one.post("/sign-in/second-factor", { code: code() })));
@@ -250,7 +232,7 @@ describe("the second factor", () => {
 
   it("is replaced by a recovery code, once, which is stored as a hash and noted", async () => {
     const { email, browser, personId } = await someone();
-    const { recovery } = await enrol(browser);
+    const { recovery } = await enrol(world, browser);
     const [used = "", other = ""] = recovery;
     const first = await signIn(world, email);
     assert.equal((await first.fill("/sign-in/second-factor", { code: used.toLowerCase() })).status, 303);
@@ -269,7 +251,7 @@ describe("the second factor", () => {
 
   it("is guessed no more often than a password: wrong codes lock, and then no right one is taken", async () => {
     const { email, browser } = await someone();
-    const { code } = await enrol(browser);
+    const { code } = await enrol(world, browser);
     const guessing = await signIn(world, email);
     await guessing.get("/sign-in/second-factor");
     for (let count = 0; count < failuresBeforeLock; count += 1) {
@@ -282,7 +264,7 @@ describe("the second factor", () => {
 
   it("waits five minutes for its code", async () => {
     const { email, browser } = await someone();
-    const { code } = await enrol(browser);
+    const { code } = await enrol(world, browser);
     const slow = await signIn(world, email);
     await slow.get("/sign-in/second-factor");
     await world.database.sql(
@@ -296,7 +278,7 @@ describe("the second factor", () => {
     const { email, browser, personId } = await someone();
     const other = await signIn(world, email);
     const before = browser.cookies.get(session);
-    await enrol(browser);
+    await enrol(world, browser);
     assert.notEqual(browser.cookies.get(session), before);
     assert.equal((await other.get("/profile")).status, 303);
     const elsewhere = await someone();
@@ -311,7 +293,7 @@ describe("the second factor", () => {
 
   it("is removed, and its recovery codes are replaced, with password and code only", async () => {
     const { email, browser } = await someone();
-    const { code, recovery } = await enrol(browser);
+    const { code, recovery } = await enrol(world, browser);
     const path = "/profile/second-factor";
     await browser.get(path);
     assert.equal((await browser.post(`${path}/remove`, { code: code(), password: "wrong password" })).status, 422);

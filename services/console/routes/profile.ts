@@ -45,7 +45,7 @@ async function profile({ pool, oidc }: Parts, { visitor }: SignedIn): Promise<Ma
     </dl>
     <ul>
       <li><a href="/profile/password">Change password</a></li>
-      <li><a href="/profile/second-factor">Second factor</a></li>
+      <li><a href="/profile/second-factor">${totpSecret === null ? "Set up a second factor" : "Second factor"}</a></li>
       ${oidc && html`<li><a href="/profile/identities">Sign-in with ${oidc.name}</a></li>`}
       <li><a href="${sessionsPath}">Sessions</a></li>
     </ul>`;

@@ -8,14 +8,13 @@ import type { Parts } from "../parts.ts";
 import { currentPasswordField } from "../password-fields.ts";
 import { Problem } from "../problem.ts";
 import { again, get, page, personRoute, post, redirect, type Answer, type Route, type SignedIn } from "../route.ts";
-import { takeCode } from "../second-factor.ts";
+import { owesSecondFactor, secondFactorPath as path, takeCode } from "../second-factor.ts";
 import { lockPerson } from "../store/people.ts";
 import { confirmSecret, removeSecret, replaceRecoveryCodes, setPendingSecret } from "../store/second-factor.ts";
 import { deleteOtherSessions } from "../store/sessions.ts";
 import { createRecoveryCodes, createTotpSecret, hashRecoveryCode, qrOf, secretInWords, stepOfCode } from "../totp.ts";
 import { note, whoOf } from "../trail.ts";
 
-const path = "/profile/second-factor";
 const title = "Second factor";
 const wrongCode = "This code is wrong or was used before. Wait for the next one.";
 
@@ -33,12 +32,16 @@ export function secondFactorRoutes(parts: Parts): Route[] {
 const codeField = (asked: SignedIn, label = "Code"): Markup =>
   input(asked.form, { name: "code", label, autocomplete: "one-time-code", most: 40 });
 
-function show({ box }: Parts, asked: SignedIn): Markup {
+const later = html`<p><a href="/">Later</a>: nothing depends on it now, and your profile leads here.</p>`;
+
+function show(parts: Parts, asked: SignedIn): Markup {
+  const { box } = parts;
   const { personId, email, totpSecret, totpPending } = asked.visitor.person;
   if (totpSecret !== null) return manage(asked);
+  const wayOut = !owesSecondFactor(parts, asked.visitor.person) && later;
   if (totpPending === null) {
     return html`<p>With a second factor, signing in takes your password and a code from an app on your phone.</p>
-      ${button(asked, { action: `${path}/begin`, button: "Set up" })}`;
+      ${button(asked, { action: `${path}/begin`, button: "Set up" })} ${wayOut}`;
   }
   const secret = box.open(totpPending, personId);
   return html`<p>
@@ -50,7 +53,8 @@ function show({ box }: Parts, asked: SignedIn): Markup {
       asked,
       { action: `${path}/confirm`, button: "Confirm" },
       html`${codeField(asked)}${currentPasswordField(asked.form)}`,
-    )}`;
+    )}
+    ${wayOut}`;
 }
 
 function manage(asked: SignedIn): Markup {

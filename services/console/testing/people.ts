@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Secret, TOTP } from "otpauth";
 import type { Role } from "../permissions.ts";
 import type { Browser } from "./browser.ts";
 import type { World } from "./console.ts";
@@ -51,4 +52,21 @@ export async function signIn(world: World, email: string, given = password): Pro
   const browser = world.browser();
   await browser.fill("/sign-in", { email, password: given });
   return browser;
+}
+
+/** Sets the second factor up; tells codes of its app and the recovery codes. */
+export async function enrol(world: World, browser: Browser): Promise<{ code: () => string; recovery: string[] }> {
+  const path = "/profile/second-factor";
+  const page = await browser.submit(path, {}, `${path}/begin`);
+  const typed = /<code>([A-Z2-7-]+)<\/code>/.exec(page.text)?.[1]?.replaceAll("-", "") ?? "";
+  assert.match(page.text, /<svg class="qr"/);
+  const totp = new TOTP({ secret: Secret.fromBase32(typed) });
+  const code = (): string => totp.generate({ timestamp: world.clock.nowMs() });
+  const done = await browser.post(`${path}/confirm`, { code: code(), password });
+  assert.equal(done.title, "Recovery codes", done.text);
+  const recovery = [...done.text.matchAll(/<li><code>([A-Z2-9-]+)<\/code>/g)].map((match) => match[1] ?? "");
+  assert.equal(recovery.length, 10);
+  // A code is of no use twice: the next one comes half a minute later.
+  world.clock.moveMs += 30_000;
+  return { code, recovery };
 }
