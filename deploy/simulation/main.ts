@@ -18,23 +18,23 @@ const { values } = parseArgs({
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
-/** One seed, told in full. */
-async function runOne(seed: number): Promise<boolean> {
+/** One seed, told in full; ends the process when all of it is written, which a reader that is busy holds up. */
+async function runOne(seed: number): Promise<void> {
   hookStandIns();
   const { createSimulator } = await import("./simulate.ts");
   const { simulate } = await createSimulator();
   const outcome = await simulate(seed, values.trace);
-  for (const line of outcome.trace) print(line);
-  print(report(addTotals(emptyTotals(), outcome)));
-  for (const violation of outcome.violations) print(`seed ${seed}: ${violation}`);
-  return outcome.violations.length === 0;
+  const lines = [...outcome.trace, report(addTotals(emptyTotals(), outcome))];
+  for (const violation of outcome.violations) lines.push(`seed ${seed}: ${violation}`);
+  const code = outcome.violations.length === 0 ? 0 : 1;
+  process.stdout.write(`${lines.join("\n")}\n`, () => process.exit(code));
 }
 
 if (values.worker !== undefined) {
   await runSeeds(JSON.parse(values.worker) as Range, print);
   process.exit(0);
 } else if (values.seed !== undefined) {
-  process.exit((await runOne(Number(values.seed))) ? 0 : 1);
+  await runOne(Number(values.seed));
 } else {
   const range = { from: Number(values.from), count: Number(values.seeds), profile: values.profile, stops: false };
   const totals = await runWorkers({ ...range, workers: Number(values.workers), environment: process.env });
