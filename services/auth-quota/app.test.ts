@@ -314,6 +314,29 @@ test("a relay that sends faster than it is answered gets every answer all the sa
   assert.equal((await world.first.admin.getHolds({ accountId: payer.accountId })).openHolds, 300n);
 });
 
+test("the hold of a charge that cannot be stays until a charge that can be, or its booking, closes it", async () => {
+  const payer = await world.createPayer(10_000n);
+  using line = world.first.openLine("relay_absurd");
+  const [bounded, booked] = [v7(), v7()];
+  const absurd = [2n ** 53n, -1n, 2n ** 63n - 1n];
+  for (const rid of [bounded, booked]) {
+    assert.equal(await verdictOf(line, reserveOf(payer, rid, 100n)), Verdict.OK);
+    const refused = await line.send(absurd.map((costNanos) => settleOf(payer, rid, costNanos)));
+    assert.deepEqual(verdictsOf(refused), [Verdict.CONFLICT, Verdict.CONFLICT, Verdict.CONFLICT]);
+  }
+  const holds = async () => {
+    const { openHolds, unpostedNanos } = await world.first.admin.getHolds({ accountId: payer.accountId });
+    return [openHolds, unpostedNanos];
+  };
+  assert.deepEqual(await holds(), [2n, 0n]);
+  assert.equal(await verdictOf(line, settleOf(payer, bounded, 90n)), Verdict.OK);
+  assert.deepEqual(await holds(), [1n, 90n]);
+  const { accountId, keyId } = payer;
+  world.billing.balances.set(accountId, { nanos: 9_920n, version: 2n });
+  await world.first.admin.post({ calls: [{ rid: booked, accountId, keyId, bookedNanos: 80n, isFinal: true }] });
+  assert.deepEqual(await holds(), [0n, 90n]);
+});
+
 test("a batch without operations is answered: it is a heartbeat", async () => {
   using line = world.first.openLine("relay_heart");
   assert.deepEqual(await line.send([]), []);
