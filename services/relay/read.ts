@@ -33,8 +33,8 @@ function requireFields(body: RequestBody, dialect: Dialect): void {
   }
 }
 
-/** More than any name in a catalog has. */
-export const maxModelCharacters = 256;
+/** More than any name in a catalog has; a longer one is repeated to nobody. */
+export const maxModelCharacters = 1_024;
 
 /**
  * Reads what the relay must know of a request body. Throws `invalid_json`, `field_required` or `field_invalid`;
