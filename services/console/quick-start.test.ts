@@ -11,6 +11,7 @@ import { snippets } from "./snippets.ts";
 import { startWorld, type World } from "./testing/console.ts";
 import { chatEnd, chatEvent, startFakeApi, type FakeApi } from "./testing/fake-api.ts";
 import { checkPage } from "./testing/pages.ts";
+import { pythonWith } from "./testing/python.ts";
 import { join, setUp, type Somebody } from "./testing/people.ts";
 import { readyState, usualModels } from "./testing/relay-neighbour.ts";
 
@@ -49,6 +50,10 @@ async function codeOf(id: string, query = ""): Promise<string> {
   return text.replaceAll(/&#(\d+);/g, (_, code: string) => String.fromCodePoint(Number(code)));
 }
 
+const runners = { sh: "sh", mjs: process.execPath };
+// Python's packages are installed once.
+const patient = { timeout: 300_000 };
+
 const messageEvents = [
   { type: "message_start", message: { id: "m", type: "message", role: "assistant", content: [], usage: {} } },
   { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
@@ -61,7 +66,9 @@ const messageEvents = [
 describe("the code of the page, run as it is shown", () => {
   const model = `it's "$HOME" \\ \`x\` <b>&amp;`;
   for (const { id, kind, endpoint } of snippets) {
-    it(`${id} asks ${endpoint} with the key of the environment, whatever the model is called`, async () => {
+    it(`${id} asks ${endpoint} with the key of the environment, whatever the model is called`, patient, async (t) => {
+      const runner = kind === "py" ? await pythonWith("openai==3.54.0") : { program: runners[kind] };
+      if ("missing" in runner) return t.skip(runner.missing);
       const models = [{ name: model, endpoints: ["/v1/chat/completions", "/v1/messages"] }];
       world.neighbours.relays.state = readyState(models);
       api.received.length = 0;
@@ -74,7 +81,7 @@ describe("the code of the page, run as it is shown", () => {
       const file = joinPath(folder.path, `snippet.${kind}`);
       await writeFile(file, await codeOf(id, `?model=${encodeURIComponent(model)}`));
       const env = { PATH: searchPath().join(delimiter), RELAY_API_KEY: secret };
-      const { stdout } = await run(kind === "sh" ? "sh" : process.execPath, [file], { env, timeout: 30_000 });
+      const { stdout } = await run(runner.program, [file], { env, timeout: 30_000 });
       assert.match(stdout, /Hello!/);
       const [asked] = api.received;
       assert.equal(api.received.length, 1);
@@ -89,6 +96,13 @@ describe("the code of the page, run as it is shown", () => {
 });
 
 describe("the page", () => {
+  it("has code for Python, with what to install and how to run it", async () => {
+    const seen = await reader.browser.get(path);
+    assert.match(seen.text, /<code>pip install openai<\/code>/);
+    assert.match(seen.text, /save this as<code>ask\.py<\/code>and run<code>python3 ask\.py<\/code>/);
+    assert.match(await codeOf("openai-python"), /^import os\n\nfrom openai import OpenAI\n/);
+  });
+
   it("shows the base URL, what to install, and buttons to copy", async () => {
     const seen = await reader.browser.get(path);
     assert.equal(seen.status, 200);

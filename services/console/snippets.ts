@@ -6,8 +6,8 @@ export type Snippet = {
   install: string;
   /** The endpoint that the model must have. */
   endpoint: string;
-  /** How a file that holds it ends, "sh" or "mjs". */
-  kind: "sh" | "mjs";
+  /** How a file that holds it ends. */
+  kind: "sh" | "mjs" | "py";
   text: (place: { baseUrl: string; model: string }) => string;
 };
 
@@ -40,7 +40,7 @@ export const snippets: readonly Snippet[] = [
   },
   {
     id: "openai",
-    title: "openai",
+    title: "openai (JavaScript)",
     install: "npm install openai",
     endpoint: "/v1/chat/completions",
     kind: "mjs",
@@ -54,6 +54,29 @@ const stream = await client.chat.completions.create({
   stream: true,
 });
 for await (const event of stream) process.stdout.write(event.choices[0]?.delta.content ?? "");
+`,
+  },
+  {
+    id: "openai-python",
+    title: "openai (Python)",
+    install: "pip install openai",
+    endpoint: "/v1/chat/completions",
+    kind: "py",
+    // What JSON quotes, Python reads alike.
+    text: ({ baseUrl, model }) => `import os
+
+from openai import OpenAI
+
+client = OpenAI(base_url=${quoted(`${baseUrl}/v1`)}, api_key=os.environ["${keyVariable}"])
+
+stream = client.chat.completions.create(
+    model=${quoted(model)},
+    messages=[{"role": "user", "content": ${quoted(question)}}],
+    stream=True,
+)
+for event in stream:
+    if event.choices:
+        print(event.choices[0].delta.content or "", end="", flush=True)
 `,
   },
   {

@@ -39,6 +39,9 @@ async function show({ relays, apiUrl }: Parts, asked: InAccount): Promise<Answer
   );
 }
 
+// By what each kind of file is run; curl's is typed as it is.
+const runners = { sh: "sh", mjs: "node", py: "python3" };
+
 const placeholder = "name-of-a-model";
 
 const noModels = html`<p class="notice">
@@ -54,7 +57,8 @@ function modelChoice(action: string, models: LoadedModel[], chosen: LoadedModel 
 }
 
 function section(snippet: Snippet, baseUrl: string, chosen: LoadedModel | undefined): Markup {
-  const { id, title, install, endpoint } = snippet;
+  const { id, title, install, endpoint, kind } = snippet;
+  const file = `ask.${kind}`;
   if (chosen && !chosen.endpoints.includes(endpoint)) {
     return html`<h2>${title}</h2>
       <p>${chosen.name} cannot be asked at <code>${endpoint}</code>. Choose another model.</p>`;
@@ -64,7 +68,8 @@ function section(snippet: Snippet, baseUrl: string, chosen: LoadedModel | undefi
     ${
       install !== "" &&
       html`<p>
-        First <code>${install}</code>, then save this as <code>ask.mjs</code> and run <code>node ask.mjs</code>.
+        First <code>${install}</code>, then save this as <code>${file}</code> and run
+        <code>${runners[kind]} ${file}</code>.
       </p>`
     }
     <div class="scroll" tabindex="0" role="region" aria-label="Code for ${title}">
