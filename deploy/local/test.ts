@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { countRows, readCounted } from "../contract/coverage.ts";
 import { specRows } from "../contract/spec-rows.ts";
+import { officialClients, pythonWith } from "#shared/testing/python.ts";
+import { preparePython } from "../usage/python.ts";
 import { prepareStores, prepareTools, show, thisMachine } from "./machine.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -50,6 +52,10 @@ try {
     process.exitCode = await step("tests in a container", "docker", compose);
   } else {
     await prepareTools(["browser", "prometheus", "promtool", "buildah", "pgbouncer"], machine);
+    // Here, because installing them takes longer than a test may.
+    for (const python of [await pythonWith(...officialClients), await preparePython()]) {
+      if ("missing" in python) say(`Tests in Python are skipped: ${python.missing}`);
+    }
     process.exitCode = (await step("check", "npm", ["run", "--silent", "check"])) || (await testAndCount());
   }
 } catch (error) {

@@ -11,7 +11,7 @@ import { snippets } from "./snippets.ts";
 import { startWorld, type World } from "./testing/console.ts";
 import { chatEnd, chatEvent, startFakeApi, type FakeApi } from "./testing/fake-api.ts";
 import { checkPage } from "./testing/pages.ts";
-import { pythonWith } from "./testing/python.ts";
+import { officialClients, pythonWith } from "#shared/testing/python.ts";
 import { join, setUp, type Somebody } from "./testing/people.ts";
 import { readyState, usualModels } from "./testing/relay-neighbour.ts";
 
@@ -67,7 +67,7 @@ describe("the code of the page, run as it is shown", () => {
   const model = `it's "$HOME" \\ \`x\` <b>&amp;`;
   for (const { id, kind, endpoint } of snippets) {
     it(`${id} asks ${endpoint} with the key of the environment, whatever the model is called`, patient, async (t) => {
-      const runner = kind === "py" ? await pythonWith("openai==3.54.0") : { program: runners[kind] };
+      const runner = kind === "py" ? await pythonWith(...officialClients) : { program: runners[kind] };
       if ("missing" in runner) return t.skip(runner.missing);
       const models = [{ name: model, endpoints: ["/v1/chat/completions", "/v1/messages"] }];
       world.neighbours.relays.state = readyState(models);

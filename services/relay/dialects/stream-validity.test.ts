@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
+import { officialClients, pythonWith } from "#shared/testing/python.ts";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import fc from "fast-check";
@@ -110,8 +111,8 @@ async function errorsOf(model: Model): Promise<unknown[]> {
 }
 
 const script = join(import.meta.dirname, "../testing/read-chunks.py");
-const hasClients = spawnSync("python3", ["-c", "import openai, anthropic"]).status === 0;
-const skip = hasClients ? false : "python3 has no openai and anthropic here: pip install openai anthropic";
+const python = await pythonWith(...officialClients);
+const skip = "missing" in python ? python.missing : false;
 
 // The AI SDK's schema of chat, and the Python client's types of it, know functions only.
 const repliesIn = (dialect: DialectName) => replies(dialect !== "openai-chat");
@@ -137,7 +138,7 @@ test(
         .map((reply) => JSON.stringify({ dialect, events: eventsOf(streamOf(dialect, reply)) })),
     );
     const options = { input: `${lines.join("\n")}\n`, encoding: "utf8", maxBuffer: 2 ** 26 } as const;
-    const { stdout, stderr } = spawnSync("python3", [script], options);
+    const { stdout, stderr } = spawnSync("program" in python ? python.program : "", [script], options);
     const problems = stdout.split("\n").filter((line) => line !== "");
     assert.equal(problems.length, lines.length, stderr);
     const wrong = problems.flatMap((problem, at) => (problem === "null" ? [] : [[JSON.parse(problem), lines[at]]]));
