@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { countRows, readCounted } from "../contract/coverage.ts";
 import { specRows } from "../contract/spec-rows.ts";
-import { officialClients, pythonWith } from "#shared/testing/python.ts";
+import { officialClients, pythonWith, type Python } from "#shared/testing/python.ts";
 import { preparePython } from "../usage/python.ts";
 import { prepareStores, prepareTools, show, thisMachine } from "./machine.ts";
 
@@ -19,6 +19,10 @@ const runner = ["--test", "--test-concurrency=3", "--test-timeout=120000"];
 // Hundreds of processes load the same modules: all but the first read them compiled.
 const environment = { ...process.env, NODE_COMPILE_CACHE: join(root, "node_modules/.cache/node-compile") };
 const patterns = ["services/**/*.test.ts", "deploy/**/*.test.ts"];
+
+function tellMissing(python: Python): void {
+  if ("missing" in python) say(`Tests in Python are skipped: ${python.missing}`);
+}
 
 async function step(name: string, command: string, args: string[]): Promise<number> {
   const stepStartedAt = performance.now();
@@ -53,9 +57,8 @@ try {
   } else {
     await prepareTools(["browser", "prometheus", "promtool", "buildah", "pgbouncer"], machine);
     // Here, because installing them takes longer than a test may.
-    for (const python of [await pythonWith(...officialClients), await preparePython()]) {
-      if ("missing" in python) say(`Tests in Python are skipped: ${python.missing}`);
-    }
+    tellMissing(await pythonWith(...officialClients));
+    tellMissing(await preparePython());
     process.exitCode = (await step("check", "npm", ["run", "--silent", "check"])) || (await testAndCount());
   }
 } catch (error) {
