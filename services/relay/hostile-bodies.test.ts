@@ -85,6 +85,11 @@ const bodies: [string, Sent, number][] = [
     403,
   ],
   [
+    "a number of 127 MB in a tool",
+    { path: "/v1/chat/completions", body: filled(chat(',"tools":[{"x":'), "1", "}]}", most), encoding: "br" },
+    403,
+  ],
+  [
     "a list of millions in stream",
     { path: "/v1/chat/completions", body: filled(chat(',"stream":['), "[],", "[]]}", most), encoding: "gzip" },
     400,

@@ -37,6 +37,12 @@ for (const [what, text, types] of rows) {
   test(`types of tools: ${what}`, () => assert.deepEqual(typesOf(text), types));
 }
 
+test("a long number is skipped as one, so that one as large as a body holds nothing up", (context) => {
+  const letters = context.mock.method(String, "fromCharCode");
+  assert.deepEqual(typesOf(`[{"x":${"1".repeat(10_000)},"type":"mcp"}]`), ["mcp"]);
+  assert.equal(letters.mock.callCount(), 0);
+});
+
 test("types are found behind long texts, wherever in memory the field stands", () => {
   const text = `[{"description":"${"words and \\n ".repeat(500)}","type":"web_search"}]`;
   for (let offset = 0; offset < 5; offset += 1) {

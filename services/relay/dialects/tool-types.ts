@@ -1,4 +1,4 @@
-import { code, quote, skipSpace, skipString, type Cursor } from "./json-bytes.ts";
+import { code, colon, minus, quote, skipNumber, skipSpace, skipString, skipWord, type Cursor } from "./json-bytes.ts";
 
 const comma = code(",");
 const openBrace = code("{");
@@ -9,19 +9,23 @@ const closeBracket = code("]");
 // No provider has a longer name.
 const maxTypeBytes = 100;
 
+const isNumber = (byte: number): boolean => byte === minus || (byte >= code("0") && byte <= code("9"));
+
 /** Moves past one value of a body whose grammar was checked. */
 function skipValue(cursor: Cursor): void {
   let depth = 0;
   do {
     const character = skipSpace(cursor);
     if (character === quote) skipString(cursor);
-    else {
-      if (character === openBrace || character === openBracket) depth += 1;
-      if (character === closeBrace || character === closeBracket) depth -= 1;
+    else if (character === openBrace || character === openBracket) {
+      depth += 1;
       cursor.at += 1;
-      // The rest of a number or word.
-      while (depth === 0 && /[\w.+-]/.test(String.fromCharCode(cursor.bytes[cursor.at] ?? 0))) cursor.at += 1;
-    }
+    } else if (character === closeBrace || character === closeBracket) {
+      depth -= 1;
+      cursor.at += 1;
+    } else if (character === comma || character === colon) cursor.at += 1;
+    else if (isNumber(character)) skipNumber(cursor);
+    else skipWord(cursor);
   } while (depth > 0);
 }
 
