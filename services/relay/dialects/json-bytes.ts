@@ -153,12 +153,16 @@ function skipPlainWords(cursor: Cursor, start: number): number {
   return rest;
 }
 
-const highHalf = /^[dD][89abAB]/;
-const lowHalf = /^[dD][c-fC-F]/;
+const halfStart = tableOf(/[dD]/);
+const highHalf = tableOf(/[89abAB]/);
+const lowHalf = tableOf(/[c-fC-F]/);
 
-/** The half of a surrogate pair that an escape at a place spells, as a pattern tells it. */
-const spells = (bytes: Buffer, at: number, half: RegExp): boolean =>
-  bytes[at] === backslash && bytes[at + 1] === smallU && half.test(bytes.toString("latin1", at + 2, at + 4));
+/** Whether an escape at a place spells the half of a surrogate pair that a table tells by its second digit. */
+const spells = (bytes: Buffer, at: number, half: Uint8Array): boolean =>
+  bytes[at] === backslash &&
+  bytes[at + 1] === smallU &&
+  halfStart[bytes[at + 2] as number] === 1 &&
+  half[bytes[at + 3] as number] === 1;
 
 /** Bytes of the character at a place; 1 for a byte that is no UTF-8 (RFC 3629, Syntax of UTF-8 Byte Sequences). */
 function characterBytes(bytes: Buffer, at: number): number {

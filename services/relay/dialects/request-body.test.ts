@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { RequestError } from "./request-error.ts";
+import { countCodePoints } from "./json-bytes.ts";
 import { landmarks, readJsonBody } from "./request-body.ts";
 
 const mayHold = (text: string): string[] => {
@@ -93,4 +94,11 @@ test("a text may have so many characters, whatever they take as bytes", () => {
     assert.throws(() => read(value), { constructor: RequestError, message: "field a must be a string" });
   }
   assert.equal(bodyOf("{}").readText("a", 3), undefined);
+});
+
+test("escapes are told apart by their bytes, so that millions of them hold nothing up", (context) => {
+  const text = Buffer.from(String.raw`\ud83d\uDE00`.repeat(1_000));
+  const decoded = context.mock.method(text, "toString");
+  assert.equal(countCodePoints(text, 0, text.length), 1_000);
+  assert.equal(decoded.mock.callCount(), 0);
 });
