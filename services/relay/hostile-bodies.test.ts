@@ -184,6 +184,20 @@ const bodies: [string, Sent, number][] = [
     403,
   ],
   [
+    "a namespace's name of signs for a conversion",
+    {
+      path: "/v1/responses",
+      body: filled(
+        '{"model":"converted","input":"x","tools":[{"type":"namespace","name":"',
+        "-!",
+        `","tools":[${Array.from({ length: 1_000 }, (_, at) => `{"type":"function","name":"t${at}"}`).join(",")}]}]}`,
+        most,
+      ),
+      encoding: "br",
+    },
+    400,
+  ],
+  [
     "a tool's name of signs for a conversion",
     {
       path: "/v1/chat/completions",

@@ -22,3 +22,13 @@ test("inputs of calls may have as many values together as a body, counted outsid
   assert.throws(() => checkInputs(callsOf(many)), UnsayableError);
   checkInputs(callsOf([half, half], true));
 });
+
+test("tools and the names that a choice allows are bounded, for one is looked up among the other", () => {
+  const names = Array.from({ length: 1_025 }, (_, at) => `t${at}`);
+  const tools = names.map((name) => ({ name }));
+  const conversation = callsOf([]);
+  checkInputs({ ...conversation, tools: tools.slice(1), toolChoice: { kind: "auto", names: names.slice(1) } });
+  assert.throws(() => checkInputs({ ...conversation, tools }), /field tools must have at most 1024 items/);
+  const toolChoice = { kind: "auto", names } as const;
+  assert.throws(() => checkInputs({ ...conversation, toolChoice }), /field tool_choice must have at most 1024 items/);
+});

@@ -4,6 +4,14 @@ import { maxValues } from "./json-scan.ts";
 // So few characters cannot hold more values than a body may have.
 const uncountedLength = 1_000_000;
 
+// Tools are looked up by name, one for each that a choice allows. OpenAI and Gemini take 128 of them.
+const maxTools = 1_024;
+
+/** Refuses more tools than are read. Throws UnsayableError. */
+export function checkToolCount(field: string, count: number): void {
+  if (count > maxTools) throw new UnsayableError(`field ${field} must have at most ${maxTools} items`);
+}
+
 /** Marks of JSON values in a text, outside of its strings: as many as there are values, or one or two more. */
 function countValues(text: string): number {
   let count = 0;
@@ -18,10 +26,12 @@ function countValues(text: string): number {
 }
 
 /**
- * Refuses inputs of calls that together would take memory out of proportion once they are parsed: they are JSON within
+ * Refuses more tools than are read, and inputs of calls that together would take memory out of proportion once they are parsed: they are JSON within
  * a text, whose values nobody has counted. Throws UnsayableError.
  */
-export function checkInputs({ turns }: Conversation): void {
+export function checkInputs({ turns, tools, toolChoice }: Conversation): void {
+  checkToolCount("tools", tools.length);
+  checkToolCount("tool_choice", toolChoice?.names?.length ?? 0);
   const inputs = turns.flatMap(({ parts }) =>
     parts.flatMap((part) => (part.kind === "call" && !part.isFreeText ? [part.input] : [])),
   );

@@ -67,8 +67,9 @@ export function leaveOutTools(
   choice: ToolChoice | undefined,
   dropped: Set<string>,
 ): void {
+  const chosen = choice?.names && new Set(choice.names);
   const mustBe = (name: string | undefined): boolean =>
-    choice?.kind === "required" && (choice.names === undefined || (name !== undefined && choice.names.includes(name)));
+    choice?.kind === "required" && (chosen === undefined || (name !== undefined && chosen.has(name)));
   for (const { type, name, refusal } of foreign) {
     if (mustBe(name) || toolOf(type)?.runsAt !== "provider") throw new UnsayableError(refusal);
     dropped.add(`tools.${type}`);

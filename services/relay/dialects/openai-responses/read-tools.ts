@@ -1,4 +1,5 @@
 import { UnsayableError, type Conversation, type Tool, type ToolChoice } from "../conversation.ts";
+import { checkToolCount } from "../check-inputs.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
 import { leaveOutTools, type ForeignTool } from "../provider-tools.ts";
 import { dropUnknown } from "./read-parts.ts";
@@ -93,10 +94,10 @@ function namesOf(choice: unknown, path: string, names: ToolNames): string[] {
 
 function readAllowed(choice: unknown, names: ToolNames): ToolChoice {
   const tools = member(choice, "tools");
-  const allowed = Array.isArray(tools)
-    ? tools.flatMap((tool, at) => namesOf(tool, `tool_choice.tools[${at}]`, names))
-    : [];
-  return { kind: member(choice, "mode") === "required" ? "required" : "auto", names: allowed };
+  const listed: unknown[] = Array.isArray(tools) ? tools : [];
+  checkToolCount("tool_choice.tools", listed.length);
+  const allowed = new Set(listed.flatMap((tool, at) => namesOf(tool, `tool_choice.tools[${at}]`, names)));
+  return { kind: member(choice, "mode") === "required" ? "required" : "auto", names: [...allowed] };
 }
 
 /** Reads `tool_choice` (trap 29). Throws UnsayableError for the choice of a tool that a provider runs. */

@@ -60,3 +60,17 @@ test("tools that are none name nothing", () => {
     assert.equal(nameTools(tools).ownNames.size, 0);
   }
 });
+
+test("a name of megabytes is refused before it is joined with each tool of its group", () => {
+  const toolsOf = (length: number): object[] => [
+    { type: "namespace", name: "n".repeat(length), tools: [{ type: "function", name: "a" }] },
+  ];
+  assert.equal(nameTools(toolsOf(512)).ownNames.size, 1);
+  assert.throws(() => nameTools(toolsOf(513)), /must have at most 512 characters/);
+  assert.throws(() => flatNameOf(nameTools([]), { namespace: "n", name: "a".repeat(513) }), /at most 512 characters/);
+});
+
+test("more tools in namespaces than are read are refused before a choice looks them up", () => {
+  const tools = Array.from({ length: 1_025 }, (_, at) => ({ type: "function", name: `t${at}` }));
+  assert.throws(() => nameTools([{ type: "namespace", name: "n", tools }]), /field tools must have at most 1024 items/);
+});

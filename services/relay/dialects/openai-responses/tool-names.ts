@@ -1,4 +1,6 @@
 import { stableHash } from "../call-id.ts";
+import { checkToolCount } from "../check-inputs.ts";
+import { UnsayableError } from "../conversation.ts";
 import { member, stringOf } from "../dialect.ts";
 
 /** A tool as this format names it: a namespace is a group of tools, which no other format has. */
@@ -15,6 +17,9 @@ export type ToolNames = {
 const maxLength = 64;
 const markLength = 8;
 
+/** Far above what any provider takes. One name of megabytes would be joined and hashed for each tool of its group. */
+const maxNameLength = 512;
+
 const keyOf = (namespace: string, name: string): string => JSON.stringify([namespace, name]);
 
 /** A name that every provider takes: at most 64 of A-Z, a-z, 0-9, _ and -; a hash tells those apart that would meet. */
@@ -29,9 +34,15 @@ function joinName(namespace: string, name: string, taken: ReadonlySet<string>): 
   }
 }
 
-/** The flat name of a tool, which need not be declared: a history may hold calls of tools that are gone. */
+/**
+ * The flat name of a tool, which need not be declared: a history may hold calls of tools that are gone. Throws
+ * UnsayableError for a name longer than any provider takes.
+ */
 export function flatNameOf(names: ToolNames, { namespace, name }: OwnName): string {
   if (namespace === undefined || namespace === "") return name;
+  if (namespace.length > maxNameLength || name.length > maxNameLength) {
+    throw new UnsayableError(`names of tools and namespaces must have at most ${maxNameLength} characters`);
+  }
   const key = keyOf(namespace, name);
   let flat = names.flatNames.get(key);
   if (flat === undefined) {
@@ -60,6 +71,7 @@ export function nameTools(tools: unknown): ToolNames {
       const name = stringOf(member(tool, "name"));
       if (namespace !== undefined && name !== undefined) flatNameOf(names, { namespace, name });
     }
+    checkToolCount("tools", names.ownNames.size);
   }
   return names;
 }
