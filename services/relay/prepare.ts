@@ -123,7 +123,7 @@ class RequestPreparation implements Preparation {
       const single = route.upstream.dialects.includes(dialect.name) ? undefined : geminiConversions[dialect.name];
       if (single || Object.values(landmarks).some((landmark) => envelope.body.mayHold(landmark))) this.claimOnce();
       if (single) return prepareSingle(envelope, single, route.model);
-      if (dialect.isConversation) refuseUnpriced(envelope, model);
+      if (dialect.isConversation) refuseUnpriced(envelope, model, dialect);
       const dropped = envelope.removed ?? [];
       return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped };
     }

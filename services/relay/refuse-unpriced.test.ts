@@ -29,7 +29,7 @@ const searching = modelOf(`${prices}, tool_calls: "10000"`);
 function refusalOf(fields: object, model = plain, dialect: DialectName = "openai-responses"): string | undefined {
   const body = readJsonBody(Buffer.from(JSON.stringify({ model: "m", ...fields })));
   try {
-    refuseUnpriced(dialects[dialect].readEnvelope(body, "m"), model);
+    refuseUnpriced(dialects[dialect].readEnvelope(body, "m"), model, dialects[dialect]);
     return undefined;
   } catch (error) {
     assert.ok(error instanceof CallFailure);
@@ -153,6 +153,45 @@ test("a shell passes where the caller runs it, not in the provider's container",
 test("a provider's tool within a namespace is found", () => {
   const tools = [{ type: "namespace", name: "n", tools: [{ type: "function" }, { type: "image_generation" }] }];
   assert.match(refusalOf({ tools }) ?? "", /image_generation/);
+});
+
+test("a provider's tool in the middle of a conversation is found", () => {
+  const tools = [{ type: "function", name: "a" }, { type: "web_search" }];
+  const message = { role: "user", content: [{ type: "input_text", text: "x" }] };
+  for (const type of ["additional_tools", "tool_search_output"]) {
+    const input = [message, { type, role: "developer", tools }];
+    assert.match(refusalOf({ input }) ?? "", /type "web_search" in field input/);
+    assert.equal(refusalOf({ input }, searching), undefined);
+    const grouped = [{ type, tools: [{ type: "namespace", name: "n", tools: [{ type: "code_interpreter" }] }] }];
+    assert.match(refusalOf({ input: grouped }, searching) ?? "", /code_interpreter/);
+  }
+  const listed = {
+    type: "mcp_list_tools",
+    server_label: "s",
+    tools: [{ name: "a", input_schema: { type: "object" } }],
+  };
+  const output = { type: "function_call_output", call_id: "c", output: JSON.stringify({ tools }) };
+  assert.equal(refusalOf({ input: [message, listed, output] }), undefined);
+  assert.equal(refusalOf({ input: "x" }), undefined);
+});
+
+test("a provider's tool that a block of Messages defines is found", () => {
+  const definition = { type: "web_search_20250305", name: "web_search" };
+  const block = { type: "tool_addition", tool: { type: "tool_definition", definition } };
+  for (const content of [[block], [{ type: "compaction", content: "x", tool_changes: [block] }]]) {
+    const fields = {
+      max_tokens: 5,
+      messages: [
+        { role: "user", content: "x" },
+        { role: "system", content },
+      ],
+    };
+    assert.match(refusalOf(fields, plain, "anthropic-messages") ?? "", /web_search_20250305" in field messages/);
+    assert.equal(refusalOf(fields, searching, "anthropic-messages"), undefined);
+  }
+  const call = { type: "tool_use", id: "t", name: "a", input: { tool: { definition } } };
+  const messages = [{ role: "assistant", content: [{ type: "text", text: "x" }, call] }];
+  assert.equal(refusalOf({ max_tokens: 5, messages }, plain, "anthropic-messages"), undefined);
 });
 
 test("chat's own search is refused: no answer tells how often it was done", () => {

@@ -1,8 +1,8 @@
 import type { Model } from "./catalog-models.ts";
 import { isFitting } from "./catalog-prices.ts";
-import type { Envelope } from "./dialects/dialect.ts";
+import type { Dialect, Envelope } from "./dialects/dialect.ts";
 import { billingOf } from "./dialects/provider-tools.ts";
-import { tellToolTypes } from "./dialects/tool-types.ts";
+import { tellInputToolTypes, tellMessageToolTypes, tellToolTypes } from "./dialects/tool-types.ts";
 import { CallFailure } from "./failures.ts";
 import { estimateInputTokens } from "./meter.ts";
 
@@ -28,15 +28,29 @@ function refuseTier(envelope: Envelope, model: Model): void {
   refuse(`field service_tier "${tier.slice(0, 64)}"`);
 }
 
-function refuseTools({ body }: Envelope, { prices }: Model): void {
+/** Fields in which tools stand, by the format; in all but chat also in the middle of a conversation. */
+const toolPlaces = {
+  A: [
+    ["tools", tellToolTypes],
+    ["input", tellInputToolTypes],
+  ],
+  B: [
+    ["tools", tellToolTypes],
+    ["messages", tellMessageToolTypes],
+  ],
+} as const;
+
+function refuseTools({ body }: Envelope, { prices }: Model, format: Dialect["format"]): void {
   for (const field of searchFields) if (body.has(field)) refuse(`field ${field}`);
-  const tools = body.slice("tools");
-  if (!tools) return;
-  tellToolTypes(tools, (type) => {
-    const billed = billingOf(type);
-    if (billed === "nothing" || (billed !== "apart" && (prices[billed] ?? prices.toolCalls) !== undefined)) return;
-    refuse(`a tool of type "${type}" in field tools`);
-  });
+  for (const [field, tellTypes] of toolPlaces[format]) {
+    const bytes = body.slice(field);
+    if (!bytes) continue;
+    tellTypes(bytes, (type) => {
+      const billed = billingOf(type);
+      if (billed === "nothing" || (billed !== "apart" && (prices[billed] ?? prices.toolCalls) !== undefined)) return;
+      refuse(`a tool of type "${type}" in field ${field}`);
+    });
+  }
 }
 
 /**
@@ -44,7 +58,7 @@ function refuseTools({ body }: Envelope, { prices }: Model): void {
  * tool that the provider runs. For requests that go out as they came; a conversion leaves both out. Throws
  * `field_invalid`.
  */
-export function refuseUnpriced(envelope: Envelope, model: Model): void {
+export function refuseUnpriced(envelope: Envelope, model: Model, { format }: Pick<Dialect, "format">): void {
   refuseTier(envelope, model);
-  if (!model.passesUnpricedTools) refuseTools(envelope, model);
+  if (!model.passesUnpricedTools) refuseTools(envelope, model, format);
 }

@@ -73,23 +73,68 @@ const eachField = (cursor: Cursor, take: (name: string | undefined) => void): vo
     take(name);
   });
 
+type Tell = (type: string) => void;
+
+/** Moves past a tool and tells of it. */
+function takeTool(cursor: Cursor, tell: Tell): void {
+  eachField(cursor, (name) => {
+    if (name === "type") takeType(cursor, "", tell);
+    else if (name === "tools") eachItem(cursor, () => takeTool(cursor, tell));
+    else if (name === "environment") {
+      eachField(cursor, (inner) => {
+        if (inner === "type") takeType(cursor, "environment.", tell);
+        else skipValue(cursor);
+      });
+    } else skipValue(cursor);
+  });
+}
+
+const cursorOf = (bytes: Buffer): Cursor => ({ bytes, at: 0, words: undefined, offset: 0 });
+
 /**
  * Tells `tell` the type of each tool in a `tools` field, without building what the tools are: those in namespaces too,
  * and of a shell also where it runs, as `environment.<type>`. What is no type is told as "". A field that stands twice
  * is told twice, because the provider might obey either.
  */
-export function tellToolTypes(tools: Buffer, tell: (type: string) => void): void {
-  const cursor: Cursor = { bytes: tools, at: 0, words: undefined, offset: 0 };
-  const takeTool = (): void =>
+export function tellToolTypes(tools: Buffer, tell: Tell): void {
+  const cursor = cursorOf(tools);
+  eachItem(cursor, () => takeTool(cursor, tell));
+}
+
+/**
+ * The same for the `input` of Responses, whose items may bring tools along (openai 7.55, ResponseInputItem:
+ * `additional_tools`, `tool_search_output`). Tools that an MCP server has listed tell no type.
+ */
+export function tellInputToolTypes(input: Buffer, tell: Tell): void {
+  const cursor = cursorOf(input);
+  eachItem(cursor, () =>
     eachField(cursor, (name) => {
-      if (name === "type") takeType(cursor, "", tell);
-      else if (name === "tools") eachItem(cursor, takeTool);
-      else if (name === "environment") {
-        eachField(cursor, (inner) => {
-          if (inner === "type") takeType(cursor, "environment.", tell);
-          else skipValue(cursor);
-        });
-      } else skipValue(cursor);
-    });
-  eachItem(cursor, takeTool);
+      if (name === "tools") eachItem(cursor, () => takeTool(cursor, tell));
+      else skipValue(cursor);
+    }),
+  );
+}
+
+/** Moves past a block, and past those that a compaction has kept of the changes of tools. */
+function takeBlock(cursor: Cursor, tell: Tell): void {
+  eachField(cursor, (name) => {
+    if (name === "tool_changes") eachItem(cursor, () => takeBlock(cursor, tell));
+    else if (name === "tool") {
+      eachField(cursor, (inner) => {
+        if (inner === "definition") takeTool(cursor, tell);
+        else skipValue(cursor);
+      });
+    } else skipValue(cursor);
+  });
+}
+
+/** The same for `messages` of Messages, whose blocks may define tools (@anthropic-ai/sdk 1.12, `tool_addition`). */
+export function tellMessageToolTypes(messages: Buffer, tell: Tell): void {
+  const cursor = cursorOf(messages);
+  eachItem(cursor, () =>
+    eachField(cursor, (name) => {
+      if (name === "content") eachItem(cursor, () => takeBlock(cursor, tell));
+      else skipValue(cursor);
+    }),
+  );
 }
