@@ -89,7 +89,7 @@ export type Tally = {
   /** The service tier that the provider says it served by: its price may be another. */
   serviceTier: string | undefined;
   /** Parts of `usage` that name the model which ran them. */
-  byModel: readonly ModelPart[] | undefined;
+  byModel: ModelPart[] | undefined;
   /** The longest input that a model read at once, where an answer took several runs of it. */
   longestInputTokens: number | undefined;
   /** Counts of the provider that cannot be: what is possible stands in their place, or nothing does. */
@@ -296,6 +296,12 @@ export function positive(value: unknown): number | undefined {
 export function tellsCounts(usage: unknown): usage is object {
   if (typeof usage !== "object" || usage === null) return false;
   return Object.values(usage).some((value) => value !== null && value !== undefined);
+}
+
+/** Adds units to others, bucket by bucket. */
+export function addUnits(to: Units, more: Units): void {
+  for (const name in more)
+    to[name as UsageBucket] = (to[name as UsageBucket] ?? 0n) + (more[name as UsageBucket] ?? 0n);
 }
 
 /** All output of an answer, in tokens, whether or not the caller sees it. */

@@ -1,5 +1,6 @@
-import type { Units, UsageBucket } from "#shared/pricing.ts";
+import type { Units } from "#shared/pricing.ts";
 import {
+  addUnits,
   countOf,
   member,
   readCounts,
@@ -31,11 +32,6 @@ function readTokens(usage: unknown): Units {
   };
 }
 
-function add(to: Units, more: Units): void {
-  for (const name in more)
-    to[name as UsageBucket] = (to[name as UsageBucket] ?? 0n) + (more[name as UsageBucket] ?? 0n);
-}
-
 const sumOf = (units: Units): bigint => Object.values(units).reduce((sum, count) => sum + count, 0n);
 
 function runsOf(usage: unknown): unknown[] {
@@ -47,7 +43,7 @@ function runsOf(usage: unknown): unknown[] {
 function readAllTokens(usage: unknown): Units {
   const last = readTokens(usage);
   const all: Units = {};
-  for (const run of runsOf(usage)) add(all, readTokens(run));
+  for (const run of runsOf(usage)) addUnits(all, readTokens(run));
   return sumOf(all) > sumOf(last) ? all : last;
 }
 
@@ -89,7 +85,7 @@ export function readRuns(usage: unknown): Runs {
     let part = byModel.find((known) => known.model === model);
     if (!part && byModel.length === mostModels) continue;
     if (!part) byModel.push((part = { model, usage: {} }));
-    add(part.usage, { ...input, outputTokens: outputTokens ?? 0n });
+    addUnits(part.usage, { ...input, outputTokens: outputTokens ?? 0n });
   }
   return { byModel, longestInputTokens: longest < 0n ? undefined : Number(longest) };
 }

@@ -65,3 +65,20 @@ test("an error within a stream fails it and shows callers no insides", () => {
   assert.equal(tally.isFailed, true);
   assert.match(String(verdict), /\[hidden\]/);
 });
+
+test("an SVG is written by a model of its own, whose tokens are beside those of the pictures", () => {
+  const svg_usage = {
+    model: "gpt-drawer",
+    input_tokens: 11,
+    output_tokens: 40,
+    reasoning_tokens: 30,
+    total_tokens: 51,
+  };
+  const tally = readReply({ created: 1, data: [{ b64_json: "a" }], usage, svg_usage });
+  const part = { inputTokens: 11n, outputTokens: 10n, reasoningTokens: 30n };
+  assert.deepEqual(tally?.byModel, [{ model: "gpt-drawer", usage: part }]);
+  assert.deepEqual(
+    [tally?.usage?.inputTokens, tally?.usage?.outputTokens, tally?.usage?.reasoningTokens],
+    [21n, 10n, 30n],
+  );
+});

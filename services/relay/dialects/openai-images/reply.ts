@@ -1,5 +1,6 @@
 import type { Units } from "#shared/pricing.ts";
 import { countOf, emptyTally, excess, member, readCounts, stringOf, type Tally } from "../dialect.ts";
+import { countSvg, withSvgs } from "../openai-svg.ts";
 
 /** Reads the token counts that token-priced image models tell; text out is rare but is told apart. */
 export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);
@@ -23,7 +24,8 @@ export function readReply(body: unknown): Tally | undefined {
   const data = member(body, "data");
   if (!Array.isArray(data)) return undefined;
   const tally = emptyTally();
-  tally.usage = readUsage(member(body, "usage"));
+  countSvg(body, tally);
+  tally.usage = withSvgs(readUsage(member(body, "usage")), tally);
   tally.counted = { images: BigInt(data.length) };
   tally.modelServed = stringOf(member(body, "model"));
   tally.hasContent = data.length > 0;

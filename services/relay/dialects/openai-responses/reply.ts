@@ -1,5 +1,6 @@
 import type { Units } from "#shared/pricing.ts";
 import { emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
+import { svgTokens, withSvgs } from "../openai-svg.ts";
 import { countTool, readToolUsage, type ToolUsage } from "./tools.ts";
 import { readUsage } from "./usage.ts";
 
@@ -32,9 +33,9 @@ function readAllUsage(response: unknown, { units }: ToolUsage): Units | undefine
 /** Reads what a finished response tells of itself: its counts and its model. */
 export function readFinal(response: unknown, tally: Tally): void {
   const tools = readToolUsage(response);
-  tally.usage = readAllUsage(response, tools) ?? tally.usage;
+  tally.usage = withSvgs(readAllUsage(response, tools), tally) ?? tally.usage;
   const total = totalOf(member(response, "usage"), "total_tokens");
-  if (total !== undefined) tally.toldTokens = total + tools.tokens;
+  if (total !== undefined) tally.toldTokens = total + tools.tokens + svgTokens(tally);
   tally.modelServed ||= stringOf(member(response, "model"));
   tally.serviceTier = stringOf(member(response, "service_tier")) ?? tally.serviceTier;
 }

@@ -175,3 +175,20 @@ test("an error within a stream is written anew also when only its code holds wha
   assert.match(told, /"code":"\[hidden\]","message":"broken"/);
   assert.doesNotMatch(told, /sk-1/);
 });
+
+test("an SVG is written by a model of its own, whose tokens are in no other count", () => {
+  const svg = (model: string) => ({
+    model,
+    input_tokens: 11,
+    output_tokens: 40,
+    reasoning_tokens: 30,
+    total_tokens: 51,
+  });
+  const drawn = (model: string) => done({ type: "image_generation_call", result: "<svg/>", svg_usage: svg(model) });
+  const { tally } = watch([created, drawn("gpt-drawer"), drawn("gpt-drawer"), finished({})]);
+  const part = { inputTokens: 22n, outputTokens: 20n, reasoningTokens: 60n };
+  assert.deepEqual(tally.byModel, [{ model: "gpt-drawer", usage: part }]);
+  assert.deepEqual([tally.usage?.inputTokens, tally.usage?.outputTokens], [20n + 22n, 7n + 20n]);
+  assert.equal(tally.usage?.reasoningTokens, 60n);
+  assert.equal(tally.toldTokens, 27n + 102n);
+});

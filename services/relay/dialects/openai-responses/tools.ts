@@ -1,5 +1,6 @@
 import type { Units, UsageBucket } from "#shared/pricing.ts";
 import { countOf, excess, member, stringOf, type Tally } from "../dialect.ts";
+import { countSvg } from "../openai-svg.ts";
 
 // Tools that the provider runs and bills by the call.
 const billedCalls = new Map<unknown, UsageBucket>([
@@ -26,7 +27,9 @@ function bucketOf(item: unknown, containers: Set<string>): UsageBucket | undefin
 }
 
 /** Counts a call of a tool that the provider bills, once per finished item; a container is new once in an answer. */
-export function countTool(item: unknown, { counted }: Tally, containers: Set<string>): void {
+export function countTool(item: unknown, tally: Tally, containers: Set<string>): void {
+  const { counted } = tally;
+  countSvg(item, tally);
   const bucket = bucketOf(item, containers);
   if (bucket) counted[bucket] = (counted[bucket] ?? 0n) + 1n;
 }
