@@ -1,0 +1,149 @@
+import type { UsageBucket } from "#shared/pricing.ts";
+
+/**
+ * What becomes of a field of a provider's usage: the bucket that it fills, the field that counts it already, or what it
+ * is, if it is no use that is charged.
+ */
+export type FieldUse = { bucket: UsageBucket } | { countedBy: string } | { noUse: string };
+
+/** Fields by their path; an object is known by its fields. */
+export type FieldTable = Record<string, FieldUse>;
+
+const fills = (bucket: UsageBucket): FieldUse => ({ bucket });
+const in_ = (countedBy: string): FieldUse => ({ countedBy });
+const no = (noUse: string): FieldUse => ({ noUse });
+
+const total = no("checked against the sum of the buckets");
+
+/** `usage` of chat and the older completions. */
+export const chatUsage: FieldTable = {
+  prompt_tokens: fills("inputTokens"),
+  "prompt_tokens_details.audio_tokens": fills("audioInputTokens"),
+  "prompt_tokens_details.cache_write_tokens": fills("cacheWrite5mTokens"),
+  "prompt_tokens_details.cached_tokens": fills("cacheReadTokens"),
+  "prompt_tokens_details.image_tokens": fills("imageInputTokens"),
+  "prompt_tokens_details.text_tokens": in_("prompt_tokens"),
+  completion_tokens: fills("outputTokens"),
+  "completion_tokens_details.accepted_prediction_tokens": in_("completion_tokens"),
+  "completion_tokens_details.audio_tokens": fills("audioOutputTokens"),
+  "completion_tokens_details.reasoning_tokens": fills("reasoningTokens"),
+  "completion_tokens_details.rejected_prediction_tokens": in_("completion_tokens"),
+  "completion_tokens_details.text_tokens": in_("completion_tokens"),
+  total_tokens: total,
+};
+
+/** What OpenAI's types do not have: the retention of cache writes, and what xAI tells. */
+export const chatExtraUsage: FieldTable = {
+  "prompt_tokens_details.cache_write_tokens_details.ttl_30m_tokens": fills("cacheWrite5mTokens"),
+  "prompt_tokens_details.cache_write_tokens_details.ttl_12h_tokens": fills("cacheWrite1hTokens"),
+  num_sources_used: fills("searchSources"),
+};
+
+/** `usage` of responses. */
+export const responsesUsage: FieldTable = {
+  input_tokens: fills("inputTokens"),
+  "input_tokens_details.cache_write_tokens": fills("cacheWrite5mTokens"),
+  "input_tokens_details.cache_write_tokens_details.ttl_30m_tokens": fills("cacheWrite5mTokens"),
+  "input_tokens_details.cache_write_tokens_details.ttl_12h_tokens": fills("cacheWrite1hTokens"),
+  "input_tokens_details.cached_tokens": fills("cacheReadTokens"),
+  output_tokens: fills("outputTokens"),
+  "output_tokens_details.reasoning_tokens": fills("reasoningTokens"),
+  total_tokens: total,
+};
+
+const svg: FieldTable = {
+  "svg_usage.model": no("names the model whose prices hold"),
+  "svg_usage.input_tokens": fills("inputTokens"),
+  "svg_usage.output_tokens": fills("outputTokens"),
+  "svg_usage.reasoning_tokens": fills("reasoningTokens"),
+  "svg_usage.total_tokens": total,
+};
+
+/** `tool_usage` of responses. */
+export const responsesToolUsage: FieldTable = {
+  "image_gen.input_tokens": fills("imageInputTokens"),
+  "image_gen.input_tokens_details.image_tokens": in_("image_gen.input_tokens"),
+  "image_gen.input_tokens_details.text_tokens": fills("inputTokens"),
+  "image_gen.output_tokens": fills("imageOutputTokens"),
+  "image_gen.output_tokens_details.image_tokens": in_("image_gen.output_tokens"),
+  "image_gen.output_tokens_details.text_tokens": fills("outputTokens"),
+  "image_gen.total_tokens": total,
+  "image_gen.cached_tokens": in_("image_gen.input_tokens"),
+  "image_gen.cached_tokens_details.cached_image_tokens": in_("image_gen.input_tokens"),
+  "image_gen.cached_tokens_details.cached_text_tokens": in_("image_gen.input_tokens"),
+  "web_search.num_requests": fills("webSearches"),
+};
+
+/** Usage that items of a response carry themselves. */
+export const responsesItemUsage: FieldTable = svg;
+
+const credit = no("what the provider credits the operator for a retry");
+
+/** `usage` of messages, whole and in message_delta, of the beta API too. */
+export const messagesUsage: FieldTable = {
+  input_tokens: fills("inputTokens"),
+  cache_read_input_tokens: fills("cacheReadTokens"),
+  cache_creation_input_tokens: fills("cacheWrite5mTokens"),
+  "cache_creation.ephemeral_5m_input_tokens": fills("cacheWrite5mTokens"),
+  "cache_creation.ephemeral_1h_input_tokens": fills("cacheWrite1hTokens"),
+  output_tokens: fills("outputTokens"),
+  "output_tokens_details.thinking_tokens": fills("reasoningTokens"),
+  "server_tool_use.web_search_requests": fills("webSearches"),
+  "server_tool_use.web_fetch_requests": fills("webFetches"),
+  inference_geo: no("the region is fixed by model: the relay takes the parameter out"),
+  service_tier: no("decides the price row"),
+  speed: no("the relay takes the parameter out"),
+  "fallback_credit.status.type": credit,
+  "fallback_credit.status.reason": credit,
+  "fallback_credit.status.remove_to_redeem": credit,
+  "iterations.type": no("each kind is a run of a model and billed"),
+  "iterations.model": no("names the model whose prices hold"),
+  "iterations.input_tokens": fills("inputTokens"),
+  "iterations.cache_read_input_tokens": fills("cacheReadTokens"),
+  "iterations.cache_creation_input_tokens": fills("cacheWrite5mTokens"),
+  "iterations.cache_creation.ephemeral_5m_input_tokens": fills("cacheWrite5mTokens"),
+  "iterations.cache_creation.ephemeral_1h_input_tokens": fills("cacheWrite1hTokens"),
+  "iterations.output_tokens": fills("outputTokens"),
+};
+
+/** `usageMetadata` of generateContent, by the types of @google/genai 3.1.0. */
+export const geminiUsage: FieldTable = {
+  promptTokenCount: fills("inputTokens"),
+  cachedContentTokenCount: fills("cacheReadTokens"),
+  toolUsePromptTokenCount: fills("inputTokens"),
+  candidatesTokenCount: fills("outputTokens"),
+  thoughtsTokenCount: fills("reasoningTokens"),
+  totalTokenCount: total,
+  initialPromptTokenCount: in_("promptTokenCount"),
+  trafficType: no("decides the price row"),
+  serviceTier: no("decides the price row"),
+};
+
+/** `usage` of images, and `svg_usage` beside it. */
+export const imagesUsage: FieldTable = {
+  input_tokens: fills("inputTokens"),
+  "input_tokens_details.image_tokens": fills("imageInputTokens"),
+  "input_tokens_details.text_tokens": in_("input_tokens"),
+  output_tokens: fills("imageOutputTokens"),
+  "output_tokens_details.image_tokens": in_("output_tokens"),
+  "output_tokens_details.text_tokens": fills("outputTokens"),
+  total_tokens: total,
+};
+export const imagesAnswerUsage: FieldTable = svg;
+
+/** `usage` of embeddings. */
+export const embeddingsUsage: FieldTable = {
+  prompt_tokens: fills("inputTokens"),
+  total_tokens: in_("prompt_tokens"),
+};
+
+/** `usage` of transcriptions, by tokens or by length. */
+export const transcriptionsUsage: FieldTable = {
+  type: no("tells which fields there are"),
+  input_tokens: fills("inputTokens"),
+  "input_token_details.audio_tokens": fills("audioInputTokens"),
+  "input_token_details.text_tokens": in_("input_tokens"),
+  output_tokens: fills("outputTokens"),
+  total_tokens: in_("input_tokens"),
+  seconds: fills("mediaMs"),
+};
