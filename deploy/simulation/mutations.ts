@@ -84,8 +84,7 @@ export const mutations: Mutation[] = [
   one(
     "the spool forgets what a dead relay left",
     "relay/settle.ts",
-    "    await Promise.all(records.map((bytes) => " +
-      "forward(settling, fromBinary(UsageRecordedSchema, bytes), bytes)));\n",
+    "    await Promise.all(charges.map(({ charge, record }) => forward(settling, charge, record)));\n",
     "    for (const bytes of records) spool.confirm(fromBinary(UsageRecordedSchema, bytes).rid);\n",
   ),
   {
