@@ -21,8 +21,9 @@ function dialectOf({ path }: Exchange): Dialect | undefined {
   return endings.find(([ending]) => path.endsWith(ending))?.[1];
 }
 
+/** All tokens; the tools that a provider ran stand beside them. */
 const sum = (units: Units | undefined): bigint =>
-  Object.values(units ?? {}).reduce((total, count) => total + count, 0n);
+  Object.entries(units ?? {}).reduce((total, [bucket, count]) => total + (bucket.endsWith("Tokens") ? count : 0n), 0n);
 
 /** The provider's own total of a `usage` object, whichever of the three shapes it has. */
 function totalOf(usage: unknown): bigint | undefined {

@@ -58,7 +58,7 @@ export function layout(frame: Frame): Markup {
 /** Operators have the most to lose: who has put the second factor off is reminded on every page. */
 function reminder({ person }: Visitor, path: string): Markup | undefined {
   if (!person.isOperator || person.totpSecret !== null || path.startsWith(secondFactorPath)) return undefined;
-  return html`<p class="problems">
+  return html`<p class="reminder">
     Your password alone opens this console. <a href="${secondFactorPath}">Set up a second factor</a>
   </p>`;
 }
