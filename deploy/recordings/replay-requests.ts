@@ -58,7 +58,8 @@ async function sendOne({ url, secret, upstream }: Relay, task: Task): Promise<st
   });
   const answer = await response.text();
   const where = `${client} to ${provider}, ${exchange.name}`;
-  if (isOwn(body)) return response.status === 400 ? "" : `${where}: ${response.status} where a refusal was due`;
+  const isNamed = /(^| )tools\./.test(response.headers.get("x-relay-dropped") ?? "");
+  if (isOwn(body)) return response.status === 400 || isNamed ? "" : `${where}: its tools are dropped without a word`;
   if (response.status !== 200) return `${where}: ${response.status} ${answer.slice(0, 200)}`;
   const told = JSON.parse(upstream.received.get(String(response.headers.get("x-request-id"))) ?? "null") as unknown;
   const all = leavesOf(told)

@@ -38,7 +38,8 @@ export function replayCatalog(url: string, exchanges: Exchange[]): string {
     const format = formatOf(exchange);
     if (format === undefined) return [];
     const upstreams = [{ name: format, model: upstreamModel(number) }];
-    return [[modelOf(number), modelOn(format, { upstreams, context_tokens: 1_000_000, max_output_tokens: 200_000 })]];
+    const limits = { context_tokens: 1_000_000, max_output_tokens: 200_000 };
+    return [[modelOf(number), modelOn(format, { upstreams, ...limits, unpriced_tools: "pass" })]];
   });
   return catalogText({
     upstreams: Object.fromEntries(providerFormats.map((format) => [format, upstreamAt(url, dialectsOf(format))])),
