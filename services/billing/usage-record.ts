@@ -206,7 +206,7 @@ function readInner(reader: WireReader, tag: number, record: UsageRecord): boolea
       if (record.endedAtMs !== undefined) return false;
       record.endedAtMs = readTimeMs(reader);
       return true;
-    case lengthTag(25):
+    case lengthTag(26):
       if (record.toldUsage) return false;
       record.toldUsage = readUnits(reader);
       return true;

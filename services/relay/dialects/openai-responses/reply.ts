@@ -1,5 +1,5 @@
 import type { Units } from "#shared/pricing.ts";
-import { emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
+import { emptyTally, estimateTokens, member, noCounts, stringOf, totalOf, type Tally } from "../dialect.ts";
 import { svgTokens, withSvgs } from "../openai-svg.ts";
 import { countTool, readToolUsage, type ToolUsage } from "./tools.ts";
 import { readUsage } from "./usage.ts";
@@ -20,7 +20,7 @@ function countItem(item: unknown, tally: Tally): void {
 /** What was told of the model's tokens, and beside it of the tools. */
 function readAllUsage(response: unknown, { units }: ToolUsage): Units | undefined {
   const usage = readUsage(member(response, "usage"));
-  if (!usage) return undefined;
+  if (!usage || usage === noCounts) return usage;
   const { inputTokens = 0n, outputTokens = 0n, ...others } = units;
   return {
     ...usage,
