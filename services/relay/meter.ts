@@ -3,7 +3,7 @@ import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/p
 import type { Model } from "./catalog-models.ts";
 import { outputOf, type Envelope, type Tally } from "./dialects/dialect.ts";
 import { endingOf, sourceOf } from "./outcomes.ts";
-import { possibleUnits } from "./possible-usage.ts";
+import { inputBuckets, possibleUnits, sumOf } from "./possible-usage.ts";
 import { asPricedTools } from "./tool-units.ts";
 
 // A page or picture is about this many tokens at every provider, plus a share of what very large files hold.
@@ -60,9 +60,8 @@ function holdPrices(prices: Units): Units {
 /** The units that a call is charged for, and all that are known of it, priced or not. */
 export type Metered = { usage: Units; measured: Units; source: UsageSource };
 
-const inputBuckets = usageBuckets.filter((name) => /input|cache/i.test(name));
 /** All input of a call, in tokens, however it was read. */
-export const inputOf = (usage: Units): bigint => inputBuckets.reduce((sum, bucket) => sum + (usage[bucket] ?? 0n), 0n);
+export const inputOf = (usage: Units): bigint => sumOf(usage, inputBuckets);
 
 /** What is known of a request's use without its answer. */
 export type Requested = { inputTokens: number; units: Units; priceFields: Record<string, string> };
