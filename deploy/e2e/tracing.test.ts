@@ -37,17 +37,24 @@ describe("traces", () => {
     await answer.arrayBuffer();
     return answer;
   };
-  const spansOf = (trace: string, wanted: number): Promise<ReceivedSpan[]> =>
-    until(`${wanted} spans`, () => {
+  const spansOf = (trace: string, wanted: string[]): Promise<ReceivedSpan[]> =>
+    until(`the spans ${wanted.join()}`, () => {
       const found = collector.spans.filter((span) => span.traceId === trace);
-      if (found.length < wanted) throw new Error(`${found.length} so far`);
+      const missing = wanted.filter((name) => !found.some((span) => span.name === name));
+      if (missing.length > 0) throw new Error(`${missing.join()} not yet`);
       return found;
     });
 
   test("one trace leads from the caller through relay, auth-quota and NATS to the ledger", async () => {
     const answer = await ask({ model: "test-model" }, traceId);
     assert.equal(answer.status, 200);
-    const spans = await spansOf(traceId, 5);
+    const spans = await spansOf(traceId, [
+      "POST /v1/chat/completions",
+      "reserve",
+      "chat test-model",
+      "authquota.v1 reserve",
+      "process usage.v1.recorded",
+    ]);
     const named = (name: string): ReceivedSpan => {
       const [span, ...more] = spans.filter((each) => each.name === name);
       assert.ok(span && more.length === 0, `${name} among ${spans.map((each) => each.name).join()}`);
@@ -77,7 +84,7 @@ describe("traces", () => {
   test("a call that fails says so in its trace, and has no secret in it", async () => {
     const trace = traceId.replace("0a", "0b");
     await ask({ model: "no-such-model" }, trace);
-    const [call] = await spansOf(trace, 1);
+    const [call] = await spansOf(trace, ["POST /v1/chat/completions"]);
     assert.equal(call?.attributes["http.response.status_code"], 503);
     assert.equal(call?.attributes["error.type"], "model_unavailable");
     assert.equal(call?.status, 2);

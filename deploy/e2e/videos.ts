@@ -194,7 +194,8 @@ export const videoRows = {
   unknown: {
     status: 400,
     message:
-      "The request could not be completed: it is not known whether the model service took the video, look for it in the list before you submit another",
+      "The request could not be completed: it is not known whether the model service took the video, " +
+      "look for it in the list before you submit another",
     code: "",
     shouldRetry: "false",
   },

@@ -22,8 +22,9 @@ const endedSora = `  # OpenAI has announced the end of its videos for 2026-09-24
   #   price: { version: openai-1, media_ms: "100.00" }
 `;
 
-// 10 USD per 1,000 web searches (developers.openai.com/api/docs/pricing, platform.claude.com/docs/en/about-claude/pricing);
-// agents ask for the tool by default. A model that does not reason pays 25 for the older web_search_preview.
+// 10 USD per 1,000 web searches (developers.openai.com/api/docs/pricing,
+// platform.claude.com/docs/en/about-claude/pricing); agents ask for the tool by default.
+// A model that does not reason pays 25 for the older web_search_preview.
 const searchPrice = `web_searches: "10000.00"`;
 const previewSearchPrice = `web_searches: "25000.00"`;
 

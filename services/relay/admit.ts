@@ -49,8 +49,8 @@ function requireReachable(quota: QuotaSession): void {
 }
 
 /**
- * Checks a key without holding money; gives the models that it may use (none named: all). One that has used up its limit
- * is refused like a wrong one, unless it may be so.
+ * Checks a key without holding money; gives the models that it may use (none named: all). One that has used up its
+ * limit is refused like a wrong one, unless it may be so.
  */
 export async function authorize(quota: QuotaSession, caller: Caller, mayBeUsedUp = false): Promise<Result> {
   requireReachable(quota);

@@ -31,8 +31,8 @@ export type Model = {
   id: string;
   ownedBy: string;
   /**
-   * By the catalog, else by the price version, which all processes read alike and keep over restarts; only where neither
-   * tells a day, the day of this process.
+   * By the catalog, else by the price version, which all processes read alike and keep over restarts; only where
+   * neither tells a day, the day of this process.
    */
   createdAtSeconds: number;
   /** Where the model runs, as the catalog lists it; see chooseRoutes for the order in which the places are tried. */

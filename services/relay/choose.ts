@@ -32,10 +32,10 @@ function inOrder(routes: Route[], needsConversion: (route: Route) => boolean, ra
 }
 
 /**
- * Routes whose upstream speaks the dialect or can be spoken to from it, in the order in which they are tried; none where
- * the model is not offered in it. A lower priority comes first, and among equals those that need no conversion, for nothing is lost there. Among
- * those the ones with a weight are drawn by it (`random`: 0 to below 1), the others follow as they stand in the
- * catalog.
+ * Routes whose upstream speaks the dialect or can be spoken to from it, in the order in which they are tried; none
+ * where the model is not offered in it. A lower priority comes first, and among equals those that need no conversion,
+ * for nothing is lost there. Among those the ones with a weight are drawn by it (`random`: 0 to below 1), the others
+ * follow as they stand in the catalog.
  */
 export function chooseRoutes(model: Model, dialect: DialectName, random: () => number = Math.random): Route[] {
   if (!model.dialects.has(dialect)) return [];

@@ -24,7 +24,9 @@ const temporarilyUnavailable = "The model service is temporarily unavailable, pl
  */
 export const failures = {
   key_invalid: {
-    when: "The key is missing, wrong, stopped, expired, deleted, of a suspended account, or has used up its limit and asks for more than its videos.",
+    when:
+      "The key is missing, wrong, stopped, expired, deleted, of a suspended account, " +
+      "or has used up its limit and asks for more than its videos.",
     status: 401,
     message: "Invalid API key",
     type: "authentication_error",
@@ -81,7 +83,9 @@ export const failures = {
     code: "invalid_request",
   },
   field_invalid: {
-    when: "A field or header that the relay itself reads is of the wrong kind or too long, or the body has too many values or fields; the message says which.",
+    when:
+      "A field or header that the relay itself reads is of the wrong kind or too long, " +
+      "or the body has too many values or fields; the message says which.",
     status: 400,
     message: "{detail}",
     type: "invalid_request_error",
@@ -228,7 +232,8 @@ export const failures = {
     when: "Nobody knows whether a provider has taken the video; only if one has, it is charged and in the list.",
     status: 400,
     message:
-      "The request could not be completed: it is not known whether the model service took the video, look for it in the list before you submit another",
+      "The request could not be completed: it is not known whether the model service took the video, " +
+      "look for it in the list before you submit another",
     type: "invalid_request_error",
     code: "",
     shouldRetry: false,

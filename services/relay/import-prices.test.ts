@@ -27,7 +27,8 @@ const list = `{
     "input_cost_per_token_priority": 2.25e-06, "output_cost_per_token_priority": 1.8e-05,
     "input_cost_per_token_flex": 6.25e-07, "input_cost_per_token_batches": 6.25e-07,
     "input_cost_per_token_above_200k_tokens_priority": 4.5e-06,
-    "search_context_cost_per_query": { "search_context_size_low": 0.01, "search_context_size_high": 0.025 }, "file_search_cost_per_1k_calls": 0.0025,
+    "search_context_cost_per_query": { "search_context_size_low": 0.01, "search_context_size_high": 0.025 },
+    "file_search_cost_per_1k_calls": 0.0025,
     "input_cost_per_image": 0.001, "input_cost_per_token_ultrafast": 9e-06, "output_cost_per_audio_token": 0.0,
     "input_cost_per_video_per_second": null
   },

@@ -144,7 +144,7 @@ function createUpstreamMetrics(registry: Registry) {
     ),
     usageMismatches: byUpstream(
       "relay_usage_mismatches_total",
-      "Answers whose token counts do not add up to the upstream's own total, or tell no output although there was text.",
+      "Answers whose token counts do not add up to the upstream's total, or tell no output although there was text.",
     ),
     impossibleUsage: byUpstream(
       "relay_impossible_usage_total",

@@ -25,7 +25,7 @@ test("fields that go nowhere are named in their order, of a form as of an object
   const picture = part("input_reference[image_url]", "https://example.com/a.png");
   const asked = readVideo(formOf(...parts, picture, part("loras", "a"), part("loras", "b")), formType);
   assert.deepEqual(asked.dropped, [...wanted, "loras"]);
-  const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`field${index}`, 1]));
+  const many = Object.fromEntries(Array.from({ length: 900 }, (_, index) => [`field${index}`, 1]));
   assert.equal(readVideo(json({ prompt: "x", ...many })).dropped.length, 200);
 });
 

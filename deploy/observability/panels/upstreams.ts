@@ -107,7 +107,7 @@ const counts: Panel[] = [
   {
     title: "Counts that do not add up",
     description:
-      "Answers whose token counts cannot be right: they differ from the upstream's own total, or tell no output of text.",
+      "Answers whose token counts cannot be right: they differ from the upstream's total, or tell no output of text.",
     unit: "ops",
     queries: [
       { expr: perSecond("relay_usage_mismatches_total", "upstream"), legend: "{{upstream}}" },

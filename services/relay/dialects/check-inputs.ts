@@ -26,8 +26,8 @@ function countValues(text: string): number {
 }
 
 /**
- * Refuses more tools than are read, and inputs of calls that together would take memory out of proportion once they are parsed: they are JSON within
- * a text, whose values nobody has counted. Throws UnsayableError.
+ * Refuses more tools than are read, and inputs of calls that together would take memory out of proportion once they
+ * are parsed: they are JSON within a text, whose values nobody has counted. Throws UnsayableError.
  */
 export function checkInputs({ turns, tools, toolChoice }: Conversation): void {
   checkToolCount("tools", tools.length);

@@ -7,8 +7,8 @@ import { endpointsOf } from "../endpoints.ts";
 import { readVersion } from "../read.ts";
 
 /**
- * API spec, Endpoints: the Format B list when both `x-api-key` and `provider-version` are present. The newest clients of
- * Format B send their key as `Authorization: Bearer`, which that format takes as well, so the version alone decides.
+ * API spec, Endpoints: the Format B list when both `x-api-key` and `provider-version` are present. The newest clients
+ * of Format B send their key as `Authorization: Bearer`, which that format takes as well, so the version alone decides.
  */
 export function wantsFormatB(headers: IncomingHttpHeaders): boolean {
   return readVersion(headers) !== undefined;

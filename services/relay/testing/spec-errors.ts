@@ -159,7 +159,8 @@ export const specErrors: SpecError[] = [
   ]),
   tell({ name: "submission_unknown" }, [
     400,
-    "The request could not be completed: it is not known whether the model service took the video, look for it in the list before you submit another",
+    "The request could not be completed: it is not known whether the model service took the video, " +
+      "look for it in the list before you submit another",
     "",
   ]),
 ];

@@ -174,12 +174,13 @@ export function errorOf({ status, body }: Told): [number, string, string, string
   return [status, type ?? "", code ?? "", message ?? ""];
 }
 
-/** What a caller is told of a submission of which nobody knows what became: nothing that makes a client send it again. */
+/** What a caller is told of a submission whose outcome nobody knows: nothing that makes a client send it again. */
 export const outcomeUnknown: [number, string, string, string] = [
   400,
   "invalid_request_error",
   "",
-  "The request could not be completed: it is not known whether the model service took the video, look for it in the list before you submit another",
+  "The request could not be completed: it is not known whether the model service took the video, " +
+    "look for it in the list before you submit another",
 ];
 
 /** Nothing is held, charged or under way for the call. */

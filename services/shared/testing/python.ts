@@ -15,8 +15,8 @@ export const officialClients = ["openai==3.54.0", "anthropic==2.12.0"];
 export type Python = { program: string } | { missing: string };
 
 /**
- * A Python with packages of PyPI, such as `openai==1.2.3`. They are installed once, in an environment of their own below
- * node_modules, where the next run of the tests finds it.
+ * A Python with packages of PyPI, such as `openai==1.2.3`. They are installed once, in an environment of their own
+ * below node_modules, where the next run of the tests finds it.
  */
 export async function pythonWith(...requirements: string[]): Promise<Python> {
   const folder = join(cache, requirements.join(","));

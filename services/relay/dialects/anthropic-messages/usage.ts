@@ -39,7 +39,7 @@ function runsOf(usage: unknown): unknown[] {
   return Array.isArray(runs) ? runs : [];
 }
 
-/** An answer's own compactions, advisers and turns with server tools are runs of their own; the top level has the last. */
+/** An answer's compactions, advisers and turns with server tools are runs of their own; the top level has the last. */
 function readAllTokens(usage: unknown): Units {
   const last = readTokens(usage);
   const all: Units = {};
