@@ -18,6 +18,14 @@ test("API spec, Messages request: the service removes inference_geo, service_tie
   assert.equal(prepared('{"sp\\u0065ed":"fast","model":"m"}'), '{"model":"m"}');
 });
 
+test("what is removed from a request is removed from its fallbacks, too, so that none runs at a dearer speed", () => {
+  const fallback = '{"model":"claude-b","max_tokens":5}';
+  const dear = '{"model":"claude-b","speed":"fast","max_tokens":5,"service_tier":"auto"}';
+  assert.equal(prepared(`{"model":"m","fallbacks":[${dear}]}`), `{"model":"m","fallbacks":[${fallback}]}`);
+  const long = JSON.stringify([{ model: "x".repeat(70_000) }]);
+  assert.throws(() => envelopeOf(`{"model":"m","fallbacks":${long}}`), RequestError);
+});
+
 test("fields of those names inside others stay", () => {
   const body = '{"model":"m","messages":[{"speed":1}],"tools":[{"input_schema":{"properties":{"service_tier":{}}}}]}';
   assert.equal(prepared(body), body);

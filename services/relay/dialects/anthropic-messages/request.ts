@@ -21,8 +21,15 @@ function readThread(thread: unknown): Pick<Envelope, "removed"> {
   throw new RequestError(message, "thread_unsupported_request");
 }
 
+// The list is short, and one of its entries has a few settings (@anthropic-ai/sdk 1.12, BetaFallbackParam).
+const maxFallbacksBytes = 65_536;
+
+/** Throws RequestError for a list that is longer than any. */
+const readFallbacks = (body: RequestBody): unknown => body.readWhole("fallbacks", maxFallbacksBytes);
+
 export function readEnvelope(body: RequestBody, model: string): Envelope {
   const cap = body.read("max_tokens");
+  readFallbacks(body);
   return {
     body,
     model,
@@ -52,9 +59,20 @@ function withoutNotes(messages: unknown): unknown[] {
   });
 }
 
+/** Models to which the provider may fall back, without the settings that are removed from the request itself. */
+function withoutRemoved(fallbacks: unknown): unknown {
+  if (!Array.isArray(fallbacks)) return fallbacks;
+  return fallbacks.map((entry: unknown) => {
+    if (typeof entry !== "object" || entry === null) return entry;
+    return Object.fromEntries(Object.entries(entry).filter(([name]) => !removedFields.some((field) => field === name)));
+  });
+}
+
 export function prepareBody({ body, model }: Envelope, upstreamModel: string): Buffer {
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
   if (body.mayHold(landmarks.note)) replace["messages"] = JSON.stringify(withoutNotes(body.readWhole("messages")));
+  const fallbacks = readFallbacks(body);
+  if (fallbacks !== undefined) replace["fallbacks"] = JSON.stringify(withoutRemoved(fallbacks));
   return body.rewrite({ replace, remove: removedFields });
 }
 
