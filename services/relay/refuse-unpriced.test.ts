@@ -50,6 +50,12 @@ test("a service tier without a price row is refused by name; auto and default ne
   }
 });
 
+test("tools are counted, for telling what each costs takes time", () => {
+  const tools = Array.from({ length: 10_001 }, () => ({ type: "function" }));
+  assert.match(refusalOf({ tools }) ?? "", /at most 10000 tools/);
+  assert.equal(refusalOf({ tools: tools.slice(1) }), undefined);
+});
+
 test("a tier passes where the row that its call is priced by names it, and nowhere else", () => {
   const model = modelOf(`${prices}, ${tiers}`);
   assert.equal(refusalOf({ service_tier: "flex" }, model), undefined);

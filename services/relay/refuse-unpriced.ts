@@ -40,12 +40,20 @@ const toolPlaces = {
   ],
 } as const;
 
+/** More than any client declares, and few enough that telling what each costs takes no time. */
+const maxTools = 10_000;
+
 function refuseTools({ body }: Envelope, { prices }: Model, format: Dialect["format"]): void {
+  let tools = 0;
   for (const field of searchFields) if (body.has(field)) refuse(`field ${field}`);
   for (const [field, tellTypes] of toolPlaces[format]) {
     const bytes = body.slice(field);
     if (!bytes) continue;
     tellTypes(bytes, (type) => {
+      tools += 1;
+      if (tools > maxTools) {
+        throw new CallFailure({ name: "field_invalid", detail: `the body must have at most ${maxTools} tools` });
+      }
       const billed = billingOf(type);
       if (billed === "nothing" || (billed !== "apart" && (prices[billed] ?? prices.toolCalls) !== undefined)) return;
       refuse(`a tool of type "${type}" in field ${field}`);
