@@ -96,6 +96,7 @@ function translateStream(from: UpstreamDialectName, to: DialectName, events: Buf
     asked: { model: "m", wantsStreamUsage: true },
     tap: upstreamDialects[from].createTap(envelope, clean),
     clean,
+    limits: { contextTokens: 200_000, maxOutputTokens: 64_000 },
   });
   const likeness = createTextLikeness(tap);
   const tally = emptyTally();

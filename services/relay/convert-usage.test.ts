@@ -6,6 +6,7 @@ import { emptyTally, type DialectName, type Tally } from "./dialects/dialect.ts"
 import { eventJson, readStreamEvent } from "./dialects/sse.ts";
 import { envelopeOf } from "./testing/fakes.ts";
 
+const limits = { contextTokens: 200_000, maxOutputTokens: 64_000 };
 const asked = { model: "m", wantsStreamUsage: true };
 const callers = ["openai-chat", "openai-responses", "anthropic-messages"] as const;
 type Upstream = "openai-chat" | "openai-responses" | "anthropic-messages";
@@ -31,11 +32,11 @@ function shown(from: Upstream, to: DialectName, body: object, events: object[]):
   const dialect = upstreamDialects[from];
   const tally = dialect.readReply(body, envelopeOf());
   assert.ok(tally);
-  const whole = convertReply(body, conversion, { asked, tally });
+  const whole = convertReply(body, conversion, { asked, tally, limits });
   assert.ok(whole);
   const clean = <T>(error: T): T => error;
   const tap = dialect.createTap(envelopeOf({ stream: true }), clean);
-  const translator = createTranslator({ conversion, asked, tap, clean });
+  const translator = createTranslator({ conversion, asked, tap, clean, limits });
   const streamTally: Tally = emptyTally();
   let told = "";
   for (const event of events) {
@@ -88,6 +89,21 @@ for (const to of callers) {
   });
 }
 
+for (const to of callers) {
+  test(`counts that cannot be are shown as they are charged: ${to}`, () => {
+    const usage = { input_tokens: 9e15, output_tokens: 9, server_tool_use: { web_search_requests: 9e15 } };
+    const [start, ...rest] = messageEvents;
+    const events = [
+      { ...start, message: { ...message, content: [], stop_reason: null, usage } },
+      ...rest.map((event) => ("usage" in event ? { ...event, usage } : event)),
+    ];
+    for (const told of shown("anthropic-messages", to, { ...message, usage }, events)) {
+      assert.doesNotMatch(JSON.stringify(told), /9000000000000000/);
+      assert.match(JSON.stringify(told), /"(input|prompt)_tokens":200000\b/);
+    }
+  });
+}
+
 const wholeAtOnce = { ...message, stop_reason: "end_turn", usage: { input_tokens: 25, output_tokens: 9 } };
 
 for (const to of callers) {
@@ -95,7 +111,7 @@ for (const to of callers) {
     const conversion = cellOf("anthropic-messages", to);
     const clean = <T>(error: T): T => error;
     const tap = upstreamDialects["anthropic-messages"].createTap(envelopeOf({ stream: true }), clean);
-    const translator = createTranslator({ conversion, asked, tap, clean });
+    const translator = createTranslator({ conversion, asked, tap, clean, limits });
     const tally = emptyTally();
     const read = (event: object): string =>
       String(translator.read(readStreamEvent(Buffer.from(`data: ${JSON.stringify(event)}\n\n`)), tally));
@@ -156,12 +172,18 @@ test("reasoning that only the total tells is shown to callers of other formats",
   const body = { id: "c", choices: [{ index: 0, message: { content: "Hi" }, finish_reason: "stop" }], usage };
   const tally = upstreamDialects["openai-chat"].readReply(body, envelopeOf(), quirks);
   assert.ok(tally);
-  const whole = convertReply(body, cellOf("openai-chat", "anthropic-messages"), { asked, tally });
+  const whole = convertReply(body, cellOf("openai-chat", "anthropic-messages"), { asked, tally, limits });
   const thought = { output_tokens: 69, output_tokens_details: { thinking_tokens: 62 } };
   assert.partialDeepStrictEqual(usageIn(String(whole)).at(-1), thought);
   const clean = <T>(error: T): T => error;
   const tap = upstreamDialects["openai-chat"].createTap(envelopeOf({ stream: true }), clean, quirks);
-  const translator = createTranslator({ conversion: cellOf("openai-chat", "openai-responses"), asked, tap, clean });
+  const translator = createTranslator({
+    conversion: cellOf("openai-chat", "openai-responses"),
+    asked,
+    tap,
+    clean,
+    limits,
+  });
   const chunk = { id: "c", choices: [{ index: 0, delta: { content: "Hi" }, finish_reason: "stop" }], usage };
   const streamTally = emptyTally();
   const told = [JSON.stringify(chunk), "[DONE]"].map((data) =>

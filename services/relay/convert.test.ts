@@ -7,6 +7,7 @@ import { readStreamEvent } from "./dialects/sse.ts";
 import { failures } from "./failures.ts";
 import { envelopeOf } from "./testing/fakes.ts";
 
+const limits = { contextTokens: 200_000, maxOutputTokens: 64_000 };
 const chunk = (choices: object[]): string => `data: ${JSON.stringify({ id: "c", model: "m", choices })}\n\n`;
 const text = (index: number, content: string): string => chunk([{ index, delta: { content }, finish_reason: null }]);
 const finish = (index: number): string => chunk([{ index, delta: {}, finish_reason: "stop" }]);
@@ -27,6 +28,7 @@ function translate(
     asked: { model: "m", wantsStreamUsage: true },
     tap: upstreamDialects[from].createTap(envelopeOf({ stream: true, ...fields }), clean),
     clean,
+    limits,
   });
   const tally = emptyTally();
   let told = "";

@@ -7,6 +7,7 @@ import type { Cleaner, Envelope, EventVerdict, StreamTap, Tally, UpstreamError }
 import type { ReplyEvent, ReplyUsage } from "./dialects/reply.ts";
 import type { StreamEvent } from "./dialects/sse.ts";
 import { CallFailure, failures } from "./failures.ts";
+import { possibleUnits, type UnitLimits } from "./possible-usage.ts";
 import { createRetelling } from "./retell.ts";
 import { codeWithin } from "./upstream-failure.ts";
 
@@ -73,20 +74,25 @@ export function saySingle(
   });
 }
 
-/** What the caller is shown of the use is what is charged, in its own dialect's words. */
-function shownUsage({ usage, counted }: Tally, read: ReplyUsage | undefined): ReplyUsage | undefined {
-  return usage ? { ...counted, ...usage } : read;
+/** What the caller is shown of the use is what is charged, in its own dialect's words: what cannot be is neither. */
+function shownUsage(
+  { usage, counted }: Tally,
+  read: ReplyUsage | undefined,
+  limits: UnitLimits,
+): ReplyUsage | undefined {
+  const told = usage ? { ...counted, ...usage } : read;
+  return told && possibleUnits(told, limits);
 }
 
 /** A whole answer in the caller's dialect; undefined when the upstream's is none of its own. */
 export function convertReply(
   body: unknown,
   { client, provider }: Conversion,
-  { asked, tally }: { asked: Asked; tally: Tally },
+  { asked, tally, limits }: { asked: Asked; tally: Tally; limits: UnitLimits },
 ): Buffer | undefined {
   const reply = provider.readReply(body);
   if (!reply) return undefined;
-  const usage = shownUsage(tally, reply.usage);
+  const usage = shownUsage(tally, reply.usage, limits);
   return Buffer.from(JSON.stringify(client.writeReply({ ...reply, usage }, asked)));
 }
 
@@ -96,6 +102,8 @@ type Translating = {
   /** Watches the upstream's events; its tally is what is charged. */
   tap: StreamTap;
   clean: Cleaner;
+  /** What the model can have used at most. */
+  limits: UnitLimits;
 };
 
 /** For answers that break their own format where the upstream reports no error; callers see no words of a reader. */
@@ -106,7 +114,7 @@ const unreadable: UpstreamError = {
 };
 
 /** A tap that gives a stream in the caller's dialect, event by event, in the turn in which the upstream's came. */
-export function createTranslator({ conversion, asked, tap, clean }: Translating): StreamTap {
+export function createTranslator({ conversion, asked, tap, clean, limits }: Translating): StreamTap {
   const reader: StreamReader = conversion.provider.createStreamReader();
   const writer = conversion.client.createStreamWriter(asked);
   const { createAlike } = tap;
@@ -119,7 +127,7 @@ export function createTranslator({ conversion, asked, tap, clean }: Translating)
   const tell = (events: ReplyEvent[], tally: Tally): string => {
     let text = "";
     for (const event of events) {
-      if (event.kind === "finish") text += writer.write({ ...event, usage: shownUsage(tally, event.usage) });
+      if (event.kind === "finish") text += writer.write({ ...event, usage: shownUsage(tally, event.usage, limits) });
       else if (event.kind !== "error") text += writer.write(event);
       else text += writer.write({ kind: "error", error: tally.isFailed ? shown(event.error) : unreadable });
       // What cannot be read has failed for the ledger, too.

@@ -98,7 +98,7 @@ type Reply = { body: Buffer; contentType: string };
 
 /** The answer as the caller gets it; undefined when it cannot be read. */
 function replyOf(
-  { dialect, envelope }: Deliverable,
+  { call, dialect, envelope }: Deliverable,
   { prepared, answer }: Answered,
   { parsed, bytes, tally }: { parsed: unknown; bytes: Buffer; tally: Tally },
 ): Reply | undefined {
@@ -106,7 +106,7 @@ function replyOf(
   if (single) return single.conversion.writeReply(parsed, single.request, envelope);
   const contentType = envelope.answer === "json" ? "application/json" : contentTypeOf(answer);
   if (!conversion) return { body: dialect.rewriteReply?.(parsed, envelope) ?? bytes, contentType };
-  const body = convertReply(parsed, conversion, { asked: conversion.asked, tally });
+  const body = convertReply(parsed, conversion, { asked: conversion.asked, tally, limits: call.offered });
   return body && { body, contentType };
 }
 
@@ -124,7 +124,7 @@ function tapOf({ call, envelope }: Deliverable, { prepared, route }: Answered): 
   if (!conversion) return dialect.createTap(envelope, clean, quirks);
   // The caller's own wish is the writer's to fulfil; here all that the upstream tells is wanted.
   const tap = dialect.createTap({ ...envelope, wantsStreamUsage: true }, clean, quirks);
-  return createTranslator({ conversion, asked: conversion.asked, tap, clean });
+  return createTranslator({ conversion, asked: conversion.asked, tap, clean, limits: call.offered });
 }
 
 const noBytes = Buffer.alloc(0);

@@ -7,7 +7,8 @@ import { noCounts, type Tally } from "./dialects/dialect.ts";
 // Counts that no call can have come of providers that are broken, or lie. Unbounded they overflow an int64, and
 // auth-quota and the ledger refuse the charge: a free answer, and a hold that stays.
 
-type Limits = Pick<Model, "contextTokens" | "maxOutputTokens">;
+/** The limits of a model by which its counts are believed. */
+export type UnitLimits = Pick<Model, "contextTokens" | "maxOutputTokens">;
 
 const tokenBuckets = usageBuckets.filter((bucket) => bucket.endsWith("Tokens"));
 export const inputBuckets = tokenBuckets.filter((bucket) => /input|cache/i.test(bucket));
@@ -61,7 +62,7 @@ function fit(usage: Units, buckets: readonly UsageBucket[], most: number): void 
  * The same units when a call can have used them. Else tokens of a side that cannot be are what one sampling of the
  * model takes at most, and other units that cannot be are left out, as if they had not been told.
  */
-export function possibleUnits(usage: Units, { contextTokens, maxOutputTokens }: Limits): Units {
+export function possibleUnits(usage: Units, { contextTokens, maxOutputTokens }: UnitLimits): Units {
   const isInput = isPossible(usage, inputBuckets, contextTokens);
   const isOutput = isPossible(usage, outputBuckets, maxOutputTokens);
   const impossible = boundedBuckets.filter((bucket) => (usage[bucket] ?? 0n) > (mostUnits[bucket] ?? 0n));
@@ -74,7 +75,7 @@ export function possibleUnits(usage: Units, { contextTokens, maxOutputTokens }: 
 }
 
 /** Puts what is possible in the place of counts that are not, and keeps those as `impossible`. */
-export function boundTally(tally: Tally, limits: Limits): void {
+export function boundTally(tally: Tally, limits: UnitLimits): void {
   const { usage, inputUsage, counted } = tally;
   if (usage === noCounts) {
     tally.usage = undefined;

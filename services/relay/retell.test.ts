@@ -11,6 +11,7 @@ import { startStream } from "./testing/pumped.ts";
 
 type Cell = { from: "openai-chat" | "anthropic-messages"; to: DialectName };
 
+const limits = { contextTokens: 200_000, maxOutputTokens: 64_000 };
 const cells: Cell[] = [
   { from: "openai-chat", to: "anthropic-messages" },
   { from: "openai-chat", to: "openai-responses" },
@@ -29,6 +30,7 @@ function translatorOf({ from, to }: Cell): StreamTap {
     asked: { model: "m", wantsStreamUsage: true },
     tap,
     clean,
+    limits,
   });
 }
 
