@@ -1,7 +1,7 @@
 import type { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import type { BillingService } from "#proto/billing/v1/billing_pb.ts";
-import type { UnaryClient } from "#shared/grpc.ts";
-import { costNanos } from "#shared/pricing.ts";
+import type { UnaryClient } from "#shared/grpc/grpc.ts";
+import { costNanos } from "#shared/money/pricing.ts";
 import { claim } from "./answers.ts";
 import { priceNanos } from "./relay-catalog.ts";
 

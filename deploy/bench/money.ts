@@ -1,4 +1,4 @@
-import { prepareStores, thisMachine } from "../local/machine.ts";
+import { prepareStores, thisMachine } from "../tools/local/machine.ts";
 import { shareTwoCores } from "./cores.ts";
 import { renderMoney, type MoneyOutcome, type MoneyPlan } from "./money-outcome.ts";
 

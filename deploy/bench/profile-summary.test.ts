@@ -13,9 +13,9 @@ const node = (id: number, functionName: string, path: string, children: number[]
 // pump calls read, which calls itself and a package; the collector and idleness stand beside.
 const nodes = [
   node(1, "(root)", "", [2, 6, 7]),
-  node(2, "pump", "services/relay/pump.ts", [3]),
-  node(3, "read", "services/relay/read.ts", [4, 5]),
-  node(4, "read", "services/relay/read.ts"),
+  node(2, "pump", "services/relay/stream/pump.ts", [3]),
+  node(3, "read", "services/relay/http/read.ts", [4, 5]),
+  node(4, "read", "services/relay/http/read.ts"),
   node(5, "", "node_modules/undici/lib/parser.js"),
   node(6, "(garbage collector)", ""),
   node(7, "(idle)", ""),
@@ -31,8 +31,8 @@ const profileOf = (spans: [id: number, ms: number][]) => ({
 });
 
 const how = { root, skipMs: 10, most: 3 };
-const pump = "pump services/relay/pump.ts:10";
-const read = "read services/relay/read.ts:10";
+const pump = "pump services/relay/stream/pump.ts:10";
+const read = "read services/relay/http/read.ts:10";
 const parser = "(anonymous) undici/lib/parser.js:10";
 
 test("a profile tells where its busy time went after what is skipped, once for a function that calls itself", () => {

@@ -2,7 +2,7 @@ import type { Profiler } from "node:inspector";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { ServiceName } from "../local/stack.ts";
+import type { ServiceName } from "../tools/local/stack.ts";
 import { renderSummary, summarizeProfile } from "./profile-summary.ts";
 
 const services: readonly ServiceName[] = ["relay", "auth-quota", "billing"];

@@ -1,4 +1,4 @@
-import { createTranslator } from "../../services/relay/convert.ts";
+import { createTranslator } from "../../services/relay/conversion/convert.ts";
 import { clients, providers, upstreamDialects } from "../../services/relay/dialects/conversions.ts";
 import {
   emptyTally,
@@ -6,7 +6,7 @@ import {
   type Envelope,
   type UpstreamDialectName,
 } from "../../services/relay/dialects/dialect.ts";
-import { readJsonBody } from "../../services/relay/dialects/request-body.ts";
+import { readJsonBody } from "../../services/relay/dialects/json/request-body.ts";
 import { readStreamEvent } from "../../services/relay/dialects/sse.ts";
 import { createTextLikeness } from "../../services/relay/dialects/text-likeness.ts";
 

@@ -9,7 +9,7 @@ import { findTool } from "#shared/testing/binaries.ts";
 import { freePort } from "#shared/testing/free-port.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
-import { repository, run } from "../checks/run.ts";
+import { repository, run } from "../tools/checks/run.ts";
 import { openBuildah } from "./buildah.ts";
 import { copiedFiles } from "./context.ts";
 import { makeStandIns, machineNpm } from "./stand-in.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { repository } from "../checks/run.ts";
+import { repository } from "../tools/checks/run.ts";
 import { copiedFiles, isInContext } from "./context.ts";
 import { neededBy } from "./imports.ts";
 
@@ -22,7 +22,7 @@ describe("what goes into the image", () => {
     const commands = ["relay", "auth-quota", "billing", "video-task", "console"].map(
       (name) => `services/${name}/main.ts`,
     );
-    const tools = ["deploy/migrate/main.ts", "deploy/admin/main.ts", "services/relay/check-catalog.ts"];
+    const tools = ["deploy/tools/migrate/main.ts", "deploy/tools/admin/main.ts", "services/relay/catalog/check.ts"];
     for (const main of [...commands, ...tools]) assert.ok(needed.files.has(main), main);
     assert.ok(needed.files.size > 250, `the imports were followed: ${needed.files.size} files`);
     assert.deepEqual(
@@ -49,7 +49,7 @@ describe("what goes into the image", () => {
 
   it("is no test, nothing that only tests need, and nothing that is only read by people", () => {
     const unwanted =
-      /\.test\.ts$|\/testing\/|\/fixtures\/|\/golden\/|\.md$|^deploy\/(?!image\/main\.ts|migrate\/|admin\/)/;
+      /\.test\.ts$|\/testing\/|\/fixtures\/|\/golden\/|\.md$|^deploy\/(?!image\/main\.ts|tools\/(?:migrate|admin)\/)/;
     assert.deepEqual(
       copied.filter((file) => unwanted.test(file)),
       [],

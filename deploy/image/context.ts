@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { repository } from "../checks/run.ts";
+import { repository } from "../tools/checks/run.ts";
 
 type Rule = { isKept: boolean; pattern: RegExp };
 

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
-import { repository } from "../checks/run.ts";
+import { repository } from "../tools/checks/run.ts";
 
 /** What a process needs of the repository and of packages once it has loaded its entry file. */
 export type Needed = { files: Set<string>; folders: Set<string>; packages: Set<string> };
@@ -8,7 +8,7 @@ export type Needed = { files: Set<string>; folders: Set<string>; packages: Set<s
 // Types are gone when it runs.
 const typeImport = /^(?:import|export) type [^;]*;/gm;
 const comment = /^\s*(?:\/\/|\/?\*).*$/gm;
-const ownFile = /"((?:\.{1,2}\/|#shared\/|#proto\/)[^"]+\.(?:ts|mjs|json))"/g;
+const ownFile = /"((?:\.{1,2}\/|#shared\/|#fake-provider\/|#proto\/)[^"]+\.(?:ts|mjs|json))"/g;
 const fromPackage = /(?:\bfrom |\bimport )"([a-z@][^":]*)"/g;
 const resolvedPackage = /(?:\bimport\(|\bimport\.meta\.resolve\()"([a-z@][^":]*)"/g;
 const besides = /(?:new URL\(|import\.meta\.dirname, )["`]([^"`$]+)/g;
@@ -40,6 +40,7 @@ export function neededBy(entry: string): Needed {
 
 function pathOf(name: string, importer: string): string {
   if (name.startsWith("#shared/")) return name.replace("#shared", "services/shared");
+  if (name.startsWith("#fake-provider/")) return name.replace("#fake-provider", "services/fake-provider");
   if (name.startsWith("#proto/")) return name.replace("#proto", "proto/gen");
   return normalize(join(dirname(importer), name)).replace(/\/$/, "");
 }

@@ -5,9 +5,9 @@ const mains = {
   billing: "../../services/billing/main.ts",
   "video-task": "../../services/video-task/main.ts",
   console: "../../services/console/main.ts",
-  migrate: "../migrate/main.ts",
-  admin: "../admin/main.ts",
-  catalog: "../../services/relay/check-catalog.ts",
+  migrate: "../tools/migrate/main.ts",
+  admin: "../tools/admin/main.ts",
+  catalog: "../../services/relay/catalog/check.ts",
 };
 
 const isCommand = (word: string | undefined): word is keyof typeof mains => Object.hasOwn(mains, word ?? "");

@@ -2,16 +2,13 @@ import type { Registry } from "prom-client";
 import { createMetrics as createAuthQuotaMetrics, watchSessions } from "../../services/auth-quota/metrics.ts";
 import { createMetrics as createBillingMetrics } from "../../services/billing/metrics.ts";
 import { createMetrics as createConsoleMetrics } from "../../services/console/metrics.ts";
-import {
-  createMetrics as createRelayMetrics,
-  watchCatalog,
-  watchGauges,
-  watchUpstreams,
-} from "../../services/relay/metrics.ts";
-import { expiryGauge } from "../../services/shared/certificate.ts";
-import { grpcMetrics } from "../../services/shared/grpc-metrics.ts";
-import { familyOf } from "../../services/shared/metric-family.ts";
-import { createRegistry } from "../../services/shared/ops.ts";
+import { watchCatalog } from "../../services/relay/catalog/gauges.ts";
+import { watchUpstreams } from "../../services/relay/upstream/gauges.ts";
+import { createMetrics as createRelayMetrics, watchGauges } from "../../services/relay/metrics.ts";
+import { expiryGauge } from "../../services/shared/stores/certificate.ts";
+import { grpcMetrics } from "../../services/shared/grpc/metrics.ts";
+import { familyOf } from "../../services/shared/metrics/family.ts";
+import { createRegistry } from "../../services/shared/metrics/ops.ts";
 import {
   createMetrics as createVideoTaskMetrics,
   watchCatalog as watchVideoCatalog,

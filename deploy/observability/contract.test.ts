@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { createMetrics as createBillingMetrics } from "../../services/billing/metrics.ts";
 import { createMetrics as createRelayMetrics } from "../../services/relay/metrics.ts";
-import { createRegistry } from "../../services/shared/ops.ts";
+import { createRegistry } from "../../services/shared/metrics/ops.ts";
 import { dashboardFiles } from "./dashboard-files.ts";
 import { catalogue, sampleNames } from "./catalogue.ts";
 import { alertTable, readmeWithAlerts } from "./alert-table.ts";

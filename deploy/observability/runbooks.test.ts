@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { runAgainst } from "../admin/testing/stub-services.ts";
-import { declaredServices } from "../checks/readme-tables.ts";
-import { repository } from "../checks/run.ts";
+import { runAgainst } from "../tools/admin/testing/stub-services.ts";
+import { declaredServices } from "../tools/checks/readme-tables.ts";
+import { repository } from "../tools/checks/run.ts";
 import { pages } from "./written.ts";
 
 const runbooks = pages().filter(({ path }) => path.startsWith("runbooks/"));

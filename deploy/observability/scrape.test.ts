@@ -6,8 +6,8 @@ import { dirname, join } from "node:path";
 import { after, describe, test } from "node:test";
 import { findTool } from "#shared/testing/binaries.ts";
 import { until } from "#shared/testing/until.ts";
-import { chat, makeCall, ridOf } from "../e2e/ask.ts";
-import { startWorld } from "../e2e/world.ts";
+import { chat, makeCall, ridOf } from "../test/e2e/ask.ts";
+import { startWorld } from "../test/e2e/world.ts";
 import { catalogue } from "./catalogue.ts";
 
 const promtool = findTool("promtool");

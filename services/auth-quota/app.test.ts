@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
 import { v7 } from "uuid";
 import { CallState, Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
-import { connectGrpc } from "#shared/grpc.ts";
+import { connectGrpc } from "#shared/grpc/grpc.ts";
 import { until } from "#shared/testing/until.ts";
 import { hashOf, startAppWorld, type AppWorld, type Payer } from "./testing/app-world.ts";
 import { openRelayLine, type RelayLine } from "./testing/relay-line.ts";

@@ -1,31 +1,38 @@
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
-import { openGrpcCredentials } from "#shared/grpc-credentials.ts";
-import { grpcMetrics } from "#shared/grpc-metrics.ts";
-import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type GrpcListener, type GrpcPlace } from "#shared/grpc.ts";
-import { every } from "#shared/lifecycle.ts";
-import type { Logger } from "#shared/log.ts";
-import { createRegistry, serveOps } from "#shared/ops.ts";
-import { accountHandlers } from "./accounts.ts";
-import { auditHandler } from "./audit.ts";
+import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
+import { grpcMetrics } from "#shared/grpc/metrics.ts";
+import {
+  connectGrpc,
+  serveGrpc,
+  unaryClient,
+  unaryHandlers,
+  type GrpcListener,
+  type GrpcPlace,
+} from "#shared/grpc/grpc.ts";
+import { every } from "#shared/process/lifecycle.ts";
+import type { Logger } from "#shared/process/log.ts";
+import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
+import { accountHandlers } from "./handlers/accounts.ts";
+import { auditHandler } from "./handlers/audit.ts";
 import type { Config } from "./config.ts";
-import { createDecide } from "./decide.ts";
-import { holdHandlers } from "./holds.ts";
-import { createIdentities } from "./identity.ts";
-import { keyHandlers } from "./keys.ts";
-import { createLoad } from "./load.ts";
-import { followMaintenance } from "./maintenance.ts";
+import { createDecide } from "./session/decide.ts";
+import { holdHandlers } from "./handlers/holds.ts";
+import { createIdentities } from "./hot/identity.ts";
+import { keyHandlers } from "./handlers/keys.ts";
+import { createLoad } from "./hot/load.ts";
+import { followMaintenance } from "./handlers/maintenance.ts";
 import { createMetrics, watchSessions } from "./metrics.ts";
-import { postHandler } from "./post.ts";
-import { createPush } from "./push.ts";
-import { createRebuild } from "./rebuild.ts";
-import { sessionMethod } from "./session-wire.ts";
-import { createSessions } from "./session.ts";
+import { postHandler } from "./handlers/post.ts";
+import { createPush } from "./hot/push.ts";
+import { createRebuild } from "./hot/rebuild.ts";
+import { sessionMethod } from "./session/session-wire.ts";
+import { createSessions } from "./session/session.ts";
 import { createHotStore, type HotStore } from "./store/hot.ts";
 import { findIdentities } from "./store/keys.ts";
 import { connectPostgres } from "./store/postgres.ts";
 import { connectRedis, type HotRedis } from "./store/redis.ts";
-import { sweep } from "./sweep.ts";
+import { sweep } from "./hot/sweep.ts";
 
 /** The running service; disposal drains it. */
 export type App = AsyncDisposable & { grpcPort: number; opsPort: number };

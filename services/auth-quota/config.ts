@@ -1,6 +1,6 @@
 import { Type, type Static } from "typebox";
-import { readVariables } from "#shared/env.ts";
-import { checkLinks, grpcTlsVariables, tracingVariables } from "#shared/link-variables.ts";
+import { readVariables } from "#shared/process/env.ts";
+import { checkLinks, grpcTlsVariables, tracingVariables } from "#shared/stores/link-variables.ts";
 
 const port = { minimum: 0, maximum: 65_535 };
 const perMinute = { minimum: 1, maximum: 1_000_000 };

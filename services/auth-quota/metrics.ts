@@ -1,9 +1,8 @@
 import type { Registry } from "prom-client";
 import type { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { counter, counters, gauge, histogram, histograms } from "#shared/metrics.ts";
-import type { OperationName } from "./session-wire.ts";
+import { counter, counters, gauge, histogram, histograms } from "#shared/metrics/metrics.ts";
 import type { HotTotals } from "./store/hot.ts";
-import { verdictName } from "./verdict-name.ts";
+import { verdictName, type OperationName } from "./operation-names.ts";
 
 /** Why an operation or a Post was answered with an alarm. */
 export type ConflictReason = "content" | "malformed" | "ledger";

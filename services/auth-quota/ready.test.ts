@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createLog } from "#shared/log.ts";
+import { createLog } from "#shared/process/log.ts";
 import { freePort } from "#shared/testing/free-port.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";

@@ -1,26 +1,26 @@
 import type { UntypedServiceImplementation } from "@grpc/grpc-js";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
-import { serverStreamHandlers, type ServerStreamHandlers } from "#shared/grpc-stream.ts";
-import { unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
-import type { Logger } from "#shared/log.ts";
-import { correct, credit, refund, type ByHand } from "./book-by-hand.ts";
-import { exportLines } from "./export-lines.ts";
-import { getBalance, getFunds } from "./funds.ts";
-import { getCall } from "./get-call.ts";
-import { compareInvoice, loadInvoice } from "./invoice.ts";
-import { listLedgerLines } from "./list-lines.ts";
-import { listQuarantine } from "./list-quarantine.ts";
-import { listLowBalances } from "./low-balances.ts";
-import { getProgress } from "./progress.ts";
-import { queryUsage } from "./query-usage.ts";
-import { getReport, reconcile } from "./reconcile.ts";
-import type { Reconciling } from "./reconcile-checks.ts";
-import { replay, type Replaying } from "./replay.ts";
-import { retryQuarantine } from "./retry-quarantine.ts";
-import { getStatement } from "./statement.ts";
-import { redeemVoucher } from "./redeem-voucher.ts";
-import { createVouchers, listVoucherBatches, listVouchers, voidVouchers } from "./vouchers.ts";
-import { asUnavailable, type Pool } from "#shared/postgres.ts";
+import { serverStreamHandlers, type ServerStreamHandlers } from "#shared/grpc/stream.ts";
+import { unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.ts";
+import type { Logger } from "#shared/process/log.ts";
+import { correct, credit, refund, type ByHand } from "./handlers/book-by-hand.ts";
+import { exportLines } from "./handlers/export-lines.ts";
+import { getBalance, getFunds } from "./handlers/funds.ts";
+import { getCall } from "./handlers/get-call.ts";
+import { compareInvoice, loadInvoice } from "./handlers/invoice.ts";
+import { listLedgerLines } from "./handlers/list-lines.ts";
+import { listQuarantine } from "./handlers/list-quarantine.ts";
+import { listLowBalances } from "./handlers/low-balances.ts";
+import { getProgress } from "./intake/progress.ts";
+import { queryUsage } from "./handlers/query-usage.ts";
+import { getReport, reconcile } from "./reconcile/reconcile.ts";
+import type { Reconciling } from "./reconcile/checks.ts";
+import { replay, type Replaying } from "./handlers/replay.ts";
+import { retryQuarantine } from "./handlers/retry-quarantine.ts";
+import { getStatement } from "./handlers/statement.ts";
+import { redeemVoucher } from "./handlers/redeem-voucher.ts";
+import { createVouchers, listVoucherBatches, listVouchers, voidVouchers } from "./handlers/vouchers.ts";
+import { asUnavailable, type Pool } from "#shared/stores/postgres.ts";
 
 /**
  * What the gRPC calls need. `readPool` is for lists and sums, which may be long: people who read much must not take the

@@ -1,8 +1,8 @@
 import type { Registry } from "prom-client";
-import { counter, counters, gauge, gauges, histogram } from "#shared/metrics.ts";
+import { counter, counters, gauge, gauges, histogram } from "#shared/metrics/metrics.ts";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
-import { endName } from "#shared/end-name.ts";
-import { rejectReasons } from "./check.ts";
+import { endName } from "#shared/money/end-name.ts";
+import { rejectReasons } from "./records/check.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 

@@ -5,13 +5,13 @@ import pg from "pg";
 import { Registry } from "prom-client";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
-import { createLog } from "#shared/log.ts";
-import { createRid } from "#shared/rid.ts";
+import { createLog } from "#shared/process/log.ts";
+import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
 import { createMetrics } from "./metrics.ts";
 import { readByHandSums } from "./store/lines.ts";
-import { createTeller } from "./tell.ts";
+import { createTeller } from "./intake/push-balances.ts";
 import { startApp as startAppOn } from "./testing/app.ts";
 import { findImbalance, readLedger, startLedger } from "./testing/ledger.ts";
 

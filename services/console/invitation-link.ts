@@ -1,6 +1,6 @@
-import { html } from "./html.ts";
+import { html } from "./html/html.ts";
 import type { Parts } from "./parts.ts";
-import { page, type Answer } from "./route.ts";
+import { page, type Answer } from "./html/route.ts";
 import { invitationDays } from "./store/invitations.ts";
 
 type Made = { token: string; email: string; back: string };

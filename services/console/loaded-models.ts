@@ -1,6 +1,6 @@
 import type { Usage } from "#proto/usage/v1/usage_pb.ts";
 import type { Relays } from "./relays.ts";
-import { bucketNames, bucketsInUse } from "./units.ts";
+import { bucketNames, bucketsInUse } from "./html/units.ts";
 
 /** A price row as account owners may see it: nano-USD per 1,000,000 units, by the name of the bucket in words. */
 export type PriceRow = { condition: string; prices: { bucket: string; nanos: bigint }[] };

@@ -1,6 +1,6 @@
-import { stopOrFault } from "#shared/lifecycle.ts";
-import { createLog } from "#shared/log.ts";
-import { startTracing } from "#shared/tracing.ts";
+import { stopOrFault } from "#shared/process/lifecycle.ts";
+import { createLog } from "#shared/process/log.ts";
+import { startTracing } from "#shared/process/tracing.ts";
 import { startApp } from "./app.ts";
 import { readConfig } from "./config.ts";
 

@@ -1,5 +1,5 @@
 import type { Registry } from "prom-client";
-import { counters, histograms } from "#shared/metrics.ts";
+import { counters, histograms } from "#shared/metrics/metrics.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 

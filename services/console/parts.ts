@@ -1,17 +1,17 @@
 import type { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import type { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import type { VideoTaskService } from "#proto/video/v1/video_pb.ts";
-import type { Clock } from "#shared/clock.ts";
-import type { StreamingClient } from "#shared/grpc-stream.ts";
-import type { UnaryClient } from "#shared/grpc.ts";
-import type { Logger } from "#shared/log.ts";
-import type { Pool } from "#shared/postgres.ts";
+import type { Clock } from "#shared/process/clock.ts";
+import type { StreamingClient } from "#shared/grpc/stream.ts";
+import type { UnaryClient } from "#shared/grpc/grpc.ts";
+import type { Logger } from "#shared/process/log.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
 import type { Metrics } from "./metrics.ts";
-import type { Oidc } from "./oidc.ts";
-import type { Passwords } from "./passwords.ts";
+import type { Oidc } from "./credentials/oidc.ts";
+import type { Passwords } from "./credentials/passwords.ts";
 import type { PaymentProvider } from "./payments/provider.ts";
 import type { Relays } from "./relays.ts";
-import type { SecretBox } from "./secrets.ts";
+import type { SecretBox } from "./credentials/secrets.ts";
 
 /** What the pages work with. */
 export type Parts = {

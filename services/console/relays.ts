@@ -1,8 +1,8 @@
 import { lookup } from "node:dns/promises";
 import { RelayService, type GetStateResponse } from "#proto/relay/v1/relay_pb.ts";
-import type { Clock } from "#shared/clock.ts";
-import type { GrpcCredentials } from "#shared/grpc-credentials.ts";
-import { connectGrpc, unaryClient } from "#shared/grpc.ts";
+import type { Clock } from "#shared/process/clock.ts";
+import type { GrpcCredentials } from "#shared/grpc/credentials.ts";
+import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 
 /** One relay process: its state, or why it did not tell it. */
 export type RelayState = { address: string } & (

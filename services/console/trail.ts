@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { ServiceError } from "#shared/errors.ts";
-import type { Logger } from "#shared/log.ts";
-import type { Pool, Queryable } from "#shared/postgres.ts";
-import type { SignedIn } from "./route.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import type { Logger } from "#shared/process/log.ts";
+import type { Pool, Queryable } from "#shared/stores/postgres.ts";
+import type { SignedIn } from "./html/route.ts";
 import { insertAudit, type AuditEntry, type AuditValues } from "./store/audit.ts";
 
 /** Every action that the audit log knows, for its filter. */

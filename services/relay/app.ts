@@ -1,18 +1,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { createRid } from "#shared/rid.ts";
+import { createRid } from "#shared/money/rid.ts";
 import { handleCall, type Relay } from "./call.ts";
-import { callOutcomeOf, wished, type CallOutcome } from "./call-outcome.ts";
+import { callOutcomeOf, type CallOutcome } from "./report/call-outcome.ts";
 import type { Config } from "./config.ts";
 import { dialects } from "./dialects/index.ts";
-import type { Failure } from "./failures.ts";
-import { problemOfHead, type Refused } from "./malformed.ts";
-import { errorsOfPath, failureOfPath, isOfApi, notFoundPage, pathOf } from "./paths.ts";
-import { requestIdHeaders, respondFailure } from "./respond.ts";
+import { expectedCauses, type Failure } from "./failures.ts";
+import { problemOfHead, type Refused } from "./http/malformed.ts";
+import { errorsOfPath, failureOfPath, isOfApi, notFoundPage, pathOf } from "./http/paths.ts";
+import { requestIdHeaders, respondFailure } from "./http/respond.ts";
 import { answerModels } from "./routes/answer-models.ts";
 import { answerVideos } from "./routes/videos.ts";
-import { listenBeside, serverOptions, type ServerSettings } from "./server.ts";
-import { videosPath } from "./videos.ts";
+import { listenBeside, serverOptions, type ServerSettings } from "./http/server.ts";
+import { videosPath } from "./http/paths.ts";
 
 const isLoopback = (address: string): boolean =>
   address === "127.0.0.1" || address === "::1" || address === "::ffff:127.0.0.1";
@@ -32,7 +32,7 @@ function refusalOf(request: FastifyRequest, config: Config, relay: Relay): Failu
   if (!isSecure(request, config)) return { name: "not_processable", cause: "plain HTTP" };
   const isClosed = relay.catalog.current().isMaintenance || relay.settling.quota.isMaintenance();
   return isClosed && isOfApi(pathOf(request.url))
-    ? { name: "service_unavailable", cause: wished.maintenance }
+    ? { name: "service_unavailable", cause: expectedCauses.maintenance }
     : undefined;
 }
 

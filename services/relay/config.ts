@@ -1,12 +1,12 @@
 import { Type, type Static } from "typebox";
-import { readVariables } from "#shared/env.ts";
+import { readVariables } from "#shared/process/env.ts";
 import {
   checkLinks,
   grpcTlsVariables,
   natsVariables,
   samplingVariables,
   tracingVariables,
-} from "#shared/link-variables.ts";
+} from "#shared/stores/link-variables.ts";
 
 export const variables = Type.Object({
   LOG_LEVEL: Type.String({ description: "Least level that is logged: debug, info, warn, error.", default: "info" }),

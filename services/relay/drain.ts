@@ -1,7 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
-import { endServing } from "#shared/end-serving.ts";
-import { endReading } from "./body.ts";
+import { endServing } from "#shared/process/end-serving.ts";
+import { endReading } from "./http/body.ts";
 import type { Relay } from "./call.ts";
 
 const flushMs = 10_000;

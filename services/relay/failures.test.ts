@@ -4,7 +4,7 @@ import type { DialectName } from "./dialects/dialect.ts";
 import { dialects } from "./dialects/index.ts";
 import { videoErrors } from "./dialects/video-error.ts";
 import { CallFailure, failures, renderFailure, type Failure, type FailureName } from "./failures.ts";
-import { respondFailure, statusOfFailure } from "./respond.ts";
+import { respondFailure, statusOfFailure } from "./http/respond.ts";
 import { serveHttp } from "./testing/raw-client.ts";
 import { specErrors, typesByStatus } from "./testing/spec-errors.ts";
 

@@ -313,3 +313,6 @@ export function renderFailure(failure: Failure, format: "A" | "B"): RenderedFail
     shouldRetry: row.shouldRetry,
   };
 }
+
+/** Causes of `service_unavailable` that the operator brought about. */
+export const expectedCauses = { stopping: "the relay is stopping", maintenance: "maintenance" } as const;

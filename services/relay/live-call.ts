@@ -1,9 +1,12 @@
+import type { Units } from "#shared/money/pricing.ts";
 import type { Span } from "@opentelemetry/api";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { beginTimes, type CallTimes } from "./call-times.ts";
-import type { Model } from "./catalog-models.ts";
-import type { Requested } from "./meter.ts";
+import type { Model } from "./catalog/models.ts";
 import { emptyTally, type Tally } from "./dialects/dialect.ts";
+
+/** What is known of a request's use without its answer. */
+export type Requested = { inputTokens: number; units: Units; priceFields: Record<string, string> };
 
 /** What makes a call one that is traced. */
 export type CallTrace = { span: Span; traceId: string; traceparent: string };

@@ -1,17 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { grpcMetrics } from "#shared/grpc-metrics.ts";
-import type { Counters, Histograms } from "#shared/metrics.ts";
-import { endNames } from "#shared/end-name.ts";
-import { metricsText } from "#shared/metrics-text.ts";
-import { createRegistry } from "#shared/ops.ts";
-import { usageBuckets } from "#shared/pricing.ts";
-import { callOutcomes } from "./call-outcome.ts";
+import { grpcMetrics } from "#shared/grpc/metrics.ts";
+import type { Counters, Histograms } from "#shared/metrics/metrics.ts";
+import { endNames } from "#shared/money/end-name.ts";
+import { metricsText } from "#shared/metrics/text.ts";
+import { createRegistry } from "#shared/metrics/ops.ts";
+import { usageBuckets } from "#shared/money/pricing.ts";
+import { callOutcomes } from "./report/call-outcome.ts";
 import { dialects } from "./dialects/index.ts";
 import { failures } from "./failures.ts";
-import { createMetrics, watchUpstreams } from "./metrics.ts";
-import { obstacles } from "./upstream-health.ts";
-import { upstreamFaults } from "./upstream-faults.ts";
+import { watchUpstreams } from "./upstream/gauges.ts";
+import { createMetrics } from "./metrics.ts";
+import { obstacles } from "./upstream/health.ts";
+import { upstreamFaults } from "./upstream/faults.ts";
 
 type Labelled = Counters<string> | Histograms<string>;
 

@@ -1,7 +1,5 @@
 import type { Registry } from "prom-client";
-import { counter, counters, gauge, gauges, histogram, histograms } from "#shared/metrics.ts";
-import type { CatalogFile, LiveCatalog } from "./catalog.ts";
-import type { CircuitState, UpstreamHealth } from "./upstream-health.ts";
+import { counter, counters, gauge, histogram, histograms } from "#shared/metrics/metrics.ts";
 
 const secondsBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const overheadBuckets = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
@@ -11,7 +9,7 @@ const publishBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 
 // Upstreams and models are the operator's, as many as the catalog has; with the label sets below all metrics together
 // stay under 10,000 series, of which a bucket of a histogram is one.
-const mostUpstreams = 100;
+export const mostUpstreams = 100;
 
 function createCallMetrics(registry: Registry) {
   const overhead = histograms(registry, {
@@ -249,42 +247,4 @@ export function watchGauges(registry: Registry, read: Readings): void {
     ["relay_quota_queued", "Operations that auth-quota has not answered.", read.quotaQueued],
   ];
   for (const [name, help, value] of watched) gauge(registry, { name, help, read: value });
-}
-
-const circuitValues: Record<CircuitState, number> = { closed: 0, "half-open": 1, open: 2 };
-
-/** Declares the gauges of the upstreams that were asked since the catalog last changed them. */
-export function watchUpstreams(registry: Registry, { list }: Pick<UpstreamHealth, "list">): void {
-  const declare = (name: string, help: string, value: (upstream: ReturnType<typeof list>[number]) => number): void => {
-    gauges(registry, {
-      name,
-      help,
-      labels: ["upstream"],
-      open: ["upstream"],
-      most: mostUpstreams,
-      read: (set) => {
-        for (const upstream of list(performance.now())) set({ upstream: upstream.name }, value(upstream));
-      },
-    });
-  };
-  declare("relay_upstream_circuit", "0: closed; 1: half open; 2: open.", ({ circuit }) => circuitValues[circuit]);
-  declare("relay_upstream_live_calls", "Calls under way at an upstream.", ({ underWay }) => underWay);
-}
-
-/** Declares the gauges of the catalog's file. */
-export function watchCatalog(
-  registry: Registry,
-  { file, isStale }: { file: () => Pick<CatalogFile, "contentHash">; isStale: LiveCatalog["isStale"] },
-): void {
-  gauges(registry, {
-    name: "relay_catalog_info",
-    help: "1; the label is the SHA-256 of the catalog file in use.",
-    labels: ["hash"],
-    read: (set) => set({ hash: file().contentHash }, 1),
-  });
-  gauge(registry, {
-    name: "relay_catalog_refused",
-    help: "1 while the newest catalog file is refused and the one before stays in use.",
-    read: () => Number(isStale()),
-  });
 }

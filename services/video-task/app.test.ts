@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { RefusalReason, TaskState } from "#proto/video/v1/video_pb.ts";
-import { startFakeVideos } from "#shared/testing/fake-videos.ts";
-import { videoPrompt, type VideoBehaviour } from "#shared/testing/fake-videos-behaviour.ts";
+import { startFakeVideos } from "#fake-provider/videos.ts";
+import { videoPrompt, type VideoBehaviour } from "#fake-provider/videos-behaviour.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
 import { serveVideoTask } from "./testing/app.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { CatalogError } from "#shared/catalog/document.ts";
-import type { Logger } from "#shared/log.ts";
+import type { Logger } from "#shared/process/log.ts";
 import { until } from "#shared/testing/until.ts";
 import { followUpstreams, parseUpstreams, type Upstreams } from "./catalog.ts";
 

@@ -5,8 +5,8 @@ import { readCatalog, type CatalogProblem } from "#shared/catalog/document.ts";
 import { upstreamSchema, type UpstreamSource } from "#shared/catalog/upstream-schema.ts";
 import { buildUpstreams, readNamedFrom, type Upstream } from "#shared/catalog/upstreams.ts";
 import { videoDialectNames, videoDialectOf } from "#shared/catalog/video-dialects.ts";
-import { followFiles, type Followed } from "#shared/follow-files.ts";
-import type { Logger } from "#shared/log.ts";
+import { followFiles, type Followed } from "#shared/process/follow-files.ts";
+import type { Logger } from "#shared/process/log.ts";
 
 /** The upstreams for videos, by name. */
 export type Upstreams = ReadonlyMap<string, Upstream>;

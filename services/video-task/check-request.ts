@@ -1,10 +1,10 @@
 import { toBinary } from "@bufbuild/protobuf";
 import { RecordKind, UsageRecordedSchema, UsageSource, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import type { Reference, Route, SubmitRequest } from "#proto/video/v1/video_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
-import { maxAccountNanos } from "#shared/money.ts";
-import { costNanos, usageBuckets, type Units } from "#shared/pricing.ts";
-import { ridTimeMs } from "#shared/rid.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { maxAccountNanos } from "#shared/money/money.ts";
+import { costNanos, usageBuckets, type Units } from "#shared/money/pricing.ts";
+import { ridTimeMs } from "#shared/money/rid.ts";
 import type { Intent } from "./store/submissions.ts";
 import { ridOfTaskId } from "./task.ts";
 

@@ -1,4 +1,4 @@
-import type { Pool } from "#shared/postgres.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
 import type { Metrics } from "./metrics.ts";
 import { readGauges } from "./store/gauges.ts";
 

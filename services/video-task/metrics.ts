@@ -1,5 +1,5 @@
 import type { Registry } from "prom-client";
-import { counter, counters, gauge, gauges, histogram } from "#shared/metrics.ts";
+import { counter, counters, gauge, gauges, histogram } from "#shared/metrics/metrics.ts";
 import type { LiveUpstreams } from "./catalog.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import fc from "fast-check";
-import { dayMs } from "#shared/clock.ts";
+import { dayMs } from "#shared/process/clock.ts";
 import type { Look } from "./providers/provider.ts";
 import type { Running } from "./task.ts";
 import { encodedCharge, makeRunning } from "./testing/looked-at.ts";

@@ -1,4 +1,4 @@
-import { dayMs } from "#shared/clock.ts";
+import { dayMs } from "#shared/process/clock.ts";
 import type { Look } from "./providers/provider.ts";
 import type { Running } from "./task.ts";
 import { undeliveredNanos } from "./undelivered.ts";

@@ -1,6 +1,6 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
-import { costNanos } from "#shared/pricing.ts";
+import { costNanos } from "#shared/money/pricing.ts";
 
 /**
  * What was charged for a length that a provider has not delivered, in nano-USD: by the prices of the charge itself,

@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { AuthQuotaService, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc.ts";
-import { createLog } from "#shared/log.ts";
-import { maxAccountNanos } from "#shared/money.ts";
+import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
+import { createLog } from "#shared/process/log.ts";
+import { maxAccountNanos } from "#shared/money/money.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { migrate } from "../../../services/auth-quota/store/migrate.ts";

@@ -1,5 +1,5 @@
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { createRid } from "#shared/rid.ts";
+import { createRid } from "#shared/money/rid.ts";
 import type { RelayLine } from "../../../services/auth-quota/testing/relay-line.ts";
 
 type Operations = Parameters<RelayLine["send"]>[0];

@@ -1,7 +1,7 @@
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
-import { usageStream, usageSubject } from "#shared/usage-stream.ts";
-import { declareStream } from "../../../services/billing/stream.ts";
+import { usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
+import { declareStream } from "../../../services/billing/intake/stream.ts";
 import { encodeBatch, encodeEvent, makeEvent } from "../../../services/billing/testing/events.ts";
 
 /** Events as relays publish them. The same ones may fill the stream of any number of ledgers. */

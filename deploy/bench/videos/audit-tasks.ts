@@ -1,5 +1,5 @@
 import { query } from "#shared/testing/postgres.ts";
-import { readVideoTruthFile } from "#shared/testing/fake-videos-jobs.ts";
+import { readVideoTruthFile } from "#fake-provider/videos-jobs.ts";
 import type { ScriptedLedger } from "./scripted-ledger.ts";
 
 /** What must be in the table of tasks. */

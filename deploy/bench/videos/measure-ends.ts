@@ -1,4 +1,4 @@
-import { connectGrpc, unaryClient } from "#shared/grpc.ts";
+import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import { until } from "#shared/testing/until.ts";
 import type { TasksDatabase } from "../../../services/video-task/testing/tasks-database.ts";

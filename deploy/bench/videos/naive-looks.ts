@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { createPools } from "#shared/catalog/pools.ts";
-import { createPool } from "#shared/postgres.ts";
-import { createAsk } from "../../../services/video-task/ask.ts";
+import { createPool } from "#shared/stores/postgres.ts";
+import { createAsk } from "../../../services/video-task/providers/request.ts";
 import { providers } from "../../../services/video-task/providers/index.ts";
 import { upstreamAt } from "../../../services/video-task/testing/upstream-at.ts";
 

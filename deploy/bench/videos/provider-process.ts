@@ -1,4 +1,4 @@
-import { startFakeVideos } from "#shared/testing/fake-videos.ts";
+import { startFakeVideos } from "#fake-provider/videos.ts";
 
 // The provider of videos in a process of its own, so that its CPU is nobody else's. Its argument, if it has one, names
 // the file that gets the truth of every task.

@@ -1,5 +1,5 @@
-import { createPool } from "#shared/postgres.ts";
-import { videoPrompt } from "#shared/testing/fake-videos-behaviour.ts";
+import { createPool } from "#shared/stores/postgres.ts";
+import { videoPrompt } from "#fake-provider/videos-behaviour.ts";
 import { encodedCharge } from "../../../services/video-task/testing/looked-at.ts";
 import { inFlight } from "./in-flight.ts";
 

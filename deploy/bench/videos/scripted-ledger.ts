@@ -2,10 +2,10 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { connect } from "@nats-io/transport-node";
 import { BillingService, LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { UsageBatchSchema } from "#proto/usage/v1/usage_pb.ts";
-import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
-import { createLog } from "#shared/log.ts";
+import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.ts";
+import { createLog } from "#shared/process/log.ts";
 import { refusing } from "#shared/testing/refusing.ts";
-import { usageSubject } from "#shared/usage-stream.ts";
+import { usageSubject } from "#shared/stores/usage-stream.ts";
 
 /** Stands in for billing: has booked what was published, and gives back what it is asked for. */
 export type ScriptedLedger = AsyncDisposable & {

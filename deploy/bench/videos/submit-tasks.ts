@@ -1,6 +1,6 @@
 import type { VideoTaskService } from "#proto/video/v1/video_pb.ts";
-import type { UnaryClient } from "#shared/grpc.ts";
-import { videoPrompt } from "#shared/testing/fake-videos-behaviour.ts";
+import type { UnaryClient } from "#shared/grpc/grpc.ts";
+import { videoPrompt } from "#fake-provider/videos-behaviour.ts";
 import { makeSubmission } from "../../../services/video-task/testing/submissions.ts";
 import { inFlight } from "./in-flight.ts";
 

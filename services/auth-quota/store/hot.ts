@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
-import { maxAccountNanos } from "#shared/money.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { maxAccountNanos } from "#shared/money/money.ts";
 import { keyPrefix } from "./key-prefix.ts";
 import type { RunAnswer } from "./money-command.ts";
 import type { HotRedis } from "./redis.ts";

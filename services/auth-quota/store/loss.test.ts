@@ -3,9 +3,9 @@ import { after, test } from "node:test";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { actor, fundedActor, newRid, silentLog, startHotWorld } from "../testing/hot-world.ts";
 import { createHotStore, type HotStore } from "./hot.ts";
-import { sweep } from "../sweep.ts";
+import { sweep } from "../hot/sweep.ts";
 import { createMetrics } from "../metrics.ts";
-import { createRegistry } from "#shared/ops.ts";
+import { createRegistry } from "#shared/metrics/ops.ts";
 
 const world = await startHotWorld();
 after(() => world[Symbol.asyncDispose]());

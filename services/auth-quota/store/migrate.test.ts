@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import pg from "pg";
-import { createLog } from "#shared/log.ts";
+import { createLog } from "#shared/process/log.ts";
 import { startStores, type Stores } from "#shared/testing/stores.ts";
 import { migrate } from "./migrate.ts";
 

@@ -1,6 +1,6 @@
 import pg from "pg";
-import { ServiceError } from "#shared/errors.ts";
-import type { Logger } from "#shared/log.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import type { Logger } from "#shared/process/log.ts";
 
 const queryTimeoutMs = 5_000;
 

@@ -3,7 +3,7 @@ import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { createLog } from "#shared/log.ts";
+import { createLog } from "#shared/process/log.ts";
 import { makeAuthority } from "#shared/testing/authority.ts";
 import { findStoreBinary } from "#shared/testing/binaries.ts";
 import { freePort } from "#shared/testing/free-port.ts";

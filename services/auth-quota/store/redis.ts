@@ -1,5 +1,5 @@
 import { Redis } from "ioredis";
-import type { Logger } from "#shared/log.ts";
+import type { Logger } from "#shared/process/log.ts";
 import { keyPrefix } from "./key-prefix.ts";
 import { createRunner, type RunAnswer, type RunValues } from "./money-command.ts";
 import { connectorTo, findOwner, readRedisUrl } from "./redis-node.ts";

@@ -1,6 +1,6 @@
 import { v7 } from "uuid";
-import { createLog } from "#shared/log.ts";
-import { ridTimeMs } from "#shared/rid.ts";
+import { createLog } from "#shared/process/log.ts";
+import { ridTimeMs } from "#shared/money/rid.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import {

@@ -8,7 +8,7 @@ import {
   type SessionRequest,
   type SessionResponse,
 } from "#proto/authquota/v1/authquota_pb.ts";
-import { grpcService } from "#shared/grpc.ts";
+import { grpcService } from "#shared/grpc/grpc.ts";
 
 type OperationInit = NonNullable<MessageInitShape<typeof OperationSchema>["operation"]>;
 

@@ -1,7 +1,7 @@
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
-import { serveGrpc, unaryHandlers } from "#shared/grpc.ts";
-import type { Logger } from "#shared/log.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { serveGrpc, unaryHandlers } from "#shared/grpc/grpc.ts";
+import type { Logger } from "#shared/process/log.ts";
 import { refusing } from "#shared/testing/refusing.ts";
 
 type Sum = { nanos: bigint; version: bigint };

@@ -1,4 +1,4 @@
-import type { Pool } from "#shared/postgres.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
 
 /** The days that have a partition, as far as this process knows. */
 export type LedgerDays = {

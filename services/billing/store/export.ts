@@ -1,5 +1,5 @@
 import { lineColumns, type LineRow } from "./lines.ts";
-import { inTransaction, type Pool } from "#shared/postgres.ts";
+import { inTransaction, type Pool } from "#shared/stores/postgres.ts";
 
 export type DayQuery = { day: string; accountId: string | undefined; after: LineRow | undefined; limit: number };
 

@@ -1,5 +1,5 @@
 import { numberArray, plainArray } from "./arrays.ts";
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 
 export type AccountRow = {
   accountId: string;

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { usageBuckets } from "#shared/pricing.ts";
-import { createRid } from "#shared/rid.ts";
+import { usageBuckets } from "#shared/money/pricing.ts";
+import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
-import { bookBatch } from "../book.ts";
-import { dayOfMs } from "../check.ts";
-import { readMessage, type ReadMessage } from "../read.ts";
+import { bookBatch } from "../intake/book.ts";
+import { dayOfMs } from "../records/check.ts";
+import { readMessage, type ReadMessage } from "../records/read-event.ts";
 import { bookingOn } from "../testing/billing.ts";
 import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
 import { createLedger, findImbalance, readLedger, startLedger, type TestLedger } from "../testing/ledger.ts";

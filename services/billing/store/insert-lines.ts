@@ -1,9 +1,9 @@
 import pg from "pg";
-import type { NewLine } from "../plan.ts";
+import type { NewLine } from "../records/plan.ts";
 import { bytesArray, hexArray, numberArray, plainArray, textArray } from "./arrays.ts";
 import { unitColumns } from "./columns.ts";
-import { usageBuckets } from "#shared/pricing.ts";
-import type { Queryable } from "#shared/postgres.ts";
+import { usageBuckets } from "#shared/money/pricing.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 
 type Value = string | number | bigint | Uint8Array | null;
 

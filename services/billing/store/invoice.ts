@@ -1,6 +1,6 @@
 import { numberArray, plainArray, textArray, bytesArray } from "./arrays.ts";
 import { unitColumns } from "./columns.ts";
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 
 export type CostRow = {
   day: string;

@@ -2,7 +2,7 @@ import type { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { plainArray } from "./arrays.ts";
 import { unitColumns } from "./columns.ts";
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 
 export type LineRow = {
   lineId: string;

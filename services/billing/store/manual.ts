@@ -1,11 +1,11 @@
-import { dayMs } from "#shared/clock.ts";
+import { dayMs } from "#shared/process/clock.ts";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import { ridTimeMs } from "#shared/rid.ts";
-import { dayOfMs } from "../check.ts";
-import { createLineId } from "../line-id.ts";
+import { ridTimeMs } from "#shared/money/rid.ts";
+import { dayOfMs } from "../records/check.ts";
+import { createLineId } from "../records/line-id.ts";
 import { accountColumns, type AccountRow, keyColumns, type KeyRow, readKeys } from "./funds.ts";
 import { lineColumns, type LineRow } from "./lines.ts";
-import { inTransaction, type Pool, type Queryable } from "#shared/postgres.ts";
+import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
 /** A line that somebody asks for, with the id that makes it happen once. */
 export type ManualLine = {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { createLog } from "#shared/log.ts";
+import { createLog } from "#shared/process/log.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { startStores } from "#shared/testing/stores.ts";
-import { readMessage } from "../read.ts";
+import { readMessage } from "../records/read-event.ts";
 import { encodeBatch, encodeEvent, makeEvent } from "../testing/events.ts";
 import { createLedger } from "../testing/ledger.ts";
-import { planBatch } from "../plan.ts";
+import { planBatch } from "../records/plan.ts";
 import { createLedgerDays } from "./days.ts";
 import { migrate } from "./migrate.ts";
 import { postBatch } from "./post.ts";

@@ -1,4 +1,4 @@
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 
 /** Days (YYYY-MM-DD) from the first up to the second, on which the ledger has a partition, in their order. */
 export async function readLedgerDays(db: Queryable, fromDay: string, untilDay: string): Promise<string[]> {

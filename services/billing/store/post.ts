@@ -1,10 +1,10 @@
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import type { BookedCall, Booked, Plan } from "../plan.ts";
-import type { ReadEvent, Reject } from "../read.ts";
-import { readUsageRecord } from "../usage-record.ts";
+import type { BookedCall, Booked, Plan } from "../records/plan.ts";
+import type { ReadEvent, Reject } from "../records/read-event.ts";
+import { readUsageRecord } from "../records/usage-record.ts";
 import { numberArray, plainArray } from "./arrays.ts";
 import { type AccountRow, type KeyRow, readAccounts, readKeys } from "./funds.ts";
-import { inTransaction, type Pool, type Queryable } from "#shared/postgres.ts";
+import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 import { insertLines } from "./insert-lines.ts";
 import { checkPrices, rememberPrices, type PriceConflict } from "./prices.ts";
 import { insertQuarantine } from "./quarantine.ts";

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { createLog } from "#shared/log.ts";
-import { costNanos, usageBuckets, type Units } from "#shared/pricing.ts";
+import { createLog } from "#shared/process/log.ts";
+import { costNanos, usageBuckets, type Units } from "#shared/money/pricing.ts";
 import { query } from "#shared/testing/postgres.ts";
-import { bookBatch, type Booking } from "../book.ts";
-import { readMessage } from "../read.ts";
+import { bookBatch, type Booking } from "../intake/book.ts";
+import { readMessage } from "../records/read-event.ts";
 import { bookingOn, valueOf } from "../testing/billing.ts";
 import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
 import { countLines, createLedger, startLedger } from "../testing/ledger.ts";
-import { createPool, type Pool, type Queryable } from "#shared/postgres.ts";
+import { createPool, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
 let server: Awaited<ReturnType<typeof startLedger>>;
 before(async () => {

@@ -1,8 +1,8 @@
 import { UsageSchema } from "#proto/usage/v1/usage_pb.ts";
-import { usageBuckets, type Units } from "#shared/pricing.ts";
-import type { NewLine } from "../plan.ts";
+import { usageBuckets, type Units } from "#shared/money/pricing.ts";
+import type { NewLine } from "../records/plan.ts";
 import { textArray } from "./arrays.ts";
-import type { Pool, Queryable } from "#shared/postgres.ts";
+import type { Pool, Queryable } from "#shared/stores/postgres.ts";
 
 /** Calls of a batch that were charged by other prices than are booked for their (model, version), with one of them. */
 export type PriceConflict = { model: string; version: string; rid: string; calls: number };

@@ -1,6 +1,6 @@
-import type { Reject } from "../read.ts";
+import type { Reject } from "../records/read-event.ts";
 import { bytesArray, hexArray, numberArray, textArray } from "./arrays.ts";
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 
 export type QuarantineRow = {
   quarantineId: bigint;

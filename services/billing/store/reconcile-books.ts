@@ -1,6 +1,6 @@
-import type { Window } from "../reconcile-line.ts";
+import type { Window } from "../records/finding.ts";
 import { plainArray } from "./arrays.ts";
-import type { Pool } from "#shared/postgres.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
 import { closedThrough } from "./reconcile-closing.ts";
 import { askLong, ofWindow, windowValues } from "./reconcile-query.ts";
 

@@ -1,6 +1,6 @@
 import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
-import type { Window } from "../reconcile-line.ts";
-import type { Pool } from "#shared/postgres.ts";
+import type { Window } from "../records/finding.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
 import { askLong, ofWindow, windowValues } from "./reconcile-query.ts";
 
 /** A provisional charge that no final has followed; amounts in nano-USD. */

@@ -1,4 +1,4 @@
-import type { Pool } from "#shared/postgres.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
 import { askLong } from "./reconcile-query.ts";
 
 // As many as a ledger has that was never closed before; the rest follows the day after.

@@ -1,5 +1,5 @@
-import type { Window } from "../reconcile-line.ts";
-import type { Pool } from "#shared/postgres.ts";
+import type { Window } from "../records/finding.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
 import { isDoubt, isOpen } from "./quarantine.ts";
 import { askLong, ofWindow, windowValues } from "./reconcile-query.ts";
 

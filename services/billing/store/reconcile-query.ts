@@ -1,7 +1,7 @@
-import { dayOfMs } from "../check.ts";
-import { firstUuidAt } from "../query-usage.ts";
-import type { Window } from "../reconcile-line.ts";
-import { inTransaction, type Pool } from "#shared/postgres.ts";
+import { dayOfMs } from "../records/check.ts";
+import { firstUuidAt } from "../records/line-id.ts";
+import type { Window } from "../records/finding.ts";
+import { inTransaction, type Pool } from "#shared/stores/postgres.ts";
 
 // A sum over the whole ledger takes longer than any other statement may.
 const longestMs = 600_000;

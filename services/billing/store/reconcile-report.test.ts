@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { createPool } from "#shared/postgres.ts";
+import { createPool } from "#shared/stores/postgres.ts";
 import { findTool } from "#shared/testing/binaries.ts";
 import { startPgbouncer } from "#shared/testing/pgbouncer.ts";
 import { query } from "#shared/testing/postgres.ts";

@@ -1,5 +1,5 @@
-import type { KeptReport } from "#shared/report.ts";
-import { inTransaction, type Pool } from "#shared/postgres.ts";
+import type { KeptReport } from "#shared/money/report.ts";
+import { inTransaction, type Pool } from "#shared/stores/postgres.ts";
 
 type Row = { content: Buffer; signature: Buffer | null; publicKey: string | null };
 

@@ -1,7 +1,7 @@
-import { dayMs } from "#shared/clock.ts";
-import { ridTimeMs } from "#shared/rid.ts";
-import { dayOfMs } from "../check.ts";
-import type { Pool } from "#shared/postgres.ts";
+import { dayMs } from "#shared/process/clock.ts";
+import { ridTimeMs } from "#shared/money/rid.ts";
+import { dayOfMs } from "../records/check.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
 import { askLong } from "./reconcile-query.ts";
 
 /** A relay process of which fewer or more events are booked than its numbers say. */

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
-import { createRid } from "#shared/rid.ts";
+import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
-import { bookBatch } from "../book.ts";
-import { readMessage } from "../read.ts";
+import { bookBatch } from "../intake/book.ts";
+import { readMessage } from "../records/read-event.ts";
 import { bookingOn } from "../testing/billing.ts";
 import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
 import { createLedger, startLedger } from "../testing/ledger.ts";

@@ -1,7 +1,7 @@
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
-import type { NewLine } from "../plan.ts";
+import type { NewLine } from "../records/plan.ts";
 import { numberArray, textArray } from "./arrays.ts";
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 
 type Progress = { events: number; highest: bigint };
 

@@ -1,7 +1,7 @@
 import type { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { querySums, usageSumColumns, type UsageSumRow } from "./lines.ts";
 import { findDetachedDay } from "./partitions.ts";
-import { inTransaction, type Pool, type Queryable } from "#shared/postgres.ts";
+import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
 /** Lines of an account with ids from the first up to the second, and the days on which such lines can be. */
 export type StatementQuery = {

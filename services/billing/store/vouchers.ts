@@ -2,7 +2,7 @@ import pg from "pg";
 import { VoucherState } from "#proto/billing/v1/billing_pb.ts";
 import { bytesArray } from "./arrays.ts";
 import { bookLocked, lockAccount, type Decision, type Found, type ManualLine, type ManualResult } from "./manual.ts";
-import { inTransaction, type Pool, type Queryable } from "#shared/postgres.ts";
+import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
 /** A batch to make. `codeHashes` are in the order of the vouchers' numbers. */
 export type NewBatch = {

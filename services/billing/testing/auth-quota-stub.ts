@@ -1,6 +1,6 @@
 import { AuthQuotaService, type PostRequest } from "#proto/authquota/v1/authquota_pb.ts";
-import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
-import { createLog } from "#shared/log.ts";
+import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.ts";
+import { createLog } from "#shared/process/log.ts";
 import { refusing } from "#shared/testing/refusing.ts";
 
 /** A gRPC server that stands in for auth-quota: notes what it is told and lists what the test puts into its outbox. */

@@ -1,17 +1,17 @@
 import { Registry } from "prom-client";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
-import { systemClock } from "#shared/clock.ts";
-import { connectGrpc, unaryClient } from "#shared/grpc.ts";
-import { createLog } from "#shared/log.ts";
-import type { Booking } from "../book.ts";
-import { startConsumer } from "../consume.ts";
-import { createHealth } from "#shared/health.ts";
+import { systemClock } from "#shared/process/clock.ts";
+import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
+import { createLog } from "#shared/process/log.ts";
+import type { Booking } from "../intake/book.ts";
+import { startConsumer } from "../intake/consume.ts";
+import { createHealth } from "#shared/process/health.ts";
 import { createMetrics, type Metrics } from "../metrics.ts";
-import { keepConnected } from "../nats.ts";
-import { createOutboxPass } from "../outbox.ts";
+import { keepConnected } from "../intake/nats.ts";
+import { createOutboxPass } from "../intake/outbox.ts";
 import { createLedgerDays } from "../store/days.ts";
-import type { Pool } from "#shared/postgres.ts";
-import { createTeller, type Teller } from "../tell.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
+import { createTeller, type Teller } from "../intake/push-balances.ts";
 
 const log = createLog("test", "silent");
 

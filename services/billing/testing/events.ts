@@ -8,8 +8,8 @@ import {
   UsageRecordedSchema,
   UsageSource,
 } from "#proto/usage/v1/usage_pb.ts";
-import { costNanos, type Units } from "#shared/pricing.ts";
-import { createRid } from "#shared/rid.ts";
+import { costNanos, type Units } from "#shared/money/pricing.ts";
+import { createRid } from "#shared/money/rid.ts";
 
 type Fields = Omit<UsageRecorded, "$typeName" | "$unknown" | "usage" | "unitPriceNanos" | "toldUsage">;
 

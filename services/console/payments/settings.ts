@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { Clock } from "#shared/clock.ts";
+import type { Clock } from "#shared/process/clock.ts";
 import type { Config } from "../config.ts";
 import type { PaymentProvider } from "./provider.ts";
 import { createStripe } from "./stripe.ts";

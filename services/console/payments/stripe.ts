@@ -1,6 +1,6 @@
 import Stripe from "stripe";
-import type { Clock } from "#shared/clock.ts";
-import { ServiceError } from "#shared/errors.ts";
+import type { Clock } from "#shared/process/clock.ts";
+import { ServiceError } from "#shared/process/errors.ts";
 import { BadSignature, type Notice, type Payment, type PaymentProvider } from "./provider.ts";
 
 export type StripeSettings = {

@@ -1,4 +1,4 @@
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 
 /** Values before or after a change, without secrets; bigint money as text. */
 export type AuditValues = Record<string, string | number | boolean | null | string[]>;

@@ -1,5 +1,5 @@
-import { ServiceError } from "#shared/errors.ts";
-import { isRefusedData } from "#shared/postgres.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { isRefusedData } from "#shared/stores/postgres.ts";
 
 /** For the pages: whatever PostgreSQL or the way to it failed with is `unavailable`; other errors pass. */
 export async function reachable<T>(work: Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 
 /** Hours for which a bootstrap token can be used. */
 export const bootstrapHours = 24;

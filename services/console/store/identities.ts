@@ -1,4 +1,4 @@
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 import { personColumns, type Person } from "./people.ts";
 
 /** Somebody as an issuer knows them: the pair is what is theirs for ever, not an address. */

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 import type { Role } from "../permissions.ts";
 
 /** Days for which an invitation can be accepted. */

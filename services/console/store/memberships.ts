@@ -1,4 +1,4 @@
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 import type { MemberRole } from "../permissions.ts";
 
 export type Member = { personId: string; email: string; role: MemberRole; createdAt: Date };

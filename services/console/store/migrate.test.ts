@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { createLog } from "#shared/log.ts";
+import { createLog } from "#shared/process/log.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { createConsoleDatabase } from "../testing/console.ts";

@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
-import type { Logger } from "#shared/log.ts";
-import { migrateSchema } from "#shared/migrate.ts";
+import type { Logger } from "#shared/process/log.ts";
+import { migrateSchema } from "#shared/stores/migrate.ts";
 
 const folder = fileURLToPath(new URL("migrations", import.meta.url));
 

@@ -1,4 +1,4 @@
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 
 /** Keeps a sealed secret that is being set up; it counts for nothing until it is confirmed. */
 export async function setPendingSecret(db: Queryable, personId: string, sealed: Buffer): Promise<void> {

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 import { personColumns, type Person } from "./people.ts";
 
 /** Hours after the sign-in at which a session ends, whatever happens. */

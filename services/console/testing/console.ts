@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createLog } from "#shared/log.ts";
+import { createLog } from "#shared/process/log.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
 import { startApp, type App } from "../app.ts";

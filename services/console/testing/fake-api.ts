@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
-import { listenFake } from "#shared/testing/fake-listen.ts";
-import { receive, type ReceivedRequest } from "#shared/testing/fake-receive.ts";
+import { listenFake } from "#fake-provider/listen.ts";
+import { receive, type ReceivedRequest } from "#fake-provider/receive.ts";
 
 /** The API on a socket, answering as a test says. */
 export type FakeApi = AsyncDisposable & {

@@ -1,8 +1,8 @@
 import { createHmac, randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { listenFake } from "#shared/testing/fake-listen.ts";
-import { receive, type ReceivedRequest } from "#shared/testing/fake-receive.ts";
-import { html, render, type Markup } from "../html.ts";
+import { listenFake } from "#fake-provider/listen.ts";
+import { receive, type ReceivedRequest } from "#fake-provider/receive.ts";
+import { html, render, type Markup } from "../html/html.ts";
 
 /** A checkout session as Stripe's API tells it, as far as anybody here reads it. */
 export type FakeSession = {

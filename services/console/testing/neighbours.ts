@@ -13,11 +13,11 @@ import {
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { RelayService } from "#proto/relay/v1/relay_pb.ts";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
-import { serverStreamHandlers } from "#shared/grpc-stream.ts";
-import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
-import { createLog } from "#shared/log.ts";
-import { maxAccountNanos } from "#shared/money.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { serverStreamHandlers } from "#shared/grpc/stream.ts";
+import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.ts";
+import { createLog } from "#shared/process/log.ts";
+import { maxAccountNanos } from "#shared/money/money.ts";
 import { refusing } from "#shared/testing/refusing.ts";
 import { createOperatorNeighbour } from "./operator-neighbour.ts";
 import { createRelayNeighbour } from "./relay-neighbour.ts";

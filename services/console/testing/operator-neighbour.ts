@@ -6,8 +6,8 @@ import type {
   ReplayResponseSchema,
   ReportSchema,
 } from "#proto/billing/v1/billing_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
-import type { UnaryHandlers } from "#shared/grpc.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 
 type Quarantined = MessageInitShape<typeof QuarantinedRecordSchema> & { quarantineId: bigint };
 type Report = MessageInitShape<typeof ReportSchema>;

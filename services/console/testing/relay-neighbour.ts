@@ -6,7 +6,7 @@ import {
   type ModelSchema,
   type RelayService,
 } from "#proto/relay/v1/relay_pb.ts";
-import type { UnaryHandlers } from "#shared/grpc.ts";
+import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 
 type State = MessageInitShape<typeof GetStateResponseSchema>;
 

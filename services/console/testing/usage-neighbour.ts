@@ -18,10 +18,10 @@ import {
   UsageSource,
   type UsageRecorded,
 } from "#proto/usage/v1/usage_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
-import type { ServerStreamHandlers } from "#shared/grpc-stream.ts";
-import type { UnaryHandlers } from "#shared/grpc.ts";
-import { costNanos, usageBuckets, type Units } from "#shared/pricing.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import type { ServerStreamHandlers } from "#shared/grpc/stream.ts";
+import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
+import { costNanos, usageBuckets, type Units } from "#shared/money/pricing.ts";
 
 type State = {
   /** All lines in the order of their booking. */

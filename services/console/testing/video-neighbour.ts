@@ -1,8 +1,8 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { TaskSchema, TaskState, type Task, type VideoTaskService } from "#proto/video/v1/video_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
-import type { UnaryHandlers } from "#shared/grpc.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 
 /** From memory: video tasks, which tests set. */
 export function createVideoNeighbour() {

@@ -9,9 +9,9 @@ import {
   type Voucher,
   type VoucherBatch,
 } from "#proto/billing/v1/billing_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
-import type { UnaryHandlers } from "#shared/grpc.ts";
-import { maxAccountNanos } from "#shared/money.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
+import { maxAccountNanos } from "#shared/money/money.ts";
 
 type Kept = { batch: VoucherBatch; voucher: Voucher; lineId: string };
 

@@ -1,5 +1,5 @@
 import { UnsayableError, type Conversation } from "./conversation.ts";
-import { maxValues } from "./json-scan.ts";
+import { maxValues } from "./json/scan.ts";
 
 // So few characters cannot hold more values than a body may have.
 const uncountedLength = 1_000_000;

@@ -1,7 +1,7 @@
-import type { Units, UsageBucket } from "#shared/pricing.ts";
+import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import type { Quirk } from "./conversation.ts";
-import type { MediaPlaces } from "./media-places.ts";
-import type { RequestBody } from "./request-body.ts";
+import type { MediaPlaces } from "./json/media-places.ts";
+import type { RequestBody } from "./json/request-body.ts";
 import type { StreamEvent } from "./sse.ts";
 
 import { RequestError } from "./request-error.ts";

@@ -1,4 +1,4 @@
-import type { UsageBucket } from "#shared/pricing.ts";
+import type { UsageBucket } from "#shared/money/pricing.ts";
 import { UnsayableError, type ToolChoice } from "./conversation.ts";
 
 /** Tools that providers know by a type of their own. */

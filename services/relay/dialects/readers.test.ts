@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RequestError, type Dialect, type DialectName } from "./dialect.ts";
-import { readFormBody } from "./form-body.ts";
+import { readFormBody } from "./json/form-body.ts";
 import { dialects } from "./index.ts";
-import { maxScalarBytes, readJsonBody } from "./request-body.ts";
+import { maxScalarBytes, readJsonBody } from "./json/request-body.ts";
 
 const large = 200_000;
 const values = {

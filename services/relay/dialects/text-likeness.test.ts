@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { createTap as createMessagesTap } from "./anthropic-messages/stream.ts";
 import { emptyTally, type EventVerdict, type StreamTap, type Tally } from "./dialect.ts";
 import { dialects } from "./index.ts";
-import { readJsonBody } from "./request-body.ts";
+import { readJsonBody } from "./json/request-body.ts";
 import { readStreamEvent } from "./sse.ts";
 import { copyOf, createTextLikeness } from "./text-likeness.ts";
 

@@ -1,5 +1,5 @@
 import { emptyTally, estimateTokens, type Retelling, type StreamTap, type Tally } from "./dialect.ts";
-import { backslash, code, quote, standsAt } from "./json-bytes.ts";
+import { backslash, code, quote, standsAt } from "./json/bytes.ts";
 import { readStreamEvent, type StreamEvent } from "./sse.ts";
 
 /**

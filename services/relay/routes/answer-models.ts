@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { createRid } from "#shared/rid.ts";
-import { authorize, callerOf } from "../admit.ts";
+import { createRid } from "#shared/money/rid.ts";
+import { authorize, callerOf } from "../charge/admit.ts";
 import type { Relay } from "../call.ts";
-import type { Model } from "../catalog-models.ts";
+import type { Model } from "../catalog/models.ts";
 import { dialects } from "../dialects/index.ts";
 import { CallFailure, renderFailure, type Failure } from "../failures.ts";
-import { readKey } from "../read.ts";
-import { respondFailure, respondReply } from "../respond.ts";
+import { readKey } from "../http/read.ts";
+import { respondFailure, respondReply } from "../http/respond.ts";
 import { entryFormatA, entryFormatB, listFormatA, listFormatB, wantsFormatB } from "./models.ts";
 
 type Asking = { request: IncomingMessage; response: ServerResponse; ip: string };

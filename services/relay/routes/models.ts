@@ -1,10 +1,10 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { usageBuckets, type Units } from "#shared/pricing.ts";
-import { makesText, type Model } from "../catalog-models.ts";
-import { shortUsd } from "../catalog-prices.ts";
-import { catalogNameOf } from "../catalog-schema.ts";
-import { endpointsOf } from "../endpoints.ts";
-import { readVersion } from "../read.ts";
+import { usageBuckets, type Units } from "#shared/money/pricing.ts";
+import { makesText, type Model } from "../catalog/models.ts";
+import { shortUsd } from "../catalog/prices.ts";
+import { catalogNameOf } from "../catalog/schema.ts";
+import { endpointsOf } from "../http/endpoints.ts";
+import { readVersion } from "../http/read.ts";
 
 /**
  * API spec, Endpoints: the Format B list when both `x-api-key` and `provider-version` are present. The newest clients

@@ -1,20 +1,20 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { createRid } from "#shared/rid.ts";
-import { authorize, callerOf } from "../admit.ts";
+import { createRid } from "#shared/money/rid.ts";
+import { authorize, callerOf } from "../charge/admit.ts";
 import { failureOf, type Relay } from "../call.ts";
 import { beginTimes } from "../call-times.ts";
 import { videoErrors } from "../dialects/video-error.ts";
 import { CallFailure, type Failure, type FailureName } from "../failures.ts";
-import { readKey } from "../read.ts";
-import { queryOf, readListQuery, readVariant } from "../read-video-query.ts";
-import { reportCall } from "../report-call.ts";
-import { droppedHeader, respondFailure, respondReply } from "../respond.ts";
-import { submitVideo, type Submission } from "../submit-video.ts";
-import { beginTrace, withinTrace } from "../trace-call.ts";
-import { giveFile } from "../video-content.ts";
-import { deletedVideo, videoList, videoObject } from "../video-object.ts";
-import { answerOf } from "../video-tasks.ts";
-import { videosPath } from "../videos.ts";
+import { readKey } from "../http/read.ts";
+import { queryOf, readListQuery, readVariant } from "../videos/read-query.ts";
+import { reportCall } from "../report/report-call.ts";
+import { droppedHeader, respondFailure, respondReply } from "../http/respond.ts";
+import { submitVideo, type Submission } from "../videos/submit.ts";
+import { beginTrace, withinTrace } from "../report/trace-call.ts";
+import { giveFile } from "../videos/content.ts";
+import { deletedVideo, videoList, videoObject } from "../videos/object.ts";
+import { answerOf } from "../videos/tasks.ts";
+import { videosPath } from "../http/paths.ts";
 
 type Answering = { request: IncomingMessage; response: ServerResponse; ip: string };
 

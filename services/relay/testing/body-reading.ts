@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
-import { createBodyBudget, type BodyBudget } from "../body-budget.ts";
-import { readBody } from "../body.ts";
+import { createBodyBudget, type BodyBudget } from "../http/body-budget.ts";
+import { readBody } from "../http/body.ts";
 import { dialects } from "../dialects/index.ts";
 import { CallFailure } from "../failures.ts";
-import { respondFailure } from "../respond.ts";
+import { respondFailure } from "../http/respond.ts";
 import { connectRaw, serveHttp, type RawClient } from "./raw-client.ts";
 
 export const mebibyte = 1024 * 1024;

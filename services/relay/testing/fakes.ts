@@ -1,19 +1,19 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { OperationSchema, ResultSchema, Verdict, type Operation } from "#proto/authquota/v1/authquota_pb.ts";
-import { createLog, type Logger } from "#shared/log.ts";
-import { createRegistry } from "#shared/ops.ts";
-import { createRid } from "#shared/rid.ts";
-import type { Model } from "../catalog-models.ts";
+import { createLog, type Logger } from "#shared/process/log.ts";
+import { createRegistry } from "#shared/metrics/ops.ts";
+import { createRid } from "#shared/money/rid.ts";
+import type { Model } from "../catalog/models.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { dialectNames, type DialectName, type Envelope } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
-import { readJsonBody } from "../dialects/request-body.ts";
+import { readJsonBody } from "../dialects/json/request-body.ts";
 import { beginLiveCall, type LiveCall } from "../live-call.ts";
 import { createMetrics } from "../metrics.ts";
-import type { Publisher } from "../publish.ts";
-import type { QuotaSession } from "../quota-session.ts";
-import type { Settling } from "../settle.ts";
-import type { Spool } from "../spool.ts";
+import type { Publisher } from "../charge/publish.ts";
+import type { QuotaSession } from "../charge/quota-session.ts";
+import type { Settling } from "../charge/settle.ts";
+import type { Spool } from "../charge/spool.ts";
 
 /** A log that keeps its lines for the test to read. */
 export function listeningLog(): { log: Logger; lines: Record<string, unknown>[] } {

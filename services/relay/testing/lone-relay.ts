@@ -2,13 +2,13 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { createPools } from "#shared/catalog/pools.ts";
-import { createRoster } from "#shared/roster.ts";
+import { createRoster } from "#shared/process/roster.ts";
 import { buildApp } from "../app.ts";
-import { createBodyBudget } from "../body-budget.ts";
+import { createBodyBudget } from "../http/body-budget.ts";
 import { readConfig } from "../config.ts";
 import { dialectNames } from "../dialects/dialect.ts";
-import { createUpstreamHealth } from "../upstream-health.ts";
-import { createVideos } from "../videos.ts";
+import { createUpstreamHealth } from "../upstream/health.ts";
+import { createVideos } from "../videos/videos.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf, upstreamOf } from "./fakes.ts";
 
 // A relay in a process of its own, whose every caller has a key and no money. It writes its port and goes on until its

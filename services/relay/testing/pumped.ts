@@ -1,15 +1,15 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { EndCause } from "#proto/usage/v1/usage_pb.ts";
-import { createRegistry } from "#shared/ops.ts";
+import { createRegistry } from "#shared/metrics/ops.ts";
 import { until } from "#shared/testing/until.ts";
 import { beginTimes } from "../call-times.ts";
 import { emptyTally, type DialectName, type StreamTap } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
-import { readJsonBody } from "../dialects/request-body.ts";
+import { readJsonBody } from "../dialects/json/request-body.ts";
 import { createMetrics } from "../metrics.ts";
-import { pumpStream, type Pumping } from "../pump.ts";
-import type { Answer, Consumer } from "../send.ts";
+import { pumpStream, type Pumping } from "../stream/pump.ts";
+import type { Answer, Consumer } from "../upstream/send.ts";
 import { connectRaw, serveHttp } from "./raw-client.ts";
 
 /** An upstream's answer in the hands of the test. As with undici, aborting it fails it before `abort` returns. */

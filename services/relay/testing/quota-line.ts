@@ -1,7 +1,7 @@
 import type { Result, SessionRequest } from "#proto/authquota/v1/authquota_pb.ts";
-import { connectGrpc } from "#shared/grpc.ts";
+import { connectGrpc } from "#shared/grpc/grpc.ts";
 import { until } from "#shared/testing/until.ts";
-import { defaultLimits, openQuotaSession, type QuotaSession, type SessionLimits } from "../quota-session.ts";
+import { defaultLimits, openQuotaSession, type QuotaSession, type SessionLimits } from "../charge/quota-session.ts";
 import { listeningLog } from "./fakes.ts";
 import { echoOf } from "./quota-server.ts";
 

@@ -9,7 +9,7 @@ import {
   type SessionRequest,
   type SessionResponse,
 } from "#proto/authquota/v1/authquota_pb.ts";
-import { serveGrpc } from "#shared/grpc.ts";
+import { serveGrpc } from "#shared/grpc/grpc.ts";
 
 // grpc-js may not be imported here but for its types.
 const unavailableStatus = 14;

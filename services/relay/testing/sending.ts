@@ -5,8 +5,8 @@ import type { AddressInfo, Server, Socket } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
-import { createSendSignal, send, SendError, type Answer } from "../send.ts";
-import { readWhole } from "../whole.ts";
+import { createSendSignal, send, SendError, type Answer } from "../upstream/send.ts";
+import { readWhole } from "../upstream/whole.ts";
 import { upstreamOf } from "./fakes.ts";
 
 export type Listening = AsyncDisposable & { port: number; sockets: Set<Socket> };

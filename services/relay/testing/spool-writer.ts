@@ -1,5 +1,5 @@
-import { createLog } from "#shared/log.ts";
-import { openSpool } from "../spool.ts";
+import { createLog } from "#shared/process/log.ts";
+import { openSpool } from "../charge/spool.ts";
 
 // Started by spool.test.ts to be killed: appends for ever and says each record's name once its append has returned.
 const [folder = "", session = ""] = process.argv.slice(2);

@@ -9,9 +9,9 @@ import {
   type SubmitRequest,
   type Task,
 } from "#proto/video/v1/video_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
-import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc.ts";
-import { createLog } from "#shared/log.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.ts";
+import { createLog } from "#shared/process/log.ts";
 
 type Handlers = UnaryHandlers<typeof VideoTaskService>;
 

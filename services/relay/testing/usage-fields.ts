@@ -1,4 +1,4 @@
-import type { UsageBucket } from "#shared/pricing.ts";
+import type { UsageBucket } from "#shared/money/pricing.ts";
 
 /**
  * What becomes of a field of a provider's usage: the bucket that it fills, the field that counts it already, or what it

@@ -1,6 +1,6 @@
 import type { DescService } from "@bufbuild/protobuf";
-import { ServiceError } from "#shared/errors.ts";
-import type { UnaryHandlers } from "#shared/grpc.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 
 /** Handlers for every unary method of a service that all reject; a stub replaces those that it plays. */
 export function refusing<S extends DescService>(

@@ -1,5 +1,5 @@
-import { createLog, type Logger } from "../log.ts";
-import { createPool, type Pool } from "../postgres.ts";
+import { createLog, type Logger } from "../process/log.ts";
+import { createPool, type Pool } from "../stores/postgres.ts";
 import { query } from "./postgres.ts";
 import type { PostgresStore } from "./stores.ts";
 

@@ -1,4 +1,4 @@
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 import type { TaskState } from "../task.ts";
 
 /** What is open, as all replicas see it; ages in seconds, 0 where nothing is open. */

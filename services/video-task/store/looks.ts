@@ -1,4 +1,4 @@
-import type { Pool, Queryable } from "#shared/postgres.ts";
+import type { Pool, Queryable } from "#shared/stores/postgres.ts";
 import type { Running } from "../task.ts";
 import type { Transition } from "../transition.ts";
 

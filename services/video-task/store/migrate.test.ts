@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { createLog } from "#shared/log.ts";
+import { createLog } from "#shared/process/log.ts";
 import { query } from "#shared/testing/postgres.ts";
 import type { TaskState } from "../task.ts";
 import { putTask } from "../testing/states.ts";

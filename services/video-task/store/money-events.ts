@@ -1,4 +1,4 @@
-import type { Pool } from "#shared/postgres.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
 
 export const moneyKinds = { charge: 1, refund: 2 } as const;
 

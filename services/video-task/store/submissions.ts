@@ -1,6 +1,6 @@
 import { RefusalReason } from "#proto/video/v1/video_pb.ts";
 import type { VideoDialectName } from "#shared/catalog/video-dialects.ts";
-import type { Pool, Queryable } from "#shared/postgres.ts";
+import type { Pool, Queryable } from "#shared/stores/postgres.ts";
 import type { Submitted } from "../task.ts";
 
 /** What is written down of a submission before a provider hears of it. */

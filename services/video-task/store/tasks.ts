@@ -1,5 +1,5 @@
 import type { VideoDialectName } from "#shared/catalog/video-dialects.ts";
-import type { Queryable } from "#shared/postgres.ts";
+import type { Queryable } from "#shared/stores/postgres.ts";
 import type { Submitted } from "../task.ts";
 import { submittedColumns } from "./submissions.ts";
 

@@ -2,8 +2,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
-import { connectGrpc, unaryClient } from "#shared/grpc.ts";
-import { createLog } from "#shared/log.ts";
+import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
+import { createLog } from "#shared/process/log.ts";
 import { startApp } from "../app.ts";
 import { readConfig } from "../config.ts";
 

@@ -3,7 +3,7 @@ import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import type { MsgHdrs, NatsConnection } from "@nats-io/transport-node";
 import { BillingService, LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { UsageBatchSchema } from "#proto/usage/v1/usage_pb.ts";
-import { ServiceError } from "#shared/errors.ts";
+import { ServiceError } from "#shared/process/errors.ts";
 import {
   connectGrpc,
   serveGrpc,
@@ -11,10 +11,10 @@ import {
   unaryHandlers,
   type UnaryClient,
   type UnaryHandlers,
-} from "#shared/grpc.ts";
-import { createLog } from "#shared/log.ts";
+} from "#shared/grpc/grpc.ts";
+import { createLog } from "#shared/process/log.ts";
 import { refusing } from "#shared/testing/refusing.ts";
-import { usageStream } from "#shared/usage-stream.ts";
+import { usageStream } from "#shared/stores/usage-stream.ts";
 
 type Line = { kind: LineKind; accountId: string; rid: string; amountNanos: bigint; reference: string };
 

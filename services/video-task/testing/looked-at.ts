@@ -1,8 +1,8 @@
 import { toBinary } from "@bufbuild/protobuf";
 import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import type { VideoDialectName } from "#shared/catalog/video-dialects.ts";
-import type { Pool } from "#shared/postgres.ts";
-import { createRid } from "#shared/rid.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
+import { createRid } from "#shared/money/rid.ts";
 import { acceptSubmission, insertIntent } from "../store/submissions.ts";
 import type { Running } from "../task.ts";
 import { makeCharge } from "./submissions.ts";

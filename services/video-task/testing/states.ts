@@ -1,4 +1,4 @@
-import { createRid } from "#shared/rid.ts";
+import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
 import type { TaskState } from "../task.ts";
 

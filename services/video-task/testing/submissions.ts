@@ -12,14 +12,14 @@ import {
 } from "#proto/usage/v1/usage_pb.ts";
 import { SubmitRequestSchema, type SubmitRequest } from "#proto/video/v1/video_pb.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
-import { createLog } from "#shared/log.ts";
-import type { Pool } from "#shared/postgres.ts";
-import { createRid } from "#shared/rid.ts";
-import type { Ask, Asked } from "../ask.ts";
+import { createLog } from "#shared/process/log.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
+import { createRid } from "#shared/money/rid.ts";
+import type { Ask, Asked } from "../providers/request.ts";
 import type { LiveUpstreams } from "../catalog.ts";
 import { createMetrics } from "../metrics.ts";
-import { createPlaces, defaultPlaces } from "../places.ts";
-import type { SubmitParts } from "../submit.ts";
+import { createPlaces, defaultPlaces } from "../submission/slots.ts";
+import type { SubmitParts } from "../submission/submit.ts";
 
 /** Fields to set otherwise than usual. */
 export type GivenSubmission = { rid?: string; account?: string; key?: string; prompt?: string; upstreams?: string[] };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RequestError, type Envelope } from "../dialect.ts";
-import { readJsonBody } from "../request-body.ts";
+import { readJsonBody } from "../json/request-body.ts";
 import { prepareBody, readEnvelope, upstreamHeaders } from "./request.ts";
 
 function envelopeOf(body: string): Envelope {

@@ -1,6 +1,6 @@
 import { member, RequestError, type Envelope } from "../dialect.ts";
 import { isOurNote } from "../opaque.ts";
-import { landmarks, type RequestBody } from "../request-body.ts";
+import { landmarks, type RequestBody } from "../json/request-body.ts";
 
 // API spec, Messages request: the service removes inference_geo, service_tier and speed before forwarding.
 const removedFields = ["inference_geo", "service_tier", "speed", "thread"] as const;

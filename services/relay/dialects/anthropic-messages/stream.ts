@@ -1,5 +1,5 @@
 import { estimateTokens, member, stringOf, type EventVerdict, type StreamTap, type Tally } from "../dialect.ts";
-import type { Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/money/pricing.ts";
 import type { StreamEvent } from "../sse.ts";
 import { countContent } from "./reply.ts";
 import { readUsage, takeUsage } from "./usage.ts";

@@ -1,4 +1,4 @@
-import type { Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/money/pricing.ts";
 import {
   addUnits,
   countOf,

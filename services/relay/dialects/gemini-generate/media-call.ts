@@ -1,4 +1,4 @@
-import type { Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/money/pricing.ts";
 import { isGiven, member, type Tally } from "../dialect.ts";
 import { endingOf, finishReasonOf } from "./candidates.ts";
 import { blockReasonOf, readReply } from "./reply.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { emptyTally, type Cleaner, type Envelope, type EventVerdict, type Tally } from "../dialect.ts";
-import { readJsonBody } from "../request-body.ts";
+import { readJsonBody } from "../json/request-body.ts";
 import { readError } from "./error.ts";
 import { readReply } from "./reply.ts";
 import { pathOf, upstreamHeaders } from "./request.ts";

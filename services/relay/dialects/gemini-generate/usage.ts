@@ -1,4 +1,4 @@
-import type { Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/money/pricing.ts";
 import { countOf, excess, member, readCounts, stringOf } from "../dialect.ts";
 
 const smaller = (one: bigint, other: bigint): bigint => (one < other ? one : other);

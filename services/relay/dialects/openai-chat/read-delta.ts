@@ -2,7 +2,7 @@ import type { Opaque } from "../conversation.ts";
 import { stableHash } from "../call-id.ts";
 import { member, stringOf } from "../dialect.ts";
 import { decodeFreeText, endFreeText, readToolName, type FreeTextDecoder } from "../free-text.ts";
-import { readLogprobs } from "../openai-logprobs.ts";
+import { readLogprobs } from "../openai-shared/logprobs.ts";
 import type { BlockStart, ReplyEvent, TokenLogprob } from "../reply.ts";
 import { readExtra } from "./extra-content.ts";
 import { readFinish } from "./finish.ts";

@@ -10,7 +10,7 @@ import {
 } from "../conversation.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
 import { readSource } from "../data-url.ts";
-import { readAudio, readBreakpoint, readParts, textAt } from "../openai-parts.ts";
+import { readAudio, readBreakpoint, readParts, textAt } from "../openai-shared/parts.ts";
 
 /**
  * A mark of what to cache: chat's own `prompt_cache_breakpoint`, or `cache_control`, which chat clients send to reach

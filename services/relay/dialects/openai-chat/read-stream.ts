@@ -1,7 +1,7 @@
 import type { StreamReader } from "../conversion.ts";
 import { member, stringOf } from "../dialect.ts";
-import { readError } from "../openai-error.ts";
-import { readToldUsage } from "../openai-usage.ts";
+import { readError } from "../openai-shared/error.ts";
+import { readToldUsage } from "../openai-shared/usage.ts";
 import type { ReplyEvent, ReplyUsage } from "../reply.ts";
 import { createChoice, finishChoice, readDelta, takeDelta, type ChoiceState } from "./read-delta.ts";
 

@@ -9,7 +9,7 @@ import {
   type Tally,
 } from "../dialect.ts";
 import type { Quirk } from "../conversation.ts";
-import { countingOf, readToldUsage } from "../openai-usage.ts";
+import { countingOf, readToldUsage } from "../openai-shared/usage.ts";
 
 function countText(text: unknown, tally: Tally): void {
   if (typeof text !== "string" || text === "") return;

@@ -1,6 +1,6 @@
 import { member, positive, tierOf, type Envelope } from "../dialect.ts";
-import { readStreamOptions } from "../openai-stream-options.ts";
-import { landmarks, type RequestBody } from "../request-body.ts";
+import { readStreamOptions } from "../openai-shared/stream-options.ts";
+import { landmarks, type RequestBody } from "../json/request-body.ts";
 
 // What the provider allows; a larger number is the provider's to refuse and must not inflate the hold.
 const maxChoices = 128;

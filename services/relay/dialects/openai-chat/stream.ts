@@ -1,7 +1,7 @@
 import type { Quirk } from "../conversation.ts";
 import { member, type Cleaner, type Envelope, type StreamTap, type Tally } from "../dialect.ts";
-import { createChunkTap } from "../openai-chunks.ts";
-import { countingOf } from "../openai-usage.ts";
+import { createChunkTap } from "../openai-shared/chunks.ts";
+import { countingOf } from "../openai-shared/usage.ts";
 import { countContent } from "./reply.ts";
 
 /** Watches a chat stream. */

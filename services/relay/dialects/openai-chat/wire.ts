@@ -1,4 +1,4 @@
-import type { WireLogprob } from "../openai-logprobs.ts";
+import type { WireLogprob } from "../openai-shared/logprobs.ts";
 import type { ServerToolUse } from "../server-tools.ts";
 
 /** A part of a message's content. */

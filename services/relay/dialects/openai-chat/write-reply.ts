@@ -1,5 +1,5 @@
 import type { Asked } from "../conversion.ts";
-import { writeLogprobs } from "../openai-logprobs.ts";
+import { writeLogprobs } from "../openai-shared/logprobs.ts";
 import type { Block, Choice, Reply, TokenLogprob } from "../reply.ts";
 import { writeExtra } from "./extra-content.ts";
 import { writeFinish } from "./finish.ts";

@@ -3,7 +3,7 @@ import type { Conversation, Effort, Loss, OutputFormat, Reasoning, Target, Tool 
 import type { WrittenRequest } from "../conversion.ts";
 import { member } from "../dialect.ts";
 import { freeTextSchema, hasGrammar } from "../free-text.ts";
-import { maxTopLogprobs } from "../openai-logprobs.ts";
+import { maxTopLogprobs } from "../openai-shared/logprobs.ts";
 import type { ChatTool } from "./wire.ts";
 import type { Writing } from "./write-content.ts";
 import { nameOf, writeMessages } from "./write-messages.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { emptyTally, type Envelope } from "../dialect.ts";
-import { readJsonBody } from "../request-body.ts";
+import { readJsonBody } from "../json/request-body.ts";
 import { readReply } from "./reply.ts";
 import { readEnvelope } from "./request.ts";
 import { createTap } from "./stream.ts";

@@ -1,5 +1,5 @@
 import { emptyTally, estimateTokens, member, stringOf, totalOf, type Tally } from "../dialect.ts";
-import { readToldUsage } from "../openai-usage.ts";
+import { readToldUsage } from "../openai-shared/usage.ts";
 
 /** Adds the text of a choice, whole or a piece of a stream. */
 export function countChoice(choice: unknown, tally: Tally): void {

@@ -1,6 +1,6 @@
 import { member, positive, type Envelope } from "../dialect.ts";
-import { readStreamOptions } from "../openai-stream-options.ts";
-import type { RequestBody } from "../request-body.ts";
+import { readStreamOptions } from "../openai-shared/stream-options.ts";
+import type { RequestBody } from "../json/request-body.ts";
 
 // More than providers allow; a larger number is theirs to refuse and must not inflate the hold.
 const maxCompletions = 2_048;

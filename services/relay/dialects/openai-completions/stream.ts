@@ -1,5 +1,5 @@
 import type { Cleaner, Envelope, StreamTap } from "../dialect.ts";
-import { createChunkTap } from "../openai-chunks.ts";
+import { createChunkTap } from "../openai-shared/chunks.ts";
 import { countChoice } from "./reply.ts";
 
 /** Watches a streamed text completion. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { Envelope } from "../dialect.ts";
-import { readJsonBody } from "../request-body.ts";
+import { readJsonBody } from "../json/request-body.ts";
 import { readReply, rewriteReply } from "./reply.ts";
 import { readEnvelope } from "./request.ts";
 

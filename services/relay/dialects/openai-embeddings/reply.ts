@@ -1,4 +1,4 @@
-import type { Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/money/pricing.ts";
 import { countOf, emptyTally, member, readCounts, stringOf, type Envelope, type Tally } from "../dialect.ts";
 
 function readUsage(usage: unknown): Units | undefined {

@@ -1,5 +1,5 @@
 import type { Envelope } from "../dialect.ts";
-import type { RequestBody } from "../request-body.ts";
+import type { RequestBody } from "../json/request-body.ts";
 
 /** Reads a request that is answered once, as JSON, without output tokens: embeddings and moderations. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {

@@ -1,6 +1,6 @@
-import type { Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/money/pricing.ts";
 import { countOf, emptyTally, excess, member, readCounts, stringOf, type Tally } from "../dialect.ts";
-import { countSvg, withSvgs } from "../openai-svg.ts";
+import { countSvg, withSvgs } from "../openai-shared/svg.ts";
 
 /** Reads the token counts that token-priced image models tell; text out is rare but is told apart. */
 export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);

@@ -1,5 +1,5 @@
 import { positive, type Envelope } from "../dialect.ts";
-import type { RequestBody } from "../request-body.ts";
+import type { RequestBody } from "../json/request-body.ts";
 
 const maxImages = 128;
 

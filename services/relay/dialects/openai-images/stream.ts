@@ -1,6 +1,6 @@
 import { member, stringOf, type Cleaner, type Envelope, type EventVerdict, type StreamTap } from "../dialect.ts";
 import type { Tally } from "../dialect.ts";
-import { cleanEvent } from "../openai-error.ts";
+import { cleanEvent } from "../openai-shared/error.ts";
 import type { StreamEvent } from "../sse.ts";
 import { readUsage } from "./reply.ts";
 

@@ -1,6 +1,6 @@
 import type { Opaque } from "../conversation.ts";
 import { member, stringOf } from "../dialect.ts";
-import { readLogprobs } from "../openai-logprobs.ts";
+import { readLogprobs } from "../openai-shared/logprobs.ts";
 import type { Block, FinishReason } from "../reply.ts";
 import { readCitations } from "./citations.ts";
 import { thinkingText } from "./read-input.ts";

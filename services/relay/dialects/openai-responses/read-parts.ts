@@ -9,7 +9,7 @@ import {
 } from "../conversation.ts";
 import { dataUrl, readSource } from "../data-url.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
-import { readAudio, readBreakpoint, readParts, textAt } from "../openai-parts.ts";
+import { readAudio, readBreakpoint, readParts, textAt } from "../openai-shared/parts.ts";
 import { readCitations } from "./citations.ts";
 
 /** Names the fields of `value` that say something and are not known, each behind `prefix`. */

@@ -1,7 +1,7 @@
 import type { StreamReader } from "../conversion.ts";
 import { member, stringOf, type UpstreamError } from "../dialect.ts";
-import { paramOf, readError } from "../openai-error.ts";
-import { readLogprobs } from "../openai-logprobs.ts";
+import { paramOf, readError } from "../openai-shared/error.ts";
+import { readLogprobs } from "../openai-shared/logprobs.ts";
 import { unfoldBlock, type Block, type BlockStart, type ReplyEvent } from "../reply.ts";
 import { readCitation } from "./citations.ts";
 import { readItem, readReason } from "./read-items.ts";

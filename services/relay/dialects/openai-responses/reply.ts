@@ -1,6 +1,6 @@
-import type { Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/money/pricing.ts";
 import { emptyTally, estimateTokens, member, noCounts, stringOf, totalOf, type Tally } from "../dialect.ts";
-import { svgTokens, withSvgs } from "../openai-svg.ts";
+import { svgTokens, withSvgs } from "../openai-shared/svg.ts";
 import { countTool, readToolUsage, type ToolUsage } from "./tools.ts";
 import { readUsage } from "./usage.ts";
 

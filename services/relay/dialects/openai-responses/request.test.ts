@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RequestError, type Envelope } from "../dialect.ts";
 import { dialects } from "../index.ts";
-import { readJsonBody } from "../request-body.ts";
+import { readJsonBody } from "../json/request-body.ts";
 import { readCompactEnvelope, readEnvelope } from "./request.ts";
 
 const bodyOf = (fields: object) => readJsonBody(Buffer.from(JSON.stringify({ model: "m", ...fields })));

@@ -1,6 +1,6 @@
 import { member, positive, RequestError, tierOf, type Envelope } from "../dialect.ts";
 import { isOurNote } from "../opaque.ts";
-import { landmarks, type RequestBody } from "../request-body.ts";
+import { landmarks, type RequestBody } from "../json/request-body.ts";
 
 /** Reads a request for a response, or for the compaction of one, whose answer is never streamed. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { emptyTally, type Cleaner, type EventVerdict, type Tally } from "../dialect.ts";
-import { readJsonBody } from "../request-body.ts";
+import { readJsonBody } from "../json/request-body.ts";
 import { readEnvelope } from "./request.ts";
 import { createTap } from "./stream.ts";
 import { readStreamEvent } from "../sse.ts";

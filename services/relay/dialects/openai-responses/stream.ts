@@ -10,7 +10,7 @@ import {
   type Tally,
   type UpstreamError,
 } from "../dialect.ts";
-import { paramOf, readError } from "../openai-error.ts";
+import { paramOf, readError } from "../openai-shared/error.ts";
 import type { StreamEvent } from "../sse.ts";
 import { readFinal } from "./reply.ts";
 import { countTool } from "./tools.ts";

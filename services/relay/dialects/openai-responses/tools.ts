@@ -1,6 +1,6 @@
-import type { Units, UsageBucket } from "#shared/pricing.ts";
+import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import { countOf, excess, member, stringOf, type Tally } from "../dialect.ts";
-import { countSvg } from "../openai-svg.ts";
+import { countSvg } from "../openai-shared/svg.ts";
 
 // Tools that the provider runs and bills by the call.
 const billedCalls = new Map<unknown, UsageBucket>([

@@ -1,6 +1,6 @@
-import type { Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/money/pricing.ts";
 import { countOf, member, readCounts, takeParts, tellsCounts } from "../dialect.ts";
-import { readCacheWrites, readSources } from "../openai-usage.ts";
+import { readCacheWrites, readSources } from "../openai-shared/usage.ts";
 
 /**
  * Reads `usage` of a response into disjoint buckets. input_tokens includes cached and written tokens and output_tokens

@@ -1,4 +1,4 @@
-import type { WireLogprob } from "../openai-logprobs.ts";
+import type { WireLogprob } from "../openai-shared/logprobs.ts";
 
 /** An item of `output`, as this relay writes it for callers. */
 export type MessageItem = {

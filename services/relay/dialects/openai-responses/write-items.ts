@@ -1,5 +1,5 @@
 import type { Citation, Opaque } from "../conversation.ts";
-import { writeLogprobs, type WireLogprob } from "../openai-logprobs.ts";
+import { writeLogprobs, type WireLogprob } from "../openai-shared/logprobs.ts";
 import type { BlockStart, FinishReason, TokenLogprob } from "../reply.ts";
 import { writeCitations } from "./citations.ts";
 import type { ResponseObject } from "./response.ts";

@@ -1,7 +1,7 @@
 import { stableHash } from "../call-id.ts";
 import type { Conversation, Effort, Loss, OutputFormat, Reasoning, Target } from "../conversation.ts";
 import type { WrittenRequest } from "../conversion.ts";
-import { maxTopLogprobs } from "../openai-logprobs.ts";
+import { maxTopLogprobs } from "../openai-shared/logprobs.ts";
 import { writeInput } from "./write-input.ts";
 import { writeTools } from "./write-tools.ts";
 

@@ -1,5 +1,5 @@
 import { RequestError, type AnswerKind, type Envelope } from "../dialect.ts";
-import type { RequestBody } from "../request-body.ts";
+import type { RequestBody } from "../json/request-body.ts";
 
 // Audio tokens of a character: speech has some 15 characters a second, token-priced models make some 21 tokens of one.
 const audioTokensPerCharacter = 1.5;

@@ -1,7 +1,7 @@
-import type { Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/money/pricing.ts";
 import { countOf, member, readCounts, stringOf, type Cleaner, type Envelope, type EventVerdict } from "../dialect.ts";
 import type { StreamTap, Tally } from "../dialect.ts";
-import { cleanEvent } from "../openai-error.ts";
+import { cleanEvent } from "../openai-shared/error.ts";
 import type { StreamEvent } from "../sse.ts";
 
 /** Sound that passes as bytes: any of it is content, and only the upstream's own end tells that it is whole. */

@@ -1,4 +1,4 @@
-import type { Units } from "#shared/pricing.ts";
+import type { Units } from "#shared/money/pricing.ts";
 import { countOf, emptyTally, estimateTokens, excess, member, readCounts, stringOf, type Tally } from "../dialect.ts";
 
 // What speech has, about.

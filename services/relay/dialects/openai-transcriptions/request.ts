@@ -1,5 +1,5 @@
 import { type AnswerKind, type Envelope } from "../dialect.ts";
-import type { RequestBody } from "../request-body.ts";
+import type { RequestBody } from "../json/request-body.ts";
 
 // 32 kbit/s, a low rate for speech that is still understood: most files hold less sound than this tells.
 const audioBytesPerSecond = 4_000;

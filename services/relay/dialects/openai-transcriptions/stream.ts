@@ -1,6 +1,6 @@
 import { member, stringOf, type Cleaner, type Envelope, type EventVerdict } from "../dialect.ts";
 import type { StreamTap, Tally } from "../dialect.ts";
-import { cleanEvent } from "../openai-error.ts";
+import { cleanEvent } from "../openai-shared/error.ts";
 import type { StreamEvent } from "../sse.ts";
 import { countText, readUsage } from "./reply.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { emptyTally, type Envelope } from "../dialect.ts";
 import { dialects } from "../index.ts";
-import { readFormBody } from "../form-body.ts";
+import { readFormBody } from "../json/form-body.ts";
 import { readReply, readUsage } from "./reply.ts";
 import { readEnvelope } from "./request.ts";
 import { createTap } from "./stream.ts";

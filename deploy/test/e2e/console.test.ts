@@ -1,0 +1,233 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import OpenAI from "openai";
+import type { Page } from "playwright-core";
+import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
+import { until } from "#shared/testing/until.ts";
+import { needsBrowser } from "./console/browser.ts";
+import { amountOf, cellsOf, figureOf } from "./console/figures.ts";
+import { credit, inviteInto, makeAccount, noticeOf, type Person, press, seeHeading, signIn } from "./console/people.ts";
+import { type Site, startSite } from "./console/site.ts";
+
+describe("the console, clicked through by account owners", needsBrowser, () => {
+  let site: Site;
+  let owner: Person;
+  let accountId: string;
+  before(async () => {
+    site = await startSite();
+    accountId = await makeAccount(site.operator, "Acme", "acme");
+    owner = await inviteInto(site.browser, site.operator, accountId);
+    await credit(site.operator, accountId, "10");
+  });
+  after(() => site?.[Symbol.asyncDispose]());
+
+  const client = (apiKey: string): OpenAI =>
+    new OpenAI({ apiKey, baseURL: `${site.world.relayUrl}/v1`, maxRetries: 0 });
+
+  const messages = (behaviour: Behaviour): { role: "user"; content: string }[] => [
+    { role: "user", content: behaviourText(behaviour, "Hello.") },
+  ];
+
+  const complete = (secret: string, behaviour: Behaviour = {}, maxTokens = 100) => {
+    const asked = { model: "test-model", messages: messages(behaviour), max_tokens: maxTokens };
+    return client(secret).chat.completions.create(asked).withResponse();
+  };
+
+  /** The status of a call with this key. */
+  const statusOf = async (secret: string, ...asked: [Behaviour?, number?]): Promise<string> => {
+    try {
+      return String((await complete(secret, ...asked)).response.status);
+    } catch (error) {
+      if (!(error instanceof OpenAI.APIError)) throw error;
+      return `${error.status} ${error.message.replace(/^\d+ /, "")}`;
+    }
+  };
+
+  const keysPath = (): string => `/accounts/${accountId}/keys`;
+
+  /** Makes a key in the page, which is left showing it; tells its secret. */
+  async function makeKey(page: Page, name: string, limit = ""): Promise<string> {
+    await page.goto(`${keysPath()}/new`);
+    await page.getByLabel("Name").fill(name);
+    await page.getByLabel("Spending limit").fill(limit);
+    await press(page, "Make key");
+    await seeHeading(page, "Your new key");
+    return page.locator("code.secret").innerText();
+  }
+
+  async function setLimit(page: Page, name: string, limit: string): Promise<void> {
+    await page.goto(keysPath());
+    await page.getByRole("link", { name: `Change ${name}` }).click();
+    await page.getByLabel("Spending limit").fill(limit);
+    await press(page, "Save");
+    assert.match(await noticeOf(page), /is changed/);
+  }
+
+  test("the operator has made the account, invited its owner, and booked what was paid", async () => {
+    const { page } = owner;
+    await page.goto(`/accounts/${accountId}`);
+    await seeHeading(page, "Acme");
+    assert.equal(await figureOf(page, "Balance"), "10.00 USD");
+    assert.equal(await figureOf(page, "Available now"), "10.00 USD");
+    const again = await site.browser.open();
+    await signIn(again, owner.email);
+    await seeHeading(again, "Acme");
+    site.browser.check();
+  });
+
+  test("a new key's secret is shown once, copied, used with the openai client, and its calls and charges appear", async () => {
+    const { page } = owner;
+    const secret = await makeKey(page, "Website");
+    await page.getByRole("button", { name: "Copy" }).click();
+    await page.getByText("Copied.").waitFor();
+    assert.equal(await page.evaluate("navigator.clipboard.readText()"), secret);
+    await page.getByRole("link", { name: "I have it: back to the keys" }).click();
+    await page.goBack().catch(() => undefined);
+    await page.waitForURL("chrome-error://chromewebdata/");
+    assert.ok(!(await page.content()).includes(secret), "going back shows it again");
+    await page.goto(keysPath());
+    assert.ok(!(await page.content()).includes(secret));
+
+    const { response, data } = await complete(secret, { text: "Good morning." });
+    assert.equal(data.choices[0]?.message.content, "Good morning.");
+    const asked = { model: "test-model", messages: messages({ text: "One two three." }), stream: true } as const;
+    const streamed = await client(secret).chat.completions.create(asked).withResponse();
+    let said = "";
+    for await (const chunk of streamed.data) said += chunk.choices[0]?.delta.content ?? "";
+    assert.equal(said, "One two three.");
+    const rids = [response, streamed.response].map(({ headers }) => headers.get("x-request-id") ?? "");
+    const lines = await site.world.untilSettled(accountId, 2);
+    const charged = -lines.reduce((sum, { amountNanos }) => sum + amountNanos, 0n);
+
+    await page.goto(`/accounts/${accountId}`);
+    assert.equal(amountOf(await figureOf(page, "Balance")), (10_000_000_000n - charged) * 1_000_000n);
+    assert.equal(amountOf(await figureOf(page, "Spend today")), charged * 1_000_000n);
+    assert.equal(await figureOf(page, "Calls today"), "2, 0 failed");
+    await page.goto(`/accounts/${accountId}/usage?group=key`);
+    const [spent = "", calls, failed] = await cellsOf(page, "Website");
+    assert.deepEqual([amountOf(spent), calls, failed], [charged * 1_000_000n, "2", "0"]);
+    for (const rid of rids) await checkCall(page, rid, -(lines.find((line) => line.rid === rid)?.amountNanos ?? 0n));
+    await page.goto(`/accounts/${accountId}/ledger`);
+    for (const { rid, amountNanos } of lines) {
+      const row = page.getByRole("row").filter({ hasText: rid });
+      assert.equal(amountOf(await row.getByRole("cell").nth(1).innerText()), amountNanos * 1_000_000n);
+    }
+    site.browser.check();
+  });
+
+  /** Opens a call by its request id; its price, line by line, must come to what was charged. */
+  async function checkCall(page: Page, rid: string, chargedNanos: bigint): Promise<void> {
+    await page.goto(`/accounts/${accountId}/calls`);
+    await page.getByLabel("Request id").fill(rid);
+    await press(page, "Find");
+    await seeHeading(page, "Call");
+    const prices = page.getByRole("table", { name: /^Price by e2e-1/ });
+    const amounts = (await prices.locator("tbody td:last-child").allInnerTexts()).map(amountOf);
+    const [sum = 0n, cost = 0n] = (await prices.locator("tfoot td").allInnerTexts()).map(amountOf);
+    assert.ok(amounts.length >= 2, "input and output have a line each");
+    assert.equal(
+      amounts.reduce((all, amount) => all + amount, 0n),
+      sum,
+    );
+    assert.ok(cost >= sum && cost - sum < 1_000_000n, "rounded up once, to a whole nano-USD");
+    assert.equal(cost, chargedNanos * 1_000_000n);
+    assert.equal(amountOf(await figureOf(page, "Charged")), cost);
+    assert.equal(await figureOf(page, "HTTP status"), "200");
+  }
+
+  test("a limit set in the page is hit: 403 when the estimate exceeds what is left, 401 once it is used up; raised, it works; stopped, 401", async () => {
+    const { page } = owner;
+    const secret = await makeKey(page, "Limited", "0.0015");
+    // 60 tokens of output cost 0.0009 USD: a second such call exceeds what the first has left.
+    assert.equal(await statusOf(secret, { outputTokens: 60 }, 60), "200");
+    await site.world.untilSettled(accountId, 3);
+    assert.equal(await statusOf(secret, {}, 60), "403 This API key has reached its spending limit");
+    await page.goto(keysPath());
+    const left = (await cellsOf(page, "Limited"))[6] ?? "";
+    assert.ok(amountOf(left) > 0n, `something is left: ${left}`);
+    // The provider counts more than the estimate, as it may: then the limit is used up.
+    assert.equal(await statusOf(secret, { usage: { inputTokens: 1, outputTokens: 100 } }, 1), "200");
+    await site.world.untilSettled(accountId, 4);
+    assert.equal(await statusOf(secret, {}, 1), "401 Invalid API key");
+    await setLimit(page, "Limited", "1");
+    await until("the raised limit counts", async () => (await statusOf(secret)) === "200", 1_000);
+    await press(page, "Stop Limited");
+    assert.match(await noticeOf(page), /is stopped/);
+    await until("the stopped key is refused", async () => (await statusOf(secret)) === "401 Invalid API key", 1_000);
+    await press(page, "Activate Limited");
+    await until("the activated key works", async () => (await statusOf(secret)) === "200", 1_000);
+    site.browser.check();
+  });
+
+  test("two browsers redeem one voucher at the same time: one wins, and it is booked once", async () => {
+    const { browser, operator, world } = site;
+    const otherId = await makeAccount(operator, "Other", "other");
+    const other = await inviteInto(browser, operator, otherId);
+    await operator.page.goto("/operator/vouchers");
+    await operator.page.getByLabel("Amount of each in USD").fill("7.50");
+    await operator.page.getByLabel("How many").fill("1");
+    await press(operator.page, "Make vouchers");
+    const code = (await operator.page.locator("#voucher-codes").innerText()).trim();
+    const ids = [accountId, otherId];
+    const before = await Promise.all(ids.map((id) => world.moneyOf(id)));
+    const pages = [owner.page, other.page];
+    for (const [index, page] of pages.entries()) {
+      await page.goto(`/accounts/${ids[index] ?? ""}/top-up`);
+      await page.getByLabel("Code of the voucher").fill(code.toLowerCase());
+    }
+    await Promise.all(pages.map((page) => press(page, "Redeem")));
+    const said = await Promise.all(pages.map((page) => page.locator("main").innerText()));
+    const won = said.map((text) => text.includes("The voucher of 7.50 USD is booked."));
+    const lost = said.map((text) => text.includes("This voucher has been redeemed already, by another account."));
+    assert.deepEqual([won.filter(Boolean).length, lost.filter(Boolean).length], [1, 1], said.join("\n"));
+    const moved = await Promise.all(ids.map(async (id) => (await world.moneyOf(id)).balanceNanos));
+    const gained = moved.map((nanos, index) => nanos - (before[index]?.balanceNanos ?? 0n));
+    assert.deepEqual(
+      gained,
+      won.map((has) => (has ? 7_500_000_000n : 0n)),
+    );
+    browser.check();
+  });
+
+  test("a card pays on the provider's page, and the money is in the account once, whoever tells of it", async () => {
+    const { browser, stripe, world } = site;
+    const { page } = owner;
+    const before = await world.moneyOf(accountId);
+    await page.goto(`/accounts/${accountId}/top-up`);
+    await page.getByLabel("Amount in USD").fill("20");
+    await press(page, "Go on to pay");
+    assert.equal(new URL(page.url()).origin, stripe.url);
+    await page.getByRole("button", { name: "Pay" }).click();
+    await seeHeading(page, "Your payment");
+    assert.match(await page.locator("main").innerText(), /Thank you: 20\.00 USD were put into the account/);
+    for (const session of stripe.sessions.values()) {
+      assert.equal(await stripe.tell("checkout.session.completed", session), 200);
+    }
+    assert.equal((await world.moneyOf(accountId)).balanceNanos - before.balanceNanos, 20_000_000_000n);
+    await page.goto(`/accounts/${accountId}/ledger`);
+    assert.equal(await page.getByRole("cell", { name: "+20.00 USD" }).count(), 1);
+    browser.check();
+  });
+
+  test("the playground streams an answer, with script and without, and links to its call", async () => {
+    const secret = await makeKey(owner.page, "Playing");
+    const plain = await site.browser.open({ hasScript: false });
+    await signIn(plain, owner.email);
+    for (const page of [owner.page, plain]) {
+      await page.goto(`/accounts/${accountId}/playground`);
+      await page.getByLabel("Key").fill(secret);
+      await page.getByLabel("Model").fill("test-model");
+      await page.getByLabel("Message", { exact: true }).fill(behaviourText({ text: "Nice to meet you.", gapMs: 50 }));
+      await page.getByRole("button", { name: "Ask" }).click();
+      await page.getByText("Nice to meet you.").waitFor();
+      const link = page.locator("main a[href*='/calls/']");
+      await link.waitFor();
+      const rid = await link.innerText();
+      await until("the call is booked", () => site.world.untilBooked(accountId, rid));
+      await link.click();
+      await seeHeading(page, "Call");
+      assert.ok(!(await page.content()).includes(secret));
+    }
+    site.browser.check();
+  });
+});

@@ -1,0 +1,65 @@
+import { create } from "@bufbuild/protobuf";
+import { Registry } from "prom-client";
+import {
+  ListUnpostedRequestSchema,
+  ListUnpostedResponseSchema,
+  PostRequestSchema,
+  PostResponseSchema,
+} from "#proto/authquota/v1/authquota_pb.ts";
+import { every } from "#shared/process/lifecycle.ts";
+import type { Logger } from "#shared/process/log.ts";
+import { createDecide } from "../../../services/auth-quota/session/decide.ts";
+import { holdHandlers } from "../../../services/auth-quota/handlers/holds.ts";
+import { createIdentities } from "../../../services/auth-quota/hot/identity.ts";
+import { createLoad } from "../../../services/auth-quota/hot/load.ts";
+import { createMetrics } from "../../../services/auth-quota/metrics.ts";
+import { postHandler } from "../../../services/auth-quota/handlers/post.ts";
+import { createRebuild } from "../../../services/auth-quota/hot/rebuild.ts";
+import { createSessions } from "../../../services/auth-quota/session/session.ts";
+import { createHotStore } from "../../../services/auth-quota/store/hot.ts";
+import { findIdentities } from "../../../services/auth-quota/store/keys.ts";
+import type { Database } from "../../../services/auth-quota/store/postgres.ts";
+import { sweep } from "../../../services/auth-quota/hot/sweep.ts";
+import type { AuthQuotaService, BillingClient } from "./peers.ts";
+import { connectSimulatedRedis, type RedisServer } from "./redis-link.ts";
+import type { Network } from "./network.ts";
+
+export type AuthQuotaParts = {
+  name: string;
+  network: Network;
+  redis: RedisServer;
+  database: Database;
+  billing: BillingClient;
+  relaySilentMs: number;
+  rebuildMs: number;
+  log: Logger;
+};
+
+// Rarer than in the product: most of these looks find nothing, and each is a run of the script.
+const sweepMs = 5_000;
+const rebuildCheckMs = 2_500;
+
+const metrics = createMetrics(new Registry());
+
+/** Wires one process as the service's app.ts does, with the product's own parts. */
+export function startAuthQuota(parts: AuthQuotaParts): AuthQuotaService {
+  const { name, network, redis, database, billing, log } = parts;
+  const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000 };
+  const hot = createHotStore(connectSimulatedRedis(redis, network, name), limits);
+  const load = createLoad(database, billing, hot.generation);
+  const identities = createIdentities(async (hashes) => {
+    const found = await findIdentities(database, hashes);
+    return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
+  });
+  const sessions = createSessions(createDecide({ hot, identities, load, metrics, log }), () => undefined, log);
+  const post = postHandler({ hot, billing, metrics, log });
+  const { listUnposted } = holdHandlers(hot, load);
+  every(sweepMs, () => sweep({ hot, metrics, log }, parts.relaySilentMs), log);
+  every(rebuildCheckMs, createRebuild({ hot, database, billing, metrics, log, rebuildMs: parts.rebuildMs }), log);
+  return {
+    post: async (request) => create(PostResponseSchema, await post(create(PostRequestSchema, request))),
+    listUnposted: async (request) =>
+      create(ListUnpostedResponseSchema, await listUnposted(create(ListUnpostedRequestSchema, request))),
+    serve: sessions.handler as unknown as AuthQuotaService["serve"],
+  };
+}

@@ -1,0 +1,160 @@
+import type { FailureName } from "../../../services/relay/failures.ts";
+import { beginTruth, drawCalls, priceOf, runCall, type CallPlan, type Payer } from "./caller.ts";
+import { createProcess, enter, isOver } from "./clock.ts";
+import { createDisk } from "./disk.ts";
+import { heal, strike } from "./faults.ts";
+import { checkAcked, checkCommitted, checkServed, createRunChecks } from "./invariants.ts";
+import { creditAccount, createLedger } from "./ledger.ts";
+import type { LuaScript } from "./lua.ts";
+import { calm, createNetwork, later } from "./network.ts";
+import { noteBooked } from "./overspend.ts";
+import { killPlace, loseDisk, startPlace } from "./places.ts";
+import { drawnFrom, drawProfile } from "./profile.ts";
+import { createRandom, type Random } from "./random.ts";
+import { createMemoryRedis } from "./redis.ts";
+import { createLines } from "./session-stream.ts";
+import { createUsageStream } from "./stream.ts";
+import { note, placesOf, startMs, type RunningPlace, type Trace, type World } from "./world.ts";
+
+/** Draws a world from its seed; what happens in it is put down and waits for the clock. */
+export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): World {
+  const random = createRandom(seed);
+  const drawn = drawnFrom(random);
+  const profile = drawProfile(drawn);
+  const network = createNetwork(random.fork(), calm);
+  const trace: Trace = { hash: 0x811c_9dc5, lines: hasTrace ? [] : undefined };
+  const payers = drawPayers(drawn);
+  const { relays, authQuotas, billings } = createPlaces();
+  const world: World = {
+    seed,
+    random: random.fork(),
+    profile,
+    network,
+    redis: {
+      memory: createMemoryRedis(
+        () => (Date.now() + world.redis.clockAheadMs) * 1_000,
+        (below) => random.between(0, below - 1),
+      ),
+      script,
+      isDown: false,
+      clockAheadMs: 0,
+      onRun: () => undefined,
+    },
+    ledger: createLedger((lines) => {
+      for (const line of lines) world.note(`booked ${line.rid} kind ${line.kind} ${line.amountNanos}`);
+      checkCommitted(world, lines);
+      noteBooked(world, lines);
+    }),
+    stream: createUsageStream(network, (message) => checkAcked(world, message)),
+    lines: createLines(network, authQuotas),
+    relays,
+    authQuotas,
+    billings,
+    payers,
+    truths: new Map(),
+    losses: [],
+    sweptSessions: new Set(),
+    relaySilentMs: drawn.between(8_000, 20_000),
+    outboxAgeMs: drawn.between(1_000, 5_000),
+    clockRightAtMs: undefined,
+    healsAtMs: 0,
+    hasForgotten: false,
+    counts: new Map(),
+    trace,
+    violations: [],
+    note: (text) => note(trace, text),
+    violate: (text) => {
+      world.note(`VIOLATION ${text}`);
+      world.violations.push(text);
+    },
+    noteLoss: () => void world.losses.push(Date.now()),
+    kill: (killed) => killPlace(world, killed),
+    start: (started) => startPlace(world, started),
+    loseDisk: (lost) => loseDisk(world, ({ place: at }) => at === lost.name),
+  };
+  const checks = createRunChecks(world);
+  world.redis.onRun = (values, answer) => {
+    if (!quiet.has(values[7] ?? ""))
+      world.note(`redis ${values.slice(7).map(plain).join(" ")} => ${String(answer).slice(0, 200)}`);
+    checks.afterRun(values, answer);
+  };
+  schedule(world, drawCalls(drawn, { payers, lastMs: profile.loadMs, longShare: profile.longShare }));
+  return world;
+}
+
+function drawPayers(random: Random): Payer[] {
+  return [1, 2].map((number) => ({
+    accountId: `acct_${number}`,
+    keyId: `key_${number}`,
+    keyHash: new Uint8Array(32).fill(number),
+    // One of the keys has a limit of its own.
+    limitNanos: number === 1 ? null : String(random.between(20_000_000, 200_000_000)),
+  }));
+}
+
+function createPlaces(): Pick<World, "relays" | "authQuotas" | "billings"> {
+  const place = (kind: RunningPlace["kind"], number: number): RunningPlace => {
+    const name = `${kind}-${number}`;
+    return { name, kind, starts: 0, process: createProcess(name) };
+  };
+  const numbers = [1, 2];
+  return {
+    relays: numbers.map((number) => ({
+      ...place("relay", number),
+      disk: createDisk(),
+      relay: undefined,
+      clockAheadMs: 0,
+      onCharge: undefined,
+    })),
+    authQuotas: numbers.map((number) => ({ ...place("auth-quota", number), serve: undefined, service: undefined })),
+    billings: numbers.map((number) => ({ ...place("billing", number), service: undefined })),
+  };
+}
+
+// Looks that change nothing, many of them.
+const quiet = new Set(["gate", "sweep", "sweep-forgotten"]);
+
+// Records are long and not for reading.
+const plain = (value: string): string => (value.length > 60 ? `<${value.length} bytes>` : value);
+
+/** Puts down what will happen: starts, money, calls, faults. */
+function schedule(world: World, plans: CallPlan[]): void {
+  const worth = plans.map(({ inputTokens, pieces }) => ({
+    inputTokens,
+    outputTokens: pieces.reduce((sum, tokens) => sum + tokens, 0),
+  }));
+  const total = worth.reduce((sum, use) => sum + priceOf(use), 0n);
+  const { isShort, loadMs, faults, weather } = world.profile;
+  for (const { accountId } of world.payers) {
+    const share = BigInt(isShort ? world.random.between(10, 50) : 150);
+    creditAccount(world.ledger, accountId, (total * share) / 100n);
+    later(() => credit(world, accountId, (total * share) / 400n), world.random.between(5_000, loadMs));
+  }
+  for (const place of placesOf(world)) startPlace(world, place);
+  for (const plan of plans) later(() => call(world, plan), 2_000 + plan.atMs);
+  later(() => (world.network.weather = weather), 3_000);
+  for (const { atMs, name } of faults) later(() => strike(world, name), 2_000 + atMs);
+  const healMs = faults.length === 0 ? 0 : world.random.between(0, 20_000);
+  world.healsAtMs = startMs + loadMs + 2_000 + healMs;
+  later(() => heal(world), loadMs + 2_000 + healMs);
+}
+
+function credit(world: World, accountId: string, nanos: bigint): void {
+  creditAccount(world.ledger, accountId, nanos);
+  world.note(`credit ${accountId} ${nanos}`);
+}
+
+function call(world: World, plan: CallPlan): void {
+  const running = world.relays.filter(({ relay, process: running_ }) => relay && !isOver(running_));
+  if (running.length === 0) return;
+  const place = world.random.pick(running);
+  const { relay, process: at } = place;
+  if (!relay) return;
+  enter(at, () => {
+    const truth = beginTruth(plan, place, relay);
+    world.truths.set(truth.rid, truth);
+    world.note(`call ${truth.rid} ${plan.ending}`);
+    const onRefused = (refusal: FailureName): void => checkServed(world, truth, refusal);
+    void runCall({ plan, relay, truth, process: at, note: world.note, onRefused });
+  });
+}

@@ -1,0 +1,250 @@
+import { readAnswers } from "../../../services/auth-quota/store/hot.ts";
+import type { RunAnswer } from "../../../services/auth-quota/store/money-command.ts";
+import type { FailureName } from "../../../services/relay/failures.ts";
+import { readMessage } from "../../../services/billing/records/read-event.ts";
+import { priceOf, type Truth } from "./caller.ts";
+import { hashOf, hotCalls, isOwing, most, sumsOf, type HotCall } from "./hot-state.ts";
+import { checkKeysAtRest, createKeyChecks } from "./key-sums.ts";
+import type { Line } from "./ledger.ts";
+import type { LuaValue } from "./lua.ts";
+import { checkOverspend, noteSwept } from "./overspend.ts";
+import { clocks, redisLoss } from "./profile.ts";
+import type { StoredMessage } from "./stream.ts";
+import type { World } from "./world.ts";
+
+const conflict = 10;
+
+export type RunChecks = {
+  /** Looks at Redis after a run of the script. */
+  afterRun: (values: string[], answer: LuaValue) => void;
+};
+
+const headValues = 7;
+const quietOperations = new Set(["gate", "sweep", "sweep-forgotten", "establish", "note-sequence"]);
+
+/** What must hold after every run of the money script: M1, M2, M3, M5, M6 and M7 of state.lua, I7 and I8. */
+export function createRunChecks(world: World): RunChecks {
+  const heldBefore = new Map<string, bigint>();
+  const versions = new Map<string, bigint>();
+  const checkKey = createKeyChecks(world);
+  const checkAccount = (accountId: string, calls: Map<string, HotCall>, hasSettled: boolean): void => {
+    const hash = hashOf(world, `account:${accountId}`);
+    const held = BigInt(hash["held"] ?? 0);
+    const unposted = BigInt(hash["unposted"] ?? 0);
+    // A call that is over and owes nothing has forgotten whose it was.
+    const own = [...calls].filter(([rid]) => world.truths.get(rid)?.payer.accountId === accountId);
+    const counted = sumsOf(own.map(([, call]) => call));
+    if (held !== counted.held || unposted !== counted.unposted) {
+      world.violate(
+        `M2: ${accountId} held ${held} unposted ${unposted}, its calls add up to ${JSON.stringify(
+          [counted.held, counted.unposted].map(String),
+        )}`,
+      );
+    }
+    // After a loss sums are what they were before it, which is no grant.
+    const name = `${accountId} ${world.losses.length}`;
+    const hasGranted = held > (heldBefore.get(name) ?? held);
+    heldBefore.set(name, held);
+    if (hash["posted_version"] === undefined) return;
+    const available = BigInt(hash["posted"] ?? 0) - held - unposted;
+    if (hasGranted && !hasSettled && available < 0n) world.violate(`I7: a grant left ${accountId} with ${available}`);
+    const version = BigInt(hash["posted_version"]);
+    if (version < (versions.get(name) ?? 0n)) world.violate(`I8: the version of ${accountId} went back to ${version}`);
+    versions.set(name, version);
+    checkNotOverstated(world, { accountId, available, own });
+  };
+  return {
+    afterRun: (values, answer) => {
+      checkAnswers(world, answer);
+      noteSwept(world, values[headValues], answer);
+      if (values.length <= headValues || quietOperations.has(values[headValues] ?? "")) return;
+      const calls = hotCalls(world);
+      checkGrants(world, values, calls);
+      const hasSettled = values.includes("settle") || values.includes("restore") || values.includes("post");
+      for (const { accountId } of world.payers) checkAccount(accountId, calls, hasSettled);
+      for (const payer of world.payers) checkKey(payer, calls, hasSettled);
+    },
+  };
+}
+
+function checkAnswers(world: World, answer: LuaValue): void {
+  for (const { code } of readAnswers(answer as RunAnswer)) {
+    if (code === conflict) world.violate("M7: an operation was answered with a conflict");
+  }
+}
+
+/**
+ * I7 by what relays really have in hand, whatever Redis remembers: when a hold is granted, the ledger has the money for
+ * it beside all that is held for calls or owed by them. Where relays were kept from restoring their holds after a loss
+ * this need not be so, and how far a balance fell below zero is counted instead.
+ */
+function checkGrants(world: World, values: readonly string[], calls: Map<string, HotCall>): void {
+  if (world.losses.length > 0 && world.profile.name !== redisLoss) return;
+  const rid = values[values.indexOf("reserve") + 1] ?? "";
+  const granted = world.truths.get(rid);
+  const hot = calls.get(rid);
+  if (!values.includes("reserve") || granted?.state !== "asking" || hot?.state !== "held") return;
+  if (granted.isCounted) return;
+  granted.isCounted = true;
+  const { accountId } = granted.payer;
+  let left = (world.ledger.accounts.get(accountId)?.balanceNanos ?? 0n) - hot.held;
+  for (const truth of world.truths.values()) {
+    if (truth.payer.accountId === accountId && truth !== granted) left -= inHand(world, truth, calls.get(truth.rid));
+  }
+  if (left < 0n) world.violate(`I7: ${rid} was granted ${hot.held} although ${accountId} then lacks ${-left}`);
+}
+
+/** Money that is set aside for a call, or owed by it, beyond what is booked of it. */
+function inHand({ ledger, sweptSessions }: World, truth: Truth, hot: HotCall | undefined): bigint {
+  const isTaken = truth.state === "running" || truth.state === "settling" || truth.state === "settled";
+  if (!isTaken) return 0n;
+  // Ended for a relay that was silent: what is owed beyond that was served without a hold.
+  const booked = ledger.calls.get(truth.rid)?.chargedNanos ?? 0n;
+  if (hot && hot.state !== "held") {
+    const owed = isOwing(hot) ? most(0n, hot.amount - booked) : 0n;
+    // Booked meanwhile, and auth-quota has not heard of it: see below.
+    return sweptSessions.has(truth.relaySession) ? owed - most(0n, booked - most(hot.amount, hot.booked)) : owed;
+  }
+  const held = truth.call?.heldNanos ?? 0n;
+  const owed = truth.finalNanos !== undefined && truth.finalNanos < held ? truth.finalNanos : held;
+  // Booked beyond its hold, and auth-quota has not heard of it: nobody could know that this money is gone.
+  return hot ? owed - booked : most(0n, owed - booked);
+}
+
+/** What Redis counts for a call, in its sums or in the balance that it was told. */
+function knownOf(call: HotCall): bigint {
+  if (call.state === "held") return call.held;
+  return isOwing(call) ? call.amount : call.booked;
+}
+
+type Available = { accountId: string; available: bigint; own: [string, HotCall][] };
+
+/**
+ * M6: what is available is never more than what the ledger says, less what calls hold and owe beyond what is booked of
+ * them. After a loss this holds again only when the gate has opened.
+ */
+function checkNotOverstated(world: World, { accountId, available, own }: Available): void {
+  if (world.losses.length > 0) return;
+  let real = world.ledger.accounts.get(accountId)?.balanceNanos ?? 0n;
+  for (const [rid, call] of own) {
+    const booked = world.ledger.calls.get(rid)?.chargedNanos ?? 0n;
+    real -= knownOf(call) - booked;
+  }
+  if (available > real) world.violate(`M6: ${accountId} has ${available} available, really no more than ${real}`);
+}
+
+// Longer than a call waits for its decision, and than a rate that counts as used up needs for one more.
+const againMs = 3_000;
+
+/**
+ * Where nothing is wrong but clocks, a call that begins once they are right is decided, and not refused for its rate
+ * unless another one came just before: whatever the clocks were until then.
+ */
+export function checkServed(world: World, { rid, startedAtMs }: Truth, refusal: FailureName): void {
+  const { profile, relays, redis, clockRightAtMs } = world;
+  if (profile.name !== clocks || clockRightAtMs === undefined || startedAtMs < clockRightAtMs + againMs) return;
+  if (redis.clockAheadMs !== 0 || relays.some(({ clockAheadMs }) => clockAheadMs !== 0)) return;
+  const isAlone = ![...world.truths.values()].some(
+    (other) => other.rid !== rid && Math.abs(startedAtMs - other.startedAtMs) < againMs,
+  );
+  const isRate = refusal === "account_rate" || refusal === "ip_rate";
+  if (refusal !== "service_unavailable" && !(isRate && isAlone)) return;
+  world.violate(`I17: ${rid} was refused (${refusal}) although all clocks are right`);
+}
+
+/** I9: what is acknowledged is committed. */
+export function checkAcked(world: World, { data, seq }: StoredMessage): void {
+  const { events } = readMessage(data, seq, Date.now());
+  for (const { event } of events) {
+    if (!world.ledger.calls.has(event.rid)) world.violate(`I9: ${event.rid} was acknowledged and is not booked`);
+  }
+}
+
+// What becomes of a call in one of these states is auth-quota's to charge.
+const chargedByAuthQuota = new Set(["settled", "held", "expired"]);
+
+/**
+ * I9 for the first home: the spool lets go of what is booked as final, and of nothing else. A checkpoint whose final
+ * record the disk refused may go as soon as auth-quota has that record, or a later checkpoint that it will charge.
+ */
+export function checkConfirmed(world: World, rid: string): void {
+  if (world.ledger.calls.get(rid)?.final) return;
+  const state = hotCalls(world).get(rid)?.state ?? "";
+  if (world.truths.get(rid)?.isDiskLost && chargedByAuthQuota.has(state)) return;
+  world.violate(`I9: the spool let go of ${rid}, which is not booked`);
+}
+
+/** I3: nobody is charged more than what was served costs. */
+export function checkCommitted(world: World, lines: readonly Line[]): void {
+  for (const { rid } of lines) {
+    const truth = world.truths.get(rid);
+    if (!truth) {
+      world.violate(`I3: ${rid} is booked and was never asked for`);
+      continue;
+    }
+    const charged = chargedFor(world, rid);
+    if (charged > priceOf(truth)) world.violate(`I3: ${rid} is charged ${charged}, it was worth ${priceOf(truth)}`);
+  }
+}
+
+function chargedFor({ ledger }: World, rid: string): bigint {
+  return ledger.lines.reduce((sum, line) => (line.rid === rid ? sum - line.amountNanos : sum), 0n);
+}
+
+/** What a call may be charged in the end. */
+function allowedCharges(truth: Truth): Set<bigint> {
+  const atCheckpoints = [0n, ...truth.checkpoints];
+  switch (truth.state) {
+    case "asking":
+    case "refused":
+    case "released":
+      return new Set([0n]);
+    case "running":
+      return new Set(atCheckpoints);
+    // The relay died while it wrote: the record is there or it is torn.
+    case "settling":
+      return new Set([...atCheckpoints, priceOf(truth)]);
+    case "settled": {
+      const final = truth.finalNanos ?? 0n;
+      return new Set(truth.isDiskLost ? [...atCheckpoints, final] : [final]);
+    }
+  }
+}
+
+/** Conservation: what must hold when nothing goes wrong any more and all work is done. */
+export function checkAtRest(world: World): void {
+  for (const truth of world.truths.values()) {
+    const charged = chargedFor(world, truth.rid);
+    const allowed = allowedCharges(truth);
+    if (!allowed.has(charged)) {
+      const words = [...allowed].join(" or ");
+      world.violate(`I3: ${truth.rid} (${truth.state}) is charged ${charged}, it should be ${words}`);
+    }
+    if (charged < truth.acceptedNanos && world.losses.length === 0) {
+      world.violate(`I3: ${truth.rid} is charged ${charged}, its checkpoint was ${truth.acceptedNanos}`);
+    }
+    const isMissing = truth.hasWhole && !truth.isDiskLost && !world.ledger.calls.get(truth.rid)?.final;
+    if (isMissing) world.violate(`I1: ${truth.rid} was served whole and is not booked`);
+  }
+  for (const [accountId, account] of world.ledger.accounts) {
+    const sum = world.ledger.lines.reduce(
+      (total, line) => total + (line.accountId === accountId ? line.amountNanos : 0n),
+      0n,
+    );
+    if (sum !== account.balanceNanos) world.violate(`I1: ${accountId} has ${account.balanceNanos}, its lines ${sum}`);
+    const hash = hashOf(world, `account:${accountId}`);
+    const posted = hash["posted"];
+    // In another generation than it was asked for in, a balance counts as not there.
+    const isLoaded = hash["posted_in"] === hashOf(world, "service")["generation"];
+    if (posted !== undefined && (isLoaded || world.losses.length === 0) && BigInt(posted) !== account.balanceNanos) {
+      world.violate(`R5: Redis has ${posted} for ${accountId}, the ledger ${account.balanceNanos}`);
+    }
+    if (BigInt(hash["held"] ?? 0) !== 0n || BigInt(hash["unposted"] ?? 0) !== 0n) {
+      world.violate(`R5: ${accountId} has ${hash["held"]} held and ${hash["unposted"]} unposted at rest`);
+    }
+  }
+  checkOverspend(world);
+  checkKeysAtRest(world);
+  for (const { reason, detail } of world.ledger.quarantine.values())
+    world.violate(`R10: quarantine: ${reason} ${detail}`);
+}

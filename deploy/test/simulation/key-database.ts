@@ -1,0 +1,61 @@
+import type { Database } from "../../../services/auth-quota/store/postgres.ts";
+import type { Payer } from "./caller.ts";
+import { readLedger, type Ledger, type LedgerLink } from "./ledger.ts";
+
+type Answer = (values: unknown[]) => object[];
+
+const generations = new WeakMap<Ledger, string>();
+
+/** The tables of auth-quota, on the same PostgreSQL as the books: accounts and keys as they always are. */
+export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): Database {
+  const createdAt = new Date(0);
+  const answers: [pattern: RegExp, answer: Answer][] = [
+    [
+      /from auth_quota\.account where account_id = any/,
+      ([ids]) =>
+        payers
+          .filter(({ accountId }) => (ids as string[]).includes(accountId))
+          .map(({ accountId }) => {
+            return { accountId, name: "a", status: "active", requestsPerMinute: 0, version: "1", createdAt };
+          }),
+    ],
+    [
+      /from auth_quota\.key where key_id = any/,
+      ([ids]) =>
+        payers
+          .filter(({ keyId }) => (ids as string[]).includes(keyId))
+          .map(({ keyId, accountId, limitNanos }) => {
+            const unused = { secretPrefix: "", name: "k", expiresAt: null, models: [], createdAt };
+            return { keyId, accountId, status: "active", limitNanos, version: "1", ...unused };
+          }),
+    ],
+    [
+      /where key_hash = any/,
+      ([hashes]) =>
+        payers.flatMap(({ keyId, accountId, keyHash }) => {
+          const hash = Buffer.from(keyHash).toString("base64");
+          const asked = (hashes as Buffer[]).map((bytes) => bytes.toString("base64"));
+          return asked.includes(hash) ? [{ keyId, accountId, hash }] : [];
+        }),
+    ],
+    [
+      /select generation/,
+      () => [generations.get(link.ledger)].flatMap((generation) => (generation ? [{ generation }] : [])),
+    ],
+    [
+      /insert into auth_quota\.hot_store/,
+      ([generation]) => {
+        generations.set(link.ledger, String(generation));
+        return [];
+      },
+    ],
+  ];
+  return {
+    query: <Row>(statement: string, values: unknown[]) =>
+      readLedger(link, () => {
+        const found = answers.find(([pattern]) => pattern.test(statement));
+        if (!found) throw new Error(`the simulated database does not know: ${statement}`);
+        return found[1](values) as Row[];
+      }),
+  };
+}

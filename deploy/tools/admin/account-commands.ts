@@ -1,0 +1,77 @@
+import type { Command } from "commander";
+import { type Account, AccountSchema, AccountStatus, AccountStatusSchema } from "#proto/authquota/v1/authquota_pb.ts";
+import { enumWords } from "#shared/money/enum-words.ts";
+import { readCount } from "./arguments.ts";
+import { type Answer, asData, type Desk, type Run } from "./desk.ts";
+import { type Column, instant, table } from "./render.ts";
+
+const columns: Column<Account>[] = [
+  { heading: "account", cell: (account) => account.accountId },
+  { heading: "name", cell: (account) => account.name },
+  { heading: "status", cell: (account) => enumWords(AccountStatusSchema, account.status) },
+  { heading: "calls per minute", cell: (account) => String(account.requestsPerMinute || "default"), isFigure: true },
+  { heading: "made", cell: (account) => instant(account.createdAt) },
+];
+
+const pageSize = 1_000;
+
+type CreateOptions = { name: string; id?: string; requestsPerMinute?: number };
+
+export function addAccountCommands(program: Command, run: Run): void {
+  const account = program.command("account").description("accounts: make, list, suspend, limit");
+  account
+    .command("create")
+    .description("make an account without money")
+    .requiredOption("--name <text>", "name for people")
+    .option("--id <id>", "its id; else one is made")
+    .option("--requests-per-minute <n>", "calls per minute; 0 or not given: the service's default", readCount)
+    .action((options: CreateOptions) =>
+      run(async ({ authQuota }) => {
+        const { name, id = "", requestsPerMinute = 0 } = options;
+        return one((await authQuota.createAccount({ name, accountId: id, requestsPerMinute })).account);
+      }),
+    );
+  account
+    .command("list")
+    .description("all accounts, by id")
+    .action(() => run(async (desk) => many(await listAll(desk))));
+  for (const [word, status] of [
+    ["suspend", AccountStatus.SUSPENDED],
+    ["activate", AccountStatus.ACTIVE],
+  ] as const) {
+    account
+      .command(word)
+      .description(word === "suspend" ? "refuse the account's keys as invalid" : "let the account's keys work again")
+      .argument("<account>")
+      .action((accountId: string) =>
+        run(async ({ authQuota }) => one((await authQuota.updateAccount({ accountId, status })).account)),
+      );
+  }
+  account
+    .command("rate")
+    .description("set how many calls per minute the account may make")
+    .argument("<account>")
+    .argument("<calls>", "calls per minute; 0: the service's default", readCount)
+    .action((accountId: string, requestsPerMinute: number) =>
+      run(async ({ authQuota }) => one((await authQuota.updateAccount({ accountId, requestsPerMinute })).account)),
+    );
+}
+
+async function listAll({ authQuota }: Desk): Promise<Account[]> {
+  const all: Account[] = [];
+  for (;;) {
+    const { accounts } = await authQuota.listAccounts({ afterAccountId: all.at(-1)?.accountId ?? "", limit: pageSize });
+    all.push(...accounts);
+    if (accounts.length < pageSize) return all;
+  }
+}
+
+function many(accounts: Account[]): Answer {
+  const data = { accounts: accounts.map((account) => asData(AccountSchema, account)) };
+  return { text: table(accounts, columns, "no accounts"), data };
+}
+
+function one(account: Account | undefined): Answer {
+  const accounts = account ? [account] : [];
+  return { text: table(accounts, columns, "no account"), data: account && asData(AccountSchema, account) };
+}

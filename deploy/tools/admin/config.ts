@@ -1,0 +1,38 @@
+import { existsSync, readFileSync } from "node:fs";
+import { Type } from "typebox";
+import { readVariables } from "#shared/process/env.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { openGrpcCredentials, type GrpcCredentials } from "#shared/grpc/credentials.ts";
+import { checkLinks, grpcTlsVariables } from "#shared/stores/link-variables.ts";
+import { createLog } from "#shared/process/log.ts";
+
+/** Where the services answer: `host:port` each. */
+export type Addresses = { authQuotaAddress: string; billingAddress: string };
+
+/**
+ * Reads AUTH_QUOTA_ADDRESS and BILLING_ADDRESS; what is not set comes from the file that the running local stack
+ * leaves. Throws `failed_precondition` when an address is in neither.
+ */
+export function readAddresses(environment: NodeJS.ProcessEnv, localFile: string): Addresses {
+  const local = (existsSync(localFile) ? JSON.parse(readFileSync(localFile, "utf8")) : {}) as Partial<Addresses>;
+  const pick = (variable: string, fallback: string | undefined): string => {
+    const address = environment[variable] ?? fallback;
+    if (address) return address;
+    throw new ServiceError("failed_precondition", `set ${variable} to host:port, or start the local stack: npm start`);
+  };
+  return {
+    authQuotaAddress: pick("AUTH_QUOTA_ADDRESS", local.authQuotaAddress),
+    billingAddress: pick("BILLING_ADDRESS", local.billingAddress),
+  };
+}
+
+/** Reads GRPC_CERT_FILE, GRPC_KEY_FILE and GRPC_CA_FILE. Throws `failed_precondition` when they cannot be used. */
+export function readCredentials(environment: NodeJS.ProcessEnv): GrpcCredentials {
+  try {
+    const config = readVariables(Type.Object(grpcTlsVariables), environment);
+    checkLinks(config);
+    return openGrpcCredentials(config, createLog("admin", "silent"));
+  } catch (error) {
+    throw new ServiceError("failed_precondition", error instanceof Error ? error.message : String(error), error);
+  }
+}

@@ -1,0 +1,99 @@
+import type { DescMessage, DescService, MessageShape } from "@bufbuild/protobuf";
+import { toJson } from "@bufbuild/protobuf";
+import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
+import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { ServiceError, toServiceError } from "#shared/process/errors.ts";
+import type { GrpcCredentials } from "#shared/grpc/credentials.ts";
+import { streamingClient, type StreamingClient } from "#shared/grpc/stream.ts";
+import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
+import type { Addresses } from "./config.ts";
+
+const timeoutMs = 10_000;
+const patientMs = 900_000;
+// A stream may take any time; one that says nothing for this long has ended without a word.
+const idleMs = 60_000;
+
+/** The services that the commands ask. Failures are ServiceErrors whose words fit for the operator. */
+export type Desk = Disposable & {
+  authQuota: UnaryClient<typeof AuthQuotaService>;
+  billing: UnaryClient<typeof BillingService>;
+  streams: StreamingClient<typeof BillingService>;
+  /** The same as `billing`, for what may take minutes. */
+  patientBilling: UnaryClient<typeof BillingService>;
+};
+
+/** What a command has to say: a text for people, and the same as data for programs; an empty text says nothing. */
+export type Answer = {
+  text: string;
+  data: unknown;
+  /** Said beside the answer, where a program that reads the answer does not see it. */
+  hint?: string | undefined;
+  /** Whether what was found must not be: then the command ends with 1, though it has answered. */
+  isWrong?: boolean;
+  /** Whether something could not be checked: then the command ends with 2, unless something is wrong. */
+  isUnchecked?: boolean;
+};
+
+/** Where a command writes: what was asked for, and what is said beside it. */
+export type Output = { answer: (text: string) => void; aside: (text: string) => void };
+
+/** Runs the work of a command with connected services and shows its answer. */
+export type Run = (work: (desk: Desk) => Promise<Answer>) => Promise<void>;
+
+/** Opens channels; nothing is sent before the first call. The desk owns the credentials. */
+export function openDesk({ authQuotaAddress, billingAddress }: Addresses, credentials: GrpcCredentials): Desk {
+  const channels = [connectGrpc(authQuotaAddress, credentials), connectGrpc(billingAddress, credentials)] as const;
+  return {
+    authQuota: telling(AuthQuotaService, unaryClient(AuthQuotaService, channels[0], timeoutMs), authQuotaAddress),
+    billing: telling(BillingService, unaryClient(BillingService, channels[1], timeoutMs), billingAddress),
+    streams: tellingStreams(streamingClient(BillingService, channels[1], idleMs), billingAddress),
+    patientBilling: telling(BillingService, unaryClient(BillingService, channels[1], patientMs), billingAddress),
+    [Symbol.dispose]: () => {
+      channels.forEach((channel) => channel.close());
+      credentials[Symbol.dispose]();
+    },
+  };
+}
+
+/** The same client, but errors that say nothing of themselves tell which service they come from. */
+function telling<S extends DescService>(service: S, client: UnaryClient<S>, address: string): UnaryClient<S> {
+  const calls = Object.entries(client) as [string, (request: object) => Promise<object>][];
+  const explain = (thrown: unknown): never => {
+    throw explained(thrown, `${service.typeName} at ${address}`);
+  };
+  const told = calls.map(([name, call]) => [name, (request: object) => call(request).catch(explain)] as const);
+  return Object.fromEntries(told) as unknown as UnaryClient<S>;
+}
+
+function tellingStreams(client: Desk["streams"], address: string): Desk["streams"] {
+  const name = `${BillingService.typeName} at ${address}`;
+  return {
+    exportLines: (request) => explainAll(client.exportLines(request), name),
+    replay: (request) => explainAll(client.replay(request), name),
+  };
+}
+
+async function* explainAll<T>(responses: AsyncIterable<T>, name: string): AsyncGenerator<T> {
+  try {
+    yield* responses;
+  } catch (thrown) {
+    throw explained(thrown, name);
+  }
+}
+
+function explained(thrown: unknown, name: string): ServiceError {
+  const error = toServiceError(thrown);
+  if (/No connection established|Deadline exceeded/.test(error.message)) {
+    return new ServiceError("unavailable", `${name} does not answer; is it running?`);
+  }
+  if (error.code === "unavailable") return new ServiceError(error.code, `${name} is unavailable: ${error.message}`);
+  if (error.code === "internal") {
+    return new ServiceError(error.code, `${name} failed: ${error.message}; see its log`);
+  }
+  return error;
+}
+
+/** A message as data: camelCase names, int64 as decimal strings, times in ISO form, enums by name, zeros included. */
+export function asData<D extends DescMessage>(schema: D, message: MessageShape<D>): Record<string, unknown> {
+  return toJson(schema, message, { alwaysEmitImplicit: true }) as Record<string, unknown>;
+}

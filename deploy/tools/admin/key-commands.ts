@@ -1,0 +1,121 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Command } from "commander";
+import {
+  type Key,
+  KeySchema,
+  KeyStatus,
+  KeyStatusSchema,
+  type UpdateKeyRequestSchema,
+} from "#proto/authquota/v1/authquota_pb.ts";
+import { enumWords } from "#shared/money/enum-words.ts";
+import { formatUsd } from "#shared/money/money.ts";
+import { orWord, readInstant, readNames, readUsd } from "./arguments.ts";
+import { type Answer, asData, type Run } from "./desk.ts";
+import { type Column, instant, table } from "./render.ts";
+
+const columns: Column<Key>[] = [
+  { heading: "key", cell: (key) => key.keyId },
+  { heading: "name", cell: (key) => key.name || "-" },
+  { heading: "secret", cell: (key) => `${key.secretPrefix}…` },
+  { heading: "status", cell: (key) => enumWords(KeyStatusSchema, key.status) },
+  { heading: "expires", cell: (key) => instant(key.expiresAt, "never") },
+  { heading: "limit in USD", cell: ({ limitNanos }) => (limitNanos === undefined ? "none" : formatUsd(limitNanos)) },
+  { heading: "models", cell: (key) => key.models.join(",") || "all" },
+  { heading: "made", cell: (key) => instant(key.createdAt) },
+];
+
+type CreateOptions = { name: string; expires?: Timestamp; limit?: bigint; models?: string[] };
+type Change = MessageInitShape<typeof UpdateKeyRequestSchema>;
+
+export function addKeyCommands(program: Command, run: Run): void {
+  const key = program.command("key").description("keys: make, list, stop, limit, delete");
+  addCreate(key, run);
+  key
+    .command("list")
+    .description("keys of an account, newest first")
+    .argument("<account>")
+    .option("--deleted", "deleted ones too", false)
+    .action((accountId: string, options: { deleted: boolean }) =>
+      run(async ({ authQuota }) =>
+        many((await authQuota.listKeys({ accountId, includeDeleted: options.deleted })).keys),
+      ),
+    );
+  key
+    .command("delete")
+    .description("refuse the key for good")
+    .argument("<key>")
+    .action((keyId: string) => run(async ({ authQuota }) => one((await authQuota.deleteKey({ keyId })).key)));
+  addChanges(key, run);
+}
+
+function addCreate(key: Command, run: Run): void {
+  key
+    .command("create")
+    .description("make a key; its secret is shown this once, alone on standard output")
+    .argument("<account>")
+    .requiredOption("--name <text>", "name for people")
+    .option("--expires <time>", "when it stops to work, as 2027-01-31 or 2027-01-31T12:00:00Z", readInstant)
+    .option("--limit <usd>", "most that it may spend in all", readUsd)
+    .option("--models <names>", "models that it may use, separated by commas", readNames)
+    .action((accountId: string, { name, expires, limit, models = [] }: CreateOptions) =>
+      run(async ({ authQuota }) => {
+        const created = await authQuota.createKey({
+          accountId,
+          name,
+          models,
+          ...(expires && { expiresAt: expires }),
+          ...(limit !== undefined && { limitNanos: limit }),
+        });
+        const { text, data } = one(created.key);
+        return { text: created.secret, data: { key: data, secret: created.secret }, hint: text };
+      }),
+    );
+}
+
+function addChanges(key: Command, run: Run): void {
+  const change = (request: Change): Promise<void> =>
+    run(async ({ authQuota }) => one((await authQuota.updateKey(request)).key));
+  key
+    .command("stop")
+    .description("refuse the key until it is made active again")
+    .argument("<key>")
+    .action((keyId: string) => change({ keyId, status: KeyStatus.STOPPED }));
+  key
+    .command("activate")
+    .description("let a stopped key work again")
+    .argument("<key>")
+    .action((keyId: string) => change({ keyId, status: KeyStatus.ACTIVE }));
+  key
+    .command("expire")
+    .description("set from when the key is refused")
+    .argument("<key>")
+    .argument("<time>", "2027-01-31, 2027-01-31T12:00:00Z, or never", orWord("never", readInstant))
+    .action((keyId: string, expiresAt: Timestamp | undefined) =>
+      change({ keyId, ...(expiresAt ? { expiresAt } : { clearExpiry: true }) }),
+    );
+  key
+    .command("limit")
+    .description("set what the key may spend in all")
+    .argument("<key>")
+    .argument("<usd>", "amount in USD, or none", orWord("none", readUsd))
+    .action((keyId: string, limitNanos: bigint | undefined) =>
+      change({ keyId, ...(limitNanos === undefined ? { clearLimit: true } : { limitNanos }) }),
+    );
+  key
+    .command("models")
+    .description("set which models the key may use")
+    .argument("<key>")
+    .argument("<names>", "names separated by commas, or all", orWord("all", readNames))
+    .action((keyId: string, models: string[] | undefined) =>
+      change({ keyId, ...(models ? { models } : { clearModels: true }) }),
+    );
+}
+
+function many(keys: Key[]): Answer {
+  return { text: table(keys, columns, "no keys"), data: { keys: keys.map((key) => asData(KeySchema, key)) } };
+}
+
+function one(key: Key | undefined): Answer {
+  return { text: table(key ? [key] : [], columns, "no key"), data: key && asData(KeySchema, key) };
+}

@@ -1,0 +1,117 @@
+import type { Command } from "commander";
+import { GetHoldsResponseSchema } from "#proto/authquota/v1/authquota_pb.ts";
+import {
+  CorrectResponseSchema,
+  CreditResponseSchema,
+  GetBalanceResponseSchema,
+  type LedgerLine,
+  RefundResponseSchema,
+} from "#proto/billing/v1/billing_pb.ts";
+import { formatUsd } from "#shared/money/money.ts";
+import { readPositiveUsd, readUsd } from "./arguments.ts";
+import { type Answer, asData, type Desk, type Run } from "./desk.ts";
+import { figures } from "./render.ts";
+
+type Booked = { line?: LedgerLine | undefined; balanceNanos: bigint };
+
+export function addMoneyCommands(program: Command, run: Run): void {
+  program
+    .command("credit")
+    .description("put money into an account, once per payment id")
+    .argument("<account>")
+    .argument("<usd>", "amount in USD", readUsd)
+    .requiredOption("--payment-id <id>", "id of the payment; the same again books nothing")
+    .option("--note <text>", "note for people", "")
+    .action((accountId: string, amountNanos: bigint, { paymentId, note }: { paymentId: string; note: string }) =>
+      run(async (desk) => {
+        await requireAccount(desk, accountId);
+        const booked = await desk.billing.credit({ accountId, amountNanos, paymentId, note });
+        return { ...tell(booked), data: asData(CreditResponseSchema, booked) };
+      }),
+    );
+  program
+    .command("correct")
+    .description("book a correction, once per id; a negative amount takes money")
+    .argument("<account>")
+    .argument("<usd>", "amount in USD", readUsd)
+    .requiredOption("--id <id>", "id of the correction; the same again books nothing")
+    .requiredOption("--reason <text>", "why")
+    .option("--rid <rid>", "the call that is corrected", "")
+    .action((accountId: string, amountNanos: bigint, options: { id: string; reason: string; rid: string }) =>
+      run(async (desk) => {
+        const { id: correctionId, reason, rid } = options;
+        await requireAccount(desk, accountId);
+        const booked = await desk.billing.correct({ accountId, amountNanos, correctionId, reason, rid });
+        return { ...tell(booked), data: asData(CorrectResponseSchema, booked) };
+      }),
+    );
+  program
+    .command("refund")
+    .description("give back what a call was charged, once per id; all that is left of it when no amount is given")
+    .argument("<account>")
+    .argument("<rid>", "the call")
+    .argument("[usd]", "amount in USD", readPositiveUsd)
+    .requiredOption("--id <id>", "id of the refund; the same again books nothing")
+    .requiredOption("--reason <text>", "why")
+    .action((accountId: string, rid: string, usd: bigint | undefined, options: { id: string; reason: string }) =>
+      run(async ({ billing }) => {
+        const { id: refundId, reason } = options;
+        const booked = await billing.refund({ accountId, rid, amountNanos: usd ?? 0n, refundId, reason });
+        return { ...tell(booked), data: asData(RefundResponseSchema, booked) };
+      }),
+    );
+  program
+    .command("balance")
+    .description("an account's money in USD")
+    .argument("<account>")
+    .action((accountId: string) => run((desk) => readBalance(desk, accountId)));
+  program
+    .command("holds")
+    .description("open holds and charges that the ledger has not confirmed, of an account or of all")
+    .argument("[account]")
+    .action((accountId?: string) => run((desk) => readHolds(desk, accountId ?? "")));
+}
+
+/** The ledger takes money for any id; a mistyped one must not swallow it. Throws `not_found`. */
+async function requireAccount({ authQuota }: Desk, accountId: string): Promise<void> {
+  await authQuota.listKeys({ accountId });
+}
+
+function tell({ line, balanceNanos }: Booked): Pick<Answer, "text"> {
+  return {
+    text: figures([
+      ["line", line?.lineId ?? "-"],
+      ["amount", formatUsd(line?.amountNanos ?? 0n)],
+      ["balance", formatUsd(balanceNanos)],
+    ]),
+  };
+}
+
+async function readBalance({ billing, authQuota }: Desk, accountId: string): Promise<Answer> {
+  const [balance, holds] = await Promise.all([billing.getBalance({ accountId }), authQuota.getHolds({ accountId })]);
+  const text = figures([
+    ["balance", formatUsd(balance.balanceNanos)],
+    ["credited", formatUsd(balance.creditedNanos)],
+    ["charged", formatUsd(balance.chargedNanos)],
+    ["held", formatUsd(holds.heldNanos)],
+    ["unposted", formatUsd(holds.unpostedNanos)],
+    ["available", formatUsd(holds.availableNanos)],
+  ]);
+  const data = { ...asData(GetBalanceResponseSchema, balance), ...asData(GetHoldsResponseSchema, holds) };
+  return { text, data };
+}
+
+async function readHolds({ authQuota }: Desk, accountId: string): Promise<Answer> {
+  const holds = await authQuota.getHolds({ accountId });
+  const counts: [string, string][] = [
+    ["open holds", String(holds.openHolds)],
+    ["unposted calls", String(holds.unpostedCalls)],
+  ];
+  const amounts: [string, string][] = [
+    ["held", formatUsd(holds.heldNanos)],
+    ["unposted", formatUsd(holds.unpostedNanos)],
+    ["available", formatUsd(holds.availableNanos)],
+  ];
+  const text = figures(accountId === "" ? counts : [...counts, ...amounts]);
+  return { text, data: asData(GetHoldsResponseSchema, holds) };
+}

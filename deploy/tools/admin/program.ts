@@ -1,0 +1,67 @@
+import { Command, CommanderError } from "commander";
+import { toServiceError } from "#shared/process/errors.ts";
+import { addAccountCommands } from "./account-commands.ts";
+import { readAddresses, readCredentials } from "./config.ts";
+import { openDesk, type Output, type Run } from "./desk.ts";
+import { addExportCommand } from "./export-command.ts";
+import { addInvoiceCommands } from "./invoice-commands.ts";
+import { addKeyCommands } from "./key-commands.ts";
+import { addLedgerCommands } from "./ledger-commands.ts";
+import { addMoneyCommands } from "./money-commands.ts";
+import { addReconcileCommands } from "./reconcile-commands.ts";
+import { addReplayCommand } from "./replay-command.ts";
+import { addStatementCommand } from "./statement-command.ts";
+
+export type Surroundings = {
+  environment: NodeJS.ProcessEnv;
+  /** The file in which a local stack tells its addresses. */
+  addressesFile: string;
+  output: Output;
+};
+
+/**
+ * Runs one command; gives the exit code: 0; 1 after an answer that tells of something wrong, or after one sentence that
+ * says why there is no answer; 2 after an answer that lacks something. Never throws.
+ */
+export async function runCommand(words: string[], surroundings: Surroundings): Promise<number> {
+  const { aside } = surroundings.output;
+  const ended = { code: 0 };
+  try {
+    await buildProgram(surroundings, ended).parseAsync(words, { from: "user" });
+    return ended.code;
+  } catch (thrown) {
+    // Commander has said what is wrong by then; help that was asked for is its error of code 0.
+    if (thrown instanceof CommanderError) return thrown.exitCode;
+    const error = toServiceError(thrown);
+    aside(`error: ${error.code === "internal" && thrown instanceof Error ? thrown.message : error.message}\n`);
+    return 1;
+  }
+}
+
+function buildProgram({ environment, addressesFile, output }: Surroundings, ended: { code: number }): Command {
+  const program = new Command("npm run admin --")
+    .description("Accounts, keys, money and ledger of a relay, over the services' gRPC calls.")
+    .option("--json", "answer in JSON; amounts are decimal strings of nano-USD")
+    .configureOutput({ writeOut: output.answer, writeErr: output.aside })
+    .exitOverride();
+  const run: Run = async (work) => {
+    using desk = openDesk(readAddresses(environment, addressesFile), readCredentials(environment));
+    const { text, data, hint, isWrong, isUnchecked } = await work(desk);
+    const json = program.getOptionValue("json") === true;
+    const answer = json && data !== undefined ? JSON.stringify(data, null, 2) : text;
+    if (answer !== "") output.answer(`${answer}\n`);
+    if (hint !== undefined && !json) output.aside(`${hint}\n`);
+    if (isWrong) ended.code = 1;
+    else if (isUnchecked) ended.code = 2;
+  };
+  addAccountCommands(program, run);
+  addKeyCommands(program, run);
+  addMoneyCommands(program, run);
+  addLedgerCommands(program, run);
+  addStatementCommand(program, run);
+  addExportCommand(program, run, output);
+  addReplayCommand(program, run);
+  addInvoiceCommands(program, run);
+  addReconcileCommands(program, run);
+  return program;
+}

@@ -1,0 +1,92 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { create } from "@bufbuild/protobuf";
+import type { Command } from "commander";
+import { Finding, FindingSchema, type Report, type ReportLine, ReportSchema } from "#proto/billing/v1/billing_pb.ts";
+import { enumWords } from "#shared/money/enum-words.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { formatUsd } from "#shared/money/money.ts";
+import { isSignedBy, toMessage } from "#shared/money/report.ts";
+import { readDay } from "./arguments.ts";
+import { type Answer, asData, type Desk, type Run } from "./desk.ts";
+import { type Column, figures, instant, table } from "./render.ts";
+
+const columns: Column<ReportLine>[] = [
+  { heading: "check", cell: ({ check }) => check },
+  { heading: "what", cell: ({ name }) => name },
+  { heading: "found", cell: ({ finding }) => enumWords(FindingSchema, finding) },
+  { heading: "difference in USD", cell: ({ differenceNanos }) => formatUsd(differenceNanos), isFigure: true },
+  { heading: "in words", cell: ({ summary }) => summary },
+];
+
+// The rest is in the JSON.
+const shownItems = 10;
+
+export function addReconcileCommands(program: Command, run: Run): void {
+  program
+    .command("reconcile")
+    .description("hold ledger, stream and hot store against each other; ends with 1 when wrong, 2 when unchecked")
+    .option("--day <day>", "all of a day (UTC), kept as its report; else what changed lately", readDay, "")
+    .action(({ day }: { day: string }) => run((desk) => reconcile(desk, day)));
+  program
+    .command("report")
+    .description("the kept report of a day, read from what was signed; ends as reconcile does")
+    .argument("<day>", "the day (UTC)", readDay)
+    .option("--verify <file>", "PEM of the public key that must have signed it; else the one that the report names")
+    .action((day: string, { verify }: { verify?: string }) => run((desk) => showReport(desk, day, verify)));
+}
+
+async function reconcile({ patientBilling }: Desk, day: string): Promise<Answer> {
+  const { report } = await patientBilling.reconcile({ day });
+  if (!report) throw new ServiceError("internal", "billing answered without a report");
+  return tell(report, report.signature.length > 0 ? "signed and kept" : day === "" ? "not kept" : "kept, not signed");
+}
+
+async function showReport({ billing }: Desk, day: string, keyFile: string | undefined): Promise<Answer> {
+  const { report } = await billing.getReport({ day });
+  if (!report) throw new ServiceError("internal", "billing answered without a report");
+  const { content, signature, publicKey } = report;
+  // What is shown is what was signed, whatever else the answer says.
+  const signed = create(ReportSchema, {
+    ...toMessage({ content: Buffer.from(content), signature: undefined, publicKey }),
+    signature,
+  });
+  if (signature.length === 0) {
+    return { ...tell(signed, "not signed"), ...(keyFile !== undefined && { isWrong: true }) };
+  }
+  const pem = keyFile === undefined ? publicKey : readFileSync(keyFile, "utf8");
+  if (isSignedBy(content, signature, pem)) return tell(signed, `valid, by the key ${nameOf(pem)}`);
+  return { ...tell(signed, `NOT VALID for the key ${nameOf(pem)}`), isWrong: true };
+}
+
+// As `openssl pkey -pubin -outform DER | sha256sum` tells it.
+function nameOf(pem: string): string {
+  const der = Buffer.from(pem.replaceAll(/-----[A-Z ]+-----|\s/g, ""), "base64");
+  return `sha256:${createHash("sha256").update(der).digest("hex")}`;
+}
+
+function tell(report: Report, signature: string): Answer {
+  const { day, madeAt, lines, unexplainedNanos } = report;
+  const isAny = (finding: Finding): boolean => lines.some((line) => line.finding === finding);
+  const text = [
+    table(lines, columns, "no checks"),
+    ...lines.filter(({ items }) => items.length > 0).map(itemsOf),
+    figures([
+      ["day", day || "lately"],
+      ["made", instant(madeAt)],
+      ["signature", signature],
+      ["unexplained difference in USD", formatUsd(unexplainedNanos)],
+    ]),
+  ].join("\n\n");
+  return {
+    text,
+    data: { ...asData(ReportSchema, report), signatureFound: signature },
+    hint: lines.some(({ items }) => items.length > shownItems) ? "--json names more" : undefined,
+    isWrong: isAny(Finding.WRONG) || unexplainedNanos !== 0n,
+    isUnchecked: isAny(Finding.UNCHECKED),
+  };
+}
+
+function itemsOf({ check, items }: ReportLine): string {
+  return [`${check}:`, ...items.slice(0, shownItems).map((item) => `  ${item}`)].join("\n");
+}

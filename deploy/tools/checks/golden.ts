@@ -1,0 +1,12 @@
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { dialectsFolder, goldenText, matrixCells } from "../../../services/relay/testing/matrix.ts";
+
+// Writes every golden file anew; the diff is the review.
+const folder = join(dialectsFolder, "golden");
+rmSync(folder, { recursive: true, force: true });
+for (const { file, result } of matrixCells()) {
+  const path = join(folder, file);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, goldenText(result));
+}

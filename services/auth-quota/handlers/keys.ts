@@ -1,0 +1,150 @@
+import { hash, randomBytes } from "node:crypto";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import {
+  KeyStatus,
+  type AuthQuotaService,
+  type KeySchema,
+  type UpdateKeyRequest,
+} from "#proto/authquota/v1/authquota_pb.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
+import { accountNotFound } from "./accounts.ts";
+import type { Push } from "../hot/push.ts";
+import { findAccounts } from "../store/accounts.ts";
+import {
+  findKeys,
+  findKeysByPrefix,
+  insertKey,
+  listKeys,
+  markKeyDeleted,
+  updateKey,
+  type KeyChange,
+  type KeyRow,
+} from "../store/keys.ts";
+import type { Database } from "../store/postgres.ts";
+import {
+  checkAmount,
+  checkId,
+  checkIds,
+  checkInstant,
+  checkModels,
+  checkName,
+  checkSecretPrefix,
+  refuse,
+  toTimestamp,
+} from "./validate.ts";
+
+type KeyHandlers = Pick<
+  UnaryHandlers<typeof AuthQuotaService>,
+  "createKey" | "updateKey" | "deleteKey" | "listKeys" | "getKeys" | "findKeys"
+>;
+
+const secretBytes = 32;
+const prefixLength = 10;
+const mostKeys = 1_000;
+const mostFound = 100;
+
+/** The administration of keys: PostgreSQL first, then Redis, where it takes effect. */
+export function keyHandlers(database: Database, push: Push): KeyHandlers {
+  return {
+    createKey: async ({ accountId, name, expiresAt, limitNanos, models }) => {
+      const secret = `sk-${randomBytes(secretBytes).toString("base64url")}`;
+      const row = await insertKey(database, {
+        keyId: `key_${randomBytes(12).toString("hex")}`,
+        accountId: checkId("account_id", accountId),
+        keyHash: hash("sha256", secret, "buffer"),
+        secretPrefix: secret.slice(0, prefixLength),
+        name: checkName("name", name, 0),
+        expiresAt: expiresAt ? checkInstant("expires_at", expiresAt) : null,
+        limitNanos: limitNanos === undefined ? null : checkAmount("limit_nanos", limitNanos),
+        models: checkModels("models", models),
+      });
+      if (!row) throw accountNotFound(accountId);
+      await push.key(row);
+      return { key: toKey(row), secret };
+    },
+    updateKey: async (request) => {
+      const keyId = checkId("key_id", request.keyId);
+      const row = await updateKey(database, keyId, readChange(request));
+      if (!row) throw await whyNoKey(database, keyId);
+      await push.key(row);
+      return { key: toKey(row) };
+    },
+    deleteKey: async ({ keyId }) => {
+      const row = await markKeyDeleted(database, checkId("key_id", keyId));
+      if (!row) throw await whyNoKey(database, keyId);
+      await push.key(row);
+      return { key: toKey(row) };
+    },
+    listKeys: async ({ accountId, includeDeleted }) => {
+      checkId("account_id", accountId);
+      const rows = await listKeys(database, accountId, { withDeleted: includeDeleted, limit: mostKeys });
+      if (rows.length === 0 && (await findAccounts(database, [accountId])).length === 0) {
+        throw accountNotFound(accountId);
+      }
+      return { keys: rows.map(toKey) };
+    },
+    getKeys: async ({ keyIds }) => {
+      const ids = checkIds("key_ids", keyIds);
+      const rows = new Map((await findKeys(database, ids)).map((row) => [row.keyId, row]));
+      return { keys: ids.flatMap((id) => rows.get(id) ?? []).map(toKey) };
+    },
+    findKeys: async ({ secretPrefix }) => {
+      const prefix = checkSecretPrefix("secret_prefix", secretPrefix);
+      return { keys: (await findKeysByPrefix(database, prefix, mostFound)).map(toKey) };
+    },
+  };
+}
+
+function readChange(request: UpdateKeyRequest): KeyChange {
+  const { name, expiresAt, clearExpiry, limitNanos, clearLimit, models, clearModels } = request;
+  if (clearExpiry && expiresAt) refuse("expires_at and clear_expiry exclude each other");
+  if (clearLimit && limitNanos !== undefined) refuse("limit_nanos and clear_limit exclude each other");
+  if (clearModels && models.length > 0) refuse("models and clear_models exclude each other");
+  const expiry = expiresAt && checkInstant("expires_at", expiresAt);
+  const limit = limitNanos === undefined ? undefined : checkAmount("limit_nanos", limitNanos);
+  const list = models.length === 0 ? undefined : checkModels("models", models);
+  return {
+    name: name === undefined ? undefined : checkName("name", name, 0),
+    status: readStatus(request.status),
+    expiresAt: clearExpiry ? null : expiry,
+    limitNanos: clearLimit ? null : limit,
+    models: clearModels ? [] : list,
+  };
+}
+
+function readStatus(status: KeyStatus): "active" | "stopped" | undefined {
+  switch (status) {
+    case KeyStatus.UNSPECIFIED:
+      return undefined;
+    case KeyStatus.ACTIVE:
+      return "active";
+    case KeyStatus.STOPPED:
+      return "stopped";
+    default:
+      return refuse("status must be ACTIVE or STOPPED; DeleteKey deletes");
+  }
+}
+
+async function whyNoKey(database: Database, keyId: string): Promise<ServiceError> {
+  const isDeleted = (await findKeys(database, [keyId])).length > 0;
+  if (isDeleted) return new ServiceError("failed_precondition", `key ${keyId} is deleted and stays so`);
+  return new ServiceError("not_found", `key ${keyId} does not exist`);
+}
+
+const statusNumber = { active: KeyStatus.ACTIVE, stopped: KeyStatus.STOPPED, deleted: KeyStatus.DELETED } as const;
+
+function toKey(row: KeyRow): MessageInitShape<typeof KeySchema> {
+  const { keyId, accountId, name, secretPrefix, models, createdAt } = row;
+  return {
+    keyId,
+    accountId,
+    name,
+    secretPrefix,
+    models,
+    status: statusNumber[row.status],
+    ...(row.expiresAt && { expiresAt: toTimestamp(row.expiresAt) }),
+    ...(row.limitNanos !== null && { limitNanos: row.limitNanos }),
+    createdAt: toTimestamp(createdAt),
+  };
+}

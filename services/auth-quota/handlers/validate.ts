@@ -1,0 +1,70 @@
+import { timestampDate, timestampFromDate, type Timestamp } from "@bufbuild/protobuf/wkt";
+import { ServiceError } from "#shared/process/errors.ts";
+import { maxAccountNanos } from "#shared/money/money.ts";
+
+// Checks of what unary callers send. Each throws ServiceError `invalid_argument` that names the field and the rule.
+
+const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
+const maxModels = 200;
+const maxModelLength = 256;
+const maxPerMinute = 1_000_000;
+
+export function refuse(problem: string): never {
+  throw new ServiceError("invalid_argument", problem);
+}
+
+export function checkId(field: string, id: string): string {
+  return idPattern.test(id) ? id : refuse(`${field} must be 1 to 64 letters, digits, - or _`);
+}
+
+const mostIds = 1_000;
+
+export function checkIds(field: string, ids: string[]): string[] {
+  if (ids.length > mostIds) refuse(`${field} may name at most ${mostIds}`);
+  return ids.map((id) => checkId(field, id));
+}
+
+export function checkName(field: string, name: string, least: 0 | 1): string {
+  const isFit = name.length >= least && [...name].length <= 200 && !/[\p{Cc}]/u.test(name);
+  return isFit ? name : refuse(`${field} must be ${least} to 200 characters, none of them a control character`);
+}
+
+/** Refuses without the value: it may be a whole secret, pasted where its beginning was asked for. */
+export function checkSecretPrefix(field: string, prefix: string): string {
+  const isFit = /^[A-Za-z0-9_-]{6,10}$/.test(prefix);
+  return isFit ? prefix : refuse(`${field} must be the first 6 to 10 characters of a secret`);
+}
+
+export function checkAmount(field: string, nanos: bigint): bigint {
+  return nanos >= 0n && nanos <= maxAccountNanos ? nanos : refuse(`${field} must be 0 to ${maxAccountNanos} nano-USD`);
+}
+
+export function checkRate(field: string, perMinute: number): number {
+  const isFit = perMinute >= 0 && perMinute <= maxPerMinute;
+  return isFit ? perMinute : refuse(`${field} must be 0 to ${maxPerMinute}`);
+}
+
+/** Lists ask for 0 (the usual many) or for 1 to `most`. */
+export function checkLimit(field: string, limit: number, { usual, most }: { usual: number; most: number }): number {
+  if (limit === 0) return usual;
+  return limit > 0 && limit <= most ? limit : refuse(`${field} must be 1 to ${most}`);
+}
+
+export function checkModels(field: string, models: string[]): string[] {
+  const isModel = (model: string): boolean =>
+    model.length > 0 && model.length <= maxModelLength && !/[\p{Cc}]/u.test(model);
+  if (models.length > maxModels) refuse(`${field} may name at most ${maxModels} models`);
+  if (!models.every(isModel)) refuse(`${field} must hold names of 1 to ${maxModelLength} characters`);
+  return [...new Set(models)];
+}
+
+// What PostgreSQL and JavaScript both can write down.
+const latestMs = Date.UTC(9999, 11, 31);
+
+export function checkInstant(field: string, instant: Timestamp): Date {
+  const date = timestampDate(instant);
+  const isFit = date.getTime() >= 0 && date.getTime() <= latestMs;
+  return isFit ? date : refuse(`${field} must lie between the years 1970 and 9999`);
+}
+
+export const toTimestamp = timestampFromDate;

@@ -1,0 +1,57 @@
+import { gather } from "./batch-loader.ts";
+import type { Identity } from "../store/keys.ts";
+
+/** Which key and account a secret stands for, by the SHA-256 of the secret in base64. */
+export type Identities = {
+  /** From memory: undefined when it must be looked up, null when no key has this hash. */
+  recall: (keyHash: string) => Identity | null | undefined;
+  /** From the database; rejects when that is not available. */
+  lookUp: (keyHash: string) => Promise<Identity | null>;
+};
+
+export type IdentityLimits = { most: number; mostUnknown: number; unknownMs: number };
+
+const defaultLimits: IdentityLimits = { most: 100_000, mostUnknown: 10_000, unknownMs: 5_000 };
+
+/**
+ * Remembers identities. A hash never changes its key nor a key its account, so what is known stays true; whether the
+ * key may be used is asked elsewhere, every time. Hashes that no key has are remembered for a few seconds, so that
+ * wrong keys do not reach the database at the rate at which they are tried.
+ */
+export function createIdentities(
+  load: (keyHashes: string[]) => Promise<Map<string, Identity>>,
+  limits: IdentityLimits = defaultLimits,
+): Identities {
+  const known = new Map<string, Identity>();
+  const unknownUntilMs = new Map<string, number>();
+  const loadOne = gather(load);
+
+  const recall = (keyHash: string): Identity | null | undefined => {
+    const identity = known.get(keyHash);
+    if (identity) {
+      // While there is room for as many again, it does not matter which was used last.
+      if (known.size * 2 > limits.most) put(known, keyHash, identity, limits.most);
+      return identity;
+    }
+    const untilMs = unknownUntilMs.get(keyHash);
+    return untilMs !== undefined && performance.now() < untilMs ? null : undefined;
+  };
+  const lookUp = async (keyHash: string): Promise<Identity | null> => {
+    const identity = await loadOne(keyHash);
+    if (identity) put(known, keyHash, identity, limits.most);
+    else put(unknownUntilMs, keyHash, performance.now() + limits.unknownMs, limits.mostUnknown);
+    return identity ?? null;
+  };
+  return { recall, lookUp };
+}
+
+// Maps keep the order of insertion: the first entry is the one that was not used for longest.
+function put<V>(map: Map<string, V>, key: string, value: V, most: number): void {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size <= most) return;
+  for (const oldest of map.keys()) {
+    map.delete(oldest);
+    return;
+  }
+}

@@ -1,0 +1,66 @@
+import type { Logger } from "#shared/process/log.ts";
+import { toKeySettings } from "./load.ts";
+import {
+  findUnpushedAccounts,
+  forgetRecentAccountPushes,
+  markAccountsPushed,
+  type AccountRow,
+} from "../store/accounts.ts";
+import { writeAccount, writeKey, type HotStore } from "../store/hot.ts";
+import { findUnpushedKeys, forgetRecentKeyPushes, markKeysPushed, type KeyRow } from "../store/keys.ts";
+import type { Database } from "../store/postgres.ts";
+
+/** Brings committed settings to Redis, where they take effect. */
+export type Push = {
+  /** Pushes a row just committed. Never rejects: what fails now is repeated by repair(). */
+  account: (row: AccountRow) => Promise<void>;
+  key: (row: KeyRow) => Promise<void>;
+  /** Pushes every row that Redis has not certainly taken; tells how many there were. Rejects when a store is down. */
+  repair: () => Promise<number>;
+  /**
+   * Has repair() push what was changed lately once more. For a Redis that came back: it may have lost its last second,
+   * and a key that was stopped in it must not work again.
+   */
+  distrust: () => Promise<void>;
+};
+
+const mostPerRepair = 500;
+const distrustedMinutes = 10;
+
+export function createPush(database: Database, hot: HotStore, log: Logger): Push {
+  const pushAccounts = async (rows: AccountRow[]): Promise<void> => {
+    if (rows.length === 0) return;
+    await hot.apply("", rows.map(writeAccount));
+    await markAccountsPushed(database, rows);
+  };
+  const pushKeys = async (rows: KeyRow[]): Promise<void> => {
+    if (rows.length === 0) return;
+    await hot.apply(
+      "",
+      rows.map((row) => writeKey(toKeySettings(row))),
+    );
+    await markKeysPushed(database, rows);
+  };
+  const attempt = async (work: Promise<void>, about: object): Promise<void> => {
+    try {
+      await work;
+    } catch (error) {
+      log.error({ err: error, ...about }, "a change is committed but not yet in force; it will be pushed again");
+    }
+  };
+  return {
+    account: (row) => attempt(pushAccounts([row]), { accountId: row.accountId }),
+    key: (row) => attempt(pushKeys([row]), { keyId: row.keyId }),
+    repair: async () => {
+      const accounts = await findUnpushedAccounts(database, mostPerRepair);
+      await pushAccounts(accounts);
+      const keys = await findUnpushedKeys(database, mostPerRepair);
+      await pushKeys(keys);
+      return accounts.length + keys.length;
+    },
+    distrust: async () => {
+      await forgetRecentAccountPushes(database, distrustedMinutes);
+      await forgetRecentKeyPushes(database, distrustedMinutes);
+    },
+  };
+}

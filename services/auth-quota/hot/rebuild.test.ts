@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Redis } from "ioredis";
+import { v7 } from "uuid";
+import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { until } from "#shared/testing/until.ts";
+import { startAppWorld, type AppWorld, type Payer } from "../testing/app-world.ts";
+import type { RelayLine } from "../testing/relay-line.ts";
+
+let world: AppWorld;
+before(async () => {
+  world = await startAppWorld();
+});
+after(() => world[Symbol.asyncDispose]());
+
+async function loseRedis(): Promise<void> {
+  const redis = new Redis(world.stores.redis.url);
+  await redis.flushall();
+  await redis.quit();
+}
+
+/** Waits until it is written down up to where the stream must be booked. */
+async function untilNoted(sequence: string): Promise<void> {
+  await using resources = new AsyncDisposableStack();
+  const redis = new Redis(world.stores.redis.url);
+  resources.defer(() => redis.disconnect());
+  const noted = () => redis.hget("{auth-quota}:service", "gate_sequence");
+  await until(`sequence ${sequence} is noted`, async () => (await noted()) === sequence);
+}
+
+const record = Buffer.from("a usage record");
+
+async function reserve(line: RelayLine, { keyHash }: Payer, estimateNanos = 100n): Promise<Verdict> {
+  const value = { rid: v7(), keyHash, ip: "", model: "m", estimateNanos };
+  const [result] = await line.send([{ case: "reserve", value }]);
+  return result?.verdict ?? Verdict.UNSPECIFIED;
+}
+
+const untilGranted = (line: RelayLine, payer: Payer): Promise<boolean> =>
+  until("calls are granted", async () => (await reserve(line, payer)) === Verdict.OK);
+
+test("Redis emptied: 503 until holds are restored and the stream is booked, then everything goes on by itself", async () => {
+  const payer = await world.createPayer(1_000n);
+  using line = world.first.openLine("relay_rebuild");
+  await using second = await world.startReplica();
+  using otherLine = second.openLine("relay_rebuild_other");
+  assert.equal(await reserve(line, payer), Verdict.OK);
+  world.billing.progress = { lastSequence: 40n, bookedSequence: 39n };
+  await loseRedis();
+  const rid = v7();
+  const { accountId, keyId } = payer;
+  await until("a hold can be restored", async () => {
+    const value = { rid, accountId, keyId, heldNanos: 300n, costNanos: 120n, record };
+    const [result] = await line.send([{ case: "restore", value }]);
+    return result?.verdict === Verdict.OK;
+  });
+  await untilNoted("40");
+  // One message of before the loss is not booked: what is available is not known yet.
+  world.billing.progress = { lastSequence: 60n, bookedSequence: 39n };
+  await until("the gate is told to be closed for longer than relays need", async () => {
+    const text = await (await fetch(`http://127.0.0.1:${world.first.app.opsPort}/metrics`)).text();
+    return Number(/^auth_quota_gate_closed_seconds\S* (\S+)$/m.exec(text)?.[1]) > 0.6;
+  });
+  assert.equal(await reserve(line, payer), Verdict.UNAVAILABLE);
+  assert.equal(await reserve(otherLine, payer), Verdict.UNAVAILABLE);
+  world.billing.progress = { lastSequence: 60n, bookedSequence: 40n };
+  await untilGranted(line, payer);
+  assert.equal(await reserve(otherLine, payer), Verdict.OK);
+  const { heldNanos, availableNanos } = await world.first.admin.getHolds({ accountId });
+  assert.ok(heldNanos >= 500n, "the restored hold is among them");
+  assert.equal(availableNanos, 1_000n - heldNanos);
+});
+
+test("without billing the gate stays closed; a stream that lost its data too does not keep it closed", async () => {
+  const payer = await world.createPayer(1_000n);
+  using line = world.first.openLine("relay_gate");
+  world.billing.progress = { lastSequence: 500n, bookedSequence: 400n };
+  assert.equal(await reserve(line, payer), Verdict.OK);
+  await loseRedis();
+  await untilNoted("500");
+  world.billing.isDown = true;
+  assert.equal(await reserve(line, payer), Verdict.UNAVAILABLE);
+  world.billing.progress = { lastSequence: 3n, bookedSequence: 3n };
+  world.billing.isDown = false;
+  await untilGranted(line, payer);
+});
+
+test("every response names the generation, and a loss changes it", async () => {
+  const payer = await world.createPayer(1_000n);
+  using line = world.first.openLine("relay_generation");
+  await untilGranted(line, payer);
+  const before = line.generation();
+  assert.notEqual(before, "");
+  assert.equal(await reserve(line, payer), Verdict.OK);
+  assert.equal(line.generation(), before);
+  await loseRedis();
+  await until("another generation", async () => {
+    await reserve(line, payer);
+    return line.generation() !== "" && line.generation() !== before;
+  });
+});

@@ -1,0 +1,63 @@
+import type { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import type { UnaryClient } from "#shared/grpc/grpc.ts";
+import type { Logger } from "#shared/process/log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Gate, HotStore } from "../store/hot.ts";
+import { readGeneration, writeGeneration } from "../store/generation.ts";
+import type { Database } from "../store/postgres.ts";
+
+export type RebuildParts = {
+  hot: HotStore;
+  database: Database;
+  billing: Pick<UnaryClient<typeof BillingService>, "getProgress">;
+  metrics: Metrics;
+  log: Logger;
+  /** How long relays have to restore their holds. */
+  rebuildMs: number;
+};
+
+/**
+ * Makes a look at whether Redis still is what it was. A Redis that has lost everything, or its last moments, grants
+ * nothing until its relays have had the time to restore their holds, and until the ledger holds everything that was on
+ * its way when it lost it: only then do balances and holds together say again what is available (rule M8 of state.lua).
+ * Rejects when a store does not answer; the gate then stays as it is.
+ */
+export function createRebuild(parts: RebuildParts): () => Promise<void> {
+  let remembered = "";
+  return async () => {
+    const gate = (await parts.hot.readGate()) ?? (await establish(parts));
+    if (!gate) return;
+    if (gate.generation !== remembered) {
+      await writeGeneration(parts.database, gate.generation);
+      parts.log.info(
+        { generation: gate.generation, isGateClosed: gate.closedMs !== undefined },
+        "hot store generation",
+      );
+      remembered = gate.generation;
+    }
+    parts.metrics.gate(gate.closedMs);
+    if (gate.closedMs !== undefined) await tryToOpen(parts, gate, gate.closedMs);
+  };
+}
+
+// Only PostgreSQL can tell a new installation from one whose Redis has lost everything.
+async function establish({ hot, database, log }: RebuildParts): Promise<Gate | undefined> {
+  const hadOne = (await readGeneration(database)) !== undefined;
+  if (hadOne) log.error("Redis has lost everything: nothing is granted until holds and balances are rebuilt");
+  await hot.establish(hadOne);
+  return hot.readGate();
+}
+
+async function tryToOpen({ hot, billing, log, rebuildMs }: RebuildParts, gate: Gate, closedMs: number): Promise<void> {
+  const { generation, sequence } = gate;
+  const { lastSequence, bookedSequence } = await billing.getProgress({});
+  if (sequence === undefined) {
+    await hot.apply("", [["note-sequence", generation, String(lastSequence)]]);
+    return;
+  }
+  // A stream that has lost its data too counts from 0 again: what it holds now is then all there is to wait for.
+  const isBooked = bookedSequence >= (sequence < lastSequence ? sequence : lastSequence);
+  if (closedMs < rebuildMs || !isBooked) return;
+  await hot.apply("", [["open-gate", generation]]);
+  log.info({ generation, closedMs }, "the hot store is rebuilt; calls are granted again");
+}

@@ -1,0 +1,203 @@
+import { Verdict, type CallState } from "#proto/authquota/v1/authquota_pb.ts";
+import type { Logger } from "#shared/process/log.ts";
+import type { Identities } from "../hot/identity.ts";
+import type { Load, Owner } from "../hot/load.ts";
+import type { Metrics } from "../metrics.ts";
+import { MalformedOperation, prepare, writeOperation, type Caller, type Prepared } from "./operations.ts";
+import type { Asked, Result } from "./session-wire.ts";
+import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } from "../store/hot.ts";
+import { traceReserves } from "./trace-reserves.ts";
+
+/** What was decided of a batch: one result per operation; the hot store's generation that knows of it, and its time. */
+export type Decided = { results: Result[]; generation: string; timeMs: number };
+
+/** Decides a batch; resolves whatever fails. */
+export type Decide = (relaySession: string, operations: Asked[]) => Promise<Decided>;
+
+export type DecideParts = { hot: HotStore; identities: Identities; load: Load; metrics: Metrics; log: Logger };
+
+/** An operation on its way to a result. */
+type Task = { prepared: Prepared; caller: Caller; result: Result | undefined };
+
+// A cold key takes three: who it is, its data, the decision. The rest is for the unforeseen.
+const mostRounds = 6;
+
+/**
+ * Makes the function that decides batches. All operations of a batch go to Redis in one step; those that lack data
+ * there are answered in a further step, once it is loaded, while their batch waits.
+ */
+export function createDecide(given: DecideParts): Decide {
+  const parts = { ...given, noteSkew: createSkewNote(given) };
+  return async (relaySession, operations) => {
+    parts.metrics.batch(operations.length);
+    const startedAtMs = Date.now();
+    const tasks = operations.map((operation) => toTask(parts, operation));
+    await decideAll(parts, relaySession, tasks);
+    const results = tasks.map((task) => {
+      const result = task.result ?? unavailable;
+      parts.metrics.verdict(task.prepared.name, result.verdict);
+      return result;
+    });
+    traceReserves(operations, results, startedAtMs);
+    return { results, generation: parts.hot.generation(), timeMs: parts.hot.timeMs() };
+  };
+}
+
+const unavailable: Result = { verdict: Verdict.UNAVAILABLE };
+
+/** Told of a call that was not decided, because the time of its id is too far from Redis'. */
+type NoteSkew = (relaySession: string, aheadMs: number) => void;
+type Deciding = DecideParts & { noteSkew: NoteSkew };
+
+// It is every call of a relay: a line for each would bury all others.
+const skewLineMs = 10_000;
+
+function createSkewNote({ metrics, log }: DecideParts): NoteSkew {
+  const toldAt = new Map<string, number>();
+  return (relaySession, aheadMs) => {
+    metrics.skewed();
+    const now = performance.now();
+    for (const [session, at] of toldAt) if (now - at >= skewLineMs) toldAt.delete(session);
+    if (toldAt.has(relaySession)) return;
+    toldAt.set(relaySession, now);
+    log.error({ relaySession, aheadMs }, "the clocks of a relay and of Redis are too far apart: its calls are refused");
+  };
+}
+
+function toTask(parts: DecideParts, asked: Asked): Task {
+  try {
+    const prepared = prepare(asked);
+    const identity = prepared.keyHash === undefined ? null : parts.identities.recall(prepared.keyHash);
+    return { prepared, caller: { ...callerOf(identity), isIpCounted: false }, result: undefined };
+  } catch (error) {
+    if (!(error instanceof MalformedOperation)) throw error;
+    const { name } = asked;
+    parts.metrics.conflict(name, "malformed");
+    parts.log.error({ operation: name, problem: error.message }, "a relay sent a malformed operation");
+    const prepared: Prepared = { name, asked, keyHash: undefined, ridMs: 0, operation: [""] };
+    return { prepared, caller: nobody, result: { verdict: Verdict.CONFLICT } };
+  }
+}
+
+const nobody: Caller = { keyId: "", accountId: "", isIpCounted: false };
+
+function callerOf(identity: Owner | null | undefined): Owner {
+  if (identity === undefined) return { keyId: "?", accountId: "" };
+  return identity ?? { keyId: "", accountId: "" };
+}
+
+async function decideAll(parts: Deciding, relaySession: string, tasks: Task[]): Promise<void> {
+  let open = tasks.filter((task) => !task.result);
+  let loaded: HotOperation[] = [];
+  // A batch without operations still tells that the relay lives.
+  for (let round = 0; round < mostRounds && (round === 0 || open.length > 0); round += 1) {
+    const answers = await applyTimed(parts, relaySession, [...loaded, ...open.map(writeTask)]);
+    if (!answers) return;
+    const lacking: Lack[] = [];
+    open.forEach((task, index) => {
+      const answer = answers[loaded.length + index];
+      if (answer?.code === answerCodes.skewed) {
+        task.result = unavailable;
+        parts.noteSkew(relaySession, answer.number);
+      } else if (!answer || !takeAnswer(parts, task, answer)) lacking.push({ task, answer });
+    });
+    // Ending a large session takes many steps, all of which make progress.
+    if (lacking.some(({ answer }) => answer?.code === answerCodes.more)) round = 0;
+    loaded = await bringLacking(parts, lacking);
+    open = lacking.map(({ task }) => task).filter((task) => !task.result);
+  }
+}
+
+const writeTask = ({ prepared, caller }: Task): HotOperation => writeOperation(prepared, caller);
+
+async function applyTimed(
+  { hot, metrics, log }: DecideParts,
+  relaySession: string,
+  operations: HotOperation[],
+): Promise<HotAnswer[] | undefined> {
+  const startedAt = performance.now();
+  try {
+    const answers = await hot.apply(relaySession, operations);
+    metrics.redis((performance.now() - startedAt) / 1_000, true);
+    return answers;
+  } catch (error) {
+    metrics.redis((performance.now() - startedAt) / 1_000, false);
+    log.error({ err: error, operations: operations.length }, "redis did not answer; the outcome is not known");
+    return undefined;
+  }
+}
+
+/** Turns an answer into the task's result; false when the script must be asked again. */
+function takeAnswer(parts: DecideParts, task: Task, answer: HotAnswer): boolean {
+  if (answer.code === answerCodes.need || answer.code === answerCodes.more) return false;
+  const { prepared } = task;
+  task.result = toResult(task, answer);
+  if (answer.code === Verdict.CONFLICT) {
+    parts.metrics.conflict(prepared.name, "content");
+    parts.log.error(
+      { rid: prepared.asked.rid, operation: prepared.name },
+      "a call id was used before with other content",
+    );
+  }
+  return true;
+}
+
+function toResult({ prepared, caller }: Task, { code, number, text }: HotAnswer): Result {
+  const verdict = code as Verdict;
+  switch (prepared.name) {
+    case "authorize":
+    case "reserve": {
+      const result: Result = { verdict, accountId: caller.accountId, keyId: caller.keyId };
+      if (verdict === Verdict.IP_RATE) result.retryAfterSeconds = number;
+      else if (prepared.name === "reserve") result.heldNanos = number;
+      else if (text !== "") result.models = text.split("\n");
+      // While it is not known who calls, there is nobody to name.
+      if (caller.keyId === "?") result.keyId = "";
+      return result;
+    }
+    case "extend":
+    case "restore":
+      return { verdict, heldNanos: number };
+    case "checkpoint":
+      return { verdict, checkpointNanos: number };
+    case "lookup":
+      return { verdict, state: number as CallState };
+    case "lookupMany":
+      // A digit for each call.
+      return { verdict, states: Buffer.from(text, "latin1").map((digit) => digit - 48) as Buffer };
+    default:
+      return { verdict };
+  }
+}
+
+type Lack = { task: Task; answer: HotAnswer | undefined };
+
+/** Brings what tasks lack; those for which it fails are answered as unavailable. Never rejects. */
+async function bringLacking(parts: DecideParts, lacking: Lack[]): Promise<HotOperation[]> {
+  const brought = await Promise.all(
+    lacking.map(async ({ task, answer }) => {
+      try {
+        return await bring(parts, task, answer);
+      } catch (error) {
+        parts.log.error({ err: error, rid: task.prepared.asked.rid }, "data for a decision is not available");
+        task.result = unavailable;
+        return [];
+      }
+    }),
+  );
+  // The same key may be lacking for many calls at once.
+  return [...new Map(brought.flat().map((operation) => [operation.join(" "), operation])).values()];
+}
+
+async function bring(parts: DecideParts, task: Task, answer: HotAnswer | undefined): Promise<HotOperation[]> {
+  if (answer?.code !== answerCodes.need || answer.number === 0) return [];
+  // The address was counted before the data was found lacking.
+  task.caller = { ...task.caller, isIpCounted: true };
+  if (answer.number === need.identity) {
+    const identity = await parts.identities.lookUp(task.prepared.keyHash ?? "");
+    task.caller = { ...callerOf(identity), isIpCounted: true };
+    return [];
+  }
+  const [accountId = "", keyId = ""] = answer.text === "" ? [] : answer.text.split(" ");
+  return parts.load(answer.number, answer.text === "" ? task.caller : { accountId, keyId });
+}

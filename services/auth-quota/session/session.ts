@@ -1,0 +1,130 @@
+import type { ServerDuplexStream, UntypedHandleCall } from "@grpc/grpc-js";
+import { errorTable, type ErrorCode } from "#shared/process/errors.ts";
+import type { Logger } from "#shared/process/log.ts";
+import type { Decide } from "./decide.ts";
+import type { AnsweredBatch, AskedBatch } from "./session-wire.ts";
+
+type Stream = ServerDuplexStream<AskedBatch, AnsweredBatch>;
+
+/** The streams of the relays. */
+export type Sessions = {
+  handler: UntypedHandleCall;
+  /**
+   * Has the relays find another replica and decides for each until it has; those that have found none after half of
+   * `drainMs` are left: no more batches are taken, those in hand are answered and the streams end. Waits for the
+   * streams to close for at most `drainMs`.
+   */
+  end: (drainMs: number) => Promise<void>;
+  isEnding: () => boolean;
+  open: () => number;
+};
+
+const maxOperations = 512;
+const maxInFlight = 64;
+const sessionPattern = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** One stream while it is open. */
+type Line = { stream: Stream; relaySession: string; inFlight: number; isEnding: boolean; ended: Promise<void> };
+
+/** `isMaintenance` is told with every answer; undefined: it is not known. */
+export function createSessions(decide: Decide, isMaintenance: () => boolean | undefined, log: Logger): Sessions {
+  const lines = new Set<Line>();
+  let isEnding = false;
+  const answer = async ({ batch, relaySession, operations }: AskedBatch): Promise<AnsweredBatch> => {
+    const decided = await decide(relaySession, operations);
+    return { batch, ...decided, isMaintenance: isMaintenance(), isStopping: isEnding };
+  };
+  const tellStopping = ({ stream }: Line): void => {
+    if (!stream.writable) return;
+    stream.write({
+      batch: 0,
+      results: [],
+      generation: "",
+      isMaintenance: isMaintenance(),
+      isStopping: true,
+      timeMs: 0,
+    });
+  };
+  const open = (stream: Stream): void => {
+    if (isEnding) return fail(stream, "unavailable", "this replica is stopping");
+    const ended = new Promise<void>((resolve) => stream.once("close", resolve));
+    const line: Line = { stream, relaySession: "", inFlight: 0, isEnding: false, ended };
+    lines.add(line);
+    stream.once("close", () => lines.delete(line));
+    stream.on("error", (error: Error) => log.info({ err: error, relaySession: line.relaySession }, "session ended"));
+    stream.on("drain", () => resume(line));
+    stream.on("end", () => endWhenIdle(line));
+    stream.on("data", (request: AskedBatch) => take(line, request, answer));
+  };
+  return {
+    handler: open as UntypedHandleCall,
+    isEnding: () => isEnding,
+    open: () => lines.size,
+    end: async (drainMs) => {
+      isEnding = true;
+      if (lines.size > 0) log.info({ relays: lines.size }, "handing its relays over to another replica");
+      for (const line of lines) tellStopping(line);
+      await allEnded(lines, drainMs / 2);
+      if (lines.size > 0) log.warn({ relays: lines.size }, "relays have found no other replica, ending their streams");
+      for (const line of lines) endWhenIdle(line);
+      await allEnded(lines, drainMs / 2);
+    },
+  };
+}
+
+async function allEnded(lines: ReadonlySet<Line>, mostMs: number): Promise<void> {
+  const tooLong = Promise.withResolvers<void>();
+  const timer = setTimeout(tooLong.resolve, mostMs);
+  await Promise.race([tooLong.promise, Promise.all([...lines].map((line) => line.ended))]);
+  clearTimeout(timer);
+}
+
+/** Starts a batch. Batches overlap; a relay that sends faster than they are answered is made to wait. */
+function take(line: Line, request: AskedBatch, answer: (request: AskedBatch) => Promise<AnsweredBatch>): void {
+  if (line.isEnding) return;
+  const problem = problemOf(line, request);
+  if (problem) return fail(line.stream, "invalid_argument", problem);
+  line.relaySession = request.relaySession;
+  line.inFlight += 1;
+  if (line.inFlight >= maxInFlight) line.stream.pause();
+  answer(request).then(
+    (response) => {
+      if (line.stream.writable) line.stream.write(response);
+      leave(line);
+    },
+    // It resolves whatever fails; should it not, the relay must not wait for ever.
+    (error: unknown) => {
+      line.stream.emit("error", error);
+      leave(line);
+    },
+  );
+}
+
+/** What makes a stream one that no correct relay opens. */
+function problemOf(line: Line, { relaySession, operations }: AskedBatch): string | undefined {
+  if (line.relaySession === "" || relaySession !== line.relaySession) {
+    if (!sessionPattern.test(relaySession)) return "relay_session is not an id";
+    if (line.relaySession !== "") return "relay_session changed within a stream";
+  }
+  return operations.length > maxOperations ? `a batch has more than ${maxOperations} operations` : undefined;
+}
+
+function leave(line: Line): void {
+  line.inFlight -= 1;
+  if (line.isEnding) endWhenIdle(line);
+  else resume(line);
+}
+
+function resume({ stream, inFlight }: Line): void {
+  if (stream.writableNeedDrain) stream.pause();
+  else if (inFlight < maxInFlight && stream.isPaused()) stream.resume();
+}
+
+function endWhenIdle(line: Line): void {
+  line.isEnding = true;
+  if (line.inFlight === 0) line.stream.end();
+}
+
+function fail(stream: Stream, code: ErrorCode, details: string): void {
+  stream.emit("error", { code: errorTable[code].grpcStatus, details });
+}

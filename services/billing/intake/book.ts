@@ -1,0 +1,117 @@
+import { LineKind } from "#proto/billing/v1/billing_pb.ts";
+import type { Clock } from "#shared/process/clock.ts";
+import { endName } from "#shared/money/end-name.ts";
+import type { Logger } from "#shared/process/log.ts";
+import type { Metrics } from "../metrics.ts";
+import { planBatch, type NewLine, type Plan } from "../records/plan.ts";
+import { rejectEvent, type ReadMessage, type Reject } from "../records/read-event.ts";
+import type { LedgerDays } from "../store/days.ts";
+import { isRefusedData, type Pool } from "#shared/stores/postgres.ts";
+import { postBatch, type Posted } from "../store/post.ts";
+import { toldOf, type Posting } from "./push-balances.ts";
+import { traceLines } from "./trace-lines.ts";
+
+/** What booking needs. */
+export type Booking = { pool: Pool; days: LedgerDays; metrics: Metrics; clock: Clock; log: Logger };
+
+/** What auth-quota should be told of a batch, and what of it is in quarantine now, as it had been before or newly. */
+export type Outcome = Posting & { rejects: Reject[] };
+
+/**
+ * Books a batch: when this returns, each of its events is in the ledger or in quarantine, committed, and the result is
+ * what auth-quota should be told. When it throws, PostgreSQL could not be asked or did not answer; the same batch may
+ * come again, whatever became of it.
+ */
+export async function bookBatch(booking: Booking, batch: ReadMessage): Promise<Outcome> {
+  try {
+    return await bookOnce(booking, batch);
+  } catch (error) {
+    if (!isRefusedData(error)) throw error;
+    return await bookApart(booking, batch, error);
+  }
+}
+
+async function bookOnce(booking: Booking, { events, rejects }: ReadMessage): Promise<Outcome> {
+  const { pool, days } = booking;
+  const startedAtMs = booking.clock.nowMs();
+  const refusedDays = await days.ensure(events.map(({ day }) => day));
+  const bookable = events.filter(({ day }) => !refusedDays.has(day));
+  const tooFarOff = events
+    .filter(({ day }) => refusedDays.has(day))
+    .map((read) =>
+      rejectEvent(read, { reason: "day_out_of_range", detail: `the ledger takes no lines on ${read.day}` }),
+    );
+  const posted = await postBatch(pool, bookable, (booked) => {
+    const plan = planBatch(bookable, booked, booking.clock.nowMs());
+    plan.rejects.push(...rejects, ...tooFarOff);
+    return plan;
+  });
+  count(booking, posted);
+  traceLines(posted.plan.lines, startedAtMs, booking.clock.nowMs());
+  const calls = [...posted.plan.calls].map(([rid, call]) => toldOf(rid, call));
+  return { accounts: posted.accounts, keys: posted.keys, calls, rejects: posted.plan.rejects };
+}
+
+// One record that PostgreSQL refuses must neither block the others nor be lost: the batch is halved until it is alone.
+async function bookApart(booking: Booking, { events, rejects }: ReadMessage, error: unknown): Promise<Outcome> {
+  const [only] = events;
+  if (only === undefined) throw error;
+  if (events.length === 1) {
+    const refused = rejectEvent(only, { reason: "refused_by_database", detail: String(error) });
+    return await bookOnce(booking, { events: [], rejects: [...rejects, refused] });
+  }
+  const middle = Math.ceil(events.length / 2);
+  const first = await bookBatch(booking, { events: events.slice(0, middle), rejects });
+  const second = await bookBatch(booking, { events: events.slice(middle), rejects: [] });
+  // Later amounts carry higher versions: told together, the order does not matter.
+  return {
+    accounts: [...first.accounts, ...second.accounts],
+    keys: [...first.keys, ...second.keys],
+    calls: [...first.calls, ...second.calls],
+    rejects: [...first.rejects, ...second.rejects],
+  };
+}
+
+function count({ metrics, clock, log }: Booking, { plan, newRejects, priceConflicts }: Posted): void {
+  const nowMs = clock.nowMs();
+  let chargedNanos = 0n;
+  for (const line of plan.lines) {
+    metrics.booked.inc({ kind: nameOf(line), end: endName(line.read.event.endCause) });
+    chargedNanos -= line.amountNanos;
+    const { endedAtMs } = line.read.event;
+    if (endedAtMs !== undefined) metrics.eventAge.observe(Math.max(0, nowMs - endedAtMs) / 1_000);
+  }
+  metrics.chargedNanos.inc(Number(chargedNanos));
+  metrics.duplicates.inc(plan.duplicates);
+  metrics.superseded.inc(plan.superseded);
+  countTroubles(metrics, log, { plan, newRejects });
+  for (const { model, version, rid, calls } of priceConflicts) {
+    metrics.priceConflicts.inc(calls);
+    log.error({ model, version, rid, calls }, "a price version came with other prices than are booked for it");
+  }
+}
+
+function countTroubles(
+  metrics: Metrics,
+  log: Logger,
+  { plan, newRejects }: { plan: Plan; newRejects: Reject[] },
+): void {
+  for (const { reason, detail, rid, streamSequence } of newRejects) {
+    metrics.quarantined.inc({ reason });
+    log.error({ rid, reason, detail, streamSequence }, "usage record put into quarantine");
+  }
+  for (const rid of plan.loweredRids) {
+    metrics.lowered.inc();
+    log.error({ rid }, "a final record costs less than was provisionally charged; the charge stays");
+  }
+}
+
+const names: Partial<Record<LineKind, string>> = {
+  [LineKind.CHARGE]: "charge",
+  [LineKind.PROVISIONAL_CHARGE]: "provisional",
+  [LineKind.FINAL_ADJUSTMENT]: "adjustment",
+};
+
+function nameOf({ kind }: NewLine): string {
+  return names[kind] ?? "other";
+}

@@ -1,0 +1,263 @@
+import {
+  type ConsumerInfo,
+  type ConsumerMessages,
+  jetstream,
+  jetstreamManager,
+  type JetStreamManager,
+  type JsMsg,
+  type StreamInfo,
+} from "@nats-io/jetstream";
+import type { NatsConnection, Subscription } from "@nats-io/transport-node";
+import { usageStream } from "#shared/stores/usage-stream.ts";
+import { bookBatch, type Booking } from "./book.ts";
+import type { Health } from "#shared/process/health.ts";
+import { createIntake, type Intake, type Waiting } from "./batch-queue.ts";
+import type { NatsLink } from "./nats.ts";
+import { readMessage } from "../records/read-event.ts";
+import { createStop, pause, type Stop, unlessStopped } from "#shared/process/stop.ts";
+import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
+import { markKeysUntold } from "../store/funds.ts";
+import type { Posting, Teller } from "./push-balances.ts";
+import { trimStream } from "./trim.ts";
+
+/** What the consumer works with. */
+export type Consuming = Booking & { nats: NatsLink; teller: Teller; health: Health; stream: StreamSettings };
+
+const pullMessages = 128;
+const checkMs = 2_000;
+const retryMs = { first: 100, most: 5_000 };
+const maxTellings = 4;
+
+/**
+ * Books what comes on the stream until it is disposed; then the batch in hand is finished and the rest is given back.
+ * NATS and PostgreSQL may be away at any time, for any length: it tries again for ever, with a bounded number of
+ * events in memory.
+ */
+export function startConsumer(consuming: Consuming): AsyncDisposable {
+  const stop = createStop();
+  const intake = createIntake<JsMsg>();
+  const late: JsMsg[] = [];
+  const receiving = receive({ consuming, intake, stop, late });
+  const booking = bookAll(consuming, intake, stop);
+  return {
+    [Symbol.asyncDispose]: async () => {
+      stop.stop();
+      const left = intake.close();
+      // Not before the server knows that this process takes no more: what is given back would be lost on the way here.
+      await receiving;
+      for (const message of [...left, ...late]) giveBack(message);
+      for (const message of await booking) giveBack(message);
+    },
+  };
+}
+
+type Receiving = {
+  consuming: Consuming;
+  intake: Intake<JsMsg>;
+  stop: Stop;
+  /** What comes after the stop. */
+  late: JsMsg[];
+};
+
+async function receive(receiving: Receiving): Promise<void> {
+  const { consuming, stop } = receiving;
+  const { nats, health, log } = consuming;
+  for (let waitMs = retryMs.first; !stop.isStopped(); waitMs = Math.min(2 * waitMs, retryMs.most)) {
+    const connection = nats.current();
+    try {
+      if (!connection) throw new Error("NATS is not connected");
+      const hadMessages = await receiveFrom(connection, receiving);
+      if (hadMessages) waitMs = retryMs.first;
+    } catch (error) {
+      health.set("usage stream", String(error));
+      if (connection) log.warn({ err: error }, "the usage stream cannot be read");
+    }
+    await pause(waitMs, stop);
+  }
+}
+
+// One life of the consumer: ends when the stop comes, the connection is closed, or stream or consumer are missing.
+async function receiveFrom(connection: NatsConnection, receiving: Receiving): Promise<boolean> {
+  const { consuming, intake, stop, late } = receiving;
+  const manager = await jetstreamManager(connection);
+  await declareStream(manager, consuming.stream);
+  const consumer = await jetstream(connection).consumers.get(usageStream, consumerName);
+  const messages = await consumer.consume({ max_messages: pullMessages, expires: 10_000 });
+  consuming.health.set("usage stream", undefined);
+  consuming.log.info({ stream: usageStream, consumer: consumerName }, "reading the usage stream");
+  const end = createStop();
+  const forget = stop.onStop(end.stop);
+  const leaving = end.stopped.then(() => leave(messages, manager));
+  const watching = watch({ manager, consuming, end });
+  let hadMessages = false;
+  try {
+    for await (const message of messages) {
+      hadMessages = true;
+      if (message.redelivered) consuming.metrics.redeliveries.inc();
+      if (stop.isStopped()) late.push(message);
+      else await intake.put({ message, ...readMessage(message.data, message.seq, consuming.clock.nowMs()) });
+    }
+  } finally {
+    forget();
+    end.stop();
+    await leaving;
+    await watching;
+  }
+  return hadMessages;
+}
+
+const leaveMs = 2_000;
+
+/**
+ * Ends the delivery of messages. Those that the server had sent by then still come: the client's own way of closing
+ * drops them, and they would wait until the time for an acknowledgement is over. So would the first that is given back
+ * while the server (2.9) still has a request of this process, which it forgets when it is asked for the consumer.
+ */
+async function leave(messages: ConsumerMessages & { sub?: Subscription }, manager: JetStreamManager): Promise<void> {
+  const limit = createStop();
+  const left = Promise.resolve(messages.sub?.drain()).then(() => manager.consumers.info(usageStream, consumerName));
+  await Promise.race([left.catch(() => undefined), pause(leaveMs, limit)]);
+  limit.stop();
+  await messages.close();
+}
+
+type Watching = { manager: JetStreamManager; consuming: Consuming; end: Stop };
+
+// A stream or consumer that was deleted, or a server that came back without its data, says nothing by itself.
+async function watch(watching: Watching): Promise<void> {
+  const { end } = watching;
+  while (!end.isStopped()) {
+    await pause(checkMs, end);
+    // A server that does not answer keeps nobody from stopping.
+    if (!end.isStopped()) await unlessStopped(look(watching), end);
+  }
+}
+
+async function look({ manager, consuming, end }: Watching): Promise<void> {
+  const { metrics, health, log } = consuming;
+  try {
+    const found = await manager.consumers.info(usageStream, consumerName);
+    metrics.lagMessages.set(found.num_pending);
+    metrics.unackedMessages.set(found.num_ack_pending);
+    const kept = await manager.streams.info(usageStream);
+    metrics.streamBytes.set(kept.state.bytes);
+    metrics.streamMaxBytes.set(Math.max(0, kept.config.max_bytes));
+    metrics.oldestUnacked.set(await oldestUnackedSeconds(manager, kept, found, consuming.clock.nowMs()));
+    const removed = await trimStream(manager, kept, found);
+    if (removed > 0) log.info({ removed }, "the usage stream was nearly full: its oldest booked messages are removed");
+    health.set("usage stream", undefined);
+  } catch (error) {
+    if (end.isStopped()) return;
+    health.set("usage stream", String(error));
+    if (!isMissing(error)) return;
+    log.error({ err: error }, "the usage stream or its consumer is missing: declaring it again");
+    end.stop();
+  }
+}
+
+async function oldestUnackedSeconds(
+  manager: JetStreamManager,
+  { state }: StreamInfo,
+  { num_pending: pending, num_ack_pending: unacked, ack_floor: booked }: ConsumerInfo,
+  nowMs: number,
+): Promise<number> {
+  if (pending + unacked === 0) return 0;
+  const seq = Math.max(state.first_seq, booked.stream_seq + 1);
+  const oldest = await manager.streams.getMessage(usageStream, { seq });
+  return oldest ? Math.max(0, nowMs - oldest.time.getTime()) / 1_000 : 0;
+}
+
+/** Gives the messages that the stop came too early for. */
+async function bookAll(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<JsMsg[]> {
+  const tellings = new Set<Promise<void>>();
+  const unbooked: JsMsg[] = [];
+  while (!stop.isStopped()) {
+    const { messages, posting } = await bookNext(consuming, intake, stop);
+    if (!posting) {
+      unbooked.push(...messages);
+      continue;
+    }
+    const telling = tellAndAcknowledge(consuming, posting, messages).finally(() => tellings.delete(telling));
+    tellings.add(telling);
+    // A slow auth-quota slows booking down instead of filling the memory.
+    if (tellings.size >= maxTellings) await Promise.race(tellings);
+  }
+  await Promise.all(tellings);
+  return unbooked;
+}
+
+/** What is booked is told without its events: they would else outlive the collector's young generation. */
+type Told = { messages: JsMsg[]; posting: Posting | undefined };
+
+async function bookNext(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<Told> {
+  const batch = await intake.take();
+  const messages = batch.map(({ message }) => message);
+  if (batch.length === 0) return { messages, posting: undefined };
+  const posting = await bookUntilDone(consuming, batch, stop);
+  return { messages, posting };
+}
+
+async function bookUntilDone(
+  consuming: Consuming,
+  batch: readonly Waiting<JsMsg>[],
+  stop: Stop,
+): Promise<Posting | undefined> {
+  const { metrics, health, log } = consuming;
+  const events = batch.flatMap((waiting) => waiting.events);
+  const rejects = batch.flatMap((waiting) => waiting.rejects);
+  metrics.batchEvents.observe(events.length + rejects.length);
+  for (let waitMs = retryMs.first; ; waitMs = Math.min(2 * waitMs, retryMs.most)) {
+    try {
+      const posting = await bookBatch(consuming, { events, rejects });
+      health.set("booking", undefined);
+      return posting;
+    } catch (error) {
+      metrics.bookFailures.inc();
+      health.set("booking", String(error));
+      log.error({ err: error, events: events.length }, "a batch could not be booked, trying again");
+    }
+    if (stop.isStopped()) return undefined;
+    await pause(waitMs, stop);
+  }
+}
+
+// Money invariant I9: a message is acknowledged only here, after bookBatch has returned, which is after the commit.
+// Telling comes first, so that a process that dies between the two is followed by one that tells again.
+async function tellAndAcknowledge(consuming: Consuming, posting: Posting, messages: readonly JsMsg[]): Promise<void> {
+  const { teller } = consuming;
+  const isTold = await teller.tell(posting);
+  const isSettled = isTold || (await noteUntold(consuming, posting));
+  for (const message of messages) {
+    if (isSettled) answer(() => message.ack());
+    else giveBack(message);
+  }
+}
+
+// Accounts have a version that is compared, and calls are in auth-quota's outbox; but of a call that auth-quota never
+// heard of, nothing would tell it again what the key has spent.
+async function noteUntold({ pool, log }: Consuming, { keys }: Posting): Promise<boolean> {
+  try {
+    await markKeysUntold(
+      pool,
+      keys.map(({ keyId }) => keyId),
+    );
+    return true;
+  } catch (error) {
+    log.warn({ err: error }, "what auth-quota was not told could not be written down; the events come again");
+    return false;
+  }
+}
+
+// Another process need not wait until the time for an acknowledgement is over.
+function giveBack(message: JsMsg): void {
+  answer(() => message.nak());
+}
+
+// Without a connection there is nobody to answer: the message comes again, and is found to be booked.
+function answer(send: () => void): void {
+  try {
+    send();
+  } catch {
+    // The connection was closed for good; a new one is on its way.
+  }
+}

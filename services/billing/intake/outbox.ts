@@ -1,0 +1,188 @@
+import { hash as digest } from "node:crypto";
+import { fromBinary } from "@bufbuild/protobuf";
+import { jetstream } from "@nats-io/jetstream";
+import type { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
+import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
+import type { Clock } from "#shared/process/clock.ts";
+import type { UnaryClient } from "#shared/grpc/grpc.ts";
+import type { Logger } from "#shared/process/log.ts";
+import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/stores/usage-stream.ts";
+import { ridTimeMs } from "#shared/money/rid.ts";
+import { isId } from "../records/check.ts";
+import type { Metrics } from "../metrics.ts";
+import type { NatsLink } from "./nats.ts";
+import { decide } from "../records/plan.ts";
+import { readEvent, rejectEvent, type ReadEvent, type Reject } from "../records/read-event.ts";
+import { readAccounts, readKeys } from "../store/funds.ts";
+import { readByHandSums } from "../store/lines.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
+import { readBookedCalls } from "../store/post.ts";
+import { findQuarantined, insertQuarantine } from "../store/quarantine.ts";
+import { toldOf, type Teller, type ToldCall } from "./push-balances.ts";
+
+/** What the second look at unconfirmed charges needs. */
+export type OutboxWork = {
+  authQuota: Pick<UnaryClient<typeof AuthQuotaService>, "listUnposted">;
+  pool: Pool;
+  nats: NatsLink;
+  teller: Teller;
+  metrics: Metrics;
+  clock: Clock;
+  log: Logger;
+  /** Charges that are younger are still on their way. */
+  ageMs: number;
+};
+
+const recordsPerPass = 1_000;
+const recordsPerMessage = 256;
+const bytesPerMessage = 512 * 1024;
+// Republishing at every pass would bury the stream in duplicates while billing lags behind.
+const republishAfterMs = [30_000, 120_000, 600_000];
+
+/**
+ * Makes one pass over the charges that auth-quota holds unconfirmed: booked ones are told again, the others are
+ * published to the stream again and so reach the ledger the common way. What cannot be done now is left for the next
+ * pass: auth-quota keeps each record until it hears that it is booked.
+ */
+export function createOutboxPass(work: OutboxWork): () => Promise<void> {
+  const backoff = createBackoff();
+  return async () => {
+    const { records } = await work.authQuota.listUnposted({ minAgeMs: BigInt(work.ageMs), limit: recordsPerPass });
+    const found = await sort(work, records);
+    await tellBooked(work, found.told);
+    await republish(work, found.missing, backoff);
+  };
+}
+
+type Sorted = { told: ToldCall[]; missing: ReadEvent[] };
+
+async function sort(work: OutboxWork, records: readonly Uint8Array[]): Promise<Sorted> {
+  const nowMs = work.clock.nowMs();
+  const read = records.map((bytes) => readEvent(bytes, undefined, nowMs));
+  const rejects = read.filter((result): result is Reject => "reason" in result);
+  const events = read.filter((result): result is ReadEvent => !("reason" in result));
+  const booked = await readBookedCalls(work.pool, events);
+  const told: ToldCall[] = [];
+  const missing: ReadEvent[] = [];
+  for (const event of events) {
+    const { rid } = event.event;
+    const call = booked.get(rid);
+    const step = decide(event, call);
+    const isConflict = typeof step === "object" && "reason" in step;
+    if (isConflict) rejects.push(rejectEvent(event, step));
+    if (call && (call.final || step === "duplicate")) told.push(toldOf(rid, call));
+    else if (!isConflict) missing.push(event);
+  }
+  const bookedRids = new Set(told.map(({ rid }) => rid));
+  const kept = await quarantine(work, rejects);
+  const hashes = await findQuarantined(
+    work.pool,
+    missing.map(({ hash }) => hash),
+  );
+  for (const event of missing) if (isIn(hashes, event)) kept.push(rejectEvent(event, keptBefore));
+  told.push(
+    ...(await findBookedByHand(
+      work,
+      kept.filter(({ rid }) => rid === undefined || !bookedRids.has(rid)),
+    )),
+  );
+  return { told, missing: missing.filter((event) => !isIn(hashes, event)) };
+}
+
+const keptBefore = { reason: "refused_by_database", detail: "in quarantine" } as const;
+
+function isIn(hashes: Set<string>, { hash }: { hash: string }): boolean {
+  return hashes.has(hash);
+}
+
+async function quarantine({ pool, metrics, log }: OutboxWork, rejects: Reject[]): Promise<Reject[]> {
+  for (const { reason, detail, rid } of await insertQuarantine(pool, rejects)) {
+    metrics.quarantined.inc({ reason });
+    log.error({ rid, reason, detail }, "unconfirmed charge put into quarantine");
+  }
+  return [...rejects];
+}
+
+// A charge in quarantine stays held against its account until somebody books it by hand, as a correction with its rid.
+async function findBookedByHand({ pool }: OutboxWork, kept: readonly Reject[]): Promise<ToldCall[]> {
+  const byHand = await readByHandSums(
+    pool,
+    kept.flatMap(({ rid }) => rid ?? []),
+  );
+  const told: ToldCall[] = [];
+  for (const { rid, payload } of kept) {
+    const amountNanos = rid === undefined ? undefined : byHand.get(rid);
+    if (rid === undefined || amountNanos === undefined) continue;
+    const { accountId, keyId } = fromBinary(UsageRecordedSchema, payload);
+    if (!isId(accountId) || !isId(keyId)) continue;
+    told.push({ rid, accountId, keyId, bookedNanos: amountNanos < 0n ? -amountNanos : 0n, isFinal: true });
+  }
+  return told;
+}
+
+async function tellBooked({ pool, teller }: OutboxWork, calls: ToldCall[]): Promise<void> {
+  if (calls.length === 0) return;
+  // Read after the calls: the balances told are at least as new as the lines that they contain.
+  const accounts = await readAccounts(pool, [...new Set(calls.map(({ accountId }) => accountId))]);
+  const keys = await readKeys(pool, [...new Set(calls.map(({ keyId }) => keyId))]);
+  await teller.tell({ accounts, keys, calls });
+}
+
+async function republish(work: OutboxWork, missing: readonly ReadEvent[], backoff: Backoff): Promise<void> {
+  const due = missing.filter(backoff.isDue);
+  const connection = work.nats.current();
+  if (due.length === 0 || !connection) return;
+  const stream = jetstream(connection);
+  for (const part of partsOf(due)) {
+    const payload = encodeUsageBatch(part.map(({ bytes }) => bytes));
+    const id = `outbox:${digest("sha256", payload, "hex")}`;
+    const headers = usageHeaders("billing", id, newestTimeMs(part));
+    // Waits for the acknowledgement; a failure ends the pass, and the rest is due again at the next.
+    await stream.publish(usageSubject, payload, { msgID: id, headers, timeout: 5_000 });
+    backoff.tried(part);
+    work.metrics.republished.inc(part.length);
+    for (const { event } of part) work.log.warn({ rid: event.rid }, "unconfirmed charge published again");
+  }
+}
+
+// Of the events and not of now: the same ones under the same id are the same message.
+function newestTimeMs(events: readonly ReadEvent[]): number {
+  return Math.max(...events.map(({ event }) => ridTimeMs(event.rid) ?? 0));
+}
+
+function partsOf(events: readonly ReadEvent[]): ReadEvent[][] {
+  const parts: ReadEvent[][] = [];
+  let bytes = bytesPerMessage;
+  for (const event of events) {
+    const last = parts.at(-1);
+    bytes += event.bytes.length;
+    if (last && last.length < recordsPerMessage && bytes <= bytesPerMessage) {
+      last.push(event);
+    } else {
+      parts.push([event]);
+      bytes = event.bytes.length;
+    }
+  }
+  return parts;
+}
+
+type Backoff = { isDue: (event: ReadEvent) => boolean; tried: (events: readonly ReadEvent[]) => void };
+
+const rememberedTries = 100_000;
+
+function createBackoff(): Backoff {
+  const tries = new Map<string, { count: number; dueMs: number }>();
+  return {
+    isDue: ({ hash }) => (tries.get(hash)?.dueMs ?? 0) <= performance.now(),
+    tried: (events) => {
+      for (const { hash } of events) {
+        const count = tries.get(hash)?.count ?? 0;
+        const waitMs = republishAfterMs[Math.min(count, republishAfterMs.length - 1)] ?? 0;
+        tries.delete(hash);
+        tries.set(hash, { count: count + 1, dueMs: performance.now() + waitMs });
+      }
+      // The oldest first: whatever was tried longest ago is either booked or due again.
+      for (const [hash] of tries) if (tries.size > rememberedTries) tries.delete(hash);
+    },
+  };
+}

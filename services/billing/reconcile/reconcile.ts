@@ -1,0 +1,107 @@
+import { dayMs } from "#shared/process/clock.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import {
+  Finding,
+  type GetReportRequest,
+  type GetReportResponseSchema,
+  type ReconcileRequest,
+  type ReconcileResponseSchema,
+} from "#proto/billing/v1/billing_pb.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { dayOfMs, oldestDays } from "../records/check.ts";
+import { badRequest, requireDay } from "../handlers/check-request.ts";
+import { runChecks, type Reconciling } from "./checks.ts";
+import type { Window } from "../records/finding.ts";
+import { contentOf, isComplete, signContent, toMessage, type KeptReport } from "#shared/money/report.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
+import { closeDays } from "../store/reconcile-closing.ts";
+import { alone, insertReport, readReports } from "../store/reconcile-report.ts";
+
+/** What changed lately: calls made from eleven minutes to one minute ago. */
+export function windowOfLately(nowMs: number): Window {
+  return { day: undefined, fromMs: nowMs - 660_000, untilMs: nowMs - 60_000, nowMs };
+}
+
+/** A day (UTC), as far as it has passed. */
+export function windowOfDay(day: string, nowMs: number): Window {
+  const fromMs = Date.parse(`${day}T00:00:00Z`);
+  return { day, fromMs, untilMs: Math.min(fromMs + dayMs, nowMs), nowMs };
+}
+
+/** Makes the report of a day, signs it if there is a key, and keeps it. */
+export async function reportDay(parts: Reconciling, day: string): Promise<KeptReport> {
+  const window = windowOfDay(day, parts.clock.nowMs());
+  const lines = await runChecks(parts, window);
+  const report = signContent(contentOf({ ...window, lines }), parts.signingKey);
+  await insertReport(parts.pool, day, window.nowMs, report);
+  return report;
+}
+
+const mostRuns = 2;
+let runs = 0;
+
+/** Answers Reconcile. Two runs at a time are made, more are `unavailable`: each reads much. */
+export async function reconcile(
+  parts: Reconciling,
+  { day }: ReconcileRequest,
+): Promise<MessageInitShape<typeof ReconcileResponseSchema>> {
+  const nowMs = parts.clock.nowMs();
+  if (day !== "" && requireDay("day", day) > dayOfMs(nowMs)) throw badRequest("day must not be in the future");
+  if (runs >= mostRuns) throw new ServiceError("unavailable", "the books are being reconciled; ask again later");
+  runs += 1;
+  try {
+    if (day !== "") return { report: toMessage(await reportDay(parts, day)) };
+    const window = windowOfLately(nowMs);
+    const content = contentOf({ ...window, lines: await runChecks(parts, window) });
+    const unsigned = toMessage({ content, signature: undefined, publicKey: undefined });
+    return { report: { ...unsigned, content: new Uint8Array() } };
+  } finally {
+    runs -= 1;
+  }
+}
+
+/** Answers GetReport: the newest report kept for the day, or `not_found`. */
+export async function getReport(
+  pool: Pool,
+  { day }: GetReportRequest,
+): Promise<MessageInitShape<typeof GetReportResponseSchema>> {
+  const [newest] = await readReports(pool, requireDay("day", day), 1);
+  if (!newest) throw new ServiceError("not_found", `no report is kept for ${day}`);
+  return { report: toMessage(newest) };
+}
+
+// What is on its way when a day ends is booked by then, and long calls have ended.
+const settleMs = 900_000;
+const triesPerDay = 5;
+// One day more than the ledger takes lines for, and one for clocks.
+const closedAfterDays = oldestDays + 2;
+
+/**
+ * What is done every few minutes: a look at what changed lately, and, once a day is over for 15 minutes, its report. Of
+ * several replicas one makes the report; one with checks that could not be made is made again, up to five times.
+ */
+export function createReconcilePass(parts: Reconciling): () => Promise<void> {
+  return async () => {
+    const nowMs = parts.clock.nowMs();
+    await runChecks(parts, windowOfLately(nowMs));
+    const day = dayOfMs(nowMs - settleMs - dayMs);
+    if (await isDue(parts.pool, day)) await alone(parts.pool, () => reportIfDue(parts, day));
+  };
+}
+
+// Another replica may have made it between the look and the lock.
+async function reportIfDue(parts: Reconciling, day: string): Promise<void> {
+  if (!(await isDue(parts.pool, day))) return;
+  const report = toMessage(await reportDay(parts, day));
+  parts.log.info({ day }, "the report of the day is made");
+  const isSumRight = report.lines?.some(({ check, finding }) => check === "R1" && finding === Finding.RIGHT);
+  if (!isSumRight) return;
+  const closed = await closeDays(parts.pool, dayOfMs(parts.clock.nowMs() - closedAfterDays * dayMs));
+  if (closed.length > 0) parts.log.info({ days: closed }, "the sums of days are closed");
+}
+
+async function isDue(pool: Pool, day: string): Promise<boolean> {
+  const reports = await readReports(pool, day, triesPerDay);
+  const overMs = Date.parse(`${day}T00:00:00Z`) + dayMs;
+  return reports.length < triesPerDay && !reports.some((report) => isComplete(report, overMs));
+}

@@ -1,0 +1,86 @@
+import type { Key } from "#proto/authquota/v1/authquota_pb.ts";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { dayMs } from "#shared/process/clock.ts";
+import { formatUsd } from "#shared/money/money.ts";
+import { area, input } from "./controls.ts";
+import { readDay, readModels, readText, readUsd, type Form } from "./form.ts";
+import { html, type Markup } from "./html.ts";
+import type { AuditValues } from "../store/audit.ts";
+
+/** What can be set of a key. */
+export type KeySettings = {
+  name: string;
+  /** From when it is refused; undefined: never. */
+  expiresAt: Date | undefined;
+  /** undefined: no limit of its own. */
+  limitNanos: bigint | undefined;
+  /** Empty: all. */
+  models: string[];
+};
+
+/** What people call a key: keys that were not made here need not have a name. */
+export const nameOf = ({ keyId, name }: Pick<Key, "keyId" | "name">): string => name || keyId;
+
+export function settingsOf({ name, expiresAt, limitNanos, models }: Key): KeySettings {
+  return { name, expiresAt: expiresAt && timestampDate(expiresAt), limitNanos, models };
+}
+
+/** Settings for the audit log. */
+export function auditSettings({ name, expiresAt, limitNanos, models }: KeySettings): AuditValues {
+  return {
+    name,
+    expiresAt: expiresAt?.toISOString() ?? null,
+    limitNanos: limitNanos?.toString() ?? null,
+    models,
+  };
+}
+
+/** The last whole day (UTC) on which the key works. */
+export const lastDayOf = (expiresAt: Date): string => new Date(expiresAt.getTime() - 1).toISOString().slice(0, 10);
+
+const noSettings: KeySettings = { name: "", expiresAt: undefined, limitNanos: undefined, models: [] };
+
+export function keyFields(form: Form, settings: KeySettings = noSettings): Markup {
+  const { name, expiresAt, limitNanos, models } = settings;
+  return html`${input(form, { name: "name", label: "Name", value: name, most: 200 })}
+  ${input(form, {
+    name: "last-day",
+    label: "Last day",
+    hint: "The key is refused once this day (UTC) is over. Empty: it does not expire.",
+    value: expiresAt ? lastDayOf(expiresAt) : "",
+    type: "date",
+    isOptional: true,
+  })}
+  ${input(form, {
+    name: "limit",
+    label: "Spending limit in USD",
+    hint: "All that the key may ever spend, such as 12.50. Empty: no limit but the account's balance.",
+    value: limitNanos === undefined ? "" : formatUsd(limitNanos).replace(/\.?0+$/, ""),
+    inputmode: "decimal",
+    most: 21,
+    isOptional: true,
+  })}
+  ${area(form, {
+    name: "models",
+    label: "Models",
+    hint: "The models that the key may use, one per line. Empty: all.",
+    value: models.join("\n"),
+    rows: 4,
+  })}`;
+}
+
+/** Reads the fields; undefined when the form says what is wrong. A day that was not touched keeps its very instant. */
+export function readKeySettings(form: Form, before: KeySettings = noSettings): KeySettings | undefined {
+  const name = readText(form, "name", { most: 200, what: "a name" });
+  const models = readModels(form, "models");
+  const limitNanos = form.typed("limit") === "" ? undefined : readUsd(form, "limit", { least: 0n });
+  const expiresAt = form.typed("last-day") === "" ? undefined : readExpiry(form, before.expiresAt);
+  if (name === undefined || models === undefined || form.errors.size > 0) return undefined;
+  return { name, expiresAt, limitNanos, models };
+}
+
+function readExpiry(form: Form, before: Date | undefined): Date | undefined {
+  if (before && form.typed("last-day") === lastDayOf(before)) return before;
+  const day = readDay(form, "last-day");
+  return day && new Date(day.getTime() + dayMs);
+}

@@ -1,0 +1,117 @@
+import type { Form } from "./form.ts";
+import type { Markup } from "./html.ts";
+import type { Action, Role } from "../permissions.ts";
+import type { Person } from "../store/people.ts";
+import type { Session } from "../store/sessions.ts";
+
+/** Who asks: a live session with its person. */
+export type Visitor = { session: Session; tokenHash: Buffer; person: Person };
+
+/** A request as the pages see it. */
+export type Asked = {
+  /** Pattern of the path. */
+  url: string;
+  path: string;
+  parameters: Readonly<Record<string, string>>;
+  /** The fields after the question mark; empty when missing or repeated. */
+  query: (name: string) => string;
+  form: Form;
+  address: string;
+  browser: string;
+  /** Aborted when whoever asked has gone. */
+  gone: AbortSignal;
+  visitor: Visitor | undefined;
+  /** The secret of the browser's own cookie, which it has from its first form on, signed in or not; else empty. */
+  browserSecret: string;
+  /** The hidden field that every form needs which changes something. */
+  csrfField: Markup;
+};
+
+/** Asked with a whole session. */
+export type SignedIn = Asked & { visitor: Visitor };
+
+/** Asked by somebody who may do it in this account. */
+export type InAccount = SignedIn & { accountId: string; roles: readonly Role[] };
+
+/** What goes back; a flash is what the next page says, once. */
+export type Answer = { clearCookie?: true; sessionToken?: string } &
+  /** `goesOnTo`: where the browser goes by itself, out of the console, which a redirect after a form may not. */
+  (
+    | { kind: "page"; status?: number; title: string; body: Markup; goesOnTo?: URL }
+    | { kind: "redirect"; to: string; flash?: string }
+    /** A part of a page, which script puts in the place of the one before. */
+    | { kind: "fragment"; body: Markup }
+    /** A page whose body ends with pieces that come over time. */
+    | { kind: "stream"; title: string; body: Markup; pieces: AsyncIterable<Markup> }
+    /** Text that comes over time, for a script that shows it; `requestId` is that of a call of the API. */
+    | { kind: "text"; status?: number; requestId?: string | undefined; pieces: AsyncIterable<string> }
+    /** A file to keep, which comes over time. */
+    | { kind: "file"; name: string; type: string; pieces: AsyncIterable<string> }
+  );
+
+/** Who may come: everybody, whoever gave the password and owes the second factor, the signed-in, or whoever may. */
+export type Access = "everybody" | "half" | "signed-in" | { action: Action; isInAccount: boolean };
+
+export type Route = {
+  method: "GET" | "POST";
+  url: string;
+  access: Access;
+  /** Whether requests are counted against the few that an address has for guessing. */
+  isGuessable?: true;
+  answer: (asked: Asked) => Promise<Answer>;
+};
+
+type Place = Pick<Route, "method" | "url" | "isGuessable">;
+
+// The guard in guard.ts has made sure of what these casts say before `answer` runs; a test walks all routes for it.
+
+export const publicRoute = (place: Place, answer: (asked: Asked) => Promise<Answer>): Route => ({
+  ...place,
+  access: "everybody",
+  answer,
+});
+
+/** For a session that waits for its second factor. */
+export const halfRoute = (place: Place, answer: (asked: SignedIn) => Promise<Answer>): Route => ({
+  ...place,
+  access: "half",
+  answer: (asked) => answer(asked as SignedIn),
+});
+
+export const personRoute = (place: Place, answer: (asked: SignedIn) => Promise<Answer>): Route => ({
+  ...place,
+  access: "signed-in",
+  answer: (asked) => answer(asked as SignedIn),
+});
+
+/** Below /accounts/:accountId: for whoever may do the action in that account. */
+export const accountRoute = (place: Place, action: Action, answer: (asked: InAccount) => Promise<Answer>): Route => ({
+  ...place,
+  url: `/accounts/:accountId${place.url}`,
+  access: { action, isInAccount: true },
+  answer: (asked) => answer(asked as InAccount),
+});
+
+/** Below /operator: for whoever may do the action in the whole installation. */
+export const operatorRoute = (place: Place, action: Action, answer: (asked: SignedIn) => Promise<Answer>): Route => ({
+  ...place,
+  url: `/operator${place.url}`,
+  access: { action, isInAccount: false },
+  answer: (asked) => answer(asked as SignedIn),
+});
+
+export const get = (url: string) => ({ method: "GET", url }) as const;
+export const post = (url: string) => ({ method: "POST", url }) as const;
+
+type More = { status?: number; sessionToken?: string; goesOnTo?: URL };
+
+export function page(title: string, body: Markup, more: More = {}): Answer {
+  return { kind: "page", title, body, ...more };
+}
+
+/** The form again, with what is wrong in it. */
+export const again = (title: string, body: Markup): Answer => ({ kind: "page", status: 422, title, body });
+
+export function redirect(to: string, flash?: string): Answer {
+  return flash === undefined ? { kind: "redirect", to } : { kind: "redirect", to, flash };
+}

@@ -1,0 +1,298 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { ServerResponse } from "node:http";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { ServiceError } from "#shared/process/errors.ts";
+import { createPool, inTransaction } from "#shared/stores/postgres.ts";
+import { createRid } from "#shared/money/rid.ts";
+import { until } from "#shared/testing/until.ts";
+import { readChatStream } from "../../chat-stream.ts";
+import { createPlaces } from "../../credentials/slots.ts";
+import type { Fields } from "../../testing/browser.ts";
+import { startWorld, type World } from "../../testing/console.ts";
+import { chatEnd, chatEvent, startFakeApi, type FakeApi } from "../../testing/fake-api.ts";
+import { checkPage } from "../../testing/pages.ts";
+import { join, setUp, type Somebody } from "../../testing/people.ts";
+
+let world: World;
+let api: FakeApi;
+let member: Somebody;
+let another: Somebody;
+
+before(async () => {
+  api = await startFakeApi();
+  world = await startWorld({ API_URL: api.url });
+  const operator = await setUp(world);
+  world.neighbours.addAccount("acme");
+  member = await join(world, operator.browser, "acme", "member");
+  another = await join(world, operator.browser, "acme", "owner");
+  for (const { browser } of [member, another]) await browser.get(path);
+});
+after(async () => {
+  await world[Symbol.asyncDispose]();
+  await api[Symbol.asyncDispose]();
+});
+beforeEach(() => {
+  api.received.length = 0;
+  api.answer = (response) => response.end(chatEvent("Hello") + chatEnd);
+});
+
+const path = "/accounts/acme/playground";
+const secret = "sk-typed-by-a-person";
+const usual = { key: secret, model: "chat-large", message: "Hi", system: "", "most-tokens": "" };
+const post = (fields: Fields = {}) => member.browser.post(path, { ...usual, ...fields });
+
+/** Sends the form as static/playground.js does and tells the answer as soon as it begins. */
+function stream({ browser }: Somebody, fields: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
+  const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+  const headers = { cookie, "x-forwarded-proto": "https", "x-forwarded-for": browser.address };
+  const body = new URLSearchParams({ csrf: browser.csrf(), as: "text", ...usual, ...fields });
+  const init = { method: "POST", body, headers, ...(signal && { signal }) };
+  return fetch(`http://127.0.0.1:${world.app.httpPort}${path}`, init);
+}
+
+/** Answers that wait: each begins and is then a test's to go on with. */
+function hold(): ServerResponse[] {
+  const held: ServerResponse[] = [];
+  api.answer = (response) => {
+    response.write(chatEvent("first piece"));
+    held.push(response);
+  };
+  return held;
+}
+
+describe("the form", () => {
+  it("has the models of the relays, and works when no relay answers", async () => {
+    const seen = await member.browser.get(`${path}?model=chat-large`);
+    checkPage(seen, path);
+    assert.match(seen.text, /<datalist id="models"><option value="chat-large"><\/option><\/datalist>/);
+    assert.match(seen.text, /name="model"[^>]* value="chat-large"/);
+    assert.match(seen.text, /name="key" type="password" autocomplete="off"/);
+    world.neighbours.failure = new ServiceError("unavailable", "gone");
+    try {
+      assert.equal((await member.browser.get(path)).status, 200);
+    } finally {
+      world.neighbours.failure = undefined;
+    }
+  });
+
+  it("refuses what is no key, model, message or number, and asks the API for nothing", async () => {
+    const wrong: Fields[] = [
+      { key: "" },
+      { key: "two words" },
+      { key: "line\r\nx-evil: 1" },
+      { key: "ключ" },
+      { key: "k".repeat(513) },
+      { model: "" },
+      { model: "m".repeat(257) },
+      { message: " " },
+      { message: "m".repeat(32_769) },
+      { system: "s".repeat(8_193) },
+      { "most-tokens": "many" },
+    ];
+    for (const fields of wrong) {
+      const seen = await post(fields);
+      assert.equal(seen.status, 422, JSON.stringify(fields).slice(0, 60));
+      checkPage(seen, path);
+    }
+    assert.equal((await post({ message: "é".repeat(16_000) })).status, 413);
+    const asText = await stream(member, { model: "" });
+    assert.equal(asText.status, 422);
+    assert.equal(await asText.text(), "Give the name of a model.");
+    assert.deepEqual(api.received, []);
+  });
+});
+
+describe("an answer", () => {
+  it("comes from the API, asked as any caller does with the key that was typed", async () => {
+    const rid = createRid();
+    api.answer = (response) => {
+      response.setHeader("x-request-id", rid);
+      response.end(chatEvent("<b>Hello</b> ") + chatEvent("you & me") + chatEnd);
+    };
+    const seen = await post({ system: "Be\r\nkind.", message: "Hi <i>there</i>", "most-tokens": "50" });
+    assert.equal(seen.status, 200);
+    checkPage(seen, path);
+    assert.match(seen.text, /&#60;b&#62;Hello&#60;\/b&#62; ?<\/span>(<span class="written">)?you &#38; me/);
+    assert.match(seen.text, new RegExp(`Request id:<a href="/accounts/acme/calls/${rid}">${rid}</a>`));
+    assert.match(seen.text, /Hi &#60;i&#62;there&#60;\/i&#62;<\/textarea>/, "the form is as it was sent");
+    const [asked] = api.received;
+    assert.equal(asked?.path, "/v1/chat/completions");
+    assert.equal(asked?.headers["authorization"], `Bearer ${secret}`);
+    assert.deepEqual(asked?.body, {
+      model: "chat-large",
+      messages: [
+        { role: "system", content: "Be\nkind." },
+        { role: "user", content: "Hi <i>there</i>" },
+      ],
+      stream: true,
+      max_completion_tokens: 50,
+    });
+  });
+
+  it("is text for the script, with the call's id in a header", async () => {
+    api.answer = (response) => {
+      response.setHeader("x-request-id", "rid-1");
+      response.end(chatEvent("<b>Hé") + chatEvent("llo") + chatEnd);
+    };
+    const response = await stream(member);
+    assert.equal(response.headers.get("content-type"), "text/plain; charset=utf-8");
+    assert.equal(response.headers.get("cache-control"), "no-store");
+    assert.equal(response.headers.get("x-accel-buffering"), "no");
+    assert.equal(response.headers.get("x-request-id"), "rid-1");
+    assert.equal(await response.text(), "<b>Héllo");
+  });
+
+  it("is passed on piece by piece, in a page and as text, while the API still holds the rest", async () => {
+    for (const as of ["text", ""]) {
+      const held = hold();
+      const response = await stream(member, { as });
+      const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+      let seen = "";
+      while (!seen.includes("first piece")) seen += (await reader?.read())?.value ?? assert.fail("it ended");
+      assert.doesNotMatch(seen, /second|<\/html>/);
+      held[0]?.end(chatEvent("second piece") + chatEnd);
+      for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) seen += part.value;
+      assert.match(seen, as === "text" ? /^first piecesecond piece$/ : /second piece<\/span>\s*<\/main>[^]*<\/html>/);
+    }
+  });
+
+  it("is put together from bytes however they are cut", async () => {
+    const bytes = Buffer.from(`: a comment\r\n\r\n${chatEvent("zażółć")}event: x\ndata: no json\n\n${chatEnd}data: {`);
+    async function* oneByOne(): AsyncGenerator<Buffer> {
+      for (const byte of bytes) yield Buffer.of(byte);
+    }
+    let said = "";
+    for await (const event of readChatStream(oneByOne())) said += event.said + event.finish;
+    assert.equal(said, "zażółćstop");
+  });
+
+  it("is given up when a line of it has no end", async () => {
+    async function* endless(): AsyncGenerator<Buffer> {
+      for (;;) yield Buffer.alloc(65_536, "a");
+    }
+    await assert.rejects(async () => void (await Array.fromAsync(readChatStream(endless()))), /too long/);
+  });
+
+  it("that the API refuses is its status and message, without the key that it may repeat", async () => {
+    api.answer = (response) => {
+      response.writeHead(401, { "x-request-id": "rid-2" });
+      response.end(JSON.stringify({ error: { message: `Invalid key ${secret} <script>` } }));
+    };
+    const seen = await post();
+    assert.match(seen.text, /The API answered with status 401: Invalid key \(the key\) &#60;script&#62;/);
+    assert.match(seen.text, /calls\/rid-2"/);
+    api.answer = (response) => response.writeHead(302, { location: "http://127.0.0.1:1/" }).end();
+    assert.match((await post()).text, /The API answered with status 302\./);
+    assert.equal(api.received.length, 2, "a redirect is not followed");
+  });
+
+  it("that is not whole says so: an error within, no reason for its end, a cut, the most tokens, no API", async () => {
+    const said = async (answer: FakeApi["answer"]): Promise<string> => {
+      api.answer = answer;
+      return (await stream(member)).text();
+    };
+    const error = `data: {"error":{"message":"The upstream failed","code":"server_error"}}\n\n`;
+    assert.match(await said((one) => one.end(chatEvent("A") + error)), /^A\n\n\[.* stopped .*: The upstream failed\]$/);
+    assert.match(await said((one) => one.end(`${chatEvent("A")}data: [DONE]\n\n`)), /^A\n\n\[The answer broke off/);
+    const cut = (one: ServerResponse): void => void one.write(chatEvent("A"), () => one.destroy());
+    assert.match(await said(cut), /^A\n\n\[The answer broke off/);
+    assert.match(await said((one) => one.end(chatEvent("A", "length"))), /^A\n\n\[.* most tokens\.\]$/);
+    assert.match(await said((one) => one.destroy()), /The API cannot be reached right now/);
+  });
+
+  it("ends at 1,048,576 characters, and the call with it", async () => {
+    const gone = Promise.withResolvers<void>();
+    const piece = chatEvent("a".repeat(65_536));
+    api.answer = (response) => {
+      response.once("close", () => gone.resolve());
+      for (let index = 0; index < 17; index += 1) response.write(piece);
+    };
+    const text = await (await stream(member)).text();
+    assert.equal(text, `${"a".repeat(1_048_576)}\n\n[The answer is cut here: it is too long.]`);
+    await gone.promise;
+  });
+
+  it("cancels the call at the API when whoever asked has gone", async () => {
+    const held = hold();
+    const leaving = new AbortController();
+    const response = await stream(member, {}, leaving.signal);
+    assert.equal(response.status, 200);
+    const gone = once(held[0] ?? assert.fail(), "close");
+    leaving.abort();
+    await gone;
+  });
+
+  it("cancels it, too, when they go before the API has begun to answer", async () => {
+    const asked = Promise.withResolvers<ServerResponse>();
+    api.answer = (response) => asked.resolve(response);
+    const leaving = new AbortController();
+    const lost = assert.rejects(stream(member, {}, leaving.signal));
+    const gone = once(await asked.promise, "close");
+    leaving.abort();
+    await Promise.all([lost, gone]);
+  });
+});
+
+describe("how much at once", () => {
+  it("asks nothing for whoever has gone before it was begun", async () => {
+    const leaving = new AbortController();
+    await using owner = createPool(world.database.ownerUrl, "test", () => undefined);
+    await inTransaction(owner, async (db) => {
+      await db.query("LOCK TABLE console.person IN ACCESS EXCLUSIVE MODE");
+      const sent = stream(member, {}, leaving.signal).catch(() => undefined);
+      await until("the request waits", async () => (await db.query("SELECT FROM pg_locks WHERE NOT granted")).rowCount);
+      leaving.abort();
+      await sent;
+      // A page that needs no table: when it is there, the console has seen the connection end, too.
+      assert.equal((await world.browser().get("/nothing")).status, 404);
+    });
+    const both = [await stream(member), await stream(member)];
+    const texts = await Promise.all(both.map((response) => response.text()));
+    assert.deepEqual([texts, api.received.length], [["Hello", "Hello"], 2]);
+  });
+
+  it("a person has two answers at once; a third is refused, another's is not, and a place is free again", async () => {
+    const held = hold();
+    const running = [await stream(member), await stream(member)];
+    const third = await stream(member);
+    assert.equal(third.status, 429);
+    assert.match(await third.text(), /Too many answers are under way/);
+    const page = await post();
+    assert.equal(page.status, 429);
+    checkPage(page, path);
+    const others = await stream(another);
+    assert.equal(others.status, 200);
+    for (const response of held) response.end(chatEnd);
+    for (const response of [...running, others]) assert.equal(await response.text(), "first piece");
+    api.answer = (response) => response.end(chatEvent("again") + chatEnd);
+    await until("a place is free", async () => (await (await stream(member)).text()) === "again");
+  });
+
+  it("there are eight places for all, and leaving one twice frees one", () => {
+    const places = createPlaces({ inAll: 8, ofOne: 2 });
+    const taken = Array.from({ length: 8 }, (_, index) => places.take(`person ${index % 4}`));
+    assert.ok(taken.every((leave) => leave !== undefined));
+    assert.equal(places.take("person 9"), undefined);
+    taken[0]?.();
+    taken[0]?.();
+    assert.equal(places.take("person 1"), undefined, "who has two");
+    assert.ok(places.take("person 9"));
+    assert.equal(places.take("person 8"), undefined);
+  });
+});
+
+it("the key is in no page, row or line of the log", async () => {
+  const pages = [await post(), await post({ model: "" }), await member.browser.get(path)];
+  for (const { text } of pages) assert.ok(!text.includes(secret));
+  assert.ok(api.received.some(({ headers }) => headers["authorization"]?.includes(secret)));
+  for (const table of ["audit_entry", "session", "person"]) {
+    const rows = await world.database.sql(`SELECT t::text AS text FROM console.${table} AS t`);
+    assert.ok(
+      rows.every(({ text }) => !String(text).includes(secret)),
+      table,
+    );
+  }
+  assert.match(world.logText(), /did not reach the API/);
+  assert.ok(!world.logText().includes(secret));
+});

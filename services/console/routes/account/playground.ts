@@ -1,0 +1,116 @@
+import { area, form, input } from "../../html/controls.ts";
+import { readNumber, readText, type Form } from "../../html/form.ts";
+import { html, type Markup } from "../../html/html.ts";
+import { readLoadedModels } from "../../loaded-models.ts";
+import type { Parts } from "../../parts.ts";
+import { createPlaces, type Places } from "../../credentials/slots.ts";
+import { askApi, type Question, type Reply } from "../../playground-call.ts";
+import { accountRoute, again, get, page, post, type Answer, type InAccount, type Route } from "../../html/route.ts";
+
+const chatPath = "/v1/chat/completions";
+const mostMessageBytes = 32_768;
+const mostSystemBytes = 8_192;
+const mostTokens = 1_000_000;
+
+/** A page that asks a model with the person's own key, as any program would. */
+export function playgroundRoutes(parts: Parts): Route[] {
+  const places = createPlaces({ inAll: 8, ofOne: 2 });
+  return [
+    accountRoute(get("/playground"), "playground.use", async (asked) =>
+      page("Playground", html`${await questionForm(parts, asked)}${liveAnswer}`),
+    ),
+    accountRoute(post("/playground"), "playground.use", (asked) => ask(parts, places, asked)),
+  ];
+}
+
+async function questionForm({ relays }: Parts, asked: InAccount): Promise<Markup> {
+  const { accountId, form: sent } = asked;
+  const models = (await readLoadedModels(relays))?.models.filter(({ endpoints }) => endpoints.includes(chatPath)) ?? [];
+  const fields = html`${input(sent, {
+      name: "key",
+      label: "Key",
+      type: "password",
+      hint: "The secret of a key. It is used for this call and kept nowhere; the call is charged to the key's account.",
+      most: 512,
+    })}
+    ${input(sent, { name: "model", label: "Model", value: asked.query("model"), most: 256, list: "models" })}
+    <datalist id="models">${models.map(({ name }) => html`<option value="${name}"></option>`)}</datalist>
+    ${area(sent, { name: "system", label: "System message", rows: 2 })}
+    ${area(sent, { name: "message", label: "Message", rows: 6, isRequired: true })}
+    ${input(sent, { name: "most-tokens", label: "Most tokens", inputmode: "numeric", most: 7, isOptional: true })}`;
+  const action = `/accounts/${accountId}/playground`;
+  return html`<div data-playground="/accounts/${accountId}/calls/">
+    ${form(asked, { action, button: "Ask" }, fields)}
+  </div>`;
+}
+
+// For static/playground.js, which shows it; a reader of the screen is told the answer when it is whole.
+const liveAnswer = html`<section id="live-answer" aria-labelledby="live-answer-title" hidden>
+  <h2 id="live-answer-title">Answer</h2>
+  <p><button type="button" class="quiet" data-cancel>Cancel</button></p>
+  <div class="written" data-said aria-live="polite"></div>
+  <p data-call hidden>Request id: <a></a></p>
+</section>`;
+
+async function ask(parts: Parts, places: Places, asked: InAccount): Promise<Answer> {
+  // static/playground.js asks for the text alone.
+  const isText = asked.form.exact("as") === "text";
+  const question = readQuestion(asked.form);
+  if (!question) return isText ? only(422, [...asked.form.errors.values()].join(" ")) : refused(parts, asked);
+  const leave = places.take(asked.visitor.person.personId);
+  if (!leave) {
+    if (isText) return only(429, tooMany);
+    const body = html`<p class="problems" role="alert">${tooMany}</p>
+      ${await questionForm(parts, asked)}${liveAnswer}`;
+    return page("Playground", body, { status: 429 });
+  }
+  const reply = await askApi(parts, question, asked.gone, leave);
+  if (isText) return { kind: "text", requestId: reply.requestId, pieces: inText(reply) };
+  const body = html`${await questionForm(parts, asked)}
+    <h2>Answer</h2>`;
+  return { kind: "stream", title: "Playground", body, pieces: inMarkup(asked, reply) };
+}
+
+const tooMany = "Too many answers are under way. Wait until one has ended, then ask again.";
+
+const refused = async (parts: Parts, asked: InAccount): Promise<Answer> =>
+  again("Playground", html`${await questionForm(parts, asked)}${liveAnswer}`);
+
+const only = (status: number, text: string): Answer => ({ kind: "text", status, pieces: inOne(text) });
+
+async function* inOne(text: string): AsyncGenerator<string> {
+  yield text;
+}
+
+function readQuestion(sent: Form): Question | undefined {
+  const key = sent.typed("key");
+  if (!/^[\x21-\x7e]{1,512}$/.test(key)) sent.refuse("key", "Give the secret of a key, without spaces.");
+  const model = readText(sent, "model", { most: 256, what: "the name of a model" });
+  const system = readLines(sent, "system", mostSystemBytes);
+  const message = readLines(sent, "message", mostMessageBytes);
+  if (message === "") sent.refuse("message", "Write a message.");
+  const most = sent.typed("most-tokens") === "" ? undefined : readNumber(sent, "most-tokens", mostTokens);
+  if (model === undefined || sent.errors.size > 0) return undefined;
+  return { key, model, message, system, mostTokens: most };
+}
+
+/** Text of several lines, whose ends browsers send as CRLF. */
+function readLines(sent: Form, name: string, mostBytes: number): string {
+  const text = sent.typed(name).replaceAll("\r\n", "\n");
+  if (Buffer.byteLength(text) > mostBytes) sent.refuse(name, `Use at most ${mostBytes.toLocaleString("en-US")} bytes.`);
+  return text;
+}
+
+async function* inText({ pieces }: Reply): AsyncGenerator<string> {
+  for await (const { kind, text } of pieces) yield kind === "said" ? text : `\n\n[${text}]`;
+}
+
+async function* inMarkup({ accountId }: InAccount, { requestId, pieces }: Reply): AsyncGenerator<Markup> {
+  for await (const { kind, text } of pieces) {
+    yield kind === "said"
+      ? html`<span class="written">${text}</span>`
+      : html`<p class="problems" role="alert">${text}</p>`;
+  }
+  if (requestId !== undefined)
+    yield html`<p>Request id: <a href="/accounts/${accountId}/calls/${requestId}">${requestId}</a></p>`;
+}

@@ -1,0 +1,141 @@
+import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
+import type { GetMaintenanceResponse } from "#proto/authquota/v1/authquota_pb.ts";
+import { CircuitState, type GetStateResponse, type Upstream } from "#proto/relay/v1/relay_pb.ts";
+import { instant, table } from "../../html/controls.ts";
+import { html, type Markup } from "../../html/html.ts";
+import { catalogPage } from "./installation-catalog.ts";
+import { installationNavigation } from "../../html/installation-navigation.ts";
+import { maintenanceNotice } from "./maintenance.ts";
+import type { Parts } from "../../parts.ts";
+import type { RelayState } from "../../relays.ts";
+import { get, operatorRoute, page, type Answer, type Route } from "../../html/route.ts";
+
+const base = "/operator/installation";
+const action = "installation.view";
+
+/** The relay processes, the upstreams and the catalog, as they are now. */
+export function installationRoutes(parts: Parts): Route[] {
+  return [
+    operatorRoute(get("/installation"), action, () => statePage(parts)),
+    operatorRoute(get("/installation/state"), action, async () => ({
+      kind: "fragment",
+      body: await stateNow(parts),
+    })),
+    operatorRoute(get("/installation/catalog"), action, (asked) => catalogPage(parts, asked)),
+  ];
+}
+
+async function statePage(parts: Parts): Promise<Answer> {
+  return page(
+    "Installation",
+    html`${installationNavigation(base)}
+      <div hx-get="${base}/state" hx-trigger="every 5s" hx-swap="innerMorph">${await stateNow(parts)}</div>`,
+  );
+}
+
+/** All that moves; with script it is asked for again every few seconds. */
+async function stateNow(parts: Parts): Promise<Markup> {
+  const [relays, maintenance] = await Promise.all([parts.relays.states(), readMaintenance(parts)]);
+  // What comes and goes has a part of its own: else the tables would change places, and a keyboard's focus be lost.
+  return html`<p>As of ${second(new Date(parts.clock.nowMs()))}.</p>
+    <div>${problemsOf(relays, maintenance)} ${maintenance && maintenanceNotice(maintenance, relays)}</div>
+    ${table("Relay processes", ["Process", "State", "Calls", "Started", "Catalog", "Loaded"], relays.map(processRow))}
+    ${table("Upstreams", ["Upstream", "Address", "Formats", "Circuit", "Calls under way"], upstreamRows(relays))}`;
+}
+
+/** The page is for when something is down: it says so instead of being down, too. */
+async function readMaintenance({ authQuota, log }: Parts): Promise<GetMaintenanceResponse | undefined> {
+  try {
+    return await authQuota.getMaintenance({});
+  } catch (error) {
+    log.warn({ err: error }, "auth-quota did not tell whether the API is closed");
+    return undefined;
+  }
+}
+
+function problemsOf(relays: RelayState[], maintenance: GetMaintenanceResponse | undefined): Markup {
+  const silent = relays.filter(({ state }) => state === undefined).length;
+  const catalogs = relays.map(({ state }) => state?.catalog).filter((one) => one !== undefined);
+  const unready = relays.filter(({ state }) => state && state.notReady.length > 0).length;
+  const sentences = [
+    silent > 0 && `${silent} of ${relays.length} relay processes ${silent === 1 ? "does" : "do"} not answer.`,
+    unready > 0 &&
+      `${unready} of ${relays.length} relay processes ${unready === 1 ? "is" : "are"} not ready for calls.`,
+    new Set(catalogs.map(({ contentHash }) => contentHash)).size > 1 &&
+      "The relay processes do not all have the same catalog: calls are priced and routed differently.",
+    catalogs.some(({ problem }) => problem !== "") &&
+      "A catalog file was refused, so that an older one is in force: see Catalog.",
+    maintenance === undefined && "The auth-quota service does not answer.",
+  ].filter((sentence) => sentence !== false);
+  if (sentences.length === 0) {
+    return html`<p>All of the relay processes answer (${relays.length}), are ready and have the same catalog.</p>`;
+  }
+  return html`<div class="problems">
+    <ul>
+      ${sentences.map((sentence) => html`<li>${sentence}</li>`)}
+    </ul>
+  </div>`;
+}
+
+function processRow({ address, state, problem }: RelayState): Markup {
+  const { catalog } = state ?? {};
+  return html`<tr>
+    <th scope="row">${address}</th>
+    <td>${state ? stateWords(state) : `does not answer: ${problem}`}</td>
+    <td>${state ? state.liveCalls : "–"}</td>
+    <td>${at(state?.startedAt)}</td>
+    <td><code>${catalog?.contentHash.slice(0, 12) ?? "–"}</code></td>
+    <td>${at(catalog?.loadedAt)}</td>
+  </tr>`;
+}
+
+function stateWords({ isDraining, notReady }: GetStateResponse): string {
+  if (isDraining) return "stopping";
+  return notReady.length === 0 ? "ready" : `not ready: ${notReady.join("; ")}`;
+}
+
+const at = (time: Timestamp | undefined): Markup | string => (time ? instant(timestampDate(time)) : "–");
+
+/** An instant to the second: circuits are open for less than a minute. */
+const second = (time: Date): Markup =>
+  html`<time datetime="${time.toISOString()}">${time.toISOString().slice(0, 19).replace("T", " ")}</time>`;
+
+type Seen = { address: string; upstream: Upstream };
+
+/** One row per upstream, with what each process sees of it. */
+function upstreamRows(relays: RelayState[]): Markup[] {
+  const byName = new Map<string, Seen[]>();
+  for (const { address, state } of relays) {
+    for (const upstream of state?.catalog?.upstreams ?? []) {
+      byName.set(upstream.name, [...(byName.get(upstream.name) ?? []), { address, upstream }]);
+    }
+  }
+  return [...byName].map(([name, seen]) => {
+    const urls = new Set(seen.map(({ upstream }) => upstream.baseUrl));
+    const formats = new Set(seen.flatMap(({ upstream }) => upstream.dialects));
+    return html`<tr>
+      <th scope="row">${name}</th>
+      <td>${[...urls].join(", ")}</td>
+      <td>${[...formats].join(", ")}</td>
+      <td>${perProcess(seen, circuitWords)}</td>
+      <td>${perProcess(seen, ({ liveCalls, maxCalls }) => html`${liveCalls} of ${maxCalls}`)}</td>
+    </tr>`;
+  });
+}
+
+function perProcess(seen: Seen[], words: (upstream: Upstream) => Markup): Markup {
+  const [first, ...others] = seen;
+  if (first && others.length === 0) return words(first.upstream);
+  return html`<ul class="values">
+    ${seen.map(({ address, upstream }) => html`<li>${address}: ${words(upstream)}</li>`)}
+  </ul>`;
+}
+
+function circuitWords({ circuit, closedUntil }: Upstream): Markup {
+  const until = closedUntil && html`, until ${second(timestampDate(closedUntil))}`;
+  if (circuit === CircuitState.CLOSED) return html`in use`;
+  if (circuit === CircuitState.HALF_OPEN) return html`<strong>on trial</strong>: one call tries it`;
+  if (circuit === CircuitState.OPEN) return html`<strong>not used</strong>: it failed too often${until}`;
+  if (circuit === CircuitState.COOLING_DOWN) return html`<strong>not used</strong>: it asked for a pause${until}`;
+  return html`not told`;
+}

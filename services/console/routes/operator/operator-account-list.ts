@@ -1,0 +1,82 @@
+import { AccountStatus, type Account } from "#proto/authquota/v1/authquota_pb.ts";
+import { input, nextPage, table, usd } from "../../html/controls.ts";
+import { findAccounts } from "../../directory.ts";
+import { createForm } from "../../html/form.ts";
+import { html, type Markup } from "../../html/html.ts";
+import type { Parts } from "../../parts.ts";
+import { page, type Answer, type SignedIn } from "../../html/route.ts";
+
+const pageSize = 50;
+const mostNegative = 100;
+const mostSearched = 200;
+const base = "/operator/accounts";
+const title = "All accounts";
+const head = ["Account", "Id", "State", "Rate limit", "Balance"];
+
+export const statusOf = ({ status }: Account): string => (status === AccountStatus.SUSPENDED ? "suspended" : "active");
+
+const rateOf = ({ requestsPerMinute }: Account): string =>
+  requestsPerMinute === 0 ? "default" : `${requestsPerMinute} a minute`;
+
+/** The accounts in the order of their ids, those with a text in id or name, or those below zero. */
+export function listAccounts(parts: Parts, asked: SignedIn): Promise<Answer> {
+  return asked.query("view") === "negative" ? listNegative(parts) : listAll(parts, asked);
+}
+
+async function listAll({ authQuota, billing }: Parts, asked: SignedIn): Promise<Answer> {
+  const after = /^[A-Za-z0-9_-]{1,64}$/.test(asked.query("after")) ? asked.query("after") : "";
+  const search = asked.query("q").slice(0, mostSearched);
+  const { accounts } = await authQuota.listAccounts({ afterAccountId: after, limit: pageSize, search });
+  const funds = await billing.getFunds({ accountIds: accounts.map(({ accountId }) => accountId) });
+  const balances = new Map(funds.accounts.map(({ accountId, balanceNanos }) => [accountId, balanceNanos]));
+  const rows = accounts.map((account) => row(account.accountId, account, balances.get(account.accountId) ?? 0n));
+  const last = accounts.length === pageSize ? accounts.at(-1) : undefined;
+  const caption = search === "" ? "Accounts in the order of their ids" : `Accounts with “${search}” in id or name`;
+  const next = new URLSearchParams({ ...(search !== "" && { q: search }), after: last?.accountId ?? "" });
+  return page(
+    title,
+    html`${views("all", search)}${table(caption, head, rows)}${last && nextPage(`${base}?${next.toString()}`)}`,
+  );
+}
+
+async function listNegative(parts: Parts): Promise<Answer> {
+  const { accounts, total } = await parts.billing.listLowBalances({ belowNanos: 0n, limit: mostNegative });
+  const known = await findAccounts(
+    parts,
+    accounts.map(({ accountId }) => accountId),
+  );
+  const rows = accounts.map(({ accountId, balanceNanos }) => row(accountId, known.get(accountId), balanceNanos));
+  return page(
+    title,
+    html`${views("negative", "")}
+      <p>${total} ${total === 1n ? "account is" : "accounts are"} below zero.</p>
+      ${table(`Accounts below zero, the lowest first, at most ${mostNegative}`, head, rows)}`,
+  );
+}
+
+/** An account may be in the ledger and not be known to auth-quota. */
+function row(accountId: string, account: Account | undefined, balanceNanos: bigint): Markup {
+  return html`<tr>
+    <th scope="row">${account ? html`<a href="${base}/${accountId}">${account.name}</a>` : "unknown"}</th>
+    <td>${accountId}</td>
+    <td>${account ? statusOf(account) : "–"}</td>
+    <td>${account ? rateOf(account) : "–"}</td>
+    <td>${usd(balanceNanos)}</td>
+  </tr>`;
+}
+
+function views(view: "all" | "negative", search: string): Markup {
+  const link = (href: string, label: string, isHere: boolean): Markup =>
+    html`<li><a href="${href}" ${isHere && html` aria-current="page"`}>${label}</a></li>`;
+  const field = { name: "q", label: "Id or part of the name", value: search, most: mostSearched, isOptional: true };
+  return html`<nav aria-label="Accounts">
+      <ul>
+        ${link(base, "All", view === "all")} ${link(`${base}?view=negative`, "Below zero", view === "negative")}
+        ${link(`${base}/new`, "New account", false)}
+      </ul>
+    </nav>
+    <form method="get" action="${base}" class="filters">
+      ${input(createForm({}), field)}
+      <p><button>Find</button></p>
+    </form>`;
+}

@@ -1,0 +1,32 @@
+import { html, type Markup } from "../html/html.ts";
+import type { OidcRefusal } from "../credentials/oidc.ts";
+
+/** What the sign-in page may be asked to say first. */
+export type SignInNote = "signed-out" | "password-reset" | "stale" | "unknown" | "refused" | OidcRefusal;
+
+const done: Partial<Record<SignInNote, string>> = {
+  "signed-out": "You are signed out.",
+  "password-reset": "Your new password is set, and all your sessions have ended. Sign in with it.",
+};
+
+/** What went wrong at the issuer or on the way back, as a sentence for people who call it `issuer`. */
+export const troubles: Record<OidcRefusal | "stale" | "unknown" | "refused", (issuer: string) => string> = {
+  away: (issuer) => `${issuer} does not answer. Use your password, or try again in a minute.`,
+  cancelled: (issuer) => `${issuer} says that you did not want to go on. Nothing was changed.`,
+  failed: (issuer) => `${issuer} did not confirm who you are. Try again, or use your password.`,
+  stale: (issuer) =>
+    `Going to ${issuer} was begun in another browser, took longer than ten minutes, or was done already. Begin again.`,
+  unknown: (issuer) =>
+    `Nobody here is linked to this account of ${issuer}. Sign in with your password, then link it in your profile.`,
+  refused: () => "You cannot sign in now. Try again in 15 minutes, or ask your operator.",
+};
+
+const isTrouble = (name: string): name is keyof typeof troubles => Object.hasOwn(troubles, name);
+const isDone = (name: string): name is keyof typeof done => Object.hasOwn(done, name);
+
+/** The sentence of a note; nothing for other names, which anybody can put in a link. */
+export function signInNote(name: string, issuer: string | undefined): Markup | undefined {
+  if (isDone(name)) return html`<p class="notice" role="status">${done[name]}</p>`;
+  if (!isTrouble(name) || issuer === undefined) return undefined;
+  return html`<p class="problems" role="alert">${troubles[name](issuer)}</p>`;
+}

@@ -1,0 +1,55 @@
+import { createServer, type RequestListener, type Server } from "node:http";
+import { freePort } from "../shared/testing/free-port.ts";
+
+export type Listening = {
+  /** Base address without a path. */
+  url: string;
+  port: number;
+  /** Breaks all connections and refuses new ones. */
+  close: () => Promise<void>;
+  /** Listens again on the same port. */
+  reopen: () => Promise<void>;
+};
+
+/** Listens on `port` of `host`; 0 or left out: any free port of 127.0.0.1. */
+export async function listenFake(
+  handler: RequestListener,
+  { host = "127.0.0.1", port: wanted }: { host?: string | undefined; port?: number | undefined },
+): Promise<Listening> {
+  const server = createServer(handler);
+  // Callers keep connections for reuse; one that closes under them at rest would look like a fault nobody scripted.
+  server.keepAliveTimeout = 600_000;
+  server.requestTimeout = 0;
+  const port = wanted || (await bindFreePort(server, host));
+  if (!server.listening) await listen(server, host, port);
+  const close = async (): Promise<void> => {
+    if (!server.listening) return;
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeAllConnections();
+    await closed;
+  };
+  return { url: `http://${host}:${port}`, port, close, reopen: () => listen(server, host, port) };
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ port, host, exclusive: true }, () => {
+      server.removeListener("error", reject);
+      resolve();
+    });
+  });
+}
+
+// A port outside the range of outgoing connections, so that it is still free when the server reopens.
+async function bindFreePort(server: Server, host: string): Promise<number> {
+  for (let attempt = 1; ; attempt += 1) {
+    const port = await freePort();
+    try {
+      await listen(server, host, port);
+      return port;
+    } catch (error) {
+      if (attempt === 5) throw error;
+    }
+  }
+}

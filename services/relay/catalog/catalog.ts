@@ -1,0 +1,120 @@
+import { hash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { Ajv } from "ajv";
+import { readCatalog, type CatalogProblem } from "#shared/catalog/document.ts";
+import { buildUpstreams, readNamedFrom, type ReadNamed, type Upstream } from "#shared/catalog/upstreams.ts";
+import { followFiles, type Followed } from "#shared/process/follow-files.ts";
+import type { Logger } from "#shared/process/log.ts";
+import { buildModels, type Model } from "./models.ts";
+import { catalogSchema, type CatalogSource } from "./schema.ts";
+import { changedPrices, rememberPrices, type PriceVersions } from "./price-versions.ts";
+
+export type Catalog = {
+  models: Map<string, Model>;
+  /** All that the file names, whether or not a model runs there. */
+  upstreams: Upstream[];
+  /** Whether the service is closed to every call. */
+  isMaintenance: boolean;
+};
+
+const validate = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true }).compile<CatalogSource>(
+  catalogSchema,
+);
+
+/**
+ * Reads a catalog from its text. Throws a CatalogError that names every problem with file and line. Credentials are
+ * read here, so that a missing one is found before a caller needs it; their values are never in a message. A version
+ * that has other prices than in `known` is a problem.
+ */
+export function parseCatalog(
+  text: string,
+  file: string,
+  environment: NodeJS.ProcessEnv,
+  known: PriceVersions = new Map(),
+): Catalog {
+  return read(text, file, readNamedFrom(environment), known);
+}
+
+/**
+ * Reads a catalog as `parseCatalog` does, where it need not run: secrets and certificates that are not there are no
+ * problem, but told in `absent`.
+ */
+export function checkCatalog(
+  text: string,
+  file: string,
+  environment: NodeJS.ProcessEnv,
+): { catalog: Catalog; absent: string[] } {
+  const absent = new Set<string>();
+  const readNamed = readNamedFrom(environment);
+  const readIfThere: ReadNamed = (source) => {
+    try {
+      return readNamed(source);
+    } catch (error) {
+      absent.add(error instanceof Error ? error.message : String(error));
+      return undefined;
+    }
+  };
+  const catalog = read(text, file, readIfThere, new Map());
+  return { catalog, absent: [...absent] };
+}
+
+function read(text: string, file: string, readNamed: ReadNamed, known: PriceVersions): Catalog {
+  const build = (source: CatalogSource, problems: CatalogProblem[]): Catalog => {
+    const upstreams = buildUpstreams(source.upstreams, readNamed, problems);
+    const models = buildModels({ source, problems }, upstreams);
+    problems.push(...changedPrices(models.values(), known));
+    return { models, upstreams: [...upstreams.values()], isMaintenance: source.maintenance };
+  };
+  return readCatalog(text, file, { validate, build });
+}
+
+/** Upstreams on which a model runs. */
+export function upstreamsOf({ models }: Catalog): Upstream[] {
+  return [...new Set([...models.values()].flatMap(({ routes }) => routes.map(({ upstream }) => upstream)))];
+}
+
+/** A catalog that follows its file. */
+export type LiveCatalog = Followed<Catalog>;
+
+/** What became of a catalog's file. */
+export type CatalogFile = {
+  /** SHA-256 of the text in force, in hexadecimal. */
+  contentHash: string;
+  loadedAt: Date;
+  /** Why the file as it is now was refused; empty when it was not. */
+  problem: string;
+};
+
+/**
+ * Reads the catalog file and follows its changes without a restart. A first file that cannot be used throws a
+ * CatalogError; a later one is refused in the log and the last good one stays in force, also where a price version has
+ * other prices than it had before. `onReplaced` gets each later one that is taken.
+ */
+export function followCatalog(
+  file: string,
+  environment: NodeJS.ProcessEnv,
+  log: Logger,
+  onReplaced: (catalog: Catalog) => void = () => undefined,
+): LiveCatalog & { file: () => CatalogFile } {
+  const known: PriceVersions = new Map();
+  let seen: CatalogFile = { contentHash: "", loadedAt: new Date(0), problem: "" };
+  const read = (): Catalog => {
+    const text = readFileSync(file, "utf8");
+    const catalog = parseCatalog(text, file, environment, known);
+    rememberPrices(catalog.models.values(), known);
+    seen = { contentHash: hash("sha256", text), loadedAt: new Date(), problem: "" };
+    return catalog;
+  };
+  const followed = followFiles([file], read, {
+    onReplaced: (catalog) => {
+      onReplaced(catalog);
+      log.info({ models: catalog.models.size, maintenance: catalog.isMaintenance }, "catalog reloaded");
+    },
+    onRefused: (error) => {
+      const problem = error instanceof Error ? error.message : String(error);
+      seen = { ...seen, problem };
+      log.error({ problems: problem.split("\n") }, "catalog refused, the last good one stays");
+    },
+  });
+  return { ...followed, file: () => seen };
+}

@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { createRid } from "#shared/money/rid.ts";
+import { authorize, callerOf, reserve } from "./admit.ts";
+import { CallFailure, type Failure } from "../failures.ts";
+import { estimateNanos } from "./meter.ts";
+import { envelopeOf, modelOf, scriptedQuota } from "../testing/fakes.ts";
+
+const caller = callerOf("sk-secret-of-a-caller", "192.0.2.7");
+
+async function failureOf(promise: Promise<unknown>): Promise<Failure> {
+  const thrown: unknown = await promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  assert.ok(thrown instanceof CallFailure, "it is refused");
+  return thrown.failure;
+}
+
+test("the secret goes no further than its SHA-256", () => {
+  assert.deepEqual(Buffer.from(caller.keyHash), createHash("sha256").update("sk-secret-of-a-caller").digest());
+  assert.equal(caller.ip, "192.0.2.7");
+});
+
+// What auth-quota decided, and what the API spec has the caller told.
+const verdicts: [keyof typeof Verdict, object | undefined][] = [
+  ["OK", undefined],
+  ["KEY_INVALID", { name: "key_invalid" }],
+  ["KEY_LIMIT", { name: "key_limit" }],
+  ["BALANCE", { name: "balance" }],
+  ["MODEL", { name: "model_unavailable", detail: "m" }],
+  ["ACCOUNT_RATE", { name: "account_rate" }],
+  ["IP_RATE", { name: "ip_rate", retryAfterSeconds: 17 }],
+  ["UNAVAILABLE", { name: "service_unavailable" }],
+  ["NO_HOLD", { name: "service_unavailable" }],
+  ["CONFLICT", { name: "service_unavailable" }],
+  ["UNSPECIFIED", { name: "service_unavailable" }],
+];
+
+test("every verdict has its row here", () => {
+  assert.deepEqual(verdicts.map(([name]) => name).toSorted(), Object.keys(Verdict).toSorted());
+});
+
+for (const [name, expected] of verdicts) {
+  const decision = expected === undefined ? "admits" : "no decision possible is 503, never 401 or 403, never open";
+  test(`verdict ${name}: ${name === "OK" || /UNAV|HOLD|CONF|UNSPEC/.test(name) ? decision : "refuses in the words of the spec"}`, async () => {
+    const quota = scriptedQuota(() => ({ verdict: Verdict[name], accountId: "acct_1", retryAfterSeconds: 17 }));
+    const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
+    if (expected === undefined) {
+      assert.equal((await reserve(quota, caller, asked)).accountId, "acct_1");
+      assert.equal((await authorize(quota, caller)).accountId, "acct_1");
+      return;
+    }
+    const { cause: _, ...told } = await failureOf(reserve(quota, caller, asked));
+    assert.deepEqual(told, expected);
+    assert.equal((await failureOf(authorize(quota, caller))).name, told.name);
+  });
+}
+
+test("a reservation asks for the estimated price of this model, for this key from this address, under the id of the call", async () => {
+  const quota = scriptedQuota();
+  const rid = createRid();
+  const envelope = envelopeOf({ max_tokens: 500 });
+  const model = modelOf();
+  await reserve(quota, caller, { rid, envelope, model });
+  const [asked] = quota.of("reserve");
+  assert.ok(asked);
+  assert.equal(asked.rid, rid);
+  assert.deepEqual(Buffer.from(asked.keyHash), Buffer.from(caller.keyHash));
+  assert.deepEqual([asked.ip, asked.model], ["192.0.2.7", "m"]);
+  assert.equal(asked.estimateNanos, estimateNanos(envelope, model));
+  assert.equal(quota.operations.length, 1, "one round trip");
+});
+
+test("a hold of which nothing is known, because no answer came, is released: this call will never use it", async () => {
+  const rid = createRid();
+  const asked = { rid, envelope: envelopeOf(), model: modelOf() };
+  const silent = scriptedQuota(({ case: name }) => ({
+    verdict: name === "reserve" ? Verdict.UNAVAILABLE : Verdict.OK,
+  }));
+  await failureOf(reserve(silent, caller, asked));
+  assert.deepEqual(
+    silent.of("release").map((release) => release.rid),
+    [rid],
+  );
+  for (const verdict of [Verdict.BALANCE, Verdict.KEY_INVALID, Verdict.CONFLICT]) {
+    const deciding = scriptedQuota(() => ({ verdict }));
+    await failureOf(reserve(deciding, caller, asked));
+    assert.deepEqual(deciding.of("release"), [], "a no left no hold");
+  }
+});
+
+test("checking a key holds nothing", async () => {
+  const quota = scriptedQuota(() => ({ models: ["m"] }));
+  assert.deepEqual((await authorize(quota, caller)).models, ["m"]);
+  assert.deepEqual(
+    quota.operations.map(({ case: name }) => name),
+    ["authorize"],
+  );
+});
+
+test("while auth-quota is away callers are told at once, and nothing is asked or released", async () => {
+  const quota = { ...scriptedQuota(), isReachable: () => false };
+  const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
+  assert.equal((await failureOf(reserve(quota, caller, asked))).name, "service_unavailable");
+  assert.equal((await failureOf(authorize(quota, caller))).name, "service_unavailable");
+  assert.deepEqual(quota.operations, []);
+});
+
+test("a call that is refused while this machine's clock is wrong says so in the log", async () => {
+  const quota = { ...scriptedQuota(() => ({ verdict: Verdict.UNAVAILABLE })), clockAheadMs: () => 3_600_000 };
+  const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
+  const failure = await failureOf(reserve(quota, caller, asked));
+  assert.deepEqual(failure, { name: "service_unavailable", cause: "the clock is 3600 s ahead of Redis'" });
+});
+
+test("an estimate beyond what an account can hold is asked for as that, and refused as too much", async () => {
+  const quota = scriptedQuota();
+  const model = modelOf({ prices: { inputTokens: 10n ** 20n, outputTokens: 10n ** 20n } });
+  await reserve(quota, caller, { rid: createRid(), envelope: envelopeOf(), model });
+  assert.equal(quota.of("reserve")[0]?.estimateNanos, 9_007_199_254_740_991n);
+});

@@ -1,0 +1,253 @@
+import type { Requested } from "../live-call.ts";
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
+import { costNanos, type Units } from "#shared/money/pricing.ts";
+import { pricedFor } from "../catalog/models.ts";
+import { emptyTally, type Tally } from "../dialects/dialect.ts";
+import {
+  countInputTokens,
+  estimateInputTokens,
+  estimateNanos,
+  estimateOutputTokens,
+  meterCall,
+  runningCostNanos,
+} from "./meter.ts";
+import { envelopeOf, modelOf } from "../testing/fakes.ts";
+
+const tallyOf = (changes: Partial<Tally>): Tally => ({ ...emptyTally(), ...changes });
+
+const sum = (units: Units): bigint => Object.values(units).reduce((total, count) => total + count, 0n);
+
+const price = fc.bigInt({ min: 1n, max: 200_000_000_000n });
+const share = fc.double({ min: 0, max: 1, noNaN: true });
+const conversations = fc.record({
+  text: fc.string({ maxLength: 2_000 }),
+  pictures: fc.array(fc.nat({ max: 30_000 }), { maxLength: 2 }),
+  cap: fc.option(fc.integer({ min: 1, max: 20_000 }), { nil: undefined }),
+  n: fc.integer({ min: 1, max: 4 }),
+  prices: fc.record({ inputTokens: price, outputTokens: price, reasoningTokens: price, requests: price }),
+  input: share,
+  cached: share,
+  output: share,
+  reasoning: share,
+});
+
+const part = (whole: number, of: number): number => Math.floor(whole * of);
+
+const picture = (bytes: number) => ({
+  type: "image_url",
+  image_url: { url: `data:image/png;base64,${Buffer.alloc(bytes, 7).toString("base64")}` },
+});
+
+// The real condition under which a hold covers its charge. Input is at most 1.1 tokens to three bytes of text, and
+// 1,600 and one to a thousand bytes for each picture, and no more than the model reads; no kind of input is dearer than
+// input tokens read afresh (a cache write may be); text output and reasoning together keep to the caller's cap, or to
+// the model's reserve default where there is none; no tool is billed by the call.
+test("the hold covers the charge whenever output keeps to its cap and input to 1.1 tokens for three bytes", () => {
+  fc.assert(
+    fc.property(conversations, ({ text, pictures, cap, n, prices, ...shares }) => {
+      const model = modelOf({ prices: { ...prices, cacheReadTokens: prices.inputTokens } });
+      const messages = [{ content: [{ type: "text", text }, ...pictures.map(picture)] }];
+      const envelope = envelopeOf({ messages, n, ...(cap && { max_completion_tokens: cap }) });
+      const { textBytes, mediaBytes } = envelope.body;
+      const ofMedia = mediaBytes.reduce((sum, bytes) => sum + 1_600 + Math.ceil(bytes / 1_000), 0);
+      const mostInput = Math.min(Math.floor((textBytes / 3) * 1.1) + ofMedia, model.contextTokens);
+      const mostOutput = Math.min(cap ?? model.reserveOutputTokens, model.maxOutputTokens) * n;
+      const input = part(mostInput, shares.input);
+      const output = part(mostOutput, shares.output);
+      const usage: Units = {
+        inputTokens: BigInt(input - part(input, shares.cached)),
+        cacheReadTokens: BigInt(part(input, shares.cached)),
+        outputTokens: BigInt(output - part(output, shares.reasoning)),
+        reasoningTokens: BigInt(part(output, shares.reasoning)),
+        requests: 1n,
+      };
+      assert.equal(sum(usage), BigInt(input + output + 1));
+      assert.ok(estimateNanos(envelope, model) >= costNanos(usage, model.prices));
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("a hold holds at the prices of the longest input that it allows for: a variant by input is not escaped", () => {
+  const dear = modelOf({ prices: { inputTokens: 4_000_000_000n, outputTokens: 8_000_000_000n } });
+  const model = modelOf({ variants: [{ where: {}, aboveInputTokens: 50, model: dear }] });
+  fc.assert(
+    fc.property(fc.string({ maxLength: 400 }), share, (text, of) => {
+      const envelope = envelopeOf({ messages: [{ content: text }], max_tokens: 10 });
+      const most = estimateInputTokens(envelope, model);
+      const at = (inputTokens: number) => pricedFor(model, () => ({ fields: {}, inputTokens }));
+      const inputTokens = part(most, of);
+      const usage = { inputTokens: BigInt(inputTokens), outputTokens: 10n };
+      assert.ok(estimateNanos(envelope, at(most)) >= costNanos(usage, at(inputTokens).prices));
+    }),
+  );
+});
+
+test("the hold of output: the caller's cap, at most the model's, or the model's reserve default, for each choice", () => {
+  const model = modelOf({ maxOutputTokens: 10_000, reserveOutputTokens: 1_000 });
+  assert.equal(estimateOutputTokens(envelopeOf(), model), 1_000);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 50 }), model), 50);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 5_000 }), model), 5_000);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_completion_tokens: 1e12 }), model), 10_000);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 50, n: 3 }), model), 150);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 0 }, "anthropic-messages"), model), 0);
+});
+
+test("the hold takes the dearer of output and reasoning, adds the price of the request and is rounded up", () => {
+  const envelope = envelopeOf({ max_tokens: 10 });
+  const prices = { inputTokens: 0n, outputTokens: 3_000_000n, reasoningTokens: 5_000_000n };
+  assert.equal(estimateNanos(envelope, modelOf({ prices })), 50n);
+  assert.equal(estimateNanos(envelope, modelOf({ prices: { ...prices, reasoningTokens: 1n } })), 30n);
+  assert.equal(estimateNanos(envelope, modelOf({ prices: { ...prices, requests: 7_000_001n } })), 58n);
+});
+
+test("input is never more than the model reads at once", () => {
+  const model = modelOf({ contextTokens: 50 });
+  const envelope = envelopeOf({ messages: [{ content: "word ".repeat(1_000) }] });
+  assert.equal(estimateInputTokens(envelope, model), 50);
+  assert.equal(countInputTokens(envelope, model), 50);
+});
+
+test("media counts as the pages it shows, not as the text it is encoded in", () => {
+  const base64 = Buffer.alloc(300_000, 7).toString("base64");
+  const envelope = envelopeOf({ messages: [{ content: [{ image_url: { url: `data:image/png;base64,${base64}` } }] }] });
+  const media = 1_600 + Math.ceil((base64.length + "data:image/png;base64,".length) / 1_000);
+  const textBytes = envelope.body.bytes.length - base64.length - "data:image/png;base64,".length;
+  assert.equal(estimateInputTokens(envelope, modelOf()), Math.ceil((textBytes / 3) * 1.1) + media);
+  assert.equal(countInputTokens(envelope, modelOf()), Math.ceil(textBytes / 4) + media);
+});
+
+test("a text that begins like media is held and charged as text", () => {
+  const letters = "A".repeat(960_000);
+  const envelope = envelopeOf({ messages: [{ role: "user", content: letters }] });
+  const model = modelOf({ contextTokens: 1_000_000 });
+  assert.ok(estimateInputTokens(envelope, model) > letters.length / 3);
+  assert.ok(countInputTokens(envelope, model) > letters.length / 4);
+});
+
+test("what a running stream has cost: counted input and the dearer of output and reasoning", () => {
+  const prices = { inputTokens: 1_000_000n, outputTokens: 2_000_000n, reasoningTokens: 3_000_000n };
+  assert.equal(runningCostNanos(tallyOf({ contentTokens: 10 }), modelOf({ prices }), 100), 130);
+  const cheaperThought = modelOf({ prices: { ...prices, reasoningTokens: 1n } });
+  assert.equal(runningCostNanos(tallyOf({ contentTokens: 10 }), cheaperThought, 100), 120);
+});
+
+test("what a running stream has cost: the provider's count of the input, at the prices of its buckets, once it came", () => {
+  const prices = { inputTokens: 1_000_000n, cacheWrite1hTokens: 2_000_000n, outputTokens: 2_000_000n };
+  const inputUsage = { inputTokens: 5n, cacheWrite1hTokens: 1_000n, outputTokens: 0n };
+  assert.equal(runningCostNanos(tallyOf({ contentTokens: 10, inputUsage }), modelOf({ prices }), 100), 2_025);
+});
+
+const completed = tallyOf({ hasContent: true, hasFinish: true, isComplete: true });
+const bodyless: Requested = {
+  inputTokens: 9,
+  units: { images: 4n, characters: 30n, imageOutputTokens: 99n },
+  priceFields: {},
+};
+const chargeOf = (tally: Tally, prices: Units) => {
+  const { usage, source } = meterCall(tally, EndCause.COMPLETE, bodyless, prices);
+  return { usage, source };
+};
+
+test("a model is charged in the units that it is priced in: by the image, by tokens, by the character, by the request", () => {
+  const tokens: Units = { inputTokens: 10n, imageInputTokens: 0n, imageOutputTokens: 300n, outputTokens: 0n };
+  const images = { ...completed, counted: { images: 2n }, usage: tokens };
+  const byToken = { inputTokens: 1n, imageInputTokens: 1n, imageOutputTokens: 1n, outputTokens: 1n };
+  assert.deepEqual(chargeOf(images, { images: 1n }), { usage: { images: 2n }, source: UsageSource.ESTIMATED });
+  assert.deepEqual(chargeOf(images, byToken), { usage: tokens, source: UsageSource.PROVIDER });
+  assert.deepEqual(chargeOf(images, { ...byToken, images: 1n }).usage, { ...tokens, images: 2n }, "both when both are");
+  assert.deepEqual(chargeOf(completed, { characters: 1n }).usage, { characters: 30n });
+  assert.deepEqual(chargeOf(completed, { requests: 1n }).usage, { requests: 1n });
+});
+
+test("units that the provider does not tell are those of the request, or what the answer showed of them", () => {
+  assert.deepEqual(chargeOf(completed, { images: 1n }).usage, { images: 4n });
+  assert.deepEqual(chargeOf({ ...completed, counted: { images: 1n } }, { images: 1n }).usage, { images: 1n });
+  assert.deepEqual(chargeOf(completed, { imageOutputTokens: 1n, inputTokens: 1n }), {
+    usage: { inputTokens: 9n, imageOutputTokens: 99n },
+    source: UsageSource.ESTIMATED,
+  });
+  assert.deepEqual(chargeOf({ ...completed, usage: { mediaMs: 2_500n } }, { mediaMs: 1n }), {
+    usage: { mediaMs: 2_500n },
+    source: UsageSource.PROVIDER,
+  });
+});
+
+test("all that is known of a call is told beside what is charged: it may cost the operator in other units", () => {
+  const tokens: Units = { inputTokens: 10n, imageOutputTokens: 300n, outputTokens: 0n };
+  const images = { ...completed, counted: { images: 2n }, usage: tokens };
+  const { usage, measured } = meterCall(images, EndCause.COMPLETE, bodyless, { images: 1n });
+  assert.deepEqual(usage, { images: 2n });
+  assert.deepEqual([measured.images, measured.inputTokens, measured.imageOutputTokens], [2n, 10n, 300n]);
+  const failed = meterCall(tallyOf({ inputUsage: tokens }), EndCause.UPSTREAM_ERROR, bodyless, { inputTokens: 1n });
+  assert.deepEqual([failed.usage, failed.measured], [{}, tokens], "nothing is charged, the provider may charge");
+});
+
+test("a call of which no price speaks is not dropped: the ledger refuses it aloud instead of booking it as free", () => {
+  assert.ok(sum(chargeOf(completed, {}).usage) > 0n);
+});
+
+test("the hold of a call without text: its units at their prices", () => {
+  const image = envelopeOf({ prompt: "x", n: 3 }, "openai-images");
+  assert.equal(estimateNanos(image, modelOf({ prices: { images: 40_000_000_000_000n } })), 120_000_000n);
+  const speech = envelopeOf({ input: "hello", voice: "v" }, "openai-speech");
+  assert.equal(estimateNanos(speech, modelOf({ prices: { characters: 15_000_000_000n } })), 75_000n);
+  const moderation = envelopeOf({ input: "x" }, "openai-moderations");
+  assert.equal(estimateNanos(moderation, modelOf({ prices: { requests: 1_000_000n } })), 1n);
+});
+
+const textPrices: Units = { inputTokens: 1n, cacheReadTokens: 1n, outputTokens: 1n, reasoningTokens: 1n };
+const running = (usage: Units, changes: Partial<Tally> = {}): Tally =>
+  tallyOf({ hasContent: true, contentTokens: 200.5, usage, runningAt: 1, ...changes });
+const cut = (tally: Tally) => {
+  const { usage, source } = meterCall(tally, EndCause.UPSTREAM_CUT, bodyless, textPrices);
+  return { usage, source };
+};
+
+test("counts that were told while an answer ran are lower bounds: a cut one costs what was sent, if that is more", () => {
+  assert.deepEqual(cut(running({ inputTokens: 40n, cacheReadTokens: 5n, outputTokens: 1n, reasoningTokens: 0n })), {
+    usage: { inputTokens: 40n, cacheReadTokens: 5n, outputTokens: 201n, reasoningTokens: 0n },
+    source: UsageSource.PROVIDER_INPUT,
+  });
+  const thinking = { inputTokens: 40n, outputTokens: 3n, reasoningTokens: 150n };
+  assert.deepEqual(cut(running(thinking)).usage, { inputTokens: 40n, outputTokens: 51n, reasoningTokens: 150n });
+  const more = { inputTokens: 40n, outputTokens: 3n, reasoningTokens: 900n };
+  assert.deepEqual(cut(running(more)), { usage: more, source: UsageSource.PROVIDER }, "it knows what nobody saw");
+  assert.equal(
+    meterCall(running(thinking), EndCause.RELAY_LOST, bodyless, textPrices).usage.outputTokens,
+    51n,
+    "a lost relay charges as if cut",
+  );
+});
+
+test("an input of one token is a placeholder, as an output is: both are counted when the answer is cut", () => {
+  assert.deepEqual(cut(running({ inputTokens: 1n, cacheReadTokens: 0n, outputTokens: 1n })), {
+    usage: { inputTokens: 9n, cacheReadTokens: 0n, outputTokens: 201n },
+    source: UsageSource.ESTIMATED,
+  });
+});
+
+test("the last word on a whole answer is the provider's; counts with text behind them are no last word", () => {
+  const told = { inputTokens: 40n, outputTokens: 7n };
+  assert.deepEqual(chargeOf(running(told, { runningAt: undefined }), textPrices), {
+    usage: told,
+    source: UsageSource.PROVIDER,
+  });
+  assert.deepEqual(chargeOf(running(told, { runningAt: 200.5 }), textPrices).usage, told, "no text came behind them");
+  assert.deepEqual(chargeOf(running(told), textPrices).usage.outputTokens, 201n);
+  assert.deepEqual(cut(running(told, { runningAt: undefined })).usage, told, "the end mark alone was missing");
+  assert.deepEqual(cut(running(told, { runningAt: 200.5 })), { usage: told, source: UsageSource.PROVIDER });
+});
+
+test("0 that is told of a whole answer with text is charged as told", () => {
+  const none = { inputTokens: 0n, outputTokens: 0n };
+  assert.deepEqual(chargeOf({ ...completed, contentTokens: 50, usage: none }, textPrices), {
+    usage: none,
+    source: UsageSource.PROVIDER,
+  });
+  const empty = { ...completed, hasContent: false, usage: none };
+  assert.equal(chargeOf(empty, textPrices).source, UsageSource.NONE, "an empty answer of which 0 was told is none");
+});

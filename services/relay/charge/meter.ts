@@ -1,0 +1,182 @@
+import type { Requested } from "../live-call.ts";
+import { UsageSource, type EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/money/pricing.ts";
+import type { Model } from "../catalog/models.ts";
+import { outputOf, type Envelope, type Tally } from "../dialects/dialect.ts";
+import { endingOf, sourceOf } from "./outcomes.ts";
+import { inputBuckets, possibleUnits, sumOf } from "./possible-usage.ts";
+import { asPricedTools } from "./tool-units.ts";
+
+// A page or picture is about this many tokens at every provider, plus a share of what very large files hold.
+const tokensPerMedia = 1_600;
+const mediaBytesPerToken = 1_000;
+
+function mediaTokens(mediaBytes: readonly number[]): number {
+  return mediaBytes.reduce((sum, bytes) => sum + tokensPerMedia + Math.ceil(bytes / mediaBytesPerToken), 0);
+}
+
+type Limits = Pick<Model, "contextTokens" | "maxOutputTokens" | "reserveOutputTokens">;
+
+/**
+ * Input tokens that a call may need, from its bytes: no tokenizer runs on the event loop. Three bytes to a token and a
+ * tenth on top is above what providers count for nearly all text; it is a hold, not a price.
+ */
+export function estimateInputTokens({ body }: Envelope, model: Limits): number {
+  const text = Math.ceil((body.textBytes / 3) * 1.1);
+  return Math.min(text + mediaTokens(body.mediaBytes), model.contextTokens);
+}
+
+/** Input tokens charged when the provider's own count never came: four bytes to a token. */
+export function countInputTokens({ body }: Envelope, model: Limits): number {
+  return Math.min(Math.ceil(body.textBytes / 4) + mediaTokens(body.mediaBytes), model.contextTokens);
+}
+
+/** Output tokens to hold money for: the caller's cap, at most the model's, or the model's reserve default. */
+export function estimateOutputTokens({ outputCap, choices }: Envelope, model: Limits): number {
+  const cap = Math.min(outputCap ?? model.reserveOutputTokens, model.maxOutputTokens);
+  return cap * choices;
+}
+
+/** Nano-USD to hold. Output may turn out to be reasoning, so the dearer of the two prices counts. */
+export function estimateNanos(envelope: Envelope, model: Model): bigint {
+  const usage: Units = { ...envelope.units };
+  usage.inputTokens = BigInt(estimateInputTokens(envelope, model));
+  usage.outputTokens = BigInt(estimateOutputTokens(envelope, model));
+  usage.requests = 1n;
+  return costNanos(usage, holdPrices(model.prices));
+}
+
+const holdPricesOf = new WeakMap<Units, Units>();
+
+function holdPrices(prices: Units): Units {
+  let found = holdPricesOf.get(prices);
+  if (!found) {
+    const { outputTokens = 0n, reasoningTokens = 0n } = prices;
+    found = { ...prices, outputTokens: outputTokens > reasoningTokens ? outputTokens : reasoningTokens };
+    holdPricesOf.set(prices, found);
+  }
+  return found;
+}
+
+/** The units that a call is charged for, and all that are known of it, priced or not. */
+export type Metered = { usage: Units; measured: Units; source: UsageSource };
+
+/** All input of a call, in tokens, however it was read. */
+export const inputOf = (usage: Units): bigint => sumOf(usage, inputBuckets);
+
+function counted(tally: Tally, { inputTokens, units }: Requested): Units {
+  const known: Units = { inputTokens: BigInt(inputTokens), ...units, ...tally.counted, ...tally.inputUsage };
+  known.outputTokens = BigInt(Math.ceil(tally.contentTokens));
+  const { usage } = tally;
+  // What the provider told may be in units that the model is not priced by, and all of it 0.
+  for (const name in usage) {
+    const found = usage[name as UsageBucket] ?? 0n;
+    if (found > 0n) known[name as UsageBucket] = found;
+  }
+  known.requests = 1n;
+  return known;
+}
+
+/** The units that a model's prices speak of: an image model priced by the image is not charged for tokens too. */
+export function pricedOnly(usage: Units, prices: Units): Units {
+  const kept: Units = {};
+  for (const bucket of usageBuckets) {
+    const units = usage[bucket];
+    if (units !== undefined && prices[bucket] !== undefined) kept[bucket] = units;
+  }
+  return kept;
+}
+
+/** Where no price speaks of any unit all stay, so that the ledger refuses the call aloud, not books it as free. */
+export function priced(usage: Units, prices: Units): Units {
+  const kept = pricedOnly(asPricedTools(usage, prices), prices);
+  for (const _ in kept) return kept;
+  return usage;
+}
+
+/** Whether any unit was used that the prices speak of. */
+function hasPricedUse(usage: Units, prices: Units): boolean {
+  for (const name in usage) {
+    const bucket = name as UsageBucket;
+    if (prices[bucket] !== undefined && (usage[bucket] ?? 0n) > 0n) return true;
+  }
+  return false;
+}
+
+/** What the provider tells, and beside it what only the request and the answer can tell, such as a number of images. */
+function told(tally: Tally, { units: { images, characters } }: Requested): Units {
+  const known: Units = {};
+  if (images !== undefined) known.images = images;
+  if (characters !== undefined) known.characters = characters;
+  Object.assign(known, tally.counted, tally.usage);
+  known.requests = 1n;
+  return known;
+}
+
+/** Whether the provider told anything in units that the prices speak of; 0 is told, too, where it made something. */
+function tellsPriced({ usage, hasContent }: Tally, prices: Units): boolean {
+  if (!usage) return false;
+  if (!hasContent) return hasPricedUse(usage, prices);
+  for (const name in usage) if (prices[name as UsageBucket] !== undefined) return true;
+  return false;
+}
+
+/** Whether content came behind the last counts, so that they tell of a part of the answer only. */
+const areLowerBounds = ({ runningAt, contentTokens }: Tally): boolean =>
+  runningAt !== undefined && contentTokens > runningAt;
+
+type Raised = { usage: Units; isInputKnown: boolean };
+
+/** Lower bounds raised to what was sent; undefined where none of them is below that. */
+function raise(tally: Tally, requested: Requested): Raised | undefined {
+  const usage = told(tally, requested);
+  // Nobody asks in one token: servers send it for clients that cannot do with 0.
+  const isInputKnown = inputOf(usage) > 1n;
+  const missing = BigInt(Math.ceil(tally.contentTokens)) - outputOf(usage);
+  if (isInputKnown && missing <= 0n) return undefined;
+  if (!isInputKnown) usage.inputTokens = BigInt(requested.inputTokens);
+  if (missing > 0n) usage.outputTokens = (usage.outputTokens ?? 0n) + missing;
+  return { usage, isInputKnown };
+}
+
+/** What a call is charged for, by how it ended: measured as the row of the outcomes says that fits it. */
+export function meterCall(tally: Tally, endCause: EndCause, requested: Requested, prices: Units): Metered {
+  const isTold = tellsPriced(tally, prices);
+  const raised = isTold && areLowerBounds(tally) ? raise(tally, requested) : undefined;
+  const source = sourceOf({
+    ending: endingOf(endCause),
+    hasContent: tally.hasContent,
+    hasCounts: isTold && !raised,
+    hasInputCount: raised ? raised.isInputKnown : tally.inputUsage !== undefined,
+  });
+  if (source === UsageSource.NONE) return { usage: {}, measured: tally.usage ?? tally.inputUsage ?? {}, source };
+  const uncounted = raised ? raised.usage : counted(tally, requested);
+  const measured = source === UsageSource.PROVIDER ? told(tally, requested) : uncounted;
+  return { usage: priced(measured, prices), measured, source };
+}
+
+// Asked for with each piece of a stream, and always the same.
+const inputCosts = new WeakMap<Units, { prices: Units; nanos: number }>();
+
+function inputCostNanos(inputUsage: Units, model: Model): number {
+  const { prices } = model;
+  let known = inputCosts.get(inputUsage);
+  if (known?.prices !== prices) {
+    const nanos = Number(costNanos(possibleUnits(inputUsage, model), prices));
+    inputCosts.set(inputUsage, (known = { prices, nanos }));
+  }
+  return known.nanos;
+}
+
+/**
+ * Nano-USD that a running stream has cost so far, as a number: it only steers holds and checkpoints, so a float's
+ * rounding does no harm here.
+ */
+export function runningCostNanos(tally: Tally, model: Model, inputTokens: number): number {
+  const { inputTokens: inputPrice = 0n, outputTokens: outputPrice = 0n, reasoningTokens = 0n } = model.prices;
+  const dearest = Number(outputPrice > reasoningTokens ? outputPrice : reasoningTokens);
+  const input = tally.inputUsage
+    ? inputCostNanos(tally.inputUsage, model)
+    : (inputTokens * Number(inputPrice)) / 1_000_000;
+  return input + (tally.contentTokens * dearest) / 1_000_000;
+}

@@ -1,0 +1,72 @@
+import type { Model } from "../catalog/models.ts";
+import { isFitting } from "../catalog/prices.ts";
+import type { Dialect, Envelope } from "../dialects/dialect.ts";
+import { billingOf } from "../dialects/provider-tools.ts";
+import { tellInputToolTypes, tellMessageToolTypes, tellToolTypes } from "../dialects/json/tool-types.ts";
+import { CallFailure } from "../failures.ts";
+import { estimateInputTokens } from "./meter.ts";
+
+/**
+ * Tiers that need no price of their own. `auto`, which is what a request without a tier means, is the one that the
+ * operator's project is set to at the provider: `default`, unless the operator chose another and prices it.
+ */
+const commonTiers = new Set(["auto", "default"]);
+
+/** Fields by which a provider searches without a tool, and tells nobody how often (OpenAI's and xAI's chat). */
+const searchFields = ["web_search_options", "search_parameters"] as const;
+
+function refuse(what: string): never {
+  throw new CallFailure({ name: "field_invalid", detail: `${what} has no price for this model and cannot be used` });
+}
+
+function refuseTier(envelope: Envelope, model: Model): void {
+  const { service_tier: tier } = envelope.priceFields;
+  if (tier === undefined || commonTiers.has(tier)) return;
+  const traits = { fields: envelope.priceFields, inputTokens: estimateInputTokens(envelope, model) };
+  const row = model.variants.find((variant) => isFitting(variant, traits));
+  if (row?.where["service_tier"] === tier) return;
+  refuse(`field service_tier "${tier.slice(0, 64)}"`);
+}
+
+/** Fields in which tools stand, by the format; in all but chat also in the middle of a conversation. */
+const toolPlaces = {
+  A: [
+    ["tools", tellToolTypes],
+    ["input", tellInputToolTypes],
+  ],
+  B: [
+    ["tools", tellToolTypes],
+    ["messages", tellMessageToolTypes],
+  ],
+} as const;
+
+/** More than any client declares, and few enough that telling what each costs takes no time. */
+const maxTools = 10_000;
+
+function refuseTools({ body }: Envelope, { prices }: Model, format: Dialect["format"]): void {
+  let tools = 0;
+  for (const field of searchFields) if (body.has(field)) refuse(`field ${field}`);
+  for (const [field, tellTypes] of toolPlaces[format]) {
+    const bytes = body.slice(field);
+    if (!bytes) continue;
+    tellTypes(bytes, (type) => {
+      tools += 1;
+      if (tools > maxTools) {
+        throw new CallFailure({ name: "field_invalid", detail: `the body must have at most ${maxTools} tools` });
+      }
+      const billed = billingOf(type);
+      if (billed === "nothing" || (billed !== "apart" && (prices[billed] ?? prices.toolCalls) !== undefined)) return;
+      refuse(`a tool of type "${type}" in field ${field}`);
+    });
+  }
+}
+
+/**
+ * Refuses, before money, what of a request its provider bills and no price of the model speaks of: a service tier, a
+ * tool that the provider runs. For requests that go out as they came; a conversion leaves both out. Throws
+ * `field_invalid`.
+ */
+export function refuseUnpriced(envelope: Envelope, model: Model, { format }: Pick<Dialect, "format">): void {
+  refuseTier(envelope, model);
+  if (!model.passesUnpricedTools) refuseTools(envelope, model, format);
+}

@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { Writable } from "node:stream";
+import { test } from "node:test";
+import { createBodyBudget } from "../http/body-budget.ts";
+import { dialects } from "../dialects/index.ts";
+import { CallFailure } from "../failures.ts";
+import { createPreparation } from "./prepare.ts";
+import { envelopeOf, modelOf, upstreamOf } from "../testing/fakes.ts";
+
+const text = "x".repeat(100_000);
+
+/** What preparing a request claims of a budget for bodies. */
+function claimedBy(fields: object, spoken: "openai-chat" | "anthropic-messages", maxBytes = 1_000_000_000): number {
+  const budget = createBodyBudget(maxBytes);
+  const envelope = envelopeOf(fields);
+  const share = () => budget.share(new Writable());
+  const preparation = createPreparation({
+    envelope,
+    dialect: dialects["openai-chat"],
+    model: modelOf(),
+    inputTokens: 0,
+    share,
+  });
+  const route = { upstream: upstreamOf({ dialects: [spoken] }), model: "m", priority: 0, weight: 0 };
+  preparation.for(route);
+  preparation.for({ ...route });
+  return budget.bytes();
+}
+
+test("a large body that is read as objects claims its bytes once more, or what its values take", () => {
+  const messages = [{ role: "user", content: text }];
+  const bytes = envelopeOf({ messages }).body.bytes.length;
+  assert.equal(claimedBy({ messages }, "openai-chat"), 0);
+  assert.equal(claimedBy({ messages }, "anthropic-messages"), bytes);
+  const many = [{ role: "user", content: "x", extra: Array.from({ length: 50_000 }, () => 1) }];
+  const { values } = envelopeOf({ messages: many }).body;
+  assert.equal(claimedBy({ messages: many }, "anthropic-messages"), values * 256);
+  assert.equal(
+    claimedBy({ messages: [{ role: "user", content: "x" }] }, "anthropic-messages"),
+    0,
+    "a small one is free",
+  );
+  const noted = [{ role: "assistant", content: text, extra_content: { relay: { state: "relay.1.x" } } }];
+  assert.ok(claimedBy({ messages: noted }, "openai-chat") > text.length, "to take state out of it");
+});
+
+test("where the budget has no room for that the call is told that the service is busy", () => {
+  const messages = [{ role: "user", content: text }];
+  assert.throws(
+    () => claimedBy({ messages }, "anthropic-messages", 50_000),
+    (error) => error instanceof CallFailure && error.failure.name === "service_unavailable",
+  );
+});

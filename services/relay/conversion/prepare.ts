@@ -1,0 +1,174 @@
+import { giveBack } from "../http/body-memory.ts";
+import type { BodyShare } from "../http/body-budget.ts";
+import type { Model } from "../catalog/models.ts";
+import type { Route } from "../catalog/choose.ts";
+import { say, saySingle, understand, type Conversion, type Understood } from "./convert.ts";
+import { clients, providers, upstreamDialectFor, upstreamDialects } from "../dialects/conversions.ts";
+import type { Asked, SingleConversion } from "../dialects/conversion.ts";
+import type { Dialect, Envelope, UpstreamDialect, UpstreamDialectName } from "../dialects/dialect.ts";
+import { urlsToFetch } from "../dialects/gemini-generate/media.ts";
+import { landmarks, type RequestBody } from "../dialects/json/request-body.ts";
+import { geminiConversions } from "../dialects/single-conversions.ts";
+import { CallFailure } from "../failures.ts";
+import { fetchMedia, type MediaFetching } from "./fetch-media.ts";
+import type { Metrics } from "../metrics.ts";
+import { refuseUnpriced } from "../charge/refuse-unpriced.ts";
+
+type Single = { conversion: SingleConversion; request: Record<string, unknown> };
+
+/** A request in the words of the upstream's dialect. */
+export type Prepared = {
+  dialect: UpstreamDialect;
+  body: Buffer;
+  /** How the answer becomes one of the caller's dialect; undefined where the upstream speaks it. */
+  conversion: (Conversion & { asked: Asked }) | undefined;
+  /** The same for a request that is no conversation, whose answer is always read whole. */
+  single?: Single;
+  /** Fields of the request that got lost, by the caller's names. */
+  dropped: readonly string[];
+};
+
+/** One request on its way to the upstreams that may be asked for it. Its methods do not stand alone. */
+export type Preparation = {
+  /** The request for a route; the same route is prepared once. Throws `field_invalid`. */
+  for(route: Route): Prepared;
+  /**
+   * Reads what the caller says, where one of the routes needs a conversion, and fetches what it names by address;
+   * undefined where nothing is to be fetched, as nearly always.
+   */
+  readFor(routes: readonly Route[], fetching: () => Promise<MediaFetching>): Promise<void> | undefined;
+  /** Gives back what the request takes of memory: it will be neither sent nor read any more. */
+  forget(): void;
+};
+
+type Preparing = {
+  envelope: Envelope;
+  dialect: Dialect;
+  model: Model;
+  inputTokens: number;
+  /** Opens a share of the budget for bodies. */
+  share: () => BodyShare;
+};
+
+// An object in the engine's memory, and what becomes of it in another dialect.
+const bytesOfValue = 256;
+const smallBytes = 64 * 1024;
+
+/** Holds what a request takes as objects, beside its bytes. Throws `service_unavailable` when there is no room. */
+function claimReading({ bytes, values }: RequestBody, share: () => BodyShare): void {
+  if (bytes.length <= smallBytes || share().claim(Math.max(bytes.length, values * bytesOfValue))) return;
+  throw new CallFailure({ name: "service_unavailable", cause: "no room to read the body as a whole" });
+}
+
+type Cell = Conversion & { spoken: UpstreamDialectName };
+
+/** The conversion by which a route is reached; undefined where its upstream speaks the caller's dialect. */
+function cellOf({ upstream }: Route, dialect: Dialect): Cell | undefined {
+  const spoken = upstreamDialectFor(dialect.name, upstream.dialects);
+  if (spoken === undefined || spoken === dialect.name) return undefined;
+  const [client, provider] = [clients[dialect.name], providers[spoken]];
+  return client && provider && { client, provider, spoken };
+}
+
+/** Providers that read no addresses: pictures and files are fetched for them. */
+const fetchesMedia = (cell: Cell | undefined): boolean => cell?.spoken === "gemini-generate";
+
+function prepareSingle(envelope: Envelope, conversion: SingleConversion, upstreamModel: string): Prepared {
+  const { path, body, dropped, request } = saySingle(envelope, conversion, upstreamModel);
+  const dialect: UpstreamDialect = {
+    ...upstreamDialects["gemini-generate"],
+    upstreamPath: () => path,
+    readReply: conversion.readReply,
+  };
+  return { dialect, body, conversion: undefined, single: { conversion, request }, dropped };
+}
+
+class RequestPreparation implements Preparation {
+  private readonly preparing: Preparing;
+  private understood: Understood | undefined;
+  private route: Route | undefined;
+  private prepared: Prepared | undefined;
+  private isClaimed = false;
+
+  constructor(preparing: Preparing) {
+    this.preparing = preparing;
+  }
+
+  for(route: Route): Prepared {
+    if (this.prepared && this.route === route) return this.prepared;
+    this.prepared = this.prepare(route);
+    this.route = route;
+    return this.prepared;
+  }
+
+  readFor(routes: readonly Route[], fetching: () => Promise<MediaFetching>): Promise<void> | undefined {
+    const { dialect } = this.preparing;
+    const route = routes.find((candidate) => fetchesMedia(cellOf(candidate, dialect)));
+    const cell = route && cellOf(route, dialect);
+    if (!cell) return undefined;
+    this.understood = this.understand(cell);
+    const hasNone = urlsToFetch(this.understood.conversation).length === 0;
+    return hasNone ? undefined : this.fetchFor(this.understood, fetching);
+  }
+
+  forget(): void {
+    if (this.prepared) giveBack(this.prepared.body);
+    giveBack(this.preparing.envelope.body.bytes);
+  }
+
+  private prepare(route: Route): Prepared {
+    const { envelope, dialect, model, inputTokens } = this.preparing;
+    const cell = cellOf(route, dialect);
+    if (!cell) {
+      const single = route.upstream.dialects.includes(dialect.name) ? undefined : geminiConversions[dialect.name];
+      if (single || Object.values(landmarks).some((landmark) => envelope.body.mayHold(landmark))) this.claimOnce();
+      if (single) return prepareSingle(envelope, single, route.model);
+      if (dialect.isConversation) refuseUnpriced(envelope, model, dialect);
+      const dropped = envelope.removed ?? [];
+      return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped };
+    }
+    const understood = (this.understood ??= this.understand(cell));
+    const { maxOutputTokens, quirks } = model;
+    const { body, dropped } = say(understood, cell, { model: route.model, maxOutputTokens, quirks });
+    const { wantsStreamUsage } = envelope;
+    const asked: Asked = { model: envelope.model, wantsStreamUsage, request: understood.request, inputTokens };
+    return { dialect: upstreamDialects[cell.spoken], body, conversion: { ...cell, asked }, dropped };
+  }
+
+  private understand({ client }: Cell): Understood {
+    this.claimOnce();
+    return understand(this.preparing.envelope, client);
+  }
+
+  private claimOnce(): void {
+    if (!this.isClaimed) claimReading(this.preparing.envelope.body, this.preparing.share);
+    this.isClaimed = true;
+  }
+
+  private async fetchFor(named: Understood, fetching: () => Promise<MediaFetching>): Promise<void> {
+    this.understood = { ...named, conversation: await fetchMedia(named.conversation, await fetching()) };
+  }
+}
+
+/** Prepares one request of a caller. */
+export function createPreparation(preparing: Preparing): Preparation {
+  return new RequestPreparation(preparing);
+}
+
+/** Refuses a request that would lose fields on its way, for callers who want that. Throws `field_invalid`. */
+export function refuseLosses({ dropped }: Pick<Prepared, "dropped">): void {
+  const [name] = dropped;
+  if (name === undefined) return;
+  const detail = `field ${name} cannot be carried to the provider of this model`;
+  throw new CallFailure({ name: "field_invalid", detail });
+}
+
+const knownLosses = new Set(Object.values(clients).flatMap(({ lossNames }) => Object.values(lossNames)));
+
+/** Counts what got lost. Callers may name fields as they like; only names of ours become labels. */
+export function countLosses(
+  { dropped }: Pick<Prepared, "dropped">,
+  { droppedFields }: Pick<Metrics, "droppedFields">,
+): void {
+  for (const field of dropped) droppedFields.inc({ field: knownLosses.has(field) ? field : "other" });
+}

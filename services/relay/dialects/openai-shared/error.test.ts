@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { cleanEvent, readError, writeError } from "./error.ts";
+
+test("API spec, Errors: All others | {error: {message: <string>, type: <string>, param: <string>, code: <string>}}", () => {
+  const body: unknown = JSON.parse(writeError({ status: 400, message: "no", type: "api_error", code: "" }));
+  assert.deepEqual(body, { error: { message: "no", type: "api_error", param: "", code: "" } });
+});
+
+test("an error within a stream that is told in other words has all of those fields, as texts", () => {
+  const error = { message: "Key sk-1 is bad", type: "t", param: null, code: null };
+  const verdict = cleanEvent({ error }, (told) => ({ ...told, message: "hidden" }));
+  assert.ok(verdict instanceof Buffer);
+  const told: unknown = JSON.parse(verdict.toString().replace("data: ", ""));
+  assert.deepEqual(told, { error: { message: "hidden", type: "t", param: "", code: "server_error" } });
+});
+
+test("the field that an upstream names is told", () => {
+  const written = writeError({ status: 400, message: "no", type: "api_error", code: "", param: "messages" });
+  assert.deepEqual(JSON.parse(written), { error: { message: "no", type: "api_error", param: "messages", code: "" } });
+  const error = { message: "no", type: "t", param: "tools[0]", code: "c" };
+  const verdict = cleanEvent({ error }, (told) => ({ ...told, message: "hidden" }));
+  assert.ok(verdict instanceof Buffer);
+  const within: unknown = JSON.parse(verdict.toString().replace("data: ", ""));
+  assert.deepEqual(within, { error: { ...error, message: "hidden" } });
+});
+
+const rows = [
+  [
+    { error: { message: "m", type: "t", param: "tools[0].name", code: "c" } },
+    { message: "m", type: "t", code: "c", param: "tools[0].name" },
+  ],
+  [{ error: { message: "m", type: "t", param: "", code: "c" } }, { message: "m", type: "t", code: "c" }],
+  [{ error: { message: "m", type: "t", param: 7, code: "c" } }, { message: "m", type: "t", code: "c" }],
+  [{ error: { message: "m", type: "t", param: null, code: "c" } }, { message: "m", type: "t", code: "c" }],
+  [{ error: { message: "m", code: 400 } }, { message: "m", type: undefined, code: "400" }],
+  [{ error: { message: "m", type: null, code: null } }, { message: "m", type: undefined, code: undefined }],
+  [{ error: "only words" }, { message: "only words", type: undefined, code: undefined }],
+  [{ error: { code: "c" } }, undefined],
+  [{ error: null }, undefined],
+  [{ message: "no" }, undefined],
+  ["text", undefined],
+  [undefined, undefined],
+] as const;
+
+for (const [body, expected] of rows) {
+  test(`an upstream's error body is read: ${JSON.stringify(body)}`, () => assert.deepEqual(readError(body), expected));
+}

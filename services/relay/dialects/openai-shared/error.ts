@@ -1,0 +1,46 @@
+import {
+  isUntouched,
+  member,
+  stringOf,
+  type Cleaner,
+  type EventVerdict,
+  type Refusal,
+  type UpstreamError,
+} from "../dialect.ts";
+
+/**
+ * Format A body of the API spec: `{error: {message, type, param, code}}`; passed errors carry the upstream's type and
+ * param.
+ */
+export function writeError({ message, upstreamType = "api_error", code, param = "" }: Refusal): string {
+  return JSON.stringify({ error: { message, type: upstreamType, param, code } });
+}
+
+/** The field that an error names, if any. */
+export function paramOf(error: unknown): { param?: string } {
+  const param = stringOf(member(error, "param"));
+  return param ? { param } : {};
+}
+
+/** Reads `{error: {message, type, param, code}}`; some compatible servers send `error` as a string. */
+export function readError(body: unknown): UpstreamError | undefined {
+  const error = member(body, "error");
+  const message = stringOf(error) ?? stringOf(member(error, "message"));
+  if (message === undefined) return undefined;
+  const code = member(error, "code");
+  return {
+    message,
+    type: stringOf(member(error, "type")),
+    code: stringOf(code) ?? (typeof code === "number" ? String(code) : undefined),
+    ...paramOf(error),
+  };
+}
+
+/** An error within a stream as callers may see it; its very bytes when there is nothing to take out. */
+export function cleanEvent(chunk: unknown, clean: Cleaner): EventVerdict {
+  const error = readError(chunk) ?? { message: "", type: undefined, code: undefined };
+  const cleaned = clean(error);
+  if (isUntouched(error, cleaned)) return "pass";
+  const { message, type = "api_error", code = "server_error", param = "" } = cleaned;
+  return Buffer.from(`data: ${JSON.stringify({ error: { message, type, param, code } })}\n\n`);
+}

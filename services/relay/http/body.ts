@@ -1,0 +1,241 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Transform } from "node:stream";
+import type { BodyBudget, BodyShare } from "./body-budget.ts";
+import { expectedCauses, CallFailure } from "../failures.ts";
+import { createInflater, encodingOf } from "./inflate.ts";
+
+/** API spec, Limits: a larger body is refused with 400. */
+export const maxBodyBytes = 128 * 1024 * 1024;
+
+/** Bodies above this are read only after the key is known, so that strangers cannot fill the memory. */
+const freeBodyBytes = 64 * 1024;
+
+/** How long a sender may leave a body without a byte. */
+const stallMs = 30_000;
+
+/** What must come of a body above 64 KiB in each such time, so that nobody holds memory by dripping: 17 KiB/s. */
+const leastBytes = 512 * 1024;
+
+const readingEnds = Symbol("reading ends");
+
+/** Ends the reading of a body that is still on its way: its caller is told that the service is stopping. */
+export function endReading(request: IncomingMessage): void {
+  request.emit(readingEnds);
+}
+
+export type BodyReading = {
+  /** Awaited once, before anything is read that is encoded or above 64 KiB. */
+  checkKey: () => Promise<unknown>;
+  budget: BodyBudget;
+  /** How long the sender may pause, and in which a large body must come on by 512 KiB; left out: 30 s. */
+  stallMs?: number;
+};
+
+const tooLarge = (): CallFailure => new CallFailure({ name: "body_too_large" });
+const malformed = (cause: unknown): CallFailure => new CallFailure({ name: "malformed_request", cause });
+const busy = (): CallFailure =>
+  new CallFailure({ name: "service_unavailable", cause: "MAX_BODY_BYTES_IN_FLIGHT leaves no room for the body" });
+const stopping = (): CallFailure => new CallFailure({ name: "service_unavailable", cause: expectedCauses.stopping });
+
+/**
+ * Reads the whole body, inflated where it is encoded; what it holds of the budget is given back when the answer closes.
+ * Throws what `checkKey` throws, `body_too_large` above 128 MB on the wire or inflated, `service_unavailable` when the
+ * budget has no room or the relay stops, `malformed_request` for an encoding that is unknown or broken and for a sender
+ * who stops; gives undefined when the caller goes away. After a failure the rest of the body is left to whoever
+ * answers.
+ */
+export async function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reading: BodyReading,
+): Promise<Buffer | undefined> {
+  const { headers } = request;
+  const announced = Number(headers["content-length"] ?? 0);
+  const encoding = encodingOf(headers["content-encoding"]);
+  const isLarge = announced > freeBodyBytes || encoding !== undefined;
+  // First, because a wrong key is told before a wrong body.
+  if (isLarge) await reading.checkKey();
+  if (announced > maxBodyBytes) throw tooLarge();
+  // The caller may have gone while the key was checked; its "close" would not come again.
+  if (request.destroyed || response.destroyed) return undefined;
+  const share = reading.budget.share(response);
+  const inflater = encoding === undefined ? undefined : createInflater(encoding);
+  if (encoding !== undefined && !inflater) throw malformed(`content-encoding ${encoding}`);
+  // Node has refused every other expectation; HTTP/1.0 has none.
+  if (headers.expect !== undefined && request.httpVersion === "1.1") response.writeContinue();
+  const onStall = (cause: string): CallFailure => {
+    // A sender who has stopped would keep the connection busy until the server's own time for a request is over.
+    response.setHeader("connection", "close");
+    return malformed(cause);
+  };
+  if (!isLarge) {
+    // What came in one piece with the head is parsed in this turn, right behind what runs now.
+    await Promise.resolve();
+    if (request.destroyed || response.destroyed) return undefined;
+    const whole = takeWhole(request, announced);
+    if (whole) return whole;
+  }
+  try {
+    return await collect({ request, inflater, share, announced, isKeyKnown: isLarge, reading, onStall });
+  } catch (failure) {
+    // At once, so that of several large bodies that need more than there is not all are refused.
+    share.release();
+    throw failure;
+  } finally {
+    inflater?.destroy();
+  }
+}
+
+/** A small body that has arrived as a whole: no listeners and no timer are needed for it. */
+function takeWhole(request: IncomingMessage, announced: number): Buffer | undefined {
+  // Node's parser runs what waits for the body before it notes that there is no more.
+  const isWhole = request.complete || (announced > 0 && request.readableLength === announced);
+  if (!isWhole || request.readableLength > freeBodyBytes) return undefined;
+  const body = (request.read() as Buffer | null) ?? Buffer.alloc(0);
+  // Its end is still to come, and must be read for the connection to go on.
+  if (!request.complete) request.resume();
+  return body;
+}
+
+/** Gives memory back; what is smaller than its memory shares it with others. */
+function free({ buffer, length }: Buffer): void {
+  if (buffer instanceof ArrayBuffer && length === buffer.byteLength) buffer.transfer(0);
+}
+
+/** Where the pieces of a body are put together; without `whole`, `drop` gives back what was taken. */
+type Collected = { add: (chunk: Buffer) => void; whole: () => Buffer; drop: () => void };
+
+const firstBytes = 64 * 1024;
+
+/**
+ * Pieces are put one behind the other into memory that doubles: an announcement takes none, and a piece of one byte
+ * takes no more than that. A piece that was copied is given back at once, and so is memory that was outgrown: left to
+ * the collector, megabytes outside of the heap make it look through all of the heap.
+ */
+function startCollecting(mostBytes: number): Collected {
+  let only: Buffer | undefined;
+  let memory = Buffer.alloc(0);
+  let bytes = 0;
+  const resize = (length: number): void => {
+    const before = memory;
+    memory = Buffer.allocUnsafeSlow(length);
+    before.copy(memory, 0, 0, bytes);
+    free(before);
+  };
+  const put = (chunk: Buffer): void => {
+    const needed = bytes + chunk.length;
+    if (needed > memory.length) resize(Math.max(needed, Math.min(Math.max(firstBytes, 2 * memory.length), mostBytes)));
+    bytes += chunk.copy(memory, bytes);
+    free(chunk);
+  };
+  return {
+    add: (chunk) => {
+      if (!only && bytes === 0) return void (only = chunk);
+      if (only) put(only);
+      only = undefined;
+      put(chunk);
+    },
+    whole: () => {
+      if (only) return only;
+      if (bytes < memory.length) resize(bytes);
+      return memory;
+    },
+    drop: () => free(memory),
+  };
+}
+
+/** Tells of each piece whether a window of time has ended with it in which too little came. */
+function startPace(windowMs: number): { isSlow: (bytes: number) => boolean; restart: () => void } {
+  let startedAtMs = performance.now();
+  let came = 0;
+  const restart = (): void => {
+    startedAtMs = performance.now();
+    came = 0;
+  };
+  const isSlow = (bytes: number): boolean => {
+    came += bytes;
+    if (performance.now() - startedAtMs < windowMs) return false;
+    const isTooLittle = came < leastBytes;
+    restart();
+    return isTooLittle;
+  };
+  return { isSlow, restart };
+}
+
+const ignore = (): void => undefined;
+
+type Collecting = {
+  request: IncomingMessage;
+  inflater: Transform | undefined;
+  share: BodyShare;
+  announced: number;
+  isKeyKnown: boolean;
+  reading: BodyReading;
+  /** Called when the sender has paused for too long, or is too slow; gives what is then thrown. */
+  onStall: (cause: string) => CallFailure;
+};
+
+async function collect(collecting: Collecting): Promise<Buffer | undefined> {
+  const { request, inflater, share, reading } = collecting;
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
+  const source = inflater ?? request;
+  let { isKeyKnown } = collecting;
+  const collected = startCollecting(inflater || collecting.announced === 0 ? maxBodyBytes : collecting.announced);
+  const waitMs = reading.stallMs ?? stallMs;
+  let bytes = 0;
+  let wireBytes = 0;
+  const pace = startPace(waitMs);
+  let isOver = false;
+  const fail = (failure: CallFailure): void => {
+    isOver = true;
+    reject(failure);
+  };
+  const timer = setTimeout(() => fail(collecting.onStall("the body stopped coming")), waitMs);
+  const onWire = (chunk: Buffer): void => {
+    timer.refresh();
+    wireBytes += chunk.length;
+    const isSlow = pace.isSlow(chunk.length);
+    // Some encodings can go on for ever without yielding anything.
+    if (wireBytes > maxBodyBytes) fail(tooLarge());
+    else if (isSlow && Math.max(bytes, wireBytes) > freeBodyBytes)
+      fail(collecting.onStall("the body comes too slowly"));
+  };
+  const onData = (chunk: Buffer): void => {
+    if (isOver) return;
+    bytes += chunk.length;
+    if (bytes > maxBodyBytes) return fail(tooLarge());
+    if (bytes > freeBodyBytes && !share.claim(bytes)) return fail(busy());
+    collected.add(chunk);
+    if (isKeyKnown || bytes <= freeBodyBytes) return;
+    isKeyKnown = true;
+    request.pause();
+    const goOn = (): void => {
+      pace.restart();
+      request.resume();
+    };
+    reading.checkKey().then(goOn, reject);
+  };
+  const onEnd = (): void => resolve(collected.whole());
+  const onGone = (): void => resolve(undefined);
+  const onCut = (): void => reject(stopping());
+  // An inflated body ends after the request that carried it.
+  const onClose = (): void => (request.complete ? undefined : onGone());
+  // The wire first: behind it, the memory of a piece may be given back.
+  request.on("data", onWire).once("close", onClose).once("error", onGone).once(readingEnds, onCut);
+  source.on("data", onData).once("end", onEnd);
+  inflater?.on("error", (error) => reject(malformed(error)));
+  if (inflater) request.pipe(inflater);
+  try {
+    return await promise;
+  } catch (failure) {
+    collected.drop();
+    throw failure;
+  } finally {
+    clearTimeout(timer);
+    // For errors that come late; the listener that reads would keep all of this with the request.
+    request.on("error", ignore).off("error", onGone);
+    if (inflater) request.unpipe(inflater);
+    source.off("data", onData).off("end", onEnd);
+    request.off("data", onWire).off("close", onClose).off(readingEnds, onCut);
+  }
+}

@@ -1,0 +1,83 @@
+import type { ServerResponse } from "node:http";
+import { endName } from "#shared/money/end-name.ts";
+import { infoPlain, type Logger, type PlainFields } from "#shared/process/log.ts";
+import { callOutcomeOf } from "./call-outcome.ts";
+import { overheadsOf, type CallTimes } from "../call-times.ts";
+import type { Failure } from "../failures.ts";
+import type { CallTrace, LiveCall } from "../live-call.ts";
+import type { Metrics } from "../metrics.ts";
+import { endTrace, type TraceSettings } from "./trace-call.ts";
+
+/** A call that has been answered. */
+export type Report = {
+  rid: string;
+  startedAtMs: number;
+  times: CallTimes;
+  endpoint: string;
+  ip: string;
+  response: ServerResponse;
+  method: string;
+  trace: CallTrace | undefined;
+  /** Undefined when no money was held. */
+  call: LiveCall | undefined;
+  failure: Failure | undefined;
+  /** How the answer ended; left out: as the call did. */
+  end?: string | undefined;
+};
+
+function endOf({ call, failure, response }: Report): string {
+  if (call) return endName(call.endCause);
+  return failure || !response.headersSent ? "refused" : "complete";
+}
+
+function observeTimes({ times, endpoint, trace }: Report, { overhead, timeToFirstByte }: Metrics): void {
+  const traceId = trace?.traceId ?? "";
+  const { reserve, prepare, firstByte, settle, total } = overheadsOf(times);
+  if (reserve !== undefined) overhead.reserve.observe(reserve / 1_000, traceId);
+  if (prepare !== undefined) overhead.prepare.observe(prepare / 1_000, traceId);
+  if (firstByte !== undefined) overhead.firstByte.observe(firstByte / 1_000, traceId);
+  if (settle !== undefined) overhead.settle.observe(settle / 1_000, traceId);
+  if (total !== undefined) overhead.total.observe(total / 1_000, traceId);
+  if (times.firstByteAt > 0)
+    timeToFirstByte.observe({ endpoint }, (times.firstByteAt - times.receivedAt) / 1_000, traceId);
+}
+
+type Failed = Failure & { isOurs: boolean };
+
+function logFailure(fields: PlainFields & { status: number }, { name, cause, isOurs }: Failed, log: Logger): void {
+  const told = { ...fields, failure: name, cause };
+  if (fields.status >= 500 || isOurs) log.error(told, "call failed");
+  else log.info(told, "call");
+}
+
+/** One log line and one count per call. */
+export function reportCall(
+  report: Report,
+  { metrics, log, tracing }: { metrics: Metrics; log: Logger; tracing: TraceSettings },
+): void {
+  const { rid, startedAtMs, endpoint, ip, response, call, failure, trace, end = endOf(report) } = report;
+  const durationMs = Date.now() - startedAtMs;
+  const status = response.headersSent ? response.statusCode : 499;
+  const outcome = callOutcomeOf({ failure, end, status });
+  metrics.calls.inc({ endpoint, status: String(status), end, outcome });
+  metrics.callSeconds.observe({ endpoint, streamed: String(call?.isStream ?? false) }, durationMs / 1_000);
+  if (call) metrics.modelCalls.inc({ model: call.offered.id, upstream: call.upstream || "none", outcome });
+  observeTimes(report, metrics);
+  const fields = {
+    rid,
+    endpoint,
+    ip,
+    status,
+    end,
+    durationMs,
+    account: call?.accountId,
+    key: call?.keyId,
+    model: call?.model.id,
+    upstream: call?.upstream,
+    chargedNanos: call?.chargedNanos.toString(),
+    traceId: trace?.traceId,
+  };
+  if (failure) logFailure(fields, { ...failure, isOurs: outcome === "gateway_error" }, log);
+  else infoPlain(log, fields, "call");
+  if (trace) endTrace(trace, { ...report, status, end, failure: failure?.name }, tracing);
+}

@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { IncomingMessage, ServerResponse } from "node:http";
+import { Socket } from "node:net";
+import { test } from "node:test";
+import { createRegistry } from "#shared/metrics/ops.ts";
+import { deliver, type Deliverable } from "./deliver.ts";
+import { dialects } from "../dialects/index.ts";
+import { createMetrics } from "../metrics.ts";
+import type { Prepared } from "../conversion/prepare.ts";
+import type { Answered } from "../upstream/reach.ts";
+import { createSendSignal, SendError, type Answer } from "../upstream/send.ts";
+import { envelopeOf, listeningLog, liveCallOf, settlingOf } from "../testing/fakes.ts";
+
+const nothing = (): void => undefined;
+
+test("a whole answer that breaks is its upstream's fault, unless its caller or the relay has ended the call", async () => {
+  const registry = createRegistry("relay");
+  const metrics = createMetrics(registry);
+  const dialect = dialects["openai-chat"];
+  const prepared = { dialect, dropped: [], conversion: undefined, single: undefined } as unknown as Prepared;
+  const answer: Answer = {
+    status: 200,
+    headers: { "content-type": "application/json" },
+    consume: ({ fail }) => fail(new Error("broken")),
+    pause: nothing,
+    resume: nothing,
+    abort: nothing,
+  };
+  const breakOff = async (isAborted: boolean): Promise<number> => {
+    const call = liveCallOf({ upstream: "somewhere" });
+    const response = new ServerResponse(new IncomingMessage(new Socket()));
+    const signal = { ...createSendSignal(), isAborted };
+    const deliverable: Deliverable = { call, envelope: envelopeOf(), dialect, response, signal };
+    const [route] = call.offered.routes;
+    assert.ok(route);
+    const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
+    await assert.rejects(
+      deliver(deliverable, { answer, prepared, route }, { settling: settlingOf(), metrics, limits }),
+      SendError,
+    );
+    const { values } = await metrics.faults.get();
+    return values.reduce((sum, { value }) => sum + value, 0);
+  };
+  assert.deepEqual([await breakOff(true), await breakOff(false)], [0, 1]);
+});
+
+/** Delivers a stream in memory. */
+function startFlow(consume: Answer["consume"], log = listeningLog()) {
+  const metrics = createMetrics(createRegistry("relay"));
+  const dialect = dialects["openai-chat"];
+  const envelope = { ...envelopeOf(), answer: "events" as const };
+  const prepared = { dialect, dropped: [], body: Buffer.from("prompt"), conversion: undefined, single: undefined };
+  const headers = { "content-type": "text/event-stream" };
+  const answer: Answer = { status: 200, headers, consume, pause: nothing, resume: nothing, abort: nothing };
+  const response = new ServerResponse(new IncomingMessage(new Socket()));
+  const route = { upstream: { credential: "", headers: [] } };
+  const call = liveCallOf({ upstream: "u" });
+  const deliverable = { call, envelope, dialect, response, signal: createSendSignal() } as unknown as Deliverable;
+  const answered = { answer, route, prepared } as unknown as Answered;
+  const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
+  const delivered = deliver(deliverable, answered, { settling: settlingOf({ log: log.log }), metrics, limits });
+  return { delivered, prepared, envelope, response, call, lines: log.lines };
+}
+
+test("a stream under way keeps nothing of its request's body", async () => {
+  const { delivered, prepared, envelope } = startFlow(({ end }) => setImmediate(end));
+  assert.equal(prepared.body.length, 0);
+  assert.equal(envelope.body.bytes.toString(), "{}");
+  await delivered;
+});
+
+test("a stream that cannot be begun is broken off, not left open behind its head", async () => {
+  const { delivered, response } = startFlow(() => {
+    throw new Error("a fault of ours");
+  });
+  await assert.rejects(delivered, /a fault of ours/);
+  assert.ok(response.destroyed);
+});
+
+test("a stream that breaks while it is read leaves a line with the call's id and the reason, not the event", async () => {
+  const { delivered, lines, call } = startFlow(({ data }) => data(Buffer.from(`data: ${"x".repeat(1_001)}`)));
+  await delivered;
+  const [line] = lines;
+  assert.deepEqual([line?.["rid"], line?.["upstream"]], [call.rid, "u"]);
+  assert.match(JSON.stringify(line), /an event exceeds 1000 bytes/);
+  assert.ok(!JSON.stringify(line).includes("xxx"));
+});

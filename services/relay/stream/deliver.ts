@@ -1,0 +1,197 @@
+import type { ServerResponse } from "node:http";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { endName } from "#shared/money/end-name.ts";
+import { giveBack } from "../http/body-memory.ts";
+import { convertReply, createTranslator } from "../conversion/convert.ts";
+import type { AnswerKind, Dialect, Envelope, StreamTap, Tally } from "../dialects/dialect.ts";
+import { readJsonBody } from "../dialects/json/request-body.ts";
+import { eventJson } from "../dialects/sse.ts";
+import { CallFailure } from "../failures.ts";
+import { guardStream } from "./guard.ts";
+import type { LiveCall } from "../live-call.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Prepared } from "../conversion/prepare.ts";
+import { pumpStream, type Pumping } from "./pump.ts";
+import type { Answered } from "../upstream/reach.ts";
+import { droppedHeader, respondReply, streamHeaders } from "../http/respond.ts";
+import type { Answer, SendSignal } from "../upstream/send.ts";
+import { settle, type Settling } from "../charge/settle.ts";
+import { cleanerOf } from "../upstream/failure.ts";
+import { countFault, faultOfEnd, faultOfError } from "../upstream/faults.ts";
+import { readWhole } from "../upstream/whole.ts";
+
+/** What giving an answer needs of its process. */
+export type Deliver = {
+  settling: Settling;
+  metrics: Metrics;
+  limits: { maxReplyBytes: number; maxEventBytes: number };
+};
+
+/** A call whose answer can be given to its caller. */
+export type Deliverable = {
+  call: LiveCall;
+  envelope: Envelope;
+  dialect: Dialect;
+  response: ServerResponse;
+  signal: SendSignal;
+};
+
+const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"] ?? "identity") !== "identity";
+
+const contentTypeOf = ({ headers }: Answer): string => String(headers["content-type"] ?? "");
+
+/** Whether the answer is one that passes while it comes. */
+function isFlowing(answer: Answer, kind: AnswerKind): boolean {
+  if (isEncoded(answer)) return false;
+  if (kind === "bytes") return !contentTypeOf(answer).startsWith("application/json");
+  return kind === "events" && contentTypeOf(answer).startsWith("text/event-stream");
+}
+
+/** Gives the upstream's answer to the caller, and its end to the ledger before that. */
+export function deliver(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+  const { answer, prepared } = answered;
+  const isFlow = !prepared.single && isFlowing(answer, deliverable.envelope.answer);
+  return isFlow ? deliverFlow(deliverable, answered, relay) : deliverRead(deliverable, answered, relay);
+}
+
+async function deliverRead(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+  const { call, signal } = deliverable;
+  try {
+    const body = await readWhole(answered.answer, relay.limits.maxReplyBytes);
+    deliverWhole(deliverable, answered, body, relay);
+  } catch (thrown) {
+    // When the caller goes away or the relay stops, the upstream is aborted.
+    if (!signal.isAborted) countFault(relay.metrics, call.upstream, faultOfError(thrown));
+    throw thrown;
+  }
+}
+
+/** Whether the answer to such a request is one that comes whole. */
+function isWhole({ envelope, dialect }: Deliverable, { answer, prepared }: Answered): boolean {
+  if (isEncoded(answer)) return false;
+  const { answer: kind } = envelope;
+  if (prepared.single || kind === "json" || kind === "text") return true;
+  return kind === "events" && dialect.mayIgnoreStream === true;
+}
+
+const invalid = ({ headers }: Answer): CallFailure => new CallFailure({ name: "upstream_invalid", cause: headers });
+
+function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer, { settling }: Deliver): void {
+  const { call, envelope, response } = deliverable;
+  const { answer, prepared } = answered;
+  const { times } = call;
+  times.upstreamEndedAt = times.arrivedAt = performance.now();
+  if (!isWhole(deliverable, answered)) throw invalid(answer);
+  const parsed = envelope.answer === "text" ? body.toString() : eventJson(body.toString());
+  const tally = prepared.dialect.readReply(parsed, envelope, call.offered.quirks);
+  const reply = tally && replyOf(deliverable, answered, { parsed, bytes: body, tally });
+  if (!reply) throw refusalOf(prepared, parsed) ?? invalid(answer);
+  call.tally = tally;
+  call.httpStatus = 200;
+  settle(settling, call, EndCause.COMPLETE);
+  const headers = { "content-type": reply.contentType, ...droppedHeader(prepared.dropped) };
+  respondReply(response, call.rid, reply.body, headers);
+  times.firstByteAt = performance.now();
+}
+
+type Reply = { body: Buffer; contentType: string };
+
+/** The answer as the caller gets it; undefined when it cannot be read. */
+function replyOf(
+  { call, dialect, envelope }: Deliverable,
+  { prepared, answer }: Answered,
+  { parsed, bytes, tally }: { parsed: unknown; bytes: Buffer; tally: Tally },
+): Reply | undefined {
+  const { conversion, single } = prepared;
+  if (single) return single.conversion.writeReply(parsed, single.request, envelope);
+  const contentType = envelope.answer === "json" ? "application/json" : contentTypeOf(answer);
+  if (!conversion) return { body: dialect.rewriteReply?.(parsed, envelope) ?? bytes, contentType };
+  const body = convertReply(parsed, conversion, { asked: conversion.asked, tally, limits: call.offered });
+  return body && { body, contentType };
+}
+
+/** What the caller is told where the upstream made nothing because of what was asked of it. */
+function refusalOf({ single }: Prepared, parsed: unknown): CallFailure | undefined {
+  const detail = single?.conversion.refusalOf(parsed);
+  return detail === undefined ? undefined : new CallFailure({ name: "upstream_refused", detail, cause: detail });
+}
+
+/** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */
+function tapOf({ call, envelope }: Deliverable, { prepared, route }: Answered): StreamTap {
+  const { dialect, conversion } = prepared;
+  const clean = cleanerOf(route.upstream);
+  const { quirks } = call.offered;
+  if (!conversion) return dialect.createTap(envelope, clean, quirks);
+  // The caller's own wish is the writer's to fulfil; here all that the upstream tells is wanted.
+  const tap = dialect.createTap({ ...envelope, wantsStreamUsage: true }, clean, quirks);
+  return createTranslator({ conversion, asked: conversion.asked, tap, clean, limits: call.offered });
+}
+
+const noBytes = Buffer.alloc(0);
+const noBody = readJsonBody(Buffer.from("{}"));
+
+/**
+ * A stream may stay open for long and no other upstream may be asked any more, so nobody reads the request again. Only
+ * undici keeps the bytes of a small one that it has sent until the answer has ended.
+ */
+function forgetRequest({ envelope }: Deliverable, { prepared }: Answered): void {
+  giveBack(envelope.body.bytes);
+  giveBack(prepared.body);
+  envelope.body = noBody;
+  prepared.body = noBytes;
+}
+
+function uncork({ socket }: ServerResponse): void {
+  socket?.uncork();
+}
+
+/** Starts the stream; where that fails, an answer whose head is out is broken off, for nobody else would end it. */
+function startFlow(deliverable: Deliverable, answered: Answered, { settling, metrics, limits }: Deliver): Pumping {
+  const { call, envelope, response } = deliverable;
+  const { answer, prepared } = answered;
+  const { upstream, rid } = call;
+  const isOfEvents = envelope.answer === "events";
+  const headers = isOfEvents ? streamHeaders(rid) : streamHeaders(rid, contentTypeOf(answer));
+  // The head goes out in this turn, with what has come of the body.
+  response.socket?.cork();
+  try {
+    response.writeHead(200, { ...headers, ...droppedHeader(prepared.dropped) }).flushHeaders();
+    return pumpStream({
+      answer,
+      response,
+      tap: tapOf(deliverable, answered),
+      tally: call.tally,
+      times: call.times,
+      counts: { bytes: metrics.streamBytes, backpressure: metrics.backpressure, gaps: metrics.gaps.of({ upstream }) },
+      isOfEvents,
+      maxEventBytes: limits.maxEventBytes,
+      onEnd: (endCause) => settle(settling, call, endCause),
+      onPiece: () => guardStream(settling, call),
+      onBroken: (thrown) => settling.log.warn({ rid, upstream, err: thrown }, "a stream broke while it was read"),
+    });
+  } catch (thrown) {
+    answer.abort();
+    if (response.headersSent) response.destroy();
+    throw thrown;
+  } finally {
+    process.nextTick(uncork, response);
+  }
+}
+
+async function deliverFlow(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+  const { call } = deliverable;
+  const { upstream } = call;
+  const { metrics } = relay;
+  call.httpStatus = 200;
+  forgetRequest(deliverable, answered);
+  const { cut, over, beat, stalledMs } = startFlow(deliverable, answered, relay);
+  call.cut = cut;
+  call.beat = beat;
+  call.stalledMs = stalledMs;
+  metrics.liveStreams.inc();
+  await over;
+  metrics.liveStreams.dec();
+  const reason = endName(call.endCause);
+  metrics.streamEnds.inc({ upstream, reason });
+  countFault(metrics, upstream, faultOfEnd(reason));
+}

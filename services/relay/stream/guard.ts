@@ -1,0 +1,74 @@
+import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import type { LiveCall } from "../live-call.ts";
+import { runningCostNanos } from "../charge/meter.ts";
+import { checkpointRecord, type Settling } from "../charge/settle.ts";
+
+const extendAtShare = 0.8;
+const extendAgainMs = 1_000;
+const firstCheckpointMs = 2_000;
+const nextCheckpointMs = 5_000;
+const checkpointStepNanos = 10_000_000;
+const spoolEveryMs = 250;
+
+/** Asks for half as much again, or for what there is; whatever is not a yes leaves the stream with what it has. */
+function extend(settling: Settling, call: LiveCall, nowMs: number): void {
+  call.isExtending = true;
+  call.extendAtMs = nowMs;
+  const totalNanos = call.heldNanos + call.heldNanos / 2n + 1n;
+  const leastNanos = call.heldNanos + 1n;
+  void settling.quota
+    .ask({ operation: { case: "extend", value: { rid: call.rid, totalNanos, leastNanos } } })
+    .then(({ verdict, heldNanos }) => {
+      call.isExtending = false;
+      call.isRefused = verdict !== Verdict.OK;
+      if (verdict === Verdict.OK) call.heldNanos = heldNanos;
+    });
+}
+
+/**
+ * Writes down what the call cost so far: in the spool, which outlives a kill of this process, and now and then at
+ * auth-quota, which outlives the loss of its disk.
+ */
+function checkpoint({ spool, quota }: Settling, call: LiveCall, isTold: boolean): void {
+  const { costNanos, record } = checkpointRecord(call);
+  if (costNanos === 0n) return;
+  spool.checkpoint(call.rid, record);
+  if (isTold) void quota.tell({ operation: { case: "checkpoint", value: { rid: call.rid, costNanos, record } } });
+}
+
+/**
+ * Looks after the money of a running stream; called for each piece that passes and about once a second. A stream that
+ * outgrows its hold asks for more and is cut when it gets none. What it cost so far is written into the spool every
+ * 250 ms, and told to auth-quota first after 2 s or 0.01 USD, then every 5 s or 0.01 USD.
+ */
+export function guardStream(settling: Settling, call: LiveCall, nowMs = performance.now()): void {
+  if (call.endCause !== EndCause.UNSPECIFIED || !call.tally.hasContent) return;
+  const costSoFar = runningCostNanos(call.tally, call.model, call.requested.inputTokens);
+  const held = Number(call.heldNanos);
+  if (costSoFar >= held * extendAtShare && !call.isExtending) {
+    if (costSoFar >= held && call.isRefused) return call.cut(EndCause.HOLD_EXHAUSTED);
+    if (!call.isRefused || nowMs - call.extendAtMs >= extendAgainMs) extend(settling, call, nowMs);
+  }
+  const dueMs = call.checkpointNanos === 0 ? firstCheckpointMs : nextCheckpointMs;
+  const isTold = nowMs - call.checkpointAtMs >= dueMs || costSoFar - call.checkpointNanos >= checkpointStepNanos;
+  if (!isTold && nowMs - call.spooledAtMs < spoolEveryMs) return;
+  call.spooledAtMs = nowMs;
+  if (isTold) {
+    call.checkpointAtMs = nowMs;
+    call.checkpointNanos = costSoFar;
+  }
+  checkpoint(settling, call, isTold);
+}
+
+const maxStallMs = 60_000;
+
+/** The regular look at all running calls: money as for each piece, and callers who have stopped reading. */
+export function guardLive(settling: Settling, live: Iterable<LiveCall>, heartbeatMs = 0): void {
+  for (const call of live) {
+    if (heartbeatMs > 0) call.beat(heartbeatMs);
+    guardStream(settling, call);
+    // A caller that reads nothing for a minute holds money and an upstream for nobody.
+    if (call.stalledMs() > maxStallMs) call.cut(EndCause.CLIENT_GONE);
+  }
+}

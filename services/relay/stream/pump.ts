@@ -1,0 +1,300 @@
+import type { ServerResponse } from "node:http";
+import { errors } from "undici";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import type { Count, Spread } from "#shared/metrics/family.ts";
+import type { CallTimes } from "../call-times.ts";
+import type { StreamTap, Tally } from "../dialects/dialect.ts";
+import { createEventCursor, type EventCursor } from "../dialects/event-cursor.ts";
+import { createTextLikeness, type TextLikeness } from "../dialects/text-likeness.ts";
+import { readStreamEvent, streamBytes, type StreamEvent } from "../dialects/sse.ts";
+import type { Answer } from "../upstream/send.ts";
+import { createPieceWriter, type PieceWriter } from "../http/write-pieces.ts";
+
+export type Pump = {
+  answer: Answer;
+  response: ServerResponse;
+  tap: StreamTap;
+  tally: Tally;
+  times: CallTimes;
+  /** What is counted while it flows: seconds, and bytes of the answer. */
+  counts: { bytes: Count; backpressure: Count; gaps: Spread };
+  /** Whether the answer is made of events, which go out whole, or of bytes. */
+  isOfEvents: boolean;
+  maxEventBytes: number;
+  /** Called before the last bytes of the answer are given to the caller; only the first call counts. */
+  onEnd: (endCause: EndCause) => void;
+  /** Called after each piece that passed. */
+  onPiece: () => void;
+  /** Told of what ended the stream where it should not have: an event that nobody could read, a fault of ours. */
+  onBroken: (thrown: unknown) => void;
+};
+
+/** A stream under way: `cut` ends it from outside, `over` resolves when nothing more will be written. */
+export type Pumping = {
+  cut: (endCause: EndCause) => void;
+  over: Promise<void>;
+  /** Sends a comment when nothing was sent for `silentMs`, so that nothing on the way takes the stream for dead. */
+  beat: (silentMs: number) => void;
+  /** How long the caller has not read what was written; 0 while it flows. */
+  stalledMs: () => number;
+};
+
+/** What goes out now, what tells the caller that the answer has ended, and whether nothing more may follow. */
+type Reading = { pieces: Buffer[]; ending: Buffer[]; isEnded: boolean };
+
+/** Adds the events that passed between two places, which lie one behind the other, as one piece. */
+function addRun(pieces: Buffer[], bytes: Buffer, from: number, to: number): void {
+  if (to > from) pieces.push(to - from === bytes.length ? bytes : bytes.subarray(from, to));
+}
+
+/** The events of a stream: one after the other, and which of them need not be read. */
+type Events = { cursor: EventCursor; likeness: TextLikeness };
+
+/** Reads the events that are whole and gives those that pass, neighbours joined, so that an untouched chunk is one. */
+function readEvents({ cursor, likeness }: Events, chunk: Buffer, { tap, tally, onBroken }: Pump): Reading {
+  const reading: Reading = { pieces: [], ending: [], isEnded: false };
+  cursor.push(chunk);
+  const { bytes } = cursor;
+  let place = tally.isEnding ? reading.ending : reading.pieces;
+  let from = 0;
+  let passed = 0;
+  try {
+    for (;;) {
+      const skimmed = likeness.skim(bytes, cursor.end, tally, place);
+      if (skimmed !== -1) {
+        cursor.skipTo(skimmed);
+        passed = skimmed;
+        // What is said in other words does not pass itself.
+        from = tap.retelling ? skimmed : from;
+        continue;
+      }
+      const event = cursor.next();
+      if (!event) break;
+      const { start, end } = cursor;
+      const verdict = tap.read(event, tally);
+      const isTurned = tally.isEnding && place !== reading.ending;
+      if (verdict !== "pass" || isTurned) {
+        addRun(place, bytes, from, passed);
+        place = isTurned ? reading.ending : place;
+        from = verdict === "pass" ? start : end;
+      }
+      passed = end;
+      reading.isEnded = verdict === "end";
+      if (reading.isEnded) return reading;
+      if (typeof verdict !== "string") place.push(verdict);
+      if (verdict === "pass" || (tap.retelling && verdict !== "drop")) likeness.learn(bytes, start, end);
+    }
+  } catch (thrown) {
+    // What came before the event that is too large, or that breaks its reader, is counted and so is served.
+    reading.isEnded = true;
+    onBroken(thrown);
+  }
+  addRun(place, bytes, from, passed);
+  return reading;
+}
+
+const readBytes = (chunk: Buffer, { tap, tally }: Pump): Reading => {
+  tap.read(streamBytes, tally);
+  return { pieces: [chunk], ending: [], isEnded: false };
+};
+
+const blankLine = Buffer.from("\n\n");
+const keepAlive = Buffer.from(": keep-alive\n\n");
+
+/**
+ * The last event of an upstream that leaves out the blank line behind it; half an event is neither served nor counted.
+ */
+function readRest(rest: Buffer, { tap, tally, onBroken }: Pump): Buffer | "broken" | undefined {
+  const event: StreamEvent = readStreamEvent(rest);
+  if (!event.data?.startsWith("[DONE]") && event.json === undefined) return undefined;
+  try {
+    const verdict = tap.read(event, tally);
+    if (verdict === "pass") return Buffer.concat([rest, blankLine]);
+    return typeof verdict === "string" ? undefined : Buffer.concat([verdict, blankLine]);
+  } catch (thrown) {
+    onBroken(thrown);
+    return "broken";
+  }
+}
+
+const causeOfError = (error: Error): EndCause =>
+  error instanceof errors.BodyTimeoutError ? EndCause.UPSTREAM_TIMEOUT : EndCause.UPSTREAM_CUT;
+
+// Of what follows the end of an answer's content: counts and an end mark are far less.
+const maxHeldBytes = 65_536;
+
+/**
+ * Keeps back what tells the caller that the answer has ended until the answer is charged: callers may take it for
+ * whole by that (API spec, Streaming that stops partway), and providers tell their counts only behind it.
+ */
+class Holding {
+  private held: Buffer[] = [];
+  private bytes = 0;
+
+  release(): Buffer[] {
+    const released = this.held;
+    this.held = [];
+    this.bytes = 0;
+    return released;
+  }
+
+  keep(ending: Buffer[]): Buffer[] {
+    for (const piece of ending) this.bytes += piece.length;
+    this.held.push(...ending);
+    return this.bytes > maxHeldBytes ? this.release() : [];
+  }
+}
+
+/** Keeps the upstream waiting while the caller does not read. */
+function createPausing({ answer, response, counts }: Pump) {
+  let pausedAtMs: number | undefined;
+  const stalledMs = (): number => (pausedAtMs === undefined ? 0 : performance.now() - pausedAtMs);
+  const end = (): void => {
+    counts.backpressure.inc(stalledMs() / 1_000);
+    pausedAtMs = undefined;
+  };
+  const resume = (): void => {
+    end();
+    answer.resume();
+  };
+  const begin = (): void => {
+    pausedAtMs = performance.now();
+    answer.pause();
+    response.once("drain", resume);
+  };
+  return { begin, end, stalledMs, isPaused: () => pausedAtMs !== undefined };
+}
+
+/** Writes what passes, and counts it. */
+class Writing {
+  private readonly pump: Pump;
+  private readonly writer: PieceWriter;
+  /** When the piece before was written; 0: none was, or the caller has made this one wait. */
+  private lastAtMs = 0;
+
+  constructor(pump: Pump, writer: PieceWriter) {
+    this.pump = pump;
+    this.writer = writer;
+  }
+
+  /** Tells whether the caller keeps up. */
+  write(pieces: Buffer[], nowMs: number): boolean {
+    const { times, counts } = this.pump;
+    let isFlowing = true;
+    for (const piece of pieces) {
+      isFlowing = this.writer.write(piece);
+      counts.bytes.inc(piece.length);
+    }
+    if (times.firstByteAt === 0) times.firstByteAt = performance.now();
+    if (this.lastAtMs !== 0) counts.gaps.observe((nowMs - this.lastAtMs) / 1_000);
+    this.lastAtMs = nowMs;
+    return isFlowing;
+  }
+
+  interrupt(): void {
+    this.lastAtMs = 0;
+  }
+}
+
+/** How a stream ended whose upstream has ended its answer. */
+function causeOfEnd({ isFailed, isComplete, hasFinish }: Tally, last: Buffer | "broken" | undefined): EndCause {
+  if (isFailed || last === "broken") return EndCause.UPSTREAM_ERROR;
+  return isComplete || hasFinish ? EndCause.COMPLETE : EndCause.UPSTREAM_CUT;
+}
+
+/** Charges the call and then gives the caller the last pieces and the end mark. */
+function endAnswer(pump: Pump, writer: PieceWriter, endCause: EndCause, last: Buffer[]): void {
+  const { response, isOfEvents, tap, tally, onEnd, onBroken } = pump;
+  try {
+    onEnd(endCause);
+    if (response.destroyed) return;
+    // Bytes have no end mark of their own: only a broken connection tells the caller that some are missing.
+    if (!isOfEvents && endCause !== EndCause.COMPLETE) response.destroy();
+    else writer.end(last, tap.end(tally));
+  } catch (thrown) {
+    // A caller who was given the end would take for whole what no ledger may know of.
+    onBroken(thrown);
+    response.destroy();
+  }
+}
+
+/**
+ * Carries a stream from the upstream to the caller: each chunk goes out in the turn in which it came, cut at the end
+ * of its last whole event (half an event is of no use to anybody and must not stand before an end mark). A caller who
+ * reads slowly pauses the upstream. Whatever ends the stream, `onEnd` runs once, before the last bytes.
+ */
+export function pumpStream(pump: Pump): Pumping {
+  const { answer, response, tally, times, isOfEvents, onEnd, onPiece, onBroken } = pump;
+  const cursor = createEventCursor(pump.maxEventBytes);
+  const events: Events = { cursor, likeness: createTextLikeness(pump.tap) };
+  const holding = new Holding();
+  const pausing = createPausing(pump);
+  const writer = createPieceWriter(response);
+  const writing = new Writing(pump, writer);
+  let isOver = false;
+  const { promise: over, resolve: declareOver } = Promise.withResolvers<void>();
+
+  const finish = (endCause: EndCause, last?: Buffer): void => {
+    if (isOver) return;
+    isOver = true;
+    times.upstreamEndedAt = performance.now();
+    pausing.end();
+    declareOver();
+    const held = holding.release();
+    endAnswer(pump, writer, endCause, last ? [...held, last] : held);
+  };
+  const cut = (endCause: EndCause): void => {
+    if (isOver) return;
+    finish(endCause);
+    // Afterwards, because an aborted answer fails at once, and that is not why it ended.
+    answer.abort();
+  };
+  let sentAtMs = performance.now();
+  const forward = (pieces: Buffer[]): void => {
+    if (pieces.length === 0) return;
+    sentAtMs = performance.now();
+    if (writing.write(pieces, sentAtMs) || isOver || pausing.isPaused()) return;
+    writing.interrupt();
+    pausing.begin();
+  };
+  const take = (chunk: Buffer): void => {
+    const { pieces, ending, isEnded } = isOfEvents ? readEvents(events, chunk, pump) : readBytes(chunk, pump);
+    if (ending.length > 0) pieces.push(...holding.keep(ending));
+    if (tally.isComplete) onEnd(EndCause.COMPLETE);
+    if (tally.isComplete || tally.isFailed) pieces.push(...holding.release());
+    forward(pieces);
+    if (isEnded) cut(EndCause.UPSTREAM_ERROR);
+    else onPiece();
+  };
+
+  response.once("close", () => cut(EndCause.CLIENT_GONE));
+  // What came with the head is given at once, and has waited since.
+  let isHeadGiven = false;
+  answer.consume({
+    data: (chunk) => {
+      if (isOver) return;
+      if (times.firstByteAt === 0) times.arrivedAt = isHeadGiven ? performance.now() : times.answeredAt;
+      try {
+        take(chunk);
+      } catch (thrown) {
+        onBroken(thrown);
+        cut(EndCause.UPSTREAM_ERROR);
+      }
+    },
+    end: () => {
+      const last = readRest(cursor.rest(), pump);
+      finish(causeOfEnd(tally, last), last === "broken" ? undefined : last);
+    },
+    // When the caller goes away, the upstream is aborted first and says so here.
+    fail: (error) => finish(response.destroyed ? EndCause.CLIENT_GONE : causeOfError(error)),
+  });
+  isHeadGiven = true;
+  // The caller may have gone while the upstream was thinking; its "close" would not come again.
+  if (response.destroyed) cut(EndCause.CLIENT_GONE);
+  const beat = (silentMs: number): void => {
+    if (isOver || !isOfEvents || pausing.isPaused() || performance.now() - sentAtMs < silentMs) return;
+    sentAtMs = performance.now();
+    writer.write(keepAlive);
+  };
+  return { cut, over, beat, stalledMs: pausing.stalledMs };
+}

@@ -1,0 +1,102 @@
+import type { Upstream } from "#shared/catalog/upstreams.ts";
+import type { Cleaner, UpstreamDialect, UpstreamError } from "../dialects/dialect.ts";
+import { failures, type Failure } from "../failures.ts";
+
+const maxReadLength = 20_000;
+const maxMessageLength = 2_000;
+const maxCodeLength = 100;
+const hidden = "[hidden]";
+
+// Shorter values are words like "true" or "beta", not secrets.
+const minSecretLength = 6;
+
+/** What gives access: neither callers nor the log may see it. */
+function secretsOf({ credential, headers, proxy }: Upstream): string[] {
+  const userinfo = proxy ? [proxy.username, proxy.password] : [];
+  const values = headers.filter((_, index) => index % 2 === 1);
+  const others = [...values, ...userinfo, ...userinfo.map(decodeURIComponent)];
+  return [credential, ...others.filter(({ length }) => length >= minSecretLength)];
+}
+
+function hostsOf({ baseUrl, proxy, tls }: Upstream): string[] {
+  const names = [baseUrl, proxy].flatMap((url) => (url ? [url.host, url.hostname] : []));
+  return tls?.servername === undefined ? names : [...names, tls.servername];
+}
+
+function without(insides: string[], text: string): string {
+  // The longest first, because one may stand within another.
+  const sorted = insides.toSorted((one, other) => other.length - one.length);
+  return sorted.reduce((rest, inside) => rest.replaceAll(inside, hidden), text.slice(0, maxReadLength));
+}
+
+/** Upstreams' wording may name our key, their hosts or our organisation there; callers see none of it. */
+function withoutInsides(text: string, upstream: Upstream, maxLength = maxMessageLength): string {
+  // Cut to length last, because half a secret would not be recognised.
+  return without([...secretsOf(upstream), ...hostsOf(upstream)], text)
+    .replaceAll(/\b(?:sk|org|proj|key)-[\w-]{6,}(?:\*+[\w-]*)?/g, hidden)
+    .replaceAll(/https?:\/\/[^\s"')]+/g, hidden)
+    .slice(0, maxLength);
+}
+
+function shown({ message, type, code, param }: UpstreamError, upstream: Upstream): UpstreamError {
+  const word = (text: string | undefined) => text && withoutInsides(text, upstream, maxCodeLength);
+  const told = { message: withoutInsides(message, upstream), type: word(type), code: word(code) };
+  return param === undefined ? told : { ...told, param: word(param) };
+}
+
+// By which providers tell that the trouble is our account with them, whatever the status.
+const accountWords = new Set([
+  "account_deactivated",
+  "authentication_error",
+  "billing_error",
+  "billing_hard_limit_reached",
+  "billing_not_active",
+  "insufficient_quota",
+  "invalid_api_key",
+  "invalid_organization",
+  "permission_error",
+  "API_KEY_INVALID",
+  "UNAUTHENTICATED",
+  "PERMISSION_DENIED",
+]);
+
+// Anthropic answers these with 400 and invalid_request_error; there is nothing else to know them by. At the beginning
+// only: further on, callers may have their own words repeated.
+const accountWording = /^Your credit balance is too low|^You have reached your specified API usage limits/;
+
+function isOfAccount({ message, type, code }: UpstreamError): boolean {
+  return accountWords.has(code ?? "") || accountWords.has(type ?? "") || accountWording.test(message);
+}
+
+/**
+ * What an upstream's error means to the caller (API spec, Cases, and its silent points): requests the upstream refuses
+ * keep its wording; trouble with the service's own account there, rate limits and overload get the spec's words.
+ */
+export function upstreamFailure(
+  status: number,
+  body: unknown,
+  dialect: Pick<UpstreamDialect, "readError">,
+  upstream: Upstream,
+): Failure {
+  const error = dialect.readError(body);
+  const cause = { status, error: error && { ...error, message: without(secretsOf(upstream), error.message) } };
+  if (status === 401 || status === 402 || status === 403) return { name: "upstream_account", cause };
+  if (status >= 400 && error && isOfAccount(error)) return { name: "upstream_account", cause };
+  if (status === 429) return { name: "upstream_rate", cause };
+  if (status === 529 || error?.type === "overloaded_error") return { name: "upstream_overloaded", cause };
+  if (status === 503) return { name: "upstream_unavailable", cause };
+  if (status === 504 || status === 408) return { name: "upstream_timeout", cause };
+  if (!error) return { name: "upstream_invalid", cause };
+  const { message: detail, type: upstreamType, code, param } = shown(error, upstream);
+  if (status >= 400 && status < 500) return { name: "upstream_refused", detail, upstreamType, code, param, cause };
+  if (status >= 500) return { name: "upstream_error", detail, upstreamType, param, cause };
+  return { name: "upstream_invalid", cause };
+}
+
+/** For errors within a stream: the upstream's wording without our insides, and none of it about our account there. */
+export function cleanerOf(upstream: Upstream): Cleaner {
+  return (error) => {
+    if (!isOfAccount(error) && error.message !== "") return shown(error, upstream);
+    return { message: failures.upstream_unreachable.message, type: "api_error", code: "server_error" };
+  };
+}

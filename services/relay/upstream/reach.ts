@@ -1,0 +1,176 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { CallTimes } from "../call-times.ts";
+import type { Route } from "../catalog/choose.ts";
+import type { AnswerKind, Envelope } from "../dialects/dialect.ts";
+import { CallFailure, type Failure, type FailureName } from "../failures.ts";
+import { learn, learnFromError, type Learning } from "./record-attempt.ts";
+import type { LiveCall } from "../live-call.ts";
+import type { Preparation, Prepared } from "../conversion/prepare.ts";
+import type { Pools } from "#shared/catalog/pools.ts";
+import { send, SendError, type Answer, type SendSignal, type UpstreamRequest } from "./send.ts";
+import { upstreamFailure } from "./failure.ts";
+import { countFault, faultOfError, faultOfStatus } from "./faults.ts";
+import { obstacles, type Obstacle, type Place } from "./health.ts";
+import { readErrorBody } from "./whole.ts";
+
+// Unencoded, because the meter reads the answer on its way.
+const standardHeaders = ["accept-encoding", "identity", "user-agent", "model-relay"];
+
+const acceptedTypes: Record<AnswerKind, string> = {
+  json: "application/json",
+  text: "*/*",
+  events: "text/event-stream",
+  bytes: "*/*",
+};
+
+/** What reaching an upstream needs of its process. */
+export type Reach = Learning & { pools: Pools };
+
+/** A call on its way out. */
+export type Outgoing = {
+  call: LiveCall;
+  envelope: Envelope;
+  preparation: Preparation;
+  routes: Route[];
+  callerHeaders: IncomingHttpHeaders;
+  signal: SendSignal;
+};
+
+/** The answer, with status 200, of the upstream that took the call. */
+export type Answered = { answer: Answer; route: Route; prepared: Prepared };
+
+/** Why an upstream did not serve; final: no other may be asked. */
+type Failed = { failure: Failure; isAnswer: boolean; isFinal: boolean };
+
+// The upstream has said that it did not serve the call, so that another may.
+const failoverStatuses = new Set([401, 402, 403, 429, 500, 502, 503, 529]);
+
+const failuresOfObstacles: Record<Obstacle, FailureName> = {
+  busy: "service_unavailable",
+  rate: "upstream_rate",
+  unavailable: "upstream_unavailable",
+  account: "upstream_account",
+};
+
+/**
+ * Asks the upstreams in order, none twice and none that is left alone for now, until one answers. The next one is asked
+ * only when the one before certainly never saw the request, or has answered that it did not serve it; never when it may
+ * have done the work. Throws a CallFailure: of the last upstream that answered, else of the last that was asked, else
+ * of why none was asked.
+ */
+export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<Answered> {
+  const { call, routes, signal } = outgoing;
+  const asked: string[] = [];
+  const met: Obstacle[] = [];
+  let left: string | undefined;
+  let told: (Failed & { route: Route }) | undefined;
+  for (const route of routes) {
+    const { name } = route.upstream;
+    if (signal.isAborted) break;
+    if (asked.includes(name)) continue;
+    const place = reach.health.enter(route, performance.now());
+    if (typeof place === "string") {
+      met.push(place);
+      reach.metrics.upstreamSkips.inc({ upstream: name, reason: place });
+      continue;
+    }
+    if (left !== undefined) reach.metrics.failovers.inc({ upstream: left });
+    left = name;
+    asked.push(name);
+    assign(call, route);
+    const attempt = await askUpstream(outgoing, place, route, reach);
+    if ("answer" in attempt) return attempt;
+    const { failure } = attempt;
+    if (attempt.isFinal) throw new CallFailure(failure);
+    if (attempt.isAnswer || !told?.isAnswer) told = { ...attempt, route };
+    // Of the only one, the call's own line tells.
+    if (routes.length === 1) break;
+    reach.log.warn({ rid: call.rid, upstream: name, failure: failure.name, cause: failure.cause }, "upstream failed");
+  }
+  if (signal.isAborted) throw new CallFailure({ name: "service_unavailable", cause: "the caller went away" });
+  if (!told) throw new CallFailure(failureOfObstacles(met));
+  assign(call, told.route);
+  throw new CallFailure(told.failure);
+}
+
+function assign(call: LiveCall, { upstream, model }: Route): void {
+  call.upstream = upstream.name;
+  call.upstreamModel = model;
+}
+
+/** Of a model all of whose upstreams are left alone: the caller is told of the one that will serve the soonest. */
+function failureOfObstacles(met: Obstacle[]): Failure {
+  const nearest = obstacles.find((obstacle) => met.includes(obstacle)) ?? "unavailable";
+  return { name: failuresOfObstacles[nearest], cause: `every upstream is left alone for now: ${met.join(", ")}` };
+}
+
+async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach: Reach): Promise<Answered | Failed> {
+  const { call, signal, preparation } = outgoing;
+  const { upstream } = route;
+  const attempt = { rid: call.rid, place };
+  const { times } = call;
+  let prepared: Prepared;
+  let answer: Answer;
+  try {
+    prepared = preparation.for(route);
+    noteAsking(times);
+    answer = await send(
+      reach.pools.poolOf(upstream),
+      requestOf(outgoing, route, prepared, () => reach.health.leave(place)),
+    );
+  } catch (error) {
+    reach.health.leave(place);
+    // It cannot even be said there; another route may carry it.
+    if (error instanceof CallFailure) return { failure: error.failure, isAnswer: false, isFinal: false };
+    if (!(error instanceof SendError)) throw error;
+    times.leftAt = performance.now();
+    const name = error.failureName;
+    if (signal.isAborted) learn(reach, attempt, "client_gone", "unknown");
+    else {
+      learn(reach, attempt, error.isUnsent ? "not_sent" : name, "down");
+      countFault(reach.metrics, upstream.name, faultOfError(error));
+    }
+    return { failure: { name, cause: error.cause }, isAnswer: false, isFinal: !error.isUnsent };
+  }
+  call.firstByteAtMs = Date.now();
+  times.answeredAt = performance.now();
+  reach.metrics.firstByteSeconds.observe({ upstream: upstream.name }, (times.answeredAt - times.sentAt) / 1_000);
+  if (answer.status === 200) {
+    learn(reach, attempt, "answered", "up");
+    return { answer, route, prepared };
+  }
+  const { status } = answer;
+  const failure = upstreamFailure(status, await readErrorBody(answer), prepared.dialect, upstream);
+  times.leftAt = performance.now();
+  countFault(reach.metrics, upstream.name, faultOfStatus(status));
+  learnFromError(reach, attempt, answer, failure.name);
+  return { failure, isAnswer: true, isFinal: !failoverStatuses.has(status) };
+}
+
+/** The wait for the upstream before, which did not serve, is none of ours. */
+function noteAsking(times: CallTimes): void {
+  if (times.sentAt > 0) times.awaitedMs += times.leftAt - times.sentAt;
+  times.sentAt = performance.now();
+}
+
+function requestOf(
+  { call, envelope, callerHeaders, signal }: Outgoing,
+  { upstream, model }: Route,
+  { dialect, body, conversion }: Prepared,
+  onOver: () => void,
+): UpstreamRequest {
+  const headers = [...standardHeaders, "content-type", envelope.body.contentType];
+  headers.push("accept", acceptedTypes[envelope.answer], "x-request-id", call.rid);
+  // A caller's version and beta headers are of the caller's format.
+  const kept = conversion ? {} : callerHeaders;
+  headers.push(...dialect.upstreamHeaders(upstream.credential, kept), ...upstream.headers);
+  return {
+    origin: upstream.baseUrl.origin,
+    path: `${upstream.baseUrl.pathname.replace(/\/$/, "")}${dialect.upstreamPath(model, envelope.answer)}`,
+    headers,
+    body,
+    signal,
+    totalTimeoutMs: upstream.totalTimeoutMs,
+    onOver,
+  };
+}

@@ -1,0 +1,188 @@
+import { errors, type Dispatcher } from "undici";
+import { beginSending, largeBodyBytes } from "../http/body-memory.ts";
+import type { FailureName } from "../failures.ts";
+
+/** Takes an answer's body, piece by piece, in the turn in which it arrives. */
+export type Consumer = { data: (chunk: Buffer) => void; end: () => void; fail: (error: Error) => void };
+
+/** The head of an upstream's answer and the handles of its body, which are methods: none stands alone. */
+export type Answer = {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  /** Starts the flow; what came before is given at once. */
+  consume(consumer: Consumer): void;
+  pause(): void;
+  resume(): void;
+  abort(): void;
+};
+
+export type UpstreamRequest = {
+  origin: string;
+  path: string;
+  headers: string[];
+  /** Left out: a GET without one. */
+  body?: Buffer | undefined;
+  signal: SendSignal;
+  /** From sending to the end of the answer. */
+  totalTimeoutMs: number;
+  /** Called once, when nothing more will come of the request. */
+  onOver: () => void;
+};
+
+/** Lets whoever started a call end it, also before a connection was free for it. */
+export type SendSignal = {
+  isAborted: boolean;
+  abort: () => void;
+  /** Whether it is the relay that ends the call, and not its caller. */
+  isCut: boolean;
+};
+
+export function createSendSignal(): SendSignal {
+  const signal: SendSignal = {
+    isAborted: false,
+    abort: () => {
+      signal.isAborted = true;
+    },
+    isCut: false,
+  };
+  return signal;
+}
+
+/** An error of the connection or of the waiting, not an answer. */
+export class SendError extends Error {
+  readonly failureName: FailureName;
+  /** Whether the upstream certainly never saw the request, so that another may be asked. */
+  readonly isUnsent: boolean;
+
+  constructor(cause: Error, isUnsent = false) {
+    const isTimeout = cause instanceof errors.HeadersTimeoutError || cause instanceof errors.BodyTimeoutError;
+    super(cause.message, { cause });
+    this.failureName = isTimeout && !isUnsent ? "upstream_timeout" : "upstream_unreachable";
+    this.isUnsent = isUnsent;
+  }
+}
+
+/**
+ * A request under way: undici tells it of the answer, and it is the answer for whoever consumes that. One object with
+ * methods, because as a dozen closures it was a tenth of what a call leaves to the collector.
+ */
+class Exchange implements Answer, Dispatcher.DispatchHandler {
+  status = 0;
+  headers: Answer["headers"] = {};
+  private controller: Dispatcher.DispatchController | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  // What arrives before somebody consumes it: the head resolves a promise, the body may follow in the same turn.
+  private early: Buffer[] = [];
+  private hasEnded = false;
+  private failure: Error | undefined;
+  private consumer: Consumer | undefined;
+  private readonly request: UpstreamRequest;
+  private readonly resolve: (answer: Answer) => void;
+  private readonly reject: (error: SendError) => void;
+
+  constructor(request: UpstreamRequest, resolve: (answer: Answer) => void, reject: (error: SendError) => void) {
+    this.request = request;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  /** Called when there is a connection, right before the first byte goes out. */
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    const { signal, totalTimeoutMs } = this.request;
+    const abort = (): void => {
+      signal.isAborted = true;
+      controller.abort(new Error("the caller went away"));
+    };
+    if (signal.isAborted) return abort();
+    this.controller = controller;
+    signal.abort = abort;
+    this.timer = setTimeout(Exchange.timeOut, totalTimeoutMs, this);
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Answer["headers"]): void {
+    if (status < 200) return;
+    // A stream may stay open for long, and nobody asks for these again.
+    this.request.headers = [];
+    this.request.body = undefined;
+    controller.rawHeaders = null;
+    this.status = status;
+    this.headers = headers;
+    this.resolve(this);
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.consumer) this.consumer.data(chunk);
+    else this.early.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.over();
+    this.hasEnded = true;
+    this.consumer?.end();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.over();
+    if (!this.isAnswered()) return this.reject(new SendError(error, !this.controller));
+    this.failure = error;
+    this.consumer?.fail(error);
+  }
+
+  consume(consumer: Consumer): void {
+    const { early, failure } = this;
+    this.early = [];
+    this.consumer = consumer;
+    for (const chunk of early) {
+      consumer.data(chunk);
+      // Aborting fails the answer at once, and the consumer has heard of it.
+      if (this.failure !== failure) return;
+    }
+    if (failure) consumer.fail(failure);
+    else if (this.hasEnded) consumer.end();
+  }
+
+  pause(): void {
+    this.controller?.pause();
+  }
+
+  resume(): void {
+    this.controller?.resume();
+  }
+
+  abort(): void {
+    this.controller?.abort(new Error("the answer is not wanted any more"));
+  }
+
+  private isAnswered(): boolean {
+    return this.status > 0;
+  }
+
+  private over(): void {
+    clearTimeout(this.timer);
+    this.request.onOver();
+  }
+
+  private static timeOut(this: void, exchange: Exchange): void {
+    const TimeoutError = exchange.isAnswered() ? errors.BodyTimeoutError : errors.HeadersTimeoutError;
+    const { totalTimeoutMs } = exchange.request;
+    exchange.controller?.abort(new TimeoutError(`the answer took more than ${totalTimeoutMs} ms in all`));
+  }
+}
+
+/**
+ * Sends a call to an upstream; resolves with the head of the answer. Rejects with a SendError when there is none.
+ * Redirects are answers like any other. Callbacks instead of streams, because a relayed chunk then costs no stream
+ * machinery.
+ */
+export function send(pool: Dispatcher, request: UpstreamRequest): Promise<Answer> {
+  const { origin, path, headers, body } = request;
+  return new Promise((resolve, reject) => {
+    const exchange = new Exchange(request, resolve, reject);
+    if (!body) pool.dispatch({ origin, path, headers, method: "GET" }, exchange);
+    else if (body.length < largeBodyBytes) pool.dispatch({ origin, path, headers, method: "POST", body }, exchange);
+    else {
+      const sized = [...headers, "content-length", `${body.length}`];
+      pool.dispatch({ origin, path, headers: sized, method: "POST", body: beginSending(body) }, exchange);
+    }
+  });
+}

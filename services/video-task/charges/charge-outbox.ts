@@ -1,0 +1,118 @@
+import type { JetStreamClient } from "@nats-io/jetstream";
+import { LineKind, type BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import type { UnaryClient } from "#shared/grpc/grpc.ts";
+import type { Logger } from "#shared/process/log.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
+import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/stores/usage-stream.ts";
+import type { Metrics } from "../metrics.ts";
+import { claimMoneyEvents, markBooked, moneyKinds, postpone, type MoneyEvent } from "../store/money-events.ts";
+
+export type MoneyParts = {
+  pool: Pool;
+  billing: Pick<UnaryClient<typeof BillingService>, "refund" | "listLedgerLines">;
+  /** The way to the usage stream, while there is one. */
+  jetStream: () => JetStreamClient | undefined;
+  metrics: Metrics;
+  log: Logger;
+  /** How long after a charge was published the ledger is asked for it. */
+  confirmMs: number;
+  /** How long nobody else tries an event that was claimed. */
+  leaseMs?: number;
+};
+
+const eventsAtOnce = 32;
+const mostRounds = 32;
+// Longer than a try may take: two calls and a publication, of 5 s each.
+const usualLeaseMs = 30_000;
+const ackTimeoutMs = 5_000;
+const mostBackoffMs = 60_000;
+
+/**
+ * Makes the pass that brings charges and refunds into the ledger. A charge is published to the usage stream until the
+ * ledger has it: what it makes of several is one line, by (rid, kind). A refund is asked for once its charge is booked,
+ * until it is booked, too: under one refund_id it is one line. Any number of replicas may make passes at once. Rejects
+ * when PostgreSQL cannot be asked.
+ */
+export function createMoneyPass(parts: MoneyParts): () => Promise<void> {
+  return async () => {
+    for (let round = 0; round < mostRounds; round += 1) {
+      const leaseMs = parts.leaseMs ?? usualLeaseMs;
+      const events = await claimMoneyEvents(parts.pool, { limit: eventsAtOnce, leaseMs });
+      const tried = await Promise.all(events.map((event) => tryEvent(parts, event)));
+      // Where something is away, the rest would wait for it in turn.
+      if (events.length < eventsAtOnce || tried.includes(false)) return;
+    }
+  };
+}
+
+// False when it could not be tried.
+async function tryEvent(parts: MoneyParts, event: MoneyEvent): Promise<boolean> {
+  const isCharge = event.kind === moneyKinds.charge;
+  const { rid, accountId: account, tries } = event;
+  let isTried = true;
+  try {
+    const isBooked = isCharge ? await tryCharge(parts, event) : await tryRefund(parts, event);
+    if (isBooked) return true;
+  } catch (error) {
+    isTried = false;
+    // It is tried until it is booked; the gauge of the oldest tells when that takes long.
+    if (tries <= 2) parts.log.warn({ err: error, rid, account, isCharge, tries }, "money event not booked yet");
+  }
+  await postpone(parts.pool, event, backoffMs(parts, tries));
+  return isTried;
+}
+
+const backoffMs = ({ confirmMs }: MoneyParts, tries: number): number =>
+  Math.min(confirmMs * 2 ** Math.min(tries - 1, 30), Math.max(mostBackoffMs, confirmMs));
+
+// Asked before it is published again, so that what is booked ends here without another copy on the stream.
+async function tryCharge(parts: MoneyParts, event: MoneyEvent): Promise<boolean> {
+  const { rid, accountId: account, tries, charge } = event;
+  if (tries > 1 && (await isCharged(parts, event))) {
+    if (await markBooked(parts.pool, event)) parts.log.info({ rid, account }, "charge is booked");
+    return true;
+  }
+  const stream = parts.jetStream();
+  if (!stream) throw new Error("NATS is not connected");
+  if (tries > 2) parts.log.warn({ rid, account, tries }, "charge published again, the ledger does not have it");
+  // Another id at each try: within two minutes the stream would take the same one for what it had, and may have lost.
+  const msgID = `video:${rid}:${tries}`;
+  const headers = usageHeaders("video-task", msgID, Date.now());
+  await stream.publish(usageSubject, encodeUsageBatch([charge]), { msgID, headers, timeout: ackTimeoutMs });
+  return false;
+}
+
+async function isCharged({ billing, log }: MoneyParts, { rid, accountId }: MoneyEvent): Promise<boolean> {
+  const { lines } = await billing.listLedgerLines({ accountId, rid, limit: 100 });
+  if (lines.some(({ kind }) => kind === LineKind.CHARGE)) return true;
+  // What cannot be booked as an event is booked by a person, as a correction of the call.
+  const isByHand = lines.some(({ kind, amountNanos }) => kind === LineKind.CORRECTION && amountNanos < 0n);
+  if (isByHand) log.warn({ rid, account: accountId }, "charge was booked by hand");
+  return isByHand;
+}
+
+async function tryRefund(parts: MoneyParts, event: MoneyEvent): Promise<boolean> {
+  const { pool, billing, metrics, log } = parts;
+  const { rid, accountId, amountNanos, reason } = event;
+  const refundId = `video:${rid}`;
+  try {
+    const { line } = await billing.refund({ accountId, rid, amountNanos, refundId, reason });
+    if (!(await markBooked(pool, event))) return true;
+    const refundedNanos = line?.amountNanos ?? 0n;
+    metrics.refunds.inc();
+    metrics.refundedNanos.inc(Number(refundedNanos));
+    log.info({ rid, account: accountId, refundedNanos: String(refundedNanos) }, "refund is booked");
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    if (!(await markBooked(pool, event))) return true;
+    metrics.refusedMoney.inc();
+    log.error({ rid, account: accountId, reason: error.message }, "billing refuses the refund, a person must look");
+  }
+  return true;
+}
+
+// A person has refunded it before, or has used the id: asking again gives the same answer.
+function isRefused(error: unknown): error is ServiceError {
+  return error instanceof ServiceError && (error.code === "failed_precondition" || error.code === "already_exists");
+}

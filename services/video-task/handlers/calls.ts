@@ -1,0 +1,33 @@
+import type { UntypedServiceImplementation } from "@grpc/grpc-js";
+import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
+import { asUnavailable } from "#shared/stores/postgres.ts";
+import { unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.ts";
+import { deleteTask, getTask, listTasksOf } from "./account-tasks.ts";
+import { conclude } from "../submission/conclude.ts";
+import { findSubmission } from "../submission/find-submission.ts";
+import { locateContent } from "./locate-content.ts";
+import { createSubmit, type SubmitParts } from "../submission/submit.ts";
+
+/** The calls of video.v1.VideoTaskService. A database that cannot be reached is `unavailable`. */
+export function buildCalls(parts: SubmitParts): UntypedServiceImplementation {
+  const { pool } = parts;
+  const submit = createSubmit(parts);
+  const handlers: UnaryHandlers<typeof VideoTaskService> = {
+    submit: (request) => answer(submit(request)),
+    findSubmission: (request) => answer(findSubmission(parts, request)),
+    conclude: (request) => answer(conclude(pool, request)),
+    getTask: (request) => answer(getTask(pool, request)),
+    listTasks: (request) => answer(listTasksOf(pool, request)),
+    deleteTask: (request) => answer(deleteTask(pool, request)),
+    locateContent: (request) => answer(locateContent(parts, request)),
+  };
+  return unaryHandlers(VideoTaskService, handlers, parts.log);
+}
+
+async function answer<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw asUnavailable(error, "the tasks cannot be reached now");
+  }
+}

@@ -1,0 +1,37 @@
+import type { Logger } from "#shared/process/log.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
+import type { Metrics } from "../metrics.ts";
+import { expireLeases } from "../store/submissions.ts";
+
+export type SweepParts = {
+  pool: Pool;
+  metrics: Metrics;
+  log: Logger;
+  leaseMs: number;
+  /** Milliseconds of a clock that nobody sets. */
+  elapsedMs: () => number;
+};
+
+/**
+ * A pass that makes submissions `unknown` whose process has said nothing for longer than its lease. Whoever could not
+ * reach PostgreSQL could not renew a lease either: after its start and after a failure a pass does nothing for the time
+ * of one lease, so that those who still send can say so first.
+ */
+export function createSweepPass({ pool, metrics, log, leaseMs, elapsedMs }: SweepParts): () => Promise<void> {
+  let quietUntilMs = elapsedMs() + leaseMs;
+  return async () => {
+    try {
+      // Also while it is quiet, so that an outage is noticed.
+      await pool.query("SELECT");
+      if (elapsedMs() < quietUntilMs) return;
+      for (const { rid, accountId: account, upstream } of await expireLeases(pool)) {
+        const line = { rid, account, upstream, outcome: "unknown", cause: "the lease has ended" };
+        metrics.submissions.inc({ outcome: "unknown" });
+        log.warn(line, "nobody knows whether a provider took the submission");
+      }
+    } catch (error) {
+      quietUntilMs = elapsedMs() + leaseMs;
+      throw error;
+    }
+  };
+}
