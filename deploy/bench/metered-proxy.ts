@@ -9,7 +9,7 @@ import { keepConnected } from "#shared/stores/nats.ts";
 import { createRegistry } from "#shared/metrics/ops.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { until } from "#shared/testing/until.ts";
-import { callerOf, reserveNanos } from "../../services/relay/charge/admit.ts";
+import { callerOf, admitAtPrice } from "../../services/relay/charge/admit.ts";
 import { followCatalog } from "../../services/relay/catalog/catalog.ts";
 import { findModel } from "../../services/relay/catalog/choose.ts";
 import { member } from "../../services/relay/dialects/dialect.ts";
@@ -85,7 +85,7 @@ async function serve(request: IncomingMessage, response: ServerResponse, body: B
   const caller = callerOf(request.headers.authorization?.slice("Bearer ".length) ?? "", "127.0.0.1");
   const rid = createRid();
   const startedAtMs = Date.now();
-  const hold = await reserveNanos(quota, caller, { rid, model: model.id, estimateNanos, traceparent: "" });
+  const hold = await admitAtPrice(quota, caller, { rid, model: model.id, estimateNanos, traceparent: "" });
   const call = beginLiveCall({
     generation: quota.generation(),
     rid,

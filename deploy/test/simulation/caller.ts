@@ -1,6 +1,6 @@
 import { v7 } from "uuid";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
-import { reserve } from "../../../services/relay/charge/admit.ts";
+import { admit as admitCall } from "../../../services/relay/charge/admit.ts";
 import type { Model } from "../../../services/relay/catalog/models.ts";
 import type { Envelope } from "../../../services/relay/dialects/dialect.ts";
 import { CallFailure, type FailureName } from "../../../services/relay/failures.ts";
@@ -181,8 +181,12 @@ async function admit({ plan, relay, truth, onRefused }: Calling): Promise<LiveCa
     if (problem !== undefined) throw new Error(problem);
     const body = { textBytes: inputTokens * 3, mediaBytes: [] };
     const envelope = { body, outputCap: plan.outputCap, choices: 1, units: {} } as unknown as Envelope;
-    const caller = { keyHash: payer.keyHash, ip: "192.0.2.1" };
-    const { accountId, keyId, heldNanos } = await reserve(settling.quota, caller, { rid: truth.rid, envelope, model });
+    const caller = { keyHash: payer.keyHash, ip: "192.0.2.1", isAuthorized: false };
+    const { accountId, keyId, heldNanos } = await admitCall(settling.quota, caller, {
+      rid: truth.rid,
+      envelope,
+      model,
+    });
     truth.heldNanos = heldNanos;
     return beginLiveCall({
       rid: truth.rid,

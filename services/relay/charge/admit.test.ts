@@ -3,12 +3,12 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { createRid } from "#shared/money/rid.ts";
-import { authorize, callerOf, reserve } from "./admit.ts";
+import { admit, authorize, callerOf } from "./admit.ts";
 import { CallFailure, type Failure } from "../failures.ts";
 import { estimateNanos } from "./meter.ts";
 import { envelopeOf, modelOf, scriptedQuota } from "../testing/fakes.ts";
 
-const caller = callerOf("sk-secret-of-a-caller", "192.0.2.7");
+const newCaller = () => callerOf("sk-secret-of-a-caller", "192.0.2.7");
 
 async function failureOf(promise: Promise<unknown>): Promise<Failure> {
   const thrown: unknown = await promise.then(
@@ -20,6 +20,7 @@ async function failureOf(promise: Promise<unknown>): Promise<Failure> {
 }
 
 test("the secret goes no further than its SHA-256", () => {
+  const caller = newCaller();
   assert.deepEqual(Buffer.from(caller.keyHash), createHash("sha256").update("sk-secret-of-a-caller").digest());
   assert.equal(caller.ip, "192.0.2.7");
 });
@@ -49,13 +50,13 @@ for (const [name, expected] of verdicts) {
     const quota = scriptedQuota(() => ({ verdict: Verdict[name], accountId: "acct_1", retryAfterSeconds: 17 }));
     const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
     if (expected === undefined) {
-      assert.equal((await reserve(quota, caller, asked)).accountId, "acct_1");
-      assert.equal((await authorize(quota, caller)).accountId, "acct_1");
+      assert.equal((await admit(quota, newCaller(), asked)).accountId, "acct_1");
+      assert.equal((await authorize(quota, newCaller())).accountId, "acct_1");
       return;
     }
-    const { cause: _, ...told } = await failureOf(reserve(quota, caller, asked));
+    const { cause: _, ...told } = await failureOf(admit(quota, newCaller(), asked));
     assert.deepEqual(told, expected);
-    assert.equal((await failureOf(authorize(quota, caller))).name, told.name);
+    assert.equal((await failureOf(authorize(quota, newCaller()))).name, told.name);
   });
 }
 
@@ -64,11 +65,11 @@ test("a reservation asks for the estimated price of this model, for this key fro
   const rid = createRid();
   const envelope = envelopeOf({ max_tokens: 500 });
   const model = modelOf();
-  await reserve(quota, caller, { rid, envelope, model });
+  await admit(quota, newCaller(), { rid, envelope, model });
   const [asked] = quota.of("reserve");
   assert.ok(asked);
   assert.equal(asked.rid, rid);
-  assert.deepEqual(Buffer.from(asked.keyHash), Buffer.from(caller.keyHash));
+  assert.deepEqual(Buffer.from(asked.keyHash), Buffer.from(newCaller().keyHash));
   assert.deepEqual([asked.ip, asked.model], ["192.0.2.7", "m"]);
   assert.equal(asked.estimateNanos, estimateNanos(envelope, model));
   assert.equal(quota.operations.length, 1, "one round trip");
@@ -80,21 +81,21 @@ test("a hold of which nothing is known, because no answer came, is released: thi
   const silent = scriptedQuota(({ case: name }) => ({
     verdict: name === "reserve" ? Verdict.UNAVAILABLE : Verdict.OK,
   }));
-  await failureOf(reserve(silent, caller, asked));
+  await failureOf(admit(silent, newCaller(), asked));
   assert.deepEqual(
     silent.of("release").map((release) => release.rid),
     [rid],
   );
   for (const verdict of [Verdict.BALANCE, Verdict.KEY_INVALID, Verdict.CONFLICT]) {
     const deciding = scriptedQuota(() => ({ verdict }));
-    await failureOf(reserve(deciding, caller, asked));
+    await failureOf(admit(deciding, newCaller(), asked));
     assert.deepEqual(deciding.of("release"), [], "a no left no hold");
   }
 });
 
 test("checking a key holds nothing", async () => {
   const quota = scriptedQuota(() => ({ models: ["m"] }));
-  assert.deepEqual((await authorize(quota, caller)).models, ["m"]);
+  assert.deepEqual((await authorize(quota, newCaller())).models, ["m"]);
   assert.deepEqual(
     quota.operations.map(({ case: name }) => name),
     ["authorize"],
@@ -104,21 +105,31 @@ test("checking a key holds nothing", async () => {
 test("while auth-quota is away callers are told at once, and nothing is asked or released", async () => {
   const quota = { ...scriptedQuota(), isReachable: () => false };
   const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
-  assert.equal((await failureOf(reserve(quota, caller, asked))).name, "service_unavailable");
-  assert.equal((await failureOf(authorize(quota, caller))).name, "service_unavailable");
+  assert.equal((await failureOf(admit(quota, newCaller(), asked))).name, "service_unavailable");
+  assert.equal((await failureOf(authorize(quota, newCaller()))).name, "service_unavailable");
   assert.deepEqual(quota.operations, []);
 });
 
 test("a call that is refused while this machine's clock is wrong says so in the log", async () => {
   const quota = { ...scriptedQuota(() => ({ verdict: Verdict.UNAVAILABLE })), clockAheadMs: () => 3_600_000 };
   const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
-  const failure = await failureOf(reserve(quota, caller, asked));
+  const failure = await failureOf(admit(quota, newCaller(), asked));
   assert.deepEqual(failure, { name: "service_unavailable", cause: "the clock is 3600 s ahead of Redis'" });
 });
 
 test("an estimate beyond what an account can hold is asked for as that, and refused as too much", async () => {
   const quota = scriptedQuota();
   const model = modelOf({ prices: { inputTokens: 10n ** 20n, outputTokens: 10n ** 20n } });
-  await reserve(quota, caller, { rid: createRid(), envelope: envelopeOf(), model });
+  await admit(quota, newCaller(), { rid: createRid(), envelope: envelopeOf(), model });
   assert.equal(quota.of("reserve")[0]?.estimateNanos, 9_007_199_254_740_991n);
+});
+
+test("an address counts once for a request, also where its key is checked before it is admitted", async () => {
+  const quota = scriptedQuota();
+  const caller = newCaller();
+  await authorize(quota, caller);
+  await authorize(quota, caller);
+  await admit(quota, caller, { rid: createRid(), envelope: envelopeOf(), model: modelOf() });
+  const counted = [...quota.of("authorize"), ...quota.of("reserve")].map(({ ip }) => ip);
+  assert.deepEqual(counted, ["192.0.2.7", "", ""]);
 });

@@ -9,12 +9,20 @@ import type { QuotaSession } from "./quota-session.ts";
 import { clockProblem } from "./clock-skew.ts";
 
 /** Who calls: the SHA-256 of the key (the secret itself goes no further than here) and the address. */
-export type Caller = { keyHash: Uint8Array; ip: string };
+export type Caller = {
+  keyHash: Uint8Array;
+  ip: string;
+  /** Whether the key was found right before: an address counts against its rate once for a request. */
+  isAuthorized: boolean;
+};
 
 export function callerOf(key: string, ip: string): Caller {
   // Node makes a text of the hash in a third of the time that its own buffer takes.
-  return { keyHash: Buffer.from(hash("sha256", key, "binary"), "latin1"), ip };
+  return { keyHash: Buffer.from(hash("sha256", key, "binary"), "latin1"), ip, isAuthorized: false };
 }
+
+/** The address that auth-quota counts; "" counts none. */
+const countedIp = ({ ip, isAuthorized }: Caller): string => (isAuthorized ? "" : ip);
 
 /** What a verdict means to the caller; undefined for a yes. */
 function failureOf({ verdict, retryAfterSeconds }: Result, model: string): Failure | undefined {
@@ -54,17 +62,20 @@ function requireReachable(quota: QuotaSession): void {
  */
 export async function authorize(quota: QuotaSession, caller: Caller, mayBeUsedUp = false): Promise<Result> {
   requireReachable(quota);
-  const result = await quota.ask({ operation: { case: "authorize", value: { ...caller, mayBeUsedUp } } });
+  const { keyHash } = caller;
+  const value = { keyHash, ip: countedIp(caller), mayBeUsedUp };
+  const result = await quota.ask({ operation: { case: "authorize", value } });
   const failure = failureOf(result, "");
   if (failure) throw new CallFailure(failure);
+  caller.isAuthorized = true;
   return result;
 }
 
 /**
- * Checks the key and holds the estimated price of a call, in one round trip. A hold of which nothing is known, because
- * no answer came in time, is released: it may have been made, and this call will never use it.
+ * Admits a call: checks the key and its rates and holds the estimated price, in one round trip. A hold of which nothing
+ * is known, because no answer came in time, is released: it may have been made, and this call will never use it.
  */
-export function reserve(
+export function admit(
   quota: QuotaSession,
   caller: Caller,
   { rid, envelope, model, traceparent = "" }: { rid: string; envelope: Envelope; model: Model; traceparent?: string },
@@ -73,18 +84,20 @@ export function reserve(
   // More than an account can hold is more than it has, and no amount that auth-quota reads.
   const estimated = estimate < maxAccountNanos ? estimate : maxAccountNanos;
   const wanted = { rid, model: model.id, estimateNanos: estimated, traceparent };
-  return reserveNanos(quota, caller, wanted);
+  return admitAtPrice(quota, caller, wanted);
 }
 
 /** The same for a price that is known. */
-export async function reserveNanos(
+export async function admitAtPrice(
   quota: QuotaSession,
   caller: Caller,
   wanted: { rid: string; model: string; estimateNanos: bigint; traceparent: string },
 ): Promise<Result> {
   requireReachable(quota);
   const { rid, model } = wanted;
-  const result = await quota.ask({ operation: { case: "reserve", value: { ...caller, ...wanted } } });
+  const result = await quota.ask({
+    operation: { case: "reserve", value: { keyHash: caller.keyHash, ip: countedIp(caller), ...wanted } },
+  });
   if (result.verdict === Verdict.UNAVAILABLE) void quota.tell({ operation: { case: "release", value: { rid } } });
   const failure = failureOf(result, model);
   if (failure?.name === "service_unavailable") failure.cause = clockProblem(quota.clockAheadMs()) ?? failure.cause;

@@ -1,5 +1,5 @@
 import type { BodyShare } from "../http/body-budget.ts";
-import { embedFetched, urlsToFetch } from "../dialects/gemini-generate/media.ts";
+import { embedFetched, urlsToFetch } from "../dialects/fetched-media.ts";
 import type { Conversation } from "../dialects/conversation.ts";
 import { CallFailure } from "../failures.ts";
 import { FetchRefusedError, fetchGuarded, type Fetched, type FetchLimits } from "./fetch-guarded.ts";

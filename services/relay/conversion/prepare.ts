@@ -6,9 +6,9 @@ import { say, saySingle, understand, type Conversion, type Understood } from "./
 import { clients, providers, upstreamDialectFor, upstreamDialects } from "../dialects/conversions.ts";
 import type { Asked, SingleConversion } from "../dialects/conversion.ts";
 import type { Dialect, Envelope, UpstreamDialect, UpstreamDialectName } from "../dialects/dialect.ts";
-import { urlsToFetch } from "../dialects/gemini-generate/media.ts";
+import { urlsToFetch } from "../dialects/fetched-media.ts";
 import { landmarks, type RequestBody } from "../dialects/json/request-body.ts";
-import { geminiConversions } from "../dialects/single-conversions.ts";
+import { singleConversionFor, type SingleCell } from "../dialects/single-conversions.ts";
 import { CallFailure } from "../failures.ts";
 import { fetchMedia, type MediaFetching } from "./fetch-media.ts";
 import type { Metrics } from "../metrics.ts";
@@ -70,13 +70,15 @@ function cellOf({ upstream }: Route, dialect: Dialect): Cell | undefined {
   return client && provider && { client, provider, spoken };
 }
 
-/** Providers that read no addresses: pictures and files are fetched for them. */
-const fetchesMedia = (cell: Cell | undefined): boolean => cell?.spoken === "gemini-generate";
+/** The same for a request that is no conversation. */
+function singleCellOf({ upstream }: Route, { name }: Dialect): SingleCell | undefined {
+  return upstream.dialects.includes(name) ? undefined : singleConversionFor(name, upstream.dialects);
+}
 
-function prepareSingle(envelope: Envelope, conversion: SingleConversion, upstreamModel: string): Prepared {
+function prepareSingle(envelope: Envelope, { conversion, spoken }: SingleCell, upstreamModel: string): Prepared {
   const { path, body, dropped, request } = saySingle(envelope, conversion, upstreamModel);
   const dialect: UpstreamDialect = {
-    ...upstreamDialects["gemini-generate"],
+    ...upstreamDialects[spoken],
     upstreamPath: () => path,
     readReply: conversion.readReply,
   };
@@ -103,7 +105,7 @@ class RequestPreparation implements Preparation {
 
   readFor(routes: readonly Route[], fetching: () => Promise<MediaFetching>): Promise<void> | undefined {
     const { dialect } = this.preparing;
-    const route = routes.find((candidate) => fetchesMedia(cellOf(candidate, dialect)));
+    const route = routes.find((candidate) => cellOf(candidate, dialect)?.provider.readsNoAddresses);
     const cell = route && cellOf(route, dialect);
     if (!cell) return undefined;
     this.understood = this.understand(cell);
@@ -120,7 +122,7 @@ class RequestPreparation implements Preparation {
     const { envelope, dialect, model, inputTokens } = this.preparing;
     const cell = cellOf(route, dialect);
     if (!cell) {
-      const single = route.upstream.dialects.includes(dialect.name) ? undefined : geminiConversions[dialect.name];
+      const single = singleCellOf(route, dialect);
       if (single || Object.values(landmarks).some((landmark) => envelope.body.mayHold(landmark))) this.claimOnce();
       if (single) return prepareSingle(envelope, single, route.model);
       if (dialect.isConversation) refuseUnpriced(envelope, model, dialect);

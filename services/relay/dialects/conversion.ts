@@ -53,6 +53,8 @@ export type ProviderConversion = {
   /** undefined when the body is no answer of this dialect. */
   readReply: (body: unknown) => Reply | undefined;
   createStreamReader: () => StreamReader;
+  /** Whether pictures and files that are named by address must be fetched for it. */
+  readsNoAddresses?: true;
 };
 
 /** How a request of another kind than a conversation is put to a provider of another dialect, and answered whole. */

@@ -9,7 +9,7 @@ import * as geminiStream from "./gemini-generate/stream.ts";
 import { dialects } from "./index.ts";
 import * as chat from "./openai-chat/conversion.ts";
 import * as responses from "./openai-responses/conversion.ts";
-import { geminiConversions } from "./single-conversions.ts";
+import { singleConversionFor } from "./single-conversions.ts";
 
 /** Dialects whose callers reach models that speak another one. */
 export const clients: Partial<Record<DialectName, ClientConversion>> = {
@@ -48,5 +48,5 @@ const isProvider = (name: string): name is UpstreamDialectName => Object.hasOwn(
 export function upstreamDialectFor(dialect: DialectName, spoken: readonly string[]): UpstreamDialectName | undefined {
   if (spoken.includes(dialect)) return dialect;
   if (clients[dialect]) return spoken.find(isProvider);
-  return geminiConversions[dialect] && spoken.find((name) => name === "gemini-generate");
+  return singleConversionFor(dialect, spoken)?.spoken;
 }

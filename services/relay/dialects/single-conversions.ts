@@ -1,5 +1,5 @@
 import type { SingleConversion } from "./conversion.ts";
-import type { DialectName } from "./dialect.ts";
+import type { DialectName, UpstreamDialectName } from "./dialect.ts";
 import * as embeddings from "./gemini-generate/embeddings.ts";
 import * as images from "./gemini-generate/images.ts";
 import { refusalOf } from "./gemini-generate/media-call.ts";
@@ -9,7 +9,7 @@ import { rewriteReply } from "./openai-embeddings/reply.ts";
 const jsonOf = (reply: unknown) => ({ body: Buffer.from(JSON.stringify(reply)), contentType: "application/json" });
 
 /** Dialects, none of a conversation, whose callers reach models that speak gemini-generate. */
-export const geminiConversions: Partial<Record<DialectName, SingleConversion>> = {
+const ofGemini: Partial<Record<DialectName, SingleConversion>> = {
   "openai-embeddings": {
     writeRequest: embeddings.writeEmbeddings,
     readReply: (answer, { body }) => embeddings.readTally(answer, body.readWhole("input")),
@@ -40,3 +40,12 @@ export const geminiConversions: Partial<Record<DialectName, SingleConversion>> =
     refusalOf,
   },
 };
+
+/** A conversion, and the dialect of the upstream that it leads to. */
+export type SingleCell = { conversion: SingleConversion; spoken: UpstreamDialectName };
+
+/** How a request that is no conversation reaches an upstream that speaks these dialects. */
+export function singleConversionFor(dialect: DialectName, spoken: readonly string[]): SingleCell | undefined {
+  const conversion = spoken.includes("gemini-generate") ? ofGemini[dialect] : undefined;
+  return conversion && { conversion, spoken: "gemini-generate" };
+}

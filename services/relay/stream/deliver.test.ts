@@ -1,3 +1,4 @@
+import { settle } from "../charge/settle.ts";
 import assert from "node:assert/strict";
 import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
@@ -35,7 +36,7 @@ test("a whole answer that breaks is its upstream's fault, unless its caller or t
     assert.ok(route);
     const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
     await assert.rejects(
-      deliver(deliverable, { answer, prepared, route }, { settling: settlingOf(), metrics, limits }),
+      deliver(deliverable, { answer, prepared, route }, { settling: settlingOf(), metrics, limits }, nothing),
       SendError,
     );
     const { values } = await metrics.faults.get();
@@ -58,7 +59,10 @@ function startFlow(consume: Answer["consume"], log = listeningLog()) {
   const deliverable = { call, envelope, dialect, response, signal: createSendSignal() } as unknown as Deliverable;
   const answered = { answer, route, prepared } as unknown as Answered;
   const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
-  const delivered = deliver(deliverable, answered, { settling: settlingOf({ log: log.log }), metrics, limits });
+  const settling = settlingOf({ log: log.log });
+  const delivered = deliver(deliverable, answered, { settling, metrics, limits }, (endCause) =>
+    settle(settling, call, endCause),
+  );
   return { delivered, prepared, envelope, response, call, lines: log.lines };
 }
 

@@ -15,7 +15,7 @@ import { pumpStream, type Pumping } from "./pump.ts";
 import type { Answered } from "../upstream/reach.ts";
 import { droppedHeader, respondReply, streamHeaders } from "../http/respond.ts";
 import type { Answer, SendSignal } from "../upstream/send.ts";
-import { settle, type Settling } from "../charge/settle.ts";
+import type { Settling } from "../charge/settle.ts";
 import { cleanerOf } from "../upstream/failure.ts";
 import { countFault, faultOfEnd, faultOfError } from "../upstream/faults.ts";
 import { readWhole } from "../upstream/whole.ts";
@@ -47,18 +47,32 @@ function isFlowing(answer: Answer, kind: AnswerKind): boolean {
   return kind === "events" && contentTypeOf(answer).startsWith("text/event-stream");
 }
 
-/** Gives the upstream's answer to the caller, and its end to the ledger before that. */
-export function deliver(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+/** Settles the call, once it is known how its answer ended. */
+export type Settle = (endCause: EndCause) => void;
+
+/** Gives the upstream's answer to the caller, and settles the call before the caller has the end of it. */
+export function deliver(
+  deliverable: Deliverable,
+  answered: Answered,
+  relay: Deliver,
+  settleCall: Settle,
+): Promise<void> {
   const { answer, prepared } = answered;
   const isFlow = !prepared.single && isFlowing(answer, deliverable.envelope.answer);
-  return isFlow ? deliverFlow(deliverable, answered, relay) : deliverRead(deliverable, answered, relay);
+  const give = isFlow ? deliverFlow : deliverRead;
+  return give(deliverable, answered, relay, settleCall);
 }
 
-async function deliverRead(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+async function deliverRead(
+  deliverable: Deliverable,
+  answered: Answered,
+  relay: Deliver,
+  settleCall: Settle,
+): Promise<void> {
   const { call, signal } = deliverable;
   try {
     const body = await readWhole(answered.answer, relay.limits.maxReplyBytes);
-    deliverWhole(deliverable, answered, body, relay);
+    deliverWhole(deliverable, answered, body, settleCall);
   } catch (thrown) {
     // When the caller goes away or the relay stops, the upstream is aborted.
     if (!signal.isAborted) countFault(relay.metrics, call.upstream, faultOfError(thrown));
@@ -76,7 +90,7 @@ function isWhole({ envelope, dialect }: Deliverable, { answer, prepared }: Answe
 
 const invalid = ({ headers }: Answer): CallFailure => new CallFailure({ name: "upstream_invalid", cause: headers });
 
-function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer, { settling }: Deliver): void {
+function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer, settleCall: Settle): void {
   const { call, envelope, response } = deliverable;
   const { answer, prepared } = answered;
   const { times } = call;
@@ -88,7 +102,7 @@ function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer
   if (!reply) throw refusalOf(prepared, parsed) ?? invalid(answer);
   call.tally = tally;
   call.httpStatus = 200;
-  settle(settling, call, EndCause.COMPLETE);
+  settleCall(EndCause.COMPLETE);
   const headers = { "content-type": reply.contentType, ...droppedHeader(prepared.dropped) };
   respondReply(response, call.rid, reply.body, headers);
   times.firstByteAt = performance.now();
@@ -146,7 +160,12 @@ function uncork({ socket }: ServerResponse): void {
 }
 
 /** Starts the stream; where that fails, an answer whose head is out is broken off, for nobody else would end it. */
-function startFlow(deliverable: Deliverable, answered: Answered, { settling, metrics, limits }: Deliver): Pumping {
+function startFlow(
+  deliverable: Deliverable,
+  answered: Answered,
+  { settling, metrics, limits }: Deliver,
+  settleCall: Settle,
+): Pumping {
   const { call, envelope, response } = deliverable;
   const { answer, prepared } = answered;
   const { upstream, rid } = call;
@@ -165,7 +184,7 @@ function startFlow(deliverable: Deliverable, answered: Answered, { settling, met
       counts: { bytes: metrics.streamBytes, backpressure: metrics.backpressure, gaps: metrics.gaps.of({ upstream }) },
       isOfEvents,
       maxEventBytes: limits.maxEventBytes,
-      onEnd: (endCause) => settle(settling, call, endCause),
+      onEnd: settleCall,
       onPiece: () => guardStream(settling, call),
       onBroken: (thrown) => settling.log.warn({ rid, upstream, err: thrown }, "a stream broke while it was read"),
     });
@@ -178,13 +197,18 @@ function startFlow(deliverable: Deliverable, answered: Answered, { settling, met
   }
 }
 
-async function deliverFlow(deliverable: Deliverable, answered: Answered, relay: Deliver): Promise<void> {
+async function deliverFlow(
+  deliverable: Deliverable,
+  answered: Answered,
+  relay: Deliver,
+  settleCall: Settle,
+): Promise<void> {
   const { call } = deliverable;
   const { upstream } = call;
   const { metrics } = relay;
   call.httpStatus = 200;
   forgetRequest(deliverable, answered);
-  const { cut, over, beat, stalledMs } = startFlow(deliverable, answered, relay);
+  const { cut, over, beat, stalledMs } = startFlow(deliverable, answered, relay, settleCall);
   call.cut = cut;
   call.beat = beat;
   call.stalledMs = stalledMs;

@@ -4,14 +4,14 @@ import { Writable } from "node:stream";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Task } from "#proto/video/v1/video_pb.ts";
 import { createStop, type Stop } from "#shared/process/stop.ts";
-import { reserveNanos, type Caller } from "../charge/admit.ts";
+import { admitAtPrice, type Caller } from "../charge/admit.ts";
 import { askForVideo, closeByOutcome } from "./request.ts";
 import type { CallTimes } from "../call-times.ts";
 import { concludeLater, concludeOnce, type Conclusion } from "./conclude.ts";
 import { CallFailure } from "../failures.ts";
 import { beginLiveCall, type CallTrace, type LiveCall } from "../live-call.ts";
 import { countLosses } from "../conversion/prepare.ts";
-import { takeBody } from "../http/take-body.ts";
+import { parseFor, takeBody } from "../http/take-body.ts";
 import { priceVideo, submitRequest, type PricedVideo } from "./charge.ts";
 import { videosPath } from "../http/paths.ts";
 import { wantVideo } from "./validate.ts";
@@ -38,15 +38,15 @@ export type SubmittedVideo = { task: Task; dropped: readonly string[] };
 export async function submitVideo(submitting: Submitting, relay: VideoRelay): Promise<SubmittedVideo | undefined> {
   const { request, caller, submission } = submitting;
   using kept = new DisposableStack();
-  const taken = await takeBody(submitting, relay, (body, checkKey) => {
+  const body = await takeBody(submitting, relay);
+  if (!body) return undefined;
+  const asked = await parseFor(caller, relay, (checkKey) => {
     // Not before: strangers who send slowly would keep everybody else out.
     takePlace(relay, kept);
     // A picture stays in memory until it is submitted, also when its caller has gone and the body's share with him.
     const memory = kept.adopt(new Writable(), (writable) => writable.destroy());
     return wantVideo({ request, body, checkKey, share: relay.bodyBudget.share(memory) }, relay);
   });
-  if (!taken) return undefined;
-  const { asked } = taken;
   const { dropped } = asked;
   countLosses(asked, relay.metrics);
   if ("earlier" in asked) return { task: asked.earlier, dropped };
@@ -70,7 +70,7 @@ async function hold(
   { settling: { quota } }: VideoRelay,
 ): Promise<LiveCall> {
   times.reservingAt = performance.now();
-  const held = await reserveNanos(quota, caller, {
+  const held = await admitAtPrice(quota, caller, {
     rid,
     model: model.id,
     estimateNanos,

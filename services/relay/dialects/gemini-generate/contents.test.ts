@@ -9,7 +9,7 @@ import {
   type ResultPart,
   type Turn,
 } from "../conversation.ts";
-import { embedFetched, urlsToFetch } from "./media.ts";
+import { embedFetched, urlsToFetch } from "../fetched-media.ts";
 import { writeRequest } from "./write-request.ts";
 
 const asking = (...turns: Turn[]): Conversation => ({
