@@ -33,7 +33,7 @@ export const faultPoints: readonly FaultPoint[] = [
     name: "relay: reserve granted, upstream not asked",
     service: "relay",
     file: "services/relay/call.ts",
-    at: "relay.live.add(call);",
+    at: "live.add(call);",
     side: "behind",
   },
   {

@@ -122,6 +122,20 @@ test("records that were joined, fields in another order, twice or unknown are re
   );
 });
 
+test("a field of the wrong kind is read or refused as by the schema, whichever field it is", () => {
+  const good = toBinary(UsageRecordedSchema, makeEvent());
+  for (const { number } of UsageRecordedSchema.fields) {
+    for (const kind of [WireType.Varint, WireType.LengthDelimited, WireType.Bit64, WireType.Bit32]) {
+      const tail = new BinaryWriter().tag(number, kind).finish();
+      const bytes = Buffer.concat([good, tail, Buffer.from([200, 1])]);
+      const refusals = [readUsageRecord, (odd: Buffer) => fromBinary(UsageRecordedSchema, odd)].map((decode) =>
+        isRefused(() => decode(bytes)),
+      );
+      assert.equal(refusals[0], refusals[1], `field ${number} as ${kind}`);
+    }
+  }
+});
+
 test("a tag of more than 32 bits is refused as by the schema, though what is left of it would be one", () => {
   const good = toBinary(UsageRecordedSchema, makeEvent());
   const tags = [

@@ -148,7 +148,7 @@ function readField(reader: WireReader, tag: number, record: UsageRecord): boolea
   }
 }
 
-const highestField = 25;
+const highestField = 26;
 
 function skipUnknown(reader: WireReader, tag: number): boolean {
   if (tag >>> 3 <= highestField) return false;

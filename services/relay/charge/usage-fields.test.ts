@@ -14,7 +14,7 @@ import * as chat from "../dialects/openai-shared/usage.ts";
 import { typeFields } from "../testing/type-fields.ts";
 import * as tables from "../testing/usage-fields.ts";
 
-const modules = join(import.meta.dirname, "../../node_modules");
+const modules = join(import.meta.dirname, "../../../node_modules");
 const openai = "openai/resources";
 const anthropic = "@anthropic-ai/sdk/resources";
 

@@ -13,7 +13,7 @@ export type HeadRead = { request: IncomingMessage; response: ServerResponse; cal
 export type CheckKey = () => Promise<Result>;
 
 /** Checks the key of a caller whose request is not parsed yet, such as before anything is fetched for it. */
-export const keyCheckOf =
+const keyCheckOf =
   ({ quota }: Pick<Settling, "quota">, caller: Caller): CheckKey =>
   () =>
     authorize(quota, caller);

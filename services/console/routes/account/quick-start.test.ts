@@ -77,7 +77,7 @@ describe("the code of the page, run as it is shown", () => {
         response.end(asked === "/v1/messages" ? messageEvents.join("") : chatEvent("Hello!") + chatEnd);
       };
       await using folder = await mkdtempDisposable(joinPath(tmpdir(), "console-snippet-"));
-      await symlink(joinPath(import.meta.dirname, "../../node_modules"), joinPath(folder.path, "node_modules"));
+      await symlink(joinPath(import.meta.dirname, "../../../../node_modules"), joinPath(folder.path, "node_modules"));
       const file = joinPath(folder.path, `snippet.${kind}`);
       await writeFile(file, await codeOf(id, `?model=${encodeURIComponent(model)}`));
       const env = { PATH: searchPath().join(delimiter), RELAY_API_KEY: secret };
