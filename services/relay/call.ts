@@ -72,8 +72,8 @@ type ParsedRequest = {
 type Admission = Outgoing & Deliverable;
 
 /**
- * The path of a call, a line for each step. A step that cannot go on throws a CallFailure, which is answered here, once,
- * in the caller's format. From its admission on a call holds money: it is settled when its answer ends, or fails.
+ * The path of a call, a line for each step. A step that cannot go on throws a CallFailure, which is answered here,
+ * once, in the caller's format. From its admission on a call holds money: it is settled when its answer ends, or fails.
  */
 export async function handleCall(incoming: Incoming, relay: Relay): Promise<void> {
   const received = receive(incoming, relay);
