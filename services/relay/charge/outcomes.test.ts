@@ -10,7 +10,7 @@ import { emptyTally, type Tally } from "../dialects/dialect.ts";
 import { meterCall } from "./meter.ts";
 import { endingOf, isFor, outcomes, sourceOf, type AnswerState, type Ending, type Outcome } from "./outcomes.ts";
 
-const readme = readFileSync(join(import.meta.dirname, "../../../README.md"), "utf8");
+const readme = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
 
 /** Cells of the first table under a heading, without its head. */
 function tableUnder(heading: string): string[][] {
