@@ -24,7 +24,7 @@ function createCallMetrics(registry: Registry) {
   return {
     calls: counters(registry, {
       name: "relay_calls_total",
-      help: "Calls answered, by endpoint, status, how they ended, and whose doing that was.",
+      help: "Calls answered, by endpoint, status, end cause, and who caused it.",
       labels: ["endpoint", "status", "end", "outcome"],
       open: ["endpoint", "status"],
       most: 800,
@@ -73,27 +73,27 @@ function createStreamMetrics(registry: Registry) {
   return {
     gaps: histograms(registry, {
       name: "relay_inter_chunk_seconds",
-      help: "Between one piece of a stream and the next; gaps in which the caller did not read are left out.",
+      help: "Time between two pieces of a stream; gaps in which the caller did not read are excluded.",
       labels: ["upstream"],
       open: ["upstream"],
       most: mostUpstreams,
       buckets: gapBuckets,
     }),
-    liveStreams: gauge(registry, { name: "relay_live_streams", help: "Streams on their way to callers." }),
+    liveStreams: gauge(registry, { name: "relay_live_streams", help: "Streams being delivered to callers." }),
     streamEnds: counters(registry, {
       name: "relay_stream_ends_total",
-      help: "Streams that have ended, by how.",
+      help: "Streams ended, by end cause.",
       labels: ["upstream", "reason"],
       open: ["upstream"],
       most: 450,
     }),
     streamBytes: counter(registry, {
       name: "relay_stream_bytes_total",
-      help: "Bytes of streams written to callers, without those of HTTP.",
+      help: "Bytes of streams written to callers, without HTTP framing.",
     }),
     backpressure: counter(registry, {
       name: "relay_backpressure_seconds_total",
-      help: "Time for which streams stood still because their callers did not read.",
+      help: "Time for which streams were stalled because their callers did not read.",
     }),
   };
 }
@@ -116,42 +116,40 @@ function createUpstreamMetrics(registry: Registry) {
       "outcome",
       600,
       "relay_upstream_attempts_total",
-      "Times an upstream was asked, by what became of it.",
+      "Attempts at an upstream, by outcome.",
     ),
     upstreamSkips: byUpstreamAnd(
       "reason",
       300,
       "relay_upstream_skips_total",
-      "Times an upstream was passed over: busy, cooling down or with an open circuit.",
+      "Times an upstream was skipped: busy, cooling down or with an open circuit.",
     ),
     coolDowns: byUpstreamAnd(
       "reason",
       200,
       "relay_upstream_cool_downs_total",
-      "Times an upstream was left alone because of what it answered.",
+      "Cool-downs of an upstream, by the answer that caused them.",
     ),
     faults: byUpstreamAnd(
       "reason",
       500,
       "relay_upstream_faults_total",
-      "What was wrong with upstreams: no connection, no answer, an answer other than 200, or one that cannot be read.",
+      "Faults of upstreams: no connection, no answer, an answer other than 200, or an unreadable one.",
     ),
-    failovers: byUpstream(
-      "relay_failovers_total",
-      "Times another upstream was asked instead of this one, which failed.",
-    ),
+    failovers: byUpstream("relay_failovers_total", "Times another upstream was used because this one failed."),
     usageMismatches: byUpstream(
       "relay_usage_mismatches_total",
-      "Answers whose token counts do not add up to the upstream's total, or tell no output although there was text.",
+      "Answers whose token counts do not add up to the upstream's total, or report no output although " +
+        "there was text.",
     ),
     impossibleUsage: byUpstream(
       "relay_impossible_usage_total",
-      "Calls of which the upstream told counts that cannot be; what is possible was charged.",
+      "Calls with impossible counts from the upstream; possible counts were charged.",
     ),
     freeCalls: byUpstream("relay_free_calls_total", "Calls that cost nothing although units were used."),
     unpricedModels: byUpstream(
       "relay_unpriced_models_total",
-      "Calls of which a model without a price in the catalog ran a part, charged as the model that was called.",
+      "Calls of which a model that is not in the catalog ran a part; it was charged as the called " + "model.",
     ),
     unpricedUnits: counters(registry, {
       name: "relay_unpriced_units_total",
@@ -176,7 +174,7 @@ function createMoneyMetrics(registry: Registry) {
     overHold: one("relay_charges_over_hold_total", "Charges that exceeded what was held."),
     conflicts: one("relay_settle_conflicts_total", "Settles refused as conflicting."),
     published: one("relay_usage_published_total", "Usage records acknowledged by JetStream."),
-    publishFailures: one("relay_usage_publish_failures_total", "Publishes that failed and were tried again."),
+    publishFailures: one("relay_usage_publish_failures_total", "Publishes that failed and were retried."),
     publishDropped: one(
       "relay_usage_publish_dropped_total",
       "Usage records left to the spool and the outbox because too many waited.",
@@ -232,9 +230,9 @@ export function watchGauges(registry: Registry, read: Readings): void {
       () => read.clockAheadMs() / 1_000,
     ],
     ["relay_spool_bytes", "Bytes of the spool.", read.spoolBytes],
-    ["relay_spool_max_bytes", "Bytes of it above which the relay takes no calls.", read.spoolMaxBytes],
+    ["relay_spool_max_bytes", "Size of the spool above which the relay accepts no calls.", read.spoolMaxBytes],
     ["relay_spool_records", "Usage records that are not known to be booked.", read.spoolRecords],
-    ["relay_spool_oldest_seconds", "How long the oldest of them is in the spool.", () => read.spoolOldestMs() / 1_000],
+    ["relay_spool_oldest_seconds", "Age of the oldest of them.", () => read.spoolOldestMs() / 1_000],
     ["relay_usage_waiting", "Usage records that no PubAck has confirmed.", read.publishWaiting],
     ["relay_usage_oldest_waiting_seconds", "How long the oldest of them waits.", () => read.publishOldestMs() / 1_000],
     [
@@ -243,7 +241,7 @@ export function watchGauges(registry: Registry, read: Readings): void {
       read.bodyBytes,
     ],
     ["relay_video_submissions", "Submissions of videos that have not ended or are not concluded.", read.submissions],
-    ["relay_video_downloads", "Files of videos on their way to callers.", read.downloads],
+    ["relay_video_downloads", "Video files being delivered to callers.", read.downloads],
     ["relay_quota_queued", "Operations that auth-quota has not answered.", read.quotaQueued],
   ];
   for (const [name, help, value] of watched) gauge(registry, { name, help, read: value });

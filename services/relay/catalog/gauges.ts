@@ -15,7 +15,7 @@ export function watchCatalog(
   });
   gauge(registry, {
     name: "relay_catalog_refused",
-    help: "1 while the newest catalog file is refused and the one before stays in use.",
+    help: "1 while the newest catalog file is refused and the previous one stays in use.",
     read: () => Number(isStale()),
   });
 }
