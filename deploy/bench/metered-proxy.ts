@@ -12,8 +12,7 @@ import { until } from "#shared/testing/until.ts";
 import { callerOf, admitAtPrice } from "../../services/relay/charge/admit.ts";
 import { followCatalog } from "../../services/relay/catalog/catalog.ts";
 import { findModel } from "../../services/relay/catalog/choose.ts";
-import { member } from "../../services/relay/dialects/dialect.ts";
-import { countContent } from "../../services/relay/dialects/openai-chat/reply.ts";
+import { estimateTokens, member, stringOf } from "../../services/relay/dialects/dialect.ts";
 import { readUsage } from "../../services/relay/dialects/openai-shared/usage.ts";
 import { guardStream } from "../../services/relay/stream/guard.ts";
 import { beginLiveCall, type LiveCall } from "../../services/relay/live-call.ts";
@@ -118,7 +117,9 @@ function readJson(text: string, { tally }: LiveCall): void {
   const json: unknown = JSON.parse(text);
   const choices = member(json, "choices");
   for (const choice of Array.isArray(choices) ? choices : []) {
-    countContent(member(choice, "message") ?? member(choice, "delta"), tally);
+    const text = stringOf(member(member(choice, "message") ?? member(choice, "delta"), "content")) ?? "";
+    tally.hasContent ||= text !== "";
+    tally.contentTokens += estimateTokens(text);
   }
   tally.usage = readUsage(member(json, "usage")) ?? tally.usage;
 }

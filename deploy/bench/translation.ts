@@ -1,5 +1,5 @@
 import { createTranslator } from "../../services/relay/conversion/convert.ts";
-import { clients, providers, upstreamDialects } from "../../services/relay/dialects/conversions.ts";
+import { clients, providers } from "../../services/relay/dialects/conversions.ts";
 import {
   emptyTally,
   type DialectName,
@@ -8,7 +8,6 @@ import {
 } from "../../services/relay/dialects/dialect.ts";
 import { readJsonBody } from "../../services/relay/dialects/json/request-body.ts";
 import { readStreamEvent } from "../../services/relay/dialects/sse.ts";
-import { createTextLikeness } from "../../services/relay/dialects/text-likeness.ts";
 
 /** One cell of the matrix: microseconds of an event, and how often its bare JSON.parse that is. */
 export type Translation = { cell: string; microsecondsPerEvent: number; timesJsonParse: number };
@@ -94,19 +93,13 @@ function translateStream(from: UpstreamDialectName, to: DialectName, events: Buf
   const tap = createTranslator({
     conversion: { client, provider },
     asked: { model: "m", wantsStreamUsage: true },
-    tap: upstreamDialects[from].createTap(envelope, clean),
+    envelope,
     clean,
     limits: { contextTokens: 200_000, maxOutputTokens: 64_000 },
   });
-  const likeness = createTextLikeness(tap);
   const tally = emptyTally();
   for (const bytes of openings[from] ?? []) tap.read(readStreamEvent(bytes), tally);
-  // As the pump does it.
-  const translate = (bytes: Buffer): void => {
-    if (likeness.skim(bytes, 0, tally, []) !== -1) return;
-    const verdict = tap.read(readStreamEvent(bytes), tally);
-    if (tap.retelling && typeof verdict !== "string") likeness.learn(bytes, 0, bytes.length);
-  };
+  const translate = (bytes: Buffer): void => void tap.read(readStreamEvent(bytes), tally);
   return microsecondsOf(translate, events);
 }
 

@@ -6,11 +6,10 @@ import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import * as messages from "../dialects/anthropic-messages/usage.ts";
 import { emptyTally } from "../dialects/dialect.ts";
 import * as gemini from "../dialects/gemini-generate/usage.ts";
-import * as embeddings from "../dialects/openai-embeddings/reply.ts";
-import * as images from "../dialects/openai-images/reply.ts";
-import * as responses from "../dialects/openai-responses/reply.ts";
-import * as transcriptions from "../dialects/openai-transcriptions/reply.ts";
+import { readUsage as readImagesUsage } from "../dialects/openai-images/usage.ts";
+import * as transcriptions from "../dialects/openai-transcriptions/usage.ts";
 import * as chat from "../dialects/openai-shared/usage.ts";
+import { tallyReaderOf } from "../dialects/testing/reading.ts";
 import { typeFields } from "../testing/type-fields.ts";
 import * as tables from "../testing/usage-fields.ts";
 
@@ -26,7 +25,7 @@ const units = (usage: Units | undefined): Units => usage ?? {};
 const ofTally = (tally = emptyTally()): Units => ({ ...tally.counted, ...tally.usage });
 const readResponse = (fields: object): Units => {
   const usage = { input_tokens: 1_000, output_tokens: 1_000 };
-  return ofTally(responses.readReply({ output: [], usage, ...fields }));
+  return ofTally(tallyReaderOf("openai-responses")({ output: [], usage, ...fields }));
 };
 const drawing = { type: "image_generation_call", svg_usage: { model: "m", output_tokens: 100 } };
 
@@ -97,21 +96,21 @@ const rows: [name: string, table: tables.FieldTable, sources: Source[], base: ob
       { file: `${openai}/images.d.ts`, type: "ImageGenCompletedEvent.Usage" },
     ],
     { input_tokens: 1_000, output_tokens: 1_000 },
-    (told) => units(images.readUsage(told)),
+    (told) => units(readImagesUsage(told)),
   ],
   [
     "images, beside their usage",
     tables.imagesAnswerUsage,
     [{ file: `${openai}/images.d.ts`, type: "ImagesResponse.SvgUsage", under: "svg_usage" }],
     { data: [], usage: { input_tokens: 1 }, svg_usage: drawing.svg_usage },
-    (body) => ofTally(images.readReply(body)),
+    (body) => ofTally(tallyReaderOf("openai-images")(body)),
   ],
   [
     "embeddings",
     tables.embeddingsUsage,
     [{ file: `${openai}/embeddings.d.ts`, type: "CreateEmbeddingResponse.Usage" }],
     {},
-    (usage) => ofTally(embeddings.readReply({ data: [], usage })),
+    (usage) => ofTally(tallyReaderOf("openai-embeddings")({ data: [], usage })),
   ],
   [
     "transcriptions",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { convertReply, createTranslator } from "./convert.ts";
-import { clients, providers, upstreamDialects } from "../dialects/conversions.ts";
+import { clients, providers } from "../dialects/conversions.ts";
 import { emptyTally, type DialectName, type Tally } from "../dialects/dialect.ts";
 import { eventJson, readStreamEvent } from "../dialects/sse.ts";
 import { envelopeOf } from "../testing/fakes.ts";
@@ -29,14 +29,11 @@ const usageIn = (text: string): unknown[] => {
 /** The usage that a caller is shown of an answer, whole and as the last of a stream. */
 function shown(from: Upstream, to: DialectName, body: object, events: object[]): [whole: unknown, streamed: unknown] {
   const conversion = cellOf(from, to);
-  const dialect = upstreamDialects[from];
-  const tally = dialect.readReply(body, envelopeOf());
-  assert.ok(tally);
-  const whole = convertReply(body, conversion, { asked, tally, limits });
+  const envelope = envelopeOf({ stream: true });
+  const whole = convertReply(body, { conversion, asked, envelope, limits })?.body;
   assert.ok(whole);
   const clean = <T>(error: T): T => error;
-  const tap = dialect.createTap(envelopeOf({ stream: true }), clean);
-  const translator = createTranslator({ conversion, asked, tap, clean, limits });
+  const translator = createTranslator({ conversion, asked, envelope, clean, limits });
   const streamTally: Tally = emptyTally();
   let told = "";
   for (const event of events) {
@@ -110,8 +107,7 @@ for (const to of callers) {
   test(`an answer that message_start holds whole is shown with its content and counts: ${to}`, () => {
     const conversion = cellOf("anthropic-messages", to);
     const clean = <T>(error: T): T => error;
-    const tap = upstreamDialects["anthropic-messages"].createTap(envelopeOf({ stream: true }), clean);
-    const translator = createTranslator({ conversion, asked, tap, clean, limits });
+    const translator = createTranslator({ conversion, asked, envelope: envelopeOf({ stream: true }), clean, limits });
     const tally = emptyTally();
     const read = (event: object): string =>
       String(translator.read(readStreamEvent(Buffer.from(`data: ${JSON.stringify(event)}\n\n`)), tally));
@@ -170,17 +166,17 @@ test("reasoning that only the total tells is shown to callers of other formats",
   const quirks = new Set(["reasoning-in-total"] as const);
   const usage = { prompt_tokens: 40, completion_tokens: 7, total_tokens: 109 };
   const body = { id: "c", choices: [{ index: 0, message: { content: "Hi" }, finish_reason: "stop" }], usage };
-  const tally = upstreamDialects["openai-chat"].readReply(body, envelopeOf(), quirks);
-  assert.ok(tally);
-  const whole = convertReply(body, cellOf("openai-chat", "anthropic-messages"), { asked, tally, limits });
+  const envelope = envelopeOf({ stream: true });
+  const conversion = cellOf("openai-chat", "anthropic-messages");
+  const whole = convertReply(body, { conversion, asked, envelope, quirks, limits })?.body;
   const thought = { output_tokens: 69, output_tokens_details: { thinking_tokens: 62 } };
   assert.partialDeepStrictEqual(usageIn(String(whole)).at(-1), thought);
   const clean = <T>(error: T): T => error;
-  const tap = upstreamDialects["openai-chat"].createTap(envelopeOf({ stream: true }), clean, quirks);
   const translator = createTranslator({
     conversion: cellOf("openai-chat", "openai-responses"),
     asked,
-    tap,
+    envelope,
+    quirks,
     clean,
     limits,
   });

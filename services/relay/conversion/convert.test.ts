@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createTranslator } from "./convert.ts";
-import { clients, providers, upstreamDialects } from "../dialects/conversions.ts";
+import { clients, providers } from "../dialects/conversions.ts";
 import { emptyTally, type DialectName, type Tally, type UpstreamDialectName } from "../dialects/dialect.ts";
 import { readStreamEvent } from "../dialects/sse.ts";
 import { failures } from "../failures.ts";
 import { envelopeOf } from "../testing/fakes.ts";
+import { startStream } from "../testing/pumped.ts";
 
 const limits = { contextTokens: 200_000, maxOutputTokens: 64_000 };
 const chunk = (choices: object[]): string => `data: ${JSON.stringify({ id: "c", model: "m", choices })}\n\n`;
@@ -26,7 +27,7 @@ function translate(
   const translator = createTranslator({
     conversion: { client, provider },
     asked: { model: "m", wantsStreamUsage: true },
-    tap: upstreamDialects[from].createTap(envelopeOf({ stream: true, ...fields }), clean),
+    envelope: envelopeOf({ stream: true, ...fields }),
     clean,
     limits,
   });
@@ -118,5 +119,28 @@ test("API spec, Streaming that stops partway: a cut stream says nothing more to 
     const { told, end } = translate(to, [text(0, "Hi")]);
     assert.doesNotMatch(told, /message_stop|response\.(completed|failed)|event: error/);
     assert.equal(end, "");
+  }
+});
+
+test("through the pump a caller gets the same, wherever the chunks are cut", async () => {
+  const [client, provider] = [clients["anthropic-messages"], providers["openai-chat"]];
+  assert.ok(client && provider);
+  const texts = ["one", " two", ' say "three"', " fünf", "😀\n", "\\six", " seven"].map((word) => text(0, word));
+  const events = [...texts, finish(0), done];
+  const expected = translate("anthropic-messages", events);
+  const bytes = Buffer.from(events.join(""));
+  for (const size of [1, 7, 100, 1_000, bytes.length]) {
+    const tap = createTranslator({
+      conversion: { client, provider },
+      asked: { model: "m", wantsStreamUsage: true },
+      envelope: envelopeOf({ stream: true }),
+      clean: (error) => error,
+      limits,
+    });
+    await using pumped = await startStream({ tap });
+    for (let at = 0; at < bytes.length; at += size) pumped.give(bytes.subarray(at, at + size));
+    pumped.end();
+    assert.equal(await pumped.received(), expected.told, `in pieces of ${size}`);
+    assert.deepEqual(pumped.tally, expected.tally);
   }
 });

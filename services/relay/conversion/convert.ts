@@ -1,14 +1,23 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { checkInputs } from "../dialects/check-inputs.ts";
-import { UnsayableError, type Target } from "../dialects/conversation.ts";
+import { UnsayableError, type Quirk, type Target } from "../dialects/conversation.ts";
 import type { Asked, ClientConversion, ProviderConversion, ReadRequest } from "../dialects/conversion.ts";
-import type { SingleConversion, StreamReader } from "../dialects/conversion.ts";
-import type { Cleaner, Envelope, EventVerdict, StreamTap, Tally, UpstreamError } from "../dialects/dialect.ts";
-import type { ReplyEvent, ReplyUsage } from "../dialects/reply.ts";
+import type { SingleConversion } from "../dialects/conversion.ts";
+import {
+  noCounts,
+  type Cleaner,
+  type Envelope,
+  type EventVerdict,
+  type StreamTap,
+  type Tally,
+  type UpstreamError,
+} from "../dialects/dialect.ts";
+import { TallyFold } from "../dialects/fold-tally.ts";
+import type { ReplyUsage } from "../dialects/reply.ts";
+import { readWholeReply, ReplyShower } from "../dialects/show-reply.ts";
 import type { StreamEvent } from "../dialects/sse.ts";
 import { CallFailure, failures } from "../failures.ts";
 import { possibleUnits, type UnitLimits } from "../charge/possible-usage.ts";
-import { createRetelling } from "./retell.ts";
 import { codeWithin } from "./error-code.ts";
 
 /** The two halves of a cell of the matrix: what the caller speaks and what the upstream speaks. */
@@ -75,36 +84,34 @@ export function saySingle(
 }
 
 /** What the caller is shown of the use is what is charged, in its own dialect's words: what cannot be is neither. */
-function shownUsage(
-  { usage, counted }: Tally,
-  read: ReplyUsage | undefined,
-  limits: UnitLimits,
-): ReplyUsage | undefined {
-  const told = usage ? { ...counted, ...usage } : read;
-  return told && possibleUnits(told, limits);
+function shownUsage({ usage, counted }: Tally, limits: UnitLimits): ReplyUsage | undefined {
+  if (!usage || usage === noCounts) return undefined;
+  return possibleUnits({ ...counted, ...usage }, limits);
 }
 
-/** A whole answer in the caller's dialect; undefined when the upstream's is none of its own. */
-export function convertReply(
-  body: unknown,
-  { client, provider }: Conversion,
-  { asked, tally, limits }: { asked: Asked; tally: Tally; limits: UnitLimits },
-): Buffer | undefined {
-  const reply = provider.readReply(body);
-  if (!reply) return undefined;
-  const usage = shownUsage(tally, reply.usage, limits);
-  return Buffer.from(JSON.stringify(client.writeReply({ ...reply, usage }, asked)));
-}
-
-type Translating = {
+type Converting = {
   conversion: Conversion;
   asked: Asked;
-  /** Watches the upstream's events; its tally is what is charged. */
-  tap: StreamTap;
-  clean: Cleaner;
+  envelope: Envelope;
+  quirks?: ReadonlySet<Quirk>;
   /** What the model can have used at most. */
   limits: UnitLimits;
 };
+
+/**
+ * Reads a whole answer: what is charged, and the answer in the caller's dialect, undefined where that cannot be said.
+ * Undefined when the body is none of the upstream's own.
+ */
+export function convertReply(
+  body: unknown,
+  { conversion: { client, provider }, asked, envelope, quirks, limits }: Converting,
+): { tally: Tally; body: Buffer | undefined } | undefined {
+  const usageOf = (tally: Tally): ReplyUsage | undefined => shownUsage(tally, limits);
+  const read = readWholeReply(provider.answers, body, { envelope, quirks }, usageOf);
+  if (!read) return undefined;
+  const { tally, reply } = read;
+  return { tally, body: reply && Buffer.from(JSON.stringify(client.writeReply(reply, asked))) };
+}
 
 /** For answers that break their own format where the upstream reports no error; callers see no words of a reader. */
 const unreadable: UpstreamError = {
@@ -114,35 +121,38 @@ const unreadable: UpstreamError = {
 };
 
 /** A tap that gives a stream in the caller's dialect, event by event, in the turn in which the upstream's came. */
-export function createTranslator({ conversion, asked, tap, clean, limits }: Translating): StreamTap {
-  const reader: StreamReader = conversion.provider.createStreamReader();
+export function createTranslator(converting: Converting & { clean: Cleaner }): StreamTap {
+  const { conversion, asked, envelope, quirks, clean, limits } = converting;
+  const { createStreamReader, isOverAtError } = conversion.provider.answers;
   const writer = conversion.client.createStreamWriter(asked);
-  const { createAlike } = tap;
-  const { retelling, note } = createRetelling(reader, conversion.provider, writer);
+  const fold = new TallyFold();
+  let text = "";
   let held = "";
-  const shown = (error: UpstreamError): UpstreamError => {
-    const cleaned = clean(error);
-    return { ...cleaned, code: codeWithin(cleaned) };
-  };
-  const tell = (events: ReplyEvent[], tally: Tally): string => {
-    let text = "";
-    for (const event of events) {
-      if (event.kind === "finish") text += writer.write({ ...event, usage: shownUsage(tally, event.usage, limits) });
-      else if (event.kind !== "error") text += writer.write(event);
-      else text += writer.write({ kind: "error", error: tally.isFailed ? shown(event.error) : unreadable });
-      // What cannot be read has failed for the ledger, too.
-      tally.isFailed ||= event.kind === "error";
-    }
-    tally.isComplete &&= !tally.isFailed;
-    return text;
-  };
+  let [isOver, isCut] = [false, false];
+  const shower = new ReplyShower(fold, {
+    take: (event) => {
+      text += writer.write(event);
+    },
+    usage: () => shownUsage(fold.tally, limits),
+    error: (error) => {
+      const cleaned = clean(error);
+      return { ...cleaned, code: codeWithin(cleaned) };
+    },
+    unreadable: () => {
+      // Where the upstream reported no error, what is missing at the end was cut off.
+      if (isOver) isCut = true;
+      else {
+        text += writer.write({ kind: "error", error: unreadable });
+        // What cannot be read has failed for the ledger, too.
+        Object.assign(fold.tally, { isFailed: true, isComplete: false });
+      }
+    },
+  });
+  const reader = createStreamReader(shower, { envelope, quirks });
   const read = (event: StreamEvent, tally: Tally): EventVerdict => {
-    const verdict = tap.read(event, tally);
-    const told = event.json ?? event.data;
-    const events = told === undefined ? [] : reader.read(told);
-    note(events);
-    const text = tell(events, tally);
-    if (verdict === "end") {
+    fold.tally = tally;
+    text = "";
+    if (reader.read(event) === "error" && isOverAtError) {
       held = text;
       return "end";
     }
@@ -150,11 +160,14 @@ export function createTranslator({ conversion, asked, tap, clean, limits }: Tran
   };
   const end = (tally: Tally): string => {
     if (tally.isFailed) return held;
-    const last = tally.isComplete || tally.hasFinish ? reader.end() : undefined;
-    // Where the upstream reported no error, what is missing was cut off.
-    return last?.every(({ kind }) => kind !== "error") ? tell(last, tally) : conversion.client.cutEnd;
+    if (!tally.isComplete && !tally.hasFinish) return conversion.client.cutEnd;
+    fold.tally = tally;
+    text = "";
+    isOver = true;
+    reader.end();
+    return isCut ? conversion.client.cutEnd : text;
   };
-  return createAlike && reader.takeDelta ? { read, end, createAlike, retelling } : { read, end };
+  return { read, end };
 }
 
 /** Whether the caller wants a refusal instead of a request that lost something on the way. */

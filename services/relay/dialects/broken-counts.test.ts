@@ -3,9 +3,9 @@ import { test } from "node:test";
 import { readUsage as ofMessages } from "./anthropic-messages/usage.ts";
 import { noCounts } from "./dialect.ts";
 import { readUsage as ofGemini } from "./gemini-generate/usage.ts";
-import { readUsage as ofImages } from "./openai-images/reply.ts";
+import { readUsage as ofImages } from "./openai-images/usage.ts";
 import { readUsage as ofResponses } from "./openai-responses/usage.ts";
-import { readUsage as ofTranscriptions } from "./openai-transcriptions/reply.ts";
+import { readUsage as ofTranscriptions } from "./openai-transcriptions/usage.ts";
 import { readUsage as ofChat } from "./openai-shared/usage.ts";
 
 const noNumbers = [-5, 12.5, "12", "NaN", 1e308, Infinity, 2 ** 53, true, {}, []];

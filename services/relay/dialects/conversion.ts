@@ -1,3 +1,4 @@
+import type { AnswerFormat } from "./answer.ts";
 import type { Conversation, Loss, Target } from "./conversation.ts";
 import type { Envelope, Tally } from "./dialect.ts";
 import type { Reply, ReplyEvent } from "./reply.ts";
@@ -7,19 +8,6 @@ export type ReadRequest = { conversation: Conversation; dropped: Set<string> };
 
 /** A request body for a provider, and what it could not say. */
 export type WrittenRequest = { body: Record<string, unknown>; losses: Set<Loss> };
-
-/** Reads one stream of a provider: pure state, no IO. */
-export type StreamReader = {
-  /** Events of one event's parsed data; data that is not JSON (`[DONE]`) comes as text. */
-  read: (data: unknown) => ReplyEvent[];
-  /** What is still to be said when the provider's stream is over: an error event when it was not whole. */
-  end: () => ReplyEvent[];
-  /**
-   * Takes the text of a delta of the open block as if an event with nothing else in it had been read; false when the
-   * event must be read. Given where of such an event nothing matters but its text.
-   */
-  takeDelta?: (choice: number, text: string) => boolean;
-};
 
 /** Writes one stream for a caller: server-sent events as text, "" when there is nothing to say yet. */
 export type StreamWriter = { write: (event: ReplyEvent) => string };
@@ -50,9 +38,7 @@ export type ClientConversion = {
 export type ProviderConversion = {
   /** Throws UnsayableError for what the provider cannot be asked at all. */
   writeRequest: (conversation: Conversation, target: Target) => WrittenRequest;
-  /** undefined when the body is no answer of this dialect. */
-  readReply: (body: unknown) => Reply | undefined;
-  createStreamReader: () => StreamReader;
+  answers: AnswerFormat;
   /** Whether pictures and files that are named by address must be fetched for it. */
   readsNoAddresses?: true;
 };

@@ -2,11 +2,11 @@ import type { ClientConversion, ProviderConversion } from "./conversion.ts";
 import type { DialectName, UpstreamDialect, UpstreamDialectName } from "./dialect.ts";
 import * as messages from "./anthropic-messages/conversion.ts";
 import * as gemini from "./gemini-generate/conversion.ts";
+import { answers as geminiAnswers } from "./gemini-generate/answers.ts";
 import * as geminiError from "./gemini-generate/error.ts";
-import * as geminiReply from "./gemini-generate/reply.ts";
 import * as geminiRequest from "./gemini-generate/request.ts";
-import * as geminiStream from "./gemini-generate/stream.ts";
 import { dialects } from "./index.ts";
+import { metered } from "./meter-answer.ts";
 import * as chat from "./openai-chat/conversion.ts";
 import * as responses from "./openai-responses/conversion.ts";
 import { singleConversionFor } from "./single-conversions.ts";
@@ -33,8 +33,7 @@ export const upstreamDialects: Record<UpstreamDialectName, UpstreamDialect> = {
     name: "gemini-generate",
     upstreamPath: (model, answer) => geminiRequest.pathOf(model, answer === "events"),
     upstreamHeaders: geminiRequest.upstreamHeaders,
-    readReply: geminiReply.readReply,
-    createTap: geminiStream.createTap,
+    ...metered(geminiAnswers),
     readError: geminiError.readError,
   },
 };

@@ -135,18 +135,6 @@ export type StreamTap = {
    * TextLikeness.
    */
   createAlike?: () => StreamTap;
-  /** Given beside `createAlike` by a tap that says events in other words. */
-  retelling?: Retelling;
-};
-
-/** Says an event in other words without reading it, when it differs from those before only in its content. */
-export type Retelling = {
-  /** Whether of two events the second says nothing but its content, whatever else of their texts differs. */
-  isContentAlone: (first: StreamEvent, second: StreamEvent, content: string) => boolean;
-  /** Told of the content of the event that was read just now; undefined where it is like no other. */
-  follow: (content: string | undefined) => void;
-  /** The event of this content in other words; undefined when it must be read. */
-  retell: (content: string) => Buffer | undefined;
 };
 
 /** Takes out of an upstream's wording what callers must not see. */
@@ -309,14 +297,6 @@ export const outputOf = (usage: Units | undefined): bigint => {
   const { outputTokens = 0n, reasoningTokens = 0n, audioOutputTokens = 0n, imageOutputTokens = 0n } = usage ?? {};
   return outputTokens + reasoningTokens + audioOutputTokens + imageOutputTokens;
 };
-
-/** Takes counts that may come again with the next piece of a stream. */
-export function takeRunning(usage: Units, tally: Tally): void {
-  const hasGrown = outputOf(usage) > outputOf(tally.usage);
-  tally.usage = usage;
-  if (tally.isEnding) tally.runningAt = undefined;
-  else if (hasGrown || tally.runningAt === undefined) tally.runningAt = tally.contentTokens;
-}
 
 /** What is left of `whole` without `part`; parts that exceed their whole leave 0, never a negative count. */
 export function excess(whole: bigint, part: bigint): bigint {

@@ -15,6 +15,7 @@ import { dialects } from "./index.ts";
 import { readJsonBody } from "./json/request-body.ts";
 import { unfoldReply, type ReplyEvent } from "./reply.ts";
 import { readStreamEvent } from "./sse.ts";
+import { createShownReader, replyReaderOf } from "./testing/reading.ts";
 
 const runs = { numRuns: 400 };
 const asked: Asked = { model: "m", wantsStreamUsage: true, inputTokens: 9 };
@@ -75,7 +76,7 @@ function streamsOf(dialect: UpstreamDialectName): Buffer[][] {
     framesOf(dialect as keyof typeof fakeNames, behaviour).map((frame) => frameBytes(frame)),
   );
   const written = fixturesOf("replies", dialect).flatMap((fixture) => {
-    const reply = providers[dialect]?.readReply(fixture);
+    const reply = replyReaderOf(dialect)(fixture);
     const writer = dialect === "gemini-generate" ? undefined : clients[dialect]?.createStreamWriter(asked);
     if (!reply || !writer) return [];
     const text = unfoldReply(reply)
@@ -98,8 +99,7 @@ const dataOf = (bytes: Buffer): Data => {
 
 /** Reads a stream as the relay does, to its end. */
 function readAll(dialect: UpstreamDialectName, stream: Data[]): ReplyEvent[] {
-  const reader = providers[dialect]?.createStreamReader();
-  assert.ok(reader);
+  const reader = createShownReader(dialect);
   const events = stream.flatMap((data) => (data === undefined ? [] : reader.read(data)));
   return [...events, ...reader.end(), ...reader.end()];
 }
@@ -289,7 +289,7 @@ for (const dialect of providerNames) {
       fc.constantFrom(...fixturesOf("replies", dialect)),
       fc.array(change, { minLength: 1, maxLength: 3 }),
       (fixture, changes) => {
-        const reply = providers[dialect]?.readReply(changes.reduce<unknown>(changed, fixture));
+        const reply = replyReaderOf(dialect)(changes.reduce<unknown>(changed, fixture));
         if (!reply) return;
         assert.equal(problemOf(unfoldReply(reply)), undefined);
         for (const client of Object.values(clients)) JSON.stringify(client.writeReply(reply, asked));

@@ -1,30 +1,26 @@
-import type { Dialect, DialectName, Envelope, StreamTap } from "./dialect.ts";
+import type { Dialect, DialectName, Envelope } from "./dialect.ts";
 import * as messagesError from "./anthropic-messages/error.ts";
-import * as messagesReply from "./anthropic-messages/reply.ts";
+import { answers as messagesAnswers } from "./anthropic-messages/answers.ts";
 import * as messagesRequest from "./anthropic-messages/request.ts";
-import * as messagesStream from "./anthropic-messages/stream.ts";
+import { metered } from "./meter-answer.ts";
 import { chatMedia, messagesMedia, moderationsMedia, noMedia, responsesMedia } from "./json/media-places.ts";
 import * as chatError from "./openai-shared/error.ts";
-import * as chatReply from "./openai-chat/reply.ts";
+import { answers as chatAnswers } from "./openai-chat/answers.ts";
 import * as chatRequest from "./openai-chat/request.ts";
-import * as chatStream from "./openai-chat/stream.ts";
-import * as completionsReply from "./openai-completions/reply.ts";
+import { answers as completionsAnswers } from "./openai-completions/answers.ts";
 import * as completionsRequest from "./openai-completions/request.ts";
-import * as completionsStream from "./openai-completions/stream.ts";
-import * as embeddingsReply from "./openai-embeddings/reply.ts";
+import { answers as embeddingsAnswers } from "./openai-embeddings/answers.ts";
+import { rewriteReply } from "./openai-embeddings/rewrite-reply.ts";
 import * as embeddingsRequest from "./openai-embeddings/request.ts";
-import * as imagesReply from "./openai-images/reply.ts";
+import { answers as imagesAnswers } from "./openai-images/answers.ts";
 import * as imagesRequest from "./openai-images/request.ts";
-import * as imagesStream from "./openai-images/stream.ts";
-import * as moderationsReply from "./openai-moderations/reply.ts";
-import * as responsesReply from "./openai-responses/reply.ts";
+import { answers as moderationsAnswers } from "./openai-moderations/answers.ts";
+import { answers as responsesAnswers } from "./openai-responses/answers.ts";
 import * as responsesRequest from "./openai-responses/request.ts";
-import * as responsesStream from "./openai-responses/stream.ts";
 import * as speechRequest from "./openai-speech/request.ts";
-import * as speechStream from "./openai-speech/stream.ts";
-import * as transcriptionsReply from "./openai-transcriptions/reply.ts";
+import { answers as speechAnswers } from "./openai-speech/answers.ts";
+import { answers as transcriptionsAnswers } from "./openai-transcriptions/answers.ts";
 import * as transcriptionsRequest from "./openai-transcriptions/request.ts";
-import * as transcriptionsStream from "./openai-transcriptions/stream.ts";
 
 /** The caller's body with the upstream's model name and nothing else changed. */
 function replaceModel({ body, model }: Envelope, upstreamModel: string): Buffer {
@@ -35,10 +31,6 @@ function replaceModelInForm({ body, model }: Envelope, upstreamModel: string): B
   return upstreamModel === model ? body.bytes : body.rewrite({ replace: { model: upstreamModel } });
 }
 
-/** For dialects that never stream. */
-const noTap = (): StreamTap => ({ read: () => "pass", end: () => "" });
-const noReply = (): undefined => undefined;
-
 const formatA = {
   format: "A",
   isConversation: false,
@@ -47,7 +39,6 @@ const formatA = {
   mediaPlaces: noMedia,
   upstreamHeaders: chatRequest.upstreamHeaders,
   prepareBody: replaceModel,
-  createTap: noTap,
   writeError: chatError.writeError,
   readError: chatError.readError,
 } as const;
@@ -66,8 +57,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     mediaPlaces: chatMedia,
     readEnvelope: chatRequest.readEnvelope,
     prepareBody: chatRequest.prepareBody,
-    readReply: chatReply.readReply,
-    createTap: chatStream.createTap,
+    ...metered(chatAnswers),
   },
   "openai-responses": {
     ...formatA,
@@ -79,8 +69,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     mediaPlaces: responsesMedia,
     readEnvelope: responsesRequest.readEnvelope,
     prepareBody: responsesRequest.prepareBody,
-    readReply: responsesReply.readReply,
-    createTap: responsesStream.createTap,
+    ...metered(responsesAnswers),
   },
   "anthropic-messages": {
     name: "anthropic-messages",
@@ -95,8 +84,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     readEnvelope: messagesRequest.readEnvelope,
     prepareBody: messagesRequest.prepareBody,
     upstreamHeaders: messagesRequest.upstreamHeaders,
-    readReply: messagesReply.readReply,
-    createTap: messagesStream.createTap,
+    ...metered(messagesAnswers),
     writeError: messagesError.writeError,
     readError: messagesError.readError,
   },
@@ -110,7 +98,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     mediaPlaces: responsesMedia,
     readEnvelope: responsesRequest.readCompactEnvelope,
     prepareBody: responsesRequest.prepareBody,
-    readReply: responsesReply.readReply,
+    ...metered(responsesAnswers),
   },
   "openai-embeddings": {
     ...formatA,
@@ -119,8 +107,8 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     measures: [["inputTokens"]],
     requiredFields: ["model", "input"],
     readEnvelope: embeddingsRequest.readEnvelope,
-    readReply: embeddingsReply.readReply,
-    rewriteReply: embeddingsReply.rewriteReply,
+    ...metered(embeddingsAnswers),
+    rewriteReply,
   },
   "openai-completions": {
     ...formatA,
@@ -130,8 +118,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     requiredFields: ["model", "prompt"],
     readEnvelope: completionsRequest.readEnvelope,
     prepareBody: chatRequest.prepareBody,
-    readReply: completionsReply.readReply,
-    createTap: completionsStream.createTap,
+    ...metered(completionsAnswers),
   },
   "openai-images": {
     ...formatA,
@@ -140,8 +127,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     measures: [["images"], ["inputTokens", "imageOutputTokens"]],
     requiredFields: ["model", "prompt"],
     readEnvelope: imagesRequest.readEnvelope,
-    readReply: imagesReply.readReply,
-    createTap: imagesStream.createTap,
+    ...metered(imagesAnswers),
   },
   "openai-speech": {
     ...formatA,
@@ -150,8 +136,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     measures: [["characters"], ["inputTokens", "audioOutputTokens"]],
     requiredFields: ["model", "input", "voice"],
     readEnvelope: speechRequest.readEnvelope,
-    readReply: noReply,
-    createTap: speechStream.createTap,
+    ...metered(speechAnswers),
   },
   "openai-moderations": {
     ...formatA,
@@ -161,7 +146,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     requiredFields: ["model", "input"],
     mediaPlaces: moderationsMedia,
     readEnvelope: embeddingsRequest.readEnvelope,
-    readReply: moderationsReply.readReply,
+    ...metered(moderationsAnswers),
   },
   "openai-transcriptions": {
     ...formatA,
@@ -173,8 +158,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     mayIgnoreStream: true,
     readEnvelope: transcriptionsRequest.readEnvelope,
     prepareBody: replaceModelInForm,
-    readReply: transcriptionsReply.readReply,
-    createTap: transcriptionsStream.createTap,
+    ...metered(transcriptionsAnswers),
   },
 };
 

@@ -22,6 +22,9 @@ export type ReplyEvent =
   /** The last event of an answer that the provider broke off. */
   | { kind: "error"; error: UpstreamError };
 
+/** Any of them but for how the answer ends. */
+export type ReplyPart = Exclude<ReplyEvent, { kind: "finish" | "error" }>;
+
 export type BlockStart =
   | { kind: "text" }
   | { kind: "refusal" }
@@ -75,7 +78,7 @@ function startOf(block: Block): BlockStart {
 }
 
 /** A block of a whole answer as the events of a stream. */
-export function unfoldBlock(block: Block, choice: number): ReplyEvent[] {
+export function unfoldBlock(block: Block, choice: number): ReplyPart[] {
   const text = block.kind === "call" ? block.input : block.text;
   const logprobs = block.kind === "text" ? block.logprobs : undefined;
   const citations = block.kind === "text" ? (block.citations ?? []) : [];

@@ -4,7 +4,7 @@ import * as embeddings from "./gemini-generate/embeddings.ts";
 import * as images from "./gemini-generate/images.ts";
 import { refusalOf } from "./gemini-generate/media-call.ts";
 import * as speech from "./gemini-generate/speech.ts";
-import { rewriteReply } from "./openai-embeddings/reply.ts";
+import { rewriteReply } from "./openai-embeddings/rewrite-reply.ts";
 
 const jsonOf = (reply: unknown) => ({ body: Buffer.from(JSON.stringify(reply)), contentType: "application/json" });
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { createTap as createMessagesTap } from "./anthropic-messages/stream.ts";
 import { emptyTally, type EventVerdict, type StreamTap, type Tally } from "./dialect.ts";
 import { dialects } from "./index.ts";
 import { readJsonBody } from "./json/request-body.ts";
@@ -12,6 +11,7 @@ const envelopeOf = (choices: number) => {
   const body = Buffer.from(JSON.stringify({ model: "m", messages: [], stream: true, n: choices }));
   return dialects["openai-chat"].readEnvelope(readJsonBody(body), "m");
 };
+const createMessagesTap = (): StreamTap => dialects["anthropic-messages"].createTap(envelopeOf(1), (error) => error);
 const chatTap = (choices = 1): StreamTap => dialects["openai-chat"].createTap(envelopeOf(choices), (error) => error);
 
 type Seen = { verdicts: EventVerdict[]; tallies: Tally[]; read: number };
@@ -23,7 +23,7 @@ function watch(events: readonly string[], tap: StreamTap, isSkimming: boolean): 
   const seen: Seen = { verdicts: [], tallies: [], read: 0 };
   for (const text of events) {
     const event = Buffer.from(text);
-    const end = isSkimming ? likeness.skim(event, 0, tally, []) : -1;
+    const end = isSkimming ? likeness.skim(event, 0, tally) : -1;
     assert.ok(end === -1 || end === event.length, "an event is skimmed as a whole");
     if (end === -1) {
       seen.read += 1;
@@ -138,9 +138,9 @@ test("events cut short are not skimmed", () => {
   }
   const event = Buffer.from(chunkOf({ content: "three" }));
   const tally = emptyTally();
-  for (let end = 0; end < event.length; end += 1) assert.equal(likeness.skim(event.subarray(0, end), 0, tally, []), -1);
+  for (let end = 0; end < event.length; end += 1) assert.equal(likeness.skim(event.subarray(0, end), 0, tally), -1);
   assert.deepEqual(tally, emptyTally());
-  assert.equal(likeness.skim(event, 0, tally, []), event.length);
+  assert.equal(likeness.skim(event, 0, tally), event.length);
 });
 
 test("a tap to which texts mean more is never tried", () => {

@@ -1,4 +1,4 @@
-import { emptyTally, estimateTokens, type Retelling, type StreamTap, type Tally } from "./dialect.ts";
+import { emptyTally, estimateTokens, type StreamTap, type Tally } from "./dialect.ts";
 import { backslash, code, quote, standsAt } from "./json/bytes.ts";
 import { readStreamEvent, type StreamEvent } from "./sse.ts";
 
@@ -7,20 +7,17 @@ import { readStreamEvent, type StreamEvent } from "./sse.ts";
  * nothing of them matters but how much text it is: they need not be parsed.
  */
 export type TextLikeness = {
-  /**
-   * Index behind the event that begins at `start`, its text counted and, where the tap says events in other words, said
-   * as one more piece; -1 for one that must be read.
-   */
-  skim: (bytes: Buffer, start: number, tally: Tally, pieces: Buffer[]) => number;
-  /** Learns from the event between two places, which was read and has passed or was said in other words. */
+  /** Index behind the event that begins at `start`, its text counted; -1 for one that must be read. */
+  skim: (bytes: Buffer, start: number, tally: Tally) => number;
+  /** Learns from the event between two places, which was read and has passed. */
   learn: (bytes: Buffer, start: number, end: number) => void;
 };
 
 /** What events have in common: `literals`, and between them texts, of which some are counted as content. */
 type Frame = { literals: Buffer[]; isCounted: boolean[] };
 
-/** What an event says by its frame: its content in estimated tokens and, where that is wanted, as text. */
-type Found = { tokens: number; content: string; wantsContent: boolean };
+/** What an event says by its frame: its content in estimated tokens. */
+type Found = { tokens: number };
 
 const space = code(" ");
 const firstAfterAscii = 128;
@@ -37,7 +34,6 @@ const shortProbe = "probe";
 // A field's name is no text: it may become the name of one that means something.
 const probedName = /probe"\s*:/;
 const longProbe = "x".repeat(1_009);
-const otherProbe = "other";
 
 /** A copy that keeps nothing else alive: neither the chunk, nor what shares a place in memory with small buffers. */
 export function copyOf(bytes: Buffer): Buffer {
@@ -117,18 +113,6 @@ function frameOf(literals: Buffer[], tap: StreamTap): Frame | undefined {
   return all > 0 && short === all ? { literals, isCounted } : undefined;
 }
 
-/** Whether an event of the frame can be retold: its content is one text, beside which no other means anything. */
-function canRetell({ literals, isCounted }: Frame, { isContentAlone }: Retelling): boolean {
-  if (isCounted.filter(Boolean).length > 1) return false;
-  if (isCounted.length === 1) return true;
-  const probe = (content: string, other: string): StreamEvent | undefined => {
-    const texts = isCounted.map((isContent) => (isContent ? content : other));
-    return probeOf(literals, texts);
-  };
-  const [first, second] = [probe(shortProbe, shortProbe), probe(longProbe, otherProbe)];
-  return first !== undefined && second !== undefined && isContentAlone(first, second, longProbe);
-}
-
 function isPlain(bytes: Buffer, start: number, end: number): boolean {
   for (let at = start; at < end; at += 1) {
     const byte = bytes[at] ?? 0;
@@ -160,13 +144,10 @@ function find({ literals, isCounted }: Frame, bytes: Buffer, start: number, foun
     const end = textEnd(bytes, at);
     if (end === -1) return -1;
     const isContent = isCounted[index] === true;
-    if ((isContent && found.wantsContent) || !isPlain(bytes, at, end)) {
+    if (!isPlain(bytes, at, end)) {
       const text = textOf(bytes, at, end);
       if (text === undefined) return -1;
-      if (isContent) {
-        found.content = text;
-        found.tokens += estimateTokens(text);
-      }
+      if (isContent) found.tokens += estimateTokens(text);
     } else if (isContent) found.tokens += (end - at) / 4;
     at = end;
   }
@@ -174,8 +155,8 @@ function find({ literals, isCounted }: Frame, bytes: Buffer, start: number, foun
 }
 
 /** Makes one for a stream that is watched by a tap; it learns nothing where texts mean more (no `createAlike`). */
-export function createTextLikeness({ createAlike, retelling }: StreamTap): TextLikeness {
-  const found: Found = { tokens: 0, content: "", wantsContent: retelling !== undefined };
+export function createTextLikeness({ createAlike }: StreamTap): TextLikeness {
+  const found: Found = { tokens: 0 };
   let frame: Frame | undefined;
   let last: Buffer | undefined;
   let credit = createAlike ? mostCredit : 0;
@@ -189,29 +170,19 @@ export function createTextLikeness({ createAlike, retelling }: StreamTap): TextL
     last = copy;
     if (!literals || credit < trialCost) return;
     credit -= trialCost;
-    const learned = frameOf(literals, createAlike());
-    if (learned && (!retelling || canRetell(learned, retelling))) frame = learned;
+    frame = frameOf(literals, createAlike()) ?? frame;
   };
   return {
-    skim: (bytes, start, tally, pieces) => {
-      const end = frame ? find(frame, bytes, start, found) : -1;
+    skim: (bytes, start, tally) => {
+      // Behind the end mark nothing counts.
+      const end = frame && !tally.isComplete ? find(frame, bytes, start, found) : -1;
       if (end === -1) return -1;
       const { tokens } = found;
-      if (retelling) {
-        const retold = retelling.retell(found.content);
-        if (!retold) return -1;
-        pieces.push(retold);
-      }
       tally.contentTokens += tokens;
       tally.hasContent ||= tokens > 0;
       if (credit < mostCredit) credit += skimCredit;
       return end;
     },
-    learn: (bytes, start, end) => {
-      learnFrame(bytes.subarray(start, end));
-      if (!retelling) return;
-      const isAlike = frame !== undefined && find(frame, bytes, start, found) === end;
-      retelling.follow(isAlike ? found.content : undefined);
-    },
+    learn: (bytes, start, end) => learnFrame(bytes.subarray(start, end)),
   };
 }

@@ -97,10 +97,9 @@ function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer
   times.upstreamEndedAt = times.arrivedAt = performance.now();
   if (!isWhole(deliverable, answered)) throw invalid(answer);
   const parsed = envelope.answer === "text" ? body.toString() : eventJson(body.toString());
-  const tally = prepared.dialect.readReply(parsed, envelope, call.offered.quirks);
-  const reply = tally && replyOf(deliverable, answered, { parsed, bytes: body, tally });
+  const reply = replyOf(deliverable, answered, parsed, body);
   if (!reply) throw refusalOf(prepared, parsed) ?? invalid(answer);
-  call.tally = tally;
+  call.tally = reply.tally;
   call.httpStatus = 200;
   settleCall(EndCause.COMPLETE);
   const headers = { "content-type": reply.contentType, ...droppedHeader(prepared.dropped) };
@@ -108,20 +107,28 @@ function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer
   times.firstByteAt = performance.now();
 }
 
-type Reply = { body: Buffer; contentType: string };
+type Reply = { tally: Tally; body: Buffer; contentType: string };
 
-/** The answer as the caller gets it; undefined when it cannot be read. */
+/** What is charged, and the answer as the caller gets it; undefined when it cannot be read. */
 function replyOf(
   { call, dialect, envelope }: Deliverable,
   { prepared, answer }: Answered,
-  { parsed, bytes, tally }: { parsed: unknown; bytes: Buffer; tally: Tally },
+  parsed: unknown,
+  bytes: Buffer,
 ): Reply | undefined {
   const { conversion, single } = prepared;
-  if (single) return single.conversion.writeReply(parsed, single.request, envelope);
+  const { quirks } = call.offered;
   const contentType = envelope.answer === "json" ? "application/json" : contentTypeOf(answer);
-  if (!conversion) return { body: dialect.rewriteReply?.(parsed, envelope) ?? bytes, contentType };
-  const body = convertReply(parsed, conversion, { asked: conversion.asked, tally, limits: call.offered });
-  return body && { body, contentType };
+  if (conversion) {
+    const { asked } = conversion;
+    const { tally, body } = convertReply(parsed, { conversion, asked, envelope, quirks, limits: call.offered }) ?? {};
+    return tally && body && { tally, body, contentType };
+  }
+  const tally = prepared.dialect.readReply(parsed, envelope, quirks);
+  if (!tally) return undefined;
+  if (!single) return { tally, body: dialect.rewriteReply?.(parsed, envelope) ?? bytes, contentType };
+  const reply = single.conversion.writeReply(parsed, single.request, envelope);
+  return reply && { tally, ...reply };
 }
 
 /** What the caller is told where the upstream made nothing because of what was asked of it. */
@@ -136,9 +143,8 @@ function tapOf({ call, envelope }: Deliverable, { prepared, route }: Answered): 
   const clean = cleanerOf(route.upstream);
   const { quirks } = call.offered;
   if (!conversion) return dialect.createTap(envelope, clean, quirks);
-  // The caller's own wish is the writer's to fulfil; here all that the upstream tells is wanted.
-  const tap = dialect.createTap({ ...envelope, wantsStreamUsage: true }, clean, quirks);
-  return createTranslator({ conversion, asked: conversion.asked, tap, clean, limits: call.offered });
+  const { asked } = conversion;
+  return createTranslator({ conversion, asked, envelope, quirks, clean, limits: call.offered });
 }
 
 const noBytes = Buffer.alloc(0);

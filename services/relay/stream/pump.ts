@@ -60,12 +60,10 @@ function readEvents({ cursor, likeness }: Events, chunk: Buffer, { tap, tally, o
   let passed = 0;
   try {
     for (;;) {
-      const skimmed = likeness.skim(bytes, cursor.end, tally, place);
+      const skimmed = likeness.skim(bytes, cursor.end, tally);
       if (skimmed !== -1) {
         cursor.skipTo(skimmed);
         passed = skimmed;
-        // What is said in other words does not pass itself.
-        from = tap.retelling ? skimmed : from;
         continue;
       }
       const event = cursor.next();
@@ -82,7 +80,7 @@ function readEvents({ cursor, likeness }: Events, chunk: Buffer, { tap, tally, o
       reading.isEnded = verdict === "end";
       if (reading.isEnded) return reading;
       if (typeof verdict !== "string") place.push(verdict);
-      if (verdict === "pass" || (tap.retelling && verdict !== "drop")) likeness.learn(bytes, start, end);
+      if (verdict === "pass") likeness.learn(bytes, start, end);
     }
   } catch (thrown) {
     // What came before the event that is too large, or that breaks its reader, is counted and so is served.

@@ -5,6 +5,7 @@ import { clients, providers } from "../dialects/conversions.ts";
 import type { Asked } from "../dialects/conversion.ts";
 import type { DialectName, UpstreamDialectName } from "../dialects/dialect.ts";
 import { unfoldReply } from "../dialects/reply.ts";
+import { replyReaderOf } from "../dialects/testing/reading.ts";
 
 /** Where fixtures and golden files lie. */
 export const dialectsFolder = join(import.meta.dirname, "../dialects");
@@ -44,7 +45,7 @@ function requestCell({ dialect, name, content }: Fixture<DialectName>, provider:
 }
 
 function replyCell({ dialect, name, content }: Fixture<UpstreamDialectName>, to: DialectName): Cell {
-  const reply = providers[dialect]?.readReply(content);
+  const reply = replyReaderOf(dialect)(content);
   const client = clients[to];
   if (!reply || !client) throw new Error(`${dialect} ${name} is no answer of its dialect`);
   const asked: Asked = { model: "m", wantsStreamUsage: true, inputTokens: 20 };

@@ -4,6 +4,10 @@ import { test } from "node:test";
 import { UnsayableError, type Conversation, type Part } from "../conversation.ts";
 import { foldReply, unfoldReply, type Block, type Reply, type ReplyEvent } from "../reply.ts";
 import { client, provider } from "./conversion.ts";
+import { createShownReader, replyReaderOf } from "../testing/reading.ts";
+
+const readReply = replyReaderOf("anthropic-messages");
+const createStreamReader = () => createShownReader("anthropic-messages");
 
 const target = { model: "m", maxOutputTokens: 64_000, quirks: new Set<never>() };
 const asked = { model: "m", wantsStreamUsage: true };
@@ -125,7 +129,7 @@ function dataOf(written: string): unknown[] {
 
 function streamed(events: ReplyEvent[]): ReplyEvent[] {
   const writer = client.createStreamWriter(asked);
-  const reader = provider.createStreamReader();
+  const reader = createStreamReader();
   const data = dataOf(events.map((event) => writer.write(event)).join(""));
   return [...data.flatMap((one) => reader.read(one)), ...reader.end()];
 }
@@ -142,7 +146,7 @@ test("a stream that is written and read again has the same events", () => {
 test("folding a stream equals the whole reply, written and read", () => {
   fc.assert(
     fc.property(replies, (reply) => {
-      const whole = provider.readReply(overJson(client.writeReply(reply, asked)));
+      const whole = readReply(overJson(client.writeReply(reply, asked)));
       assert.deepEqual(foldReply(streamed(unfoldReply(reply))), whole);
       assert.deepEqual(whole, reply);
     }),
@@ -273,7 +277,7 @@ const wildEvent = fc.oneof(
 test("whatever a provider streams: no crash, blocks nest well, one finish or error at the end", () => {
   fc.assert(
     fc.property(fc.array(wildEvent, { maxLength: 20 }), (data) => {
-      const reader = provider.createStreamReader();
+      const reader = createStreamReader();
       const events = [...data.flatMap((one) => reader.read(one)), ...reader.end()];
       assert.match(
         events.map(({ kind }) => kind).join(" "),
@@ -294,7 +298,7 @@ test("whatever a provider answers is read or is no reply", () => {
     fc.property(
       fc.record({ content: fc.oneof(leaf, fc.array(fc.oneof(piece, leaf))), usage: leaf, stop_reason: leaf }),
       (body) => {
-        const reply = provider.readReply(body);
+        const reply = readReply(body);
         if (reply) client.writeReply(reply, asked);
       },
     ),

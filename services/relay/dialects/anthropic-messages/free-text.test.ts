@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foldReply, type Block } from "../reply.ts";
 import { decodeFreeText, endFreeText, type FreeTextDecoder } from "../free-text.ts";
-import { readReply } from "./read-reply.ts";
-import { createStreamReader } from "./read-stream.ts";
+import { createShownReader, replyReaderOf } from "../testing/reading.ts";
+
+const readReply = replyReaderOf("anthropic-messages");
+const createStreamReader = () => createShownReader("anthropic-messages");
 
 /** A call of a free-text tool whose input comes in these fragments. */
 function streamed(fragments: string[], input: unknown = {}): Block | undefined {

@@ -1,75 +1,14 @@
-import type { Citation } from "../conversation.ts";
+import type { AnswerSink, ReadingContext } from "../answer.ts";
 import { member, stringOf } from "../dialect.ts";
-import type { Block, Reply } from "../reply.ts";
-import { readCitation } from "./citations.ts";
-import { readStopReason } from "./finish-reasons.ts";
-import { readFreeText, readToolName } from "../free-text.ts";
-import { redactedState, signedState } from "./thinking-state.ts";
-import { readUsage } from "./usage.ts";
+import { createStreamReader } from "./read-stream.ts";
 
-/** A call's input as JSON text; an empty object is "", as it is in a stream. */
-export function inputText(input: unknown): string {
-  if (typeof input !== "object" || input === null) return "";
-  const text = JSON.stringify(input);
-  return text === "{}" ? "" : text;
-}
-
-function readText(block: unknown): Block {
-  const found = member(block, "citations");
-  const citations: Citation[] = Array.isArray(found) ? found.map(readCitation) : [];
-  const text = stringOf(member(block, "text")) ?? "";
-  return { kind: "text", text, ...(citations.length > 0 && { citations }) };
-}
-
-function readThinking(block: unknown): Block {
-  const opaque = signedState(stringOf(member(block, "signature")));
-  return { kind: "thinking", text: stringOf(member(block, "thinking")) ?? "", ...(opaque && { opaque }) };
-}
-
-/** A call as it starts. */
-export function readCallStart(block: unknown): { kind: "call"; id: string; name: string; isFreeText?: true } {
-  const name = stringOf(member(block, "name")) ?? "";
-  return { kind: "call", id: stringOf(member(block, "id")) ?? "", ...readToolName(name) };
-}
-
-function readCall(block: unknown): Block {
-  const start = readCallStart(block);
-  const input = member(block, "input");
-  return { ...start, input: (start.isFreeText && readFreeText(input)) || inputText(input) };
-}
-
-/** Blocks of server tools are nothing that another format could say; the text between them stays. */
-export function readBlock(block: unknown): Block | undefined {
-  switch (member(block, "type")) {
-    case "text":
-      return readText(block);
-    case "thinking":
-      return readThinking(block);
-    case "redacted_thinking":
-      return { kind: "thinking", text: "", opaque: redactedState(stringOf(member(block, "data")) ?? "") };
-    case "tool_use":
-      return readCall(block);
-    default:
-      return undefined;
-  }
-}
-
-/** Reads a whole message; undefined when the body is none. */
-export function readReply(body: unknown): Reply | undefined {
-  const content = member(body, "content");
-  if (!Array.isArray(content)) return undefined;
-  const stopSequence = stringOf(member(body, "stop_sequence"));
-  const reason = readStopReason(stringOf(member(body, "stop_reason")) ?? "");
-  return {
-    id: stringOf(member(body, "id")) ?? "",
-    model: stringOf(member(body, "model")) ?? "",
-    choices: [
-      {
-        blocks: content.map(readBlock).filter((block) => block !== undefined),
-        reason,
-        ...(stopSequence !== undefined && { stopSequence }),
-      },
-    ],
-    usage: readUsage(member(body, "usage")),
-  };
+/** Reads a whole message, as a stream whose message_start holds all of it; false when the body is none. */
+export function readReply(body: unknown, sink: AnswerSink, context: ReadingContext): boolean {
+  if (!Array.isArray(member(body, "content"))) return false;
+  const reader = createStreamReader(sink, context);
+  // A whole answer without a stop_reason has simply stopped.
+  const message = { ...(body as object), stop_reason: stringOf(member(body, "stop_reason")) || "end_turn" };
+  reader.read({ data: "", json: { type: "message_start", message } });
+  reader.read({ data: "", json: { type: "message_stop" } });
+  return true;
 }

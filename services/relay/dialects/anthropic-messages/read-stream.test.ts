@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foldReply, type ReplyEvent } from "../reply.ts";
-import { readReply } from "./read-reply.ts";
-import { createStreamReader } from "./read-stream.ts";
+import { createShownReader, replyReaderOf } from "../testing/reading.ts";
+
+const readReply = replyReaderOf("anthropic-messages");
+const createStreamReader = () => createShownReader("anthropic-messages");
 
 const start = (usage: unknown = { input_tokens: 25, output_tokens: 1 }): object => ({
   type: "message_start",

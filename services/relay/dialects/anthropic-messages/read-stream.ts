@@ -1,15 +1,13 @@
-import { member, stringOf, type UpstreamError } from "../dialect.ts";
-import type { StreamReader } from "../conversion.ts";
-import { unfoldBlock, type BlockStart, type ReplyEvent } from "../reply.ts";
+import { namelessError, type AnswerSink, type EventKind, type ReadingContext, type StreamReader } from "../answer.ts";
+import { member, stringOf } from "../dialect.ts";
+import { unfoldBlock, type BlockStart } from "../reply.ts";
 import { readCitation } from "./citations.ts";
 import { readError } from "./error.ts";
 import { readStopReason } from "./finish-reasons.ts";
 import { decodeFreeText, endFreeText, type FreeTextDecoder } from "../free-text.ts";
-import { inputText, readBlock, readCallStart } from "./read-reply.ts";
+import { countBlock, countPart, inputText, readBlock, readCallStart } from "./read-blocks.ts";
 import { redactedState, signedState } from "./thinking-state.ts";
-import { readUsage } from "./usage.ts";
-
-const brokenOff: UpstreamError = { message: "the answer ended partway", type: "api_error", code: undefined };
+import { readTold } from "./usage.ts";
 
 /** `ignored`: a block of a server tool, which no other format can say. */
 type OpenBlock = {
@@ -41,21 +39,20 @@ function readStart(block: unknown): OpenBlock & { start?: BlockStart } {
   }
 }
 
-/** What a block holds as it starts: text of compatible servers, citations, and redacted thinking whole. */
-function readFirstContent(block: unknown, kind: OpenBlock["kind"]): ReplyEvent[] {
+/** Shows what a block holds as it starts: text of compatible servers, citations, and redacted thinking whole. */
+function showFirstContent(block: unknown, kind: OpenBlock["kind"], sink: AnswerSink): void {
   if (kind === "redacted") {
     const opaque = redactedState(stringOf(member(block, "data")) ?? "");
-    return [{ kind: "block-opaque", choice, opaque }];
+    return sink.show({ kind: "block-opaque", choice, opaque });
   }
   const text = kind === "text" || kind === "thinking" ? stringOf(member(block, kind)) : undefined;
-  const events: ReplyEvent[] = text ? [{ kind: "block-delta", choice, text }] : [];
+  if (text) sink.show({ kind: "block-delta", choice, text });
   const citations = kind === "text" ? member(block, "citations") : undefined;
-  if (!Array.isArray(citations)) return events;
-  return [...events, ...citations.map((found) => citationEvent(found))];
+  if (Array.isArray(citations)) for (const citation of citations) showCitation(citation, sink);
 }
 
-function citationEvent(found: unknown): ReplyEvent {
-  return { kind: "block-citation", choice, citation: readCitation(found) };
+function showCitation(found: unknown, sink: AnswerSink): void {
+  sink.show({ kind: "block-citation", choice, citation: readCitation(found) });
 }
 
 const deltaTexts = new Map([
@@ -66,149 +63,199 @@ const deltaTexts = new Map([
 
 /** What is known of a stream so far. */
 type Reading = {
+  sink: AnswerSink;
   counts: Record<string, unknown>;
+  /** Tools that the provider has begun to run, for the case that its own counts never come. */
+  tools: { webSearches: bigint; webFetches: bigint };
   isStarted: boolean;
+  hasFailed: boolean;
   isOver: boolean;
   open: OpenBlock | undefined;
   stopReason: string | undefined;
   stopSequence: string | undefined;
 };
 
-function fail(reading: Reading, error: UpstreamError): ReplyEvent[] {
-  reading.isOver = true;
-  return [{ kind: "error", error }];
+const toolBuckets = new Map<unknown, keyof Reading["tools"]>([
+  ["web_search", "webSearches"],
+  ["web_fetch", "webFetches"],
+]);
+
+function countTool(block: unknown, { tools, sink }: Reading): void {
+  const bucket = toolBuckets.get(member(block, "name"));
+  if (member(block, "type") !== "server_tool_use" || !bucket) return;
+  tools[bucket] += 1n;
+  sink.counted(bucket, tools[bucket]);
 }
 
-function mergeCounts(reading: Reading, usage: unknown): void {
+/** Takes counts: later ones replace those before them one by one. */
+function takeUsage({ counts, sink }: Reading, usage: unknown): void {
   if (typeof usage !== "object" || usage === null) return;
-  for (const [name, count] of Object.entries(usage)) if (count !== null) reading.counts[name] = count;
+  for (const [name, count] of Object.entries(usage)) {
+    if (count !== null && count !== undefined) counts[name] = count;
+  }
+  sink.served(undefined, stringOf(counts["service_tier"]));
+  const told = readTold(counts);
+  if (told) sink.usage(told);
 }
 
-function start(reading: Reading, message: unknown): ReplyEvent[] {
-  if (reading.isStarted) return [];
+function start(reading: Reading, message: unknown): void {
+  if (reading.isStarted) return;
   reading.isStarted = true;
   const id = stringOf(member(message, "id")) ?? "";
-  return [{ kind: "start", id, model: stringOf(member(message, "model")) ?? "" }];
+  reading.sink.show({ kind: "start", id, model: stringOf(member(message, "model")) ?? "" });
 }
 
 /** What message_start holds of the answer: all of it, when the provider's own code called the model. */
-function readWhole(message: unknown): ReplyEvent[] {
+function readWhole(reading: Reading, message: unknown): void {
   const content = member(message, "content");
-  const blocks = Array.isArray(content) ? content.map(readBlock) : [];
-  return blocks.flatMap((block) => (block ? unfoldBlock(block, choice) : []));
+  if (!Array.isArray(content)) return;
+  const { sink } = reading;
+  for (const value of content as unknown[]) {
+    countBlock(value, sink);
+    countTool(value, reading);
+    const block = sink.isShown ? readBlock(value) : undefined;
+    if (block) for (const part of unfoldBlock(block, choice)) sink.show(part);
+  }
 }
 
 /**
  * Providers were seen to repeat message_start; only its counts are news then. Its output count is a placeholder
  * (trap 6), unless it says why the answer ended.
  */
-function readMessageStart(reading: Reading, message: unknown): ReplyEvent[] {
+function readMessageStart(reading: Reading, message: unknown): void {
+  const { sink, isStarted } = reading;
+  sink.served(stringOf(member(message, "model")));
+  if (!isStarted) {
+    start(reading, message);
+    readWhole(reading, message);
+  }
   const { output_tokens: output, output_tokens_details: details, ...input } = Object(member(message, "usage"));
-  mergeCounts(reading, input);
-  readEnding(reading, message);
-  if (reading.stopReason !== undefined) mergeCounts(reading, { output_tokens: output, output_tokens_details: details });
-  return reading.isStarted ? [] : [...start(reading, message), ...readWhole(message)];
+  const isEnded = readEnding(reading, message);
+  takeUsage(reading, isEnded ? { ...input, output_tokens: output, output_tokens_details: details } : input);
 }
 
-function readEnding(reading: Reading, message: unknown): void {
-  reading.stopReason = stringOf(member(message, "stop_reason")) || reading.stopReason;
-  reading.stopSequence = stringOf(member(message, "stop_sequence")) ?? reading.stopSequence;
+/** Whether the answer is said to have ended here. */
+function readEnding(reading: Reading, value: unknown): boolean {
+  const stopReason = stringOf(member(value, "stop_reason"));
+  reading.stopReason = stopReason || reading.stopReason;
+  reading.stopSequence = stringOf(member(value, "stop_sequence")) ?? reading.stopSequence;
+  if (reading.stopReason !== undefined) reading.sink.ended(true, true);
+  return Boolean(stopReason);
 }
 
-function readMessageDelta(reading: Reading, data: unknown): void {
-  mergeCounts(reading, member(data, "usage"));
-  readEnding(reading, member(data, "delta"));
-}
-
-function closeBlock(reading: Reading): ReplyEvent[] {
-  const { open } = reading;
+function closeBlock(reading: Reading): void {
+  const { open, sink } = reading;
   reading.open = undefined;
-  if (!open || open.kind === "ignored") return [];
+  if (!open || open.kind === "ignored") return;
   const { decoder } = open;
   const last = decoder ? decodeFreeText(decoder, open.input) + endFreeText(decoder) : open.input;
-  const events: ReplyEvent[] = last === "" ? [] : [{ kind: "block-delta", choice, text: last }];
+  if (last !== "") sink.show({ kind: "block-delta", choice, text: last });
   const opaque = open.kind === "thinking" ? signedState(open.signature) : undefined;
-  if (opaque) events.push({ kind: "block-opaque", choice, opaque });
-  return [...events, { kind: "block-end", choice }];
+  if (opaque) sink.show({ kind: "block-opaque", choice, opaque });
+  sink.show({ kind: "block-end", choice });
 }
 
-function openBlock(reading: Reading, content: unknown): ReplyEvent[] {
+function openBlock(reading: Reading, content: unknown): void {
+  const { sink } = reading;
   const { start: block, ...open } = readStart(content);
-  const before = [...start(reading, undefined), ...closeBlock(reading)];
+  start(reading, undefined);
+  closeBlock(reading);
   reading.open = open;
-  if (!block) return before;
-  return [...before, { kind: "block-start", choice, block }, ...readFirstContent(content, open.kind)];
+  if (!block) return;
+  sink.show({ kind: "block-start", choice, block });
+  showFirstContent(content, open.kind, sink);
 }
 
-function readDelta(reading: Reading, delta: unknown): ReplyEvent[] {
+function readBlockStart(reading: Reading, content: unknown): void {
+  countPart(content, reading.sink);
+  countTool(content, reading);
+  if (reading.sink.isShown) openBlock(reading, content);
+  else reading.isStarted = true;
+}
+
+function readDelta(reading: Reading, delta: unknown): void {
+  const { sink } = reading;
+  countPart(delta, sink);
+  if (!sink.isShown) return;
   const type = stringOf(member(delta, "type")) ?? "";
   // Compatible servers were seen to leave out the start of a text.
-  const before = !reading.open && type === "text_delta" ? openBlock(reading, { type: "text" }) : [];
+  if (!reading.open && type === "text_delta") openBlock(reading, { type: "text" });
   const { open } = reading;
-  if (!open || open.kind === "ignored") return [];
+  if (!open || open.kind === "ignored") return;
   const given = stringOf(member(delta, deltaTexts.get(type) ?? ""));
   if (given) {
     open.input = "";
     const text = open.decoder ? decodeFreeText(open.decoder, given) : given;
-    if (text !== "") before.push({ kind: "block-delta", choice, text });
+    if (text !== "") sink.show({ kind: "block-delta", choice, text });
   } else if (type === "signature_delta") open.signature = stringOf(member(delta, "signature")) ?? "";
-  else if (type === "citations_delta" && open.kind === "text") before.push(citationEvent(member(delta, "citation")));
-  return before;
+  else if (type === "citations_delta" && open.kind === "text") showCitation(member(delta, "citation"), sink);
 }
 
-function finish(reading: Reading): ReplyEvent[] {
-  const { stopReason, stopSequence, counts } = reading;
-  if (stopReason === undefined) return fail(reading, brokenOff);
-  const before = [...start(reading, undefined), ...closeBlock(reading)];
-  reading.isOver = true;
+function finish(reading: Reading): void {
+  const { sink, stopReason, stopSequence } = reading;
+  sink.markEnd();
+  if (stopReason === undefined) return sink.unreadable("the answer ended partway");
+  reading.isOver = !reading.hasFailed;
+  if (!sink.isShown) return;
+  start(reading, undefined);
+  closeBlock(reading);
   const reason = readStopReason(stopReason);
-  return [
-    ...before,
-    { kind: "choice-finish", choice, reason, ...(stopSequence !== undefined && { stopSequence }) },
-    { kind: "finish", usage: counts["output_tokens"] === undefined ? undefined : readUsage(counts) },
-  ];
+  sink.show({ kind: "choice-finish", choice, reason, ...(stopSequence !== undefined && { stopSequence }) });
+  sink.finish();
 }
 
-function readEvent(reading: Reading, data: unknown): ReplyEvent[] {
-  if (reading.isOver) return [];
-  switch (member(data, "type")) {
+function readEvent(reading: Reading, data: unknown): EventKind {
+  const type = member(data, "type");
+  if (reading.isOver && type !== "error") return undefined;
+  switch (type) {
     case "content_block_delta":
-      return readDelta(reading, member(data, "delta"));
+      readDelta(reading, member(data, "delta"));
+      return undefined;
     case "message_start":
-      return readMessageStart(reading, member(data, "message"));
+      readMessageStart(reading, member(data, "message"));
+      return undefined;
     case "content_block_start":
-      return openBlock(reading, member(data, "content_block"));
+      readBlockStart(reading, member(data, "content_block"));
+      return undefined;
     case "content_block_stop":
-      return closeBlock(reading);
+      closeBlock(reading);
+      return undefined;
     case "message_delta":
-      readMessageDelta(reading, data);
-      return [];
+      readEnding(reading, member(data, "delta"));
+      takeUsage(reading, member(data, "usage"));
+      return undefined;
     case "message_stop":
-      return finish(reading);
+      finish(reading);
+      return undefined;
     case "error":
-      return fail(reading, readError(data) ?? brokenOff);
+      reading.hasFailed = true;
+      reading.sink.error(readError(data) ?? namelessError);
+      return "error";
     default:
-      return [];
+      return undefined;
   }
 }
 
 /**
- * Reads a Messages stream. It is whole when message_stop comes after a stop_reason; counts of message_delta are
- * cumulative and replace those of message_start one by one.
+ * Reads a Messages stream. It is whole when message_stop comes after a stop_reason, behind which nothing is read;
+ * counts of message_delta are cumulative.
  */
-export function createStreamReader(): StreamReader {
+export function createStreamReader(sink: AnswerSink, _context: ReadingContext): StreamReader {
   const reading: Reading = {
+    sink,
     counts: {},
+    tools: { webSearches: 0n, webFetches: 0n },
     isStarted: false,
+    hasFailed: false,
     isOver: false,
     open: undefined,
     stopReason: undefined,
     stopSequence: undefined,
   };
   return {
-    read: (data) => readEvent(reading, data),
-    end: () => (reading.isOver ? [] : fail(reading, brokenOff)),
-    // Free text is cut out of the JSON around it, of which the decoder must see each piece.
-    takeDelta: () => reading.open !== undefined && !reading.open.decoder,
+    read: ({ json }) => readEvent(reading, json),
+    end: () => {
+      if (!reading.isOver) sink.unreadable("the answer ended partway");
+    },
   };
 }

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readReply } from "./reply.ts";
+import { tallyReaderOf } from "../testing/reading.ts";
+
+const readReply = tallyReaderOf("anthropic-messages");
 
 const usage = { input_tokens: 10, cache_read_input_tokens: 5, output_tokens: 3 };
 const messageOf = (content: unknown, told: unknown = usage) => ({

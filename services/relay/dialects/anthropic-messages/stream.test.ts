@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { emptyTally, type EventVerdict, type Tally } from "../dialect.ts";
-import { createTap } from "./stream.ts";
 import { readStreamEvent } from "../sse.ts";
+import { envelopeOf } from "../testing/reading.ts";
+import { dialects } from "../index.ts";
+
+const { createTap } = dialects["anthropic-messages"];
 
 const eventOf = (type: string, fields: object = {}): string =>
   `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}  \n\n`;
@@ -19,7 +22,7 @@ const textStart = blockStart({ type: "text", text: "" });
 const textDelta = blockDelta({ type: "text_delta", text: "12345678" });
 
 function watch(events: string[]): { verdicts: EventVerdict[]; tally: Tally } {
-  const tap = createTap();
+  const tap = createTap(envelopeOf(), (error) => error);
   const tally = emptyTally();
   return { verdicts: events.map((event) => tap.read(readStreamEvent(Buffer.from(event)), tally)), tally };
 }

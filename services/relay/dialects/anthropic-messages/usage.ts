@@ -1,16 +1,6 @@
 import type { Units } from "#shared/money/pricing.ts";
-import {
-  addUnits,
-  countOf,
-  member,
-  readCounts,
-  stringOf,
-  takeParts,
-  takeRunning,
-  tellsCounts,
-  type ModelPart,
-  type Tally,
-} from "../dialect.ts";
+import type { ToldUsage } from "../answer.ts";
+import { addUnits, countOf, member, readCounts, stringOf, takeParts, tellsCounts, type ModelPart } from "../dialect.ts";
 
 const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
 
@@ -90,13 +80,21 @@ export function readRuns(usage: unknown): Runs {
   return { byModel, longestInputTokens: longest < 0n ? undefined : Number(longest) };
 }
 
-/** Takes the counts of an answer into its tally. */
-export function takeUsage(usage: unknown, tally: Tally): void {
-  const units = readUsage(usage);
-  if (!units) return;
-  takeRunning(units, tally);
-  const { byModel, longestInputTokens } = readRuns(usage);
-  tally.byModel = byModel.length > 0 ? byModel : undefined;
-  tally.longestInputTokens = longestInputTokens;
-  tally.serviceTier = stringOf(member(usage, "service_tier")) ?? tally.serviceTier;
+/** The provider's count of the input alone; servers that do not know it yet send 0 or 1. No tool has run by then. */
+function readInput(counts: object): Units | undefined {
+  const told = { ...counts, output_tokens: undefined, output_tokens_details: undefined };
+  const { webSearches: _, webFetches: __, ...input } = readUsage(told) ?? {};
+  return sumOf(input) > 1n ? input : undefined;
+}
+
+/** What an answer's counts tell so far: of all of it once its output is among them, else of its input. */
+export function readTold(counts: Record<string, unknown>): ToldUsage | undefined {
+  if (counts["output_tokens"] === undefined) {
+    const units = readInput(counts);
+    return units && { scope: "input", units };
+  }
+  const units = readUsage(counts);
+  if (!units) return undefined;
+  const { byModel, longestInputTokens } = readRuns(counts);
+  return { scope: "answer", units, byModel: byModel.length > 0 ? byModel : undefined, longestInputTokens };
 }

@@ -39,3 +39,8 @@ export function finishReasonOf(ending: string, hasCalls: boolean): FinishReason 
   if (refusals.has(ending)) return "refusal";
   return hasCalls ? "calls" : "stop";
 }
+
+/** Why a prompt was refused; the answer has no candidates then. */
+export function blockReasonOf(answer: unknown): string | undefined {
+  return stringOf(member(member(answer, "promptFeedback"), "blockReason")) || undefined;
+}

@@ -1,5 +1,5 @@
 import { UnsayableError } from "../conversation.ts";
-import { isGiven, member, stringOf, type Tally } from "../dialect.ts";
+import { isGiven, member, stringOf, type Envelope, type Tally } from "../dialect.ts";
 import { lostFields, readMediaTally, readMediaUsage, type WrittenCall } from "./media-call.ts";
 import { pathOf } from "./request.ts";
 
@@ -97,8 +97,8 @@ export function readImages(answer: unknown, createdAtSeconds: number): Record<st
 }
 
 /** Reads a whole answer: its pictures and its tokens. */
-export function readTally(answer: unknown): Tally | undefined {
-  const tally = readMediaTally(answer, "imageOutputTokens");
+export function readTally(answer: unknown, envelope: Envelope): Tally | undefined {
+  const tally = readMediaTally(answer, envelope, "imageOutputTokens");
   if (tally) tally.counted = { images: BigInt(mediaOf(answer, "image/").length) };
   return tally;
 }

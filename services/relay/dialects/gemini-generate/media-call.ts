@@ -1,7 +1,8 @@
 import type { Units } from "#shared/money/pricing.ts";
-import { isGiven, member, type Tally } from "../dialect.ts";
-import { endingOf, finishReasonOf } from "./candidates.ts";
-import { blockReasonOf, readReply } from "./reply.ts";
+import { isGiven, member, type Envelope, type Tally } from "../dialect.ts";
+import { metered } from "../meter-answer.ts";
+import { answers } from "./answers.ts";
+import { blockReasonOf, endingOf, finishReasonOf } from "./candidates.ts";
 import { readUsage } from "./usage.ts";
 
 /** A request of another kind than a conversation, and the caller's fields that it could not carry. */
@@ -24,9 +25,11 @@ export function readMediaUsage(answer: unknown, bucket: MediaBucket): Units | un
   return units && ofKind(units, bucket);
 }
 
+const { readReply } = metered(answers);
+
 /** Reads a whole answer of media into a tally. */
-export function readMediaTally(answer: unknown, bucket: MediaBucket): Tally | undefined {
-  const tally = readReply(answer);
+export function readMediaTally(answer: unknown, envelope: Envelope, bucket: MediaBucket): Tally | undefined {
+  const tally = readReply(answer, envelope);
   if (tally?.usage) tally.usage = ofKind(tally.usage, bucket);
   return tally;
 }

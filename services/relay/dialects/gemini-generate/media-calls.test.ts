@@ -6,6 +6,7 @@ import { readEmbeddings, readTally as readEmbeddingsTally, writeEmbeddings } fro
 import { readImages, readTally as readImagesTally, writeImage } from "./images.ts";
 import { refusalOf } from "./media-call.ts";
 import { readSpeech, readTally as readSpeechTally, writeSpeech } from "./speech.ts";
+import { envelopeOf } from "../testing/reading.ts";
 
 test("embeddings: one text or many become one batch, in their order, with their size", () => {
   const { path, body, dropped } = writeEmbeddings(
@@ -147,17 +148,20 @@ test("tokens of pictures and sound are told by kind, or are all of the kind that
   const part = { inlineData: { mimeType: "image/png", data: "AAAA" } };
   const usageMetadata = { promptTokenCount: 7, candidatesTokenCount: 90, totalTokenCount: 97 };
   const unnamed = { ...answerOf(part, part), usageMetadata };
-  const image = readImagesTally(unnamed);
+  const image = readImagesTally(unnamed, envelopeOf());
   assert.deepEqual([image?.usage?.imageOutputTokens, image?.usage?.outputTokens], [90n, 0n]);
   assert.deepEqual([image?.counted, image?.toldTokens], [{ images: 2n }, 97n]);
   const details = readImages(unnamed, 5)?.["usage"] as { output_tokens_details: object };
   assert.deepEqual(details.output_tokens_details, { text_tokens: 0, image_tokens: 90 });
-  assert.equal(readSpeechTally(unnamed)?.usage?.audioOutputTokens, 90n);
+  assert.equal(readSpeechTally(unnamed, envelopeOf())?.usage?.audioOutputTokens, 90n);
   const candidatesTokensDetails = [
     { modality: "TEXT", tokenCount: 10 },
     { modality: "IMAGE", tokenCount: 80 },
   ];
-  const named = readImagesTally({ ...unnamed, usageMetadata: { ...usageMetadata, candidatesTokensDetails } });
+  const named = readImagesTally(
+    { ...unnamed, usageMetadata: { ...usageMetadata, candidatesTokensDetails } },
+    envelopeOf(),
+  );
   assert.deepEqual([named?.usage?.imageOutputTokens, named?.usage?.outputTokens], [80n, 10n]);
 });
 
@@ -176,8 +180,8 @@ test("anything Gemini sends never throws", () => {
         readImages(answer, 1);
         readSpeech(answer, { response_format: "wav" });
         readEmbeddingsTally(answer, "x");
-        readImagesTally(answer);
-        readSpeechTally(answer);
+        readImagesTally(answer, envelopeOf());
+        readSpeechTally(answer, envelopeOf());
         refusalOf(answer);
       }
     }),

@@ -4,10 +4,13 @@ import fc from "fast-check";
 import { emptyTally, type Cleaner, type Envelope, type EventVerdict, type Tally } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
 import { readError } from "./error.ts";
-import { readReply } from "./reply.ts";
 import { pathOf, upstreamHeaders } from "./request.ts";
-import { createTap } from "./stream.ts";
 import { readStreamEvent } from "../sse.ts";
+import { upstreamDialects } from "../conversions.ts";
+import { tallyReaderOf } from "../testing/reading.ts";
+
+const { createTap } = upstreamDialects["gemini-generate"];
+const readReply = tallyReaderOf("gemini-generate");
 
 const envelope: Envelope = {
   body: readJsonBody(Buffer.from("{}")),

@@ -1,13 +1,14 @@
+import type { AnswerSink } from "../answer.ts";
 import { callIdFor } from "../call-id.ts";
 import type { Citation, Opaque } from "../conversation.ts";
-import { member, stringOf } from "../dialect.ts";
-import type { BlockStart, ReplyEvent } from "../reply.ts";
+import { estimateTokens, member, stringOf } from "../dialect.ts";
+import type { BlockStart } from "../reply.ts";
 import { readName } from "./names.ts";
 
 /** One answer under way. */
 export type Reading = {
   choice: number;
-  events: ReplyEvent[];
+  sink: AnswerSink;
   open: "text" | "thinking" | undefined;
   /** Whether the open block has its signature; what follows is not signed by it and gets its own block. */
   isSigned: boolean;
@@ -25,29 +26,29 @@ const opaqueOf = (value: string): Opaque => ({ issuer: "gemini-generate", value 
 export const isAsciiText = (text: string): boolean => Buffer.byteLength(text) === text.length;
 
 export function closeBlock(reading: Reading): void {
-  const { choice, open, citations, events } = reading;
+  const { choice, open, citations, sink } = reading;
   if (open === undefined) return;
   if (open === "text") {
-    for (const citation of citations) events.push({ kind: "block-citation", choice, citation });
+    for (const citation of citations) sink.show({ kind: "block-citation", choice, citation });
     reading.citations = [];
   }
-  events.push({ kind: "block-end", choice });
+  sink.show({ kind: "block-end", choice });
   reading.open = undefined;
 }
 
 function readText(text: string, kind: "text" | "thinking", signature: string | undefined, reading: Reading): void {
-  const { choice, events } = reading;
+  const { choice, sink } = reading;
   if (text === "" && signature === undefined) return;
   if (reading.open !== kind || reading.isSigned) {
     closeBlock(reading);
-    events.push({ kind: "block-start", choice, block: { kind } });
+    sink.show({ kind: "block-start", choice, block: { kind } });
     reading.open = kind;
     reading.isSigned = false;
   }
-  if (text !== "") events.push({ kind: "block-delta", choice, text });
+  if (text !== "") sink.show({ kind: "block-delta", choice, text });
   if (kind === "text" && reading.isAscii) reading.isAscii = isAsciiText(text);
   if (signature === undefined) return;
-  events.push({ kind: "block-opaque", choice, opaque: opaqueOf(signature) });
+  sink.show({ kind: "block-opaque", choice, opaque: opaqueOf(signature) });
   reading.isSigned = true;
 }
 
@@ -59,7 +60,7 @@ function inputOf(args: unknown, isFreeText: boolean): string {
 
 /** Calls come whole. Their ids may be missing, or be none that other formats allow. */
 function readCall(call: unknown, signature: string | undefined, reading: Reading, makeId: IdMaker): void {
-  const { choice, events } = reading;
+  const { choice, sink } = reading;
   closeBlock(reading);
   reading.hasCalls = true;
   const { name, isFreeText } = readName(stringOf(member(call, "name")) ?? "");
@@ -67,14 +68,30 @@ function readCall(call: unknown, signature: string | undefined, reading: Reading
   const given = stringOf(member(call, "id"));
   const id = given ? callIdFor(given) : makeId(name, text);
   const block: BlockStart = { kind: "call", id, name, ...(isFreeText && { isFreeText }) };
-  events.push({ kind: "block-start", choice, block });
-  if (text !== "") events.push({ kind: "block-delta", choice, text });
-  if (signature !== undefined) events.push({ kind: "block-opaque", choice, opaque: opaqueOf(signature) });
-  events.push({ kind: "block-end", choice });
+  sink.show({ kind: "block-start", choice, block });
+  if (text !== "") sink.show({ kind: "block-delta", choice, text });
+  if (signature !== undefined) sink.show({ kind: "block-opaque", choice, opaque: opaqueOf(signature) });
+  sink.show({ kind: "block-end", choice });
 }
 
-/** Adds the events of one part; kinds of parts that no other format has are passed over. */
+const otherContent = ["inlineData", "executableCode", "codeExecutionResult"];
+
+/** Counts a part, also of kinds that no other format has. */
+function countPart(part: unknown, sink: AnswerSink): void {
+  const text = stringOf(member(part, "text")) ?? "";
+  const call = member(part, "functionCall");
+  if (call) {
+    const args = JSON.stringify(member(call, "args") ?? {});
+    sink.content(estimateTokens(text) + estimateTokens(stringOf(member(call, "name")) ?? "") + estimateTokens(args));
+  } else if (text !== "" || otherContent.some((name) => Boolean(member(part, name)))) {
+    sink.content(estimateTokens(text));
+  }
+}
+
+/** Reads one part; kinds of parts that no other format has are not shown. */
 export function readPart(part: unknown, reading: Reading, makeId: IdMaker): void {
+  countPart(part, reading.sink);
+  if (!reading.sink.isShown) return;
   const signature = stringOf(member(part, "thoughtSignature")) || undefined;
   const call = member(part, "functionCall");
   if (typeof call === "object" && call !== null) return readCall(call, signature, reading, makeId);

@@ -1,5 +1,6 @@
+import type { AnswerSink, ReadingContext } from "../answer.ts";
 import { member } from "../dialect.ts";
-import { BrokenReplyError, foldReply, type Reply } from "../reply.ts";
+import { blockReasonOf } from "./candidates.ts";
 import { createStreamReader } from "./read-stream.ts";
 
 /** Adds an end where a whole body leaves it out: its JSON being complete says that it is not cut. */
@@ -8,18 +9,16 @@ function withEnding(candidate: unknown): unknown {
   return { ...candidate, finishReason: "STOP" };
 }
 
-/** A whole answer is one chunk of a stream; undefined for what is no answer, an error too. */
-export function readReply(body: unknown): Reply | undefined {
+/** Reads a whole answer, as a stream of one chunk; false for what is none, an error too. */
+export function readReply(body: unknown, sink: AnswerSink, context: ReadingContext): boolean {
   const candidates = member(body, "candidates");
-  const reader = createStreamReader();
-  const whole: unknown = Array.isArray(candidates)
-    ? { ...(body as object), candidates: candidates.map(withEnding) }
-    : body;
-  const events = [...reader.read(whole), ...reader.end()];
-  try {
-    return foldReply(events);
-  } catch (error) {
-    if (error instanceof BrokenReplyError) return undefined;
-    throw error;
-  }
+  if (!Array.isArray(candidates) && blockReasonOf(body) === undefined) return false;
+  const whole = Array.isArray(candidates) ? { candidates: candidates.map(withEnding) } : {};
+  if (member(body, "error")) sink.unreadable("an error stands beside the answer");
+  const reader = createStreamReader(sink, context);
+  reader.read({ data: "", json: { ...(body as object), ...whole, error: undefined } });
+  sink.ended(true, true);
+  sink.markEnd();
+  reader.end();
+  return true;
 }

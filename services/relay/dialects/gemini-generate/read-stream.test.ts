@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { foldReply, type Reply, type ReplyEvent } from "../reply.ts";
-import { readReply } from "./read-reply.ts";
-import { createStreamReader } from "./read-stream.ts";
+import { createShownReader, replyReaderOf } from "../testing/reading.ts";
+
+const readReply = replyReaderOf("gemini-generate");
+const createStreamReader = () => createShownReader("gemini-generate");
 
 type Fields = Record<string, unknown>;
 

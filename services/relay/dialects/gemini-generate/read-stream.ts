@@ -1,13 +1,12 @@
+import { namelessError, type AnswerSink, type EventKind, type ReadingContext, type StreamReader } from "../answer.ts";
 import { stableHash } from "../call-id.ts";
-import type { StreamReader } from "../conversion.ts";
-import { member, stringOf, type UpstreamError } from "../dialect.ts";
-import type { FinishReason, ReplyEvent, ReplyUsage } from "../reply.ts";
-import { endingOf, finishReasonOf, indexOfCandidate } from "./candidates.ts";
+import { estimateTokens, member, stringOf, totalOf } from "../dialect.ts";
+import type { FinishReason, ReplyPart } from "../reply.ts";
+import { blockReasonOf, endingOf, finishReasonOf, indexOfCandidate } from "./candidates.ts";
 import { citationsOf } from "./citations.ts";
 import { readError } from "./error.ts";
 import { closeBlock, isAsciiText, readPart, type IdMaker, type Reading } from "./read-parts.ts";
-import { blockReasonOf } from "./reply.ts";
-import { readUsage } from "./usage.ts";
+import { readServiceTier, readUsage } from "./usage.ts";
 
 /** Ids for calls that have none: the same for the same answer, another one for each call of it. */
 function createIdMaker(responseId: string): IdMaker {
@@ -21,22 +20,17 @@ function createIdMaker(responseId: string): IdMaker {
 type Answer = Reading & { ending: string | undefined };
 
 type State = {
+  sink: AnswerSink;
   answers: Map<number, Answer>;
   makeId: IdMaker | undefined;
-  usage: ReplyUsage | undefined;
+  searches: bigint;
   isBlocked: boolean;
   isOver: boolean;
 };
 
-const brokenOff: UpstreamError = {
-  message: "the answer ended before it was whole",
-  type: undefined,
-  code: undefined,
-};
-
 const answerFields = ["candidates", "promptFeedback", "usageMetadata", "responseId"];
 
-function startOf(chunk: unknown): ReplyEvent {
+function startOf(chunk: unknown): ReplyPart {
   const createdAtMs = Date.parse(stringOf(member(chunk, "createTime")) ?? "");
   return {
     kind: "start",
@@ -46,12 +40,12 @@ function startOf(chunk: unknown): ReplyEvent {
   };
 }
 
-function answerOf({ answers }: State, choice: number): Answer {
+function answerOf({ answers, sink }: State, choice: number): Answer {
   const known = answers.get(choice);
   if (known) return known;
   const answer: Answer = {
     choice,
-    events: [],
+    sink,
     open: undefined,
     isSigned: false,
     isAscii: true,
@@ -77,27 +71,54 @@ function readCitations(candidate: unknown, parts: readonly unknown[], answer: An
 function readCandidate(candidate: unknown, answer: Answer, makeId: IdMaker): void {
   const content = member(member(candidate, "content"), "parts");
   const parts: unknown[] = Array.isArray(content) ? content : [];
-  readCitations(candidate, parts, answer);
+  if (answer.sink.isShown) readCitations(candidate, parts, answer);
   for (const part of parts) readPart(part, answer, makeId);
   answer.ending = endingOf(candidate) ?? answer.ending;
 }
 
-function readChunk(chunk: unknown, state: State): ReplyEvent[] {
-  if (!answerFields.some((name) => member(chunk, name) !== undefined)) return [];
-  const events: ReplyEvent[] = state.makeId ? [] : [startOf(chunk)];
-  const makeId = (state.makeId ??= createIdMaker(stringOf(member(chunk, "responseId")) ?? ""));
-  state.usage = readUsage(member(chunk, "usageMetadata")) ?? state.usage;
-  state.isBlocked ||= blockReasonOf(chunk) !== undefined;
-  const candidates = member(chunk, "candidates");
-  if (!Array.isArray(candidates)) return events;
+/** Queries of Google's search, by which it bills; of a stream the last word is the whole. */
+function countSearches(candidates: readonly unknown[], state: State): void {
+  let searches = 0n;
+  for (const candidate of candidates) {
+    const queries = member(member(candidate, "groundingMetadata"), "webSearchQueries");
+    if (Array.isArray(queries)) searches += BigInt(queries.length);
+  }
+  if (searches <= state.searches) return;
+  state.searches = searches;
+  state.sink.counted("webSearches", searches);
+}
+
+function readCandidates(candidates: readonly unknown[], state: State, makeId: IdMaker): void {
+  countSearches(candidates, state);
   candidates.forEach((candidate, position) => {
     const index = indexOfCandidate(candidate, position);
-    if (index === undefined) return;
-    const answer = answerOf(state, index);
-    answer.events = events;
-    readCandidate(candidate, answer, makeId);
+    if (index !== undefined) readCandidate(candidate, answerOf(state, index), makeId);
+    else state.sink.content(estimateTokens(JSON.stringify(candidate) ?? ""));
   });
-  return events;
+}
+
+/** Whether each candidate has said why it ended. */
+function hasEnded({ answers, isBlocked }: State): boolean {
+  if (isBlocked) return true;
+  for (const { ending } of answers.values()) if (ending === undefined) return false;
+  return answers.size > 0;
+}
+
+/** Counts are those of the answer so far. */
+function readChunk(chunk: unknown, state: State): void {
+  if (!answerFields.some((name) => member(chunk, name) !== undefined)) return;
+  const { sink } = state;
+  if (!state.makeId) sink.show(startOf(chunk));
+  const makeId = (state.makeId ??= createIdMaker(stringOf(member(chunk, "responseId")) ?? ""));
+  state.isBlocked ||= blockReasonOf(chunk) !== undefined;
+  const candidates = member(chunk, "candidates");
+  if (Array.isArray(candidates)) readCandidates(candidates, state, makeId);
+  const isEnded = hasEnded(state);
+  sink.ended(isEnded, isEnded);
+  const usage = member(chunk, "usageMetadata");
+  const units = readUsage(usage);
+  if (units) sink.usage({ scope: "answer", units, total: totalOf(usage, "totalTokenCount") });
+  sink.served(stringOf(member(chunk, "modelVersion")), readServiceTier(usage));
 }
 
 /** STOP may stand behind a call, or come alone after it, so a choice is finished only when all of it was seen. */
@@ -106,39 +127,38 @@ function reasonOf({ ending, hasCalls }: Answer, { isBlocked }: State): FinishRea
   return isBlocked ? "refusal" : undefined;
 }
 
-function finish(state: State): ReplyEvent[] {
+function finish(state: State): void {
+  const { sink } = state;
+  state.isOver = true;
   if (state.answers.size === 0 && state.isBlocked) answerOf(state, 0);
   const answers = [...state.answers.values()];
-  const events: ReplyEvent[] = [];
-  for (const answer of answers) {
-    const reason = reasonOf(answer, state);
-    if (reason === undefined) return [{ kind: "error", error: brokenOff }];
-    answer.events = events;
-    closeBlock(answer);
-    events.push({ kind: "choice-finish", choice: answer.choice, reason });
+  const endings = answers.map((answer) => ({ answer, reason: reasonOf(answer, state) }));
+  if (endings.length === 0 || endings.some(({ reason }) => reason === undefined)) {
+    return sink.unreadable("the answer ended before it was whole");
   }
-  if (answers.length === 0) return [{ kind: "error", error: brokenOff }];
-  return [...events, { kind: "finish", usage: state.usage }];
+  for (const { answer, reason = "stop" } of endings) {
+    closeBlock(answer);
+    sink.show({ kind: "choice-finish", choice: answer.choice, reason });
+  }
+  sink.finish();
 }
 
 /**
  * Reads a stream of generateContent. It has no end mark, and a reason to end may come more than once, so the choices
- * and the answer are finished when the stream is over; before a reason was seen that is an error.
+ * and the answer are finished when the stream is over; before a reason was seen it is cut.
  */
-export function createStreamReader(): StreamReader {
-  const state: State = { answers: new Map(), makeId: undefined, usage: undefined, isBlocked: false, isOver: false };
-  return {
-    read: (data) => {
-      if (state.isOver) return [];
-      const error = readError(data) ?? (member(data, "error") ? brokenOff : undefined);
-      if (!error) return readChunk(data, state);
-      state.isOver = true;
-      return [{ kind: "error", error }];
-    },
-    end: () => {
-      if (state.isOver) return [];
-      state.isOver = true;
-      return finish(state);
-    },
+export function createStreamReader(sink: AnswerSink, _context: ReadingContext): StreamReader {
+  const state: State = { sink, answers: new Map(), makeId: undefined, searches: 0n, isBlocked: false, isOver: false };
+  const read = (chunk: unknown): EventKind => {
+    if (member(Array.isArray(chunk) ? chunk[0] : chunk, "error")) {
+      sink.error(readError(chunk) ?? namelessError);
+      return "error";
+    }
+    readChunk(chunk, state);
+    return undefined;
   };
+  const end = (): void => {
+    if (!state.isOver) finish(state);
+  };
+  return { read: ({ json }) => read(json), end };
 }

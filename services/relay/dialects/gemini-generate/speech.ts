@@ -1,5 +1,5 @@
 import { UnsayableError } from "../conversation.ts";
-import type { Tally } from "../dialect.ts";
+import type { Envelope, Tally } from "../dialect.ts";
 import { mediaOf } from "./images.ts";
 import { lostFields, readMediaTally, type WrittenCall } from "./media-call.ts";
 import { pathOf } from "./request.ts";
@@ -66,7 +66,8 @@ function wavHeader(dataBytes: number, rate: number): Buffer {
 }
 
 /** Reads a whole answer: its tokens. */
-export const readTally = (answer: unknown): Tally | undefined => readMediaTally(answer, "audioOutputTokens");
+export const readTally = (answer: unknown, envelope: Envelope): Tally | undefined =>
+  readMediaTally(answer, envelope, "audioOutputTokens");
 
 /** Sound for the caller. */
 type Sound = { contentType: string; bytes: Buffer };

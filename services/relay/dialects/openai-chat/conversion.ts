@@ -1,8 +1,7 @@
 import type { Loss } from "../conversation.ts";
 import type { ClientConversion, ProviderConversion } from "../conversion.ts";
-import { readReply } from "./read-reply.ts";
+import { answers } from "./answers.ts";
 import { readRequest } from "./read-request.ts";
-import { createStreamReader } from "./read-stream.ts";
 import { writeReply } from "./write-reply.ts";
 import { writeRequest } from "./write-request.ts";
 import { createStreamWriter } from "./write-stream.ts";
@@ -45,4 +44,4 @@ export const client: ClientConversion = {
 };
 
 /** Chat for providers whose callers speak another dialect. */
-export const provider: ProviderConversion = { writeRequest, readReply, createStreamReader };
+export const provider: ProviderConversion = { writeRequest, answers };

@@ -1,9 +1,10 @@
+import type { AnswerSink } from "../answer.ts";
 import type { Opaque } from "../conversation.ts";
 import { stableHash } from "../call-id.ts";
-import { member, stringOf } from "../dialect.ts";
+import { estimateTokens, member, stringOf } from "../dialect.ts";
 import { decodeFreeText, endFreeText, readToolName, type FreeTextDecoder } from "../free-text.ts";
 import { readLogprobs } from "../openai-shared/logprobs.ts";
-import type { BlockStart, ReplyEvent, TokenLogprob } from "../reply.ts";
+import type { BlockStart, TokenLogprob } from "../reply.ts";
 import { readExtra } from "./extra-content.ts";
 import { readFinish } from "./finish.ts";
 import { readCitations } from "./read-assistant.ts";
@@ -42,54 +43,52 @@ export function createChoice(index: number, replyId: string): ChoiceState {
   };
 }
 
-function closeBlock(choice: ChoiceState, events: ReplyEvent[]): void {
+function closeBlock(choice: ChoiceState, sink: AnswerSink): void {
   const rest = choice.openCall?.decoder && endFreeText(choice.openCall.decoder);
-  if (rest) events.push({ kind: "block-delta", choice: choice.index, text: rest });
-  if (choice.open !== undefined) events.push({ kind: "block-end", choice: choice.index });
+  if (rest) sink.show({ kind: "block-delta", choice: choice.index, text: rest });
+  if (choice.open !== undefined) sink.show({ kind: "block-end", choice: choice.index });
   choice.open = undefined;
   choice.openCall = undefined;
 }
 
-function openText(choice: ChoiceState, kind: "text" | "refusal" | "thinking", events: ReplyEvent[]): void {
+function openText(choice: ChoiceState, kind: "text" | "refusal" | "thinking", sink: AnswerSink): void {
   if (choice.open === kind) return;
-  closeBlock(choice, events);
+  closeBlock(choice, sink);
   choice.open = kind;
   if (kind === "text") choice.textStart = choice.contentLength;
   if (kind === "refusal") choice.hasRefusal = true;
-  events.push({ kind: "block-start", choice: choice.index, block: { kind } });
+  sink.show({ kind: "block-start", choice: choice.index, block: { kind } });
 }
 
-function addText(
-  choice: ChoiceState,
-  kind: "text" | "refusal" | "thinking",
-  text: unknown,
-  events: ReplyEvent[],
-): void {
+function addText(choice: ChoiceState, kind: "text" | "refusal" | "thinking", text: unknown, sink: AnswerSink): void {
   if (typeof text !== "string" || text === "") return;
-  openText(choice, kind, events);
+  sink.content(estimateTokens(text));
+  if (!sink.isShown) return;
+  openText(choice, kind, sink);
   if (kind === "text") choice.contentLength += text.length;
-  events.push({ kind: "block-delta", choice: choice.index, text });
+  sink.show({ kind: "block-delta", choice: choice.index, text });
 }
 
 /** Adds text and its tokens; those that are part of a character may come without any text. */
-function addTokens(choice: ChoiceState, text: unknown, logprobs: TokenLogprob[], events: ReplyEvent[]): void {
+function addTokens(choice: ChoiceState, text: unknown, logprobs: TokenLogprob[], sink: AnswerSink): void {
   if (typeof text !== "string" || (text === "" && choice.open !== "text")) return;
-  openText(choice, "text", events);
+  if (text !== "") sink.content(estimateTokens(text));
+  openText(choice, "text", sink);
   choice.contentLength += text.length;
-  events.push({ kind: "block-delta", choice: choice.index, text, logprobs });
+  sink.show({ kind: "block-delta", choice: choice.index, text, logprobs });
 }
 
 /** Mistral's models give content as parts, thinking among them. */
-function addParts(choice: ChoiceState, parts: unknown[], events: ReplyEvent[]): void {
+function addParts(choice: ChoiceState, parts: unknown[], sink: AnswerSink): void {
   for (const part of parts) {
     const thoughts = member(part, "thinking");
     if (Array.isArray(thoughts)) {
-      for (const thought of thoughts) addText(choice, "thinking", member(thought, "text"), events);
-    } else addText(choice, "text", member(part, "text"), events);
+      for (const thought of thoughts) addText(choice, "thinking", member(thought, "text"), sink);
+    } else addText(choice, "text", member(part, "text"), sink);
   }
 }
 
-function addCitations(choice: ChoiceState, message: unknown, events: ReplyEvent[]): void {
+function addCitations(choice: ChoiceState, message: unknown, sink: AnswerSink): void {
   if (choice.open !== "text") return;
   for (const { start, end, ...source } of readCitations(message)) {
     const citation = {
@@ -97,7 +96,7 @@ function addCitations(choice: ChoiceState, message: unknown, events: ReplyEvent[
       ...(start !== undefined && { start: Math.max(start - choice.textStart, 0) }),
       ...(end !== undefined && { end: Math.max(end - choice.textStart, 0) }),
     };
-    events.push({ kind: "block-citation", choice: choice.index, citation });
+    sink.show({ kind: "block-citation", choice: choice.index, citation });
   }
 }
 
@@ -112,8 +111,8 @@ function findCall(choice: ChoiceState, index: number | undefined, id: string, ha
   return known && hasName && id !== "" && id !== known.id ? undefined : known;
 }
 
-function openCall(choice: ChoiceState, fragment: unknown, index: number | undefined, events: ReplyEvent[]): CallState {
-  closeBlock(choice, events);
+function openCall(choice: ChoiceState, fragment: unknown, index: number | undefined, sink: AnswerSink): CallState {
+  closeBlock(choice, sink);
   const isCustom = Boolean(member(fragment, "custom"));
   const called = member(fragment, isCustom ? "custom" : "function");
   const given = stringOf(member(fragment, "id")) ?? "";
@@ -130,7 +129,7 @@ function openCall(choice: ChoiceState, fragment: unknown, index: number | undefi
   choice.open = "call";
   choice.openCall = call;
   const block: BlockStart = { kind: "call", id, name, ...(isFreeText && { isFreeText }) };
-  events.push({ kind: "block-start", choice: choice.index, block });
+  sink.show({ kind: "block-start", choice: choice.index, block });
   return call;
 }
 
@@ -142,73 +141,79 @@ function inputOf(called: unknown): string {
 }
 
 /** Adds a fragment of a call; false when the call has ended, so that nothing can be added to it. */
-function addCall(choice: ChoiceState, fragment: unknown, state: Opaque | undefined, events: ReplyEvent[]): boolean {
+/** Adds a fragment of a call. False when it goes on with a call that has ended, which no block can say. */
+function addCall(choice: ChoiceState, fragment: unknown, state: Opaque | undefined, sink: AnswerSink): boolean {
   const called = member(fragment, "function") ?? member(fragment, "custom");
+  const name = stringOf(member(called, "name")) ?? "";
+  const input = inputOf(called);
+  sink.content(estimateTokens(name) + estimateTokens(input));
+  if (!sink.isShown) return true;
   const given = member(fragment, "index");
   const index = typeof given === "number" && Number.isSafeInteger(given) ? given : undefined;
   const id = stringOf(member(fragment, "id")) ?? "";
-  const input = inputOf(called);
   const found = findCall(choice, index, id, Boolean(member(called, "name")));
-  const call = found ?? openCall(choice, fragment, index, events);
+  const call = found ?? openCall(choice, fragment, index, sink);
   const opaque = call.hasState ? undefined : (readExtra(member(fragment, "extra_content")) ?? state);
   if (call !== choice.openCall) return input === "" && !opaque;
   const text = call.decoder ? decodeFreeText(call.decoder, input) : input;
-  if (text !== "") events.push({ kind: "block-delta", choice: choice.index, text });
+  if (text !== "") sink.show({ kind: "block-delta", choice: choice.index, text });
   if (opaque) {
     call.hasState = true;
-    events.push({ kind: "block-opaque", choice: choice.index, opaque });
+    sink.show({ kind: "block-opaque", choice: choice.index, opaque });
   }
   return true;
 }
 
 /** Adds calls; state that stands on the message belongs to the first of them. */
-function addCalls(choice: ChoiceState, calls: unknown[], message: unknown, events: ReplyEvent[]): boolean {
+function addCalls(choice: ChoiceState, calls: unknown[], message: unknown, sink: AnswerSink): boolean {
   const state = readExtra(member(message, "extra_content"));
-  return calls.every((fragment, at) => addCall(choice, fragment, at === 0 ? state : undefined, events));
+  let isInOrder = true;
+  for (let at = 0; at < calls.length; at += 1) {
+    if (!addCall(choice, calls[at], at === 0 ? state : undefined, sink)) isInOrder = false;
+  }
+  return isInOrder;
+}
+
+/** Sound has no place in other formats. */
+function addAudio(audio: unknown, sink: AnswerSink): void {
+  const transcript = stringOf(member(audio, "transcript")) ?? "";
+  if (transcript !== "" || member(audio, "data")) sink.content(estimateTokens(transcript));
 }
 
 /** State that comes without a call belongs to the text. */
-function addState(choice: ChoiceState, extra: unknown, events: ReplyEvent[]): void {
+function addState(choice: ChoiceState, extra: unknown, sink: AnswerSink): void {
   const opaque = choice.open === "text" ? readExtra(extra) : undefined;
-  if (opaque) events.push({ kind: "block-opaque", choice: choice.index, opaque });
+  if (opaque) sink.show({ kind: "block-opaque", choice: choice.index, opaque });
 }
 
 /**
  * Adds what a delta, or a whole message, carries, and the tokens of its content. False when a provider mixes the
- * fragments of its calls, which cannot be told as blocks one after the other.
+ * fragments of its calls, which cannot be shown as blocks one after the other.
  */
-export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown, events: ReplyEvent[]): boolean {
+export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown, sink: AnswerSink): boolean {
   if (typeof delta !== "object" || delta === null) return true;
   const fields = delta as Record<string, unknown>;
   // Compatible servers call their thinking one or the other; some give it under both names.
-  addText(choice, "thinking", fields["reasoning_content"] ?? fields["reasoning"], events);
+  addText(choice, "thinking", stringOf(fields["reasoning_content"]) ?? fields["reasoning"], sink);
   const { content } = fields;
-  const tokens = logprobs ? readLogprobs(member(logprobs, "content")) : undefined;
-  if (Array.isArray(content)) addParts(choice, content, events);
-  else if (tokens) addTokens(choice, content, tokens, events);
-  else addText(choice, "text", content, events);
-  if (fields["annotations"]) addCitations(choice, delta, events);
-  addText(choice, "refusal", fields["refusal"], events);
-  const { function_call: old, tool_calls: calls } = fields;
-  if (old) return addCall(choice, { index: -1, function: old }, undefined, events);
-  if (Array.isArray(calls) && calls.length > 0) return addCalls(choice, calls, delta, events);
-  if (fields["extra_content"]) addState(choice, fields["extra_content"], events);
+  const tokens = logprobs && sink.isShown ? readLogprobs(member(logprobs, "content")) : undefined;
+  if (Array.isArray(content)) addParts(choice, content, sink);
+  else if (tokens) addTokens(choice, content, tokens, sink);
+  else addText(choice, "text", content, sink);
+  if (fields["annotations"]) addCitations(choice, delta, sink);
+  addText(choice, "refusal", fields["refusal"], sink);
+  const { audio, function_call: old, tool_calls: calls } = fields;
+  if (audio) addAudio(audio, sink);
+  if (old) return addCall(choice, { index: -1, function: old }, undefined, sink);
+  if (Array.isArray(calls) && calls.length > 0) return addCalls(choice, calls, delta, sink);
+  if (fields["extra_content"]) addState(choice, fields["extra_content"], sink);
   return true;
 }
 
-/** Takes a text of the open block, as `StreamReader.takeDelta`. */
-export function takeDelta(choice: ChoiceState, text: string): boolean {
-  // Free text is cut out of the JSON around it, of which the decoder must see each piece.
-  if (choice.openCall?.decoder) return false;
-  if (choice.open === "text") choice.contentLength += text.length;
-  return choice.open !== undefined;
-}
-
 /** Ends a choice that has said why. */
-export function finishChoice(choice: ChoiceState): ReplyEvent[] {
-  const events: ReplyEvent[] = [];
-  closeBlock(choice, events);
+export function finishChoice(choice: ChoiceState, sink: AnswerSink): void {
+  closeBlock(choice, sink);
   const { index, reason = "stop", calls, hasRefusal } = choice;
   const held = { hasCalls: calls.size > 0, hasRefusal };
-  return [...events, { kind: "choice-finish", choice: index, reason: readFinish(reason, held) }];
+  sink.show({ kind: "choice-finish", choice: index, reason: readFinish(reason, held) });
 }

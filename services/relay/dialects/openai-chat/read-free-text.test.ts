@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foldReply, type Block } from "../reply.ts";
-import { readReply } from "./read-reply.ts";
-import { createStreamReader } from "./read-stream.ts";
+import { createShownReader, replyReaderOf } from "../testing/reading.ts";
+
+const readReply = replyReaderOf("openai-chat");
+const createStreamReader = () => createShownReader("openai-chat");
 
 const chunk = (fields: object): object => ({ id: "c", model: "m", object: "chat.completion.chunk", ...fields });
 const delta = (fields: object, finishReason: string | null = null): object =>

@@ -1,5 +1,5 @@
-import { member, stringOf } from "../dialect.ts";
-import { foldReply, type Reply } from "../reply.ts";
+import type { AnswerSink, ReadingContext } from "../answer.ts";
+import { countOf, member, stringOf } from "../dialect.ts";
 import { createStreamReader } from "./read-stream.ts";
 
 /** Calls of a whole message by their place: only deltas number them. */
@@ -11,13 +11,13 @@ function numberCalls(message: unknown): unknown {
 }
 
 /**
- * Reads a whole chat completion, as a stream of one chunk; undefined when it is none. A whole answer without a
+ * Reads a whole chat completion, as a stream of one chunk; false when it is none. A whole answer without a
  * finish_reason has simply stopped.
  */
-export function readReply(body: unknown): Reply | undefined {
+export function readReply(body: unknown, sink: AnswerSink, context: ReadingContext): boolean {
   const choices = member(body, "choices");
-  if (!Array.isArray(choices) || choices.length === 0 || member(body, "error")) return undefined;
-  const reader = createStreamReader();
+  if (!Array.isArray(choices)) return false;
+  const reader = createStreamReader(sink, context);
   const chunk = {
     ...(body as object),
     choices: choices.map((choice: unknown, index) => ({
@@ -26,6 +26,13 @@ export function readReply(body: unknown): Reply | undefined {
       logprobs: member(choice, "logprobs"),
       finish_reason: stringOf(member(choice, "finish_reason")) || "stop",
     })),
+    error: undefined,
   };
-  return foldReply([...reader.read(chunk), ...reader.read("[DONE]")]);
+  if (member(body, "error")) sink.unreadable("an error stands beside the answer");
+  reader.read({ data: "", json: chunk });
+  sink.ended(true, true);
+  // What was paid for has content, also where nothing of it shows.
+  if (countOf(member(member(body, "usage"), "completion_tokens")) > 0n) sink.content(0);
+  reader.read({ data: "[DONE]", json: undefined });
+  return true;
 }

@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fastCheck from "fast-check";
 import { foldReply, unfoldReply, type Block, type Reply, type ReplyEvent } from "../reply.ts";
-import { readReply } from "./read-reply.ts";
-import { createStreamReader } from "./read-stream.ts";
+import { createShownReader, replyReaderOf } from "../testing/reading.ts";
+
+const readReply = replyReaderOf("openai-chat");
+const createStreamReader = () => createShownReader("openai-chat");
 
 const chunk = (fields: object): object => ({
   id: "c",

@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { emptyTally, type Tally } from "../dialect.ts";
-import { countContent, readReply } from "./reply.ts";
+import { dialects } from "../index.ts";
+import { envelopeOf, tallyReaderOf } from "../testing/reading.ts";
 
+const readReply = tallyReaderOf("openai-chat");
+
+/** What is counted of a message, as a whole one and as a delta. */
 const counted = (message: unknown): Tally => {
+  const tap = dialects["openai-chat"].createTap(envelopeOf(), (error) => error);
   const tally = emptyTally();
-  countContent(message, tally);
+  tap.read({ data: "", json: { choices: [{ index: 0, delta: message }] } }, tally);
   return tally;
 };
 
@@ -47,7 +52,7 @@ test("all choices count", () => {
 test("reasoning that only the total tells is counted for a model that is known to count so", () => {
   const usage = { prompt_tokens: 40, completion_tokens: 7, total_tokens: 109 };
   const body = { choices: [{ message: { content: "x" } }], usage };
-  const counted = readReply(body, undefined, new Set(["reasoning-in-total"]));
+  const counted = readReply(body, new Set(["reasoning-in-total"]));
   assert.deepEqual([counted?.usage?.outputTokens, counted?.usage?.reasoningTokens], [7n, 62n]);
   assert.equal(readReply(body)?.usage?.reasoningTokens, 0n);
 });

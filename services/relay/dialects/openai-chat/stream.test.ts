@@ -3,8 +3,10 @@ import { test } from "node:test";
 import { emptyTally, type Envelope, type EventVerdict, type Tally } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
 import { readEnvelope } from "./request.ts";
-import { createTap } from "./stream.ts";
 import { readStreamEvent } from "../sse.ts";
+import { dialects } from "../index.ts";
+
+const { createTap } = dialects["openai-chat"];
 
 const envelopeOf = (request: object): Envelope => {
   const body = Buffer.from(JSON.stringify({ model: "m", messages: [], stream: true, ...request }));

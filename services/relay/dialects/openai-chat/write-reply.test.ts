@@ -4,11 +4,13 @@ import fastCheck from "fast-check";
 import type { Part } from "../conversation.ts";
 import { member } from "../dialect.ts";
 import { foldReply, unfoldReply, type Block, type FinishReason, type Reply, type ReplyEvent } from "../reply.ts";
-import { readReply } from "./read-reply.ts";
 import { readRequest } from "./read-request.ts";
-import { createStreamReader } from "./read-stream.ts";
 import { writeReply } from "./write-reply.ts";
 import { createStreamWriter } from "./write-stream.ts";
+import { createShownReader, replyReaderOf } from "../testing/reading.ts";
+
+const readReply = replyReaderOf("openai-chat");
+const createStreamReader = () => createShownReader("openai-chat");
 
 const asked = { model: "m", wantsStreamUsage: true };
 const replyOf = (blocks: Block[], reason: FinishReason = "stop"): Reply => ({

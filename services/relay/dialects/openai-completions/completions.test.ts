@@ -2,10 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { emptyTally, type Envelope } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
-import { readReply } from "./reply.ts";
 import { readEnvelope } from "./request.ts";
-import { createTap } from "./stream.ts";
 import { readStreamEvent } from "../sse.ts";
+import { dialects } from "../index.ts";
+import { tallyReaderOf } from "../testing/reading.ts";
+
+const { createTap } = dialects["openai-completions"];
+const readReply = tallyReaderOf("openai-completions");
 
 const withFields = (fields: object): Envelope =>
   readEnvelope(readJsonBody(Buffer.from(JSON.stringify({ model: "m", prompt: "x", ...fields }))), "m");

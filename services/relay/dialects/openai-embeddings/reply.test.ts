@@ -3,8 +3,11 @@ import { test } from "node:test";
 import fc from "fast-check";
 import type { Envelope } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
-import { readReply, rewriteReply } from "./reply.ts";
+import { rewriteReply } from "./rewrite-reply.ts";
 import { readEnvelope } from "./request.ts";
+import { tallyReaderOf } from "../testing/reading.ts";
+
+const readReply = tallyReaderOf("openai-embeddings");
 
 const asking = (format?: string): Envelope => {
   const request = { model: "m", input: "x", ...(format !== undefined && { encoding_format: format }) };

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readReply } from "./reply.ts";
+import { tallyReaderOf } from "../testing/reading.ts";
+
+const readReply = tallyReaderOf("openai-moderations");
 
 test("verdicts are content; there are no counts", () => {
   const tally = readReply({ id: "modr-1", model: "served", results: [{ flagged: false }] });

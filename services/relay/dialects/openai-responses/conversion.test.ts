@@ -12,6 +12,10 @@ import {
 } from "../conversation.ts";
 import { foldReply, unfoldReply, type Block, type Reply, type ReplyEvent } from "../reply.ts";
 import { client, provider } from "./conversion.ts";
+import { createShownReader, replyReaderOf } from "../testing/reading.ts";
+
+const readReply = replyReaderOf("openai-responses");
+const createStreamReader = () => createShownReader("openai-responses");
 
 const asked = { model: "m", wantsStreamUsage: true };
 const target = { model: "gpt", maxOutputTokens: 1_000_000, quirks: new Set<never>() };
@@ -222,7 +226,7 @@ const replies: fc.Arbitrary<Reply> = fc
 
 /** What a stream's text holds, as the relay's own reader takes it in. */
 function readStream(text: string): ReplyEvent[] {
-  const reader = provider.createStreamReader();
+  const reader = createStreamReader();
   const records = text.split("\n\n").slice(0, -1);
   const data = records.map((record) => JSON.parse(record.slice(record.indexOf("data: ") + 6)) as unknown);
   return [...data.flatMap((event) => reader.read(event)), ...reader.end()];
@@ -243,7 +247,7 @@ test("a whole reply that is written is read back as it was, and equals its strea
   fc.assert(
     fc.property(replies, (reply) => {
       const body = JSON.parse(JSON.stringify(client.writeReply(reply, asked))) as unknown;
-      assert.deepEqual(provider.readReply(body), reply);
+      assert.deepEqual(readReply(body), reply);
       const writer = client.createStreamWriter(asked);
       const text = unfoldReply(reply)
         .map((event) => writer.write(event))
@@ -313,7 +317,7 @@ function assertWellFormed(events: ReplyEvent[]): void {
 test("a stream of any garbage is a start, blocks that never overlap, and one finish or error; it never throws", () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(wireEvent, fc.jsonValue()), { maxLength: 25 }), (events) => {
-      const reader = provider.createStreamReader();
+      const reader = createStreamReader();
       const told = [...events.flatMap((event) => reader.read(event)), ...reader.end()];
       assertWellFormed(told);
       const writer = client.createStreamWriter(asked);
@@ -343,7 +347,7 @@ test("any garbage is read as a reply or as none, and as a request or refused by 
   );
   fc.assert(
     fc.property(fc.oneof(body, fc.dictionary(fc.string(), fc.jsonValue())), (fields) => {
-      provider.readReply(fields);
+      readReply(fields);
       try {
         const { conversation } = client.readRequest(fields);
         provider.writeRequest(conversation, target);

@@ -1,5 +1,5 @@
 import type { Opaque } from "../conversation.ts";
-import { member, stringOf } from "../dialect.ts";
+import { estimateTokens, member, stringOf } from "../dialect.ts";
 import { readLogprobs } from "../openai-shared/logprobs.ts";
 import type { Block, FinishReason } from "../reply.ts";
 import { readCitations } from "./citations.ts";
@@ -64,4 +64,19 @@ export function readReason(response: unknown, isIncomplete: boolean, hasCall: bo
   if (reason === "content_filter") return "refusal";
   if (isIncomplete) return "length";
   return hasCall ? "calls" : "stop";
+}
+
+const textFields = ["text", "refusal", "arguments", "input", "name", "code", "encrypted_content"];
+
+function textTokens(value: unknown): number {
+  return textFields.reduce((sum, name) => sum + estimateTokens(stringOf(member(value, name)) ?? ""), 0);
+}
+
+/** Tokens of all text of an item, also of those that have no blocks. */
+export function itemTokens(item: unknown): number {
+  let tokens = textTokens(item);
+  for (const list of [member(item, "content"), member(item, "summary")]) {
+    if (Array.isArray(list)) for (const part of list) tokens += textTokens(part);
+  }
+  return tokens;
 }

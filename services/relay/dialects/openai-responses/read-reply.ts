@@ -1,24 +1,18 @@
-import { member, stringOf } from "../dialect.ts";
-import type { Reply } from "../reply.ts";
-import { readItem, readReason } from "./read-items.ts";
+import type { AnswerSink, ReadingContext } from "../answer.ts";
+import { member } from "../dialect.ts";
+import { createStreamReader } from "./read-stream.ts";
 import { readUsage } from "./usage.ts";
 
-// Of a response that is not finished, or never will be, nothing can be answered.
+// Of a response that is not finished, or never will be, nothing can be shown.
 const endedStatuses = new Set<unknown>(["completed", "incomplete", undefined, null]);
 
-/** Reads a whole response; undefined for what is none, and for one that failed. */
-export function readReply(body: unknown): Reply | undefined {
-  const output = member(body, "output");
-  const status = member(body, "status");
-  if (!Array.isArray(output) || !endedStatuses.has(status)) return undefined;
-  const blocks = output.flatMap(readItem).filter((block) => block !== undefined);
-  const hasCall = blocks.some(({ kind }) => kind === "call");
-  const createdAt = member(body, "created_at");
-  return {
-    id: stringOf(member(body, "id")) ?? "",
-    model: stringOf(member(body, "model")) ?? "",
-    ...(typeof createdAt === "number" && { createdAtSeconds: createdAt }),
-    choices: [{ blocks, reason: readReason(body, status === "incomplete", hasCall) }],
-    usage: readUsage(member(body, "usage")),
-  };
+/** Reads a whole response or compaction, as a stream of its last event; false for what is none. */
+export function readReply(body: unknown, sink: AnswerSink, context: ReadingContext): boolean {
+  if (!Array.isArray(member(body, "output"))) return false;
+  if (!endedStatuses.has(member(body, "status"))) sink.unreadable("the response is not finished");
+  // What was paid for has content, also where nothing of it shows.
+  const usage = readUsage(member(body, "usage")) ?? {};
+  if (Object.values(usage).some((units) => units > 0n)) sink.content(0);
+  createStreamReader(sink, context).read({ data: "", json: { type: "response.completed", response: body } });
+  return true;
 }

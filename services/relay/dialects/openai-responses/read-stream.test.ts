@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foldReply, unfoldReply, type Block, type Reply, type ReplyEvent } from "../reply.ts";
-import { readReply } from "./read-reply.ts";
-import { createStreamReader } from "./read-stream.ts";
+import { createShownReader, replyReaderOf } from "../testing/reading.ts";
+
+const readReply = replyReaderOf("openai-responses");
+const createStreamReader = () => createShownReader("openai-responses");
 
 type Fields = Record<string, unknown>;
 const head = { id: "resp_1", model: "gpt", created_at: 7 };

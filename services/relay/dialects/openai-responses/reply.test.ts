@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readReply } from "./reply.ts";
+import { tallyReaderOf } from "../testing/reading.ts";
+
+const readReply = tallyReaderOf("openai-responses");
 
 const usage = { input_tokens: 9, output_tokens: 4, total_tokens: 13 };
 const message = { type: "message", role: "assistant", content: [{ type: "output_text", text: "12345678" }] };

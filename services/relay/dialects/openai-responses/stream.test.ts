@@ -3,8 +3,10 @@ import { test } from "node:test";
 import { emptyTally, type Cleaner, type EventVerdict, type Tally } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
 import { readEnvelope } from "./request.ts";
-import { createTap } from "./stream.ts";
 import { readStreamEvent } from "../sse.ts";
+import { dialects } from "../index.ts";
+
+const { createTap } = dialects["openai-responses"];
 
 const envelope = readEnvelope(readJsonBody(Buffer.from('{"model":"m","stream":true}')), "m");
 let sequence = 0;

@@ -1,5 +1,6 @@
 import type { Units, UsageBucket } from "#shared/money/pricing.ts";
-import { countOf, excess, member, stringOf, type Tally } from "../dialect.ts";
+import type { AnswerSink } from "../answer.ts";
+import { countOf, excess, member, stringOf, type ModelPart } from "../dialect.ts";
 import { countSvg } from "../openai-shared/svg.ts";
 
 // Tools that the provider runs and bills by the call.
@@ -26,12 +27,25 @@ function bucketOf(item: unknown, containers: Set<string>): UsageBucket | undefin
   return "codeSessions";
 }
 
+/** Tools that the provider has run in an answer so far. */
+export type ToolCount = {
+  units: Units;
+  /** In which it has run code. */
+  containers: Set<string>;
+  /** Use of the models that drew for it. */
+  drawings: ModelPart[];
+};
+
+export const createToolCount = (): ToolCount => ({ units: {}, containers: new Set(), drawings: [] });
+
 /** Counts a call of a tool that the provider bills, once per finished item; a container is new once in an answer. */
-export function countTool(item: unknown, tally: Tally, containers: Set<string>): void {
-  const { counted } = tally;
-  countSvg(item, tally);
+export function countTool(item: unknown, { units, containers, drawings }: ToolCount, sink: AnswerSink): void {
+  countSvg(item, drawings);
   const bucket = bucketOf(item, containers);
-  if (bucket) counted[bucket] = (counted[bucket] ?? 0n) + 1n;
+  if (!bucket) return;
+  const count = (units[bucket] ?? 0n) + 1n;
+  units[bucket] = count;
+  sink.counted(bucket, count);
 }
 
 /** What the provider itself tells of the tools that it ran, and the tokens of it, which are in no other total. */

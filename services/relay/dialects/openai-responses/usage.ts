@@ -1,6 +1,9 @@
 import type { Units } from "#shared/money/pricing.ts";
-import { countOf, member, readCounts, takeParts, tellsCounts } from "../dialect.ts";
+import type { ToldUsage } from "../answer.ts";
+import { countOf, member, noCounts, readCounts, takeParts, tellsCounts, totalOf, type ModelPart } from "../dialect.ts";
+import { svgTokens, withSvgs } from "../openai-shared/svg.ts";
 import { readCacheWrites, readSources } from "../openai-shared/usage.ts";
+import { readToolUsage, type ToolUsage } from "./tools.ts";
 
 /**
  * Reads `usage` of a response into disjoint buckets. input_tokens includes cached and written tokens and output_tokens
@@ -25,4 +28,31 @@ function readBuckets(usage: unknown): Units | undefined {
   });
   const kept = cacheWrite1hTokens > 0n ? { cacheWrite1hTokens } : {};
   return { inputTokens, ...input, ...kept, outputTokens, ...output, ...readSources(usage) };
+}
+
+/** What was told of the model's tokens, and beside it of the tools. */
+function withTools(usage: Units, { units }: ToolUsage): Units {
+  const { inputTokens = 0n, outputTokens = 0n, ...others } = units;
+  return {
+    ...usage,
+    ...others,
+    inputTokens: (usage.inputTokens ?? 0n) + inputTokens,
+    outputTokens: (usage.outputTokens ?? 0n) + outputTokens,
+  };
+}
+
+/** The counts of a finished response, of which other models drew parts. */
+export function readFinal(response: unknown, drawings: ModelPart[]): ToldUsage | undefined {
+  const told = member(response, "usage");
+  const usage = readUsage(told);
+  if (!usage) return undefined;
+  const tools = readToolUsage(response);
+  const total = totalOf(told, "total_tokens");
+  return {
+    scope: "answer",
+    units: usage === noCounts ? usage : withSvgs(withTools(usage, tools), drawings),
+    total: total === undefined ? undefined : total + tools.tokens + svgTokens(drawings),
+    isLast: true,
+    byModel: drawings.length > 0 ? drawings : undefined,
+  };
 }

@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cleanEvent, readError, writeError } from "./error.ts";
+import type { EventVerdict } from "../dialect.ts";
+import { passErrors, readError, writeError } from "./error.ts";
+
+/** What a caller gets in place of an error within a stream when its message is taken out. */
+function passHidden(error: object): EventVerdict {
+  const read = readError({ error });
+  assert.ok(read);
+  return passErrors((told) => ({ ...told, message: "hidden" })).onError({ data: undefined, json: undefined }, read);
+}
 
 test("API spec, Errors: All others | {error: {message: <string>, type: <string>, param: <string>, code: <string>}}", () => {
   const body: unknown = JSON.parse(writeError({ status: 400, message: "no", type: "api_error", code: "" }));
@@ -9,7 +17,7 @@ test("API spec, Errors: All others | {error: {message: <string>, type: <string>,
 
 test("an error within a stream that is told in other words has all of those fields, as texts", () => {
   const error = { message: "Key sk-1 is bad", type: "t", param: null, code: null };
-  const verdict = cleanEvent({ error }, (told) => ({ ...told, message: "hidden" }));
+  const verdict = passHidden(error);
   assert.ok(verdict instanceof Buffer);
   const told: unknown = JSON.parse(verdict.toString().replace("data: ", ""));
   assert.deepEqual(told, { error: { message: "hidden", type: "t", param: "", code: "server_error" } });
@@ -19,7 +27,7 @@ test("the field that an upstream names is told", () => {
   const written = writeError({ status: 400, message: "no", type: "api_error", code: "", param: "messages" });
   assert.deepEqual(JSON.parse(written), { error: { message: "no", type: "api_error", param: "messages", code: "" } });
   const error = { message: "no", type: "t", param: "tools[0]", code: "c" };
-  const verdict = cleanEvent({ error }, (told) => ({ ...told, message: "hidden" }));
+  const verdict = passHidden(error);
   assert.ok(verdict instanceof Buffer);
   const within: unknown = JSON.parse(verdict.toString().replace("data: ", ""));
   assert.deepEqual(within, { error: { ...error, message: "hidden" } });

@@ -1,12 +1,5 @@
-import {
-  isUntouched,
-  member,
-  stringOf,
-  type Cleaner,
-  type EventVerdict,
-  type Refusal,
-  type UpstreamError,
-} from "../dialect.ts";
+import type { Passing } from "../answer.ts";
+import { isUntouched, member, stringOf, type Cleaner, type Refusal, type UpstreamError } from "../dialect.ts";
 
 /**
  * Format A body of the API spec: `{error: {message, type, param, code}}`; passed errors carry the upstream's type and
@@ -36,11 +29,17 @@ export function readError(body: unknown): UpstreamError | undefined {
   };
 }
 
-/** An error within a stream as callers may see it; its very bytes when there is nothing to take out. */
-export function cleanEvent(chunk: unknown, clean: Cleaner): EventVerdict {
-  const error = readError(chunk) ?? { message: "", type: undefined, code: undefined };
-  const cleaned = clean(error);
-  if (isUntouched(error, cleaned)) return "pass";
-  const { message, type = "api_error", code = "server_error", param = "" } = cleaned;
+/** A cleaned error as an event of a stream. */
+function writeEvent({ message, type = "api_error", code = "server_error", param = "" }: UpstreamError): Buffer {
   return Buffer.from(`data: ${JSON.stringify({ error: { message, type, param, code } })}\n\n`);
+}
+
+/** Lets errors within a stream pass as callers may see them; their very bytes when there is nothing to take out. */
+export function passErrors(clean: Cleaner): Passing {
+  return {
+    onError: (_event, error) => {
+      const cleaned = clean(error);
+      return isUntouched(error, cleaned) ? "pass" : writeEvent(cleaned);
+    },
+  };
 }

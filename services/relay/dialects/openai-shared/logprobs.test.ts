@@ -5,6 +5,7 @@ import type { Conversation } from "../conversation.ts";
 import { clients, providers } from "../conversions.ts";
 import { readLogprobs, writeLogprobs } from "./logprobs.ts";
 import { foldReply, unfoldReply, type Reply } from "../reply.ts";
+import { createShownReader, replyReaderOf } from "../testing/reading.ts";
 
 const target = { model: "m", maxOutputTokens: 1000, quirks: new Set<never>() };
 const asked = { model: "m", wantsStreamUsage: true };
@@ -65,9 +66,9 @@ test("an answer with logprobs unfolds into events and folds back", () => {
 for (const name of formats) {
   test(`logprobs arrive as the provider told them, whole and streamed: ${name}`, () => {
     const whole = clients[name]?.writeReply(reply, asked);
-    assert.deepEqual(providers[name]?.readReply(JSON.parse(JSON.stringify(whole)))?.choices, reply.choices);
+    assert.deepEqual(replyReaderOf(name)(JSON.parse(JSON.stringify(whole)))?.choices, reply.choices);
     const writer = clients[name]?.createStreamWriter(asked);
-    const reader = providers[name]?.createStreamReader();
+    const reader = createShownReader(name);
     const records = unfoldReply(reply).flatMap((event) => writer?.write(event).split("\n\n").slice(0, -1) ?? []);
     const data = records.map((record) => record.slice(record.indexOf("data: ") + "data: ".length));
     const events = data.flatMap((text) => reader?.read(text === "[DONE]" ? text : JSON.parse(text)) ?? []);

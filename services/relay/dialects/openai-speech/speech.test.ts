@@ -3,8 +3,10 @@ import { test } from "node:test";
 import { emptyTally, RequestError, type Envelope } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
 import { readEnvelope } from "./request.ts";
-import { createTap } from "./stream.ts";
 import { streamBytes, readStreamEvent } from "../sse.ts";
+import { dialects } from "../index.ts";
+
+const { createTap } = dialects["openai-speech"];
 
 const withFields = (fields: object): Envelope =>
   readEnvelope(readJsonBody(Buffer.from(JSON.stringify({ model: "m", voice: "v", ...fields }))), "m");

@@ -3,10 +3,13 @@ import { test } from "node:test";
 import { emptyTally, type Envelope } from "../dialect.ts";
 import { dialects } from "../index.ts";
 import { readFormBody } from "../json/form-body.ts";
-import { readReply, readUsage } from "./reply.ts";
+import { readUsage } from "./usage.ts";
 import { readEnvelope } from "./request.ts";
-import { createTap } from "./stream.ts";
 import { readStreamEvent } from "../sse.ts";
+import { tallyReaderOf } from "../testing/reading.ts";
+
+const { createTap } = dialects["openai-transcriptions"];
+const readReply = tallyReaderOf("openai-transcriptions");
 
 function withFields(fields: Record<string, string>, audioBytes = 8_000): Envelope {
   const parts = Object.entries({ model: "m", ...fields }).map(

@@ -1,23 +1,4 @@
-import type { Units } from "#shared/money/pricing.ts";
-import { countOf, emptyTally, member, readCounts, stringOf, type Envelope, type Tally } from "../dialect.ts";
-
-function readUsage(usage: unknown): Units | undefined {
-  const inputTokens = countOf(member(usage, "prompt_tokens"));
-  return inputTokens > 0n ? { inputTokens } : undefined;
-}
-
-/** Reads a list of embeddings and its prompt_tokens. */
-export function readReply(body: unknown): Tally | undefined {
-  const data = member(body, "data");
-  if (!Array.isArray(data)) return undefined;
-  const tally = emptyTally();
-  tally.usage = readCounts(readUsage, member(body, "usage"));
-  tally.modelServed = stringOf(member(body, "model"));
-  tally.hasContent = data.length > 0;
-  tally.hasFinish = true;
-  tally.isComplete = true;
-  return tally;
-}
+import { member, type Envelope } from "../dialect.ts";
 
 const bytesPerFloat = 4;
 

@@ -1,6 +1,5 @@
 import type { Units } from "#shared/money/pricing.ts";
-import { countOf, emptyTally, excess, member, readCounts, stringOf, type Tally } from "../dialect.ts";
-import { countSvg, withSvgs } from "../openai-shared/svg.ts";
+import { countOf, excess, member, readCounts } from "../dialect.ts";
 
 /** Reads the token counts that token-priced image models tell; text out is rare but is told apart. */
 export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);
@@ -17,19 +16,4 @@ function readBuckets(usage: unknown): Units | undefined {
     imageOutputTokens: excess(output, outputTokens),
     outputTokens,
   };
-}
-
-/** Reads a whole answer: as many images as it holds. */
-export function readReply(body: unknown): Tally | undefined {
-  const data = member(body, "data");
-  if (!Array.isArray(data)) return undefined;
-  const tally = emptyTally();
-  countSvg(body, tally);
-  tally.usage = withSvgs(readUsage(member(body, "usage")), tally);
-  tally.counted = { images: BigInt(data.length) };
-  tally.modelServed = stringOf(member(body, "model"));
-  tally.hasContent = data.length > 0;
-  tally.hasFinish = true;
-  tally.isComplete = true;
-  return tally;
 }

@@ -1,0 +1,70 @@
+import type { UsageBucket } from "#shared/money/pricing.ts";
+import type { AnswerSink, ToldUsage } from "./answer.ts";
+import { emptyTally, outputOf, type Tally, type UpstreamError } from "./dialect.ts";
+
+/** Takes counts that may come again with the next piece of a stream. */
+function takeRunning({ units }: ToldUsage, tally: Tally): void {
+  const hasGrown = outputOf(units) > outputOf(tally.usage);
+  if (tally.isEnding) tally.runningAt = undefined;
+  else if (hasGrown || tally.runningAt === undefined) tally.runningAt = tally.contentTokens;
+}
+
+/** Keeps the tally of a call: the same fold for all dialects, whole answers and streams. */
+export class TallyFold implements AnswerSink {
+  readonly isShown = false;
+  tally: Tally = emptyTally();
+  /** The provider's last error. */
+  reported: UpstreamError | undefined;
+
+  content(tokens: number): void {
+    this.tally.hasContent = true;
+    this.tally.contentTokens += tokens;
+  }
+
+  show(): void {}
+
+  usage(told: ToldUsage): void {
+    const { tally } = this;
+    const { scope, units, total, isLast, byModel, longestInputTokens } = told;
+    if (scope === "input") {
+      tally.inputUsage = units;
+      return;
+    }
+    if (isLast) tally.runningAt = undefined;
+    else takeRunning(told, tally);
+    tally.usage = units;
+    tally.toldTokens = total;
+    tally.byModel = byModel;
+    tally.longestInputTokens = longestInputTokens;
+  }
+
+  counted(bucket: UsageBucket, units: bigint): void {
+    this.tally.counted[bucket] = units;
+  }
+
+  /** The first name of the model stands, and the last word on the tier. Some send "" at first, which tells nothing. */
+  served(model: string | undefined, serviceTier?: string): void {
+    const { tally } = this;
+    if (model) tally.modelServed ??= model;
+    if (serviceTier) tally.serviceTier = serviceTier;
+  }
+
+  ended(hasFinish: boolean, isEnding: boolean): void {
+    this.tally.hasFinish = hasFinish;
+    this.tally.isEnding = isEnding;
+  }
+
+  markEnd(): void {
+    const { tally } = this;
+    tally.isComplete = tally.hasFinish && !tally.isFailed;
+  }
+
+  finish(): void {}
+
+  error(error: UpstreamError): void {
+    this.reported = error;
+    this.tally.isFailed = true;
+  }
+
+  unreadable(): void {}
+}

@@ -1,0 +1,63 @@
+import {
+  namelessError,
+  type AnswerFormat,
+  type AnswerSink,
+  type EventKind,
+  type ReadingContext,
+  type StreamReader,
+} from "../answer.ts";
+import { member, noCounts, stringOf, type ModelPart } from "../dialect.ts";
+import { passErrors, readError } from "../openai-shared/error.ts";
+import { countSvg, withSvgs } from "../openai-shared/svg.ts";
+import { readUsage } from "./usage.ts";
+
+/**
+ * Reads a stream of images. It is whole when as many completed images have passed as were asked for. A partial image
+ * is content too: the last one is nearly the image, and whoever leaves with it has been served.
+ */
+function createStreamReader(sink: AnswerSink, { envelope: { units } }: ReadingContext): StreamReader {
+  const wanted = units.images ?? 1n;
+  let completed = 0n;
+  const readCompleted = (event: unknown): void => {
+    completed += 1n;
+    sink.counted("images", completed);
+    const told = readUsage(member(event, "usage"));
+    if (told) sink.usage({ scope: "answer", units: told, isLast: true });
+    sink.ended(true, completed >= wanted);
+    if (completed >= wanted) sink.markEnd();
+  };
+  const read = (event: unknown): EventKind => {
+    const type = stringOf(member(event, "type")) ?? "";
+    if (type === "error" || member(event, "error")) {
+      sink.error(readError(event) ?? namelessError);
+      return "error";
+    }
+    if (type.endsWith(".partial_image") || type.endsWith(".completed")) sink.content(0);
+    if (type.endsWith(".completed")) readCompleted(event);
+    return undefined;
+  };
+  return { read: ({ json }) => read(json), end: () => undefined };
+}
+
+/** Reads a whole answer: as many images as it holds. */
+function readReply(body: unknown, sink: AnswerSink): boolean {
+  const data = member(body, "data");
+  if (!Array.isArray(data)) return false;
+  if (data.length > 0) sink.content(0);
+  sink.counted("images", BigInt(data.length));
+  const drawings: ModelPart[] = [];
+  countSvg(body, drawings);
+  const told = readUsage(member(body, "usage"));
+  const units = told && told !== noCounts ? withSvgs(told, drawings) : told;
+  if (units) sink.usage({ scope: "answer", units, isLast: true, ...(drawings.length > 0 && { byModel: drawings }) });
+  sink.served(stringOf(member(body, "model")));
+  sink.ended(true, true);
+  sink.markEnd();
+  return true;
+}
+
+export const answers: AnswerFormat = {
+  createStreamReader,
+  readReply,
+  createPassing: (_envelope, clean) => passErrors(clean),
+};

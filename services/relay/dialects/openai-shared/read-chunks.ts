@@ -1,0 +1,119 @@
+import {
+  namelessError,
+  type AnswerSink,
+  type EventKind,
+  type Passing,
+  type ReadingContext,
+  type StreamReader,
+} from "../answer.ts";
+import { estimateTokens, member, stringOf, totalOf, type Cleaner, type Envelope } from "../dialect.ts";
+import type { StreamEvent } from "../sse.ts";
+import { passErrors, readError } from "./error.ts";
+import { countingOf, readToldUsage, type Counting } from "./usage.ts";
+
+// What OpenAI gives at most; a number beyond it is no choice of an answer.
+const maxChoices = 128;
+
+/** What a dialect's chunks hold beside what all chunks have in common. */
+export type ChunkContent = {
+  /** Sees each chunk before its choices are read. */
+  begin?: (chunk: unknown, hasChoices: boolean) => void;
+  readChoice: (choice: unknown, index: number) => void;
+  /** Tells the end, when the end mark came or the stream is over. */
+  finish: () => void;
+};
+
+type Reading = ChunkContent & {
+  sink: AnswerSink;
+  counting: Counting;
+  wanted: number;
+  ended: Set<number>;
+  serviceTier: string | undefined;
+  hasFailed: boolean;
+  isOver: boolean;
+};
+
+function readChoices(reading: Reading, choices: readonly unknown[]): void {
+  const { sink, ended, wanted } = reading;
+  for (let at = 0; at < choices.length; at += 1) {
+    const choice = choices[at];
+    const given = member(choice, "index");
+    const index = typeof given === "number" && Number.isSafeInteger(given) ? given : at;
+    if (index < 0 || index >= maxChoices) {
+      sink.content(estimateTokens(JSON.stringify(choice)));
+      continue;
+    }
+    reading.readChoice(choice, index);
+    // Some servers send "" for "not yet".
+    if (!stringOf(member(choice, "finish_reason"))) continue;
+    ended.add(index);
+    sink.ended(true, ended.size >= wanted);
+  }
+}
+
+function readChunk(reading: Reading, chunk: unknown): EventKind {
+  const { sink } = reading;
+  const choices = member(chunk, "choices");
+  const hasChoices = Array.isArray(choices) && choices.length > 0;
+  reading.begin?.(chunk, hasChoices);
+  if (hasChoices) readChoices(reading, choices);
+  const usage = member(chunk, "usage");
+  const units = readToldUsage(usage, reading.counting);
+  if (units) sink.usage({ scope: "answer", units, total: totalOf(usage, "total_tokens") });
+  const tier = reading.serviceTier ? undefined : stringOf(member(chunk, "service_tier"));
+  reading.serviceTier ||= tier;
+  sink.served(stringOf(member(chunk, "model")), tier);
+  return units && Array.isArray(choices) && !hasChoices ? "counts" : undefined;
+}
+
+/**
+ * Reads a stream of chunks with choices, as chat and the older completions send them. Usage may come behind
+ * finish_reason (trap 8), so that the answer ends at `[DONE]`; behind that nothing is read.
+ */
+export function createChunkReader(
+  sink: AnswerSink,
+  { envelope, quirks }: ReadingContext,
+  content: ChunkContent,
+): StreamReader {
+  const reading: Reading = {
+    ...content,
+    sink,
+    counting: countingOf(quirks),
+    wanted: envelope.choices,
+    ended: new Set(),
+    serviceTier: undefined,
+    hasFailed: false,
+    isOver: false,
+  };
+  const read = ({ data, json }: StreamEvent): EventKind => {
+    if (member(json, "error")) {
+      reading.hasFailed = true;
+      sink.error(readError(json) ?? namelessError);
+      return "error";
+    }
+    if (reading.isOver || data === undefined) return undefined;
+    if (data.startsWith("[DONE]")) {
+      reading.isOver = reading.ended.size > 0 && !reading.hasFailed;
+      sink.markEnd();
+      content.finish();
+      return undefined;
+    }
+    return readChunk(reading, json);
+  };
+  const end = (): void => {
+    if (reading.isOver) return;
+    reading.isOver = true;
+    content.finish();
+  };
+  return { read, end };
+}
+
+/** The usage chunk, which the relay asked for itself, is kept from a caller who did not ask for it. */
+export function createChunkPassing({ wantsStreamUsage }: Envelope, clean: Cleaner): Passing {
+  return {
+    onCounts: wantsStreamUsage ? "pass" : "drop",
+    ...passErrors(clean),
+    // API spec, Streaming that stops partway: a cut chat stream ends with [DONE] and no finish_reason.
+    end: ({ isComplete, isFailed }) => (isComplete || isFailed ? "" : "data: [DONE]\n\n"),
+  };
+}

@@ -1,0 +1,51 @@
+import type { Units } from "#shared/money/pricing.ts";
+import {
+  namelessError,
+  type AnswerFormat,
+  type AnswerSink,
+  type EventKind,
+  type ReadingContext,
+  type StreamReader,
+} from "../answer.ts";
+import { countOf, member, readCounts, stringOf } from "../dialect.ts";
+import { passErrors, readError } from "../openai-shared/error.ts";
+
+function readUsage(usage: unknown): Units | undefined {
+  const inputTokens = countOf(member(usage, "input_tokens"));
+  const audioOutputTokens = countOf(member(usage, "output_tokens"));
+  return inputTokens + audioOutputTokens > 0n ? { inputTokens, audioOutputTokens } : undefined;
+}
+
+/** Sound that passes as bytes: any of it is content, and only the upstream's own end tells that it is whole. */
+function readBytes(sink: AnswerSink): EventKind {
+  sink.content(0);
+  sink.ended(true, false);
+  return undefined;
+}
+
+function readEvent(event: unknown, sink: AnswerSink): EventKind {
+  const type = stringOf(member(event, "type"));
+  if (type === "error" || member(event, "error")) {
+    sink.error(readError(event) ?? namelessError);
+    return "error";
+  }
+  if (type === "speech.audio.delta") sink.content(0);
+  if (type !== "speech.audio.done") return undefined;
+  const units = readCounts(readUsage, member(event, "usage"));
+  if (units) sink.usage({ scope: "answer", units, isLast: true });
+  sink.ended(true, true);
+  sink.markEnd();
+  return undefined;
+}
+
+function createStreamReader(sink: AnswerSink, { envelope }: ReadingContext): StreamReader {
+  const isOfBytes = envelope.answer === "bytes";
+  return { read: ({ json }) => (isOfBytes ? readBytes(sink) : readEvent(json, sink)), end: () => undefined };
+}
+
+/** Speech, as bytes or as events; it never comes whole. */
+export const answers: AnswerFormat = {
+  createStreamReader,
+  readReply: () => false,
+  createPassing: (_envelope, clean) => passErrors(clean),
+};

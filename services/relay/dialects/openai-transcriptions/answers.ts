@@ -1,0 +1,56 @@
+import { namelessError, type AnswerFormat, type AnswerSink, type EventKind, type StreamReader } from "../answer.ts";
+import { estimateTokens, member, stringOf } from "../dialect.ts";
+import { passErrors, readError } from "../openai-shared/error.ts";
+import { mediaMsOf, millisecondsOf, readUsage } from "./usage.ts";
+
+/** Counts text that has passed, for the case that the provider tells no counts; gives the milliseconds so far. */
+function countText(text: string, sink: AnswerSink, beforeMs: bigint): bigint {
+  if (text !== "") sink.content(estimateTokens(text));
+  const mediaMs = beforeMs + mediaMsOf(text);
+  sink.counted("mediaMs", mediaMs);
+  return mediaMs;
+}
+
+function finish(sink: AnswerSink): void {
+  // Silence was worked on too.
+  sink.content(0);
+  sink.ended(true, true);
+  sink.markEnd();
+}
+
+/** Reads a streamed transcript, which is whole at transcript.text.done. */
+function createStreamReader(sink: AnswerSink): StreamReader {
+  let mediaMs = 0n;
+  const read = (event: unknown): EventKind => {
+    const type = stringOf(member(event, "type"));
+    if (type === "error" || member(event, "error")) {
+      sink.error(readError(event) ?? namelessError);
+      return "error";
+    }
+    if (type === "transcript.text.delta") mediaMs = countText(stringOf(member(event, "delta")) ?? "", sink, mediaMs);
+    if (type !== "transcript.text.done") return undefined;
+    const units = readUsage(member(event, "usage"));
+    if (units) sink.usage({ scope: "answer", units, isLast: true });
+    finish(sink);
+    return undefined;
+  };
+  return { read: ({ json }) => read(json), end: () => undefined };
+}
+
+/** Reads a whole transcript, JSON or text. */
+function readReply(body: unknown, sink: AnswerSink): boolean {
+  const text = stringOf(body) ?? stringOf(member(body, "text"));
+  if (text === undefined) return false;
+  countText(text, sink, 0n);
+  const durationMs = millisecondsOf(member(body, "duration"));
+  const units = readUsage(member(body, "usage")) ?? (durationMs > 0n ? { mediaMs: durationMs } : undefined);
+  if (units) sink.usage({ scope: "answer", units, isLast: true });
+  finish(sink);
+  return true;
+}
+
+export const answers: AnswerFormat = {
+  createStreamReader,
+  readReply,
+  createPassing: (_envelope, clean) => passErrors(clean),
+};
