@@ -2,6 +2,7 @@ import type { Requested } from "../live-call.ts";
 import { UsageSource, type EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/money/pricing.ts";
 import type { Model } from "../catalog/models.ts";
+import type { Quirk } from "../dialects/conversation.ts";
 import { outputOf, type Envelope, type Tally } from "../dialects/dialect.ts";
 import { endingOf, sourceOf } from "./outcomes.ts";
 import { inputBuckets, possibleUnits, sumOf } from "./possible-usage.ts";
@@ -137,6 +138,18 @@ function raise(tally: Tally, requested: Requested): Raised | undefined {
   if (!isInputKnown) usage.inputTokens = BigInt(requested.inputTokens);
   if (missing > 0n) usage.outputTokens = (usage.outputTokens ?? 0n) + missing;
   return { usage, isInputKnown };
+}
+
+/** The tally as it counts for money: of some providers it is known that they tell too little. */
+export function countedTally(tally: Tally, quirks?: ReadonlySet<Quirk>): Tally {
+  return quirks?.has("untrusted-counts") ? { ...tally, runningAt: -1 } : tally;
+}
+
+/** What a whole answer is charged for where its provider tells any counts, for its caller to be shown the same. */
+export function usageOf(tally: Tally, requested: Requested): Units | undefined {
+  if (!tally.usage) return undefined;
+  const raised = areLowerBounds(tally) ? raise(tally, requested) : undefined;
+  return raised ? raised.usage : told(tally, requested);
 }
 
 /** What a call is charged for, by how it ended: measured as the row of the outcomes says that fits it. */

@@ -14,9 +14,9 @@ import { costNanos, usageBuckets, type Units } from "#shared/money/pricing.ts";
 import { pricedFor, type Model } from "../catalog/models.ts";
 import { pricesFor, type PriceTable, type PriceTraits } from "../catalog/prices.ts";
 import type { LiveCall } from "../live-call.ts";
-import { outputOf, type Tally } from "../dialects/dialect.ts";
+import { outputOf } from "../dialects/dialect.ts";
 import { lookUpCalls } from "./look-up.ts";
-import { inputOf, meterCall, priced, type Metered } from "./meter.ts";
+import { countedTally, inputOf, meterCall, priced, type Metered } from "./meter.ts";
 import type { Metrics } from "../metrics.ts";
 import { costOf, divide, withOtherModels, type Division } from "./other-models.ts";
 import { boundCharge, boundedRecord, boundTally, sumOf, tellable } from "./possible-usage.ts";
@@ -51,14 +51,9 @@ const maxModelLength = 200;
 /** What a call is charged for, its parts of other models apart, and the row with the prices of all of it. */
 type Charged = Metered & { model: Model; division: Division | undefined };
 
-/** The tally as it counts for money: of some providers it is known that they tell too little. */
-function countedTally({ tally, offered }: LiveCall): Tally {
-  return offered.quirks.has("untrusted-counts") ? { ...tally, runningAt: -1 } : tally;
-}
-
 function meter(call: LiveCall, endCause: EndCause): Charged {
   const { requested, model } = call;
-  const whole = meterCall(countedTally(call), endCause, requested, model.prices);
+  const whole = meterCall(countedTally(call.tally, call.offered.quirks), endCause, requested, model.prices);
   const division = whole.source === UsageSource.PROVIDER ? divide(call, whole.measured) : undefined;
   if (!division?.others.length) return { ...whole, model, division };
   const { own, others } = division;

@@ -17,6 +17,7 @@ import type { ReplyUsage } from "../dialects/reply.ts";
 import { readWholeReply, ReplyShower } from "../dialects/show-reply.ts";
 import type { StreamEvent } from "../dialects/sse.ts";
 import { CallFailure, failures } from "../failures.ts";
+import { countedTally, usageOf } from "../charge/meter.ts";
 import { possibleUnits, type UnitLimits } from "../charge/possible-usage.ts";
 import { codeWithin } from "./error-code.ts";
 
@@ -83,12 +84,6 @@ export function saySingle(
   });
 }
 
-/** What the caller is shown of the use is what is charged, in its own dialect's words: what cannot be is neither. */
-function shownUsage({ usage, counted }: Tally, limits: UnitLimits): ReplyUsage | undefined {
-  if (!usage || usage === noCounts) return undefined;
-  return possibleUnits({ ...counted, ...usage }, limits);
-}
-
 type Converting = {
   conversion: Conversion;
   asked: Asked;
@@ -98,16 +93,28 @@ type Converting = {
   limits: UnitLimits;
 };
 
+/** What the caller is shown of the use is what is charged, in its own dialect's words: what cannot be is neither. */
+function shownUsage(tally: Tally, { asked, envelope, quirks, limits }: Converting): ReplyUsage | undefined {
+  const { usage, counted } = tally;
+  if (!usage || usage === noCounts) return undefined;
+  const possible = { usage: possibleUnits(usage, limits), counted: possibleUnits(counted, limits) };
+  const { units, priceFields } = envelope;
+  const requested = { inputTokens: asked.inputTokens ?? 0, units, priceFields };
+  return usageOf(countedTally({ ...tally, ...possible }, quirks), requested);
+}
+
 /**
  * Reads a whole answer: what is charged, and the answer in the caller's dialect, undefined where that cannot be said.
  * Undefined when the body is none of the upstream's own.
  */
 export function convertReply(
   body: unknown,
-  { conversion: { client, provider }, asked, envelope, quirks, limits }: Converting,
+  converting: Converting,
 ): { tally: Tally; body: Buffer | undefined } | undefined {
-  const usageOf = (tally: Tally): ReplyUsage | undefined => shownUsage(tally, limits);
-  const read = readWholeReply(provider.answers, body, { envelope, quirks }, usageOf);
+  const { conversion, asked, envelope, quirks } = converting;
+  const { client, provider } = conversion;
+  const show = (tally: Tally): ReplyUsage | undefined => shownUsage(tally, converting);
+  const read = readWholeReply(provider.answers, body, { envelope, quirks }, show);
   if (!read) return undefined;
   const { tally, reply } = read;
   return { tally, body: reply && Buffer.from(JSON.stringify(client.writeReply(reply, asked))) };
@@ -122,7 +129,7 @@ const unreadable: UpstreamError = {
 
 /** A tap that gives a stream in the caller's dialect, event by event, in the turn in which the upstream's came. */
 export function createTranslator(converting: Converting & { clean: Cleaner }): StreamTap {
-  const { conversion, asked, envelope, quirks, clean, limits } = converting;
+  const { conversion, asked, envelope, quirks, clean } = converting;
   const { createStreamReader, isOverAtError } = conversion.provider.answers;
   const writer = conversion.client.createStreamWriter(asked);
   const fold = new TallyFold();
@@ -133,7 +140,7 @@ export function createTranslator(converting: Converting & { clean: Cleaner }): S
     take: (event) => {
       text += writer.write(event);
     },
-    usage: () => shownUsage(fold.tally, limits),
+    usage: () => shownUsage(fold.tally, converting),
     error: (error) => {
       const cleaned = clean(error);
       return { ...cleaned, code: codeWithin(cleaned) };

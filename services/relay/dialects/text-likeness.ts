@@ -2,6 +2,9 @@ import { emptyTally, estimateTokens, type StreamTap, type Tally } from "./dialec
 import { backslash, code, quote, standsAt } from "./json/bytes.ts";
 import { readStreamEvent, type StreamEvent } from "./sse.ts";
 
+// Worth its place: a chunk that passes costs the relay's whole path 22 µs of CPU instead of 26 (deploy/bench/README.md,
+// What was tried). Only streams that pass untouched are skimmed; a translated event is read in any case.
+
 /**
  * Knows the events of a stream that are like one before but for their texts. Nearly all events of an answer are, and
  * nothing of them matters but how much text it is: they need not be parsed.

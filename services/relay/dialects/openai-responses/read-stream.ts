@@ -14,8 +14,8 @@ type Reading = {
   sink: AnswerSink;
   blocks: Blocks;
   tools: ToolCount;
-  /** Tokens that were counted of each item. */
-  counted: Map<number, number>;
+  /** Tokens that were counted of each item, in an object of its own, which a piece changes without making another. */
+  counted: Map<number, { tokens: number }>;
   /** Items that were counted as a whole, by their places and by their ids, of which either may change. */
   done: Set<unknown>;
   hasFailed: boolean;
@@ -32,7 +32,9 @@ const indexOf = (event: unknown): number => {
 };
 
 function countPiece({ sink, counted }: Reading, index: number, tokens: number): void {
-  counted.set(index, (counted.get(index) ?? 0) + tokens);
+  const known = counted.get(index);
+  if (known) known.tokens += tokens;
+  else counted.set(index, { tokens });
   sink.content(tokens);
 }
 
@@ -41,7 +43,7 @@ function countItem({ sink, counted, done, tools }: Reading, index: number, item:
   const id = stringOf(member(item, "id"));
   if (id !== undefined && done.has(id)) return;
   done.add(id).add(index);
-  sink.content(Math.max(itemTokens(item) - (counted.get(index) ?? 0), 0));
+  sink.content(Math.max(itemTokens(item) - (counted.get(index)?.tokens ?? 0), 0));
   countTool(item, tools, sink);
 }
 

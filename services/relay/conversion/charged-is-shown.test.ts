@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
+import type { Units, UsageBucket } from "#shared/money/pricing.ts";
+import { meterCall, type Metered } from "../charge/meter.ts";
+import { boundTally } from "../charge/possible-usage.ts";
+import { clients, providers, upstreamDialects } from "../dialects/conversions.ts";
+import { emptyTally, type DialectName, type StreamTap, type Tally } from "../dialects/dialect.ts";
+import { readStreamEvent } from "../dialects/sse.ts";
+import {
+  eventsOf,
+  scripts,
+  soundCounts,
+  spoken,
+  streamOf,
+  wholeOf,
+  type Counts,
+  type Script,
+  type Spoken,
+} from "../testing/answer-scripts.ts";
+import { envelopeOf } from "../testing/fakes.ts";
+import { convertReply, createTranslator } from "./convert.ts";
+
+const limits = { contextTokens: 200_000, maxOutputTokens: 64_000 };
+const callers = Object.keys(clients) as DialectName[];
+const inputTokens = 7;
+const asked = { model: "m", wantsStreamUsage: true, inputTokens };
+const envelope = envelopeOf({ stream: true });
+const clean = <T>(error: T): T => error;
+const requested = { inputTokens, units: {}, priceFields: {} };
+const prices: Units = { inputTokens: 3n, outputTokens: 5n, cacheReadTokens: 1n, webSearches: 7n };
+
+const conversionOf = (from: Spoken, to: DialectName) => {
+  const [client, provider] = [clients[to], providers[from]];
+  assert.ok(client && provider);
+  return { client, provider };
+};
+
+/** Counts as every caller's format can tell them. */
+type Shown = { input: bigint; cached: bigint; output: bigint; reasoning: bigint; searches: bigint };
+
+/** What a caller reads of a `usage`, by the documents of its format. */
+function readShown(to: DialectName, usage: unknown): Shown {
+  const count = (...path: string[]): bigint => {
+    let found: unknown = usage;
+    for (const name of path) found = (found as Record<string, unknown> | undefined)?.[name];
+    return BigInt((found as number | undefined) ?? 0);
+  };
+  const searches = count("server_tool_use", "web_search_requests");
+  if (to === "anthropic-messages") {
+    const cached = count("cache_read_input_tokens");
+    return {
+      input: count("input_tokens") + cached + count("cache_creation_input_tokens"),
+      cached,
+      output: count("output_tokens"),
+      reasoning: count("output_tokens_details", "thinking_tokens"),
+      searches,
+    };
+  }
+  const [input, output] =
+    to === "openai-chat" ? ["prompt_tokens", "completion_tokens"] : ["input_tokens", "output_tokens"];
+  return {
+    input: count(input),
+    cached: count(`${input}_details`, "cached_tokens"),
+    output: count(output),
+    reasoning: count(`${output}_details`, "reasoning_tokens"),
+    searches,
+  };
+}
+
+/** The same of what is charged. */
+function readCharged({ measured }: Metered): Shown {
+  const sum = (...buckets: UsageBucket[]): bigint => buckets.reduce((all, name) => all + (measured[name] ?? 0n), 0n);
+  return {
+    input: sum(
+      "inputTokens",
+      "cacheReadTokens",
+      "cacheWrite5mTokens",
+      "cacheWrite1hTokens",
+      "audioInputTokens",
+      "imageInputTokens",
+    ),
+    cached: sum("cacheReadTokens"),
+    output: sum("outputTokens", "reasoningTokens", "audioOutputTokens", "imageOutputTokens"),
+    reasoning: sum("reasoningTokens"),
+    searches: sum("webSearches"),
+  };
+}
+
+/** What a tally is charged for, as the settlement of a call does it. */
+function charge(tally: Tally, endCause: EndCause): Metered {
+  const settled = structuredClone(tally);
+  // The very object stands for counts that are none.
+  settled.usage = tally.usage;
+  boundTally(settled, limits);
+  return meterCall(settled, endCause, requested, prices);
+}
+
+type Watched = { told: string; tally: Tally; metered: Metered };
+
+/** Reads a stream as the pump does, until the answer is whole: what comes behind that is not charged. */
+function watch(tap: StreamTap, stream: readonly string[]): Watched {
+  const tally = emptyTally();
+  let told = "";
+  for (const event of stream) {
+    const verdict = tap.read(readStreamEvent(Buffer.from(event)), tally);
+    if (typeof verdict !== "string") told += verdict.toString();
+    else if (verdict === "pass") told += event;
+    if (verdict === "end") break;
+  }
+  told += tap.end(tally);
+  const isWhole = !tally.isFailed && (tally.isComplete || tally.hasFinish);
+  return { told, tally, metered: charge(tally, isWhole ? EndCause.COMPLETE : EndCause.UPSTREAM_CUT) };
+}
+
+const passed = (from: Spoken, stream: readonly string[]): Watched =>
+  watch(upstreamDialects[from].createTap(envelope, clean), stream);
+const translated = (from: Spoken, to: DialectName, stream: readonly string[]): Watched =>
+  watch(createTranslator({ conversion: conversionOf(from, to), asked, envelope, clean, limits }), stream);
+
+/** The counts with which a stream in the caller's format ends; undefined when it does not end well. */
+function endOf(to: DialectName, told: string): unknown {
+  const events = eventsOf(told);
+  if (to === "openai-chat") return events.findLast((event) => event["usage"])?.["usage"];
+  if (to === "anthropic-messages") return events.findLast(({ type }) => type === "message_delta")?.["usage"];
+  const last = events.findLast(({ type }) => type === "response.completed" || type === "response.incomplete");
+  return (last?.["response"] as Record<string, unknown> | undefined)?.["usage"];
+}
+
+/** Whether the provider's counts are charged, as they are or raised to what was sent. */
+const isTold = ({ tally: { usage }, metered }: Watched): boolean =>
+  usage !== undefined && Object.keys(usage).length > 0 && metered.source !== UsageSource.NONE;
+
+const comparable = ({
+  usage,
+  counted,
+  contentTokens,
+  hasContent,
+  modelServed,
+  hasFinish,
+  isEnding,
+}: Tally): unknown[] => [usage, counted, contentTokens, hasContent, modelServed, hasFinish, isEnding];
+
+const runs = { numRuns: 300 };
+
+for (const from of spoken) {
+  describe(`answers of ${from}`, () => {
+    test("whatever counts a stream tells, and in whatever order: what is charged is what each caller is shown", () => {
+      const check = fc.property(scripts, fc.constantFrom(...callers), (script, to) => {
+        const stream = streamOf(from, script);
+        const watched = translated(from, to, stream);
+        const plain = passed(from, stream);
+        if (watched.tally.isFailed || !watched.tally.hasFinish) return;
+        assert.deepEqual(comparable(watched.tally), comparable(plain.tally), "the same is counted of what passes");
+        assert.deepEqual(watched.metered, plain.metered);
+        if (!isTold(watched)) return;
+        const usage = endOf(to, watched.told);
+        // Without its end mark a message is whole for nobody but the ledger.
+        if (usage === undefined && !watched.tally.isComplete) return;
+        assert.deepEqual(readShown(to, usage), readCharged(watched.metered));
+      });
+      fc.assert(check, runs);
+    });
+
+    test("a whole answer is charged as it is shown, and as a stream of the same content is", () => {
+      const check = fc.property(scripts, fc.constantFrom(...callers), (script, to) => {
+        const settledOnly: Script = { ...script, first: undefined, steps: [], behind: [] };
+        const body = wholeOf(from, settledOnly);
+        const conversion = conversionOf(from, to);
+        const whole = convertReply(body, { conversion, asked, envelope, limits });
+        assert.ok(whole?.body);
+        const metered = charge(whole.tally, EndCause.COMPLETE);
+        const told = JSON.parse(whole.body.toString()) as Record<string, unknown>;
+        if (metered.source === UsageSource.PROVIDER) {
+          assert.deepEqual(readShown(to, told["usage"]), readCharged(metered));
+        }
+        const streamed = passed(from, streamOf(from, settledOnly));
+        assert.deepEqual(streamed.metered, metered);
+        assert.equal(streamed.tally.contentTokens, whole.tally.contentTokens);
+        assert.deepEqual(
+          charge(upstreamDialects[from].readReply(body, envelope) ?? emptyTally(), EndCause.COMPLETE),
+          metered,
+        );
+      });
+      fc.assert(check, runs);
+    });
+  });
+}
+
+test("counts of a message replace those before them one by one, however often its start comes", () => {
+  const check = fc.property(scripts, fc.array(soundCounts, { maxLength: 3 }), soundCounts, (script, starts, last) => {
+    const told = starts.map((counts, index) => (index % 2 === 1 ? counts : { input: counts.input }));
+    const steps: Script["steps"] = told.map((counts) => ({ kind: "tell", at: 1, counts }));
+    const ending = { output: last.output, ...(last.cached > 450 && { cached: last.cached }) };
+    const stream = streamOf("anthropic-messages", { ...script, first: undefined, last: ending, steps, behind: [] });
+    const { input, cached, searches } = Object.assign({}, ...told.toReversed(), ending) as Counts;
+    const { metered } = passed("anthropic-messages", stream);
+    const expected = { input: BigInt(input ?? 0) + BigInt(cached ?? 0), output: BigInt(last.output ?? 0) };
+    assert.partialDeepStrictEqual(readCharged(metered), { ...expected, cached: BigInt(cached ?? 0) });
+    assert.equal(readCharged(metered).searches, BigInt(searches ?? 0));
+  });
+  fc.assert(check, runs);
+});
+
+test("counts behind chat's end mark are neither charged nor shown", () => {
+  const chunk = (fields: object): string => `data: ${JSON.stringify({ id: "c", ...fields })}\n\n`;
+  const stream = [
+    chunk({ choices: [{ index: 0, delta: { content: "12345678" }, finish_reason: "stop" }] }),
+    "data: [DONE]\n\n",
+    chunk({ choices: [], usage: { prompt_tokens: 9, completion_tokens: 9 } }),
+  ];
+  const { metered, tally } = passed("openai-chat", stream);
+  assert.deepEqual(
+    [tally.usage, metered.source, metered.measured.outputTokens],
+    [undefined, UsageSource.ESTIMATED, 2n],
+  );
+});
