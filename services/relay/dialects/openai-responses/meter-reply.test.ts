@@ -15,7 +15,7 @@ test("a whole response is complete, names the model that ran and brings the prov
   assert.equal(tally.usage?.outputTokens, 4n);
 });
 
-test("without usage, texts, calls, refusals and summaries are counted", () => {
+test("without usage, texts, calls, refusals and summaries are counted, what is encrypted is not", () => {
   const call = { type: "function_call", name: "look", arguments: "1234" };
   const thought = {
     type: "reasoning",
@@ -23,7 +23,7 @@ test("without usage, texts, calls, refusals and summaries are counted", () => {
     encrypted_content: "12345678",
   };
   const refusal = { type: "message", content: [{ type: "refusal", refusal: "1234" }] };
-  assert.equal(readReply({ output: [message, call, thought, refusal] })?.contentTokens, 2 + 2 + 3 + 1);
+  assert.equal(readReply({ output: [message, call, thought, refusal] })?.contentTokens, 2 + 2 + 1 + 1);
 });
 
 test("calls of tools that the provider bills are counted, others are not", () => {

@@ -66,7 +66,9 @@ export function readReason(response: unknown, isIncomplete: boolean, hasCall: bo
   return hasCall ? "calls" : "stop";
 }
 
-const textFields = ["text", "refusal", "arguments", "input", "name", "code", "encrypted_content"];
+// Without encrypted_content: in recorded answers it is 9 to 27 characters to a token of reasoning, so that its length
+// would charge two to seven times what was thought.
+const textFields = ["text", "refusal", "arguments", "input", "name", "code"];
 
 function textTokens(value: unknown): number {
   return textFields.reduce((sum, name) => sum + estimateTokens(stringOf(member(value, name)) ?? ""), 0);
