@@ -216,3 +216,16 @@ test("counts behind chat's end mark are neither charged nor shown", () => {
     [undefined, UsageSource.ESTIMATED, 2n],
   );
 });
+
+test("a response that fails behind its end is charged as it was shown", () => {
+  const event = (type: string, response: object): string => `data: ${JSON.stringify({ type, response })}\n\n`;
+  const item = { type: "message", content: [{ type: "output_text", text: "12345678", annotations: [] }] };
+  const usageWith = (output_tokens: number) => ({ input_tokens: 9, output_tokens, total_tokens: 9 + output_tokens });
+  const stream = [
+    event("response.completed", { output: [item], usage: usageWith(3) }),
+    event("response.failed", { usage: usageWith(7), error: { message: "late" } }),
+  ];
+  const { told, tally } = translated("openai-responses", "openai-chat", stream);
+  assert.equal(tally.usage?.outputTokens, 3n);
+  assert.equal(readShown("openai-chat", endOf("openai-chat", told)).output, 3n);
+});

@@ -2,7 +2,7 @@ import type { Units } from "#shared/money/pricing.ts";
 import { isGiven, member, type Envelope, type Tally } from "../dialect.ts";
 import { metered } from "../meter-answer.ts";
 import { answers } from "./answers.ts";
-import { blockReasonOf, endingOf, finishReasonOf } from "./candidates.ts";
+import { blockReasonOf, endingOf, finishReasonOf } from "./finish-reasons.ts";
 import { readUsage } from "./usage.ts";
 
 /** A request of another kind than a conversation, and the caller's fields that it could not carry. */

@@ -1,6 +1,6 @@
 import type { AnswerSink, ReadingContext } from "../answer.ts";
 import { member } from "../dialect.ts";
-import { blockReasonOf } from "./candidates.ts";
+import { blockReasonOf } from "./finish-reasons.ts";
 import { createStreamReader } from "./read-stream.ts";
 
 /** Adds an end where a whole body leaves it out: its JSON being complete says that it is not cut. */

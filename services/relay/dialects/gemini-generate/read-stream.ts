@@ -2,11 +2,21 @@ import { namelessError, type AnswerSink, type EventKind, type ReadingContext, ty
 import { stableHash } from "../call-id.ts";
 import { estimateTokens, member, stringOf, totalOf } from "../dialect.ts";
 import type { FinishReason, ReplyPart } from "../reply.ts";
-import { blockReasonOf, endingOf, finishReasonOf, indexOfCandidate } from "./candidates.ts";
+import { blockReasonOf, endingOf, finishReasonOf } from "./finish-reasons.ts";
 import { citationsOf } from "./citations.ts";
 import { readError } from "./error.ts";
 import { closeBlock, isAsciiText, readPart, type IdMaker, type Reading } from "./read-parts.ts";
 import { readServiceTier, readUsage } from "./usage.ts";
+
+// The provider allows 8; what a broken one sends beyond any dialect's limit is not read.
+const maxCandidates = 128;
+
+/** The number of an answer among several; undefined when it is none. Single answers may leave it out. */
+function indexOfCandidate(candidate: unknown, position: number): number | undefined {
+  const index = member(candidate, "index") ?? position;
+  if (typeof index !== "number" || !Number.isInteger(index) || index < 0 || index >= maxCandidates) return undefined;
+  return index;
+}
 
 /** Ids for calls that have none: the same for the same answer, another one for each call of it. */
 function createIdMaker(responseId: string): IdMaker {

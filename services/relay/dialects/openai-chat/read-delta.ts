@@ -6,7 +6,7 @@ import { decodeFreeText, endFreeText, readToolName, type FreeTextDecoder } from 
 import { readLogprobs } from "../openai-shared/logprobs.ts";
 import type { BlockStart, TokenLogprob } from "../reply.ts";
 import { readExtra } from "./extra-content.ts";
-import { readFinish } from "./finish.ts";
+import { readFinish } from "./finish-reasons.ts";
 import { readCitations } from "./read-assistant.ts";
 
 /** A tool call of an answer, by the id that the provider gave it ("" when it gave none). */

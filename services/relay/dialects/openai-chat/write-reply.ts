@@ -2,7 +2,7 @@ import type { Asked } from "../conversion.ts";
 import { writeLogprobs } from "../openai-shared/logprobs.ts";
 import type { Block, Choice, Reply, TokenLogprob } from "../reply.ts";
 import { writeExtra } from "./extra-content.ts";
-import { writeFinish } from "./finish.ts";
+import { writeFinish } from "./finish-reasons.ts";
 import { asksFunctionCall } from "./read-tools.ts";
 import type { Annotation, ChatCall, ChatLogprobs, ExtraContent } from "./wire.ts";
 import { createPlace, placeCitation, placeState, type Place } from "./write-place.ts";

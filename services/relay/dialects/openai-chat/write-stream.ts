@@ -3,7 +3,7 @@ import type { Asked, StreamWriter } from "../conversion.ts";
 import type { UpstreamError } from "../dialect.ts";
 import type { BlockStart, FinishReason, ReplyEvent, TokenLogprob } from "../reply.ts";
 import { writeExtra } from "./extra-content.ts";
-import { writeFinish } from "./finish.ts";
+import { writeFinish } from "./finish-reasons.ts";
 import { asksFunctionCall } from "./read-tools.ts";
 import type { FinishName } from "./wire.ts";
 import { chatId, writeTokens } from "./write-reply.ts";

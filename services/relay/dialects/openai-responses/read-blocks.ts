@@ -3,7 +3,8 @@ import { member, stringOf } from "../dialect.ts";
 import { readLogprobs } from "../openai-shared/logprobs.ts";
 import { unfoldBlock, type Block, type BlockStart, type ReplyPart } from "../reply.ts";
 import { readCitation } from "./citations.ts";
-import { readItem, readReason } from "./read-items.ts";
+import { readReason } from "./finish-reasons.ts";
+import { readItem } from "./read-items.ts";
 
 /** The block that is open: which part of which item, and what of it was told. */
 type OpenBlock = {

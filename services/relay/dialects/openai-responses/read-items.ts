@@ -1,7 +1,7 @@
 import type { Opaque } from "../conversation.ts";
 import { estimateTokens, member, stringOf } from "../dialect.ts";
 import { readLogprobs } from "../openai-shared/logprobs.ts";
-import type { Block, FinishReason } from "../reply.ts";
+import type { Block } from "../reply.ts";
 import { readCitations } from "./citations.ts";
 import { thinkingText } from "./read-input.ts";
 
@@ -56,14 +56,6 @@ export function readItem(item: unknown): (Block | undefined)[] {
     default:
       return [];
   }
-}
-
-/** Why an answer ended (trap 12): its status tells a limit or a filter, its blocks whether it waits for tools. */
-export function readReason(response: unknown, isIncomplete: boolean, hasCall: boolean): FinishReason {
-  const reason = member(member(response, "incomplete_details"), "reason");
-  if (reason === "content_filter") return "refusal";
-  if (isIncomplete) return "length";
-  return hasCall ? "calls" : "stop";
 }
 
 // Without encrypted_content: in recorded answers it is 9 to 27 characters to a token of reasoning, so that its length

@@ -67,7 +67,7 @@ function readEnd({ sink, tools }: Reading, response: unknown): void {
 function fail(reading: Reading, event: unknown): EventKind {
   const { sink, blocks } = reading;
   reading.hasFailed = true;
-  readEnd(reading, member(event, "response"));
+  if (!reading.isOver) readEnd(reading, member(event, "response"));
   if (sink.isShown) breakOff(blocks, event);
   sink.error(readStreamError(event));
   return "error";

@@ -1,6 +1,6 @@
 import type { Asked } from "../conversion.ts";
 import { member, type UpstreamError } from "../dialect.ts";
-import type { FinishReason, ReplyUsage } from "../reply.ts";
+import type { ReplyUsage } from "../reply.ts";
 import { stableHash } from "../call-id.ts";
 import { writeServerTools } from "../server-tools.ts";
 import type { OutputItem } from "./wire.ts";
@@ -67,16 +67,6 @@ export function writeUsage(usage: ReplyUsage = {}): Record<string, unknown> {
     total_tokens: input + output,
     ...writeServerTools(usage),
   };
-}
-
-/** How a response ends: its status, the event that says so, and why it is not whole (trap 12). */
-export type Ending = { status: "completed" | "incomplete"; details: { reason: string } | null };
-
-/** A refusal that was said in words is a whole answer; one that cut the answer is not. */
-export function endingOf(reason: FinishReason, hasRefusal: boolean): Ending {
-  if (reason === "length") return { status: "incomplete", details: { reason: "max_output_tokens" } };
-  if (reason === "refusal" && !hasRefusal) return { status: "incomplete", details: { reason: "content_filter" } };
-  return { status: "completed", details: null };
 }
 
 // Codes of a failed response; official clients know no others.

@@ -2,7 +2,8 @@ import type { Asked } from "../conversion.ts";
 import type { UpstreamError } from "../dialect.ts";
 import type { ReplyEvent, ReplyUsage } from "../reply.ts";
 import { nameTools } from "./tool-names.ts";
-import { echoSettings, endingOf, idBase, writeFailure, writeUsage, type ResponseObject } from "./response.ts";
+import { endingOf } from "./finish-reasons.ts";
+import { echoSettings, idBase, writeFailure, writeUsage, type ResponseObject } from "./response.ts";
 import {
   abandonBlock,
   closeMessage,

@@ -1,16 +1,6 @@
 import { member, stringOf } from "../dialect.ts";
 import type { FinishReason } from "../reply.ts";
 
-// The provider allows 8; what a broken one sends beyond any dialect's limit is not read.
-const maxCandidates = 128;
-
-/** The number of an answer among several; undefined when it is none. Single answers may leave it out. */
-export function indexOfCandidate(candidate: unknown, position: number): number | undefined {
-  const index = member(candidate, "index") ?? position;
-  if (typeof index !== "number" || !Number.isInteger(index) || index < 0 || index >= maxCandidates) return undefined;
-  return index;
-}
-
 /** What `finishReason` says; undefined while the answer goes on. */
 export function endingOf(candidate: unknown): string | undefined {
   const reason = stringOf(member(candidate, "finishReason"));
