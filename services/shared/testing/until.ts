@@ -2,9 +2,10 @@ const pollMs = 20;
 
 /**
  * Waits until `condition` yields something truthy and returns it. Polls every 20 ms; a condition that throws counts
- * as not yet met. After `timeoutMs` throws an Error that names the description and the last value or failure.
+ * as not yet met. After `timeoutMs`, which is for what would never come and not for what is slow, throws an Error that
+ * names the description and the last value or failure.
  */
-export async function until<T>(description: string, condition: () => T | Promise<T>, timeoutMs = 10_000): Promise<T> {
+export async function until<T>(description: string, condition: () => T | Promise<T>, timeoutMs = 60_000): Promise<T> {
   const deadlineMs = performance.now() + timeoutMs;
   for (;;) {
     const attempt = await tryOnce(condition);
