@@ -1,5 +1,5 @@
-import { namelessError, type AnswerSink, type EventKind, type ReadingContext, type StreamReader } from "../answer.ts";
-import { member, stringOf } from "../dialect.ts";
+import type { AnswerSink, EventKind, ReadingContext, StreamReader } from "../answer.ts";
+import { member, stringOf, type UpstreamError } from "../dialect.ts";
 import { unfoldBlock, type BlockStart } from "../reply.ts";
 import { readCitation } from "./citations.ts";
 import { readError } from "./error.ts";
@@ -8,6 +8,8 @@ import { decodeFreeText, endFreeText, type FreeTextDecoder } from "../free-text.
 import { countBlock, countPart, inputText, readBlock, readCallStart } from "./read-blocks.ts";
 import { redactedState, signedState } from "./thinking-state.ts";
 import { readTold } from "./usage.ts";
+
+const brokenOff: UpstreamError = { message: "the answer ended partway", type: "api_error", code: undefined };
 
 /** `ignored`: a block of a server tool, which no other format can say. */
 type OpenBlock = {
@@ -87,11 +89,12 @@ function countTool(block: unknown, { tools, sink }: Reading): void {
   sink.counted(bucket, tools[bucket]);
 }
 
-/** Takes counts: later ones replace those before them one by one. */
-function takeUsage({ counts, sink }: Reading, usage: unknown): void {
+/** Takes counts: later ones replace those before them one by one. Those of the output may be a placeholder. */
+function takeUsage({ counts, sink }: Reading, usage: unknown, hasOutput: boolean): void {
   if (typeof usage !== "object" || usage === null) return;
   for (const [name, count] of Object.entries(usage)) {
-    if (count !== null && count !== undefined) counts[name] = count;
+    const isTaken = hasOutput || (name !== "output_tokens" && name !== "output_tokens_details");
+    if (isTaken && count !== null && count !== undefined) counts[name] = count;
   }
   sink.served(undefined, stringOf(counts["service_tier"]));
   const told = readTold(counts);
@@ -129,9 +132,8 @@ function readMessageStart(reading: Reading, message: unknown): void {
     start(reading, message);
     readWhole(reading, message);
   }
-  const { output_tokens: output, output_tokens_details: details, ...input } = Object(member(message, "usage"));
   const isEnded = readEnding(reading, message);
-  takeUsage(reading, isEnded ? { ...input, output_tokens: output, output_tokens_details: details } : input);
+  takeUsage(reading, member(message, "usage"), isEnded);
 }
 
 /** Whether the answer is said to have ended here. */
@@ -194,7 +196,7 @@ function readDelta(reading: Reading, delta: unknown): void {
 function finish(reading: Reading): void {
   const { sink, stopReason, stopSequence } = reading;
   sink.markEnd();
-  if (stopReason === undefined) return sink.unreadable("the answer ended partway");
+  if (stopReason === undefined) return sink.unreadable(brokenOff.message);
   reading.isOver = !reading.hasFailed;
   if (!sink.isShown) return;
   start(reading, undefined);
@@ -222,14 +224,14 @@ function readEvent(reading: Reading, data: unknown): EventKind {
       return undefined;
     case "message_delta":
       readEnding(reading, member(data, "delta"));
-      takeUsage(reading, member(data, "usage"));
+      takeUsage(reading, member(data, "usage"), true);
       return undefined;
     case "message_stop":
       finish(reading);
       return undefined;
     case "error":
       reading.hasFailed = true;
-      reading.sink.error(readError(data) ?? namelessError);
+      reading.sink.error(readError(data) ?? brokenOff);
       return "error";
     default:
       return undefined;
@@ -255,7 +257,7 @@ export function createStreamReader(sink: AnswerSink, _context: ReadingContext): 
   return {
     read: ({ json }) => readEvent(reading, json),
     end: () => {
-      if (!reading.isOver) sink.unreadable("the answer ended partway");
+      if (!reading.isOver) sink.unreadable(brokenOff.message);
     },
   };
 }

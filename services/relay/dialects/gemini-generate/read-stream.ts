@@ -1,6 +1,6 @@
-import { namelessError, type AnswerSink, type EventKind, type ReadingContext, type StreamReader } from "../answer.ts";
+import type { AnswerSink, EventKind, ReadingContext, StreamReader } from "../answer.ts";
 import { stableHash } from "../call-id.ts";
-import { estimateTokens, member, stringOf, totalOf } from "../dialect.ts";
+import { estimateTokens, member, stringOf, totalOf, type UpstreamError } from "../dialect.ts";
 import type { FinishReason, ReplyPart } from "../reply.ts";
 import { blockReasonOf, endingOf, finishReasonOf } from "./finish-reasons.ts";
 import { citationsOf } from "./citations.ts";
@@ -36,6 +36,12 @@ type State = {
   searches: bigint;
   isBlocked: boolean;
   isOver: boolean;
+};
+
+const brokenOff: UpstreamError = {
+  message: "the answer ended before it was whole",
+  type: undefined,
+  code: undefined,
 };
 
 const answerFields = ["candidates", "promptFeedback", "usageMetadata", "responseId"];
@@ -144,7 +150,7 @@ function finish(state: State): void {
   const answers = [...state.answers.values()];
   const endings = answers.map((answer) => ({ answer, reason: reasonOf(answer, state) }));
   if (endings.length === 0 || endings.some(({ reason }) => reason === undefined)) {
-    return sink.unreadable("the answer ended before it was whole");
+    return sink.unreadable(brokenOff.message);
   }
   for (const { answer, reason = "stop" } of endings) {
     closeBlock(answer);
@@ -161,7 +167,7 @@ export function createStreamReader(sink: AnswerSink, _context: ReadingContext): 
   const state: State = { sink, answers: new Map(), makeId: undefined, searches: 0n, isBlocked: false, isOver: false };
   const read = (chunk: unknown): EventKind => {
     if (member(Array.isArray(chunk) ? chunk[0] : chunk, "error")) {
-      sink.error(readError(chunk) ?? namelessError);
+      sink.error(readError(chunk) ?? brokenOff);
       return "error";
     }
     readChunk(chunk, state);

@@ -19,14 +19,17 @@ export function readReply(body: unknown, sink: AnswerSink, context: ReadingConte
   if (!Array.isArray(choices)) return false;
   const reader = createStreamReader(sink, context);
   const chunk = {
-    ...(body as object),
+    id: member(body, "id"),
+    model: member(body, "model"),
+    created: member(body, "created"),
+    service_tier: member(body, "service_tier"),
+    usage: member(body, "usage"),
     choices: choices.map((choice: unknown, index) => ({
       index,
       delta: numberCalls(member(choice, "message")),
       logprobs: member(choice, "logprobs"),
       finish_reason: stringOf(member(choice, "finish_reason")) || "stop",
     })),
-    error: undefined,
   };
   if (member(body, "error")) sink.unreadable("an error stands beside the answer");
   reader.read({ data: "", json: chunk });
