@@ -11,8 +11,8 @@ export function createMetrics(registry: Registry) {
       help: "Time to answer a request, by pattern of the path and status.",
       labels: ["method", "path", "status"],
       // Callers may name any method.
-      open: ["method", "path"],
-      most: 600,
+      unboundedLabels: ["method", "path"],
+      maxSeries: 600,
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
     }),
     signIns: counters(registry, {

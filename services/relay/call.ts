@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { createRid } from "#shared/money/rid.ts";
-import type { Roster } from "#shared/process/roster.ts";
+import type { ActiveSet } from "#shared/process/active-set.ts";
 import { admit, callerOf, type Caller } from "./charge/admit.ts";
 import type { BodyBudget, BodyShare } from "./http/body-budget.ts";
 import { beginTimes, type CallTimes } from "./call-times.ts";
@@ -41,7 +41,7 @@ export type Relay = {
   log: Logger;
   limits: { maxReplyBytes: number; maxEventBytes: number };
   /** Calls that hold money now. */
-  live: Roster<LiveCall>;
+  live: ActiveSet<LiveCall>;
   videos: Videos;
   tracing: TraceSettings;
   isDraining: boolean;

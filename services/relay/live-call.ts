@@ -49,8 +49,8 @@ export type LiveCall = {
   isExtending: boolean;
   extendAtMs: number;
   isRefused: boolean;
-  /** Among the calls that hold money now; see Roster. */
-  place: number;
+  /** Among the calls that hold money now; see ActiveSet. */
+  activeIndex: number;
   /** Ends the answer from outside: the guard when money runs out, the drain when time does. */
   cut: (endCause: EndCause) => void;
   /** Tells a caller who waits for the next event that the stream lives; see STREAM_HEARTBEAT_MS. */
@@ -110,7 +110,7 @@ export function beginLiveCall(admitted: Admitted): LiveCall {
     isExtending: false,
     extendAtMs: 0,
     isRefused: false,
-    place: -1,
+    activeIndex: -1,
     cut: nothingToCut,
     beat: nothingToCut,
     stalledMs: neverStalled,

@@ -7,7 +7,7 @@ import { drainMsAfter, every, stopOrFault } from "#shared/process/lifecycle.ts";
 import { createLog, gatherLines } from "#shared/process/log.ts";
 import { keepConnected } from "#shared/stores/nats.ts";
 import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
-import { createRoster } from "#shared/process/roster.ts";
+import { createActiveSet } from "#shared/process/active-set.ts";
 import { startTracing } from "#shared/process/tracing.ts";
 import { buildApp } from "./app.ts";
 import { createBodyBudget } from "./http/body-budget.ts";
@@ -91,7 +91,7 @@ const relay: Relay = {
   metrics,
   log,
   limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
-  live: createRoster(),
+  live: createActiveSet(),
   videos,
   tracing: traceSettingsOf(config),
   isDraining: false,

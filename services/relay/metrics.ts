@@ -26,30 +26,30 @@ function createCallMetrics(registry: Registry) {
       name: "relay_calls_total",
       help: "Calls answered, by endpoint, status, end cause, and who caused it.",
       labels: ["endpoint", "status", "end", "outcome"],
-      open: ["endpoint", "status"],
-      most: 800,
+      unboundedLabels: ["endpoint", "status"],
+      maxSeries: 800,
     }),
     modelCalls: counters(registry, {
       name: "relay_model_calls_total",
       help: "Calls for which money was held, by model and upstream as the catalog names them.",
       labels: ["model", "upstream", "outcome"],
-      open: ["model", "upstream"],
-      most: 1_300,
+      unboundedLabels: ["model", "upstream"],
+      maxSeries: 1_300,
     }),
     callSeconds: histograms(registry, {
       name: "relay_call_duration_seconds",
       help: "From the head of the request to the end of the answer.",
       labels: ["endpoint", "streamed"],
-      open: ["endpoint"],
-      most: 40,
+      unboundedLabels: ["endpoint"],
+      maxSeries: 40,
       buckets: secondsBuckets,
     }),
     timeToFirstByte: histograms(registry, {
       name: "relay_time_to_first_byte_seconds",
       help: "From the head of the request to the first byte of the answer's body, the upstream's time included.",
       labels: ["endpoint"],
-      open: ["endpoint"],
-      most: 20,
+      unboundedLabels: ["endpoint"],
+      maxSeries: 20,
       buckets: secondsBuckets,
     }),
     overhead: {
@@ -63,8 +63,8 @@ function createCallMetrics(registry: Registry) {
       name: "relay_dropped_fields_total",
       help: "Request fields that could not be carried to the upstream's dialect.",
       labels: ["field"],
-      open: ["field"],
-      most: 100,
+      unboundedLabels: ["field"],
+      maxSeries: 100,
     }),
   };
 }
@@ -75,8 +75,8 @@ function createStreamMetrics(registry: Registry) {
       name: "relay_inter_chunk_seconds",
       help: "Time between two pieces of a stream; gaps in which the caller did not read are excluded.",
       labels: ["upstream"],
-      open: ["upstream"],
-      most: mostUpstreams,
+      unboundedLabels: ["upstream"],
+      maxSeries: mostUpstreams,
       buckets: gapBuckets,
     }),
     liveStreams: gauge(registry, { name: "relay_live_streams", help: "Streams being delivered to callers." }),
@@ -84,8 +84,8 @@ function createStreamMetrics(registry: Registry) {
       name: "relay_stream_ends_total",
       help: "Streams ended, by end cause.",
       labels: ["upstream", "reason"],
-      open: ["upstream"],
-      most: 450,
+      unboundedLabels: ["upstream"],
+      maxSeries: 450,
     }),
     streamBytes: counter(registry, {
       name: "relay_stream_bytes_total",
@@ -100,16 +100,16 @@ function createStreamMetrics(registry: Registry) {
 
 function createUpstreamMetrics(registry: Registry) {
   const byUpstream = (name: string, help: string) =>
-    counters(registry, { name, help, labels: ["upstream"], open: ["upstream"], most: mostUpstreams });
-  const byUpstreamAnd = <L extends string>(label: L, most: number, name: string, help: string) =>
-    counters(registry, { name, help, labels: ["upstream", label], open: ["upstream"], most });
+    counters(registry, { name, help, labels: ["upstream"], unboundedLabels: ["upstream"], maxSeries: mostUpstreams });
+  const byUpstreamAnd = <L extends string>(label: L, maxSeries: number, name: string, help: string) =>
+    counters(registry, { name, help, labels: ["upstream", label], unboundedLabels: ["upstream"], maxSeries });
   return {
     firstByteSeconds: histograms(registry, {
       name: "relay_upstream_first_byte_seconds",
       help: "From sending to the head of the upstream's answer.",
       labels: ["upstream"],
-      open: ["upstream"],
-      most: mostUpstreams,
+      unboundedLabels: ["upstream"],
+      maxSeries: mostUpstreams,
       buckets: secondsBuckets,
     }),
     upstreamAttempts: byUpstreamAnd(
@@ -155,8 +155,8 @@ function createUpstreamMetrics(registry: Registry) {
       name: "relay_unpriced_units_total",
       help: "Units that were served and not charged, because the model has no price for them.",
       labels: ["bucket", "upstream"],
-      open: ["upstream"],
-      most: 300,
+      unboundedLabels: ["upstream"],
+      maxSeries: 300,
     }),
   };
 }

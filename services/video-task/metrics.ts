@@ -23,7 +23,7 @@ export function createMetrics(registry: Registry) {
       name: "video_task_provider_errors_total",
       help: "Questions that a provider did not answer as it should, by upstream and verb.",
       labels: ["upstream", "verb"],
-      open: ["upstream"],
+      unboundedLabels: ["upstream"],
     }),
     refunds: count("video_task_refunds_total", "Refunds that billing has booked."),
     refundedNanos: count("video_task_refunded_nanos_total", "Nano-USD of them, for trends; the ledger is the truth."),

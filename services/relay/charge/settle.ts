@@ -9,7 +9,7 @@ import {
   type UsageRecorded,
 } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
-import type { Spread } from "#shared/metrics/family.ts";
+import type { Histogram } from "#shared/metrics/family.ts";
 import { costNanos, usageBuckets, type Units } from "#shared/money/pricing.ts";
 import { pricedFor, type Model } from "../catalog/models.ts";
 import { pricesFor, type PriceTable, type PriceTraits } from "../catalog/prices.ts";
@@ -202,7 +202,7 @@ function checkPossible({ metrics, log }: Settling, call: LiveCall, charged: Unit
   log.error(what, "the upstream told counts that cannot be; what is possible is charged");
 }
 
-function observeHold(seconds: Spread, { times }: LiveCall): void {
+function observeHold(seconds: Histogram, { times }: LiveCall): void {
   seconds.observe((performance.now() - times.reservedAt) / 1_000);
 }
 

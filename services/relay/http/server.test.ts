@@ -9,7 +9,7 @@ import type { Relay } from "../call.ts";
 import { readConfig } from "../config.ts";
 import { dialects } from "../dialects/index.ts";
 import { createPools } from "#shared/catalog/pools.ts";
-import { createRoster } from "#shared/process/roster.ts";
+import { createActiveSet } from "#shared/process/active-set.ts";
 import { defaultServerLimits } from "./server.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 import { connectRaw, type RawClient } from "../testing/raw-client.ts";
@@ -49,7 +49,7 @@ const relay: Relay = {
   metrics: settling.metrics,
   log,
   limits: { maxReplyBytes: 1_000_000, maxEventBytes: 1_000_000 },
-  live: createRoster(),
+  live: createActiveSet(),
   videos: createVideos(undefined),
   isDraining: false,
 };

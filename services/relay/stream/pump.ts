@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { errors } from "undici";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
-import type { Count, Spread } from "#shared/metrics/family.ts";
+import type { Counter, Histogram } from "#shared/metrics/family.ts";
 import type { CallTimes } from "../call-times.ts";
 import type { StreamTap, Tally } from "../dialects/dialect.ts";
 import { createEventCursor, type EventCursor } from "../dialects/event-cursor.ts";
@@ -17,7 +17,7 @@ export type Pump = {
   tally: Tally;
   times: CallTimes;
   /** What is counted while it flows: seconds, and bytes of the answer. */
-  counts: { bytes: Count; backpressure: Count; gaps: Spread };
+  counts: { bytes: Counter; backpressure: Counter; gaps: Histogram };
   /** Whether the answer is made of events, which go out whole, or of bytes. */
   isOfEvents: boolean;
   maxEventBytes: number;

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { createPools } from "#shared/catalog/pools.ts";
-import { createRoster } from "#shared/process/roster.ts";
+import { createActiveSet } from "#shared/process/active-set.ts";
 import { buildApp } from "../app.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { readConfig } from "../config.ts";
@@ -46,7 +46,7 @@ const app = buildApp(config, {
   metrics: settling.metrics,
   log: settling.log,
   limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
-  live: createRoster(),
+  live: createActiveSet(),
   videos: createVideos(undefined),
   isDraining: false,
 });

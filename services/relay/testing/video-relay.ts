@@ -7,7 +7,7 @@ import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { connectGrpc } from "#shared/grpc/grpc.ts";
 import { until } from "#shared/testing/until.ts";
-import { createRoster } from "#shared/process/roster.ts";
+import { createActiveSet } from "#shared/process/active-set.ts";
 import { buildApp } from "../app.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import type { Relay } from "../call.ts";
@@ -115,7 +115,7 @@ export async function startVideoRelay(setup: Setup = {}) {
     metrics: settling.metrics,
     log,
     limits: { maxReplyBytes: 1_000_000, maxEventBytes: 1_000_000 },
-    live: createRoster(),
+    live: createActiveSet(),
     videos,
     isDraining: false,
   };

@@ -12,8 +12,8 @@ export function watchUpstreams(registry: Registry, { list }: Pick<UpstreamHealth
       name,
       help,
       labels: ["upstream"],
-      open: ["upstream"],
-      most: mostUpstreams,
+      unboundedLabels: ["upstream"],
+      maxSeries: mostUpstreams,
       read: (set) => {
         for (const upstream of list(performance.now())) set({ upstream: upstream.name }, value(upstream));
       },

@@ -1,4 +1,4 @@
-import type { Roster } from "#shared/process/roster.ts";
+import type { ActiveSet } from "#shared/process/active-set.ts";
 import type { LiveCatalog } from "../catalog/catalog.ts";
 import type { Settling } from "../charge/settle.ts";
 import type { BodyBudget } from "../http/body-budget.ts";
@@ -60,7 +60,7 @@ export type VideoRelay = {
   bodyBudget: BodyBudget;
   settling: Settling;
   metrics: Metrics;
-  live: Roster<LiveCall>;
+  live: ActiveSet<LiveCall>;
   videos: Videos;
   isDraining: boolean;
 };

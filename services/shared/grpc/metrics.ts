@@ -11,8 +11,8 @@ export function grpcMetrics(registry: Registry): grpc.ServerInterceptor {
     help: "Time to answer a gRPC call, by method and status; of a stream, from its begin to its end.",
     labels: ["method", "code"],
     // Callers may name any method.
-    open: ["method"],
-    most: 150,
+    unboundedLabels: ["method"],
+    maxSeries: 150,
     buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
   });
   return ({ path: method }, call) => {

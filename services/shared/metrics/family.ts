@@ -1,32 +1,32 @@
 import type { Metric, Registry } from "prom-client";
 
-/** What a metric is declared with. */
+/** The declaration of a metric. */
 export type Described<L extends string = never> = {
   name: string;
   help: string;
   labels?: readonly L[];
   /**
-   * Labels whose values are not ours: once there are `most` label sets, a new value of theirs is counted as "other",
-   * and in `metrics_series_dropped_total`.
+   * Labels whose values others choose. Once there are `maxSeries` label sets, a new value of theirs is counted as
+   * "other", and in `metrics_series_dropped_total`.
    */
-  open?: readonly L[];
-  most?: number;
+  unboundedLabels?: readonly L[];
+  maxSeries?: number;
 };
 
 export type Labels<L extends string> = Readonly<Record<L, string>>;
 
 /** One label set of a counter. */
-export type Count = { value: number; inc: (by?: number) => void };
+export type Counter = { value: number; inc: (by?: number) => void };
 
 /** One label set of a gauge. */
-export type Level = { value: number; set: (value: number) => void; inc: () => void; dec: () => void };
+export type Gauge = { value: number; set: (value: number) => void; inc: () => void; dec: () => void };
 
-/** A call that is an example of the observations of a bucket. */
+/** A traced call that stands for the observations of a bucket. */
 export type Exemplar = { traceId: string; value: number; atMs: number };
 
-/** One label set of a histogram. `traceId` is "" for what is not traced. */
-export type Spread = {
-  /** By bucket, not cumulated; the last is for what is above all bounds. */
+/** One label set of a histogram. `traceId` is "" for a call that is not traced. */
+export type Histogram = {
+  /** By bucket, not cumulative; the last one is +Inf. */
   counts: Float64Array;
   sum: number;
   exemplars: (Exemplar | undefined)[];
@@ -37,8 +37,8 @@ export type Series<C> = { labels: Readonly<Record<string, string>>; child: C; te
 
 /** A metric as it is scraped. */
 export type Family = { name: string; help: string; labels?: readonly string[]; buckets?: readonly number[] } & (
-  | { type: "counter" | "gauge"; series: () => Iterable<Series<Count | Level>> }
-  | { type: "histogram"; series: () => Iterable<Series<Spread>> }
+  | { type: "counter" | "gauge"; series: () => Iterable<Series<Counter | Gauge>> }
+  | { type: "histogram"; series: () => Iterable<Series<Histogram>> }
 );
 
 const families = new WeakMap<object, Family>();
@@ -48,12 +48,12 @@ export const familyOf = (metric: object): Family | undefined => families.get(met
 
 const dropped = new WeakMap<Registry, (metric: string) => void>();
 
-/** Takes the count of what found no room in the metrics of a registry; see `Described.open`. */
+/** Sets what counts the dropped series of a registry; see `Described.unboundedLabels`. */
 export function countDropped(registry: Registry, count: (metric: string) => void): void {
   dropped.set(registry, count);
 }
 
-const defaultMost = 500;
+const defaultMaxSeries = 500;
 
 type Children<L extends string, C> = {
   of: (labels: Labels<L>) => C;
@@ -64,7 +64,7 @@ type Children<L extends string, C> = {
 /** The label sets of a metric, found by their values in the order of their names. */
 export function childrenOf<L extends string, C>(
   registry: Registry,
-  { name, labels: names = [], open = [], most = defaultMost }: Described<L>,
+  { name, labels: names = [], unboundedLabels = [], maxSeries = defaultMaxSeries }: Described<L>,
   create: () => C,
 ): Children<L, C> {
   let root = new Map<string, unknown>();
@@ -81,20 +81,20 @@ export function childrenOf<L extends string, C>(
   const add = (labels: Labels<L>): C => {
     const series: Series<C> = { labels: { ...labels }, child: create(), text: undefined };
     all.push(series);
-    let level = root;
+    let branch = root;
     for (const label of names.slice(0, -1)) {
-      const next = (level.get(labels[label]) as Map<string, unknown> | undefined) ?? new Map<string, unknown>();
-      level.set(labels[label], next);
-      level = next;
+      const next = (branch.get(labels[label]) as Map<string, unknown> | undefined) ?? new Map<string, unknown>();
+      branch.set(labels[label], next);
+      branch = next;
     }
     const last = names.at(-1);
-    if (last !== undefined) level.set(labels[last], series.child);
+    if (last !== undefined) branch.set(labels[last], series.child);
     return series.child;
   };
   const addBounded = (labels: Labels<L>): C => {
-    if (open.length === 0 || all.length < most) return add(labels);
+    if (unboundedLabels.length === 0 || all.length < maxSeries) return add(labels);
     dropped.get(registry)?.(name);
-    const others = { ...labels, ...Object.fromEntries(open.map((label) => [label, "other"])) };
+    const others = { ...labels, ...Object.fromEntries(unboundedLabels.map((label) => [label, "other"])) };
     return (find(others) as C | undefined) ?? add(others);
   };
   return {
@@ -109,7 +109,7 @@ export function childrenOf<L extends string, C>(
 
 export type Sample = { metricName?: string; labels: Record<string, string | number>; value: number };
 
-/** What prom-client asks a metric for, so that its own text and JSON show ours. */
+/** The samples prom-client reads, so that its own text and JSON formats show our metrics. */
 function samplesOf(family: Family): Sample[] {
   if (family.type !== "histogram")
     return [...family.series()].map(({ labels, child }) => ({ labels, value: child.value }));
@@ -126,7 +126,7 @@ function samplesOf(family: Family): Sample[] {
 }
 
 /**
- * Puts a metric into a registry and gives what reads it, as prom-client's do. Throws when there is one of that name.
+ * Adds a metric to a registry and returns its reader, as prom-client's metrics have. Throws when the name is taken.
  */
 export function register(registry: Registry, family: Family): { get: () => Promise<{ values: Sample[] }> } {
   const { name, help, type } = family;

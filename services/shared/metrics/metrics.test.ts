@@ -80,7 +80,7 @@ test("beyond its most label sets, values that are not ours count as other, and t
   const registry = new Registry();
   declareDropped(registry);
   const described = { name: "faults_total", help: "Faults.", labels: ["upstream", "reason"] as const };
-  const faults = counters(registry, { ...described, open: ["upstream"], most: 2 });
+  const faults = counters(registry, { ...described, unboundedLabels: ["upstream"], maxSeries: 2 });
   faults.inc({ upstream: "a", reason: "dns" });
   faults.inc({ upstream: "b", reason: "dns" });
   for (const upstream of ["c", "d", "e"]) faults.inc({ upstream, reason: "tls" });
@@ -97,7 +97,7 @@ test("beyond its most label sets, values that are not ours count as other, and t
 
 test("labels of ours alone are not bounded: none of them may be lost", async () => {
   const registry = new Registry();
-  const many = counters(registry, { name: "many_total", help: "Many.", labels: ["reason"], most: 2 });
+  const many = counters(registry, { name: "many_total", help: "Many.", labels: ["reason"], maxSeries: 2 });
   for (const reason of ["a", "b", "c"]) many.inc({ reason });
   assert.equal((await samplesOf(registry)).length, 3);
 });

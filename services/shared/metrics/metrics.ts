@@ -3,37 +3,37 @@ import {
   childrenOf,
   countDropped,
   register,
-  type Count,
+  type Counter,
   type Described,
   type Exemplar,
   type Labels,
-  type Level,
+  type Gauge,
   type Series,
-  type Spread,
+  type Histogram,
 } from "./family.ts";
 
-// Metrics whose label sets are bounded and which cost some ten nanoseconds to change. prom-client's own take half a
-// microsecond, and a dozen are changed for each call; ours stand in its registry like any other.
+// Metrics with a bounded number of label sets. A change costs some ten nanoseconds; with prom-client's own metrics it
+// costs half a microsecond, and each call changes a dozen. They are registered with prom-client like any other.
 
-function createCount(): Count {
-  const count: Count = { value: 0, inc: (by = 1) => void (count.value += by) };
-  return count;
+function createCounter(): Counter {
+  const counter: Counter = { value: 0, inc: (by = 1) => void (counter.value += by) };
+  return counter;
 }
 
-function createLevel(): Level {
-  const level: Level = {
+function createGauge(): Gauge {
+  const gauge: Gauge = {
     value: 0,
-    set: (value) => void (level.value = value),
-    inc: () => void (level.value += 1),
-    dec: () => void (level.value -= 1),
+    set: (value) => void (gauge.value = value),
+    inc: () => void (gauge.value += 1),
+    dec: () => void (gauge.value -= 1),
   };
-  return level;
+  return gauge;
 }
 
-function createSpread(buckets: readonly number[]): Spread {
+function createHistogram(buckets: readonly number[]): Histogram {
   const counts = new Float64Array(buckets.length + 1);
   const exemplars: (Exemplar | undefined)[] = [];
-  const spread: Spread = {
+  const histogram: Histogram = {
     counts,
     sum: 0,
     exemplars,
@@ -41,11 +41,11 @@ function createSpread(buckets: readonly number[]): Spread {
       let bucket = 0;
       while (bucket < buckets.length && value > (buckets[bucket] ?? 0)) bucket += 1;
       counts[bucket] = (counts[bucket] ?? 0) + 1;
-      spread.sum += value;
+      histogram.sum += value;
       if (traceId !== "") exemplars[bucket] = { traceId, value, atMs: Date.now() };
     },
   };
-  return spread;
+  return histogram;
 }
 
 /** A counter without labels. */
@@ -54,32 +54,32 @@ export function counter(registry: Registry, described: Described) {
   return Object.assign(of({}), { get });
 }
 
-/** A counter by labels; `of` gives the one to change often. */
+/** A counter by labels; on a hot path, keep the result of `of`. */
 export function counters<L extends string = never>(registry: Registry, described: Described<L>) {
-  const { of, all } = childrenOf(registry, described, createCount);
+  const { of, all } = childrenOf(registry, described, createCounter);
   const { get } = register(registry, { ...described, type: "counter", series: all });
   return { of, get, inc: (labels: Labels<L>, by = 1): void => of(labels).inc(by) };
 }
 
 export type Counters<L extends string> = ReturnType<typeof counters<L>>;
 
-/** A gauge without labels. `read` gives its value when it is scraped; left out: as it was set last. */
+/** A gauge without labels. `read` gives its value at each scrape; without it, the last value set is kept. */
 export function gauge(registry: Registry, { read, ...described }: Described & { read?: () => number }) {
   const { of, get } = gauges(registry, read ? { ...described, read: (set) => set({}, read()) } : described);
   return Object.assign(of({}), { get });
 }
 
-/** Reads the gauges of a metric anew. */
-export type ReadLevels<L extends string> = (set: (labels: Labels<L>, value: number) => void) => void;
+/** Sets all label sets of a gauge; the ones it had before are removed. */
+export type ReadGauges<L extends string> = (set: (labels: Labels<L>, value: number) => void) => void;
 
-/** A gauge by labels. `read` gives all of its values when it is scraped; left out: as they were set last. */
+/** A gauge by labels. `read` sets all its values at each scrape; without it, the last values set are kept. */
 export function gauges<L extends string = never>(
   registry: Registry,
-  { read, ...described }: Described<L> & { read?: ReadLevels<L> },
+  { read, ...described }: Described<L> & { read?: ReadGauges<L> },
 ) {
-  const { of, all, clear } = childrenOf(registry, described, createLevel);
+  const { of, all, clear } = childrenOf(registry, described, createGauge);
   const set = (labels: Labels<L>, value: number): void => of(labels).set(value);
-  const series = (): Iterable<Series<Level>> => {
+  const series = (): Iterable<Series<Gauge>> => {
     if (read) clear();
     read?.(set);
     return all();
@@ -96,9 +96,9 @@ export function histogram(registry: Registry, described: Described & WithBuckets
   return Object.assign(of({}), { get });
 }
 
-/** A histogram by labels; `of` gives the one to change often. */
+/** A histogram by labels; on a hot path, keep the result of `of`. */
 export function histograms<L extends string = never>(registry: Registry, described: Described<L> & WithBuckets) {
-  const { of, all } = childrenOf(registry, described, () => createSpread(described.buckets));
+  const { of, all } = childrenOf(registry, described, () => createHistogram(described.buckets));
   const { get } = register(registry, { ...described, type: "histogram", series: all });
   return {
     of,
@@ -109,9 +109,9 @@ export function histograms<L extends string = never>(registry: Registry, describ
 
 export type Histograms<L extends string> = ReturnType<typeof histograms<L>>;
 
-/** Declares the count of what found no room in the metrics of a registry. */
+/** Declares the counter of dropped series of a registry. */
 export function declareDropped(registry: Registry): void {
-  const help = "Times a metric had no room for another label set, so that its value was counted as other.";
+  const help = "Times a metric had reached its limit of label sets, so that a value was counted as other.";
   const count = counters(registry, { name: "metrics_series_dropped_total", help, labels: ["metric"] });
   countDropped(registry, (metric) => count.inc({ metric }));
 }

@@ -1,5 +1,13 @@
 import type { Registry } from "prom-client";
-import { familyOf, type Count, type Exemplar, type Family, type Level, type Series, type Spread } from "./family.ts";
+import {
+  familyOf,
+  type Counter,
+  type Exemplar,
+  type Family,
+  type Gauge,
+  type Series,
+  type Histogram,
+} from "./family.ts";
 
 export const plainType = "text/plain; version=0.0.4; charset=utf-8";
 export const openMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -48,18 +56,18 @@ const textOfLabels = (series: Series<unknown>, service: string): string =>
 function textOf(family: Family, format: Format): string {
   let text = headOf(family, format);
   if (family.type === "histogram") {
-    for (const series of family.series()) text += textOfSpread(family, series, format);
+    for (const series of family.series()) text += textOfHistogram(family, series, format);
     return text;
   }
   for (const series of family.series()) text += lineOf(family.name, series, format);
   return text;
 }
 
-function lineOf(name: string, series: Series<Count | Level>, { service }: Format): string {
+function lineOf(name: string, series: Series<Counter | Gauge>, { service }: Format): string {
   return `${name}{${textOfLabels(series, service)}} ${numberText(series.child.value)}\n`;
 }
 
-function textOfSpread({ name, buckets = [] }: Family, series: Series<Spread>, format: Format): string {
+function textOfHistogram({ name, buckets = [] }: Family, series: Series<Histogram>, format: Format): string {
   const labels = textOfLabels(series, format.service);
   const { counts, sum, exemplars } = series.child;
   let text = "";

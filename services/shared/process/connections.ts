@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Server as TlsServer } from "node:tls";
-import { createRoster } from "./roster.ts";
+import { createActiveSet } from "./active-set.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
@@ -38,7 +38,7 @@ type Connection = {
 /** Follows the connections of a server from its start. */
 export function followConnections(server: Server): Connections {
   const connections = new Map<Socket, Connection>();
-  const underWay = createRoster<{ place: number; request: IncomingMessage }>();
+  const underWay = createActiveSet<{ activeIndex: number; request: IncomingMessage }>();
   const sockets = new Set<Socket>();
   let leftAt = Infinity;
   server.on("connection", (socket: Socket) => {
@@ -55,7 +55,7 @@ export function followConnections(server: Server): Connections {
     if (!connection) return;
     if (leftAt !== Infinity) sayLast(connection, response);
     connection.last = response;
-    const entry = { place: -1, request };
+    const entry = { activeIndex: -1, request };
     underWay.add(entry);
     connection.answering += 1;
     response.on("close", () => {
