@@ -33,7 +33,7 @@ export const mutations: Mutation[] = [
   ),
   one(
     "a message is acknowledged before it is booked",
-    "billing/consume.ts",
+    "billing/intake/consume.ts",
     "  const posting = await bookUntilDone(consuming, batch, stop);\n",
     "  for (const { message } of batch) answer(() => message.ack());\n" +
       "  const posting = await bookUntilDone(consuming, batch, stop);\n",
@@ -52,13 +52,13 @@ export const mutations: Mutation[] = [
   ),
   one(
     "fail open: no decision counts as a yes",
-    "relay/admit.ts",
+    "relay/charge/admit.ts",
     "    case Verdict.OK:\n      return undefined;\n",
     "    case Verdict.OK:\n    case Verdict.UNAVAILABLE:\n      return undefined;\n",
   ),
   one(
     "the spool lets go of what is charged and not booked",
-    "relay/settle.ts",
+    "relay/charge/settle.ts",
     "if (state === CallState.POSTED) return spool.confirm(rid);",
     "if (state === CallState.POSTED || state === CallState.SETTLED) return spool.confirm(rid);",
   ),
@@ -66,7 +66,7 @@ export const mutations: Mutation[] = [
     silence,
     one(
       "a provisional charge that comes after the final one is booked again",
-      "billing/plan.ts",
+      "billing/records/plan.ts",
       '  if (!isFinal) return "superseded";\n',
       "  const kind = LineKind.PROVISIONAL_CHARGE;\n" +
         "  if (!isFinal) return { kind, chargedNanos: event.costNanos, units, isLowered: false };\n",
@@ -76,14 +76,14 @@ export const mutations: Mutation[] = [
     silence,
     one(
       "a final charge is booked beside the provisional one instead of raising it",
-      "billing/plan.ts",
+      "billing/records/plan.ts",
       "const raiseNanos = event.costNanos - call.chargedNanos;",
       "const raiseNanos = event.costNanos;",
     ),
   ),
   one(
     "the spool forgets what a dead relay left",
-    "relay/settle.ts",
+    "relay/charge/settle.ts",
     "    await Promise.all(charges.map(({ charge, record }) => forward(settling, charge, record)));\n",
     "    for (const bytes of records) spool.confirm(fromBinary(UsageRecordedSchema, bytes).rid);\n",
   ),
@@ -91,7 +91,7 @@ export const mutations: Mutation[] = [
     name: "calls leave what is not booked before the balance is written",
     patches: [
       {
-        file: "auth-quota/post.ts",
+        file: "auth-quota/handlers/post.ts",
         find: "    for (const chunk of chunks([...sums, ...posts])) {\n",
         replace: "    for (const chunk of [...chunks(posts), ...chunks(sums)]) {\n",
       },
@@ -116,7 +116,7 @@ export const mutations: Mutation[] = [
     redisLoss,
     one(
       "no restore: holds that Redis has lost are not told again",
-      "relay/restore.ts",
+      "relay/charge/restore.ts",
       '    void settling.quota.tell({ operation: { case: "restore", value } });\n',
       "    void value;\n",
     ),
@@ -141,7 +141,7 @@ export const mutations: Mutation[] = [
   ),
   one(
     "nobody looks at charges that stay unconfirmed",
-    "billing/outbox.ts",
+    "billing/intake/outbox.ts",
     "    const found = await sort(work, records);",
     "    const found = await sort(work, records.slice(records.length));",
   ),
