@@ -11,7 +11,7 @@ import { tellProfiles } from "./profiles.ts";
 import { measureScale } from "./scale/measure-scale.ts";
 import { measureTranslations, renderTranslations } from "./translation.ts";
 import { measureEnds } from "./videos/measure-ends.ts";
-import { measureLooks } from "./videos/measure-looks.ts";
+import { measurePolls } from "./videos/measure-polls.ts";
 import type { WorldPlan } from "./world.ts";
 
 // What `npm run bench` and `npm run bench:check` run; see README.md for what it measures and how to read it.
@@ -55,7 +55,7 @@ const isWanted = (part: string): boolean => (only ?? part) === part && !(needsSt
 async function measureAll() {
   const load = loadavg();
   const money = isWanted("money") ? await measureMoney([measureHolds, measureBooking], { rounds, say }) : undefined;
-  const videos = isWanted("videos") ? await measureMoney([measureLooks, measureEnds], { rounds, say }) : undefined;
+  const videos = isWanted("videos") ? await measureMoney([measurePolls, measureEnds], { rounds, say }) : undefined;
   const sections = httpSections.filter((section: HttpSection) => isWanted("http") || only === section);
   const http = sections.length > 0 ? await measureHttp(plan, sections) : undefined;
   const translations = isWanted("translation") ? measureTranslations() : undefined;

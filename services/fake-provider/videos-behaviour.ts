@@ -8,7 +8,7 @@ const flag = (description: string) => Type.Optional(Type.Boolean({ description }
 /** How the fake provider of videos treats a submission and the task that comes of it; everything is optional. */
 const videoBehaviourSchema = Type.Object(
   {
-    polls: whole("Looks that find the task running, before the one that finds its end; left out: 1.", 1_000_000),
+    polls: whole("Polls that find the task running, before the one that finds its end; left out: 1.", 1_000_000),
     end: Type.Optional(Type.Enum(["completed", "failed", "filtered", "never"])),
     failureCode: Type.Optional(
       Type.String({ description: "Code of the failure; for Gemini the name of a google.rpc code." }),
@@ -26,15 +26,15 @@ const videoBehaviourSchema = Type.Object(
       ),
     ),
     submitMs: whole("Wait before the answer to a submission; the task counts as taken before it.", 3_600_000),
-    lookMs: whole("Wait before the answer to a look.", 3_600_000),
-    lookFaults: Type.Optional(
+    pollMs: whole("Wait before the answer to a poll.", 3_600_000),
+    pollFaults: Type.Optional(
       Type.Array(Type.Integer({ minimum: 0, maximum: 599 }), {
         maxItems: 10_000,
-        description: "Statuses that the first looks are answered with, in order; 0: the connection is cut.",
+        description: "Statuses that the first polls are answered with, in order; 0: the connection is cut.",
       }),
     ),
     backwards: flag("Says by turns in_progress and queued (OpenAI only)."),
-    lost: flag("Knows of no such task when it is looked at."),
+    lost: flag("Knows of no such task when it is polled."),
     goneAfter: flag("Does not keep the files: they are not found once the task is completed."),
     bytes: Type.Optional(Type.Integer({ minimum: 32, description: "Size of the video file; left out: 65,536." })),
     redirect: Type.Optional(

@@ -6,7 +6,7 @@ import type { VideoAsked, VideoJob, VideoStage } from "./videos-jobs.ts";
 /** A stage that is told in an answer of its own. */
 export type ToldStage = Exclude<VideoStage, { kind: "fault" } | { kind: "lost" }>;
 
-/** What a look tells. */
+/** What a poll tells. */
 export type Told = {
   job: VideoJob;
   stage: ToldStage;
@@ -21,12 +21,12 @@ export type FakeVideoApi = {
   errors: "chat" | "gemini";
   hasCredential: (received: ReceivedRequest) => boolean;
   /** Each matches an address with its query; the first group names the model, the task or the task's file. */
-  paths: { submit: RegExp; look: RegExp; file: RegExp };
+  paths: { submit: RegExp; poll: RegExp; file: RegExp };
   /** Reads a submission; refuses what the provider refuses. */
   read: (received: ReceivedRequest, model: string) => VideoAsked | Refusal;
   makeId: (asked: VideoAsked) => string;
   renderTaken: (job: VideoJob) => object;
-  renderLook: (told: Told) => object;
+  renderPoll: (told: Told) => object;
   /** The task that a file's address names. */
   jobIdOfFile: (name: string) => string;
   /** Where a file of a redirect is, which wants the credential too. */

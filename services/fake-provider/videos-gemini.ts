@@ -22,19 +22,19 @@ const codeNumbers: Record<string, number> = {
   UNAVAILABLE: 14,
 };
 
-/** Videos as Gemini serves them: an operation that is looked at until it is done, and a file with an address. */
+/** Videos as Gemini serves them: an operation that is polled until it is done, and a file with an address. */
 export const geminiVideoApi: FakeVideoApi = {
   errors: "gemini",
   hasCredential: ({ headers, path }) => Boolean(headers["x-goog-api-key"]) || /[?&]key=[^&]/.test(path),
   paths: {
     submit: /^\/v1beta\/models\/([^/:?]+):predictLongRunning(?:\?.*)?$/,
-    look: /^\/v1beta\/(models\/[^/:?]+\/operations\/[^/:?]+)(?:\?.*)?$/,
+    poll: /^\/v1beta\/(models\/[^/:?]+\/operations\/[^/:?]+)(?:\?.*)?$/,
     file: /^(?:\/download)?\/v1beta\/files\/([^/:?]+):download\?(?=.*alt=media)/,
   },
   read: readSubmission,
   makeId: ({ model }) => `models/${model}/operations/${randomJobId()}`,
   renderTaken: ({ id }) => ({ name: id }),
-  renderLook,
+  renderPoll,
   jobIdOfFile: (name) => Buffer.from(name, "base64url").toString(),
   ownRedirect: (address) => `/download${address}`,
 };
@@ -60,7 +60,7 @@ function wrong(field: string): Refusal {
   return { status: 400, message: `Invalid value for ${field}.` };
 }
 
-function renderLook({ job, stage, behaviour, origin }: Told): object {
+function renderPoll({ job, stage, behaviour, origin }: Told): object {
   const name = job.id;
   if (stage.kind === "running") return { name };
   if (stage.kind === "failed" && !stage.isFiltered) {

@@ -19,9 +19,9 @@ export type VideoJob = {
   attempt: number;
   /** Unix milliseconds. */
   acceptedAt: number;
-  /** Looks that reached the provider, failed answers included. */
-  looks: number;
-  /** What the caller could have learnt; undefined until a look found an end. */
+  /** Polls that reached the provider, failed answers included. */
+  polls: number;
+  /** What the caller could have learnt; undefined until a poll found an end. */
   end: "completed" | "failed" | undefined;
   endedAt: number | undefined;
   /** Files that were answered for, whole or in part. */
@@ -32,7 +32,7 @@ export type VideoJob = {
 
 export type VideoAsked = Pick<VideoJob, "api" | "model" | "prompt" | "seconds" | "size" | "hasReference" | "rid">;
 
-/** How far a task is at one look. */
+/** How far a task is at one poll. */
 export type VideoStage =
   | { kind: "fault"; status: number }
   | { kind: "lost" }
@@ -47,7 +47,7 @@ export type VideoJobs = Disposable & {
   script: (behaviour: VideoBehaviour) => void;
   accept: (asked: VideoAsked, id: string) => VideoJob;
   find: (id: string) => VideoJob | undefined;
-  look: (job: VideoJob) => VideoStage;
+  poll: (job: VideoJob) => VideoStage;
   /** Counts something that happened to a task and writes it down. */
   note: (job: VideoJob, counted: "downloads" | "leaks") => void;
   forget: () => void;
@@ -63,8 +63,8 @@ export function createVideoJobs(file: string | undefined): VideoJobs {
   const records: VideoJob[] = [];
   const byId = new Map<string, VideoJob>();
   const attempts = new Map<string, number>();
-  // Looks that were answered as scripted, without the faults before them.
-  const answeredLooks = new WeakMap<VideoJob, number>();
+  // Polls that were answered as scripted, without the faults before them.
+  const answeredPolls = new WeakMap<VideoJob, number>();
   const descriptor = file === undefined ? undefined : openSync(file, "a");
   let standing: VideoBehaviour = {};
   const write = (job: VideoJob): void => {
@@ -80,7 +80,7 @@ export function createVideoJobs(file: string | undefined): VideoJobs {
     accept: (asked, id) => {
       const attempt = asked.rid === null ? 1 : (attempts.get(asked.rid) ?? 0) + 1;
       if (asked.rid !== null) attempts.set(asked.rid, attempt);
-      const fresh = { looks: 0, end: undefined, endedAt: undefined, downloads: 0, leaks: 0 };
+      const fresh = { polls: 0, end: undefined, endedAt: undefined, downloads: 0, leaks: 0 };
       const job: VideoJob = { ...asked, ...fresh, id, attempt, acceptedAt: Date.now() };
       records.push(job);
       byId.set(id, job);
@@ -89,12 +89,12 @@ export function createVideoJobs(file: string | undefined): VideoJobs {
       return job;
     },
     find: (id) => byId.get(id),
-    look: (job) => {
+    poll: (job) => {
       const behaviour = behaviourOf(job);
-      const fault = behaviour.lookFaults?.[job.looks];
-      job.looks += 1;
-      const answered = answeredLooks.get(job) ?? 0;
-      if (fault === undefined) answeredLooks.set(job, answered + 1);
+      const fault = behaviour.pollFaults?.[job.polls];
+      job.polls += 1;
+      const answered = answeredPolls.get(job) ?? 0;
+      if (fault === undefined) answeredPolls.set(job, answered + 1);
       const stage: VideoStage =
         fault === undefined ? stageOf(behaviour, answered, job.end) : { kind: "fault", status: fault };
       if (stage.kind === "completed" || stage.kind === "failed") {
@@ -121,17 +121,17 @@ export function createVideoJobs(file: string | undefined): VideoJobs {
 }
 
 // What has ended stays so, whatever is scripted later.
-function stageOf(behaviour: VideoBehaviour, earlierLooks: number, ended: VideoJob["end"]): VideoStage {
+function stageOf(behaviour: VideoBehaviour, earlierPolls: number, ended: VideoJob["end"]): VideoStage {
   const { end = "completed", backwards: isBackwards = false, lost: isLost = false } = behaviour;
   const polls = behaviour.polls ?? 1;
   if (isLost) return { kind: "lost" };
-  const isOver = ended !== undefined || (end !== "never" && earlierLooks >= polls);
+  const isOver = ended !== undefined || (end !== "never" && earlierPolls >= polls);
   if (isOver) {
     const isCompleted = ended === undefined ? end === "completed" : ended === "completed";
     return isCompleted ? { kind: "completed" } : { kind: "failed", isFiltered: end === "filtered" };
   }
-  const isQueued = isBackwards ? earlierLooks % 2 === 1 : earlierLooks === 0 && polls > 1;
-  const progress = isQueued ? 0 : Math.min(99, Math.floor((100 * (earlierLooks + 1)) / (polls + 1)));
+  const isQueued = isBackwards ? earlierPolls % 2 === 1 : earlierPolls === 0 && polls > 1;
+  const progress = isQueued ? 0 : Math.min(99, Math.floor((100 * (earlierPolls + 1)) / (polls + 1)));
   return { kind: "running", status: isQueued ? "queued" : "in_progress", progress };
 }
 

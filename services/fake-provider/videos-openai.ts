@@ -10,13 +10,13 @@ export const openaiVideoApi: FakeVideoApi = {
   hasCredential: ({ headers }) => /^Bearer \S/.test(String(headers["authorization"])),
   paths: {
     submit: /^(\/v1\/videos)$/,
-    look: /^\/v1\/videos\/([^/?]+)$/,
+    poll: /^\/v1\/videos\/([^/?]+)$/,
     file: /^\/v1\/videos\/([^/?]+)\/content(?:\?.*)?$/,
   },
   read: readSubmission,
   makeId: () => `video_${randomJobId()}`,
   renderTaken: (job) => renderVideo(job, { status: "queued", progress: 0 }),
-  renderLook,
+  renderPoll,
   jobIdOfFile: (name) => name,
   ownRedirect: (address) => `${address}${address.includes("?") ? "&" : "?"}redirected=1`,
 };
@@ -60,7 +60,7 @@ function renderVideo(job: VideoJob, { status, progress, endedAt, error, seconds 
   };
 }
 
-function renderLook({ job, stage, behaviour }: Told): object {
+function renderPoll({ job, stage, behaviour }: Told): object {
   const endedAt = job.endedAt ?? Date.now();
   if (stage.kind === "running") return renderVideo(job, stage);
   if (stage.kind === "completed") {

@@ -16,7 +16,7 @@ const apis = [openaiVideoApi, geminiVideoApi];
 const elsewherePath = /^\/elsewhere\/([^/?]+)\/(video|thumbnail|spritesheet)$/;
 const verbs = [
   { method: "POST", path: "submit", serve: serveSubmission },
-  { method: "GET", path: "look", serve: serveLook },
+  { method: "GET", path: "poll", serve: servePoll },
   { method: "GET", path: "file", serve: serveFile },
 ] as const;
 
@@ -73,17 +73,17 @@ async function submit(exchange: Exchange, asked: VideoAsked, behaviour: VideoBeh
   send(exchange, 200, JSON.stringify(api.renderTaken(job)));
 }
 
-async function serveLook(exchange: Exchange, id: string): Promise<void> {
+async function servePoll(exchange: Exchange, id: string): Promise<void> {
   const { api, received, response, jobs } = exchange;
   const job = jobs.find(id);
   if (!job) return refuse(exchange, { status: 404, message: `Task '${id}' was not found.` });
   const behaviour = jobs.behaviourOf(job);
-  const stage = jobs.look(job);
-  await pause(response, behaviour.lookMs ?? 0);
+  const stage = jobs.poll(job);
+  await pause(response, behaviour.pollMs ?? 0);
   if (stage.kind === "fault")
     return stage.status === 0 ? void response.socket?.resetAndDestroy() : refuse(exchange, stage);
   if (stage.kind === "lost") return refuse(exchange, { status: 404, message: `Task '${id}' was not found.` });
-  send(exchange, 200, JSON.stringify(api.renderLook({ job, stage, behaviour, origin: originOf(received) })));
+  send(exchange, 200, JSON.stringify(api.renderPoll({ job, stage, behaviour, origin: originOf(received) })));
 }
 
 async function serveFile(exchange: Exchange, name: string): Promise<void> {

@@ -19,7 +19,7 @@ const key = { "x-goog-api-key": "key-test" };
 const bytesOf = async (answer: Response): Promise<Buffer> => Buffer.from(await answer.arrayBuffer());
 
 describe("the official client of OpenAI", () => {
-  test("creates, looks and downloads; every look finds the task further on, and its truth is kept", async () => {
+  test("creates, polls and downloads; every poll finds the task further on, and its truth is kept", async () => {
     await using fake = await startFakeVideos();
     const client = clientFor(fake);
     const reference = await toFile(Buffer.from("picture"), "first.png", { type: "image/png" });
@@ -32,10 +32,10 @@ describe("the official client of OpenAI", () => {
     assert.deepEqual(shown, [asked.model, prompt, "8", asked.size]);
     assert.match(String(fake.received[0]?.headers["content-type"]), /^multipart\/form-data/);
 
-    const looks = [];
-    for (let look = 0; look < 3; look += 1) looks.push(await client.videos.retrieve(created.id));
+    const polls = [];
+    for (let poll = 0; poll < 3; poll += 1) polls.push(await client.videos.retrieve(created.id));
     assert.deepEqual(
-      looks.map(({ status, progress }) => [status, progress]),
+      polls.map(({ status, progress }) => [status, progress]),
       [
         ["queued", 0],
         ["in_progress", 66],
@@ -49,7 +49,7 @@ describe("the official client of OpenAI", () => {
     assert.equal(file.toString("latin1", 4, 8), "ftyp");
     const told = [job.id, job.api, job.model, job.seconds, job.size, job.hasReference, job.rid, job.attempt];
     assert.deepEqual(told, [created.id, "openai", asked.model, 8, asked.size, true, "rid-1", 1]);
-    assert.deepEqual([job.looks, job.end, job.downloads, job.leaks], [3, "completed", 1, 0]);
+    assert.deepEqual([job.polls, job.end, job.downloads, job.leaks], [3, "completed", 1, 0]);
   });
 
   test("thumbnail and spritesheet are pictures of their own", async () => {
@@ -103,35 +103,35 @@ describe("the official client of OpenAI", () => {
   }
 });
 
-test("behaviour: faults before the looks, backwards, lost, longer or shorter than asked", async () => {
+test("behaviour: faults before the polls, backwards, lost, longer or shorter than asked", async () => {
   await using fake = await startFakeVideos();
   const post = async (behaviour: VideoBehaviour): Promise<string> => {
     const body = JSON.stringify({ prompt: videoPrompt(behaviour) });
     const answer = await fetch(`${fake.url}/v1/videos`, { method: "POST", headers: bearer, body });
     return ((await answer.json()) as { id: string }).id;
   };
-  const look = async (id: string): Promise<unknown[]> => {
+  const poll = async (id: string): Promise<unknown[]> => {
     const answer = await fetch(`${fake.url}/v1/videos/${id}`, { headers: bearer });
     const { status, seconds } = (await answer.json()) as { status?: string; seconds?: string };
     return [answer.status, status, seconds];
   };
-  const faulty = await post({ lookFaults: [500, 0], polls: 0, deliveredSeconds: 3 });
-  assert.equal((await look(faulty))[0], 500);
-  await assert.rejects(look(faulty));
-  assert.deepEqual(await look(faulty), [200, "completed", "3"]);
+  const faulty = await post({ pollFaults: [500, 0], polls: 0, deliveredSeconds: 3 });
+  assert.equal((await poll(faulty))[0], 500);
+  await assert.rejects(poll(faulty));
+  assert.deepEqual(await poll(faulty), [200, "completed", "3"]);
   const backwards = await post({ backwards: true, polls: 3 });
-  const seen = [await look(backwards), await look(backwards), await look(backwards)];
+  const seen = [await poll(backwards), await poll(backwards), await poll(backwards)];
   assert.deepEqual(
     seen.map(([, status]) => status),
     ["in_progress", "queued", "in_progress"],
   );
   const lost = await post({ lost: true });
-  assert.equal((await look(lost))[0], 404);
+  assert.equal((await poll(lost))[0], 404);
   const never = await post({ end: "never" });
-  await look(never);
-  assert.deepEqual(await look(never), [200, "in_progress", "4"]);
+  await poll(never);
+  assert.deepEqual(await poll(never), [200, "in_progress", "4"]);
   fake.script({ end: "failed" });
-  assert.equal((await look(faulty))[1], "completed", "what has ended stays so");
+  assert.equal((await poll(faulty))[1], "completed", "what has ended stays so");
 });
 
 test("files: a range, one that is outside, a range of another file, and redirects to the own and another origin", async () => {
@@ -173,14 +173,14 @@ test("Gemini: an operation, its end with an address that wants the key, its fail
     return fetch(`${fake.url}/v1beta/models/veo-fake:predictLongRunning`, { method: "POST", headers, body });
   };
   const nameOf = async (answer: Response): Promise<string> => ((await answer.json()) as { name: string }).name;
-  const look = async (name: string): Promise<object> => {
+  const poll = async (name: string): Promise<object> => {
     const answer = await fetch(`${fake.url}/v1beta/${name}`, { headers: key });
     return (await answer.json()) as object;
   };
   const name = await nameOf(await submit({}));
   assert.match(name, /^models\/veo-fake\/operations\/\w+$/);
-  assert.deepEqual(await look(name), { name });
-  const done = JSON.stringify(await look(name));
+  assert.deepEqual(await poll(name), { name });
+  const done = JSON.stringify(await poll(name));
   const [uri = ""] = /http:[^"]+/.exec(done) ?? [];
   assert.match(uri, /\/v1beta\/files\/[\w-]+:download\?alt=media$/);
   assert.equal((await fetch(uri)).status, 401);
@@ -189,9 +189,9 @@ test("Gemini: an operation, its end with an address that wants the key, its fail
   fake.script({ redirect: "own", bytes: 500 });
   assert.equal((await bytesOf(await fetch(uri, { headers: key }))).length, 500);
   const failed = await nameOf(await submit({ end: "failed", failureCode: "UNAVAILABLE", polls: 0 }));
-  assert.match(JSON.stringify(await look(failed)), /"done":true,"error":{"code":14,/);
+  assert.match(JSON.stringify(await poll(failed)), /"done":true,"error":{"code":14,/);
   const filtered = await nameOf(await submit({ end: "filtered", polls: 0 }));
-  assert.match(JSON.stringify(await look(filtered)), /"raiMediaFilteredCount":1/);
+  assert.match(JSON.stringify(await poll(filtered)), /"raiMediaFilteredCount":1/);
   assert.equal((await submit({}, { durationSeconds: "6" })).status, 400);
   assert.equal((await submit({}, { aspectRatio: "1:1" })).status, 400);
   assert.deepEqual(
@@ -223,14 +223,14 @@ test("the truth stands in a file at once; the fake closes, opens again and knows
     await using fake = await startFakeVideos({ truthFile });
     const { id } = await clientFor(fake).videos.create({ ...asked, prompt: "x" }, { headers: { "x-request-id": "r" } });
     assert.deepEqual(
-      readVideoTruthFile(truthFile).map(({ looks, rid }) => [looks, rid]),
+      readVideoTruthFile(truthFile).map(({ polls, rid }) => [polls, rid]),
       [[0, "r"]],
     );
     await fake.close();
     await assert.rejects(clientFor(fake).videos.retrieve(id));
     await fake.reopen();
     await clientFor(fake).videos.retrieve(id);
-    assert.deepEqual(readVideoTruthFile(truthFile).map(({ looks }) => looks)[0], 1);
+    assert.deepEqual(readVideoTruthFile(truthFile).map(({ polls }) => polls)[0], 1);
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -128,7 +128,7 @@ test("a submission whose caller has gone is still written down before the proces
     `SELECT state FROM video_task.task WHERE rid = '${request.charge?.rid}'`,
   );
   assert.equal(rows.length, 1);
-  // A first look may have come before the end.
+  // A first poll may have come before the end.
   assert.match(String(rows[0]?.["state"]), /^(?:queued|in_progress)$/);
 });
 

@@ -16,7 +16,7 @@ import { buildCalls } from "./handlers/calls.ts";
 import { followUpstreams } from "./catalog.ts";
 import type { Config } from "./config.ts";
 import { createGaugesPass } from "./gauges.ts";
-import { createLookPass } from "./polling/poll.ts";
+import { createPollPass } from "./polling/poll.ts";
 import { createMetrics, watchCatalog } from "./metrics.ts";
 import { createMoneyPass } from "./charges/charge-outbox.ts";
 import { createPlaces, defaultPlaces, type Places } from "./submission/slots.ts";
@@ -44,8 +44,8 @@ export async function startApp(config: Config, log: Logger, environment: NodeJS.
   keepWorking(resources, config, { ...work, isStopping: places.stop.isStopped });
 
   resources.use(places);
-  const drawnMs = (): number => config.LOOK_MS * (0.5 + Math.random());
-  const submitting = { ...work, pool, upstreams, places, leaseMs: config.SUBMIT_LEASE_MS, firstLookMs: drawnMs };
+  const drawnMs = (): number => config.POLL_INTERVAL_MS * (0.5 + Math.random());
+  const submitting = { ...work, pool, upstreams, places, leaseMs: config.SUBMIT_LEASE_MS, firstPollMs: drawnMs };
   const { credentials } = reached;
   const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
   const listen = { ...place, credentials, interceptors: [grpcMetrics(reached.registry)] };
@@ -90,10 +90,10 @@ async function watch(
   { pool, registry, log, places }: Reached & { log: Logger; places: Places },
 ): Promise<number> {
   const health = createHealth(["PostgreSQL"]);
-  const look = async (): Promise<void> =>
+  const poll = async (): Promise<void> =>
     health.set("PostgreSQL", await probe(pool, "SELECT FROM video_task.task LIMIT 1"));
-  await look();
-  resources.use(every(2_000, look, log));
+  await poll();
+  resources.use(every(2_000, poll, log));
   const reasons = (): string[] => [...health.reasons(), ...(places.stop.isStopped() ? ["stopping"] : [])];
   const ops = await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, reasons);
   return resources.use(ops).port;
@@ -105,13 +105,13 @@ function keepWorking(
   { isStopping, ...work }: Reached & { log: Logger; isStopping: () => boolean },
 ): void {
   const { log } = work;
-  const { LOOK_MS: lookMs, SUBMIT_LEASE_MS: leaseMs, CONFIRM_MS: confirmMs } = config;
-  const rules = { lookMs, graceMs: config.GRACE_SECONDS * 1_000, random: Math.random };
-  const lookPass = resources.use(createLookPass({ ...work, rules, maxLooks: config.MAX_LOOKS }));
-  const look = async (): Promise<void> => {
-    while ((await lookPass()) && !isStopping());
+  const { POLL_INTERVAL_MS: pollMs, SUBMIT_LEASE_MS: leaseMs, CONFIRM_MS: confirmMs } = config;
+  const rules = { pollMs, graceMs: config.GRACE_SECONDS * 1_000, random: Math.random };
+  const pollPass = resources.use(createPollPass({ ...work, rules, maxPolls: config.MAX_POLLS }));
+  const poll = async (): Promise<void> => {
+    while ((await pollPass()) && !isStopping());
   };
-  resources.use(every(Math.min(lookMs / 2, passMs), look, log));
+  resources.use(every(Math.min(pollMs / 2, passMs), poll, log));
   resources.use(every(Math.min(confirmMs, passMs), createMoneyPass({ ...work, confirmMs }), log));
   resources.use(every(Math.min(leaseMs / 4, passMs), createSweepPass({ ...work, leaseMs, elapsedMs }), log));
   resources.use(every(5_000, createGaugesPass(work), log));

@@ -5,42 +5,45 @@ import { checkLinks, grpcTlsVariables, natsVariables, tracingVariables } from "#
 const port = { minimum: 0, maximum: 65_535 };
 
 export const variables = Type.Object({
-  LOG_LEVEL: Type.String({ description: "Least level that is logged: debug, info, warn, error.", default: "info" }),
-  GRPC_HOST: Type.String({ description: "Address that relays reach.", default: "127.0.0.1" }),
-  GRPC_PORT: Type.Integer({ description: "Port that relays reach.", ...port, default: 7003 }),
+  LOG_LEVEL: Type.String({ description: "Minimum log level: debug, info, warn, error.", default: "info" }),
+  GRPC_HOST: Type.String({ description: "Address on which relays are served.", default: "127.0.0.1" }),
+  GRPC_PORT: Type.Integer({ description: "Port on which relays are served.", ...port, default: 7003 }),
   OPS_HOST: Type.String({ description: "Address of /livez, /readyz and /metrics.", default: "127.0.0.1" }),
   OPS_PORT: Type.Integer({ description: "Port of /livez, /readyz and /metrics.", ...port, default: 9083 }),
-  DATABASE_URL: Type.String({ description: "PostgreSQL, as a member of the role video_task_rw.", minLength: 1 }),
-  NATS_URL: Type.String({ description: "NATS servers, separated by commas.", minLength: 1 }),
-  BILLING_ADDRESS: Type.String({ description: "gRPC target of the billing service.", minLength: 1 }),
-  CATALOG_FILE: Type.String({
-    description: "The catalog, of which the upstreams for videos are read; followed while the service runs.",
+  DATABASE_URL: Type.String({
+    description: "PostgreSQL connection URL of a member of the role video_task_rw.",
     minLength: 1,
   }),
-  LOOK_MS: Type.Integer({
-    description:
-      "How long between two looks at a task that runs; each wait is drawn from half to one and a half of it.",
+  NATS_URL: Type.String({ description: "Comma-separated NATS servers.", minLength: 1 }),
+  BILLING_ADDRESS: Type.String({ description: "gRPC target of the billing service.", minLength: 1 }),
+  CATALOG_FILE: Type.String({
+    description: "Catalog file; its video upstreams are used. Reloaded on change.",
+    minLength: 1,
+  }),
+  POLL_INTERVAL_MS: Type.Integer({
+    description: "Mean interval between two polls of a running task; each wait is drawn from 0.5 to 1.5 times this.",
     minimum: 10,
     default: 5_000,
   }),
-  MAX_LOOKS: Type.Integer({
-    description: "Looks under way at once from one process.",
+  MAX_POLLS: Type.Integer({
+    description: "Maximum number of concurrent polls per process.",
     minimum: 1,
     maximum: 1_000,
     default: 64,
   }),
   SUBMIT_LEASE_MS: Type.Integer({
-    description: "A submission whose process says nothing for so long counts as unknown.",
+    description:
+      "Lease of a submission; when its process does not renew it for this long, the outcome counts as unknown.",
     minimum: 1_000,
     default: 20_000,
   }),
   GRACE_SECONDS: Type.Integer({
-    description: "How long beyond its deadline a task waits for a provider that does not answer, before it fails.",
+    description: "Time after its deadline before a task fails whose provider does not answer.",
     minimum: 0,
     default: 3_600,
   }),
   CONFIRM_MS: Type.Integer({
-    description: "How long after a charge was published the ledger is asked for it.",
+    description: "Delay between publishing a charge and checking that the ledger has it.",
     minimum: 10,
     default: 5_000,
   }),
@@ -48,7 +51,7 @@ export const variables = Type.Object({
   ...natsVariables,
   ...tracingVariables,
   DRAIN_MS: Type.Integer({
-    description: "How long submissions may go on after a stop signal.",
+    description: "Time that submissions under way are given after a stop signal.",
     minimum: 0,
     default: 60_000,
   }),

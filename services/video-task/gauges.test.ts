@@ -4,7 +4,7 @@ import { Registry } from "prom-client";
 import { v7 } from "uuid";
 import { createGaugesPass } from "./gauges.ts";
 import { createMetrics } from "./metrics.ts";
-import { insertTask } from "./testing/looked-at.ts";
+import { insertTask } from "./testing/polled-task.ts";
 import { startTasksDatabase } from "./testing/tasks-database.ts";
 
 test("tasks by state, the age of the oldest open one, and money that is not booked are told; 0 when there is none", async () => {

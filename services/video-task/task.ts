@@ -29,7 +29,7 @@ export type Submitted = {
   charge: Buffer;
 };
 
-/** A task that is looked at: one that runs, or has failed without the provider's word. */
+/** A task that is polled: one that runs, or has failed without the provider's word. */
 export type Running = {
   rid: string;
   accountId: string;

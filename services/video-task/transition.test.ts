@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import fc from "fast-check";
 import { dayMs } from "#shared/process/clock.ts";
-import type { Look } from "./providers/provider.ts";
+import type { PollResult } from "./providers/provider.ts";
 import type { Running } from "./task.ts";
-import { encodedCharge, makeRunning } from "./testing/looked-at.ts";
+import { encodedCharge, makeRunning } from "./testing/polled-task.ts";
 import { decide, type Transition, type TransitionRules } from "./transition.ts";
 
-const rules: TransitionRules = { lookMs: 5_000, graceMs: 3_600_000, random: () => 0.5 };
+const rules: TransitionRules = { pollMs: 5_000, graceMs: 3_600_000, random: () => 0.5 };
 const deadlineMs = 600_000;
-const completed: Look = { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl: undefined };
-const failed: Look = { state: "failed", code: "moderation_blocked", message: "no" };
-const unanswered: Look = { state: "unanswered", cause: "HTTP 500", retryAfterSeconds: 0 };
+const completed: PollResult = { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl: undefined };
+const failed: PollResult = { state: "failed", code: "moderation_blocked", message: "no" };
+const unanswered: PollResult = { state: "unanswered", cause: "HTTP 500", retryAfterSeconds: 0 };
 const at = (ageMs: number, given: Partial<Running> = {}): Running => makeRunning({ ageMs, ...given });
 
 const anyAgeMs = fc.oneof(
@@ -22,20 +22,20 @@ const anyAgeMs = fc.oneof(
 const anySeconds = fc.option(fc.oneof(fc.double({ min: 0.000_001, max: 20, noNaN: true }), fc.constantFrom(4, 8, 12)), {
   nil: undefined,
 });
-const openLook: fc.Arbitrary<Look> = fc.oneof(
-  fc.constant<Look>({ state: "queued" }),
+const openPoll: fc.Arbitrary<PollResult> = fc.oneof(
+  fc.constant<PollResult>({ state: "queued" }),
   fc.record({
     state: fc.constant("in_progress" as const),
     progress: fc.option(fc.oneof(fc.integer({ min: 0, max: 100 }), fc.double()), { nil: undefined }),
   }),
-  fc.constant<Look>({ state: "missing" }),
+  fc.constant<PollResult>({ state: "missing" }),
   fc.record({
     state: fc.constant("unanswered" as const),
     cause: fc.string(),
     retryAfterSeconds: fc.oneof(fc.nat(1_000), fc.double()),
   }),
 );
-const endLook: fc.Arbitrary<Look> = fc.oneof(
+const endPoll: fc.Arbitrary<PollResult> = fc.oneof(
   fc.record({
     state: fc.constant("completed" as const),
     seconds: anySeconds,
@@ -44,11 +44,11 @@ const endLook: fc.Arbitrary<Look> = fc.oneof(
   }),
   fc.record({ state: fc.constant("failed" as const), code: fc.string({ minLength: 1 }), message: fc.string() }),
 );
-const anyLook = fc.oneof({ weight: 5, arbitrary: openLook }, { weight: 1, arbitrary: endLook });
+const anyPoll = fc.oneof({ weight: 5, arbitrary: openPoll }, { weight: 1, arbitrary: endPoll });
 
 const order = { queued: 0, in_progress: 1, completed: 2, failed: 2 };
 
-/** What the store does with a transition (see store/looks.ts); undefined: nobody looks any more. */
+/** What the store does with a transition (see store/polls.ts); undefined: nobody looks any more. */
 function moveOn(task: Running, transition: Transition): Running | undefined {
   switch (transition.kind) {
     case "waiting":
@@ -62,27 +62,29 @@ function moveOn(task: Running, transition: Transition): Running | undefined {
   }
 }
 
-function follow(looks: readonly (readonly [Look, number])[]): { transition: Transition; look: Look; ageMs: number }[] {
+function follow(
+  polls: readonly (readonly [PollResult, number])[],
+): { transition: Transition; poll: PollResult; ageMs: number }[] {
   const seen = [];
   let task: Running | undefined = makeRunning();
-  for (const [look, ageMs] of looks) {
+  for (const [poll, ageMs] of polls) {
     if (!task) break;
-    const transition = decide({ ...task, ageMs }, look, { ...rules, random: Math.random });
-    seen.push({ transition, look, ageMs });
+    const transition = decide({ ...task, ageMs }, poll, { ...rules, random: Math.random });
+    seen.push({ transition, poll, ageMs });
     task = moveOn(task, transition);
   }
   return seen;
 }
 
 describe("whatever providers answer, in any order and at any age", () => {
-  const sequences = fc.array(fc.tuple(anyLook, anyAgeMs), { maxLength: 40 });
+  const sequences = fc.array(fc.tuple(anyPoll, anyAgeMs), { maxLength: 40 });
 
   it("a task ends at most once, its state never goes back, its progress never falls", () => {
     fc.assert(
-      fc.property(sequences, (looks) => {
+      fc.property(sequences, (polls) => {
         let last = { order: 0, progress: 0 };
         let ends = 0;
-        for (const { transition } of follow(looks)) {
+        for (const { transition } of follow(polls)) {
           if (transition.kind === "watched") {
             assert.equal(ends, 1);
             continue;
@@ -102,10 +104,10 @@ describe("whatever providers answer, in any order and at any age", () => {
 
   it("a completed task gives back nothing or less than its price, and a failed one names no amount: all of it", () => {
     fc.assert(
-      fc.property(sequences, fc.integer({ min: 1, max: 60 }), (looks, seconds) => {
+      fc.property(sequences, fc.integer({ min: 1, max: 60 }), (polls, seconds) => {
         const charge = encodedCharge(makeRunning().rid, seconds);
-        for (const [look, ageMs] of looks) {
-          const transition = decide(at(ageMs, { charge }), look, rules);
+        for (const [poll, ageMs] of polls) {
+          const transition = decide(at(ageMs, { charge }), poll, rules);
           if (transition.kind === "failed") assert.ok(!("refundNanos" in transition));
           if (transition.kind !== "completed") continue;
           assert.ok(transition.refundNanos >= 0n && transition.refundNanos < BigInt(seconds) * 100_000_000n);
@@ -114,16 +116,16 @@ describe("whatever providers answer, in any order and at any age", () => {
     );
   });
 
-  it("looks without an answer end nothing before the deadline and its grace are over, then they end it", () => {
+  it("polls without an answer end nothing before the deadline and its grace are over, then they end it", () => {
     const without = fc.array(
       fc.tuple(
-        openLook.filter(({ state }) => state === "unanswered"),
+        openPoll.filter(({ state }) => state === "unanswered"),
         anyAgeMs,
       ),
     );
     fc.assert(
-      fc.property(without, (looks) => {
-        for (const { transition, ageMs } of follow(looks)) {
+      fc.property(without, (polls) => {
+        for (const { transition, ageMs } of follow(polls)) {
           if (transition.kind === "waiting") assert.ok(ageMs < deadlineMs + rules.graceMs);
           if (transition.kind === "failed") assert.ok(ageMs >= deadlineMs + rules.graceMs);
         }
@@ -133,8 +135,8 @@ describe("whatever providers answer, in any order and at any age", () => {
 
   it("every wait is bounded: up to five minutes while it runs, an hour and a half when it is watched", () => {
     fc.assert(
-      fc.property(sequences, (looks) => {
-        for (const { transition } of follow(looks)) {
+      fc.property(sequences, (polls) => {
+        for (const { transition } of follow(polls)) {
           if (transition.kind === "waiting") assert.ok(transition.waitMs >= 2_500 && transition.waitMs <= 300_000);
           if (transition.kind === "watched") assert.ok((transition.waitMs ?? 0) <= 5_400_000);
         }
@@ -146,10 +148,10 @@ describe("whatever providers answer, in any order and at any age", () => {
 
 describe("the deadline", () => {
   it("fails what the first answered look after it does not find completed, and watches it", () => {
-    const looks: Look[] = [{ state: "queued" }, { state: "in_progress", progress: 99 }, { state: "missing" }];
-    for (const look of looks) {
-      assert.equal(decide(at(deadlineMs - 1), look, rules).kind, "waiting");
-      const verdict = decide(at(deadlineMs), look, rules);
+    const polls: PollResult[] = [{ state: "queued" }, { state: "in_progress", progress: 99 }, { state: "missing" }];
+    for (const poll of polls) {
+      assert.equal(decide(at(deadlineMs - 1), poll, rules).kind, "waiting");
+      const verdict = decide(at(deadlineMs), poll, rules);
       assert.deepEqual(verdict, {
         kind: "failed",
         code: "timeout",
@@ -178,9 +180,9 @@ describe("the deadline", () => {
 });
 
 describe("a task that failed without the provider's word", () => {
-  const watched = (ageMs: number, look: Look) => decide(at(ageMs, { state: "failed" }), look, rules);
+  const watched = (ageMs: number, poll: PollResult) => decide(at(ageMs, { state: "failed" }), poll, rules);
 
-  it("is looked at each hour until a day after its deadline", () => {
+  it("is polled each hour until a day after its deadline", () => {
     assert.deepEqual(watched(deadlineMs, { state: "queued" }), {
       kind: "watched",
       waitMs: 3_600_000,
@@ -205,10 +207,10 @@ describe("a task that failed without the provider's word", () => {
 });
 
 describe("a task that its provider does not find", () => {
-  it("fails at the third such answer in a row, which a look without an answer does not interrupt", () => {
+  it("fails at the third such answer in a row, which a poll without an answer does not interrupt", () => {
     let task = at(1_000);
-    for (const look of [{ state: "missing" }, { state: "missing" }, unanswered] as const) {
-      const transition = decide(task, look, rules);
+    for (const poll of [{ state: "missing" }, { state: "missing" }, unanswered] as const) {
+      const transition = decide(task, poll, rules);
       assert.equal(transition.kind, "waiting");
       task = { ...task, ...(transition as Extract<Transition, { kind: "waiting" }>) };
     }
@@ -220,7 +222,7 @@ describe("a task that its provider does not find", () => {
   });
 });
 
-test("looks without an answer wait twice as long each time, up to a minute, and as long as the provider asks for", () => {
+test("polls without an answer wait twice as long each time, up to a minute, and as long as the provider asks for", () => {
   const waits = (asked: number) =>
     [0, 1, 2, 3, 4, 30].map((times) => {
       const transition = decide(at(0, { unanswered: times }), { ...unanswered, retryAfterSeconds: asked }, rules);
@@ -241,7 +243,7 @@ test("a wait is drawn from half to one and a half of its length", () => {
 
 test("a length that was not delivered is given back by the prices of the charge, to the millisecond", () => {
   const refundOf = (seconds: number | undefined, charge = makeRunning().charge) => {
-    const transition = decide(at(0, { charge }), { ...completed, seconds } as Look, rules);
+    const transition = decide(at(0, { charge }), { ...completed, seconds } as PollResult, rules);
     return transition.kind === "completed" ? transition.refundNanos : undefined;
   };
   assert.deepEqual(

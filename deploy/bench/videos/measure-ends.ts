@@ -21,8 +21,8 @@ const names = {
 export type EndsSize = { tasks: number; warmup: number };
 
 const usualSize: EndsSize = { tasks: 600, warmup: 100 };
-// Looks come when the bench says so, and charges are confirmed soon enough to be waited for.
-const variables = { LOOK_MS: "3600000", CONFIRM_MS: "500" };
+// Polls come when the bench says so, and charges are confirmed soon enough to be waited for.
+const variables = { POLL_INTERVAL_MS: "3600000", CONFIRM_MS: "500" };
 const waitMs = 60_000;
 
 /**
@@ -93,7 +93,7 @@ async function measureRound(world: TaskWorld, { tasks, warmup }: EndsSize): Prom
 const makeDue = "UPDATE video_task.task SET next_look_at = now() WHERE rid = ANY ($1::uuid[])";
 const openMoney = "SELECT FROM video_task.money_event WHERE next_try_at IS NOT NULL";
 const openCharges = `${openMoney} AND kind = 1`;
-// Claimed ones are due within a minute: the lease of a look.
+// Claimed ones are due within a minute: the lease of a poll.
 const openDue = "SELECT FROM video_task.task WHERE next_look_at < now() + interval '1 minute'";
 
 // Asked of indexes that hold little but what is open, so that asking costs next to nothing.

@@ -1,6 +1,6 @@
 import { createPool } from "#shared/stores/postgres.ts";
 import { videoPrompt } from "#fake-provider/videos-behaviour.ts";
-import { encodedCharge } from "../../../services/video-task/testing/looked-at.ts";
+import { encodedCharge } from "../../../services/video-task/testing/polled-task.ts";
 import { inFlight } from "./in-flight.ts";
 
 const askedAtOnce = 32;
@@ -35,19 +35,19 @@ export async function putRunning(ownerUrl: string, upstreamIds: string[]): Promi
   );
 }
 
-/** Puts looks at all tasks off until they are spread, and cleans up what the looks before have left. */
-export async function parkLooks(ownerUrl: string): Promise<void> {
+/** Puts the polls of all tasks off until they are spread, and cleans up what the polls before have left. */
+export async function parkPolls(ownerUrl: string): Promise<void> {
   await using pool = createPool(ownerUrl, "bench", () => undefined);
   await pool.query("UPDATE video_task.task SET next_look_at = now() + interval '1 day'");
   await pool.query("VACUUM ANALYZE video_task.task");
 }
 
 /**
- * Spreads the first looks as they are after a long time at waits of 0.5 to 1.5 times `lookMs`: the rest of a wait that
- * began somewhere before, long waits being met more often. Spread evenly, looks would come in waves for a while.
+ * Spreads the first polls as they are after a long time at waits of 0.5 to 1.5 times `pollMs`: the rest of a wait that
+ * began somewhere before, long waits being met more often. Spread evenly, polls would come in waves for a while.
  */
-export async function spreadLooks(ownerUrl: string, lookMs: number): Promise<void> {
+export async function spreadPolls(ownerUrl: string, pollMs: number): Promise<void> {
   await using pool = createPool(ownerUrl, "bench", () => undefined);
   const rest = "random() * sqrt(0.25 + 2 * random()) * $1::float8 * interval '1 millisecond'";
-  await pool.query(`UPDATE video_task.task SET next_look_at = now() + ${rest}`, [lookMs]);
+  await pool.query(`UPDATE video_task.task SET next_look_at = now() + ${rest}`, [pollMs]);
 }

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { measureEnds } from "./measure-ends.ts";
-import { measureLooks } from "./measure-looks.ts";
+import { measurePolls } from "./measure-polls.ts";
 
 const plan = { rounds: 1, say: () => undefined };
 
-test("a short run looks at running tasks in each way, and finds the books right", async () => {
+test("a short run polls running tasks in each way, and finds the books right", async () => {
   const pace = { warmupMs: 200, windowMs: 1_000 };
-  const size = { tasks: 40, usual: { ...pace, lookMs: 200 }, flatOut: { ...pace, lookMs: 10 } };
-  const { windows, ways, figures, complaints } = await measureLooks(plan, size);
+  const size = { tasks: 40, usual: { ...pace, pollMs: 200 }, flatOut: { ...pace, pollMs: 10 } };
+  const { windows, ways, figures, complaints } = await measurePolls(plan, size);
   assert.deepEqual(complaints, []);
   assert.deepEqual(
     ways.map(({ way }) => way),

@@ -4,7 +4,7 @@ import { videoPrompt } from "#fake-provider/videos-behaviour.ts";
 import { makeSubmission } from "../../../services/video-task/testing/submissions.ts";
 import { inFlight } from "./in-flight.ts";
 
-/** What was submitted: rids by how the provider will end them at the first look, and refusals in words. */
+/** What was submitted: rids by how the provider will end them at the first poll, and refusals in words. */
 export type Submissions = { completed: string[]; failed: string[]; refused: string[] };
 
 /** How many submissions wait for an answer at once. */

@@ -32,7 +32,7 @@ const entries = {
   provider: fileURLToPath(import.meta.resolve("./provider-process.ts")),
 };
 
-/** Starts it. Without `hasTruth` the provider writes nothing down: a line for each look would be its work, too. */
+/** Starts it. Without `hasTruth` the provider writes nothing down: a line for each poll would be its work, too. */
 export async function startTaskWorld({ hasTruth }: { hasTruth: boolean }): Promise<TaskWorld> {
   await using resources = new AsyncDisposableStack();
   const { nats, postgres } = resources.use(await startStores({ nats: true, postgres: true, isDurable: true }));

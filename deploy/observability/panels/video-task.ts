@@ -28,11 +28,11 @@ const tasks: Panel[] = [
     queries: [{ expr: greatest("video_task_oldest_open_seconds"), legend: "oldest" }],
   },
   {
-    title: "Looks: how late, p50 and p99",
+    title: "Poll delay, p50 and p99",
     description: "After they were due.",
     unit: "s",
     queries: [0.5, 0.99].map((share) => ({
-      expr: quantile(share, "video_task_look_lag_seconds"),
+      expr: quantile(share, "video_task_poll_lag_seconds"),
       legend: `p${share * 100}`,
     })),
   },
@@ -82,7 +82,7 @@ const money: Panel[] = [
 export const videoTask: Dashboard = {
   uid: "model-relay-video-task",
   title: "Service video-task",
-  description: "Video tasks, looks at providers, charges and refunds, its process.",
+  description: "Video tasks, polls of providers, charges and refunds, its process.",
   rows: [
     { title: "Tasks", panels: [versionPanel("video-task"), ...tasks] },
     { title: "Money", panels: money },

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { patchText } from "#shared/testing/patch-source.ts";
 import { faultPoints, patchOf } from "./fault-points.ts";
-import { taskFaultPoints } from "./task-fault-points.ts";
+import { shortLeases, taskFaultPoints } from "./task-fault-points.ts";
 
 const root = join(import.meta.dirname, "../../..");
 
@@ -16,6 +16,14 @@ describe("every fault point fits its source", () => {
       const path = join(root, point.file);
       const text = readFileSync(path, "utf8");
       assert.match(patchText(path, text, [patchOf(point)]), /globalThis\.passFaultPoint\("[a-z-]+"\)/);
+    });
+  }
+
+  for (const patch of shortLeases) {
+    test(`shorter leases in ${patch.file}`, () => {
+      const path = join(root, patch.file);
+      const text = readFileSync(path, "utf8");
+      assert.notEqual(patchText(path, text, [patch]), text);
     });
   }
 

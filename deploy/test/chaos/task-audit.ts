@@ -75,7 +75,7 @@ async function wrongBooks({ billing }: World): Promise<string[]> {
 
 async function untilTasksRest(world: World, customers: readonly Customer[], timeoutMs: number): Promise<void> {
   const { stores, services } = world.stack;
-  const look = async (): Promise<boolean> => {
+  const poll = async (): Promise<boolean> => {
     assert.deepEqual(await readUnfinished(stores.urls.postgres), { tasks: 0, money: 0 }, "unfinished");
     const { openHolds, unpostedCalls } = await world.authQuota.getHolds({});
     assert.deepEqual([openHolds, unpostedCalls], [0n, 0n], "open holds, unconfirmed charges");
@@ -86,7 +86,7 @@ async function untilTasksRest(world: World, customers: readonly Customer[], time
     }
     return true;
   };
-  await until("no task runs, no money is on its way, no hold is open", look, timeoutMs);
+  await until("no task runs, no money is on its way, no hold is open", poll, timeoutMs);
 }
 
 async function listAll(url: string, customers: readonly Customer[], log: TaskLog): Promise<Listing[]> {

@@ -1,3 +1,4 @@
+import type { SourcePatch } from "#shared/testing/patch-source.ts";
 import type { FaultPoint } from "./fault-points.ts";
 
 /** Every point at which the death of one process leaves a video task with half a story. */
@@ -10,7 +11,7 @@ export const taskFaultPoints: readonly FaultPoint[] = [
     side: "before",
   },
   {
-    name: "video-task: lease looked at, nothing sent",
+    name: "video-task: lease checked, nothing sent",
     service: "video-task",
     file: "services/video-task/submission/request-routes.ts",
     at: "const asked = await asking.ask(",
@@ -31,14 +32,14 @@ export const taskFaultPoints: readonly FaultPoint[] = [
     side: "behind",
   },
   {
-    name: "video-task: look answered, nothing written",
+    name: "video-task: poll answered, nothing written",
     service: "video-task",
     file: "services/video-task/polling/poll.ts",
-    at: "const transition = decide(due, look, looking.rules);",
+    at: "const transition = decide(due, result, state.rules);",
     side: "before",
   },
   {
-    name: "video-task: transition written, look not over",
+    name: "video-task: transition written, poll not over",
     service: "video-task",
     file: "services/video-task/polling/poll.ts",
     at: "const line = { rid, account, upstream, from };",
@@ -92,7 +93,7 @@ const pauseNames = [
   "intent",
   "lease",
   "provider has taken it",
-  "look answered",
+  "poll answered",
   "charge published",
   "refund booked",
   "relay: task accepted",
@@ -100,3 +101,10 @@ const pauseNames = [
 
 /** Where a process that stands still for longer than its leases finds that others have gone on without it. */
 export const pausePoints = taskFaultPoints.filter(({ name }) => pauseNames.some((part) => name.includes(part)));
+
+/** Repeats work that died with its process after seconds instead of half a minute, and does paused work twice. */
+export const shortLeases: readonly SourcePatch[] = ["polling/poll", "charges/charge-outbox"].map((name) => ({
+  file: `services/video-task/${name}.ts`,
+  find: "const defaultLeaseMs = 30_000;",
+  replace: "const defaultLeaseMs = 2_000;",
+}));

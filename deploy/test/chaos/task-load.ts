@@ -6,7 +6,7 @@ import {
   downloadTask,
   emptyTaskLog,
   listTasks,
-  lookAtTask,
+  pollTask,
   submitTask,
   type TaskLog,
   type TaskPlan,
@@ -22,7 +22,7 @@ export type TaskLoadOptions = {
   seed: number;
 };
 
-/** Callers that submit, look, list and download until they are stopped. */
+/** Callers that submit, poll, list and download until they are stopped. */
 export type TaskLoad = {
   log: TaskLog;
   /** Resolves when `count` more submissions have an answer of whatever sort. */
@@ -34,7 +34,7 @@ export type TaskLoad = {
 type Caller = { url: string; random: Random; log: TaskLog; isStopping: () => boolean };
 
 const retries = 6;
-const maxLooks = 40;
+const maxPolls = 40;
 const endedStatuses = new Set(["completed", "failed"]);
 
 export function startTaskLoad({ url, customers, callers, seed }: TaskLoadOptions): TaskLoad {
@@ -118,15 +118,15 @@ async function submitOther({ url, log }: Caller, plan: TaskPlan, { taskId }: Sub
   if (other.status !== 409) log.problems.push(`${taskId}: its key came with another request: ${other.status}`);
 }
 
-/** Looks at a task until it has ended, or the caller has had enough of it; gives the last status. */
+/** Polls a task until it has ended, or the caller has had enough of it; gives the last status. */
 async function follow(
   { url, random, log, isStopping }: Caller,
   task: { customer: Customer; taskId: string },
 ): Promise<string | undefined> {
-  const looks = random.chance(10) ? random.between(1, 3) : maxLooks;
-  for (let look = 0; look < looks && !isStopping(); look += 1) {
+  const polls = random.chance(10) ? random.between(1, 3) : maxPolls;
+  for (let poll = 0; poll < polls && !isStopping(); poll += 1) {
     await pause(random.between(50, 250));
-    const seen = await lookAtTask(url, task, log);
+    const seen = await pollTask(url, task, log);
     if (seen && endedStatuses.has(seen.status)) return seen.status;
   }
   return undefined;

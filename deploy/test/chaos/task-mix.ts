@@ -35,7 +35,7 @@ export function isAnswerLost({ submit }: VideoBehaviour, model: string): boolean
 const common = (random: Random): VideoBehaviour => ({
   polls: random.between(0, 3),
   submitMs: random.chance(50) ? random.between(0, 150) : 0,
-  lookMs: random.chance(50) ? random.between(0, 60) : 0,
+  pollMs: random.chance(50) ? random.between(0, 60) : 0,
 });
 
 const patient = taskModels.filter(({ isBrief, isHasty }) => !isBrief && !isHasty);
@@ -54,9 +54,9 @@ const fails: Ending = (random) => {
   const failureCode = isOpenai ? "video_generation_failed" : random.pick(["INTERNAL", "RESOURCE_EXHAUSTED"]);
   return { behaviour: { end: "failed", failureCode }, among: isOpenai ? openai : gemini };
 };
-const failsAtLooks: Ending = (random) => ({
+const failsAtPolls: Ending = (random) => ({
   behaviour: {
-    lookFaults: [0, 500, 429, 503].slice(0, random.between(1, 4)),
+    pollFaults: [0, 500, 429, 503].slice(0, random.between(1, 4)),
     end: random.pick(["completed", "failed"] as const),
   },
   among: patient,
@@ -69,7 +69,7 @@ const endings: readonly Ending[] = [
   completes,
   fails,
   fails,
-  failsAtLooks,
+  failsAtPolls,
   () => ({ behaviour: { end: "filtered" }, among: patient }),
   () => ({ behaviour: { end: "never" }, among: brief }),
   () => ({ behaviour: { backwards: true, polls: 4 }, among: openai }),

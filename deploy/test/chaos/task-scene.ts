@@ -17,7 +17,7 @@ import { type FaultFolder, openFaultFolder } from "./fault-points.ts";
 import { type Links, openTaskLinks, type TaskLinkName } from "./links.ts";
 import type { SceneOptions } from "./scene.ts";
 import { auditTasks, type TaskCustomer, wrongTaskRefusals } from "./task-audit.ts";
-import { taskFaultPoints } from "./task-fault-points.ts";
+import { shortLeases, taskFaultPoints } from "./task-fault-points.ts";
 import { startTaskLoad, type TaskLoad } from "./task-load.ts";
 import { taskCatalog, taskPriceNanos, taskSizes } from "./task-models.ts";
 
@@ -60,19 +60,12 @@ export const submitLeaseMs = 3_000;
 /** A relay that says nothing for so long counts as gone. Above the second between two heartbeats. */
 export const relaySilentMs = 7_000;
 
-// What died with its process is done again after seconds and not half a minute, and what stood still is done twice.
-const shortLeases = ["looks", "money"].map((name) => ({
-  file: `services/video-task/${name}.ts`,
-  find: "const usualLeaseMs = 30_000;",
-  replace: "const usualLeaseMs = 2_000;",
-}));
-
 const variables: Record<ServiceName, Record<string, string>> = {
   relay: {},
   "auth-quota": { RELAY_SILENT_MS: String(relaySilentMs) },
   billing: { OUTBOX_AGE_MS: "2000", USAGE_ACK_WAIT_MS: "3000" },
   "video-task": {
-    LOOK_MS: "200",
+    POLL_INTERVAL_MS: "200",
     CONFIRM_MS: "300",
     GRACE_SECONDS: "4",
     SUBMIT_LEASE_MS: String(submitLeaseMs),

@@ -35,7 +35,7 @@ const variables: Record<ServiceName, Record<string, string>> = {
   relay: {},
   "auth-quota": { IP_REQUESTS_PER_MINUTE: "1000000", ACCOUNT_REQUESTS_PER_MINUTE: "100000" },
   billing: { OUTBOX_AGE_MS: "2000", USAGE_ACK_WAIT_MS: "3000" },
-  "video-task": { LOOK_MS: "50", CONFIRM_MS: "100" },
+  "video-task": { POLL_INTERVAL_MS: "50", CONFIRM_MS: "100" },
 };
 
 /** The models of the load, one of them behind an upstream that speaks the other format, and models of videos. */

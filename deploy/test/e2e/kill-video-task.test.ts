@@ -28,8 +28,8 @@ const proxy = await startProxy();
 const world = await startWorld({
   catalog: videoCatalog,
   serviceEnvironment: {
-    // So far apart that a kill seldom strikes within a look or a try, which then waits for the end of its lease.
-    "video-task": { SUBMIT_LEASE_MS: "1500", LOOK_MS: "600", CONFIRM_MS: "600" },
+    // So far apart that a kill seldom strikes within a poll or a try, which then waits for the end of its lease.
+    "video-task": { SUBMIT_LEASE_MS: "1500", POLL_INTERVAL_MS: "600", CONFIRM_MS: "600" },
     billing: { OUTBOX_AGE_MS: "2000" },
   },
   reroute: (service, variables) => {
@@ -47,7 +47,7 @@ const { relay, videoTask, billing } = world.stack.services;
 
 const model = "sora-model";
 const charged = { model, seconds: 4 };
-const lookLeaseMs = 30_000;
+const pollLeaseMs = 30_000;
 
 /** Submits and waits until the provider has taken the task; the answer is on its way. */
 async function submitUntilTaken(customer: VideoCustomer, call: VideoCall) {
@@ -171,7 +171,7 @@ describe("while a video fails", () => {
     await videoTask.kill();
     const areEnded = async (): Promise<boolean> =>
       (await statesOf(customer.accountId)).every((state) => state === "failed" || state === "completed");
-    await until("the other one has ended all", areEnded, lookLeaseMs + 15_000);
+    await until("the other one has ended all", areEnded, pollLeaseMs + 15_000);
     for (const [index, rid] of rids.entries()) {
       const refund = ends[index] === "failed" ? { refundedNanos: videoCost(charged) } : {};
       await checkVideoMoney(world, customer, { rid, charged, ...refund });

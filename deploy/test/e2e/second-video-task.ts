@@ -23,7 +23,7 @@ export async function startSecondVideoTask({ stack }: World, variables: Record<s
       BILLING_ADDRESS: stack.addresses.billingAddress,
       CATALOG_FILE: stack.catalogFile,
       DEMO_API_KEY: "demo",
-      LOOK_MS: "50",
+      POLL_INTERVAL_MS: "50",
       CONFIRM_MS: "100",
       DRAIN_MS: "5000",
       ...variables,

@@ -23,7 +23,7 @@ type Got = { status: number | undefined; headers: Headers; body: Buffer | undefi
 
 type Asked = { method: string; url: string; headers: Record<string, string>; body?: Buffer };
 
-/** A video object, as far as it is looked at. */
+/** A video object, as far as the tests read it. */
 type Video = { id: string; status: string; progress: number; error: { code: string } | null };
 
 /** What a caller notes of what it was told. */
@@ -85,8 +85,8 @@ async function write({ prompt, model, seconds, size, isForm, hasPicture }: TaskP
   return { contentType, body: Buffer.from(await encoded.arrayBuffer()) };
 }
 
-/** Looks at a task; undefined when it was not shown. */
-export async function lookAtTask(
+/** Polls a task; undefined when it was not shown. */
+export async function pollTask(
   url: string,
   { customer, taskId }: { customer: Customer; taskId: string },
   log: TaskLog,

@@ -68,7 +68,7 @@ const failures: Failure[] = [
   {
     what: "its provider answers nothing beyond the deadline",
     model: "brief-sora-model",
-    behaviour: { lookFaults: Array.from({ length: 500 }, () => 500) },
+    behaviour: { pollFaults: Array.from({ length: 500 }, () => 500) },
     code: "timeout",
     message: /\w/,
   },
@@ -121,10 +121,10 @@ describe("another length than the one that was asked and paid for", () => {
   });
 });
 
-test("looks that go wrong for a while change nothing of a video, nor of its price", async () => {
+test("polls that go wrong for a while change nothing of a video, nor of its price", async () => {
   const customer = await createVideoCustomer(world);
   for (const model of ["sora-model", "veo-model"]) {
-    const { rid, ended } = await makeVideo(world, customer, { model, behaviour: { lookFaults: [503, 0, 500] } });
+    const { rid, ended } = await makeVideo(world, customer, { model, behaviour: { pollFaults: [503, 0, 500] } });
     assert.equal(ended.status, "completed");
     await checkVideoMoney(world, customer, { rid, charged: { model, seconds: Number(ended.seconds) } });
   }

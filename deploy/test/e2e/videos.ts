@@ -163,14 +163,14 @@ async function checkBalance(world: World, accountId: string, lines: LedgerLine[]
 async function untilMoneyRests(world: World, accountId: string): Promise<void> {
   const open = `select count(*)::int as open from video_task.money_event
     where account_id = '${accountId}' and booked_at is null`;
-  const look = async (): Promise<boolean> => {
+  const poll = async (): Promise<boolean> => {
     const { rows } = await query(world.stack.stores.urls.postgres, open);
     assert.equal(rows[0].open, 0, "money events that are not booked");
     const { openHolds, unpostedCalls } = await world.holdsOf(accountId);
     assert.deepEqual([openHolds, unpostedCalls], [0n, 0n], "open holds, unconfirmed charges");
     return true;
   };
-  await until(`the money of ${accountId} is at rest`, look, bookedTimeoutMs);
+  await until(`the money of ${accountId} is at rest`, poll, bookedTimeoutMs);
 }
 
 /** Checks that submitting came to nothing: no line in the ledger, and all that was held is available again. */

@@ -147,7 +147,7 @@ function testVariables(
       ...environment?.["auth-quota"],
     },
     // What takes seconds between two looks at a provider shall be seen in a fraction of one.
-    "video-task": { LOOK_MS: "50", CONFIRM_MS: "100", ...environment?.["video-task"] },
+    "video-task": { POLL_INTERVAL_MS: "50", CONFIRM_MS: "100", ...environment?.["video-task"] },
   };
 }
 

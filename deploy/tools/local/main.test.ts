@@ -27,7 +27,7 @@ async function start(folder: string) {
   const stack = await startProcess({
     command: process.execPath,
     args: [join(import.meta.dirname, "main.ts"), "--folder", folder],
-    environment: { PATH: process.env["PATH"], HOME: process.env["HOME"], LOOK_MS: "200" },
+    environment: { PATH: process.env["PATH"], HOME: process.env["HOME"], POLL_INTERVAL_MS: "200" },
     orphanSignal: "SIGTERM",
     onLine: (line) => lines.push(line),
   });

@@ -12,10 +12,10 @@ import { until } from "#shared/testing/until.ts";
 import { usageStream } from "#shared/stores/usage-stream.ts";
 import { createMetrics } from "../metrics.ts";
 import { createMoneyPass, type MoneyParts } from "./charge-outbox.ts";
-import { applyLook, claimDue } from "../store/looks.ts";
+import { applyPoll, claimDue } from "../store/polls.ts";
 import { claimMoneyEvents } from "../store/money-events.ts";
 import { declareUsageStream, readStream, startLedgerDouble, type LedgerDouble } from "../testing/ledger-double.ts";
-import { insertTask } from "../testing/looked-at.ts";
+import { insertTask } from "../testing/polled-task.ts";
 import { createTasksDatabase, type TasksDatabase } from "../testing/tasks-database.ts";
 import type { Transition } from "../transition.ts";
 
@@ -64,9 +64,9 @@ const partOf: Transition = {
 async function ended(transition?: Transition): Promise<string> {
   const rid = await insertTask(database.pool);
   if (!transition) return rid;
-  const dues = await claimDue(database.pool, [{ upstream: undefined, places: 1_000 }], 60_000);
+  const dues = await claimDue(database.pool, [{ upstream: undefined, slots: 1_000 }], 60_000);
   const due = dues.find((found) => found.rid === rid);
-  assert.ok(due && (await applyLook(database.pool, due, transition)));
+  assert.ok(due && (await applyPoll(database.pool, due, transition)));
   return rid;
 }
 
@@ -259,8 +259,8 @@ describe("a refund", () => {
 describe("two replicas", () => {
   it("book hundreds of charges and refunds once each, without asking twice", async () => {
     const rids = await Promise.all(Array.from({ length: 60 }, () => insertTask(database.pool)));
-    const dues = await claimDue(database.pool, [{ upstream: undefined, places: 100 }], 60_000);
-    for (const due of dues) await applyLook(database.pool, due, allOf);
+    const dues = await claimDue(database.pool, [{ upstream: undefined, slots: 100 }], 60_000);
+    for (const due of dues) await applyPoll(database.pool, due, allOf);
     const replicas = [startReplica({ confirmMs: 3_600_000 }), startReplica({ confirmMs: 3_600_000 })];
     const together = async (): Promise<void> => {
       await makeDue();

@@ -24,7 +24,7 @@ export type MoneyParts = {
 const eventsAtOnce = 32;
 const mostRounds = 32;
 // Longer than a try may take: two calls and a publication, of 5 s each.
-const usualLeaseMs = 30_000;
+const defaultLeaseMs = 30_000;
 const ackTimeoutMs = 5_000;
 const mostBackoffMs = 60_000;
 
@@ -37,7 +37,7 @@ const mostBackoffMs = 60_000;
 export function createMoneyPass(parts: MoneyParts): () => Promise<void> {
   return async () => {
     for (let round = 0; round < mostRounds; round += 1) {
-      const leaseMs = parts.leaseMs ?? usualLeaseMs;
+      const leaseMs = parts.leaseMs ?? defaultLeaseMs;
       const events = await claimMoneyEvents(parts.pool, { limit: eventsAtOnce, leaseMs });
       const tried = await Promise.all(events.map((event) => tryEvent(parts, event)));
       // Where something is away, the rest would wait for it in turn.

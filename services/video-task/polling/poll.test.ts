@@ -6,10 +6,10 @@ import { createLog } from "#shared/process/log.ts";
 import { createStop } from "#shared/process/stop.ts";
 import { until } from "#shared/testing/until.ts";
 import type { Ask, Asked } from "../providers/request.ts";
-import { createLookPass, type LookParts } from "./poll.ts";
+import { createPollPass, type PollDeps } from "./poll.ts";
 import { createMetrics } from "../metrics.ts";
-import { applyLook, claimDue, type Due } from "../store/looks.ts";
-import { insertTask, makeDue, type GivenTask } from "../testing/looked-at.ts";
+import { applyPoll, claimDue, type Due } from "../store/polls.ts";
+import { insertTask, makeDue, type GivenTask } from "../testing/polled-task.ts";
 import { answerOf, upstreams } from "../testing/submissions.ts";
 import { startTasksDatabase } from "../testing/tasks-database.ts";
 import { decide, type Transition } from "../transition.ts";
@@ -23,27 +23,27 @@ before(async () => {
 after(() => database[Symbol.asyncDispose]());
 beforeEach(() => database.pool.query("UPDATE video_task.task SET next_look_at = NULL"));
 
-const rules = { lookMs: 3_600_000, graceMs: 3_600_000, random: () => 0.5 };
+const rules = { pollMs: 3_600_000, graceMs: 3_600_000, random: () => 0.5 };
 const video = (status: string, more: object = {}): Asked => answerOf(200, { id: "x", status, ...more });
 const gone: Asked = answerOf(404);
 const all = [
-  { upstream: "first", places: 1_000 },
-  { upstream: undefined, places: 1_000 },
+  { upstream: "first", slots: 1_000 },
+  { upstream: undefined, slots: 1_000 },
 ];
 
-/** A process that looks, with providers that answer by rid, its log and its metrics. */
-function startReplica(answer: (rid: string) => Asked | Promise<Asked>, given: Partial<LookParts> = {}) {
+/** A process that polls, with providers that answer by rid, its log and its metrics. */
+function startReplica(answer: (rid: string) => Asked | Promise<Asked>, given: Partial<PollDeps> = {}) {
   const lines: Record<string, unknown>[] = [];
   const log = createLog("test", "info", { write: (line) => void lines.push(JSON.parse(line)) });
   const metrics = createMetrics(new Registry());
-  const looked: string[] = [];
+  const polled: string[] = [];
   const ask: Ask = async (_upstream, { path }) => {
     const rid = path.slice(path.indexOf("at_provider_") + "at_provider_".length);
-    looked.push(rid);
+    polled.push(rid);
     return answer(rid);
   };
-  const parts = { pool: database.pool, ask, upstreams, metrics, log, rules, maxLooks: 64, ...given };
-  return { pass: createLookPass(parts), looked, lines, metrics };
+  const parts = { pool: database.pool, ask, upstreams, metrics, log, rules, maxPolls: 64, ...given };
+  return { pass: createPollPass(parts), polled, lines, metrics };
 }
 
 const task = (given: GivenTask = {}): Promise<string> => insertTask(database.pool, given);
@@ -71,7 +71,7 @@ const valueOf = async (metric: { get: () => Promise<{ values: { value: number }[
   (await metric.get()).values.reduce((sum, { value }) => sum + value, 0);
 
 describe("how a task goes on and ends", () => {
-  it("queued, in progress, completed: told in the log with its rid, never looked at again", async () => {
+  it("queued, in progress, completed: told in the log with its rid, never polled again", async () => {
     const answers = [
       video("queued"),
       video("in_progress", { progress: 40 }),
@@ -79,9 +79,9 @@ describe("how a task goes on and ends", () => {
       video("in_progress", { progress: 7 }),
     ];
     const rid = await task();
-    const { pass, lines, looked } = startReplica(() => answers.shift() ?? video("completed", { seconds: "8" }));
+    const { pass, lines, polled } = startReplica(() => answers.shift() ?? video("completed", { seconds: "8" }));
     const seen = [];
-    for (let look = 0; look < 5; look += 1) {
+    for (let poll = 0; poll < 5; poll += 1) {
       await pass();
       const { state, progress } = await rowOf(rid);
       seen.push(`${state} ${progress}`);
@@ -89,7 +89,7 @@ describe("how a task goes on and ends", () => {
     }
     assert.deepEqual(seen, ["queued 0", "in_progress 40", "in_progress 40", "in_progress 40", "completed 100"]);
     await pass();
-    assert.equal(looked.length, 5);
+    assert.equal(polled.length, 5);
     const told = lines.map(({ rid: of, account, upstream, from, to }) => ({ of, account, upstream, from, to }));
     assert.deepEqual(told, [
       { of: rid, account: "acct_test", upstream: "first", from: "queued", to: "in_progress" },
@@ -139,11 +139,11 @@ describe("how a task goes on and ends", () => {
 });
 
 describe("the deadline", () => {
-  it("one more look is made after it: completed is completed, everything else fails and is refunded", async () => {
+  it("one more poll is made after it: completed is completed, everything else fails and is refunded", async () => {
     const [late, never] = [await task({ ageSeconds: 601 }), await task({ ageSeconds: 601 })];
-    const { pass, looked } = startReplica((rid) => video(rid === late ? "completed" : "in_progress"));
+    const { pass, polled } = startReplica((rid) => video(rid === late ? "completed" : "in_progress"));
     await pass();
-    assert.equal(looked.length, 2);
+    assert.equal(polled.length, 2);
     assert.equal((await rowOf(late)).state, "completed");
     const { state, code } = await rowOf(never);
     assert.deepEqual([state, code], ["failed", "timeout"]);
@@ -160,10 +160,10 @@ describe("the deadline", () => {
 
   it("so has one that the catalog does not name any more", async () => {
     const [within, beyond] = [await task({ upstream: "third" }), await task({ upstream: "third", ageSeconds: 4_300 })];
-    const { pass, looked } = startReplica(() => video("completed"));
+    const { pass, polled } = startReplica(() => video("completed"));
     await pass();
     assert.deepEqual([(await rowOf(within)).state, (await rowOf(beyond)).code], ["queued", "timeout"]);
-    assert.deepEqual(looked, []);
+    assert.deepEqual(polled, []);
   });
 
   it("a task that failed by it is watched: a late success is counted once, changes nothing and is not charged", async () => {
@@ -184,11 +184,11 @@ describe("the deadline", () => {
   });
 });
 
-describe("looks that are not answered", () => {
+describe("polls that are not answered", () => {
   it("wait twice as long each time and as long as the provider asks for, each task for itself", async () => {
     const [limited, broken] = [await task(), await task()];
     const limit: Asked = { kind: "answer", answer: { status: 429, body: {}, retryAfterSeconds: 240 } };
-    const given = { rules: { ...rules, lookMs: 1_000 } };
+    const given = { rules: { ...rules, pollMs: 1_000 } };
     const { pass, lines } = startReplica((rid) => (rid === limited ? limit : answerOf(500)), given);
     await pass();
     const close = (seconds: number, wanted: number): void => assert.ok(seconds > wanted - 1.5 && seconds <= wanted);
@@ -222,16 +222,16 @@ describe("looks that are not answered", () => {
 });
 
 describe("several replicas", () => {
-  it("look at each of hundreds of due tasks once for each time that it is due", async () => {
+  it("poll each of hundreds of due tasks once for each time that it is due", async () => {
     const rids = await Promise.all(Array.from({ length: 300 }, () => task()));
-    const replicas = Array.from({ length: 3 }, () => startReplica(() => video("in_progress"), { maxLooks: 20 }));
+    const replicas = Array.from({ length: 3 }, () => startReplica(() => video("in_progress"), { maxPolls: 20 }));
     const everyone = async (): Promise<string[]> => {
       await Promise.all(
         replicas.map(async ({ pass }) => {
           while (await pass());
         }),
       );
-      return replicas.flatMap(({ looked }) => looked.splice(0)).toSorted();
+      return replicas.flatMap(({ polled }) => polled.splice(0)).toSorted();
     };
     assert.deepEqual(await everyone(), rids.toSorted());
     assert.deepEqual(await everyone(), []);
@@ -239,7 +239,7 @@ describe("several replicas", () => {
     assert.deepEqual(await everyone(), rids.toSorted());
   });
 
-  it("what a replica took along when it died is looked at by another after the lease, not before", async () => {
+  it("what a replica took along when it died is polled by another after the lease, not before", async () => {
     const rid = await task();
     const [dead] = await claimDue(database.pool, all, 3_600_000);
     assert.equal(dead?.rid, rid);
@@ -281,21 +281,21 @@ describe("several replicas", () => {
     }
   });
 
-  it("what a paused one had not seen with its own eyes it cannot say when another has looked since", async () => {
+  it("what a paused one had not seen with its own eyes it cannot say when another has polled since", async () => {
     const rid = await task({ ageSeconds: 601 });
     const stale = await claimOne(rid);
     await makeDue(database.pool);
     const fresh = await claimOne(rid);
     const timeOut = decide(stale, { state: "queued" }, rules);
     assert.equal(timeOut.kind, "failed");
-    assert.equal(await applyLook(database.pool, stale, timeOut), false);
+    assert.equal(await applyPoll(database.pool, stale, timeOut), false);
     assert.equal(
-      await applyLook(database.pool, stale, decide({ ...stale, ageMs: 0 }, { state: "queued" }, rules)),
+      await applyPoll(database.pool, stale, decide({ ...stale, ageMs: 0 }, { state: "queued" }, rules)),
       false,
     );
     assert.equal((await rowOf(rid)).state, "queued");
-    assert.equal(await applyLook(database.pool, fresh, timeOut), true);
-    assert.equal(await applyLook(database.pool, fresh, timeOut), false);
+    assert.equal(await applyPoll(database.pool, fresh, timeOut), true);
+    assert.equal(await applyPoll(database.pool, fresh, timeOut), false);
     assert.equal((await refundsOf(rid)).length, 1);
   });
 
@@ -332,7 +332,7 @@ describe("several replicas", () => {
             await makeDue(database.pool);
             due = (await claimDue(database.pool, all, 30_000)).find((found) => found.rid === rid) ?? due;
           }
-          await Promise.all([applyLook(database.pool, due, transition), applyLook(database.pool, due, transition)]);
+          await Promise.all([applyPoll(database.pool, due, transition), applyPoll(database.pool, due, transition)]);
           const now = await rowOf(rid);
           const order = ["queued", "in_progress", "completed", "failed"];
           assert.ok(order.indexOf(now.state) >= order.indexOf(last.state) && now.progress >= last.progress);
@@ -351,28 +351,28 @@ describe("several replicas", () => {
 });
 
 describe("places", () => {
-  it("a pass looks at no more than there are places, and says that more may be due", async () => {
+  it("a pass polls no more than there are places, and says that more may be due", async () => {
     const rids = await Promise.all(Array.from({ length: 5 }, () => task()));
-    const { pass, looked } = startReplica(() => video("in_progress"), { maxLooks: 4 });
+    const { pass, polled } = startReplica(() => video("in_progress"), { maxPolls: 4 });
     // Two upstreams share four places.
-    assert.deepEqual([await pass(), looked.length], [true, 2]);
-    assert.deepEqual([await pass(), looked.length], [true, 4]);
-    assert.deepEqual([await pass(), looked.length], [false, 5]);
-    assert.deepEqual(looked.toSorted(), rids.toSorted());
+    assert.deepEqual([await pass(), polled.length], [true, 2]);
+    assert.deepEqual([await pass(), polled.length], [true, 4]);
+    assert.deepEqual([await pass(), polled.length], [false, 5]);
+    assert.deepEqual(polled.toSorted(), rids.toSorted());
   });
 
   it("an upstream that hangs keeps its own places and no others", async () => {
     const hanging = await Promise.all(Array.from({ length: 5 }, () => task({ upstream: "second" })));
     const hang = Promise.withResolvers<Asked>();
     const answer = (rid: string) => (hanging.includes(rid) ? hang.promise : video("completed"));
-    const { pass, looked } = startReplica(answer, { maxLooks: 4 });
+    const { pass, polled } = startReplica(answer, { maxPolls: 4 });
     await pass();
     const others = await Promise.all(Array.from({ length: 3 }, () => task()));
     await until("the others are completed", async () => {
       await pass();
       return (await Promise.all(others.map(rowOf))).every(({ state }) => state === "completed");
     });
-    assert.equal(looked.filter((rid) => hanging.includes(rid)).length, 2);
+    assert.equal(polled.filter((rid) => hanging.includes(rid)).length, 2);
     hang.resolve(video("queued"));
   });
 
@@ -381,7 +381,7 @@ describe("places", () => {
     const answer = Promise.withResolvers<Asked>();
     const replica = startReplica(() => answer.promise);
     const pass = replica.pass();
-    await until("it looks", () => replica.looked.length === 1);
+    await until("it polls", () => replica.polled.length === 1);
     replica.pass[Symbol.dispose]();
     answer.resolve(video("completed"));
     await pass;

@@ -5,165 +5,166 @@ import type { Ask } from "../providers/request.ts";
 import type { LiveUpstreams } from "../catalog.ts";
 import type { Metrics } from "../metrics.ts";
 import { providers } from "../providers/index.ts";
-import type { Look } from "../providers/provider.ts";
-import { applyLook, claimDue, type Due, type Lane } from "../store/looks.ts";
+import type { PollResult } from "../providers/provider.ts";
+import { applyPoll, claimDue, type Due, type Lane } from "../store/polls.ts";
 import { decide, type Transition, type TransitionRules } from "../transition.ts";
 
-export type LookParts = {
+export type PollDeps = {
   pool: Pool;
   ask: Ask;
   upstreams: LiveUpstreams;
   metrics: Metrics;
   log: Logger;
   rules: TransitionRules;
-  /** Looks under way at once from this process; at least one for each upstream. */
-  maxLooks: number;
-  /** How long nobody else looks at a task that was claimed. */
+  /** Maximum number of concurrent polls of this process; at least one per upstream. */
+  maxPolls: number;
+  /** How long a claimed task is not claimed again. */
   leaseMs?: number;
 };
 
-/** A pass over what is due. After disposal, looks that are under way end without a word. */
-export type LookPass = (() => Promise<boolean>) & Disposable;
+/** Runs one pass over the tasks that are due. After disposal, results of polls under way are dropped. */
+export type PollPass = (() => Promise<boolean>) & Disposable;
 
-const usualLeaseMs = 30_000;
-// Of the lease: what is then not answered counts as unanswered, so that this is written down while the lease holds.
+const defaultLeaseMs = 30_000;
+// Share of the lease after which a poll counts as unanswered, so that this is stored while the lease holds.
 const answerShare = 2 / 3;
 const patienceMs = 1_000;
 
-type Looking = LookParts & { leaseMs: number; underWay: Map<string, Set<Promise<void>>>; isClosed: boolean };
+type PollState = PollDeps & { leaseMs: number; underWay: Map<string, Set<Promise<void>>>; isClosed: boolean };
 
-// The lane of tasks whose upstream the catalog does not name any more. No upstream has this name.
+// The lane of tasks whose upstream is no longer in the catalog. No upstream has this name.
 const nowhere = "";
 
 /**
- * Makes the pass that looks at tasks. A pass claims what is due up to the free places, looks, and resolves when those
- * looks are done, or after a second: slow ones go on and keep their places. True when more may be due. Any number of
- * replicas may make passes at once. Rejects when PostgreSQL cannot be asked.
+ * Creates the poll pass. A pass claims due tasks up to the free slots, polls their providers, and resolves when those
+ * polls are done or after a second; slow polls continue and keep their slots. Resolves with true when more tasks may be
+ * due. Any number of replicas may run passes concurrently. Rejects when PostgreSQL cannot be reached.
  */
-export function createLookPass(parts: LookParts): LookPass {
-  const looking: Looking = { leaseMs: usualLeaseMs, ...parts, underWay: new Map(), isClosed: false };
+export function createPollPass(deps: PollDeps): PollPass {
+  const state: PollState = { leaseMs: defaultLeaseMs, ...deps, underWay: new Map(), isClosed: false };
   const pass = async (): Promise<boolean> => {
-    const lanes = freeLanes(looking);
-    const dues = await claimDue(looking.pool, lanes, looking.leaseMs);
+    const lanes = freeLanes(state);
+    const dues = await claimDue(state.pool, lanes, state.leaseMs);
     const claimed = new Map<string, number>();
-    const looks = dues.map((due) => {
-      const lane = looking.upstreams.current().has(due.upstream) ? due.upstream : nowhere;
+    const polls = dues.map((due) => {
+      const lane = state.upstreams.current().has(due.upstream) ? due.upstream : nowhere;
       claimed.set(lane, (claimed.get(lane) ?? 0) + 1);
-      return start(looking, due, lane);
+      return start(state, due, lane);
     });
-    await settle(looks);
-    return lanes.some(({ upstream = nowhere, places }) => places > 0 && claimed.get(upstream) === places);
+    await waitForPolls(polls);
+    return lanes.some(({ upstream = nowhere, slots }) => slots > 0 && claimed.get(upstream) === slots);
   };
   const dispose = (): void => {
-    looking.isClosed = true;
+    state.isClosed = true;
   };
   return Object.assign(pass, { [Symbol.dispose]: dispose });
 }
 
-// Each upstream has its share of the places, so that one which hangs does not keep others' tasks from being looked at.
-function freeLanes({ upstreams, maxLooks, underWay }: Looking): Lane[] {
+// Each upstream has its share of the slots, so that one that hangs does not keep the tasks of others from being polled.
+function freeLanes({ upstreams, maxPolls, underWay }: PollState): Lane[] {
   const names = [...upstreams.current().keys()];
-  const share = Math.max(1, Math.floor(maxLooks / Math.max(1, names.length)));
+  const share = Math.max(1, Math.floor(maxPolls / Math.max(1, names.length)));
   return [...names, nowhere].map((name) => ({
     upstream: name === nowhere ? undefined : name,
-    places: Math.max(0, share - (underWay.get(name)?.size ?? 0)),
+    slots: Math.max(0, share - (underWay.get(name)?.size ?? 0)),
   }));
 }
 
-function start(looking: Looking, due: Due, lane: string): Promise<void> {
-  const looks = looking.underWay.get(lane) ?? new Set();
-  looking.underWay.set(lane, looks);
-  const look = lookAt(looking, due).finally(() => looks.delete(look));
-  looks.add(look);
-  return look;
+function start(state: PollState, due: Due, lane: string): Promise<void> {
+  const polls = state.underWay.get(lane) ?? new Set();
+  state.underWay.set(lane, polls);
+  const poll = pollTask(state, due).finally(() => polls.delete(poll));
+  polls.add(poll);
+  return poll;
 }
 
-async function settle(looks: Promise<void>[]): Promise<void> {
+async function waitForPolls(polls: Promise<void>[]): Promise<void> {
   const settled = createStop();
-  void Promise.all(looks).then(settled.stop);
+  void Promise.all(polls).then(settled.stop);
   await pause(patienceMs, settled);
 }
 
-async function lookAt(looking: Looking, due: Due): Promise<void> {
-  looking.metrics.lookLag.observe(due.lagMs / 1_000);
-  const answer = ask(looking, due);
+async function pollTask(state: PollState, due: Due): Promise<void> {
+  state.metrics.pollLag.observe(due.lagMs / 1_000);
+  const answer = requestStatus(state, due);
   const inTime = createStop();
-  const isInTime = await Promise.race([answer.then(() => true), pauseFor(looking, inTime)]);
-  // Behind the race: a wait that is stopped before would win it.
+  const isInTime = await Promise.race([answer.then(() => true), pauseFor(state, inTime)]);
+  // After the race: stopping the wait earlier would make it win.
   inTime.stop();
-  if (isInTime) return apply(looking, due, await answer);
-  await apply(looking, due, unansweredFor("no answer in time"));
-  // Its place stays taken, and a provider's word that comes late still is its word.
-  const look = await answer;
-  if (look.state === "completed" || look.state === "failed") await apply(looking, due, look);
+  if (isInTime) return apply(state, due, await answer);
+  await apply(state, due, unansweredFor("no answer in time"));
+  // Its slot stays taken, and an end that the provider reports late still counts.
+  const result = await answer;
+  if (result.state === "completed" || result.state === "failed") await apply(state, due, result);
 }
 
-async function pauseFor({ leaseMs }: Looking, inTime: Stop): Promise<boolean> {
+async function pauseFor({ leaseMs }: PollState, inTime: Stop): Promise<boolean> {
   await pause(leaseMs * answerShare, inTime);
   return false;
 }
 
-async function ask({ upstreams, ask: askProvider, log }: Looking, due: Due): Promise<Look> {
+async function requestStatus({ upstreams, ask, log }: PollState, due: Due): Promise<PollResult> {
   const upstream = upstreams.current().get(due.upstream);
   const provider = (providers as Partial<typeof providers>)[due.dialect];
-  if (!upstream || !provider) return unansweredFor("the catalog has no such upstream, or this release not its API");
+  if (!upstream || !provider)
+    return unansweredFor("upstream not in the catalog, or its API not supported by this release");
   try {
-    const asked = await askProvider(upstream, provider.look.write(due.upstreamId, upstream.credential));
-    return asked.kind === "answer" ? provider.look.read(asked.answer) : unansweredFor(asked.cause);
+    const response = await ask(upstream, provider.poll.write(due.upstreamId, upstream.credential));
+    return response.kind === "answer" ? provider.poll.read(response.answer) : unansweredFor(response.cause);
   } catch (error) {
-    // A fault of ours must not keep a task from its deadline.
-    log.error({ err: error, rid: due.rid, upstream: due.upstream }, "look failed");
-    return unansweredFor("look failed");
+    // An error of our own must not keep a task from its deadline.
+    log.error({ err: error, rid: due.rid, upstream: due.upstream }, "poll failed");
+    return unansweredFor("poll failed");
   }
 }
 
-const unansweredFor = (cause: string): Look => ({ state: "unanswered", cause, retryAfterSeconds: 0 });
+const unansweredFor = (cause: string): PollResult => ({ state: "unanswered", cause, retryAfterSeconds: 0 });
 
-async function apply(looking: Looking, due: Due, look: Look): Promise<void> {
+async function apply(state: PollState, due: Due, result: PollResult): Promise<void> {
   const { rid, accountId: account, upstream } = due;
-  // Nothing is lost: it is looked at again when the lease is over.
-  if (looking.isClosed) return;
-  if (look.state === "unanswered") noteUnanswered(looking, due, look.cause);
+  // Nothing is lost: the task is polled again when the lease ends.
+  if (state.isClosed) return;
+  if (result.state === "unanswered") recordUnanswered(state, due, result.cause);
   try {
-    const transition = decide(due, look, looking.rules);
-    if (await applyLook(looking.pool, due, transition)) report(looking, due, transition);
-    else looking.log.info({ rid, account, upstream, kind: transition.kind }, "another look was first");
+    const transition = decide(due, result, state.rules);
+    if (await applyPoll(state.pool, due, transition)) report(state, due, transition);
+    else state.log.info({ rid, account, upstream, kind: transition.kind }, "poll result superseded");
   } catch (error) {
-    looking.log.error({ err: error, rid, account, upstream }, "look not written down");
+    state.log.error({ err: error, rid, account, upstream }, "failed to store poll result");
   }
 }
 
-function noteUnanswered({ metrics, log }: Looking, due: Due, cause: string): void {
+function recordUnanswered({ metrics, log }: PollState, due: Due, cause: string): void {
   const { rid, accountId: account, upstream, unanswered } = due;
-  metrics.providerErrors.inc({ upstream, verb: "look" });
-  // The first of a row; a provider that is away is not told again for each of its tasks at each look.
-  if (unanswered === 0) log.warn({ rid, account, upstream, cause }, "look not answered");
+  metrics.providerErrors.inc({ upstream, verb: "poll" });
+  // Only the first of a row: a provider that is down would otherwise be logged for each task at each poll.
+  if (unanswered === 0) log.warn({ rid, account, upstream, cause }, "poll unanswered");
 }
 
-function report({ metrics, log }: Looking, due: Due, transition: Transition): void {
+function report({ metrics, log }: PollState, due: Due, transition: Transition): void {
   const { rid, accountId: account, upstream, state: from, costNanos } = due;
   const line = { rid, account, upstream, from };
   switch (transition.kind) {
     case "waiting":
-      if (transition.state !== from) log.info({ ...line, to: transition.state }, "task goes on");
+      if (transition.state !== from) log.info({ ...line, to: transition.state }, "task state changed");
       return;
     case "completed":
       metrics.ended.inc({ state: "completed", code: "" });
-      return log.info({ ...line, to: "completed", refundNanos: String(transition.refundNanos) }, "task has ended");
+      return log.info({ ...line, to: "completed", refundNanos: String(transition.refundNanos) }, "task ended");
     case "failed":
       metrics.ended.inc({ state: "failed", code: labelOf(transition.code) });
-      return log.info({ ...line, to: "failed", code: transition.code }, "task has ended");
+      return log.info({ ...line, to: "failed", code: transition.code }, "task ended");
     case "watched":
       if (!transition.isLateSuccess) return;
       metrics.lateSuccesses.inc();
       log.warn(
         { ...line, costNanos: String(costNanos) },
-        "completed after it had failed: refunded, and not charged again",
+        "task completed after it had failed; refunded already, not charged again",
       );
   }
 }
 
 const ourCodes = new Set(["timeout", "not_found", "content_policy_violation", "generation_failed", "no_video"]);
 
-// A label takes values from a small set, and providers choose their codes; the log has them.
+// Providers choose their codes, and a label needs a bounded set of values; the log has the codes.
 const labelOf = (code: string): string => (ourCodes.has(code) ? code : "other");

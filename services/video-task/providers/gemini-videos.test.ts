@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { RefusalReason } from "#proto/video/v1/video_pb.ts";
 import { geminiVideos } from "./gemini-videos.ts";
-import type { Job, Look, ProviderAnswer } from "./provider.ts";
+import type { Job, PollResult, ProviderAnswer } from "./provider.ts";
 
 const job: Job = { model: "veo-3.1", prompt: "a tide pool", seconds: 8, size: "1280x720", reference: undefined };
 const name = "models/veo-3.1/operations/ab12-cd";
@@ -99,23 +99,23 @@ describe("an answer to a submission", () => {
   }
 });
 
-describe("a look", () => {
+describe("a poll", () => {
   test("asks for the operation by its name", () => {
-    const { method, path, headers } = geminiVideos.look.write(name, "key-of-ours");
+    const { method, path, headers } = geminiVideos.poll.write(name, "key-of-ours");
     assert.deepEqual([method, path], ["GET", `/v1beta/${name}`]);
     assert.equal(headers[headers.indexOf("x-goog-api-key") + 1], "key-of-ours");
   });
 
   const done = (result: object): ProviderAnswer =>
     answer(200, { name, done: true, response: { generateVideoResponse: result } });
-  const failed = (code: string, message: string): Look => ({ state: "failed", code, message });
-  const running: Look = { state: "in_progress", progress: undefined };
-  const completed: Look = { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl: uri };
-  const unanswered: Look = { state: "unanswered", cause: "HTTP 200", retryAfterSeconds: 0 };
+  const failed = (code: string, message: string): PollResult => ({ state: "failed", code, message });
+  const running: PollResult = { state: "in_progress", progress: undefined };
+  const completed: PollResult = { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl: uri };
+  const unanswered: PollResult = { state: "unanswered", cause: "HTTP 200", retryAfterSeconds: 0 };
   const ours = "The video generation failed";
   const nothing = failed("no_video", "The model service delivered no video");
   const inline = failed("inline_video", "The model service delivered the video in a form that is not supported");
-  const cases: [string, ProviderAnswer, Look][] = [
+  const cases: [string, ProviderAnswer, PollResult][] = [
     ["a name alone", answer(200, { name }), running],
     ["done is false", answer(200, { name, done: false, metadata: {} }), running],
     ["completed", done({ generatedSamples: [{ video: { uri } }] }), completed],
@@ -164,8 +164,8 @@ describe("a look", () => {
     ["something else", answer(200, { models: [] }), unanswered],
     ["no JSON", answer(200, undefined), unanswered],
   ];
-  for (const [title, given, look] of cases) {
-    test(title, () => assert.deepEqual(geminiVideos.look.read(given), look));
+  for (const [title, given, poll] of cases) {
+    test(title, () => assert.deepEqual(geminiVideos.poll.read(given), poll));
   }
 });
 

@@ -1,4 +1,4 @@
-import type { Job, Look, Provider, ProviderAnswer } from "./provider.ts";
+import type { Job, PollResult, Provider, ProviderAnswer } from "./provider.ts";
 import { fieldOf, numberOf, textOf } from "./read-json.ts";
 import { isMissing, type ProviderError, refusalOf, unansweredBy } from "./refusal.ts";
 import { failureOf } from "./wording.ts";
@@ -62,14 +62,14 @@ export const geminiVideos: Provider = {
       return isTaken ? { outcome: "accepted", upstreamId: name } : refusalOf(answer, readError(body));
     },
   },
-  look: {
+  poll: {
     write: (upstreamId, credential) => ({
       method: "GET",
       path: `/v1beta/${upstreamId}`,
       headers: headersOf(credential),
       body: undefined,
     }),
-    read: readLook,
+    read: readPoll,
   },
   locate: ({ contentUrl }, variant) => (variant === "video" ? contentUrl : undefined),
 };
@@ -105,7 +105,7 @@ function readError(body: unknown): ProviderError {
   };
 }
 
-function readLook(answer: ProviderAnswer): Look {
+function readPoll(answer: ProviderAnswer): PollResult {
   const { status, body } = answer;
   if (isMissing(answer)) return { state: "missing" };
   const isDone = fieldOf(body, "done") === true;
@@ -119,7 +119,7 @@ function readLook(answer: ProviderAnswer): Look {
   return failureOf(code, fieldOf(error, "message"));
 }
 
-function readResult(response: unknown): Look {
+function readResult(response: unknown): PollResult {
   const result = fieldOf(response, "generateVideoResponse");
   const found = fieldOf(result, "generatedSamples");
   const videos = (Array.isArray(found) ? found : []).map((sample) => fieldOf(sample, "video"));

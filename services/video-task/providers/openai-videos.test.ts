@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { RefusalReason } from "#proto/video/v1/video_pb.ts";
 import { openaiVideos } from "./openai-videos.ts";
-import type { Job, Look, ProviderAnswer, ProviderRequest, Variant } from "./provider.ts";
+import type { Job, PollResult, ProviderAnswer, ProviderRequest, Variant } from "./provider.ts";
 
 const job: Job = { model: "sora-2", prompt: "a tide pool", seconds: 8, size: "1280x720", reference: undefined };
 const reference = { content: Buffer.from([0xff, 0xd8, 0, 13, 10]), mediaType: "image/jpeg" };
@@ -138,16 +138,16 @@ describe("an answer to a submission", () => {
   });
 });
 
-describe("a look", () => {
+describe("a poll", () => {
   test("asks for the task by its id, percent-encoded", () => {
-    const { method, path, headers, body } = openaiVideos.look.write("eu:video=1", "sk-ours");
+    const { method, path, headers, body } = openaiVideos.poll.write("eu:video=1", "sk-ours");
     assert.deepEqual([method, path, body], ["GET", "/v1/videos/eu%3Avideo%3D1", undefined]);
     assert.equal(headers[headers.indexOf("authorization") + 1], "Bearer sk-ours");
   });
 
   const ended = { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl: undefined } as const;
   const broken = { state: "failed", code: "generation_failed", message: "The video generation failed" } as const;
-  const cases: [string, ProviderAnswer, Look][] = [
+  const cases: [string, ProviderAnswer, PollResult][] = [
     ["queued", answer(200, { id: "v", status: "queued", progress: 0 }), { state: "queued" }],
     ["in progress", answer(200, { status: "in_progress", progress: 42 }), { state: "in_progress", progress: 42 }],
     [
@@ -208,16 +208,16 @@ describe("a look", () => {
     ],
     ["200 with a list", answer(200, ["completed"]), { state: "unanswered", cause: "HTTP 200", retryAfterSeconds: 0 }],
   ];
-  for (const [name, given, look] of cases) {
-    test(name, () => assert.deepEqual(openaiVideos.look.read(given), look));
+  for (const [name, given, poll] of cases) {
+    test(name, () => assert.deepEqual(openaiVideos.poll.read(given), poll));
   }
 
   test("a message of a failure has 500 characters, one line, no address and no key", () => {
     const message = `Bad key sk-proj-abcdef123 at https://internal.example/x?y,\n\tagain\0now \ud800 ${"x".repeat(600)}`;
-    const look = openaiVideos.look.read(answer(200, { status: "failed", error: { code: "x", message } }));
-    assert.ok(look.state === "failed");
-    assert.match(look.message, /^Bad key \[hidden\] at \[hidden\] again now \ufffd x+$/);
-    assert.equal(look.message.length, 500);
+    const poll = openaiVideos.poll.read(answer(200, { status: "failed", error: { code: "x", message } }));
+    assert.ok(poll.state === "failed");
+    assert.match(poll.message, /^Bad key \[hidden\] at \[hidden\] again now \ufffd x+$/);
+    assert.equal(poll.message.length, 500);
   });
 });
 

@@ -1,5 +1,5 @@
 import { type FormPart, writeForm } from "./multipart.ts";
-import type { Job, Look, Provider, ProviderAnswer } from "./provider.ts";
+import type { Job, PollResult, Provider, ProviderAnswer } from "./provider.ts";
 import { fieldOf, numberOf, textOf } from "./read-json.ts";
 import { isMissing, type ProviderError, refusalOf, unansweredBy } from "./refusal.ts";
 import { failureOf } from "./wording.ts";
@@ -24,14 +24,14 @@ export const openaiVideos: Provider = {
       return isTaken ? { outcome: "accepted", upstreamId: id } : refusalOf(answer, readError(body));
     },
   },
-  look: {
+  poll: {
     write: (upstreamId, credential) => ({
       method: "GET",
       path: pathOf(upstreamId),
       headers: headersOf(credential),
       body: undefined,
     }),
-    read: readLook,
+    read: readPoll,
   },
   locate: ({ upstreamId, baseUrl }, variant) => {
     const query = variant === "video" ? "" : `?variant=${variant}`;
@@ -64,7 +64,7 @@ function readError(body: unknown): ProviderError {
   return { codes, message: fieldOf(error, "message"), retryAfterSeconds: undefined };
 }
 
-function readLook(answer: ProviderAnswer): Look {
+function readPoll(answer: ProviderAnswer): PollResult {
   const { status, body } = answer;
   if (isMissing(answer)) return { state: "missing" };
   const word = textOf(fieldOf(body, "status"));
@@ -86,7 +86,7 @@ function readLook(answer: ProviderAnswer): Look {
   }
 }
 
-function readCompleted(body: unknown): Look {
+function readCompleted(body: unknown): PollResult {
   const seconds = numberOf(fieldOf(body, "seconds"));
   const expiresAtMs = numberOf(fieldOf(body, "expires_at")) * 1_000;
   return {

@@ -39,7 +39,7 @@ for (const dialect of videoDialectNames) {
           const read = provider.submit.read(answer);
           if (read.outcome === "refused") return assert.ok(read.retryAfterSeconds >= 0 && read.cause.length <= 600);
           assert.ok(answer.status >= 200 && answer.status < 300);
-          const { path } = provider.look.write(read.upstreamId, "credential");
+          const { path } = provider.poll.write(read.upstreamId, "credential");
           assert.ok(path.length < 1_000);
           assert.equal(new URL(path, "https://x.example").pathname, path, "no step up, no query");
         }),
@@ -47,22 +47,22 @@ for (const dialect of videoDialectNames) {
       );
     });
 
-    test("whatever a look finds is of one kind, with texts that a database takes and numbers in their bounds", () => {
+    test("whatever a poll finds is of one kind, with texts that a database takes and numbers in their bounds", () => {
       fc.assert(
         fc.property(answers, (answer) => {
-          const look = provider.look.read(answer);
+          const poll = provider.poll.read(answer);
           const isAnswered = answer.status >= 200 && answer.status < 300;
-          if (!isAnswered) return assert.ok(look.state === "missing" || look.state === "unanswered");
-          if (look.state === "failed") {
-            assert.ok(look.message !== "" && look.message.length <= 500 && /^[\w.-]{1,100}$/.test(look.code));
-            assert.ok(look.message.isWellFormed() && !look.message.includes("\0"));
+          if (!isAnswered) return assert.ok(poll.state === "missing" || poll.state === "unanswered");
+          if (poll.state === "failed") {
+            assert.ok(poll.message !== "" && poll.message.length <= 500 && /^[\w.-]{1,100}$/.test(poll.code));
+            assert.ok(poll.message.isWellFormed() && !poll.message.includes("\0"));
           }
-          if (look.state === "in_progress" && look.progress !== undefined)
-            assert.ok(Number.isInteger(look.progress) && look.progress >= 0 && look.progress <= 100);
-          if (look.state !== "completed") return;
-          assert.ok(look.seconds === undefined || (look.seconds > 0 && look.seconds <= 86_400));
-          assert.ok(look.expiresAtMs === undefined || new Date(look.expiresAtMs).toISOString().length === 24);
-          assert.ok(look.contentUrl === undefined || URL.canParse(look.contentUrl));
+          if (poll.state === "in_progress" && poll.progress !== undefined)
+            assert.ok(Number.isInteger(poll.progress) && poll.progress >= 0 && poll.progress <= 100);
+          if (poll.state !== "completed") return;
+          assert.ok(poll.seconds === undefined || (poll.seconds > 0 && poll.seconds <= 86_400));
+          assert.ok(poll.expiresAtMs === undefined || new Date(poll.expiresAtMs).toISOString().length === 24);
+          assert.ok(poll.contentUrl === undefined || URL.canParse(poll.contentUrl));
         }),
         settings,
       );
@@ -77,7 +77,7 @@ test("an object in the place of a number is a failure like any other, though it 
     { done: true, error: { code: stubborn } },
     { done: true, response: filtered },
   ]) {
-    const look = providers["gemini-videos"].look.read({ status: 200, body, retryAfterSeconds: undefined });
-    assert.equal(look.state, "failed");
+    const poll = providers["gemini-videos"].poll.read({ status: 200, body, retryAfterSeconds: undefined });
+    assert.equal(poll.state, "failed");
   }
 });

@@ -29,7 +29,7 @@ export type Submission =
   | { outcome: "refused"; reason: RefusalReason; retryAfterSeconds: number; cause: string };
 
 /** What a provider says of a task. */
-export type Look =
+export type PollResult =
   | { state: "queued" }
   /** `progress` is 0 to 100, where the provider tells it. */
   | { state: "in_progress"; progress: number | undefined }
@@ -63,9 +63,9 @@ export type Provider = {
     write: (job: Job, credential: string) => ProviderRequest | { reason: string };
     read: (answer: ProviderAnswer) => Submission;
   };
-  look: {
+  poll: {
     write: (upstreamId: string, credential: string) => ProviderRequest;
-    read: (answer: ProviderAnswer) => Look;
+    read: (answer: ProviderAnswer) => PollResult;
   };
   /** The address of a file of a completed task; undefined for one that the provider does not make. */
   locate: (task: LocatedTask, variant: Variant) => string | undefined;

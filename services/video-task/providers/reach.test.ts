@@ -9,7 +9,7 @@ import { type VideoBehaviour, videoPrompt } from "#fake-provider/videos-behaviou
 import { createAsk } from "./request.ts";
 import { upstreamAt } from "../testing/upstream-at.ts";
 import { providers } from "./index.ts";
-import type { Job, Look, Provider, ProviderRequest, Submission } from "./provider.ts";
+import type { Job, PollResult, Provider, ProviderRequest, Submission } from "./provider.ts";
 
 const fake = await startFakeVideos();
 after(() => fake[Symbol.asyncDispose]());
@@ -21,7 +21,7 @@ const job: Job = { model: "studio-1", prompt: "a tide pool", seconds: 8, size: "
 /** A provider as it is reached at an address. */
 type Reached = {
   submit: (job: Job) => Promise<Submission | string>;
-  look: (upstreamId: string) => Promise<Look | string>;
+  poll: (upstreamId: string) => Promise<PollResult | string>;
 };
 
 function reach(url: string, dialect: VideoDialectName, credential = "secret-of-the-studio"): Reached {
@@ -29,7 +29,7 @@ function reach(url: string, dialect: VideoDialectName, credential = "secret-of-t
   const provider: Provider = providers[dialect];
   const answerTo = async <T>(
     request: ProviderRequest,
-    read: Provider["submit" | "look"]["read"],
+    read: Provider["submit" | "poll"]["read"],
   ): Promise<T | string> => {
     const asked = await ask(upstream, request);
     return asked.kind === "answer" ? (read(asked.answer) as T) : asked.kind;
@@ -40,7 +40,7 @@ function reach(url: string, dialect: VideoDialectName, credential = "secret-of-t
       assert.ok("path" in request);
       return await answerTo(request, provider.submit.read);
     },
-    look: (upstreamId) => answerTo(provider.look.write(upstreamId, credential), provider.look.read),
+    poll: (upstreamId) => answerTo(provider.poll.write(upstreamId, credential), provider.poll.read),
   };
 }
 
@@ -62,11 +62,11 @@ for (const dialect of videoDialectNames) {
       const found = fake.jobs.find(({ id }) => id === upstreamId);
       assert.deepEqual([found?.model, found?.seconds, found?.size], [job.model, job.seconds, job.size]);
       assert.deepEqual([found?.hasReference, found?.prompt], [true, videoPrompt({ polls: 2, bytes: 300 })]);
-      const looks = [await reached.look(upstreamId), await reached.look(upstreamId), await reached.look(upstreamId)];
-      const states = looks.map((look) => (typeof look === "string" ? look : look.state));
+      const polls = [await reached.poll(upstreamId), await reached.poll(upstreamId), await reached.poll(upstreamId)];
+      const states = polls.map((poll) => (typeof poll === "string" ? poll : poll.state));
       const first = dialect === "openai-videos" ? "queued" : "in_progress";
       assert.deepEqual(states, [first, "in_progress", "completed"]);
-      const end = looks.at(-1) as Extract<Look, { state: "completed" }>;
+      const end = polls.at(-1) as Extract<PollResult, { state: "completed" }>;
       const url = locate({ upstreamId, contentUrl: end.contentUrl, baseUrl: new URL(fake.url) }, "video");
       const headers = { authorization: "Bearer secret-of-the-studio", "x-goog-api-key": "secret-of-the-studio" };
       const file = await fetch(String(url), { headers });
@@ -79,9 +79,9 @@ for (const dialect of videoDialectNames) {
     ];
     for (const [behaviour, code] of ends) {
       test(`${behaviour.end} is failed with ${code}`, async () => {
-        const look = await reached.look(await taken(reached, scripted({ ...behaviour, polls: 0 })));
-        assert.ok(typeof look === "object" && look.state === "failed");
-        assert.deepEqual([look.code, look.message !== ""], [code, true]);
+        const poll = await reached.poll(await taken(reached, scripted({ ...behaviour, polls: 0 })));
+        assert.ok(typeof poll === "object" && poll.state === "failed");
+        assert.deepEqual([poll.code, poll.message !== ""], [code, true]);
       });
     }
 
@@ -108,14 +108,14 @@ for (const dialect of videoDialectNames) {
     }
 
     test("a task that is not known is missing; a fault is no answer, or none at all", async () => {
-      const upstreamId = await taken(reached, scripted({ lookFaults: [500, 0, 429], lost: true }));
-      const looks = [await reached.look(upstreamId), await reached.look(upstreamId)];
-      looks.push(await reached.look(upstreamId), await reached.look(upstreamId));
+      const upstreamId = await taken(reached, scripted({ pollFaults: [500, 0, 429], lost: true }));
+      const polls = [await reached.poll(upstreamId), await reached.poll(upstreamId)];
+      polls.push(await reached.poll(upstreamId), await reached.poll(upstreamId));
       assert.deepEqual(
-        looks.map((look) => (typeof look === "string" ? look : look.state)),
+        polls.map((poll) => (typeof poll === "string" ? poll : poll.state)),
         ["unanswered", "silent", "unanswered", "missing"],
       );
-      assert.equal(typeof looks[2] === "object" && looks[2].state === "unanswered" && looks[2].retryAfterSeconds, 7);
+      assert.equal(typeof polls[2] === "object" && polls[2].state === "unanswered" && polls[2].retryAfterSeconds, 7);
     });
   });
 }
@@ -133,13 +133,13 @@ describe("a provider that nobody here wrote", () => {
   test("OpenAI's API: submitted, running under another word, completed, failed, unknown, no credential", async () => {
     await started;
     const reached = reach(mock.url, "openai-videos", "demo");
-    const lookAfter = async (prompt: string) => reached.look(await taken(reached, { ...job, prompt }));
-    assert.deepEqual(await lookAfter("a running fox"), { state: "in_progress", progress: undefined });
+    const pollAfter = async (prompt: string) => reached.poll(await taken(reached, { ...job, prompt }));
+    assert.deepEqual(await pollAfter("a running fox"), { state: "in_progress", progress: undefined });
     const end = { seconds: undefined, expiresAtMs: undefined, contentUrl: undefined };
-    assert.deepEqual(await lookAfter("a finished fox"), { state: "completed", ...end });
+    assert.deepEqual(await pollAfter("a finished fox"), { state: "completed", ...end });
     const failed = { state: "failed", code: "generation_failed", message: "The video generation failed" };
-    assert.deepEqual(await lookAfter("a broken fox"), failed);
-    assert.deepEqual(await reached.look("video_unknown"), { state: "missing" });
+    assert.deepEqual(await pollAfter("a broken fox"), failed);
+    assert.deepEqual(await reached.poll("video_unknown"), { state: "missing" });
     const refused = await reached.submit({ ...job, prompt: "" });
     assert.equal(
       typeof refused === "object" && refused.outcome === "refused" && refused.reason,
@@ -155,11 +155,11 @@ describe("a provider that nobody here wrote", () => {
   test("Veo: submitted, running, completed with an address, failed with a code", async () => {
     await started;
     const reached = reach(mock.url, "gemini-videos", "demo");
-    const endOf = async (prompt: string): Promise<Look | string> => {
+    const endOf = async (prompt: string): Promise<PollResult | string> => {
       const upstreamId = await taken(reached, { ...job, prompt });
-      for (let looks = 0; looks < 10; looks += 1) {
-        const look = await reached.look(upstreamId);
-        if (typeof look === "string" || look.state !== "in_progress") return look;
+      for (let polls = 0; polls < 10; polls += 1) {
+        const poll = await reached.poll(upstreamId);
+        if (typeof poll === "string" || poll.state !== "in_progress") return poll;
       }
       return "never";
     };

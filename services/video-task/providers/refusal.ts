@@ -1,5 +1,5 @@
 import { RefusalReason } from "#proto/video/v1/video_pb.ts";
-import type { Look, ProviderAnswer, Submission } from "./provider.ts";
+import type { PollResult, ProviderAnswer, Submission } from "./provider.ts";
 import { sentenceOf } from "./wording.ts";
 
 /** A provider's error as its API writes it; undefined where it does not. */
@@ -59,8 +59,8 @@ export function isMissing({ status, body }: ProviderAnswer): boolean {
   return (status === 404 || status === 410) && typeof body === "object" && body !== null;
 }
 
-/** A look that taught nothing of the task. */
-export function unansweredBy(answer: ProviderAnswer, error: ProviderError): Look {
+/** A poll that taught nothing of the task. */
+export function unansweredBy(answer: ProviderAnswer, error: ProviderError): PollResult {
   return { state: "unanswered", cause: causeOf(answer, error), retryAfterSeconds: waitOf(answer, error) };
 }
 

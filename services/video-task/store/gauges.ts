@@ -17,7 +17,7 @@ const secondsSince = (column: string): string => `coalesce(extract(epoch FROM no
  */
 export async function readGauges(db: Queryable): Promise<Gauges> {
   const { rows: tasks } = await db.query<Gauges["tasks"][number]>(
-    // By indexes: those that run have a next look, those that are submitted a lease, and a rid begins with its time.
+    // By indexes: those that run have a next poll, those that are submitted a lease, and a rid begins with its time.
     `SELECT state, count(*)::int AS count FROM (
        SELECT state FROM video_task.task WHERE next_look_at IS NOT NULL AND state IN ('queued', 'in_progress')
        UNION ALL

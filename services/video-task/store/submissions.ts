@@ -28,8 +28,8 @@ export type Acceptance = {
   costNanos: bigint;
   /** The encoded usage.v1.UsageRecorded, final. */
   charge: Uint8Array;
-  /** Milliseconds from the acceptance to the first look. */
-  firstLookMs: number;
+  /** Milliseconds from the acceptance to the first poll. */
+  firstPollMs: number;
 };
 
 /** Why no provider is known to have taken a task. `cause` is for operators. */
@@ -113,7 +113,7 @@ export async function acceptSubmission(db: Queryable, rid: string, given: Accept
        SELECT rid, 1, account_id, cost_nanos, 'accepted', now() FROM accepted
      )
      SELECT ${submittedColumns} FROM accepted`,
-    [rid, given.upstream, given.dialect, given.upstreamId, given.costNanos, given.charge, given.firstLookMs],
+    [rid, given.upstream, given.dialect, given.upstreamId, given.costNanos, given.charge, given.firstPollMs],
   );
   return rows[0] as Submitted | undefined;
 }

@@ -21,8 +21,8 @@ export type Recording = {
   pool: Pool;
   metrics: Metrics;
   log: Logger;
-  /** Milliseconds from an acceptance to the first look. */
-  firstLookMs: () => number;
+  /** Milliseconds from an acceptance to the first poll. */
+  firstPollMs: () => number;
 };
 
 type Accepted = Extract<Answered, { kind: "accepted" }>;
@@ -58,7 +58,7 @@ export async function recordOutcome(recording: Recording, charge: UsageRecorded,
 }
 
 /** The final charge: what the provider's answer adds to what the relay sent. */
-function acceptanceOf({ firstLookMs }: Recording, charge: UsageRecorded, accepted: Accepted): Acceptance {
+function acceptanceOf({ firstPollMs }: Recording, charge: UsageRecorded, accepted: Accepted): Acceptance {
   const { upstream, model, upstreamCostNanos } = accepted.route;
   const at = timestampFromMs(Date.now());
   const final = create(UsageRecordedSchema, {
@@ -75,7 +75,7 @@ function acceptanceOf({ firstLookMs }: Recording, charge: UsageRecorded, accepte
     upstreamId: accepted.upstreamId,
     costNanos: charge.costNanos,
     charge: toBinary(UsageRecordedSchema, final),
-    firstLookMs: firstLookMs(),
+    firstPollMs: firstPollMs(),
   };
 }
 

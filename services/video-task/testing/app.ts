@@ -29,7 +29,7 @@ export async function serveVideoTask({ databaseUrl, upstreamUrl, variables }: Ap
     NATS_URL: `nats://${away}`,
     BILLING_ADDRESS: away,
     CATALOG_FILE: file,
-    LOOK_MS: "20",
+    POLL_INTERVAL_MS: "20",
     DRAIN_MS: "10000",
     ...variables,
   };

@@ -124,7 +124,7 @@ export function submittingOn(pool: Pool, ask: Ask, given: Partial<SubmitParts> =
     metrics: createMetrics(new Registry()),
     log: createLog("test", "silent"),
     leaseMs: 20_000,
-    firstLookMs: () => 5_000,
+    firstPollMs: () => 5_000,
     places: createPlaces({ ...defaultPlaces, drainMs: 100 }),
     ...given,
   };

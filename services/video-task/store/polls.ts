@@ -2,35 +2,35 @@ import type { Pool, Queryable } from "#shared/stores/postgres.ts";
 import type { Running } from "../task.ts";
 import type { Transition } from "../transition.ts";
 
-/** A task to look at. */
+/** A claimed task. */
 export type Due = Running & {
-  /** Which look this is: the end of its lease, as PostgreSQL writes it. */
+  /** Identifies this poll: the end of its lease, as PostgreSQL writes it. */
   lease: string;
-  /** Milliseconds since it was due. */
+  /** Milliseconds since the poll was due. */
   lagMs: number;
 };
 
-/** How many tasks of an upstream may be claimed; `undefined`: of those that are not named. */
-export type Lane = { upstream: string | undefined; places: number };
+/** How many tasks of an upstream may be claimed; `undefined` stands for all upstreams without a lane of their own. */
+export type Lane = { upstream: string | undefined; slots: number };
 
 const runs = "state IN ('queued', 'in_progress')";
-const milliseconds = (place: string): string => `${place} * interval '1 millisecond'`;
+const milliseconds = (parameter: string): string => `${parameter} * interval '1 millisecond'`;
 
 /**
- * Claims what is due, the longest due first: nobody else is given it within `leaseMs`. Who dies with it never applies
- * what was seen, and it is due again when the lease is over.
+ * Claims due tasks, the longest due first. Nobody else claims them within `leaseMs`. When the process dies, the poll is
+ * never applied, and the task is due again when the lease ends.
  */
 export async function claimDue(pool: Pool, lanes: readonly Lane[], leaseMs: number): Promise<Due[]> {
   const { rows } = await pool.query(
     // Materialized: joined in, the limited statement might be run once for each row that it yields.
     `WITH due AS MATERIALIZED (
        SELECT found.rid, found.next_look_at
-       FROM unnest($1::text[], $2::int[]) AS lane (upstream, places)
+       FROM unnest($1::text[], $2::int[]) AS lane (upstream, slots)
        CROSS JOIN LATERAL (
          SELECT t.rid, t.next_look_at FROM video_task.task AS t
          WHERE t.next_look_at <= now()
            AND (t.upstream = lane.upstream OR (lane.upstream IS NULL AND t.upstream <> ALL ($3)))
-         ORDER BY t.next_look_at LIMIT lane.places FOR UPDATE SKIP LOCKED
+         ORDER BY t.next_look_at LIMIT lane.slots FOR UPDATE SKIP LOCKED
        ) AS found
      )
      UPDATE video_task.task AS t SET next_look_at = now() + ${milliseconds("$4")}
@@ -42,7 +42,7 @@ export async function claimDue(pool: Pool, lanes: readonly Lane[], leaseMs: numb
        extract(epoch FROM now() - due.next_look_at)::float8 * 1000 AS "lagMs"`,
     [
       lanes.map(({ upstream }) => upstream ?? null),
-      lanes.map(({ places }) => places),
+      lanes.map(({ slots }) => slots),
       lanes.flatMap(({ upstream }) => upstream ?? []),
       leaseMs,
     ],
@@ -51,15 +51,20 @@ export async function claimDue(pool: Pool, lanes: readonly Lane[], leaseMs: numb
 }
 
 /**
- * Applies what a look has meant, with the money that it moves, all or nothing. False when it changes nothing: the task
- * has ended before; or somebody has claimed it since, after which only the provider's own word that it ended counts.
+ * Applies the transition of a poll and records the money it moves in one statement. Resolves with false when nothing
+ * changes: the task has ended before, or another process has claimed it since, after which only an end reported by the
+ * provider counts.
  */
-export async function applyLook(db: Queryable, due: Due, transition: Transition): Promise<boolean> {
-  const change = changes[transition.kind] as (db: Queryable, due: Due, given: Transition) => Promise<number | null>;
+export async function applyPoll(db: Queryable, due: Due, transition: Transition): Promise<boolean> {
+  const change = changes[transition.kind] as (
+    db: Queryable,
+    due: Due,
+    transition: Transition,
+  ) => Promise<number | null>;
   return (await change(db, due, transition)) === 1;
 }
 
-type Change<K> = (db: Queryable, due: Due, given: Extract<Transition, { kind: K }>) => Promise<number | null>;
+type Change<K> = (db: Queryable, due: Due, transition: Extract<Transition, { kind: K }>) => Promise<number | null>;
 
 const changes: { [K in Transition["kind"]]: Change<K> } = {
   waiting: async (db, { rid, lease }, { state, progress, unanswered, missing, waitMs }) => {
@@ -74,7 +79,7 @@ const changes: { [K in Transition["kind"]]: Change<K> } = {
   },
   completed: async (db, { rid }, { refundNanos, expiresAtMs, contentUrl }) => {
     const { rowCount } = await db.query(
-      // An amount of 0 would give back all of it.
+      // A refund with an amount of 0 would refund everything.
       `WITH ended AS (
          UPDATE video_task.task SET state = 'completed', progress = 100, ended_at = now(), next_look_at = NULL,
            expires_at = $2, content_url = $3
@@ -91,7 +96,7 @@ const changes: { [K in Transition["kind"]]: Change<K> } = {
   },
   failed: async (db, { rid, lease }, { code, message, watchMs }) => {
     const { rowCount } = await db.query(
-      // What the provider has not said itself holds as long as nobody has looked since.
+      // A failure the provider has not reported itself holds only while nobody else has claimed the task.
       `WITH ended AS (
          UPDATE video_task.task SET state = 'failed', ended_at = now(), error_code = $2, error_message = $3,
            next_look_at = now() + ${milliseconds("$4::float8")}

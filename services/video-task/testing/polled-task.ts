@@ -15,7 +15,7 @@ export function encodedCharge(rid: string, seconds = 8): Buffer {
   return Buffer.from(toBinary(UsageRecordedSchema, charge));
 }
 
-/** A task as a look finds it: 8 seconds for 0.80 USD, taken just now, ten minutes to its deadline. */
+/** A task as a poll finds it: 8 seconds for 0.80 USD, taken just now, ten minutes to its deadline. */
 export function makeRunning(given: Partial<Running> = {}): Running {
   const rid = given.rid ?? createRid();
   return {
@@ -38,7 +38,7 @@ export function makeRunning(given: Partial<Running> = {}): Running {
 
 export type GivenTask = { rid?: string; upstream?: string; dialect?: VideoDialectName; ageSeconds?: number };
 
-/** Writes down a task that a provider has taken so long ago, as its submission does; due for its first look. */
+/** Writes down a task that a provider has taken so long ago, as its submission does; due for its first poll. */
 export async function insertTask(pool: Pool, given: GivenTask = {}): Promise<string> {
   const { rid = createRid(), upstream = "first", dialect = "openai-videos", ageSeconds = 0 } = given;
   const { charge, costNanos, deadlineSeconds, upstreamId } = makeRunning({ rid });
@@ -56,7 +56,7 @@ export async function insertTask(pool: Pool, given: GivenTask = {}): Promise<str
     upstream,
   };
   await insertIntent(pool, intent, 20_000);
-  await acceptSubmission(pool, rid, { upstream, dialect, upstreamId, costNanos, charge, firstLookMs: 0 });
+  await acceptSubmission(pool, rid, { upstream, dialect, upstreamId, costNanos, charge, firstPollMs: 0 });
   await pool.query("UPDATE video_task.task SET accepted_at = accepted_at - $2 * interval '1 second' WHERE rid = $1", [
     rid,
     ageSeconds,
@@ -64,7 +64,7 @@ export async function insertTask(pool: Pool, given: GivenTask = {}): Promise<str
   return rid;
 }
 
-/** Lets what waits be due now: looks of all tasks that have a next one. */
+/** Lets what waits be due now: polls of all tasks that have a next one. */
 export async function makeDue(pool: Pool): Promise<void> {
   await pool.query("UPDATE video_task.task SET next_look_at = now() WHERE next_look_at IS NOT NULL");
 }

@@ -6,33 +6,33 @@ import { readProcessUse, readTreeCpuUs } from "../process-use.ts";
 import { spreadOf } from "../statistics.ts";
 import { summarizeWays, toWindow, type WayWindow } from "../ways.ts";
 import { auditRunning } from "./audit-tasks.ts";
-import { lookLagBetween, lookLagQuantile, looksOf, readLookLag } from "./look-lag.ts";
-import { startNaiveLooks } from "./naive-looks.ts";
-import { parkLooks, putRunning, spreadLooks, takeEndless } from "./running-tasks.ts";
+import { pollLagBetween, pollLagQuantile, pollsOf, readPollLag } from "./poll-lag.ts";
+import { startNaivePolls } from "./naive-polls.ts";
+import { parkPolls, putRunning, spreadPolls, takeEndless } from "./running-tasks.ts";
 import { openTasks, startService, startTaskWorld, type TaskWorld } from "./task-world.ts";
 
 /** How long one pace is watched, after what warms up. */
-type Pace = { lookMs: number; warmupMs: number; windowMs: number };
+type Pace = { pollMs: number; warmupMs: number; windowMs: number };
 
 /** How much is measured: running tasks, at the usual pace and at one that nobody can keep. */
-export type LooksSize = { tasks: number; usual: Pace; flatOut: Pace };
+export type PollsSize = { tasks: number; usual: Pace; flatOut: Pace };
 
-const usualSize: LooksSize = {
+const usualSize: PollsSize = {
   tasks: 5_000,
-  usual: { lookMs: 5_000, warmupMs: 1_000, windowMs: 3_000 },
-  flatOut: { lookMs: 10, warmupMs: 500, windowMs: 2_000 },
+  usual: { pollMs: 5_000, warmupMs: 1_000, windowMs: 3_000 },
+  flatOut: { pollMs: 10, warmupMs: 500, windowMs: 2_000 },
 };
 
-/** `lagSeconds`: how late looks began, where the service itself tells it. */
+/** `lagSeconds`: how late polls began, where the service itself tells it. */
 type Seen = { done: number; metered: Metered; lagSeconds?: { p50: number; p99: number } };
 type World = TaskWorld & { database: TasksDatabase };
 type Way = { way: string; pace: Pace; measure: (world: World, pace: Pace) => Promise<Seen> };
 
 /**
- * Measures looks per second at tasks that never end, at the pace that the service has when nothing is set, and as fast
+ * Measures polls per second at tasks that never end, at the pace that the service has when nothing is set, and as fast
  * as it can; beside them a timer per task at the usual pace. The ways take turns, in the other order every other round.
  */
-export async function measureLooks({ rounds, say }: MoneyPlan, size = usualSize): Promise<MoneyOutcome> {
+export async function measurePolls({ rounds, say }: MoneyPlan, size = usualSize): Promise<MoneyOutcome> {
   await using world = await startTaskWorld({ hasTruth: false });
   await using database = await openTasks(world);
   await putRunning(database.ownerUrl, await takeEndless(world.providerUrl, size.tasks));
@@ -40,18 +40,18 @@ export async function measureLooks({ rounds, say }: MoneyPlan, size = usualSize)
   const windows: WayWindow[] = [];
   const lags: { p50: number; p99: number }[] = [];
   for (let round = 1; round <= rounds; round += 1) {
-    say(`looks: round ${round} of ${rounds}`);
+    say(`polls: round ${round} of ${rounds}`);
     for (const { way, pace, measure } of round % 2 === 1 ? ways : ways.toReversed()) {
-      await parkLooks(database.ownerUrl);
+      await parkPolls(database.ownerUrl);
       const seen = await measure({ ...world, database }, pace);
       windows.push(toWindow(round, way, seen.done, seen.metered));
       if (seen.lagSeconds && pace === size.usual) lags.push(seen.lagSeconds);
     }
   }
-  const lag = `looks every ${size.usual.lookMs / 1_000} s begin late, in seconds:`;
+  const lag = `polls every ${size.usual.pollMs / 1_000} s begin late, in seconds:`;
   return {
-    title: `Looks at ${size.tasks.toLocaleString("en-US")} running tasks`,
-    unit: "looks",
+    title: `Polls ${size.tasks.toLocaleString("en-US")} running tasks`,
+    unit: "polls",
     windows,
     ways: summarizeWays(inOrder(windows, ways), ways[0]?.way ?? ""),
     bars: [],
@@ -63,13 +63,13 @@ export async function measureLooks({ rounds, say }: MoneyPlan, size = usualSize)
   };
 }
 
-// No timers as fast as they can: all of them at once, each waits for all others, and hardly one look ends in a window.
-function waysOf({ usual, flatOut }: LooksSize): Way[] {
-  const every = `every ${usual.lookMs / 1_000} s`;
+// No timers as fast as they can: all of them at once, each waits for all others, and hardly one poll ends in a window.
+function waysOf({ usual, flatOut }: PollsSize): Way[] {
+  const every = `every ${usual.pollMs / 1_000} s`;
   return [
-    { way: `a timer per task, ${every}`, pace: usual, measure: lookNaively },
-    { way: `video-task, ${every}`, pace: usual, measure: lookAsServed },
-    { way: "video-task, as fast as it can", pace: flatOut, measure: lookAsServed },
+    { way: `a timer per task, ${every}`, pace: usual, measure: pollNaively },
+    { way: `video-task, ${every}`, pace: usual, measure: pollAsServed },
+    { way: "video-task, as fast as it can", pace: flatOut, measure: pollAsServed },
   ];
 }
 
@@ -77,33 +77,33 @@ function waysOf({ usual, flatOut }: LooksSize): Way[] {
 const inOrder = (windows: WayWindow[], ways: Way[]): WayWindow[] =>
   ways.flatMap(({ way }) => windows.filter((window) => window.way === way));
 
-async function lookAsServed(world: World, { lookMs, warmupMs, windowMs }: Pace): Promise<Seen> {
-  await using service = await startService(world, world.database, { LOOK_MS: String(lookMs) });
-  await spreadLooks(world.database.ownerUrl, lookMs);
+async function pollAsServed(world: World, { pollMs, warmupMs, windowMs }: Pace): Promise<Seen> {
+  await using service = await startService(world, world.database, { POLL_INTERVAL_MS: String(pollMs) });
+  await spreadPolls(world.database.ownerUrl, pollMs);
   await wait(warmupMs);
-  const before = await readLookLag(service.opsUrl);
+  const before = await readPollLag(service.opsUrl);
   const stop = startMeter(readersOf(world, service.pid));
   await wait(windowMs);
-  const lag = lookLagBetween(before, await readLookLag(service.opsUrl));
+  const lag = pollLagBetween(before, await readPollLag(service.opsUrl));
   const metered = stop();
-  const lagSeconds = { p50: lookLagQuantile(lag, 0.5), p99: lookLagQuantile(lag, 0.99) };
-  return { done: looksOf(lag), metered, lagSeconds };
+  const lagSeconds = { p50: pollLagQuantile(lag, 0.5), p99: pollLagQuantile(lag, 0.99) };
+  return { done: pollsOf(lag), metered, lagSeconds };
 }
 
-async function lookNaively(world: World, { lookMs, warmupMs, windowMs }: Pace): Promise<Seen> {
-  const place = { databaseUrl: world.database.url, providerUrl: world.providerUrl, lookMs };
-  await using naive = await startNaiveLooks(place);
+async function pollNaively(world: World, { pollMs, warmupMs, windowMs }: Pace): Promise<Seen> {
+  const place = { databaseUrl: world.database.url, providerUrl: world.providerUrl, pollMs };
+  await using naive = await startNaivePolls(place);
   await wait(warmupMs);
-  const before = naive.looks();
+  const before = naive.polls();
   const stop = startMeter(readersOf(world, process.pid));
   await wait(windowMs);
-  return { done: naive.looks() - before, metered: stop() };
+  return { done: naive.polls() - before, metered: stop() };
 }
 
-// In the naive way it is the bench itself that looks.
-function readersOf({ postgres, provider }: World, lookingPid: number): Record<string, CpuReader> {
+// In the naive way it is the bench itself that polls.
+function readersOf({ postgres, provider }: World, pollingPid: number): Record<string, CpuReader> {
   return {
-    "video-task": () => readProcessUse(lookingPid).cpuUs,
+    "video-task": () => readProcessUse(pollingPid).cpuUs,
     PostgreSQL: () => readTreeCpuUs(postgres.pid),
     provider: () => readProcessUse(provider.pid).cpuUs,
   };
