@@ -8,7 +8,11 @@ import { createDecide } from "../../../services/auth-quota/session/decide.ts";
 import { createIdentities } from "../../../services/auth-quota/hot/identity.ts";
 import { createLoad } from "../../../services/auth-quota/hot/load.ts";
 import { createMetrics } from "../../../services/auth-quota/metrics.ts";
-import { askedNothing, type Asked, type Result } from "../../../services/auth-quota/session/session-wire.ts";
+import {
+  emptyOperation,
+  type Result,
+  type SessionOperation,
+} from "../../../services/auth-quota/session/session-wire.ts";
 import { createHotStore } from "../../../services/auth-quota/store/hot.ts";
 import { findIdentities } from "../../../services/auth-quota/store/keys.ts";
 import { connectPostgres } from "../../../services/auth-quota/store/postgres.ts";
@@ -35,12 +39,16 @@ const decide = createDecide({
   metrics: createMetrics(createRegistry("unary-auth-quota")),
   log,
 });
-/** Operations as the codec of the session reads them; only those of the bench. */
-function askedOf({ operation: { case: name, value } }: Operation): Asked {
-  const fields: Record<string, unknown> = { ...value };
-  const nanos = fields["estimateNanos"] ?? fields["costNanos"];
-  const bytes = fields["keyHash"] ?? fields["record"] ?? Buffer.alloc(0);
-  return { ...askedNothing(name ?? "none"), ...fields, nanos: Number(nanos ?? 0), bytes: Buffer.from(bytes as Buffer) };
+
+const numberFields = new Set(["estimateNanos", "costNanos"]);
+
+/** Operations as the session's codec decodes them; only those of the bench. */
+function sessionOperationOf({ operation: { case: name, value } }: Operation): SessionOperation {
+  const fields = Object.entries({ ...value }).map(([field, content]) => {
+    if (numberFields.has(field)) return [field, Number(content)] as const;
+    return [field, content instanceof Uint8Array ? Buffer.from(content) : content] as const;
+  });
+  return { ...emptyOperation(name ?? "none"), ...Object.fromEntries(fields) };
 }
 
 const toMessage = ({ heldNanos, checkpointNanos, ...result }: Result) => ({
@@ -53,7 +61,7 @@ const handlers = unaryHandlers(
   UnaryService,
   {
     decide: async ({ relaySession, operations }) => {
-      const { results, generation } = await decide(relaySession, operations.map(askedOf));
+      const { results, generation } = await decide(relaySession, operations.map(sessionOperationOf));
       return { results: results.map(toMessage), generation };
     },
   },

@@ -7,13 +7,13 @@ import type {
   PostResponse,
 } from "#proto/authquota/v1/authquota_pb.ts";
 import type { GetFundsRequestSchema, GetFundsResponse, GetProgressResponse } from "#proto/billing/v1/billing_pb.ts";
-import type { AnsweredBatch, AskedBatch } from "../../../services/auth-quota/session/session-wire.ts";
+import type { SessionResponse, SessionRequest } from "../../../services/auth-quota/session/session-wire.ts";
 
 /** What others can ask of a running auth-quota process. */
 export type AuthQuotaService = {
   post: (request: MessageInitShape<typeof PostRequestSchema>) => Promise<PostResponse>;
   listUnposted: (request: MessageInitShape<typeof ListUnpostedRequestSchema>) => Promise<ListUnpostedResponse>;
-  serve: (stream: ServerDuplexStream<AskedBatch, AnsweredBatch>) => void;
+  serve: (stream: ServerDuplexStream<SessionRequest, SessionResponse>) => void;
 };
 
 /** What others can ask of a running billing process. */

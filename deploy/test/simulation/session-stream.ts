@@ -2,15 +2,15 @@ import { EventEmitter } from "node:events";
 import type { Client, ServerDuplexStream } from "@grpc/grpc-js";
 import {
   sessionMethod,
-  type AnsweredBatch,
-  type AskedBatch,
+  type SessionResponse,
+  type SessionRequest,
 } from "../../../services/auth-quota/session/session-wire.ts";
 import { enter, isOver, type Process } from "./clock.ts";
 import { asking, createPipe, later, step, type Network, type Place } from "./network.ts";
 
 /** What serves the streams of relays in an auth-quota process. */
 export type AuthQuotaPlace = Place & {
-  serve: ((stream: ServerDuplexStream<AskedBatch, AnsweredBatch>) => void) | undefined;
+  serve: ((stream: ServerDuplexStream<SessionRequest, SessionResponse>) => void) | undefined;
 };
 
 /** A stream while it is open. */

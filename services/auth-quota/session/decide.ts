@@ -3,8 +3,8 @@ import type { Logger } from "#shared/process/log.ts";
 import type { Identities } from "../hot/identity.ts";
 import type { Load, Owner } from "../hot/load.ts";
 import type { Metrics } from "../metrics.ts";
-import { MalformedOperation, prepare, writeOperation, type Caller, type Prepared } from "./operations.ts";
-import type { Asked, Result } from "./session-wire.ts";
+import { MalformedOperation, prepare, writeOperation, type Caller, type PreparedOperation } from "./operations.ts";
+import type { Result, SessionOperation } from "./session-wire.ts";
 import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } from "../store/hot.ts";
 import { traceReserves } from "./trace-reserves.ts";
 
@@ -12,12 +12,12 @@ import { traceReserves } from "./trace-reserves.ts";
 export type Decided = { results: Result[]; generation: string; timeMs: number };
 
 /** Decides a batch; resolves whatever fails. */
-export type Decide = (relaySession: string, operations: Asked[]) => Promise<Decided>;
+export type Decide = (relaySession: string, operations: SessionOperation[]) => Promise<Decided>;
 
 export type DecideParts = { hot: HotStore; identities: Identities; load: Load; metrics: Metrics; log: Logger };
 
 /** An operation on its way to a result. */
-type Task = { prepared: Prepared; caller: Caller; result: Result | undefined };
+type Task = { prepared: PreparedOperation; caller: Caller; result: Result | undefined };
 
 // A cold key takes three: who it is, its data, the decision. The rest is for the unforeseen.
 const mostRounds = 6;
@@ -64,17 +64,17 @@ function createSkewNote({ metrics, log }: DecideParts): NoteSkew {
   };
 }
 
-function toTask(parts: DecideParts, asked: Asked): Task {
+function toTask(parts: DecideParts, request: SessionOperation): Task {
   try {
-    const prepared = prepare(asked);
+    const prepared = prepare(request);
     const identity = prepared.keyHash === undefined ? null : parts.identities.recall(prepared.keyHash);
     return { prepared, caller: { ...callerOf(identity), isIpCounted: false }, result: undefined };
   } catch (error) {
     if (!(error instanceof MalformedOperation)) throw error;
-    const { name } = asked;
+    const { name } = request;
     parts.metrics.conflict(name, "malformed");
     parts.log.error({ operation: name, problem: error.message }, "a relay sent a malformed operation");
-    const prepared: Prepared = { name, asked, keyHash: undefined, ridMs: 0, operation: [""] };
+    const prepared: PreparedOperation = { name, request, keyHash: undefined, ridMs: 0, operation: [""] };
     return { prepared, caller: nobody, result: { verdict: Verdict.CONFLICT } };
   }
 }
@@ -135,7 +135,7 @@ function takeAnswer(parts: DecideParts, task: Task, answer: HotAnswer): boolean 
   if (answer.code === Verdict.CONFLICT) {
     parts.metrics.conflict(prepared.name, "content");
     parts.log.error(
-      { rid: prepared.asked.rid, operation: prepared.name },
+      { rid: prepared.request.rid, operation: prepared.name },
       "a call id was used before with other content",
     );
   }
@@ -179,7 +179,7 @@ async function bringLacking(parts: DecideParts, lacking: Lack[]): Promise<HotOpe
       try {
         return await bring(parts, task, answer);
       } catch (error) {
-        parts.log.error({ err: error, rid: task.prepared.asked.rid }, "data for a decision is not available");
+        parts.log.error({ err: error, rid: task.prepared.request.rid }, "data for a decision is not available");
         task.result = unavailable;
         return [];
       }

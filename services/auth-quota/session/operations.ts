@@ -1,25 +1,25 @@
 import { isIP } from "node:net";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import type { OperationName } from "../operation-names.ts";
-import type { Asked } from "./session-wire.ts";
+import type { SessionOperation } from "./session-wire.ts";
 import type { HotOperation } from "../store/hot.ts";
 
-/** Who uses a key, as told to the money script: "?" while it is not known, "" when no key has the hash. */
+/** Who uses a key, as passed to quota.lua: "?" while unknown, "" when no key has the hash. */
 export type Caller = { keyId: string; accountId: string; isIpCounted: boolean };
 
-/** An operation that was read and found sound. */
-export type Prepared = {
+/** A validated operation. */
+export type PreparedOperation = {
   name: OperationName;
-  asked: Asked;
+  request: SessionOperation;
   /** For operations that check a key: SHA-256 of its secret in base64. */
   keyHash: string | undefined;
   /** Of a reserve: the time in its rid, in milliseconds since 1970; else 0. */
   ridMs: number;
-  /** As the money script takes it; undefined while it depends on who uses the key. */
+  /** The arguments of quota.lua; undefined while they depend on who uses the key. */
   operation: HotOperation | undefined;
 };
 
-/** Thrown for an operation that no correct relay sends; the message says what is wrong with it. */
+/** Thrown for an operation that no correct relay sends. */
 export class MalformedOperation extends Error {}
 
 const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
@@ -29,83 +29,83 @@ const endSessionChunk = "200";
 const ridBytes = 16;
 const maxRids = 1_024;
 
-/** Reads one operation. Throws MalformedOperation. */
-export function prepare(asked: Asked): Prepared {
-  const { name, rid } = asked;
+/** Validates an operation. Throws MalformedOperation. */
+export function prepare(request: SessionOperation): PreparedOperation {
+  const { name, rid } = request;
   switch (name) {
     case "none":
       throw new MalformedOperation("no operation is set");
     case "authorize":
-      assertIp(asked.ip);
-      return { name, asked, keyHash: hashText(asked.bytes), ridMs: 0, operation: undefined };
+      assertIp(request.ip);
+      return { name, request, keyHash: hashText(request.keyHash), ridMs: 0, operation: undefined };
     case "reserve":
-      return prepareReserve(asked);
+      return prepareReserve(request);
     case "endSession":
-      assertId("relay_session", asked.relaySession);
-      return fixed(asked, ["end-session", asked.relaySession, endSessionChunk]);
+      assertId("relay_session", request.relaySession);
+      return fixed(request, ["end-session", request.relaySession, endSessionChunk]);
     case "lookupMany":
-      return fixed(asked, ["lookup-many", ridTexts(asked.bytes)]);
+      return fixed(request, ["lookup-many", ridTexts(request.rids)]);
     default:
       assertRid(rid);
-      return prepareOfCall(name, asked);
+      return prepareOfCall(name, request);
   }
 }
 
-type OfCall = "extend" | "checkpoint" | "settle" | "release" | "lookup" | "restore";
+type CallOperation = "extend" | "checkpoint" | "settle" | "release" | "lookup" | "restore";
 
-function prepareOfCall(name: OfCall, asked: Asked): Prepared {
-  const { rid } = asked;
+function prepareOfCall(name: CallOperation, request: SessionOperation): PreparedOperation {
+  const { rid } = request;
   switch (name) {
     case "extend": {
-      const total = amount("total_nanos", asked.nanos);
-      return fixed(asked, ["extend", rid, total, amount("least_nanos", asked.otherNanos)]);
+      const total = amount("total_nanos", request.totalNanos);
+      return fixed(request, ["extend", rid, total, amount("least_nanos", request.leastNanos)]);
     }
     case "checkpoint": {
-      const cost = amount("cost_nanos", asked.nanos);
-      return fixed(asked, ["checkpoint", rid, cost, checkedRecord(asked.bytes, asked.nanos > 0)]);
+      const cost = amount("cost_nanos", request.costNanos);
+      return fixed(request, ["checkpoint", rid, cost, checkedRecord(request.record, request.costNanos > 0)]);
     }
     case "settle": {
-      const [accountId, keyId] = ownerOf(asked);
-      const cost = amount("cost_nanos", asked.nanos);
-      return fixed(asked, ["settle", rid, accountId, keyId, cost, checkedRecord(asked.bytes, true)]);
+      const [accountId, keyId] = ownerOf(request);
+      const cost = amount("cost_nanos", request.costNanos);
+      return fixed(request, ["settle", rid, accountId, keyId, cost, checkedRecord(request.record, true)]);
     }
     case "release":
     case "lookup":
-      return fixed(asked, [name, rid]);
+      return fixed(request, [name, rid]);
     case "restore": {
-      const [accountId, keyId] = ownerOf(asked);
-      const held = amount("held_nanos", asked.nanos);
-      const cost = amount("cost_nanos", asked.otherNanos);
-      const record = checkedRecord(asked.bytes, asked.otherNanos > 0);
-      return fixed(asked, ["restore", rid, accountId, keyId, held, cost, record]);
+      const [accountId, keyId] = ownerOf(request);
+      const held = amount("held_nanos", request.heldNanos);
+      const cost = amount("cost_nanos", request.costNanos);
+      const record = checkedRecord(request.record, request.costNanos > 0);
+      return fixed(request, ["restore", rid, accountId, keyId, held, cost, record]);
     }
   }
 }
 
-/** The operation as the money script takes it. */
-export function writeOperation({ asked, ridMs, operation }: Prepared, caller: Caller): HotOperation {
+/** The arguments of quota.lua. */
+export function writeOperation({ request, ridMs, operation }: PreparedOperation, caller: Caller): HotOperation {
   if (operation) return operation;
   const { keyId, accountId, isIpCounted } = caller;
-  const ip = isIpCounted ? "" : asked.ip;
-  if (asked.name === "authorize") return ["authorize", ip, keyId, accountId, asked.mayBeUsedUp ? "1" : ""];
-  return ["reserve", asked.rid, String(ridMs), ip, keyId, accountId, asked.model, String(asked.nanos)];
+  const ip = isIpCounted ? "" : request.ip;
+  if (request.name === "authorize") return ["authorize", ip, keyId, accountId, request.mayBeUsedUp ? "1" : ""];
+  return ["reserve", request.rid, String(ridMs), ip, keyId, accountId, request.model, String(request.estimateNanos)];
 }
 
-function fixed(asked: Asked, operation: HotOperation): Prepared {
-  return { name: asked.name, asked, keyHash: undefined, ridMs: 0, operation };
+function fixed(request: SessionOperation, operation: HotOperation): PreparedOperation {
+  return { name: request.name, request, keyHash: undefined, ridMs: 0, operation };
 }
 
-function prepareReserve(asked: Asked): Prepared {
-  const { rid, ip, model, nanos, bytes } = asked;
+function prepareReserve(request: SessionOperation): PreparedOperation {
+  const { rid, ip, model, estimateNanos, keyHash } = request;
   const ridMs = assertRid(rid);
-  amount("estimate_nanos", nanos);
+  amount("estimate_nanos", estimateNanos);
   assertIp(ip);
   // A line break separates the models in a key's list.
   if (model.length > maxModelLength || model.includes("\n")) throw new MalformedOperation("model is not a name");
-  return { name: "reserve", asked, keyHash: hashText(bytes), ridMs, operation: undefined };
+  return { name: "reserve", request, keyHash: hashText(keyHash), ridMs, operation: undefined };
 }
 
-function ownerOf({ accountId, keyId }: Asked): [accountId: string, keyId: string] {
+function ownerOf({ accountId, keyId }: SessionOperation): [accountId: string, keyId: string] {
   assertId("account_id", accountId);
   assertId("key_id", keyId);
   return [accountId, keyId];
@@ -143,7 +143,7 @@ function checkedRecord(record: Buffer, isNeeded: boolean): Buffer {
   return record;
 }
 
-/** Rids as texts, one behind the other. */
+/** Concatenates rids as text. */
 function ridTexts(packed: Buffer): string {
   if (packed.length % ridBytes !== 0 || packed.length > maxRids * ridBytes) {
     throw new MalformedOperation(`rids are not at most ${maxRids} of ${ridBytes} bytes each`);

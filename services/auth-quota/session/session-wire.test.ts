@@ -4,40 +4,40 @@ import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/p
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import { SessionRequestSchema, SessionResponseSchema, type OperationSchema } from "#proto/authquota/v1/authquota_pb.ts";
 import { BrokenMessage } from "#shared/protobuf/wire-reader.ts";
-import { askedNothing, decodeSessionRequest, encodeSessionResponse, type Result } from "./session-wire.ts";
+import { emptyOperation, decodeSessionRequest, encodeSessionResponse, type Result } from "./session-wire.ts";
 
 type OperationInit = NonNullable<MessageInitShape<typeof OperationSchema>["operation"]>;
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 const large = 9_007_199_254_740_991n;
 
-const operations: [operation: OperationInit, asked: Partial<ReturnType<typeof askedNothing>>][] = [
+const operations: [operation: OperationInit, decoded: Partial<ReturnType<typeof emptyOperation>>][] = [
   [
     { case: "authorize", value: { keyHash: bytes("hash"), ip: "::1" } },
-    { bytes: bytes("hash"), ip: "::1" },
+    { keyHash: bytes("hash"), ip: "::1" },
   ],
   [
     { case: "authorize", value: { keyHash: bytes("h"), mayBeUsedUp: true } },
-    { bytes: bytes("h"), mayBeUsedUp: true },
+    { keyHash: bytes("h"), mayBeUsedUp: true },
   ],
   [
     {
       case: "reserve",
       value: { rid: "r", keyHash: bytes("h"), ip: "1.2.3.4", model: "mü", estimateNanos: large, traceparent: "00-x" },
     },
-    { rid: "r", bytes: bytes("h"), ip: "1.2.3.4", model: "mü", nanos: Number(large), traceparent: "00-x" },
+    { rid: "r", keyHash: bytes("h"), ip: "1.2.3.4", model: "mü", estimateNanos: Number(large), traceparent: "00-x" },
   ],
   [
     { case: "extend", value: { rid: "r", totalNanos: 5n, leastNanos: 300n } },
-    { rid: "r", nanos: 5, otherNanos: 300 },
+    { rid: "r", totalNanos: 5, leastNanos: 300 },
   ],
   [
     { case: "checkpoint", value: { rid: "r", costNanos: 6n, record: Buffer.alloc(70_000, 9) } },
-    { rid: "r", nanos: 6, bytes: Buffer.alloc(70_000, 9) },
+    { rid: "r", costNanos: 6, record: Buffer.alloc(70_000, 9) },
   ],
   [
     { case: "settle", value: { rid: "r", accountId: "a", keyId: "k", costNanos: 0n, record: bytes("x") } },
-    { rid: "r", accountId: "a", keyId: "k", bytes: bytes("x") },
+    { rid: "r", accountId: "a", keyId: "k", record: bytes("x") },
   ],
   [{ case: "release", value: { rid: "r" } }, { rid: "r" }],
   [{ case: "lookup", value: { rid: "r" } }, { rid: "r" }],
@@ -47,9 +47,9 @@ const operations: [operation: OperationInit, asked: Partial<ReturnType<typeof as
       case: "restore",
       value: { rid: "r", accountId: "a", keyId: "k", heldNanos: 1n, costNanos: 2n, record: bytes("x") },
     },
-    { rid: "r", accountId: "a", keyId: "k", nanos: 1, otherNanos: 2, bytes: bytes("x") },
+    { rid: "r", accountId: "a", keyId: "k", heldNanos: 1, costNanos: 2, record: bytes("x") },
   ],
-  [{ case: "lookupMany", value: { rids: Buffer.alloc(32, 1) } }, { bytes: Buffer.alloc(32, 1) }],
+  [{ case: "lookupMany", value: { rids: Buffer.alloc(32, 1) } }, { rids: Buffer.alloc(32, 1) }],
 ];
 
 const encode = (sent: OperationInit[]): Buffer => {
@@ -67,14 +67,17 @@ test("every operation is read as the contract's own codec writes it", () => {
   assert.deepEqual([relaySession, batch], ["relay_1", 4_294_967_297]);
   assert.deepEqual(
     read,
-    operations.map(([{ case: name }, asked]) => ({ ...askedNothing(name ?? "none"), ...asked })),
+    operations.map(([{ case: name }, decoded]) => ({ ...emptyOperation(name ?? "none"), ...decoded })),
   );
 });
 
 test("amounts that are not exact are not taken for safe integers, and negative ones stay negative", () => {
   const [first, second] = decodeSessionRequest(
     encode([{ case: "extend", value: { rid: "r", totalNanos: large + 1n, leastNanos: -1n } }]),
-  ).operations.map(({ nanos, otherNanos }) => [Number.isSafeInteger(nanos), otherNanos]) as [unknown, unknown];
+  ).operations.map(({ totalNanos, leastNanos }) => [Number.isSafeInteger(totalNanos), leastNanos]) as [
+    unknown,
+    unknown,
+  ];
   assert.deepEqual([first, second], [[false, -1], undefined]);
 });
 
@@ -86,7 +89,7 @@ test("what a newer relay sends beside is passed over, and an operation that is n
   const { relaySession, operations: read } = decodeSessionRequest(Buffer.from(writer.finish()));
   assert.deepEqual(
     [relaySession, read],
-    ["relay_1", [askedNothing("none"), { ...askedNothing("lookup"), rid: "rid" }]],
+    ["relay_1", [emptyOperation("none"), { ...emptyOperation("lookup"), rid: "rid" }]],
   );
 });
 

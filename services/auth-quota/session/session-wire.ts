@@ -28,10 +28,14 @@ import {
   writtenBytes,
 } from "#shared/protobuf/wire-writer.ts";
 
-// The messages of the session stream, of which thousands come a second, read and written by hand.
+// Encodes and decodes the messages of the session stream by hand: thousands of them come in a second.
 
-/** An operation as it was sent. One shape for all, so that what reads them stays fast; fields it has not are empty. */
-export type Asked = {
+/**
+ * An operation of a SessionRequest. All operations have one shape, so that the code that reads them stays monomorphic;
+ * each sets the fields of its message in the contract and leaves the others empty. Amounts that do not fit are decoded
+ * as unsafe integers, and rejected later.
+ */
+export type SessionOperation = {
   name: OperationName;
   rid: string;
   accountId: string;
@@ -39,21 +43,21 @@ export type Asked = {
   ip: string;
   model: string;
   traceparent: string;
-  /** Of endSession: the process that is dead. */
   relaySession: string;
-  /** What is to be held, or what the call has cost. Exact when it is a safe integer, else refused. */
-  nanos: number;
-  /** Of extend: the least that is of use. Of restore: the cost. */
-  otherNanos: number;
-  /** Of authorize: whether the key may have used up its limit. */
+  estimateNanos: number;
+  totalNanos: number;
+  leastNanos: number;
+  heldNanos: number;
+  costNanos: number;
   mayBeUsedUp: boolean;
-  /** The hash of the key, the record, or many rids. */
-  bytes: Buffer;
+  keyHash: Buffer;
+  record: Buffer;
+  rids: Buffer;
 };
 
-export type AskedBatch = { relaySession: string; batch: number; operations: Asked[] };
+export type SessionRequest = { relaySession: string; batch: number; operations: SessionOperation[] };
 
-/** What was decided of an operation; what is not there is empty. */
+/** The decision on an operation; absent fields are empty. */
 export type Result = {
   verdict: Verdict;
   accountId?: string;
@@ -66,22 +70,22 @@ export type Result = {
   states?: Buffer;
 };
 
-export type AnsweredBatch = {
+export type SessionResponse = {
   batch: number;
   results: Result[];
   generation: string;
-  /** Undefined: it is not known. */
+  /** Undefined while unknown. */
   isMaintenance: boolean | undefined;
-  /** Of the hot store; 0: it is not known. */
+  /** Time of the hot store; 0 while unknown. */
   timeMs: number;
-  /** Whether the relay shall find another process. */
+  /** Asks the relay to connect to another replica. */
   isStopping: boolean;
 };
 
 const noBytes = Buffer.alloc(0);
 
-/** An operation without any field. */
-export const askedNothing = (name: OperationName): Asked => ({
+/** An operation with empty fields. */
+export const emptyOperation = (name: OperationName): SessionOperation => ({
   name,
   rid: "",
   accountId: "",
@@ -90,78 +94,104 @@ export const askedNothing = (name: OperationName): Asked => ({
   model: "",
   traceparent: "",
   relaySession: "",
-  nanos: 0,
-  otherNanos: 0,
+  estimateNanos: 0,
+  totalNanos: 0,
+  leastNanos: 0,
+  heldNanos: 0,
+  costNanos: 0,
   mayBeUsedUp: false,
-  bytes: noBytes,
+  keyHash: noBytes,
+  record: noBytes,
+  rids: noBytes,
 });
 
-/** Reads a SessionRequest. Throws BrokenMessage. */
-export function decodeSessionRequest(bytes: Buffer): AskedBatch {
+/** Decodes a SessionRequest. Throws BrokenMessage. */
+export function decodeSessionRequest(bytes: Buffer): SessionRequest {
   const reader = openReader(bytes);
-  const batch: AskedBatch = { relaySession: "", batch: 0, operations: [] };
+  const request: SessionRequest = { relaySession: "", batch: 0, operations: [] };
   for (let tag = readTag(reader); tag !== 0; tag = readTag(reader)) {
-    if (tag === lengthTag(3)) batch.operations.push(readOperation(reader));
-    else if (tag === varintTag(2)) batch.batch = readInt64(reader);
-    else if (tag === lengthTag(1)) batch.relaySession = readText(reader);
+    if (tag === lengthTag(3)) request.operations.push(readOperation(reader));
+    else if (tag === varintTag(2)) request.batch = readInt64(reader);
+    else if (tag === lengthTag(1)) request.relaySession = readText(reader);
     else skip(reader, tag);
   }
-  return batch;
+  return request;
 }
 
-type Slot = Exclude<keyof Asked, "name">;
+type FieldsOf<T> = { [K in keyof SessionOperation]: SessionOperation[K] extends T ? K : never }[keyof SessionOperation];
 
-/** Which field of an operation is what, by the operation's number: number of the field, then what it is. */
-const plans: { name: OperationName; slots: Slot[] }[] = [
-  { name: "none", slots: [] },
-  { name: "authorize", slots: ["bytes", "ip", "mayBeUsedUp"] },
-  { name: "reserve", slots: ["rid", "bytes", "ip", "model", "nanos", "traceparent"] },
-  { name: "extend", slots: ["rid", "nanos", "otherNanos"] },
-  { name: "checkpoint", slots: ["rid", "nanos", "bytes"] },
-  { name: "settle", slots: ["rid", "accountId", "keyId", "nanos", "bytes"] },
-  { name: "release", slots: ["rid"] },
-  { name: "lookup", slots: ["rid"] },
-  { name: "endSession", slots: ["relaySession"] },
-  { name: "restore", slots: ["rid", "accountId", "keyId", "nanos", "otherNanos", "bytes"] },
-  { name: "lookupMany", slots: ["bytes"] },
+type WireField =
+  | { type: "text"; name: Exclude<FieldsOf<string>, "name"> }
+  | { type: "amount"; name: FieldsOf<number> }
+  | { type: "bytes"; name: FieldsOf<Buffer> }
+  | { type: "flag"; name: FieldsOf<boolean> };
+
+const texts = ["rid", "accountId", "keyId", "ip", "model", "traceparent", "relaySession"] as const;
+const amounts = ["estimateNanos", "totalNanos", "leastNanos", "heldNanos", "costNanos"] as const;
+const byteFields = ["keyHash", "record", "rids"] as const;
+
+const wireFields = new Map<string, WireField>([
+  ...texts.map((name) => [name, { type: "text", name }] as const),
+  ...amounts.map((name) => [name, { type: "amount", name }] as const),
+  ...byteFields.map((name) => [name, { type: "bytes", name }] as const),
+  ["mayBeUsedUp", { type: "flag", name: "mayBeUsedUp" }],
+]);
+
+const plan = (name: OperationName, ...fields: WireField["name"][]) => ({
+  name,
+  fields: fields.map((field) => wireFields.get(field)),
+});
+
+/** The fields of each operation in the order of their numbers, by the number of the operation. */
+const plans = [
+  plan("none"),
+  plan("authorize", "keyHash", "ip", "mayBeUsedUp"),
+  plan("reserve", "rid", "keyHash", "ip", "model", "estimateNanos", "traceparent"),
+  plan("extend", "rid", "totalNanos", "leastNanos"),
+  plan("checkpoint", "rid", "costNanos", "record"),
+  plan("settle", "rid", "accountId", "keyId", "costNanos", "record"),
+  plan("release", "rid"),
+  plan("lookup", "rid"),
+  plan("endSession", "relaySession"),
+  plan("restore", "rid", "accountId", "keyId", "heldNanos", "costNanos", "record"),
+  plan("lookupMany", "rids"),
 ];
 
-function readOperation(reader: WireReader): Asked {
+function readOperation(reader: WireReader): SessionOperation {
   const outerEnd = enterMessage(reader);
-  let asked: Asked | undefined;
+  let operation: SessionOperation | undefined;
   for (let tag = readTag(reader); tag !== 0; tag = readTag(reader)) {
-    const plan = (tag & 7) === 2 ? plans[tag >>> 3] : undefined;
-    if (!plan) {
+    const known = (tag & 7) === 2 ? plans[tag >>> 3] : undefined;
+    if (!known) {
       skip(reader, tag);
       continue;
     }
     const operationEnd = enterMessage(reader);
-    asked = askedNothing(plan.name);
+    operation = emptyOperation(known.name);
     for (let inner = readTag(reader); inner !== 0; inner = readTag(reader)) {
-      readField(reader, inner, asked, plan.slots[(inner >>> 3) - 1]);
+      readField(reader, inner, operation, known.fields[(inner >>> 3) - 1]);
     }
     leaveMessage(reader, operationEnd);
   }
   leaveMessage(reader, outerEnd);
-  return asked ?? askedNothing("none");
+  return operation ?? emptyOperation("none");
 }
 
-function readField(reader: WireReader, tag: number, asked: Asked, slot: Slot | undefined): void {
-  if (slot === undefined) return skip(reader, tag);
-  const isNumber = slot === "nanos" || slot === "otherNanos";
-  const isFlag = slot === "mayBeUsedUp";
-  if ((tag & 7) !== (isNumber || isFlag ? 0 : 2)) return skip(reader, tag);
-  if (isNumber) asked[slot] = readInt64(reader);
-  else if (isFlag) asked.mayBeUsedUp = readBool(reader);
-  else if (slot === "bytes") asked.bytes = readBytes(reader);
-  else asked[slot] = readText(reader);
+function readField(reader: WireReader, tag: number, operation: SessionOperation, field: WireField | undefined): void {
+  if (field === undefined) return skip(reader, tag);
+  const isVarint = field.type === "amount" || field.type === "flag";
+  if ((tag & 7) !== (isVarint ? 0 : 2)) return skip(reader, tag);
+  if (field.type === "amount") operation[field.name] = readInt64(reader);
+  else if (field.type === "flag") operation[field.name] = readBool(reader);
+  else if (field.type === "bytes") operation[field.name] = readBytes(reader);
+  else operation[field.name] = readText(reader);
 }
 
 const writer = createWireWriter();
 
-/** Writes a SessionResponse, last field first. This server knows LookupMany and says so. */
-export function encodeSessionResponse(answered: AnsweredBatch): Buffer {
-  const { batch, results, generation, isMaintenance, isStopping, timeMs } = answered;
+/** Encodes a SessionResponse, last field first. Field 5 says that this server supports LookupMany. */
+export function encodeSessionResponse(response: SessionResponse): Buffer {
+  const { batch, results, generation, isMaintenance, isStopping, timeMs } = response;
   beginMessage(writer);
   if (isStopping) writeNumber(writer, 7, 1);
   writeNumber(writer, 6, timeMs);

@@ -6,7 +6,7 @@ import { createLog } from "#shared/process/log.ts";
 import { until } from "#shared/testing/until.ts";
 import type { Decide, Decided } from "./decide.ts";
 import { createSessions } from "./session.ts";
-import { askedNothing, type AnsweredBatch } from "./session-wire.ts";
+import { emptyOperation, type SessionResponse } from "./session-wire.ts";
 
 /** Sessions whose decisions wait for the test, and one stream of a relay. */
 function openSession() {
@@ -19,12 +19,12 @@ function openSession() {
     return decision.promise;
   };
   const sessions = createSessions(decide, () => undefined, log);
-  const answers: AnsweredBatch[] = [];
+  const answers: SessionResponse[] = [];
   const stream = Object.assign(new EventEmitter(), {
     writable: true,
     writableNeedDrain: false,
     isPaused: () => false,
-    write: (answer: AnsweredBatch) => answers.push(answer),
+    write: (answer: SessionResponse) => answers.push(answer),
     end: () => {
       stream.writable = false;
       setImmediate(() => stream.emit("close"));
@@ -32,7 +32,7 @@ function openSession() {
   });
   (sessions.handler as unknown as (one: typeof stream) => void)(stream);
   const send = (batch: number): boolean =>
-    stream.emit("data", { relaySession: "relay_1", batch, operations: [askedNothing("lookup")] });
+    stream.emit("data", { relaySession: "relay_1", batch, operations: [emptyOperation("lookup")] });
   return { sessions, deciding, answers, stream, send, logText: () => lines.join("") };
 }
 

@@ -2,9 +2,9 @@ import type { ServerDuplexStream, UntypedHandleCall } from "@grpc/grpc-js";
 import { errorTable, type ErrorCode } from "#shared/process/errors.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Decide } from "./decide.ts";
-import type { AnsweredBatch, AskedBatch } from "./session-wire.ts";
+import type { SessionResponse, SessionRequest } from "./session-wire.ts";
 
-type Stream = ServerDuplexStream<AskedBatch, AnsweredBatch>;
+type Stream = ServerDuplexStream<SessionRequest, SessionResponse>;
 
 /** The streams of the relays. */
 export type Sessions = {
@@ -30,7 +30,7 @@ type Line = { stream: Stream; relaySession: string; inFlight: number; isEnding: 
 export function createSessions(decide: Decide, isMaintenance: () => boolean | undefined, log: Logger): Sessions {
   const lines = new Set<Line>();
   let isEnding = false;
-  const answer = async ({ batch, relaySession, operations }: AskedBatch): Promise<AnsweredBatch> => {
+  const answer = async ({ batch, relaySession, operations }: SessionRequest): Promise<SessionResponse> => {
     const decided = await decide(relaySession, operations);
     return { batch, ...decided, isMaintenance: isMaintenance(), isStopping: isEnding };
   };
@@ -54,7 +54,7 @@ export function createSessions(decide: Decide, isMaintenance: () => boolean | un
     stream.on("error", (error: Error) => log.info({ err: error, relaySession: line.relaySession }, "session ended"));
     stream.on("drain", () => resume(line));
     stream.on("end", () => endWhenIdle(line));
-    stream.on("data", (request: AskedBatch) => take(line, request, answer));
+    stream.on("data", (request: SessionRequest) => take(line, request, answer));
   };
   return {
     handler: open as UntypedHandleCall,
@@ -80,7 +80,11 @@ async function allEnded(lines: ReadonlySet<Line>, mostMs: number): Promise<void>
 }
 
 /** Starts a batch. Batches overlap; a relay that sends faster than they are answered is made to wait. */
-function take(line: Line, request: AskedBatch, answer: (request: AskedBatch) => Promise<AnsweredBatch>): void {
+function take(
+  line: Line,
+  request: SessionRequest,
+  answer: (request: SessionRequest) => Promise<SessionResponse>,
+): void {
   if (line.isEnding) return;
   const problem = problemOf(line, request);
   if (problem) return fail(line.stream, "invalid_argument", problem);
@@ -101,7 +105,7 @@ function take(line: Line, request: AskedBatch, answer: (request: AskedBatch) => 
 }
 
 /** What makes a stream one that no correct relay opens. */
-function problemOf(line: Line, { relaySession, operations }: AskedBatch): string | undefined {
+function problemOf(line: Line, { relaySession, operations }: SessionRequest): string | undefined {
   if (line.relaySession === "" || relaySession !== line.relaySession) {
     if (!sessionPattern.test(relaySession)) return "relay_session is not an id";
     if (line.relaySession !== "") return "relay_session changed within a stream";

@@ -1,11 +1,15 @@
 import { SpanKind } from "@opentelemetry/api";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { recordSpan } from "#shared/process/tracing.ts";
-import type { Asked } from "./session-wire.ts";
+import type { SessionOperation } from "./session-wire.ts";
 import { verdictName } from "../operation-names.ts";
 
 /** Tells the traces of calls how long their holds took here; most calls have none. Milliseconds since 1970. */
-export function traceReserves(operations: Asked[], results: readonly { verdict?: Verdict }[], startTime: number): void {
+export function traceReserves(
+  operations: SessionOperation[],
+  results: readonly { verdict?: Verdict }[],
+  startTime: number,
+): void {
   operations.forEach(({ traceparent }, index) => {
     if (traceparent === "") return;
     const verdict = verdictName(results[index]?.verdict ?? Verdict.UNSPECIFIED);
