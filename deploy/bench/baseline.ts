@@ -14,13 +14,13 @@ export type Finding = {
   verdict: "ok" | "worse" | "missing" | "new";
 };
 
-const leastMargin = 0.1;
+const minMargin = 0.1;
 
 const round = (value: number, digits: number): number => Number(value.toFixed(digits));
 
 /** The share by which a ratio may worsen: 10 %, or as much as its rounds were apart when that is more. */
 export function marginOf({ median, least, greatest }: Spread): number {
-  return Math.max(leastMargin, Math.ceil(round(((greatest - least) / median) * 100, 3)) / 100);
+  return Math.max(minMargin, Math.ceil(round(((greatest - least) / median) * 100, 3)) / 100);
 }
 
 /** A baseline of what was measured. Throws an Error that names a ratio which is missing. */

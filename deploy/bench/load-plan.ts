@@ -12,7 +12,7 @@ export type LoadPlan = {
   secretsFile?: string;
   /** What whole answers have, where it is known; the first answer tells it otherwise. */
   answerSize?: number;
-  leastSize: number;
+  minSize: number;
   /** Whether a chunk's instant tells its latency; some dialects repeat the whole text at the end. */
   hasInstants: boolean;
   /** Connections, each with one call at a time. */

@@ -42,7 +42,7 @@ const takeRequest = (): Buffer => requests[nextRequest++ % requests.length] as B
 const expected: Expectation = {
   kind,
   size: plan.answerSize,
-  leastSize: plan.leastSize,
+  minSize: plan.minSize,
   end: streamEnds[call.client],
 };
 

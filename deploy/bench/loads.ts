@@ -145,7 +145,7 @@ function planOf(load: Load, target: Target, upstreamPort: number): LoadPlan {
   return {
     call: { kind, client, model: load.model ?? modelOn(upstream), bytes },
     destination: { port: target.port, headers: target.headers },
-    leastSize: kind === "paced" || kind === "burst" ? streamChunks : 1,
+    minSize: kind === "paced" || kind === "burst" ? streamChunks : 1,
     hasInstants: client !== "openai-responses",
     connections,
     warmupMs,

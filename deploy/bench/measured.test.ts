@@ -6,7 +6,7 @@ import type { LoadReport } from "./load-plan.ts";
 import { smallLoad } from "./loads.ts";
 import { ratioAt, renderMeasured, type Place } from "./measured.ts";
 import { manyStreams, memoryFigures, someStreams } from "./memory.ts";
-import { mostStreams } from "./open-files.ts";
+import { maxStreams } from "./open-files.ts";
 import type { TargetName } from "./targets.ts";
 
 function report(fields: Partial<LoadReport>): LoadReport {
@@ -83,5 +83,5 @@ test("what a stream takes of the memory is the growth by the streams that were o
       [manyStreams, 40],
     ],
   );
-  assert.equal(mostStreams(20_000), 9_850);
+  assert.equal(maxStreams(20_000), 9_850);
 });

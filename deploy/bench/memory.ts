@@ -16,9 +16,9 @@ const firstCalls = { connections: 16, callsPerSecond: 100, windowMs: 1_000 };
 
 /** Memory of processes that have just been started, with streams open that say nothing. */
 export async function measureMemory(world: World, rounds: number): Promise<void> {
-  const { targets, mostStreams, plan } = world;
-  const reachable = steps.map(({ streams }) => Math.min(streams, mostStreams));
-  if (mostStreams < 10_000) plan.say(`this machine allows files for ${mostStreams} streams only`);
+  const { targets, maxStreams, plan } = world;
+  const reachable = steps.map(({ streams }) => Math.min(streams, maxStreams));
+  if (maxStreams < 10_000) plan.say(`this machine allows files for ${maxStreams} streams only`);
   for (let round = 1; round <= rounds; round += 1) {
     plan.say(`open streams: round ${round} of ${rounds}`);
     for (const { name } of targets) await measureOne(world, round, name, reachable);

@@ -28,6 +28,6 @@ export function openFilesLimit(): number {
 }
 
 /** The most streams that a proxy can have open, which takes two sockets for each. */
-export function mostStreams(limit: number): number {
+export function maxStreams(limit: number): number {
   return Math.floor((limit - othersFiles) / 2);
 }

@@ -8,7 +8,7 @@ import { renderSummary, summarizeProfile } from "./profile-summary.ts";
 const services: readonly ServiceName[] = ["relay", "auth-quota", "billing"];
 const root = `${pathToFileURL(join(import.meta.dirname, "../..")).href}/`;
 // What starting and compiling takes is not the price of a call; of a short run half is left.
-const mostSkippedMs = 10_000;
+const maxSkippedMs = 10_000;
 const most = 3;
 
 /** Variables by which the services that work for a call write a CPU profile when they end, each into its own folder. */
@@ -30,7 +30,7 @@ export async function tellProfiles(folder: string): Promise<string> {
       continue;
     }
     const profile = JSON.parse(await readFile(file, "utf8")) as Profiler.Profile;
-    const skipMs = Math.min(mostSkippedMs, (profile.endTime - profile.startTime) / 2_000);
+    const skipMs = Math.min(maxSkippedMs, (profile.endTime - profile.startTime) / 2_000);
     told.push(`${renderSummary(name, summarizeProfile(profile, { root, skipMs, most }))}\n${file}`);
   }
   return told.join("\n\n");

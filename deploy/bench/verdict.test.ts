@@ -11,7 +11,7 @@ const streamText = frames.join("").replaceAll(chunkText, ` ${instantMark}0012${"
 const stream = Buffer.from(streamText);
 
 function expectation(kind: LoadKind, size: number | undefined): Expectation {
-  return { kind, size, leastSize: kind === "json" ? 1 : streamChunks, end: streamEnds["openai-chat"] };
+  return { kind, size, minSize: kind === "json" ? 1 : streamChunks, end: streamEnds["openai-chat"] };
 }
 
 function judge(expected: Expectation, status: number, parts: Buffer[]) {

@@ -10,7 +10,7 @@ export type Expectation = {
   /** Where it is not known before, the first answer sets it, and all others must be alike. */
   size: number | undefined;
   /** The least that even the first answer must have. */
-  leastSize: number;
+  minSize: number;
   /** Last bytes of a stream. */
   end: string;
 };
@@ -63,7 +63,7 @@ export function createChecker(expected: Expectation, onInstant: (instantUs: numb
       if (status !== 200) return `status ${status}: ${tail.toString().slice(-300)}`;
       const size = isStream ? records : bytes;
       const unit = isStream ? "records" : "bytes";
-      if (size < expected.leastSize) return `${size} ${unit} instead of at least ${expected.leastSize}`;
+      if (size < expected.minSize) return `${size} ${unit} instead of at least ${expected.minSize}`;
       expected.size ??= size;
       if (size !== expected.size) return `${size} ${unit} instead of ${expected.size}`;
       if (!isStream || tail.subarray(-expected.end.length).equals(Buffer.from(expected.end))) return "";

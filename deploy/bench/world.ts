@@ -1,7 +1,7 @@
 import { claimCores, type Cores } from "./cores.ts";
 import type { Audit } from "./ledger.ts";
 import { startNginx } from "./nginx-target.ts";
-import { mostStreams, openFilesLimit, raiseOpenFiles } from "./open-files.ts";
+import { maxStreams, openFilesLimit, raiseOpenFiles } from "./open-files.ts";
 import { startPortkey } from "./portkey-target.ts";
 import { createRecorder, type Recorder } from "./recorder.ts";
 import { startRelay, type RelayTarget } from "./relay-target.ts";
@@ -33,7 +33,7 @@ export type World = AsyncDisposable & {
   /** Starts one anew, with a memory that no load has seen; disposal ends it, or leaves the relay as it is. */
   startFresh: (name: TargetName) => Promise<Target & AsyncDisposable>;
   /** Streams that a proxy can have open at once. */
-  mostStreams: number;
+  maxStreams: number;
 };
 
 /** Starts the bench's world; whatever is missing on this machine is left out with a word. */
@@ -73,7 +73,7 @@ export async function startWorld(plan: WorldPlan): Promise<World> {
       await relay.restart();
       return { ...relay, pid: relay.pid, [Symbol.asyncDispose]: () => Promise.resolve() };
     },
-    mostStreams: mostStreams(openFilesLimit()),
+    maxStreams: maxStreams(openFilesLimit()),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

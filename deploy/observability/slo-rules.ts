@@ -1,4 +1,4 @@
-import { burns, leastBad, slos, type Burn, type Slo } from "./slos.ts";
+import { burns, minBad, slos, type Burn, type Slo } from "./slos.ts";
 
 const windows = ["5m", "30m", "1h", "2h", "6h", "1d", "3d"];
 // What all calls of these come to is averaged from what was recorded over five minutes: three days of every series of
@@ -34,7 +34,7 @@ function alertOf({ alert, title, budget, bad, badRecord }: Slo, burn: Burn): str
         expr: |
           ${badRecord}:ratio_rate${long} > ${factor} * ${budget}
             and ${badRecord}:ratio_rate${short} > ${factor} * ${budget}
-            and ${badRecord}:rate${long} * ${longSeconds} >= ${leastBad}
+            and ${badRecord}:rate${long} * ${longSeconds} >= ${minBad}
         for: ${pending}
         labels:
           severity: ${severity}

@@ -101,4 +101,4 @@ export const burns: Burn[] = [
 ];
 
 /** Fewer bad events in the long window tell nobody anything: where there are few calls, one is a large share. */
-export const leastBad = 10;
+export const minBad = 10;

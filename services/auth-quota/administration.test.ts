@@ -3,10 +3,10 @@ import { after, before, test } from "node:test";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
 import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
-import { hashOf, startAppWorld, type AppWorld } from "./testing/app-world.ts";
+import { hashOf, startAppWorld, type AppEnvironment } from "./testing/app-world.ts";
 
-let world: AppWorld;
-let admin: AppWorld["first"]["admin"];
+let world: AppEnvironment;
+let admin: AppEnvironment["first"]["admin"];
 before(async () => {
   world = await startAppWorld();
   admin = world.first.admin;

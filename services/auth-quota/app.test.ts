@@ -4,10 +4,10 @@ import { v7 } from "uuid";
 import { CallState, Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { connectGrpc } from "#shared/grpc/grpc.ts";
 import { until } from "#shared/testing/until.ts";
-import { hashOf, startAppWorld, type AppWorld, type Payer } from "./testing/app-world.ts";
+import { hashOf, startAppWorld, type AppEnvironment, type Payer } from "./testing/app-world.ts";
 import { openRelayLine, type RelayLine } from "./testing/relay-line.ts";
 
-let world: AppWorld;
+let world: AppEnvironment;
 before(async () => {
   world = await startAppWorld();
 });
@@ -364,7 +364,7 @@ test("calls of a relay with a wrong clock are refused undecided, told by one lin
   assert.deepEqual(new Set(verdictsOf([...results, ...others])), new Set([Verdict.UNAVAILABLE]));
   const lines = world.logText().match(/[^\n]*relay_clock[^\n]*/g) ?? [];
   assert.deepEqual(
-    lines.map((text) => /clocks of a relay and of Redis are too far apart/.test(text)),
+    lines.map((text) => /clock skew between a relay and Redis too large/.test(text)),
     [true],
   );
   const metrics = await (await fetch(`http://127.0.0.1:${world.first.app.opsPort}/metrics`)).text();

@@ -8,7 +8,7 @@ import {
   unaryClient,
   unaryHandlers,
   type GrpcListener,
-  type GrpcPlace,
+  type GrpcListenOptions,
 } from "#shared/grpc/grpc.ts";
 import { every } from "#shared/process/lifecycle.ts";
 import type { Logger } from "#shared/process/log.ts";
@@ -128,7 +128,7 @@ function problemOfRedis({ status }: HotRedis, hot: HotStore): string[] {
 
 function serve(
   config: Config,
-  how: Pick<GrpcPlace, "credentials" | "interceptors">,
+  how: Pick<GrpcListenOptions, "credentials" | "interceptors">,
   handlers: ReturnType<typeof unaryHandlers>,
 ): Promise<GrpcListener> {
   const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS, ...how };

@@ -26,18 +26,18 @@ export function createMetrics(registry: Registry): Metrics {
   const level = (name: string, help: string) => gauge(registry, { name: `auth_quota_${name}`, help });
   const verdicts = counters(registry, {
     name: "auth_quota_verdicts_total",
-    help: "Answers to relays.",
+    help: "Decisions on operations of relays, by operation and verdict.",
     labels: ["operation", "verdict"],
   });
   const countOf = rememberCounts((operation, verdict) => verdicts.of({ operation, verdict: verdictName(verdict) }));
   const conflicts = counters(registry, {
     name: "auth_quota_conflicts_total",
-    help: "Contradictions that a person should look at.",
+    help: "Operations rejected because their call id was reused with different content, and similar contradictions.",
     labels: ["operation", "reason"],
   });
   const skewed = counter(registry, {
     name: "auth_quota_skewed_calls_total",
-    help: "Calls refused because the clocks of their relay and of Redis are more than ten minutes apart.",
+    help: "Calls refused because the clocks of their relay and Redis differ by more than ten minutes.",
   });
   const expired = counter(registry, {
     name: "auth_quota_expired_holds_total",
@@ -45,20 +45,26 @@ export function createMetrics(registry: Registry): Metrics {
   });
   const batches = histogram(registry, {
     name: "auth_quota_batch_operations",
-    help: "Operations per batch of a relay.",
+    help: "Operations per batch received from a relay.",
     buckets: [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
   });
   const redis = histograms(registry, {
     name: "auth_quota_redis_duration_seconds",
-    help: "Time of one run of the money script.",
+    help: "Duration of one run of quota.lua in Redis.",
     labels: ["outcome"],
     buckets: [0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 2],
   });
-  const openHolds = level("open_holds", "Open holds of all accounts.");
-  const outboxSize = level("outbox_size", "Charges that the ledger has not confirmed.");
-  const outboxOldest = level("outbox_oldest_seconds", "Age of the oldest of those charges.");
-  const unpushed = level("unpushed_rows", "Accounts and keys whose last change Redis has not taken; at most 500 each.");
-  const gateClosed = level("gate_closed_seconds", "How long nothing is granted since Redis lost data; 0: it grants.");
+  const openHolds = level("open_holds", "Open holds over all accounts.");
+  const outboxSize = level("outbox_size", "Charges not yet confirmed by the ledger.");
+  const outboxOldest = level("outbox_oldest_seconds", "Age of the oldest charge not yet confirmed by the ledger.");
+  const unpushed = level(
+    "unpushed_rows",
+    "Accounts and keys whose last change is not yet pushed to Redis; counted up to 500 each.",
+  );
+  const gateClosed = level(
+    "gate_closed_seconds",
+    "Time since the recovery lock closed because Redis lost data; 0 while calls are granted.",
+  );
 
   return {
     verdict: (operation, verdict) => countOf(operation, verdict).inc(),
@@ -89,5 +95,5 @@ function rememberCounts<C>(find: (operation: OperationName, verdict: Verdict) =>
 
 /** Declares the gauge of the relay processes that are connected here. */
 export function watchSessions(registry: Registry, read: () => number): void {
-  gauge(registry, { name: "auth_quota_sessions", help: "Open streams of relays to this process.", read });
+  gauge(registry, { name: "auth_quota_sessions", help: "Open session streams of relays to this process.", read });
 }

@@ -3,11 +3,11 @@ import { after, before, test } from "node:test";
 import * as fc from "fast-check";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import type { HotSums } from "./store/hot.ts";
-import { book, createLedger, credit, type Ledger, type Told } from "./testing/reference-ledger.ts";
+import { book, createLedger, credit, type Ledger, type LedgerUpdate } from "./testing/reference-ledger.ts";
 import * as reference from "./testing/reference-model.ts";
-import { actor, freshNames, newRid, startHotWorld, type HotWorld, type Names } from "./testing/hot-world.ts";
+import { actor, freshNames, newRid, startHotWorld, type HotEnvironment, type Names } from "./testing/hot-world.ts";
 
-let world: HotWorld;
+let world: HotEnvironment;
 before(async () => {
   world = await startHotWorld({ accountPerMinute: 1_000_000, ipPerMinute: 1_000_000 });
 });
@@ -60,7 +60,7 @@ type Run = {
   rids: string[];
   model: reference.Model;
   ledger: Ledger;
-  mail: Told[];
+  mail: LedgerUpdate[];
   /** What each relay told the ledger directly, over the stream of usage events. */
   settled: Set<string>;
 };
@@ -89,7 +89,7 @@ function callOf(run: Run, number: number) {
   return { acting, rid, owner: acting, estimate: estimates[number] ?? 0, cost: costs[number] ?? 0 };
 }
 
-async function deliver(run: Run, told: Told): Promise<void> {
+async function deliver(run: Run, told: LedgerUpdate): Promise<void> {
   const acting = run.actors.find((one) => one.account === told.account);
   if (!acting) throw new Error("no such account");
   // In one Post, and so in one step: sums first, then the call.

@@ -3,7 +3,7 @@ import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { serverStreamHandlers, type ServerStreamHandlers } from "#shared/grpc/stream.ts";
 import { unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
-import { correct, credit, refund, type ByHand } from "./handlers/book-by-hand.ts";
+import { correct, credit, refund, type ManualBookingDeps } from "./handlers/book-by-hand.ts";
 import { exportLines } from "./handlers/export-lines.ts";
 import { getBalance, getFunds } from "./handlers/funds.ts";
 import { getCall } from "./handlers/get-call.ts";
@@ -14,8 +14,8 @@ import { listLowBalances } from "./handlers/low-balances.ts";
 import { getProgress } from "./intake/progress.ts";
 import { queryUsage } from "./handlers/query-usage.ts";
 import { getReport, reconcile } from "./reconcile/reconcile.ts";
-import type { Reconciling } from "./reconcile/checks.ts";
-import { replay, type Replaying } from "./handlers/replay.ts";
+import type { ReconcileDeps } from "./reconcile/checks.ts";
+import { replay, type ReplayDeps } from "./handlers/replay.ts";
 import { retryQuarantine } from "./handlers/retry-quarantine.ts";
 import { getStatement } from "./handlers/statement.ts";
 import { redeemVoucher } from "./handlers/redeem-voucher.ts";
@@ -26,42 +26,42 @@ import { asUnavailable, type Pool } from "#shared/stores/postgres.ts";
  * What the gRPC calls need. `readPool` is for lists and sums, which may be long: people who read much must not take the
  * connections with which money is booked.
  */
-export type AppParts = ByHand & Replaying & Reconciling & { readPool: Pool; log: Logger };
+export type AppDeps = ManualBookingDeps & ReplayDeps & ReconcileDeps & { readPool: Pool; log: Logger };
 
 /** The calls of billing.v1.BillingService. A database that cannot be reached is `unavailable`. */
-export function buildApp(parts: AppParts): UntypedServiceImplementation {
-  const { pool, readPool } = parts;
+export function buildApp(deps: AppDeps): UntypedServiceImplementation {
+  const { pool, readPool } = deps;
   const handlers: UnaryHandlers<typeof BillingService> = {
-    credit: (request) => answer(credit(parts, request)),
-    correct: (request) => answer(correct(parts, request)),
+    credit: (request) => answer(credit(deps, request)),
+    correct: (request) => answer(correct(deps, request)),
     getBalance: (request) => answer(getBalance(pool, request)),
     getFunds: (request) => answer(getFunds(pool, request)),
     listLedgerLines: (request) => answer(listLedgerLines(readPool, request)),
     queryUsage: (request) => answer(queryUsage(readPool, request)),
     listQuarantine: (request) => answer(listQuarantine(readPool, request)),
-    refund: (request) => answer(refund(parts, request)),
-    getStatement: (request) => answer(getStatement({ ...parts, pool: readPool }, request)),
-    reconcile: (request) => answer(reconcile(parts, request)),
+    refund: (request) => answer(refund(deps, request)),
+    getStatement: (request) => answer(getStatement({ ...deps, pool: readPool }, request)),
+    reconcile: (request) => answer(reconcile(deps, request)),
     getReport: (request) => answer(getReport(pool, request)),
     loadInvoice: (request) => answer(loadInvoice(pool, request)),
     compareInvoice: (request) => answer(compareInvoice(readPool, request)),
     getCall: (request) => answer(getCall(readPool, request)),
     listLowBalances: (request) => answer(listLowBalances(readPool, request)),
-    retryQuarantine: (request) => answer(retryQuarantine(parts, request)),
+    retryQuarantine: (request) => answer(retryQuarantine(deps, request)),
     createVouchers: (request) => answer(createVouchers(pool, request)),
-    redeemVoucher: (request) => answer(redeemVoucher(parts, request)),
+    redeemVoucher: (request) => answer(redeemVoucher(deps, request)),
     listVoucherBatches: (request) => answer(listVoucherBatches(readPool, request)),
     listVouchers: (request) => answer(listVouchers(readPool, request)),
     voidVouchers: (request) => answer(voidVouchers(pool, request)),
-    getProgress: () => answer(getProgress(parts.nats)),
+    getProgress: () => answer(getProgress(deps.nats)),
   };
   const streams: ServerStreamHandlers<typeof BillingService> = {
     exportLines: (request) => answerAll(exportLines(readPool, request)),
-    replay: (request, gone) => answerAll(replay(parts, request, gone)),
+    replay: (request, gone) => answerAll(replay(deps, request, gone)),
   };
   return {
-    ...unaryHandlers(BillingService, handlers, parts.log),
-    ...serverStreamHandlers(BillingService, streams, parts.log),
+    ...unaryHandlers(BillingService, handlers, deps.log),
+    ...serverStreamHandlers(BillingService, streams, deps.log),
   };
 }
 

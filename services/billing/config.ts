@@ -5,16 +5,26 @@ import { checkLinks, grpcTlsVariables, natsVariables, tracingVariables } from "#
 const port = { minimum: 0, maximum: 65_535 };
 
 export const variables = Type.Object({
-  LOG_LEVEL: Type.String({ description: "Least level that is logged: debug, info, warn, error.", default: "info" }),
-  GRPC_HOST: Type.String({ description: "Address that administrators and services reach.", default: "127.0.0.1" }),
-  GRPC_PORT: Type.Integer({ description: "Port that administrators and services reach.", ...port, default: 7002 }),
+  LOG_LEVEL: Type.String({ description: "Minimum log level: debug, info, warn, error.", default: "info" }),
+  GRPC_HOST: Type.String({
+    description: "Address on which administrators and services are served.",
+    default: "127.0.0.1",
+  }),
+  GRPC_PORT: Type.Integer({
+    description: "Port on which administrators and services are served.",
+    ...port,
+    default: 7002,
+  }),
   OPS_HOST: Type.String({ description: "Address of /livez, /readyz and /metrics.", default: "127.0.0.1" }),
   OPS_PORT: Type.Integer({ description: "Port of /livez, /readyz and /metrics.", ...port, default: 9082 }),
-  DATABASE_URL: Type.String({ description: "PostgreSQL, as a member of the role billing_rw.", minLength: 1 }),
-  NATS_URL: Type.String({ description: "NATS servers, separated by commas.", minLength: 1 }),
+  DATABASE_URL: Type.String({
+    description: "PostgreSQL connection URL of a member of the role billing_rw.",
+    minLength: 1,
+  }),
+  NATS_URL: Type.String({ description: "Comma-separated NATS servers.", minLength: 1 }),
   AUTH_QUOTA_ADDRESS: Type.String({ description: "gRPC target of the auth-quota service.", minLength: 1 }),
   OUTBOX_AGE_MS: Type.Integer({
-    description: "A charge unconfirmed for this long is looked up, and published again when it is not booked.",
+    description: "Age at which an unconfirmed charge is looked up, and republished when it is not booked.",
     minimum: 0,
     default: 30_000,
   }),
@@ -22,33 +32,33 @@ export const variables = Type.Object({
   ...natsVariables,
   ...tracingVariables,
   DRAIN_MS: Type.Integer({
-    description: "How long running calls may go on after a stop signal.",
+    description: "Time that calls under way are given after a stop signal.",
     minimum: 0,
     default: 10_000,
   }),
   USAGE_ACK_WAIT_MS: Type.Integer({
-    description: "After this long events that a lost process had in hand are delivered again.",
+    description: "Time after which events held by a lost process are redelivered.",
     minimum: 1_000,
     default: 60_000,
   }),
   USAGE_STREAM_REPLICAS: Type.Integer({
-    description: "Copies of the stream; 3 in production.",
+    description: "Replicas of the stream; 3 in production.",
     minimum: 1,
     maximum: 5,
     default: 1,
   }),
   USAGE_STREAM_MAX_BYTES: Type.Integer({
-    description: "Size of the stream; before it is full, the oldest booked events are removed from it.",
+    description: "Maximum size of the stream; before it is full, its oldest booked events are removed.",
     minimum: 1_048_576,
     default: 1_073_741_824,
   }),
   RECONCILE_MS: Type.Integer({
-    description: "How long between two looks at whether ledger, stream and hot store agree.",
+    description: "Interval at which ledger, stream and hot store are compared.",
     minimum: 1_000,
     default: 300_000,
   }),
   RECONCILE_SIGNING_KEY_FILE: Type.String({
-    description: "PKCS #8 PEM file of the Ed25519 key that signs the report of a day; empty: reports are not signed.",
+    description: "PKCS #8 PEM file of the Ed25519 key that signs daily reports; empty: reports are not signed.",
     default: "",
   }),
 });

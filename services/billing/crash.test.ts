@@ -15,9 +15,9 @@ import { startNats } from "./testing/nats.ts";
 
 const entry = fileURLToPath(new URL("main.ts", import.meta.url));
 
-type Places = { url: string; natsUrl: string; authQuotaAddress: string };
+type Addresses = { url: string; natsUrl: string; authQuotaAddress: string };
 
-async function startMain({ url, natsUrl, authQuotaAddress }: Places): Promise<ChildProcess> {
+async function startMain({ url, natsUrl, authQuotaAddress }: Addresses): Promise<ChildProcess> {
   const environment = {
     LOG_LEVEL: "info",
     GRPC_PORT: "0",

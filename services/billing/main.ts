@@ -22,7 +22,7 @@ import { sumUpQuarantine } from "./store/quarantine.ts";
 import { createPool, probe } from "#shared/stores/postgres.ts";
 import { startTracing } from "#shared/process/tracing.ts";
 import { encodePost } from "./intake/post-wire.ts";
-import { createTeller } from "./intake/push-balances.ts";
+import { createBalancePusher } from "./intake/push-balances.ts";
 
 const config = readConfig(process.env);
 const log = createLog("billing", config.LOG_LEVEL);
@@ -37,7 +37,7 @@ await using resources = new AsyncDisposableStack();
 resources.use(await startTracing("billing", config.OTEL_EXPORTER_OTLP_ENDPOINT, log));
 const ops = { host: config.OPS_HOST, port: config.OPS_PORT };
 const { port: opsPort } = resources.use(await serveOps(ops, registry, health.reasons));
-const onLost = (error: Error): void => log.warn({ err: error }, "PostgreSQL is away");
+const onLost = (error: Error): void => log.warn({ err: error }, "lost connection to PostgreSQL");
 const pool = resources.use(createPool(config.DATABASE_URL, "billing", onLost));
 const readPool = resources.use(createPool(config.DATABASE_URL, "billing-read", onLost));
 const credentials = resources.use(openGrpcCredentials(config, log, registry));
@@ -48,15 +48,15 @@ const audit = unaryClient(AuthQuotaService, channel, 30_000);
 const nats = resources.use(keepConnected(config.NATS_URL, { login: config, registry, health, log }));
 
 const days = createLedgerDays(pool);
-const teller = createTeller({ authQuota, metrics, log });
+const pusher = createBalancePusher({ authQuota, metrics, log });
 const stream = {
   replicas: config.USAGE_STREAM_REPLICAS,
   maxBytes: config.USAGE_STREAM_MAX_BYTES,
   ackWaitMs: config.USAGE_ACK_WAIT_MS,
 };
-const outboxWork = { authQuota, pool, nats, teller, metrics, clock, log, ageMs: config.OUTBOX_AGE_MS };
+const outboxWork = { authQuota, pool, nats, pusher, metrics, clock, log, ageMs: config.OUTBOX_AGE_MS };
 resources.use(every(5_000, createOutboxPass(outboxWork), log));
-resources.use(every(5_000, () => teller.repair(pool), log));
+resources.use(every(5_000, () => pusher.repair(pool), log));
 const reconciling = { pool, nats, authQuota: audit, metrics, clock, log, signingKey };
 resources.use(every(config.RECONCILE_MS, createReconcilePass(reconciling), log));
 const lookAtQuarantine = async (): Promise<void> => {
@@ -69,11 +69,11 @@ const look = async (): Promise<void> =>
   health.set("PostgreSQL", await probe(pool, "SELECT FROM billing.account LIMIT 1"));
 await look();
 resources.use(every(2_000, look, log));
-resources.use(startConsumer({ pool, days, metrics, clock, log, nats, teller, health, stream }));
+resources.use(startConsumer({ pool, days, metrics, clock, log, nats, pusher, health, stream }));
 
 const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
 const listen = { ...place, credentials, interceptors: [grpcMetrics(registry)] };
-const app = buildApp({ ...reconciling, readPool, days, teller });
+const app = buildApp({ ...reconciling, readPool, days, pusher });
 const { port } = resources.use(await serveGrpc([[BillingService, app]], listen));
 
 log.info({ port, opsPort }, "billing is ready");

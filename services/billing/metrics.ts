@@ -11,25 +11,28 @@ export function createMetrics(registry: Registry) {
   const count = (name: string, help: string) => counter(registry, { name, help });
   const quarantined = counters(registry, {
     name: "billing_quarantined_total",
-    help: "Records put into quarantine, by reason.",
+    help: "Records quarantined, by reason.",
     labels: ["reason"],
   });
   // An alert on growth needs the series to exist before the first one.
   for (const reason of rejectReasons) quarantined.inc({ reason }, 0);
   const booked = counters(registry, {
     name: "billing_events_booked_total",
-    help: "Usage events booked, by kind of ledger line and how the call ended.",
+    help: "Usage events booked, by kind of ledger line and end cause of the call.",
     labels: ["kind", "end"],
   });
   booked.inc({ kind: "charge", end: endName(EndCause.DRAINED) }, 0);
   return {
     booked,
-    duplicates: count("billing_duplicates_total", "Usage events that had been booked before."),
-    superseded: count("billing_superseded_total", "Provisional events that came after their final one."),
-    lowered: count("billing_final_below_provisional_total", "Finals that cost less than was provisionally charged."),
+    duplicates: count("billing_duplicates_total", "Usage events that were already booked."),
+    superseded: count("billing_superseded_total", "Provisional events received after their final one."),
+    lowered: count("billing_final_below_provisional_total", "Final events that cost less than the provisional charge."),
     quarantined,
-    priceConflicts: count("billing_price_conflicts_total", "Calls whose price version is booked with other prices."),
-    chargedNanos: count("billing_charged_nanos_total", "Nano-USD charged, for trends; the ledger is the truth."),
+    priceConflicts: count(
+      "billing_price_conflicts_total",
+      "Calls whose price version is booked with different prices.",
+    ),
+    chargedNanos: count("billing_charged_nanos_total", "Nano-USD charged, for trends; the ledger is authoritative."),
     eventAge: histogram(registry, {
       name: "billing_event_age_seconds",
       help: "Time from the end of a call to its booking.",
@@ -40,34 +43,34 @@ export function createMetrics(registry: Registry) {
       help: "Usage events per transaction.",
       buckets: [1, 2, 5, 10, 50, 100, 250, 500, 1_000, 2_000, 4_000],
     }),
-    bookFailures: count("billing_book_failures_total", "Transactions that failed and were tried again."),
-    postFailures: count("billing_post_failures_total", "Calls of auth-quota's Post that failed."),
-    republished: count("billing_outbox_republished_total", "Unconfirmed charges published to the stream again."),
+    bookFailures: count("billing_book_failures_total", "Transactions that failed and were retried."),
+    postFailures: count("billing_post_failures_total", "Failed calls of auth-quota's Post."),
+    republished: count("billing_outbox_republished_total", "Unconfirmed charges republished to the stream."),
     lagMessages: gauge(registry, {
       name: "billing_consumer_lag_messages",
-      help: "Messages of the stream that were not delivered to billing yet.",
+      help: "Messages on the stream not yet delivered to billing.",
     }),
     unackedMessages: gauge(registry, {
       name: "billing_consumer_unacked_messages",
-      help: "Messages delivered to billing and not acknowledged yet.",
+      help: "Messages delivered to billing and not yet acknowledged.",
     }),
     oldestUnacked: gauge(registry, {
       name: "billing_oldest_unacked_seconds",
-      help: "How long the oldest message that billing has not acknowledged is in the stream; 0: there is none.",
+      help: "Age of the oldest message on the stream that billing has not acknowledged; 0 for none.",
     }),
-    redeliveries: count("billing_redeliveries_total", "Messages of the stream that came to billing again."),
-    streamBytes: gauge(registry, { name: "billing_stream_bytes", help: "Bytes that the usage stream holds." }),
+    redeliveries: count("billing_redeliveries_total", "Messages of the stream redelivered to billing."),
+    streamBytes: gauge(registry, { name: "billing_stream_bytes", help: "Size of the usage stream in bytes." }),
     streamMaxBytes: gauge(registry, {
       name: "billing_stream_max_bytes",
-      help: "Bytes that it may hold before it refuses events; 0: it has no such bound.",
+      help: "Maximum size of the usage stream in bytes, beyond which it refuses events; 0 for no limit.",
     }),
     quarantineOpen: gauge(registry, {
       name: "billing_quarantine_open",
-      help: "Records in quarantine that nobody has settled; counted up to 1,000.",
+      help: "Unsettled records in quarantine; counted up to 1,000.",
     }),
     quarantineOldest: gauge(registry, {
       name: "billing_quarantine_oldest_seconds",
-      help: "For how long the oldest of them is there.",
+      help: "Age of the oldest unsettled record in quarantine.",
     }),
     ...createReconciliationMetrics(registry),
   };
@@ -77,27 +80,27 @@ function createReconciliationMetrics(registry: Registry) {
   return {
     reconciliationDifference: gauges(registry, {
       name: "billing_reconciliation_difference_nanos",
-      help: "Nano-USD by which the two sides of a check differ without an explanation, as of the newest run.",
+      help: "Unexplained difference between the two sides of a check in nano-USD, as of the newest run.",
       labels: ["run", "check"],
     }),
     reconciliationFindings: gauges(registry, {
       name: "billing_reconciliation_findings",
-      help: "1 for what the newest run found by a check: right, listed, wrong or unchecked; 0 for the others.",
+      help: "1 for the finding of a check in the newest run: right, listed, wrong or unchecked; 0 for the others.",
       labels: ["run", "check", "finding"],
     }),
     reconciliationLastSuccess: gauges(registry, {
       name: "billing_reconciliation_last_success_seconds",
-      help: "When, since 1970, a run last found nothing wrong and nothing unchecked.",
+      help: "Unix time of the last clean reconciliation.",
       labels: ["run"],
     }),
     reconciliationLastRun: gauges(registry, {
       name: "billing_reconciliation_last_run_seconds",
-      help: "When, since 1970, a run was last made, whatever it found.",
+      help: "Unix time of the last reconciliation, whatever it found.",
       labels: ["run"],
     }),
     sessionHoles: gauge(registry, {
       name: "billing_session_holes",
-      help: "Events that the numbers of relay processes say are missing for ten minutes or more.",
+      help: "Events missing for ten minutes or more, according to the sequence numbers of relay processes.",
     }),
   };
 }

@@ -5,7 +5,7 @@ import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { bookBatch } from "./intake/book.ts";
 import { readMessage } from "./records/read-event.ts";
-import { readUntoldKeys } from "./store/funds.ts";
+import { readUnpushedKeys } from "./store/funds.ts";
 import { insertQuarantine, sumUpQuarantine } from "./store/quarantine.ts";
 import { countDoubts, readOpenQuarantine } from "./store/reconcile-quarantine.ts";
 import { startApp as startAppOn } from "./testing/app.ts";
@@ -132,7 +132,7 @@ test("RetryQuarantine books what may be booked by now, once, and tells auth-quot
     app.told.map(({ calls, accounts }) => [calls.map((call) => call.rid), accounts[0]?.balanceNanos]),
     [[[rid], -400n]],
   );
-  assert.equal((await readUntoldKeys(app.ledger.pool, 10)).length, 1, "what was not heard is told again");
+  assert.equal((await readUnpushedKeys(app.ledger.pool, 10)).length, 1, "what was not heard is told again");
   assert.deepEqual(await app.retry(id, id), [
     [true, ""],
     [true, ""],

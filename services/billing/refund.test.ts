@@ -11,7 +11,7 @@ import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
 import { createMetrics } from "./metrics.ts";
 import { readByHandSums } from "./store/lines.ts";
-import { createTeller } from "./intake/push-balances.ts";
+import { createBalancePusher } from "./intake/push-balances.ts";
 import { startApp as startAppOn } from "./testing/app.ts";
 import { findImbalance, readLedger, startLedger } from "./testing/ledger.ts";
 
@@ -95,7 +95,7 @@ test("a key whose refund auth-quota was not told of is told again until it was, 
   await app.billing.refund({ ...asked(rid), amountNanos: 100n });
   let isAway = true;
   const keys: [string, bigint][] = [];
-  const teller = createTeller({
+  const pusher = createBalancePusher({
     authQuota: {
       post: async (request) => {
         if (isAway) throw new Error("away");
@@ -106,10 +106,10 @@ test("a key whose refund auth-quota was not told of is told again until it was, 
     metrics: createMetrics(new Registry()),
     log: createLog("test", "silent"),
   });
-  await teller.repair(app.ledger.pool);
+  await pusher.repair(app.ledger.pool);
   isAway = false;
-  await teller.repair(app.ledger.pool);
-  await teller.repair(app.ledger.pool);
+  await pusher.repair(app.ledger.pool);
+  await pusher.repair(app.ledger.pool);
   assert.deepEqual(keys, [["key_test", 300n]]);
 });
 

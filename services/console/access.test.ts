@@ -2,22 +2,22 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { join as joinPath } from "node:path";
 import { after, before, describe, it } from "node:test";
-import type { Parts } from "./parts.ts";
+import type { Deps } from "./deps.ts";
 import { memberRoles, permissions, type Role } from "./permissions.ts";
 import { problems } from "./html/problem.ts";
 import type { Route } from "./html/route.ts";
 import { allRoutes } from "./routes.ts";
-import type { Browser, Seen } from "./testing/browser.ts";
+import type { Browser, SeenPage } from "./testing/browser.ts";
 import { startWorld, type World } from "./testing/console.ts";
-import { join, setUp, type Somebody } from "./testing/people.ts";
+import { join, setUp, type TestPerson } from "./testing/people.ts";
 
 // Pages are only listed here, not answered.
-const routes = allRoutes({} as Parts);
+const routes = allRoutes({} as Deps);
 
 let world: World;
-let people: Record<Role, Somebody>;
-let stranger: Somebody;
-let victim: Somebody;
+let people: Record<Role, TestPerson>;
+let stranger: TestPerson;
+let victim: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -47,14 +47,14 @@ function pathOf({ url }: Route, accountId = "acme"): string {
     .replace(":token", "t".repeat(43));
 }
 
-async function ask(browser: Browser, route: Route, accountId?: string): Promise<Seen> {
+async function ask(browser: Browser, route: Route, accountId?: string): Promise<SeenPage> {
   const path = pathOf(route, accountId);
   if (route.method === "GET") return browser.get(path);
   await browser.get(browser.cookies.has("__Host-session") ? "/profile" : "/sign-in");
   return browser.post(path, { "new-role": "member" });
 }
 
-const isProblem = ({ title }: Seen, name: keyof typeof problems): boolean => title === problems[name].title;
+const isProblem = ({ title }: SeenPage, name: keyof typeof problems): boolean => title === problems[name].title;
 const named = ({ method, url }: Route): string => `${method} ${url}`;
 const actionOf = ({ access }: Route) => (typeof access === "object" ? access : undefined);
 
@@ -93,13 +93,13 @@ describe("who may come", () => {
   for (const route of routes.filter((one) => actionOf(one)?.isInAccount)) {
     it(`${named(route)} is not found by an owner of another account, as if there were no such account`, async () => {
       world.neighbours.addKey("acme", "theirs");
-      const before = world.neighbours.asked.length;
+      const before = world.neighbours.received.length;
       const foreign = await ask(stranger.browser, route);
       const unknown = await ask(stranger.browser, route, "no-such-account");
       assert.equal(foreign.status, 404);
       assert.equal(unknown.status, 404);
       assert.equal(foreign.text, unknown.text);
-      assert.equal(world.neighbours.asked.length, before);
+      assert.equal(world.neighbours.received.length, before);
     });
   }
 
@@ -110,12 +110,12 @@ describe("who may come", () => {
       const isAllowed = allowed.includes(role);
       it(`${named(route)} is ${isAllowed ? "open" : "closed"} to ${isInAccount ? role : `a person who is ${role}`}`, async () => {
         world.neighbours.addKey("acme", "one more");
-        const before = world.neighbours.asked.length;
+        const before = world.neighbours.received.length;
         const seen = await ask(people[role].browser, route);
         assert.equal(isProblem(seen, "not-allowed"), !isAllowed, seen.text);
         if (isAllowed) return;
         assert.equal(seen.status, 403);
-        assert.equal(world.neighbours.asked.length, before);
+        assert.equal(world.neighbours.received.length, before);
       });
     }
   }
@@ -125,9 +125,9 @@ describe("who may come", () => {
     const { browser } = people.owner;
     assert.equal((await browser.get(`/accounts/acme/keys/${foreign}`)).status, 404);
     await browser.get("/profile");
-    for (const deed of ["", "/stop", "/activate", "/delete"]) {
-      const seen = await browser.post(`/accounts/acme/keys/${foreign}${deed}`, { name: "taken" });
-      assert.equal(seen.status, 404, deed);
+    for (const event of ["", "/stop", "/activate", "/delete"]) {
+      const seen = await browser.post(`/accounts/acme/keys/${foreign}${event}`, { name: "taken" });
+      assert.equal(seen.status, 404, event);
     }
     assert.equal(world.neighbours.keys.get(foreign)?.name, "foreign");
   });

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { startWorld, type World } from "./testing/console.ts";
-import { join, password, setUp, type Somebody } from "./testing/people.ts";
+import { join, password, setUp, type TestPerson } from "./testing/people.ts";
 
 let world: World;
-let operator: Somebody;
+let operator: TestPerson;
 
 before(async () => {
   world = await startWorld();

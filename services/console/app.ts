@@ -19,7 +19,7 @@ import type { Config } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
 import { oidcOf } from "./credentials/oidc.ts";
 import { createPasswords } from "./credentials/passwords.ts";
-import { lookAtUnheard } from "./top-ups/settle.ts";
+import { settlePendingTopUps } from "./top-ups/settle.ts";
 import { createPayments } from "./payments/settings.ts";
 import { createRelays } from "./relays.ts";
 import { allRoutes } from "./routes.ts";
@@ -38,20 +38,20 @@ const idleMs = 60_000;
 const relayTimeoutMs = 2_000;
 const probeMs = 2_000;
 const sweepMs = 60_000;
-const mostSwept = 10_000;
+const maxSwept = 10_000;
 
 /** Starts the service. PostgreSQL, auth-quota and billing may be up, down or on their way. */
 export async function startApp(config: Config, log: Logger, clock: Clock = systemClock): Promise<App> {
   await using resources = new AsyncDisposableStack();
   const box = createSecretBox(readSecretsKey(readFileSync(config.SECRETS_KEY_FILE, "utf8")));
   const cost = { memoryKib: config.PASSWORD_MEMORY_KIB, passes: config.PASSWORD_PASSES };
-  const onError = (error: Error): void => log.warn({ err: error }, "PostgreSQL is away");
+  const onError = (error: Error): void => log.warn({ err: error }, "lost connection to PostgreSQL");
   const pool = resources.use(createPool(config.DATABASE_URL, "console", onError));
   const registry = createRegistry("console");
   const credentials = resources.use(openGrpcCredentials(config, log, registry));
   const connect = (address: string) => resources.use(connectGrpc(address, credentials));
   const toBilling = connect(config.BILLING_ADDRESS);
-  const parts = {
+  const deps = {
     pool,
     authQuota: unaryClient(AuthQuotaService, connect(config.AUTH_QUOTA_ADDRESS), callTimeoutMs),
     billing: unaryClient(BillingService, toBilling, callTimeoutMs),
@@ -72,12 +72,12 @@ export async function startApp(config: Config, log: Logger, clock: Clock = syste
     log,
   };
   const reasons = await keepWatch(resources, pool, log);
-  const { payments } = parts;
-  if (payments) resources.use(every(sweepMs, () => lookAtUnheard({ ...parts, payments }), log));
+  const { payments } = deps;
+  if (payments) resources.use(every(sweepMs, () => settlePendingTopUps({ ...deps, payments }), log));
   let isStopping = false;
   const notReady = (): string[] => [...reasons(), ...(isStopping ? ["stopping"] : [])];
   const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
-  const server = await buildServer(parts, allRoutes(parts), {
+  const server = await buildServer(deps, allRoutes(deps), {
     allowPlainHttp: config.ALLOW_PLAIN_HTTP,
     proxies: config.TRUSTED_PROXIES,
     guessesPerMinute: config.GUESSES_PER_MINUTE,
@@ -109,8 +109,8 @@ async function keepWatch(resources: AsyncDisposableStack, pool: Pool, log: Logge
   await look();
   resources.use(every(probeMs, look, log));
   const sweep = async (): Promise<void> => {
-    await deleteEndedSessions(pool, mostSwept);
-    await deleteEndedAttempts(pool, mostSwept);
+    await deleteEndedSessions(pool, maxSwept);
+    await deleteEndedAttempts(pool, maxSwept);
   };
   resources.use(every(sweepMs, sweep, log));
   return health.reasons;

@@ -1,7 +1,7 @@
 /** What one event of a chat completion says; empty where it says nothing of the kind. */
 export type ChatEvent = { said: string; finish: string; problem?: string };
 
-const mostLineCharacters = 1_048_576;
+const maxLineCharacters = 1_048_576;
 
 /**
  * Reads the server-sent events of a chat completion up to `[DONE]`. Each event is one line of data there. What is not
@@ -13,7 +13,7 @@ export async function* readChatStream(body: AsyncIterable<Buffer>): AsyncGenerat
   for await (const chunk of body) {
     const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
     rest = lines.pop() ?? "";
-    if (rest.length > mostLineCharacters) throw new RangeError("a line of the stream is too long");
+    if (rest.length > maxLineCharacters) throw new RangeError("a line of the stream is too long");
     for (const line of lines) {
       const data = /^data: ?(.*?)\r?$/.exec(line)?.[1];
       if (data === "[DONE]") return;

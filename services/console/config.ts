@@ -12,110 +12,111 @@ export const minPasswordCost = { memoryKib: 19_456, passes: 2 };
 const port = { minimum: 0, maximum: 65_535 };
 
 export const variables = Type.Object({
-  LOG_LEVEL: Type.String({ description: "Least level that is logged: debug, info, warn, error.", default: "info" }),
+  LOG_LEVEL: Type.String({ description: "Minimum log level: debug, info, warn, error.", default: "info" }),
   HTTP_HOST: Type.String({
-    description: "Address that browsers, or the proxy before it, reach.",
+    description: "Address on which browsers, or a proxy in front, are served.",
     default: "127.0.0.1",
   }),
   HTTP_PORT: Type.Integer({
-    description: "Port that browsers, or the proxy before it, reach.",
+    description: "Port on which browsers, or a proxy in front, are served.",
     ...port,
     default: 8090,
   }),
   OPS_HOST: Type.String({ description: "Address of /livez, /readyz and /metrics.", default: "127.0.0.1" }),
   OPS_PORT: Type.Integer({ description: "Port of /livez, /readyz and /metrics.", ...port, default: 9084 }),
-  DATABASE_URL: Type.String({ description: "PostgreSQL, as a member of the role console_rw.", minLength: 1 }),
+  DATABASE_URL: Type.String({
+    description: "PostgreSQL connection URL of a member of the role console_rw.",
+    minLength: 1,
+  }),
   AUTH_QUOTA_ADDRESS: Type.String({ description: "gRPC target of the auth-quota service.", minLength: 1 }),
   BILLING_ADDRESS: Type.String({ description: "gRPC target of the billing service.", minLength: 1 }),
   VIDEO_TASK_ADDRESS: Type.String({ description: "gRPC target of the video-task service.", minLength: 1 }),
   RELAY_ADDRESSES: Type.String({
-    description:
-      "gRPC targets of the relays, host:port with commas between; a name is asked at each address it stands for.",
+    description: "Comma-separated gRPC targets of the relays, host:port; every address of a name is queried.",
     minLength: 1,
   }),
   API_URL: Type.String({
-    description: "Where callers reach the API, such as https://api.example.org; examples and the playground use it.",
+    description: "Public URL of the API, such as https://api.example.org; used by examples and the playground.",
     minLength: 1,
   }),
   PUBLIC_URL: Type.String({
-    description: "Where people open the console, such as https://console.example.org; links in invitations begin so.",
+    description: "Public URL of the console, such as https://console.example.org; used for links in invitations.",
     minLength: 1,
   }),
   SECRETS_KEY_FILE: Type.String({
     description:
-      "File with 32 random bytes as base64, under which second factors are sealed; the same for all replicas.",
+      "File with 32 random bytes in base64, the key that encrypts second factors; the same for all replicas.",
     minLength: 1,
   }),
   OIDC_ISSUER: Type.String({
     description:
-      "Issuer of OpenID Connect by which people may sign in, too, as its tokens name it; it sends browsers back to " +
-      "/sign-in/oidc/callback below PUBLIC_URL. All four of OIDC_… are set, or none.",
+      "Issuer URL of an OpenID Connect provider for sign-in, as in its tokens; its redirect URI is " +
+      "/sign-in/oidc/callback below PUBLIC_URL. Set all four of OIDC_…, or none.",
     default: "",
   }),
-  OIDC_CLIENT_ID: Type.String({ description: "What the issuer calls this console.", default: "" }),
+  OIDC_CLIENT_ID: Type.String({ description: "Client id of this console at the issuer.", default: "" }),
   OIDC_CLIENT_SECRET_FILE: Type.String({
-    description: "File with the secret that the issuer has given this console.",
+    description: "File with the client secret of this console.",
     default: "",
   }),
   OIDC_NAME: Type.String({
-    description: "What people call the issuer, for the button on the sign-in page.",
+    description: "Name of the issuer on the sign-in button.",
     maxLength: 60,
     default: "",
   }),
   ALLOW_PLAIN_HTTP: Type.Union([Type.Literal("never"), Type.Literal("loopback")], {
-    description: "Whether people on this machine may come without TLS; everybody else needs HTTPS.",
+    description: "Whether browsers on this machine may connect without TLS; all others need HTTPS.",
     default: "never",
   }),
   TRUSTED_PROXIES: Type.String({
-    description:
-      "Addresses or networks, separated by commas, whose X-Forwarded-For and X-Forwarded-Proto are believed.",
+    description: "Comma-separated addresses or networks whose X-Forwarded-For and X-Forwarded-Proto are trusted.",
     default: "",
   }),
   BOOTSTRAP_ACCOUNT: Type.String({
     description:
-      "Account that the first operator owns from the start, for a console that runs on one's own machine: it needs a " +
-      "PUBLIC_URL that begins with http://. Empty: none.",
+      "Account that the first operator owns from the start, for a console on one's own machine; requires a " +
+      "PUBLIC_URL with http://. Empty: none.",
     default: "",
   }),
   SECOND_FACTOR_REQUIRED_OF: Type.Union([Type.Literal("nobody"), Type.Literal("operators")], {
-    description: "Who may use their role only with a second factor; everybody else may put it off.",
+    description: "Who must have a second factor to use their role; optional for everybody else.",
     default: "nobody",
   }),
   GUESSES_PER_MINUTE: Type.Integer({
-    description: "Sign-ins and other tries of a secret that one network address has in a minute, per replica.",
+    description: "Attempts per minute and network address to sign in or enter another secret, per replica.",
     minimum: 1,
     maximum: 1_000,
     default: 10,
   }),
   PASSWORD_MEMORY_KIB: Type.Integer({
-    description: "Memory that hashing one password takes, in KiB; at most four are hashed at once.",
+    description: "Memory for hashing one password, in KiB; at most four are hashed concurrently.",
     minimum: minPasswordCost.memoryKib,
     maximum: 1_048_576,
     default: minPasswordCost.memoryKib,
   }),
   PASSWORD_PASSES: Type.Integer({
-    description: "Passes over that memory.",
+    description: "Passes over that memory when hashing a password.",
     minimum: minPasswordCost.passes,
     maximum: 100,
     default: minPasswordCost.passes,
   }),
   STRIPE_SECRET_KEY_FILE: Type.String({
-    description: "File with Stripe's secret key on one line. Empty: accounts are topped up by vouchers only.",
+    description: "File with Stripe's secret key on one line. Empty: top-ups by voucher only.",
     default: "",
   }),
   STRIPE_WEBHOOK_SECRET_FILE: Type.String({
-    description: "File with the webhook's signing secret; several, one per line, while one replaces another.",
+    description: "File with the webhook's signing secret; one per line while they are rotated.",
     default: "",
   }),
   STRIPE_API_URL: Type.String({
-    description: "Where Stripe's API answers; another one only for a stand-in.",
+    description: "URL of Stripe's API; change it only for a test double.",
     default: "https://api.stripe.com",
   }),
   ...grpcTlsVariables,
   ...tracingVariables,
   ...samplingVariables,
   DRAIN_MS: Type.Integer({
-    description: "How long requests in hand may take after a stop signal.",
+    description: "Time that requests under way are given after a stop signal.",
     minimum: 0,
     default: 10_000,
   }),

@@ -1,14 +1,14 @@
 import type { Account } from "#proto/authquota/v1/authquota_pb.ts";
-import type { Parts } from "./parts.ts";
+import type { Deps } from "./deps.ts";
 
 /** The account with an id; undefined when there is none. */
-export async function findAccount(parts: Pick<Parts, "authQuota">, accountId: string): Promise<Account | undefined> {
-  return (await findAccounts(parts, [accountId])).get(accountId);
+export async function findAccount(deps: Pick<Deps, "authQuota">, accountId: string): Promise<Account | undefined> {
+  return (await findAccounts(deps, [accountId])).get(accountId);
 }
 
 /** Accounts by id, as far as there are any. At most 1,000 ids. */
 export async function findAccounts(
-  { authQuota }: Pick<Parts, "authQuota">,
+  { authQuota }: Pick<Deps, "authQuota">,
   ids: readonly string[],
 ): Promise<Map<string, Account>> {
   const accountIds = [...new Set(ids)];

@@ -1,12 +1,15 @@
 import { html } from "./html/html.ts";
-import type { Parts } from "./parts.ts";
-import { page, type Answer } from "./html/route.ts";
+import type { Deps } from "./deps.ts";
+import { page, type PageResponse } from "./html/route.ts";
 import { invitationDays } from "./store/invitations.ts";
 
-type Made = { token: string; email: string; back: string };
+type NewInvitation = { token: string; email: string; back: string };
 
 /** The page with the link of an invitation, which is shown this once: only its hash is kept. */
-export function invitationLink({ publicUrl }: Pick<Parts, "publicUrl">, { token, email, back }: Made): Answer {
+export function invitationLink(
+  { publicUrl }: Pick<Deps, "publicUrl">,
+  { token, email, back }: NewInvitation,
+): PageResponse {
   const link = new URL(`/invitations/${token}`, publicUrl).href;
   return page(
     "Invitation made",

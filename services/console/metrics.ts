@@ -8,7 +8,7 @@ export function createMetrics(registry: Registry) {
   return {
     requests: histograms(registry, {
       name: "console_request_duration_seconds",
-      help: "Time to answer a request, by pattern of the path and status.",
+      help: "Duration of requests, by path pattern and status.",
       labels: ["method", "path", "status"],
       // Callers may name any method.
       unboundedLabels: ["method", "path"],
@@ -17,12 +17,12 @@ export function createMetrics(registry: Registry) {
     }),
     signIns: counters(registry, {
       name: "console_sign_ins_total",
-      help: "Tries to sign in, by outcome.",
+      help: "Sign-in attempts, by outcome.",
       labels: ["outcome"],
     }),
     topUps: counters(registry, {
       name: "console_top_ups_total",
-      help: "Payments by provider and what became of them.",
+      help: "Payments, by provider and outcome.",
       labels: ["provider", "outcome"],
     }),
   };

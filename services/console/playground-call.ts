@@ -1,9 +1,15 @@
 import { request, type Dispatcher } from "undici";
 import { readChatStream, readError } from "./chat-stream.ts";
-import type { Parts } from "./parts.ts";
+import type { Deps } from "./deps.ts";
 
 /** What somebody asks with a key of their own. */
-export type Question = { key: string; model: string; message: string; system: string; mostTokens: number | undefined };
+export type PlaygroundRequest = {
+  key: string;
+  model: string;
+  message: string;
+  system: string;
+  maxTokens: number | undefined;
+};
 
 /** A part of an answer: what the model says, or what a person must know about it. */
 export type Piece = { kind: "said" | "problem"; text: string };
@@ -12,16 +18,16 @@ export type Piece = { kind: "said" | "problem"; text: string };
 export type Reply = { requestId: string | undefined; pieces: AsyncIterable<Piece> };
 
 const callMs = 120_000;
-const mostAnswerCharacters = 1_048_576;
-const mostErrorBytes = 65_536;
+const maxAnswerCharacters = 1_048_576;
+const maxErrorBytes = 65_536;
 
 /**
  * Asks the API as any other caller. Never rejects: what goes wrong is a piece of the answer. The call is cancelled when
  * `gone` is, after 120 s, and after 1,048,576 characters; `onEnd` is called when nothing goes on there any more.
  */
 export async function askApi(
-  { apiUrl, log }: Pick<Parts, "apiUrl" | "log">,
-  question: Question,
+  { apiUrl, log }: Pick<Deps, "apiUrl" | "log">,
+  question: PlaygroundRequest,
   gone: AbortSignal,
   onEnd: () => void,
 ): Promise<Reply> {
@@ -44,20 +50,20 @@ export async function askApi(
     return { requestId, pieces: only(await refusal(statusCode, body, question.key)) };
   } catch (error) {
     onEnd();
-    if (!gone.aborted) log.warn({ err: error }, "the playground did not reach the API");
+    if (!gone.aborted) log.warn({ err: error }, "playground could not reach the API");
     const text = signal.aborted ? tooSlow : "The API cannot be reached right now. Try again in a minute.";
     return { requestId: undefined, pieces: only(text) };
   }
 }
 
 const tooSlow = "The answer took longer than 120 seconds and was cancelled.";
-const broken = "The answer broke off: it is not whole.";
+const broken = "The response was cut off and is incomplete.";
 
-const bodyOf = ({ model, message, system, mostTokens }: Question) => ({
+const bodyOf = ({ model, message, system, maxTokens }: PlaygroundRequest) => ({
   model,
   messages: [...(system === "" ? [] : [{ role: "system", content: system }]), { role: "user", content: message }],
   stream: true,
-  ...(mostTokens !== undefined && { max_completion_tokens: mostTokens }),
+  ...(maxTokens !== undefined && { max_completion_tokens: maxTokens }),
 });
 
 /** A request id that may stand in an address. */
@@ -72,7 +78,7 @@ async function refusal(status: number, body: Dispatcher.ResponseData["body"], ke
   let text = "";
   for await (const chunk of body) {
     text += String(chunk);
-    if (text.length > mostErrorBytes) break;
+    if (text.length > maxErrorBytes) break;
   }
   // Providers repeat a part of a wrong key, and who knows what others do.
   const said = readError(text)?.replaceAll(key, "(the key)");
@@ -88,7 +94,7 @@ async function* readAnswer(body: AsyncIterable<Buffer>, signal: AbortSignal): As
     for await (const { said, finish, problem } of readChatStream(body)) {
       if (problem !== undefined) return yield { kind: "problem", text: `The API stopped the answer: ${problem}` };
       characters += said.length;
-      if (characters > mostAnswerCharacters)
+      if (characters > maxAnswerCharacters)
         return yield { kind: "problem", text: "The answer is cut here: it is too long." };
       if (said !== "") yield { kind: "said", text: said };
       end = finish === "" ? end : finish;

@@ -18,14 +18,14 @@ export type Relays = {
   recentStates: () => Promise<RelayState[]>;
 };
 
-const mostRelays = 64;
+const maxRelays = 64;
 const recentMs = 2_000;
 
 /** One address of a name, for which the certificate there must be. */
-type Place = { address: string; serverName: string };
+type RelayAddress = { address: string; serverName: string };
 
 /** The addresses that a `host:port` stands for: a headless service has one for each process. */
-async function resolve(target: string): Promise<Place[]> {
+async function resolve(target: string): Promise<RelayAddress[]> {
   const cut = target.lastIndexOf(":");
   const [host, port] = [target.slice(0, cut).replaceAll(/[[\]]/g, ""), target.slice(cut + 1)];
   try {
@@ -37,9 +37,12 @@ async function resolve(target: string): Promise<Place[]> {
   }
 }
 
-type Asking = { timeoutMs: number; credentials?: GrpcCredentials };
+type RelayRequestOptions = { timeoutMs: number; credentials?: GrpcCredentials };
 
-async function askOne({ address, serverName }: Place, { timeoutMs, credentials }: Asking): Promise<RelayState> {
+async function askOne(
+  { address, serverName }: RelayAddress,
+  { timeoutMs, credentials }: RelayRequestOptions,
+): Promise<RelayState> {
   // Questions are rare and relays come and go: a connection is not worth keeping.
   using channel = connectGrpc(address, credentials, serverName);
   try {
@@ -50,7 +53,7 @@ async function askOne({ address, serverName }: Place, { timeoutMs, credentials }
 }
 
 /** `targets` are `host:port` with commas between them. At most 64 processes are asked, each for `timeoutMs` at most. */
-export function createRelays(targets: string, asking: Asking, clock: Clock): Relays {
+export function createRelays(targets: string, asking: RelayRequestOptions, clock: Clock): Relays {
   const wanted = targets
     .split(",")
     .map((target) => target.trim())
@@ -58,7 +61,7 @@ export function createRelays(targets: string, asking: Asking, clock: Clock): Rel
   const states = async (): Promise<RelayState[]> => {
     const places = (await Promise.all(wanted.map(resolve))).flat();
     const byAddress = new Map(places.map((place) => [place.address, place]));
-    return await Promise.all([...byAddress.values()].slice(0, mostRelays).map((place) => askOne(place, asking)));
+    return await Promise.all([...byAddress.values()].slice(0, maxRelays).map((place) => askOne(place, asking)));
   };
   return { states, recentStates: shareRecent(states, clock) };
 }
@@ -70,10 +73,10 @@ function shareRecent<T>(ask: () => Promise<T>, clock: Clock): () => Promise<T> {
     atMs === undefined || Math.abs(clock.nowMs() - atMs) < recentMs;
   return () => {
     if (last && isRecent(last.answeredAtMs)) return last.answer;
-    const asked: NonNullable<typeof last> = { answer: ask() };
-    const end = (): void => void (asked.answeredAtMs = clock.nowMs());
-    asked.answer.then(end, end);
-    last = asked;
-    return asked.answer;
+    const request: NonNullable<typeof last> = { answer: ask() };
+    const end = (): void => void (request.answeredAtMs = clock.nowMs());
+    request.answer.then(end, end);
+    last = request;
+    return request.answer;
   };
 }

@@ -1,4 +1,4 @@
-import type { Parts } from "./parts.ts";
+import type { Deps } from "./deps.ts";
 import type { Route } from "./html/route.ts";
 import { auditRoutes } from "./routes/operator/audit.ts";
 import { invitationRoutes } from "./routes/account/invitations.ts";
@@ -30,7 +30,7 @@ import { setupRoutes } from "./routes/person/setup.ts";
 import { signInRoutes } from "./routes/person/sign-in.ts";
 
 /** Every page of the console with who may come. */
-export function allRoutes(parts: Parts): Route[] {
+export function allRoutes(deps: Deps): Route[] {
   return [
     setupRoutes,
     signInRoutes,
@@ -60,5 +60,5 @@ export function allRoutes(parts: Parts): Route[] {
     maintenanceRoutes,
     peopleRoutes,
     auditRoutes,
-  ].flatMap((routesOf) => routesOf(parts));
+  ].flatMap((routesOf) => routesOf(deps));
 }

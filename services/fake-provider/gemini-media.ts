@@ -46,14 +46,14 @@ function planEmbeddings(request: FakeRequest, behaviour: Behaviour): Plan {
   return { claim, tokens: 0, render: () => jsonOf({ embeddings, ...usage }) };
 }
 
-type Made = { part: Fields; counts: Partial<Claim>; tokens: number };
+type MediaPart = { part: Fields; counts: Partial<Claim>; tokens: number };
 
-function picture(request: FakeRequest, behaviour: Behaviour): Made {
+function picture(request: FakeRequest, behaviour: Behaviour): MediaPart {
   const inlineData = { mimeType: "image/png", data: pictureOf({ request, behaviour }, 0) };
   return { part: { inlineData }, counts: { imageOutputTokens: tokensOfPicture }, tokens: tokensOfPicture };
 }
 
-function sound({ lastUserText }: FakeRequest): Made {
+function sound({ lastUserText }: FakeRequest): MediaPart {
   const words = countWords(lastUserText);
   const data = soundOf("pcm", lastUserText, words).toString("base64");
   const tokens = words * tokensOfWord;

@@ -20,7 +20,7 @@ type Part = Record<string, unknown>;
 type Counts = Pick<Claim, "outputTokens" | "reasoningTokens">;
 
 /** An answer, and what only this format needs of it. */
-type Composed = { answer: Answer; responseId: string; signature: string | undefined; hasCallIds: boolean };
+type ComposedAnswer = { answer: Answer; responseId: string; signature: string | undefined; hasCallIds: boolean };
 
 const finishReasons = { stop: "STOP", length: "MAX_TOKENS", tools: "STOP" };
 
@@ -51,7 +51,7 @@ function makeSignature(): string {
   return Buffer.from(randomId("fake-signature-", 48)).toString("base64");
 }
 
-function renderWhole(composed: Composed): string {
+function renderWhole(composed: ComposedAnswer): string {
   const { answer } = composed;
   const parts = [
     ...(answer.thinking.length > 0 ? [thought(joinPieces(answer.thinking))] : []),
@@ -63,7 +63,7 @@ function renderWhole(composed: Composed): string {
 }
 
 // Every chunk tells the counts so far. Calls come whole, one to a chunk; the last chunk says why it ended.
-function renderFrames(composed: Composed): Frame[] {
+function renderFrames(composed: ComposedAnswer): Frame[] {
   const { answer } = composed;
   const emitted: Counts = { outputTokens: 0, reasoningTokens: 0 };
   const frames = steps(composed).flatMap(({ part, tokens, bucket }) =>
@@ -91,7 +91,7 @@ function renderErrorFrame({ error }: Behaviour): Frame {
 
 type Step = { part: Part; tokens: number; bucket: keyof Counts };
 
-function steps(composed: Composed): Step[] {
+function steps(composed: ComposedAnswer): Step[] {
   const { answer } = composed;
   return [
     ...answer.thinking.map(({ text, tokens }) => ({ part: thought(text), tokens, bucket: "reasoningTokens" as const })),
@@ -101,18 +101,18 @@ function steps(composed: Composed): Step[] {
 }
 
 // Of parallel calls only the first is signed.
-function callParts(composed: Composed): { part: Part; tokens: number }[] {
+function callParts(composed: ComposedAnswer): { part: Part; tokens: number }[] {
   return composed.answer.tools.map((tool, index) => ({
     part: { functionCall: functionCall(tool, composed), ...(index === 0 && sign(composed)) },
     tokens: tool.tokens,
   }));
 }
 
-function functionCall(tool: AnswerTool, { hasCallIds }: Composed): object {
+function functionCall(tool: AnswerTool, { hasCallIds }: ComposedAnswer): object {
   return { name: tool.name, args: tool.arguments, ...(hasCallIds && { id: randomId("", 8).toLowerCase() }) };
 }
 
-function chunkOf({ answer, responseId }: Composed, candidates: object[], claim: Claim | undefined): object {
+function chunkOf({ answer, responseId }: ComposedAnswer, candidates: object[], claim: Claim | undefined): object {
   const usage = claim && { usageMetadata: renderUsage(claim) };
   return { candidates, ...usage, modelVersion: answer.model, responseId };
 }
@@ -173,7 +173,7 @@ function isLast(answer: Answer): boolean {
   return answer.tools.length === 0;
 }
 
-function sign({ signature }: Composed): Part {
+function sign({ signature }: ComposedAnswer): Part {
   return signature === undefined ? {} : { thoughtSignature: signature };
 }
 

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import { freePort } from "../shared/testing/free-port.ts";
 
-export type Listening = {
+export type ListenOptions = {
   /** Base address without a path. */
   url: string;
   port: number;
@@ -15,7 +15,7 @@ export type Listening = {
 export async function listenFake(
   handler: RequestListener,
   { host = "127.0.0.1", port: wanted }: { host?: string | undefined; port?: number | undefined },
-): Promise<Listening> {
+): Promise<ListenOptions> {
   const server = createServer(handler);
   // Callers keep connections for reuse; one that closes under them at rest would look like a fault nobody scripted.
   server.keepAliveTimeout = 600_000;

@@ -56,9 +56,9 @@ type Renderers = {
   errorFrames: (kind: Fault["kind"], written: number) => Frame[];
 };
 
-type Asked = { request: FakeRequest; requestId: string; message: string };
+type RefusalContext = { request: FakeRequest; requestId: string; message: string };
 
-function textPlanner(renderers: (answer: Answer, asked: Asked) => Renderers): Planner {
+function textPlanner(renderers: (answer: Answer, asked: RefusalContext) => Renderers): Planner {
   return (request, behaviour, requestId) => {
     const answer = planAnswer(request, behaviour);
     const message = behaviour.error?.message ?? "Overloaded";

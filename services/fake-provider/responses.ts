@@ -16,10 +16,10 @@ import type { Fields } from "./dialect.ts";
 type Item = { fields: Fields; kind: "reasoning" | "message" | "function_call"; pieces: Piece[] };
 
 /** A response with its ids, so that all its events name the same. */
-export type Composed = { answer: Answer; asked: Fields; id: string; items: Item[] };
+export type ComposedAnswer = { answer: Answer; asked: Fields; id: string; items: Item[] };
 
 /** Gives an answer the items of a response. `asked` are the fields of the request, which a response repeats. */
-export function composeResponse(answer: Answer, asked: Fields): Composed {
+export function composeResponse(answer: Answer, asked: Fields): ComposedAnswer {
   const tools = answer.tools.map((tool): Item => {
     const call = { call_id: randomId("call_", 24), name: tool.name, arguments: tool.json, status: "completed" };
     const fields = { id: randomId("fc_", 50), type: "function_call", ...call };
@@ -60,12 +60,12 @@ function outputText(text: string): Fields {
 }
 
 /** The whole answer as a response object. */
-export function renderResponse(composed: Composed): string {
+export function renderResponse(composed: ComposedAnswer): string {
   return `${JSON.stringify(finalResponse(composed), null, 2)}\n`;
 }
 
 /** The answer as the ladder of events that real responses climb; items come one after the other. */
-export function renderResponseFrames(composed: Composed): Frame[] {
+export function renderResponseFrames(composed: ComposedAnswer): Frame[] {
   const started = responseObject(composed, { status: "in_progress", output: [], usage: null });
   const last = finalResponse(composed);
   const steps: Step[] = [
@@ -79,7 +79,7 @@ export function renderResponseFrames(composed: Composed): Frame[] {
 
 /** How the provider reports an error after so many events: by `error`, `response.failed`, or one behind the other. */
 export function renderResponseErrorFrames(
-  composed: Composed,
+  composed: ComposedAnswer,
   { kind, written, message }: { kind: Fault["kind"]; written: number; message: string },
 ): Frame[] {
   const error = { code: "server_error", message };
@@ -147,7 +147,7 @@ function innerSteps({ kind, pieces }: Item, place: Fields): Step[] {
   ];
 }
 
-function finalResponse(composed: Composed): Fields {
+function finalResponse(composed: ComposedAnswer): Fields {
   const { answer, items } = composed;
   const isCut = answer.finish.cause === "length";
   return responseObject(composed, {
@@ -159,7 +159,7 @@ function finalResponse(composed: Composed): Fields {
   });
 }
 
-function responseObject({ answer, asked, id }: Composed, fields: Fields): Fields {
+function responseObject({ answer, asked, id }: ComposedAnswer, fields: Fields): Fields {
   const repeated = {
     instructions: null,
     max_output_tokens: null,

@@ -56,9 +56,9 @@ export async function serveFake(fake: Fake, request: IncomingMessage, response: 
 }
 
 type Reply = { response: ServerResponse; dialect: FakeDialect; requestId: string };
-type AskedReply = Reply & { request: FakeRequest };
+type RequestReply = Reply & { request: FakeRequest };
 
-async function answer(fake: Fake, received: ReceivedRequest, reply: AskedReply): Promise<void> {
+async function answer(fake: Fake, received: ReceivedRequest, reply: RequestReply): Promise<void> {
   const { request, response } = reply;
   const behaviour = decideBehaviour(fake, reply);
   if (!behaviour) return;
@@ -93,7 +93,7 @@ async function answer(fake: Fake, received: ReceivedRequest, reply: AskedReply):
   }
 }
 
-function decideBehaviour(fake: Fake, reply: AskedReply): Behaviour | undefined {
+function decideBehaviour(fake: Fake, reply: RequestReply): Behaviour | undefined {
   const { request } = reply;
   const standing = typeof fake.standing === "function" ? fake.standing(request) : fake.standing;
   const next = fake.next.shift();
@@ -105,9 +105,9 @@ function decideBehaviour(fake: Fake, reply: AskedReply): Behaviour | undefined {
   }
 }
 
-type Planned = { plan: Plan; truth: Truth };
+type PlannedReply = { plan: Plan; truth: Truth };
 
-async function deliver(delivery: Delivery, reply: AskedReply, planned: Planned): Promise<Ending | "refused"> {
+async function deliver(delivery: Delivery, reply: RequestReply, planned: PlannedReply): Promise<Ending | "refused"> {
   const { behaviour } = delivery;
   await pause(delivery, behaviour.headersAfterMs);
   if (await strikeBeforeHead(delivery)) return "cut";
@@ -143,7 +143,7 @@ async function deliverHtml(delivery: Delivery): Promise<"refused"> {
 async function deliverBody(
   delivery: Delivery,
   reply: Reply,
-  { plan, truth, content }: Planned & { content: WholeReply },
+  { plan, truth, content }: PlannedReply & { content: WholeReply },
 ): Promise<Ending> {
   setHead(delivery, reply, { status: 200, type: content.type });
   const ending = await deliverWhole(delivery, content.body);
@@ -157,7 +157,7 @@ async function deliverBody(
 function deliverFrames(
   delivery: Delivery,
   reply: Reply,
-  { truth, content }: Planned & { content: StreamReply },
+  { truth, content }: PlannedReply & { content: StreamReply },
 ): Promise<Ending> {
   setHead(delivery, reply, { status: 200, type: content.type });
   delivery.response.setHeader("cache-control", "no-cache");
@@ -178,9 +178,9 @@ function setHead(delivery: Delivery, reply: Reply, { status, type }: { status: n
   for (const [name, value] of Object.entries({ ...headers, ...behaviour.headers })) response.setHeader(name, value);
 }
 
-type Refused = { status: number; message?: string; param?: string; code?: string };
+type RefusedReply = { status: number; message?: string; param?: string; code?: string };
 
-function refuse(reply: Reply, { status, message, param, code }: Refused): void {
+function refuse(reply: Reply, { status, message, param, code }: RefusedReply): void {
   const override = { code: code ?? null, param: param ?? null, ...(message !== undefined && { message }) };
   sendJson(reply, status, renderError(reply.dialect, { status, override, requestId: reply.requestId }));
 }

@@ -38,7 +38,7 @@ export function planTranscription(request: FakeRequest, behaviour: Behaviour): P
   const tellsUse = format === "json" || format === "verbose_json" || format === "diarized_json";
   const counted = byDuration ? { mediaMs: seconds * 1_000 } : tokensTold;
   const claim = tellsUse ? claimUnder(behaviour, counted) : undefined;
-  const heard: Heard = { answer, seconds, claim, format };
+  const heard: Transcript = { answer, seconds, claim, format };
   return {
     claim,
     tokens: answer.tokens,
@@ -53,9 +53,9 @@ export function planTranscription(request: FakeRequest, behaviour: Behaviour): P
   };
 }
 
-type Heard = { answer: Answer; seconds: number; claim: Claim | undefined; format: string };
+type Transcript = { answer: Answer; seconds: number; claim: Claim | undefined; format: string };
 
-function renderWhole({ answer, seconds, claim, format }: Heard): { type: string; body: string } {
+function renderWhole({ answer, seconds, claim, format }: Transcript): { type: string; body: string } {
   const text = joinPieces(answer.text);
   const usage = claim && { usage: renderUsage(claim) };
   const plain = "text/plain; charset=utf-8";
@@ -75,7 +75,7 @@ function renderWhole({ answer, seconds, claim, format }: Heard): { type: string;
 
 const quality = { avg_logprob: -0.28, compression_ratio: 1.2, no_speech_prob: 0.01 };
 
-function renderFrames({ answer, claim }: Heard): Frame[] {
+function renderFrames({ answer, claim }: Transcript): Frame[] {
   const deltas = answer.text.map(({ text, tokens }): Frame => ({
     data: JSON.stringify({ type: "transcript.text.delta", delta: text }),
     tokens,

@@ -1,5 +1,5 @@
 import { type Behaviour, checkBehaviour } from "./behaviour.ts";
-import { type Listening, listenFake } from "./listen.ts";
+import { type ListenOptions, listenFake } from "./listen.ts";
 import type { ReceivedRequest } from "./receive.ts";
 import { type BehaviourSource, type Fake, serveFake } from "./serve.ts";
 import { createTruthLog, type Truth } from "./truth.ts";
@@ -19,7 +19,7 @@ export type FakeOptions = {
 };
 
 export type FakeUpstream = AsyncDisposable &
-  Listening & {
+  ListenOptions & {
     /** The newest requests, oldest first. */
     received: ReceivedRequest[];
     /** What was really served, oldest first. */

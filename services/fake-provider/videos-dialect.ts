@@ -1,15 +1,15 @@
 import type { Refusal } from "./request.ts";
 import type { ReceivedRequest } from "./receive.ts";
 import type { VideoBehaviour } from "./videos-behaviour.ts";
-import type { VideoAsked, VideoJob, VideoStage } from "./videos-jobs.ts";
+import type { VideoRequest, VideoJob, VideoStage } from "./videos-jobs.ts";
 
 /** A stage that is told in an answer of its own. */
-export type ToldStage = Exclude<VideoStage, { kind: "fault" } | { kind: "lost" }>;
+export type VisibleStage = Exclude<VideoStage, { kind: "fault" } | { kind: "lost" }>;
 
 /** What a poll tells. */
-export type Told = {
+export type JobView = {
   job: VideoJob;
-  stage: ToldStage;
+  stage: VisibleStage;
   behaviour: VideoBehaviour;
   /** Scheme, host and port that the caller knows this server by. */
   origin: string;
@@ -23,10 +23,10 @@ export type FakeVideoApi = {
   /** Each matches an address with its query; the first group names the model, the task or the task's file. */
   paths: { submit: RegExp; poll: RegExp; file: RegExp };
   /** Reads a submission; refuses what the provider refuses. */
-  read: (received: ReceivedRequest, model: string) => VideoAsked | Refusal;
-  makeId: (asked: VideoAsked) => string;
+  read: (received: ReceivedRequest, model: string) => VideoRequest | Refusal;
+  makeId: (asked: VideoRequest) => string;
   renderTaken: (job: VideoJob) => object;
-  renderPoll: (told: Told) => object;
+  renderPoll: (told: JobView) => object;
   /** The task that a file's address names. */
   jobIdOfFile: (name: string) => string;
   /** Where a file of a redirect is, which wants the credential too. */

@@ -1,8 +1,8 @@
 import { isObject } from "./dialect.ts";
 import type { ReceivedRequest } from "./receive.ts";
 import type { Refusal } from "./request.ts";
-import type { FakeVideoApi, Told } from "./videos-dialect.ts";
-import { randomJobId, type VideoAsked } from "./videos-jobs.ts";
+import type { FakeVideoApi, JobView } from "./videos-dialect.ts";
+import { randomJobId, type VideoRequest } from "./videos-jobs.ts";
 
 const sizes: Record<string, Record<string, string>> = {
   "16:9": { "720p": "1280x720", "1080p": "1920x1080", "4k": "3840x2160" },
@@ -39,7 +39,7 @@ export const geminiVideoApi: FakeVideoApi = {
   ownRedirect: (address) => `/download${address}`,
 };
 
-function readSubmission({ headers, body }: ReceivedRequest, model: string): VideoAsked | Refusal {
+function readSubmission({ headers, body }: ReceivedRequest, model: string): VideoRequest | Refusal {
   const instances: unknown[] = Array.isArray(body?.["instances"]) ? body["instances"] : [];
   const [instance] = instances;
   const parameters = isObject(body?.["parameters"]) ? body["parameters"] : {};
@@ -60,7 +60,7 @@ function wrong(field: string): Refusal {
   return { status: 400, message: `Invalid value for ${field}.` };
 }
 
-function renderPoll({ job, stage, behaviour, origin }: Told): object {
+function renderPoll({ job, stage, behaviour, origin }: JobView): object {
   const name = job.id;
   if (stage.kind === "running") return { name };
   if (stage.kind === "failed" && !stage.isFiltered) {

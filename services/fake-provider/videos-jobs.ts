@@ -30,7 +30,7 @@ export type VideoJob = {
   leaks: number;
 };
 
-export type VideoAsked = Pick<VideoJob, "api" | "model" | "prompt" | "seconds" | "size" | "hasReference" | "rid">;
+export type VideoRequest = Pick<VideoJob, "api" | "model" | "prompt" | "seconds" | "size" | "hasReference" | "rid">;
 
 /** How far a task is at one poll. */
 export type VideoStage =
@@ -45,7 +45,7 @@ export type VideoJobs = Disposable & {
   /** Throws when the prompt carries a behaviour that is none. */
   behaviourOf: (asked: Pick<VideoJob, "prompt">) => VideoBehaviour;
   script: (behaviour: VideoBehaviour) => void;
-  accept: (asked: VideoAsked, id: string) => VideoJob;
+  accept: (asked: VideoRequest, id: string) => VideoJob;
   find: (id: string) => VideoJob | undefined;
   poll: (job: VideoJob) => VideoStage;
   /** Counts something that happened to a task and writes it down. */

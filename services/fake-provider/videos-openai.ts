@@ -1,8 +1,8 @@
 import { isObject } from "./dialect.ts";
 import type { ReceivedRequest } from "./receive.ts";
 import type { Refusal } from "./request.ts";
-import type { FakeVideoApi, Told } from "./videos-dialect.ts";
-import { randomJobId, type VideoAsked, type VideoJob } from "./videos-jobs.ts";
+import type { FakeVideoApi, JobView } from "./videos-dialect.ts";
+import { randomJobId, type VideoRequest, type VideoJob } from "./videos-jobs.ts";
 
 /** Videos as OpenAI serves them. */
 export const openaiVideoApi: FakeVideoApi = {
@@ -21,7 +21,7 @@ export const openaiVideoApi: FakeVideoApi = {
   ownRedirect: (address) => `${address}${address.includes("?") ? "&" : "?"}redirected=1`,
 };
 
-function readSubmission({ headers, body }: ReceivedRequest): VideoAsked | Refusal {
+function readSubmission({ headers, body }: ReceivedRequest): VideoRequest | Refusal {
   if (!body) return { status: 400, message: "The request body is neither a form nor a JSON object." };
   const { prompt, model = "sora-2", seconds = "4", size = "720x1280", input_reference: reference } = body;
   if (typeof prompt !== "string" || prompt === "") return wrongField("prompt");
@@ -39,9 +39,9 @@ function wrongField(param: string): Refusal {
   return { status: 400, message: `Invalid value for '${param}'.`, param, code: "invalid_value" };
 }
 
-type Shown = { status: string; progress: number; endedAt?: number; error?: object; seconds?: number };
+type JobFields = { status: string; progress: number; endedAt?: number; error?: object; seconds?: number };
 
-function renderVideo(job: VideoJob, { status, progress, endedAt, error, seconds }: Shown): object {
+function renderVideo(job: VideoJob, { status, progress, endedAt, error, seconds }: JobFields): object {
   const endedSeconds = endedAt === undefined ? null : Math.floor(endedAt / 1000);
   return {
     id: job.id,
@@ -60,7 +60,7 @@ function renderVideo(job: VideoJob, { status, progress, endedAt, error, seconds 
   };
 }
 
-function renderPoll({ job, stage, behaviour }: Told): object {
+function renderPoll({ job, stage, behaviour }: JobView): object {
   const endedAt = job.endedAt ?? Date.now();
   if (stage.kind === "running") return renderVideo(job, stage);
   if (stage.kind === "completed") {

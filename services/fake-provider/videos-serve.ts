@@ -7,7 +7,7 @@ import type { VideoBehaviour } from "./videos-behaviour.ts";
 import type { FakeVideoApi } from "./videos-dialect.ts";
 import { sendVideoFile, type VideoVariant, variantTypes } from "./videos-file.ts";
 import { geminiVideoApi } from "./videos-gemini.ts";
-import type { VideoAsked, VideoJob, VideoJobs } from "./videos-jobs.ts";
+import type { VideoRequest, VideoJob, VideoJobs } from "./videos-jobs.ts";
 import { openaiVideoApi } from "./videos-openai.ts";
 
 type Exchange = { jobs: VideoJobs; received: ReceivedRequest; response: ServerResponse; api: FakeVideoApi };
@@ -61,7 +61,7 @@ async function serveSubmission(exchange: Exchange, model: string): Promise<void>
 
 const refusals: Record<string, number> = { reject: 400, rate: 429, account: 401, unavailable: 503, error: 500 };
 
-async function submit(exchange: Exchange, asked: VideoAsked, behaviour: VideoBehaviour): Promise<void> {
+async function submit(exchange: Exchange, asked: VideoRequest, behaviour: VideoBehaviour): Promise<void> {
   const { api, response, jobs } = exchange;
   const { submit: kind = "accept" } = behaviour;
   const status = refusals[kind];

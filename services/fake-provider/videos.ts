@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { renderError } from "./errors.ts";
-import { type Listening, listenFake } from "./listen.ts";
+import { type ListenOptions, listenFake } from "./listen.ts";
 import { type ReceivedRequest, receive } from "./receive.ts";
 import { checkVideoBehaviour, type VideoBehaviour } from "./videos-behaviour.ts";
 import { createVideoJobs, type VideoJob, type VideoJobs } from "./videos-jobs.ts";
@@ -17,7 +17,7 @@ export type FakeVideosOptions = {
 };
 
 export type FakeVideos = AsyncDisposable &
-  Listening & {
+  ListenOptions & {
     /** Every task that was taken, oldest first. */
     jobs: VideoJob[];
     /** The newest 1,000 requests, oldest first. */

@@ -6,7 +6,7 @@ import { videoPrompt, type VideoBehaviour } from "#fake-provider/videos-behaviou
 import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
 import { serveVideoTask } from "./testing/app.ts";
-import { makeSubmission, type GivenSubmission } from "./testing/submissions.ts";
+import { makeSubmission, type SubmissionFields } from "./testing/submissions.ts";
 import { startTasksDatabase } from "./testing/tasks-database.ts";
 
 let database: Awaited<ReturnType<typeof startTasksDatabase>>;
@@ -22,7 +22,7 @@ after(async () => {
 
 const serve = (variables: Record<string, string> = {}) =>
   serveVideoTask({ databaseUrl: database.url, upstreamUrl: provider.url, variables });
-const submissionOf = (behaviour: VideoBehaviour, given: GivenSubmission = {}) =>
+const submissionOf = (behaviour: VideoBehaviour, given: SubmissionFields = {}) =>
   makeSubmission({ ...given, prompt: videoPrompt(behaviour) });
 const jobsOf = ({ charge }: ReturnType<typeof makeSubmission>) =>
   provider.jobs.filter(({ rid }) => rid === charge?.rid);

@@ -11,15 +11,15 @@ import type { Logger } from "#shared/process/log.ts";
 import { keepConnected } from "#shared/stores/nats.ts";
 import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { createPool, probe } from "#shared/stores/postgres.ts";
-import { createAsk } from "./providers/request.ts";
+import { createProviderRequests } from "./providers/request.ts";
 import { buildCalls } from "./handlers/calls.ts";
 import { followUpstreams } from "./catalog.ts";
 import type { Config } from "./config.ts";
 import { createGaugesPass } from "./gauges.ts";
 import { createPollPass } from "./polling/poll.ts";
 import { createMetrics, watchCatalog } from "./metrics.ts";
-import { createMoneyPass } from "./charges/charge-outbox.ts";
-import { createPlaces, defaultPlaces, type Places } from "./submission/slots.ts";
+import { createChargePass } from "./charges/charge-outbox.ts";
+import { createSlots, defaultSlotLimits, type SubmissionSlots } from "./submission/slots.ts";
 import { createSweepPass } from "./submission/sweep.ts";
 
 /** The running service; disposal drains it. */
@@ -36,22 +36,22 @@ const passMs = 1_000;
  */
 export async function startApp(config: Config, log: Logger, environment: NodeJS.ProcessEnv): Promise<App> {
   await using resources = new AsyncDisposableStack();
-  const places = createPlaces({ ...defaultPlaces, drainMs: config.DRAIN_MS });
-  const reached = reach(resources, config, { log, environment });
+  const slots = createSlots({ ...defaultSlotLimits, drainMs: config.DRAIN_MS });
+  const reached = connect(resources, config, { log, environment });
   const { pool, upstreams } = reached;
-  const opsPort = await watch(resources, config, { ...reached, log, places });
+  const opsPort = await watch(resources, config, { ...reached, log, slots });
   const work = { ...reached, log };
-  keepWorking(resources, config, { ...work, isStopping: places.stop.isStopped });
+  keepWorking(resources, config, { ...work, isStopping: slots.stop.isStopped });
 
-  resources.use(places);
+  resources.use(slots);
   const drawnMs = (): number => config.POLL_INTERVAL_MS * (0.5 + Math.random());
-  const submitting = { ...work, pool, upstreams, places, leaseMs: config.SUBMIT_LEASE_MS, firstPollMs: drawnMs };
+  const submitting = { ...work, pool, upstreams, slots, leaseMs: config.SUBMIT_LEASE_MS, firstPollMs: drawnMs };
   const { credentials } = reached;
   const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
   const listen = { ...place, credentials, interceptors: [grpcMetrics(reached.registry)] };
   const { port: grpcPort } = resources.use(await serveGrpc([[VideoTaskService, buildCalls(submitting)]], listen));
   // The first to happen at the end: whoever waits here is told to ask another replica, and no more is taken.
-  resources.defer(places.stop.stop);
+  resources.defer(slots.stop.stop);
   const owned = resources.move();
   return { grpcPort, opsPort, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
@@ -59,10 +59,10 @@ export async function startApp(config: Config, log: Logger, environment: NodeJS.
 type Start = { log: Logger; environment: NodeJS.ProcessEnv };
 
 // Everything beyond this process, and what is counted of it.
-function reach(resources: AsyncDisposableStack, config: Config, { log, environment }: Start) {
+function connect(resources: AsyncDisposableStack, config: Config, { log, environment }: Start) {
   const registry = createRegistry("video-task");
   const metrics = createMetrics(registry);
-  const onError = (error: Error): void => log.warn({ err: error }, "PostgreSQL is away");
+  const onError = (error: Error): void => log.warn({ err: error }, "lost connection to PostgreSQL");
   const pool = resources.use(createPool(config.DATABASE_URL, "video-task", onError));
   const pools = resources.use(createPools());
   const upstreams = resources.use(
@@ -79,22 +79,31 @@ function reach(resources: AsyncDisposableStack, config: Config, { log, environme
     const connection = nats.current();
     return connection && jetstream(connection);
   };
-  return { registry, metrics, credentials, pool, ask: createAsk(pools), upstreams, billing, jetStream };
+  return {
+    registry,
+    metrics,
+    credentials,
+    pool,
+    requestProvider: createProviderRequests(pools),
+    upstreams,
+    billing,
+    jetStream,
+  };
 }
 
-type Reached = ReturnType<typeof reach>;
+type Connections = ReturnType<typeof connect>;
 
 async function watch(
   resources: AsyncDisposableStack,
   config: Config,
-  { pool, registry, log, places }: Reached & { log: Logger; places: Places },
+  { pool, registry, log, slots }: Connections & { log: Logger; slots: SubmissionSlots },
 ): Promise<number> {
   const health = createHealth(["PostgreSQL"]);
   const poll = async (): Promise<void> =>
     health.set("PostgreSQL", await probe(pool, "SELECT FROM video_task.task LIMIT 1"));
   await poll();
   resources.use(every(2_000, poll, log));
-  const reasons = (): string[] => [...health.reasons(), ...(places.stop.isStopped() ? ["stopping"] : [])];
+  const reasons = (): string[] => [...health.reasons(), ...(slots.stop.isStopped() ? ["stopping"] : [])];
   const ops = await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, reasons);
   return resources.use(ops).port;
 }
@@ -102,7 +111,7 @@ async function watch(
 function keepWorking(
   resources: AsyncDisposableStack,
   config: Config,
-  { isStopping, ...work }: Reached & { log: Logger; isStopping: () => boolean },
+  { isStopping, ...work }: Connections & { log: Logger; isStopping: () => boolean },
 ): void {
   const { log } = work;
   const { POLL_INTERVAL_MS: pollMs, SUBMIT_LEASE_MS: leaseMs, CONFIRM_MS: confirmMs } = config;
@@ -112,7 +121,7 @@ function keepWorking(
     while ((await pollPass()) && !isStopping());
   };
   resources.use(every(Math.min(pollMs / 2, passMs), poll, log));
-  resources.use(every(Math.min(confirmMs, passMs), createMoneyPass({ ...work, confirmMs }), log));
+  resources.use(every(Math.min(confirmMs, passMs), createChargePass({ ...work, confirmMs }), log));
   resources.use(every(Math.min(leaseMs / 4, passMs), createSweepPass({ ...work, leaseMs, elapsedMs }), log));
   resources.use(every(5_000, createGaugesPass(work), log));
 }

@@ -69,7 +69,7 @@ export function followUpstreams(
   return followFiles([file], read, {
     onReplaced: (upstreams) => {
       onReplaced(upstreams);
-      log.info({ upstreams: upstreams.size }, "upstreams for videos reloaded");
+      log.info({ upstreams: upstreams.size }, "video upstreams reloaded");
     },
     onRefused: (error) =>
       log.error(

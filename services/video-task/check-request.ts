@@ -21,7 +21,7 @@ const maxSeconds = 3_600;
 const maxDeadlineSeconds = 7 * 86_400;
 const maxRoutes = 20;
 const maxListed = 100;
-const usualListed = 20;
+const defaultListed = 20;
 
 function refuse(problem: string): never {
   throw new ServiceError("invalid_argument", problem);
@@ -62,7 +62,7 @@ export function requireIdempotencyKey(value: string): string {
 /** Checks how many tasks a page shall have, 1 to 100; 0 is the usual 20. */
 export function requireLimit(limit: number): number {
   if (limit < 0 || limit > maxListed) refuse(`limit must be 0 to ${maxListed}`);
-  return limit || usualListed;
+  return limit || defaultListed;
 }
 
 // PostgreSQL cannot store NUL, and counts code points.
@@ -121,10 +121,10 @@ function checkCharge(charge: UsageRecorded | undefined): UsageRecorded {
 }
 
 /** A submission that is fit to be written down and sent. */
-export type Checked = { intent: Intent; charge: UsageRecorded };
+export type CheckedSubmission = { intent: Intent; charge: UsageRecorded };
 
 /** Checks a submission; throws `invalid_argument` that names the field. */
-export function checkSubmission(request: SubmitRequest): Checked {
+export function checkSubmission(request: SubmitRequest): CheckedSubmission {
   const charge = checkCharge(request.charge);
   checkRoutes(request.routes);
   checkReference(request.reference);

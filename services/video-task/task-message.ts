@@ -7,9 +7,9 @@ import {
   type SubmitResponseSchema,
   type TaskSchema,
 } from "#proto/video/v1/video_pb.ts";
-import { taskIdOf, type Submitted } from "./task.ts";
+import { taskIdOf, type SubmittedTask } from "./task.ts";
 
-const states: Partial<Record<Submitted["state"], TaskState>> = {
+const states: Partial<Record<SubmittedTask["state"], TaskState>> = {
   queued: TaskState.QUEUED,
   in_progress: TaskState.IN_PROGRESS,
   completed: TaskState.COMPLETED,
@@ -17,10 +17,10 @@ const states: Partial<Record<Submitted["state"], TaskState>> = {
 };
 
 /** Whether a provider has taken it, so that it is a task of its account. */
-export const isTask = ({ state }: Submitted): boolean => state in states;
+export const isTask = ({ state }: SubmittedTask): boolean => state in states;
 
 /** A task as its account sees it. */
-export function toTask(row: Submitted): MessageInitShape<typeof TaskSchema> {
+export function toTask(row: SubmittedTask): MessageInitShape<typeof TaskSchema> {
   const { state, endedAt, expiresAt, errorCode } = row;
   return {
     taskId: taskIdOf(row.rid),
@@ -38,7 +38,7 @@ export function toTask(row: Submitted): MessageInitShape<typeof TaskSchema> {
 }
 
 /** Why no provider has taken it. */
-export function toRefused(row: Submitted): MessageInitShape<typeof RefusedSchema> {
+export function toRefused(row: SubmittedTask): MessageInitShape<typeof RefusedSchema> {
   return {
     reason: row.refusal ?? RefusalReason.UNKNOWN,
     retryAfterSeconds: row.retryAfterSeconds ?? 0,
@@ -47,7 +47,7 @@ export function toRefused(row: Submitted): MessageInitShape<typeof RefusedSchema
 }
 
 /** What a submission has come to, for whoever submitted its rid. It is not `submitting` any more. */
-export function toOutcome(row: Submitted): MessageInitShape<typeof SubmitResponseSchema> {
+export function toOutcome(row: SubmittedTask): MessageInitShape<typeof SubmitResponseSchema> {
   return isTask(row)
     ? { outcome: { case: "accepted", value: { task: toTask(row), charge: row.charge } } }
     : { outcome: { case: "refused", value: toRefused(row) } };

@@ -8,7 +8,7 @@ import type { VideoDialectName } from "#shared/catalog/video-dialects.ts";
 export type TaskState = "submitting" | "refused" | "unknown" | "queued" | "in_progress" | "completed" | "failed";
 
 /** A submission, from its intent on. */
-export type Submitted = {
+export type SubmittedTask = {
   rid: string;
   accountId: string;
   state: TaskState;
@@ -30,7 +30,7 @@ export type Submitted = {
 };
 
 /** A task that is polled: one that runs, or has failed without the provider's word. */
-export type Running = {
+export type RunningTask = {
   rid: string;
   accountId: string;
   state: "queued" | "in_progress" | "failed";

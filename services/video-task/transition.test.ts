@@ -3,7 +3,7 @@ import { describe, it, test } from "node:test";
 import fc from "fast-check";
 import { dayMs } from "#shared/process/clock.ts";
 import type { PollResult } from "./providers/provider.ts";
-import type { Running } from "./task.ts";
+import type { RunningTask } from "./task.ts";
 import { encodedCharge, makeRunning } from "./testing/polled-task.ts";
 import { decide, type Transition, type TransitionRules } from "./transition.ts";
 
@@ -12,7 +12,7 @@ const deadlineMs = 600_000;
 const completed: PollResult = { state: "completed", seconds: undefined, expiresAtMs: undefined, contentUrl: undefined };
 const failed: PollResult = { state: "failed", code: "moderation_blocked", message: "no" };
 const unanswered: PollResult = { state: "unanswered", cause: "HTTP 500", retryAfterSeconds: 0 };
-const at = (ageMs: number, given: Partial<Running> = {}): Running => makeRunning({ ageMs, ...given });
+const at = (ageMs: number, given: Partial<RunningTask> = {}): RunningTask => makeRunning({ ageMs, ...given });
 
 const anyAgeMs = fc.oneof(
   fc.integer({ min: 0, max: 2 * deadlineMs }),
@@ -49,7 +49,7 @@ const anyPoll = fc.oneof({ weight: 5, arbitrary: openPoll }, { weight: 1, arbitr
 const order = { queued: 0, in_progress: 1, completed: 2, failed: 2 };
 
 /** What the store does with a transition (see store/polls.ts); undefined: nobody looks any more. */
-function moveOn(task: Running, transition: Transition): Running | undefined {
+function moveOn(task: RunningTask, transition: Transition): RunningTask | undefined {
   switch (transition.kind) {
     case "waiting":
       return { ...task, ...transition };
@@ -66,7 +66,7 @@ function follow(
   polls: readonly (readonly [PollResult, number])[],
 ): { transition: Transition; poll: PollResult; ageMs: number }[] {
   const seen = [];
-  let task: Running | undefined = makeRunning();
+  let task: RunningTask | undefined = makeRunning();
   for (const [poll, ageMs] of polls) {
     if (!task) break;
     const transition = decide({ ...task, ageMs }, poll, { ...rules, random: Math.random });

@@ -1,6 +1,6 @@
 import { dayMs } from "#shared/process/clock.ts";
 import type { PollResult } from "./providers/provider.ts";
-import type { Running } from "./task.ts";
+import type { RunningTask } from "./task.ts";
 import { undeliveredNanos } from "./undelivered.ts";
 
 /** What a poll changes about a task. */
@@ -33,8 +33,8 @@ export type TransitionRules = {
   random: () => number;
 };
 
-type Waiting = Extract<Transition, { kind: "waiting" }>;
-type Failed = Extract<Transition, { kind: "failed" }>;
+type WaitingTransition = Extract<Transition, { kind: "waiting" }>;
+type FailedTransition = Extract<Transition, { kind: "failed" }>;
 
 const maxBackoffMs = 60_000;
 const maxRetryAfterMs = 300_000;
@@ -47,7 +47,7 @@ const maxMissingPolls = 3;
  * An end reported by the provider ends the task at any time. At the deadline, a task fails with the first poll that is
  * answered, or when the grace period is over; unanswered polls end nothing before that.
  */
-export function decide(task: Running, result: PollResult, rules: TransitionRules): Transition {
+export function decide(task: RunningTask, result: PollResult, rules: TransitionRules): Transition {
   if (task.state === "failed") return watch(task, result, rules);
   const { state } = result;
   const pastDeadlineMs = task.ageMs - task.deadlineSeconds * 1_000;
@@ -58,25 +58,25 @@ export function decide(task: Running, result: PollResult, rules: TransitionRules
   return pastDeadlineMs >= patienceMs ? timeOut(rules) : goOn(task, result, rules);
 }
 
-function complete({ charge }: Running, result: Extract<PollResult, { state: "completed" }>): Transition {
+function complete({ charge }: RunningTask, result: Extract<PollResult, { state: "completed" }>): Transition {
   const { seconds, expiresAtMs, contentUrl } = result;
   return { kind: "completed", refundNanos: undeliveredNanos(charge, seconds), expiresAtMs, contentUrl };
 }
 
 // In both cases the provider has not reported an end, so the task is watched: the operator pays for a late success and
 // must hear of it.
-function timeOut(rules: TransitionRules): Failed {
+function timeOut(rules: TransitionRules): FailedTransition {
   const message = "The video was not completed in time";
   return { kind: "failed", code: "timeout", message, watchMs: drawn(watchMs, rules) };
 }
 
-function lose(rules: TransitionRules): Failed {
+function lose(rules: TransitionRules): FailedTransition {
   const message = "The model service does not know of this video any more";
   return { kind: "failed", code: "not_found", message, watchMs: drawn(watchMs, rules) };
 }
 
-function goOn(task: Running, result: PollResult, rules: TransitionRules): Waiting {
-  const kept = { kind: "waiting", state: task.state as Waiting["state"], progress: task.progress } as const;
+function goOn(task: RunningTask, result: PollResult, rules: TransitionRules): WaitingTransition {
+  const kept = { kind: "waiting", state: task.state as WaitingTransition["state"], progress: task.progress } as const;
   switch (result.state) {
     case "unanswered": {
       const unanswered = task.unanswered + 1;
@@ -100,7 +100,7 @@ function goOn(task: Running, result: PollResult, rules: TransitionRules): Waitin
   }
 }
 
-function watch({ ageMs, deadlineSeconds }: Running, { state }: PollResult, rules: TransitionRules): Transition {
+function watch({ ageMs, deadlineSeconds }: RunningTask, { state }: PollResult, rules: TransitionRules): Transition {
   const isOver = state === "completed" || state === "failed" || ageMs >= deadlineSeconds * 1_000 + dayMs;
   const isLateSuccess = state === "completed";
   return { kind: "watched", waitMs: isOver ? undefined : drawn(watchMs, rules), isLateSuccess };

@@ -11,8 +11,8 @@ const names = {
   hot: "billing, 1 account",
 } as const;
 
-const leastEventsPerSecond = 15_000;
-const leastHotToSpread = 0.5;
+const minEventsPerSecond = 15_000;
+const minHotToSpread = 0.5;
 const manyAccounts = 100;
 const warmupEvents = 25_000;
 const measuredEvents = 75_000;
@@ -62,10 +62,10 @@ function barsOf(windows: WayWindow[]): Bar[] {
   const spread = summarizeWays(windows, names.naive).find(({ way }) => way === names.spread);
   if (!spread) return [];
   return [
-    { what: "billing: events/s, 100 accounts", least: leastEventsPerSecond, measured: spread.perSecond },
+    { what: "billing: events/s, 100 accounts", least: minEventsPerSecond, measured: spread.perSecond },
     {
       what: "billing: 1 account to 100 accounts",
-      least: leastHotToSpread,
+      least: minHotToSpread,
       measured: ratioOf(windows, names.hot, names.spread),
     },
   ];

@@ -32,7 +32,7 @@ async function withSecrets({ relay, folder }: Site, accounts: number, keys: numb
 
 async function withStreams({ world, relay }: Site, wanted: number): Promise<Prepared> {
   if (wanted === 0) return { load: base };
-  const streams = Math.min(wanted, world.mostStreams - base.connections);
+  const streams = Math.min(wanted, world.maxStreams - base.connections);
   const loading = await startLoad({ ...idleLoad("held streams", [streams]), isHeld: true }, relay, world.direct.port);
   await loading.opened;
   const finish = async (): Promise<void> => {

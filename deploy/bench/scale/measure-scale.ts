@@ -11,7 +11,7 @@ import { dimensions, type Dimension, type Site } from "./dimensions.ts";
 import { renderPlot } from "./plot.ts";
 
 const plotsFolder = join(import.meta.dirname, "../plots");
-const mostRounds = 2;
+const maxRounds = 2;
 
 /** Medians of CPU per call at one size of one dimension. */
 export type ScalePoint = { dimension: string; size: number; cpu: CpuByProcess; whole: number };
@@ -54,7 +54,7 @@ async function measurePoint(site: Site, dimension: Dimension, size: number): Pro
   const rounds: CpuByProcess[] = [];
   await world.recorder.warm(named, relay);
   await world.recorder.run(0, { ...named, warmupMs: 0, windowMs: 500 }, relay);
-  for (let round = 1; round <= Math.min(mostRounds, world.plan.rounds); round += 1) {
+  for (let round = 1; round <= Math.min(maxRounds, world.plan.rounds); round += 1) {
     rounds.push(await meterCalls(world.recorder, relay, { round, load: named }));
   }
   await finish?.();

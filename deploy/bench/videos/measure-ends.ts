@@ -20,7 +20,7 @@ const names = {
 /** How many tasks are submitted in a round, half of which will fail, and before it to compile the code. */
 export type EndsSize = { tasks: number; warmup: number };
 
-const usualSize: EndsSize = { tasks: 600, warmup: 100 };
+const defaultSize: EndsSize = { tasks: 600, warmup: 100 };
 // Polls come when the bench says so, and charges are confirmed soon enough to be waited for.
 const variables = { POLL_INTERVAL_MS: "3600000", CONFIRM_MS: "500" };
 const waitMs = 60_000;
@@ -29,7 +29,7 @@ const waitMs = 60_000;
  * Measures submissions per second through gRPC, with their charges, and then the ends of the same tasks: half of them
  * completed, half failed and refunded. A database of its own for each round.
  */
-export async function measureEnds({ rounds, say }: MoneyPlan, size = usualSize): Promise<MoneyOutcome> {
+export async function measureEnds({ rounds, say }: MoneyPlan, size = defaultSize): Promise<MoneyOutcome> {
   await using world = await startTaskWorld({ hasTruth: true });
   const windows: WayWindow[] = [];
   const complaints: string[] = [];

@@ -17,7 +17,7 @@ type Pace = { pollMs: number; warmupMs: number; windowMs: number };
 /** How much is measured: running tasks, at the usual pace and at one that nobody can keep. */
 export type PollsSize = { tasks: number; usual: Pace; flatOut: Pace };
 
-const usualSize: PollsSize = {
+const defaultSize: PollsSize = {
   tasks: 5_000,
   usual: { pollMs: 5_000, warmupMs: 1_000, windowMs: 3_000 },
   flatOut: { pollMs: 10, warmupMs: 500, windowMs: 2_000 },
@@ -32,7 +32,7 @@ type Way = { way: string; pace: Pace; measure: (world: World, pace: Pace) => Pro
  * Measures polls per second at tasks that never end, at the pace that the service has when nothing is set, and as fast
  * as it can; beside them a timer per task at the usual pace. The ways take turns, in the other order every other round.
  */
-export async function measurePolls({ rounds, say }: MoneyPlan, size = usualSize): Promise<MoneyOutcome> {
+export async function measurePolls({ rounds, say }: MoneyPlan, size = defaultSize): Promise<MoneyOutcome> {
   await using world = await startTaskWorld({ hasTruth: false });
   await using database = await openTasks(world);
   await putRunning(database.ownerUrl, await takeEndless(world.providerUrl, size.tasks));

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { createPools } from "#shared/catalog/pools.ts";
 import { createPool } from "#shared/stores/postgres.ts";
-import { createAsk } from "../../../services/video-task/providers/request.ts";
+import { createProviderRequests } from "../../../services/video-task/providers/request.ts";
 import { providers } from "../../../services/video-task/providers/index.ts";
 import { upstreamAt } from "../../../services/video-task/testing/upstream-at.ts";
 
@@ -18,7 +18,7 @@ type Place = { databaseUrl: string; providerUrl: string; pollMs: number };
 export async function startNaivePolls({ databaseUrl, providerUrl, pollMs }: Place): Promise<NaivePolls> {
   await using resources = new AsyncDisposableStack();
   const pool = resources.use(createPool(databaseUrl, "naive", () => undefined));
-  const ask = createAsk(resources.use(createPools()));
+  const ask = createProviderRequests(resources.use(createPools()));
   const upstream = upstreamAt(providerUrl, { name: "first", maxConcurrent: 64 });
   const { poll } = providers["openai-videos"];
   const stop = new AbortController();

@@ -60,7 +60,7 @@ const stores: Panel[] = [
   },
   {
     title: "Outbox",
-    description: "Charges that the ledger has not confirmed.",
+    description: "Charges not yet confirmed by the ledger.",
     unit: "short",
     queries: [{ expr: greatest("auth_quota_outbox_size"), legend: "charges" }],
   },

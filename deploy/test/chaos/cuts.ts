@@ -10,12 +10,12 @@ const feltLinks = new Set<LinkName>(["relay to auth-quota", "relay to upstream",
 const upstreamStatuses = [500, 502, 503, 504];
 const delayMs = 100;
 
-type Harm = { name: string; leastMs: number; mostMs: number; do: (proxy: Proxy) => void };
+type Harm = { name: string; minMs: number; maxMs: number; do: (proxy: Proxy) => void };
 
 const harms: readonly Harm[] = [
-  { name: "cut", leastMs: 500, mostMs: 4_000, do: (proxy) => proxy.cut() },
-  { name: "frozen", leastMs: 2_500, mostMs: 6_000, do: (proxy) => proxy.freeze() },
-  { name: "slow", leastMs: 1_000, mostMs: 2_000, do: (proxy) => proxy.delay(delayMs) },
+  { name: "cut", minMs: 500, maxMs: 4_000, do: (proxy) => proxy.cut() },
+  { name: "frozen", minMs: 2_500, maxMs: 6_000, do: (proxy) => proxy.freeze() },
+  { name: "slow", minMs: 1_000, maxMs: 2_000, do: (proxy) => proxy.delay(delayMs) },
 ];
 
 /** Cuts, freezes and slows each link down under load, heals it, and judges link by link. */
@@ -35,9 +35,9 @@ async function harmLink(scene: Scene, round: Round, name: LinkName): Promise<voi
   const proxy = scene.links.proxies[name];
   round.isUnnoticed = !feltLinks.has(name);
   if (proxy.opened() === 0) round.problems.push(`nobody goes by the link ${name}`);
-  for (const { name: how, leastMs, mostMs, do: harm } of harms) {
+  for (const { name: how, minMs, maxMs, do: harm } of harms) {
     await round.more(scene.random.between(10, 30));
-    const forMs = scene.random.between(leastMs, mostMs);
+    const forMs = scene.random.between(minMs, maxMs);
     scene.say(`  ${name} ${how} for ${forMs} ms`);
     harm(proxy);
     await pause(forMs);

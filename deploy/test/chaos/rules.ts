@@ -49,7 +49,7 @@ const dearestClaim: Claim = {
   outputTokens: 200,
   reasoningTokens: 50,
 };
-const leastHeld: Claim = { ...noUnits, outputTokens: 100 };
+const minHeld: Claim = { ...noUnits, outputTokens: 100 };
 
 /**
  * Nano-USD by which an account may be below zero (money invariant I16): for each call that may be open at a time
@@ -57,7 +57,7 @@ const leastHeld: Claim = { ...noUnits, outputTokens: 100 };
  */
 export function overspendBoundNanos(callers: number): bigint {
   const dear = pricesOf("dear-model");
-  const errorNanos = priceOf(dearestClaim, dear) - priceOf(leastHeld, dear);
+  const errorNanos = priceOf(dearestClaim, dear) - priceOf(minHeld, dear);
   return BigInt(callers) * (checkpointStepNanos + errorNanos);
 }
 

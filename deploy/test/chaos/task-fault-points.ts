@@ -7,21 +7,21 @@ export const taskFaultPoints: readonly FaultPoint[] = [
     name: "video-task: intent written, nothing sent",
     service: "video-task",
     file: "services/video-task/submission/submit.ts",
-    at: "return toOutcome(await send(parts, checked, { request, sinceMs }));",
+    at: "return toOutcome(await send(deps, checked, { request, sinceMs }));",
     side: "before",
   },
   {
     name: "video-task: lease checked, nothing sent",
     service: "video-task",
     file: "services/video-task/submission/request-routes.ts",
-    at: "const asked = await asking.ask(",
+    at: "const response = await deps.requestProvider(",
     side: "before",
   },
   {
     name: "video-task: provider has taken it, nothing written",
     service: "video-task",
     file: "services/video-task/submission/record-outcome.ts",
-    at: "const acceptance = acceptanceOf(recording, charge, answered);",
+    at: "const acceptance = acceptanceOf(deps, charge, result);",
     side: "before",
   },
   {
@@ -63,7 +63,7 @@ export const taskFaultPoints: readonly FaultPoint[] = [
     name: "video-task: charge found in the ledger, not noted",
     service: "video-task",
     file: "services/video-task/charges/charge-outbox.ts",
-    at: "if (await markBooked(parts.pool, event)) parts.log.info(",
+    at: "if (await markBooked(deps.pool, event)) deps.log.info(",
     side: "before",
   },
   {

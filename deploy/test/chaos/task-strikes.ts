@@ -104,8 +104,8 @@ export async function pauseTaskAt(scene: TaskScene, round: TaskRound, point: Fau
     const isStopped = (): boolean => !faults.isArmed(point) && passers.some(isStandingStill);
     await until(`${point.service} stands still at its fault point`, isStopped, passedTimeoutMs);
     fromMs = Date.now();
-    const leastMs = point.service === "relay" ? relayPauseMs : submitLeaseMs + 500;
-    await pause(random.between(leastMs, leastMs + 2_500));
+    const minMs = point.service === "relay" ? relayPauseMs : submitLeaseMs + 500;
+    await pause(random.between(minMs, minMs + 2_500));
   } finally {
     await faults.disarm(point);
     for (const { pid } of passers.filter(isStandingStill)) process.kill(pid, "SIGCONT");

@@ -83,7 +83,7 @@ export type Report = {
 type Case = { rid: string; call: CallLog | undefined; truth: Truth[]; lines: CheckedLine[] };
 
 /** What a call must cost at least and may cost at most. */
-type Due = { leastNanos: bigint; mostNanos: bigint };
+type Due = { minNanos: bigint; maxNanos: bigint };
 
 /** What is found where there is nothing to find. */
 export const emptyReport = (): Report => ({
@@ -146,17 +146,17 @@ function judge(one: Case, { prices, floors, lossRule }: Evidence, report: Report
   const isDouble = isBookedTwice(lines);
   const hasFinal = lines.some(({ kind }) => finalKinds.has(kind));
   const isLost = lossRule?.lostRids.has(rid) === true && !hasFinal;
-  const isMissing = !isLost && (chargedNanos < due.leastNanos || (isServed && !hasFinal));
-  const isOver = chargedNanos > due.mostNanos;
+  const isMissing = !isLost && (chargedNanos < due.minNanos || (isServed && !hasFinal));
+  const isOver = chargedNanos > due.maxNanos;
   const story = `${call?.outcome ?? "unknown to callers"}, ${kindsOf(lines)}, charged ${chargedNanos}`;
   if (isServed && !truth[0]?.claim) complain("a whole answer that the upstream never gave");
   if (isDouble) complain(`booked more than once (${story})`);
-  if (isMissing) complain(`must cost at least ${due.leastNanos} (${story})`);
-  if (isOver) complain(`may cost at most ${due.mostNanos} (${story})`);
+  if (isMissing) complain(`must cost at least ${due.minNanos} (${story})`);
+  if (isOver) complain(`may cost at most ${due.maxNanos} (${story})`);
   if (isAdjustedAlone(lines)) complain(`an adjustment of no charge (${story})`);
   if (lines.some(({ amountNanos }) => amountNanos > 0n)) complain(`a charge gives money (${story})`);
   const isEnded = lines.some(({ kind, isRelayLost }) => finalKinds.has(kind) && isRelayLost !== true);
-  const loss = lossRule && !isEnded ? lossOf(one, due.mostNanos - chargedNanos, lossRule) : undefined;
+  const loss = lossRule && !isEnded ? lossOf(one, due.maxNanos - chargedNanos, lossRule) : undefined;
   if (loss) report.losses.push(loss);
   if (loss && loss.nanos > loss.boundNanos)
     complain(`lost ${loss.nanos}, at most ${loss.boundNanos} may be (${story})`);
@@ -165,9 +165,9 @@ function judge(one: Case, { prices, floors, lossRule }: Evidence, report: Report
   report.missing += isMissing ? 1 : 0;
   report.double += isDouble ? 1 : 0;
   report.overcharged += isOver ? 1 : 0;
-  if (isServed || due.mostNanos === 0n) return;
+  if (isServed || due.maxNanos === 0n) return;
   report.broken += 1;
-  if (due.mostNanos > chargedNanos) report.forgoneNanos += due.mostNanos - chargedNanos;
+  if (due.maxNanos > chargedNanos) report.forgoneNanos += due.maxNanos - chargedNanos;
 }
 
 function lossOf({ rid, truth: [served] }: Case, nanos: bigint, { boundNanos }: LossRule): Loss | undefined {
@@ -178,15 +178,15 @@ function lossOf({ rid, truth: [served] }: Case, nanos: bigint, { boundNanos }: L
 // nothing; cut, at most what the upstream emitted and at least what was written down of it.
 function dueOf({ call, truth, lines }: Case, prices: Record<string, Prices>, floorNanos: bigint): Due {
   const [served] = truth;
-  if (call?.outcome === "error" || !served) return { leastNanos: 0n, mostNanos: 0n };
+  if (call?.outcome === "error" || !served) return { minNanos: 0n, maxNanos: 0n };
   const modelPrices = prices[served.model];
   if (!modelPrices) throw new Error(`${served.model} has no price`);
   if (call?.outcome === "whole" && served.claim) {
     const exactNanos = priceOf(served.claim, modelPrices);
-    return { leastNanos: exactNanos, mostNanos: exactNanos };
+    return { minNanos: exactNanos, maxNanos: exactNanos };
   }
   const provisionalNanos = -sumOf(lines.filter(({ kind }) => kind === LineKind.PROVISIONAL_CHARGE));
-  return { leastNanos: max(floorNanos, provisionalNanos), mostNanos: emittedPrice(served, modelPrices) };
+  return { minNanos: max(floorNanos, provisionalNanos), maxNanos: emittedPrice(served, modelPrices) };
 }
 
 /** What a call may cost at most that did not reach its caller whole. */

@@ -45,13 +45,13 @@ describe("the console, clicked through by operators and by strangers", needsBrow
     const { page } = site.operator;
     await page.goto("/accounts/acct_local/keys/new");
     await page.getByLabel("Name").fill("Mine");
-    await press(page, "Make key");
+    await press(page, "Create key");
     const own = await page.locator("code.secret").innerText();
     await page.goto("/accounts/acct_local/playground");
     await page.getByLabel("Key").fill(own);
     await page.getByLabel("Model").fill("test-model");
     await page.getByLabel("Message", { exact: true }).fill(behaviourText({ text: "Nice to meet you." }));
-    await page.getByRole("button", { name: "Ask" }).click();
+    await page.getByRole("button", { name: "Send" }).click();
     await page.getByText("Nice to meet you.").waitFor();
     site.browser.check();
   });
@@ -107,7 +107,7 @@ describe("the console, clicked through by operators and by strangers", needsBrow
     await page.goto("/operator/reports");
     const day = new Date().toISOString().slice(0, 10);
     await page.getByLabel("Day (UTC) of the report").fill(day);
-    await press(page, "Make the report of a day");
+    await press(page, "Create a daily report");
     assert.match(await noticeOf(page), new RegExp(`The report of ${day} is made and kept`));
     assert.match(await page.locator("main").innerText(), /Unexplained: 0\.00 USD/);
     site.browser.check();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { Page } from "playwright-core";
 import { Secret, TOTP } from "otpauth";
-import type { Parts } from "../../../services/console/parts.ts";
+import type { Deps } from "../../../services/console/deps.ts";
 import type { Route } from "../../../services/console/html/route.ts";
 import { allRoutes } from "../../../services/console/routes.ts";
 import { chat, makeCall } from "./ask.ts";
@@ -46,7 +46,7 @@ describe("pages of the console", needsBrowser, () => {
   after(() => site?.[Symbol.asyncDispose]());
 
   test("axe-core finds nothing on any page, light and dark, no page is wider than 320 px, and markup in names is text", async () => {
-    const routes = allRoutes({} as Parts).filter(({ method }) => method === "GET");
+    const routes = allRoutes({} as Deps).filter(({ method }) => method === "GET");
     const pages = routes.filter(({ url, access }) => !notPages.includes(url) && access !== "half" && url !== "/setup");
     const nobody = { page: await site.browser.open() };
     const visitorOf = ({ access, url }: Route): { page: Page } => {
@@ -113,7 +113,7 @@ describe("pages of the console", needsBrowser, () => {
     await signIn(page, owner.email);
     await page.goto(`/accounts/${customer.accountId}/keys/new`);
     await page.getByLabel("Name").fill("plain");
-    await press(page, "Make key");
+    await press(page, "Create key");
     const secret = await page.locator("code.secret").innerText();
     assert.equal(await page.getByRole("button", { name: "Copy" }).count(), 0);
     const statusOfCall = async (): Promise<number> =>

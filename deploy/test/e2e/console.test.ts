@@ -50,7 +50,7 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     await page.goto(`${keysPath()}/new`);
     await page.getByLabel("Name").fill(name);
     await page.getByLabel("Spending limit").fill(limit);
-    await press(page, "Make key");
+    await press(page, "Create key");
     await seeHeading(page, "Your new key");
     return page.locator("code.secret").innerText();
   }
@@ -81,7 +81,7 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     await page.getByRole("button", { name: "Copy" }).click();
     await page.getByText("Copied.").waitFor();
     assert.equal(await page.evaluate("navigator.clipboard.readText()"), secret);
-    await page.getByRole("link", { name: "I have it: back to the keys" }).click();
+    await page.getByRole("link", { name: "I have copied it: back to the keys" }).click();
     await page.goBack().catch(() => undefined);
     await page.waitForURL("chrome-error://chromewebdata/");
     assert.ok(!(await page.content()).includes(secret), "going back shows it again");
@@ -164,16 +164,16 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     const otherId = await makeAccount(operator, "Other", "other");
     const other = await inviteInto(browser, operator, otherId);
     await operator.page.goto("/operator/vouchers");
-    await operator.page.getByLabel("Amount of each in USD").fill("7.50");
-    await operator.page.getByLabel("How many").fill("1");
-    await press(operator.page, "Make vouchers");
+    await operator.page.getByLabel("Amount per voucher in USD").fill("7.50");
+    await operator.page.getByLabel("Number of vouchers").fill("1");
+    await press(operator.page, "Create vouchers");
     const code = (await operator.page.locator("#voucher-codes").innerText()).trim();
     const ids = [accountId, otherId];
     const before = await Promise.all(ids.map((id) => world.moneyOf(id)));
     const pages = [owner.page, other.page];
     for (const [index, page] of pages.entries()) {
       await page.goto(`/accounts/${ids[index] ?? ""}/top-up`);
-      await page.getByLabel("Code of the voucher").fill(code.toLowerCase());
+      await page.getByLabel("Voucher code").fill(code.toLowerCase());
     }
     await Promise.all(pages.map((page) => press(page, "Redeem")));
     const said = await Promise.all(pages.map((page) => page.locator("main").innerText()));
@@ -195,11 +195,11 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     const before = await world.moneyOf(accountId);
     await page.goto(`/accounts/${accountId}/top-up`);
     await page.getByLabel("Amount in USD").fill("20");
-    await press(page, "Go on to pay");
+    await press(page, "Continue to payment");
     assert.equal(new URL(page.url()).origin, stripe.url);
     await page.getByRole("button", { name: "Pay" }).click();
     await seeHeading(page, "Your payment");
-    assert.match(await page.locator("main").innerText(), /Thank you: 20\.00 USD were put into the account/);
+    assert.match(await page.locator("main").innerText(), /Thank you: 20\.00 USD was added to the account/);
     for (const session of stripe.sessions.values()) {
       assert.equal(await stripe.tell("checkout.session.completed", session), 200);
     }
@@ -218,7 +218,7 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
       await page.getByLabel("Key").fill(secret);
       await page.getByLabel("Model").fill("test-model");
       await page.getByLabel("Message", { exact: true }).fill(behaviourText({ text: "Nice to meet you.", gapMs: 50 }));
-      await page.getByRole("button", { name: "Ask" }).click();
+      await page.getByRole("button", { name: "Send" }).click();
       await page.getByText("Nice to meet you.").waitFor();
       const link = page.locator("main a[href*='/calls/']");
       await link.waitFor();

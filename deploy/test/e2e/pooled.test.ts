@@ -63,7 +63,7 @@ describe(
       const { page } = site.operator;
       await page.goto("/operator/reports");
       await page.getByLabel("Day (UTC) of the report").fill(new Date().toISOString().slice(0, 10));
-      await press(page, "Make the report of a day");
+      await press(page, "Create a daily report");
       assert.match(await noticeOf(page), /is made and kept/);
       assert.match(await page.locator("main").innerText(), /Unexplained: 0\.00 USD/);
     });

@@ -16,7 +16,7 @@ import { createOutboxPass } from "../../../services/billing/intake/outbox.ts";
 import { getProgress } from "../../../services/billing/intake/progress.ts";
 import { createLedgerDays } from "../../../services/billing/store/days.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
-import { createTeller } from "../../../services/billing/intake/push-balances.ts";
+import { createBalancePusher } from "../../../services/billing/intake/push-balances.ts";
 import type { AuthQuotaService, BillingClient } from "./peers.ts";
 import type { SimulatedConnection } from "./jetstream.ts";
 import type { Ledger, LedgerLink } from "./ledger.ts";
@@ -47,12 +47,12 @@ export function startBilling({ name, network, ledger, stream, authQuota, ...part
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
   const days = createLedgerDays(pool);
-  const teller = createTeller({ authQuota, metrics, log });
+  const pusher = createBalancePusher({ authQuota, metrics, log });
   const settings = { replicas: 1, maxBytes: 1_048_576, ackWaitMs: stream.ackWaitMs };
-  const work = { authQuota, pool, nats, teller, metrics, clock, log, ageMs: parts.outboxAgeMs };
+  const work = { authQuota, pool, nats, pusher, metrics, clock, log, ageMs: parts.outboxAgeMs };
   every(5_000, createOutboxPass(work), log);
-  every(5_000, () => teller.repair(pool), log);
-  startConsumer({ pool, days, metrics, clock, log, nats, teller, health: createHealth([]), stream: settings });
+  every(5_000, () => pusher.repair(pool), log);
+  startConsumer({ pool, days, metrics, clock, log, nats, pusher, health: createHealth([]), stream: settings });
   return {
     getFunds: async (request) =>
       create(GetFundsResponseSchema, await getFunds(pool, create(GetFundsRequestSchema, request))),

@@ -186,9 +186,9 @@ function createSchedule(timers: Timers, time: Time): (scheduled: Scheduled) => H
     };
     time.number += 1;
     // A timer that is set by a timer, for at once, comes after what is there for this instant.
-    const leastMs = time.isInStep && !isImmediate ? 1 : 0;
+    const minMs = time.isInStep && !isImmediate ? 1 : 0;
     const timer: Timer = {
-      atMs: time.nowMs + Math.max(leastMs, Math.floor(delayMs)),
+      atMs: time.nowMs + Math.max(minMs, Math.floor(delayMs)),
       isImmediate,
       number: time.number,
       everyMs,

@@ -180,7 +180,7 @@ export function strike(world: World, name: FaultName): void {
 /** Ends all that is wrong: from now on the world must come to rest. */
 export function heal(world: World): void {
   world.note("all faults are over");
-  world.network.weather = { usualMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 };
+  world.network.weather = { typicalMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 };
   world.network.healAll();
   world.redis.isDown = false;
   world.redis.clockAheadMs = 0;

@@ -59,18 +59,19 @@ export const markPushed: typeof funds.markPushed = async (db, versions) => {
   });
 };
 
-export const readUntoldKeys: typeof funds.readUntoldKeys = (db, limit) =>
-  readLedger(linkOf(db), (ledger) => keysOf(ledger, [...ledger.untoldKeys.keys()].slice(0, limit)));
+export const readUnpushedKeys: typeof funds.readUnpushedKeys = (db, limit) =>
+  readLedger(linkOf(db), (ledger) => keysOf(ledger, [...ledger.unpushedKeys.keys()].slice(0, limit)));
 
-export const markKeysUntold: typeof funds.markKeysUntold = (db, keyIds) =>
-  writeLedger(linkOf(db), ({ keys, untoldKeys }) => {
-    for (const keyId of keyIds) untoldKeys.set(keyId, keys.get(keyId)?.version ?? 0n);
+export const markKeysUnpushed: typeof funds.markKeysUnpushed = (db, keyIds) =>
+  writeLedger(linkOf(db), ({ keys, unpushedKeys }) => {
+    for (const keyId of keyIds) unpushedKeys.set(keyId, keys.get(keyId)?.version ?? 0n);
   });
 
-export const markKeysTold: typeof funds.markKeysTold = async (db, told) => {
+export const markKeysPushed: typeof funds.markKeysPushed = async (db, told) => {
   if (told.length === 0) return;
-  await writeLedger(linkOf(db), ({ untoldKeys }) => {
-    for (const { keyId, version } of told) if ((untoldKeys.get(keyId) ?? version) <= version) untoldKeys.delete(keyId);
+  await writeLedger(linkOf(db), ({ unpushedKeys }) => {
+    for (const { keyId, version } of told)
+      if ((unpushedKeys.get(keyId) ?? version) <= version) unpushedKeys.delete(keyId);
   });
 };
 

@@ -1,5 +1,5 @@
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import type { BookedCall, Booked, Plan } from "../../../services/billing/records/plan.ts";
+import type { BookedCall, BookedState, Plan } from "../../../services/billing/records/plan.ts";
 import type { ReadEvent, Reject } from "../../../services/billing/records/read-event.ts";
 import { ask, type Network } from "./network.ts";
 
@@ -23,7 +23,7 @@ export type Ledger = {
   accounts: Map<string, Account>;
   keys: Map<string, KeySpending>;
   /** Keys that auth-quota was not told of, with the version that it lacks. */
-  untoldKeys: Map<string, bigint>;
+  unpushedKeys: Map<string, bigint>;
   lines: Line[];
   calls: Map<string, BookedCall>;
   quarantine: Map<string, Reject>;
@@ -40,7 +40,7 @@ export function createLedger(onCommit: Ledger["onCommit"]): Ledger {
     isDown: false,
     accounts: new Map(),
     keys: new Map(),
-    untoldKeys: new Map(),
+    unpushedKeys: new Map(),
     lines: [],
     calls: new Map(),
     quarantine: new Map(),
@@ -117,7 +117,7 @@ export function bookedCalls(ledger: Ledger, events: readonly ReadEvent[]): Map<s
 }
 
 /** Decides and books a batch. */
-export function bookPlan(ledger: Ledger, events: readonly ReadEvent[], decide: (booked: Booked) => Plan): Plan {
+export function bookPlan(ledger: Ledger, events: readonly ReadEvent[], decide: (booked: BookedState) => Plan): Plan {
   const accounts = new Map(
     events.map(({ event }) => {
       const { balanceNanos, chargedNanos } = accountOf(ledger, event.accountId);

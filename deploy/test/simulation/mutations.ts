@@ -34,9 +34,9 @@ export const mutations: Mutation[] = [
   one(
     "a message is acknowledged before it is booked",
     "billing/intake/consume.ts",
-    "  const posting = await bookUntilDone(consuming, batch, stop);\n",
+    "  const posting = await bookUntilDone(deps, batch, stop);\n",
     "  for (const { message } of batch) answer(() => message.ack());\n" +
-      "  const posting = await bookUntilDone(consuming, batch, stop);\n",
+      "  const posting = await bookUntilDone(deps, batch, stop);\n",
   ),
   one(
     "a balance is added to instead of replaced by a newer version",
@@ -142,7 +142,7 @@ export const mutations: Mutation[] = [
   one(
     "nobody looks at charges that stay unconfirmed",
     "billing/intake/outbox.ts",
-    "    const found = await sort(work, records);",
-    "    const found = await sort(work, records.slice(records.length));",
+    "    const found = await sort(deps, records);",
+    "    const found = await sort(deps, records.slice(records.length));",
   ),
 ];

@@ -8,7 +8,7 @@ export type Place = { name: string; process: Process };
 /** How the ways between places behave. */
 export type Weather = {
   /** Milliseconds of nearly all messages, and of the slow ones. */
-  usualMs: number;
+  typicalMs: number;
   slowMs: number;
   slowChance: number;
   /** How often a request or an answer is lost. */
@@ -29,7 +29,7 @@ export type Network = {
   random: Random;
 };
 
-export const calm: Weather = { usualMs: 2, slowMs: 0, slowChance: 0, lossChance: 0 };
+export const calm: Weather = { typicalMs: 2, slowMs: 0, slowChance: 0, lossChance: 0 };
 
 export function createNetwork(random: Random, weather: Weather): Network {
   const cuts = new Set<string>();
@@ -42,8 +42,8 @@ export function createNetwork(random: Random, weather: Weather): Network {
     weather,
     random,
     delayMs: () => {
-      const { usualMs, slowMs, slowChance } = network.weather;
-      return slowChance > 0 && random.chance(slowChance) ? random.between(0, slowMs) : random.between(0, usualMs);
+      const { typicalMs, slowMs, slowChance } = network.weather;
+      return slowChance > 0 && random.chance(slowChance) ? random.between(0, slowMs) : random.between(0, typicalMs);
     },
     isLost: () => network.weather.lossChance > 0 && random.chance(network.weather.lossChance),
     isCut: (one, other) => cuts.size > 0 && cuts.has(pair(one, other)),

@@ -49,29 +49,34 @@ export const silence = "silence";
 type Kind = { name: string; weather: Weather; names: readonly FaultName[]; most: number; early?: true };
 
 const kinds: Kind[] = [
-  { name: "quiet", weather: { usualMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 }, names: [], most: 0 },
-  { name: "network", weather: { usualMs: 5, slowMs: 2_000, slowChance: 0.02, lossChance: 0.03 }, names: ways, most: 6 },
+  { name: "quiet", weather: { typicalMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 }, names: [], most: 0 },
+  {
+    name: "network",
+    weather: { typicalMs: 5, slowMs: 2_000, slowChance: 0.02, lossChance: 0.03 },
+    names: ways,
+    most: 6,
+  },
   {
     name: "kills",
-    weather: { usualMs: 5, slowMs: 500, slowChance: 0.02, lossChance: 0 },
+    weather: { typicalMs: 5, slowMs: 500, slowChance: 0.02, lossChance: 0 },
     names: [...kills, ...pauses],
     most: 6,
   },
   {
     name: "stores",
-    weather: { usualMs: 5, slowMs: 1_000, slowChance: 0.02, lossChance: 0.01 },
+    weather: { typicalMs: 5, slowMs: 1_000, slowChance: 0.02, lossChance: 0.01 },
     names: stores,
     most: 5,
   },
   {
     name: "harsh",
-    weather: { usualMs: 5, slowMs: 2_000, slowChance: 0.01, lossChance: 0.02 },
+    weather: { typicalMs: 5, slowMs: 2_000, slowChance: 0.01, lossChance: 0.02 },
     names: [...kills, ...pauses, ...ways, ...stores, ...disks],
     most: 10,
   },
   {
     name: silence,
-    weather: { usualMs: 5, slowMs: 3_000, slowChance: 0.01, lossChance: 0.02 },
+    weather: { typicalMs: 5, slowMs: 3_000, slowChance: 0.01, lossChance: 0.02 },
     names: [
       "pause-relay",
       "pause-relay",
@@ -87,14 +92,14 @@ const kinds: Kind[] = [
   // Relays can restore their holds in time: nothing may be granted twice.
   {
     name: redisLoss,
-    weather: { usualMs: 5, slowMs: 500, slowChance: 0.02, lossChance: 0 },
+    weather: { typicalMs: 5, slowMs: 500, slowChance: 0.02, lossChance: 0 },
     names: losses,
     most: 2,
     early: true,
   },
   {
     name: "redis loss and more",
-    weather: { usualMs: 5, slowMs: 500, slowChance: 0.02, lossChance: 0.01 },
+    weather: { typicalMs: 5, slowMs: 500, slowChance: 0.02, lossChance: 0.01 },
     names: [...losses, ...losses, ...losses, ...kills, ...pauses, ...ways],
     most: 5,
   },
@@ -102,7 +107,7 @@ const kinds: Kind[] = [
 
 const ofClocks: Kind = {
   name: clocks,
-  weather: { usualMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 },
+  weather: { typicalMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 },
   names: wrongClocks,
   most: 3,
 };
@@ -110,7 +115,7 @@ const ofClocks: Kind = {
 // Every second quiet world has wrong clocks, so that all other seeds are the worlds that they were.
 const drawnKinds = kinds.flatMap((kind) => [kind, kind.name === "quiet" ? ofClocks : kind]);
 
-const usualLoadMs = 25_000;
+const shortLoadMs = 25_000;
 const longLoadMs = 35_000;
 
 /** The name of the profile that the world of a seed has. */
@@ -127,7 +132,7 @@ export function drawProfile(random: Random): Profile {
   const { name, weather, names, most, early } = random.pick(drawnKinds);
   const count = names.length === 0 ? 0 : random.between(1, most);
   // What takes its time to show comes early, and meets long calls.
-  const loadMs = early ? longLoadMs : usualLoadMs;
+  const loadMs = early ? longLoadMs : shortLoadMs;
   const latestMs = early ? loadMs / 3 : loadMs;
   const faults = Array.from({ length: count }, () => ({
     atMs: random.between(500, latestMs),

@@ -39,7 +39,7 @@ before(async () => {
     clockAheadMs: 0,
     onRun: () => undefined,
   };
-  const network = createNetwork(createRandom(1), { usualMs: 0, slowMs: 0, slowChance: 0, lossChance: 0 });
+  const network = createNetwork(createRandom(1), { typicalMs: 0, slowMs: 0, slowChance: 0, lossChance: 0 });
   const simulated = connectSimulatedRedis(server, network, "test");
   both = [createHotStore(real, limits), createHotStore(simulated, limits)];
 });

@@ -109,7 +109,7 @@ function connect({ network, open, relay, place, ...codecs }: Connecting): End {
   server.write = way({ network, line, from: serverProcess, to: clientProcess, end: client, ...wayDown });
   client.cancel = () => finish();
   client.end = () => finish();
-  server.end = () => later(() => finish(), network.weather.usualMs);
+  server.end = () => later(() => finish(), network.weather.typicalMs);
   open.add(line);
   later(() => {
     if (!line.isOpen) return;

@@ -5,7 +5,7 @@ const serviceUrl = (service: string): string =>
   `DATABASE_URL of ${service}, whose login is then made where it is missing; empty: its login is left alone.`;
 
 export const variables = Type.Object({
-  LOG_LEVEL: Type.String({ description: "Least level that is logged: debug, info, warn, error.", default: "info" }),
+  LOG_LEVEL: Type.String({ description: "Minimum log level: debug, info, warn, error.", default: "info" }),
   DATABASE_OWNER_URL: Type.String({
     description: "PostgreSQL, as the owner of the database, who may make schemas and roles.",
     minLength: 1,

@@ -18,12 +18,12 @@ const concurrentUpdate = "XX000";
 
 // What a statement may take, and what a transaction may that waits for a process which is paused: then it gives its
 // locks back. Each service's own waiting is bounded besides; these end what it no longer waits for.
-const usualLimits = { statement_timeout: "30s", idle_in_transaction_session_timeout: "30s" };
+const defaultLimits = { statement_timeout: "30s", idle_in_transaction_session_timeout: "30s" };
 const limitsOf: Record<Schema, Record<string, string>> = {
-  auth_quota: { ...usualLimits, statement_timeout: "5s" },
-  billing: usualLimits,
-  video_task: usualLimits,
-  console: usualLimits,
+  auth_quota: { ...defaultLimits, statement_timeout: "5s" },
+  billing: defaultLimits,
+  video_task: defaultLimits,
+  console: defaultLimits,
 };
 
 /** Connects to PostgreSQL; throws what tells why it cannot. */

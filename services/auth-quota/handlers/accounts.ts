@@ -13,7 +13,7 @@ type AccountHandlers = Pick<
   "createAccount" | "updateAccount" | "getAccounts" | "listAccounts"
 >;
 
-const listLimit = { usual: 100, most: 1_000 };
+const listLimit = { default: 100, max: 1_000 };
 
 /** The administration of accounts: PostgreSQL first, then Redis, where it takes effect. */
 export function accountHandlers(database: Database, push: Push): AccountHandlers {

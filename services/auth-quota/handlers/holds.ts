@@ -29,7 +29,7 @@ export function holdHandlers(hot: HotStore, load: Load): HoldHandlers {
     },
     listUnposted: async ({ minAgeMs, limit }) => {
       if (minAgeMs < 0n || minAgeMs > maxAgeMs) refuse("min_age_ms must be 0 or more, and at most ten years");
-      const most = checkLimit("limit", limit, { usual: 100, most: 1_000 });
+      const most = checkLimit("limit", limit, { default: 100, max: 1_000 });
       return { records: await whenRedisAnswers(hot.listUnposted(Number(minAgeMs), most)) };
     },
   };

@@ -41,8 +41,8 @@ type KeyHandlers = Pick<
 
 const secretBytes = 32;
 const prefixLength = 10;
-const mostKeys = 1_000;
-const mostFound = 100;
+const maxKeys = 1_000;
+const maxFound = 100;
 
 /** The administration of keys: PostgreSQL first, then Redis, where it takes effect. */
 export function keyHandlers(database: Database, push: Push): KeyHandlers {
@@ -78,7 +78,7 @@ export function keyHandlers(database: Database, push: Push): KeyHandlers {
     },
     listKeys: async ({ accountId, includeDeleted }) => {
       checkId("account_id", accountId);
-      const rows = await listKeys(database, accountId, { withDeleted: includeDeleted, limit: mostKeys });
+      const rows = await listKeys(database, accountId, { withDeleted: includeDeleted, limit: maxKeys });
       if (rows.length === 0 && (await findAccounts(database, [accountId])).length === 0) {
         throw accountNotFound(accountId);
       }
@@ -91,7 +91,7 @@ export function keyHandlers(database: Database, push: Push): KeyHandlers {
     },
     findKeys: async ({ secretPrefix }) => {
       const prefix = checkSecretPrefix("secret_prefix", secretPrefix);
-      return { keys: (await findKeysByPrefix(database, prefix, mostFound)).map(toKey) };
+      return { keys: (await findKeysByPrefix(database, prefix, maxFound)).map(toKey) };
     },
   };
 }

@@ -5,10 +5,10 @@ import { until } from "#shared/testing/until.ts";
 import { createMaintenance } from "./maintenance.ts";
 import type { MaintenanceRow } from "../store/maintenance.ts";
 import type { Database } from "../store/postgres.ts";
-import { startAppWorld, type AppWorld } from "../testing/app-world.ts";
+import { startAppWorld, type AppEnvironment } from "../testing/app-world.ts";
 import type { RelayLine } from "../testing/relay-line.ts";
 
-let world: AppWorld;
+let world: AppEnvironment;
 before(async () => {
   world = await startAppWorld();
 });
@@ -50,7 +50,7 @@ test("without PostgreSQL what was last read stays in force; a replica that has r
   await world.first.admin.setMaintenance({ isMaintenance: true });
   using line = world.first.openLine("relay_kept");
   await world.stores.postgres.kill();
-  const failed = /"isMaintenance":true.*the maintenance switch cannot be read/;
+  const failed = /"isMaintenance":true.*failed to read the maintenance switch/;
   await until("it cannot be read", () => failed.test(world.logText()));
   assert.equal(await toldOn(line), true);
   await using fresh = await world.startReplica();

@@ -39,11 +39,11 @@ export function createMaintenance(database: Database, log: Logger): Maintenance 
       // One that was overtaken by a later look may have seen what was before a change.
       if (turn < taken) return;
       taken = turn;
-      if (isMaintenance !== (current ?? false)) log.info({ isMaintenance }, "the maintenance switch was turned");
+      if (isMaintenance !== (current ?? false)) log.info({ isMaintenance }, "maintenance switch changed");
       current = isMaintenance;
       isFailing = false;
     } catch (error) {
-      if (!isFailing) log.warn({ err: error, isMaintenance: current }, "the maintenance switch cannot be read");
+      if (!isFailing) log.warn({ err: error, isMaintenance: current }, "failed to read the maintenance switch");
       isFailing = true;
     }
   };

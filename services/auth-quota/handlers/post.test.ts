@@ -20,12 +20,12 @@ async function post(count: number, strange: number) {
     const codeOf = (rid: unknown): Verdict => (rid === rids[strange] ? Verdict.CONFLICT : Verdict.OK);
     return operations.map(([, rid]) => ({ code: codeOf(rid), number: 0, text: "" }));
   };
-  const parts = {
+  const deps = {
     hot: { apply, generation: () => "1" },
     metrics: { conflict: () => undefined },
     log: { error: ({ rid }: { rid: string }) => reported.push(rid) },
   };
-  const handler = postHandler(parts as unknown as Parameters<typeof postHandler>[0]);
+  const handler = postHandler(deps as unknown as Parameters<typeof postHandler>[0]);
   const calls = rids.map((rid) => ({ rid, ...owner, bookedNanos: 5n, isFinal: true }));
   await handler(create(PostRequestSchema, { accounts, keys, calls }));
   return { runs, reported, expected: [rids[strange]] };
@@ -37,7 +37,7 @@ test("a Post is one run, its balances first, and a call that contradicts is repo
   assert.deepEqual(reported, expected);
 });
 
-test("a large Post is taken in parts, in which calls are reported by their own ids too", async () => {
+test("a large Post is taken in deps, in which calls are reported by their own ids too", async () => {
   const { runs, reported, expected } = await post(999, 998);
   assert.deepEqual(
     runs.map((names) => names.length),

@@ -9,7 +9,7 @@ import type { Metrics } from "../metrics.ts";
 import { unasked, writeBalance, writeSpending, type HotOperation, type HotStore } from "../store/hot.ts";
 import { checkId, refuse } from "./validate.ts";
 
-type PostParts = { hot: HotStore; billing: FundsSource; metrics: Metrics; log: Logger };
+type PostDeps = { hot: HotStore; billing: FundsSource; metrics: Metrics; log: Logger };
 
 // Bounds the time for which one run of the script keeps all others waiting.
 const chunkSize = 500;
@@ -20,12 +20,12 @@ const fundsPerCall = 1_000;
  * then taken out of the unposted sums, so available money is too low for a moment, never too high. For the same reason
  * billing is asked for the sums of accounts and keys whose calls are told without them.
  */
-export function postHandler(parts: PostParts): UnaryHandlers<typeof AuthQuotaService>["post"] {
+export function postHandler(deps: PostDeps): UnaryHandlers<typeof AuthQuotaService>["post"] {
   return async (request) => {
     check(request);
     const { accounts, keys, calls } = request;
     const sums: HotOperation[] = [
-      ...(await readUntoldSums(parts, request)),
+      ...(await readMissingSums(deps, request)),
       ...accounts.map((row) => writeBalance(row.accountId, { nanos: row.balanceNanos, version: row.version }, unasked)),
       ...keys.map((row) => writeSpending(row.keyId, { nanos: row.spentNanos, version: row.version }, unasked)),
     ];
@@ -36,19 +36,19 @@ export function postHandler(parts: PostParts): UnaryHandlers<typeof AuthQuotaSer
       isFinal ? "1" : "0",
     ]);
     for (const chunk of chunks([...sums, ...posts])) {
-      const answers = await whenRedisAnswers(parts.hot.apply("", chunk));
+      const answers = await whenRedisAnswers(deps.hot.apply("", chunk));
       answers.forEach(({ code }, index) => {
-        if (code === Verdict.CONFLICT) report(parts, chunk[index]);
+        if (code === Verdict.CONFLICT) report(deps, chunk[index]);
       });
     }
     return {};
   };
 }
 
-function report({ metrics, log }: PostParts, operation: HotOperation | undefined): void {
+function report({ metrics, log }: PostDeps, operation: HotOperation | undefined): void {
   const rid = String(operation?.[1] ?? "");
   metrics.conflict("post", "ledger");
-  log.error({ rid }, "the ledger has booked a call otherwise than it was settled here");
+  log.error({ rid }, "ledger booked a call differently from its settlement");
 }
 
 function* chunks<T>(items: T[]): Generator<T[]> {
@@ -59,15 +59,15 @@ function* chunks<T>(items: T[]): Generator<T[]> {
  * Sums that must come with the calls and did not. Asked for after billing has committed the calls, and not shared with
  * a question that may have been asked before that.
  */
-async function readUntoldSums(
-  { billing, hot }: PostParts,
+async function readMissingSums(
+  { billing, hot }: PostDeps,
   { accounts, keys, calls }: PostRequest,
 ): Promise<HotOperation[]> {
-  const accountIds = untold(
+  const accountIds = missingFrom(
     accounts.map((row) => row.accountId),
     calls.map((call) => call.accountId),
   );
-  const keyIds = untold(
+  const keyIds = missingFrom(
     keys.map((row) => row.keyId),
     calls.map((call) => call.keyId),
   );
@@ -80,7 +80,7 @@ async function readUntoldSums(
   return operations;
 }
 
-function untold(told: string[], needed: string[]): string[] {
+function missingFrom(told: string[], needed: string[]): string[] {
   const known = new Set(told);
   return [...new Set(needed)].filter((id) => !known.has(id));
 }

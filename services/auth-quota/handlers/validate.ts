@@ -17,16 +17,16 @@ export function checkId(field: string, id: string): string {
   return idPattern.test(id) ? id : refuse(`${field} must be 1 to 64 letters, digits, - or _`);
 }
 
-const mostIds = 1_000;
+const maxIds = 1_000;
 
 export function checkIds(field: string, ids: string[]): string[] {
-  if (ids.length > mostIds) refuse(`${field} may name at most ${mostIds}`);
+  if (ids.length > maxIds) refuse(`${field} may name at most ${maxIds}`);
   return ids.map((id) => checkId(field, id));
 }
 
-export function checkName(field: string, name: string, least: 0 | 1): string {
-  const isFit = name.length >= least && [...name].length <= 200 && !/[\p{Cc}]/u.test(name);
-  return isFit ? name : refuse(`${field} must be ${least} to 200 characters, none of them a control character`);
+export function checkName(field: string, name: string, minLength: 0 | 1): string {
+  const isFit = name.length >= minLength && [...name].length <= 200 && !/[\p{Cc}]/u.test(name);
+  return isFit ? name : refuse(`${field} must be ${minLength} to 200 characters, none of them a control character`);
 }
 
 /** Refuses without the value: it may be a whole secret, pasted where its beginning was asked for. */
@@ -44,10 +44,10 @@ export function checkRate(field: string, perMinute: number): number {
   return isFit ? perMinute : refuse(`${field} must be 0 to ${maxPerMinute}`);
 }
 
-/** Lists ask for 0 (the usual many) or for 1 to `most`. */
-export function checkLimit(field: string, limit: number, { usual, most }: { usual: number; most: number }): number {
-  if (limit === 0) return usual;
-  return limit > 0 && limit <= most ? limit : refuse(`${field} must be 1 to ${most}`);
+/** Resolves the limit of a list: 0 means the default. */
+export function checkLimit(field: string, limit: number, limits: { default: number; max: number }): number {
+  if (limit === 0) return limits.default;
+  return limit > 0 && limit <= limits.max ? limit : refuse(`${field} must be 1 to ${limits.max}`);
 }
 
 export function checkModels(field: string, models: string[]): string[] {

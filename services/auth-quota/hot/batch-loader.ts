@@ -1,6 +1,6 @@
 import { ServiceError } from "#shared/process/errors.ts";
 
-const mostPerLoad = 1_000;
+const maxPerLoad = 1_000;
 const restMs = 1_000;
 // Below the time that relays wait for an answer, so that they get one.
 const timeoutMs = 1_500;
@@ -33,7 +33,7 @@ export function gather<V>(
   const flush = (): void => {
     const ids = queued;
     queued = [];
-    for (let at = 0; at < ids.length; at += mostPerLoad) void run(ids.slice(at, at + mostPerLoad));
+    for (let at = 0; at < ids.length; at += maxPerLoad) void run(ids.slice(at, at + maxPerLoad));
   };
 
   return (id) => {

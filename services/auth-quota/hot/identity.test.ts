@@ -25,7 +25,7 @@ test("lookups of one turn go out as one question, and the same hash is asked for
 
 test("a known identity is never asked for again; the one not used for longest is forgotten first", async () => {
   const { load } = countingLoad(() => true);
-  const { recall, lookUp } = createIdentities(load, { most: 2, mostUnknown: 10, unknownMs: 1_000 });
+  const { recall, lookUp } = createIdentities(load, { maxKnown: 2, maxUnknown: 10, unknownMs: 1_000 });
   await lookUp("a");
   await lookUp("b");
   assert.deepEqual(recall("a"), identityOf("a"));
@@ -36,7 +36,7 @@ test("a known identity is never asked for again; the one not used for longest is
 
 test("a hash that no key has is remembered for a while, so that wrong keys do not reach the database", async (t) => {
   const { asked, load } = countingLoad(() => false);
-  const { recall, lookUp } = createIdentities(load, { most: 2, mostUnknown: 2, unknownMs: 5_000 });
+  const { recall, lookUp } = createIdentities(load, { maxKnown: 2, maxUnknown: 2, unknownMs: 5_000 });
   let nowMs = 1_000;
   t.mock.method(performance, "now", () => nowMs);
   assert.equal(await lookUp("wrong"), null);
@@ -50,7 +50,7 @@ test("a hash that no key has is remembered for a while, so that wrong keys do no
   assert.equal(asked.length, 4);
 });
 
-test("more than 1,000 ids at once are asked for in parts", async () => {
+test("more than 1,000 ids at once are asked for in deps", async () => {
   const { asked, load } = countingLoad(() => true);
   const loadOne = gather(load);
   await Promise.all(Array.from({ length: 2_500 }, (_, index) => loadOne(`h${index}`)));

@@ -9,9 +9,9 @@ export type Identities = {
   lookUp: (keyHash: string) => Promise<Identity | null>;
 };
 
-export type IdentityLimits = { most: number; mostUnknown: number; unknownMs: number };
+export type IdentityLimits = { maxKnown: number; maxUnknown: number; unknownMs: number };
 
-const defaultLimits: IdentityLimits = { most: 100_000, mostUnknown: 10_000, unknownMs: 5_000 };
+const defaultLimits: IdentityLimits = { maxKnown: 100_000, maxUnknown: 10_000, unknownMs: 5_000 };
 
 /**
  * Remembers identities. A hash never changes its key nor a key its account, so what is known stays true; whether the
@@ -30,7 +30,7 @@ export function createIdentities(
     const identity = known.get(keyHash);
     if (identity) {
       // While there is room for as many again, it does not matter which was used last.
-      if (known.size * 2 > limits.most) put(known, keyHash, identity, limits.most);
+      if (known.size * 2 > limits.maxKnown) put(known, keyHash, identity, limits.maxKnown);
       return identity;
     }
     const untilMs = unknownUntilMs.get(keyHash);
@@ -38,18 +38,18 @@ export function createIdentities(
   };
   const lookUp = async (keyHash: string): Promise<Identity | null> => {
     const identity = await loadOne(keyHash);
-    if (identity) put(known, keyHash, identity, limits.most);
-    else put(unknownUntilMs, keyHash, performance.now() + limits.unknownMs, limits.mostUnknown);
+    if (identity) put(known, keyHash, identity, limits.maxKnown);
+    else put(unknownUntilMs, keyHash, performance.now() + limits.unknownMs, limits.maxUnknown);
     return identity ?? null;
   };
   return { recall, lookUp };
 }
 
 // Maps keep the order of insertion: the first entry is the one that was not used for longest.
-function put<V>(map: Map<string, V>, key: string, value: V, most: number): void {
+function put<V>(map: Map<string, V>, key: string, value: V, max: number): void {
   map.delete(key);
   map.set(key, value);
-  if (map.size <= most) return;
+  if (map.size <= max) return;
   for (const oldest of map.keys()) {
     map.delete(oldest);
     return;

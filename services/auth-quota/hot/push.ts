@@ -24,7 +24,7 @@ export type Push = {
   distrust: () => Promise<void>;
 };
 
-const mostPerRepair = 500;
+const maxPerRepair = 500;
 const distrustedMinutes = 10;
 
 export function createPush(database: Database, hot: HotStore, log: Logger): Push {
@@ -45,16 +45,16 @@ export function createPush(database: Database, hot: HotStore, log: Logger): Push
     try {
       await work;
     } catch (error) {
-      log.error({ err: error, ...about }, "a change is committed but not yet in force; it will be pushed again");
+      log.error({ err: error, ...about }, "failed to push a committed change, will retry");
     }
   };
   return {
     account: (row) => attempt(pushAccounts([row]), { accountId: row.accountId }),
     key: (row) => attempt(pushKeys([row]), { keyId: row.keyId }),
     repair: async () => {
-      const accounts = await findUnpushedAccounts(database, mostPerRepair);
+      const accounts = await findUnpushedAccounts(database, maxPerRepair);
       await pushAccounts(accounts);
-      const keys = await findUnpushedKeys(database, mostPerRepair);
+      const keys = await findUnpushedKeys(database, maxPerRepair);
       await pushKeys(keys);
       return accounts.length + keys.length;
     },

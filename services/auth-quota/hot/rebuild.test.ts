@@ -4,10 +4,10 @@ import { Redis } from "ioredis";
 import { v7 } from "uuid";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { until } from "#shared/testing/until.ts";
-import { startAppWorld, type AppWorld, type Payer } from "../testing/app-world.ts";
+import { startAppWorld, type AppEnvironment, type Payer } from "../testing/app-world.ts";
 import type { RelayLine } from "../testing/relay-line.ts";
 
-let world: AppWorld;
+let world: AppEnvironment;
 before(async () => {
   world = await startAppWorld();
 });

@@ -2,11 +2,11 @@ import type { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { Gate, HotStore } from "../store/hot.ts";
+import type { RecoveryLock, HotStore } from "../store/hot.ts";
 import { readGeneration, writeGeneration } from "../store/generation.ts";
 import type { Database } from "../store/postgres.ts";
 
-export type RebuildParts = {
+export type RebuildDeps = {
   hot: HotStore;
   database: Database;
   billing: Pick<UnaryClient<typeof BillingService>, "getProgress">;
@@ -22,33 +22,34 @@ export type RebuildParts = {
  * its way when it lost it: only then do balances and holds together say again what is available (rule M8 of state.lua).
  * Rejects when a store does not answer; the gate then stays as it is.
  */
-export function createRebuild(parts: RebuildParts): () => Promise<void> {
+export function createRebuild(deps: RebuildDeps): () => Promise<void> {
   let remembered = "";
   return async () => {
-    const gate = (await parts.hot.readGate()) ?? (await establish(parts));
+    const gate = (await deps.hot.readGate()) ?? (await establish(deps));
     if (!gate) return;
     if (gate.generation !== remembered) {
-      await writeGeneration(parts.database, gate.generation);
-      parts.log.info(
-        { generation: gate.generation, isGateClosed: gate.closedMs !== undefined },
-        "hot store generation",
-      );
+      await writeGeneration(deps.database, gate.generation);
+      deps.log.info({ generation: gate.generation, isGateClosed: gate.closedMs !== undefined }, "hot store generation");
       remembered = gate.generation;
     }
-    parts.metrics.gate(gate.closedMs);
-    if (gate.closedMs !== undefined) await tryToOpen(parts, gate, gate.closedMs);
+    deps.metrics.gate(gate.closedMs);
+    if (gate.closedMs !== undefined) await tryToOpen(deps, gate, gate.closedMs);
   };
 }
 
 // Only PostgreSQL can tell a new installation from one whose Redis has lost everything.
-async function establish({ hot, database, log }: RebuildParts): Promise<Gate | undefined> {
+async function establish({ hot, database, log }: RebuildDeps): Promise<RecoveryLock | undefined> {
   const hadOne = (await readGeneration(database)) !== undefined;
-  if (hadOne) log.error("Redis has lost everything: nothing is granted until holds and balances are rebuilt");
+  if (hadOne) log.error("Redis lost all data: no calls are granted until holds and balances are rebuilt");
   await hot.establish(hadOne);
   return hot.readGate();
 }
 
-async function tryToOpen({ hot, billing, log, rebuildMs }: RebuildParts, gate: Gate, closedMs: number): Promise<void> {
+async function tryToOpen(
+  { hot, billing, log, rebuildMs }: RebuildDeps,
+  gate: RecoveryLock,
+  closedMs: number,
+): Promise<void> {
   const { generation, sequence } = gate;
   const { lastSequence, bookedSequence } = await billing.getProgress({});
   if (sequence === undefined) {
@@ -59,5 +60,5 @@ async function tryToOpen({ hot, billing, log, rebuildMs }: RebuildParts, gate: G
   const isBooked = bookedSequence >= (sequence < lastSequence ? sequence : lastSequence);
   if (closedMs < rebuildMs || !isBooked) return;
   await hot.apply("", [["open-gate", generation]]);
-  log.info({ generation, closedMs }, "the hot store is rebuilt; calls are granted again");
+  log.info({ generation, closedMs }, "hot store rebuilt, granting calls again");
 }

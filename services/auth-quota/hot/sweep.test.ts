@@ -4,9 +4,9 @@ import { Registry } from "prom-client";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { createMetrics } from "../metrics.ts";
 import { sweep as sweepAll } from "./sweep.ts";
-import { fundedActor, newRid, silentLog, startHotWorld, type HotWorld } from "../testing/hot-world.ts";
+import { fundedActor, newRid, silentLog, startHotWorld, type HotEnvironment } from "../testing/hot-world.ts";
 
-let world: HotWorld;
+let world: HotEnvironment;
 before(async () => {
   world = await startHotWorld({ accountPerMinute: 100_000, ipPerMinute: 100_000 });
 });

@@ -9,50 +9,50 @@ import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } f
 import { traceReserves } from "./trace-reserves.ts";
 
 /** What was decided of a batch: one result per operation; the hot store's generation that knows of it, and its time. */
-export type Decided = { results: Result[]; generation: string; timeMs: number };
+export type BatchDecision = { results: Result[]; generation: string; timeMs: number };
 
 /** Decides a batch; resolves whatever fails. */
-export type Decide = (relaySession: string, operations: SessionOperation[]) => Promise<Decided>;
+export type Decide = (relaySession: string, operations: SessionOperation[]) => Promise<BatchDecision>;
 
-export type DecideParts = { hot: HotStore; identities: Identities; load: Load; metrics: Metrics; log: Logger };
+export type DecideDeps = { hot: HotStore; identities: Identities; load: Load; metrics: Metrics; log: Logger };
 
 /** An operation on its way to a result. */
 type Task = { prepared: PreparedOperation; caller: Caller; result: Result | undefined };
 
 // A cold key takes three: who it is, its data, the decision. The rest is for the unforeseen.
-const mostRounds = 6;
+const maxRounds = 6;
 
 /**
  * Makes the function that decides batches. All operations of a batch go to Redis in one step; those that lack data
  * there are answered in a further step, once it is loaded, while their batch waits.
  */
-export function createDecide(given: DecideParts): Decide {
-  const parts = { ...given, noteSkew: createSkewNote(given) };
+export function createDecide(given: DecideDeps): Decide {
+  const deps = { ...given, recordSkew: createSkewRecorder(given) };
   return async (relaySession, operations) => {
-    parts.metrics.batch(operations.length);
+    deps.metrics.batch(operations.length);
     const startedAtMs = Date.now();
-    const tasks = operations.map((operation) => toTask(parts, operation));
-    await decideAll(parts, relaySession, tasks);
+    const tasks = operations.map((operation) => toTask(deps, operation));
+    await decideAll(deps, relaySession, tasks);
     const results = tasks.map((task) => {
       const result = task.result ?? unavailable;
-      parts.metrics.verdict(task.prepared.name, result.verdict);
+      deps.metrics.verdict(task.prepared.name, result.verdict);
       return result;
     });
     traceReserves(operations, results, startedAtMs);
-    return { results, generation: parts.hot.generation(), timeMs: parts.hot.timeMs() };
+    return { results, generation: deps.hot.generation(), timeMs: deps.hot.timeMs() };
   };
 }
 
 const unavailable: Result = { verdict: Verdict.UNAVAILABLE };
 
 /** Told of a call that was not decided, because the time of its id is too far from Redis'. */
-type NoteSkew = (relaySession: string, aheadMs: number) => void;
-type Deciding = DecideParts & { noteSkew: NoteSkew };
+type RecordSkew = (relaySession: string, aheadMs: number) => void;
+type DecideContext = DecideDeps & { recordSkew: RecordSkew };
 
 // It is every call of a relay: a line for each would bury all others.
 const skewLineMs = 10_000;
 
-function createSkewNote({ metrics, log }: DecideParts): NoteSkew {
+function createSkewRecorder({ metrics, log }: DecideDeps): RecordSkew {
   const toldAt = new Map<string, number>();
   return (relaySession, aheadMs) => {
     metrics.skewed();
@@ -60,20 +60,20 @@ function createSkewNote({ metrics, log }: DecideParts): NoteSkew {
     for (const [session, at] of toldAt) if (now - at >= skewLineMs) toldAt.delete(session);
     if (toldAt.has(relaySession)) return;
     toldAt.set(relaySession, now);
-    log.error({ relaySession, aheadMs }, "the clocks of a relay and of Redis are too far apart: its calls are refused");
+    log.error({ relaySession, aheadMs }, "clock skew between a relay and Redis too large: refusing its calls");
   };
 }
 
-function toTask(parts: DecideParts, request: SessionOperation): Task {
+function toTask(deps: DecideDeps, request: SessionOperation): Task {
   try {
     const prepared = prepare(request);
-    const identity = prepared.keyHash === undefined ? null : parts.identities.recall(prepared.keyHash);
+    const identity = prepared.keyHash === undefined ? null : deps.identities.recall(prepared.keyHash);
     return { prepared, caller: { ...callerOf(identity), isIpCounted: false }, result: undefined };
   } catch (error) {
     if (!(error instanceof MalformedOperation)) throw error;
     const { name } = request;
-    parts.metrics.conflict(name, "malformed");
-    parts.log.error({ operation: name, problem: error.message }, "a relay sent a malformed operation");
+    deps.metrics.conflict(name, "malformed");
+    deps.log.error({ operation: name, problem: error.message }, "malformed operation from a relay");
     const prepared: PreparedOperation = { name, request, keyHash: undefined, ridMs: 0, operation: [""] };
     return { prepared, caller: nobody, result: { verdict: Verdict.CONFLICT } };
   }
@@ -86,24 +86,24 @@ function callerOf(identity: Owner | null | undefined): Owner {
   return identity ?? { keyId: "", accountId: "" };
 }
 
-async function decideAll(parts: Deciding, relaySession: string, tasks: Task[]): Promise<void> {
+async function decideAll(deps: DecideContext, relaySession: string, tasks: Task[]): Promise<void> {
   let open = tasks.filter((task) => !task.result);
   let loaded: HotOperation[] = [];
   // A batch without operations still tells that the relay lives.
-  for (let round = 0; round < mostRounds && (round === 0 || open.length > 0); round += 1) {
-    const answers = await applyTimed(parts, relaySession, [...loaded, ...open.map(writeTask)]);
+  for (let round = 0; round < maxRounds && (round === 0 || open.length > 0); round += 1) {
+    const answers = await applyTimed(deps, relaySession, [...loaded, ...open.map(writeTask)]);
     if (!answers) return;
-    const lacking: Lack[] = [];
+    const lacking: MissingData[] = [];
     open.forEach((task, index) => {
       const answer = answers[loaded.length + index];
       if (answer?.code === answerCodes.skewed) {
         task.result = unavailable;
-        parts.noteSkew(relaySession, answer.number);
-      } else if (!answer || !takeAnswer(parts, task, answer)) lacking.push({ task, answer });
+        deps.recordSkew(relaySession, answer.number);
+      } else if (!answer || !takeAnswer(deps, task, answer)) lacking.push({ task, answer });
     });
     // Ending a large session takes many steps, all of which make progress.
     if (lacking.some(({ answer }) => answer?.code === answerCodes.more)) round = 0;
-    loaded = await bringLacking(parts, lacking);
+    loaded = await loadMissing(deps, lacking);
     open = lacking.map(({ task }) => task).filter((task) => !task.result);
   }
 }
@@ -111,7 +111,7 @@ async function decideAll(parts: Deciding, relaySession: string, tasks: Task[]): 
 const writeTask = ({ prepared, caller }: Task): HotOperation => writeOperation(prepared, caller);
 
 async function applyTimed(
-  { hot, metrics, log }: DecideParts,
+  { hot, metrics, log }: DecideDeps,
   relaySession: string,
   operations: HotOperation[],
 ): Promise<HotAnswer[] | undefined> {
@@ -122,22 +122,19 @@ async function applyTimed(
     return answers;
   } catch (error) {
     metrics.redis((performance.now() - startedAt) / 1_000, false);
-    log.error({ err: error, operations: operations.length }, "redis did not answer; the outcome is not known");
+    log.error({ err: error, operations: operations.length }, "Redis did not answer, outcome unknown");
     return undefined;
   }
 }
 
 /** Turns an answer into the task's result; false when the script must be asked again. */
-function takeAnswer(parts: DecideParts, task: Task, answer: HotAnswer): boolean {
+function takeAnswer(deps: DecideDeps, task: Task, answer: HotAnswer): boolean {
   if (answer.code === answerCodes.need || answer.code === answerCodes.more) return false;
   const { prepared } = task;
   task.result = toResult(task, answer);
   if (answer.code === Verdict.CONFLICT) {
-    parts.metrics.conflict(prepared.name, "content");
-    parts.log.error(
-      { rid: prepared.request.rid, operation: prepared.name },
-      "a call id was used before with other content",
-    );
+    deps.metrics.conflict(prepared.name, "content");
+    deps.log.error({ rid: prepared.request.rid, operation: prepared.name }, "call id reused with different content");
   }
   return true;
 }
@@ -170,16 +167,16 @@ function toResult({ prepared, caller }: Task, { code, number, text }: HotAnswer)
   }
 }
 
-type Lack = { task: Task; answer: HotAnswer | undefined };
+type MissingData = { task: Task; answer: HotAnswer | undefined };
 
 /** Brings what tasks lack; those for which it fails are answered as unavailable. Never rejects. */
-async function bringLacking(parts: DecideParts, lacking: Lack[]): Promise<HotOperation[]> {
+async function loadMissing(deps: DecideDeps, lacking: MissingData[]): Promise<HotOperation[]> {
   const brought = await Promise.all(
     lacking.map(async ({ task, answer }) => {
       try {
-        return await bring(parts, task, answer);
+        return await loadFor(deps, task, answer);
       } catch (error) {
-        parts.log.error({ err: error, rid: task.prepared.request.rid }, "data for a decision is not available");
+        deps.log.error({ err: error, rid: task.prepared.request.rid }, "failed to load data for a decision");
         task.result = unavailable;
         return [];
       }
@@ -189,15 +186,15 @@ async function bringLacking(parts: DecideParts, lacking: Lack[]): Promise<HotOpe
   return [...new Map(brought.flat().map((operation) => [operation.join(" "), operation])).values()];
 }
 
-async function bring(parts: DecideParts, task: Task, answer: HotAnswer | undefined): Promise<HotOperation[]> {
+async function loadFor(deps: DecideDeps, task: Task, answer: HotAnswer | undefined): Promise<HotOperation[]> {
   if (answer?.code !== answerCodes.need || answer.number === 0) return [];
   // The address was counted before the data was found lacking.
   task.caller = { ...task.caller, isIpCounted: true };
   if (answer.number === need.identity) {
-    const identity = await parts.identities.lookUp(task.prepared.keyHash ?? "");
+    const identity = await deps.identities.lookUp(task.prepared.keyHash ?? "");
     task.caller = { ...callerOf(identity), isIpCounted: true };
     return [];
   }
   const [accountId = "", keyId = ""] = answer.text === "" ? [] : answer.text.split(" ");
-  return parts.load(answer.number, answer.text === "" ? task.caller : { accountId, keyId });
+  return deps.load(answer.number, answer.text === "" ? task.caller : { accountId, keyId });
 }

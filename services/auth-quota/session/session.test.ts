@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { createLog } from "#shared/process/log.ts";
 import { until } from "#shared/testing/until.ts";
-import type { Decide, Decided } from "./decide.ts";
+import type { Decide, BatchDecision } from "./decide.ts";
 import { createSessions } from "./session.ts";
 import { emptyOperation, type SessionResponse } from "./session-wire.ts";
 
@@ -12,9 +12,9 @@ import { emptyOperation, type SessionResponse } from "./session-wire.ts";
 function openSession() {
   const lines: string[] = [];
   const log = createLog("auth-quota", "info", { write: (line: string) => void lines.push(line) });
-  const deciding: PromiseWithResolvers<Decided>[] = [];
+  const deciding: PromiseWithResolvers<BatchDecision>[] = [];
   const decide: Decide = () => {
-    const decision = Promise.withResolvers<Decided>();
+    const decision = Promise.withResolvers<BatchDecision>();
     deciding.push(decision);
     return decision.promise;
   };
@@ -36,7 +36,7 @@ function openSession() {
   return { sessions, deciding, answers, stream, send, logText: () => lines.join("") };
 }
 
-const yes: Decided = { results: [{ verdict: Verdict.OK }], generation: "g", timeMs: 0 };
+const yes: BatchDecision = { results: [{ verdict: Verdict.OK }], generation: "g", timeMs: 0 };
 
 test("a stop tells each relay at once, decides what it still sends, and is over when the relay has left", async () => {
   const { sessions, deciding, answers, stream, send } = openSession();

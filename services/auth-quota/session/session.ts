@@ -62,19 +62,19 @@ export function createSessions(decide: Decide, isMaintenance: () => boolean | un
     open: () => lines.size,
     end: async (drainMs) => {
       isEnding = true;
-      if (lines.size > 0) log.info({ relays: lines.size }, "handing its relays over to another replica");
+      if (lines.size > 0) log.info({ relays: lines.size }, "handing relays over to another replica");
       for (const line of lines) tellStopping(line);
       await allEnded(lines, drainMs / 2);
-      if (lines.size > 0) log.warn({ relays: lines.size }, "relays have found no other replica, ending their streams");
+      if (lines.size > 0) log.warn({ relays: lines.size }, "relays found no other replica, ending their streams");
       for (const line of lines) endWhenIdle(line);
       await allEnded(lines, drainMs / 2);
     },
   };
 }
 
-async function allEnded(lines: ReadonlySet<Line>, mostMs: number): Promise<void> {
+async function allEnded(lines: ReadonlySet<Line>, maxMs: number): Promise<void> {
   const tooLong = Promise.withResolvers<void>();
-  const timer = setTimeout(tooLong.resolve, mostMs);
+  const timer = setTimeout(tooLong.resolve, maxMs);
   await Promise.race([tooLong.promise, Promise.all([...lines].map((line) => line.ended))]);
   clearTimeout(timer);
 }

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { fundedActor, newRid, startHotWorld, type HotWorld } from "../testing/hot-world.ts";
+import { fundedActor, newRid, startHotWorld, type HotEnvironment } from "../testing/hot-world.ts";
 import { auditCalls } from "./audit-calls.ts";
 
-let world: HotWorld;
+let world: HotEnvironment;
 before(async () => {
   world = await startHotWorld({ accountPerMinute: 100_000, ipPerMinute: 100_000 });
 });

@@ -20,8 +20,8 @@ export type AuditedSums = { accountId: string; kept: KeptSums; counted: CallSums
 
 export type Audit = { accounts: AuditedSums[]; isCounted: boolean; oldestHoldMs: number };
 
-const mostCalls = 100_000;
-const mostSessions = 10_000;
+const maxCalls = 100_000;
+const maxSessions = 10_000;
 const callsPerPage = 500;
 const tries = 3;
 
@@ -86,7 +86,7 @@ type Index = { rids: string[] | undefined; oldestHoldMs: number };
 async function readIndex(redis: HotRedis): Promise<Index> {
   const [[seconds = 0], sessions, outboxSize] = await Promise.all([
     redis.time(),
-    redis.zrange(`${keyPrefix}:sessions`, "0", String(mostSessions - 1)),
+    redis.zrange(`${keyPrefix}:sessions`, "0", String(maxSessions - 1)),
     redis.zcard(`${keyPrefix}:outbox`),
   ]);
   const names = sessions.map((session) => `${keyPrefix}:session:${session}`);
@@ -96,9 +96,9 @@ async function readIndex(redis: HotRedis): Promise<Index> {
   const nowMs = Number(seconds) * 1_000;
   const oldestHoldMs = scores.reduce((longest, score) => Math.max(longest, nowMs - score), 0);
   const calls = sizes.reduce((sum, size) => sum + size, outboxSize);
-  if (calls > mostCalls || sessions.length === mostSessions) return { rids: undefined, oldestHoldMs };
+  if (calls > maxCalls || sessions.length === maxSessions) return { rids: undefined, oldestHoldMs };
   const lists = await Promise.all(
-    [...names, `${keyPrefix}:outbox`].map((name) => redis.zrange(name, "0", String(mostCalls))),
+    [...names, `${keyPrefix}:outbox`].map((name) => redis.zrange(name, "0", String(maxCalls))),
   );
   return { rids: [...new Set(lists.flat())], oldestHoldMs };
 }

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { v7 } from "uuid";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { startHotWorld, type HotWorld } from "../testing/hot-world.ts";
+import { startHotWorld, type HotEnvironment } from "../testing/hot-world.ts";
 import { readAnswers, type HotAnswer, type HotOperation } from "./hot.ts";
 
 // Within a run the script reads a call once and writes it once, however many operations are about it. That must not be
 // seen: a batch leaves the same as its operations do in a run each.
 
-let world: HotWorld;
+let world: HotEnvironment;
 before(async () => {
   world = await startHotWorld();
 });

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { v7 } from "uuid";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { actor, freshNames, fundedActor, newRid, startHotWorld, type HotWorld } from "../testing/hot-world.ts";
+import { actor, freshNames, fundedActor, newRid, startHotWorld, type HotEnvironment } from "../testing/hot-world.ts";
 import { answerCodes, need } from "./hot.ts";
 
-let world: HotWorld;
+let world: HotEnvironment;
 before(async () => {
   world = await startHotWorld({ accountPerMinute: 3, ipPerMinute: 2 });
 });

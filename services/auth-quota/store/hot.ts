@@ -52,7 +52,7 @@ export type HotSums = {
 export type HotTotals = { openHolds: number; outboxSize: number; outboxOldestMs: number };
 
 /** The gate that keeps a Redis which has lost something from granting; see rule M8 in state.lua. */
-export type Gate = {
+export type RecoveryLock = {
   generation: string;
   /** Since when it is closed; undefined: it is open. */
   closedMs: number | undefined;
@@ -72,7 +72,7 @@ export type HotStore = {
   /** Redis' clock in ms since 1970, by the last answer and the time since; 0 before the first one. */
   timeMs: () => number;
   /** Undefined when Redis is empty and was not established. */
-  readGate: () => Promise<Gate | undefined>;
+  readGate: () => Promise<RecoveryLock | undefined>;
   /** Begins the first generation of an empty Redis; one that was not empty before has lost everything. */
   establish: (hadOne: boolean) => Promise<void>;
   readSums: (accountId: string) => Promise<HotSums>;
@@ -224,7 +224,7 @@ async function readTotals(redis: HotRedis): Promise<HotTotals> {
 }
 
 const pageSize = 1_000;
-const mostPages = 20;
+const maxPages = 20;
 
 /**
  * Records that were listed within the last `minAgeMs` are passed over: the oldest may be ones that cannot be booked,
@@ -235,7 +235,7 @@ async function listUnposted(redis: HotRedis, minAgeMs: number, limit: number): P
   const listed = `${keyPrefix}:listed`;
   await redis.zremrangebyscore(listed, "-inf", nowMs - minAgeMs);
   const records: Buffer[] = [];
-  for (let page = 0; page < mostPages && records.length < limit; page += 1) {
+  for (let page = 0; page < maxPages && records.length < limit; page += 1) {
     const offset = page * pageSize;
     const rids = await redis.zrangebyscore(`${keyPrefix}:outbox`, "-inf", nowMs - minAgeMs, "LIMIT", offset, pageSize);
     if (rids.length === 0) break;

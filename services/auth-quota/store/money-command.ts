@@ -76,8 +76,8 @@ const rejectLate = (run: Run): void => run.reject(new Error("Command timed out")
 
 const slabBytes = 262_144;
 // Of an argument: "$", up to ten digits, and two ends of lines.
-const mostFraming = 15;
-const mostBytesPerUnit = 3;
+const maxFraming = 15;
+const maxBytesPerUnit = 3;
 
 // What lies before `at` belongs to commands that were made before, and may still be on their way out.
 let slab = Buffer.allocUnsafeSlow(slabBytes);
@@ -85,9 +85,9 @@ let at = 0;
 
 /** A command as Redis reads it: an array of bulk strings. */
 export function encodeCommand(head: readonly string[], values: RunValues): Buffer {
-  let most = mostFraming;
-  for (const value of head) most += mostFraming + mostBytesPerUnit * value.length;
-  for (const value of values) most += mostFraming + mostBytesPerUnit * value.length;
+  let most = maxFraming;
+  for (const value of head) most += maxFraming + maxBytesPerUnit * value.length;
+  for (const value of values) most += maxFraming + maxBytesPerUnit * value.length;
   if (at + most > slab.length) {
     slab = Buffer.allocUnsafeSlow(Math.max(slabBytes, most));
     at = 0;

@@ -1,10 +1,18 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { actor, freshNames, fundedActor, newRid, record, startHotWorld, type HotWorld } from "../testing/hot-world.ts";
+import {
+  actor,
+  freshNames,
+  fundedActor,
+  newRid,
+  record,
+  startHotWorld,
+  type HotEnvironment,
+} from "../testing/hot-world.ts";
 import type { HotSums } from "./hot.ts";
 
-let world: HotWorld;
+let world: HotEnvironment;
 before(async () => {
   world = await startHotWorld({ accountPerMinute: 100_000, ipPerMinute: 100_000 });
 });

@@ -7,7 +7,7 @@ import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
 export type RedisNode = { host: string; port: number; serverName: string };
 
 /** What REDIS_URL and REDIS_CA_FILE say: one Redis, or some nodes of a cluster. */
-export type RedisPlace = {
+export type RedisAddress = {
   nodes: RedisNode[];
   login: Pick<RedisOptions, "username" | "password" | "db">;
   isTls: boolean;
@@ -15,7 +15,7 @@ export type RedisPlace = {
 };
 
 /** Reads the URLs, with commas between them. Throws for what is none, without its text, which may hold a password. */
-export function readRedisUrl(text: string, caFile: string): RedisPlace {
+export function readRedisUrl(text: string, caFile: string): RedisAddress {
   const urls = text.split(",").map((url) => URL.parse(url.trim()));
   const [first] = urls;
   const isUsable = urls.every((url) => url && /^rediss?:$/.test(url.protocol) && url.hostname !== "");
@@ -39,7 +39,7 @@ export function readRedisUrl(text: string, caFile: string): RedisPlace {
 const askMs = 1_000;
 
 /** Asks a node of a cluster who holds the keys of a name. */
-async function askOwner(node: RedisNode, { login, isTls, caFile }: RedisPlace, name: string): Promise<RedisNode> {
+async function askOwner(node: RedisNode, { login, isTls, caFile }: RedisAddress, name: string): Promise<RedisNode> {
   const probe = new Redis({
     ...login,
     ...limits,
@@ -75,7 +75,7 @@ const limits = {
  * Finds the node that holds the keys of a name: the one whom more than half of the given nodes name, or, when all have
  * answered or failed, whom most do. One that is cut off from the rest may name itself for long.
  */
-export async function findOwner(place: RedisPlace, name: string): Promise<RedisNode> {
+export async function findOwner(place: RedisAddress, name: string): Promise<RedisNode> {
   const votes = new Map<string, number>();
   const { promise, resolve } = Promise.withResolvers<RedisNode>();
   const owners: RedisNode[] = [];
@@ -98,10 +98,10 @@ export async function findOwner(place: RedisPlace, name: string): Promise<RedisN
 
 const addressOf = ({ host, port }: RedisNode): string => `${host}:${port}`;
 
-type Way = { isTls: boolean; caFile: string; find: () => Promise<RedisNode> };
+type NodeConnection = { isTls: boolean; caFile: string; find: () => Promise<RedisNode> };
 
 /** How ioredis gets a connection: each time to the node that is found then, with the authorities of that moment. */
-export function connectorTo({ isTls, caFile, find }: Way) {
+export function connectorTo({ isTls, caFile, find }: NodeConnection) {
   return class extends AbstractConnector {
     constructor() {
       super(askMs);

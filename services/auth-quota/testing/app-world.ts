@@ -20,7 +20,7 @@ export type Replica = AsyncDisposable & {
 };
 
 /** The whole service on real stores; billing is a stub behind real gRPC. */
-export type AppWorld = AsyncDisposable & {
+export type AppEnvironment = AsyncDisposable & {
   stores: Stores<{ redis: true; postgres: true }>;
   billing: StubBilling;
   first: Replica;
@@ -67,7 +67,7 @@ async function connectReplica(app: App): Promise<Replica> {
   };
 }
 
-export async function startAppWorld(change: Partial<Config> = {}): Promise<AppWorld> {
+export async function startAppWorld(change: Partial<Config> = {}): Promise<AppEnvironment> {
   await using resources = new AsyncDisposableStack();
   const lines: string[] = [];
   const destination: DestinationStream = { write: (line: string) => void lines.push(line) };

@@ -19,11 +19,11 @@ import { connectRedis, type HotRedis } from "../store/redis.ts";
 type Redis = Awaited<ReturnType<typeof startStores<{ redis: true }>>>["redis"];
 
 /** The money script on a real Redis, without the service around it. */
-export type HotWorld = AsyncDisposable & { hot: HotStore; redis: HotRedis; server: Redis };
+export type HotEnvironment = AsyncDisposable & { hot: HotStore; redis: HotRedis; server: Redis };
 
 export const silentLog = createLog("test", "silent");
 
-export async function startHotWorld(limits = { accountPerMinute: 600, ipPerMinute: 1_200 }): Promise<HotWorld> {
+export async function startHotWorld(limits = { accountPerMinute: 600, ipPerMinute: 1_200 }): Promise<HotEnvironment> {
   await using resources = new AsyncDisposableStack();
   const stores = resources.use(await startStores({ redis: true }));
   const redis = resources.use(connectRedis(stores.redis.url, silentLog));

@@ -10,10 +10,15 @@ import { until } from "#shared/testing/until.ts";
 import { removeAtEnd } from "#shared/testing/watchdog.ts";
 import { keyPrefix } from "../store/key-prefix.ts";
 
-type Node = Store & { admin: Redis };
+type ClusterNode = Store & { admin: Redis };
 
 /** Three masters, of which `master` holds the store's keys, and one replica of it. */
-export type RedisCluster = AsyncDisposable & { url: string; master: Node; replica: Node; others: Node[] };
+export type RedisCluster = AsyncDisposable & {
+  url: string;
+  master: ClusterNode;
+  replica: ClusterNode;
+  others: ClusterNode[];
+};
 
 const slots = [
   [0, 5_460],
@@ -22,7 +27,7 @@ const slots = [
 ] as const;
 const nodeTimeoutMs = "700";
 
-async function startNode(folder: string, resources: AsyncDisposableStack): Promise<Node> {
+async function startNode(folder: string, resources: AsyncDisposableStack): Promise<ClusterNode> {
   const busPort = await freePort();
   const settings = ["--cluster-enabled", "yes", "--cluster-port", String(busPort)];
   // A replica may take over however far it is behind.
@@ -48,11 +53,11 @@ export async function startRedisCluster(): Promise<RedisCluster> {
   resources.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
   const names = ["a", "b", "c", "replica"];
   const nodes = await Promise.all(names.map((name) => startNode(join(folder, name), resources)));
-  const [first, , , replica] = nodes as [Node, Node, Node, Node];
+  const [first, , , replica] = nodes as [ClusterNode, ClusterNode, ClusterNode, ClusterNode];
   const masters = nodes.slice(0, 3);
   await Promise.all(masters.map(({ admin }, at) => admin.cluster("ADDSLOTSRANGE", ...(slots[at] ?? slots[0]))));
   for (const node of nodes.slice(1)) {
-    const { port, busPort } = node as Node & { busPort: number };
+    const { port, busPort } = node as ClusterNode & { busPort: number };
     await first.admin.call("CLUSTER", "MEET", "127.0.0.1", String(port), String(busPort));
   }
   const slot = await first.admin.cluster("KEYSLOT", keyPrefix);
@@ -62,7 +67,7 @@ export async function startRedisCluster(): Promise<RedisCluster> {
   await until("the replica follows", async () => (await replica.admin.cluster("REPLICATE", id)) === "OK");
   const hasLink = async (): Promise<boolean> => /master_link_status:up/.test(await replica.admin.info("replication"));
   await until("the replica is up to date", hasLink, 20_000);
-  const isUp = async ({ admin }: Node): Promise<boolean> => /cluster_state:ok/.test(await admin.cluster("INFO"));
+  const isUp = async ({ admin }: ClusterNode): Promise<boolean> => /cluster_state:ok/.test(await admin.cluster("INFO"));
   await until("the cluster is up", async () => (await Promise.all(nodes.map(isUp))).every(Boolean));
   const owned = resources.move();
   const others = masters.filter((node) => node !== master);

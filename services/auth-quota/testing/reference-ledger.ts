@@ -2,7 +2,7 @@
  * The ledger in the plainest way: books each (rid, kind) once, a final after a provisional adds the difference only, a
  * provisional after a final nothing. Each booking yields what billing would tell.
  */
-export type Told = {
+export type LedgerUpdate = {
   rid: string;
   account: string;
   key: string;
@@ -31,7 +31,7 @@ export function credit(ledger: Ledger, account: string, nanos: number): Sum {
   return add(ledger.balances, account, nanos);
 }
 
-export function book(ledger: Ledger, { rid, account, key, cost, isFinal }: Charge): Told {
+export function book(ledger: Ledger, { rid, account, key, cost, isFinal }: Charge): LedgerUpdate {
   const call = ledger.calls.get(rid) ?? { account, amount: 0, hasFinal: false, hasProvisional: false };
   const isNew = isFinal ? !call.hasFinal : !call.hasFinal && !call.hasProvisional;
   const more = isNew ? Math.max(0, cost - call.amount) : 0;

@@ -17,12 +17,18 @@ import { badRequest, requireId, requireText, requireUuidTimeMs } from "./check-r
 import { toLedgerLine } from "./ledger-line.ts";
 import type { LedgerDays } from "../store/days.ts";
 import type { AccountRow } from "../store/funds.ts";
-import { bookManualLine, type Decision, type Found, type ManualLine, type ManualResult } from "../store/manual.ts";
+import {
+  bookManualLine,
+  type Decision,
+  type ManualContext,
+  type ManualLine,
+  type ManualResult,
+} from "../store/manual.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
-import type { Teller } from "../intake/push-balances.ts";
+import type { BalancePusher } from "../intake/push-balances.ts";
 
 /** What booking by hand needs. */
-export type ByHand = { pool: Pool; days: LedgerDays; teller: Teller; clock: Clock };
+export type ManualBookingDeps = { pool: Pool; days: LedgerDays; pusher: BalancePusher; clock: Clock };
 
 const referenceLength = { min: 1, max: 200 };
 const noteLength = 500;
@@ -36,7 +42,7 @@ export const voucherPrefix = "voucher:";
  * `failed_precondition`.
  */
 export async function credit(
-  byHand: ByHand,
+  deps: ManualBookingDeps,
   request: CreditRequest,
 ): Promise<MessageInitShape<typeof CreditResponseSchema>> {
   if (request.amountNanos <= 0n) throw badRequest("amount_nanos must be more than 0");
@@ -44,8 +50,8 @@ export async function credit(
   const reference = requireText("payment_id", request.paymentId, referenceLength);
   if (reference.startsWith(voucherPrefix)) throw badRequest(`payment_id must not begin with ${voucherPrefix}`);
   const { accountId, amountNanos } = request;
-  const asked = { kind: LineKind.CREDIT, accountId, amountNanos, reference, note, rid: undefined } as const;
-  return await bookDecided(byHand, asked, ({ account }) => withinRange(account, amountNanos));
+  const lineRequest = { kind: LineKind.CREDIT, accountId, amountNanos, reference, note, rid: undefined } as const;
+  return await bookDecided(deps, lineRequest, ({ account }) => withinRange(account, amountNanos));
 }
 
 /**
@@ -53,7 +59,7 @@ export async function credit(
  * than maxAccountNanos.
  */
 export async function correct(
-  byHand: ByHand,
+  deps: ManualBookingDeps,
   request: CorrectRequest,
 ): Promise<MessageInitShape<typeof CorrectResponseSchema>> {
   if (request.amountNanos === 0n) throw badRequest("amount_nanos must not be 0");
@@ -62,8 +68,8 @@ export async function correct(
   if (request.rid !== "") requireUuidTimeMs("rid", request.rid);
   const { accountId, amountNanos } = request;
   const rid = request.rid || undefined;
-  const asked = { kind: LineKind.CORRECTION, accountId, amountNanos, reference, note, rid } as const;
-  return await bookDecided(byHand, asked, ({ account }) => withinRange(account, amountNanos));
+  const lineRequest = { kind: LineKind.CORRECTION, accountId, amountNanos, reference, note, rid } as const;
+  return await bookDecided(deps, lineRequest, ({ account }) => withinRange(account, amountNanos));
 }
 
 /**
@@ -71,7 +77,7 @@ export async function correct(
  * all that is left. More than is left, or a call that the account was never charged for, is `failed_precondition`.
  */
 export async function refund(
-  byHand: ByHand,
+  deps: ManualBookingDeps,
   request: RefundRequest,
 ): Promise<MessageInitShape<typeof RefundResponseSchema>> {
   const { accountId, amountNanos, rid } = request;
@@ -79,12 +85,12 @@ export async function refund(
   const note = requireText("reason", request.reason, { min: 1, max: noteLength });
   const reference = requireText("refund_id", request.refundId, referenceLength);
   requireUuidTimeMs("rid", rid);
-  const asked = { kind: LineKind.REFUND, accountId, amountNanos, reference, note, rid } as const;
-  return await bookDecided(byHand, asked, (found) => decideRefund(found, amountNanos));
+  const lineRequest = { kind: LineKind.REFUND, accountId, amountNanos, reference, note, rid } as const;
+  return await bookDecided(deps, lineRequest, (found) => decideRefund(found, amountNanos));
 }
 
 // Money invariant I10. What people have booked about the call as corrections is beside this: only charges come back.
-function decideRefund({ account, charge }: Found, askedNanos: bigint): Decision {
+function decideRefund({ account, charge }: ManualContext, askedNanos: bigint): Decision {
   if (!charge) return { reason: "this account was not charged for a call with this rid" };
   const { chargedNanos, refundedNanos } = charge;
   const leftNanos = chargedNanos - refundedNanos;
@@ -96,30 +102,30 @@ function decideRefund({ account, charge }: Found, askedNanos: bigint): Decision 
 }
 
 /** A line by hand before it is known when it is booked. */
-export type Asked = Omit<ManualLine, "contentHash" | "day" | "bookedAtMs">;
+export type LineRequest = Omit<ManualLine, "contentHash" | "day" | "bookedAtMs">;
 
-const bookDecided = (byHand: ByHand, asked: Asked, decide: (found: Found) => Decision) =>
-  bookByHand(byHand, asked, (line) => bookManualLine(byHand.pool, line, decide));
+const bookDecided = (deps: ManualBookingDeps, lineRequest: LineRequest, decide: (found: ManualContext) => Decision) =>
+  bookByHand(deps, lineRequest, (line) => bookManualLine(deps.pool, line, decide));
 
 /** Books by hand what `post` puts into the ledger, and tells auth-quota. */
 export async function bookByHand(
-  { days, teller, clock }: ByHand,
-  asked: Asked,
+  { days, pusher, clock }: ManualBookingDeps,
+  lineRequest: LineRequest,
   post: (line: ManualLine) => Promise<ManualResult>,
 ) {
-  requireId("account_id", asked.accountId);
+  requireId("account_id", lineRequest.accountId);
   const bookedAtMs = clock.nowMs();
   const day = dayOfMs(bookedAtMs);
   await days.ensure([day]);
-  const line = { ...asked, contentHash: contentHashOf(asked), bookedAtMs, day };
+  const line = { ...lineRequest, contentHash: contentHashOf(lineRequest), bookedAtMs, day };
   const result = await post(line);
   if (result.outcome === "other-content") {
-    const words = `${JSON.stringify(asked.reference)} was booked before with other content`;
+    const words = `${JSON.stringify(lineRequest.reference)} was booked before with other content`;
     throw new ServiceError("already_exists", words);
   }
   if (result.outcome === "refused") throw new ServiceError("failed_precondition", result.reason);
   // Best effort: the line is booked, and what auth-quota missed is pushed again by the periodic repair.
-  await teller.tell({ accounts: [result.account], keys: result.keys, calls: [] });
+  await pusher.push({ accounts: [result.account], keys: result.keys, calls: [] });
   return { line: toLedgerLine(result.line), balanceNanos: result.account.balanceNanos };
 }
 
@@ -132,7 +138,7 @@ export function withinRange({ balanceNanos }: AccountRow, amountNanos: bigint): 
   return { reason: `the balance of ${balance} USD would leave the range of ${most} USD` };
 }
 
-function contentHashOf({ kind, accountId, amountNanos, reference, note, rid }: Asked): Buffer {
+function contentHashOf({ kind, accountId, amountNanos, reference, note, rid }: LineRequest): Buffer {
   const content = JSON.stringify([kind, accountId, String(amountNanos), reference, note, rid ?? null]);
   return hash("sha256", content, "buffer");
 }

@@ -6,7 +6,7 @@ import {
   type RedeemVoucherResponseSchema,
 } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
-import { bookByHand, voucherPrefix, withinRange, type ByHand } from "./book-by-hand.ts";
+import { bookByHand, voucherPrefix, withinRange, type ManualBookingDeps } from "./book-by-hand.ts";
 import { requireId } from "./check-request.ts";
 import { findVoucher, redeemOnce, type FoundVoucher } from "../store/vouchers.ts";
 import { requireCodeHash } from "./vouchers.ts";
@@ -17,18 +17,25 @@ import { requireCodeHash } from "./vouchers.ts";
  * `not_found`.
  */
 export async function redeemVoucher(
-  byHand: ByHand,
+  deps: ManualBookingDeps,
   { accountId, codeHash }: RedeemVoucherRequest,
 ): Promise<MessageInitShape<typeof RedeemVoucherResponseSchema>> {
   requireId("account_id", accountId);
   requireCodeHash("code_hash", codeHash);
-  const check = (found: FoundVoucher | undefined) => requireOpenFor(accountId, found, byHand.clock.nowMs());
+  const check = (found: FoundVoucher | undefined) => requireOpenFor(accountId, found, deps.clock.nowMs());
   // Without locks: guesses must not cost more than a look, nor make accounts. What counts is the look under the locks.
-  const { batchId, number, amountNanos } = check(await findVoucher(byHand.pool, codeHash));
+  const { batchId, number, amountNanos } = check(await findVoucher(deps.pool, codeHash));
   const reference = `${voucherPrefix}${batchId}:${number}`;
-  const asked = { kind: LineKind.CREDIT, accountId, amountNanos, reference, note: "voucher", rid: undefined } as const;
-  return await bookByHand(byHand, asked, async (line) => {
-    const result = await redeemOnce(byHand.pool, line, codeHash, ({ account, voucher }) => {
+  const lineRequest = {
+    kind: LineKind.CREDIT,
+    accountId,
+    amountNanos,
+    reference,
+    note: "voucher",
+    rid: undefined,
+  } as const;
+  return await bookByHand(deps, lineRequest, async (line) => {
+    const result = await redeemOnce(deps.pool, line, codeHash, ({ account, voucher }) => {
       check(voucher);
       return withinRange(account, amountNanos);
     });

@@ -16,7 +16,7 @@ import { consumerName, declareStream } from "../intake/stream.ts";
 import { startApp as startAppOn } from "../testing/app.ts";
 import { serveAuthQuotaStub, type AuthQuotaStub } from "../testing/auth-quota-stub.ts";
 import { startBilling } from "../testing/billing.ts";
-import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
+import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "../testing/events.ts";
 import { countLines, findImbalance, readLedger } from "../testing/ledger.ts";
 import { startNats, type TestNats } from "../testing/nats.ts";
 
@@ -45,7 +45,7 @@ async function startClean() {
 }
 type App = Awaited<ReturnType<typeof startClean>>;
 
-async function publish(...events: (GivenEvent | Uint8Array)[]): Promise<void> {
+async function publish(...events: (EventFields | Uint8Array)[]): Promise<void> {
   const records = events.map((event) => (event instanceof Uint8Array ? event : encodeEvent(makeEvent(event))));
   await jetstream(connection).publish(usageSubject, encodeBatch(records));
 }

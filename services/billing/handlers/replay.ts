@@ -1,7 +1,7 @@
 import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import type { ReplayRequest, ReplayResponseSchema } from "#proto/billing/v1/billing_pb.ts";
 import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
-import { bookBatch, type Booking } from "../intake/book.ts";
+import { bookBatch, type BookingDeps } from "../intake/book.ts";
 import { badRequest, requireId, requireTimeMs } from "./check-request.ts";
 import type { NatsLink } from "../intake/nats.ts";
 import { planBatch, type AccountFunds, type BookedCall, type Plan } from "../records/plan.ts";
@@ -9,10 +9,10 @@ import { readMessage, type ReadMessage, type Reject } from "../records/read-even
 import { readStreamAgain, type StreamSpan } from "../intake/read-stream.ts";
 import { readAccounts } from "../store/funds.ts";
 import { readBookedCalls } from "../store/post.ts";
-import type { Teller } from "../intake/push-balances.ts";
+import type { BalancePusher } from "../intake/push-balances.ts";
 
 /** What reading the stream again needs. */
-export type Replaying = Booking & { nats: NatsLink; teller: Teller };
+export type ReplayDeps = BookingDeps & { nats: NatsLink; pusher: BalancePusher };
 
 const eventsPerBatch = 500;
 
@@ -22,7 +22,7 @@ const eventsPerBatch = 500;
  * Events that the consumer has in hand at this moment count as missing, too. Ends when the caller is gone.
  */
 export async function* replay(
-  parts: Replaying,
+  deps: ReplayDeps,
   request: ReplayRequest,
   gone: AbortSignal,
 ): AsyncGenerator<MessageInitShape<typeof ReplayResponseSchema>> {
@@ -30,11 +30,11 @@ export async function* replay(
   const accountId = request.accountId === "" ? undefined : requireId("account_id", request.accountId);
   const totals = { events: 0n, known: 0n, missing: 0n, missingNanos: 0n, rejected: 0n };
   const planned = new Map<string, BookedCall>();
-  for await (const batch of batchesOf(readStreamAgain(parts.nats, span, gone), parts.clock.nowMs)) {
+  for await (const batch of batchesOf(readStreamAgain(deps.nats, span, gone), deps.clock.nowMs)) {
     const wanted = accountId === undefined ? batch : ofAccount(batch, accountId);
-    const plan = await examine(parts, wanted, planned);
+    const plan = await examine(deps, wanted, planned);
     if (request.dryRun) remember(planned, plan);
-    else await book(parts, wanted, plan);
+    else await book(deps, wanted, plan);
     totals.events += BigInt(wanted.events.length + wanted.rejects.length);
     totals.known += BigInt(plan.duplicates + plan.superseded);
     totals.missing += BigInt(plan.lines.length);
@@ -45,7 +45,7 @@ export async function* replay(
   if (gone.aborted) return;
   const { events, missing, rejected } = totals;
   const { dryRun } = request;
-  parts.log.info({ events: `${events}`, missing: `${missing}`, rejected: `${rejected}`, dryRun }, "stream read again");
+  deps.log.info({ events: `${events}`, missing: `${missing}`, rejected: `${rejected}`, dryRun }, "stream replayed");
   yield { ...totals, isDone: true };
 }
 
@@ -94,7 +94,7 @@ function accountOf({ payload, reason }: Reject): string | undefined {
 }
 
 // What booking would decide, without locks: the decision that counts is taken again when it is booked.
-async function examine({ pool, clock }: Replaying, { events }: ReadMessage, planned: Planned): Promise<Plan> {
+async function examine({ pool, clock }: ReplayDeps, { events }: ReadMessage, planned: PlannedCalls): Promise<Plan> {
   const calls = await readBookedCalls(pool, events);
   for (const { event } of events) {
     const call = planned.get(event.rid);
@@ -106,12 +106,12 @@ async function examine({ pool, clock }: Replaying, { events }: ReadMessage, plan
   return planBatch(events, { calls, accounts }, clock.nowMs());
 }
 
-type Planned = Map<string, BookedCall>;
+type PlannedCalls = Map<string, BookedCall>;
 
 const rememberedCalls = 100_000;
 
 // The stream may hold an event more than once; a dry run, which books nothing, would count it as missing each time.
-function remember(planned: Planned, { lines, calls }: Plan): void {
+function remember(planned: PlannedCalls, { lines, calls }: Plan): void {
   for (const { read } of lines) {
     const { rid } = read.event;
     const call = calls.get(rid);
@@ -123,9 +123,9 @@ function remember(planned: Planned, { lines, calls }: Plan): void {
   }
 }
 
-async function book(parts: Replaying, { events, rejects }: ReadMessage, plan: Plan): Promise<void> {
+async function book(deps: ReplayDeps, { events, rejects }: ReadMessage, plan: Plan): Promise<void> {
   const toBook = new Set([...plan.lines.map(({ read }) => read.hash), ...plan.rejects.map(({ hash }) => hash)]);
   if (toBook.size + rejects.length === 0) return;
-  const posting = await bookBatch(parts, { events: events.filter(({ hash }) => toBook.has(hash)), rejects });
-  await parts.teller.tell(posting);
+  const posting = await bookBatch(deps, { events: events.filter(({ hash }) => toBook.has(hash)), rejects });
+  await deps.pusher.push(posting);
 }

@@ -4,18 +4,18 @@ import type {
   RetryQuarantineRequest,
   RetryQuarantineResponseSchema,
 } from "#proto/billing/v1/billing_pb.ts";
-import { bookBatch, type Booking } from "../intake/book.ts";
+import { bookBatch, type BookingDeps } from "../intake/book.ts";
 import { badRequest } from "./check-request.ts";
 import { decide } from "../records/plan.ts";
 import { readEvent, readMessage, type ReadEvent, type ReadMessage } from "../records/read-event.ts";
-import { markKeysUntold } from "../store/funds.ts";
+import { markKeysUnpushed } from "../store/funds.ts";
 import { readByHandSums } from "../store/lines.ts";
 import { readBookedCalls } from "../store/post.ts";
 import { markQuarantineBooked, readQuarantined, type QuarantineRow } from "../store/quarantine.ts";
-import type { Teller } from "../intake/push-balances.ts";
+import type { BalancePusher } from "../intake/push-balances.ts";
 
 /** What trying again needs. */
-export type Retrying = Booking & { teller: Teller };
+export type RetryDeps = BookingDeps & { pusher: BalancePusher };
 
 const maxRecords = 100;
 
@@ -25,7 +25,7 @@ const maxRecords = 100;
  * number that is not in quarantine is told as such, and does not keep the others back.
  */
 export async function retryQuarantine(
-  retrying: Retrying,
+  deps: RetryDeps,
   { quarantineIds }: RetryQuarantineRequest,
 ): Promise<MessageInitShape<typeof RetryQuarantineResponseSchema>> {
   if (quarantineIds.length === 0 || quarantineIds.length > maxRecords) {
@@ -33,23 +33,23 @@ export async function retryQuarantine(
   }
   const records: MessageInitShape<typeof RetriedRecordSchema>[] = [];
   for (const quarantineId of quarantineIds) {
-    const row = await readQuarantined(retrying.pool, quarantineId);
-    const reason = row ? await retry(retrying, row) : "no record has this number";
+    const row = await readQuarantined(deps.pool, quarantineId);
+    const reason = row ? await retry(deps, row) : "no record has this number";
     records.push({ quarantineId, isBooked: reason === undefined, reason: reason ?? "" });
   }
   return { records };
 }
 
 /** Books a record; why it cannot be, or undefined when the ledger has all of it. */
-async function retry(retrying: Retrying, row: QuarantineRow): Promise<string | undefined> {
-  const { pool, teller, clock, log } = retrying;
+async function retry(deps: RetryDeps, row: QuarantineRow): Promise<string | undefined> {
+  const { pool, pusher, clock, log } = deps;
   const message = readAgain(row, clock.nowMs());
-  const missing = await findMissing(retrying, message.events);
-  const settled = await findSettledByHand(retrying, row, missing);
+  const missing = await findMissing(deps, message.events);
+  const settled = await findSettledByHand(deps, row, missing);
   if (settled !== undefined) return settled;
-  const { rejects, ...posting } = await bookBatch(retrying, message);
-  if (!(await teller.tell(posting))) {
-    await markKeysUntold(
+  const { rejects, ...posting } = await bookBatch(deps, message);
+  if (!(await pusher.push(posting))) {
+    await markKeysUnpushed(
       pool,
       posting.keys.map(({ keyId }) => keyId),
     );
@@ -70,14 +70,14 @@ function readAgain({ reason, payload }: QuarantineRow, nowMs: number): ReadMessa
   return message && message.events.length > 0 ? message : { events: [], rejects: [read] };
 }
 
-async function findMissing({ pool }: Retrying, events: readonly ReadEvent[]): Promise<ReadEvent[]> {
+async function findMissing({ pool }: RetryDeps, events: readonly ReadEvent[]): Promise<ReadEvent[]> {
   const calls = await readBookedCalls(pool, events);
   return events.filter((read) => typeof decide(read, calls.get(read.event.rid)) === "object");
 }
 
 // By the rules of isOpen and of the outbox.
 async function findSettledByHand(
-  { pool }: Retrying,
+  { pool }: RetryDeps,
   { quarantineId, isOpen }: QuarantineRow,
   missing: readonly ReadEvent[],
 ): Promise<string | undefined> {

@@ -19,7 +19,7 @@ before(async () => {
 });
 after(() => server[Symbol.asyncDispose]());
 
-const teller = { tell: () => Promise.resolve(true), repair: () => Promise.resolve() };
+const pusher = { push: () => Promise.resolve(true), repair: () => Promise.resolve() };
 const codeHash = (code: string): Buffer => hash("sha256", code, "buffer");
 const hashes = (prefix: string, count: number): Buffer[] =>
   Array.from({ length: count }, (_, index) => codeHash(`${prefix}${index + 1}`));
@@ -104,7 +104,7 @@ test("of many redeemers from many accounts on two instances at once, one account
   const vouchers = 5;
   await using app = await startApp(vouchers);
   await using pool = createPool(app.ledger.url, "second", () => undefined);
-  await using second = await serveApp(pool, teller);
+  await using second = await serveApp(pool, pusher);
   const accounts = Array.from({ length: 8 }, (_, index) => `acct_${index}`);
   for (const code of hashes("code", vouchers)) {
     const tries = [...accounts, ...accounts, ...accounts].map((accountId, index) => ({ accountId, index }));
@@ -170,7 +170,7 @@ test("killed before any statement of it, a redeeming leaves neither line nor use
   await using app = await startApp();
   const { pool, ownerUrl } = app.ledger;
   const request = create(RedeemVoucherRequestSchema, { accountId: "acct_test", codeHash: codeHash("code1") });
-  const redeem = (dying: Pool) => redeemVoucher({ ...bookingOn(pool), teller, pool: dying }, request);
+  const redeem = (dying: Pool) => redeemVoucher({ ...bookingOn(pool), pusher, pool: dying }, request);
   let statements = 0;
   for (; ; statements += 1) {
     const isDone = await redeem(dyingPool(pool, { statements })).then(
@@ -192,7 +192,7 @@ test("killed right after the commit, a redeeming is done: asked again, it tells 
   const { pool, ownerUrl } = app.ledger;
   const request = create(RedeemVoucherRequestSchema, { accountId: "acct_test", codeHash: codeHash("code1") });
   const dying = dyingPool(pool, { statements: 30, isAfterCommit: true });
-  await assert.rejects(redeemVoucher({ ...bookingOn(pool), teller, pool: dying }, request), /killed/);
+  await assert.rejects(redeemVoucher({ ...bookingOn(pool), pusher, pool: dying }, request), /killed/);
   const { balanceNanos } = await app.billing.redeemVoucher(request);
   assert.equal(balanceNanos, 5_000n);
   assert.equal((await readLedger(ownerUrl)).lines.length, 1);

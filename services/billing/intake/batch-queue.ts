@@ -1,55 +1,55 @@
 import type { ReadMessage } from "../records/read-event.ts";
 
-/** A message that waits to be booked. */
-export type Waiting<M> = ReadMessage & { message: M };
+/** A message waiting to be booked. */
+export type QueuedMessage<M> = ReadMessage & { message: M };
 
-/** Where messages gather until a transaction takes them; bounded by its users, who wait for room. */
-export type Intake<M> = {
-  /** Adds a message; resolves when there is room for the next. */
-  put: (waiting: Waiting<M>) => Promise<void>;
-  /** The next messages, about `maxBatchEvents` events; waits for the first; empty when closed. */
-  take: () => Promise<Waiting<M>[]>;
-  /** Ends waiting on both sides; returns the messages that nobody took. */
+/** Queues messages until a transaction takes them. Producers wait for room, which bounds it. */
+export type BatchQueue<M> = {
+  /** Adds a message; resolves when there is room for another. */
+  put: (waiting: QueuedMessage<M>) => Promise<void>;
+  /** Takes the next messages, about `maxBatchEvents` events. Waits for the first one; empty when closed. */
+  take: () => Promise<QueuedMessage<M>[]>;
+  /** Ends waiting on both sides; returns the messages not taken. */
   close: () => M[];
 };
 
-/** Events of one transaction; a single message with more is not divided. */
+/** Maximum events per transaction; a single message with more is not split. */
 export const maxBatchEvents = 2_000;
-// One batch is read while the one before is booked; more would only be memory that the garbage collector copies.
+// One batch is read while the previous one is booked; more would only be memory for the garbage collector to copy.
 const maxWaitingEvents = maxBatchEvents;
 
-// A quarter of what the stream gives out to all replicas before it hears of any: a rest with more would be one for want
-// of acknowledgements, in which nothing gathers.
+// A quarter of what the stream delivers to all replicas before it needs an acknowledgement: with more, a pause would
+// wait for messages that the stream holds back.
 const enoughMessages = 256;
 
-const restMs = { least: 5, perEvent: 5, most: 250 };
+const pauseMs = { min: 5, perEvent: 5, max: 250 };
 
 /**
- * Between two batches there is a rest in which the second gathers: as long as the first would have taken to come at
- * 200 events a second, so that it is short where few come and a quarter of a second where thousands do. A transaction
- * costs as much as some hundred events. A batch that is full, in events or in messages, is taken at once; after a rest
- * so is one that comes alone.
+ * Pauses between two batches, so that the second one can fill: as long as the first would have taken to arrive at 200
+ * events a second, which is short at low rates and a quarter of a second at thousands of events. A transaction costs as
+ * much as some hundred events. A batch that is full, in events or messages, is taken at once; so is a single message
+ * after a pause.
  */
-export function createIntake<M>(): Intake<M> {
-  let waiting: Waiting<M>[] = [];
+export function createBatchQueue<M>(): BatchQueue<M> {
+  let waiting: QueuedMessage<M>[] = [];
   let events = 0;
   let isClosed = false;
-  let resting: NodeJS.Timeout | undefined;
+  let pausing: NodeJS.Timeout | undefined;
   let changed = Promise.withResolvers<void>();
   const notify = (): void => {
     changed.resolve();
     changed = Promise.withResolvers<void>();
   };
   const isFull = (): boolean => events >= maxBatchEvents || waiting.length >= enoughMessages;
-  const endRest = (): void => {
-    clearTimeout(resting);
-    resting = undefined;
+  const endPause = (): void => {
+    clearTimeout(pausing);
+    pausing = undefined;
   };
-  const rest = (forEvents: number): void => {
-    endRest();
-    const lastsMs = Math.min(Math.max(forEvents * restMs.perEvent, restMs.least), restMs.most);
-    resting = setTimeout(() => {
-      resting = undefined;
+  const startPause = (forEvents: number): void => {
+    endPause();
+    const lastsMs = Math.min(Math.max(forEvents * pauseMs.perEvent, pauseMs.min), pauseMs.max);
+    pausing = setTimeout(() => {
+      pausing = undefined;
       notify();
     }, lastsMs);
   };
@@ -62,21 +62,21 @@ export function createIntake<M>(): Intake<M> {
     },
     take: async () => {
       while (waiting.length === 0 && !isClosed) await changed.promise;
-      if (!resting) rest(0);
-      while (resting && !isFull() && !isClosed) await changed.promise;
+      if (!pausing) startPause(0);
+      while (pausing && !isFull() && !isClosed) await changed.promise;
       if (isClosed) return [];
       const count = countForBatch(waiting);
       const taken = waiting.slice(0, count);
       waiting = waiting.slice(count);
       const before = events;
       for (const entry of taken) events -= sizeOf(entry);
-      rest(before - events);
+      startPause(before - events);
       notify();
       return taken;
     },
     close: () => {
       isClosed = true;
-      endRest();
+      endPause();
       const left = waiting.map(({ message }) => message);
       waiting = [];
       events = 0;
@@ -87,7 +87,7 @@ export function createIntake<M>(): Intake<M> {
 }
 
 function sizeOf({ events, rejects }: ReadMessage): number {
-  // A message without events takes a place, too: the number of messages in hand must be bounded as well.
+  // A message without events counts as one, so that the number of messages is bounded as well.
   return Math.max(1, events.length + rejects.length);
 }
 

@@ -8,7 +8,7 @@ import { bookBatch } from "./book.ts";
 import { dayOfMs } from "../records/check.ts";
 import { readMessage, type ReadMessage } from "../records/read-event.ts";
 import { bookingOn, valueOf } from "../testing/billing.ts";
-import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
+import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "../testing/events.ts";
 import { createLedger, findImbalance, readLedger, startLedger } from "../testing/ledger.ts";
 
 let server: Awaited<ReturnType<typeof startLedger>>;
@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => server[Symbol.asyncDispose]());
 
-function batchOf(...events: GivenEvent[]): ReadMessage {
+function batchOf(...events: EventFields[]): ReadMessage {
   return readMessage(encodeBatch(events.map((given) => encodeEvent(makeEvent(given)))), 1, Date.now());
 }
 
@@ -164,7 +164,7 @@ test("money invariant I3: in whatever order, a call's charges sum to its final, 
 
 // Copies of a record are the same to the byte.
 const { startedAt, firstByteAt, endedAt } = makeEvent();
-const fixedTimes = { startedAt, firstByteAt, endedAt } as GivenEvent;
+const fixedTimes = { startedAt, firstByteAt, endedAt } as EventFields;
 
 test("a ledger that lacks a table is not taken for bad data: nothing goes to quarantine", async () => {
   await using ledger = await createLedger(server.postgres);

@@ -7,12 +7,12 @@ import { planBatch, type NewLine, type Plan } from "../records/plan.ts";
 import { rejectEvent, type ReadMessage, type Reject } from "../records/read-event.ts";
 import type { LedgerDays } from "../store/days.ts";
 import { isRefusedData, type Pool } from "#shared/stores/postgres.ts";
-import { postBatch, type Posted } from "../store/post.ts";
-import { toldOf, type Posting } from "./push-balances.ts";
+import { postBatch, type PostResult } from "../store/post.ts";
+import { callUpdateOf, type Posting } from "./push-balances.ts";
 import { traceLines } from "./trace-lines.ts";
 
 /** What booking needs. */
-export type Booking = { pool: Pool; days: LedgerDays; metrics: Metrics; clock: Clock; log: Logger };
+export type BookingDeps = { pool: Pool; days: LedgerDays; metrics: Metrics; clock: Clock; log: Logger };
 
 /** What auth-quota should be told of a batch, and what of it is in quarantine now, as it had been before or newly. */
 export type Outcome = Posting & { rejects: Reject[] };
@@ -22,7 +22,7 @@ export type Outcome = Posting & { rejects: Reject[] };
  * what auth-quota should be told. When it throws, PostgreSQL could not be asked or did not answer; the same batch may
  * come again, whatever became of it.
  */
-export async function bookBatch(booking: Booking, batch: ReadMessage): Promise<Outcome> {
+export async function bookBatch(booking: BookingDeps, batch: ReadMessage): Promise<Outcome> {
   try {
     return await bookOnce(booking, batch);
   } catch (error) {
@@ -31,7 +31,7 @@ export async function bookBatch(booking: Booking, batch: ReadMessage): Promise<O
   }
 }
 
-async function bookOnce(booking: Booking, { events, rejects }: ReadMessage): Promise<Outcome> {
+async function bookOnce(booking: BookingDeps, { events, rejects }: ReadMessage): Promise<Outcome> {
   const { pool, days } = booking;
   const startedAtMs = booking.clock.nowMs();
   const refusedDays = await days.ensure(events.map(({ day }) => day));
@@ -48,12 +48,12 @@ async function bookOnce(booking: Booking, { events, rejects }: ReadMessage): Pro
   });
   count(booking, posted);
   traceLines(posted.plan.lines, startedAtMs, booking.clock.nowMs());
-  const calls = [...posted.plan.calls].map(([rid, call]) => toldOf(rid, call));
+  const calls = [...posted.plan.calls].map(([rid, call]) => callUpdateOf(rid, call));
   return { accounts: posted.accounts, keys: posted.keys, calls, rejects: posted.plan.rejects };
 }
 
 // One record that PostgreSQL refuses must neither block the others nor be lost: the batch is halved until it is alone.
-async function bookApart(booking: Booking, { events, rejects }: ReadMessage, error: unknown): Promise<Outcome> {
+async function bookApart(booking: BookingDeps, { events, rejects }: ReadMessage, error: unknown): Promise<Outcome> {
   const [only] = events;
   if (only === undefined) throw error;
   if (events.length === 1) {
@@ -72,7 +72,7 @@ async function bookApart(booking: Booking, { events, rejects }: ReadMessage, err
   };
 }
 
-function count({ metrics, clock, log }: Booking, { plan, newRejects, priceConflicts }: Posted): void {
+function count({ metrics, clock, log }: BookingDeps, { plan, newRejects, priceConflicts }: PostResult): void {
   const nowMs = clock.nowMs();
   let chargedNanos = 0n;
   for (const line of plan.lines) {
@@ -87,7 +87,7 @@ function count({ metrics, clock, log }: Booking, { plan, newRejects, priceConfli
   countTroubles(metrics, log, { plan, newRejects });
   for (const { model, version, rid, calls } of priceConflicts) {
     metrics.priceConflicts.inc(calls);
-    log.error({ model, version, rid, calls }, "a price version came with other prices than are booked for it");
+    log.error({ model, version, rid, calls }, "price version received with different prices than booked");
   }
 }
 
@@ -98,11 +98,11 @@ function countTroubles(
 ): void {
   for (const { reason, detail, rid, streamSequence } of newRejects) {
     metrics.quarantined.inc({ reason });
-    log.error({ rid, reason, detail, streamSequence }, "usage record put into quarantine");
+    log.error({ rid, reason, detail, streamSequence }, "usage record quarantined");
   }
   for (const rid of plan.loweredRids) {
     metrics.lowered.inc();
-    log.error({ rid }, "a final record costs less than was provisionally charged; the charge stays");
+    log.error({ rid }, "final record costs less than the provisional charge; the charge stays");
   }
 }
 

@@ -314,7 +314,7 @@ test("accounts and keys that could not be told of are told of by the repair, and
   await allBooked(ledger, 2);
   await allAcknowledged();
   stub.onPost = () => Promise.resolve();
-  await billing.teller.repair(ledger.pool);
+  await billing.pusher.repair(ledger.pool);
   const told = stub.posts.flatMap(({ accounts }) =>
     accounts.map(({ accountId, balanceNanos }) => [accountId, balanceNanos]),
   );
@@ -322,6 +322,6 @@ test("accounts and keys that could not be told of are told of by the repair, and
   const spent = stub.posts.flatMap(({ keys }) => keys.map(({ keyId, spentNanos }) => [keyId, spentNanos]));
   assert.deepEqual(spent, [["key_test", 800n]]);
   const { length } = stub.posts;
-  await billing.teller.repair(ledger.pool);
+  await billing.pusher.repair(ledger.pool);
   assert.equal(stub.posts.length, length);
 });

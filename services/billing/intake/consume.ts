@@ -9,40 +9,45 @@ import {
 } from "@nats-io/jetstream";
 import type { NatsConnection, Subscription } from "@nats-io/transport-node";
 import { usageStream } from "#shared/stores/usage-stream.ts";
-import { bookBatch, type Booking } from "./book.ts";
+import { bookBatch, type BookingDeps } from "./book.ts";
 import type { Health } from "#shared/process/health.ts";
-import { createIntake, type Intake, type Waiting } from "./batch-queue.ts";
+import { createBatchQueue, type BatchQueue, type QueuedMessage } from "./batch-queue.ts";
 import type { NatsLink } from "./nats.ts";
 import { readMessage } from "../records/read-event.ts";
 import { createStop, pause, type Stop, unlessStopped } from "#shared/process/stop.ts";
 import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
-import { markKeysUntold } from "../store/funds.ts";
-import type { Posting, Teller } from "./push-balances.ts";
+import { markKeysUnpushed } from "../store/funds.ts";
+import type { Posting, BalancePusher } from "./push-balances.ts";
 import { trimStream } from "./trim.ts";
 
 /** What the consumer works with. */
-export type Consuming = Booking & { nats: NatsLink; teller: Teller; health: Health; stream: StreamSettings };
+export type ConsumerDeps = BookingDeps & {
+  nats: NatsLink;
+  pusher: BalancePusher;
+  health: Health;
+  stream: StreamSettings;
+};
 
 const pullMessages = 128;
 const checkMs = 2_000;
-const retryMs = { first: 100, most: 5_000 };
-const maxTellings = 4;
+const retryMs = { first: 100, max: 5_000 };
+const maxPushes = 4;
 
 /**
  * Books what comes on the stream until it is disposed; then the batch in hand is finished and the rest is given back.
  * NATS and PostgreSQL may be away at any time, for any length: it tries again for ever, with a bounded number of
  * events in memory.
  */
-export function startConsumer(consuming: Consuming): AsyncDisposable {
+export function startConsumer(deps: ConsumerDeps): AsyncDisposable {
   const stop = createStop();
-  const intake = createIntake<JsMsg>();
+  const queue = createBatchQueue<JsMsg>();
   const late: JsMsg[] = [];
-  const receiving = receive({ consuming, intake, stop, late });
-  const booking = bookAll(consuming, intake, stop);
+  const receiving = receive({ deps, queue, stop, late });
+  const booking = bookAll(deps, queue, stop);
   return {
     [Symbol.asyncDispose]: async () => {
       stop.stop();
-      const left = intake.close();
+      const left = queue.close();
       // Not before the server knows that this process takes no more: what is given back would be lost on the way here.
       await receiving;
       for (const message of [...left, ...late]) giveBack(message);
@@ -51,51 +56,51 @@ export function startConsumer(consuming: Consuming): AsyncDisposable {
   };
 }
 
-type Receiving = {
-  consuming: Consuming;
-  intake: Intake<JsMsg>;
+type ReceiveContext = {
+  deps: ConsumerDeps;
+  queue: BatchQueue<JsMsg>;
   stop: Stop;
   /** What comes after the stop. */
   late: JsMsg[];
 };
 
-async function receive(receiving: Receiving): Promise<void> {
-  const { consuming, stop } = receiving;
-  const { nats, health, log } = consuming;
-  for (let waitMs = retryMs.first; !stop.isStopped(); waitMs = Math.min(2 * waitMs, retryMs.most)) {
+async function receive(context: ReceiveContext): Promise<void> {
+  const { deps, stop } = context;
+  const { nats, health, log } = deps;
+  for (let waitMs = retryMs.first; !stop.isStopped(); waitMs = Math.min(2 * waitMs, retryMs.max)) {
     const connection = nats.current();
     try {
       if (!connection) throw new Error("NATS is not connected");
-      const hadMessages = await receiveFrom(connection, receiving);
+      const hadMessages = await receiveFrom(connection, context);
       if (hadMessages) waitMs = retryMs.first;
     } catch (error) {
       health.set("usage stream", String(error));
-      if (connection) log.warn({ err: error }, "the usage stream cannot be read");
+      if (connection) log.warn({ err: error }, "failed to read the usage stream");
     }
     await pause(waitMs, stop);
   }
 }
 
 // One life of the consumer: ends when the stop comes, the connection is closed, or stream or consumer are missing.
-async function receiveFrom(connection: NatsConnection, receiving: Receiving): Promise<boolean> {
-  const { consuming, intake, stop, late } = receiving;
+async function receiveFrom(connection: NatsConnection, context: ReceiveContext): Promise<boolean> {
+  const { deps, queue, stop, late } = context;
   const manager = await jetstreamManager(connection);
-  await declareStream(manager, consuming.stream);
+  await declareStream(manager, deps.stream);
   const consumer = await jetstream(connection).consumers.get(usageStream, consumerName);
   const messages = await consumer.consume({ max_messages: pullMessages, expires: 10_000 });
-  consuming.health.set("usage stream", undefined);
-  consuming.log.info({ stream: usageStream, consumer: consumerName }, "reading the usage stream");
+  deps.health.set("usage stream", undefined);
+  deps.log.info({ stream: usageStream, consumer: consumerName }, "reading the usage stream");
   const end = createStop();
   const forget = stop.onStop(end.stop);
   const leaving = end.stopped.then(() => leave(messages, manager));
-  const watching = watch({ manager, consuming, end });
+  const watching = watch({ manager, deps, end });
   let hadMessages = false;
   try {
     for await (const message of messages) {
       hadMessages = true;
-      if (message.redelivered) consuming.metrics.redeliveries.inc();
+      if (message.redelivered) deps.metrics.redeliveries.inc();
       if (stop.isStopped()) late.push(message);
-      else await intake.put({ message, ...readMessage(message.data, message.seq, consuming.clock.nowMs()) });
+      else await queue.put({ message, ...readMessage(message.data, message.seq, deps.clock.nowMs()) });
     }
   } finally {
     forget();
@@ -121,20 +126,20 @@ async function leave(messages: ConsumerMessages & { sub?: Subscription }, manage
   await messages.close();
 }
 
-type Watching = { manager: JetStreamManager; consuming: Consuming; end: Stop };
+type WatchContext = { manager: JetStreamManager; deps: ConsumerDeps; end: Stop };
 
 // A stream or consumer that was deleted, or a server that came back without its data, says nothing by itself.
-async function watch(watching: Watching): Promise<void> {
-  const { end } = watching;
+async function watch(context: WatchContext): Promise<void> {
+  const { end } = context;
   while (!end.isStopped()) {
     await pause(checkMs, end);
     // A server that does not answer keeps nobody from stopping.
-    if (!end.isStopped()) await unlessStopped(look(watching), end);
+    if (!end.isStopped()) await unlessStopped(checkStream(context), end);
   }
 }
 
-async function look({ manager, consuming, end }: Watching): Promise<void> {
-  const { metrics, health, log } = consuming;
+async function checkStream({ manager, deps, end }: WatchContext): Promise<void> {
+  const { metrics, health, log } = deps;
   try {
     const found = await manager.consumers.info(usageStream, consumerName);
     metrics.lagMessages.set(found.num_pending);
@@ -142,15 +147,15 @@ async function look({ manager, consuming, end }: Watching): Promise<void> {
     const kept = await manager.streams.info(usageStream);
     metrics.streamBytes.set(kept.state.bytes);
     metrics.streamMaxBytes.set(Math.max(0, kept.config.max_bytes));
-    metrics.oldestUnacked.set(await oldestUnackedSeconds(manager, kept, found, consuming.clock.nowMs()));
+    metrics.oldestUnacked.set(await oldestUnackedSeconds(manager, kept, found, deps.clock.nowMs()));
     const removed = await trimStream(manager, kept, found);
-    if (removed > 0) log.info({ removed }, "the usage stream was nearly full: its oldest booked messages are removed");
+    if (removed > 0) log.info({ removed }, "usage stream nearly full: removed its oldest booked messages");
     health.set("usage stream", undefined);
   } catch (error) {
     if (end.isStopped()) return;
     health.set("usage stream", String(error));
     if (!isMissing(error)) return;
-    log.error({ err: error }, "the usage stream or its consumer is missing: declaring it again");
+    log.error({ err: error }, "usage stream or its consumer missing, declaring it again");
     end.stop();
   }
 }
@@ -168,53 +173,53 @@ async function oldestUnackedSeconds(
 }
 
 /** Gives the messages that the stop came too early for. */
-async function bookAll(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<JsMsg[]> {
-  const tellings = new Set<Promise<void>>();
+async function bookAll(deps: ConsumerDeps, queue: BatchQueue<JsMsg>, stop: Stop): Promise<JsMsg[]> {
+  const pushes = new Set<Promise<void>>();
   const unbooked: JsMsg[] = [];
   while (!stop.isStopped()) {
-    const { messages, posting } = await bookNext(consuming, intake, stop);
+    const { messages, posting } = await bookNext(deps, queue, stop);
     if (!posting) {
       unbooked.push(...messages);
       continue;
     }
-    const telling = tellAndAcknowledge(consuming, posting, messages).finally(() => tellings.delete(telling));
-    tellings.add(telling);
+    const pushing = pushAndAcknowledge(deps, posting, messages).finally(() => pushes.delete(pushing));
+    pushes.add(pushing);
     // A slow auth-quota slows booking down instead of filling the memory.
-    if (tellings.size >= maxTellings) await Promise.race(tellings);
+    if (pushes.size >= maxPushes) await Promise.race(pushes);
   }
-  await Promise.all(tellings);
+  await Promise.all(pushes);
   return unbooked;
 }
 
 /** What is booked is told without its events: they would else outlive the collector's young generation. */
-type Told = { messages: JsMsg[]; posting: Posting | undefined };
+type BookedBatch = { messages: JsMsg[]; posting: Posting | undefined };
 
-async function bookNext(consuming: Consuming, intake: Intake<JsMsg>, stop: Stop): Promise<Told> {
-  const batch = await intake.take();
+async function bookNext(deps: ConsumerDeps, queue: BatchQueue<JsMsg>, stop: Stop): Promise<BookedBatch> {
+  const batch = await queue.take();
   const messages = batch.map(({ message }) => message);
   if (batch.length === 0) return { messages, posting: undefined };
-  const posting = await bookUntilDone(consuming, batch, stop);
+  const posting = await bookUntilDone(deps, batch, stop);
   return { messages, posting };
 }
 
 async function bookUntilDone(
-  consuming: Consuming,
-  batch: readonly Waiting<JsMsg>[],
+  deps: ConsumerDeps,
+  batch: readonly QueuedMessage<JsMsg>[],
   stop: Stop,
 ): Promise<Posting | undefined> {
-  const { metrics, health, log } = consuming;
+  const { metrics, health, log } = deps;
   const events = batch.flatMap((waiting) => waiting.events);
   const rejects = batch.flatMap((waiting) => waiting.rejects);
   metrics.batchEvents.observe(events.length + rejects.length);
-  for (let waitMs = retryMs.first; ; waitMs = Math.min(2 * waitMs, retryMs.most)) {
+  for (let waitMs = retryMs.first; ; waitMs = Math.min(2 * waitMs, retryMs.max)) {
     try {
-      const posting = await bookBatch(consuming, { events, rejects });
+      const posting = await bookBatch(deps, { events, rejects });
       health.set("booking", undefined);
       return posting;
     } catch (error) {
       metrics.bookFailures.inc();
       health.set("booking", String(error));
-      log.error({ err: error, events: events.length }, "a batch could not be booked, trying again");
+      log.error({ err: error, events: events.length }, "failed to book a batch, retrying");
     }
     if (stop.isStopped()) return undefined;
     await pause(waitMs, stop);
@@ -223,10 +228,10 @@ async function bookUntilDone(
 
 // Money invariant I9: a message is acknowledged only here, after bookBatch has returned, which is after the commit.
 // Telling comes first, so that a process that dies between the two is followed by one that tells again.
-async function tellAndAcknowledge(consuming: Consuming, posting: Posting, messages: readonly JsMsg[]): Promise<void> {
-  const { teller } = consuming;
-  const isTold = await teller.tell(posting);
-  const isSettled = isTold || (await noteUntold(consuming, posting));
+async function pushAndAcknowledge(deps: ConsumerDeps, posting: Posting, messages: readonly JsMsg[]): Promise<void> {
+  const { pusher } = deps;
+  const isPushed = await pusher.push(posting);
+  const isSettled = isPushed || (await recordUnpushed(deps, posting));
   for (const message of messages) {
     if (isSettled) answer(() => message.ack());
     else giveBack(message);
@@ -235,15 +240,15 @@ async function tellAndAcknowledge(consuming: Consuming, posting: Posting, messag
 
 // Accounts have a version that is compared, and calls are in auth-quota's outbox; but of a call that auth-quota never
 // heard of, nothing would tell it again what the key has spent.
-async function noteUntold({ pool, log }: Consuming, { keys }: Posting): Promise<boolean> {
+async function recordUnpushed({ pool, log }: ConsumerDeps, { keys }: Posting): Promise<boolean> {
   try {
-    await markKeysUntold(
+    await markKeysUnpushed(
       pool,
       keys.map(({ keyId }) => keyId),
     );
     return true;
   } catch (error) {
-    log.warn({ err: error }, "what auth-quota was not told could not be written down; the events come again");
+    log.warn({ err: error }, "failed to record unpushed keys; the events will be redelivered");
     return false;
   }
 }

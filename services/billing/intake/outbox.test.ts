@@ -151,7 +151,7 @@ test("a charge that cannot be booked is quarantined, stays unconfirmed, and is c
   assert.equal((await readLedger(ledger.ownerUrl)).quarantine.length, 1);
   assert.equal(await streamMessages(), 0);
 
-  await using app = await serveApp(ledger.pool, billing.teller);
+  await using app = await serveApp(ledger.pool, billing.pusher);
   await app.billing.correct({
     accountId: event.accountId,
     amountNanos: -400n,

@@ -18,14 +18,14 @@ import { readByHandSums } from "../store/lines.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { readBookedCalls } from "../store/post.ts";
 import { findQuarantined, insertQuarantine } from "../store/quarantine.ts";
-import { toldOf, type Teller, type ToldCall } from "./push-balances.ts";
+import { callUpdateOf, type BalancePusher, type CallUpdate } from "./push-balances.ts";
 
 /** What the second look at unconfirmed charges needs. */
-export type OutboxWork = {
+export type OutboxDeps = {
   authQuota: Pick<UnaryClient<typeof AuthQuotaService>, "listUnposted">;
   pool: Pool;
   nats: NatsLink;
-  teller: Teller;
+  pusher: BalancePusher;
   metrics: Metrics;
   clock: Clock;
   log: Logger;
@@ -44,25 +44,25 @@ const republishAfterMs = [30_000, 120_000, 600_000];
  * published to the stream again and so reach the ledger the common way. What cannot be done now is left for the next
  * pass: auth-quota keeps each record until it hears that it is booked.
  */
-export function createOutboxPass(work: OutboxWork): () => Promise<void> {
+export function createOutboxPass(deps: OutboxDeps): () => Promise<void> {
   const backoff = createBackoff();
   return async () => {
-    const { records } = await work.authQuota.listUnposted({ minAgeMs: BigInt(work.ageMs), limit: recordsPerPass });
-    const found = await sort(work, records);
-    await tellBooked(work, found.told);
-    await republish(work, found.missing, backoff);
+    const { records } = await deps.authQuota.listUnposted({ minAgeMs: BigInt(deps.ageMs), limit: recordsPerPass });
+    const found = await sort(deps, records);
+    await pushBooked(deps, found.updates);
+    await republish(deps, found.missing, backoff);
   };
 }
 
-type Sorted = { told: ToldCall[]; missing: ReadEvent[] };
+type SortedEvents = { updates: CallUpdate[]; missing: ReadEvent[] };
 
-async function sort(work: OutboxWork, records: readonly Uint8Array[]): Promise<Sorted> {
-  const nowMs = work.clock.nowMs();
+async function sort(deps: OutboxDeps, records: readonly Uint8Array[]): Promise<SortedEvents> {
+  const nowMs = deps.clock.nowMs();
   const read = records.map((bytes) => readEvent(bytes, undefined, nowMs));
   const rejects = read.filter((result): result is Reject => "reason" in result);
   const events = read.filter((result): result is ReadEvent => !("reason" in result));
-  const booked = await readBookedCalls(work.pool, events);
-  const told: ToldCall[] = [];
+  const booked = await readBookedCalls(deps.pool, events);
+  const updates: CallUpdate[] = [];
   const missing: ReadEvent[] = [];
   for (const event of events) {
     const { rid } = event.event;
@@ -70,23 +70,23 @@ async function sort(work: OutboxWork, records: readonly Uint8Array[]): Promise<S
     const step = decide(event, call);
     const isConflict = typeof step === "object" && "reason" in step;
     if (isConflict) rejects.push(rejectEvent(event, step));
-    if (call && (call.final || step === "duplicate")) told.push(toldOf(rid, call));
+    if (call && (call.final || step === "duplicate")) updates.push(callUpdateOf(rid, call));
     else if (!isConflict) missing.push(event);
   }
-  const bookedRids = new Set(told.map(({ rid }) => rid));
-  const kept = await quarantine(work, rejects);
+  const bookedRids = new Set(updates.map(({ rid }) => rid));
+  const kept = await quarantine(deps, rejects);
   const hashes = await findQuarantined(
-    work.pool,
+    deps.pool,
     missing.map(({ hash }) => hash),
   );
   for (const event of missing) if (isIn(hashes, event)) kept.push(rejectEvent(event, keptBefore));
-  told.push(
+  updates.push(
     ...(await findBookedByHand(
-      work,
+      deps,
       kept.filter(({ rid }) => rid === undefined || !bookedRids.has(rid)),
     )),
   );
-  return { told, missing: missing.filter((event) => !isIn(hashes, event)) };
+  return { updates, missing: missing.filter((event) => !isIn(hashes, event)) };
 }
 
 const keptBefore = { reason: "refused_by_database", detail: "in quarantine" } as const;
@@ -95,21 +95,21 @@ function isIn(hashes: Set<string>, { hash }: { hash: string }): boolean {
   return hashes.has(hash);
 }
 
-async function quarantine({ pool, metrics, log }: OutboxWork, rejects: Reject[]): Promise<Reject[]> {
+async function quarantine({ pool, metrics, log }: OutboxDeps, rejects: Reject[]): Promise<Reject[]> {
   for (const { reason, detail, rid } of await insertQuarantine(pool, rejects)) {
     metrics.quarantined.inc({ reason });
-    log.error({ rid, reason, detail }, "unconfirmed charge put into quarantine");
+    log.error({ rid, reason, detail }, "unconfirmed charge quarantined");
   }
   return [...rejects];
 }
 
 // A charge in quarantine stays held against its account until somebody books it by hand, as a correction with its rid.
-async function findBookedByHand({ pool }: OutboxWork, kept: readonly Reject[]): Promise<ToldCall[]> {
+async function findBookedByHand({ pool }: OutboxDeps, kept: readonly Reject[]): Promise<CallUpdate[]> {
   const byHand = await readByHandSums(
     pool,
     kept.flatMap(({ rid }) => rid ?? []),
   );
-  const told: ToldCall[] = [];
+  const told: CallUpdate[] = [];
   for (const { rid, payload } of kept) {
     const amountNanos = rid === undefined ? undefined : byHand.get(rid);
     if (rid === undefined || amountNanos === undefined) continue;
@@ -120,17 +120,17 @@ async function findBookedByHand({ pool }: OutboxWork, kept: readonly Reject[]): 
   return told;
 }
 
-async function tellBooked({ pool, teller }: OutboxWork, calls: ToldCall[]): Promise<void> {
+async function pushBooked({ pool, pusher }: OutboxDeps, calls: CallUpdate[]): Promise<void> {
   if (calls.length === 0) return;
   // Read after the calls: the balances told are at least as new as the lines that they contain.
   const accounts = await readAccounts(pool, [...new Set(calls.map(({ accountId }) => accountId))]);
   const keys = await readKeys(pool, [...new Set(calls.map(({ keyId }) => keyId))]);
-  await teller.tell({ accounts, keys, calls });
+  await pusher.push({ accounts, keys, calls });
 }
 
-async function republish(work: OutboxWork, missing: readonly ReadEvent[], backoff: Backoff): Promise<void> {
+async function republish(deps: OutboxDeps, missing: readonly ReadEvent[], backoff: Backoff): Promise<void> {
   const due = missing.filter(backoff.isDue);
-  const connection = work.nats.current();
+  const connection = deps.nats.current();
   if (due.length === 0 || !connection) return;
   const stream = jetstream(connection);
   for (const part of partsOf(due)) {
@@ -140,8 +140,8 @@ async function republish(work: OutboxWork, missing: readonly ReadEvent[], backof
     // Waits for the acknowledgement; a failure ends the pass, and the rest is due again at the next.
     await stream.publish(usageSubject, payload, { msgID: id, headers, timeout: 5_000 });
     backoff.tried(part);
-    work.metrics.republished.inc(part.length);
-    for (const { event } of part) work.log.warn({ rid: event.rid }, "unconfirmed charge published again");
+    deps.metrics.republished.inc(part.length);
+    for (const { event } of part) deps.log.warn({ rid: event.rid }, "unconfirmed charge republished");
   }
 }
 

@@ -4,12 +4,12 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { PostRequestSchema } from "#proto/authquota/v1/authquota_pb.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { encodePost } from "./post-wire.ts";
-import type { ToldCall } from "./push-balances.ts";
+import type { CallUpdate } from "./push-balances.ts";
 
 const accounts = [{ accountId: "acct_1", balanceNanos: -5n, version: 7n }];
 const keys = [{ keyId: "key_1", accountId: "acct_1", spentNanos: 12n, version: 7n }];
 
-const callOf = (given: Partial<ToldCall>): ToldCall => ({
+const callOf = (given: Partial<CallUpdate>): CallUpdate => ({
   rid: createRid(),
   accountId: "acct_1",
   keyId: "key_1",
@@ -18,7 +18,7 @@ const callOf = (given: Partial<ToldCall>): ToldCall => ({
   ...given,
 });
 
-const bySchema = (calls: ToldCall[]): Buffer =>
+const bySchema = (calls: CallUpdate[]): Buffer =>
   Buffer.from(toBinary(PostRequestSchema, create(PostRequestSchema, { accounts, keys, calls })));
 
 test("a post has the bytes that its schema gives it", () => {

@@ -1,8 +1,8 @@
-import { counted, right, usd, wrong, type Found } from "../records/finding.ts";
+import { counted, right, usd, wrong, type CheckResult } from "../records/finding.ts";
 import type { CallRow, SumRow } from "../store/reconcile-books.ts";
 
 /** R1: what accounts and keys are kept to have is the sum of their lines. `of` says what was added up. */
-export function judgeSums(rows: readonly SumRow[], of: string): Found {
+export function judgeSums(rows: readonly SumRow[], of: string): CheckResult {
   const [first] = rows;
   if (!first) return right(`the sums of ${of} are those of their lines`);
   const offNanos = BigInt(first.offNanos);
@@ -14,7 +14,7 @@ export function judgeSums(rows: readonly SumRow[], of: string): Found {
 }
 
 /** R3: each call is charged once, what it costs, and not more is given back. */
-export function judgeCalls(rows: readonly CallRow[]): Found {
+export function judgeCalls(rows: readonly CallRow[]): CheckResult {
   const [first] = rows;
   if (!first) return right("every call is charged once and what it costs");
   const offNanos = BigInt(first.offNanos);

@@ -1,4 +1,4 @@
-import { absolute, counted, listed, listedIfAny, right, usd, wrong, type Found } from "../records/finding.ts";
+import { absolute, counted, listed, listedIfAny, right, usd, wrong, type CheckResult } from "../records/finding.ts";
 import type { EstimateRow, InvoiceRow, LossRow } from "../store/reconcile-calls.ts";
 
 // More overruns than one call in a hundred, or more than 1 USD of them: the estimate of that model is off.
@@ -6,7 +6,7 @@ const overrunsPerHundred = 1n;
 const overrunNanosBar = 1_000_000_000n;
 
 /** R7: how well holds were estimated. A trend to watch: a call above its hold is charged what it cost. */
-export function judgeEstimates(rows: readonly EstimateRow[]): Found {
+export function judgeEstimates(rows: readonly EstimateRow[]): CheckResult {
   const sum = (of: (row: EstimateRow) => bigint): bigint => rows.reduce((total, row) => total + of(row), 0n);
   const calls = sum((row) => row.calls);
   if (calls === 0n) return right("no calls with a cost");
@@ -33,7 +33,7 @@ function ratio(thousandths: bigint | null): string {
 }
 
 /** R8: what a provider has billed for a day is within 0.5 % of what the calls cost by the catalog's cost prices. */
-export function judgeInvoices(rows: readonly InvoiceRow[]): Found {
+export function judgeInvoices(rows: readonly InvoiceRow[]): CheckResult {
   const upstreams = Map.groupBy(rows, ({ upstream }) => upstream);
   if (upstreams.size === 0) return listed("no invoice is loaded");
   const off: string[] = [];
@@ -58,7 +58,7 @@ function tellModel({ upstream, model, billed, expected }: InvoiceRow): string {
 }
 
 /** R9: what is lost or forgiven by the rules, with its amount. */
-export function judgeLosses(rows: readonly LossRow[]): Found {
+export function judgeLosses(rows: readonly LossRow[]): CheckResult {
   const tell = ({ loss, count, nanos }: LossRow): string => `${loss}: ${count}, ${usd(BigInt(nanos))}`;
   const items = rows.map((row) => `${tell(row)}, such as ${row.example ?? "-"}`);
   return listedIfAny(rows.map(tell).join("; ") || "none", items);

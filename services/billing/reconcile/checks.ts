@@ -9,7 +9,7 @@ import { firstUuidAt } from "../records/line-id.ts";
 import { judgeCalls, judgeSums } from "./books.ts";
 import { judgeEstimates, judgeInvoices, judgeLosses } from "./calls.ts";
 import { compareHot, judgeAged, judgeHot, type HotAudit, type HotComparison } from "./hot.ts";
-import { counted, unchecked, type Found, type Window } from "../records/finding.ts";
+import { counted, unchecked, type CheckResult, type Window } from "../records/finding.ts";
 import { judgeOddities } from "./quarantine.ts";
 import { countHoles, judgeCompleteness, readCompleteness } from "./sessions.ts";
 import { compareStream, judgeStream } from "./stream.ts";
@@ -20,7 +20,7 @@ import { readEstimates, readInvoiced, readLosses, readProvisional } from "../sto
 import { countDoubts, readLateFinals, readOpenQuarantine, readPriceSamples } from "../store/reconcile-quarantine.ts";
 
 /** What reconciliation needs. */
-export type Reconciling = {
+export type ReconcileDeps = {
   pool: Pool;
   nats: NatsLink;
   authQuota: HotAudit;
@@ -33,7 +33,7 @@ export type Reconciling = {
 
 /** One run: what it looks at, and what several checks share. */
 type Run = {
-  parts: Reconciling;
+  deps: ReconcileDeps;
   window: Window;
   bounds: Bounds;
   changed: () => Promise<string[]>;
@@ -50,7 +50,7 @@ const outboxRecords = 1_000;
 // Days on which a call can still get a line.
 const openDays = 61;
 
-type Check = { check: string; name: string; run: (run: Run) => Promise<Found> };
+type Check = { check: string; name: string; run: (run: Run) => Promise<CheckResult> };
 
 const checks: Check[] = [
   { check: "R1", name: "balances are the sums of their lines", run: checkSums },
@@ -62,18 +62,18 @@ const checks: Check[] = [
   {
     check: "R7",
     name: "holds are estimated well",
-    run: async (run) => judgeEstimates(await readEstimates(run.parts.pool, run.window)),
+    run: async (run) => judgeEstimates(await readEstimates(run.deps.pool, run.window)),
   },
   { check: "R8", name: "invoices of providers agree", run: checkInvoices },
   {
     check: "R9",
     name: "known losses",
-    run: async ({ parts, window }) => judgeLosses(await readLosses(parts.pool, window)),
+    run: async ({ deps, window }) => judgeLosses(await readLosses(deps.pool, window)),
   },
   { check: "R10", name: "nothing waits for a decision", run: checkOddities },
 ];
 
-async function checkSums({ parts: { pool }, window, bounds: { accounts }, changed }: Run): Promise<Found> {
+async function checkSums({ deps: { pool }, window, bounds: { accounts }, changed }: Run): Promise<CheckResult> {
   if (window.day !== undefined) {
     const rows = await findWrongSums(pool, undefined);
     return judgeSums(rows, counted(await countAccounts(pool), "account"));
@@ -84,12 +84,12 @@ async function checkSums({ parts: { pool }, window, bounds: { accounts }, change
   return judgeSums(await findWrongSums(pool, looked), `${counted(looked.length, "account")} that changed${most}`);
 }
 
-async function checkCompleteness({ parts: { pool, authQuota, metrics, log }, window }: Run): Promise<Found> {
+async function checkCompleteness({ deps: { pool, authQuota, metrics, log }, window }: Run): Promise<CheckResult> {
   const completeness = await readCompleteness(pool, window, async () => {
     try {
       return (await authQuota.listUnposted({ minAgeMs: 0n, limit: outboxRecords })).records;
     } catch (error) {
-      log.warn({ err: error }, "auth-quota's outbox could not be looked through for missing events");
+      log.warn({ err: error }, "failed to search auth-quota's outbox for missing events");
       return undefined;
     }
   });
@@ -97,26 +97,26 @@ async function checkCompleteness({ parts: { pool, authQuota, metrics, log }, win
   return judgeCompleteness(completeness);
 }
 
-async function checkCalls({ parts: { pool }, window }: Run): Promise<Found> {
+async function checkCalls({ deps: { pool }, window }: Run): Promise<CheckResult> {
   // Looking at every line of all open days is for the report of a day; before that no line has a day after tomorrow.
   const wrongDaysFromMs = window.day === undefined ? window.nowMs + 2 * dayMs : window.fromMs - openDays * dayMs;
   return judgeCalls(await findWrongCalls(pool, window, dayOfMs(wrongDaysFromMs)));
 }
 
-async function checkStream({ parts, window, bounds: { streamEvents } }: Run): Promise<Found> {
-  return judgeStream(await compareStream(parts, window, streamEvents));
+async function checkStream({ deps, window, bounds: { streamEvents } }: Run): Promise<CheckResult> {
+  return judgeStream(await compareStream(deps, window, streamEvents));
 }
 
-async function checkAged({ parts: { pool }, window: { day, nowMs }, hot }: Run): Promise<Found> {
+async function checkAged({ deps: { pool }, window: { day, nowMs }, hot }: Run): Promise<CheckResult> {
   const firstDay = dayOfMs(nowMs - (day === undefined ? 2 : openDays) * dayMs);
   return judgeAged(await hot(), await readProvisional(pool, firstDay, firstUuidAt(nowMs - dayMs)));
 }
 
-async function checkInvoices({ parts: { pool }, window: { day, nowMs } }: Run): Promise<Found> {
+async function checkInvoices({ deps: { pool }, window: { day, nowMs } }: Run): Promise<CheckResult> {
   return judgeInvoices(await readInvoiced(pool, day ?? dayOfMs(nowMs - dayMs)));
 }
 
-async function checkOddities({ parts: { pool }, window }: Run): Promise<Found> {
+async function checkOddities({ deps: { pool }, window }: Run): Promise<CheckResult> {
   return judgeOddities({
     quarantined: await readOpenQuarantine(pool),
     doubts: await countDoubts(pool),
@@ -126,16 +126,16 @@ async function checkOddities({ parts: { pool }, window }: Run): Promise<Found> {
 }
 
 /** Makes all checks, one after the other. A check that fails is unchecked, which is not right. */
-export async function runChecks(parts: Reconciling, window: Window): Promise<ReportLine[]> {
-  const changed = once(() => readChangedAccounts(parts.pool, window, limits.accounts));
+export async function runChecks(deps: ReconcileDeps, window: Window): Promise<ReportLine[]> {
+  const changed = once(() => readChangedAccounts(deps.pool, window, limits.accounts));
   const limits = window.day === undefined ? bounds.lately : bounds.day;
-  const hot = once(async () => compareHot(parts, (await changed()).slice(0, limits.accounts)));
-  const run: Run = { parts, window, bounds: limits, changed, hot };
+  const hot = once(async () => compareHot(deps, (await changed()).slice(0, limits.accounts)));
+  const run: Run = { deps, window, bounds: limits, changed, hot };
   const lines: ReportLine[] = [];
   for (const { check, name, run: look } of checks) {
-    lines.push({ check, name, ...(await look(run).catch((error: unknown) => failed(parts, check, error))) });
+    lines.push({ check, name, ...(await look(run).catch((error: unknown) => failed(deps, check, error))) });
   }
-  note(parts, window, lines);
+  note(deps, window, lines);
   return lines;
 }
 
@@ -144,12 +144,12 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   return () => (started ??= work());
 }
 
-function failed({ log }: Reconciling, check: string, error: unknown): Found {
-  log.error({ err: error, check }, "a check of the books could not be made");
+function failed({ log }: ReconcileDeps, check: string, error: unknown): CheckResult {
+  log.error({ err: error, check }, "reconciliation check failed to run");
   return unchecked(`could not be checked: ${error instanceof Error ? error.message : String(error)}`);
 }
 
-function note({ metrics, log }: Reconciling, { day, nowMs }: Window, lines: readonly ReportLine[]): void {
+function note({ metrics, log }: ReconcileDeps, { day, nowMs }: Window, lines: readonly ReportLine[]): void {
   const run = day === undefined ? "lately" : "day";
   for (const { check, finding, differenceNanos, summary, items } of lines) {
     metrics.reconciliationDifference.set({ run, check }, Number(differenceNanos));

@@ -1,7 +1,7 @@
 import type { AuditAccountsResponse, AuditedAccount, AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
-import { absolute, counted, listed, right, usd, wrong, type Found } from "../records/finding.ts";
+import { absolute, counted, listed, right, usd, wrong, type CheckResult } from "../records/finding.ts";
 import { readAccounts, type AccountRow } from "../store/funds.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import type { ProvisionalRow } from "../store/reconcile-calls.ts";
@@ -46,7 +46,7 @@ type Problem = { words: string; nanos: bigint };
  * R5: at the same version both have the same balance, and what accounts are kept to hold and to owe is what their calls
  * add up to (money invariant I5). An account that changes meanwhile is looked at in the next run.
  */
-export function judgeHot({ audited, before, after, isCounted }: HotComparison): Found {
+export function judgeHot({ audited, before, after, isCounted }: HotComparison): CheckResult {
   const problems = audited.flatMap((account) => {
     const rows = [before.get(account.accountId), after.get(account.accountId)];
     return [...balanceProblems(account, rows), ...(isCounted ? sumProblems(account) : signProblems(account))].map(
@@ -116,7 +116,7 @@ const holdListedMs = 3_600_000n;
 const holdWrongMs = 8_100_000n;
 
 /** R6: nothing open is older than it may get. `provisional` are calls without a final, older than a day. */
-export function judgeAged({ whole }: HotComparison, provisional: readonly ProvisionalRow[]): Found {
+export function judgeAged({ whole }: HotComparison, provisional: readonly ProvisionalRow[]): CheckResult {
   const { oldestHoldMs, oldestUnpostedMs, unpostedCalls } = whole;
   const items = [
     oldestUnpostedMs > outboxListedMs &&

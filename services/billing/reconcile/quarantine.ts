@@ -1,7 +1,7 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { usageBuckets } from "#shared/money/pricing.ts";
-import { counted, listed, right, usd, wrong, type Found } from "../records/finding.ts";
+import { counted, listed, right, usd, wrong, type CheckResult } from "../records/finding.ts";
 import { unitColumns } from "../store/columns.ts";
 import type { OpenQuarantineRow, PriceSample } from "../store/reconcile-quarantine.ts";
 
@@ -18,7 +18,7 @@ export type Oddities = {
  * R10: nothing stays in quarantine, no price version means two prices (money invariant I14), and finals that came late
  * are told.
  */
-export function judgeOddities({ quarantined, prices, late, doubts }: Oddities): Found {
+export function judgeOddities({ quarantined, prices, late, doubts }: Oddities): CheckResult {
   const conflicts = prices.filter(isConflict);
   const lateWords = `${counted(late.count, "final")} after a provisional charge, ${usd(late.nanos)} more`;
   const doubtWords =

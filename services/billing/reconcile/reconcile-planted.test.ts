@@ -20,7 +20,7 @@ before(async () => {
 });
 after(() => resources.disposeAsync());
 
-type Planted = {
+type PlantedError = {
   name: string;
   plant: (books: ThreeCalls) => unknown;
   check: string;
@@ -30,7 +30,7 @@ type Planted = {
   only?: "day" | "lately";
 };
 
-const planted: Planted[] = [
+const planted: PlantedError[] = [
   {
     name: "a balance that was changed by hand",
     plant: ({ falsify }) => falsify("UPDATE billing.account SET balance_nanos = balance_nanos + 7"),

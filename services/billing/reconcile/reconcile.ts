@@ -10,7 +10,7 @@ import {
 import { ServiceError } from "#shared/process/errors.ts";
 import { dayOfMs, oldestDays } from "../records/check.ts";
 import { badRequest, requireDay } from "../handlers/check-request.ts";
-import { runChecks, type Reconciling } from "./checks.ts";
+import { runChecks, type ReconcileDeps } from "./checks.ts";
 import type { Window } from "../records/finding.ts";
 import { contentOf, isComplete, signContent, toMessage, type KeptReport } from "#shared/money/report.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
@@ -29,30 +29,30 @@ export function windowOfDay(day: string, nowMs: number): Window {
 }
 
 /** Makes the report of a day, signs it if there is a key, and keeps it. */
-export async function reportDay(parts: Reconciling, day: string): Promise<KeptReport> {
-  const window = windowOfDay(day, parts.clock.nowMs());
-  const lines = await runChecks(parts, window);
-  const report = signContent(contentOf({ ...window, lines }), parts.signingKey);
-  await insertReport(parts.pool, day, window.nowMs, report);
+export async function reportDay(deps: ReconcileDeps, day: string): Promise<KeptReport> {
+  const window = windowOfDay(day, deps.clock.nowMs());
+  const lines = await runChecks(deps, window);
+  const report = signContent(contentOf({ ...window, lines }), deps.signingKey);
+  await insertReport(deps.pool, day, window.nowMs, report);
   return report;
 }
 
-const mostRuns = 2;
+const maxRuns = 2;
 let runs = 0;
 
 /** Answers Reconcile. Two runs at a time are made, more are `unavailable`: each reads much. */
 export async function reconcile(
-  parts: Reconciling,
+  deps: ReconcileDeps,
   { day }: ReconcileRequest,
 ): Promise<MessageInitShape<typeof ReconcileResponseSchema>> {
-  const nowMs = parts.clock.nowMs();
+  const nowMs = deps.clock.nowMs();
   if (day !== "" && requireDay("day", day) > dayOfMs(nowMs)) throw badRequest("day must not be in the future");
-  if (runs >= mostRuns) throw new ServiceError("unavailable", "the books are being reconciled; ask again later");
+  if (runs >= maxRuns) throw new ServiceError("unavailable", "the books are being reconciled; ask again later");
   runs += 1;
   try {
-    if (day !== "") return { report: toMessage(await reportDay(parts, day)) };
+    if (day !== "") return { report: toMessage(await reportDay(deps, day)) };
     const window = windowOfLately(nowMs);
-    const content = contentOf({ ...window, lines: await runChecks(parts, window) });
+    const content = contentOf({ ...window, lines: await runChecks(deps, window) });
     const unsigned = toMessage({ content, signature: undefined, publicKey: undefined });
     return { report: { ...unsigned, content: new Uint8Array() } };
   } finally {
@@ -80,24 +80,24 @@ const closedAfterDays = oldestDays + 2;
  * What is done every few minutes: a look at what changed lately, and, once a day is over for 15 minutes, its report. Of
  * several replicas one makes the report; one with checks that could not be made is made again, up to five times.
  */
-export function createReconcilePass(parts: Reconciling): () => Promise<void> {
+export function createReconcilePass(deps: ReconcileDeps): () => Promise<void> {
   return async () => {
-    const nowMs = parts.clock.nowMs();
-    await runChecks(parts, windowOfLately(nowMs));
+    const nowMs = deps.clock.nowMs();
+    await runChecks(deps, windowOfLately(nowMs));
     const day = dayOfMs(nowMs - settleMs - dayMs);
-    if (await isDue(parts.pool, day)) await alone(parts.pool, () => reportIfDue(parts, day));
+    if (await isDue(deps.pool, day)) await alone(deps.pool, () => reportIfDue(deps, day));
   };
 }
 
 // Another replica may have made it between the look and the lock.
-async function reportIfDue(parts: Reconciling, day: string): Promise<void> {
-  if (!(await isDue(parts.pool, day))) return;
-  const report = toMessage(await reportDay(parts, day));
-  parts.log.info({ day }, "the report of the day is made");
+async function reportIfDue(deps: ReconcileDeps, day: string): Promise<void> {
+  if (!(await isDue(deps.pool, day))) return;
+  const report = toMessage(await reportDay(deps, day));
+  deps.log.info({ day }, "daily report created");
   const isSumRight = report.lines?.some(({ check, finding }) => check === "R1" && finding === Finding.RIGHT);
   if (!isSumRight) return;
-  const closed = await closeDays(parts.pool, dayOfMs(parts.clock.nowMs() - closedAfterDays * dayMs));
-  if (closed.length > 0) parts.log.info({ days: closed }, "the sums of days are closed");
+  const closed = await closeDays(deps.pool, dayOfMs(deps.clock.nowMs() - closedAfterDays * dayMs));
+  if (closed.length > 0) deps.log.info({ days: closed }, "daily sums closed");
 }
 
 async function isDue(pool: Pool, day: string): Promise<boolean> {

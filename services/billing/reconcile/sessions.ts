@@ -1,6 +1,6 @@
 import { fromBinary } from "@bufbuild/protobuf";
 import { RecordKind, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
-import { counted, listed, maxItems, right, usd, wrong, type Found } from "../records/finding.ts";
+import { counted, listed, maxItems, right, usd, wrong, type CheckResult } from "../records/finding.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import {
   findGaps,
@@ -12,7 +12,7 @@ import {
 } from "../store/reconcile-sessions.ts";
 
 /** Where a record that the ledger lacks was found. */
-export type Whereabouts = { rid: string; place: "outbox" | "quarantine"; costNanos: bigint };
+export type EventLocation = { rid: string; location: "outbox" | "quarantine"; costNanos: bigint };
 
 /** What is missing of one relay process. */
 export type SessionHoles = { relaySession: string; gaps: GapRow[] };
@@ -21,7 +21,7 @@ type Completeness = {
   sessions: bigint;
   holes: SessionHoles[];
   /** By `keyOf`. */
-  found: Map<string, Whereabouts>;
+  found: Map<string, EventLocation>;
   isOutboxKnown: boolean;
   twice: TwiceRow[];
   /** Relay processes of which more events are booked than they have numbers. */
@@ -48,7 +48,7 @@ export async function readCompleteness(
     const gaps = await findGaps(pool, session, ageMs);
     if (gaps.length > 0) holes.push({ relaySession: session.relaySession, gaps });
   }
-  const found = new Map<string, Whereabouts>();
+  const found = new Map<string, EventLocation>();
   let isOutboxKnown = true;
   if (holes.length > 0) {
     note(found, "quarantine", await readQuarantinedSince(pool, nowMs - oldestMs, quarantinedAtOnce));
@@ -61,13 +61,17 @@ export async function readCompleteness(
   return { sessions, holes, found, isOutboxKnown, twice, surplus };
 }
 
-function note(found: Map<string, Whereabouts>, place: Whereabouts["place"], records: readonly Uint8Array[]): void {
+function note(
+  found: Map<string, EventLocation>,
+  location: EventLocation["location"],
+  records: readonly Uint8Array[],
+): void {
   for (const bytes of records) {
     const record = readRecord(bytes);
     if (record?.kind !== RecordKind.FINAL) continue;
     const { rid, relaySession, sequence, costNanos } = record;
     const key = keyOf(relaySession, sequence);
-    if (!found.has(key)) found.set(key, { rid, place, costNanos });
+    if (!found.has(key)) found.set(key, { rid, location, costNanos });
   }
 }
 
@@ -93,12 +97,12 @@ export function countHoles(holes: readonly SessionHoles[]): bigint {
  * R2: the numbers of each relay process are dense (money invariant I11), so that a missing event has a name. What is in
  * quarantine is not lost: it is listed here and wrong under R10.
  */
-export function judgeCompleteness(completeness: Completeness): Found {
+export function judgeCompleteness(completeness: Completeness): CheckResult {
   const { sessions, holes, found, isOutboxKnown, twice, surplus } = completeness;
   const missing = countHoles(holes);
   const names = namesOf(holes);
-  const quarantined = names.filter((name) => found.get(name)?.place === "quarantine");
-  const held = names.filter((name) => found.get(name)?.place === "outbox");
+  const quarantined = names.filter((name) => found.get(name)?.location === "quarantine");
+  const held = names.filter((name) => found.get(name)?.location === "outbox");
   const heldNanos = held.reduce((sum, name) => sum + (found.get(name)?.costNanos ?? 0n), 0n);
   const items = [
     ...names.map((name) => `missing: ${tell(name, found.get(name))}`),
@@ -135,6 +139,6 @@ function namesOf(holes: readonly SessionHoles[]): string[] {
   return names;
 }
 
-function tell(name: string, found: Whereabouts | undefined): string {
-  return found ? `${name}: ${found.place} holds it, call ${found.rid}, ${usd(found.costNanos)}` : name;
+function tell(name: string, found: EventLocation | undefined): string {
+  return found ? `${name}: ${found.location} holds it, call ${found.rid}, ${usd(found.costNanos)}` : name;
 }

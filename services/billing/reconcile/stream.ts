@@ -4,7 +4,7 @@ import { usageStream } from "#shared/stores/usage-stream.ts";
 import type { NatsLink } from "../intake/nats.ts";
 import { decide } from "../records/plan.ts";
 import { readMessage, type ReadEvent } from "../records/read-event.ts";
-import { counted, listed, maxItems, right, usd, wrong, type Found, type Window } from "../records/finding.ts";
+import { counted, listed, maxItems, right, usd, wrong, type CheckResult, type Window } from "../records/finding.ts";
 import { readStreamAgain, type StreamMessage } from "../intake/read-stream.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { readBookedCalls } from "../store/post.ts";
@@ -53,18 +53,18 @@ const nothingRead = (): StreamComparison => ({
 });
 
 /** What comparing needs. */
-export type StreamParts = { nats: NatsLink; pool: Pool };
+export type StreamDeps = { nats: NatsLink; pool: Pool };
 
 /** Reads the stream from the window's start on, at most `maxEvents`, and asks the ledger for each event and back. */
 export async function compareStream(
-  { nats, pool }: StreamParts,
+  { nats, pool }: StreamDeps,
   window: Window,
   maxEvents: number,
 ): Promise<StreamComparison> {
   const { ackedSequence, lostUntilMs } = await readBounds(nats, window.nowMs);
   const comparison = nothingRead();
   const seen = new Set<string>();
-  const taking: Taking = { pool, comparison, seen, nowMs: window.nowMs, ackedSequence };
+  const taking: ComparisonState = { pool, comparison, seen, nowMs: window.nowMs, ackedSequence };
   const startMs = window.fromMs - clocksMs;
   const readUntilMs = await readEvents(taking, { nats, startMs, maxEvents });
   const bookedBeforeMs = (readUntilMs ?? window.nowMs) - clocksMs;
@@ -94,10 +94,13 @@ function lostUntil(
   return messages > 0 ? Date.parse(firstTime) : nowMs;
 }
 
-type Reading = { nats: NatsLink; startMs: number; maxEvents: number };
+type ReadPlan = { nats: NatsLink; startMs: number; maxEvents: number };
 
 /** Gives the time of the last message that was read, when that was not the last one of the stream. */
-async function readEvents(taking: Taking, { nats, startMs, maxEvents }: Reading): Promise<number | undefined> {
+async function readEvents(
+  taking: ComparisonState,
+  { nats, startMs, maxEvents }: ReadPlan,
+): Promise<number | undefined> {
   const end = new AbortController();
   const { comparison } = taking;
   let page: StreamMessage[] = [];
@@ -120,7 +123,7 @@ async function readEvents(taking: Taking, { nats, startMs, maxEvents }: Reading)
   }
 }
 
-type Taking = {
+type ComparisonState = {
   pool: Pool;
   comparison: StreamComparison;
   seen: Set<string>;
@@ -128,7 +131,7 @@ type Taking = {
   ackedSequence: number;
 };
 
-async function takePage(taking: Taking, messages: readonly StreamMessage[]): Promise<void> {
+async function takePage(taking: ComparisonState, messages: readonly StreamMessage[]): Promise<void> {
   const read = messages.map(({ data, sequence }) => readMessage(data, sequence, taking.nowMs));
   const events = read.flatMap((message) => message.events);
   for (let at = 0; at < events.length; at += eventsAtOnce) {
@@ -145,7 +148,7 @@ async function takePage(taking: Taking, messages: readonly StreamMessage[]): Pro
   taking.comparison.read.events += rejects.length;
 }
 
-async function takeEvents(taking: Taking, events: readonly ReadEvent[]): Promise<void> {
+async function takeEvents(taking: ComparisonState, events: readonly ReadEvent[]): Promise<void> {
   const { pool, comparison, seen } = taking;
   const booked = await readBookedCalls(pool, events);
   const isBooked = (event: ReadEvent): boolean => typeof decide(event, booked.get(event.event.rid)) === "string";
@@ -165,11 +168,11 @@ async function takeEvents(taking: Taking, events: readonly ReadEvent[]): Promise
   }
 }
 
-type Unbooked = { isKept: boolean; streamSequence: number | undefined; costNanos: bigint; name: string };
+type UnbookedEvent = { isKept: boolean; streamSequence: number | undefined; costNanos: bigint; name: string };
 
 function takeUnbooked(
-  { comparison, ackedSequence }: Taking,
-  { isKept, streamSequence, costNanos, name }: Unbooked,
+  { comparison, ackedSequence }: ComparisonState,
+  { isKept, streamSequence, costNanos, name }: UnbookedEvent,
 ): void {
   if (isKept) {
     comparison.quarantined += 1;
@@ -204,7 +207,7 @@ function shortOf(hash: string): string {
 }
 
 /** R4: what the stream holds is booked, and what is booked was on the stream. */
-export function judgeStream(comparison: StreamComparison): Found {
+export function judgeStream(comparison: StreamComparison): CheckResult {
   const { read, missing, quarantined, waiting, lines, strangers, outlived, cut, items } = comparison;
   const booked = read.events - missing.events - waiting.events - quarantined;
   const words = [

@@ -4,17 +4,17 @@ import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
 import { createRid } from "#shared/money/rid.ts";
-import { planBatch, type Booked } from "./plan.ts";
+import { planBatch, type BookedState } from "./plan.ts";
 import { readEvent, type ReadEvent } from "./read-event.ts";
-import { encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
+import { encodeEvent, makeEvent, type EventFields } from "../testing/events.ts";
 
-function read(given: GivenEvent): ReadEvent {
+function read(given: EventFields): ReadEvent {
   const result = readEvent(encodeEvent(makeEvent(given)), 1, Date.now());
   assert.ok(!("reason" in result));
   return result;
 }
 
-function emptyLedger(balanceNanos = 0n): Booked {
+function emptyLedger(balanceNanos = 0n): BookedState {
   const funds = (): { balanceNanos: bigint; chargedNanos: bigint } => ({ balanceNanos, chargedNanos: 0n });
   return {
     calls: new Map(),
@@ -25,7 +25,7 @@ function emptyLedger(balanceNanos = 0n): Booked {
   };
 }
 
-const plan = (events: ReadEvent[], booked: Booked) => planBatch(events, booked, Date.now());
+const plan = (events: ReadEvent[], booked: BookedState) => planBatch(events, booked, Date.now());
 const shown = ({ lines }: ReturnType<typeof plan>) => lines.map(({ kind, amountNanos }) => [kind, -amountNanos]);
 
 const rid = createRid();

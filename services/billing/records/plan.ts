@@ -19,7 +19,7 @@ export type BookedCall = {
 export type AccountFunds = { balanceNanos: bigint; chargedNanos: bigint };
 
 /** What is in the ledger when a batch is decided: its calls by rid, its accounts by id, locked. */
-export type Booked = { calls: Map<string, BookedCall>; accounts: Map<string, AccountFunds> };
+export type BookedState = { calls: Map<string, BookedCall>; accounts: Map<string, AccountFunds> };
 
 /** A line of a call to insert. `units` are what it adds. */
 export type NewLine = { lineId: string; kind: LineKind; amountNanos: bigint; units: Units; read: ReadEvent };
@@ -50,7 +50,7 @@ const maxInt64 = 2n ** 63n - 1n;
  * Decides what a batch adds to the ledger, by the rules for (rid, kind): the same again is nothing, other content is a
  * conflict, a final raises a provisional charge to its own amount, a provisional after a final is nothing.
  */
-export function planBatch(events: readonly ReadEvent[], booked: Booked, nowMs: number): Plan {
+export function planBatch(events: readonly ReadEvent[], booked: BookedState, nowMs: number): Plan {
   const plan: Plan = {
     nowMs,
     lines: [],
@@ -69,7 +69,7 @@ export function planBatch(events: readonly ReadEvent[], booked: Booked, nowMs: n
   return plan;
 }
 
-function planEvent(read: ReadEvent, booked: Booked, plan: Plan): void {
+function planEvent(read: ReadEvent, booked: BookedState, plan: Plan): void {
   const { event } = read;
   const call = booked.calls.get(event.rid);
   if (call) plan.calls.set(event.rid, call);
@@ -106,7 +106,17 @@ export function decide({ event, hash }: ReadEvent, call: BookedCall | undefined)
   };
 }
 
-function charge({ read, step, booked, plan }: { read: ReadEvent; step: Charge; booked: Booked; plan: Plan }): void {
+function charge({
+  read,
+  step,
+  booked,
+  plan,
+}: {
+  read: ReadEvent;
+  step: Charge;
+  booked: BookedState;
+  plan: Plan;
+}): void {
   const { rid, accountId, keyId } = read.event;
   const { kind, chargedNanos, units } = step;
   const account = booked.accounts.get(accountId);

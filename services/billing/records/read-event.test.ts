@@ -5,7 +5,7 @@ import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { createRid } from "#shared/money/rid.ts";
 import type { RejectReason } from "./check.ts";
 import { readMessage } from "./read-event.ts";
-import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
+import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "../testing/events.ts";
 
 const nowMs = Date.now();
 const dayMs = 86_400_000;
@@ -28,7 +28,7 @@ test("an event that follows the contract is read as it came, with the day of its
   assert.equal(events[0]?.streamSequence, 7);
 });
 
-const broken: [string, RejectReason, GivenEvent][] = [
+const broken: [string, RejectReason, EventFields][] = [
   ["a rid that is not a UUIDv7", "rid_invalid", { rid: "6ba7b810-9dad-41d1-80b4-00c04fd430c8" }],
   ["a rid in upper case", "rid_invalid", { rid: createRid().toUpperCase() }],
   ["no kind", "kind_unknown", { kind: RecordKind.UNSPECIFIED }],

@@ -6,7 +6,7 @@ import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Usage, type UsageRecorded, UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { usageBuckets, type Units } from "#shared/money/pricing.ts";
 import { readUsageRecord } from "./usage-record.ts";
-import { makeEvent, type GivenEvent } from "../testing/events.ts";
+import { makeEvent, type EventFields } from "../testing/events.ts";
 
 const one = <T>(choices: readonly T[]): T => choices[Math.floor(Math.random() * choices.length)] as T;
 const amounts = [
@@ -45,7 +45,7 @@ const randomRecord = (): UsageRecorded =>
     }),
     endCause: one([0, 1, 8, 99]),
     usageSource: one([0, 1, 5, 99]),
-  } as GivenEvent);
+  } as EventFields);
 
 const units = (message: Usage | undefined): Units | undefined =>
   message && Object.fromEntries(usageBuckets.filter((b) => message[b] !== 0n).map((b) => [b, message[b]]));

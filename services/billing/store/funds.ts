@@ -72,7 +72,7 @@ export async function readKeyFunds(db: Queryable, keyIds: readonly string[]): Pr
 }
 
 /** Keys of whose last change auth-quota was not told, as far as is written down; at most `limit`. */
-export async function readUntoldKeys(db: Queryable, limit: number): Promise<KeyRow[]> {
+export async function readUnpushedKeys(db: Queryable, limit: number): Promise<KeyRow[]> {
   const { rows } = await db.query<KeyRow>(
     `SELECT ${keyColumns} FROM billing.key_spending WHERE untold_version IS NOT NULL LIMIT $1`,
     [limit],
@@ -81,7 +81,7 @@ export async function readUntoldKeys(db: Queryable, limit: number): Promise<KeyR
 }
 
 /** Writes down that auth-quota was not told of these keys. */
-export async function markKeysUntold(db: Queryable, keyIds: readonly string[]): Promise<void> {
+export async function markKeysUnpushed(db: Queryable, keyIds: readonly string[]): Promise<void> {
   if (keyIds.length === 0) return;
   await db.query(
     `WITH locked AS (
@@ -93,7 +93,7 @@ export async function markKeysUntold(db: Queryable, keyIds: readonly string[]): 
 }
 
 /** Writes down that auth-quota was told these versions of keys, or newer ones than those of their refunds. */
-export async function markKeysTold(db: Queryable, keys: readonly KeyRow[]): Promise<void> {
+export async function markKeysPushed(db: Queryable, keys: readonly KeyRow[]): Promise<void> {
   if (keys.length === 0) return;
   const sorted = keys.toSorted((a, b) => (a.keyId < b.keyId ? -1 : 1));
   await db.query(

@@ -8,7 +8,7 @@ import { bookBatch } from "../intake/book.ts";
 import { dayOfMs } from "../records/check.ts";
 import { readMessage, type ReadMessage } from "../records/read-event.ts";
 import { bookingOn } from "../testing/billing.ts";
-import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
+import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "../testing/events.ts";
 import { createLedger, findImbalance, readLedger, startLedger, type TestLedger } from "../testing/ledger.ts";
 import { unitColumns } from "./columns.ts";
 
@@ -18,7 +18,7 @@ before(async () => {
 });
 after(() => server[Symbol.asyncDispose]());
 
-const batchOf = (events: GivenEvent[]): ReadMessage =>
+const batchOf = (events: EventFields[]): ReadMessage =>
   readMessage(encodeBatch(events.map((given) => encodeEvent(makeEvent(given)))), 1, Date.now());
 
 const dayMs = 86_400_000;
@@ -80,11 +80,11 @@ const texts = [
   "\ufeff",
 ];
 const free = { usage: {}, unitPriceNanos: {}, costNanos: 0n };
-const batches: [string, GivenEvent[]][] = [
+const batches: [string, EventFields[]][] = [
   ["one event", [{}]],
   ["events that have all in common", [{}, {}, {}]],
   ["one that says as little as it can", [{ ...free, upstream: "", relaySession: "", priceVersion: "" }]],
-  ...texts.map((text): [string, GivenEvent[]] => [
+  ...texts.map((text): [string, EventFields[]] => [
     `the text ${JSON.stringify(text)}, alone and beside others`,
     [
       { upstream: text, modelServed: text },

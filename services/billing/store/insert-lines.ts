@@ -15,12 +15,12 @@ type Column<V extends Value> = {
   array: (values: V[]) => string | Buffer;
 };
 
-type Given = { name: string; sql: (parameter: string) => string; parameter: unknown };
+type ColumnParameter = { name: string; sql: (parameter: string) => string; parameter: unknown };
 
 const column =
   <V extends Value>(type: string, array: Column<V>["array"]) =>
   (name: string, of: Column<V>["of"]) =>
-  (lines: readonly NewLine[]): Given | undefined =>
+  (lines: readonly NewLine[]): ColumnParameter | undefined =>
     give({ name, type, of, array }, lines);
 
 const plain = column<string>("text", plainArray);
@@ -59,7 +59,7 @@ const bucketColumns = usageBuckets.map((bucket, index) => ({
 }));
 
 // Most batches use two or three of some twenty buckets.
-function columnsOf(lines: readonly NewLine[]): ((lines: readonly NewLine[]) => Given | undefined)[] {
+function columnsOf(lines: readonly NewLine[]): ((lines: readonly NewLine[]) => ColumnParameter | undefined)[] {
   const used = new Set<string>();
   for (const { units } of lines) for (const bucket in units) used.add(bucket);
   const usedColumns = bucketColumns.filter(({ bucket }) => used.has(bucket)).map(({ columnOf }) => columnOf);
@@ -67,7 +67,10 @@ function columnsOf(lines: readonly NewLine[]): ((lines: readonly NewLine[]) => G
 }
 
 // Calls of a batch have much in common: models, prices, their relay. That is said once, and takes PostgreSQL no time.
-function give<V extends Value>({ name, type, of, array }: Column<V>, lines: readonly NewLine[]): Given | undefined {
+function give<V extends Value>(
+  { name, type, of, array }: Column<V>,
+  lines: readonly NewLine[],
+): ColumnParameter | undefined {
   const values = lines.map(of);
   const [first] = values;
   const isCommon = typeof first !== "object" && type !== "bytea" && values.every((value) => value === first);

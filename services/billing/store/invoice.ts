@@ -50,7 +50,7 @@ export type ComparedRow = {
   units: bigint[];
 };
 
-export type Compared = { upstream: string; fromDay: string; untilDay: string; limit: number };
+export type InvoiceComparison = { upstream: string; fromDay: string; untilDay: string; limit: number };
 
 type Row = {
   day: string;
@@ -80,7 +80,7 @@ const booked = `
   ) AS l GROUP BY 1, 2`;
 
 /** A provider's rows beside the ledger's, in the order of day and model. */
-export async function compareInvoice(db: Queryable, compared: Compared): Promise<ComparedRow[]> {
+export async function compareInvoice(db: Queryable, compared: InvoiceComparison): Promise<ComparedRow[]> {
   const { rows } = await db.query<Row>(
     `SELECT day, model, c.cost_nanos AS billed, c.usage, b.expected::text, b.charged::text, b.calls, b.unpriced, b.units
      FROM (SELECT * FROM billing.provider_cost WHERE upstream = $1 AND day >= $2 AND day < $3) AS c

@@ -25,7 +25,7 @@ export type ManualLine = {
 };
 
 /** What stands under the lock: the account, and of a call that is refunded what it was charged and given back. */
-export type Found = { account: AccountRow; charge: CallCharge | undefined };
+export type ManualContext = { account: AccountRow; charge: CallCharge | undefined };
 
 export type CallCharge = { keyId: string; chargedNanos: bigint; refundedNanos: bigint };
 
@@ -52,7 +52,7 @@ const registries: Record<ManualLine["kind"], Registry> = {
 export async function bookManualLine(
   pool: Pool,
   asked: ManualLine,
-  decide: (found: Found) => Decision,
+  decide: (found: ManualContext) => Decision,
 ): Promise<ManualResult> {
   return await inTransaction(pool, async (db) => {
     const account = await lockAccount(db, asked.accountId);
@@ -64,7 +64,7 @@ export async function bookManualLine(
 export async function bookLocked(
   db: Queryable,
   asked: ManualLine,
-  { account, decide }: { account: AccountRow; decide: (found: Found) => Decision },
+  { account, decide }: { account: AccountRow; decide: (found: ManualContext) => Decision },
 ): Promise<ManualResult> {
   const before = await findBefore(db, asked);
   if (before) return before.isSame ? await bookedBefore(db, before, account) : { outcome: "other-content" };
@@ -93,11 +93,14 @@ export async function lockAccount(db: Queryable, accountId: string): Promise<Acc
   return only(rows);
 }
 
-type Before = { isSame: boolean; accountId: string; lineId: string; day: string };
+type EarlierBooking = { isSame: boolean; accountId: string; lineId: string; day: string };
 
-async function findBefore(db: Queryable, { kind, reference, contentHash }: ManualLine): Promise<Before | undefined> {
+async function findBefore(
+  db: Queryable,
+  { kind, reference, contentHash }: ManualLine,
+): Promise<EarlierBooking | undefined> {
   const { table, id } = registries[kind];
-  const { rows } = await db.query<Before>(
+  const { rows } = await db.query<EarlierBooking>(
     `SELECT content_hash = $2 AS "isSame", account_id AS "accountId", line_id AS "lineId", day
      FROM billing.${table} WHERE ${id} = $1`,
     [reference, contentHash],
@@ -105,7 +108,7 @@ async function findBefore(db: Queryable, { kind, reference, contentHash }: Manua
   return rows[0];
 }
 
-async function bookedBefore(db: Queryable, before: Before, account: AccountRow): Promise<ManualResult> {
+async function bookedBefore(db: Queryable, before: EarlierBooking, account: AccountRow): Promise<ManualResult> {
   const { rows } = await db.query<LineRow & { keyId: string | null }>(
     `SELECT ${lineColumns}, key_id AS "keyId" FROM billing.ledger_line
      WHERE account_id = $1 AND line_id = $2 AND day = $3`,

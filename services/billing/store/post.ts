@@ -1,5 +1,5 @@
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
-import type { BookedCall, Booked, Plan } from "../records/plan.ts";
+import type { BookedCall, BookedState, Plan } from "../records/plan.ts";
 import type { ReadEvent, Reject } from "../records/read-event.ts";
 import { readUsageRecord } from "../records/usage-record.ts";
 import { numberArray, plainArray } from "./arrays.ts";
@@ -11,7 +11,7 @@ import { insertQuarantine } from "./quarantine.ts";
 import { countEvents } from "./session-progress.ts";
 
 /** What was decided and is committed, with the balances and spendings of all that the batch touched. */
-export type Posted = {
+export type PostResult = {
   plan: Plan;
   newRejects: Reject[];
   accounts: AccountRow[];
@@ -27,8 +27,8 @@ export type Posted = {
 export async function postBatch(
   pool: Pool,
   events: readonly ReadEvent[],
-  decide: (booked: Booked) => Plan,
-): Promise<Posted> {
+  decide: (booked: BookedState) => Plan,
+): Promise<PostResult> {
   const accountIds = [...new Set(events.map(({ event }) => event.accountId))].toSorted();
   if (accountIds.length > 0) await createAccounts(pool, accountIds);
   const { prices, ...posted } = await inTransaction(pool, async (db) => {
@@ -57,7 +57,7 @@ async function createAccounts(pool: Pool, accountIds: string[]): Promise<void> {
   ]);
 }
 
-async function lockAccounts(db: Queryable, accountIds: string[]): Promise<Booked["accounts"]> {
+async function lockAccounts(db: Queryable, accountIds: string[]): Promise<BookedState["accounts"]> {
   const { rows } = await db.query<AccountRow>(
     `SELECT account_id AS "accountId", balance_nanos AS "balanceNanos", charged_nanos AS "chargedNanos"
      FROM billing.account WHERE account_id = ANY ($1::text[]) ORDER BY account_id FOR UPDATE`,

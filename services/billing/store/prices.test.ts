@@ -3,10 +3,10 @@ import { after, before, test } from "node:test";
 import { createLog } from "#shared/process/log.ts";
 import { costNanos, usageBuckets, type Units } from "#shared/money/pricing.ts";
 import { query } from "#shared/testing/postgres.ts";
-import { bookBatch, type Booking } from "../intake/book.ts";
+import { bookBatch, type BookingDeps } from "../intake/book.ts";
 import { readMessage } from "../records/read-event.ts";
 import { bookingOn, valueOf } from "../testing/billing.ts";
-import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
+import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "../testing/events.ts";
 import { countLines, createLedger, startLedger } from "../testing/ledger.ts";
 import { createPool, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
@@ -20,7 +20,7 @@ const usage: Units = { inputTokens: 100n, outputTokens: 20n };
 const usual: Units = { inputTokens: 2_000_000n, outputTokens: 10_000_000n };
 
 /** An event of a model at a version, charged by these prices. */
-const eventAt = (version: string, prices: Units = usual, more: GivenEvent = {}): GivenEvent => ({
+const eventAt = (version: string, prices: Units = usual, more: EventFields = {}): EventFields => ({
   modelRequested: "m-1",
   priceVersion: version,
   unitPriceNanos: prices,
@@ -29,7 +29,7 @@ const eventAt = (version: string, prices: Units = usual, more: GivenEvent = {}):
   ...more,
 });
 
-const book = (booking: Booking, ...given: GivenEvent[]) =>
+const book = (booking: BookingDeps, ...given: EventFields[]) =>
   bookBatch(
     booking,
     readMessage(encodeBatch(given.map((event) => encodeEvent(makeEvent(event)))), undefined, Date.now()),

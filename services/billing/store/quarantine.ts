@@ -78,7 +78,7 @@ export async function readQuarantine(
   return rows;
 }
 
-const mostCounted = 1_000;
+const maxCounted = 1_000;
 
 /** How many entries are open, counted up to 1,000, and for how many seconds the oldest of them is there. */
 export async function sumUpQuarantine(db: Queryable): Promise<{ open: number; oldestSeconds: number }> {
@@ -86,7 +86,7 @@ export async function sumUpQuarantine(db: Queryable): Promise<{ open: number; ol
     `SELECT count(*)::int AS open,
        coalesce(extract(epoch FROM now() - min(received_at)), 0)::float8 AS "oldestSeconds"
      FROM (SELECT received_at FROM billing.usage_quarantine AS q WHERE ${isOpen} ORDER BY quarantine_id LIMIT $1) AS o`,
-    [mostCounted],
+    [maxCounted],
   );
   return rows[0] ?? { open: 0, oldestSeconds: 0 };
 }

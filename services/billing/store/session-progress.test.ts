@@ -6,7 +6,7 @@ import { query } from "#shared/testing/postgres.ts";
 import { bookBatch } from "../intake/book.ts";
 import { readMessage } from "../records/read-event.ts";
 import { bookingOn } from "../testing/billing.ts";
-import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "../testing/events.ts";
+import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "../testing/events.ts";
 import { createLedger, startLedger } from "../testing/ledger.ts";
 
 let server: Awaited<ReturnType<typeof startLedger>>;
@@ -19,7 +19,7 @@ async function startBooking() {
   const ledger = await createLedger(server.postgres);
   const booking = bookingOn(ledger.pool);
   return {
-    book: (...given: GivenEvent[]) =>
+    book: (...given: EventFields[]) =>
       bookBatch(booking, readMessage(encodeBatch(given.map((event) => encodeEvent(makeEvent(event)))), 1, Date.now())),
     progress: async () => {
       const { rows } = await query(

@@ -1,7 +1,14 @@
 import pg from "pg";
 import { VoucherState } from "#proto/billing/v1/billing_pb.ts";
 import { bytesArray } from "./arrays.ts";
-import { bookLocked, lockAccount, type Decision, type Found, type ManualLine, type ManualResult } from "./manual.ts";
+import {
+  bookLocked,
+  lockAccount,
+  type Decision,
+  type ManualContext,
+  type ManualLine,
+  type ManualResult,
+} from "./manual.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
 /** A batch to make. `codeHashes` are in the order of the vouchers' numbers. */
@@ -153,7 +160,7 @@ export async function redeemOnce(
   pool: Pool,
   line: ManualLine,
   codeHash: Uint8Array,
-  decide: (found: Found & { voucher: FoundVoucher | undefined }) => Decision,
+  decide: (found: ManualContext & { voucher: FoundVoucher | undefined }) => Decision,
 ): Promise<ManualResult> {
   return await inTransaction(pool, async (db) => {
     const account = await lockAccount(db, line.accountId);

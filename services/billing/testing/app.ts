@@ -5,13 +5,13 @@ import { streamingClient, type StreamingClient } from "#shared/grpc/stream.ts";
 import { connectGrpc, serveGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
 import type { PostgresStore } from "#shared/testing/stores.ts";
-import { buildApp, type AppParts } from "../app.ts";
+import { buildApp, type AppDeps } from "../app.ts";
 import { bookBatch } from "../intake/book.ts";
 import { readMessage } from "../records/read-event.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
-import type { Posting, Teller } from "../intake/push-balances.ts";
+import type { Posting, BalancePusher } from "../intake/push-balances.ts";
 import { bookingOn } from "./billing.ts";
-import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "./events.ts";
+import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "./events.ts";
 import { createLedger } from "./ledger.ts";
 
 /** Billing's gRPC calls on a loopback port, and clients for them. */
@@ -25,13 +25,13 @@ const noAuthQuota = { auditAccounts: away, listUnposted: away };
 const noNats = { current: () => undefined, [Symbol.asyncDispose]: () => Promise.resolve() };
 
 /** Serves billing's calls. `given` replaces parts; left out: the time of the system, no NATS, no auth-quota. */
-export async function serveApp(pool: Pool, teller: Teller, given: Partial<AppParts> = {}): Promise<ServedApp> {
+export async function serveApp(pool: Pool, pusher: BalancePusher, given: Partial<AppDeps> = {}): Promise<ServedApp> {
   await using resources = new AsyncDisposableStack();
   const log = createLog("test", "silent");
   const absent = { readPool: pool, nats: noNats, authQuota: noAuthQuota, signingKey: undefined };
-  const parts = { ...bookingOn(pool), ...absent, teller, clock: systemClock, log, ...given };
+  const deps = { ...bookingOn(pool), ...absent, pusher, clock: systemClock, log, ...given };
   const listen = { host: "127.0.0.1", port: 0, drainMs: 100 };
-  const server = resources.use(await serveGrpc([[BillingService, buildApp(parts)]], listen));
+  const server = resources.use(await serveGrpc([[BillingService, buildApp(deps)]], listen));
   const channel = resources.use(connectGrpc(`127.0.0.1:${server.port}`));
   const owned = resources.move();
   return {
@@ -45,20 +45,20 @@ export async function serveApp(pool: Pool, teller: Teller, given: Partial<AppPar
  * Billing's calls on a ledger of their own, with what they told an auth-quota that confirms nothing. `book` books
  * events at once.
  */
-export async function startApp(postgres: PostgresStore, given: Partial<AppParts> = {}) {
+export async function startApp(postgres: PostgresStore, given: Partial<AppDeps> = {}) {
   await using resources = new AsyncDisposableStack();
   const ledger = resources.use(await createLedger(postgres));
   const told: Posting[] = [];
-  const teller: Teller = {
-    tell: async (posting) => {
+  const pusher: BalancePusher = {
+    push: async (posting) => {
       told.push(posting);
       return false;
     },
     repair: () => Promise.resolve(),
   };
-  const { billing, streams } = resources.use(await serveApp(ledger.pool, teller, given));
+  const { billing, streams } = resources.use(await serveApp(ledger.pool, pusher, given));
   const booking = { ...bookingOn(ledger.pool), ...given };
-  const book = (...events: GivenEvent[]) =>
+  const book = (...events: EventFields[]) =>
     bookBatch(
       booking,
       readMessage(encodeBatch(events.map((event) => encodeEvent(makeEvent(event)))), 1, booking.clock.nowMs()),

@@ -3,7 +3,7 @@ import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { systemClock } from "#shared/process/clock.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
-import type { Booking } from "../intake/book.ts";
+import type { BookingDeps } from "../intake/book.ts";
 import { startConsumer } from "../intake/consume.ts";
 import { createHealth } from "#shared/process/health.ts";
 import { createMetrics, type Metrics } from "../metrics.ts";
@@ -11,26 +11,26 @@ import { keepConnected } from "../intake/nats.ts";
 import { createOutboxPass } from "../intake/outbox.ts";
 import { createLedgerDays } from "../store/days.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
-import { createTeller, type Teller } from "../intake/push-balances.ts";
+import { createBalancePusher, type BalancePusher } from "../intake/push-balances.ts";
 
 const log = createLog("test", "silent");
 
 /** What booking needs, on a real ledger. */
-export function bookingOn(pool: Pool): Booking {
+export function bookingOn(pool: Pool): BookingDeps {
   return { pool, days: createLedgerDays(pool), metrics: createMetrics(new Registry()), clock: systemClock, log };
 }
 
 /** The consuming half of billing, inside the test's process. */
 export type TestBilling = AsyncDisposable & {
   metrics: Metrics;
-  teller: Teller;
+  pusher: BalancePusher;
   reasons: () => string[];
   outboxPass: () => Promise<void>;
 };
 
-type Places = { pool: Pool; natsUrl: string; authQuotaAddress: string; ackWaitMs?: number };
+type BillingAddresses = { pool: Pool; natsUrl: string; authQuotaAddress: string; ackWaitMs?: number };
 
-export function startBilling({ pool, natsUrl, authQuotaAddress, ackWaitMs = 60_000 }: Places): TestBilling {
+export function startBilling({ pool, natsUrl, authQuotaAddress, ackWaitMs = 60_000 }: BillingAddresses): TestBilling {
   const resources = new AsyncDisposableStack();
   const booking = bookingOn(pool);
   const { metrics, clock } = booking;
@@ -38,13 +38,13 @@ export function startBilling({ pool, natsUrl, authQuotaAddress, ackWaitMs = 60_0
   const channel = resources.use(connectGrpc(authQuotaAddress));
   const authQuota = unaryClient(AuthQuotaService, channel, 5_000);
   const nats = resources.use(keepConnected(natsUrl, { health, log }));
-  const teller = createTeller({ authQuota, metrics, log });
+  const pusher = createBalancePusher({ authQuota, metrics, log });
   const stream = { replicas: 1, maxBytes: 256 * 2 ** 20, ackWaitMs };
-  resources.use(startConsumer({ ...booking, nats, teller, health, stream }));
-  const outboxPass = createOutboxPass({ authQuota, pool, nats, teller, metrics, clock, log, ageMs: 0 });
+  resources.use(startConsumer({ ...booking, nats, pusher, health, stream }));
+  const outboxPass = createOutboxPass({ authQuota, pool, nats, pusher, metrics, clock, log, ageMs: 0 });
   return {
     metrics,
-    teller,
+    pusher,
     reasons: health.reasons,
     outboxPass,
     [Symbol.asyncDispose]: () => resources.disposeAsync(),

@@ -9,19 +9,19 @@ import type { PostgresStore } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
 import { dayOfMs } from "../records/check.ts";
-import { runChecks, type Reconciling } from "../reconcile/checks.ts";
+import { runChecks, type ReconcileDeps } from "../reconcile/checks.ts";
 import type { ReportLine } from "#shared/money/report.ts";
 import { windowOfDay, windowOfLately } from "../reconcile/reconcile.ts";
 import { readAccounts } from "../store/funds.ts";
 import { consumerName } from "../intake/stream.ts";
 import { serveAuthQuotaStub } from "./auth-quota-stub.ts";
 import { bookingOn, startBilling } from "./billing.ts";
-import { encodeBatch, encodeEvent, makeEvent, type GivenEvent } from "./events.ts";
+import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "./events.ts";
 import { createLedger } from "./ledger.ts";
 import type { TestNats } from "./nats.ts";
 
 /** What the hot store says of itself, to be falsified. */
-export type HotSays = {
+export type HotState = {
   account: Partial<AuditedAccount>;
   whole: Partial<Pick<AuditAccountsResponse, "isCounted" | "oldestHoldMs" | "oldestUnpostedMs">>;
   /** Records in the outbox. */
@@ -29,7 +29,7 @@ export type HotSays = {
   isAway: boolean;
 };
 
-type Places = { postgres: PostgresStore; nats: TestNats; connection: NatsConnection; signingKey?: KeyObject };
+type BooksStores = { postgres: PostgresStore; nats: TestNats; connection: NatsConnection; signingKey?: KeyObject };
 
 const aheadMs = 240_000;
 
@@ -37,7 +37,7 @@ const aheadMs = 240_000;
  * Ledger, stream and hot store that agree, as billing keeps them. Time is four minutes ahead, so that what is booked
  * now has had its time to settle. `falsify` writes as the owner and past the triggers.
  */
-async function startBooks({ postgres, nats, connection, signingKey }: Places) {
+async function startBooks({ postgres, nats, connection, signingKey }: BooksStores) {
   await using resources = new AsyncDisposableStack();
   const manager = await jetstreamManager(connection);
   await manager.streams.delete(usageStream).catch(() => undefined);
@@ -46,9 +46,9 @@ async function startBooks({ postgres, nats, connection, signingKey }: Places) {
   const stub = resources.use(await serveAuthQuotaStub());
   const billing = resources.use(startBilling({ pool, natsUrl: nats.url, authQuotaAddress: stub.address }));
   await until("the stream is declared", () => manager.consumers.info(usageStream, consumerName));
-  const says: HotSays = { account: {}, whole: {}, unposted: [], isAway: false };
+  const says: HotState = { account: {}, whole: {}, unposted: [], isAway: false };
   const { metrics } = bookingOn(pool);
-  const reconciling: Reconciling = {
+  const reconciling: ReconcileDeps = {
     pool,
     nats: { current: () => connection, [Symbol.asyncDispose]: () => Promise.resolve() },
     authQuota: createHot(says, (ids) => readAccounts(pool, ids)),
@@ -59,7 +59,7 @@ async function startBooks({ postgres, nats, connection, signingKey }: Places) {
   };
   const relaySession = createRid();
   let sequence = 0n;
-  const publish = async (...given: GivenEvent[]) => {
+  const publish = async (...given: EventFields[]) => {
     const events = given.map((event) => makeEvent({ relaySession, sequence: sequence++, ...event }));
     const { seq } = await jetstream(connection).publish(usageSubject, encodeBatch(events.map(encodeEvent)));
     await until("the events are acknowledged", async () => {
@@ -82,7 +82,7 @@ async function startBooks({ postgres, nats, connection, signingKey }: Places) {
 }
 
 /** Books of one account with three calls of 400 nano-USD each. */
-export async function startThreeCalls(places: Places) {
+export async function startThreeCalls(places: BooksStores) {
   const books = await startBooks(places);
   const events = await books.publish({}, {}, {});
   const [, second = ""] = events.map(({ rid }) => rid);
@@ -111,7 +111,7 @@ export function copyOf(rid: string, changes: string): string {
 type ReadAccounts = (ids: string[]) => ReturnType<typeof readAccounts>;
 
 // The newest balance of every account, nothing held, nothing owed.
-function createHot(says: HotSays, read: ReadAccounts): Reconciling["authQuota"] {
+function createHot(says: HotState, read: ReadAccounts): ReconcileDeps["authQuota"] {
   return {
     auditAccounts: async ({ accountIds = [] }) => {
       if (says.isAway) throw new Error("the hot store is away");
@@ -126,7 +126,7 @@ function createHot(says: HotSays, read: ReadAccounts): Reconciling["authQuota"] 
     },
     listUnposted: async () => {
       if (says.isAway) throw new Error("the hot store is away");
-      return { records: says.unposted } as unknown as Awaited<ReturnType<Reconciling["authQuota"]["listUnposted"]>>;
+      return { records: says.unposted } as unknown as Awaited<ReturnType<ReconcileDeps["authQuota"]["listUnposted"]>>;
     },
   };
 }

@@ -14,7 +14,7 @@ import { createRid } from "#shared/money/rid.ts";
 type Fields = Omit<UsageRecorded, "$typeName" | "$unknown" | "usage" | "unitPriceNanos" | "toldUsage">;
 
 /** Fields to set otherwise than usual. `outputTokens` changes usage and cost together. */
-export type GivenEvent = Partial<Fields> & {
+export type EventFields = Partial<Fields> & {
   outputTokens?: bigint;
   usage?: Units;
   unitPriceNanos?: Units;
@@ -25,7 +25,7 @@ export type GivenEvent = Partial<Fields> & {
 const prices = { inputTokens: 2_000_000n, outputTokens: 10_000_000n };
 
 /** An event as a relay would send it: 100 input and 20 output tokens for 400 nano-USD, unless said otherwise. */
-export function makeEvent(given: GivenEvent = {}): UsageRecorded {
+export function makeEvent(given: EventFields = {}): UsageRecorded {
   const { outputTokens = 20n, ...fields } = given;
   const usage = { inputTokens: 100n, outputTokens };
   const nowMs = Date.now();

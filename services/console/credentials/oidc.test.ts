@@ -7,16 +7,16 @@ import { after, afterEach, before, describe, it } from "node:test";
 import { Secret, TOTP } from "otpauth";
 import { problems } from "../html/problem.ts";
 import { failuresBeforeLock } from "../store/people.ts";
-import type { Browser, Seen } from "../testing/browser.ts";
+import type { Browser, SeenPage } from "../testing/browser.ts";
 import { startWorld, type World } from "../testing/console.ts";
 import { otherKey, startIssuer, type Issuer } from "../testing/oidc-provider.ts";
 import { checkPage } from "../testing/pages.ts";
-import { join, password, setUp, signIn, type Somebody } from "../testing/people.ts";
+import { join, password, setUp, signIn, type TestPerson } from "../testing/people.ts";
 
 const resources = new AsyncDisposableStack();
 let world: World;
 let issuer: Issuer;
-let operator: Somebody;
+let operator: TestPerson;
 let ownKey: Issuer["key"];
 
 before(async () => {
@@ -42,10 +42,10 @@ afterEach(() => Object.assign(issuer, { refusal: undefined, tamper: undefined, k
 
 const session = "__Host-session";
 let people = 0;
-const someone = (): Promise<Somebody> => join(world, operator.browser, "acme", "member");
+const someone = (): Promise<TestPerson> => join(world, operator.browser, "acme", "member");
 
 /** Where the page sends the browser. */
-function leadsTo(seen: Seen): URL {
+function leadsTo(seen: SeenPage): URL {
   assert.equal(seen.status, 200, seen.text);
   const url = /^0; url=(.+)$/.exec(seen.headers.get("refresh") ?? "")?.[1] ?? "";
   return new URL(url);
@@ -57,7 +57,7 @@ async function begin(browser: Browser, next = "/"): Promise<URL> {
 }
 
 /** Through the issuer and back. */
-async function enter(browser: Browser, next = "/"): Promise<Seen> {
+async function enter(browser: Browser, next = "/"): Promise<SeenPage> {
   return browser.get(await issuer.visit((await begin(browser, next)).href));
 }
 
@@ -67,7 +67,7 @@ const beginLink = async (browser: Browser): Promise<URL> =>
   );
 
 /** Somebody with an own account at the issuer, which is linked. */
-async function linked(): Promise<Somebody & { subject: string }> {
+async function linked(): Promise<TestPerson & { subject: string }> {
   const somebody = await someone();
   people += 1;
   const subject = `subject-${people}`;
@@ -78,7 +78,7 @@ async function linked(): Promise<Somebody & { subject: string }> {
   return { ...somebody, subject };
 }
 
-const noteOf = ({ location }: Seen): string => new URL(location, "https://a").searchParams.get("note") ?? location;
+const noteOf = ({ location }: SeenPage): string => new URL(location, "https://a").searchParams.get("note") ?? location;
 
 async function linesOf(action: string, personId: string): Promise<unknown[]> {
   const statement = `SELECT before, after FROM console.audit_entry

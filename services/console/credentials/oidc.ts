@@ -36,7 +36,7 @@ export type Oidc = {
   finish: (brought: URLSearchParams, state: string, secrets: Secrets) => Promise<Identity | OidcRefusal>;
 };
 
-const mostBytes = 262_144;
+const maxBytes = 262_144;
 // OpenID Connect Core 1.0, section 2.
 const subjectPattern = /^[ -~]{1,255}$/;
 
@@ -48,7 +48,7 @@ async function fetchSmall(url: string, options: client.CustomFetchOptions): Prom
   let bytes = 0;
   for await (const piece of response.body ?? []) {
     bytes += piece.length;
-    if (bytes > mostBytes) throw new Error(`the issuer answered with more than ${mostBytes} bytes`);
+    if (bytes > maxBytes) throw new Error(`the issuer answered with more than ${maxBytes} bytes`);
     pieces.push(piece);
   }
   const { status, headers } = response;
@@ -86,7 +86,7 @@ export function createOidc(settings: OidcSettings, log: Logger): Oidc {
     const refusal = refusalOf(error);
     if (refusal !== "cancelled") {
       known = undefined;
-      log.warn({ reason: reasonOf(error) }, "signing in through the issuer did not work");
+      log.warn({ reason: reasonOf(error) }, "OIDC sign-in failed");
     }
     return refusal;
   };

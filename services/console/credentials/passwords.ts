@@ -15,7 +15,7 @@ export type Passwords = {
 
 // libuv computes four at a time; the rest waits here, and no more than that: each has a caller who waits, too.
 const atOnce = 4;
-const mostWaiting = 32;
+const maxWaiting = 32;
 
 /** Argon2id, bounded: at most four hashes at once (their memory), and 32 that wait. */
 export async function createPasswords({ memoryKib, passes }: PasswordCost): Promise<Passwords> {
@@ -41,7 +41,7 @@ function createTurns(): <T>(work: () => Promise<T>) => Promise<T> {
   let running = 0;
   return async (work) => {
     if (running >= atOnce) {
-      if (waiting.length >= mostWaiting) throw new ServiceError("unavailable", "too many sign-ins at once");
+      if (waiting.length >= maxWaiting) throw new ServiceError("unavailable", "too many sign-ins at once");
       await new Promise<void>((resolve) => waiting.push(resolve));
     } else running += 1;
     try {

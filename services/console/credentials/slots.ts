@@ -1,10 +1,10 @@
 /** Places for work that runs at once: how many there are, and how many one person may take. */
-export type Places = {
+export type Slots = {
   /** Takes one and tells how to leave it; undefined when none is free. */
   take: (personId: string) => (() => void) | undefined;
 };
 
-export function createPlaces({ inAll, ofOne }: { inAll: number; ofOne: number }): Places {
+export function createSlots({ inAll, ofOne }: { inAll: number; ofOne: number }): Slots {
   const taken = new Set<{ personId: string }>();
   return {
     take: (personId) => {

@@ -1,7 +1,7 @@
 import { formatUsd } from "#shared/money/money.ts";
 import { html, type Markup } from "./html.ts";
 import type { Form } from "./form.ts";
-import type { Asked } from "./route.ts";
+import type { PageRequest } from "./route.ts";
 
 type Control = {
   name: string;
@@ -16,7 +16,7 @@ type Input = Control & {
   type?: "text" | "email" | "password" | "date" | "number";
   autocomplete?: string;
   inputmode?: "decimal" | "numeric";
-  most?: number;
+  maxLength?: number;
   isOptional?: boolean;
   /** Id of a datalist with what may be meant. */
   list?: string;
@@ -39,28 +39,38 @@ function describe(form: Form, { name, hint }: Control): { texts: Markup; attribu
 
 /** A labelled field of one line. Passwords and codes are never sent back. */
 export function input(form: Form, control: Input): Markup {
-  const { name, label, value = "", type = "text", autocomplete = "off", inputmode, most, isOptional, list } = control;
+  const {
+    name,
+    label,
+    value = "",
+    type = "text",
+    autocomplete = "off",
+    inputmode,
+    maxLength,
+    isOptional,
+    list,
+  } = control;
   const { texts, attributes } = describe(form, control);
   const shown = isSent(form, name) ? form.exact(name) : value;
   const isSecret = type === "password" || autocomplete === "one-time-code";
-  const limits = html`${inputmode && html` inputmode="${inputmode}"`}${most && html` maxlength="${most}"`}${
+  const limits = html`${inputmode && html` inputmode="${inputmode}"`}${maxLength && html` maxlength="${maxLength}"`}${
     list && html` list="${list}"`
   }`;
-  const asked = html`${!isOptional && html` required`}${!isSecret && html` value="${shown}"`}`;
+  const request = html`${!isOptional && html` required`}${!isSecret && html` value="${shown}"`}`;
   return html`<div class="field">
     <label for="${name}">${label}${isOptional && " (optional)"}</label> ${texts}<input
       id="${name}"
       name="${name}"
       type="${type}"
       autocomplete="${autocomplete}"
-      ${limits}${asked}${attributes}
+      ${limits}${request}${attributes}
     />
   </div>`;
 }
 
 /** The field for an address to sign in with; `username` when it is that of who types it. */
 export function emailField(form: Form, autocomplete: "username" | "off" = "off"): Markup {
-  return input(form, { name: "email", label: "E-mail address", type: "email", autocomplete, most: 254 });
+  return input(form, { name: "email", label: "E-mail address", type: "email", autocomplete, maxLength: 254 });
 }
 
 /** A labelled field of several lines. */
@@ -96,7 +106,7 @@ export function choice(form: Form, control: Control & { choices: readonly (reado
   </div>`;
 }
 
-type Sent = {
+type FormOptions = {
   action: string;
   button: string;
   isDanger?: boolean;
@@ -105,7 +115,7 @@ type Sent = {
 };
 
 /** A form that changes something. What is wrong in it, the layout says first, and each field again. */
-export function form({ csrfField }: Asked, sent: Sent, fields?: Markup): Markup {
+export function form({ csrfField }: PageRequest, sent: FormOptions, fields?: Markup): Markup {
   const { action, button, isDanger, buttonAction } = sent;
   const own = html`${isDanger && html` class="danger"`}${buttonAction && html` formaction="${buttonAction}"`}`;
   return html`<form method="post" action="${action}" novalidate>${csrfField}${fields}
@@ -114,7 +124,11 @@ export function form({ csrfField }: Asked, sent: Sent, fields?: Markup): Markup 
 }
 
 /** A form that is one button; `about` tells people who hear it which of many it is. */
-export function button({ csrfField }: Asked, { action, button: label, isDanger }: Sent, about = ""): Markup {
+export function button(
+  { csrfField }: PageRequest,
+  { action, button: label, isDanger }: FormOptions,
+  about = "",
+): Markup {
   const own = isDanger && html` class="danger"`;
   const more = about !== "" && html`<span class="hidden"> ${about}</span>`;
   return html`<form class="inline" method="post" action="${action}">${csrfField}
@@ -174,7 +188,7 @@ export function instant(at: Date): Markup {
 }
 
 /** Which page of a list is asked for, from 0 on. */
-export const pageNumberOf = ({ query }: Pick<Asked, "query">): number =>
+export const pageNumberOf = ({ query }: Pick<PageRequest, "query">): number =>
   /^\d{1,3}$/.test(query("page")) ? Number(query("page")) : 0;
 
 /** The way to the next page of a list. */

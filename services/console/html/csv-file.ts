@@ -1,6 +1,6 @@
 import { stringify } from "csv-stringify/sync";
 import type { Logger } from "#shared/process/log.ts";
-import type { Answer } from "./route.ts";
+import type { PageResponse } from "./route.ts";
 
 type Rows = AsyncIterable<readonly string[]> | Iterable<readonly string[]>;
 
@@ -13,11 +13,11 @@ type CsvFile = { name: string; header: readonly string[]; rows: Rows };
 export async function csvFile(
   { log, gone }: { log: Logger; gone: AbortSignal },
   { name, header, rows }: CsvFile,
-): Promise<Answer> {
+): Promise<PageResponse> {
   const lines = csvLines(header, rows);
   const first = await lines.next();
   const pieces = resumed(first, lines, (error) => {
-    if (!gone.aborted) log.error({ err: error, file: name }, "a download broke off");
+    if (!gone.aborted) log.error({ err: error, file: name }, "download aborted");
   });
   return { kind: "file", name, type: "text/csv; charset=utf-8", pieces };
 }

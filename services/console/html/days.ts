@@ -5,7 +5,7 @@ import { readDay, type Form } from "./form.ts";
 export type Span = { from: Date; until: Date };
 
 // What billing sums at once.
-const mostDays = 400;
+const maxDays = 400;
 
 /** A day as YYYY-MM-DD. */
 export const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
@@ -46,8 +46,8 @@ export function readSpan(form: Form, usual: Span): Span | undefined {
   const until = lastDay ? nextDay(lastDay) : usual.until;
   if (!from || form.errors.size > 0) return undefined;
   if (from >= until) return form.refuse("until", "The last day must not be before the first.");
-  if (until.getTime() - from.getTime() > mostDays * dayMs) {
-    return form.refuse("until", `Choose at most ${mostDays} days.`);
+  if (until.getTime() - from.getTime() > maxDays * dayMs) {
+    return form.refuse("until", `Choose at most ${maxDays} days.`);
   }
   return { from, until };
 }

@@ -4,7 +4,7 @@ import { join as joinPath } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { html, render, type Markup } from "./html.ts";
 import { startWorld, type World } from "../testing/console.ts";
-import { invite, join, setUp, type Somebody } from "../testing/people.ts";
+import { invite, join, setUp, type TestPerson } from "../testing/people.ts";
 
 describe("a template", () => {
   it("escapes every value, in text and in attributes", () => {
@@ -36,8 +36,8 @@ describe("a template", () => {
 describe("names with markup in them", () => {
   const wrong = `"><script>alert(1)</script>&amp;'`;
   let world: World;
-  let operator: Somebody;
-  let owner: Somebody;
+  let operator: TestPerson;
+  let owner: TestPerson;
 
   before(async () => {
     world = await startWorld();
@@ -61,7 +61,7 @@ describe("names with markup in them", () => {
 
   it("are shown as they were typed, on every page", async () => {
     const [key = ""] = world.neighbours.keys.keys();
-    const paths: [Somebody, string][] = [
+    const paths: [TestPerson, string][] = [
       [owner, "/accounts"],
       [owner, "/accounts/acme"],
       [owner, "/accounts/acme/keys"],

@@ -31,14 +31,14 @@ export function createForm(body: unknown): Form {
 
 const controls = /\p{Cc}/u;
 
-type Text = { most: number; least?: number; what: string };
+type TextRule = { maxLength: number; minLength?: number; what: string };
 
 /** One line of text. */
-export function readText(form: Form, name: string, { most, least = 1, what }: Text): string | undefined {
+export function readText(form: Form, name: string, { maxLength, minLength = 1, what }: TextRule): string | undefined {
   const text = form.typed(name);
   const length = [...text].length;
-  if (length < least) return form.refuse(name, `Give ${what}.`);
-  if (length > most) return form.refuse(name, `Use at most ${most.toLocaleString("en-US")} characters.`);
+  if (length < minLength) return form.refuse(name, `Give ${what}.`);
+  if (length > maxLength) return form.refuse(name, `Use at most ${maxLength.toLocaleString("en-US")} characters.`);
   return controls.test(text) ? form.refuse(name, "Leave out line breaks and other control characters.") : text;
 }
 
@@ -53,15 +53,15 @@ export function readEmail(form: Form, name: string): string | undefined {
   return email;
 }
 
-const leastPassword = 12;
-export const mostPassword = 256;
+const minPassword = 12;
+export const maxPassword = 256;
 
 /** A new password, given twice. Its length is what counts; no rules about kinds of characters. */
 export function readNewPassword(form: Form, email: string): string | undefined {
   const password = form.exact("new-password");
   const length = [...password].length;
-  if (length < leastPassword) return form.refuse("new-password", `Use at least ${leastPassword} characters.`);
-  if (length > mostPassword) return form.refuse("new-password", `Use at most ${mostPassword} characters.`);
+  if (length < minPassword) return form.refuse("new-password", `Use at least ${minPassword} characters.`);
+  if (length > maxPassword) return form.refuse("new-password", `Use at most ${maxPassword} characters.`);
   if (password.toLowerCase() === email) return form.refuse("new-password", "Use something else than your address.");
   if (form.exact("repeat-password") !== password) {
     return form.refuse("repeat-password", "Type the same password again.");
@@ -69,25 +69,25 @@ export function readNewPassword(form: Form, email: string): string | undefined {
   return password;
 }
 
-type Usd = { least: bigint; most?: bigint };
+type UsdRange = { min: bigint; max?: bigint };
 
 /** An amount in USD as nano-USD, exact to the last of nine decimals. */
-export function readUsd(form: Form, name: string, { least, most = maxAccountNanos }: Usd): bigint | undefined {
+export function readUsd(form: Form, name: string, { min, max = maxAccountNanos }: UsdRange): bigint | undefined {
   try {
     const nanos = parseUsd(form.typed(name));
-    if (nanos >= least && nanos <= most) return nanos;
-    return form.refuse(name, nanos < least ? "This amount is too small." : "This amount is too large.");
+    if (nanos >= min && nanos <= max) return nanos;
+    return form.refuse(name, nanos < min ? "This amount is too small." : "This amount is too large.");
   } catch {
     return form.refuse(name, "Give an amount in USD such as 12.50, with at most nine decimals.");
   }
 }
 
 /** A whole number. */
-export function readNumber(form: Form, name: string, most: number): number | undefined {
+export function readNumber(form: Form, name: string, max: number): number | undefined {
   const text = form.typed(name);
   const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-  if (number <= most) return number;
-  return form.refuse(name, `Give a whole number from 0 to ${most.toLocaleString("en-US")}.`);
+  if (number <= max) return number;
+  return form.refuse(name, `Give a whole number from 0 to ${max.toLocaleString("en-US")}.`);
 }
 
 const dayPattern = /^(20\d\d|21\d\d)-\d\d-\d\d$/;
@@ -100,16 +100,16 @@ export function readDay(form: Form, name: string): Date | undefined {
   return isDay ? day : form.refuse(name, "Give a day as year-month-day, such as 2027-01-31.");
 }
 
-const mostModels = 200;
-const mostModelLength = 256;
+const maxModels = 200;
+const maxModelLength = 256;
 
 /** Names of models, one per line; none: all are allowed. */
 export function readModels(form: Form, name: string): string[] | undefined {
   const lines = form.exact(name).split("\n");
   const models = [...new Set(lines.map((line) => line.trim()).filter((line) => line !== ""))];
-  if (models.length > mostModels) return form.refuse(name, `Name at most ${mostModels} models.`);
-  if (models.some((model) => model.length > mostModelLength || controls.test(model))) {
-    return form.refuse(name, `Write one name per line, each at most ${mostModelLength} characters.`);
+  if (models.length > maxModels) return form.refuse(name, `Name at most ${maxModels} models.`);
+  if (models.some((model) => model.length > maxModelLength || controls.test(model))) {
+    return form.refuse(name, `Write one name per line, each at most ${maxModelLength} characters.`);
   }
   return models;
 }

@@ -42,11 +42,11 @@ const noSettings: KeySettings = { name: "", expiresAt: undefined, limitNanos: un
 
 export function keyFields(form: Form, settings: KeySettings = noSettings): Markup {
   const { name, expiresAt, limitNanos, models } = settings;
-  return html`${input(form, { name: "name", label: "Name", value: name, most: 200 })}
+  return html`${input(form, { name: "name", label: "Name", value: name, maxLength: 200 })}
   ${input(form, {
     name: "last-day",
-    label: "Last day",
-    hint: "The key is refused once this day (UTC) is over. Empty: it does not expire.",
+    label: "Expires on",
+    hint: "The key stops working after this day (UTC). Empty: it never expires.",
     value: expiresAt ? lastDayOf(expiresAt) : "",
     type: "date",
     isOptional: true,
@@ -54,16 +54,16 @@ export function keyFields(form: Form, settings: KeySettings = noSettings): Marku
   ${input(form, {
     name: "limit",
     label: "Spending limit in USD",
-    hint: "All that the key may ever spend, such as 12.50. Empty: no limit but the account's balance.",
+    hint: "Total that the key may spend, such as 12.50. Empty: limited only by the account's balance.",
     value: limitNanos === undefined ? "" : formatUsd(limitNanos).replace(/\.?0+$/, ""),
     inputmode: "decimal",
-    most: 21,
+    maxLength: 21,
     isOptional: true,
   })}
   ${area(form, {
     name: "models",
     label: "Models",
-    hint: "The models that the key may use, one per line. Empty: all.",
+    hint: "Models that the key may use, one per line. Empty: all.",
     value: models.join("\n"),
     rows: 4,
   })}`;
@@ -71,9 +71,9 @@ export function keyFields(form: Form, settings: KeySettings = noSettings): Marku
 
 /** Reads the fields; undefined when the form says what is wrong. A day that was not touched keeps its very instant. */
 export function readKeySettings(form: Form, before: KeySettings = noSettings): KeySettings | undefined {
-  const name = readText(form, "name", { most: 200, what: "a name" });
+  const name = readText(form, "name", { maxLength: 200, what: "a name" });
   const models = readModels(form, "models");
-  const limitNanos = form.typed("limit") === "" ? undefined : readUsd(form, "limit", { least: 0n });
+  const limitNanos = form.typed("limit") === "" ? undefined : readUsd(form, "limit", { min: 0n });
   const expiresAt = form.typed("last-day") === "" ? undefined : readExpiry(form, before.expiresAt);
   if (name === undefined || models === undefined || form.errors.size > 0) return undefined;
   return { name, expiresAt, limitNanos, models };

@@ -118,9 +118,9 @@ function signOut({ person }: Visitor, csrfField: Markup): Markup {
   </form>`;
 }
 
-type InAccount = { accountId: string; roles: readonly Role[]; path: string };
+type AccountFrame = { accountId: string; roles: readonly Role[]; path: string };
 
-function accountNavigation({ accountId, roles, path }: InAccount): Markup {
+function accountNavigation({ accountId, roles, path }: AccountFrame): Markup {
   const base = `/accounts/${accountId}`;
   const to = (action: Action, below: string, label: string, others?: readonly string[]): Markup | false =>
     may(roles, action) && link(`${base}/${below}`, label, path, others);

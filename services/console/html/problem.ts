@@ -5,7 +5,7 @@ export const problems = {
   "not-found": {
     status: 404,
     title: "Page not found",
-    text: "There is no such page, or it is not open to you. Check the address, or go to the start page.",
+    text: "This page does not exist, or you have no access to it. Check the address, or go to the start page.",
   },
   "not-allowed": {
     status: 403,
@@ -21,20 +21,20 @@ export const problems = {
   },
   "needs-https": {
     status: 403,
-    title: "HTTPS is needed",
-    text: "This console can be used over HTTPS only. Check that the address begins with https://.",
+    title: "HTTPS required",
+    text: "This console works over HTTPS only. Check that the address begins with https://.",
   },
   "bad-request": {
     status: 400,
-    title: "This request was not understood",
+    title: "Invalid request",
     text: "Nothing was changed. Go back, reload the page and try again.",
   },
   refused: {
     status: 409,
     title: "This could not be done",
     text:
-      "Nothing was changed: things are not any more as the page showed them. Go back, reload the page " +
-      "and look again.",
+      "Nothing was changed: the data has changed since the page was loaded. Go back, reload the page " +
+      "and try again.",
   },
   "too-large": {
     status: 413,
@@ -50,15 +50,13 @@ export const problems = {
     status: 503,
     title: "Not available right now",
     text:
-      "A part of the system does not answer. Try again in a minute. If you were changing something, look first " +
-      "whether it was done. If it lasts, tell your operator.",
+      "A part of the system does not answer. Try again in a minute. If you were changing something, first check " +
+      "whether it was done. If the problem persists, tell your operator.",
   },
   internal: {
     status: 500,
-    title: "Something went wrong here",
-    text:
-      "It is not your fault, and it was noted. Look whether your change was made, then try again or " +
-      "tell your operator.",
+    title: "Something went wrong",
+    text: "The error was logged. Check whether your change was made, then try again or " + "tell your operator.",
   },
 } as const;
 

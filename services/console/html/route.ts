@@ -8,7 +8,7 @@ import type { Session } from "../store/sessions.ts";
 export type Visitor = { session: Session; tokenHash: Buffer; person: Person };
 
 /** A request as the pages see it. */
-export type Asked = {
+export type PageRequest = {
   /** Pattern of the path. */
   url: string;
   path: string;
@@ -28,13 +28,13 @@ export type Asked = {
 };
 
 /** Asked with a whole session. */
-export type SignedIn = Asked & { visitor: Visitor };
+export type SignedInRequest = PageRequest & { visitor: Visitor };
 
 /** Asked by somebody who may do it in this account. */
-export type InAccount = SignedIn & { accountId: string; roles: readonly Role[] };
+export type AccountRequest = SignedInRequest & { accountId: string; roles: readonly Role[] };
 
 /** What goes back; a flash is what the next page says, once. */
-export type Answer = { clearCookie?: true; sessionToken?: string } &
+export type PageResponse = { clearCookie?: true; sessionToken?: string } &
   /** `goesOnTo`: where the browser goes by itself, out of the console, which a redirect after a form may not. */
   (
     | { kind: "page"; status?: number; title: string; body: Markup; goesOnTo?: URL }
@@ -58,60 +58,68 @@ export type Route = {
   access: Access;
   /** Whether requests are counted against the few that an address has for guessing. */
   isGuessable?: true;
-  answer: (asked: Asked) => Promise<Answer>;
+  handle: (request: PageRequest) => Promise<PageResponse>;
 };
 
-type Place = Pick<Route, "method" | "url" | "isGuessable">;
+type RoutePath = Pick<Route, "method" | "url" | "isGuessable">;
 
-// The guard in guard.ts has made sure of what these casts say before `answer` runs; a test walks all routes for it.
+// The guard in guard.ts has made sure of what these casts say before `handle` runs; a test walks all routes for it.
 
-export const publicRoute = (place: Place, answer: (asked: Asked) => Promise<Answer>): Route => ({
-  ...place,
+export const publicRoute = (route: RoutePath, handle: (request: PageRequest) => Promise<PageResponse>): Route => ({
+  ...route,
   access: "everybody",
-  answer,
+  handle,
 });
 
 /** For a session that waits for its second factor. */
-export const halfRoute = (place: Place, answer: (asked: SignedIn) => Promise<Answer>): Route => ({
-  ...place,
+export const halfRoute = (route: RoutePath, handle: (request: SignedInRequest) => Promise<PageResponse>): Route => ({
+  ...route,
   access: "half",
-  answer: (asked) => answer(asked as SignedIn),
+  handle: (request) => handle(request as SignedInRequest),
 });
 
-export const personRoute = (place: Place, answer: (asked: SignedIn) => Promise<Answer>): Route => ({
-  ...place,
+export const personRoute = (route: RoutePath, handle: (request: SignedInRequest) => Promise<PageResponse>): Route => ({
+  ...route,
   access: "signed-in",
-  answer: (asked) => answer(asked as SignedIn),
+  handle: (request) => handle(request as SignedInRequest),
 });
 
 /** Below /accounts/:accountId: for whoever may do the action in that account. */
-export const accountRoute = (place: Place, action: Action, answer: (asked: InAccount) => Promise<Answer>): Route => ({
-  ...place,
-  url: `/accounts/:accountId${place.url}`,
+export const accountRoute = (
+  route: RoutePath,
+  action: Action,
+  handle: (request: AccountRequest) => Promise<PageResponse>,
+): Route => ({
+  ...route,
+  url: `/accounts/:accountId${route.url}`,
   access: { action, isInAccount: true },
-  answer: (asked) => answer(asked as InAccount),
+  handle: (request) => handle(request as AccountRequest),
 });
 
 /** Below /operator: for whoever may do the action in the whole installation. */
-export const operatorRoute = (place: Place, action: Action, answer: (asked: SignedIn) => Promise<Answer>): Route => ({
-  ...place,
-  url: `/operator${place.url}`,
+export const operatorRoute = (
+  route: RoutePath,
+  action: Action,
+  handle: (request: SignedInRequest) => Promise<PageResponse>,
+): Route => ({
+  ...route,
+  url: `/operator${route.url}`,
   access: { action, isInAccount: false },
-  answer: (asked) => answer(asked as SignedIn),
+  handle: (request) => handle(request as SignedInRequest),
 });
 
 export const get = (url: string) => ({ method: "GET", url }) as const;
 export const post = (url: string) => ({ method: "POST", url }) as const;
 
-type More = { status?: number; sessionToken?: string; goesOnTo?: URL };
+type PageOptions = { status?: number; sessionToken?: string; goesOnTo?: URL };
 
-export function page(title: string, body: Markup, more: More = {}): Answer {
+export function page(title: string, body: Markup, more: PageOptions = {}): PageResponse {
   return { kind: "page", title, body, ...more };
 }
 
 /** The form again, with what is wrong in it. */
-export const again = (title: string, body: Markup): Answer => ({ kind: "page", status: 422, title, body });
+export const again = (title: string, body: Markup): PageResponse => ({ kind: "page", status: 422, title, body });
 
-export function redirect(to: string, flash?: string): Answer {
+export function redirect(to: string, flash?: string): PageResponse {
   return flash === undefined ? { kind: "redirect", to } : { kind: "redirect", to, flash };
 }

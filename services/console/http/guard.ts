@@ -1,46 +1,46 @@
 import { isId } from "../ids.ts";
-import type { Parts } from "../parts.ts";
+import type { Deps } from "../deps.ts";
 import { may, type Role } from "../permissions.ts";
 import { Problem } from "../html/problem.ts";
-import { redirect, type Answer, type Asked, type InAccount, type Route } from "../html/route.ts";
+import { redirect, type PageResponse, type PageRequest, type AccountRequest, type Route } from "../html/route.ts";
 import { secondFactorPath } from "../html/layout.ts";
 import { owesSecondFactor } from "../sign-in/second-factor.ts";
 import { findRole } from "../store/memberships.ts";
 
 /** Decides by the route's access whether it may answer: with what it shall be asked, or where to go instead. */
 export async function admit(
-  parts: Pick<Parts, "pool" | "secondFactorRequiredOf">,
+  deps: Pick<Deps, "pool" | "secondFactorRequiredOf">,
   { access, method }: Route,
-  asked: Asked,
-): Promise<{ asked: Asked } | { instead: Answer }> {
-  if (access === "everybody") return { asked };
-  const { visitor } = asked;
+  pageRequest: PageRequest,
+): Promise<{ pageRequest: PageRequest } | { instead: PageResponse }> {
+  if (access === "everybody") return { pageRequest };
+  const { visitor } = pageRequest;
   if (access === "half") {
-    return visitor && !visitor.session.isComplete ? { asked } : { instead: redirect("/sign-in") };
+    return visitor && !visitor.session.isComplete ? { pageRequest } : { instead: redirect("/sign-in") };
   }
-  if (!visitor?.session.isComplete) return { instead: redirect(signInPath(method === "GET" ? asked.path : "/")) };
-  if (access === "signed-in") return { asked };
+  if (!visitor?.session.isComplete) return { instead: redirect(signInPath(method === "GET" ? pageRequest.path : "/")) };
+  if (access === "signed-in") return { pageRequest };
 
-  const isOwing = owesSecondFactor(parts, visitor.person);
+  const isOwing = owesSecondFactor(deps, visitor.person);
   const installation: Role[] = visitor.person.isOperator && !isOwing ? ["operator"] : [];
   const isOwed = isOwing && may(["operator"], access.action);
   if (!access.isInAccount) {
     if (isOwed) return demandSecondFactor();
     if (!may(installation, access.action)) throw new Problem("not-allowed");
-    return { asked };
+    return { pageRequest };
   }
-  const accountId = asked.parameters["accountId"] ?? "";
-  const own = isId(accountId) ? await findRole(parts.pool, visitor.person.personId, accountId) : undefined;
+  const accountId = pageRequest.parameters["accountId"] ?? "";
+  const own = isId(accountId) ? await findRole(deps.pool, visitor.person.personId, accountId) : undefined;
   const roles: Role[] = own === undefined ? installation : [own, ...installation];
   if (isOwed && !may(roles, access.action)) return demandSecondFactor();
   // Whether an account exists is nobody's business who has no role in it.
   if (roles.length === 0) throw new Problem("not-found");
   if (!may(roles, access.action)) throw new Problem("not-allowed");
-  const inAccount: InAccount = { ...asked, visitor, accountId, roles };
-  return { asked: inAccount };
+  const inAccount: AccountRequest = { ...pageRequest, visitor, accountId, roles };
+  return { pageRequest: inAccount };
 }
 
-const demandSecondFactor = (): { instead: Answer } => ({
+const demandSecondFactor = (): { instead: PageResponse } => ({
   instead: redirect(secondFactorPath, "Operators of this console need a second factor: set it up, then go on."),
 });
 

@@ -7,11 +7,11 @@ import { until } from "#shared/testing/until.ts";
 import { problems } from "../html/problem.ts";
 import { checkPage } from "../testing/pages.ts";
 import { startWorld, type World } from "../testing/console.ts";
-import { join, setUp, type Somebody } from "../testing/people.ts";
+import { join, setUp, type TestPerson } from "../testing/people.ts";
 
 let world: World;
-let owner: Somebody;
-let operator: Somebody;
+let owner: TestPerson;
+let operator: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -127,7 +127,7 @@ describe("what is refused", () => {
     browser.cookies.set("__Host-csrf", operator.browser.cookies.get("__Host-csrf") ?? "");
     const seen = await browser.post("/accounts/acme/keys/new", { ...fields, csrf: operator.browser.csrf() });
     assert.equal(seen.title, problems["stale-form"].title);
-    assert.ok(!world.neighbours.asked.some(({ request }) => "name" in request && request.name === "stolen"));
+    assert.ok(!world.neighbours.received.some(({ request }) => "name" in request && request.name === "stolen"));
     const right = { ...fields, name: "mine" };
     const own = await browser.fill("/accounts/acme/keys/new", right);
     assert.equal(own.status, 200);

@@ -9,12 +9,12 @@ import { followConnections } from "#shared/process/connections.ts";
 import { createForm } from "../html/form.ts";
 import { admit } from "./guard.ts";
 import { html } from "../html/html.ts";
-import type { Parts } from "../parts.ts";
+import type { Deps } from "../deps.ts";
 import { addWebhook } from "../top-ups/webhook.ts";
 import { Problem } from "../html/problem.ts";
 import { readAssets } from "../html/assets.ts";
-import type { Asked, Route, Visitor } from "../html/route.ts";
-import { send, sendProblem, type Site } from "./send-answer.ts";
+import type { PageRequest, Route, Visitor } from "../html/route.ts";
+import { send, sendProblem, type Site } from "./send-response.ts";
 import { reachable } from "../store/availability.ts";
 import { traceRequests } from "./trace-requests.ts";
 import { cookiesFor, findVisitor } from "./visitor.ts";
@@ -38,10 +38,10 @@ const browserLength = 200;
 const addressesKept = 50_000;
 
 /** The pages over HTTP. */
-export async function buildServer(parts: Parts, routes: Route[], settings: ServerSettings): Promise<FastifyInstance> {
+export async function buildServer(deps: Deps, routes: Route[], settings: ServerSettings): Promise<FastifyInstance> {
   const proxies = settings.proxies.split(",").map((proxy) => proxy.trim());
   const trusted = proxies.filter((proxy) => proxy !== "");
-  const site: Site = { parts, cookies: cookiesFor(parts.publicUrl), assets: readAssets() };
+  const site: Site = { deps, cookies: cookiesFor(deps.publicUrl), assets: readAssets() };
   const app = Fastify({
     logger: false,
     trustProxy: trusted.length > 0 ? trusted : false,
@@ -64,7 +64,7 @@ export async function buildServer(parts: Parts, routes: Route[], settings: Serve
     if (!isSecure(request, settings.allowPlainHttp)) throw new Problem("needs-https");
   });
   traceRequests(app, settings.traceShare);
-  watch(app, parts);
+  watch(app, deps);
   app.decorate("connections", followConnections(app.server));
   await addPlugins(app, site);
   const guessing = { max: settings.guessesPerMinute, timeWindow: 60_000, cache: addressesKept };
@@ -77,7 +77,7 @@ export async function buildServer(parts: Parts, routes: Route[], settings: Serve
   app.setNotFoundHandler((_request, reply) => sendProblem(site, reply, new Problem("not-found")));
   app.setErrorHandler((error, _request, reply) => sendProblem(site, reply, error));
   // Last: to wait for a plugin fixes the handlers of all routes before it.
-  await addWebhook(app, parts);
+  await addWebhook(app, deps);
   return app;
 }
 
@@ -91,7 +91,7 @@ function isSecure(request: FastifyRequest, allowPlainHttp: ServerSettings["allow
   return allowPlainHttp === "loopback" && !hasForwarded && isLoopback(raw.socket.remoteAddress ?? "");
 }
 
-function watch(app: FastifyInstance, { log, metrics }: Parts): void {
+function watch(app: FastifyInstance, { log, metrics }: Deps): void {
   app.addHook("onResponse", async (request, reply) => {
     // The pattern, not the path: that may hold the token of an invitation.
     const path = request.routeOptions.url ?? "none";
@@ -104,8 +104,8 @@ function watch(app: FastifyInstance, { log, metrics }: Parts): void {
   });
 }
 
-async function addPlugins(app: FastifyInstance, { parts, cookies, assets }: Site): Promise<void> {
-  const isHttps = parts.publicUrl.protocol === "https:";
+async function addPlugins(app: FastifyInstance, { deps, cookies, assets }: Site): Promise<void> {
+  const isHttps = deps.publicUrl.protocol === "https:";
   const self = ["'self'"];
   const none = ["'none'"];
   await app.register(helmet, {
@@ -116,7 +116,7 @@ async function addPlugins(app: FastifyInstance, { parts, cookies, assets }: Site
         styleSrc: self,
         imgSrc: self,
         // Browsers hold a form's redirects to this, too: paying begins with one to the provider's page.
-        formAction: [...self, ...(parts.payments?.pageOrigins ?? [])],
+        formAction: [...self, ...(deps.payments?.pageOrigins ?? [])],
         baseUri: none,
         frameAncestors: none,
         scriptSrc: self,
@@ -146,7 +146,7 @@ async function addPlugins(app: FastifyInstance, { parts, cookies, assets }: Site
     getToken: (request) => createForm(request.body).exact("csrf"),
     // A form belongs to the session for which it was made: one from before a sign-in is of no use after it.
     getUserInfo: csrfOwner,
-    csrfOpts: { hmacKey: parts.box.deriveKey("console csrf").toString("base64") },
+    csrfOpts: { hmacKey: deps.box.deriveKey("console csrf").toString("base64") },
   });
   await app.register(rateLimit, { global: false });
 }
@@ -157,7 +157,7 @@ type CountGuess = (request: FastifyRequest) => Promise<void>;
 
 /** `countGuess` is one budget for all routes that take a secret: the plugin's own, per route, would add up. */
 function addRoute(app: FastifyInstance, route: Route, site: Site, countGuess: CountGuess): void {
-  const { parts, cookies } = site;
+  const { deps, cookies } = site;
   const checkToken: typeof app.csrfProtection = (request, reply, done) => app.csrfProtection(request, reply, done);
   app.route({
     method: route.method,
@@ -165,16 +165,16 @@ function addRoute(app: FastifyInstance, route: Route, site: Site, countGuess: Co
     onRequest: route.isGuessable ? [countGuess] : [],
     preHandler: [
       async (request, reply) => {
-        request.visitor = await reachable(findVisitor(parts.pool, cookies, request, reply));
+        request.visitor = await reachable(findVisitor(deps.pool, cookies, request, reply));
       },
       ...(route.method === "POST" ? [refuseOtherSites, checkToken] : []),
     ],
     handler: async (request, reply) => {
-      const asked = askedBy(request, { reply, route, csrfName: cookies.csrfName });
-      const admitted = await reachable(admit(parts, route, asked));
-      if ("instead" in admitted) return send(site, { reply, asked, answer: admitted.instead });
-      const answer = await reachable(route.answer(admitted.asked));
-      return send(site, { reply, asked: admitted.asked, answer });
+      const pageRequest = pageRequestOf(request, { reply, route, csrfName: cookies.csrfName });
+      const admitted = await reachable(admit(deps, route, pageRequest));
+      if ("instead" in admitted) return send(site, { reply, pageRequest, response: admitted.instead });
+      const response = await reachable(route.handle(admitted.pageRequest));
+      return send(site, { reply, pageRequest: admitted.pageRequest, response });
     },
   });
 }
@@ -193,9 +193,9 @@ function goneSignal({ raw }: FastifyReply): AbortSignal {
   return gone.signal;
 }
 
-type Reading = { reply: FastifyReply; route: Route; csrfName: string };
+type RequestContext = { reply: FastifyReply; route: Route; csrfName: string };
 
-function askedBy(request: FastifyRequest, { reply, route, csrfName }: Reading): Asked {
+function pageRequestOf(request: FastifyRequest, { reply, route, csrfName }: RequestContext): PageRequest {
   const query = createForm(request.query);
   return {
     url: route.url,

@@ -122,7 +122,7 @@ describe("a checkout", () => {
     const first = await stripe.beginCheckout(order);
     assert.deepEqual(await stripe.beginCheckout(order), first);
     assert.equal(first.url, `${fake.url}/pay/${first.reference}`);
-    const [asked] = fake.asked;
+    const [asked] = fake.received;
     assert.equal(asked?.headers["idempotency-key"], topUpId);
     assert.equal(asked?.headers["authorization"], `Bearer ${secretKey}`);
     assert.equal(asked?.headers["x-stripe-client-telemetry"], undefined);

@@ -37,7 +37,7 @@ export function createStripe({ secretKey, webhookSecrets, apiUrl, clock }: Strip
       const about = { top_up_id: topUpId, account_id: accountId };
       const name = `Top-up of account ${accountId}`;
       const price = { currency: "usd", unit_amount: Number(amountNanos / nanosPerCent), product_data: { name } };
-      const asked = {
+      const request = {
         mode: "payment",
         client_reference_id: topUpId,
         metadata: about,
@@ -48,7 +48,7 @@ export function createStripe({ secretKey, webhookSecrets, apiUrl, clock }: Strip
         success_url: successUrl,
         cancel_url: cancelUrl,
       } as const satisfies Stripe.Checkout.SessionCreateParams;
-      const session = await calling(() => stripe.checkout.sessions.create(asked, { idempotencyKey: topUpId }));
+      const session = await calling(() => stripe.checkout.sessions.create(request, { idempotencyKey: topUpId }));
       if (!session.url) throw new ServiceError("unavailable", "no payment page was made");
       return { url: session.url, reference: session.id };
     },
@@ -75,10 +75,14 @@ function withoutContent(error: unknown): Error {
   return new Error(`Stripe: ${words.map(([name, value]) => `${name} ${String(value)}`).join(", ")}`);
 }
 
-type Told = { body: Buffer; signature: string; clock: Clock };
+type SignedMessage = { body: Buffer; signature: string; clock: Clock };
 
 /** Checks the signature as https://docs.stripe.com/webhooks/signature says; the error's own text holds the body. */
-function readEvent(stripe: Stripe, secrets: readonly string[], { body, signature, clock }: Told): Stripe.Event {
+function readEvent(
+  stripe: Stripe,
+  secrets: readonly string[],
+  { body, signature, clock }: SignedMessage,
+): Stripe.Event {
   for (const secret of secrets) {
     try {
       const { webhooks } = stripe;

@@ -9,5 +9,5 @@ export async function ensureBootstrap(pool: Pool, log: Logger): Promise<void> {
   if (!log.isLevelEnabled("warn")) return;
   const bootstrapToken = createToken();
   if (!(await keepBootstrapToken(pool, hashToken(bootstrapToken)))) return;
-  log.warn({ bootstrapToken }, `nobody is an operator yet: open /setup within ${bootstrapHours} h and give this token`);
+  log.warn({ bootstrapToken }, `no operator yet: open /setup within ${bootstrapHours} h and enter this token`);
 }

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { startWorld, type World } from "../testing/console.ts";
-import { enrol, invite, join, passwords, setUp, type Somebody } from "../testing/people.ts";
+import { enrol, invite, join, passwords, setUp, type TestPerson } from "../testing/people.ts";
 
 const path = "/profile/second-factor";
 const reminder = /Set up a second factor/;
 
 describe("a second factor that nobody demands", () => {
   let world: World;
-  let operator: Somebody;
+  let operator: TestPerson;
   before(async () => {
     world = await startWorld();
     world.neighbours.addAccount("acme");
@@ -44,7 +44,7 @@ describe("a second factor that nobody demands", () => {
 
 describe("a second factor that is demanded of operators", () => {
   let world: World;
-  let operator: Somebody;
+  let operator: TestPerson;
   before(async () => {
     world = await startWorld({ SECOND_FACTOR_REQUIRED_OF: "operators" });
     for (const account of ["acme", "other"]) world.neighbours.addAccount(account);

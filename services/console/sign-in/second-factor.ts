@@ -1,12 +1,12 @@
 import type { Queryable } from "#shared/stores/postgres.ts";
-import type { Parts } from "../parts.ts";
+import type { Deps } from "../deps.ts";
 import type { Person } from "../store/people.ts";
 import { takeRecoveryCode, takeStep } from "../store/second-factor.ts";
 import { hashRecoveryCode, stepOfCode } from "../credentials/totp.ts";
 
 /** Whether a person has a role that counts for nothing before a second factor is set up. */
 export const owesSecondFactor = (
-  { secondFactorRequiredOf }: Pick<Parts, "secondFactorRequiredOf">,
+  { secondFactorRequiredOf }: Pick<Deps, "secondFactorRequiredOf">,
   { isOperator, totpSecret }: Person,
 ): boolean => secondFactorRequiredOf === "operators" && isOperator && totpSecret === null;
 
@@ -17,7 +17,7 @@ const codePattern = /^\d{6}$/;
  * taken stays so only when the transaction of `db` is committed.
  */
 export async function takeCode(
-  { box, clock }: Pick<Parts, "box" | "clock">,
+  { box, clock }: Pick<Deps, "box" | "clock">,
   db: Queryable,
   person: Person,
   typed: string,

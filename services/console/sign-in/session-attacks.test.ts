@@ -4,14 +4,14 @@ import { after, before, describe, it } from "node:test";
 import { Secret, TOTP } from "otpauth";
 import { problems } from "../html/problem.ts";
 import { insertSession } from "../store/sessions.ts";
-import type { Browser, Seen } from "../testing/browser.ts";
+import type { Browser, SeenPage } from "../testing/browser.ts";
 import { startWorld, type World } from "../testing/console.ts";
-import { join, password, passwords, setUp, signIn, type Somebody } from "../testing/people.ts";
+import { join, password, passwords, setUp, signIn, type TestPerson } from "../testing/people.ts";
 
 // What sign-in.test.ts, server.test.ts and oidc.test.ts try already is not tried again here.
 
 let world: World;
-let operator: Somebody;
+let operator: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -22,7 +22,7 @@ after(() => world[Symbol.asyncDispose]());
 
 const session = "__Host-session";
 const csrf = "__Host-csrf";
-const someone = (): Promise<Somebody> => join(world, operator.browser, "acme", "owner");
+const someone = (): Promise<TestPerson> => join(world, operator.browser, "acme", "owner");
 
 /** Whether a session's token, wherever it was copied to, opens a page. */
 async function opens(token: string): Promise<boolean> {
@@ -46,7 +46,7 @@ async function enrol(browser: Browser): Promise<() => string> {
   return code;
 }
 
-const isStale = ({ status, title }: Seen): boolean => status === 403 && title === problems["stale-form"].title;
+const isStale = ({ status, title }: SeenPage): boolean => status === 403 && title === problems["stale-form"].title;
 
 describe("a token that somebody knew before", () => {
   it("the second factor is of no use after it, for neither page nor code", async () => {
@@ -143,7 +143,8 @@ describe("cookies", () => {
     const one = await signIn(world, email);
     const complete = await one.fill("/sign-in/second-factor", { code: code() });
     const pattern = /^__Host-session=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Lax$/;
-    const lineOf = ({ headers }: Seen): string => headers.getSetCookie().find((line) => line.startsWith(session)) ?? "";
+    const lineOf = ({ headers }: SeenPage): string =>
+      headers.getSetCookie().find((line) => line.startsWith(session)) ?? "";
     assert.match(lineOf(complete), pattern);
     assert.match(lineOf(await one.fill("/profile/password", { password, ...passwords })), pattern);
     await one.get("/profile");

@@ -75,13 +75,13 @@ export async function countFailure(db: Queryable, email: string): Promise<boolea
   return rows[0]?.isLocked ?? false;
 }
 
-type Known = Pick<Person, "personId" | "passwordHash">;
+type PasswordOwner = Pick<Person, "personId" | "passwordHash">;
 
 /**
  * Forgets failures after a whole sign-in; false when the person was locked or stopped meanwhile, or the password was
  * changed, which ends what was opened before it.
  */
-export async function clearFailures(db: Queryable, { personId, passwordHash }: Known): Promise<boolean> {
+export async function clearFailures(db: Queryable, { personId, passwordHash }: PasswordOwner): Promise<boolean> {
   const { rowCount } = await db.query(
     `UPDATE console.person SET failed_sign_ins = 0, locked_until = NULL
      WHERE person_id = $1 AND password_hash = $2 AND status = 'active'
@@ -98,7 +98,7 @@ export async function setPasswordHash(db: Queryable, personId: string, passwordH
 /** Puts another hash of the same password in its place; false when the password was changed meanwhile. */
 export async function replacePasswordHash(
   db: Queryable,
-  { personId, passwordHash }: Known,
+  { personId, passwordHash }: PasswordOwner,
   to: string,
 ): Promise<boolean> {
   const { rowCount } = await db.query(

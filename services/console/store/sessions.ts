@@ -8,7 +8,7 @@ const sessionHours = 12;
 const idleMinutes = 60;
 /** Minutes for giving the second factor. */
 const halfMinutes = 5;
-const mostPerPerson = 50;
+const maxPerPerson = 50;
 
 export type Session = {
   sessionId: string;
@@ -83,7 +83,7 @@ export async function insertSession(db: Queryable, opened: NewSession): Promise<
     `DELETE FROM console.session WHERE person_id = $1 AND is_complete = $3 AND session_id NOT IN (
        SELECT session_id FROM console.session WHERE person_id = $1 AND is_complete = $3
        ORDER BY created_at DESC LIMIT $2)`,
-    [personId, mostPerPerson, isComplete],
+    [personId, maxPerPerson, isComplete],
   );
   return sessionId;
 }

@@ -20,7 +20,7 @@ const columns = `top_up_id AS "topUpId", account_id AS "accountId", person_id AS
   created_at AS "createdAt"`;
 
 /** An account's payments that were begun in the last hour and not paid; more are refused. */
-const mostBegun = 20;
+const maxBegun = 20;
 
 /** Adds one in the state begun and tells its id; undefined when the account has too many begun in the last hour. */
 export async function insertTopUp(
@@ -32,7 +32,7 @@ export async function insertTopUp(
     `INSERT INTO console.top_up (top_up_id, account_id, person_id, provider, amount_nanos)
      SELECT $1, $2, $3, $4, $5
      WHERE (SELECT count(*) FROM console.top_up WHERE account_id = $2 AND state <> 'paid'
-            AND created_at > now() - interval '1 hour') < ${mostBegun}
+            AND created_at > now() - interval '1 hour') < ${maxBegun}
      RETURNING top_up_id AS "topUpId"`,
     [randomUUID(), accountId, personId, provider, amountNanos],
   );
@@ -93,7 +93,7 @@ export async function markUnbooked(db: Queryable, topUpId: string, paymentId: st
  * Takes begun ones at which nobody has looked for a while, each for one replica: the first look is after five minutes,
  * later ones come ever more rarely, and after 30 days there is none, for the slowest ways to pay take 14.
  */
-export async function takeUnheard(db: Queryable, limit: number): Promise<TopUp[]> {
+export async function takePending(db: Queryable, limit: number): Promise<TopUp[]> {
   const { rows } = await db.query<TopUp>(
     `UPDATE console.top_up SET looked_at = now() WHERE top_up_id IN (
        SELECT top_up_id FROM console.top_up

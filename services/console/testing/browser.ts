@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 
 /** A page as it came. */
-export type Seen = {
+export type SeenPage = {
   status: number;
   headers: Headers;
   /** Path and query to which it was redirected; empty when it was not. */
@@ -15,13 +15,13 @@ export type Seen = {
 export type Browser = {
   cookies: Map<string, string>;
   address: string;
-  get: (path: string, headers?: Record<string, string>) => Promise<Seen>;
+  get: (path: string, headers?: Record<string, string>) => Promise<SeenPage>;
   /** Sends a form with the CSRF token of the page that was seen last. */
-  post: (path: string, fields?: Fields, headers?: Record<string, string>) => Promise<Seen>;
+  post: (path: string, fields?: Fields, headers?: Record<string, string>) => Promise<SeenPage>;
   /** Opens the page with the form first, then sends it there. */
-  fill: (path: string, fields: Fields) => Promise<Seen>;
+  fill: (path: string, fields: Fields) => Promise<SeenPage>;
   /** The same, and then follows the redirect. */
-  submit: (path: string, fields: Fields, action?: string) => Promise<Seen>;
+  submit: (path: string, fields: Fields, action?: string) => Promise<SeenPage>;
   csrf: () => string;
 };
 
@@ -32,7 +32,7 @@ export function createBrowser(port: number): Browser {
   const cookies = new Map<string, string>();
   const address = `203.0.113.${randomInt(1, 255)}`;
   let csrf = "";
-  const ask = async (path: string, init: RequestInit, headers: Record<string, string>): Promise<Seen> => {
+  const ask = async (path: string, init: RequestInit, headers: Record<string, string>): Promise<SeenPage> => {
     const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
     const response = await fetch(`http://127.0.0.1:${port}${path}`, {
       ...init,

@@ -20,14 +20,14 @@ export type FakeSession = {
   url: string;
 };
 
-type Telling = { secret?: string; timestamp?: number; to?: string };
+type MessageOptions = { secret?: string; timestamp?: number; to?: string };
 
 /** Stripe on a port of this machine: sessions, the page on which they are paid, and signed messages to the webhook. */
 export type FakeStripe = AsyncDisposable & {
   url: string;
   sessions: Map<string, FakeSession>;
   /** What the API was asked, as it came. */
-  asked: ReceivedRequest[];
+  received: ReceivedRequest[];
   /** Where messages go; may be set once the console listens. */
   webhookUrl: string;
   /** Sent with each message: what a proxy would add. */
@@ -37,7 +37,7 @@ export type FakeStripe = AsyncDisposable & {
   /** While set, the API answers with this status and an error as Stripe's. */
   failure: number | undefined;
   /** Sends a signed message; tells the status of the answer. */
-  tell: (type: string, object: object, telling?: Telling) => Promise<number>;
+  tell: (type: string, object: object, telling?: MessageOptions) => Promise<number>;
   /** Pays a session without a message. */
   pay: (id: string) => FakeSession;
 };
@@ -55,7 +55,7 @@ export async function startFakeStripe({ webhookUrl = "", webhookSecret, port }: 
   const fake: FakeStripe = {
     url: server.url,
     sessions: new Map(),
-    asked: [],
+    received: [],
     webhookUrl,
     webhookHeaders: {},
     pageUrl: server.url,
@@ -85,7 +85,7 @@ async function answer(fake: FakeStripe, request: IncomingMessage, response: Serv
   const [, place = "", id = ""] = /^(\/v1\/checkout\/sessions|\/pay)\/?([\w-]*)$/.exec(path) ?? [];
   const session = fake.sessions.get(id);
   if (place === "/pay" && session) return method === "POST" ? pay(fake, session, response) : showPay(session, response);
-  fake.asked.push(received);
+  fake.received.push(received);
   if (fake.failure !== undefined) return json(response, fake.failure, { error: { type: "api_error", message: "no" } });
   if (place.startsWith("/v1") && method === "GET" && session) return json(response, 200, session);
   if (place.startsWith("/v1") && method === "POST" && id === "") return json(response, 200, begin(fake, received));

@@ -46,7 +46,7 @@ export type Neighbours = AsyncDisposable & {
   /** Whether the operators have closed the API. */
   maintenance: MessageInitShape<typeof GetMaintenanceResponseSchema>;
   /** What was asked that changes something, or names a secret: `method` and the request. */
-  asked: { method: string; request: object }[];
+  received: { method: string; request: object }[];
   /** While set, every call fails with it. */
   failure: ServiceError | undefined;
   /** Fails calls of this method only after they were done, as a connection that breaks does. */
@@ -189,7 +189,7 @@ function scripted<H extends object>(handlers: H, state: State): H {
     async (request: object): Promise<object> => {
       if (state.failure) throw state.failure;
       if (/^(create|update|delete|credit|correct|refund|redeem|void|retry|reconcile|set|find)/.test(method))
-        state.asked.push({ method, request });
+        state.received.push({ method, request });
       const answer = await handler(request);
       if (state.breakAfter === method) throw new ServiceError("unavailable", "the connection broke");
       return answer;
@@ -210,7 +210,7 @@ export async function serveNeighbours(nowMs: () => number): Promise<Neighbours> 
     charged: new Map(),
     spent: new Map(),
     maintenance: { isMaintenance: false },
-    asked: [],
+    received: [],
     failure: undefined,
     breakAfter: "",
     usage: createUsageNeighbour(nowMs),

@@ -142,13 +142,13 @@ export async function startIssuer(publicUrl = "https://console.example"): Promis
   return issuer;
 }
 
-const mostRedirects = 10;
+const maxRedirects = 10;
 
 /** A browser at the issuer, with cookies of its own. */
 async function visit(first: string, callback: string): Promise<string> {
   const cookies = new Map<string, string>();
   let url = first;
-  for (let count = 0; count < mostRedirects; count += 1) {
+  for (let count = 0; count < maxRedirects; count += 1) {
     const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
     const response = await fetch(url, { redirect: "manual", headers: { cookie } });
     for (const line of response.headers.getSetCookie()) {

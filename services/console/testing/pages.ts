@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import type { Seen } from "./browser.ts";
+import type { SeenPage } from "./browser.ts";
 
 const all = (text: string, pattern: RegExp): string[] => [...text.matchAll(pattern)].map((match) => match[1] ?? "");
 
 /** What holds for every page: landmarks, one heading, labels, unique ids, no inline script or style, no caching. */
-export function checkPage({ text, headers }: Seen, where: string): void {
+export function checkPage({ text, headers }: SeenPage, where: string): void {
   assert.match(text, /^<!doctype html><html lang="en">/, where);
   assert.equal(all(text, /<(h1)>/g).length, 1, `one h1: ${where}`);
   for (const landmark of ["header", "main", "footer"]) {

@@ -10,11 +10,11 @@ export const secretKey = "secret-key-of-the-tests";
 export const webhookSecret = "webhook-secret-of-the-tests";
 
 /** A world that takes payments by a stand-in of Stripe, which tells the first replica of them. */
-export type Paying = AsyncDisposable & { world: World; stripe: FakeStripe };
+export type PaymentEnvironment = AsyncDisposable & { world: World; stripe: FakeStripe };
 
 export const webhookOf = ({ httpPort }: App): string => `http://127.0.0.1:${httpPort}/payments/stripe/webhook`;
 
-export async function startPaying(): Promise<Paying> {
+export async function startPaying(): Promise<PaymentEnvironment> {
   await using resources = new AsyncDisposableStack();
   const stripe = resources.use(await startFakeStripe({ webhookSecret }));
   const folder = resources.use(await mkdtempDisposable(join(tmpdir(), "console-stripe-")));

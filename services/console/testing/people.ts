@@ -8,12 +8,12 @@ export const password = "correct horse battery staple";
 export const passwords = { "new-password": password, "repeat-password": password };
 
 /** A person with a browser that is signed in. */
-export type Somebody = { email: string; browser: Browser; personId: string };
+export type TestPerson = { email: string; browser: Browser; personId: string };
 
 let number = 0;
 
 /** Uses the bootstrap token of the world, once; the operator is signed in. */
-export async function setUp(world: World): Promise<Somebody> {
+export async function setUp(world: World): Promise<TestPerson> {
   const browser = world.browser();
   const email = "operator@example.org";
   const done = await browser.fill("/setup", { token: world.bootstrapToken(), email, ...passwords });
@@ -37,7 +37,7 @@ export async function invite(by: Browser, accountId: string, email: string, role
 }
 
 /** A new person with a role in an account, signed in. */
-export async function join(world: World, by: Browser, accountId: string, role: Role): Promise<Somebody> {
+export async function join(world: World, by: Browser, accountId: string, role: Role): Promise<TestPerson> {
   number += 1;
   const email = `${role}-${number}@example.org`;
   const link = await invite(by, accountId, email, role);

@@ -45,7 +45,7 @@ const embeddingModel = {
   endpoints: ["/v1/embeddings"],
 };
 
-export const usualModels = [chatModel, embeddingModel];
+export const defaultModels = [chatModel, embeddingModel];
 
 const upstream = (name: string, circuit: CircuitState) => ({
   name,
@@ -57,7 +57,7 @@ const upstream = (name: string, circuit: CircuitState) => ({
 });
 
 /** A relay that is ready, with two upstreams and these models, or two. */
-export const readyState = (models: MessageInitShape<typeof ModelSchema>[] = usualModels): State => ({
+export const readyState = (models: MessageInitShape<typeof ModelSchema>[] = defaultModels): State => ({
   relaySession: "relay-session-1",
   startedAt,
   liveCalls: 3n,
@@ -77,10 +77,10 @@ export const readyState = (models: MessageInitShape<typeof ModelSchema>[] = usua
 
 /** From memory: the state of relays, which tests set, and how often it was asked for. */
 export function createRelayNeighbour() {
-  const neighbour = { state: readyState(), asked: 0 };
+  const neighbour = { state: readyState(), requests: 0 };
   const handlers = {
     getState: async () => {
-      neighbour.asked += 1;
+      neighbour.requests += 1;
       return neighbour.state;
     },
   } satisfies Partial<UnaryHandlers<typeof RelayService>>;

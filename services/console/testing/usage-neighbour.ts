@@ -27,7 +27,7 @@ type State = {
   /** All lines in the order of their booking. */
   lines: LedgerLine[];
   /** What was asked, by method: the last request. */
-  asked: Map<string, object>;
+  received: Map<string, object>;
   /** Says so of calls, statements and exports, as for days that are in the archive. */
   isArchived: boolean;
   /** Whether an export says nothing more after the lines that there are, or breaks off. */
@@ -64,10 +64,10 @@ function add(sum: UsageSum, call: UsageRecorded, amountNanos: bigint): void {
 }
 
 function readCalls(state: State) {
-  const { lines, asked } = state;
+  const { lines, received } = state;
   return {
     queryUsage: async (request) => {
-      asked.set("queryUsage", request);
+      received.set("queryUsage", request);
       const sums = new Map<string, UsageSum>();
       for (const { accountId, usage, amountNanos } of lines) {
         if (!usage || accountId !== request.accountId || !isBetween(usage.rid, request.from, request.until)) continue;
@@ -90,7 +90,7 @@ function readCalls(state: State) {
 }
 
 function readLedger(state: State, nowMs: () => number) {
-  const { lines, asked } = state;
+  const { lines, received } = state;
   return {
     listLedgerLines: async ({ accountId, kind, beforeLineId, limit, rid }) => {
       const own = lines.filter((line) => line.accountId === accountId && (kind === 0 || line.kind === kind));
@@ -99,7 +99,7 @@ function readLedger(state: State, nowMs: () => number) {
       return { lines: newest.slice(0, limit || 100) };
     },
     getStatement: async (request) => {
-      asked.set("getStatement", request);
+      received.set("getStatement", request);
       const { accountId, from, until } = request;
       if (state.isArchived) throw new ServiceError("failed_precondition", "partition of 2026-01-01 is detached");
       const own = lines.filter((line) => line.accountId === accountId);
@@ -121,9 +121,16 @@ const sumOf = (lines: LedgerLine[]): bigint => lines.reduce((sum, { amountNanos 
 
 /** From memory: what was used and booked: the pages about usage, calls and the ledger. */
 export function createUsageNeighbour(nowMs: () => number) {
-  const state: State = { lines: [], asked: new Map(), isArchived: false, isStalled: false, isBroken: false, gone: 0 };
+  const state: State = {
+    lines: [],
+    received: new Map(),
+    isArchived: false,
+    isStalled: false,
+    isBroken: false,
+    gone: 0,
+  };
   const exportLines: ServerStreamHandlers<typeof BillingService>["exportLines"] = async function* (request, gone) {
-    state.asked.set("exportLines", request);
+    state.received.set("exportLines", request);
     if (state.isArchived) throw new ServiceError("failed_precondition", "partition of 2026-01-01 is detached");
     const { accountId, fromDay, untilDay } = request;
     const inDays = (id: string): boolean => dayOf(id) >= fromDay && dayOf(id) < untilDay;
@@ -143,7 +150,7 @@ export function createUsageNeighbour(nowMs: () => number) {
   /** Books the charge of a call that began then and took 2 s, and tells its rid. */
   const bookCall = (accountId: string, atMs: number, change: CallInit = {}) => {
     const rid = v7({ msecs: atMs });
-    const usage = create(UsageRecordedSchema, { ...usualCall(rid, accountId, atMs), ...change });
+    const usage = create(UsageRecordedSchema, { ...defaultCall(rid, accountId, atMs), ...change });
     usage.costNanos = costNanos((usage.usage ?? {}) as Units, (usage.unitPriceNanos ?? {}) as Units);
     book(atMs + 3_000, { accountId, kind: LineKind.CHARGE, amountNanos: -usage.costNanos, rid, usage });
     return rid;
@@ -156,7 +163,7 @@ export function createUsageNeighbour(nowMs: () => number) {
   });
 }
 
-const usualCall = (rid: string, accountId: string, atMs: number): CallInit => ({
+const defaultCall = (rid: string, accountId: string, atMs: number): CallInit => ({
   rid,
   kind: RecordKind.FINAL,
   accountId,

@@ -13,7 +13,7 @@ import { ServiceError } from "#shared/process/errors.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
 
-type Kept = { batch: VoucherBatch; voucher: Voucher; lineId: string };
+type StoredVoucher = { batch: VoucherBatch; voucher: Voucher; lineId: string };
 
 function refuseClosed({ expiresAt, amountNanos }: VoucherBatch, balanceNanos: bigint, nowMs: number): void {
   if (expiresAt && timestampMs(expiresAt) <= nowMs)
@@ -27,13 +27,14 @@ function refuseClosed({ expiresAt, amountNanos }: VoucherBatch, balanceNanos: bi
 export function createVoucherNeighbour(nowMs: () => number) {
   const batches = new Map<string, VoucherBatch>();
   /** By the hash of the code in hexadecimal. */
-  const vouchers = new Map<string, Kept>();
+  const vouchers = new Map<string, StoredVoucher>();
   /** What was put into accounts. */
   const credits: { accountId: string; amountNanos: bigint }[] = [];
   const balanceOf = (of: string): bigint =>
     credits.reduce((sum, { accountId, amountNanos }) => (accountId === of ? sum + amountNanos : sum), 0n);
 
-  const ofBatch = (batchId: string): Kept[] => [...vouchers.values()].filter(({ batch }) => batch.batchId === batchId);
+  const ofBatch = (batchId: string): StoredVoucher[] =>
+    [...vouchers.values()].filter(({ batch }) => batch.batchId === batchId);
   function found(batchId: string): VoucherBatch {
     const batch = batches.get(batchId);
     if (!batch) throw new ServiceError("not_found", `batch ${batchId} does not exist`);

@@ -1,6 +1,6 @@
 import { ServiceError } from "#shared/process/errors.ts";
 import { inTransaction } from "#shared/stores/postgres.ts";
-import type { Parts } from "../parts.ts";
+import type { Deps } from "../deps.ts";
 import type { AuditValues } from "../store/audit.ts";
 import {
   findByPayment,
@@ -9,38 +9,38 @@ import {
   markPaid,
   markUnbooked,
   setReference,
-  takeUnheard,
+  takePending,
   type TopUp,
 } from "../store/top-ups.ts";
-import { note, type Deed } from "../trail.ts";
+import { recordAudit, type AuditEvent } from "../audit-log.ts";
 import type { Notice, Payment, PaymentProvider } from "../payments/provider.ts";
 
 /** What settling needs. */
-export type Settling = Pick<Parts, "pool" | "billing" | "metrics" | "log"> & { payments: PaymentProvider };
+export type SettleDeps = Pick<Deps, "pool" | "billing" | "metrics" | "log"> & { payments: PaymentProvider };
 
 /** From whom it was heard, for the audit log. */
-export type Teller = Parameters<typeof note>[1];
+export type Reporter = Parameters<typeof recordAudit>[1];
 
-const mostLooks = 10;
+const maxPerPass = 10;
 
 /** What a provider's own message is worth: a payment is settled, one that goes back is told to the operators. */
-export async function handleNotice(parts: Settling, notice: Notice, address: string): Promise<void> {
-  if (notice.kind === "payment") return settle(parts, notice.payment, tellerOf(parts, address));
-  const { pool, log, metrics, payments } = parts;
+export async function handleNotice(deps: SettleDeps, notice: Notice, address: string): Promise<void> {
+  if (notice.kind === "payment") return settle(deps, notice.payment, reporterOf(deps, address));
+  const { pool, log, metrics, payments } = deps;
   const { what, paymentId } = notice;
   // Messages come in any order: one that goes back may not be told to be paid yet, and will be booked when it is.
   const topUp = (await findByPayment(pool, paymentId)) ?? (await findNamed(pool, notice.topUpId));
   if (topUp?.provider !== payments.name) return;
   metrics.topUps.inc({ provider: payments.name, outcome: what });
   const { topUpId, accountId, state } = topUp;
-  log.warn({ topUpId, accountId, paymentId, state, what }, "a payment goes back: correct the account by hand");
+  log.warn({ topUpId, accountId, paymentId, state, what }, "payment reversed: correct the account by hand");
 }
 
-const findNamed = async (pool: Parts["pool"], topUpId: string): Promise<TopUp | undefined> =>
+const findNamed = async (pool: Deps["pool"], topUpId: string): Promise<TopUp | undefined> =>
   topUpId === "" ? undefined : findTopUp(pool, topUpId);
 
 /** The provider itself, as somebody in the audit log. */
-const tellerOf = ({ payments }: Settling, address: string): Teller => ({
+const reporterOf = ({ payments }: SettleDeps, address: string): Reporter => ({
   personId: null,
   email: payments.name,
   address,
@@ -50,35 +50,35 @@ const tellerOf = ({ payments }: Settling, address: string): Teller => ({
  * Brings a top-up to where the payment is: books the money of a paid one to the account of our own row, once however
  * often and by however many it is told. Rejects when billing or PostgreSQL is away: it is to be told again.
  */
-async function settle(parts: Settling, payment: Payment, teller: Teller): Promise<void> {
-  const { pool, log, metrics, payments } = parts;
+async function settle(deps: SettleDeps, payment: Payment, reporter: Reporter): Promise<void> {
+  const { pool, log, metrics, payments } = deps;
   const { topUpId, outcome } = payment;
   const topUp = await findTopUp(pool, topUpId);
   if (topUp?.provider !== payments.name) {
     // Another installation may use the same account at the provider.
-    return log.warn({ topUpId, outcome }, "a payment is of no top-up here");
+    return log.warn({ topUpId, outcome }, "payment without a top-up");
   }
   if (topUp.state === "paid" && outcome === "paid" && topUp.paymentId !== payment.paymentId) {
     return log.error(
       { topUpId, paymentId: payment.paymentId },
-      "a top-up was paid twice: book the second by hand, under this paymentId only",
+      "top-up paid twice: book the second payment by hand, under this paymentId only",
     );
   }
   if (topUp.state === "paid" || outcome === "open") return;
-  if (outcome === "paid") return book(parts, { topUp, payment, teller });
+  if (outcome === "paid") return book(deps, { topUp, payment, reporter });
   // A session that expires may be another one than that of the row; nothing comes of a row by its own only.
   if (topUp.reference !== null && topUp.reference !== payment.reference) return;
   if (await markExpired(pool, topUpId)) metrics.topUps.inc({ provider: payments.name, outcome: "expired" });
 }
 
-type Paid = { topUp: TopUp; payment: Payment; teller: Teller };
+type PaidTopUp = { topUp: TopUp; payment: Payment; reporter: Reporter };
 
-async function book(parts: Settling, { topUp, payment, teller }: Paid): Promise<void> {
-  const { pool, billing, metrics, payments } = parts;
+async function book(deps: SettleDeps, { topUp, payment, reporter }: PaidTopUp): Promise<void> {
+  const { pool, billing, metrics, payments } = deps;
   const { topUpId, accountId, amountNanos } = topUp;
   const { paymentId, reference } = payment;
   const problem = mismatch(topUp, payment);
-  if (problem !== undefined) return leaveUnbooked(parts, { topUp, payment, teller }, new Error(problem));
+  if (problem !== undefined) return leaveUnbooked(deps, { topUp, payment, reporter }, new Error(problem));
   let lineId: string;
   try {
     // The note is part of what billing compares: it must be the same whoever tells of the payment.
@@ -86,19 +86,19 @@ async function book(parts: Settling, { topUp, payment, teller }: Paid): Promise<
     lineId = booked.line?.lineId ?? "";
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code === "unavailable" || error.code === "internal") throw error;
-    return leaveUnbooked(parts, { topUp, payment, teller }, error);
+    return leaveUnbooked(deps, { topUp, payment, reporter }, error);
   }
   const isFirst = await inTransaction(pool, async (db) => {
     await setReference(db, topUpId, reference);
     if (!(await markPaid(db, topUpId, paymentId))) return false;
     const after = { state: "paid", amountNanos: amountNanos.toString(), paymentId, lineId };
-    await note(db, teller, deedOf(topUp, after));
+    await recordAudit(db, reporter, bookingEvent(topUp, after));
     return true;
   });
   if (isFirst) metrics.topUps.inc({ provider: payments.name, outcome: "paid" });
 }
 
-const deedOf = ({ topUpId, accountId, state }: TopUp, after: AuditValues): Deed => ({
+const bookingEvent = ({ topUpId, accountId, state }: TopUp, after: AuditValues): AuditEvent => ({
   action: "top-up.book",
   accountId,
   target: topUpId,
@@ -115,36 +115,36 @@ function mismatch(topUp: TopUp, payment: Payment): string | undefined {
 }
 
 /** Money is here and not in the ledger: it is not lost, but a person must decide. Telling again does not help. */
-async function leaveUnbooked(parts: Settling, { topUp, payment, teller }: Paid, cause: Error): Promise<void> {
-  const { pool, log, metrics, payments } = parts;
+async function leaveUnbooked(deps: SettleDeps, { topUp, payment, reporter }: PaidTopUp, cause: Error): Promise<void> {
+  const { pool, log, metrics, payments } = deps;
   const { topUpId, accountId } = topUp;
   const { paymentId } = payment;
   log.error(
     { err: cause, topUpId, accountId, paymentId },
-    "a payment was not booked: look at it and book by hand, under this paymentId only",
+    "payment not booked: check it and book by hand, under this paymentId only",
   );
   const isFirst = await inTransaction(pool, async (db) => {
     if (!(await markUnbooked(db, topUpId, paymentId))) return false;
-    await note(db, teller, deedOf(topUp, { state: "unbooked", paymentId }));
+    await recordAudit(db, reporter, bookingEvent(topUp, { state: "unbooked", paymentId }));
     return true;
   });
   if (isFirst) metrics.topUps.inc({ provider: payments.name, outcome: "unbooked" });
 }
 
 /** Asks the provider how it stands with one that is not decided, and settles it. */
-export async function lookAt(parts: Settling, { reference }: TopUp, teller: Teller): Promise<void> {
+export async function settlePendingTopUp(deps: SettleDeps, { reference }: TopUp, reporter: Reporter): Promise<void> {
   if (reference === null) return;
-  const payment = await parts.payments.lookUp(reference);
-  if (payment) await settle(parts, payment, teller);
+  const payment = await deps.payments.lookUp(reference);
+  if (payment) await settle(deps, payment, reporter);
 }
 
 /** Looks at those of which no message came, ten at most: a message that was lost loses no money. */
-export async function lookAtUnheard(parts: Settling): Promise<void> {
-  for (const topUp of await takeUnheard(parts.pool, mostLooks)) {
+export async function settlePendingTopUps(deps: SettleDeps): Promise<void> {
+  for (const topUp of await takePending(deps.pool, maxPerPass)) {
     try {
-      await lookAt(parts, topUp, tellerOf(parts, "console"));
+      await settlePendingTopUp(deps, topUp, reporterOf(deps, "console"));
     } catch (error) {
-      parts.log.error({ err: error, topUpId: topUp.topUpId }, "a top-up could not be looked at");
+      deps.log.error({ err: error, topUpId: topUp.topUpId }, "failed to check a top-up");
     }
   }
 }

@@ -1,5 +1,5 @@
 import { RelayService } from "#proto/relay/v1/relay_pb.ts";
-import { serveGrpc, unaryHandlers, type GrpcListener, type GrpcPlace } from "#shared/grpc/grpc.ts";
+import { serveGrpc, unaryHandlers, type GrpcListener, type GrpcListenOptions } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { tellState, type StateParts } from "./state.ts";
 
@@ -7,7 +7,7 @@ const drainMs = 1_000;
 
 /** Serves the state of this process (port 0: any free one), which is gathered anew for each who asks. */
 export function serveState(
-  place: Omit<GrpcPlace, "drainMs">,
+  place: Omit<GrpcListenOptions, "drainMs">,
   gather: () => StateParts,
   log: Logger,
 ): Promise<GrpcListener> {

@@ -96,7 +96,7 @@ export function statusOf(thrown: unknown, method: DescMethod, log: Logger): { co
   return { code: errorTable[error.code].grpcStatus, details: error.message };
 }
 
-const mostTriesMore = 5;
+const maxTriesMore = 5;
 
 /**
  * Whether nobody has looked at a call. It was on its way while the server was closing the connection: gRPC sends such
@@ -135,7 +135,7 @@ const sendOnce = ({ client, method, message, metadata, deadline }: Call): Promis
 /** `connection` waits for a connection where it is worth it. */
 async function send(call: Call, connection: ReturnType<typeof followConnection>): Promise<object> {
   let failure: Error | undefined;
-  for (let triesLeft = mostTriesMore; ; triesLeft -= 1) {
+  for (let triesLeft = maxTriesMore; ; triesLeft -= 1) {
     const connected = connection(call.deadline);
     // Calls go out in the order in which they are made.
     if (connected) await connected;
@@ -208,7 +208,7 @@ export type GrpcListener = AsyncDisposable & {
   turnAway: () => void;
 };
 
-export type GrpcPlace = {
+export type GrpcListenOptions = {
   host: string;
   port: number;
   drainMs: number;
@@ -223,7 +223,7 @@ export type GrpcPlace = {
  */
 export async function serveGrpc(
   services: [DescService, grpc.UntypedServiceImplementation, grpc.ServiceDefinition?][],
-  { host, port, drainMs, credentials = plainGrpc, interceptors = [] }: GrpcPlace,
+  { host, port, drainMs, credentials = plainGrpc, interceptors = [] }: GrpcListenOptions,
 ): Promise<GrpcListener> {
   const server = new grpc.Server({
     ...channelOptions,

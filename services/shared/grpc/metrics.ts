@@ -8,7 +8,7 @@ const nameOfCode = (code: grpc.status): string => grpc.status[code] ?? "UNKNOWN"
 export function grpcMetrics(registry: Registry): grpc.ServerInterceptor {
   const seconds = histograms(registry, {
     name: "grpc_server_duration_seconds",
-    help: "Time to answer a gRPC call, by method and status; of a stream, from its begin to its end.",
+    help: "Duration of gRPC calls, by method and status; of streams, from start to end.",
     labels: ["method", "code"],
     // Callers may name any method.
     unboundedLabels: ["method"],

@@ -1,6 +1,6 @@
 import { connectivityState, type Client } from "@grpc/grpc-js";
 
-const mostWaitMs = 1_000;
+const maxWaitMs = 1_000;
 const recentMs = 2_000;
 
 /**
@@ -24,6 +24,6 @@ export function followConnection(client: Client): (deadline: number) => Promise<
   return (deadline) => {
     const isConnected = channel.getConnectivityState(true) === connectivityState.READY;
     if (isConnected || performance.now() - lostAt > recentMs) return undefined;
-    return new Promise((resolve) => client.waitForReady(Math.min(deadline, Date.now() + mostWaitMs), () => resolve()));
+    return new Promise((resolve) => client.waitForReady(Math.min(deadline, Date.now() + maxWaitMs), () => resolve()));
   };
 }

@@ -69,9 +69,9 @@ export function serverStreamHandlers<S extends DescService>(
   return Object.fromEntries(streamingMethods(service).map((method) => [method.localName, wrap(method)]));
 }
 
-type Sending = { responses: Responses; method: DescMethod; gone: AbortSignal };
+type SendContext = { responses: Responses; method: DescMethod; gone: AbortSignal };
 
-async function send(call: ServerCall, { responses, method, gone }: Sending): Promise<void> {
+async function send(call: ServerCall, { responses, method, gone }: SendContext): Promise<void> {
   for await (const response of responses) {
     if (gone.aborted) return;
     const hasRoom = call.write(create(method.output, response));

@@ -1,7 +1,7 @@
 import type { Metric, Registry } from "prom-client";
 
 /** The declaration of a metric. */
-export type Described<L extends string = never> = {
+export type MetricOptions<L extends string = never> = {
   name: string;
   help: string;
   labels?: readonly L[];
@@ -64,7 +64,7 @@ type Children<L extends string, C> = {
 /** The label sets of a metric, found by their values in the order of their names. */
 export function childrenOf<L extends string, C>(
   registry: Registry,
-  { name, labels: names = [], unboundedLabels = [], maxSeries = defaultMaxSeries }: Described<L>,
+  { name, labels: names = [], unboundedLabels = [], maxSeries = defaultMaxSeries }: MetricOptions<L>,
   create: () => C,
 ): Children<L, C> {
   let root = new Map<string, unknown>();

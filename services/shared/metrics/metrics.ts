@@ -4,7 +4,7 @@ import {
   countDropped,
   register,
   type Counter,
-  type Described,
+  type MetricOptions,
   type Exemplar,
   type Labels,
   type Gauge,
@@ -49,13 +49,13 @@ function createHistogram(buckets: readonly number[]): Histogram {
 }
 
 /** A counter without labels. */
-export function counter(registry: Registry, described: Described) {
+export function counter(registry: Registry, described: MetricOptions) {
   const { of, get } = counters(registry, described);
   return Object.assign(of({}), { get });
 }
 
 /** A counter by labels; on a hot path, keep the result of `of`. */
-export function counters<L extends string = never>(registry: Registry, described: Described<L>) {
+export function counters<L extends string = never>(registry: Registry, described: MetricOptions<L>) {
   const { of, all } = childrenOf(registry, described, createCounter);
   const { get } = register(registry, { ...described, type: "counter", series: all });
   return { of, get, inc: (labels: Labels<L>, by = 1): void => of(labels).inc(by) };
@@ -64,7 +64,7 @@ export function counters<L extends string = never>(registry: Registry, described
 export type Counters<L extends string> = ReturnType<typeof counters<L>>;
 
 /** A gauge without labels. `read` gives its value at each scrape; without it, the last value set is kept. */
-export function gauge(registry: Registry, { read, ...described }: Described & { read?: () => number }) {
+export function gauge(registry: Registry, { read, ...described }: MetricOptions & { read?: () => number }) {
   const { of, get } = gauges(registry, read ? { ...described, read: (set) => set({}, read()) } : described);
   return Object.assign(of({}), { get });
 }
@@ -75,7 +75,7 @@ export type ReadGauges<L extends string> = (set: (labels: Labels<L>, value: numb
 /** A gauge by labels. `read` sets all its values at each scrape; without it, the last values set are kept. */
 export function gauges<L extends string = never>(
   registry: Registry,
-  { read, ...described }: Described<L> & { read?: ReadGauges<L> },
+  { read, ...described }: MetricOptions<L> & { read?: ReadGauges<L> },
 ) {
   const { of, all, clear } = childrenOf(registry, described, createGauge);
   const set = (labels: Labels<L>, value: number): void => of(labels).set(value);
@@ -91,13 +91,13 @@ export function gauges<L extends string = never>(
 type WithBuckets = { buckets: readonly number[] };
 
 /** A histogram without labels. */
-export function histogram(registry: Registry, described: Described & WithBuckets) {
+export function histogram(registry: Registry, described: MetricOptions & WithBuckets) {
   const { of, get } = histograms(registry, described);
   return Object.assign(of({}), { get });
 }
 
 /** A histogram by labels; on a hot path, keep the result of `of`. */
-export function histograms<L extends string = never>(registry: Registry, described: Described<L> & WithBuckets) {
+export function histograms<L extends string = never>(registry: Registry, described: MetricOptions<L> & WithBuckets) {
   const { of, all } = childrenOf(registry, described, () => createHistogram(described.buckets));
   const { get } = register(registry, { ...described, type: "histogram", series: all });
   return {

@@ -25,7 +25,7 @@ export function createRegistry(service: string): ServiceRegistry {
   declareDropped(registry);
   const build = gauges(registry, {
     name: "model_relay_build_info",
-    help: "1; the labels say which version runs, and on which Node.",
+    help: "Always 1; the labels are the running version and its Node.js version.",
     labels: ["version", "node_version"],
   });
   build.set({ version: manifest.version, node_version: process.version }, 1);

@@ -2,10 +2,10 @@ import { randomUUID } from "node:crypto";
 
 // Ids of the same millisecond count on, from a random place that leaves room above it.
 const counterBits = 26;
-const mostStart = 2 ** 24;
+const maxStart = 2 ** 24;
 
 // How far the clock may go back without ids following it: corrections by NTP keep their order.
-const mostStepBackMs = 1_000;
+const maxStepBackMs = 1_000;
 
 let timeMs = 0;
 let time = "";
@@ -27,10 +27,10 @@ export function createRid(): string {
   const random = randomUUID();
   const nowMs = Date.now();
   counter += 1;
-  const isSetBack = nowMs < timeMs - mostStepBackMs;
+  const isSetBack = nowMs < timeMs - maxStepBackMs;
   if (nowMs > timeMs || isSetBack || counter === 2 ** counterBits) {
     setTime(isSetBack ? nowMs : Math.max(nowMs, timeMs + 1));
-    counter = Number.parseInt(random.slice(0, 8), 16) % mostStart;
+    counter = Number.parseInt(random.slice(0, 8), 16) % maxStart;
   }
   const high = (counter >>> 14).toString(16).padStart(3, "0");
   const low = (0x8000 | (counter & 0x3fff)).toString(16);

@@ -1,6 +1,6 @@
 import type { Connections } from "./connections.ts";
 
-export type Ending = {
+export type EndOptions = {
   connections: Connections;
   /** Stops listening; resolves when no connection is left. */
   close: () => Promise<unknown>;
@@ -11,7 +11,7 @@ export type Ending = {
 };
 
 const sweepMs = 50;
-const mostLingerMs = 5_000;
+const maxLingerMs = 5_000;
 const lastBytesMs = 3_000;
 
 /**
@@ -20,8 +20,8 @@ const lastBytesMs = 3_000;
  * uses his more often has been told by then. After `drainMs` what is left is cut; callers who do not take in their last
  * bytes within 3 s are left behind.
  */
-export async function endServing({ connections, close, drainMs, cut }: Ending): Promise<void> {
-  const lingerMs = Math.min(mostLingerMs, drainMs / 10);
+export async function endServing({ connections, close, drainMs, cut }: EndOptions): Promise<void> {
+  const lingerMs = Math.min(maxLingerMs, drainMs / 10);
   const overAt = performance.now() + drainMs;
   connections.leave();
   const lingered = Promise.withResolvers<void>();

@@ -24,7 +24,7 @@ export function stopOrFault(log: Logger): Promise<string> {
   const fault = new Promise<string>((resolve) => {
     // Rejections that nobody handles come here as well.
     process.on("uncaughtException", (error) => {
-      log.fatal({ err: error }, "a fault that nothing has caught: stopping");
+      log.fatal({ err: error }, "uncaught exception, shutting down");
       process.exitCode = 1;
       setTimeout(() => process.exit(1), faultDrainMs).unref();
       resolve("fault");

@@ -103,7 +103,7 @@ export function infoPlain(log: Logger, fields: PlainFields, message: string): vo
 }
 
 /** Lines that are gathered and written half a second later at the latest. */
-export type GatheredLines = DestinationStream & { flushSync: () => void };
+export type BufferedLines = DestinationStream & { flushSync: () => void };
 
 /** What pino's destination is in its mode of buffers, which its types leave out. */
 type ByteSink = {
@@ -112,19 +112,19 @@ type ByteSink = {
   on: (event: "drop" | "drain", listener: () => void) => void;
 };
 
-const mostGatheredBytes = 64 * 1024 * 1024;
+const maxGatheredBytes = 64 * 1024 * 1024;
 
 /**
  * Standard output for a service that writes a line per call; what is gathered is written when the process exits. Lines
- * that nobody reads may not fill the memory: those above `mostBytes` are dropped, and how many is told behind the rest.
+ * that nobody reads may not fill the memory: those above `maxBytes` are dropped, and how many is told behind the rest.
  */
-export function gatherLines(service: string, mostBytes = mostGatheredBytes): GatheredLines {
+export function gatherLines(service: string, maxBytes = maxGatheredBytes): BufferedLines {
   // As buffers: of texts, all that is gathered would be copied for each further one to count its bytes.
   const options = {
     sync: false,
     minLength: 32_768,
     maxWrite: 65_536,
-    maxLength: mostBytes,
+    maxLength: maxBytes,
     periodicFlush: 500,
     contentMode: "buffer",
   } as const;

@@ -35,7 +35,7 @@ export async function startTracing(service: string, endpoint: string, log: Logge
   });
   trace.setGlobalTracerProvider(provider);
   context.setGlobalContextManager(new AsyncLocalStorageContextManager());
-  log.info({ endpoint: new URL(endpoint).origin }, "traces are sent");
+  log.info({ endpoint: new URL(endpoint).origin }, "exporting traces");
   return { [Symbol.asyncDispose]: () => provider.shutdown() };
 }
 

@@ -33,7 +33,7 @@ export function expiryGauge(registry: Registry | undefined, use: CertificateUse)
     (registry.getSingleMetric(expiryMetric) as Gauge<"use"> | undefined) ??
     new Gauge({
       name: expiryMetric,
-      help: "Unix time until which a certificate is valid, by what it is shown for.",
+      help: "Expiry of a certificate as Unix time, by use.",
       labelNames: ["use"],
       registers: [registry],
     });

@@ -3,12 +3,12 @@ import { Type, type Static, type TObject } from "typebox";
 /** Variables of every service that serves or calls gRPC: all three files, or none for plain connections. */
 export const grpcTlsVariables = {
   GRPC_CERT_FILE: Type.String({
-    description: "Certificate chain as PEM, by which services know each other over gRPC; empty: plain connections.",
+    description: "Certificate chain (PEM) for mutual TLS between services over gRPC; empty: plaintext connections.",
     default: "",
   }),
-  GRPC_KEY_FILE: Type.String({ description: "Private key of it as PEM.", default: "" }),
+  GRPC_KEY_FILE: Type.String({ description: "Private key (PEM) of that certificate.", default: "" }),
   GRPC_CA_FILE: Type.String({
-    description: "Authorities as PEM of which the other side's certificate must be; followed, as are the other two.",
+    description: "CA bundle (PEM) used to verify the peer; reloaded on change, as are the other two files.",
     default: "",
   }),
 };
@@ -18,15 +18,15 @@ export type GrpcTls = Static<TObject<typeof grpcTlsVariables>>;
 /** Variables of every service that uses NATS, beside NATS_URL. */
 export const natsVariables = {
   NATS_CREDS_FILE: Type.String({
-    description: "Credentials file of a NATS user (JWT and seed); empty: those in NATS_URL, or none.",
+    description: "Credentials file of a NATS user (JWT and seed); empty: the login in NATS_URL, or none.",
     default: "",
   }),
   NATS_CA_FILE: Type.String({
-    description: "Authorities as PEM of which NATS' certificate must be; set: NATS is reached by TLS only.",
+    description: "CA bundle (PEM) used to verify NATS; when set, NATS is reached over TLS only.",
     default: "",
   }),
-  NATS_CERT_FILE: Type.String({ description: "Certificate chain as PEM that NATS is shown.", default: "" }),
-  NATS_KEY_FILE: Type.String({ description: "Private key of it as PEM.", default: "" }),
+  NATS_CERT_FILE: Type.String({ description: "Client certificate chain (PEM) for NATS.", default: "" }),
+  NATS_KEY_FILE: Type.String({ description: "Private key (PEM) of that certificate.", default: "" }),
 };
 
 export type NatsLogin = Static<TObject<typeof natsVariables>>;
@@ -34,7 +34,7 @@ export type NatsLogin = Static<TObject<typeof natsVariables>>;
 /** Variable of every service, under the name that OpenTelemetry has given it. */
 export const tracingVariables = {
   OTEL_EXPORTER_OTLP_ENDPOINT: Type.String({
-    description: "Where traces are sent by OTLP over HTTP, such as http://collector:4318; empty: none are made.",
+    description: "OTLP over HTTP endpoint for traces, such as http://collector:4318; empty: tracing is off.",
     default: "",
   }),
 };
@@ -42,7 +42,7 @@ export const tracingVariables = {
 /** Variable of the services that people and their programs call. */
 export const samplingVariables = {
   OTEL_TRACES_SAMPLER_ARG: Type.Number({
-    description: "Share of calls that are traced, from 0 to 1; a caller's own trace is gone on with, not obeyed.",
+    description: "Share of calls traced, 0 to 1; an incoming traceparent is continued, its sampling flag is ignored.",
     minimum: 0,
     maximum: 1,
     default: 0.01,

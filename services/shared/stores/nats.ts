@@ -71,10 +71,10 @@ export function keepConnected(url: string, options: NatsLinkOptions): NatsLink {
   };
 }
 
-type Way = Pick<ConnectionOptions, "servers" | "user" | "pass" | "tls">;
+type ConnectionSettings = Pick<ConnectionOptions, "servers" | "user" | "pass" | "tls">;
 
 /** Takes user and password out of the URLs, where the client does not look for them: the first that has them counts. */
-function serversOf(text: string, login: NatsLogin | undefined): Way {
+function serversOf(text: string, login: NatsLogin | undefined): ConnectionSettings {
   const urls = text.split(",").map(parseServer);
   const { username = "", password = "" } = urls.find(({ username }) => username !== "") ?? {};
   const files = {
@@ -109,7 +109,7 @@ function followExpiry({ login, registry, log }: NatsLinkOptions): Disposable | u
   const files = { certFile: login.NATS_CERT_FILE, keyFile: login.NATS_KEY_FILE };
   const tell = expiryGauge(registry, "nats");
   const read = () => readCertificate(files).notAfter;
-  const onRefused = (error: unknown): void => log.error({ err: error }, "NATS certificate cannot be used");
+  const onRefused = (error: unknown): void => log.error({ err: error }, "NATS certificate unusable");
   const followed = followFiles([files.certFile, files.keyFile], read, { onReplaced: tell, onRefused });
   tell(followed.current());
   return followed;
@@ -129,10 +129,10 @@ async function watch(connection: NatsConnection, { onState, log }: NatsLinkOptio
   for await (const status of connection.status()) {
     if (status.type === "disconnect") {
       onState("disconnected");
-      log.warn("NATS is away");
+      log.warn("lost connection to NATS");
     } else if (status.type === "reconnect") {
       onState(undefined);
-      log.info("NATS is back");
+      log.info("reconnected to NATS");
     }
   }
 }

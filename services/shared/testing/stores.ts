@@ -14,7 +14,7 @@ export type PostgresStore = Store & {
   createDatabase: () => Promise<string>;
 };
 
-type Wanted = {
+type StoreSelection = {
   redis?: boolean;
   nats?: boolean;
   postgres?: boolean;
@@ -23,7 +23,7 @@ type Wanted = {
 };
 
 /** The stores asked for. Disposal ends them and deletes their data; so does the death of this process. */
-export type Stores<W extends Wanted> = AsyncDisposable & {
+export type Stores<W extends StoreSelection> = AsyncDisposable & {
   redis: W["redis"] extends true ? Store : undefined;
   nats: W["nats"] extends true ? Store : undefined;
   postgres: W["postgres"] extends true ? PostgresStore : undefined;
@@ -33,7 +33,7 @@ export type Stores<W extends Wanted> = AsyncDisposable & {
  * Starts real servers on free loopback ports, with data of their own in a temporary folder. They may be killed and
  * restarted at will.
  */
-export async function startStores<const W extends Wanted>(wanted: W): Promise<Stores<W>> {
+export async function startStores<const W extends StoreSelection>(wanted: W): Promise<Stores<W>> {
   const folder = await mkdtemp(join(tmpdir(), "relay-stores-"));
   // PostgreSQL runs as another user when this is root, and must pass through.
   await chmod(folder, 0o711);

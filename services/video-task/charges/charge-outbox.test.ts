@@ -11,7 +11,7 @@ import { startStores, type Stores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { usageStream } from "#shared/stores/usage-stream.ts";
 import { createMetrics } from "../metrics.ts";
-import { createMoneyPass, type MoneyParts } from "./charge-outbox.ts";
+import { createChargePass, type ChargeOutboxDeps } from "./charge-outbox.ts";
 import { applyPoll, claimDue } from "../store/polls.ts";
 import { claimMoneyEvents } from "../store/money-events.ts";
 import { declareUsageStream, readStream, startLedgerDouble, type LedgerDouble } from "../testing/ledger-double.ts";
@@ -44,12 +44,12 @@ afterEach(async () => {
 });
 
 /** A process that brings money into the ledger, its log and its metrics. */
-function startReplica(given: Partial<MoneyParts> = {}) {
+function startReplica(given: Partial<ChargeOutboxDeps> = {}) {
   const lines: Record<string, unknown>[] = [];
   const log = createLog("test", "info", { write: (line) => void lines.push(JSON.parse(line)) });
   const metrics = createMetrics(new Registry());
-  const parts = { pool: database.pool, billing: ledger.client, jetStream: () => jetstream(connection), ...given };
-  return { pass: createMoneyPass({ confirmMs: 10, ...parts, metrics, log }), lines, metrics };
+  const deps = { pool: database.pool, billing: ledger.client, jetStream: () => jetstream(connection), ...given };
+  return { pass: createChargePass({ confirmMs: 10, ...deps, metrics, log }), lines, metrics };
 }
 
 const allOf: Transition = { kind: "failed", code: "timeout", message: "late", watchMs: undefined };

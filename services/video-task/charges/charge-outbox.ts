@@ -8,7 +8,7 @@ import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/stores/usa
 import type { Metrics } from "../metrics.ts";
 import { claimMoneyEvents, markBooked, moneyKinds, postpone, type MoneyEvent } from "../store/money-events.ts";
 
-export type MoneyParts = {
+export type ChargeOutboxDeps = {
   pool: Pool;
   billing: Pick<UnaryClient<typeof BillingService>, "refund" | "listLedgerLines">;
   /** The way to the usage stream, while there is one. */
@@ -22,11 +22,11 @@ export type MoneyParts = {
 };
 
 const eventsAtOnce = 32;
-const mostRounds = 32;
+const maxRounds = 32;
 // Longer than a try may take: two calls and a publication, of 5 s each.
 const defaultLeaseMs = 30_000;
 const ackTimeoutMs = 5_000;
-const mostBackoffMs = 60_000;
+const maxBackoffMs = 60_000;
 
 /**
  * Makes the pass that brings charges and refunds into the ledger. A charge is published to the usage stream until the
@@ -34,12 +34,12 @@ const mostBackoffMs = 60_000;
  * until it is booked, too: under one refund_id it is one line. Any number of replicas may make passes at once. Rejects
  * when PostgreSQL cannot be asked.
  */
-export function createMoneyPass(parts: MoneyParts): () => Promise<void> {
+export function createChargePass(deps: ChargeOutboxDeps): () => Promise<void> {
   return async () => {
-    for (let round = 0; round < mostRounds; round += 1) {
-      const leaseMs = parts.leaseMs ?? defaultLeaseMs;
-      const events = await claimMoneyEvents(parts.pool, { limit: eventsAtOnce, leaseMs });
-      const tried = await Promise.all(events.map((event) => tryEvent(parts, event)));
+    for (let round = 0; round < maxRounds; round += 1) {
+      const leaseMs = deps.leaseMs ?? defaultLeaseMs;
+      const events = await claimMoneyEvents(deps.pool, { limit: eventsAtOnce, leaseMs });
+      const tried = await Promise.all(events.map((event) => tryEvent(deps, event)));
       // Where something is away, the rest would wait for it in turn.
       if (events.length < eventsAtOnce || tried.includes(false)) return;
     }
@@ -47,35 +47,35 @@ export function createMoneyPass(parts: MoneyParts): () => Promise<void> {
 }
 
 // False when it could not be tried.
-async function tryEvent(parts: MoneyParts, event: MoneyEvent): Promise<boolean> {
+async function tryEvent(deps: ChargeOutboxDeps, event: MoneyEvent): Promise<boolean> {
   const isCharge = event.kind === moneyKinds.charge;
   const { rid, accountId: account, tries } = event;
   let isTried = true;
   try {
-    const isBooked = isCharge ? await tryCharge(parts, event) : await tryRefund(parts, event);
+    const isBooked = isCharge ? await tryCharge(deps, event) : await tryRefund(deps, event);
     if (isBooked) return true;
   } catch (error) {
     isTried = false;
     // It is tried until it is booked; the gauge of the oldest tells when that takes long.
-    if (tries <= 2) parts.log.warn({ err: error, rid, account, isCharge, tries }, "money event not booked yet");
+    if (tries <= 2) deps.log.warn({ err: error, rid, account, isCharge, tries }, "money event not booked yet");
   }
-  await postpone(parts.pool, event, backoffMs(parts, tries));
+  await postpone(deps.pool, event, backoffMs(deps, tries));
   return isTried;
 }
 
-const backoffMs = ({ confirmMs }: MoneyParts, tries: number): number =>
-  Math.min(confirmMs * 2 ** Math.min(tries - 1, 30), Math.max(mostBackoffMs, confirmMs));
+const backoffMs = ({ confirmMs }: ChargeOutboxDeps, tries: number): number =>
+  Math.min(confirmMs * 2 ** Math.min(tries - 1, 30), Math.max(maxBackoffMs, confirmMs));
 
 // Asked before it is published again, so that what is booked ends here without another copy on the stream.
-async function tryCharge(parts: MoneyParts, event: MoneyEvent): Promise<boolean> {
+async function tryCharge(deps: ChargeOutboxDeps, event: MoneyEvent): Promise<boolean> {
   const { rid, accountId: account, tries, charge } = event;
-  if (tries > 1 && (await isCharged(parts, event))) {
-    if (await markBooked(parts.pool, event)) parts.log.info({ rid, account }, "charge is booked");
+  if (tries > 1 && (await isCharged(deps, event))) {
+    if (await markBooked(deps.pool, event)) deps.log.info({ rid, account }, "charge booked");
     return true;
   }
-  const stream = parts.jetStream();
+  const stream = deps.jetStream();
   if (!stream) throw new Error("NATS is not connected");
-  if (tries > 2) parts.log.warn({ rid, account, tries }, "charge published again, the ledger does not have it");
+  if (tries > 2) deps.log.warn({ rid, account, tries }, "charge missing in the ledger, republished");
   // Another id at each try: within two minutes the stream would take the same one for what it had, and may have lost.
   const msgID = `video:${rid}:${tries}`;
   const headers = usageHeaders("video-task", msgID, Date.now());
@@ -83,7 +83,7 @@ async function tryCharge(parts: MoneyParts, event: MoneyEvent): Promise<boolean>
   return false;
 }
 
-async function isCharged({ billing, log }: MoneyParts, { rid, accountId }: MoneyEvent): Promise<boolean> {
+async function isCharged({ billing, log }: ChargeOutboxDeps, { rid, accountId }: MoneyEvent): Promise<boolean> {
   const { lines } = await billing.listLedgerLines({ accountId, rid, limit: 100 });
   if (lines.some(({ kind }) => kind === LineKind.CHARGE)) return true;
   // What cannot be booked as an event is booked by a person, as a correction of the call.
@@ -92,8 +92,8 @@ async function isCharged({ billing, log }: MoneyParts, { rid, accountId }: Money
   return isByHand;
 }
 
-async function tryRefund(parts: MoneyParts, event: MoneyEvent): Promise<boolean> {
-  const { pool, billing, metrics, log } = parts;
+async function tryRefund(deps: ChargeOutboxDeps, event: MoneyEvent): Promise<boolean> {
+  const { pool, billing, metrics, log } = deps;
   const { rid, accountId, amountNanos, reason } = event;
   const refundId = `video:${rid}`;
   try {
@@ -102,12 +102,12 @@ async function tryRefund(parts: MoneyParts, event: MoneyEvent): Promise<boolean>
     const refundedNanos = line?.amountNanos ?? 0n;
     metrics.refunds.inc();
     metrics.refundedNanos.inc(Number(refundedNanos));
-    log.info({ rid, account: accountId, refundedNanos: String(refundedNanos) }, "refund is booked");
+    log.info({ rid, account: accountId, refundedNanos: String(refundedNanos) }, "refund booked");
   } catch (error) {
     if (!isRefused(error)) throw error;
     if (!(await markBooked(pool, event))) return true;
     metrics.refusedMoney.inc();
-    log.error({ rid, account: accountId, reason: error.message }, "billing refuses the refund, a person must look");
+    log.error({ rid, account: accountId, reason: error.message }, "billing rejected a refund; an operator must check");
   }
   return true;
 }

@@ -10,7 +10,7 @@ import type {
 import { ServiceError } from "#shared/process/errors.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { requireId, requireLimit, requireTaskId } from "../check-request.ts";
-import { hideTask, listTasks, readTask, type Owned } from "../store/tasks.ts";
+import { hideTask, listTasks, readTask, type OwnedTask } from "../store/tasks.ts";
 import { toTask } from "../task-message.ts";
 
 // What an account does with its tasks. Another account's task and one that is deleted do not exist: `not_found`.
@@ -51,7 +51,7 @@ export async function deleteTask(
 }
 
 /** Whose task a request names. */
-export function ownedBy({ accountId, taskId }: { accountId: string; taskId: string }): Owned {
+export function ownedBy({ accountId, taskId }: { accountId: string; taskId: string }): OwnedTask {
   return { accountId: requireId("account_id", accountId), rid: requireTaskId(taskId) };
 }
 

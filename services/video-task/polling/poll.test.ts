@@ -5,11 +5,11 @@ import { Registry } from "prom-client";
 import { createLog } from "#shared/process/log.ts";
 import { createStop } from "#shared/process/stop.ts";
 import { until } from "#shared/testing/until.ts";
-import type { Ask, Asked } from "../providers/request.ts";
+import type { RequestProvider, ProviderResult } from "../providers/request.ts";
 import { createPollPass, type PollDeps } from "./poll.ts";
 import { createMetrics } from "../metrics.ts";
 import { applyPoll, claimDue, type Due } from "../store/polls.ts";
-import { insertTask, makeDue, type GivenTask } from "../testing/polled-task.ts";
+import { insertTask, makeDue, type TaskFields } from "../testing/polled-task.ts";
 import { answerOf, upstreams } from "../testing/submissions.ts";
 import { startTasksDatabase } from "../testing/tasks-database.ts";
 import { decide, type Transition } from "../transition.ts";
@@ -24,29 +24,32 @@ after(() => database[Symbol.asyncDispose]());
 beforeEach(() => database.pool.query("UPDATE video_task.task SET next_look_at = NULL"));
 
 const rules = { pollMs: 3_600_000, graceMs: 3_600_000, random: () => 0.5 };
-const video = (status: string, more: object = {}): Asked => answerOf(200, { id: "x", status, ...more });
-const gone: Asked = answerOf(404);
+const video = (status: string, more: object = {}): ProviderResult => answerOf(200, { id: "x", status, ...more });
+const gone: ProviderResult = answerOf(404);
 const all = [
   { upstream: "first", slots: 1_000 },
   { upstream: undefined, slots: 1_000 },
 ];
 
 /** A process that polls, with providers that answer by rid, its log and its metrics. */
-function startReplica(answer: (rid: string) => Asked | Promise<Asked>, given: Partial<PollDeps> = {}) {
+function startReplica(
+  answer: (rid: string) => ProviderResult | Promise<ProviderResult>,
+  given: Partial<PollDeps> = {},
+) {
   const lines: Record<string, unknown>[] = [];
   const log = createLog("test", "info", { write: (line) => void lines.push(JSON.parse(line)) });
   const metrics = createMetrics(new Registry());
   const polled: string[] = [];
-  const ask: Ask = async (_upstream, { path }) => {
+  const requestProvider: RequestProvider = async (_upstream, { path }) => {
     const rid = path.slice(path.indexOf("at_provider_") + "at_provider_".length);
     polled.push(rid);
     return answer(rid);
   };
-  const parts = { pool: database.pool, ask, upstreams, metrics, log, rules, maxPolls: 64, ...given };
-  return { pass: createPollPass(parts), polled, lines, metrics };
+  const deps = { pool: database.pool, requestProvider, upstreams, metrics, log, rules, maxPolls: 64, ...given };
+  return { pass: createPollPass(deps), polled, lines, metrics };
 }
 
-const task = (given: GivenTask = {}): Promise<string> => insertTask(database.pool, given);
+const task = (given: TaskFields = {}): Promise<string> => insertTask(database.pool, given);
 
 async function rowOf(rid: string) {
   const { rows } = await database.pool.query(
@@ -187,7 +190,7 @@ describe("the deadline", () => {
 describe("polls that are not answered", () => {
   it("wait twice as long each time and as long as the provider asks for, each task for itself", async () => {
     const [limited, broken] = [await task(), await task()];
-    const limit: Asked = { kind: "answer", answer: { status: 429, body: {}, retryAfterSeconds: 240 } };
+    const limit: ProviderResult = { kind: "answer", answer: { status: 429, body: {}, retryAfterSeconds: 240 } };
     const given = { rules: { ...rules, pollMs: 1_000 } };
     const { pass, lines } = startReplica((rid) => (rid === limited ? limit : answerOf(500)), given);
     await pass();
@@ -212,7 +215,7 @@ describe("polls that are not answered", () => {
 
   it("an answer that takes too long counts as none, unless it says that the task has ended", async () => {
     const rid = await task();
-    const answer = Promise.withResolvers<Asked>();
+    const answer = Promise.withResolvers<ProviderResult>();
     const { pass } = startReplica(() => answer.promise, { leaseMs: 30 });
     await pass();
     await until("no answer in time", async () => (await rowOf(rid)).unanswered === 1);
@@ -256,7 +259,7 @@ describe("several replicas", () => {
   });
 
   it("whoever comes second with an end changes nothing and moves no money", async () => {
-    const ends: Asked[] = [video("completed", { seconds: "4" }), video("failed"), video("completed"), gone];
+    const ends: ProviderResult[] = [video("completed", { seconds: "4" }), video("failed"), video("completed"), gone];
     for (const [index, first] of ends.entries()) {
       const rid = await task();
       const paused = createStop();
@@ -266,7 +269,7 @@ describe("several replicas", () => {
       const slow = startReplica(async () => {
         isReached.stop();
         await paused.stopped;
-        return ends[(index + 1) % ends.length] as Asked;
+        return ends[(index + 1) % ends.length] as ProviderResult;
       });
       const slowPass = slow.pass();
       await isReached.stopped;
@@ -350,20 +353,20 @@ describe("several replicas", () => {
   });
 });
 
-describe("places", () => {
-  it("a pass polls no more than there are places, and says that more may be due", async () => {
+describe("slots", () => {
+  it("a pass polls no more than there are slots, and says that more may be due", async () => {
     const rids = await Promise.all(Array.from({ length: 5 }, () => task()));
     const { pass, polled } = startReplica(() => video("in_progress"), { maxPolls: 4 });
-    // Two upstreams share four places.
+    // Two upstreams share four slots.
     assert.deepEqual([await pass(), polled.length], [true, 2]);
     assert.deepEqual([await pass(), polled.length], [true, 4]);
     assert.deepEqual([await pass(), polled.length], [false, 5]);
     assert.deepEqual(polled.toSorted(), rids.toSorted());
   });
 
-  it("an upstream that hangs keeps its own places and no others", async () => {
+  it("an upstream that hangs keeps its own slots and no others", async () => {
     const hanging = await Promise.all(Array.from({ length: 5 }, () => task({ upstream: "second" })));
-    const hang = Promise.withResolvers<Asked>();
+    const hang = Promise.withResolvers<ProviderResult>();
     const answer = (rid: string) => (hanging.includes(rid) ? hang.promise : video("completed"));
     const { pass, polled } = startReplica(answer, { maxPolls: 4 });
     await pass();
@@ -378,7 +381,7 @@ describe("places", () => {
 
   it("after disposal, what is under way changes nothing", async () => {
     const rid = await task();
-    const answer = Promise.withResolvers<Asked>();
+    const answer = Promise.withResolvers<ProviderResult>();
     const replica = startReplica(() => answer.promise);
     const pass = replica.pass();
     await until("it polls", () => replica.polled.length === 1);

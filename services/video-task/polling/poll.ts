@@ -1,7 +1,7 @@
 import type { Logger } from "#shared/process/log.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { createStop, pause, type Stop } from "#shared/process/stop.ts";
-import type { Ask } from "../providers/request.ts";
+import type { RequestProvider } from "../providers/request.ts";
 import type { LiveUpstreams } from "../catalog.ts";
 import type { Metrics } from "../metrics.ts";
 import { providers } from "../providers/index.ts";
@@ -11,7 +11,7 @@ import { decide, type Transition, type TransitionRules } from "../transition.ts"
 
 export type PollDeps = {
   pool: Pool;
-  ask: Ask;
+  requestProvider: RequestProvider;
   upstreams: LiveUpstreams;
   metrics: Metrics;
   log: Logger;
@@ -103,13 +103,13 @@ async function pauseFor({ leaseMs }: PollState, inTime: Stop): Promise<boolean> 
   return false;
 }
 
-async function requestStatus({ upstreams, ask, log }: PollState, due: Due): Promise<PollResult> {
+async function requestStatus({ upstreams, requestProvider, log }: PollState, due: Due): Promise<PollResult> {
   const upstream = upstreams.current().get(due.upstream);
   const provider = (providers as Partial<typeof providers>)[due.dialect];
   if (!upstream || !provider)
     return unansweredFor("upstream not in the catalog, or its API not supported by this release");
   try {
-    const response = await ask(upstream, provider.poll.write(due.upstreamId, upstream.credential));
+    const response = await requestProvider(upstream, provider.poll.write(due.upstreamId, upstream.credential));
     return response.kind === "answer" ? provider.poll.read(response.answer) : unansweredFor(response.cause);
   } catch (error) {
     // An error of our own must not keep a task from its deadline.

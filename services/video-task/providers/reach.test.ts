@@ -6,7 +6,7 @@ import { createPools } from "#shared/catalog/pools.ts";
 import { videoDialectNames, type VideoDialectName } from "#shared/catalog/video-dialects.ts";
 import { startFakeVideos } from "#fake-provider/videos.ts";
 import { type VideoBehaviour, videoPrompt } from "#fake-provider/videos-behaviour.ts";
-import { createAsk } from "./request.ts";
+import { createProviderRequests } from "./request.ts";
 import { upstreamAt } from "../testing/upstream-at.ts";
 import { providers } from "./index.ts";
 import type { Job, PollResult, Provider, ProviderRequest, Submission } from "./provider.ts";
@@ -15,28 +15,28 @@ const fake = await startFakeVideos();
 after(() => fake[Symbol.asyncDispose]());
 const pools = createPools();
 after(() => pools[Symbol.asyncDispose]());
-const ask = createAsk(pools);
+const requestProvider = createProviderRequests(pools);
 const job: Job = { model: "studio-1", prompt: "a tide pool", seconds: 8, size: "1280x720", reference: undefined };
 
 /** A provider as it is reached at an address. */
-type Reached = {
+type ReachedProvider = {
   submit: (job: Job) => Promise<Submission | string>;
   poll: (upstreamId: string) => Promise<PollResult | string>;
 };
 
-function reach(url: string, dialect: VideoDialectName, credential = "secret-of-the-studio"): Reached {
+function reach(url: string, dialect: VideoDialectName, credential = "secret-of-the-studio"): ReachedProvider {
   const upstream = upstreamAt(url, { dialects: [dialect], credential });
   const provider: Provider = providers[dialect];
   const answerTo = async <T>(
     request: ProviderRequest,
     read: Provider["submit" | "poll"]["read"],
   ): Promise<T | string> => {
-    const asked = await ask(upstream, request);
-    return asked.kind === "answer" ? (read(asked.answer) as T) : asked.kind;
+    const result = await requestProvider(upstream, request);
+    return result.kind === "answer" ? (read(result.answer) as T) : result.kind;
   };
   return {
-    submit: async (asked) => {
-      const request = provider.submit.write(asked, credential);
+    submit: async (job) => {
+      const request = provider.submit.write(job, credential);
       assert.ok("path" in request);
       return await answerTo(request, provider.submit.read);
     },
@@ -44,8 +44,8 @@ function reach(url: string, dialect: VideoDialectName, credential = "secret-of-t
   };
 }
 
-async function taken(reached: Reached, asked: Job): Promise<string> {
-  const submission = await reached.submit(asked);
+async function taken(reached: ReachedProvider, job: Job): Promise<string> {
+  const submission = await reached.submit(job);
   assert.ok(typeof submission === "object" && submission.outcome === "accepted", JSON.stringify(submission));
   return submission.upstreamId;
 }

@@ -7,7 +7,7 @@ import { setImmediate } from "node:timers/promises";
 import { createPools } from "#shared/catalog/pools.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { until } from "#shared/testing/until.ts";
-import { type Asked, createAsk } from "./request.ts";
+import { type ProviderResult, createProviderRequests } from "./request.ts";
 import type { ProviderRequest } from "./provider.ts";
 import { upstreamAt } from "../testing/upstream-at.ts";
 
@@ -46,23 +46,23 @@ const post: ProviderRequest = {
 };
 const get: ProviderRequest = { method: "GET", path: "/v1/videos/video_1", headers: [], body: undefined };
 
-async function askOnce(upstream: Upstream, request = post): Promise<Asked> {
+async function askOnce(upstream: Upstream, request = post): Promise<ProviderResult> {
   await using pools = createPools();
-  return await createAsk(pools)(upstream, request);
+  return await createProviderRequests(pools)(upstream, request);
 }
 
 /** The answer to a request, when the server answers with this. */
-async function answerTo(listener: RequestListener, changes: Partial<Upstream> = {}): Promise<Asked> {
+async function answerTo(listener: RequestListener, changes: Partial<Upstream> = {}): Promise<ProviderResult> {
   await using server = await serve(listener);
   return await askOnce(upstreamAt(server.url, changes));
 }
 
-const answered = (status: number, body: unknown, retryAfterSeconds?: number): Asked => ({
+const answered = (status: number, body: unknown, retryAfterSeconds?: number): ProviderResult => ({
   kind: "answer",
   answer: { status, body, retryAfterSeconds },
 });
 
-const kindOf = (asked: Asked): string => asked.kind;
+const kindOf = (result: ProviderResult): string => result.kind;
 
 describe("what goes out", () => {
   test("the request as it is written, the operator's headers, and that nothing may be encoded", async () => {
@@ -94,30 +94,30 @@ describe("what goes out", () => {
   test("connections are kept for the next question", async () => {
     await using server = await serve((_, response) => response.end("{}"));
     await using pools = createPools();
-    const ask = createAsk(pools);
+    const requestProvider = createProviderRequests(pools);
     const upstream = upstreamAt(server.url);
-    await ask(upstream, get);
+    await requestProvider(upstream, get);
     // A connection is free a turn after its answer.
     await setImmediate();
-    await ask(upstream, get);
+    await requestProvider(upstream, get);
     assert.equal(server.connections(), 1);
   });
 });
 
 describe("an answer", () => {
   test("its status, its JSON, its wait in seconds", async () => {
-    const asked = await answerTo((_, response) => {
+    const result = await answerTo((_, response) => {
       response.writeHead(429, { "retry-after": "7" }).end('{"error":{"message":"slow"}}');
     });
-    assert.deepEqual(asked, answered(429, { error: { message: "slow" } }, 7));
+    assert.deepEqual(result, answered(429, { error: { message: "slow" } }, 7));
   });
 
   test("a wait that is a date", async () => {
-    const asked = await answerTo((_, response) => {
+    const result = await answerTo((_, response) => {
       response.writeHead(503, { "retry-after": new Date(Date.now() + 90_000).toUTCString() }).end();
     });
-    assert.ok(asked.kind === "answer" && asked.answer.retryAfterSeconds !== undefined);
-    const { retryAfterSeconds } = asked.answer;
+    assert.ok(result.kind === "answer" && result.answer.retryAfterSeconds !== undefined);
+    const { retryAfterSeconds } = result.answer;
     assert.ok(retryAfterSeconds > 60 && retryAfterSeconds <= 91, `${retryAfterSeconds} s`);
   });
 
@@ -128,8 +128,8 @@ describe("an answer", () => {
 
   test("a redirect is not followed", async () => {
     await using elsewhere = await serve((_, response) => response.end("{}"));
-    const asked = await answerTo((_, response) => response.writeHead(307, { location: elsewhere.url }).end());
-    assert.deepEqual(asked, answered(307, undefined));
+    const result = await answerTo((_, response) => response.writeHead(307, { location: elsewhere.url }).end());
+    assert.deepEqual(result, answered(307, undefined));
     assert.equal(elsewhere.connections(), 0);
   });
 
@@ -146,11 +146,11 @@ describe("an answer", () => {
   });
 
   test("one that breaks off after its JSON is read all the same", async () => {
-    const asked = await answerTo((_, response) => {
+    const result = await answerTo((_, response) => {
       response.writeHead(200, { "content-length": 100 });
       response.write('{"id":"video_1"}', () => response.destroy());
     });
-    assert.deepEqual(asked, answered(200, { id: "video_1" }));
+    assert.deepEqual(result, answered(200, { id: "video_1" }));
   });
 
   test("one that breaks off after its head says its status; a 2xx of which nothing is known", async () => {
@@ -163,26 +163,26 @@ describe("an answer", () => {
   });
 
   test("one that stands still after its head says its status", async () => {
-    const asked = await answerTo((_, response) => void response.writeHead(429).write("{"), { idleTimeoutMs: 50 });
-    assert.deepEqual(asked, answered(429, undefined));
+    const result = await answerTo((_, response) => void response.writeHead(429).write("{"), { idleTimeoutMs: 50 });
+    assert.deepEqual(result, answered(429, undefined));
   });
 
   test("1xx before the answer are none", async () => {
-    const asked = await answerTo((_, response) => {
+    const result = await answerTo((_, response) => {
       response.writeProcessing();
       response.end('{"id":"video_1"}');
     });
-    assert.deepEqual(asked, answered(200, { id: "video_1" }));
+    assert.deepEqual(result, answered(200, { id: "video_1" }));
   });
 
   test("what gives access to the upstream is taken out of its texts, not out of names", async () => {
     const proxied = { credential: "secret-of-the-studio", headers: ["x-team", "team-of-ours"] };
     const said = "secret-of-the-studio of team-of-ours";
-    const asked = await answerTo(
+    const result = await answerTo(
       (_, response) => response.end(JSON.stringify({ error: { message: said }, id: said })),
       proxied,
     );
-    assert.deepEqual(asked, answered(200, { error: { message: "[hidden] of [hidden]" }, id: said }));
+    assert.deepEqual(result, answered(200, { error: { message: "[hidden] of [hidden]" }, id: said }));
   });
 });
 
@@ -190,8 +190,8 @@ describe("certainly not seen by the provider", () => {
   test("the connection is refused", async () => {
     const server = await serve(() => undefined);
     await server[Symbol.asyncDispose]();
-    const asked = await askOnce(upstreamAt(server.url));
-    assert.ok(asked.kind === "unsent" && asked.cause.includes("ECONNREFUSED"), JSON.stringify(asked));
+    const result = await askOnce(upstreamAt(server.url));
+    assert.ok(result.kind === "unsent" && result.cause.includes("ECONNREFUSED"), JSON.stringify(result));
   });
 
   test("the name is unknown", async () => {
@@ -208,8 +208,8 @@ describe("certainly not seen by the provider", () => {
     const overTls = (url: string) => url.replace("http:", "https:");
     assert.equal(kindOf(await askOnce(upstreamAt(overTls(resetting.url)))), "unsent");
     await using silent = await listen(createTcpServer(() => undefined));
-    const asked = await askOnce(upstreamAt(overTls(silent.url), { connectTimeoutMs: 50 }));
-    assert.equal(kindOf(asked), "unsent");
+    const result = await askOnce(upstreamAt(overTls(silent.url), { connectTimeoutMs: 50 }));
+    assert.equal(kindOf(result), "unsent");
   });
 
   test("no connection was free within the time for all of it; nothing is sent later", async () => {
@@ -220,22 +220,22 @@ describe("certainly not seen by the provider", () => {
       response.write("{");
     });
     await using pools = createPools();
-    const ask = createAsk(pools);
+    const requestProvider = createProviderRequests(pools);
     const busy = upstreamAt(server.url, { maxConcurrent: 1, totalTimeoutMs: 400 });
-    const first = ask(busy, get);
+    const first = requestProvider(busy, get);
     await until("the first is under way", () => methods.length === 1);
-    const second = await ask({ ...busy, totalTimeoutMs: 50 }, post);
+    const second = await requestProvider({ ...busy, totalTimeoutMs: 50 }, post);
     assert.equal(kindOf(second), "unsent");
     assert.deepEqual(await first, answered(200, undefined));
     // The third goes over the connection that the second waited for.
-    await ask(busy, get);
+    await requestProvider(busy, get);
     assert.deepEqual(methods, ["GET", "GET"]);
   });
 
   test("a header that cannot be written", async () => {
     await using server = await serve((_, response) => response.end("{}"));
-    const asked = await askOnce(upstreamAt(server.url), { ...get, headers: ["x-a", "two\r\nlines"] });
-    assert.equal(kindOf(asked), "unsent");
+    const result = await askOnce(upstreamAt(server.url), { ...get, headers: ["x-a", "two\r\nlines"] });
+    assert.equal(kindOf(result), "unsent");
     assert.equal(server.connections(), 0);
   });
 
@@ -245,7 +245,7 @@ describe("certainly not seen by the provider", () => {
     const upstream = upstreamAt(server.url);
     pools.poolOf(upstream);
     await pools[Symbol.asyncDispose]();
-    assert.equal(kindOf(await createAsk(pools)(upstream, get)), "unsent");
+    assert.equal(kindOf(await createProviderRequests(pools)(upstream, get)), "unsent");
   });
 });
 
@@ -278,10 +278,10 @@ describe("perhaps seen by the provider", () => {
   });
 
   test("1xx, and then nothing more", async () => {
-    const asked = await answerTo((_, response) => {
+    const result = await answerTo((_, response) => {
       response.writeProcessing(() => response.destroy());
     });
-    assert.equal(kindOf(asked), "silent");
+    assert.equal(kindOf(result), "silent");
   });
 
   test("an answer that is no HTTP", async () => {

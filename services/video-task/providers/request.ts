@@ -4,32 +4,32 @@ import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { ProviderAnswer, ProviderRequest } from "./provider.ts";
 import { createReader, retryAfterOf } from "./read-answer.ts";
 
-/** What came of a question to a provider. */
-export type Asked =
+/** The result of a request to a provider. */
+export type ProviderResult =
   | { kind: "answer"; answer: ProviderAnswer }
-  /** The provider has certainly not seen it. */
+  /** The provider has certainly not received it. */
   | { kind: "unsent"; cause: string }
-  /** It may have seen it; there was no answer. */
+  /** The provider may have received it; there was no answer. */
   | { kind: "silent"; cause: string };
 
-/** Asks a provider; resolves whatever happens. The only way from this service to providers. */
-export type Ask = (upstream: Upstream, request: ProviderRequest) => Promise<Asked>;
+/** Sends a request to a provider. Never rejects. The only way from this service to providers. */
+export type RequestProvider = (upstream: Upstream, request: ProviderRequest) => Promise<ProviderResult>;
 
 const longestMs = 120_000;
 
-// Unencoded, because nobody here decodes.
+// Uncompressed, as nothing here decompresses.
 const standardHeaders = ["accept-encoding", "identity", "user-agent", "model-relay"];
 
 /**
- * How providers are asked: once, without following redirects, within the upstream's timeouts and 120 s in all, waiting
- * for a connection included. An answer is read to 1 MiB; of one that is larger or no whole JSON only the head counts.
- * What gives access to the upstream is taken out of its texts.
+ * Sends requests once, without following redirects, within the upstream's timeouts and 120 s in all, including the wait
+ * for a connection. Answers are read up to 1 MiB; of a larger one or one that is not valid JSON, only the head counts.
+ * The upstream's secrets are removed from its texts.
  */
-export function createAsk(pools: Pools): Ask {
-  return (upstream, request) => askOnce(pools.poolOf(upstream), upstream, request);
+export function createProviderRequests(pools: Pools): RequestProvider {
+  return (upstream, request) => requestOnce(pools.poolOf(upstream), upstream, request);
 }
 
-function askOnce(pool: Dispatcher, upstream: Upstream, request: ProviderRequest): Promise<Asked> {
+function requestOnce(pool: Dispatcher, upstream: Upstream, request: ProviderRequest): Promise<ProviderResult> {
   return new Promise((resolve) => {
     let isStarted = false;
     let isGivenUp = false;
@@ -40,7 +40,7 @@ function askOnce(pool: Dispatcher, upstream: Upstream, request: ProviderRequest)
     const timer = setTimeout(() => giveUp(new errors.HeadersTimeoutError(`no answer within ${totalMs} ms`)), totalMs);
     const finish = (error?: Error): void => {
       clearTimeout(timer);
-      // Of an answer that broke off, what came may be all of the JSON; else the status alone may be a clear no.
+      // A truncated answer may still hold the whole JSON; otherwise its status may still be a definite refusal.
       if (head) return resolve({ kind: "answer", answer: { ...head, body: reader.read() } });
       resolve({ kind: isStarted ? "silent" : "unsent", cause: error?.message ?? "no answer" });
     };
@@ -50,17 +50,17 @@ function askOnce(pool: Dispatcher, upstream: Upstream, request: ProviderRequest)
       controller?.abort(error);
     };
     const handler: Dispatcher.DispatchHandler = {
-      // Called when there is a connection, right before the first byte goes out.
+      // Called when there is a connection, right before the first byte is sent.
       onRequestStart: (started) => {
         controller = started;
-        if (isGivenUp) return started.abort(new Error("not wanted any more"));
+        if (isGivenUp) return started.abort(new Error("request given up"));
         isStarted = true;
       },
       onResponseStart: (_controller, status, headers) => {
         if (status >= 200) head = { status, retryAfterSeconds: retryAfterOf(headers["retry-after"]) };
       },
       onResponseData: (_controller, chunk) => {
-        if (!reader.take(chunk)) giveUp(new Error("the answer is too large"));
+        if (!reader.take(chunk)) giveUp(new Error("answer too large"));
       },
       onResponseEnd: () => finish(),
       onResponseError: (_controller, error) => finish(error),
@@ -68,7 +68,7 @@ function askOnce(pool: Dispatcher, upstream: Upstream, request: ProviderRequest)
     try {
       pool.dispatch(dispatchOf(upstream, request), handler);
     } catch (error) {
-      // A header that cannot be written, or a pool that was closed.
+      // An invalid header, or a closed pool.
       finish(error instanceof Error ? error : new Error(String(error)));
     }
   });

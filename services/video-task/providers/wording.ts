@@ -4,7 +4,7 @@ const fallbackMessage = "The video generation failed";
 
 /**
  * A provider's sentence as callers may see it: at most 500 characters, on one line, without addresses and what looks
- * like a key; undefined when it is no text. Our own credential is taken out before (see ask.ts).
+ * like a key; undefined when it is no text. Our own credential is taken out before (see read-answer.ts).
  */
 export function sentenceOf(value: unknown): string | undefined {
   if (typeof value !== "string") return undefined;

@@ -1,9 +1,9 @@
 import type { Pool, Queryable } from "#shared/stores/postgres.ts";
-import type { Running } from "../task.ts";
+import type { RunningTask } from "../task.ts";
 import type { Transition } from "../transition.ts";
 
 /** A claimed task. */
-export type Due = Running & {
+export type Due = RunningTask & {
   /** Identifies this poll: the end of its lease, as PostgreSQL writes it. */
   lease: string;
   /** Milliseconds since the poll was due. */

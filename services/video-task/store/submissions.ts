@@ -1,7 +1,7 @@
 import { RefusalReason } from "#proto/video/v1/video_pb.ts";
 import type { VideoDialectName } from "#shared/catalog/video-dialects.ts";
 import type { Pool, Queryable } from "#shared/stores/postgres.ts";
-import type { Submitted } from "../task.ts";
+import type { SubmittedTask } from "../task.ts";
 
 /** What is written down of a submission before a provider hears of it. */
 export type Intent = {
@@ -101,7 +101,11 @@ export async function renewLease(
  * A provider has taken the task: state, final charge and the event that books it, all or nothing. Undefined when the
  * submission is not `submitting` any more: then nothing has changed.
  */
-export async function acceptSubmission(db: Queryable, rid: string, given: Acceptance): Promise<Submitted | undefined> {
+export async function acceptSubmission(
+  db: Queryable,
+  rid: string,
+  given: Acceptance,
+): Promise<SubmittedTask | undefined> {
   const { rows } = await db.query(
     `WITH accepted AS (
        UPDATE video_task.task SET state = 'queued', lease_until = NULL, upstream = $2, dialect = $3, upstream_id = $4,
@@ -115,7 +119,7 @@ export async function acceptSubmission(db: Queryable, rid: string, given: Accept
      SELECT ${submittedColumns} FROM accepted`,
     [rid, given.upstream, given.dialect, given.upstreamId, given.costNanos, given.charge, given.firstPollMs],
   );
-  return rows[0] as Submitted | undefined;
+  return rows[0] as SubmittedTask | undefined;
 }
 
 /** Whether this acceptance is what the row says: a commit whose answer was lost. */
@@ -131,7 +135,11 @@ export async function isAcceptedAs(db: Queryable, rid: string, given: Acceptance
  * Nobody is known to have taken the task. A refused one gives its idempotency key back: it may be submitted anew, while
  * one that is unknown must not. Undefined when the submission is not `submitting` any more.
  */
-export async function refuseSubmission(db: Queryable, rid: string, refusal: Refusal): Promise<Submitted | undefined> {
+export async function refuseSubmission(
+  db: Queryable,
+  rid: string,
+  refusal: Refusal,
+): Promise<SubmittedTask | undefined> {
   const state = refusal.reason === RefusalReason.UNKNOWN ? "unknown" : "refused";
   const { rows } = await db.query(
     `UPDATE video_task.task SET state = $2, lease_until = NULL, refusal = $3, retry_after_seconds = $4,
@@ -140,13 +148,13 @@ export async function refuseSubmission(db: Queryable, rid: string, refusal: Refu
      RETURNING ${submittedColumns}`,
     [rid, state, refusal.reason, refusal.retryAfterSeconds, refusal.cause],
   );
-  return rows[0] as Submitted | undefined;
+  return rows[0] as SubmittedTask | undefined;
 }
 
 /** A submission by its rid, of any account and in any state. */
-export async function readSubmission(db: Queryable, rid: string): Promise<Submitted | undefined> {
+export async function readSubmission(db: Queryable, rid: string): Promise<SubmittedTask | undefined> {
   const { rows } = await db.query(`SELECT ${submittedColumns} FROM video_task.task WHERE rid = $1`, [rid]);
-  return rows[0] as Submitted | undefined;
+  return rows[0] as SubmittedTask | undefined;
 }
 
 /** The submission that holds an account's idempotency key. */
@@ -154,19 +162,19 @@ export async function readSubmissionOfKey(
   db: Queryable,
   accountId: string,
   idempotencyKey: string,
-): Promise<Submitted | undefined> {
+): Promise<SubmittedTask | undefined> {
   const { rows } = await db.query(
     `SELECT ${submittedColumns} FROM video_task.task WHERE account_id = $1 AND idempotency_key = $2`,
     [accountId, idempotencyKey],
   );
-  return rows[0] as Submitted | undefined;
+  return rows[0] as SubmittedTask | undefined;
 }
 
 /** A submission whose process has said nothing for longer than its lease. */
-export type Expired = { rid: string; accountId: string; upstream: string };
+export type ExpiredSubmission = { rid: string; accountId: string; upstream: string };
 
 /** Makes up to 1,000 submissions whose lease has ended `unknown`, and tells them. */
-export async function expireLeases(pool: Pool): Promise<Expired[]> {
+export async function expireLeases(pool: Pool): Promise<ExpiredSubmission[]> {
   const { rows } = await pool.query(
     `UPDATE video_task.task SET state = 'unknown', lease_until = NULL, refusal = $1, retry_after_seconds = 0,
        error_message = 'the lease has ended'
@@ -177,5 +185,5 @@ export async function expireLeases(pool: Pool): Promise<Expired[]> {
      RETURNING rid, account_id AS "accountId", upstream`,
     [RefusalReason.UNKNOWN],
   );
-  return rows as Expired[];
+  return rows as ExpiredSubmission[];
 }

@@ -6,7 +6,7 @@ import { query } from "#shared/testing/postgres.ts";
 import { conclude } from "./conclude.ts";
 import { createSubmit } from "./submit.ts";
 import { putTask } from "../testing/states.ts";
-import { makeSubmission, scriptAsk, submittingOn, yes } from "../testing/submissions.ts";
+import { makeSubmission, scriptProviders, submittingOn, yes } from "../testing/submissions.ts";
 import { startTasksDatabase } from "../testing/tasks-database.ts";
 
 let database: Awaited<ReturnType<typeof startTasksDatabase>>;
@@ -42,10 +42,10 @@ test("a submission that comes after its conclusion sends nothing", async () => {
   const rid = request.charge?.rid ?? "";
   assert.deepEqual(await concludeOf(rid), { isUnknown: false });
   assert.deepEqual(await concludeOf(rid), { isUnknown: false });
-  const ask = scriptAsk(() => yes());
-  const { outcome } = await createSubmit(submittingOn(database.pool, ask))(request);
+  const requestProvider = scriptProviders(() => yes());
+  const { outcome } = await createSubmit(submittingOn(database.pool, requestProvider))(request);
   assert.ok(outcome?.case === "refused" && outcome.value.reason === RefusalReason.STOPPING);
-  assert.equal(ask.questions.length, 0);
+  assert.equal(requestProvider.questions.length, 0);
   const { rows } = await query(database.ownerUrl, "SELECT FROM video_task.task WHERE idempotency_key = 'order-1'");
   assert.deepEqual(rows, [], "its idempotency key is free");
 });
@@ -54,14 +54,14 @@ test("a submission and its conclusion at once agree: sent and charged, or neithe
   for (let round = 0; round < 20; round += 1) {
     const request = makeSubmission();
     const rid = request.charge?.rid ?? "";
-    const ask = scriptAsk(() => yes());
-    const submitted = createSubmit(submittingOn(database.pool, ask))(request);
+    const requestProvider = scriptProviders(() => yes());
+    const submitted = createSubmit(submittingOn(database.pool, requestProvider))(request);
     const [concluded] = await Promise.allSettled([concludeOf(rid)]);
     const { outcome } = await submitted;
     // What was under way is concluded by asking again.
     const last = concluded.status === "fulfilled" ? concluded.value : await concludeOf(rid);
     const isCharged = outcome?.case === "accepted";
-    assert.deepEqual([ask.questions.length, last.charge !== undefined], isCharged ? [1, true] : [0, false]);
+    assert.deepEqual([requestProvider.questions.length, last.charge !== undefined], isCharged ? [1, true] : [0, false]);
   }
 });
 

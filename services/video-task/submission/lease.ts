@@ -11,13 +11,13 @@ export type Lease = AsyncDisposable & {
   moveTo: (upstream: string) => Promise<boolean>;
 };
 
-type LeaseOf = { pool: Pool; log: Logger; rid: string; upstream: string; leaseMs: number };
+type LeaseOptions = { pool: Pool; log: Logger; rid: string; upstream: string; leaseMs: number };
 
 /**
  * Holds the lease of an intent that was just written. `sinceMs` is performance.now() of before the writing: PostgreSQL
  * counts from later on, so that by this count the lease ends early and never late.
  */
-export function holdLease({ pool, log, rid, upstream, leaseMs }: LeaseOf, sinceMs: number): Lease {
+export function holdLease({ pool, log, rid, upstream, leaseMs }: LeaseOptions, sinceMs: number): Lease {
   let confirmedAtMs = sinceMs;
   let asked = upstream;
   const renew = async (): Promise<boolean> => {

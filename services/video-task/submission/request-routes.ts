@@ -1,7 +1,7 @@
 import { RefusalReason, type Route } from "#proto/video/v1/video_pb.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { videoDialectOf, type VideoDialectName } from "#shared/catalog/video-dialects.ts";
-import type { Ask, Asked } from "../providers/request.ts";
+import type { RequestProvider, ProviderResult } from "../providers/request.ts";
 import type { LiveUpstreams } from "../catalog.ts";
 import type { Lease } from "./lease.ts";
 import type { Metrics } from "../metrics.ts";
@@ -9,77 +9,90 @@ import { providers } from "../providers/index.ts";
 import type { Job, Provider } from "../providers/provider.ts";
 import type { Refusal } from "../store/submissions.ts";
 
-export type Asking = { ask: Ask; upstreams: LiveUpstreams; metrics: Metrics };
+export type ProviderDeps = { requestProvider: RequestProvider; upstreams: LiveUpstreams; metrics: Metrics };
 
-/** What the providers of a submission have come to; a refusal whose reason is UNKNOWN may have been taken. */
-export type Answered =
+/** The result of requesting the providers. A refusal with reason UNKNOWN may still have been accepted. */
+export type SubmissionResult =
   | { kind: "accepted"; route: Route; dialect: VideoDialectName; upstreamId: string }
-  | { kind: "refused"; upstream: string; refusal: Refusal; mayAskNext: boolean };
+  | { kind: "refused"; upstream: string; refusal: Refusal; mayTryNext: boolean };
 
-type Wanted = { rid: string; job: Omit<Job, "model"> };
+type SubmissionJob = { rid: string; job: Omit<Job, "model"> };
 
 /**
- * Asks the routes in their order, each at most once, and the next only after a certain no: whatever may have been taken
- * ends it, and so does a lease of which half is over, after which others may count the submission as unknown.
+ * Requests the routes in order, each at most once, and the next one only after a definite refusal. Stops when a
+ * provider may have accepted, and when half of the lease is over, as others may soon count the outcome as unknown.
  */
-export async function askRoutes(asking: Asking, wanted: Wanted, routes: Route[], lease: Lease): Promise<Answered> {
-  let answered: Answered | undefined;
+export async function requestRoutes(
+  deps: ProviderDeps,
+  submission: SubmissionJob,
+  routes: Route[],
+  lease: Lease,
+): Promise<SubmissionResult> {
+  let result: SubmissionResult | undefined;
   for (const route of routes) {
-    if (answered && !(await lease.moveTo(route.upstream))) return answered;
-    if (!lease.isFresh()) return answered ?? tooLate(route);
-    answered = await askRoute(asking, wanted, route);
-    if (answered.kind === "accepted" || !answered.mayAskNext) return answered;
+    if (result && !(await lease.moveTo(route.upstream))) return result;
+    if (!lease.isFresh()) return result ?? tooLate(route);
+    result = await requestRoute(deps, submission, route);
+    if (result.kind === "accepted" || !result.mayTryNext) return result;
   }
-  if (!answered) throw new Error("a submission without routes");
-  return answered;
+  if (!result) throw new Error("a submission without routes");
+  return result;
 }
 
-const tooLate = ({ upstream }: Route): Answered => ({
-  ...refused(upstream, RefusalReason.STOPPING, "half of the lease was over before it was sent"),
-  mayAskNext: false,
+const tooLate = ({ upstream }: Route): SubmissionResult => ({
+  ...refused(upstream, RefusalReason.STOPPING, "half of the lease had passed before it was sent"),
+  mayTryNext: false,
 });
 
 const refused = (upstream: string, reason: RefusalReason, cause: string) => ({
   kind: "refused" as const,
   upstream,
   refusal: { reason, retryAfterSeconds: 0, cause },
-  mayAskNext: true,
+  mayTryNext: true,
 });
 
-async function askRoute(asking: Asking, { rid, job }: Wanted, route: Route): Promise<Answered> {
-  const upstream = asking.upstreams.current().get(route.upstream);
+async function requestRoute(deps: ProviderDeps, { rid, job }: SubmissionJob, route: Route): Promise<SubmissionResult> {
+  const upstream = deps.upstreams.current().get(route.upstream);
   const dialect = upstream && videoDialectOf(upstream);
-  // The relay's catalog may be ahead of this process's.
-  if (!dialect) return refused(route.upstream, RefusalReason.UNREACHABLE, "not an upstream for videos here");
+  // The relay's catalog may be newer than the one of this process.
+  if (!dialect)
+    return refused(route.upstream, RefusalReason.UNREACHABLE, "not a video upstream in the catalog of this process");
   const { submit } = providers[dialect];
   const request = submit.write({ ...job, model: route.model }, upstream.credential);
   if ("reason" in request) return refused(route.upstream, RefusalReason.REJECTED, request.reason);
-  const asked = await asking.ask(upstream, { ...request, headers: [...request.headers, "x-request-id", rid] });
-  const answered = understand(submit, asked, { route, dialect, upstream });
-  if (answered.kind === "refused" && answered.refusal.reason !== RefusalReason.REJECTED) {
-    asking.metrics.providerErrors.inc({ upstream: upstream.name, verb: "submit" });
+  const response = await deps.requestProvider(upstream, {
+    ...request,
+    headers: [...request.headers, "x-request-id", rid],
+  });
+  const result = readResult(submit, response, { route, dialect, upstream });
+  if (result.kind === "refused" && result.refusal.reason !== RefusalReason.REJECTED) {
+    deps.metrics.providerErrors.inc({ upstream: upstream.name, verb: "submit" });
   }
-  return answered;
+  return result;
 }
 
-type Place = { route: Route; dialect: VideoDialectName; upstream: Upstream };
+type RouteTarget = { route: Route; dialect: VideoDialectName; upstream: Upstream };
 
-function understand(submit: Provider["submit"], asked: Asked, { route, dialect, upstream }: Place): Answered {
-  if (asked.kind === "unsent") return refused(upstream.name, RefusalReason.UNREACHABLE, asked.cause);
-  if (asked.kind === "silent") return final(refused(upstream.name, RefusalReason.UNKNOWN, asked.cause));
-  const submission = submit.read(asked.answer);
+function readResult(
+  submit: Provider["submit"],
+  response: ProviderResult,
+  { route, dialect, upstream }: RouteTarget,
+): SubmissionResult {
+  if (response.kind === "unsent") return refused(upstream.name, RefusalReason.UNREACHABLE, response.cause);
+  if (response.kind === "silent") return final(refused(upstream.name, RefusalReason.UNKNOWN, response.cause));
+  const submission = submit.read(response.answer);
   if (submission.outcome === "accepted") {
     return { kind: "accepted", route, dialect, upstreamId: submission.upstreamId };
   }
   const { outcome: _outcome, ...refusal } = submission;
-  const answered = { ...refused(upstream.name, refusal.reason, refusal.cause), refusal };
-  return certainNos.has(refusal.reason) ? answered : final(answered);
+  const result = { ...refused(upstream.name, refusal.reason, refusal.cause), refusal };
+  return definiteRefusals.has(refusal.reason) ? result : final(result);
 }
 
-const final = (answered: Answered): Answered => ({ ...answered, mayAskNext: false }) as Answered;
+const final = (result: SubmissionResult): SubmissionResult => ({ ...result, mayTryNext: false }) as SubmissionResult;
 
-// After which another provider may be asked. One that refused the request itself would be followed by more that do.
-const certainNos: ReadonlySet<RefusalReason> = new Set([
+// Refusals after which another provider may be tried. When one rejects the request itself, so would the others.
+const definiteRefusals: ReadonlySet<RefusalReason> = new Set([
   RefusalReason.ACCOUNT,
   RefusalReason.RATE,
   RefusalReason.UNAVAILABLE,

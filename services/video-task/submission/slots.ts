@@ -1,19 +1,19 @@
 import { ServiceError } from "#shared/process/errors.ts";
 import { createStop, pause, type Stop } from "#shared/process/stop.ts";
 
-/** What one process has under way for callers that wait. Disposal refuses more and waits for it. */
-export type Places = AsyncDisposable & {
-  /** Takes a place until it is disposed; `bytes` is what it keeps in memory. `unavailable` when all are taken. */
+/** Bounds what one process has under way for waiting callers. Disposal refuses more and waits for the rest. */
+export type SubmissionSlots = AsyncDisposable & {
+  /** Takes a slot until disposal; `bytes` is the memory it keeps. Throws `unavailable` when all are taken. */
   take: (bytes: number) => Disposable;
   stop: Stop;
 };
 
-export type PlacesLimits = { maxCalls: number; maxBytes: number; drainMs: number };
+export type SlotLimits = { maxCalls: number; maxBytes: number; drainMs: number };
 
-// Relays cut a message at 16 MiB; pictures are kept twice while they are sent.
-export const defaultPlaces = { maxCalls: 256, maxBytes: 128 * 1024 * 1024 };
+// Relays limit a message to 16 MiB; images are kept twice while they are sent.
+export const defaultSlotLimits = { maxCalls: 256, maxBytes: 128 * 1024 * 1024 };
 
-export function createPlaces({ maxCalls, maxBytes, drainMs }: PlacesLimits): Places {
+export function createSlots({ maxCalls, maxBytes, drainMs }: SlotLimits): SubmissionSlots {
   const stop = createStop();
   const idle = createStop();
   let calls = 0;

@@ -8,13 +8,13 @@ import { createPool, type Pool } from "#shared/stores/postgres.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
-import type { Asked } from "../providers/request.ts";
+import type { ProviderResult } from "../providers/request.ts";
 import { findSubmission as find } from "./find-submission.ts";
-import { createPlaces, defaultPlaces } from "./slots.ts";
-import { createSubmit, type SubmitParts } from "./submit.ts";
+import { createSlots, defaultSlotLimits } from "./slots.ts";
+import { createSubmit, type SubmitDeps } from "./submit.ts";
 import { createSweepPass } from "./sweep.ts";
 import { taskIdOf } from "../task.ts";
-import { answerOf, makeSubmission, scriptAsk, submittingOn, yes } from "../testing/submissions.ts";
+import { answerOf, makeSubmission, scriptProviders, submittingOn, yes } from "../testing/submissions.ts";
 import { createTasksDatabase, startTasksDatabase, type TasksDatabase } from "../testing/tasks-database.ts";
 
 let server: Awaited<ReturnType<typeof startTasksDatabase>>;
@@ -32,8 +32,8 @@ const eventsOf = async (rid: string) =>
   (await query(database.ownerUrl, `SELECT kind, amount_nanos FROM video_task.money_event WHERE rid = '${rid}'`)).rows;
 
 const ridOf = ({ charge }: ReturnType<typeof makeSubmission>): string => charge?.rid ?? "";
-const submitWith = (ask: ReturnType<typeof scriptAsk>, given: Partial<SubmitParts> = {}) =>
-  createSubmit(submittingOn(database.pool, ask, given));
+const submitWith = (requestProvider: ReturnType<typeof scriptProviders>, given: Partial<SubmitDeps> = {}) =>
+  createSubmit(submittingOn(database.pool, requestProvider, given));
 
 type Response = Awaited<ReturnType<ReturnType<typeof createSubmit>>>;
 const refusalOf = ({ outcome }: Response) => {
@@ -46,20 +46,20 @@ const acceptedOf = ({ outcome }: Response) => {
 };
 
 /** A provider that answers when it is let go. */
-function holdAnswers(answer: Asked = yes()) {
+function holdAnswers(answer: ProviderResult = yes()) {
   const gate = Promise.withResolvers<void>();
-  const ask = scriptAsk(async () => {
+  const requestProvider = scriptProviders(async () => {
     await gate.promise;
     return answer;
   });
-  return { ask, release: gate.resolve };
+  return { requestProvider, release: gate.resolve };
 }
 
 test("a task that a provider takes is queued with its final charge and the event that books it, all in one", async () => {
-  const ask = scriptAsk(() => yes("video_abc"));
+  const requestProvider = scriptProviders(() => yes("video_abc"));
   const request = makeSubmission({ prompt: "a dog" });
   const rid = ridOf(request);
-  const { task, charge } = acceptedOf(await submitWith(ask)(request));
+  const { task, charge } = acceptedOf(await submitWith(requestProvider)(request));
   assert.deepEqual(
     [task?.taskId, task?.state, task?.model, task?.prompt, task?.seconds, task?.size, task?.progress],
     [taskIdOf(rid), TaskState.QUEUED, "demo-video", "a dog", 8, "1280x720", 0],
@@ -79,20 +79,20 @@ test("a task that a provider takes is queued with its final charge and the event
   assert.ok(final.endedAt && final.firstByteAt);
   assert.deepEqual(await eventsOf(rid), [{ kind: 1, amount_nanos: "800000000" }]);
   assert.deepEqual(
-    ask.questions.map((question) => [question.upstream, question.rid]),
+    requestProvider.questions.map((question) => [question.upstream, question.rid]),
     [["first", rid]],
   );
 });
 
 test("the same rid twice at once, and again later, is submitted once; all get the same outcome and charge", async () => {
-  const { ask, release } = holdAnswers();
-  const submit = submitWith(ask);
+  const { requestProvider, release } = holdAnswers();
+  const submit = submitWith(requestProvider);
   const request = makeSubmission();
   const both = [submit(request), submit(request)];
-  await until("the provider is asked", () => ask.questions.length > 0);
+  await until("the provider is asked", () => requestProvider.questions.length > 0);
   release();
   const outcomes = [...(await Promise.all(both)), await submit(request)].map(acceptedOf);
-  assert.equal(ask.questions.length, 1);
+  assert.equal(requestProvider.questions.length, 1);
   for (const { task, charge } of outcomes) {
     assert.equal(task?.taskId, taskIdOf(ridOf(request)));
     assert.deepEqual(Buffer.from(charge ?? []), Buffer.from(outcomes[0]?.charge ?? []));
@@ -102,49 +102,49 @@ test("the same rid twice at once, and again later, is submitted once; all get th
 test("two processes with the same rid at once submit it once", async () => {
   await using otherPool = createPool(database.url, "other", () => undefined);
   for (let round = 0; round < 10; round += 1) {
-    const { ask, release } = holdAnswers();
+    const { requestProvider, release } = holdAnswers();
     const request = makeSubmission();
-    const processes = [database.pool, otherPool].map((pool) => createSubmit(submittingOn(pool, ask)));
+    const processes = [database.pool, otherPool].map((pool) => createSubmit(submittingOn(pool, requestProvider)));
     const both = processes.map((submit) => submit(request));
-    await until("a provider is asked", () => ask.questions.length > 0);
+    await until("a provider is asked", () => requestProvider.questions.length > 0);
     release();
     for (const response of await Promise.all(both)) acceptedOf(response);
-    assert.equal(ask.questions.length, 1);
+    assert.equal(requestProvider.questions.length, 1);
     assert.equal((await eventsOf(ridOf(request))).length, 1);
   }
 });
 
 test("the same idempotency key at once from many rids is submitted once, and all get the same task", async () => {
   await using otherPool = createPool(database.url, "other", () => undefined);
-  const { ask, release } = holdAnswers();
-  const submits = [database.pool, otherPool].map((pool) => createSubmit(submittingOn(pool, ask)));
+  const { requestProvider, release } = holdAnswers();
+  const submits = [database.pool, otherPool].map((pool) => createSubmit(submittingOn(pool, requestProvider)));
   const requests = Array.from({ length: 6 }, () => makeSubmission({ account: "acct_key", key: "order-1" }));
   const all = submits.flatMap((submit, index) => requests.slice(index * 3, index * 3 + 3).map(submit));
-  await until("a provider is asked", () => ask.questions.length > 0);
+  await until("a provider is asked", () => requestProvider.questions.length > 0);
   release();
   const outcomes = (await Promise.all(all)).map(({ outcome }) => outcome);
-  assert.equal(ask.questions.length, 1);
+  assert.equal(requestProvider.questions.length, 1);
   const ids = outcomes.map((outcome) => {
     if (outcome?.case === "accepted") return outcome.value.task?.taskId;
     return outcome?.case === "earlier" ? outcome.value.taskId : outcome?.case;
   });
-  assert.deepEqual(new Set(ids), new Set([taskIdOf(ask.questions[0]?.rid ?? "")]));
+  assert.deepEqual(new Set(ids), new Set([taskIdOf(requestProvider.questions[0]?.rid ?? "")]));
   assert.equal(outcomes.filter((outcome) => outcome?.case === "accepted").length, 1);
 });
 
 test("an idempotency key with another body is told so and sends nothing; another account's key is its own", async () => {
-  const ask = scriptAsk(() => yes());
-  const parts = submittingOn(database.pool, ask);
-  const submit = createSubmit(parts);
+  const requestProvider = scriptProviders(() => yes());
+  const deps = submittingOn(database.pool, requestProvider);
+  const submit = createSubmit(deps);
   const first = makeSubmission({ account: "acct_a", key: "order-2" });
   await submit(first);
   const other = await submit(makeSubmission({ account: "acct_a", key: "order-2", prompt: "something else" }));
   assert.equal(other.outcome?.case, "keyReused");
-  assert.equal(ask.questions.length, 1);
+  assert.equal(requestProvider.questions.length, 1);
   acceptedOf(await submit(makeSubmission({ account: "acct_b", key: "order-2", prompt: "something else" })));
   const found = (prompt: string) => {
     const { requestHash } = makeSubmission({ prompt });
-    return find(parts, {
+    return find(deps, {
       $typeName: "video.v1.FindSubmissionRequest",
       accountId: "acct_a",
       idempotencyKey: "order-2",
@@ -157,15 +157,15 @@ test("an idempotency key with another body is told so and sends nothing; another
 });
 
 test("a refused submission gives its idempotency key back, an unknown one keeps it", async () => {
-  let answer: Asked = answerOf(400);
-  const ask = scriptAsk(() => answer);
-  const parts = submittingOn(database.pool, ask);
-  const submit = createSubmit(parts);
+  let answer: ProviderResult = answerOf(400);
+  const requestProvider = scriptProviders(() => answer);
+  const deps = submittingOn(database.pool, requestProvider);
+  const submit = createSubmit(deps);
   const again = () => makeSubmission({ account: "acct_c", key: "order-3" });
   const findIt = async () => {
     const { requestHash } = again();
     const request = { $typeName: "video.v1.FindSubmissionRequest" as const, accountId: "acct_c", requestHash };
-    return (await find(parts, { ...request, idempotencyKey: "order-3" })).found;
+    return (await find(deps, { ...request, idempotencyKey: "order-3" })).found;
   };
   assert.equal(refusalOf(await submit(again())), RefusalReason.REJECTED);
   assert.equal(await findIt(), undefined);
@@ -175,7 +175,7 @@ test("a refused submission gives its idempotency key back, an unknown one keeps 
   assert.equal(refusalOf(await submit(again())), RefusalReason.UNKNOWN);
   const found = await findIt();
   assert.ok(found?.case === "refused" && found.value.reason === RefusalReason.UNKNOWN);
-  assert.equal(ask.questions.length, 2, "the key of an unknown submission sends nothing");
+  assert.equal(requestProvider.questions.length, 2, "the key of an unknown submission sends nothing");
 });
 
 for (const [name, answer, found] of [
@@ -183,11 +183,11 @@ for (const [name, answer, found] of [
   ["refused, after which the key is new", answerOf(400), undefined],
 ] as const) {
   test(`FindSubmission waits for a submission that is under way until it is ${name}`, async () => {
-    const { ask, release } = holdAnswers(answer);
-    const parts = submittingOn(database.pool, ask);
+    const { requestProvider, release } = holdAnswers(answer);
+    const deps = submittingOn(database.pool, requestProvider);
     const request = makeSubmission({ account: "acct_d", key: `order-${found}` });
-    const submitted = createSubmit(parts)(request);
-    await until("the provider is asked", () => ask.questions.length > 0);
+    const submitted = createSubmit(deps)(request);
+    await until("the provider is asked", () => requestProvider.questions.length > 0);
     const { requestHash, idempotencyKey } = request;
     const asked = { accountId: "acct_d", idempotencyKey, requestHash };
     let isRead = false;
@@ -201,7 +201,7 @@ for (const [name, answer, found] of [
         };
       },
     });
-    const finding = find({ ...parts, pool: watched }, { $typeName: "video.v1.FindSubmissionRequest", ...asked });
+    const finding = find({ ...deps, pool: watched }, { $typeName: "video.v1.FindSubmissionRequest", ...asked });
     await until("the key is found", () => isRead);
     release();
     await submitted;
@@ -210,19 +210,21 @@ for (const [name, answer, found] of [
 }
 
 test("who waits for a submission of another process is told to ask again when this process stops", async () => {
-  const { ask, release } = holdAnswers();
+  const { requestProvider, release } = holdAnswers();
   const request = makeSubmission();
-  const submitted = submitWith(ask)(request);
-  await until("the provider is asked", () => ask.questions.length > 0);
-  const places = createPlaces({ ...defaultPlaces, drainMs: 10_000 });
-  const waiting = assert.rejects(submitWith(ask, { places })(request), { message: "the submission is under way" });
-  await places[Symbol.asyncDispose]();
+  const submitted = submitWith(requestProvider)(request);
+  await until("the provider is asked", () => requestProvider.questions.length > 0);
+  const slots = createSlots({ ...defaultSlotLimits, drainMs: 10_000 });
+  const waiting = assert.rejects(submitWith(requestProvider, { slots })(request), {
+    message: "the submission is under way",
+  });
+  await slots[Symbol.asyncDispose]();
   await waiting;
   release();
   acceptedOf(await submitted);
 });
 
-const ambiguous: [string, Asked][] = [
+const ambiguous: [string, ProviderResult][] = [
   ["no answer", { kind: "silent", cause: "the connection broke" }],
   ["500", answerOf(500)],
   ["502", answerOf(502)],
@@ -233,28 +235,28 @@ const ambiguous: [string, Asked][] = [
 
 for (const [name, answer] of ambiguous) {
   test(`after ${name} a submission is unknown, costs nothing and is never sent again, to nobody`, async () => {
-    const ask = scriptAsk(() => answer);
-    const submit = submitWith(ask);
+    const requestProvider = scriptProviders(() => answer);
+    const submit = submitWith(requestProvider);
     const request = makeSubmission({ upstreams: ["first", "second"] });
     assert.equal(refusalOf(await submit(request)), RefusalReason.UNKNOWN);
     assert.equal(refusalOf(await submit(request)), RefusalReason.UNKNOWN);
-    assert.equal(ask.questions.length, 1);
+    assert.equal(requestProvider.questions.length, 1);
     assert.deepEqual([(await rowOf(ridOf(request))).state, await eventsOf(ridOf(request))], ["unknown", []]);
   });
 }
 
-const certain: [string, Asked][] = [
+const certain: [string, ProviderResult][] = [
   ["no connection", { kind: "unsent", cause: "refused" }],
-  ...[401, 402, 403, 429, 503].map((status): [string, Asked] => [String(status), answerOf(status)]),
+  ...[401, 402, 403, 429, 503].map((status): [string, ProviderResult] => [String(status), answerOf(status)]),
 ];
 
 for (const [name, answer] of certain) {
   test(`after ${name} the next route is asked, and its yes is the outcome`, async () => {
-    const ask = scriptAsk(({ upstream }) => (upstream === "first" ? answer : yes()));
+    const requestProvider = scriptProviders(({ upstream }) => (upstream === "first" ? answer : yes()));
     const request = makeSubmission({ upstreams: ["first", "second"] });
-    acceptedOf(await submitWith(ask)(request));
+    acceptedOf(await submitWith(requestProvider)(request));
     assert.deepEqual(
-      ask.questions.map(({ upstream }) => upstream),
+      requestProvider.questions.map(({ upstream }) => upstream),
       ["first", "second"],
     );
     const { upstream, charge } = await rowOf(ridOf(request));
@@ -263,11 +265,11 @@ for (const [name, answer] of certain) {
 }
 
 test("a request that the first provider rejects is shown to no other; the last no is told with its wait", async () => {
-  const rejecting = scriptAsk(() => answerOf(400));
+  const rejecting = scriptProviders(() => answerOf(400));
   const refused = await submitWith(rejecting)(makeSubmission({ upstreams: ["first", "second"] }));
   assert.equal(refusalOf(refused), RefusalReason.REJECTED);
   assert.equal(rejecting.questions.length, 1);
-  const limiting = scriptAsk(({ upstream }) => answerOf(upstream === "first" ? 503 : 429));
+  const limiting = scriptProviders(({ upstream }) => answerOf(upstream === "first" ? 503 : 429));
   const limited = await submitWith(limiting)(makeSubmission({ upstreams: ["third", "first", "second"] }));
   assert.equal(refusalOf(limited), RefusalReason.RATE);
   assert.ok(limited.outcome?.case === "refused" && limited.outcome.value.retryAfterSeconds === 7);
@@ -276,13 +278,13 @@ test("a request that the first provider rejects is shown to no other; the last n
 
 test("a submission whose lease ends is unknown, and an acceptance after that changes nothing", async () => {
   await using own = await createTasksDatabase(server.postgres);
-  const { ask, release } = holdAnswers();
-  const parts = submittingOn(own.pool, ask);
+  const { requestProvider, release } = holdAnswers();
+  const deps = submittingOn(own.pool, requestProvider);
   const request = makeSubmission({ key: "order-5" });
-  const submitted = createSubmit(parts)(request);
-  await until("the provider is asked", () => ask.questions.length > 0);
+  const submitted = createSubmit(deps)(request);
+  await until("the provider is asked", () => requestProvider.questions.length > 0);
   await query(own.ownerUrl, "UPDATE video_task.task SET lease_until = now() - interval '1 second'");
-  const sweep = createSweepPass({ ...parts, leaseMs: 0, elapsedMs: () => 0 });
+  const sweep = createSweepPass({ ...deps, leaseMs: 0, elapsedMs: () => 0 });
   await sweep();
   assert.equal((await rowOf(ridOf(request), own.ownerUrl)).state, "unknown");
   release();
@@ -290,16 +292,16 @@ test("a submission whose lease ends is unknown, and an acceptance after that cha
   const row = await rowOf(ridOf(request), own.ownerUrl);
   assert.deepEqual([row.state, row.upstream_id, row.cost_nanos], ["unknown", null, null]);
   assert.equal((await query(own.ownerUrl, "SELECT FROM video_task.money_event")).rowCount, 0);
-  assert.equal((await parts.metrics.lateAcceptances.get()).values[0]?.value, 1);
+  assert.equal((await deps.metrics.lateAcceptances.get()).values[0]?.value, 1);
 });
 
 test("a process that is too late for its lease sends nothing, not to the next route either", async () => {
-  const ask = scriptAsk(() => yes());
+  const requestProvider = scriptProviders(() => yes());
   const request = makeSubmission({ upstreams: ["first", "second"] });
-  assert.equal(refusalOf(await submitWith(ask, { leaseMs: 0 })(request)), RefusalReason.STOPPING);
-  assert.equal(ask.questions.length, 0);
+  assert.equal(refusalOf(await submitWith(requestProvider, { leaseMs: 0 })(request)), RefusalReason.STOPPING);
+  assert.equal(requestProvider.questions.length, 0);
   assert.equal((await rowOf(ridOf(request))).state, "refused");
-  const lost = scriptAsk(async () => {
+  const lost = scriptProviders(async () => {
     await query(
       database.ownerUrl,
       `UPDATE video_task.task SET state = 'unknown', lease_until = NULL, refusal = ${RefusalReason.UNKNOWN}
@@ -326,35 +328,35 @@ test("an acceptance whose commit was not answered is found as accepted, with one
     },
   });
   const request = makeSubmission();
-  const parts = submittingOn(
+  const deps = submittingOn(
     forgetful,
-    scriptAsk(() => yes()),
+    scriptProviders(() => yes()),
   );
-  acceptedOf(await createSubmit(parts)(request));
+  acceptedOf(await createSubmit(deps)(request));
   assert.equal(isLost, true);
   assert.equal((await eventsOf(ridOf(request))).length, 1);
-  assert.equal((await parts.metrics.lateAcceptances.get()).values[0]?.value, 0);
+  assert.equal((await deps.metrics.lateAcceptances.get()).values[0]?.value, 0);
 });
 
 test("an id of a provider that another task has already is no acceptance: unknown, and counted as late", async () => {
-  const ask = scriptAsk(() => yes("video_twice"));
-  const parts = submittingOn(database.pool, ask);
-  const submit = createSubmit(parts);
+  const requestProvider = scriptProviders(() => yes("video_twice"));
+  const deps = submittingOn(database.pool, requestProvider);
+  const submit = createSubmit(deps);
   acceptedOf(await submit(makeSubmission()));
   assert.equal(refusalOf(await submit(makeSubmission())), RefusalReason.UNKNOWN);
-  assert.equal((await parts.metrics.lateAcceptances.get()).values[0]?.value, 1);
+  assert.equal((await deps.metrics.lateAcceptances.get()).values[0]?.value, 1);
 });
 
-test("beyond the places of a process, and when it stops, a submission is unavailable and leaves no row", async () => {
-  const { ask, release } = holdAnswers();
-  const places = createPlaces({ maxCalls: 1, maxBytes: 100, drainMs: 10_000 });
-  const submit = submitWith(ask, { places });
+test("beyond the slots of a process, and when it stops, a submission is unavailable and leaves no row", async () => {
+  const { requestProvider, release } = holdAnswers();
+  const slots = createSlots({ maxCalls: 1, maxBytes: 100, drainMs: 10_000 });
+  const submit = submitWith(requestProvider, { slots });
   const running = submit(makeSubmission());
   const second = makeSubmission();
   await assert.rejects(submit(second), { code: "unavailable" });
-  await until("the provider is asked", () => ask.questions.length > 0);
-  const drained = places[Symbol.asyncDispose]();
-  await assert.rejects(submit(second), { code: "unavailable", message: "this process stops" });
+  await until("the provider is asked", () => requestProvider.questions.length > 0);
+  const drained = slots[Symbol.asyncDispose]();
+  await assert.rejects(submit(second), { code: "unavailable", message: "this process is stopping" });
   release();
   acceptedOf(await running);
   await drained;
@@ -362,8 +364,8 @@ test("beyond the places of a process, and when it stops, a submission is unavail
 });
 
 test("a rid of another account is refused, and does not show what became of it", async () => {
-  const ask = scriptAsk(() => yes());
-  const submit = submitWith(ask);
+  const requestProvider = scriptProviders(() => yes());
+  const submit = submitWith(requestProvider);
   const rid = createRid();
   await submit(makeSubmission({ rid }));
   await assert.rejects(submit(makeSubmission({ rid, account: "acct_e" })), { code: "invalid_argument" });
@@ -374,7 +376,7 @@ test("a line per submission names rid, account, upstream, outcome and cause, and
   const log = createLog("test", "info", { write: (line) => void lines.push(JSON.parse(line)) });
   const answers = [yes(), answerOf(400), answerOf(500)];
   const submit = submitWith(
-    scriptAsk(() => answers.shift() ?? yes()),
+    scriptProviders(() => answers.shift() ?? yes()),
     { log },
   );
   const requests = [1, 2, 3].map(() => makeSubmission({ prompt: "the secret prompt" }));

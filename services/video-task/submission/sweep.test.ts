@@ -56,7 +56,7 @@ test("after its start, and after PostgreSQL was away, a pass leaves time to rene
     get: (pool, name: keyof Pool) => {
       if (name !== "query") return pool[name];
       return (text: string, values: unknown[]) =>
-        isAway ? Promise.reject(new Error("PostgreSQL is away")) : pool.query(text, values);
+        isAway ? Promise.reject(new Error("lost connection to PostgreSQL")) : pool.query(text, values);
     },
   });
   let nowMs = 0;

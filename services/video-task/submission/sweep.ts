@@ -3,7 +3,7 @@ import type { Pool } from "#shared/stores/postgres.ts";
 import type { Metrics } from "../metrics.ts";
 import { expireLeases } from "../store/submissions.ts";
 
-export type SweepParts = {
+export type SweepDeps = {
   pool: Pool;
   metrics: Metrics;
   log: Logger;
@@ -17,7 +17,7 @@ export type SweepParts = {
  * reach PostgreSQL could not renew a lease either: after its start and after a failure a pass does nothing for the time
  * of one lease, so that those who still send can say so first.
  */
-export function createSweepPass({ pool, metrics, log, leaseMs, elapsedMs }: SweepParts): () => Promise<void> {
+export function createSweepPass({ pool, metrics, log, leaseMs, elapsedMs }: SweepDeps): () => Promise<void> {
   let quietUntilMs = elapsedMs() + leaseMs;
   return async () => {
     try {
@@ -27,7 +27,7 @@ export function createSweepPass({ pool, metrics, log, leaseMs, elapsedMs }: Swee
       for (const { rid, accountId: account, upstream } of await expireLeases(pool)) {
         const line = { rid, account, upstream, outcome: "unknown", cause: "the lease has ended" };
         metrics.submissions.inc({ outcome: "unknown" });
-        log.warn(line, "nobody knows whether a provider took the submission");
+        log.warn(line, "unknown whether a provider accepted the submission");
       }
     } catch (error) {
       quietUntilMs = elapsedMs() + leaseMs;

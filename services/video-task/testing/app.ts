@@ -7,13 +7,13 @@ import { createLog } from "#shared/process/log.ts";
 import { startApp } from "../app.ts";
 import { readConfig } from "../config.ts";
 
-export type AppPlaces = { databaseUrl: string; upstreamUrl: string; variables?: Record<string, string> };
+export type AppOptions = { databaseUrl: string; upstreamUrl: string; variables?: Record<string, string> };
 
 /** Nobody listens there. */
 const away = "127.0.0.1:1";
 
 /** The whole service in this process, without NATS and billing, and a client for its calls. */
-export async function serveVideoTask({ databaseUrl, upstreamUrl, variables }: AppPlaces) {
+export async function serveVideoTask({ databaseUrl, upstreamUrl, variables }: AppOptions) {
   await using resources = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "video-task-"));
   resources.defer(() => rm(folder, { recursive: true }));

@@ -4,7 +4,7 @@ import type { VideoDialectName } from "#shared/catalog/video-dialects.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { acceptSubmission, insertIntent } from "../store/submissions.ts";
-import type { Running } from "../task.ts";
+import type { RunningTask } from "../task.ts";
 import { makeCharge } from "./submissions.ts";
 
 /** The encoded charge of `seconds` at 0.10 USD each. */
@@ -16,7 +16,7 @@ export function encodedCharge(rid: string, seconds = 8): Buffer {
 }
 
 /** A task as a poll finds it: 8 seconds for 0.80 USD, taken just now, ten minutes to its deadline. */
-export function makeRunning(given: Partial<Running> = {}): Running {
+export function makeRunning(given: Partial<RunningTask> = {}): RunningTask {
   const rid = given.rid ?? createRid();
   return {
     rid,
@@ -36,10 +36,10 @@ export function makeRunning(given: Partial<Running> = {}): Running {
   };
 }
 
-export type GivenTask = { rid?: string; upstream?: string; dialect?: VideoDialectName; ageSeconds?: number };
+export type TaskFields = { rid?: string; upstream?: string; dialect?: VideoDialectName; ageSeconds?: number };
 
 /** Writes down a task that a provider has taken so long ago, as its submission does; due for its first poll. */
-export async function insertTask(pool: Pool, given: GivenTask = {}): Promise<string> {
+export async function insertTask(pool: Pool, given: TaskFields = {}): Promise<string> {
   const { rid = createRid(), upstream = "first", dialect = "openai-videos", ageSeconds = 0 } = given;
   const { charge, costNanos, deadlineSeconds, upstreamId } = makeRunning({ rid });
   const intent = {

@@ -2,7 +2,7 @@ import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
 import type { TaskState } from "../task.ts";
 
-export type GivenTask = { rid?: string; account?: string; key?: string; contentUrl?: string; dialect?: string };
+export type TaskFields = { rid?: string; account?: string; key?: string; contentUrl?: string; dialect?: string };
 
 const extra: Record<TaskState, string> = {
   submitting: "lease_until = now() + interval '1 minute'",
@@ -15,7 +15,7 @@ const extra: Record<TaskState, string> = {
 };
 
 /** Puts a submission in some state into a database, as its owner, and tells its rid. */
-export async function putTask(ownerUrl: string, state: TaskState, given: GivenTask = {}): Promise<string> {
+export async function putTask(ownerUrl: string, state: TaskState, given: TaskFields = {}): Promise<string> {
   const { rid = createRid(), account = "acct_test", key, contentUrl, dialect = "openai-videos" } = given;
   const text = (value: string | undefined): string => (value === undefined ? "NULL" : `'${value}'`);
   const fields: Record<string, string> = {

@@ -15,14 +15,14 @@ import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { createLog } from "#shared/process/log.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { createRid } from "#shared/money/rid.ts";
-import type { Ask, Asked } from "../providers/request.ts";
+import type { RequestProvider, ProviderResult } from "../providers/request.ts";
 import type { LiveUpstreams } from "../catalog.ts";
 import { createMetrics } from "../metrics.ts";
-import { createPlaces, defaultPlaces } from "../submission/slots.ts";
-import type { SubmitParts } from "../submission/submit.ts";
+import { createSlots, defaultSlotLimits } from "../submission/slots.ts";
+import type { SubmitDeps } from "../submission/submit.ts";
 
 /** Fields to set otherwise than usual. */
-export type GivenSubmission = { rid?: string; account?: string; key?: string; prompt?: string; upstreams?: string[] };
+export type SubmissionFields = { rid?: string; account?: string; key?: string; prompt?: string; upstreams?: string[] };
 
 /** What a charge of 0.80 USD looks like when the relay sends it: 8 seconds at 0.10 USD. */
 export function makeCharge(given: Partial<Omit<UsageRecorded, "$typeName" | "$unknown">> = {}) {
@@ -47,7 +47,7 @@ export function makeCharge(given: Partial<Omit<UsageRecorded, "$typeName" | "$un
 }
 
 /** A submission of 8 seconds to the upstream "first", unless said otherwise. */
-export function makeSubmission(given: GivenSubmission = {}): SubmitRequest {
+export function makeSubmission(given: SubmissionFields = {}): SubmitRequest {
   const { prompt = "a cat in the rain", upstreams = ["first"] } = given;
   return create(SubmitRequestSchema, {
     charge: makeCharge({ ...(given.rid && { rid: given.rid }), ...(given.account && { accountId: given.account }) }),
@@ -89,43 +89,52 @@ export const upstreams: LiveUpstreams = {
 };
 
 /** A question to a provider: which upstream, and the id of the call in its headers. */
-type Question = { upstream: string; rid: string | undefined; headers: string[] };
+type ReceivedRequest = { upstream: string; rid: string | undefined; headers: string[] };
 
 /** Providers that answer as told. `questions` is the truth of what they were asked. */
-export function scriptAsk(answer: (question: Question) => Asked | Promise<Asked>): Ask & { questions: Question[] } {
-  const questions: Question[] = [];
-  const ask: Ask = async (upstream, { headers }) => {
+export function scriptProviders(
+  answer: (question: ReceivedRequest) => ProviderResult | Promise<ProviderResult>,
+): RequestProvider & { questions: ReceivedRequest[] } {
+  const questions: ReceivedRequest[] = [];
+  const requestProvider: RequestProvider = async (upstream, { headers }) => {
     const at = headers.indexOf("x-request-id");
     const question = { upstream: upstream.name, rid: at === -1 ? undefined : headers[at + 1], headers };
     questions.push(question);
     return answer(question);
   };
-  return Object.assign(ask, { questions });
+  return Object.assign(requestProvider, { questions });
 }
 
 /** An answer with a status and, but for 200, an error. */
-export function answerOf(status: number, body: unknown = { error: { message: "no", code: "some_code" } }): Asked {
+export function answerOf(
+  status: number,
+  body: unknown = { error: { message: "no", code: "some_code" } },
+): ProviderResult {
   return { kind: "answer", answer: { status, body, retryAfterSeconds: status === 429 ? 7 : undefined } };
 }
 
 let accepted = 0;
 
 /** A provider's yes, with an id of its own. */
-export function yes(id = `video_at_provider_${(accepted += 1)}`): Asked {
+export function yes(id = `video_at_provider_${(accepted += 1)}`): ProviderResult {
   return answerOf(200, { id, object: "video", model: "first-model", status: "queued", progress: 0 });
 }
 
 /** What submitting needs, as one process has it. `given` replaces parts. */
-export function submittingOn(pool: Pool, ask: Ask, given: Partial<SubmitParts> = {}): SubmitParts {
+export function submittingOn(
+  pool: Pool,
+  requestProvider: RequestProvider,
+  given: Partial<SubmitDeps> = {},
+): SubmitDeps {
   return {
     pool,
-    ask,
+    requestProvider,
     upstreams,
     metrics: createMetrics(new Registry()),
     log: createLog("test", "silent"),
     leaseMs: 20_000,
     firstPollMs: () => 5_000,
-    places: createPlaces({ ...defaultPlaces, drainMs: 100 }),
+    slots: createSlots({ ...defaultSlotLimits, drainMs: 100 }),
     ...given,
   };
 }

@@ -2,7 +2,7 @@
 // Its last value is a function that takes the name of the state that the controls were put in.
 (() => {
   const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary";
-  const [leastOfText, leastOfLargeText, leastOfOutline] = [4.5, 3, 3];
+  const [minOfText, minOfLargeText, minOfOutline] = [4.5, 3, 3];
 
   const channelsOf = (color) => {
     const channels = /^rgba?\(([^)]+)\)$/
@@ -58,7 +58,7 @@
     const background = backgroundOf(element);
     const [red, green, blue, alpha] = channelsOf(style.color);
     const ratio = contrast(over([red, green, blue, alpha * opacityOf(element)], background), background);
-    return ratio < (isLarge(style) ? leastOfLargeText : leastOfText) ? `text ${ratio.toFixed(2)}` : undefined;
+    return ratio < (isLarge(style) ? minOfLargeText : minOfText) ? `text ${ratio.toFixed(2)}` : undefined;
   }
 
   function problemOfOutline(control) {
@@ -66,7 +66,7 @@
     if (outlineStyle === "none" || parseFloat(outlineWidth) === 0) return "no outline";
     const background = backgroundOf(control.parentElement);
     const ratio = contrast(over(channelsOf(outlineColor), background), background);
-    return ratio < leastOfOutline ? `outline ${ratio.toFixed(2)}` : undefined;
+    return ratio < minOfOutline ? `outline ${ratio.toFixed(2)}` : undefined;
   }
 
   return (state) => {

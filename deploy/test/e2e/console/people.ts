@@ -40,7 +40,7 @@ export async function setUp(world: World, page: Page): Promise<Person> {
 
 async function choosePassword(page: Page): Promise<void> {
   await page.getByLabel("New password", { exact: true }).fill(password);
-  await page.getByLabel("The new password again").fill(password);
+  await page.getByLabel("Repeat the new password").fill(password);
 }
 
 /** Signs somebody in. */
@@ -56,7 +56,7 @@ export async function makeAccount({ page }: Person, name: string, id = ""): Prom
   await page.goto("/operator/accounts/new");
   await page.getByLabel("Name").fill(name);
   await page.getByLabel("Id").fill(id);
-  await press(page, "Make account");
+  await press(page, "Create account");
   await seeHeading(page, name);
   return page.url().split("/").at(-1) ?? "";
 }

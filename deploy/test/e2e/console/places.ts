@@ -59,7 +59,7 @@ export async function seed(site: Site, owner: Person, { accountId, keyId, secret
   const personId = (await removal.getAttribute("href"))?.split("/").at(-2) ?? "";
   await owner.page.goto(`/accounts/${accountId}/top-up`);
   await owner.page.getByLabel("Amount in USD").fill("20");
-  await press(owner.page, "Go on to pay");
+  await press(owner.page, "Continue to payment");
   await owner.page.getByRole("button", { name: "Pay" }).click();
   await seeHeading(owner.page, "Your payment");
   await operator.page.goto("/operator/people");

@@ -1,7 +1,7 @@
 -- Calls: reading them, the single place where a change of state moves money, and writing them back.
 
 -- Commands take at most so many arguments at once: `unpack` puts them all on a stack.
-local mostArguments = 1000
+local maxArguments = 1000
 local callName = prefix .. ':call:'
 
 -- Calls as this run knows them, by rid: each is read once, changed here and written back by flushCalls(). False: there
@@ -72,8 +72,8 @@ local function fetchCalls(rids)
       missing[at], names[at] = rid, callName .. rid
     end
   end
-  for from = 1, #missing, mostArguments do
-    local found = redis.call('MGET', unpack(names, from, math.min(#names, from + mostArguments - 1)))
+  for from = 1, #missing, maxArguments do
+    local found = redis.call('MGET', unpack(names, from, math.min(#names, from + maxArguments - 1)))
     for i = 1, #found do
       texts[missing[from + i - 1]] = found[i]
     end
@@ -136,7 +136,7 @@ local function changed(call)
   end
 end
 
--- One text out of all its parts: Redis' Lua reads each text that it makes through once more, byte by byte.
+-- One text out of all its deps: Redis' Lua reads each text that it makes through once more, byte by byte.
 local function writeText(call, record)
   return call.state .. ' ' .. (call.account or '-') .. ' ' .. (call.key or '-') .. ' ' .. (call.session or '-') .. ' '
     .. int(call.estimate) .. ' ' .. int(call.held) .. ' ' .. int(call.checkpoint) .. ' ' .. int(call.amount) .. ' '
@@ -146,8 +146,8 @@ end
 
 -- Runs a command on a name with many arguments, a bounded number at a time.
 local function callInParts(command, name, arguments)
-  for from = 1, #arguments, mostArguments do
-    redis.call(command, name, unpack(arguments, from, math.min(#arguments, from + mostArguments - 1)))
+  for from = 1, #arguments, maxArguments do
+    redis.call(command, name, unpack(arguments, from, math.min(#arguments, from + maxArguments - 1)))
   end
 end
 
@@ -197,8 +197,8 @@ local function flushCalls()
       redis.call('SET', callName .. rid, writeText(call, ''), 'PX', tombstoneMs)
     end
   end
-  for from = 1, #kept, mostArguments do
-    redis.call('MSET', unpack(kept, from, math.min(#kept, from + mostArguments - 1)))
+  for from = 1, #kept, maxArguments do
+    redis.call('MSET', unpack(kept, from, math.min(#kept, from + maxArguments - 1)))
   end
   callInParts('ZADD', prefix .. ':outbox', owing)
   callInParts('ZREM', prefix .. ':outbox', paid)

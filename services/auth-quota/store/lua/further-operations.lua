@@ -12,8 +12,8 @@ local function addFurtherOperations()
     return verdicts.OK, 0, key(keyId).models
   end }
 
-  operations.extend = { 3, function(rid, totalText, leastText)
-    local total, least = toNumber(totalText), toNumber(leastText)
+  operations.extend = { 3, function(rid, totalText, minText)
+    local total, least = toNumber(totalText), toNumber(minText)
     local call = readCall(rid)
     if not call or call.state ~= 'held' then
       return verdicts.NO_HOLD

@@ -6,14 +6,14 @@ import { ServiceError } from "#shared/process/errors.ts";
 import { endCauseWords, lineKindWords, usageSourceWords } from "../../html/call-words.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
 
 const atMs = Date.parse("2026-11-20T10:11:12.345Z");
 const wrong = `"><script>alert(1)</script>`;
 
 let world: World;
-let operator: Somebody;
-let owner: Somebody;
+let operator: TestPerson;
+let owner: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -38,7 +38,7 @@ describe("the page of a call", () => {
     const text = textOf(seen.text);
     for (const piece of [
       `|Request id:|${rid}|Copy|`,
-      "|Endpoint|/v1/chat/completions|Model asked for|chat-large|Model that answered|chat-large-2026-11|",
+      "|Endpoint|/v1/chat/completions|Requested model|chat-large|Served model|chat-large-2026-11|",
       "|Key|first key (key_0)|Streamed|yes|",
       "|Admitted|2026-11-20 10:11:12.345|First byte of the answer|2026-11-20 10:11:12.595|, after 250 ms|",
       "|Ended|2026-11-20 10:11:14.345|, after 2,000 ms|HTTP status|200|",
@@ -50,7 +50,7 @@ describe("the page of a call", () => {
       "|Output tokens|1,000|10.00 USD|0.01 USD|",
       "|Sum|0.010001250999999 USD|",
       "|Cost: the sum, rounded up once to nine decimals|0.010001251 USD|",
-      "|Held for it at its end|0.005 USD|Charged|0.010001251 USD|",
+      "|Final hold|0.005 USD|Charged|0.010001251 USD|",
       "|Charge|chat-large|-0.010001251 USD|",
     ]) {
       assert.ok(text.includes(piece), `${piece} in ${text}`);
@@ -106,7 +106,7 @@ describe("the page of a call", () => {
     world.neighbours.usage.book(atMs, line);
     const seen = await owner.browser.get(pathOf(rid));
     checkPage(seen, "a correction");
-    assert.match(textOf(seen.text), /nothing was charged for it\..*\|Correction\|\+0\.000000005 USD\|–\|by hand\|/);
+    assert.match(textOf(seen.text), /nothing was charged\..*\|Correction\|\+0\.000000005 USD\|–\|by hand\|/);
   });
 
   it("of which nothing was served says so instead of a price", async () => {
@@ -132,7 +132,7 @@ describe("the page of a call", () => {
       assert.equal(seen.status, 404, rid);
       assert.equal(seen.title, "Call not found");
       checkPage(seen, rid);
-      assert.match(seen.text, /booked some moments after its end.*refused before.*key of another account/);
+      assert.match(seen.text, /booked moments after they end.*refused before.*key of another account/);
     }
     assert.equal((await operator.browser.get(pathOf(foreign, "other"))).status, 200);
     assert.equal((await operator.browser.get(pathOf(foreign))).status, 404);

@@ -10,63 +10,72 @@ import { copyButton } from "../../html/copy-button.ts";
 import { createForm, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { isArchived, linesTable } from "../../html/ledger-lines.ts";
-import type { Parts } from "../../parts.ts";
-import { accountRoute, again, get, page, redirect, type Answer, type InAccount, type Route } from "../../html/route.ts";
+import type { Deps } from "../../deps.ts";
+import {
+  accountRoute,
+  again,
+  get,
+  page,
+  redirect,
+  type PageResponse,
+  type AccountRequest,
+  type Route,
+} from "../../html/route.ts";
 import { bucketNames, bucketsInUse, count, exactUsd } from "../../html/units.ts";
 
 /** One call by its request id: what support opens. */
-export function callRoutes(parts: Parts): Route[] {
+export function callRoutes(deps: Deps): Route[] {
   return [
-    accountRoute(get("/calls"), "usage.view", async (asked) => search(asked)),
-    accountRoute(get("/calls/:rid"), "usage.view", (asked) => show(parts, asked)),
+    accountRoute(get("/calls"), "usage.view", async (request) => search(request)),
+    accountRoute(get("/calls/:rid"), "usage.view", (request) => show(deps, request)),
   ];
 }
 
 const wrongId = "Give a request id such as 019a9f3c-0000-7000-8000-000000000001.";
 
-function search(asked: InAccount): Answer {
-  const given = createForm({ rid: asked.query("rid") });
+function search(request: AccountRequest): PageResponse {
+  const given = createForm({ rid: request.query("rid") });
   const rid = given.typed("rid").toLowerCase();
-  if (rid === "") return page("Find a call", searchForm(asked, given));
-  if (ridTimeMs(rid) !== undefined) return redirect(`/accounts/${asked.accountId}/calls/${rid}`);
+  if (rid === "") return page("Find a call", searchForm(request, given));
+  if (ridTimeMs(rid) !== undefined) return redirect(`/accounts/${request.accountId}/calls/${rid}`);
   given.refuse("rid", wrongId);
-  return again("Find a call", searchForm(asked, given));
+  return again("Find a call", searchForm(request, given));
 }
 
-const searchForm = ({ accountId }: InAccount, given: Form): Markup =>
+const searchForm = ({ accountId }: AccountRequest, given: Form): Markup =>
   html`<form method="get" action="/accounts/${accountId}/calls">
     ${input(given, {
       name: "rid",
       label: "Request id",
-      hint: "Every answer of the API has it in its header X-Request-Id.",
-      most: 100,
+      hint: "Found in the X-Request-Id header of every API response.",
+      maxLength: 100,
     })}
     <p><button>Find</button></p>
   </form>`;
 
-async function show(parts: Parts, asked: InAccount): Promise<Answer> {
-  const { accountId, parameters } = asked;
+async function show(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const { accountId, parameters } = request;
   const rid = parameters["rid"] ?? "";
-  const lines = ridTimeMs(rid) === undefined ? undefined : await findLines(parts, accountId, rid);
+  const lines = ridTimeMs(rid) === undefined ? undefined : await findLines(deps, accountId, rid);
   if (lines === "archived") return archivedCall;
-  if (!lines) return notFound(asked);
+  if (!lines) return notFound(request);
   const call = lines.findLast(({ usage }) => usage)?.usage;
-  const keys = call ? await parts.authQuota.getKeys({ keyIds: [call.keyId] }) : { keys: [] };
+  const keys = call ? await deps.authQuota.getKeys({ keyIds: [call.keyId] }) : { keys: [] };
   const key = keys.keys.find((one) => one.accountId === accountId);
-  const none = html`<p>What it has used is not in the ledger: nothing was charged for it.</p>`;
+  const none = html`<p>Its usage is not in the ledger: nothing was charged.</p>`;
   return page(
     "Call",
     html`<p>Request id: <code id="request-id">${rid}</code> ${copyButton("request-id", "the request id")}</p>
-      ${call ? about(asked, { call, keyName: key?.name }) : none}${call && priceTable(call)}
-      ${call && moneyList(asked, call, lines)}
+      ${call ? about(request, { call, keyName: key?.name }) : none}${call && priceTable(call)}
+      ${call && moneyList(request, call, lines)}
       <h2>Ledger</h2>
-      ${linesTable("All that is booked for this call, oldest first", lines)}`,
+      ${linesTable("Ledger lines of this call, oldest first", lines)}`,
   );
 }
 
-type Found = LedgerLine[] | "archived" | undefined;
+type CallLookup = LedgerLine[] | "archived" | undefined;
 
-async function findLines({ billing }: Parts, accountId: string, rid: string): Promise<Found> {
+async function findLines({ billing }: Deps, accountId: string, rid: string): Promise<CallLookup> {
   try {
     const call = await billing.getCall({ rid, accountId });
     return call.lines;
@@ -87,38 +96,38 @@ export const archivedCall = page(
   { status: 409 },
 );
 
-function notFound(asked: InAccount): Answer {
-  const given = createForm({ rid: asked.parameters["rid"] });
-  const body = html`<p>Nothing is booked for this call in this account. It may be that</p>
+function notFound(request: AccountRequest): PageResponse {
+  const given = createForm({ rid: request.parameters["rid"] });
+  const body = html`<p>Nothing is booked for this call in this account. Possible reasons:</p>
     <ul>
-      <li>it is running, or has ended just now: it is booked some moments after its end, so try again soon;</li>
-      <li>it was refused before it was sent to a provider: then nothing is charged, and nothing is kept of it;</li>
+      <li>it is still running or has just ended: calls are booked moments after they end, so try again soon;</li>
+      <li>it was refused before it reached a provider: then nothing is charged and nothing is stored;</li>
       <li>it was made with a key of another account;</li>
-      <li>the id is not whole: it looks like 019a9f3c-0000-7000-8000-000000000001.</li>
+      <li>the id is incomplete: a full one looks like 019a9f3c-0000-7000-8000-000000000001.</li>
     </ul>
-    ${searchForm(asked, given)}`;
+    ${searchForm(request, given)}`;
   return page("Call not found", body, { status: 404 });
 }
 
-const isOperator = ({ roles }: InAccount): boolean => roles.includes("operator");
+const isOperator = ({ roles }: AccountRequest): boolean => roles.includes("operator");
 
 type Call = { call: UsageRecorded; keyName: string | undefined };
 
-function about(asked: InAccount, { call, keyName }: Call): Markup {
+function about(request: AccountRequest, { call, keyName }: Call): Markup {
   const { startedAt, firstByteAt, endedAt } = call;
   const provisional = html`<p class="problems">
     The final record of this call has not come: these are the last figures.
   </p>`;
   return html`${call.kind === RecordKind.PROVISIONAL && provisional}
-    <h2>What was asked</h2>
+    <h2>Request</h2>
     <dl>
-      ${figure("Endpoint", call.endpoint)} ${figure("Model asked for", call.modelRequested)}
-      ${figure("Model that answered", call.modelServed || "–")}
-      ${isOperator(asked) && figure("Upstream", call.upstream || "none was reached")}
+      ${figure("Endpoint", call.endpoint)} ${figure("Requested model", call.modelRequested)}
+      ${figure("Served model", call.modelServed || "–")}
+      ${isOperator(request) && figure("Upstream", call.upstream || "none was reached")}
       ${figure("Key", keyName ? `${keyName} (${call.keyId})` : call.keyId)}
       ${figure("Streamed", call.streamed ? "yes" : "no")}
     </dl>
-    <h2>How it went</h2>
+    <h2>Result</h2>
     <dl>
       ${figure("Admitted", precise(startedAt))}
       ${figure("First byte of the answer", html`${precise(firstByteAt)}${after(startedAt, firstByteAt)}`)}
@@ -183,14 +192,18 @@ function priceTable({ usage, unitPriceNanos, priceVersion }: UsageRecorded): Mar
 
 const isCharge = ({ kind }: LedgerLine): boolean => kind <= LineKind.FINAL_ADJUSTMENT;
 
-function moneyList(asked: InAccount, { heldNanos, upstreamCostNanos }: UsageRecorded, lines: LedgerLine[]): Markup {
+function moneyList(
+  request: AccountRequest,
+  { heldNanos, upstreamCostNanos }: UsageRecorded,
+  lines: LedgerLine[],
+): Markup {
   const sumOf = (some: LedgerLine[]): bigint => some.reduce((sum, { amountNanos }) => sum + amountNanos, 0n);
   const charged = -sumOf(lines.filter(isCharge));
   const others = lines.filter((line) => !isCharge(line));
   const upstreamCost = upstreamCostNanos === undefined ? "not known" : usd(upstreamCostNanos);
   return html`<dl>
-    ${figure("Held for it at its end", usd(heldNanos))} ${figure("Charged", usd(charged))}
+    ${figure("Final hold", usd(heldNanos))} ${figure("Charged", usd(charged))}
     ${others.length > 0 && figure("Given back or corrected", usd(sumOf(others)))}
-    ${isOperator(asked) && figure("Cost at the provider", upstreamCost)}
+    ${isOperator(request) && figure("Cost at the provider", upstreamCost)}
   </dl>`;
 }

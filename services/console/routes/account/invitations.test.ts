@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { startWorld, type World } from "../../testing/console.ts";
-import { idOf, invite, join, password, passwords, setUp, signIn, type Somebody } from "../../testing/people.ts";
+import { idOf, invite, join, password, passwords, setUp, signIn, type TestPerson } from "../../testing/people.ts";
 
 let world: World;
-let operator: Somebody;
-let owner: Somebody;
+let operator: TestPerson;
+let owner: TestPerson;
 
 before(async () => {
   world = await startWorld();

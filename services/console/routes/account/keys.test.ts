@@ -4,10 +4,10 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Fields } from "../../testing/browser.ts";
 import { startWorld, type World } from "../../testing/console.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
 
 let world: World;
-let owner: Somebody;
+let owner: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -18,7 +18,7 @@ before(async () => {
 after(() => world[Symbol.asyncDispose]());
 beforeEach(() => {
   world.neighbours.keys.clear();
-  world.neighbours.asked.length = 0;
+  world.neighbours.received.length = 0;
 });
 
 const path = "/accounts/acme/keys";
@@ -104,7 +104,7 @@ describe("making a key", () => {
       { models: Array.from({ length: 201 }, (_, index) => `m${index}`).join("\n") },
     ];
     for (const fields of wrong) assert.equal((await make(fields)).status, 422, JSON.stringify(fields).slice(0, 80));
-    assert.deepEqual(world.neighbours.asked, []);
+    assert.deepEqual(world.neighbours.received, []);
     assert.equal((await make({ limit: "9007199.254740991" })).status, 200);
   });
 
@@ -113,7 +113,7 @@ describe("making a key", () => {
     try {
       const seen = await make({ name: "lost answer" });
       assert.equal(seen.status, 503);
-      assert.match(seen.text, /look first whether it was done/);
+      assert.match(seen.text, /first check whether it was done/);
     } finally {
       world.neighbours.breakAfter = "";
     }
@@ -152,7 +152,7 @@ describe("the list of keys", () => {
     const { text } = await owner.browser.get(path);
     assert.match(text, new RegExp(`<th scope="row">${keyId}</th>`));
     assert.match(text, new RegExp(`Stop<span class="hidden">${keyId}</span>`));
-    assert.match((await owner.browser.get(`${path}/${keyId}/delete`)).text, new RegExp(`The key ${keyId} will be`));
+    assert.match((await owner.browser.get(`${path}/${keyId}/delete`)).text, new RegExp(`The key ${keyId} will stop`));
   });
 
   it("says that a key is expired once its last day is over", async () => {
@@ -209,7 +209,7 @@ describe("changing a key", () => {
     await owner.browser.submit(path, {}, `${path}/${keyId}/activate`);
     assert.equal(status(), KeyStatus.ACTIVE);
     const question = await owner.browser.get(`${path}/${keyId}/delete`);
-    assert.match(question.text, /refused for good/);
+    assert.match(question.text, /stop working permanently/);
     assert.equal(status(), KeyStatus.ACTIVE, "a GET changes nothing");
     await owner.browser.post(`${path}/${keyId}/delete`);
     assert.equal(status(), KeyStatus.DELETED);

@@ -6,7 +6,7 @@ import { button, figure, form, instant, nextPage, pageNumberOf, table, usd } fro
 import { copyButton } from "../../html/copy-button.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { auditSettings, keyFields, lastDayOf, nameOf, readKeySettings, settingsOf } from "../../html/key-fields.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import { may } from "../../permissions.ts";
 import { Problem } from "../../html/problem.ts";
 import {
@@ -16,37 +16,37 @@ import {
   page,
   post,
   redirect,
-  type Answer,
-  type InAccount,
+  type PageResponse,
+  type AccountRequest,
   type Route,
 } from "../../html/route.ts";
-import { noteAround, whoOf } from "../../trail.ts";
+import { auditAround, actorOf } from "../../audit-log.ts";
 
 const pageSize = 50;
 
 /** The keys of an account. */
-export function keyRoutes(parts: Parts): Route[] {
+export function keyRoutes(deps: Deps): Route[] {
   return [
-    accountRoute(get("/keys"), "keys.view", (asked) => list(parts, asked)),
-    accountRoute(get("/keys/new"), "keys.create", async (asked) => page("New key", newForm(asked))),
-    accountRoute(post("/keys/new"), "keys.create", (asked) => create(parts, asked)),
-    accountRoute(get("/keys/:keyId"), "keys.change", async (asked) =>
-      page("Change key", changeForm(asked, await findKey(parts, asked))),
+    accountRoute(get("/keys"), "keys.view", (request) => list(deps, request)),
+    accountRoute(get("/keys/new"), "keys.create", async (request) => page("New key", newForm(request))),
+    accountRoute(post("/keys/new"), "keys.create", (request) => create(deps, request)),
+    accountRoute(get("/keys/:keyId"), "keys.change", async (request) =>
+      page("Change key", changeForm(request, await findKey(deps, request))),
     ),
-    accountRoute(post("/keys/:keyId"), "keys.change", (asked) => change(parts, asked)),
-    accountRoute(post("/keys/:keyId/stop"), "keys.change", (asked) => switchKey(parts, asked, "stop")),
-    accountRoute(post("/keys/:keyId/activate"), "keys.change", (asked) => switchKey(parts, asked, "activate")),
-    accountRoute(get("/keys/:keyId/delete"), "keys.delete", async (asked) =>
-      page("Delete key", deleteForm(asked, await findKey(parts, asked))),
+    accountRoute(post("/keys/:keyId"), "keys.change", (request) => change(deps, request)),
+    accountRoute(post("/keys/:keyId/stop"), "keys.change", (request) => switchKey(deps, request, "stop")),
+    accountRoute(post("/keys/:keyId/activate"), "keys.change", (request) => switchKey(deps, request, "activate")),
+    accountRoute(get("/keys/:keyId/delete"), "keys.delete", async (request) =>
+      page("Delete key", deleteForm(request, await findKey(deps, request))),
     ),
-    accountRoute(post("/keys/:keyId/delete"), "keys.delete", (asked) => remove(parts, asked)),
+    accountRoute(post("/keys/:keyId/delete"), "keys.delete", (request) => remove(deps, request)),
   ];
 }
 
-const keysPath = ({ accountId }: InAccount): string => `/accounts/${accountId}/keys`;
+const keysPath = ({ accountId }: AccountRequest): string => `/accounts/${accountId}/keys`;
 
 /** The key in the path, which must be one of this account. */
-async function findKey({ authQuota }: Parts, { accountId, parameters }: InAccount): Promise<Key> {
+async function findKey({ authQuota }: Deps, { accountId, parameters }: AccountRequest): Promise<Key> {
   const keyId = parameters["keyId"] ?? "";
   if (!isId(keyId)) throw new Problem("not-found");
   const { keys } = await authQuota.getKeys({ keyIds: [keyId] });
@@ -56,28 +56,28 @@ async function findKey({ authQuota }: Parts, { accountId, parameters }: InAccoun
   return key;
 }
 
-async function list(parts: Parts, asked: InAccount): Promise<Answer> {
-  const { accountId, roles } = asked;
-  const { keys } = await parts.authQuota.listKeys({ accountId });
-  const number = pageNumberOf(asked);
+async function list(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const { accountId, roles } = request;
+  const { keys } = await deps.authQuota.listKeys({ accountId });
+  const number = pageNumberOf(request);
   const shown = keys.slice(number * pageSize, (number + 1) * pageSize);
-  const funds = await parts.billing.getFunds({ keyIds: shown.map(({ keyId }) => keyId) });
+  const funds = await deps.billing.getFunds({ keyIds: shown.map(({ keyId }) => keyId) });
   const fundsOf = new Map(funds.keys.map((one) => [one.keyId, one]));
-  const nowMs = parts.clock.nowMs();
-  const rows = shown.map((key) => row(asked, key, { funds: fundsOf.get(key.keyId), nowMs }));
+  const nowMs = deps.clock.nowMs();
+  const rows = shown.map((key) => row(request, key, { funds: fundsOf.get(key.keyId), nowMs }));
   return page(
     "Keys",
-    html`${may(roles, "keys.create") && html`<p><a class="button" href="${keysPath(asked)}/new">New key</a></p>`}
+    html`${may(roles, "keys.create") && html`<p><a class="button" href="${keysPath(request)}/new">New key</a></p>`}
     ${table("Keys of this account, newest first", head, rows)}
-    ${keys.length > (number + 1) * pageSize && nextPage(`${keysPath(asked)}?page=${number + 1}`)}`,
+    ${keys.length > (number + 1) * pageSize && nextPage(`${keysPath(request)}?page=${number + 1}`)}`,
   );
 }
 
-const head = ["Name", "Begins with", "State", "Last day", "Last used", "Spent", "Limit", "Left", "Models", "Actions"];
+const head = ["Name", "Begins with", "State", "Expires on", "Last used", "Spent", "Limit", "Left", "Models", "Actions"];
 
-type Known = { funds: KeyFunds | undefined; nowMs: number };
+type KeyContext = { funds: KeyFunds | undefined; nowMs: number };
 
-function row(asked: InAccount, key: Key, { funds, nowMs }: Known): Markup {
+function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): Markup {
   const { expiresAt, limitNanos, models } = settingsOf(key);
   const spentNanos = funds?.spentNanos ?? 0n;
   return html`<tr>
@@ -90,7 +90,7 @@ function row(asked: InAccount, key: Key, { funds, nowMs }: Known): Markup {
     <td>${limitNanos === undefined ? "–" : usd(limitNanos)}</td>
     <td>${limitNanos === undefined ? "–" : usd(leftOf(limitNanos, spentNanos))}</td>
     <td>${models.length === 0 ? "all" : models.join(", ")}</td>
-    <td>${actions(asked, key)}</td>
+    <td>${actions(request, key)}</td>
   </tr>`;
 }
 
@@ -109,35 +109,35 @@ const stateOf = ({ status }: Key): string => (status === KeyStatus.ACTIVE ? "act
 const isExpired = ({ status, expiresAt }: Key, nowMs: number): boolean =>
   status === KeyStatus.ACTIVE && expiresAt !== undefined && timestampDate(expiresAt).getTime() <= nowMs;
 
-function actions(asked: InAccount, key: Key): Markup {
+function actions(request: AccountRequest, key: Key): Markup {
   const { keyId, status } = key;
   const name = nameOf(key);
-  const { roles } = asked;
-  const path = `${keysPath(asked)}/${keyId}`;
+  const { roles } = request;
+  const path = `${keysPath(request)}/${keyId}`;
   const turn = status === KeyStatus.ACTIVE ? "stop" : "activate";
   const label = turn === "stop" ? "Stop" : "Activate";
   const about = html`<span class="hidden"> ${name}</span>`;
-  const usage = `/accounts/${asked.accountId}/usage?key=${keyId}`;
+  const usage = `/accounts/${request.accountId}/usage?key=${keyId}`;
   return html`${may(roles, "usage.view") && html`<a href="${usage}">Usage${about}</a>`}
   ${
     may(roles, "keys.change") &&
-    html`<a href="${path}">Change${about}</a> ${button(asked, { action: `${path}/${turn}`, button: label }, name)}`
+    html`<a href="${path}">Change${about}</a> ${button(request, { action: `${path}/${turn}`, button: label }, name)}`
   }
   ${may(roles, "keys.delete") && html` <a href="${path}/delete">Delete${about}</a>`}`;
 }
 
-const newForm = (asked: InAccount): Markup =>
-  form(asked, { action: `${keysPath(asked)}/new`, button: "Make key" }, keyFields(asked.form));
+const newForm = (request: AccountRequest): Markup =>
+  form(request, { action: `${keysPath(request)}/new`, button: "Create key" }, keyFields(request.form));
 
-async function create(parts: Parts, asked: InAccount): Promise<Answer> {
-  const { accountId } = asked;
-  const settings = readKeySettings(asked.form);
-  if (!settings) return again("New key", newForm(asked));
+async function create(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const { accountId } = request;
+  const settings = readKeySettings(request.form);
+  if (!settings) return again("New key", newForm(request));
   const { name, expiresAt, limitNanos, models } = settings;
   const after = auditSettings(settings);
-  const deed = { action: "key.create", accountId, target: name, after } as const;
-  const secret = await noteAround(parts, whoOf(asked), deed, async () => {
-    const made = await parts.authQuota.createKey({
+  const event = { action: "key.create", accountId, target: name, after } as const;
+  const secret = await auditAround(deps, actorOf(request), event, async () => {
+    const made = await deps.authQuota.createKey({
       accountId,
       name,
       models,
@@ -160,34 +160,34 @@ async function create(parts: Parts, asked: InAccount): Promise<Answer> {
           html`<code class="secret" id="secret">${secret}</code> ${copyButton("secret", "the secret")}`,
         )}
       </dl>
-      <p><a href="${keysPath(asked)}">I have it: back to the keys</a></p>`,
+      <p><a href="${keysPath(request)}">I have copied it: back to the keys</a></p>`,
   );
 }
 
-function changeForm(asked: InAccount, key: Key): Markup {
+function changeForm(request: AccountRequest, key: Key): Markup {
   return form(
-    asked,
-    { action: `${keysPath(asked)}/${key.keyId}`, button: "Save" },
-    keyFields(asked.form, settingsOf(key)),
+    request,
+    { action: `${keysPath(request)}/${key.keyId}`, button: "Save" },
+    keyFields(request.form, settingsOf(key)),
   );
 }
 
-async function change(parts: Parts, asked: InAccount): Promise<Answer> {
-  const key = await findKey(parts, asked);
+async function change(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const key = await findKey(deps, request);
   const { keyId } = key;
   const before = settingsOf(key);
-  const settings = readKeySettings(asked.form, before);
-  if (!settings) return again("Change key", changeForm(asked, key));
+  const settings = readKeySettings(request.form, before);
+  if (!settings) return again("Change key", changeForm(request, key));
   const { name, expiresAt, limitNanos, models } = settings;
-  const deed = {
+  const event = {
     action: "key.change",
-    accountId: asked.accountId,
+    accountId: request.accountId,
     target: keyId,
     before: auditSettings(before),
     after: auditSettings(settings),
   } as const;
-  await noteAround(parts, whoOf(asked), deed, async () => {
-    await parts.authQuota.updateKey({
+  await auditAround(deps, actorOf(request), event, async () => {
+    await deps.authQuota.updateKey({
       keyId,
       name,
       ...(expiresAt ? { expiresAt: timestampFromDate(expiresAt) } : { clearExpiry: true }),
@@ -196,39 +196,39 @@ async function change(parts: Parts, asked: InAccount): Promise<Answer> {
     });
     return { result: undefined };
   });
-  return redirect(keysPath(asked), `The key ${name} is changed.`);
+  return redirect(keysPath(request), `The key ${name} is changed.`);
 }
 
-async function switchKey(parts: Parts, asked: InAccount, turn: "stop" | "activate"): Promise<Answer> {
-  const key = await findKey(parts, asked);
+async function switchKey(deps: Deps, request: AccountRequest, turn: "stop" | "activate"): Promise<PageResponse> {
+  const key = await findKey(deps, request);
   const { keyId } = key;
   const status = turn === "stop" ? KeyStatus.STOPPED : KeyStatus.ACTIVE;
   const after = { status: turn === "stop" ? "stopped" : "active" };
   const before = { status: stateOf(key) };
-  const deed = { action: `key.${turn}`, accountId: asked.accountId, target: keyId, before, after } as const;
-  await noteAround(parts, whoOf(asked), deed, async () => {
-    await parts.authQuota.updateKey({ keyId, status });
+  const event = { action: `key.${turn}`, accountId: request.accountId, target: keyId, before, after } as const;
+  await auditAround(deps, actorOf(request), event, async () => {
+    await deps.authQuota.updateKey({ keyId, status });
     return { result: undefined };
   });
-  return redirect(keysPath(asked), `The key ${nameOf(key)} is ${after.status}.`);
+  return redirect(keysPath(request), `The key ${nameOf(key)} is ${after.status}.`);
 }
 
-function deleteForm(asked: InAccount, key: Key): Markup {
+function deleteForm(request: AccountRequest, key: Key): Markup {
   const { keyId } = key;
-  return html`<p>The key ${nameOf(key)} will be refused for good. What it has spent stays in the ledger.</p>
-    ${form(asked, { action: `${keysPath(asked)}/${keyId}/delete`, button: "Delete key", isDanger: true })}
-    <p><a href="${keysPath(asked)}">Keep it</a></p>`;
+  return html`<p>The key ${nameOf(key)} will stop working permanently. Its spending stays in the ledger.</p>
+    ${form(request, { action: `${keysPath(request)}/${keyId}/delete`, button: "Delete key", isDanger: true })}
+    <p><a href="${keysPath(request)}">Keep it</a></p>`;
 }
 
-async function remove(parts: Parts, asked: InAccount): Promise<Answer> {
-  const key = await findKey(parts, asked);
+async function remove(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const key = await findKey(deps, request);
   const { keyId } = key;
   const before = { status: stateOf(key), ...auditSettings(settingsOf(key)) };
   const after = { status: "deleted" };
-  const deed = { action: "key.delete", accountId: asked.accountId, target: keyId, before, after } as const;
-  await noteAround(parts, whoOf(asked), deed, async () => {
-    await parts.authQuota.deleteKey({ keyId });
+  const event = { action: "key.delete", accountId: request.accountId, target: keyId, before, after } as const;
+  await auditAround(deps, actorOf(request), event, async () => {
+    await deps.authQuota.deleteKey({ keyId });
     return { result: undefined };
   });
-  return redirect(keysPath(asked), `The key ${nameOf(key)} is deleted.`);
+  return redirect(keysPath(request), `The key ${nameOf(key)} is deleted.`);
 }

@@ -7,15 +7,15 @@ import { until } from "#shared/testing/until.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { download } from "../../testing/download.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
 
 const nowMs = Date.parse("2026-11-21T12:00:00Z");
 const wrong = `"><script>alert(1)</script>`;
 const path = "/accounts/acme/ledger";
 
 let world: World;
-let owner: Somebody;
-let operator: Somebody;
+let owner: TestPerson;
+let operator: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -172,7 +172,7 @@ describe("ledger lines as CSV", () => {
     );
     assert.doesNotMatch(text, /upstream|relay.session|sequence/);
     assert.ok(text.endsWith("\r\n"));
-    const { accountId, fromDay, untilDay } = world.neighbours.usage.asked.get("exportLines") as ExportLinesRequest;
+    const { accountId, fromDay, untilDay } = world.neighbours.usage.received.get("exportLines") as ExportLinesRequest;
     assert.deepEqual([accountId, fromDay, untilDay], ["acme", "2026-11-20", "2026-11-22"]);
   });
 
@@ -191,7 +191,7 @@ describe("ledger lines as CSV", () => {
     assert.equal((await reader?.read())?.done, false);
     browser.abort();
     await until("billing has heard", () => world.neighbours.usage.gone === 1);
-    assert.doesNotMatch(world.logText(), /broke off/);
+    assert.doesNotMatch(world.logText(), /download aborted/);
   });
 
   it("that break off are a download that failed, not a shorter file, and the log says why", async () => {
@@ -200,7 +200,7 @@ describe("ledger lines as CSV", () => {
     const file = await download(world, owner.browser, `${path}.csv`);
     assert.equal(file.status, 200);
     await assert.rejects(file.text());
-    await until("the cause is logged", () => /10\.1\.2\.3 is away.*"msg":"a download broke off"/.test(world.logText()));
+    await until("the cause is logged", () => /10\.1\.2\.3 is away.*"msg":"download aborted"/.test(world.logText()));
   });
 
   it("that cannot begin are a page", async () => {

@@ -9,26 +9,26 @@ import { dayOf, lastDayOf, lastMonth, readSpan, thisMonth, type Span } from "../
 import { createForm, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { isArchived, linesTable, signedUsd } from "../../html/ledger-lines.ts";
-import type { Parts } from "../../parts.ts";
-import { accountRoute, get, page, type Answer, type InAccount, type Route } from "../../html/route.ts";
+import type { Deps } from "../../deps.ts";
+import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
 import { count } from "../../html/units.ts";
 
 const pageSize = 50;
 const fields = ["from", "until", "kind"] as const;
 
 /** The statement of an account, its ledger lines, and these as a file. */
-export function ledgerRoutes(parts: Parts): Route[] {
+export function ledgerRoutes(deps: Deps): Route[] {
   return [
-    accountRoute(get("/ledger"), "ledger.view", (asked) => show(parts, asked, readFilter(parts, asked))),
-    accountRoute(get("/ledger.csv"), "ledger.view", (asked) => download(parts, asked)),
+    accountRoute(get("/ledger"), "ledger.view", (request) => show(deps, request, readFilter(deps, request))),
+    accountRoute(get("/ledger.csv"), "ledger.view", (request) => download(deps, request)),
   ];
 }
 
 type Filter = { given: Form; span: Span; kind: LineKind };
 
 /** The filters of the address; what is wrong in them is noted, and the usual is taken. */
-function readFilter({ clock }: Parts, asked: InAccount): Filter {
-  const given = createForm(Object.fromEntries(fields.map((name) => [name, asked.query(name)])));
+function readFilter({ clock }: Deps, request: AccountRequest): Filter {
+  const given = createForm(Object.fromEntries(fields.map((name) => [name, request.query(name)])));
   const usual = thisMonth(clock.nowMs());
   const span = readSpan(given, usual);
   const typed = given.typed("kind") || "0";
@@ -39,21 +39,21 @@ function readFilter({ clock }: Parts, asked: InAccount): Filter {
 
 const kindChoices = Object.entries(lineKinds);
 
-async function show(parts: Parts, asked: InAccount, filter: Filter): Promise<Answer> {
+async function show(deps: Deps, request: AccountRequest, filter: Filter): Promise<PageResponse> {
   const { given, span, kind } = filter;
-  const path = `/accounts/${asked.accountId}/ledger`;
-  const [statement, lines] = await Promise.all([readStatement(parts, asked, span), readLines(parts, asked, filter)]);
+  const path = `/accounts/${request.accountId}/ledger`;
+  const [statement, lines] = await Promise.all([readStatement(deps, request, span), readLines(deps, request, filter)]);
   const shown = lines.slice(0, pageSize);
   const last = lines.length > pageSize ? shown.at(-1) : undefined;
   const chosen = { from: dayOf(span.from), until: lastDayOf(span) };
   const address = new URLSearchParams({ ...chosen, kind: String(kind) }).toString();
   const isWrong = given.errors.size > 0;
   const wrong = html`<p class="problems" role="alert">
-    The filters were not right: ${[...given.errors.values()].join(" ")} Shown is this month.
+    Some filters are invalid: ${[...given.errors.values()].join(" ")} Showing this month instead.
   </p>`;
   return page(
     "Ledger",
-    html`${isWrong && wrong}${presets(path, parts.clock.nowMs())}${filterForm(filter, path)}
+    html`${isWrong && wrong}${presets(path, deps.clock.nowMs())}${filterForm(filter, path)}
       <h2>Statement</h2>
       ${statement ? statementTable(statement, span) : archived}
       <h2>Lines</h2>
@@ -72,7 +72,7 @@ const archived = html`<p class="problems">
 </p>`;
 
 /** Undefined when lines of the time are in the archive. */
-async function readStatement({ patientBilling }: Parts, { accountId }: InAccount, { from, until }: Span) {
+async function readStatement({ patientBilling }: Deps, { accountId }: AccountRequest, { from, until }: Span) {
   try {
     const span = { from: timestampFromDate(from), until: timestampFromDate(until) };
     return await patientBilling.getStatement({ accountId, ...span });
@@ -83,9 +83,9 @@ async function readStatement({ patientBilling }: Parts, { accountId }: InAccount
 }
 
 /** Lines of the span, newest first, one more than a page shows. Ids of lines hold the time of their booking. */
-async function readLines({ billing }: Parts, asked: InAccount, { span, kind }: Filter): Promise<LedgerLine[]> {
-  const { accountId } = asked;
-  const before = asked.query("before");
+async function readLines({ billing }: Deps, request: AccountRequest, { span, kind }: Filter): Promise<LedgerLine[]> {
+  const { accountId } = request;
+  const before = request.query("before");
   const beforeLineId = ridTimeMs(before) === undefined ? firstIdAt(span.until) : before;
   const { lines } = await billing.listLedgerLines({ accountId, kind, beforeLineId, limit: pageSize + 1 });
   return lines.filter(({ lineId }) => (ridTimeMs(lineId) ?? 0) >= span.from.getTime());
@@ -143,18 +143,18 @@ function statementTable(statement: GetStatementResponse, span: Span): Markup {
     </p>`;
 }
 
-async function download(parts: Parts, asked: InAccount): Promise<Answer> {
-  const filter = readFilter(parts, asked);
+async function download(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const filter = readFilter(deps, request);
   // A file with something else in it than was asked for would pass for the right one.
-  if (filter.given.errors.size > 0) return show(parts, asked, filter);
-  const { accountId, gone } = asked;
+  if (filter.given.errors.size > 0) return show(deps, request, filter);
+  const { accountId, gone } = request;
   const { span } = filter;
   const days = { fromDay: dayOf(span.from), untilDay: dayOf(span.until) };
   const name = `ledger-${accountId}-${days.fromDay}-to-${lastDayOf(span)}.csv`;
-  const lines = linesOf(parts.billingStreams.exportLines({ accountId, ...days }, gone));
+  const lines = linesOf(deps.billingStreams.exportLines({ accountId, ...days }, gone));
   const { header, rows } = accountTable;
   try {
-    return await csvFile({ log: parts.log, gone }, { name, header, rows: rows(lines) });
+    return await csvFile({ log: deps.log, gone }, { name, header, rows: rows(lines) });
   } catch (error) {
     if (isArchived(error)) return page("Ledger", archived, { status: 409 });
     throw error;

@@ -3,12 +3,12 @@ import { after, before, beforeEach, it } from "node:test";
 import { ServiceError } from "#shared/process/errors.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
 import { readyState } from "../../testing/relay-neighbour.ts";
 import { readLoadedModels } from "../../loaded-models.ts";
 
 let world: World;
-let reader: Somebody;
+let reader: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -74,13 +74,13 @@ it("says so with 503 when no relay answers", async () => {
 
 it("asks the relays once for pages that are opened at once or within two seconds, and then again", async () => {
   const { relays } = world.neighbours;
-  const asked = relays.asked;
+  const asked = relays.requests;
   await Promise.all([reader.browser.get(path), reader.browser.get(path), reader.browser.get(path)]);
   await reader.browser.get(path);
-  assert.equal(relays.asked, asked + 1);
+  assert.equal(relays.requests, asked + 1);
   world.clock.moveMs += 2_000;
   await reader.browser.get(path);
-  assert.equal(relays.asked, asked + 2);
+  assert.equal(relays.requests, asked + 2);
 });
 
 it("says that a change is being rolled out while relays differ", async () => {

@@ -1,24 +1,24 @@
 import { nextPage, pageNumberOf, table, usd } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { readLoadedModels, type LoadedModel, type PriceRow } from "../../loaded-models.ts";
-import type { Parts } from "../../parts.ts";
-import { accountRoute, get, page, type Answer, type InAccount, type Route } from "../../html/route.ts";
+import type { Deps } from "../../deps.ts";
+import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
 
 const pageSize = 100;
 
 /** The models and their prices. */
-export function modelRoutes(parts: Parts): Route[] {
-  return [accountRoute(get("/models"), "models.view", (asked) => list(parts, asked))];
+export function modelRoutes(deps: Deps): Route[] {
+  return [accountRoute(get("/models"), "models.view", (request) => list(deps, request))];
 }
 
-async function list({ relays }: Parts, asked: InAccount): Promise<Answer> {
+async function list({ relays }: Deps, request: AccountRequest): Promise<PageResponse> {
   const loaded = await readLoadedModels(relays);
   if (!loaded) return page("Models", noRelay, { status: 503 });
-  const wanted = asked.query("name").slice(0, 256);
-  const number = pageNumberOf(asked);
+  const wanted = request.query("name").slice(0, 256);
+  const number = pageNumberOf(request);
   const found = loaded.models.filter(({ name }) => name.toLowerCase().includes(wanted.toLowerCase()));
   const rows = found.slice(number * pageSize, (number + 1) * pageSize).map(row);
-  const path = `/accounts/${asked.accountId}/models`;
+  const path = `/accounts/${request.accountId}/models`;
   const more = new URLSearchParams({ name: wanted, page: String(number + 1) });
   return page(
     "Models",

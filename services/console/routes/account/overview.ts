@@ -6,10 +6,10 @@ import { figure, instant, nextPage, table, usd } from "../../html/controls.ts";
 import { dayOf, lastDays, thisMonth, type Span } from "../../html/days.ts";
 import { findAccount, findAccounts } from "../../directory.ts";
 import { html, type Markup } from "../../html/html.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import { Problem } from "../../html/problem.ts";
 import { accountRoute, get, page, personRoute, redirect } from "../../html/route.ts";
-import type { Answer, InAccount, Route, SignedIn } from "../../html/route.ts";
+import type { PageResponse, AccountRequest, Route, SignedInRequest } from "../../html/route.ts";
 import { listMemberships } from "../../store/memberships.ts";
 import { count } from "../../html/units.ts";
 import { byDay, totalOf, usageRequest, type Spend } from "../../html/usage-figures.ts";
@@ -18,20 +18,20 @@ const pageSize = 20;
 const chartDays = 30;
 
 /** The start page, a person's accounts, and the overview of one. */
-export function overviewRoutes(parts: Parts): Route[] {
+export function overviewRoutes(deps: Deps): Route[] {
   return [
-    personRoute(get("/"), (asked) => start(parts, asked)),
-    personRoute(get("/accounts"), (asked) => listOwn(parts, asked)),
-    accountRoute(get(""), "overview.view", (asked) => overview(parts, asked)),
+    personRoute(get("/"), (request) => start(deps, request)),
+    personRoute(get("/accounts"), (request) => listOwn(deps, request)),
+    accountRoute(get(""), "overview.view", (request) => overview(deps, request)),
     accountRoute(get("/figures"), "overview.view", async ({ accountId }) => ({
       kind: "fragment",
-      body: fundsList(await fundsOf(parts, accountId)),
+      body: fundsList(await fundsOf(deps, accountId)),
     })),
-    accountRoute(get("/spending"), "overview.view", (asked) => spending(parts, asked)),
+    accountRoute(get("/spending"), "overview.view", (request) => spending(deps, request)),
   ];
 }
 
-async function start({ pool }: Parts, { visitor }: SignedIn): Promise<Answer> {
+async function start({ pool }: Deps, { visitor }: SignedInRequest): Promise<PageResponse> {
   const { person } = visitor;
   const some = await listMemberships(pool, person.personId, { afterId: "", limit: 2 });
   const [only, another] = some;
@@ -39,13 +39,13 @@ async function start({ pool }: Parts, { visitor }: SignedIn): Promise<Answer> {
   return redirect(!only && person.isOperator ? "/operator/accounts" : "/accounts");
 }
 
-async function listOwn(parts: Parts, asked: SignedIn): Promise<Answer> {
-  const { personId } = asked.visitor.person;
-  const afterId = isId(asked.query("after")) ? asked.query("after") : "";
-  const memberships = await listMemberships(parts.pool, personId, { afterId, limit: pageSize + 1 });
+async function listOwn(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const { personId } = request.visitor.person;
+  const afterId = isId(request.query("after")) ? request.query("after") : "";
+  const memberships = await listMemberships(deps.pool, personId, { afterId, limit: pageSize + 1 });
   const shown = memberships.slice(0, pageSize);
   const accounts = await findAccounts(
-    parts,
+    deps,
     shown.map(({ accountId }) => accountId),
   );
   const rows = shown.map(
@@ -66,15 +66,15 @@ async function listOwn(parts: Parts, asked: SignedIn): Promise<Answer> {
   );
 }
 
-async function overview(parts: Parts, { accountId, roles }: InAccount): Promise<Answer> {
-  const { authQuota, billing, clock } = parts;
+async function overview(deps: Deps, { accountId, roles }: AccountRequest): Promise<PageResponse> {
+  const { authQuota, billing, clock } = deps;
   const nowMs = clock.nowMs();
   const month = thisMonth(nowMs);
   const recent = lastDays(nowMs, chartDays);
   const span = { from: month.from < recent.from ? month.from : recent.from, until: recent.until };
   const [account, funds, list, { sums }] = await Promise.all([
-    findAccount(parts, accountId),
-    fundsOf(parts, accountId),
+    findAccount(deps, accountId),
+    fundsOf(deps, accountId),
     authQuota.listKeys({ accountId }),
     billing.queryUsage(usageRequest({ accountId, span, groupBy: UsageGrouping.DAY })),
   ]);
@@ -96,7 +96,7 @@ async function overview(parts: Parts, { accountId, roles }: InAccount): Promise<
   );
 }
 
-async function fundsOf({ authQuota, billing }: Parts, accountId: string) {
+async function fundsOf({ authQuota, billing }: Deps, accountId: string) {
   const [balance, holds] = await Promise.all([billing.getBalance({ accountId }), authQuota.getHolds({ accountId })]);
   return { balance, holds };
 }
@@ -131,9 +131,9 @@ function spendByDay(sums: readonly UsageSum[], span: Span): Markup {
   return chartTable({ caption: "Spend per day in USD", head: ["Day", "Charged", "Calls", "Failed calls"], rows });
 }
 
-async function spending({ billing, clock }: Parts, { accountId }: InAccount): Promise<Answer> {
+async function spending({ billing, clock }: Deps, { accountId }: AccountRequest): Promise<PageResponse> {
   const nowMs = clock.nowMs();
-  const asked = { accountId, span: thisMonth(nowMs), groupBy: UsageGrouping.DAY };
-  const { sums } = await billing.queryUsage(usageRequest(asked));
+  const request = { accountId, span: thisMonth(nowMs), groupBy: UsageGrouping.DAY };
+  const { sums } = await billing.queryUsage(usageRequest(request));
   return { kind: "fragment", body: spendingList(sums, nowMs) };
 }

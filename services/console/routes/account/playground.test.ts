@@ -7,17 +7,17 @@ import { createPool, inTransaction } from "#shared/stores/postgres.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { until } from "#shared/testing/until.ts";
 import { readChatStream } from "../../chat-stream.ts";
-import { createPlaces } from "../../credentials/slots.ts";
+import { createSlots } from "../../credentials/slots.ts";
 import type { Fields } from "../../testing/browser.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { chatEnd, chatEvent, startFakeApi, type FakeApi } from "../../testing/fake-api.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
 
 let world: World;
 let api: FakeApi;
-let member: Somebody;
-let another: Somebody;
+let member: TestPerson;
+let another: TestPerson;
 
 before(async () => {
   api = await startFakeApi();
@@ -39,11 +39,11 @@ beforeEach(() => {
 
 const path = "/accounts/acme/playground";
 const secret = "sk-typed-by-a-person";
-const usual = { key: secret, model: "chat-large", message: "Hi", system: "", "most-tokens": "" };
+const usual = { key: secret, model: "chat-large", message: "Hi", system: "", "max-tokens": "" };
 const post = (fields: Fields = {}) => member.browser.post(path, { ...usual, ...fields });
 
 /** Sends the form as static/playground.js does and tells the answer as soon as it begins. */
-function stream({ browser }: Somebody, fields: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
+function stream({ browser }: TestPerson, fields: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
   const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
   const headers = { cookie, "x-forwarded-proto": "https", "x-forwarded-for": browser.address };
   const body = new URLSearchParams({ csrf: browser.csrf(), as: "text", ...usual, ...fields });
@@ -88,7 +88,7 @@ describe("the form", () => {
       { message: " " },
       { message: "m".repeat(32_769) },
       { system: "s".repeat(8_193) },
-      { "most-tokens": "many" },
+      { "max-tokens": "many" },
     ];
     for (const fields of wrong) {
       const seen = await post(fields);
@@ -110,7 +110,7 @@ describe("an answer", () => {
       response.setHeader("x-request-id", rid);
       response.end(chatEvent("<b>Hello</b> ") + chatEvent("you & me") + chatEnd);
     };
-    const seen = await post({ system: "Be\r\nkind.", message: "Hi <i>there</i>", "most-tokens": "50" });
+    const seen = await post({ system: "Be\r\nkind.", message: "Hi <i>there</i>", "max-tokens": "50" });
     assert.equal(seen.status, 200);
     checkPage(seen, path);
     assert.match(seen.text, /&#60;b&#62;Hello&#60;\/b&#62; ?<\/span>(<span class="written">)?you &#38; me/);
@@ -194,9 +194,9 @@ describe("an answer", () => {
     };
     const error = `data: {"error":{"message":"The upstream failed","code":"server_error"}}\n\n`;
     assert.match(await said((one) => one.end(chatEvent("A") + error)), /^A\n\n\[.* stopped .*: The upstream failed\]$/);
-    assert.match(await said((one) => one.end(`${chatEvent("A")}data: [DONE]\n\n`)), /^A\n\n\[The answer broke off/);
+    assert.match(await said((one) => one.end(`${chatEvent("A")}data: [DONE]\n\n`)), /^A\n\n\[The response was cut off/);
     const cut = (one: ServerResponse): void => void one.write(chatEvent("A"), () => one.destroy());
-    assert.match(await said(cut), /^A\n\n\[The answer broke off/);
+    assert.match(await said(cut), /^A\n\n\[The response was cut off/);
     assert.match(await said((one) => one.end(chatEvent("A", "length"))), /^A\n\n\[.* most tokens\.\]$/);
     assert.match(await said((one) => one.destroy()), /The API cannot be reached right now/);
   });
@@ -270,7 +270,7 @@ describe("how much at once", () => {
   });
 
   it("there are eight places for all, and leaving one twice frees one", () => {
-    const places = createPlaces({ inAll: 8, ofOne: 2 });
+    const places = createSlots({ inAll: 8, ofOne: 2 });
     const taken = Array.from({ length: 8 }, (_, index) => places.take(`person ${index % 4}`));
     assert.ok(taken.every((leave) => leave !== undefined));
     assert.equal(places.take("person 9"), undefined);
@@ -293,6 +293,6 @@ it("the key is in no page, row or line of the log", async () => {
       table,
     );
   }
-  assert.match(world.logText(), /did not reach the API/);
+  assert.match(world.logText(), /playground could not reach the API/);
   assert.ok(!world.logText().includes(secret));
 });

@@ -2,45 +2,54 @@ import { area, form, input } from "../../html/controls.ts";
 import { readNumber, readText, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { readLoadedModels } from "../../loaded-models.ts";
-import type { Parts } from "../../parts.ts";
-import { createPlaces, type Places } from "../../credentials/slots.ts";
-import { askApi, type Question, type Reply } from "../../playground-call.ts";
-import { accountRoute, again, get, page, post, type Answer, type InAccount, type Route } from "../../html/route.ts";
+import type { Deps } from "../../deps.ts";
+import { createSlots, type Slots } from "../../credentials/slots.ts";
+import { askApi, type PlaygroundRequest, type Reply } from "../../playground-call.ts";
+import {
+  accountRoute,
+  again,
+  get,
+  page,
+  post,
+  type PageResponse,
+  type AccountRequest,
+  type Route,
+} from "../../html/route.ts";
 
 const chatPath = "/v1/chat/completions";
-const mostMessageBytes = 32_768;
-const mostSystemBytes = 8_192;
-const mostTokens = 1_000_000;
+const maxMessageBytes = 32_768;
+const maxSystemBytes = 8_192;
+const maxTokens = 1_000_000;
 
 /** A page that asks a model with the person's own key, as any program would. */
-export function playgroundRoutes(parts: Parts): Route[] {
-  const places = createPlaces({ inAll: 8, ofOne: 2 });
+export function playgroundRoutes(deps: Deps): Route[] {
+  const places = createSlots({ inAll: 8, ofOne: 2 });
   return [
-    accountRoute(get("/playground"), "playground.use", async (asked) =>
-      page("Playground", html`${await questionForm(parts, asked)}${liveAnswer}`),
+    accountRoute(get("/playground"), "playground.use", async (request) =>
+      page("Playground", html`${await questionForm(deps, request)}${liveAnswer}`),
     ),
-    accountRoute(post("/playground"), "playground.use", (asked) => ask(parts, places, asked)),
+    accountRoute(post("/playground"), "playground.use", (request) => ask(deps, places, request)),
   ];
 }
 
-async function questionForm({ relays }: Parts, asked: InAccount): Promise<Markup> {
-  const { accountId, form: sent } = asked;
+async function questionForm({ relays }: Deps, request: AccountRequest): Promise<Markup> {
+  const { accountId, form: sent } = request;
   const models = (await readLoadedModels(relays))?.models.filter(({ endpoints }) => endpoints.includes(chatPath)) ?? [];
   const fields = html`${input(sent, {
       name: "key",
       label: "Key",
       type: "password",
-      hint: "The secret of a key. It is used for this call and kept nowhere; the call is charged to the key's account.",
-      most: 512,
+      hint: "The secret of a key. It is used for this call and not stored; the call is charged to the key's account.",
+      maxLength: 512,
     })}
-    ${input(sent, { name: "model", label: "Model", value: asked.query("model"), most: 256, list: "models" })}
+    ${input(sent, { name: "model", label: "Model", value: request.query("model"), maxLength: 256, list: "models" })}
     <datalist id="models">${models.map(({ name }) => html`<option value="${name}"></option>`)}</datalist>
     ${area(sent, { name: "system", label: "System message", rows: 2 })}
     ${area(sent, { name: "message", label: "Message", rows: 6, isRequired: true })}
-    ${input(sent, { name: "most-tokens", label: "Most tokens", inputmode: "numeric", most: 7, isOptional: true })}`;
+    ${input(sent, { name: "max-tokens", label: "Max tokens", inputmode: "numeric", maxLength: 7, isOptional: true })}`;
   const action = `/accounts/${accountId}/playground`;
   return html`<div data-playground="/accounts/${accountId}/calls/">
-    ${form(asked, { action, button: "Ask" }, fields)}
+    ${form(request, { action, button: "Send" }, fields)}
   </div>`;
 }
 
@@ -52,52 +61,52 @@ const liveAnswer = html`<section id="live-answer" aria-labelledby="live-answer-t
   <p data-call hidden>Request id: <a></a></p>
 </section>`;
 
-async function ask(parts: Parts, places: Places, asked: InAccount): Promise<Answer> {
+async function ask(deps: Deps, places: Slots, request: AccountRequest): Promise<PageResponse> {
   // static/playground.js asks for the text alone.
-  const isText = asked.form.exact("as") === "text";
-  const question = readQuestion(asked.form);
-  if (!question) return isText ? only(422, [...asked.form.errors.values()].join(" ")) : refused(parts, asked);
-  const leave = places.take(asked.visitor.person.personId);
+  const isText = request.form.exact("as") === "text";
+  const question = readQuestion(request.form);
+  if (!question) return isText ? only(422, [...request.form.errors.values()].join(" ")) : refused(deps, request);
+  const leave = places.take(request.visitor.person.personId);
   if (!leave) {
     if (isText) return only(429, tooMany);
     const body = html`<p class="problems" role="alert">${tooMany}</p>
-      ${await questionForm(parts, asked)}${liveAnswer}`;
+      ${await questionForm(deps, request)}${liveAnswer}`;
     return page("Playground", body, { status: 429 });
   }
-  const reply = await askApi(parts, question, asked.gone, leave);
+  const reply = await askApi(deps, question, request.gone, leave);
   if (isText) return { kind: "text", requestId: reply.requestId, pieces: inText(reply) };
-  const body = html`${await questionForm(parts, asked)}
+  const body = html`${await questionForm(deps, request)}
     <h2>Answer</h2>`;
-  return { kind: "stream", title: "Playground", body, pieces: inMarkup(asked, reply) };
+  return { kind: "stream", title: "Playground", body, pieces: inMarkup(request, reply) };
 }
 
 const tooMany = "Too many answers are under way. Wait until one has ended, then ask again.";
 
-const refused = async (parts: Parts, asked: InAccount): Promise<Answer> =>
-  again("Playground", html`${await questionForm(parts, asked)}${liveAnswer}`);
+const refused = async (deps: Deps, request: AccountRequest): Promise<PageResponse> =>
+  again("Playground", html`${await questionForm(deps, request)}${liveAnswer}`);
 
-const only = (status: number, text: string): Answer => ({ kind: "text", status, pieces: inOne(text) });
+const only = (status: number, text: string): PageResponse => ({ kind: "text", status, pieces: inOne(text) });
 
 async function* inOne(text: string): AsyncGenerator<string> {
   yield text;
 }
 
-function readQuestion(sent: Form): Question | undefined {
+function readQuestion(sent: Form): PlaygroundRequest | undefined {
   const key = sent.typed("key");
   if (!/^[\x21-\x7e]{1,512}$/.test(key)) sent.refuse("key", "Give the secret of a key, without spaces.");
-  const model = readText(sent, "model", { most: 256, what: "the name of a model" });
-  const system = readLines(sent, "system", mostSystemBytes);
-  const message = readLines(sent, "message", mostMessageBytes);
+  const model = readText(sent, "model", { maxLength: 256, what: "the name of a model" });
+  const system = readLines(sent, "system", maxSystemBytes);
+  const message = readLines(sent, "message", maxMessageBytes);
   if (message === "") sent.refuse("message", "Write a message.");
-  const most = sent.typed("most-tokens") === "" ? undefined : readNumber(sent, "most-tokens", mostTokens);
+  const most = sent.typed("max-tokens") === "" ? undefined : readNumber(sent, "max-tokens", maxTokens);
   if (model === undefined || sent.errors.size > 0) return undefined;
-  return { key, model, message, system, mostTokens: most };
+  return { key, model, message, system, maxTokens: most };
 }
 
 /** Text of several lines, whose ends browsers send as CRLF. */
-function readLines(sent: Form, name: string, mostBytes: number): string {
+function readLines(sent: Form, name: string, maxBytes: number): string {
   const text = sent.typed(name).replaceAll("\r\n", "\n");
-  if (Buffer.byteLength(text) > mostBytes) sent.refuse(name, `Use at most ${mostBytes.toLocaleString("en-US")} bytes.`);
+  if (Buffer.byteLength(text) > maxBytes) sent.refuse(name, `Use at most ${maxBytes.toLocaleString("en-US")} bytes.`);
   return text;
 }
 
@@ -105,7 +114,7 @@ async function* inText({ pieces }: Reply): AsyncGenerator<string> {
   for await (const { kind, text } of pieces) yield kind === "said" ? text : `\n\n[${text}]`;
 }
 
-async function* inMarkup({ accountId }: InAccount, { requestId, pieces }: Reply): AsyncGenerator<Markup> {
+async function* inMarkup({ accountId }: AccountRequest, { requestId, pieces }: Reply): AsyncGenerator<Markup> {
   for await (const { kind, text } of pieces) {
     yield kind === "said"
       ? html`<span class="written">${text}</span>`

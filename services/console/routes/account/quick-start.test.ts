@@ -12,8 +12,8 @@ import { startWorld, type World } from "../../testing/console.ts";
 import { chatEnd, chatEvent, startFakeApi, type FakeApi } from "../../testing/fake-api.ts";
 import { checkPage } from "../../testing/pages.ts";
 import { officialClients, pythonWith } from "#shared/testing/python.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
-import { readyState, usualModels } from "../../testing/relay-neighbour.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
+import { readyState, defaultModels } from "../../testing/relay-neighbour.ts";
 
 const run = promisify(execFile);
 const path = "/accounts/acme/quick-start";
@@ -21,7 +21,7 @@ const secret = "sk-in-the-environment";
 
 let world: World;
 let api: FakeApi;
-let reader: Somebody;
+let reader: TestPerson;
 
 before(async () => {
   api = await startFakeApi();
@@ -116,7 +116,7 @@ describe("the page", () => {
 
   it("offers only models that the code can ask, and leaves out code that the chosen one is not for", async () => {
     const chatOnly = { name: "chat-only", endpoints: ["/v1/chat/completions"] };
-    const models = [...usualModels, chatOnly];
+    const models = [...defaultModels, chatOnly];
     world.neighbours.relays.state = readyState(models);
     const { text } = await reader.browser.get(`${path}?model=chat-only`);
     assert.match(text, /<option value="chat-large">.*<option value="chat-only" selected>/);

@@ -3,25 +3,25 @@ import { copyButton } from "../../html/copy-button.ts";
 import { createForm } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { readLoadedModels, type LoadedModel } from "../../loaded-models.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import { may } from "../../permissions.ts";
-import { accountRoute, get, page, type Answer, type InAccount, type Route } from "../../html/route.ts";
+import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
 import { keyVariable, snippets, type Snippet } from "../../html/snippets.ts";
 
 /** How to ask the API: its address and code that works. */
-export function quickStartRoutes(parts: Parts): Route[] {
-  return [accountRoute(get("/quick-start"), "overview.view", (asked) => show(parts, asked))];
+export function quickStartRoutes(deps: Deps): Route[] {
+  return [accountRoute(get("/quick-start"), "overview.view", (request) => show(deps, request))];
 }
 
 const endpoints = new Set(snippets.map(({ endpoint }) => endpoint));
 
-async function show({ relays, apiUrl }: Parts, asked: InAccount): Promise<Answer> {
+async function show({ relays, apiUrl }: Deps, request: AccountRequest): Promise<PageResponse> {
   const models = (await readLoadedModels(relays))?.models ?? [];
   const usable = models.filter((model) => model.endpoints.some((endpoint) => endpoints.has(endpoint)));
-  const wanted = asked.query("model");
+  const wanted = request.query("model");
   const chosen = usable.find(({ name }) => name === wanted) ?? usable[0];
   const baseUrl = apiUrl.origin;
-  const path = `/accounts/${asked.accountId}`;
+  const path = `/accounts/${request.accountId}`;
   return page(
     "Quick start",
     html`<p>
@@ -29,8 +29,8 @@ async function show({ relays, apiUrl }: Parts, asked: InAccount): Promise<Answer
         OpenAI's and Anthropic's: their clients, and all that is made for them, need this address and a key.
       </p>
       <p>
-        ${may(asked.roles, "keys.create") && html`<a href="${path}/keys/new">Make a key</a>, then put`}
-        ${!may(asked.roles, "keys.create") && "Put"} its secret into the environment variable
+        ${may(request.roles, "keys.create") && html`<a href="${path}/keys/new">Make a key</a>, then put`}
+        ${!may(request.roles, "keys.create") && "Put"} its secret into the environment variable
         <code>${keyVariable}</code>: it belongs neither into code nor into a repository.
       </p>
       ${usable.length === 0 ? noModels : modelChoice(`${path}/quick-start`, usable, chosen)}

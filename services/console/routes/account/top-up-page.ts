@@ -1,25 +1,25 @@
 import { form, input, instant, table, usd } from "../../html/controls.ts";
 import { createForm, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
-import type { Parts } from "../../parts.ts";
-import type { InAccount } from "../../html/route.ts";
+import type { Deps } from "../../deps.ts";
+import type { AccountRequest } from "../../html/route.ts";
 import { listTopUps, type TopUp } from "../../store/top-ups.ts";
 
 export const topUpTitle = "Top up";
 
 /** Below it a card's fixed fee takes too much of the payment. */
-export const leastNanos = 5_000_000_000n;
+export const minNanos = 5_000_000_000n;
 /** Above it a slip of the finger or a stolen card costs too much; more is paid to the operator, who books it. */
-export const mostNanos = 10_000_000_000_000n;
+export const maxNanos = 10_000_000_000_000n;
 
-const mostShown = 20;
+const maxShown = 20;
 
 /** The ways to pay, and what was paid lately. */
-export async function topUpPage({ pool, billing, payments }: Parts, asked: InAccount): Promise<Markup> {
-  const { accountId } = asked;
+export async function topUpPage({ pool, billing, payments }: Deps, request: AccountRequest): Promise<Markup> {
+  const { accountId } = request;
   const [{ balanceNanos }, topUps] = await Promise.all([
     billing.getBalance({ accountId }),
-    listTopUps(pool, accountId, mostShown),
+    listTopUps(pool, accountId, maxShown),
   ]);
   const path = `/accounts/${accountId}/top-up`;
   const rows = topUps.map((topUp) => topUpRow(path, topUp));
@@ -27,10 +27,10 @@ export async function topUpPage({ pool, billing, payments }: Parts, asked: InAcc
     ${
       payments &&
       html`<h2>Pay by card or otherwise</h2>
-        ${form(asked, { action: `${path}/checkout`, button: "Go on to pay" }, amountField(asked.form))}`
+        ${form(request, { action: `${path}/checkout`, button: "Continue to payment" }, amountField(request.form))}`
     }
     <h2>Redeem a voucher</h2>
-    ${form(asked, { action: `${path}/voucher`, button: "Redeem" }, codeField(asked.form))}
+    ${form(request, { action: `${path}/voucher`, button: "Redeem" }, codeField(request.form))}
     ${
       (payments !== undefined || rows.length > 0) &&
       html`<h2>Latest payments</h2>
@@ -44,7 +44,7 @@ const amountField = (given: Form): Markup =>
     label: "Amount in USD",
     hint: "From 5.00 to 10,000.00, in whole cents. You pay on a page of the payment provider.",
     inputmode: "decimal",
-    most: 21,
+    maxLength: 21,
   });
 
 /** What was typed is not sent back: a code is money. */
@@ -53,9 +53,9 @@ const codeField = ({ errors }: Form): Markup =>
     { ...createForm({}), errors },
     {
       name: "code",
-      label: "Code of the voucher",
-      hint: "Capitals, spaces and dashes do not matter.",
-      most: 100,
+      label: "Voucher code",
+      hint: "Case, spaces and dashes are ignored.",
+      maxLength: 100,
     },
   );
 

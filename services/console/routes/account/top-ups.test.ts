@@ -9,22 +9,22 @@ import { createRegistry } from "#shared/metrics/ops.ts";
 import { createPool } from "#shared/stores/postgres.ts";
 import type { App } from "../../app.ts";
 import { createMetrics } from "../../metrics.ts";
-import { lookAtUnheard, type Settling } from "../../top-ups/settle.ts";
+import { settlePendingTopUps, type SettleDeps } from "../../top-ups/settle.ts";
 import { createStripe } from "../../payments/stripe.ts";
 import type { World } from "../../testing/console.ts";
 import { signHeader, type FakeSession, type FakeStripe } from "../../testing/fake-stripe.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { secretKey, startPaying, webhookOf, webhookSecret, type Paying } from "../../testing/paying.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
+import { secretKey, startPaying, webhookOf, webhookSecret, type PaymentEnvironment } from "../../testing/paying.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
 
 const path = "/accounts/acme/top-up";
 
-let paying: Paying;
+let paying: PaymentEnvironment;
 let world: World;
 let stripe: FakeStripe;
 let replica: App;
-let owner: Somebody;
-let stranger: Somebody;
+let owner: TestPerson;
+let stranger: TestPerson;
 
 before(async () => {
   paying = await startPaying();
@@ -37,13 +37,13 @@ before(async () => {
 });
 after(() => paying[Symbol.asyncDispose]());
 beforeEach(async () => {
-  world.neighbours.asked.length = 0;
+  world.neighbours.received.length = 0;
   world.neighbours.balances.clear();
   await world.database.sql("UPDATE console.top_up SET created_at = created_at - interval '2 hours'");
 });
 
 /** Begins to pay as the owner; tells the session at the provider. */
-async function begin(amount = "25.50", { browser }: Somebody = owner, below = path): Promise<FakeSession> {
+async function begin(amount = "25.50", { browser }: TestPerson = owner, below = path): Promise<FakeSession> {
   await browser.get(below);
   const sent = await browser.post(`${below}/checkout`, { amount });
   assert.equal(sent.status, 303, sent.text);
@@ -60,7 +60,7 @@ const rowOf = async ({ metadata }: FakeSession) => {
 };
 const stateOf = async (session: FakeSession) => (await rowOf(session))?.["state"];
 const balance = (accountId = "acme"): bigint => world.neighbours.balances.get(accountId) ?? 0n;
-const credits = () => world.neighbours.asked.filter(({ method }) => method === "credit");
+const credits = () => world.neighbours.received.filter(({ method }) => method === "credit");
 const trailOf = ({ metadata }: FakeSession) =>
   world.database.sql(
     `SELECT action, outcome, email, account_id, before, after FROM console.audit_entry
@@ -111,14 +111,14 @@ describe("beginning to pay", () => {
   });
 
   it("takes 5.00 to 10,000.00 USD in whole cents, and asks nobody for anything else", async () => {
-    stripe.asked.length = 0;
+    stripe.received.length = 0;
     await owner.browser.get(path);
     for (const amount of ["", "4.99", "10000.01", "5.001", "-5", "1e3", "ten"]) {
       const seen = await owner.browser.post(`${path}/checkout`, { amount });
       assert.equal(seen.status, 422, amount);
       checkPage(seen, "wrong amount");
     }
-    assert.deepEqual(stripe.asked, []);
+    assert.deepEqual(stripe.received, []);
     assert.equal((await begin("5")).amount_total, 500);
     assert.equal((await begin("10000")).amount_total, 1_000_000);
   });
@@ -171,13 +171,13 @@ describe("a payment", () => {
     });
     const back = await owner.browser.get(backOf(session));
     checkPage(back, "paid");
-    assert.match(back.text, /25\.50 USD were put into the account\.[^]*The balance is 25\.50 USD/);
+    assert.match(back.text, /25\.50 USD was added to the account\.[^]*The balance is 25\.50 USD/);
   });
 
   it("of which no message comes is booked when the person comes back", async () => {
     const session = stripe.pay((await begin("7")).id);
     const back = await owner.browser.get(backOf(session));
-    assert.match(back.text, /7\.00 USD were put into the account/);
+    assert.match(back.text, /7\.00 USD was added to the account/);
     assert.equal(balance(), 7_000_000_000n);
     assert.equal((await trailOf(session)).at(-1)?.["email"], owner.email);
   });
@@ -266,7 +266,7 @@ describe("a payment", () => {
     assert.deepEqual([told, await stateOf(session)], [200, "unbooked"]);
     assert.match(world.logText(), new RegExp(`"paymentId":"stripe:pi_of_${session.id}"`));
     const back = await owner.browser.get(backOf(session));
-    assert.match(back.text, /were put into the account/, "coming back tries once more");
+    assert.match(back.text, /was added to the account/, "coming back tries once more");
   });
 
   it("goes to the account of our row, whatever the message says of accounts, and to nobody for a row we do not have", async () => {
@@ -298,7 +298,7 @@ describe("a payment", () => {
     assert.equal(await stripe.tell("charge.refunded", { ...charge, payment_intent: "pi_of_nobody" }), 200);
     for (const what of ["refunded", "disputed"]) {
       assert.equal(await counted(what), 1);
-      assert.match(world.logText(), new RegExp(`"what":"${what}","msg":"a payment goes back`));
+      assert.match(world.logText(), new RegExp(`"what":"${what}","msg":"payment reversed`));
     }
     assert.equal(balance(), 25_500_000_000n);
     const early = { ...charge, payment_intent: "pi_early", metadata: (await begin("6")).metadata };
@@ -393,7 +393,7 @@ it("of which nothing was heard is looked at by itself, once by all replicas, and
   const silent = createLog("test", "silent");
   await using pool = createPool(world.database.url, "console", () => undefined);
   using channel = connectGrpc(world.neighbours.billingAddress);
-  const parts: Settling = {
+  const deps: SettleDeps = {
     pool,
     billing: unaryClient(BillingService, channel, 5_000),
     metrics: createMetrics(createRegistry("console")),
@@ -405,21 +405,21 @@ it("of which nothing was heard is looked at by itself, once by all replicas, and
       clock: systemClock,
     }),
   };
-  stripe.asked.length = 0;
-  await lookAtUnheard(parts);
-  assert.equal(stripe.asked.length, 0, "not in the first five minutes");
+  stripe.received.length = 0;
+  await settlePendingTopUps(deps);
+  assert.equal(stripe.received.length, 0, "not in the first five minutes");
   await world.database.sql(`UPDATE console.top_up SET looked_at = looked_at - interval '6 minutes',
     created_at = created_at - interval '6 minutes' WHERE top_up_id IN (${ids})`);
-  await Promise.all([lookAtUnheard(parts), lookAtUnheard(parts)]);
-  assert.equal(new Set(stripe.asked.map(({ path: at }) => at)).size, stripe.asked.length, "each by one replica");
+  await Promise.all([settlePendingTopUps(deps), settlePendingTopUps(deps)]);
+  assert.equal(new Set(stripe.received.map(({ path: at }) => at)).size, stripe.received.length, "each by one replica");
   assert.deepEqual(await Promise.all(sessions.map(stateOf)), ["paid", "expired", "begun", "begun"]);
   assert.equal(balance(), 11_000_000_000n);
   assert.equal((await trailOf(paid)).at(-1)?.["email"], "stripe");
-  stripe.asked.length = 0;
-  await lookAtUnheard(parts);
-  assert.equal(stripe.asked.length, 0, "and again only after a while");
+  stripe.received.length = 0;
+  await settlePendingTopUps(deps);
+  assert.equal(stripe.received.length, 0, "and again only after a while");
   await world.database.sql(`UPDATE console.top_up SET looked_at = looked_at - interval '31 days',
     created_at = created_at - interval '31 days' WHERE top_up_id IN (${ids})`);
-  await lookAtUnheard(parts);
-  assert.equal(stripe.asked.length, 0, `nor after 30 days: ${open.id}`);
+  await settlePendingTopUps(deps);
+  assert.equal(stripe.received.length, 0, `nor after 30 days: ${open.id}`);
 });

@@ -4,8 +4,8 @@ import { isUuid } from "../../ids.ts";
 import { usd } from "../../html/controls.ts";
 import { readUsd, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
-import type { Parts } from "../../parts.ts";
-import { lookAt } from "../../top-ups/settle.ts";
+import type { Deps } from "../../deps.ts";
+import { settlePendingTopUp } from "../../top-ups/settle.ts";
 import type { PaymentProvider } from "../../payments/provider.ts";
 import { Problem } from "../../html/problem.ts";
 import {
@@ -15,55 +15,55 @@ import {
   page,
   post,
   redirect,
-  type Answer,
-  type InAccount,
+  type PageResponse,
+  type AccountRequest,
   type Route,
 } from "../../html/route.ts";
 import { findTopUp, insertTopUp, markExpired, setReference, type TopUp } from "../../store/top-ups.ts";
-import { note, noteAround, whoOf } from "../../trail.ts";
+import { recordAudit, auditAround, actorOf } from "../../audit-log.ts";
 import { hashVoucherCode } from "../../sign-in/voucher-codes.ts";
-import { leastNanos, mostNanos, topUpPage, topUpTitle } from "./top-up-page.ts";
+import { minNanos, maxNanos, topUpPage, topUpTitle } from "./top-up-page.ts";
 
 /** Money that account owners put in themselves. */
-export function topUpRoutes(parts: Parts): Route[] {
+export function topUpRoutes(deps: Deps): Route[] {
   const action = "top-ups.make";
   return [
-    accountRoute(get("/top-up"), action, async (asked) => page(topUpTitle, await topUpPage(parts, asked))),
-    accountRoute({ ...post("/top-up/voucher"), isGuessable: true }, action, (asked) => redeem(parts, asked)),
-    accountRoute(post("/top-up/checkout"), action, (asked) => checkout(parts, asked)),
-    accountRoute(get("/top-up/:topUpId"), action, (asked) => comeBack(parts, asked)),
+    accountRoute(get("/top-up"), action, async (request) => page(topUpTitle, await topUpPage(deps, request))),
+    accountRoute({ ...post("/top-up/voucher"), isGuessable: true }, action, (request) => redeem(deps, request)),
+    accountRoute(post("/top-up/checkout"), action, (request) => checkout(deps, request)),
+    accountRoute(get("/top-up/:topUpId"), action, (request) => comeBack(deps, request)),
   ];
 }
 
-const topUpPath = ({ accountId }: InAccount): string => `/accounts/${accountId}/top-up`;
+const topUpPath = ({ accountId }: AccountRequest): string => `/accounts/${accountId}/top-up`;
 
-async function refused(parts: Parts, asked: InAccount, field: string, sentence: string): Promise<Answer> {
-  asked.form.refuse(field, sentence);
-  return again(topUpTitle, await topUpPage(parts, asked));
+async function refused(deps: Deps, request: AccountRequest, field: string, sentence: string): Promise<PageResponse> {
+  request.form.refuse(field, sentence);
+  return again(topUpTitle, await topUpPage(deps, request));
 }
 
 // A void code is answered as one that never was: why it is void is between the operator and whoever was given it.
 const notValid = "This code is not valid. Compare it letter by letter, or ask whoever gave it to you.";
 
-async function redeem(parts: Parts, asked: InAccount): Promise<Answer> {
-  const { accountId } = asked;
-  const codeHash = hashVoucherCode(asked.form.exact("code").slice(0, 200));
-  if (!codeHash) return refused(parts, asked, "code", notValid);
+async function redeem(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const { accountId } = request;
+  const codeHash = hashVoucherCode(request.form.exact("code").slice(0, 200));
+  if (!codeHash) return refused(deps, request, "code", notValid);
   try {
-    const deed = { action: "voucher.redeem", accountId, target: "voucher" } as const;
-    const { line, balanceNanos } = await noteAround(parts, whoOf(asked), deed, async () => {
-      const result = await parts.billing.redeemVoucher({ accountId, codeHash });
+    const event = { action: "voucher.redeem", accountId, target: "voucher" } as const;
+    const { line, balanceNanos } = await auditAround(deps, actorOf(request), event, async () => {
+      const result = await deps.billing.redeemVoucher({ accountId, codeHash });
       const { lineId = "", amountNanos = 0n, reference = "" } = result.line ?? {};
       const money = { amountNanos: `${amountNanos}`, balanceNanos: `${result.balanceNanos}` };
       return { result, target: lineId, after: { lineId, voucher: reference, ...money } };
     });
     const amount = usd(line?.amountNanos ?? 0n);
     // True for a code that this account has redeemed before, too.
-    return redirect(topUpPath(asked), `The voucher of ${amount} is booked. The balance is ${usd(balanceNanos)}.`);
+    return redirect(topUpPath(request), `The voucher of ${amount} is booked. The balance is ${usd(balanceNanos)}.`);
   } catch (error) {
     const sentence = sentenceOf(error);
     if (sentence === undefined) throw error;
-    return refused(parts, asked, "code", sentence);
+    return refused(deps, request, "code", sentence);
   }
 }
 
@@ -77,49 +77,49 @@ function sentenceOf(error: unknown): string | undefined {
   return "This voucher has been redeemed already, by another account.";
 }
 
-function providerOf({ payments }: Parts): PaymentProvider {
+function providerOf({ payments }: Deps): PaymentProvider {
   if (!payments) throw new Problem("not-found");
   return payments;
 }
 
 function readAmount(form: Form): bigint | undefined {
-  const nanos = readUsd(form, "amount", { least: leastNanos, most: mostNanos });
+  const nanos = readUsd(form, "amount", { min: minNanos, max: maxNanos });
   if (nanos === undefined || nanos % 10_000_000n === 0n) return nanos;
   return form.refuse("amount", "Give whole cents.");
 }
 
-async function checkout(parts: Parts, asked: InAccount): Promise<Answer> {
-  const payments = providerOf(parts);
-  const { accountId } = asked;
-  const amountNanos = readAmount(asked.form);
-  if (amountNanos === undefined) return again(topUpTitle, await topUpPage(parts, asked));
-  const topUpId = await begin(parts, asked, { payments, amountNanos });
+async function checkout(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const payments = providerOf(deps);
+  const { accountId } = request;
+  const amountNanos = readAmount(request.form);
+  if (amountNanos === undefined) return again(topUpTitle, await topUpPage(deps, request));
+  const topUpId = await begin(deps, request, { payments, amountNanos });
   if (topUpId === undefined) {
     const sentence = "Too many payments were begun in the last hour and not paid. Try again in an hour.";
-    return refused(parts, asked, "amount", sentence);
+    return refused(deps, request, "amount", sentence);
   }
-  const path = topUpPath(asked);
-  const [successUrl, cancelUrl] = [`${path}/${topUpId}`, path].map((to) => new URL(to, parts.publicUrl).href);
+  const path = topUpPath(request);
+  const [successUrl, cancelUrl] = [`${path}/${topUpId}`, path].map((to) => new URL(to, deps.publicUrl).href);
   const order = { topUpId, accountId, amountNanos, successUrl: successUrl ?? "", cancelUrl: cancelUrl ?? "" };
-  const url = await makeCheckout(parts, payments, order);
+  const url = await makeCheckout(deps, payments, order);
   if (payments.pageOrigins.includes(new URL(url).origin)) return redirect(url);
   // Stripe's page can have a domain of one's own, to which the policy does not let a form lead.
-  const body = html`<p><a class="button" href="${url}">Go on to the payment page</a></p>`;
+  const body = html`<p><a class="button" href="${url}">Continue to the payment page</a></p>`;
   return page("On to the payment page", body, { goesOnTo: new URL(url) });
 }
 
-type Begin = { payments: PaymentProvider; amountNanos: bigint };
+type CheckoutStart = { payments: PaymentProvider; amountNanos: bigint };
 
 /** The row comes first: nobody can pay what we do not know of. */
-function begin({ pool, metrics }: Parts, asked: InAccount, { payments, amountNanos }: Begin) {
-  const { accountId, visitor } = asked;
+function begin({ pool, metrics }: Deps, request: AccountRequest, { payments, amountNanos }: CheckoutStart) {
+  const { accountId, visitor } = request;
   const { personId } = visitor.person;
   return inTransaction(pool, async (db) => {
     const provider = payments.name;
     const topUpId = await insertTopUp(db, { accountId, personId, provider, amountNanos });
     if (topUpId === undefined) return undefined;
     const after = { provider, amountNanos: `${amountNanos}` };
-    await note(db, whoOf(asked), { action: "top-up.begin", accountId, target: topUpId, after });
+    await recordAudit(db, actorOf(request), { action: "top-up.begin", accountId, target: topUpId, after });
     metrics.topUps.inc({ provider, outcome: "begun" });
     return topUpId;
   });
@@ -127,7 +127,7 @@ function begin({ pool, metrics }: Parts, asked: InAccount, { payments, amountNan
 
 type Order = Parameters<PaymentProvider["beginCheckout"]>[0];
 
-async function makeCheckout({ pool }: Parts, payments: PaymentProvider, order: Order): Promise<string> {
+async function makeCheckout({ pool }: Deps, payments: PaymentProvider, order: Order): Promise<string> {
   const { topUpId } = order;
   try {
     const { url, reference } = await payments.beginCheckout(order);
@@ -141,28 +141,28 @@ async function makeCheckout({ pool }: Parts, payments: PaymentProvider, order: O
 }
 
 /** Whoever comes back from paying is not made to wait for the provider's message, which may come late or never. */
-async function comeBack(parts: Parts, asked: InAccount): Promise<Answer> {
-  const before = await ownTopUp(parts, asked);
-  const { payments, log } = parts;
+async function comeBack(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const before = await ownTopUp(deps, request);
+  const { payments, log } = deps;
   if (payments && payments.name === before.provider && before.state !== "paid") {
     try {
-      await lookAt({ ...parts, payments }, before, whoOf(asked));
+      await settlePendingTopUp({ ...deps, payments }, before, actorOf(request));
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error;
-      log.warn({ err: error, topUpId: before.topUpId }, "a payment could not be looked at; it will be later");
+      log.warn({ err: error, topUpId: before.topUpId }, "failed to check a payment, will retry");
     }
   }
-  const topUp = await ownTopUp(parts, asked);
-  const { balanceNanos } = await parts.billing.getBalance({ accountId: asked.accountId });
+  const topUp = await ownTopUp(deps, request);
+  const { balanceNanos } = await deps.billing.getBalance({ accountId: request.accountId });
   return page(
     "Your payment",
     html`${outcomeOf(topUp)}
       <p>The balance is ${usd(balanceNanos)}.</p>
-      <p><a href="${topUpPath(asked)}">Back to topping up</a></p>`,
+      <p><a href="${topUpPath(request)}">Back to topping up</a></p>`,
   );
 }
 
-async function ownTopUp({ pool }: Parts, { accountId, parameters }: InAccount): Promise<TopUp> {
+async function ownTopUp({ pool }: Deps, { accountId, parameters }: AccountRequest): Promise<TopUp> {
   const topUpId = parameters["topUpId"] ?? "";
   const topUp = isUuid(topUpId) ? await findTopUp(pool, topUpId) : undefined;
   if (topUp?.accountId !== accountId) throw new Problem("not-found");
@@ -171,8 +171,8 @@ async function ownTopUp({ pool }: Parts, { accountId, parameters }: InAccount): 
 
 function outcomeOf({ state, amountNanos, topUpId }: TopUp): Markup {
   const amount = usd(amountNanos);
-  if (state === "paid") return html`<p class="notice">Thank you: ${amount} were put into the account.</p>`;
-  if (state === "expired") return html`<p>Nothing was paid. The ${amount} were not put into the account.</p>`;
+  if (state === "paid") return html`<p class="notice">Thank you: ${amount} was added to the account.</p>`;
+  if (state === "expired") return html`<p>Nothing was paid, and nothing was added to the account.</p>`;
   if (state === "unbooked") {
     return html`<p class="problems">
       Your payment came in, but it could not be put into the account. Tell your operator this id: ${topUpId}.

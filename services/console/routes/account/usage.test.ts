@@ -9,7 +9,7 @@ import { problems } from "../../html/problem.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { download } from "../../testing/download.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
 import { bucketNames, exactUsd } from "../../html/units.ts";
 
 // Mid-month, so that days before today are in this month, and days before it are within thirty days.
@@ -17,7 +17,7 @@ const nowMs = Date.parse("2026-11-21T12:00:00Z");
 const wrong = `"><script>alert(1)</script>`;
 
 let world: World;
-let owner: Somebody;
+let owner: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -35,7 +35,7 @@ beforeEach(() => {
   world.neighbours.usage.lines.length = 0;
 });
 
-const asked = (): QueryUsageRequest => world.neighbours.usage.asked.get("queryUsage") as QueryUsageRequest;
+const asked = (): QueryUsageRequest => world.neighbours.usage.received.get("queryUsage") as QueryUsageRequest;
 const book = (daysAgo: number, change = {}): string =>
   world.neighbours.usage.bookCall("acme", nowMs - daysAgo * dayMs, change);
 const textOf = (markup: string): string => markup.replaceAll(/<[^>]+>/g, "|").replaceAll(/\|+/g, "|");

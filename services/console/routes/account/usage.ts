@@ -10,12 +10,12 @@ import { csvFile } from "../../html/csv-file.ts";
 import { dayOf, lastDayOf, lastDays, readSpan, type Span } from "../../html/days.ts";
 import { createForm, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
-import type { Parts } from "../../parts.ts";
-import { accountRoute, get, page, type Answer, type InAccount, type Route } from "../../html/route.ts";
+import type { Deps } from "../../deps.ts";
+import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
 import { bucketNames, bucketsInUse, count } from "../../html/units.ts";
 import { byDay, totalOf, usageRequest } from "../../html/usage-figures.ts";
 
-const usualDays = 30;
+const defaultDays = 30;
 const fields = ["from", "until", "group", "key", "model"] as const;
 const modelLength = 256;
 
@@ -36,29 +36,29 @@ const groupCodes: Record<Group, UsageGrouping> = {
 type Filter = { span: Span; group: Group; keyId: string; model: string };
 
 /** What the account has used, by day, model or key. */
-export function usageRoutes(parts: Parts): Route[] {
+export function usageRoutes(deps: Deps): Route[] {
   return [
-    accountRoute(get("/usage"), "usage.view", async (asked) => show(asked, await look(parts, asked))),
-    accountRoute(get("/usage.csv"), "usage.view", (asked) => download(parts, asked)),
+    accountRoute(get("/usage"), "usage.view", async (request) => show(request, await readUsage(deps, request))),
+    accountRoute(get("/usage.csv"), "usage.view", (request) => download(deps, request)),
   ];
 }
 
-type Look = { given: Form; filter: Filter; keys: readonly Key[]; rows: Row[] };
+type UsageView = { given: Form; filter: Filter; keys: readonly Key[]; rows: Row[] };
 
-/** What the filters of the address choose; what is wrong in them is noted, and the usual is shown. */
-async function look({ authQuota, patientBilling, clock }: Parts, asked: InAccount): Promise<Look> {
-  const { accountId } = asked;
+/** Reads what the query's filters select; with invalid filters, their errors are shown with the default selection. */
+async function readUsage({ authQuota, patientBilling, clock }: Deps, request: AccountRequest): Promise<UsageView> {
+  const { accountId } = request;
   const { keys } = await authQuota.listKeys({ accountId, includeDeleted: true });
-  const given = createForm(Object.fromEntries(fields.map((name) => [name, asked.query(name)])));
-  const usual = lastDays(clock.nowMs(), usualDays);
-  const filter = readFilter(given, usual, keys) ?? { span: usual, group: "day", keyId: "", model: "" };
-  const request = usageRequest({ accountId, ...filter, groupBy: groupCodes[filter.group] });
-  const { sums } = await patientBilling.queryUsage(request);
-  return { given, filter, keys, rows: rowsOf(sums, { filter, keys, until: usual.until }) };
+  const given = createForm(Object.fromEntries(fields.map((name) => [name, request.query(name)])));
+  const defaultSpan = lastDays(clock.nowMs(), defaultDays);
+  const filter = readFilter(given, defaultSpan, keys) ?? { span: defaultSpan, group: "day", keyId: "", model: "" };
+  const query = usageRequest({ accountId, ...filter, groupBy: groupCodes[filter.group] });
+  const { sums } = await patientBilling.queryUsage(query);
+  return { given, filter, keys, rows: rowsOf(sums, { filter, keys, until: defaultSpan.until }) };
 }
 
-function readFilter(given: Form, usual: Span, keys: readonly Key[]): Filter | undefined {
-  const span = readSpan(given, usual);
+function readFilter(given: Form, defaultSpan: Span, keys: readonly Key[]): Filter | undefined {
+  const span = readSpan(given, defaultSpan);
   const typed = given.typed("group") || "day";
   const group = groupings.map(([name]) => name).find((name) => name === typed);
   if (!group) given.refuse("group", "Choose day, model or key.");
@@ -76,9 +76,9 @@ function readFilter(given: Form, usual: Span, keys: readonly Key[]): Filter | un
 /** A group with its name for people; a day without use has no sum. */
 type Row = { group: string; name: string; sum: UsageSum | undefined };
 
-type Naming = { filter: Filter; keys: readonly Key[]; until: Date };
+type RowContext = { filter: Filter; keys: readonly Key[]; until: Date };
 
-function rowsOf(sums: readonly UsageSum[], { filter: { span, group }, keys, until }: Naming): Row[] {
+function rowsOf(sums: readonly UsageSum[], { filter: { span, group }, keys, until }: RowContext): Row[] {
   if (group === "day") {
     // Nothing is used on days to come.
     const past = { from: span.from, until: span.until < until ? span.until : until };
@@ -93,13 +93,13 @@ function rowsOf(sums: readonly UsageSum[], { filter: { span, group }, keys, unti
   }));
 }
 
-function show({ accountId }: InAccount, { given, filter, keys, rows }: Look): Answer {
+function show({ accountId }: AccountRequest, { given, filter, keys, rows }: UsageView): PageResponse {
   const { span, group, keyId, model } = filter;
   const chosen = { from: dayOf(span.from), until: lastDayOf(span), group, key: keyId, model };
   const path = `/accounts/${accountId}/usage`;
   const isWrong = given.errors.size > 0;
   const wrong = html`<p class="problems" role="alert">
-    The filters were not right: ${[...given.errors.values()].join(" ")} Shown is the use of the last ${usualDays} days.
+    Some filters are invalid: ${[...given.errors.values()].join(" ")} Showing the last ${defaultDays} days.
   </p>`;
   return page(
     "Usage",
@@ -120,7 +120,7 @@ function filterForm(given: Form, { path, chosen, keys }: FilterForm): Markup {
     ${input(given, { name: "until", label: "Last day", type: "date", value: chosen.until })}
     ${choice(given, { name: "group", label: "By", value: chosen.group, choices: groupings })}
     ${choice(given, { name: "key", label: "Key", value: chosen.key, choices: [["", "all"], ...named] })}
-    ${input(given, { name: "model", label: "Model", value: chosen.model, most: modelLength, isOptional: true })}
+    ${input(given, { name: "model", label: "Model", value: chosen.model, maxLength: modelLength, isOptional: true })}
     <p><button>Show</button></p>
   </form>`;
 }
@@ -151,13 +151,13 @@ function usageTable({ span, group }: Filter, rows: readonly Row[]): Markup {
   });
 }
 
-async function download(parts: Parts, asked: InAccount): Promise<Answer> {
-  const looked = await look(parts, asked);
+async function download(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const looked = await readUsage(deps, request);
   // A file with something else in it than was asked for would pass for the right one.
-  if (looked.given.errors.size > 0) return show(asked, looked);
+  if (looked.given.errors.size > 0) return show(request, looked);
   const { filter, rows } = looked;
   const { span, group } = filter;
-  const name = `usage-${asked.accountId}-${dayOf(span.from)}-to-${lastDayOf(span)}.csv`;
+  const name = `usage-${request.accountId}-${dayOf(span.from)}-to-${lastDayOf(span)}.csv`;
   const names = group === "key" ? ["key_id", "key_name"] : [group];
   const cells = rows.map(({ group: id, name: called, sum }) => [
     ...(group === "key" ? [id, called] : [id]).map((text) => withoutFormula(text)),
@@ -167,5 +167,5 @@ async function download(parts: Parts, asked: InAccount): Promise<Answer> {
   ]);
   const units = usageBuckets.map((bucket) => UsageSchema.field[bucket].name);
   const file = { name, header: [...names, "calls", "failed_calls", "charged_usd", ...units], rows: cells };
-  return csvFile({ log: parts.log, gone: asked.gone }, file);
+  return csvFile({ log: deps.log, gone: request.gone }, file);
 }

@@ -4,10 +4,10 @@ import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { TaskState } from "#proto/video/v1/video_pb.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
 
 let world: World;
-let reader: Somebody;
+let reader: TestPerson;
 
 before(async () => {
   world = await startWorld();

@@ -2,24 +2,24 @@ import { dayMs } from "#shared/process/clock.ts";
 import { choice, input, instant, nextPage, table } from "../../html/controls.ts";
 import { createForm, readDay } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
-import type { Parts } from "../../parts.ts";
-import { get, operatorRoute, page, type Answer, type Route, type SignedIn } from "../../html/route.ts";
+import type { Deps } from "../../deps.ts";
+import { get, operatorRoute, page, type PageResponse, type Route, type SignedInRequest } from "../../html/route.ts";
 import { listAudit, type AuditLine, type AuditValues } from "../../store/audit.ts";
-import { auditActions } from "../../trail.ts";
+import { auditActions } from "../../audit-log.ts";
 
 const pageSize = 50;
 const fields = ["email", "account", "action", "from", "until"] as const;
 
 /** The audit log, for operators. */
-export function auditRoutes(parts: Parts): Route[] {
-  return [operatorRoute(get("/audit"), "audit.view", (asked) => list(parts, asked))];
+export function auditRoutes(deps: Deps): Route[] {
+  return [operatorRoute(get("/audit"), "audit.view", (request) => list(deps, request))];
 }
 
-async function list({ pool }: Parts, asked: SignedIn): Promise<Answer> {
-  const given = createForm(Object.fromEntries(fields.map((name) => [name, asked.query(name)])));
+async function list({ pool }: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const given = createForm(Object.fromEntries(fields.map((name) => [name, request.query(name)])));
   const from = given.typed("from") === "" ? undefined : readDay(given, "from");
   const lastDay = given.typed("until") === "" ? undefined : readDay(given, "until");
-  const before = asked.query("before");
+  const before = request.query("before");
   const filter = {
     email: given.typed("email").toLowerCase(),
     action: given.typed("action"),
@@ -44,8 +44,8 @@ function filterForm(given: ReturnType<typeof createForm>): Markup {
   const all = ["", "all"] as const;
   const actions = [all, ...auditActions.map((name) => [name, name] as const)];
   return html`<form method="get" action="/operator/audit" class="filters">
-    ${input(given, { name: "email", label: "Address of the person", type: "text", most: 254, isOptional: true })}
-    ${input(given, { name: "account", label: "Account id", most: 64, isOptional: true })}
+    ${input(given, { name: "email", label: "E-mail address", type: "text", maxLength: 254, isOptional: true })}
+    ${input(given, { name: "account", label: "Account id", maxLength: 64, isOptional: true })}
     ${choice(given, { name: "action", label: "Action", choices: actions })}
     ${input(given, { name: "from", label: "First day", type: "date", isOptional: true })}
     ${input(given, { name: "until", label: "Last day", type: "date", isOptional: true })}

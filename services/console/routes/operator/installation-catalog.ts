@@ -5,21 +5,21 @@ import { input, instant, nextPage, pageNumberOf, table, usd } from "../../html/c
 import { createForm } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import type { RelayState } from "../../relays.ts";
-import { page, type Answer, type SignedIn } from "../../html/route.ts";
+import { page, type PageResponse, type SignedInRequest } from "../../html/route.ts";
 import { bucketNames, bucketsInUse } from "../../html/units.ts";
 
 const pageSize = 50;
-const mostName = 256;
+const maxName = 256;
 const base = "/operator/installation/catalog";
 const modelHead = ["Model", "Endpoints", "Prices", "Routes and costs"];
 
 /** The catalog as the relays have loaded it, with what calls cost the operator. */
-export async function catalogPage({ relays }: Parts, asked: SignedIn): Promise<Answer> {
+export async function catalogPage({ relays }: Deps, request: SignedInRequest): Promise<PageResponse> {
   const states = await relays.states();
   const loaded = states.map(({ state }) => state?.catalog).filter((catalog) => catalog !== undefined);
-  const shown = loaded.find(({ contentHash }) => contentHash === asked.query("hash")) ?? loaded[0];
+  const shown = loaded.find(({ contentHash }) => contentHash === request.query("hash")) ?? loaded[0];
   const head = ["Process", "Content", "Loaded", "Check of the file as it is now", "Closes the API"];
   const processes = states.filter(({ state }) => state?.catalog).map(processRow);
   const none = html`<p class="problems">No relay process answers: what they have loaded is not known right now.</p>`;
@@ -27,7 +27,7 @@ export async function catalogPage({ relays }: Parts, asked: SignedIn): Promise<A
     "Catalog",
     html`${installationNavigation(base)}${table("Catalogs as loaded", head, processes)}
     ${isMixed(loaded) && html`<p class="problems">The relay processes do not all have the same catalog.</p>`}
-    ${shown ? modelsOf(shown, asked) : none}`,
+    ${shown ? modelsOf(shown, request) : none}`,
   );
 }
 
@@ -47,13 +47,13 @@ function processRow({ address, state }: RelayState): Markup {
   </tr>`;
 }
 
-function modelsOf({ contentHash, models }: Catalog, asked: SignedIn): Markup {
-  const wanted = asked.query("name").slice(0, mostName);
-  const number = pageNumberOf(asked);
+function modelsOf({ contentHash, models }: Catalog, request: SignedInRequest): Markup {
+  const wanted = request.query("name").slice(0, maxName);
+  const number = pageNumberOf(request);
   const found = models.filter(({ name }) => name.toLowerCase().includes(wanted.toLowerCase()));
   const shown = found.slice(number * pageSize, (number + 1) * pageSize);
   const more = new URLSearchParams({ hash: contentHash, name: wanted, page: String(number + 1) });
-  const field = { name: "name", label: "Part of the name", value: wanted, most: mostName, isOptional: true };
+  const field = { name: "name", label: "Part of the name", value: wanted, maxLength: maxName, isOptional: true };
   return html`<h2>Models</h2>
     <p>SHA-256 of the file: <code>${contentHash}</code></p>
     <form method="get" action="${base}" class="filters">

@@ -9,7 +9,7 @@ import { freePort } from "#shared/testing/free-port.ts";
 import { marginWords } from "./installation-catalog.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { setUp, type Somebody } from "../../testing/people.ts";
+import { setUp, type TestPerson } from "../../testing/people.ts";
 import { createRelayNeighbour, readyState } from "../../testing/relay-neighbour.ts";
 
 const wrong = `"><script>alert(1)</script>&amp;'`;
@@ -19,7 +19,7 @@ const resources = new AsyncDisposableStack();
 const relays = [createRelayNeighbour(), createRelayNeighbour()] as const;
 let addresses: string[];
 let world: World;
-let operator: Somebody;
+let operator: TestPerson;
 
 before(async () => {
   const log = createLog("test", "silent");
@@ -102,7 +102,7 @@ describe("the state of the installation", () => {
     assert.match(seen.text, always);
     assert.doesNotMatch(seen.text, /<html|<h1|hx-get/);
     relays[0].state = { ...readyState(), notReady: ["NATS is away"] };
-    assert.match((await operator.browser.get(`${path}/state`)).text, always, "the same parts, so that focus stays");
+    assert.match((await operator.browser.get(`${path}/state`)).text, always, "the same deps, so that focus stays");
   });
 });
 

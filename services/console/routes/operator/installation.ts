@@ -6,49 +6,49 @@ import { html, type Markup } from "../../html/html.ts";
 import { catalogPage } from "./installation-catalog.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";
 import { maintenanceNotice } from "./maintenance.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import type { RelayState } from "../../relays.ts";
-import { get, operatorRoute, page, type Answer, type Route } from "../../html/route.ts";
+import { get, operatorRoute, page, type PageResponse, type Route } from "../../html/route.ts";
 
 const base = "/operator/installation";
 const action = "installation.view";
 
 /** The relay processes, the upstreams and the catalog, as they are now. */
-export function installationRoutes(parts: Parts): Route[] {
+export function installationRoutes(deps: Deps): Route[] {
   return [
-    operatorRoute(get("/installation"), action, () => statePage(parts)),
+    operatorRoute(get("/installation"), action, () => statePage(deps)),
     operatorRoute(get("/installation/state"), action, async () => ({
       kind: "fragment",
-      body: await stateNow(parts),
+      body: await stateNow(deps),
     })),
-    operatorRoute(get("/installation/catalog"), action, (asked) => catalogPage(parts, asked)),
+    operatorRoute(get("/installation/catalog"), action, (request) => catalogPage(deps, request)),
   ];
 }
 
-async function statePage(parts: Parts): Promise<Answer> {
+async function statePage(deps: Deps): Promise<PageResponse> {
   return page(
     "Installation",
     html`${installationNavigation(base)}
-      <div hx-get="${base}/state" hx-trigger="every 5s" hx-swap="innerMorph">${await stateNow(parts)}</div>`,
+      <div hx-get="${base}/state" hx-trigger="every 5s" hx-swap="innerMorph">${await stateNow(deps)}</div>`,
   );
 }
 
 /** All that moves; with script it is asked for again every few seconds. */
-async function stateNow(parts: Parts): Promise<Markup> {
-  const [relays, maintenance] = await Promise.all([parts.relays.states(), readMaintenance(parts)]);
+async function stateNow(deps: Deps): Promise<Markup> {
+  const [relays, maintenance] = await Promise.all([deps.relays.states(), readMaintenance(deps)]);
   // What comes and goes has a part of its own: else the tables would change places, and a keyboard's focus be lost.
-  return html`<p>As of ${second(new Date(parts.clock.nowMs()))}.</p>
+  return html`<p>As of ${second(new Date(deps.clock.nowMs()))}.</p>
     <div>${problemsOf(relays, maintenance)} ${maintenance && maintenanceNotice(maintenance, relays)}</div>
     ${table("Relay processes", ["Process", "State", "Calls", "Started", "Catalog", "Loaded"], relays.map(processRow))}
     ${table("Upstreams", ["Upstream", "Address", "Formats", "Circuit", "Calls under way"], upstreamRows(relays))}`;
 }
 
 /** The page is for when something is down: it says so instead of being down, too. */
-async function readMaintenance({ authQuota, log }: Parts): Promise<GetMaintenanceResponse | undefined> {
+async function readMaintenance({ authQuota, log }: Deps): Promise<GetMaintenanceResponse | undefined> {
   try {
     return await authQuota.getMaintenance({});
   } catch (error) {
-    log.warn({ err: error }, "auth-quota did not tell whether the API is closed");
+    log.warn({ err: error }, "failed to read the maintenance state from auth-quota");
     return undefined;
   }
 }
@@ -100,11 +100,11 @@ const at = (time: Timestamp | undefined): Markup | string => (time ? instant(tim
 const second = (time: Date): Markup =>
   html`<time datetime="${time.toISOString()}">${time.toISOString().slice(0, 19).replace("T", " ")}</time>`;
 
-type Seen = { address: string; upstream: Upstream };
+type RelayUpstream = { address: string; upstream: Upstream };
 
 /** One row per upstream, with what each process sees of it. */
 function upstreamRows(relays: RelayState[]): Markup[] {
-  const byName = new Map<string, Seen[]>();
+  const byName = new Map<string, RelayUpstream[]>();
   for (const { address, state } of relays) {
     for (const upstream of state?.catalog?.upstreams ?? []) {
       byName.set(upstream.name, [...(byName.get(upstream.name) ?? []), { address, upstream }]);
@@ -123,7 +123,7 @@ function upstreamRows(relays: RelayState[]): Markup[] {
   });
 }
 
-function perProcess(seen: Seen[], words: (upstream: Upstream) => Markup): Markup {
+function perProcess(seen: RelayUpstream[], words: (upstream: Upstream) => Markup): Markup {
   const [first, ...others] = seen;
   if (first && others.length === 0) return words(first.upstream);
   return html`<ul class="values">

@@ -3,13 +3,13 @@ import { after, before, it } from "node:test";
 import { ServiceError } from "#shared/process/errors.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { setUp, type Somebody } from "../../testing/people.ts";
+import { setUp, type TestPerson } from "../../testing/people.ts";
 import { readyState } from "../../testing/relay-neighbour.ts";
 
 const path = "/operator/maintenance";
 
 let world: World;
-let operator: Somebody;
+let operator: TestPerson;
 
 before(async () => {
   world = await startWorld();

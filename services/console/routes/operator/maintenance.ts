@@ -3,42 +3,51 @@ import type { GetMaintenanceResponse } from "#proto/authquota/v1/authquota_pb.ts
 import { figure, form, instant } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import type { RelayState } from "../../relays.ts";
-import { get, operatorRoute, page, post, redirect, type Answer, type Route, type SignedIn } from "../../html/route.ts";
-import { noteAround, whoOf } from "../../trail.ts";
+import {
+  get,
+  operatorRoute,
+  page,
+  post,
+  redirect,
+  type PageResponse,
+  type Route,
+  type SignedInRequest,
+} from "../../html/route.ts";
+import { auditAround, actorOf } from "../../audit-log.ts";
 
 const base = "/operator/maintenance";
 const installation = "the installation";
 
 /** The switch that closes the API for everybody. */
-export function maintenanceRoutes(parts: Parts): Route[] {
+export function maintenanceRoutes(deps: Deps): Route[] {
   return [
-    operatorRoute(get("/maintenance"), "installation.view", () => show(parts)),
-    operatorRoute(get("/maintenance/begin"), "installation.manage", async (asked) =>
+    operatorRoute(get("/maintenance"), "installation.view", () => show(deps)),
+    operatorRoute(get("/maintenance/begin"), "installation.manage", async (request) =>
       page(
         "Close the API?",
         html`<p>
             Every relay refuses every call with 503 about a second later. Calls that are running go on to their end.
           </p>
-          ${form(asked, { action: `${base}/begin`, button: "Close the API", isDanger: true })}
+          ${form(request, { action: `${base}/begin`, button: "Close the API", isDanger: true })}
           <p><a href="${base}">Leave it open</a></p>`,
       ),
     ),
-    operatorRoute(get("/maintenance/end"), "installation.manage", async (asked) =>
+    operatorRoute(get("/maintenance/end"), "installation.manage", async (request) =>
       page(
         "Open the API?",
         html`<p>Calls are taken again about a second later.</p>
-          ${form(asked, { action: `${base}/end`, button: "Open the API" })}
+          ${form(request, { action: `${base}/end`, button: "Open the API" })}
           <p><a href="${base}">Leave it closed</a></p>`,
       ),
     ),
-    operatorRoute(post("/maintenance/begin"), "installation.manage", (asked) => turn(parts, asked, true)),
-    operatorRoute(post("/maintenance/end"), "installation.manage", (asked) => turn(parts, asked, false)),
+    operatorRoute(post("/maintenance/begin"), "installation.manage", (request) => turn(deps, request, true)),
+    operatorRoute(post("/maintenance/end"), "installation.manage", (request) => turn(deps, request, false)),
   ];
 }
 
-async function show({ authQuota, relays }: Parts): Promise<Answer> {
+async function show({ authQuota, relays }: Deps): Promise<PageResponse> {
   const [maintenance, states] = await Promise.all([authQuota.getMaintenance({}), relays.states()]);
   const { isMaintenance, changedAt } = maintenance;
   const closing = closingRelays(states);
@@ -84,12 +93,12 @@ export function maintenanceNotice(
   </div>`;
 }
 
-async function turn(parts: Parts, asked: SignedIn, isMaintenance: boolean): Promise<Answer> {
-  const earlier = await parts.authQuota.getMaintenance({});
+async function turn(deps: Deps, request: SignedInRequest, isMaintenance: boolean): Promise<PageResponse> {
+  const earlier = await deps.authQuota.getMaintenance({});
   const [before, after] = [{ isMaintenance: earlier.isMaintenance }, { isMaintenance }];
   const action = isMaintenance ? "maintenance.begin" : "maintenance.end";
-  await noteAround(parts, whoOf(asked), { action, target: installation, before, after }, async () => {
-    await parts.authQuota.setMaintenance({ isMaintenance });
+  await auditAround(deps, actorOf(request), { action, target: installation, before, after }, async () => {
+    await deps.authQuota.setMaintenance({ isMaintenance });
     return { result: undefined };
   });
   return redirect(base, isMaintenance ? "The API is being closed." : "The API is being opened.");

@@ -3,12 +3,12 @@ import { input, nextPage, table, usd } from "../../html/controls.ts";
 import { findAccounts } from "../../directory.ts";
 import { createForm } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
-import type { Parts } from "../../parts.ts";
-import { page, type Answer, type SignedIn } from "../../html/route.ts";
+import type { Deps } from "../../deps.ts";
+import { page, type PageResponse, type SignedInRequest } from "../../html/route.ts";
 
 const pageSize = 50;
-const mostNegative = 100;
-const mostSearched = 200;
+const maxNegative = 100;
+const maxSearched = 200;
 const base = "/operator/accounts";
 const title = "All accounts";
 const head = ["Account", "Id", "State", "Rate limit", "Balance"];
@@ -19,13 +19,13 @@ const rateOf = ({ requestsPerMinute }: Account): string =>
   requestsPerMinute === 0 ? "default" : `${requestsPerMinute} a minute`;
 
 /** The accounts in the order of their ids, those with a text in id or name, or those below zero. */
-export function listAccounts(parts: Parts, asked: SignedIn): Promise<Answer> {
-  return asked.query("view") === "negative" ? listNegative(parts) : listAll(parts, asked);
+export function listAccounts(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  return request.query("view") === "negative" ? listNegative(deps) : listAll(deps, request);
 }
 
-async function listAll({ authQuota, billing }: Parts, asked: SignedIn): Promise<Answer> {
-  const after = /^[A-Za-z0-9_-]{1,64}$/.test(asked.query("after")) ? asked.query("after") : "";
-  const search = asked.query("q").slice(0, mostSearched);
+async function listAll({ authQuota, billing }: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const after = /^[A-Za-z0-9_-]{1,64}$/.test(request.query("after")) ? request.query("after") : "";
+  const search = request.query("q").slice(0, maxSearched);
   const { accounts } = await authQuota.listAccounts({ afterAccountId: after, limit: pageSize, search });
   const funds = await billing.getFunds({ accountIds: accounts.map(({ accountId }) => accountId) });
   const balances = new Map(funds.accounts.map(({ accountId, balanceNanos }) => [accountId, balanceNanos]));
@@ -39,10 +39,10 @@ async function listAll({ authQuota, billing }: Parts, asked: SignedIn): Promise<
   );
 }
 
-async function listNegative(parts: Parts): Promise<Answer> {
-  const { accounts, total } = await parts.billing.listLowBalances({ belowNanos: 0n, limit: mostNegative });
+async function listNegative(deps: Deps): Promise<PageResponse> {
+  const { accounts, total } = await deps.billing.listLowBalances({ belowNanos: 0n, limit: maxNegative });
   const known = await findAccounts(
-    parts,
+    deps,
     accounts.map(({ accountId }) => accountId),
   );
   const rows = accounts.map(({ accountId, balanceNanos }) => row(accountId, known.get(accountId), balanceNanos));
@@ -50,7 +50,7 @@ async function listNegative(parts: Parts): Promise<Answer> {
     title,
     html`${views("negative", "")}
       <p>${total} ${total === 1n ? "account is" : "accounts are"} below zero.</p>
-      ${table(`Accounts below zero, the lowest first, at most ${mostNegative}`, head, rows)}`,
+      ${table(`Accounts below zero, the lowest first, at most ${maxNegative}`, head, rows)}`,
   );
 }
 
@@ -68,7 +68,7 @@ function row(accountId: string, account: Account | undefined, balanceNanos: bigi
 function views(view: "all" | "negative", search: string): Markup {
   const link = (href: string, label: string, isHere: boolean): Markup =>
     html`<li><a href="${href}" ${isHere && html` aria-current="page"`}>${label}</a></li>`;
-  const field = { name: "q", label: "Id or part of the name", value: search, most: mostSearched, isOptional: true };
+  const field = { name: "q", label: "Id or part of the name", value: search, maxLength: maxSearched, isOptional: true };
   return html`<nav aria-label="Accounts">
       <ul>
         ${link(base, "All", view === "all")} ${link(`${base}?view=negative`, "Below zero", view === "negative")}

@@ -7,7 +7,7 @@ import { readNumber, readText } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { listAccounts, statusOf } from "./operator-account-list.ts";
 import { moneyForms } from "./operator-money.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import { Problem } from "../../html/problem.ts";
 import {
   again,
@@ -16,99 +16,99 @@ import {
   page,
   post,
   redirect,
-  type Answer,
+  type PageResponse,
   type Route,
-  type SignedIn,
+  type SignedInRequest,
 } from "../../html/route.ts";
-import { noteAround, whoOf } from "../../trail.ts";
+import { auditAround, actorOf } from "../../audit-log.ts";
 
-const mostPerMinute = 1_000_000;
+const maxPerMinute = 1_000_000;
 const base = "/operator/accounts";
 const action = "accounts.manage";
 const newTitle = "New account";
 
 /** All accounts, for operators. */
-export function operatorAccountRoutes(parts: Parts): Route[] {
+export function operatorAccountRoutes(deps: Deps): Route[] {
   return [
-    operatorRoute(get("/accounts"), action, (asked) => listAccounts(parts, asked)),
-    operatorRoute(get("/accounts/new"), action, async (asked) => page(newTitle, newForm(asked))),
-    operatorRoute(post("/accounts/new"), action, (asked) => create(parts, asked)),
-    operatorRoute(get("/accounts/:id"), action, async (asked) => {
-      const account = await accountIn(parts, asked);
-      return page(account.name, await detail(parts, asked, account));
+    operatorRoute(get("/accounts"), action, (request) => listAccounts(deps, request)),
+    operatorRoute(get("/accounts/new"), action, async (request) => page(newTitle, newForm(request))),
+    operatorRoute(post("/accounts/new"), action, (request) => create(deps, request)),
+    operatorRoute(get("/accounts/:id"), action, async (request) => {
+      const account = await accountIn(deps, request);
+      return page(account.name, await detail(deps, request, account));
     }),
-    operatorRoute(post("/accounts/:id"), action, (asked) => change(parts, asked)),
-    operatorRoute(post("/accounts/:id/suspend"), action, (asked) => switchAccount(parts, asked, "suspend")),
-    operatorRoute(post("/accounts/:id/activate"), action, (asked) => switchAccount(parts, asked, "activate")),
+    operatorRoute(post("/accounts/:id"), action, (request) => change(deps, request)),
+    operatorRoute(post("/accounts/:id/suspend"), action, (request) => switchAccount(deps, request, "suspend")),
+    operatorRoute(post("/accounts/:id/activate"), action, (request) => switchAccount(deps, request, "activate")),
   ];
 }
 
 /** The account in the path. */
-export async function accountIn(parts: Parts, { parameters }: SignedIn): Promise<Account> {
+export async function accountIn(deps: Deps, { parameters }: SignedInRequest): Promise<Account> {
   const id = parameters["id"] ?? "";
-  const account = isId(id) ? await findAccount(parts, id) : undefined;
+  const account = isId(id) ? await findAccount(deps, id) : undefined;
   if (!account) throw new Problem("not-found");
   return account;
 }
 
-function settingFields(asked: SignedIn, account?: Account): Markup {
-  return html`${input(asked.form, { name: "name", label: "Name", value: account?.name ?? "", most: 200 })}
-  ${input(asked.form, {
+function settingFields(request: SignedInRequest, account?: Account): Markup {
+  return html`${input(request.form, { name: "name", label: "Name", value: account?.name ?? "", maxLength: 200 })}
+  ${input(request.form, {
     name: "rate",
     label: "Calls per minute",
-    hint: "0: what the installation allows every account.",
+    hint: "0: the default of the installation.",
     value: String(account?.requestsPerMinute ?? 0),
     inputmode: "numeric",
-    most: 7,
+    maxLength: 7,
   })}`;
 }
 
-function newForm(asked: SignedIn): Markup {
-  const id = input(asked.form, {
+function newForm(request: SignedInRequest): Markup {
+  const id = input(request.form, {
     name: "id",
     label: "Id",
-    hint: "Letters, digits, - and _; it cannot be changed later. Empty: one is made.",
-    most: 64,
+    hint: "Letters, digits, - and _; cannot be changed later. Empty: generated.",
+    maxLength: 64,
     isOptional: true,
   });
-  return form(asked, { action: `${base}/new`, button: "Make account" }, html`${settingFields(asked)}${id}`);
+  return form(request, { action: `${base}/new`, button: "Create account" }, html`${settingFields(request)}${id}`);
 }
 
 type Settings = { name: string; requestsPerMinute: number };
 
-function readSettings({ form: given }: SignedIn): Settings | undefined {
-  const name = readText(given, "name", { most: 200, what: "a name" });
-  const requestsPerMinute = readNumber(given, "rate", mostPerMinute);
+function readSettings({ form: given }: SignedInRequest): Settings | undefined {
+  const name = readText(given, "name", { maxLength: 200, what: "a name" });
+  const requestsPerMinute = readNumber(given, "rate", maxPerMinute);
   return name === undefined || requestsPerMinute === undefined ? undefined : { name, requestsPerMinute };
 }
 
-async function create(parts: Parts, asked: SignedIn): Promise<Answer> {
-  const settings = readSettings(asked);
-  const id = asked.form.typed("id");
-  if (id !== "" && !isId(id)) asked.form.refuse("id", "Use 1 to 64 letters, digits, - or _.");
-  if (!settings || asked.form.errors.size > 0) return again(newTitle, newForm(asked));
+async function create(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const settings = readSettings(request);
+  const id = request.form.typed("id");
+  if (id !== "" && !isId(id)) request.form.refuse("id", "Use 1 to 64 letters, digits, - or _.");
+  if (!settings || request.form.errors.size > 0) return again(newTitle, newForm(request));
   try {
-    const deed = { action: "account.create", target: id === "" ? settings.name : id, after: settings } as const;
-    const accountId = await noteAround(parts, whoOf(asked), deed, async () => {
-      const made = await parts.authQuota.createAccount({ ...settings, accountId: id });
+    const event = { action: "account.create", target: id === "" ? settings.name : id, after: settings } as const;
+    const accountId = await auditAround(deps, actorOf(request), event, async () => {
+      const made = await deps.authQuota.createAccount({ ...settings, accountId: id });
       const result = made.account?.accountId ?? "";
       return { result, target: result, accountId: result };
     });
     return redirect(`${base}/${accountId}`, `The account ${settings.name} is made. Now invite its owner.`);
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code !== "already_exists") throw error;
-    asked.form.refuse("id", "There is an account with this id.");
-    return again(newTitle, newForm(asked));
+    request.form.refuse("id", "There is an account with this id.");
+    return again(newTitle, newForm(request));
   }
 }
 
 /** All that operators see and do of one account. */
-export async function detail(parts: Parts, asked: SignedIn, account: Account): Promise<Markup> {
+export async function detail(deps: Deps, request: SignedInRequest, account: Account): Promise<Markup> {
   const { accountId } = account;
   const [balance, holds, { keys }] = await Promise.all([
-    parts.billing.getBalance({ accountId }),
-    parts.authQuota.getHolds({ accountId }),
-    parts.authQuota.listKeys({ accountId }),
+    deps.billing.getBalance({ accountId }),
+    deps.authQuota.getHolds({ accountId }),
+    deps.authQuota.listKeys({ accountId }),
   ]);
   const path = `${base}/${accountId}`;
   const isActive = statusOf(account) === "active";
@@ -119,7 +119,7 @@ export async function detail(parts: Parts, asked: SignedIn, account: Account): P
       ${figure("Keys", `${keys.filter(({ status }) => status === KeyStatus.ACTIVE).length} active of ${keys.length}`)}
     </dl>
     <ul>
-      <li><a href="/accounts/${accountId}">Overview, as its people see it</a></li>
+      <li><a href="/accounts/${accountId}">Overview, as its members see it</a></li>
       <li><a href="/accounts/${accountId}/usage">Usage</a></li>
       <li><a href="/accounts/${accountId}/ledger">Ledger</a></li>
       <li><a href="/accounts/${accountId}/keys">Keys</a></li>
@@ -127,38 +127,42 @@ export async function detail(parts: Parts, asked: SignedIn, account: Account): P
       <li><a href="/operator/audit?account=${accountId}">Audit log of this account</a></li>
     </ul>
     <h2>Settings</h2>
-    ${form(asked, { action: path, button: "Save settings" }, settingFields(asked, account))}
+    ${form(request, { action: path, button: "Save settings" }, settingFields(request, account))}
     ${
       isActive
-        ? button(asked, { action: `${path}/suspend`, button: "Suspend account", isDanger: true })
-        : button(asked, { action: `${path}/activate`, button: "Activate account" })
+        ? button(request, { action: `${path}/suspend`, button: "Suspend account", isDanger: true })
+        : button(request, { action: `${path}/activate`, button: "Activate account" })
     }
-    ${moneyForms(asked, path)}`;
+    ${moneyForms(request, path)}`;
 }
 
-async function change(parts: Parts, asked: SignedIn): Promise<Answer> {
-  const account = await accountIn(parts, asked);
+async function change(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const account = await accountIn(deps, request);
   const { accountId, name, requestsPerMinute } = account;
-  const settings = readSettings(asked);
-  if (!settings) return again(name, await detail(parts, asked, account));
+  const settings = readSettings(request);
+  if (!settings) return again(name, await detail(deps, request, account));
   const before = { name, requestsPerMinute };
-  const deed = { action: "account.change", accountId, target: accountId, before, after: settings } as const;
-  await noteAround(parts, whoOf(asked), deed, async () => {
-    await parts.authQuota.updateAccount({ accountId, ...settings });
+  const event = { action: "account.change", accountId, target: accountId, before, after: settings } as const;
+  await auditAround(deps, actorOf(request), event, async () => {
+    await deps.authQuota.updateAccount({ accountId, ...settings });
     return { result: undefined };
   });
   return redirect(`${base}/${accountId}`, "The settings are saved.");
 }
 
-async function switchAccount(parts: Parts, asked: SignedIn, turn: "suspend" | "activate"): Promise<Answer> {
-  const account = await accountIn(parts, asked);
+async function switchAccount(
+  deps: Deps,
+  request: SignedInRequest,
+  turn: "suspend" | "activate",
+): Promise<PageResponse> {
+  const account = await accountIn(deps, request);
   const { accountId, name } = account;
   const status = turn === "suspend" ? AccountStatus.SUSPENDED : AccountStatus.ACTIVE;
   const after = { status: turn === "suspend" ? "suspended" : "active" };
   const before = { status: statusOf(account) };
-  const deed = { action: `account.${turn}`, accountId, target: accountId, before, after } as const;
-  await noteAround(parts, whoOf(asked), deed, async () => {
-    await parts.authQuota.updateAccount({ accountId, status });
+  const event = { action: `account.${turn}`, accountId, target: accountId, before, after } as const;
+  await auditAround(deps, actorOf(request), event, async () => {
+    await deps.authQuota.updateAccount({ accountId, status });
     return { result: undefined };
   });
   return redirect(`${base}/${accountId}`, `The account ${name} is ${after.status}.`);

@@ -4,10 +4,10 @@ import { AccountStatus } from "#proto/authquota/v1/authquota_pb.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, password, setUp, signIn, type Somebody } from "../../testing/people.ts";
+import { join, password, setUp, signIn, type TestPerson } from "../../testing/people.ts";
 
 let world: World;
-let operator: Somebody;
+let operator: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -107,7 +107,7 @@ describe("an account", () => {
     assert.match(other.text, /sent before with other content/);
     const rid = createRid();
     await browser.post(`${base}/corrected/correct`, { ...fields, "correction-id": "of a call", "corrected-rid": rid });
-    const asked = world.neighbours.asked.findLast(({ method }) => method === "correct")?.request;
+    const asked = world.neighbours.received.findLast(({ method }) => method === "correct")?.request;
     assert.deepEqual({ ...asked }, { ...asked, rid, correctionId: "of a call" });
   });
 

@@ -6,28 +6,28 @@ import { linkCalls } from "../../html/call-link.ts";
 import { html, type Markup } from "../../html/html.ts";
 import type { Form } from "../../html/form.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";
-import type { Parts } from "../../parts.ts";
-import { again, page, type Answer, type SignedIn } from "../../html/route.ts";
-import { noteAround, whoOf } from "../../trail.ts";
+import type { Deps } from "../../deps.ts";
+import { again, page, type PageResponse, type SignedInRequest } from "../../html/route.ts";
+import { auditAround, actorOf } from "../../audit-log.ts";
 
 const base = "/operator/quarantine";
 const title = "Read the stream again";
-const mostMs = 10 * 60_000;
+const maxMs = 10 * 60_000;
 const tellEveryMs = 1_000;
-const mostRids = 100;
+const maxRids = 100;
 
 type Replay = { from?: Date; until?: Date; accountId: string; dryRun: boolean };
 
-export const replayPage = (asked: SignedIn): Answer => page(title, replayForm(asked));
+export const replayPage = (request: SignedInRequest): PageResponse => page(title, replayForm(request));
 
-function replayForm(asked: SignedIn): Markup {
+function replayForm(request: SignedInRequest): Markup {
   const hint = "UTC, such as 2027-01-31 or 2027-01-31 13:30.";
-  const fields = html`${input(asked.form, { name: "from", label: "From", hint, most: 16, isOptional: true })}
-  ${input(asked.form, { name: "until", label: "Until", hint, most: 16, isOptional: true })}
-  ${input(asked.form, { name: "account", label: "Account id", hint: "Empty: all.", most: 64, isOptional: true })}
-  ${choice(asked.form, {
+  const fields = html`${input(request.form, { name: "from", label: "From", hint, maxLength: 16, isOptional: true })}
+  ${input(request.form, { name: "until", label: "Until", hint, maxLength: 16, isOptional: true })}
+  ${input(request.form, { name: "account", label: "Account id", hint: "Empty: all.", maxLength: 64, isOptional: true })}
+  ${choice(request.form, {
     name: "run",
-    label: "What to do",
+    label: "Mode",
     choices: [
       ["dry", "Only tell what the ledger lacks"],
       ["book", "Book what the ledger lacks"],
@@ -38,7 +38,7 @@ function replayForm(asked: SignedIn): Markup {
       The usage stream is read again, and what the ledger lacks is told or booked. What is booked already stays as it
       is, so this can be done any number of times. What billing has not read yet counts as missing, too.
     </p>
-    ${form(asked, { action: `${base}/replay`, button: "Begin" }, fields)}`;
+    ${form(request, { action: `${base}/replay`, button: "Start" }, fields)}`;
 }
 
 const instantPattern = /^(20\d\d|21\d\d)-\d\d-\d\d(?: \d\d:\d\d)?$/;
@@ -53,7 +53,7 @@ function readInstant(given: Form, name: string): Date | undefined {
   return isInstant ? at : given.refuse(name, "Give a day, or a day and a time, such as 2027-01-31 13:30.");
 }
 
-function readReplay({ form: given }: SignedIn): Replay | undefined {
+function readReplay({ form: given }: SignedInRequest): Replay | undefined {
   const [from, until] = [readInstant(given, "from"), readInstant(given, "until")];
   const [accountId, run] = [given.typed("account"), given.typed("run")];
   if (from && until && until <= from) given.refuse("until", "Give a time after the first one.");
@@ -64,24 +64,24 @@ function readReplay({ form: given }: SignedIn): Replay | undefined {
 }
 
 /** Reads the stream again and tells how far it is, for ten minutes at most and while somebody waits for it. */
-export function replayNow(parts: Parts, asked: SignedIn): Answer {
-  const wanted = readReplay(asked);
-  if (!wanted) return again(title, replayForm(asked));
+export function replayNow(deps: Deps, request: SignedInRequest): PageResponse {
+  const wanted = readReplay(request);
+  if (!wanted) return again(title, replayForm(request));
   const body = html`${installationNavigation(base)}
     <p>
       ${wanted.dryRun ? "Nothing is booked." : "What the ledger lacks is booked."} Leaving this page ends it; it ends by
-      itself after ${mostMs / 60_000} minutes.
+      itself after ${maxMs / 60_000} minutes.
     </p>`;
-  return { kind: "stream", title, body, pieces: run(parts, asked, wanted) };
+  return { kind: "stream", title, body, pieces: run(deps, request, wanted) };
 }
 
 /** The work goes on at its own pace: what it tells, at most a line a second, waits here until the browser takes it. */
-function run(parts: Parts, asked: SignedIn, wanted: Replay): AsyncIterable<Markup> {
+function run(deps: Deps, request: SignedInRequest, wanted: Replay): AsyncIterable<Markup> {
   const lines = new PassThrough({ objectMode: true });
-  const work = noteAround(parts, whoOf(asked), deedOf(wanted), async () => {
+  const work = auditAround(deps, actorOf(request), deedOf(wanted), async () => {
     const { totals, rids } = await replay(
-      parts,
-      asked.gone,
+      deps,
+      request.gone,
       wanted,
       (line) => void (lines.destroyed || lines.write(line)),
     );
@@ -90,31 +90,31 @@ function run(parts: Parts, asked: SignedIn, wanted: Replay): AsyncIterable<Marku
   work.then(
     (last) => lines.end(last),
     (error: unknown) => {
-      parts.log.error({ err: error }, "a replay broke off");
+      deps.log.error({ err: error }, "replay aborted");
       lines.end(
-        html`<p class="problems">The replay broke off. What was told above is done; begin again for the rest.</p>`,
+        html`<p class="problems">The replay was aborted. The part above is done; start again for the rest.</p>`,
       );
     },
   );
   return lines;
 }
 
-type Told = { totals: ReplayResponse | undefined; rids: string[] };
+type ReplayResult = { totals: ReplayResponse | undefined; rids: string[] };
 
 async function replay(
-  { billingStreams, clock }: Parts,
+  { billingStreams, clock }: Deps,
   gone: AbortSignal,
   { from, until, accountId, dryRun }: Replay,
   tell: (line: Markup) => void,
-): Promise<Told> {
-  const over = AbortSignal.any([gone, AbortSignal.timeout(mostMs)]);
+): Promise<ReplayResult> {
+  const over = AbortSignal.any([gone, AbortSignal.timeout(maxMs)]);
   const span = { ...(from && { from: timestampFromDate(from) }), ...(until && { until: timestampFromDate(until) }) };
   const rids: string[] = [];
   let totals: ReplayResponse | undefined;
   let toldAtMs = 0;
   for await (const response of billingStreams.replay({ ...span, accountId, dryRun })) {
     totals = response;
-    rids.push(...response.missingRids.slice(0, mostRids - rids.length));
+    rids.push(...response.missingRids.slice(0, maxRids - rids.length));
     if (over.aborted) break;
     if (response.isDone || clock.nowMs() - toldAtMs < tellEveryMs) continue;
     toldAtMs = clock.nowMs();
@@ -144,7 +144,7 @@ const totalsOf = (totals: ReplayResponse | undefined) => ({
 
 function ending({ dryRun }: Replay, totals: ReplayResponse | undefined, rids: string[]): Markup {
   if (!totals?.isDone) {
-    return html`<p class="problems">The replay ended before its end. Begin again, or ask for a shorter time.</p>`;
+    return html`<p class="problems">The replay ended early. Start again, or choose a shorter period.</p>`;
   }
   const { events, known, missing, missingNanos, rejected } = totals;
   const figures: [string, Markup | string][] = [
@@ -153,7 +153,7 @@ function ending({ dryRun }: Replay, totals: ReplayResponse | undefined, rids: st
     [dryRun ? "Missing, not booked" : "Missing, booked now", `${missing}, ${usd(missingNanos)}`],
     ["Cannot be booked", String(rejected)],
   ];
-  return html`<p class="notice" role="status">The replay is at its end.</p>
+  return html`<p class="notice" role="status">The replay is complete.</p>
     <dl class="figures">${figures.map(([name, value]) => figure(name, value))}</dl>
     ${
       rids.length > 0 &&

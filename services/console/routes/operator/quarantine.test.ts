@@ -9,14 +9,14 @@ import { ServiceError } from "#shared/process/errors.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { setUp, type Somebody } from "../../testing/people.ts";
+import { setUp, type TestPerson } from "../../testing/people.ts";
 
 const wrong = `"><script>alert(1)</script>&amp;'`;
 const path = "/operator/quarantine";
 const rid = createRid();
 
 let world: World;
-let operator: Somebody;
+let operator: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -28,7 +28,7 @@ beforeEach(() => {
   quarantine.length = 0;
   unbookable.clear();
   replayAsked.length = 0;
-  world.neighbours.asked.length = 0;
+  world.neighbours.received.length = 0;
 });
 
 const usage = { rid, accountId: "acme", modelRequested: "chat-large", costNanos: 1_500_000n };
@@ -159,7 +159,7 @@ describe("reading the stream again", () => {
     };
     const seen = await begin();
     checkPage(seen, "replay");
-    assert.match(seen.text, /Nothing is booked\..*5 events read, 1 missing so far.*The replay is at its end/);
+    assert.match(seen.text, /Nothing is booked\..*5 events read, 1 missing so far.*The replay is complete/);
     assert.match(seen.text, /<dt>Missing, not booked<\/dt><dd>2, 0\.0015 USD<\/dd>/);
     assert.match(seen.text, new RegExp(`Missing calls, the first 1.*<li>${rid}</li>`));
     const [request] = world.neighbours.operators.replayAsked;
@@ -211,7 +211,7 @@ describe("reading the stream again", () => {
     };
     const before = (await trail("ledger.replay")).length;
     const seen = await begin();
-    assert.match(seen.text, /5 events read.*The replay broke off/);
+    assert.match(seen.text, /5 events read.*The replay was aborted/);
     assert.doesNotMatch(seen.text, /10\.0\.0\.1/);
     assert.deepEqual(
       (await trail("ledger.replay")).slice(before).map(({ outcome }) => outcome),
@@ -223,7 +223,7 @@ describe("reading the stream again", () => {
     world.neighbours.operators.replayed = async function* () {
       yield { events: 5n };
     };
-    assert.match((await begin()).text, /The replay ended before its end/);
+    assert.match((await begin()).text, /The replay ended early/);
     const [, [outcome, values] = []] = await entries();
     assert.deepEqual([outcome, (values as { isWhole: boolean }).isWhole], ["done", false]);
   });

@@ -4,34 +4,42 @@ import { callLink } from "../../html/call-link.ts";
 import { figure, instant, nextPage, table, usd } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import { Problem } from "../../html/problem.ts";
 import { recordFields } from "./quarantine-record.ts";
 import { replayPage, replayNow } from "./quarantine-replay.ts";
-import { get, operatorRoute, page, post, type Answer, type Route, type SignedIn } from "../../html/route.ts";
-import { noteAround, whoOf } from "../../trail.ts";
+import {
+  get,
+  operatorRoute,
+  page,
+  post,
+  type PageResponse,
+  type Route,
+  type SignedInRequest,
+} from "../../html/route.ts";
+import { auditAround, actorOf } from "../../audit-log.ts";
 
 const pageSize = 50;
 const base = "/operator/quarantine";
-const mostHexBytes = 4_096;
+const maxHexBytes = 4_096;
 const hexPerLine = 32;
 
 /** Messages of the usage stream that could not be booked, and what may book them after all. */
-export function quarantineRoutes(parts: Parts): Route[] {
+export function quarantineRoutes(deps: Deps): Route[] {
   return [
-    operatorRoute(get("/quarantine"), "installation.view", (asked) => list(parts, asked)),
-    operatorRoute(get("/quarantine/replay"), "installation.manage", async (asked) => replayPage(asked)),
-    operatorRoute(post("/quarantine/replay"), "installation.manage", async (asked) => replayNow(parts, asked)),
-    operatorRoute(post("/quarantine/retry"), "installation.manage", (asked) => retry(parts, asked)),
-    operatorRoute(get("/quarantine/:quarantineId"), "installation.view", (asked) => show(parts, asked)),
+    operatorRoute(get("/quarantine"), "installation.view", (request) => list(deps, request)),
+    operatorRoute(get("/quarantine/replay"), "installation.manage", async (request) => replayPage(request)),
+    operatorRoute(post("/quarantine/replay"), "installation.manage", async (request) => replayNow(deps, request)),
+    operatorRoute(post("/quarantine/retry"), "installation.manage", (request) => retry(deps, request)),
+    operatorRoute(get("/quarantine/:quarantineId"), "installation.view", (request) => show(deps, request)),
   ];
 }
 
 const readId = (text: string): bigint => (/^[1-9]\d{0,17}$/.test(text) ? BigInt(text) : 0n);
 
-async function list({ billing }: Parts, asked: SignedIn): Promise<Answer> {
-  const onlyOpen = asked.query("view") !== "all";
-  const beforeQuarantineId = readId(asked.query("before"));
+async function list({ billing }: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const onlyOpen = request.query("view") !== "all";
+  const beforeQuarantineId = readId(request.query("before"));
   const { records } = await billing.listQuarantine({ limit: pageSize + 1, beforeQuarantineId, onlyOpen });
   const shown = records.slice(0, pageSize);
   const last = records.length > pageSize ? shown.at(-1) : undefined;
@@ -55,14 +63,14 @@ async function list({ billing }: Parts, asked: SignedIn): Promise<Answer> {
       ${table(
         caption,
         head,
-        shown.map((record) => row(asked, record)),
+        shown.map((record) => row(request, record)),
       )}
-      ${open.length > 1 && retryButton(asked, open, `Retry all ${open.length} open ones of this page`)}
+      ${open.length > 1 && retryButton(request, open, `Retry all ${open.length} open ones of this page`)}
       ${last && nextPage(`${base}?view=${view}&before=${last.quarantineId}`)}`,
   );
 }
 
-function row(asked: SignedIn, record: QuarantinedRecord): Markup {
+function row(request: SignedInRequest, record: QuarantinedRecord): Markup {
   const { quarantineId, reason, receivedAt, isOpen } = record;
   return html`<tr>
     <th scope="row"><a href="${base}/${quarantineId}">${quarantineId}</a></th>
@@ -71,7 +79,7 @@ function row(asked: SignedIn, record: QuarantinedRecord): Markup {
     <td>${callLink(record.usage?.accountId ?? "", record.rid)}</td>
     <td>${short(record)}</td>
     <td>${isOpen ? "open" : "settled"}</td>
-    <td>${isOpen && retryButton(asked, [quarantineId], "Retry")}</td>
+    <td>${isOpen && retryButton(request, [quarantineId], "Retry")}</td>
   </tr>`;
 }
 
@@ -80,21 +88,21 @@ function short({ usage }: QuarantinedRecord): string {
   return `${usage.accountId || "no account"}: ${usage.modelRequested || "no model"}, ${usd(usage.costNanos)}`;
 }
 
-const retryButton = (asked: SignedIn, ids: bigint[], label: string): Markup =>
+const retryButton = (request: SignedInRequest, ids: bigint[], label: string): Markup =>
   html`<form class="inline" method="post" action="${base}/retry">
-    ${asked.csrfField}<input type="hidden" name="ids" value="${ids.join(" ")}" /><button>
+    ${request.csrfField}<input type="hidden" name="ids" value="${ids.join(" ")}" /><button>
       ${label}${ids.length === 1 && html`<span class="hidden"> ${ids[0] ?? ""}</span>`}
     </button>
   </form>`;
 
-async function show({ billing }: Parts, asked: SignedIn): Promise<Answer> {
-  const wanted = readId(asked.parameters["quarantineId"] ?? "");
+async function show({ billing }: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const wanted = readId(request.parameters["quarantineId"] ?? "");
   if (wanted === 0n) throw new Problem("not-found");
   const { records } = await billing.listQuarantine({ limit: 1, beforeQuarantineId: wanted + 1n });
   const [record] = records;
   if (record?.quarantineId !== wanted) throw new Problem("not-found");
   const { reason, receivedAt, isOpen, usage, payload, rid } = record;
-  const rest = payload.length - mostHexBytes;
+  const rest = payload.length - maxHexBytes;
   return page(
     `Quarantined record ${wanted}`,
     html`${installationNavigation(base)}
@@ -102,11 +110,11 @@ async function show({ billing }: Parts, asked: SignedIn): Promise<Answer> {
         ${figure("Why", reason)} ${figure("Received", receivedAt ? instant(timestampDate(receivedAt)) : "–")}
         ${figure("Call", callLink(usage?.accountId ?? "", rid))} ${figure("State", isOpen ? "open" : "settled")}
       </dl>
-      ${isOpen && retryButton(asked, [wanted], "Retry")}
-      <h2>What it says</h2>
-      ${usage ? recordFields(usage) : html`<p>It cannot be read.</p>`}
+      ${isOpen && retryButton(request, [wanted], "Retry")}
+      <h2>Content</h2>
+      ${usage ? recordFields(usage) : html`<p>The content cannot be read.</p>`}
       <h2>Payload</h2>
-      <p>${payload.length} bytes${rest > 0 && `, of which the first ${mostHexBytes} are shown`}, hexadecimal.</p>
+      <p>${payload.length} bytes${rest > 0 && `, of which the first ${maxHexBytes} are shown`}, hexadecimal.</p>
       <div class="scroll" tabindex="0" role="region" aria-label="Payload">
         <pre>${hexLines(payload)}</pre>
       </div>`,
@@ -114,16 +122,16 @@ async function show({ billing }: Parts, asked: SignedIn): Promise<Answer> {
 }
 
 function hexLines(payload: Uint8Array): string {
-  const hex = Buffer.from(payload.subarray(0, mostHexBytes)).toString("hex");
+  const hex = Buffer.from(payload.subarray(0, maxHexBytes)).toString("hex");
   return (hex.match(new RegExp(`.{1,${hexPerLine * 2}}`, "g")) ?? []).join("\n");
 }
 
-async function retry(parts: Parts, asked: SignedIn): Promise<Answer> {
-  const ids = asked.form.typed("ids").split(" ").map(readId);
+async function retry(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const ids = request.form.typed("ids").split(" ").map(readId);
   if (ids.length > pageSize || ids.includes(0n)) throw new Problem("bad-request");
   const target = ids.join(" ");
-  const records = await noteAround(parts, whoOf(asked), { action: "quarantine.retry", target }, async () => {
-    const { records: result } = await parts.patientBilling.retryQuarantine({ quarantineIds: ids });
+  const records = await auditAround(deps, actorOf(request), { action: "quarantine.retry", target }, async () => {
+    const { records: result } = await deps.patientBilling.retryQuarantine({ quarantineIds: ids });
     const numbers = (isBooked: boolean): string[] =>
       result.filter((one) => one.isBooked === isBooked).map(({ quarantineId }) => String(quarantineId));
     return { result, after: { booked: numbers(true), kept: numbers(false) } };

@@ -65,10 +65,10 @@ function linkAccount(item: string): Markup {
 }
 
 function signature({ day, content, signature: signed, publicKey }: Report): Markup {
-  if (content.length === 0) return html`<p>It is not kept, so it is not signed.</p>`;
+  if (content.length === 0) return html`<p>It is not stored, so it is not signed.</p>`;
   const file = (name: string): Markup => html`<li><a href="/operator/reports/${day}/${name}">${name}</a></li>`;
   if (signed.length === 0) {
-    return html`<p>It is kept and <strong>not signed</strong>: billing has no key for it.</p>
+    return html`<p>It is stored but <strong>not signed</strong>: billing has no key.</p>
       <ul>
         ${file("report.json")}
       </ul>`;

@@ -8,7 +8,7 @@ import { contentOf, signContent, toMessage, type ReportLine } from "#shared/mone
 import { createRid } from "#shared/money/rid.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { setUp, type Somebody } from "../../testing/people.ts";
+import { setUp, type TestPerson } from "../../testing/people.ts";
 
 const wrong = `"><script>alert(1)</script>&amp;'`;
 const path = "/operator/reports";
@@ -17,7 +17,7 @@ const { privateKey, publicKey } = generateKeyPairSync("ed25519");
 const rid = createRid();
 
 let world: World;
-let operator: Somebody;
+let operator: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -26,7 +26,7 @@ before(async () => {
 after(() => world[Symbol.asyncDispose]());
 beforeEach(() => {
   world.neighbours.operators.reports.clear();
-  world.neighbours.asked.length = 0;
+  world.neighbours.received.length = 0;
 });
 
 const line = (check: string, finding: Finding, change: Partial<ReportLine> = {}): ReportLine => {
@@ -61,7 +61,7 @@ describe("the report of a day", () => {
     keep("2026-11-01");
     assert.match(await open(path), new RegExp(`Checks of ${day}`));
     assert.match(await open(`${path}?day=2026-11-01`), /Checks of 2026-11-01/);
-    assert.match(await open(`${path}?day=2026-11-02`), /No report of this day is kept/);
+    assert.match(await open(`${path}?day=2026-11-02`), /There is no report for this day/);
     assert.match(await open(`${path}?day=2026-13-01`), /Give a day as year-month-day/);
   });
 
@@ -126,7 +126,7 @@ describe("reconciling now", () => {
     const seen = await operator.browser.post(`${path}/now`);
     checkPage(seen, "now");
     assert.match(seen.text, /Checks of what changed lately/);
-    assert.match(seen.text, /It is not kept, so it is not signed/);
+    assert.match(seen.text, /It is not stored, so it is not signed/);
     assert.deepEqual(await trail(), []);
   });
 
@@ -134,7 +134,7 @@ describe("reconciling now", () => {
     keep(day);
     const done = await operator.browser.submit(path, { "report-day": day }, `${path}/day`);
     assert.match(done.text, new RegExp(`The report of ${day} is made and kept`));
-    const [{ request } = { request: undefined }] = world.neighbours.asked;
+    const [{ request } = { request: undefined }] = world.neighbours.received;
     assert.equal((request as { day?: string } | undefined)?.day, day);
     assert.deepEqual(await trail(), [
       { outcome: "asked", target: day, after: null },
@@ -150,7 +150,7 @@ describe("reconciling now", () => {
       assert.equal(seen.status, 422, none);
       checkPage(seen, none);
     }
-    assert.deepEqual(world.neighbours.asked, []);
+    assert.deepEqual(world.neighbours.received, []);
   });
 });
 
@@ -167,7 +167,7 @@ it("a report is shown, too, while it is not known how far the stream is booked: 
   world.neighbours.breakAfter = "";
   assert.equal(seen.status, 200);
   assert.match(seen.text, new RegExp(`Checks of ${day}`));
-  assert.match(seen.text, /does not answer, so it is not known how far the usage stream is booked/);
+  assert.match(seen.text, /does not answer, so booking progress is unknown/);
 });
 
 it("texts with markup in them are shown as they were written", async () => {

@@ -6,7 +6,7 @@ import { dayOf } from "../../html/days.ts";
 import { createForm, readDay, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import { Problem } from "../../html/problem.ts";
 import {
   again,
@@ -15,33 +15,33 @@ import {
   page,
   post,
   redirect,
-  type Answer,
+  type PageResponse,
   type Route,
-  type SignedIn,
+  type SignedInRequest,
 } from "../../html/route.ts";
 import { reportBody } from "./report-body.ts";
-import { noteAround, whoOf } from "../../trail.ts";
+import { auditAround, actorOf } from "../../audit-log.ts";
 
 const base = "/operator/reports";
 const title = "Reconciliation";
 
 /** What reconciliation has found, by day, and a look at it now. */
-export function reportRoutes(parts: Parts): Route[] {
+export function reportRoutes(deps: Deps): Route[] {
   return [
-    operatorRoute(get("/reports"), "installation.view", (asked) => show(parts, asked)),
-    operatorRoute(get("/reports/:day/:file"), "installation.view", (asked) => download(parts, asked)),
-    operatorRoute(post("/reports/now"), "installation.manage", (asked) => reconcileNow(parts, asked)),
-    operatorRoute(post("/reports/day"), "installation.manage", (asked) => reconcileDay(parts, asked)),
+    operatorRoute(get("/reports"), "installation.view", (request) => show(deps, request)),
+    operatorRoute(get("/reports/:day/:file"), "installation.view", (request) => download(deps, request)),
+    operatorRoute(post("/reports/now"), "installation.manage", (request) => reconcileNow(deps, request)),
+    operatorRoute(post("/reports/day"), "installation.manage", (request) => reconcileDay(deps, request)),
   ];
 }
 
-const yesterday = ({ clock }: Parts): string => dayOf(new Date(clock.nowMs() - dayMs));
+const yesterday = ({ clock }: Deps): string => dayOf(new Date(clock.nowMs() - dayMs));
 
-async function show(parts: Parts, asked: SignedIn): Promise<Answer> {
-  const given = createForm({ day: asked.query("day") || yesterday(parts) });
+async function show(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const given = createForm({ day: request.query("day") || yesterday(deps) });
   const day = readDay(given, "day");
-  const [report, progress] = await Promise.all([day && findReport(parts, dayOf(day)), readProgress(parts)]);
-  const none = html`<p>No report of this day is kept. The one of a day is made shortly after its end.</p>`;
+  const [report, progress] = await Promise.all([day && findReport(deps, dayOf(day)), readProgress(deps)]);
+  const none = html`<p>There is no report for this day. Daily reports are created shortly after the day ends.</p>`;
   return page(
     title,
     html`${installationNavigation(base)}${progressWords(progress)}
@@ -50,11 +50,11 @@ async function show(parts: Parts, asked: SignedIn): Promise<Answer> {
         <p><button>Show</button></p>
       </form>
       ${day && (report ? reportBody(report) : none)}
-      ${makeForms(asked, asked.form, day ? dayOf(day) : yesterday(parts))}`,
+      ${makeForms(request, request.form, day ? dayOf(day) : yesterday(deps))}`,
   );
 }
 
-async function findReport({ billing }: Parts, day: string): Promise<Report | undefined> {
+async function findReport({ billing }: Deps, day: string): Promise<Report | undefined> {
   try {
     return (await billing.getReport({ day })).report;
   } catch (error) {
@@ -64,20 +64,18 @@ async function findReport({ billing }: Parts, day: string): Promise<Report | und
 }
 
 /** The page is for when something is wrong: NATS, without which this is not known, may be it. */
-async function readProgress({ billing, log }: Parts): Promise<GetProgressResponse | undefined> {
+async function readProgress({ billing, log }: Deps): Promise<GetProgressResponse | undefined> {
   try {
     return await billing.getProgress({});
   } catch (error) {
-    log.warn({ err: error }, "billing did not tell how far the usage stream is booked");
+    log.warn({ err: error }, "failed to read booking progress from billing");
     return undefined;
   }
 }
 
 function progressWords(progress: GetProgressResponse | undefined): Markup {
   if (!progress) {
-    return html`<p class="problems">
-      A part of the system does not answer, so it is not known how far the usage stream is booked.
-    </p>`;
+    return html`<p class="problems">A part of the system does not answer, so booking progress is unknown.</p>`;
   }
   const { lastSequence, bookedSequence } = progress;
   const behind = lastSequence - bookedSequence;
@@ -85,38 +83,38 @@ function progressWords(progress: GetProgressResponse | undefined): Markup {
   return html`<p>The usage stream is at message ${lastSequence}; ${words}.</p>`;
 }
 
-function makeForms(asked: SignedIn, given: Form, day: string): Markup {
+function makeForms(request: SignedInRequest, given: Form, day: string): Markup {
   return html`<h2>Reconcile now</h2>
-    <p>What changed lately is looked at, and nothing is kept. It may take a minute.</p>
-    ${form(asked, { action: `${base}/now`, button: "Reconcile now" })}
-    <p>All of a day is looked at; the report is signed and kept beside earlier ones of the day.</p>
+    <p>Checks recent changes and stores nothing. It may take a minute.</p>
+    ${form(request, { action: `${base}/now`, button: "Reconcile now" })}
+    <p>Checks a whole day; the report is signed and stored with earlier ones of that day.</p>
     ${form(
-      asked,
-      { action: `${base}/day`, button: "Make the report of a day" },
+      request,
+      { action: `${base}/day`, button: "Create a daily report" },
       input(given, { name: "report-day", label: "Day (UTC) of the report", type: "date", value: day }),
     )}`;
 }
 
-async function reconcileNow({ patientBilling }: Parts, asked: SignedIn): Promise<Answer> {
+async function reconcileNow({ patientBilling }: Deps, request: SignedInRequest): Promise<PageResponse> {
   const { report } = await patientBilling.reconcile({ day: "" });
   return page(
     "What changed lately",
     html`${installationNavigation(base)}${report && reportBody(report)}
-      ${form(asked, { action: `${base}/now`, button: "Reconcile again" })}
-      <p><a href="${base}">Reports of days</a></p>`,
+      ${form(request, { action: `${base}/now`, button: "Reconcile again" })}
+      <p><a href="${base}">Daily reports</a></p>`,
   );
 }
 
-async function reconcileDay(parts: Parts, asked: SignedIn): Promise<Answer> {
-  const { form: given } = asked;
+async function reconcileDay(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const { form: given } = request;
   const start = readDay(given, "report-day");
-  if (start && start.getTime() > parts.clock.nowMs()) given.refuse("report-day", "This day has not begun.");
+  if (start && start.getTime() > deps.clock.nowMs()) given.refuse("report-day", "This day has not begun.");
   if (!start || given.errors.size > 0) {
-    return again(title, html`${installationNavigation(base)}${makeForms(asked, given, yesterday(parts))}`);
+    return again(title, html`${installationNavigation(base)}${makeForms(request, given, yesterday(deps))}`);
   }
   const day = dayOf(start);
-  await noteAround(parts, whoOf(asked), { action: "report.make", target: day }, async () => {
-    const { report } = await parts.patientBilling.reconcile({ day });
+  await auditAround(deps, actorOf(request), { action: "report.make", target: day }, async () => {
+    const { report } = await deps.patientBilling.reconcile({ day });
     const isSigned = (report?.signature.length ?? 0) > 0;
     return { result: undefined, after: { unexplainedNanos: String(report?.unexplainedNanos ?? 0n), isSigned } };
   });
@@ -124,10 +122,10 @@ async function reconcileDay(parts: Parts, asked: SignedIn): Promise<Answer> {
 }
 
 /** What was signed, byte for byte, its signature (as base64: it is no text) and the key to check it with. */
-async function download(parts: Parts, { parameters }: SignedIn): Promise<Answer> {
+async function download(deps: Deps, { parameters }: SignedInRequest): Promise<PageResponse> {
   const { day = "", file = "" } = parameters;
   const start = readDay(createForm({ day }), "day");
-  const report = start && (await findReport(parts, day));
+  const report = start && (await findReport(deps, day));
   if (!report || report.content.length === 0) throw new Problem("not-found");
   const texts = new Map([
     ["report.json", { type: "application/json", text: Buffer.from(report.content).toString() }],

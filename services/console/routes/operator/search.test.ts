@@ -5,14 +5,14 @@ import { ServiceError } from "#shared/process/errors.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
 
 const wrong = `"><script>alert(1)</script>&amp;'`;
 const path = "/operator/search";
 
 let world: World;
-let operator: Somebody;
-let owner: Somebody;
+let operator: TestPerson;
+let owner: TestPerson;
 let keyId: string;
 let rid: string;
 
@@ -78,7 +78,7 @@ describe("a whole secret that somebody pastes", () => {
   const secret = "sk-abcdefg-and-the-rest-of-it";
 
   it("is used up to its tenth character, and is in no address, no page, no log and no request", async () => {
-    world.neighbours.asked.length = 0;
+    world.neighbours.received.length = 0;
     for (const text of [secret, `Authorization: Bearer ${secret}`, `OPENAI_API_KEY="${secret}"`]) {
       const seen = await search(text);
       assert.ok(!seen.text.includes("-and-the-rest"), text);
@@ -86,7 +86,7 @@ describe("a whole secret that somebody pastes", () => {
     }
     const overlong = await search(`${"a".repeat(250)} ${secret}`);
     assert.ok(!overlong.text.includes("-and-the-rest"));
-    const asked = world.neighbours.asked.map(({ request }) => (request as FindKeysRequest).secretPrefix);
+    const asked = world.neighbours.received.map(({ request }) => (request as FindKeysRequest).secretPrefix);
     assert.deepEqual(asked, ["sk-abcdefg", "sk-abcdefg", "sk-abcdefg"]);
     assert.ok(!world.logText().includes("-and-the-rest"));
   });

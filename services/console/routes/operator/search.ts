@@ -8,7 +8,7 @@ import { createForm, readText } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { nameOf } from "../../html/key-fields.ts";
 import { isArchived } from "../../html/ledger-lines.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import { Problem } from "../../html/problem.ts";
 import {
   again,
@@ -17,9 +17,9 @@ import {
   page,
   post,
   redirect,
-  type Answer,
+  type PageResponse,
   type Route,
-  type SignedIn,
+  type SignedInRequest,
 } from "../../html/route.ts";
 import { listMemberships } from "../../store/memberships.ts";
 import { findPersonByEmail, type Person } from "../../store/people.ts";
@@ -27,43 +27,43 @@ import { findPersonByEmail, type Person } from "../../store/people.ts";
 const base = "/operator/search";
 const action = "search.use";
 const title = "Search";
-const mostText = 254;
-const mostSearched = 200;
-const mostFound = 20;
+const maxText = 254;
+const maxSearched = 200;
+const maxFound = 20;
 
 // What auth-quota keeps of a secret, to recognise it by, and the least by which it finds one.
 const prefixLength = 10;
-const leastPrefix = 6;
+const minPrefix = 6;
 
 /** Finds accounts, keys, calls and people by what an operator has in hand. */
-export function searchRoutes(parts: Parts): Route[] {
+export function searchRoutes(deps: Deps): Route[] {
   return [
-    operatorRoute(get("/search"), action, async (asked) => page(title, searchForm(asked, ""))),
+    operatorRoute(get("/search"), action, async (request) => page(title, searchForm(request, ""))),
     // By POST, so that nothing that is pasted stands in an address, a history or a log.
-    operatorRoute(post("/search"), action, (asked) => search(parts, asked)),
-    operatorRoute(get("/calls/:rid"), action, (asked) => openCall(parts, asked)),
+    operatorRoute(post("/search"), action, (request) => search(deps, request)),
+    operatorRoute(get("/calls/:rid"), action, (request) => openCall(deps, request)),
   ];
 }
 
-function searchForm(asked: SignedIn, text: string): Markup {
+function searchForm(request: SignedInRequest, text: string): Markup {
   const hint =
-    `An account's id or a part of its name; the first ${leastPrefix} to ${prefixLength} characters of a key; ` +
+    `An account's id or a part of its name; the first ${minPrefix} to ${prefixLength} characters of a key; ` +
     "a key id; a request id; or an e-mail address.";
   const shown = createForm({ text });
-  for (const [name, sentence] of asked.form.errors) shown.refuse(name, sentence);
+  for (const [name, sentence] of request.form.errors) shown.refuse(name, sentence);
   return form(
-    asked,
+    request,
     { action: base, button: "Search" },
-    input(shown, { name: "text", label: "Search for", hint, most: mostText }),
+    input(shown, { name: "text", label: "Search for", hint, maxLength: maxText }),
   );
 }
 
-async function search(parts: Parts, asked: SignedIn): Promise<Answer> {
-  const { form: given } = asked;
-  const text = readText(given, "text", { most: mostText, what: "something to look for" });
-  if (text === undefined) return again(title, searchForm(asked, ""));
+async function search(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const { form: given } = request;
+  const text = readText(given, "text", { maxLength: maxText, what: "something to look for" });
+  if (text === undefined) return again(title, searchForm(request, ""));
   const wanted = withoutSecret(text);
-  return page(title, html`${searchForm(asked, wanted)}${await resultsOf(parts, wanted)}`);
+  return page(title, html`${searchForm(request, wanted)}${await resultsOf(deps, wanted)}`);
 }
 
 const secretPattern = /(?<![\w-])sk-(?![\w-]*@)[\w-]+/;
@@ -71,12 +71,12 @@ const secretPattern = /(?<![\w-])sk-(?![\w-]*@)[\w-]+/;
 /** Of a secret, wherever it stands in what was pasted, only the beginning is used: nobody sees it again. */
 const withoutSecret = (text: string): string => secretPattern.exec(text)?.[0].slice(0, prefixLength) ?? text;
 
-async function resultsOf(parts: Parts, text: string): Promise<Markup> {
-  if (ridTimeMs(text.toLowerCase()) !== undefined) return callsFound(parts, text.toLowerCase());
-  if (text.includes("@")) return peopleFound(parts, text);
+async function resultsOf(deps: Deps, text: string): Promise<Markup> {
+  if (ridTimeMs(text.toLowerCase()) !== undefined) return callsFound(deps, text.toLowerCase());
+  if (text.includes("@")) return peopleFound(deps, text);
   const [{ accounts }, { keys }] = await Promise.all([
-    parts.authQuota.listAccounts({ search: text.slice(0, mostSearched), limit: mostFound + 1 }),
-    keysFound(parts, text),
+    deps.authQuota.listAccounts({ search: text.slice(0, maxSearched), limit: maxFound + 1 }),
+    keysFound(deps, text),
   ]);
   if (accounts.length + keys.length === 0) return nothing(`No account and no key is found for “${text}”.`);
   return html`${accounts.length > 0 && accountTable(accounts)} ${keys.length > 0 && keyTable(keys)}`;
@@ -84,14 +84,14 @@ async function resultsOf(parts: Parts, text: string): Promise<Markup> {
 
 const nothing = (sentence: string): Markup => html`<p role="status">${sentence}</p>`;
 
-async function keysFound({ authQuota }: Parts, text: string): Promise<{ keys: Key[] }> {
+async function keysFound({ authQuota }: Deps, text: string): Promise<{ keys: Key[] }> {
   if (/^key_\w{1,60}$/.test(text)) return authQuota.getKeys({ keyIds: [text] });
-  if (secretPattern.test(text) && text.length >= leastPrefix) return authQuota.findKeys({ secretPrefix: text });
+  if (secretPattern.test(text) && text.length >= minPrefix) return authQuota.findKeys({ secretPrefix: text });
   return { keys: [] };
 }
 
-async function callsFound(parts: Parts, rid: string): Promise<Markup> {
-  const found = await accountOfCall(parts, rid);
+async function callsFound(deps: Deps, rid: string): Promise<Markup> {
+  const found = await accountOfCall(deps, rid);
   if (found === "archived") return nothing("What was booked on the day of this call is in the archive.");
   if (found === undefined) {
     return nothing("Nothing is booked for this request id: the call still runs, cost nothing, or was never made here.");
@@ -104,9 +104,9 @@ async function callsFound(parts: Parts, rid: string): Promise<Markup> {
   return table("Calls found", ["Request id", "Account"], [row]);
 }
 
-type FoundCall = { accountId: string } | "archived" | undefined;
+type CallLookup = { accountId: string } | "archived" | undefined;
 
-async function accountOfCall({ billing }: Parts, rid: string): Promise<FoundCall> {
+async function accountOfCall({ billing }: Deps, rid: string): Promise<CallLookup> {
   try {
     return await billing.getCall({ rid });
   } catch (error) {
@@ -117,18 +117,18 @@ async function accountOfCall({ billing }: Parts, rid: string): Promise<FoundCall
 }
 
 /** From a request id alone to the page of the call. */
-async function openCall(parts: Parts, { parameters }: SignedIn): Promise<Answer> {
+async function openCall(deps: Deps, { parameters }: SignedInRequest): Promise<PageResponse> {
   const rid = parameters["rid"] ?? "";
-  const found = ridTimeMs(rid) === undefined ? undefined : await accountOfCall(parts, rid);
+  const found = ridTimeMs(rid) === undefined ? undefined : await accountOfCall(deps, rid);
   if (found === "archived") return archivedCall;
   if (found === undefined) throw new Problem("not-found");
   return redirect(`/accounts/${found.accountId}/calls/${rid}`);
 }
 
-async function peopleFound({ pool }: Parts, email: string): Promise<Markup> {
+async function peopleFound({ pool }: Deps, email: string): Promise<Markup> {
   const person = await findPersonByEmail(pool, email.normalize("NFC"));
   if (!person) return nothing(`Nobody signs in as “${email}”. Only whole addresses are found.`);
-  const roles = await listMemberships(pool, person.personId, { afterId: "", limit: mostFound + 1 });
+  const roles = await listMemberships(pool, person.personId, { afterId: "", limit: maxFound + 1 });
   return table("People found", ["Address", "State", "Operator", "Roles", "Audit log"], [personRow(person, roles)]);
 }
 
@@ -137,7 +137,7 @@ function personRow(
   roles: Awaited<ReturnType<typeof listMemberships>>,
 ): Markup {
   const lines = roles
-    .slice(0, mostFound)
+    .slice(0, maxFound)
     .map(({ accountId, role }) => html`<li><a href="/operator/accounts/${accountId}">${accountId}</a>: ${role}</li>`);
   return html`<tr>
     <th scope="row">${email}</th>
@@ -145,7 +145,7 @@ function personRow(
     <td>${isOperator ? "yes" : "no"}</td>
     <td>
       <ul class="values">
-        ${lines.length === 0 ? html`<li>none</li>` : lines}${roles.length > mostFound && html`<li>and more</li>`}
+        ${lines.length === 0 ? html`<li>none</li>` : lines}${roles.length > maxFound && html`<li>and more</li>`}
       </ul>
     </td>
     <td><a href="/operator/audit?email=${encodeURIComponent(email)}">What was done</a></td>
@@ -153,7 +153,7 @@ function personRow(
 }
 
 function accountTable(accounts: Account[]): Markup {
-  const rows = accounts.slice(0, mostFound).map(
+  const rows = accounts.slice(0, maxFound).map(
     ({ accountId, name }) =>
       html`<tr>
         <th scope="row"><a href="/operator/accounts/${accountId}">${name}</a></th>
@@ -161,7 +161,7 @@ function accountTable(accounts: Account[]): Markup {
       </tr>`,
   );
   return html`${table("Accounts found", ["Account", "Id"], rows)}
-  ${accounts.length > mostFound && html`<p>There are more: type more of the name.</p>`}`;
+  ${accounts.length > maxFound && html`<p>There are more: type more of the name.</p>`}`;
 }
 
 const stateWords: Record<number, string> = {

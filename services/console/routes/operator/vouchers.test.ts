@@ -3,16 +3,16 @@ import { hash } from "node:crypto";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { VoucherState } from "#proto/billing/v1/billing_pb.ts";
-import type { Fields, Seen } from "../../testing/browser.ts";
+import type { Fields, SeenPage } from "../../testing/browser.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, type Somebody } from "../../testing/people.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
 import { createVoucherCode, hashVoucherCode } from "../../sign-in/voucher-codes.ts";
 
 let world: World;
-let operator: Somebody;
-let owner: Somebody;
-let stranger: Somebody;
+let operator: TestPerson;
+let owner: TestPerson;
+let stranger: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -23,21 +23,21 @@ before(async () => {
 });
 after(() => world[Symbol.asyncDispose]());
 beforeEach(() => {
-  const { vouchers, asked } = world.neighbours;
+  const { vouchers, received } = world.neighbours;
   vouchers.batches.clear();
   vouchers.vouchers.clear();
   vouchers.credits.length = 0;
-  asked.length = 0;
+  received.length = 0;
 });
 
 const base = "/operator/vouchers";
 const make = (fields: Fields = {}) =>
   operator.browser.fill(base, { amount: "25", count: "1", "last-day": "", note: "", ...fields });
-const codesOn = ({ text }: Seen): string[] =>
+const codesOn = ({ text }: SeenPage): string[] =>
   /<pre id="voucher-codes">([^<]*)<\/pre>/.exec(text)?.[1]?.split(" ") ?? [];
 const batch = () => [...world.neighbours.vouchers.batches.values()].at(-1);
 const topUp = (accountId: string) => `/accounts/${accountId}/top-up`;
-const redeem = ({ browser }: Somebody, accountId: string, code: string) =>
+const redeem = ({ browser }: TestPerson, accountId: string, code: string) =>
   browser.submit(topUp(accountId), { code }, `${topUp(accountId)}/voucher`);
 const trail = (action: string) =>
   world.database.sql(
@@ -123,7 +123,7 @@ describe("making vouchers", () => {
       assert.equal(seen.status, 422, JSON.stringify(wrong).slice(0, 60));
       checkPage(seen, "wrong batch");
     }
-    assert.deepEqual(world.neighbours.asked, []);
+    assert.deepEqual(world.neighbours.received, []);
     assert.equal(codesOn(await make({ count: "1000" })).length, 1_000);
   });
 
@@ -158,7 +158,7 @@ describe("a batch", () => {
     assert.match(voided.text, /Vouchers made void: 2\./);
     assert.match(voided.text, /<th scope="row">1<\/th><td>redeemed/);
     assert.match(voided.text, /<th scope="row">3<\/th><td>void/);
-    assert.doesNotMatch(voided.text, /Make the rest void/);
+    assert.doesNotMatch(voided.text, /Void the rest/);
     assert.match((await redeem(owner, "acme", second)).text, /This code is not valid/);
     const done = (await trail("vouchers.void")).at(-1);
     assert.deepEqual([done?.["before"], done?.["after"]], [{ voided: 0 }, { voided: 2 }]);

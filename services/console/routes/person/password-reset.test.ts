@@ -7,10 +7,10 @@ import { endResets } from "../../store/password-resets.ts";
 import { lockPerson, setPasswordHash } from "../../store/people.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { idOf, invite, join, password, passwords, setUp, signIn, type Somebody } from "../../testing/people.ts";
+import { idOf, invite, join, password, passwords, setUp, signIn, type TestPerson } from "../../testing/people.ts";
 
 let world: World;
-let operator: Somebody;
+let operator: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -22,10 +22,10 @@ after(() => world[Symbol.asyncDispose]());
 const session = "__Host-session";
 const newPassword = "staple battery horse correct";
 const newPasswords = { "new-password": newPassword, "repeat-password": newPassword };
-const someone = (): Promise<Somebody> => join(world, operator.browser, "acme", "owner");
+const someone = (): Promise<TestPerson> => join(world, operator.browser, "acme", "owner");
 
 /** Has a link made; tells its path. */
-async function makeLink({ personId }: Pick<Somebody, "personId">, by = operator.browser): Promise<string> {
+async function makeLink({ personId }: Pick<TestPerson, "personId">, by = operator.browser): Promise<string> {
   await by.get("/operator/people");
   const made = await by.post(`/operator/people/${personId}/password-reset`);
   assert.equal(made.title, "Link for a new password", made.text);

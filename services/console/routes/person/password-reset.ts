@@ -3,7 +3,7 @@ import { form } from "../../html/controls.ts";
 import { readNewPassword } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { endPresented } from "../../sign-in/open-session.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import { newPasswordFields } from "../../html/password-fields.ts";
 import {
   again,
@@ -12,8 +12,8 @@ import {
   post,
   publicRoute,
   redirect,
-  type Answer,
-  type Asked,
+  type PageResponse,
+  type PageRequest,
   type Route,
 } from "../../html/route.ts";
 import { hashToken } from "../../credentials/secrets.ts";
@@ -21,53 +21,53 @@ import { deleteIdentities } from "../../store/identities.ts";
 import { findReset, takeReset, type PasswordReset } from "../../store/password-resets.ts";
 import { lockPerson, setPasswordHash } from "../../store/people.ts";
 import { deleteOtherSessions } from "../../store/sessions.ts";
-import { note } from "../../trail.ts";
+import { recordAudit } from "../../audit-log.ts";
 
 const url = "/password-resets/:token";
 const title = "New password";
 
 /** Setting a new password with the link that an operator has made. */
-export function passwordResetRoutes(parts: Parts): Route[] {
+export function passwordResetRoutes(deps: Deps): Route[] {
   return [
-    publicRoute({ ...get(url), isGuessable: true }, async (asked) => {
-      const reset = await findReset(parts.pool, tokenHashOf(asked));
-      return reset ? page(title, show(asked, reset)) : gone();
+    publicRoute({ ...get(url), isGuessable: true }, async (request) => {
+      const reset = await findReset(deps.pool, tokenHashOf(request));
+      return reset ? page(title, show(request, reset)) : gone();
     }),
-    publicRoute({ ...post(url), isGuessable: true }, (asked) => setPassword(parts, asked)),
+    publicRoute({ ...post(url), isGuessable: true }, (request) => setPassword(deps, request)),
   ];
 }
 
-const tokenHashOf = ({ parameters }: Asked): Buffer => hashToken(parameters["token"] ?? "");
+const tokenHashOf = ({ parameters }: PageRequest): Buffer => hashToken(parameters["token"] ?? "");
 
-function gone(): Answer {
+function gone(): PageResponse {
   const text = "This link was used, a later one took its place, or it is too old. Ask your operator for another one.";
   return page(title, html`<p>${text}</p>`, { status: 404 });
 }
 
-function show(asked: Asked, { email, madeBy }: PasswordReset): Markup {
+function show(request: PageRequest, { email, madeBy }: PasswordReset): Markup {
   return html`<p>
       Set a new password for ${email}. ${madeBy} has made this link. All sessions of ${email} end, and links to other
       sign-ins, too; the second factor stays.
     </p>
     ${form(
-      asked,
-      { action: asked.path, button: "Set the password" },
-      html`<input type="hidden" autocomplete="username" value="${email}" />${newPasswordFields(asked.form)}`,
+      request,
+      { action: request.path, button: "Set password" },
+      html`<input type="hidden" autocomplete="username" value="${email}" />${newPasswordFields(request.form)}`,
     )}`;
 }
 
-async function setPassword({ pool, passwords }: Parts, asked: Asked): Promise<Answer> {
-  const reset = await findReset(pool, tokenHashOf(asked));
+async function setPassword({ pool, passwords }: Deps, request: PageRequest): Promise<PageResponse> {
+  const reset = await findReset(pool, tokenHashOf(request));
   if (!reset) return gone();
-  const password = readNewPassword(asked.form, reset.email);
-  if (password === undefined) return again(title, show(asked, reset));
+  const password = readNewPassword(request.form, reset.email);
+  if (password === undefined) return again(title, show(request, reset));
   const passwordHash = await passwords.hash(password);
   const isTaken = await inTransaction(pool, async (db) => {
     // The person first, as whoever stops one or makes another link.
     await lockPerson(db, reset.personId);
-    const taken = await takeReset(db, tokenHashOf(asked));
+    const taken = await takeReset(db, tokenHashOf(request));
     if (!taken) return false;
-    await resetPerson(db, asked, taken, passwordHash);
+    await resetPerson(db, request, taken, passwordHash);
     return true;
   });
   return isTaken ? { ...redirect("/sign-in?note=password-reset"), clearCookie: true } : gone();
@@ -76,14 +76,18 @@ async function setPassword({ pool, passwords }: Parts, asked: Asked): Promise<An
 // Whoever had taken the person over is out, also who has linked a sign-in elsewhere to come back.
 async function resetPerson(
   db: Parameters<typeof setPasswordHash>[0],
-  asked: Asked,
+  request: PageRequest,
   { personId, email, madeBy }: PasswordReset,
   passwordHash: string,
 ): Promise<void> {
   await setPasswordHash(db, personId, passwordHash);
-  await endPresented(db, asked);
+  await endPresented(db, request);
   const endedSessions = await deleteOtherSessions(db, personId);
   const unlinked = await deleteIdentities(db, personId);
   const after = { email, link: "used", madeBy, endedSessions, unlinked };
-  await note(db, { personId, email, address: asked.address }, { action: "password.reset", target: personId, after });
+  await recordAudit(
+    db,
+    { personId, email, address: request.address },
+    { action: "password.reset", target: personId, after },
+  );
 }

@@ -5,7 +5,7 @@ import { readNewPassword } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { isOwnPassword } from "../../sign-in/own-password.ts";
 import { renewSession } from "../../sign-in/open-session.ts";
-import type { Parts } from "../../parts.ts";
+import type { Deps } from "../../deps.ts";
 import { currentPasswordField, newPasswordFields } from "../../html/password-fields.ts";
 import { Problem } from "../../html/problem.ts";
 import {
@@ -15,32 +15,32 @@ import {
   personRoute,
   post,
   redirect,
-  type Answer,
+  type PageResponse,
   type Route,
-  type SignedIn,
+  type SignedInRequest,
 } from "../../html/route.ts";
 import { endResets, findLastReset } from "../../store/password-resets.ts";
 import { setPasswordHash } from "../../store/people.ts";
 import { countRecoveryCodes } from "../../store/second-factor.ts";
 import { deleteOtherSessions, deleteSession, listSessions, type SessionLine } from "../../store/sessions.ts";
-import { note, whoOf } from "../../trail.ts";
+import { recordAudit, actorOf } from "../../audit-log.ts";
 
 const sessionsPath = "/profile/sessions";
 const passwordTitle = "Change password";
 
 /** A person's own password and sessions. */
-export function profileRoutes(parts: Parts): Route[] {
+export function profileRoutes(deps: Deps): Route[] {
   return [
-    personRoute(get("/profile"), async (asked) => page("My profile", await profile(parts, asked))),
-    personRoute(get("/profile/password"), async (asked) => page(passwordTitle, passwordForm(asked))),
-    personRoute({ ...post("/profile/password"), isGuessable: true }, (asked) => changePassword(parts, asked)),
-    personRoute(get(sessionsPath), async (asked) => page("Sessions", await sessions(parts, asked))),
-    personRoute(post(`${sessionsPath}/end-others`), (asked) => endOthers(parts, asked)),
-    personRoute(post(`${sessionsPath}/:sessionId/end`), (asked) => endOne(parts, asked)),
+    personRoute(get("/profile"), async (request) => page("My profile", await profile(deps, request))),
+    personRoute(get("/profile/password"), async (request) => page(passwordTitle, passwordForm(request))),
+    personRoute({ ...post("/profile/password"), isGuessable: true }, (request) => changePassword(deps, request)),
+    personRoute(get(sessionsPath), async (request) => page("Sessions", await sessions(deps, request))),
+    personRoute(post(`${sessionsPath}/end-others`), (request) => endOthers(deps, request)),
+    personRoute(post(`${sessionsPath}/:sessionId/end`), (request) => endOne(deps, request)),
   ];
 }
 
-async function profile({ pool, oidc }: Parts, { visitor }: SignedIn): Promise<Markup> {
+async function profile({ pool, oidc }: Deps, { visitor }: SignedInRequest): Promise<Markup> {
   const { personId, email, totpSecret, isOperator } = visitor.person;
   const codes = totpSecret === null ? 0 : await countRecoveryCodes(pool, personId);
   const reset = await findLastReset(pool, personId);
@@ -61,44 +61,45 @@ async function profile({ pool, oidc }: Parts, { visitor }: SignedIn): Promise<Ma
     </ul>`;
 }
 
-function passwordForm(asked: SignedIn): Markup {
+function passwordForm(request: SignedInRequest): Markup {
   return form(
-    asked,
+    request,
     { action: "/profile/password", button: passwordTitle },
-    html`<p>All your other sessions end.</p>
-      ${currentPasswordField(asked.form)}${newPasswordFields(asked.form)}`,
+    html`<p>All your other sessions will end.</p>
+      ${currentPasswordField(request.form)}${newPasswordFields(request.form)}`,
   );
 }
 
-async function changePassword(parts: Parts, asked: SignedIn): Promise<Answer> {
-  const { pool, passwords } = parts;
-  const { person, session } = asked.visitor;
+async function changePassword(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const { pool, passwords } = deps;
+  const { person, session } = request.visitor;
   const { personId } = person;
-  const password = readNewPassword(asked.form, person.email);
-  if (password === undefined || !(await isOwnPassword(parts, asked))) return again(passwordTitle, passwordForm(asked));
+  const password = readNewPassword(request.form, person.email);
+  if (password === undefined || !(await isOwnPassword(deps, request)))
+    return again(passwordTitle, passwordForm(request));
   const passwordHash = await passwords.hash(password);
   const sessionToken = await inTransaction(pool, async (db) => {
     await setPasswordHash(db, personId, passwordHash);
     await endResets(db, personId);
     const endedSessions = await deleteOtherSessions(db, personId, session.sessionId);
-    await note(db, whoOf(asked), { action: "password.change", target: personId, after: { endedSessions } });
-    return renewSession(db, asked);
+    await recordAudit(db, actorOf(request), { action: "password.change", target: personId, after: { endedSessions } });
+    return renewSession(db, request);
   });
   return { ...redirect("/profile", "Your password is changed, and your other sessions have ended."), sessionToken };
 }
 
-async function sessions({ pool }: Parts, asked: SignedIn): Promise<Markup> {
-  const { person, session } = asked.visitor;
+async function sessions({ pool }: Deps, request: SignedInRequest): Promise<Markup> {
+  const { person, session } = request.visitor;
   const all = await listSessions(pool, person.personId);
-  const rows = all.map((line) => sessionRow(asked, line, line.sessionId === session.sessionId));
+  const rows = all.map((line) => sessionRow(request, line, line.sessionId === session.sessionId));
   return html`${table("Where you are signed in", ["Begun", "Last used", "Address", "Browser", "Actions"], rows)}
-  ${all.length > 1 && button(asked, { action: `${sessionsPath}/end-others`, button: "End all other sessions" })}`;
+  ${all.length > 1 && button(request, { action: `${sessionsPath}/end-others`, button: "End all other sessions" })}`;
 }
 
-function sessionRow(asked: SignedIn, line: SessionLine, isThis: boolean): Markup {
+function sessionRow(request: SignedInRequest, line: SessionLine, isThis: boolean): Markup {
   const { sessionId, address, browser, createdAt, lastSeenAt } = line;
   const action = `${sessionsPath}/${sessionId}/end`;
-  const end = button(asked, { action, button: "End" }, `the session from ${address}`);
+  const end = button(request, { action, button: "End" }, `the session from ${address}`);
   return html`<tr>
     <th scope="row">${instant(createdAt)}</th>
     <td>${instant(lastSeenAt)}</td>
@@ -108,22 +109,26 @@ function sessionRow(asked: SignedIn, line: SessionLine, isThis: boolean): Markup
   </tr>`;
 }
 
-async function endOne({ pool }: Parts, asked: SignedIn): Promise<Answer> {
-  const { personId } = asked.visitor.person;
-  const target = asked.parameters["sessionId"] ?? "";
+async function endOne({ pool }: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const { personId } = request.visitor.person;
+  const target = request.parameters["sessionId"] ?? "";
   if (!isUuid(target)) throw new Problem("not-found");
   await inTransaction(pool, async (db) => {
     if (!(await deleteSession(db, personId, target))) throw new Problem("not-found");
-    await note(db, whoOf(asked), { action: "session.end", target });
+    await recordAudit(db, actorOf(request), { action: "session.end", target });
   });
   return redirect(sessionsPath, "The session has ended.");
 }
 
-async function endOthers({ pool }: Parts, asked: SignedIn): Promise<Answer> {
-  const { person, session } = asked.visitor;
+async function endOthers({ pool }: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const { person, session } = request.visitor;
   await inTransaction(pool, async (db) => {
     const endedSessions = await deleteOtherSessions(db, person.personId, session.sessionId);
-    await note(db, whoOf(asked), { action: "session.end", target: person.personId, after: { endedSessions } });
+    await recordAudit(db, actorOf(request), {
+      action: "session.end",
+      target: person.personId,
+      after: { endedSessions },
+    });
   });
   return redirect(sessionsPath, "All your other sessions have ended.");
 }

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { problems } from "../../html/problem.ts";
 import { failuresBeforeLock } from "../../store/people.ts";
-import type { Seen } from "../../testing/browser.ts";
+import type { SeenPage } from "../../testing/browser.ts";
 import { startWorld, type World } from "../../testing/console.ts";
-import { enrol, idOf, join, password, setUp, signIn, type Somebody } from "../../testing/people.ts";
+import { enrol, idOf, join, password, setUp, signIn, type TestPerson } from "../../testing/people.ts";
 
 let world: World;
-let operator: Somebody;
+let operator: TestPerson;
 
 before(async () => {
   world = await startWorld();
@@ -17,14 +17,14 @@ before(async () => {
 after(() => world[Symbol.asyncDispose]());
 
 const session = "__Host-session";
-const someone = (): Promise<Somebody> => join(world, operator.browser, "acme", "owner");
+const someone = (): Promise<TestPerson> => join(world, operator.browser, "acme", "owner");
 
-async function attempt(email: string, given: string, browser = world.browser()): Promise<Seen> {
+async function attempt(email: string, given: string, browser = world.browser()): Promise<SeenPage> {
   return browser.fill("/sign-in", { email, password: given });
 }
 
 /** What a person sees of an answer: tokens of forms differ each time. */
-const shown = ({ status, text }: Seen, email: string): string =>
+const shown = ({ status, text }: SeenPage, email: string): string =>
   `${status} ${text.replaceAll(/name="csrf" value="[^"]+"/g, "").replaceAll(email, "ADDRESS")}`;
 
 describe("the session", () => {

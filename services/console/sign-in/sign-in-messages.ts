@@ -2,9 +2,9 @@ import { html, type Markup } from "../html/html.ts";
 import type { OidcRefusal } from "../credentials/oidc.ts";
 
 /** What the sign-in page may be asked to say first. */
-export type SignInNote = "signed-out" | "password-reset" | "stale" | "unknown" | "refused" | OidcRefusal;
+export type SignInMessage = "signed-out" | "password-reset" | "stale" | "unknown" | "refused" | OidcRefusal;
 
-const done: Partial<Record<SignInNote, string>> = {
+const done: Partial<Record<SignInMessage, string>> = {
   "signed-out": "You are signed out.",
   "password-reset": "Your new password is set, and all your sessions have ended. Sign in with it.",
 };
@@ -25,7 +25,7 @@ const isTrouble = (name: string): name is keyof typeof troubles => Object.hasOwn
 const isDone = (name: string): name is keyof typeof done => Object.hasOwn(done, name);
 
 /** The sentence of a note; nothing for other names, which anybody can put in a link. */
-export function signInNote(name: string, issuer: string | undefined): Markup | undefined {
+export function signInMessage(name: string, issuer: string | undefined): Markup | undefined {
   if (isDone(name)) return html`<p class="notice" role="status">${done[name]}</p>`;
   if (!isTrouble(name) || issuer === undefined) return undefined;
   return html`<p class="problems" role="alert">${troubles[name](issuer)}</p>`;

@@ -14,7 +14,7 @@ import type { Relays } from "./relays.ts";
 import type { SecretBox } from "./credentials/secrets.ts";
 
 /** What the pages work with. */
-export type Parts = {
+export type Deps = {
   pool: Pool;
   authQuota: UnaryClient<typeof AuthQuotaService>;
   billing: UnaryClient<typeof BillingService>;

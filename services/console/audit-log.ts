@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { ServiceError } from "#shared/process/errors.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Pool, Queryable } from "#shared/stores/postgres.ts";
-import type { SignedIn } from "./html/route.ts";
+import type { SignedInRequest } from "./html/route.ts";
 import { insertAudit, type AuditEntry, type AuditValues } from "./store/audit.ts";
 
 /** Every action that the audit log knows, for its filter. */
@@ -54,7 +54,7 @@ export const auditActions = [
 export type AuditAction = (typeof auditActions)[number];
 
 /** What was done, to what. */
-export type Deed = {
+export type AuditEvent = {
   action: AuditAction;
   accountId?: string;
   target: string;
@@ -62,19 +62,19 @@ export type Deed = {
   after?: AuditValues;
 };
 
-type Who = Pick<AuditEntry, "personId" | "email" | "address">;
+type Actor = Pick<AuditEntry, "personId" | "email" | "address">;
 
 /** Who asks, for the audit log. */
-export function whoOf({ visitor, address }: Pick<SignedIn, "visitor" | "address">): Who {
+export function actorOf({ visitor, address }: Pick<SignedInRequest, "visitor" | "address">): Actor {
   return { personId: visitor.person.personId, email: visitor.person.email, address };
 }
 
 /** Notes what was done in the same transaction: `db` must be that in which it is done. */
-export function note(db: Queryable, who: Who, deed: Deed): Promise<void> {
-  return insertAudit(db, { ...blank(who, deed), operationId: randomUUID(), outcome: "done" });
+export function recordAudit(db: Queryable, who: Actor, event: AuditEvent): Promise<void> {
+  return insertAudit(db, { ...entryOf(who, event), operationId: randomUUID(), outcome: "done" });
 }
 
-const blank = (who: Who, { action, accountId, target, before, after }: Deed) => ({
+const entryOf = (who: Actor, { action, accountId, target, before, after }: AuditEvent) => ({
   ...who,
   action,
   accountId: accountId ?? null,
@@ -84,26 +84,29 @@ const blank = (who: Who, { action, accountId, target, before, after }: Deed) => 
 });
 
 /** What was done, and what was not known of it before. */
-type Learned<T> = { result: T } & Partial<Pick<AuditEntry, "target" | "accountId" | "after">>;
+type AuditedResult<T> = { result: T } & Partial<Pick<AuditEntry, "target" | "accountId" | "after">>;
 
 /**
  * Notes what another service is asked to do, before and after: no transaction reaches there, so a line `asked` without
  * a second one says that it is not known whether it was done. In that line `after` is what was wanted.
  */
-export async function noteAround<T>(
+export async function auditAround<T>(
   { pool, log }: { pool: Pool; log: Logger },
-  who: Who,
-  deed: Deed,
-  work: () => Promise<Learned<T>>,
+  who: Actor,
+  event: AuditEvent,
+  work: () => Promise<AuditedResult<T>>,
 ): Promise<T> {
-  const operation = { ...blank(who, deed), operationId: randomUUID() };
+  const operation = { ...entryOf(who, event), operationId: randomUUID() };
   await insertAudit(pool, { ...operation, outcome: "asked" });
   // What was done or refused is so whether or not it can be noted: whoever waits is told, and the line `asked` stands.
   const noteOutcome = async (outcome: Partial<AuditEntry> & Pick<AuditEntry, "outcome">): Promise<void> => {
     try {
       await insertAudit(pool, { ...operation, ...outcome });
     } catch (error) {
-      log.error({ err: error, action: deed.action, operationId: operation.operationId }, "an outcome was not noted");
+      log.error(
+        { err: error, action: event.action, operationId: operation.operationId },
+        "failed to record an outcome in the audit log",
+      );
     }
   };
   try {

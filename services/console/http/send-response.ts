@@ -1,0 +1,102 @@
+import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
+import type { Assets } from "../html/assets.ts";
+import { html, render, type Markup } from "../html/html.ts";
+import { layout, type Frame } from "../html/layout.ts";
+import type { Deps } from "../deps.ts";
+import { problemOf, problems } from "../html/problem.ts";
+import type { PageResponse, PageRequest, AccountRequest } from "../html/route.ts";
+import { reachable } from "../store/availability.ts";
+import { setFlash } from "../store/sessions.ts";
+import type { Cookies } from "./visitor.ts";
+
+/** What every answer of the pages needs. */
+export type Site = { deps: Deps; cookies: Cookies; assets: Assets };
+
+type Exchange = { reply: FastifyReply; pageRequest: PageRequest; response: PageResponse };
+
+/** Sends what a route has answered. */
+export async function send(site: Site, { reply, pageRequest, response }: Exchange): Promise<FastifyReply> {
+  const { cookies, deps } = site;
+  void reply.header("cache-control", "no-store");
+  if (response.sessionToken !== undefined)
+    void reply.setCookie(cookies.sessionName, response.sessionToken, cookies.options);
+  if (response.clearCookie) void reply.clearCookie(cookies.sessionName, cookies.options);
+  const session = pageRequest.visitor?.session;
+  if (response.kind === "redirect") {
+    if (response.flash !== undefined && session)
+      await reachable(setFlash(deps.pool, session.sessionId, response.flash));
+    return reply.redirect(response.to, 303);
+  }
+  if (response.kind === "fragment") return reply.type("text/html; charset=utf-8").send(render(response.body));
+  if (response.kind === "text") {
+    if (response.requestId !== undefined) void reply.header("x-request-id", response.requestId);
+    void reply.code(response.status ?? 200).type("text/plain; charset=utf-8");
+    return reply.send(flowing(deps, reply, response.pieces));
+  }
+  if (response.kind === "file") {
+    return reply
+      .type(response.type)
+      .header("content-disposition", `attachment; filename="${response.name}"`)
+      .send(Readable.from(response.pieces));
+  }
+  const frame = await frameOf(site, pageRequest, response);
+  if (response.kind === "page" && response.goesOnTo) void reply.header("refresh", `0; url=${response.goesOnTo.href}`);
+  if (response.kind === "page") return sendPage(site, reply, { status: response.status ?? 200, frame });
+  const { before, after } = around(layout({ ...frame, assets: site.assets }), response.body);
+  const whole = inOrder(before, response.pieces, after);
+  return reply.type("text/html; charset=utf-8").send(flowing(deps, reply, whole));
+}
+
+/** What comes over time, each piece sent as it comes. When one fails the connection ends, for it is not whole. */
+function flowing({ log }: Deps, reply: FastifyReply, pieces: AsyncIterable<string>): Readable {
+  const path = reply.request.routeOptions.url;
+  // Proxies that gather answers before they pass them on ask for this header: nginx, ngx_http_proxy_module.
+  void reply.header("x-accel-buffering", "no");
+  return Readable.from(pieces).on("error", (error) => {
+    if (!reply.raw.destroyed) log.error({ err: error, path }, "response aborted");
+  });
+}
+
+async function frameOf({ deps }: Site, pageRequest: PageRequest, { title, body }: { title: string; body: Markup }) {
+  const session = pageRequest.visitor?.session;
+  const flash = session?.flash ?? undefined;
+  if (session && flash !== undefined) await reachable(setFlash(deps.pool, session.sessionId, null));
+  const { accountId, roles } = pageRequest as Partial<AccountRequest>;
+  const { visitor, path, csrfField } = pageRequest;
+  return { title, body, flash, visitor, accountId, roles, path, csrfField, errors: pageRequest.form.errors };
+}
+
+/** The page up to the end of its body, and what comes after it. */
+function around(page: Markup, body: Markup): { before: string; after: string } {
+  const text = render(page);
+  const end = text.indexOf(render(body)) + render(body).length;
+  return { before: text.slice(0, end), after: text.slice(end) };
+}
+
+async function* inOrder(before: string, pieces: AsyncIterable<Markup>, after: string): AsyncGenerator<string> {
+  yield before;
+  for await (const piece of pieces) yield render(piece);
+  yield after;
+}
+
+type Page = { status: number; frame: Omit<Frame, "assets"> };
+
+function sendPage({ assets }: Site, reply: FastifyReply, { status, frame }: Page): FastifyReply {
+  return reply
+    .code(status)
+    .header("cache-control", "no-store")
+    .type("text/html; charset=utf-8")
+    .send(render(layout({ ...frame, assets })));
+}
+
+/** The page for anything thrown; the cause goes to the log where it is ours. */
+export function sendProblem(site: Site, reply: FastifyReply, thrown: unknown): FastifyReply {
+  const name = problemOf(thrown);
+  const { status, title, text } = problems[name];
+  if (status >= 500) site.deps.log.error({ err: thrown, path: reply.request.routeOptions.url }, "request failed");
+  const body = html`<p>${text}</p>
+    <p><a href="/">To the start page</a></p>`;
+  if (status === 503 || status === 429) void reply.header("retry-after", "60");
+  return sendPage(site, reply, { status, frame: { title, body } });
+}
