@@ -4,10 +4,10 @@ import { isMet, renderBars, type Bar } from "./bars.ts";
 
 const bar = (median: number): Bar => ({
   what: "pairs/s",
-  least: 15_000,
-  measured: { median, least: 9_000, greatest: 40_000 },
+  min: 15_000,
+  measured: { median, min: 9_000, max: 40_000 },
 });
-const ratio = (median: number): Bar => ({ what: "CPU", most: 1.9, measured: { median, least: 1, greatest: 3 } });
+const ratio = (median: number): Bar => ({ what: "CPU", max: 1.9, measured: { median, min: 1, max: 3 } });
 
 test("the median decides: a bar is met when it is reached, and never by a figure that is missing", () => {
   assert.deepEqual([isMet(bar(15_000)), isMet(bar(14_999)), isMet(bar(Number.NaN))], [true, false, false]);

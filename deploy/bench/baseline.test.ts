@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { compare, isFailure, marginOf, renderFindings, toBaseline } from "./baseline.ts";
 import type { Spread } from "./statistics.ts";
 
-const spread = (median: number, least = median, greatest = median): Spread => ({ median, least, greatest });
+const spread = (median: number, min = median, max = median): Spread => ({ median, min, max });
 
 test("the margin is a tenth, or as much as the rounds were apart", () => {
   assert.equal(marginOf(spread(2, 1.95, 2.05)), 0.1);

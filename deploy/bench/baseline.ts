@@ -19,8 +19,8 @@ const minMargin = 0.1;
 const round = (value: number, digits: number): number => Number(value.toFixed(digits));
 
 /** The share by which a ratio may worsen: 10 %, or as much as its rounds were apart when that is more. */
-export function marginOf({ median, least, greatest }: Spread): number {
-  return Math.max(minMargin, Math.ceil(round(((greatest - least) / median) * 100, 3)) / 100);
+export function marginOf({ median, min, max }: Spread): number {
+  return Math.max(minMargin, Math.ceil(round(((max - min) / median) * 100, 3)) / 100);
 }
 
 /** A baseline of what was measured. Throws an Error that names a ratio which is missing. */
@@ -36,7 +36,7 @@ export function toBaseline(spreads: ReadonlyMap<string, Spread>): Baseline {
 export function compare(baseline: Baseline, spreads: ReadonlyMap<string, Spread>): Finding[] {
   const names = new Set([...Object.keys(baseline), ...spreads.keys()]);
   return [...names].map((what) => {
-    const measured = spreads.get(what) ?? { median: Number.NaN, least: Number.NaN, greatest: Number.NaN };
+    const measured = spreads.get(what) ?? { median: Number.NaN, min: Number.NaN, max: Number.NaN };
     const { ratio = Number.NaN, margin = 0 } = baseline[what] ?? {};
     const limit = ratio * (1 + margin);
     return { what, measured, baseline: ratio, limit, verdict: verdictOf(measured.median, limit) };
@@ -60,7 +60,7 @@ export function renderFindings(findings: Finding[]): string {
     what,
     formatRatio(baseline),
     formatRatio(limit),
-    `${formatRatio(measured.median)} (${formatRatio(measured.least)}…${formatRatio(measured.greatest)})`,
+    `${formatRatio(measured.median)} (${formatRatio(measured.min)}…${formatRatio(measured.max)})`,
     verdict,
   ]);
   return renderTable(["ratio", "baseline", "limit", "measured", ""], rows);

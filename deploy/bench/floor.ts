@@ -15,5 +15,5 @@ export async function measureFloor(world: World, rounds: number): Promise<void> 
   const bare = targets.filter(({ name }) => name === "bare");
   const turns = floorLoads.flatMap((load) => [...bare, metered, relay].map((target) => ({ load, target })));
   await runRounds(world, "floor", turns, { rounds });
-  await relay.ledger.rest();
+  await relay.ledger.waitUntilBooked();
 }

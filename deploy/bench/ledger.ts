@@ -19,7 +19,7 @@ export type Ledger = {
   /** Opens accounts with money and keys, and returns the secrets, those of one account after the other. */
   openAccounts: (plan: AccountsPlan) => Promise<string[]>;
   /** Waits until nothing is on its way any more: no hold is open, and every charge is booked. */
-  rest: () => Promise<void>;
+  waitUntilBooked: () => Promise<void>;
   /** Compares the ledger with the calls that were answered; returns its finding in words. */
   audit: (calls: RelayCalls) => Promise<Audit>;
 };
@@ -65,7 +65,7 @@ export function openLedger(authQuota: Clients["authQuota"], billing: Clients["bi
   };
   return {
     openAccounts: async (plan) => (await manyTimes(plan.accounts, () => openOne(plan))).flat(),
-    rest: () => rest(),
+    waitUntilBooked: () => rest(),
     // Billing books behind the calls.
     audit: async (calls) => {
       await rest(accountIds);

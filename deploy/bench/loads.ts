@@ -98,7 +98,7 @@ function sizeOf({ kind, client, upstream }: Load): number | undefined {
 }
 
 /** A load under way. */
-export type Loading = {
+export type LoadOptions = {
   /** What the loader saw, when it is over. Rejects when the loader fails; errors of calls are counted. */
   report: Promise<LoadReport>;
   /** Resolves when all streams of a held load are open; rejects when the loader ends before. */
@@ -114,7 +114,7 @@ export async function runLoad(load: Load, target: Target, upstreamPort: number):
 }
 
 /** Begins to put a load on a target. */
-export async function startLoad(load: Load, target: Target, upstreamPort: number): Promise<Loading> {
+export async function startLoad(load: Load, target: Target, upstreamPort: number): Promise<LoadOptions> {
   let report = "";
   const opened = Promise.withResolvers<void>();
   const loader = await startProcess({

@@ -4,7 +4,7 @@ import { cpuPerCall, figuresOf } from "./figures.ts";
 import { addedLatency, halfOf } from "./latency.ts";
 import type { LoadReport } from "./load-plan.ts";
 import { smallLoad } from "./loads.ts";
-import { ratioAt, renderMeasured, type Place } from "./measured.ts";
+import { ratioAt, renderMeasured, type MeasuredKey } from "./measured.ts";
 import { manyStreams, memoryFigures, someStreams } from "./memory.ts";
 import { maxStreams } from "./open-files.ts";
 import type { TargetName } from "./targets.ts";
@@ -33,13 +33,13 @@ const measured = [
   ...figuresOf(2, smallLoad, "relay", report({ calls: 10_000 })),
   ...figuresOf(1, smallLoad, "relay", report({ calls: 20_000 })),
 ];
-const place = (target: TargetName): Place => ({ load: smallLoad.name, figure: cpuPerCall, target });
+const place = (target: TargetName): MeasuredKey => ({ load: smallLoad.name, figure: cpuPerCall, target });
 
 test("figures are per second and per call, and ratios are taken within a round", () => {
   const lines = renderMeasured(measured).split("\n");
   const calls = lines.find((line) => line.includes("calls/s")) ?? "";
   assert.match(calls, /15,000 \(10,000…20,000\) \| +7,500 \(5,000…10,000\) \| +0\.50x \|$/);
-  assert.deepEqual(ratioAt(measured, place("relay"), place("bare")), { median: 2, least: 2, greatest: 2 });
+  assert.deepEqual(ratioAt(measured, place("relay"), place("bare")), { median: 2, min: 2, max: 2 });
 });
 
 test("a target that was left out has no ratio, and one without a figure shows a dash", () => {

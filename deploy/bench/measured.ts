@@ -6,10 +6,10 @@ import { targetNames, type TargetName } from "./targets.ts";
 export type Measured = { round: number; load: string; figure: string; target: TargetName; value: number };
 
 /** Where a figure stands. */
-export type Place = Pick<Measured, "load" | "figure" | "target">;
+export type MeasuredKey = Pick<Measured, "load" | "figure" | "target">;
 
 /** Values of a place by round; rounds in which it has none are NaN. */
-function valuesAt(measured: readonly Measured[], { load, figure, target }: Place): number[] {
+function valuesAt(measured: readonly Measured[], { load, figure, target }: MeasuredKey): number[] {
   const values: number[] = [];
   for (const one of measured) {
     if (one.load === load && one.figure === figure && one.target === target) values[one.round - 1] = one.value;
@@ -18,12 +18,12 @@ function valuesAt(measured: readonly Measured[], { load, figure, target }: Place
 }
 
 /** A figure over the rounds. */
-export function spreadAt(measured: readonly Measured[], place: Place): Spread {
+export function spreadAt(measured: readonly Measured[], place: MeasuredKey): Spread {
   return spreadOf(valuesAt(measured, place));
 }
 
 /** The ratios of two places, round by round. */
-export function ratioAt(measured: readonly Measured[], of: Place, to: Place): Spread {
+export function ratioAt(measured: readonly Measured[], of: MeasuredKey, to: MeasuredKey): Spread {
   return pairedSpread(valuesAt(measured, of), valuesAt(measured, to));
 }
 
@@ -38,7 +38,7 @@ export function renderMeasured(measured: readonly Measured[]): string {
     const own = measured.filter((one) => one.load === load);
     const figures = [...new Set(own.map(({ figure }) => figure))];
     const lines = figures.map((figure) => {
-      const place = (target: TargetName): Place => ({ load, figure, target });
+      const place = (target: TargetName): MeasuredKey => ({ load, figure, target });
       const spreads = columns.map((target) => formatSpread(spreadAt(own, place(target))));
       const ratios = others.map((target) => formatRatio(ratioAt(own, place("relay"), place(target)).median));
       return [`  ${figure}`, ...spreads, ...(hasRelay ? ratios : [])];

@@ -6,8 +6,8 @@ const outcome = (complaints: string[]): MoneyOutcome => ({
   title: "Booking events",
   unit: "events",
   windows: [],
-  ways: [],
-  bars: [{ what: "events/s", least: 10, measured: { median: 11, least: 9, greatest: 12 } }],
+  variants: [],
+  bars: [{ what: "events/s", min: 10, measured: { median: 11, min: 9, max: 12 } }],
   complaints,
 });
 
@@ -18,7 +18,7 @@ test("wrong books are told under the verdicts, with all that is wrong; right one
 });
 
 test("figures that are only told stand in a table of their own, and nothing stands for bars that there are none of", () => {
-  const figures = [{ what: "late by", measured: { median: 2, least: 1, greatest: 3 } }];
+  const figures = [{ what: "late by", measured: { median: 2, min: 1, max: 3 } }];
   const text = renderMoney([{ ...outcome([]), bars: [], figures }]);
   assert.match(text, /\| late by +\| 2\.00 \(1\.00…3\.00\) \|/);
   assert.doesNotMatch(text, /at least/);

@@ -1,7 +1,7 @@
 import { renderBars, type Bar } from "./bars.ts";
 import { spreadOf, type Spread } from "./statistics.ts";
 import { formatSpread, renderTable } from "./table.ts";
-import { renderWays, type WaySummary, type WayWindow } from "./ways.ts";
+import { renderVariants, type VariantSummary, type VariantWindow } from "./variants.ts";
 
 /** How many rounds to measure; `say` hears of progress. */
 export type MoneyPlan = { rounds: number; say: (text: string) => void };
@@ -13,8 +13,8 @@ type Figure = { what: string; measured: Spread };
 export type MoneyOutcome = {
   title: string;
   unit: string;
-  windows: WayWindow[];
-  ways: WaySummary[];
+  windows: VariantWindow[];
+  variants: VariantSummary[];
   bars: Bar[];
   /** What is neither a speed nor CPU. */
   figures?: Figure[];
@@ -24,7 +24,7 @@ export type MoneyOutcome = {
 
 /** Tables, verdicts and complaints, as text. */
 export function renderMoney(outcomes: MoneyOutcome[]): string {
-  const tables = outcomes.map(({ title, unit, ways }) => renderWays(title, unit, ways));
+  const tables = outcomes.map(({ title, unit, variants }) => renderVariants(title, unit, variants));
   const bars = outcomes.flatMap((outcome) => outcome.bars);
   const figures = outcomes.flatMap((outcome) => outcome.figures ?? []);
   const complaints = outcomes.flatMap((outcome) => outcome.complaints);

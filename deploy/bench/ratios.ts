@@ -2,7 +2,7 @@ import type { Bar } from "./bars.ts";
 import { cpuPerCall, cpuPerChunk } from "./figures.ts";
 import { halfLoad } from "./latency.ts";
 import { cellName, gapsLoad } from "./loads.ts";
-import { ratioAt, spreadAt, type Measured, type Place } from "./measured.ts";
+import { ratioAt, spreadAt, type Measured, type MeasuredKey } from "./measured.ts";
 import { manyStreams, someStreams } from "./memory.ts";
 import type { Spread } from "./statistics.ts";
 import { systemLoad, wholeSystem } from "./system.ts";
@@ -11,10 +11,10 @@ import type { TargetName } from "./targets.ts";
 /** Two figures of the same rounds that are compared, or one figure that is looked at alone. */
 export type Ratio = {
   what: string;
-  of: Place;
-  to?: Place;
+  of: MeasuredKey;
+  to?: MeasuredKey;
   /** The bar that the median may not exceed. */
-  most?: number;
+  max?: number;
   /** Whether `npm run bench:check` holds it against the baseline: CPU only, which is steady enough. */
   isGuarded: boolean;
 };
@@ -24,7 +24,7 @@ const middle = "32 KB, 64 connections";
 const large = "1 MB, 16 connections";
 const together = "SSE back to back, 64 streams";
 
-const at = (load: string, figure: string, target: TargetName): Place => ({ load, figure, target });
+const at = (load: string, figure: string, target: TargetName): MeasuredKey => ({ load, figure, target });
 
 const relayTo = (what: string, load: string, figure: string, other: TargetName) => ({
   what,
@@ -40,41 +40,41 @@ const converted = (client: "openai-chat" | "anthropic-messages", upstream: "open
 
 /** Everything that is compared, in the order in which it is told. */
 export const ratios: Ratio[] = [
-  { ...relayTo("CPU per call, 1 KB, to node:http pipe", small, cpuPerCall, "pipe"), most: 1, isGuarded: true },
-  { ...relayTo("CPU per call, 1 KB, to undici dispatch", small, cpuPerCall, "bare"), most: 1.9, isGuarded: true },
-  { ...relayTo("CPU per call, 1 KB, to Portkey", small, cpuPerCall, "portkey"), most: 1 / 6, isGuarded: false },
-  { ...relayTo("CPU per chunk to undici dispatch", gapsLoad, cpuPerChunk, "bare"), most: 1.15, isGuarded: true },
+  { ...relayTo("CPU per call, 1 KB, to node:http pipe", small, cpuPerCall, "pipe"), max: 1, isGuarded: true },
+  { ...relayTo("CPU per call, 1 KB, to undici dispatch", small, cpuPerCall, "bare"), max: 1.9, isGuarded: true },
+  { ...relayTo("CPU per call, 1 KB, to Portkey", small, cpuPerCall, "portkey"), max: 1 / 6, isGuarded: false },
+  { ...relayTo("CPU per chunk to undici dispatch", gapsLoad, cpuPerChunk, "bare"), max: 1.15, isGuarded: true },
   {
     what: "CPU per chunk, chat on messages, to undici dispatch",
     ...converted("openai-chat", "anthropic-messages"),
-    most: 1.25,
+    max: 1.25,
     isGuarded: true,
   },
   {
     what: "CPU per chunk, messages on chat, to undici dispatch",
     ...converted("anthropic-messages", "openai-chat"),
-    most: 1.25,
+    max: 1.25,
     isGuarded: true,
   },
-  { ...relayTo("CPU per chunk to Portkey", gapsLoad, cpuPerChunk, "portkey"), most: 0.5, isGuarded: false },
-  { ...relayTo("RSS at 1,000 streams to Portkey", someStreams, "RSS MB", "portkey"), most: 0.5, isGuarded: false },
-  { ...relayTo("CPU per call, 1 MB, to undici dispatch", large, cpuPerCall, "bare"), most: 1.3, isGuarded: true },
+  { ...relayTo("CPU per chunk to Portkey", gapsLoad, cpuPerChunk, "portkey"), max: 0.5, isGuarded: false },
+  { ...relayTo("RSS at 1,000 streams to Portkey", someStreams, "RSS MB", "portkey"), max: 0.5, isGuarded: false },
+  { ...relayTo("CPU per call, 1 MB, to undici dispatch", large, cpuPerCall, "bare"), max: 1.3, isGuarded: true },
   {
     ...relayTo("added p99 at half of saturation to node:http pipe", halfLoad, "added p99 ms", "pipe"),
-    most: 1.5,
+    max: 1.5,
     isGuarded: false,
   },
   {
     what: "RSS KB per open idle stream, 10,000 of them",
     of: at(manyStreams, "RSS KB per stream", "relay"),
-    most: 40,
+    max: 40,
     isGuarded: false,
   },
   {
     what: "CPU per call, whole system to relay alone",
     of: at(systemLoad.name, wholeSystem, "relay"),
     to: at(systemLoad.name, "CPU µs per call, relay", "relay"),
-    most: 1.6,
+    max: 1.6,
     isGuarded: true,
   },
   { ...relayTo("CPU per call, 32 KB, to undici dispatch", middle, cpuPerCall, "bare"), isGuarded: true },
@@ -97,8 +97,8 @@ export function spreadOfRatio({ of, to }: Ratio, measured: readonly Measured[]):
 /** The bars of what was measured; ratios of which one side was left out are no bars of this run. */
 export function barsOf(measured: readonly Measured[]): Bar[] {
   return ratios.flatMap((ratio) => {
-    const { what, most } = ratio;
+    const { what, max } = ratio;
     const spread = spreadOfRatio(ratio, measured);
-    return most === undefined || Number.isNaN(spread.median) ? [] : [{ what, most, measured: spread }];
+    return max === undefined || Number.isNaN(spread.median) ? [] : [{ what, max, measured: spread }];
   });
 }

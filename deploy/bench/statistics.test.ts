@@ -25,12 +25,12 @@ test("a quantile is a value that was seen: the 99th of a hundred is not the grea
 });
 
 test("windows without a figure do not spoil the others", () => {
-  assert.deepEqual(spreadOf([3, Number.NaN, 1]), { median: 2, least: 1, greatest: 3 });
+  assert.deepEqual(spreadOf([3, Number.NaN, 1]), { median: 2, min: 1, max: 3 });
   assert.ok(Number.isNaN(spreadOf([Number.NaN]).median));
 });
 
 test("ratios are taken within a round, so a slow round does not count against one side", () => {
-  assert.deepEqual(pairedSpread([20, 200, 33], [10, 100, 11]), { median: 2, least: 2, greatest: 3 });
+  assert.deepEqual(pairedSpread([20, 200, 33], [10, 100, 11]), { median: 2, min: 2, max: 3 });
   assert.equal(pairedSpread([20, Number.NaN], [10, 10]).median, 2);
   assert.ok(Number.isNaN(pairedSpread([1], [0]).median));
 });

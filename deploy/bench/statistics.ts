@@ -1,5 +1,5 @@
 /** Median, least and greatest of some windows. */
-export type Spread = { median: number; least: number; greatest: number };
+export type Spread = { median: number; min: number; max: number };
 
 /** The middle of `values`, the mean of the two middle ones when their number is even; NaN without values. */
 export function median(values: number[]): number {
@@ -18,8 +18,8 @@ export function quantile(sorted: ArrayLike<number>, share: number): number {
 /** Sums up the windows of one figure; windows without it (NaN) are left out. */
 export function spreadOf(values: number[]): Spread {
   const known = values.filter((value) => !Number.isNaN(value));
-  if (known.length === 0) return { median: Number.NaN, least: Number.NaN, greatest: Number.NaN };
-  return { median: median(known), least: Math.min(...known), greatest: Math.max(...known) };
+  if (known.length === 0) return { median: Number.NaN, min: Number.NaN, max: Number.NaN };
+  return { median: median(known), min: Math.min(...known), max: Math.max(...known) };
 }
 
 /**

@@ -19,10 +19,10 @@ export async function meterCalls(
   relay: RelayTarget,
   { round, load }: { round: number; load: Load },
 ): Promise<CpuByProcess> {
-  await relay.ledger.rest();
+  await relay.ledger.waitUntilBooked();
   const stop = startMeter(relay.readers);
   const { allCalls } = await recorder.run(round, load, relay);
-  await relay.ledger.rest();
+  await relay.ledger.waitUntilBooked();
   const { cpuUs } = stop();
   return Object.fromEntries(Object.entries(cpuUs).map(([name, us]) => [name, us / allCalls.whole]));
 }

@@ -31,12 +31,12 @@ test("figures show three digits that matter", () => {
 test("a figure that is not known is a dash, never 0 or NaN", () => {
   const unknown = Number.NaN;
   assert.deepEqual(
-    [formatFigure(unknown), formatRatio(unknown), formatSpread({ median: unknown, least: unknown, greatest: unknown })],
+    [formatFigure(unknown), formatRatio(unknown), formatSpread({ median: unknown, min: unknown, max: unknown })],
     ["–", "–", "–"],
   );
 });
 
 test("a spread shows the median and where it lay", () => {
-  assert.equal(formatSpread({ median: 45.31, least: 44, greatest: 51.2 }), "45.3 (44.0…51.2)");
+  assert.equal(formatSpread({ median: 45.31, min: 44, max: 51.2 }), "45.3 (44.0…51.2)");
   assert.equal(formatRatio(1.266), "1.27x");
 });

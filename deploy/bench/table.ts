@@ -22,9 +22,9 @@ export function formatFigure(value: number): string {
 }
 
 /** A median with the range that it was seen in. */
-export function formatSpread({ median, least, greatest }: Spread): string {
+export function formatSpread({ median, min, max }: Spread): string {
   if (Number.isNaN(median)) return "–";
-  return `${formatFigure(median)} (${formatFigure(least)}…${formatFigure(greatest)})`;
+  return `${formatFigure(median)} (${formatFigure(min)}…${formatFigure(max)})`;
 }
 
 /** A ratio, such as 1.27x. */

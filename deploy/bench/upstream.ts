@@ -5,11 +5,11 @@ import { wholeAnswer, wireOf, wires, type WireName } from "./wire.ts";
 
 // A provider that costs almost nothing: raw sockets, answers made once. Prints its port as JSON when it listens.
 
-type Prepared = { whole: Buffer; start: Buffer; content: Buffer; instantAt: number; rest: Buffer; burst: Buffer };
+type PreparedWire = { whole: Buffer; start: Buffer; content: Buffer; instantAt: number; rest: Buffer; burst: Buffer };
 
 const prepared = Object.fromEntries(
-  (Object.keys(wires) as WireName[]).map((name): [WireName, Prepared] => [name, prepare(name)]),
-) as Record<WireName, Prepared>;
+  (Object.keys(wires) as WireName[]).map((name): [WireName, PreparedWire] => [name, prepare(name)]),
+) as Record<WireName, PreparedWire>;
 
 /** Streams that stay open until they are released. */
 const idle = new Set<{ socket: Socket; rest: Buffer }>();
@@ -26,7 +26,7 @@ server.listen(0, "127.0.0.1", 4_096, () => {
   process.stdout.write(`${JSON.stringify({ port: (server.address() as AddressInfo).port })}\n`);
 });
 
-function answer(socket: Socket, wire: Prepared, bodyStart: Buffer): void {
+function answer(socket: Socket, wire: PreparedWire, bodyStart: Buffer): void {
   const kind = wantedKind(bodyStart);
   if (kind === "json") socket.write(wire.whole);
   else if (kind === "burst") socket.write(wire.burst);
@@ -47,7 +47,7 @@ function release(asker: Socket): void {
   asker.write(`${headOf("application/json")}content-length: ${body.length}\r\n\r\n${body}`);
 }
 
-function speakSlowly(socket: Socket, { start, content, instantAt, rest }: Prepared): void {
+function speakSlowly(socket: Socket, { start, content, instantAt, rest }: PreparedWire): void {
   socket.write(start);
   let chunksLeft = streamChunks;
   const timer = setInterval(() => {
@@ -63,7 +63,7 @@ function speakSlowly(socket: Socket, { start, content, instantAt, rest }: Prepar
   }, gapMs);
 }
 
-function prepare(name: WireName): Prepared {
+function prepare(name: WireName): PreparedWire {
   const wire = wires[name];
   const json = wholeAnswer(name);
   const streamHead = `${headOf("text/event-stream; charset=utf-8")}transfer-encoding: chunked\r\n\r\n`;

@@ -6,10 +6,10 @@ import type { Target } from "./targets.ts";
 const firstOfKindMs = 7_000;
 const firstOnPathMs = 1_500;
 
-type Warmed = Pick<Load, "kind" | "bytes" | "client" | "upstream">;
+type WarmUpLoad = Pick<Load, "kind" | "bytes" | "client" | "upstream">;
 
 /** How long a load is put on a target before it is measured there: 0 where it was already. */
-export type Warmth = (load: Warmed, target: Pick<Target, "pid">) => number;
+export type Warmth = (load: WarmUpLoad, target: Pick<Target, "pid">) => number;
 
 /** Knows what each process has been given: the first load of a kind takes longest, one on another path less. */
 export function createWarmth(): Warmth {

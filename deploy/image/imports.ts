@@ -3,7 +3,7 @@ import { dirname, join, normalize } from "node:path";
 import { repository } from "../tools/checks/run.ts";
 
 /** What a process needs of the repository and of packages once it has loaded its entry file. */
-export type Needed = { files: Set<string>; folders: Set<string>; packages: Set<string> };
+export type ImageContents = { files: Set<string>; folders: Set<string>; packages: Set<string> };
 
 // Types are gone when it runs.
 const typeImport = /^(?:import|export) type [^;]*;/gm;
@@ -14,8 +14,8 @@ const resolvedPackage = /(?:\bimport\(|\bimport\.meta\.resolve\()"([a-z@][^":]*)
 const besides = /(?:new URL\(|import\.meta\.dirname, )["`]([^"`$]+)/g;
 
 /** Follows the imports of a file, and what it names beside itself to be read, without running anything. */
-export function neededBy(entry: string): Needed {
-  const needed: Needed = { files: new Set(), folders: new Set(), packages: new Set() };
+export function neededBy(entry: string): ImageContents {
+  const needed: ImageContents = { files: new Set(), folders: new Set(), packages: new Set() };
   const open = [entry];
   for (let file = open.pop(); file !== undefined; file = open.pop()) {
     if (needed.files.has(file)) continue;

@@ -68,7 +68,7 @@ const declarations: Record<string, (registry: Registry) => void> = {
 };
 
 // What prom-client's types leave out.
-type Declared = { name: string; help: string; type: unknown; labelNames?: readonly string[] };
+type DeclaredMetric = { name: string; help: string; type: unknown; labelNames?: readonly string[] };
 
 /** Every metric that any service has, as the services declare them. */
 export function catalogue(): CataloguedMetric[] {
@@ -77,7 +77,7 @@ export function catalogue(): CataloguedMetric[] {
     declare(registry);
     expiryGauge(registry, "grpc");
     return registry.getMetricsAsArray().map((metric) => {
-      const { name, help, type, labelNames = [] } = metric as unknown as Declared;
+      const { name, help, type, labelNames = [] } = metric as unknown as DeclaredMetric;
       const labels = familyOf(metric)?.labels ?? labelNames;
       return { service, name, type: type as CataloguedMetric["type"], help, labels };
     });

@@ -27,9 +27,13 @@ const wide = 24;
 const panelHeight = 8;
 const numberHeight = 4;
 
-type Place = { x: number; y: number; w: number; h: number };
+type GridPosition = { x: number; y: number; w: number; h: number };
 
-function panelJson({ title, description, unit, isNumber = false, queries }: Panel, id: number, gridPos: Place): object {
+function panelJson(
+  { title, description, unit, isNumber = false, queries }: Panel,
+  id: number,
+  gridPos: GridPosition,
+): object {
   const targets = queries.map(({ expr, legend }, index) => ({
     datasource,
     editorMode: "code",

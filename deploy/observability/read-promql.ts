@@ -2,14 +2,14 @@ import type { SyntaxNode, SyntaxNodeRef } from "@lezer/common";
 import { parser } from "@prometheus-io/lezer-promql";
 
 /** A label that an expression asks for, and the metrics of which at least one must have it. */
-type Asked = { label: string; of: string[] };
+type QueriedLabels = { label: string; of: string[] };
 
 /** What an expression names. */
-export type Reading = {
+export type ParsedQuery = {
   /** Where the expression is not PromQL; empty: it is. */
   errors: string[];
   metrics: string[];
-  asked: Asked[];
+  asked: QueriedLabels[];
 };
 
 /** Grafana's own variables, as values that PromQL takes. */
@@ -17,9 +17,9 @@ export const withoutVariables = (expr: string): string =>
   expr.replaceAll("$__rate_interval", "1m").replaceAll("$__range", "3h").replaceAll("$namespace", ".*");
 
 /** Reads one expression of PromQL. */
-export function readPromql(expr: string): Reading {
+export function readPromql(expr: string): ParsedQuery {
   const textOf = ({ from, to }: SyntaxNodeRef): string => expr.slice(from, to);
-  const reading: Reading = { errors: [], metrics: [], asked: [] };
+  const reading: ParsedQuery = { errors: [], metrics: [], asked: [] };
   parser.parse(expr).iterate({
     enter: (node) => {
       if (node.type.isError) reading.errors.push(`${textOf(node) || "an end"} at ${node.from}`);
@@ -35,7 +35,7 @@ export function readPromql(expr: string): Reading {
   return reading;
 }
 
-function readSelector(selector: SyntaxNode, textOf: (node: SyntaxNodeRef) => string, reading: Reading): void {
+function readSelector(selector: SyntaxNode, textOf: (node: SyntaxNodeRef) => string, reading: ParsedQuery): void {
   const name = selector.getChild("Identifier");
   if (!name) return void reading.errors.push(`${textOf(selector)} names no metric`);
   const metric = textOf(name);

@@ -10,7 +10,7 @@ import { migrate } from "../../../services/auth-quota/store/migrate.ts";
 import { openRelayLine } from "../../../services/auth-quota/testing/relay-line.ts";
 import { startStubBilling } from "../../../services/auth-quota/testing/stub-billing.ts";
 import { startAnnounced, type Started } from "../announced.ts";
-import { costNanos, type Ask, type Payer } from "./pairs.ts";
+import { costNanos, type SendBatch, type Payer } from "./pairs.ts";
 import { UnaryService } from "./unary-contract.ts";
 
 /** Auth-quota on real Redis and PostgreSQL, the same behind unary calls, and accounts whose money does not run out. */
@@ -20,9 +20,9 @@ export type HoldWorld = AsyncDisposable & {
   redisPid: number;
   payers: readonly Payer[];
   /** One batch of the session stream; its own stream for each `relaySession`. */
-  openLine: (relaySession: string) => Ask;
+  openLine: (relaySession: string) => SendBatch;
   /** One unary call with these operations. */
-  callUnary: Ask;
+  callUnary: SendBatch;
   /** What is wrong with the accounts when `settled` charges were taken and no hold is open; empty when nothing is. */
   audit: (settled: number) => Promise<string>;
 };
@@ -93,7 +93,7 @@ async function openAccounts(admin: Admin, fund: (accountId: string) => void): Pr
 }
 
 /** Waits until a key is found good: until then auth-quota may still be making Redis ready. */
-export async function untilServing(ask: Ask, { keyHash, ip }: Payer): Promise<void> {
+export async function untilServing(ask: SendBatch, { keyHash, ip }: Payer): Promise<void> {
   await until("auth-quota answers", async () => {
     const [answer] = await ask([{ case: "authorize", value: { keyHash, ip } }]);
     return answer?.verdict === Verdict.OK;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { operationsInFlight, runPairs, type Ask, type Payer } from "./pairs.ts";
+import { operationsInFlight, runPairs, type SendBatch, type Payer } from "./pairs.ts";
 
 const payers: Payer[] = Array.from({ length: 3 }, (_, index) => ({
   accountId: `acct_${index}`,
@@ -14,7 +14,7 @@ const payers: Payer[] = Array.from({ length: 3 }, (_, index) => ({
 function answering(verdictOf: (step: string, number: number) => Verdict) {
   const seen = { reserve: [] as string[], settle: [] as string[], most: 0, batches: new Set<number>() };
   let inFlight = 0;
-  const ask: Ask = async (operations) => {
+  const ask: SendBatch = async (operations) => {
     inFlight += operations.length;
     seen.most = Math.max(seen.most, inFlight);
     seen.batches.add(operations.length);

@@ -5,13 +5,13 @@ import type { RelayLine } from "../../../services/auth-quota/testing/relay-line.
 type Operations = Parameters<RelayLine["send"]>[0];
 
 /** Sends operations together and resolves with a verdict for each, in their order. */
-export type Ask = (operations: Operations) => Promise<{ verdict: Verdict }[]>;
+export type SendBatch = (operations: Operations) => Promise<{ verdict: Verdict }[]>;
 
 /** Who pays for calls, and from where they come. */
 export type Payer = { accountId: string; keyId: string; keyHash: Uint8Array; ip: string };
 
 /** How operations reach auth-quota. */
-export type Way = { ask: Ask; perBatch: number; payers: readonly Payer[] };
+export type Variant = { ask: SendBatch; perBatch: number; payers: readonly Payer[] };
 
 /** What came of a run. `settled` counts charges that were taken, `refusals` the other verdicts by step and name. */
 export type PairsRun = { pairs: number; settled: number; refusals: Map<string, number> };
@@ -26,18 +26,18 @@ const estimateNanos = 1_000_000n;
 const record = Buffer.alloc(300, 7);
 
 /** Reserves and settles calls for `durationMs`, each as soon as the one before it is answered; at least one each. */
-export async function runPairs(way: Way, durationMs: number): Promise<PairsRun> {
+export async function runPairs(variant: Variant, durationMs: number): Promise<PairsRun> {
   const run: PairsRun = { pairs: 0, settled: 0, refusals: new Map() };
   const startedMs = performance.now();
   const callUntilOver = async (): Promise<void> => {
-    do await runBatch(way, run);
+    do await runBatch(variant, run);
     while (performance.now() - startedMs < durationMs);
   };
-  await Promise.all(Array.from({ length: operationsInFlight / way.perBatch }, callUntilOver));
+  await Promise.all(Array.from({ length: operationsInFlight / variant.perBatch }, callUntilOver));
   return run;
 }
 
-async function runBatch({ ask, perBatch, payers }: Way, run: PairsRun): Promise<void> {
+async function runBatch({ ask, perBatch, payers }: Variant, run: PairsRun): Promise<void> {
   const calls = Array.from({ length: perBatch }, (_, index) => ({
     rid: createRid(),
     // Batches of one go around the payers as larger ones do.

@@ -20,7 +20,7 @@ export type BookingWorld = AsyncDisposable & {
 };
 
 /** What was seen in a window; `complaints` are what the audit of its books found. */
-export type Booked = { done: number; metered: Metered; complaints: string[] };
+export type BookingResult = { done: number; metered: Metered; complaints: string[] };
 
 const billingEntry = fileURLToPath(import.meta.resolve("../../../services/billing/main.ts"));
 const bookTimeoutMs = 120_000;
@@ -46,7 +46,7 @@ export async function startBookingWorld(): Promise<BookingWorld> {
  * Fills the stream, starts a billing process on an empty ledger and waits until all is booked. Measured is from when
  * `warmupEvents` are booked: what starting costs is not the price of an event.
  */
-export async function bookFill(world: BookingWorld, fill: Fill, warmupEvents: number): Promise<Booked> {
+export async function bookFill(world: BookingWorld, fill: Fill, warmupEvents: number): Promise<BookingResult> {
   await using ledger = await openLedger(world);
   await fillStream(world.natsUrl, fill);
   await using billing = await startAnnounced({
@@ -73,7 +73,11 @@ export async function bookFill(world: BookingWorld, fill: Fill, warmupEvents: nu
 }
 
 /** Books in the naive way for `durationMs`, after as much of it as warms up. */
-export async function bookApart(world: BookingWorld, accounts: number, durationMs: number): Promise<Booked> {
+export async function bookByBisection(
+  world: BookingWorld,
+  accounts: number,
+  durationMs: number,
+): Promise<BookingResult> {
   await using ledger = await openLedger(world);
   const warmup = await bookNaively(ledger, accounts, durationMs / 4);
   const stop = startMeter(readersOf(world, undefined));

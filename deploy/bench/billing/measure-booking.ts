@@ -1,7 +1,7 @@
 import type { Bar } from "../bars.ts";
 import type { MoneyOutcome, MoneyPlan } from "../money-outcome.ts";
-import { ratioOf, summarizeWays, toWindow, type WayWindow } from "../ways.ts";
-import { bookApart, bookFill, startBookingWorld, type Booked, type BookingWorld } from "./book-window.ts";
+import { ratioOf, summarizeVariants, toWindow, type VariantWindow } from "../variants.ts";
+import { bookByBisection, bookFill, startBookingWorld, type BookingResult, type BookingWorld } from "./book-window.ts";
 import { makeFill } from "./fill.ts";
 
 const names = {
@@ -24,48 +24,48 @@ const naiveMs = 2_500;
  */
 export async function measureBooking({ rounds, say }: MoneyPlan): Promise<MoneyOutcome> {
   await using world = await startBookingWorld();
-  const ways = waysOf(world);
-  const windows: WayWindow[] = [];
+  const variants = variantsOf(world);
+  const windows: VariantWindow[] = [];
   const complaints: string[] = [];
   for (let round = 1; round <= rounds; round += 1) {
     say(`booking: round ${round} of ${rounds}`);
-    for (const { way, measure } of round % 2 === 1 ? ways : ways.toReversed()) {
+    for (const { variant, measure } of round % 2 === 1 ? variants : variants.toReversed()) {
       const booked = await measure();
-      windows.push(toWindow(round, way, booked.done, booked.metered));
-      complaints.push(...booked.complaints.map((complaint) => `${way}, round ${round}: ${complaint}`));
+      windows.push(toWindow(round, variant, booked.done, booked.metered));
+      complaints.push(...booked.complaints.map((complaint) => `${variant}, round ${round}: ${complaint}`));
     }
   }
   return {
     title: "Booking events",
     unit: "events",
     windows,
-    ways: summarizeWays(windows, names.naive),
+    variants: summarizeVariants(windows, names.naive),
     bars: barsOf(windows),
     complaints,
   };
 }
 
-type Measured = { way: string; measure: () => Promise<Booked> };
+type MeasuredVariant = { variant: string; measure: () => Promise<BookingResult> };
 
-function waysOf(world: BookingWorld): Measured[] {
+function variantsOf(world: BookingWorld): MeasuredVariant[] {
   const spread = makeFill(warmupEvents + measuredEvents, manyAccounts);
   const hot = makeFill(warmupEvents + measuredEvents, 1);
   return [
-    { way: names.naive, measure: () => bookApart(world, manyAccounts, naiveMs) },
-    { way: names.spread, measure: () => bookFill(world, spread, warmupEvents) },
-    { way: names.naiveHot, measure: () => bookApart(world, 1, naiveMs) },
-    { way: names.hot, measure: () => bookFill(world, hot, warmupEvents) },
+    { variant: names.naive, measure: () => bookByBisection(world, manyAccounts, naiveMs) },
+    { variant: names.spread, measure: () => bookFill(world, spread, warmupEvents) },
+    { variant: names.naiveHot, measure: () => bookByBisection(world, 1, naiveMs) },
+    { variant: names.hot, measure: () => bookFill(world, hot, warmupEvents) },
   ];
 }
 
-function barsOf(windows: WayWindow[]): Bar[] {
-  const spread = summarizeWays(windows, names.naive).find(({ way }) => way === names.spread);
+function barsOf(windows: VariantWindow[]): Bar[] {
+  const spread = summarizeVariants(windows, names.naive).find(({ variant }) => variant === names.spread);
   if (!spread) return [];
   return [
-    { what: "billing: events/s, 100 accounts", least: minEventsPerSecond, measured: spread.perSecond },
+    { what: "billing: events/s, 100 accounts", min: minEventsPerSecond, measured: spread.perSecond },
     {
       what: "billing: 1 account to 100 accounts",
-      least: minHotToSpread,
+      min: minHotToSpread,
       measured: ratioOf(windows, names.hot, names.spread),
     },
   ];

@@ -10,27 +10,27 @@ export type Dimension = {
   name: string;
   axis: string;
   sizes: number[];
-  prepare: (site: Site, size: number) => Promise<Prepared>;
+  prepare: (site: Site, size: number) => Promise<PreparedLoad>;
 };
 
 /** Where it is grown; files of the bench are written into the folder. */
 export type Site = { world: World; relay: RelayTarget; folder: string };
 
 /** The load to measure, and what to end behind it. */
-export type Prepared = { load: Load; finish?: () => Promise<void> };
+export type PreparedLoad = { load: Load; finish?: () => Promise<void> };
 
 const callsPerMinute = 1_000_000;
 const base = { ...smallLoad, windowMs: 1_200 };
 const largeBodiesConnections = 16;
 
-async function withSecrets({ relay, folder }: Site, accounts: number, keys: number): Promise<Prepared> {
+async function withSecrets({ relay, folder }: Site, accounts: number, keys: number): Promise<PreparedLoad> {
   const secrets = await relay.ledger.openAccounts({ accounts, keys, callsPerMinute });
   const secretsFile = join(folder, `secrets-${accounts}-${keys}`);
   await writeFile(secretsFile, secrets.join("\n"), { mode: 0o600 });
   return { load: { ...base, secretsFile } };
 }
 
-async function withStreams({ world, relay }: Site, wanted: number): Promise<Prepared> {
+async function withStreams({ world, relay }: Site, wanted: number): Promise<PreparedLoad> {
   if (wanted === 0) return { load: base };
   const streams = Math.min(wanted, world.maxStreams - base.connections);
   const loading = await startLoad({ ...idleLoad("held streams", [streams]), isHeld: true }, relay, world.direct.port);

@@ -32,10 +32,10 @@ export const auditRunning = (ownerUrl: string, running: number): Promise<string[
   auditTasks(ownerUrl, { running, completed: 0, failed: 0 });
 
 /** Rids that were accepted in all rounds, and those of them that have failed. */
-export type Accepted = { accepted: string[]; failed: string[] };
+export type AcceptedTasks = { accepted: string[]; failed: string[] };
 
 /** What is wrong between what the ledger was told and the tasks: each charged, and the failed ones refunded. */
-export function auditLedger(ledger: ScriptedLedger, { accepted, failed }: Accepted): string[] {
+export function auditLedger(ledger: ScriptedLedger, { accepted, failed }: AcceptedTasks): string[] {
   const { charged, refunded, wrong } = ledger;
   return [
     ...wrong,

@@ -5,7 +5,7 @@ import type { TasksDatabase } from "../../../services/video-task/testing/tasks-d
 import { startMeter, type CpuReader, type Metered } from "../cpu-meter.ts";
 import type { MoneyOutcome, MoneyPlan } from "../money-outcome.ts";
 import { readProcessUse, readTreeCpuUs } from "../process-use.ts";
-import { summarizeWays, toWindow, type WayWindow } from "../ways.ts";
+import { summarizeVariants, toWindow, type VariantWindow } from "../variants.ts";
 import { auditLedger, auditProvider, auditTasks } from "./audit-tasks.ts";
 import { submitTasks, submissionsInFlight, type Submissions } from "./submit-tasks.ts";
 import { openTasks, startService, startTaskWorld, type Service, type TaskWorld } from "./task-world.ts";
@@ -31,13 +31,13 @@ const waitMs = 60_000;
  */
 export async function measureEnds({ rounds, say }: MoneyPlan, size = defaultSize): Promise<MoneyOutcome> {
   await using world = await startTaskWorld({ hasTruth: true });
-  const windows: WayWindow[] = [];
+  const windows: VariantWindow[] = [];
   const complaints: string[] = [];
   const all: Submissions = { completed: [], failed: [], refused: [] };
   for (let round = 1; round <= rounds; round += 1) {
     say(`submissions and ends: round ${round} of ${rounds}`);
     const measured = await measureRound(world, size);
-    for (const { way, done, metered } of measured.seen) windows.push(toWindow(round, way, done, metered));
+    for (const { variant, done, metered } of measured.seen) windows.push(toWindow(round, variant, done, metered));
     complaints.push(...measured.complaints.map((complaint) => `round ${round}: ${complaint}`));
     for (const end of ["completed", "failed", "refused"] as const) all[end].push(...measured.submissions[end]);
   }
@@ -48,14 +48,14 @@ export async function measureEnds({ rounds, say }: MoneyPlan, size = defaultSize
     title: `Video tasks, ${submissionsInFlight} submissions in flight`,
     unit: "tasks",
     windows,
-    ways: summarizeWays(windows, ""),
+    variants: summarizeVariants(windows, ""),
     bars: [],
     complaints,
   };
 }
 
-type Seen = { way: string; done: number; metered: Metered };
-type Round = { seen: Seen[]; submissions: Submissions; complaints: string[] };
+type EndsResult = { variant: string; done: number; metered: Metered };
+type Round = { seen: EndsResult[]; submissions: Submissions; complaints: string[] };
 
 async function measureRound(world: TaskWorld, { tasks, warmup }: EndsSize): Promise<Round> {
   await using database = await openTasks(world);
@@ -69,15 +69,15 @@ async function measureRound(world: TaskWorld, { tasks, warmup }: EndsSize): Prom
   const meter = (): (() => Metered) => startMeter(readersOf(world, service));
   const [stopTaken, stopBooked] = [meter(), meter()];
   await submitTasks(client, tasks, submissions);
-  const taken = { way: names.submitted, done: tasks, metered: stopTaken() };
+  const taken = { variant: names.submitted, done: tasks, metered: stopTaken() };
   await untilNone(database, "charges are booked", openCharges);
-  const charged = { way: names.charged, done: tasks, metered: stopBooked() };
+  const charged = { variant: names.charged, done: tasks, metered: stopBooked() };
 
-  const end = async (ending: "completed" | "failed", open: string): Promise<Seen> => {
+  const end = async (ending: "completed" | "failed", open: string): Promise<EndsResult> => {
     const stop = meter();
     await database.pool.query(makeDue, [submissions[ending]]);
     await untilNone(database, `tasks have ${ending}`, open);
-    return { way: names[ending], done: submissions[ending].length, metered: stop() };
+    return { variant: names[ending], done: submissions[ending].length, metered: stop() };
   };
   const seen = [
     taken,

@@ -4,7 +4,7 @@ import { startMeter, type CpuReader, type Metered } from "../cpu-meter.ts";
 import type { MoneyOutcome, MoneyPlan } from "../money-outcome.ts";
 import { readProcessUse, readTreeCpuUs } from "../process-use.ts";
 import { spreadOf } from "../statistics.ts";
-import { summarizeWays, toWindow, type WayWindow } from "../ways.ts";
+import { summarizeVariants, toWindow, type VariantWindow } from "../variants.ts";
 import { auditRunning } from "./audit-tasks.ts";
 import { pollLagBetween, pollLagQuantile, pollsOf, readPollLag } from "./poll-lag.ts";
 import { startNaivePolls } from "./naive-polls.ts";
@@ -15,45 +15,46 @@ import { openTasks, startService, startTaskWorld, type TaskWorld } from "./task-
 type Pace = { pollMs: number; warmupMs: number; windowMs: number };
 
 /** How much is measured: running tasks, at the usual pace and at one that nobody can keep. */
-export type PollsSize = { tasks: number; usual: Pace; flatOut: Pace };
+export type PollsSize = { tasks: number; defaultPace: Pace; flatOut: Pace };
 
 const defaultSize: PollsSize = {
   tasks: 5_000,
-  usual: { pollMs: 5_000, warmupMs: 1_000, windowMs: 3_000 },
+  defaultPace: { pollMs: 5_000, warmupMs: 1_000, windowMs: 3_000 },
   flatOut: { pollMs: 10, warmupMs: 500, windowMs: 2_000 },
 };
 
 /** `lagSeconds`: how late polls began, where the service itself tells it. */
-type Seen = { done: number; metered: Metered; lagSeconds?: { p50: number; p99: number } };
+type PollsResult = { done: number; metered: Metered; lagSeconds?: { p50: number; p99: number } };
 type World = TaskWorld & { database: TasksDatabase };
-type Way = { way: string; pace: Pace; measure: (world: World, pace: Pace) => Promise<Seen> };
+type PollVariant = { variant: string; pace: Pace; measure: (world: World, pace: Pace) => Promise<PollsResult> };
 
 /**
  * Measures polls per second at tasks that never end, at the pace that the service has when nothing is set, and as fast
- * as it can; beside them a timer per task at the usual pace. The ways take turns, in the other order every other round.
+ * as it can; beside them a timer per task at the default pace. The variants take turns, in reverse order every other
+ * round.
  */
 export async function measurePolls({ rounds, say }: MoneyPlan, size = defaultSize): Promise<MoneyOutcome> {
   await using world = await startTaskWorld({ hasTruth: false });
   await using database = await openTasks(world);
   await putRunning(database.ownerUrl, await takeEndless(world.providerUrl, size.tasks));
-  const ways = waysOf(size);
-  const windows: WayWindow[] = [];
+  const variants = variantsOf(size);
+  const windows: VariantWindow[] = [];
   const lags: { p50: number; p99: number }[] = [];
   for (let round = 1; round <= rounds; round += 1) {
     say(`polls: round ${round} of ${rounds}`);
-    for (const { way, pace, measure } of round % 2 === 1 ? ways : ways.toReversed()) {
+    for (const { variant, pace, measure } of round % 2 === 1 ? variants : variants.toReversed()) {
       await parkPolls(database.ownerUrl);
       const seen = await measure({ ...world, database }, pace);
-      windows.push(toWindow(round, way, seen.done, seen.metered));
-      if (seen.lagSeconds && pace === size.usual) lags.push(seen.lagSeconds);
+      windows.push(toWindow(round, variant, seen.done, seen.metered));
+      if (seen.lagSeconds && pace === size.defaultPace) lags.push(seen.lagSeconds);
     }
   }
-  const lag = `polls every ${size.usual.pollMs / 1_000} s begin late, in seconds:`;
+  const lag = `polls every ${size.defaultPace.pollMs / 1_000} s begin late, in seconds:`;
   return {
     title: `Polls ${size.tasks.toLocaleString("en-US")} running tasks`,
     unit: "polls",
     windows,
-    ways: summarizeWays(inOrder(windows, ways), ways[0]?.way ?? ""),
+    variants: summarizeVariants(inOrder(windows, variants), variants[0]?.variant ?? ""),
     bars: [],
     figures: [
       { what: `${lag} half of them up to`, measured: spreadOf(lags.map(({ p50 }) => p50)) },
@@ -64,20 +65,20 @@ export async function measurePolls({ rounds, say }: MoneyPlan, size = defaultSiz
 }
 
 // No timers as fast as they can: all of them at once, each waits for all others, and hardly one poll ends in a window.
-function waysOf({ usual, flatOut }: PollsSize): Way[] {
-  const every = `every ${usual.pollMs / 1_000} s`;
+function variantsOf({ defaultPace, flatOut }: PollsSize): PollVariant[] {
+  const every = `every ${defaultPace.pollMs / 1_000} s`;
   return [
-    { way: `a timer per task, ${every}`, pace: usual, measure: pollNaively },
-    { way: `video-task, ${every}`, pace: usual, measure: pollAsServed },
-    { way: "video-task, as fast as it can", pace: flatOut, measure: pollAsServed },
+    { variant: `a timer per task, ${every}`, pace: defaultPace, measure: pollNaively },
+    { variant: `video-task, ${every}`, pace: defaultPace, measure: pollAsServed },
+    { variant: "video-task, as fast as it can", pace: flatOut, measure: pollAsServed },
   ];
 }
 
 // Whichever round comes first, the table has the same order.
-const inOrder = (windows: WayWindow[], ways: Way[]): WayWindow[] =>
-  ways.flatMap(({ way }) => windows.filter((window) => window.way === way));
+const inOrder = (windows: VariantWindow[], variants: PollVariant[]): VariantWindow[] =>
+  variants.flatMap(({ variant }) => windows.filter((window) => window.variant === variant));
 
-async function pollAsServed(world: World, { pollMs, warmupMs, windowMs }: Pace): Promise<Seen> {
+async function pollAsServed(world: World, { pollMs, warmupMs, windowMs }: Pace): Promise<PollsResult> {
   await using service = await startService(world, world.database, { POLL_INTERVAL_MS: String(pollMs) });
   await spreadPolls(world.database.ownerUrl, pollMs);
   await wait(warmupMs);
@@ -90,7 +91,7 @@ async function pollAsServed(world: World, { pollMs, warmupMs, windowMs }: Pace):
   return { done: pollsOf(lag), metered, lagSeconds };
 }
 
-async function pollNaively(world: World, { pollMs, warmupMs, windowMs }: Pace): Promise<Seen> {
+async function pollNaively(world: World, { pollMs, warmupMs, windowMs }: Pace): Promise<PollsResult> {
   const place = { databaseUrl: world.database.url, providerUrl: world.providerUrl, pollMs };
   await using naive = await startNaivePolls(place);
   await wait(warmupMs);

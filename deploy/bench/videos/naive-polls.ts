@@ -8,14 +8,14 @@ import { upstreamAt } from "../../../services/video-task/testing/upstream-at.ts"
 /** Polls in the naive way, until disposal. */
 export type NaivePolls = AsyncDisposable & { polls: () => number };
 
-type Place = { databaseUrl: string; providerUrl: string; pollMs: number };
+type NaivePollsOptions = { databaseUrl: string; providerUrl: string; pollMs: number };
 
 /**
  * Polls tasks as most people would do it first: a timer for each, which reads its row, asks the provider
  * and writes the row, on as many connections as the service has. It claims nothing, so that it works in one process
  * only; of what an answer means it knows nothing but the progress; and a poll that fails is left to the next timer.
  */
-export async function startNaivePolls({ databaseUrl, providerUrl, pollMs }: Place): Promise<NaivePolls> {
+export async function startNaivePolls({ databaseUrl, providerUrl, pollMs }: NaivePollsOptions): Promise<NaivePolls> {
   await using resources = new AsyncDisposableStack();
   const pool = resources.use(createPool(databaseUrl, "naive", () => undefined));
   const ask = createProviderRequests(resources.use(createPools()));

@@ -5,13 +5,13 @@ import { measurePolls } from "./measure-polls.ts";
 
 const plan = { rounds: 1, say: () => undefined };
 
-test("a short run polls running tasks in each way, and finds the books right", async () => {
+test("a short run polls running tasks in each variant, and finds the books right", async () => {
   const pace = { warmupMs: 200, windowMs: 1_000 };
-  const size = { tasks: 40, usual: { ...pace, pollMs: 200 }, flatOut: { ...pace, pollMs: 10 } };
-  const { windows, ways, figures, complaints } = await measurePolls(plan, size);
+  const size = { tasks: 40, defaultPace: { ...pace, pollMs: 200 }, flatOut: { ...pace, pollMs: 10 } };
+  const { windows, variants, figures, complaints } = await measurePolls(plan, size);
   assert.deepEqual(complaints, []);
   assert.deepEqual(
-    ways.map(({ way }) => way),
+    variants.map(({ variant }) => variant),
     ["a timer per task, every 0.2 s", "video-task, every 0.2 s", "video-task, as fast as it can"],
   );
   assert.ok(windows.every(({ done }) => done > 0));

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type LinkName, linkNames } from "./links.ts";
 import type { Proxy } from "./proxy.ts";
-import type { Round, Scene } from "./scene.ts";
+import type { Round, Scenario } from "./scenario.ts";
 import type { Verdict } from "./verdict.ts";
 
 // A caller cannot be served without these; without the others it notices nothing.
@@ -19,26 +19,26 @@ const harms: readonly Harm[] = [
 ];
 
 /** Cuts, freezes and slows each link down under load, heals it, and judges link by link. */
-export async function runCuts(scene: Scene, names: readonly LinkName[] = linkNames): Promise<Verdict[]> {
+export async function runCuts(scenario: Scenario, names: readonly LinkName[] = linkNames): Promise<Verdict[]> {
   const verdicts: Verdict[] = [];
   for (const name of names) {
     const isUpstream = name === "relay to upstream";
     const rules = isUpstream ? { alsoAllowed: upstreamStatuses } : {};
-    const { report, ends } = await scene.round((round) => harmLink(scene, round, name), rules);
-    scene.say(`  ${name}: ${ends}`);
+    const { report, ends } = await scenario.round((round) => harmLink(scenario, round, name), rules);
+    scenario.say(`  ${name}: ${ends}`);
     verdicts.push({ name, kills: 0, faults: harms.length, report });
   }
   return verdicts;
 }
 
-async function harmLink(scene: Scene, round: Round, name: LinkName): Promise<void> {
-  const proxy = scene.links.proxies[name];
+async function harmLink(scenario: Scenario, round: Round, name: LinkName): Promise<void> {
+  const proxy = scenario.links.proxies[name];
   round.isUnnoticed = !feltLinks.has(name);
   if (proxy.opened() === 0) round.problems.push(`nobody goes by the link ${name}`);
   for (const { name: how, minMs, maxMs, do: harm } of harms) {
-    await round.more(scene.random.between(10, 30));
-    const forMs = scene.random.between(minMs, maxMs);
-    scene.say(`  ${name} ${how} for ${forMs} ms`);
+    await round.more(scenario.random.between(10, 30));
+    const forMs = scenario.random.between(minMs, maxMs);
+    scenario.say(`  ${name} ${how} for ${forMs} ms`);
     harm(proxy);
     await pause(forMs);
     proxy.heal();

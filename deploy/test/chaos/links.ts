@@ -2,7 +2,7 @@ import type { ServiceName, StackOptions } from "../../tools/local/stack.ts";
 import { type Proxy, startProxy } from "./proxy.ts";
 
 /** A way between processes, by the variable of the service that goes there; an upstream's is no variable. */
-type Way = { service: ServiceName; variable: string } | undefined;
+type LinkTarget = { service: ServiceName; variable: string } | undefined;
 
 const callWays = {
   "relay to auth-quota": { service: "relay", variable: "AUTH_QUOTA_ADDRESS" },
@@ -14,14 +14,14 @@ const callWays = {
   "billing to NATS": { service: "billing", variable: "NATS_URL" },
   "billing to PostgreSQL": { service: "billing", variable: "DATABASE_URL" },
   "billing to auth-quota": { service: "billing", variable: "AUTH_QUOTA_ADDRESS" },
-} as const satisfies Record<string, Way>;
+} as const satisfies Record<string, LinkTarget>;
 
 const taskWays = {
   "relay to video-task": { service: "relay", variable: "VIDEO_TASK_ADDRESS" },
   "video-task to PostgreSQL": { service: "video-task", variable: "DATABASE_URL" },
   "video-task to NATS": { service: "video-task", variable: "NATS_URL" },
   "video-task to billing": { service: "video-task", variable: "BILLING_ADDRESS" },
-} as const satisfies Record<string, Way>;
+} as const satisfies Record<string, LinkTarget>;
 
 export type LinkName = keyof typeof callWays;
 export type TaskLinkName = keyof typeof taskWays;
@@ -43,7 +43,10 @@ export const openLinks = (): Promise<Links> => openWays(callWays, linkNames);
 /** Starts the proxies on the links of the stack's own video-task. */
 export const openTaskLinks = (): Promise<Links<TaskLinkName>> => openWays(taskWays, taskLinkNames);
 
-async function openWays<Name extends string>(ways: Record<Name, Way>, names: readonly Name[]): Promise<Links<Name>> {
+async function openWays<Name extends string>(
+  ways: Record<Name, LinkTarget>,
+  names: readonly Name[],
+): Promise<Links<Name>> {
   await using resources = new AsyncDisposableStack();
   const proxies: Partial<Record<Name, Proxy>> = {};
   for (const name of names) proxies[name] = resources.use(await startProxy());

@@ -10,32 +10,32 @@ import type { CallPlan } from "../e2e/caller.ts";
 import { readMetric } from "../e2e/kills.ts";
 import { startSecondRelay } from "../e2e/second-relay.ts";
 import type { Customer } from "../e2e/world.ts";
-import type { Round, Scene } from "./scene.ts";
+import type { Round, Scenario } from "./scenario.ts";
 
-function storeOf({ world }: Scene, name: StoreName): Store {
+function storeOf({ world }: Scenario, name: StoreName): Store {
   const store = world.stack.stores.processes[name];
   if (!store) throw new Error(`${name} does not run here, so that it cannot be harmed`);
   return store;
 }
 
 /** Deletes what a store has written; it must not run. */
-async function deleteData({ folder }: Scene, name: StoreName): Promise<void> {
+async function deleteData({ folder }: Scenario, name: StoreName): Promise<void> {
   const place = join(folder, name);
   for (const entry of await readdir(place)) await rm(join(place, entry), { recursive: true });
 }
 
-async function sayWhenServed({ say }: Scene, round: Round): Promise<void> {
+async function sayWhenServed({ say }: Scenario, round: Round): Promise<void> {
   const startedAt = performance.now();
   await round.untilServed();
   say(`  served again after ${((performance.now() - startedAt) / 1_000).toFixed(1)} s`);
 }
 
 /** Empties Redis while it runs. */
-export async function flushRedis(scene: Scene, round: Round): Promise<void> {
-  await round.more(scene.random.between(20, 60));
+export async function flushRedis(scenario: Scenario, round: Round): Promise<void> {
+  await round.more(scenario.random.between(20, 60));
   await round.load.nextWhole();
-  await emptyRedis(scene);
-  await sayWhenServed(scene, round);
+  await emptyRedis(scenario);
+  await sayWhenServed(scenario, round);
 }
 
 // Far above what an account may be below zero: whoever may spend it twice shows.
@@ -48,11 +48,11 @@ const unbookedMs = 14_000;
  * Empties Redis while an account has spent all it had and nobody but the stream knows: its relay is dead, and billing
  * cannot read the stream. As long as that is so, nobody can say what is left, and afterwards nothing must be.
  */
-export async function flushUnbooked(scene: Scene, round: Round): Promise<void> {
-  const { proxies } = scene.links;
+export async function flushUnbooked(scenario: Scenario, round: Round): Promise<void> {
+  const { proxies } = scenario.links;
   const spender = await round.addCustomer(spenderNanos);
-  await using relay = await startSecondRelay(scene.world, join(scene.folder, `spool-of-${spender.accountId}`));
-  await round.more(scene.random.between(20, 60));
+  await using relay = await startSecondRelay(scenario.world, join(scenario.folder, `spool-of-${spender.accountId}`));
+  await round.more(scenario.random.between(20, 60));
   // Its key and its balance must be known before nobody can tell them.
   await round.call(dearStream(spender), { url: relay.url });
   proxies["billing to NATS"].freeze();
@@ -61,12 +61,12 @@ export async function flushUnbooked(scene: Scene, round: Round): Promise<void> {
     if (!isSpent) throw new Error("the account could not be emptied");
     await until("all is in the stream", async () => (await readMetric(relay.opsUrl, "relay_usage_waiting")) === 0);
     await relay.kill();
-    await emptyRedis(scene);
+    await emptyRedis(scenario);
     await spend(round, spender, { forMs: unbookedMs });
   } finally {
     proxies["billing to NATS"].heal();
   }
-  await sayWhenServed(scene, round);
+  await sayWhenServed(scenario, round);
   if (!(await spend(round, spender, { forMs: unbookedMs }))) throw new Error("there is still money");
 }
 
@@ -91,8 +91,8 @@ async function spend(round: Round, spender: Customer, where: { url?: string; for
 }
 
 /** Deletes everything in Redis while it runs. */
-export async function emptyRedis(scene: Scene): Promise<void> {
-  const redis = new Redis(storeOf(scene, "redis").url);
+export async function emptyRedis(scenario: Scenario): Promise<void> {
+  const redis = new Redis(storeOf(scenario, "redis").url);
   try {
     await redis.flushall();
   } finally {
@@ -101,35 +101,39 @@ export async function emptyRedis(scene: Scene): Promise<void> {
 }
 
 /** Kills Redis and starts it again without what it had written. */
-export async function loseRedis(scene: Scene, round: Round): Promise<void> {
-  await round.more(scene.random.between(20, 60));
+export async function loseRedis(scenario: Scenario, round: Round): Promise<void> {
+  await round.more(scenario.random.between(20, 60));
   await round.load.nextWhole();
-  const redis = storeOf(scene, "redis");
+  const redis = storeOf(scenario, "redis");
   await redis.kill();
-  await deleteData(scene, "redis");
-  await pause(scene.random.between(0, 2_000));
+  await deleteData(scenario, "redis");
+  await pause(scenario.random.between(0, 2_000));
   await redis.restart();
-  await sayWhenServed(scene, round);
+  await sayWhenServed(scenario, round);
 }
 
 /** Kills NATS and starts it again without its streams; callers must not notice. */
-export async function loseNats(scene: Scene, round: Round): Promise<void> {
+export async function loseNats(scenario: Scenario, round: Round): Promise<void> {
   round.isUnnoticed = true;
-  await round.more(scene.random.between(20, 60));
+  await round.more(scenario.random.between(20, 60));
   await round.load.nextWhole();
-  const nats = storeOf(scene, "nats");
+  const nats = storeOf(scenario, "nats");
   await nats.kill();
-  await deleteData(scene, "nats");
-  await pause(scene.random.between(0, 3_000));
+  await deleteData(scenario, "nats");
+  await pause(scenario.random.between(0, 3_000));
   await nats.restart();
   await round.more(40);
 }
 
 /** Kills PostgreSQL and leaves it away for long; callers whose keys are known must not notice. */
-export async function leavePostgres(scene: Scene, round: Round, options: { postgresAwayMs: number }): Promise<void> {
+export async function leavePostgres(
+  scenario: Scenario,
+  round: Round,
+  options: { postgresAwayMs: number },
+): Promise<void> {
   round.isUnnoticed = true;
-  await round.more(scene.random.between(60, 90));
-  const postgres = storeOf(scene, "postgres");
+  await round.more(scenario.random.between(60, 90));
+  const postgres = storeOf(scenario, "postgres");
   await postgres.kill();
   await pause(options.postgresAwayMs);
   await postgres.restart();

@@ -4,8 +4,8 @@ import { flushRedis, flushUnbooked, leavePostgres, loseNats, loseRedis } from ".
 import { loseRelay } from "./lost-relay.ts";
 import { pauseService } from "./pauses.ts";
 import { fillDisk, fillStream } from "./full.ts";
-import { type Round, type Scene, type SceneOptions, startScene } from "./scene.ts";
-import { startTaskScene } from "./task-scene.ts";
+import { type Round, type Scenario, type ScenarioOptions, startScene } from "./scenario.ts";
+import { startTaskScene } from "./task-scenario.ts";
 import { runTasks } from "./tasks.ts";
 import type { Verdict } from "./verdict.ts";
 import type { World } from "../e2e/world.ts";
@@ -31,26 +31,26 @@ type Stage = AsyncDisposable & {
 export type Phase = {
   name: string;
   says: string;
-  start: (options: SceneOptions) => Promise<Stage>;
+  start: (options: ScenarioOptions) => Promise<Stage>;
 };
 
 /** The system that most phases have: what is run on it, and its start. */
-function onCalls(run: (scene: Scene, options: PhaseOptions) => Promise<Verdict[]>): Phase["start"] {
+function onCalls(run: (scenario: Scenario, options: PhaseOptions) => Promise<Verdict[]>): Phase["start"] {
   return async (sceneOptions) => stageOf(await startScene(sceneOptions), run);
 }
 
-function stageOf<S extends AsyncDisposable & Pick<Scene, "world">>(
-  scene: S,
-  run: (scene: S, options: PhaseOptions) => Promise<Verdict[]>,
+function stageOf<S extends AsyncDisposable & Pick<Scenario, "world">>(
+  scenario: S,
+  run: (scenario: S, options: PhaseOptions) => Promise<Verdict[]>,
 ): Stage {
   return {
-    linesOf: scene.world.linesOf,
-    run: (options) => run(scene, options),
-    [Symbol.asyncDispose]: () => scene[Symbol.asyncDispose](),
+    linesOf: scenario.world.linesOf,
+    run: (options) => run(scenario, options),
+    [Symbol.asyncDispose]: () => scenario[Symbol.asyncDispose](),
   };
 }
 
-type Harm = (scene: Scene, round: Round, options: PhaseOptions) => Promise<void>;
+type Harm = (scenario: Scenario, round: Round, options: PhaseOptions) => Promise<void>;
 
 const timesEach = 2;
 
@@ -59,11 +59,11 @@ function phaseOf(name: string, says: string, { kills = 0, harm }: { kills?: numb
   return {
     name,
     says,
-    start: onCalls(async (scene, options) => {
+    start: onCalls(async (scenario, options) => {
       const verdicts: Verdict[] = [];
       for (let time = 1; time <= timesEach; time += 1) {
-        const { report, ends } = await scene.round((round) => harm(scene, round, options));
-        scene.say(`  ${ends}`);
+        const { report, ends } = await scenario.round((round) => harm(scenario, round, options));
+        scenario.say(`  ${ends}`);
         verdicts.push({ name: `${name}, ${time}`, kills, faults: 1, report });
       }
       return verdicts;
@@ -82,7 +82,7 @@ export const phases: readonly Phase[] = [
     says: "kill -9 of everything that video tasks need, under two replicas, at random moments and at fault points",
     start: async (options) => stageOf(await startTaskScene(options), runTasks),
   },
-  { name: "links", says: "every link cut, frozen and slowed down", start: onCalls((scene) => runCuts(scene)) },
+  { name: "links", says: "every link cut, frozen and slowed down", start: onCalls((scenario) => runCuts(scenario)) },
   phaseOf("flushall", "Redis is emptied while it runs", { harm: flushRedis }),
   phaseOf("flushall-unbooked", "Redis is emptied while only the stream knows what is spent", {
     kills: 1,
@@ -92,13 +92,13 @@ export const phases: readonly Phase[] = [
   phaseOf("nats-lost", "NATS is killed and its store deleted", { kills: 1, harm: loseNats }),
   phaseOf("postgres-away", "PostgreSQL is killed and stays away", { kills: 1, harm: leavePostgres }),
   phaseOf("auth-quota-paused", "auth-quota stands still for 30 s", {
-    harm: (scene, round) => pauseService(scene, round, { name: "auth-quota", forMs: 30_000 }),
+    harm: (scenario, round) => pauseService(scenario, round, { name: "auth-quota", forMs: 30_000 }),
   }),
   phaseOf("billing-paused", "billing stands still for 30 s", {
-    harm: (scene, round) => pauseService(scene, round, { name: "billing", forMs: 30_000 }),
+    harm: (scenario, round) => pauseService(scenario, round, { name: "billing", forMs: 30_000 }),
   }),
   phaseOf("relay-paused", "the relay stands still for 20 s", {
-    harm: (scene, round) => pauseService(scene, round, { name: "relay", forMs: 20_000 }),
+    harm: (scenario, round) => pauseService(scenario, round, { name: "relay", forMs: 20_000 }),
   }),
   phaseOf("relay-lost", "a relay is killed, and its disk is gone, too", { kills: 1, harm: loseRelay }),
   phaseOf("disk-full", "the relay's disk takes no more records", { harm: fillDisk }),

@@ -3,13 +3,13 @@ import { after, test } from "node:test";
 import { formatReport } from "../e2e/checker.ts";
 import { formatCounts } from "../e2e/task-checker.ts";
 import { taskFaultPoints } from "./task-fault-points.ts";
-import { startTaskScene } from "./task-scene.ts";
-import { pauseTaskAt, strikeTaskAnywhere, strikeTaskAt } from "./task-strikes.ts";
+import { startTaskScene } from "./task-scenario.ts";
+import { pauseTaskAt, strikeTaskAnywhere, strikeTaskAt } from "./task-process-faults.ts";
 
 // A short form of the phase `tasks` of `npm run test:chaos`; SEED repeats a run.
 const seed = Number(process.env["SEED"] ?? Math.floor(Math.random() * 1_000_000));
-const scene = await startTaskScene({ seed, callers: 6, say: () => undefined });
-after(() => scene[Symbol.asyncDispose]());
+const scenario = await startTaskScene({ seed, callers: 6, say: () => undefined });
+after(() => scenario[Symbol.asyncDispose]());
 
 function pointNamed(part: string) {
   const point = taskFaultPoints.find(({ name }) => name.includes(part));
@@ -21,10 +21,10 @@ const deaths = ["provider has taken it", "refund booked"];
 
 test("two replicas of video-task, one of them dies or stands still: each task is charged or refunded once", async (t) => {
   t.diagnostic(`SEED=${seed}`);
-  const { report, counts, ends } = await scene.round(async (round) => {
-    for (const part of deaths) await strikeTaskAt(scene, round, pointNamed(part));
-    await strikeTaskAnywhere(scene, round, "postgres");
-    await pauseTaskAt(scene, round, pointNamed("lease looked at"));
+  const { report, counts, ends } = await scenario.round(async (round) => {
+    for (const part of deaths) await strikeTaskAt(scenario, round, pointNamed(part));
+    await strikeTaskAnywhere(scenario, round, "postgres");
+    await pauseTaskAt(scenario, round, pointNamed("lease looked at"));
   });
   t.diagnostic(ends);
   t.diagnostic(formatReport(report));

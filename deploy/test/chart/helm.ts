@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { type Finished, repository, run } from "../../tools/checks/run.ts";
+import { type CommandResult, repository, run } from "../../tools/checks/run.ts";
 import { type KubeObject, readObjects } from "./objects.ts";
 
 /** The chart's folder. */
@@ -53,12 +53,12 @@ export function valueSets(): ValueSet[] {
 const overrides = (sets: string[]): string[] => sets.flatMap((set) => ["--set", set]);
 
 /** Runs `helm lint --strict` over the chart with a set of values. */
-export function lint({ file, sets }: ValueSet): Promise<Finished> {
+export function lint({ file, sets }: ValueSet): Promise<CommandResult> {
   return run(program, ["lint", "--strict", chartFolder, "-f", file, ...overrides(sets)], repository);
 }
 
 /** Runs `helm template` as for Kubernetes 1.31, with a file of values and `--set` words such as `relay.replicas=3`. */
-export function template(file: string, sets: string[] = [], folder = chartFolder): Promise<Finished> {
+export function template(file: string, sets: string[] = [], folder = chartFolder): Promise<CommandResult> {
   const { name, namespace } = release;
   const words = ["template", name, folder, "--namespace", namespace, "--kube-version", "1.31.0", "-f", file];
   return run(program, [...words, ...overrides(sets)], repository);

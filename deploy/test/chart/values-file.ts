@@ -4,7 +4,7 @@ import { parse } from "yaml";
 import { chartFolder } from "./helm.ts";
 
 /** A value that `helm/values.yaml` describes: its path with dots, what it is for, and what it is by default. */
-export type Described = { section: string; path: string; description: string; default: unknown };
+export type DescribedValue = { section: string; path: string; description: string; default: unknown };
 
 export type Tree = { [key: string]: unknown };
 
@@ -29,11 +29,11 @@ function leavesOf(tree: Tree, before: string[] = []): string[] {
  * is a row of it, and lines that begin with `##` and three blanks go on with its words. A described map stands for all
  * that is in it.
  */
-export function describedValues(text: string): Described[] {
+export function describedValues(text: string): DescribedValue[] {
   const values: unknown = parse(text);
-  const found: Described[] = [];
+  const found: DescribedValue[] = [];
   let section = "";
-  let open: Described | undefined;
+  let open: DescribedValue | undefined;
   for (const line of text.split("\n")) {
     const more = /^ *## {3}(\S.*)$/.exec(line)?.[1];
     if (open && more !== undefined) {

@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { withTable } from "../../tools/checks/readme-tables.ts";
 import { chartFolder } from "./helm.ts";
-import { type Described, describedValues, readValuesFile } from "./values-file.ts";
+import { type DescribedValue, describedValues, readValuesFile } from "./values-file.ts";
 
 /** The README that shows the table of values. */
 export const chartReadme = join(chartFolder, "README.md");
@@ -13,7 +13,7 @@ function defaultOf(value: unknown): string {
 }
 
 /** Renders described values as Markdown, one table for each section. */
-export function renderValues(values: Described[]): string {
+export function renderValues(values: DescribedValue[]): string {
   const sections = [...new Set(values.map(({ section }) => section))];
   return sections
     .map((section) => {

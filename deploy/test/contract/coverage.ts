@@ -1,21 +1,21 @@
-import type { Counted } from "./passed-tests.ts";
+import type { TestResult } from "./passed-tests.ts";
 import { type SpecRow, titleOf } from "./spec-rows.ts";
 
 /** What a run has proven of the spec, as text for people, and whether no row is left. */
 export type Coverage = { isComplete: boolean; text: string };
 
 /** Reads what the reporter passed-tests.ts wrote. */
-export function readCounted(lines: string): Counted[] {
+export function readCounted(lines: string): TestResult[] {
   return lines
     .split("\n")
     .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as Counted);
+    .map((line) => JSON.parse(line) as TestResult);
 }
 
 /**
  * Counts the rows of the spec that a passed test stands for: its full name contains the row's title, letter by letter.
  */
-export function countRows(rows: readonly SpecRow[], tests: readonly Counted[]): Coverage {
+export function countRows(rows: readonly SpecRow[], tests: readonly TestResult[]): Coverage {
   const passed = tests.filter(({ isPassed }) => isPassed).map(({ name }) => name);
   const isCovered = (row: SpecRow): boolean => passed.some((name) => name.includes(titleOf(row)));
   const missing = rows.filter((row) => !isCovered(row));

@@ -1,7 +1,7 @@
 import type { TestEvent } from "node:test/reporters";
 
 /** A test that did not fail, by its full name: the titles of its suites and its own, parted by " > ". */
-export type Counted = { name: string; isPassed: boolean };
+export type TestResult = { name: string; isPassed: boolean };
 
 /**
  * A reporter of node:test that writes each test that did not fail as a line of JSON. A skipped test and one that is
@@ -15,7 +15,7 @@ export default async function* passedTests(events: AsyncIterable<TestEvent>): As
     if (type === "test:start") titles.splice(data.nesting, titles.length, data.name);
     if (type !== "test:pass" || data.details.type === "suite") continue;
     const name = [...titles.slice(0, data.nesting), data.name].join(" > ");
-    const counted: Counted = { name, isPassed: data.skip === undefined && data.todo === undefined };
+    const counted: TestResult = { name, isPassed: data.skip === undefined && data.todo === undefined };
     yield `${JSON.stringify(counted)}\n`;
   }
 }

@@ -45,7 +45,7 @@ export const messages: Side = {
 
 export const sides: Side[] = [chat, messages];
 
-export type Question = {
+export type RequestOptions = {
   method?: string;
   headers?: Record<string, string>;
   body?: string | Buffer;
@@ -56,7 +56,10 @@ export type Question = {
  * Asks over plain HTTP and reads the answer to its end. Every answer must be as the public API's document describes it
  * and carry its request id under both names (API spec, Request ID).
  */
-export async function ask(url: string, { method = "POST", headers = {}, body, signal }: Question): Promise<Reply> {
+export async function ask(
+  url: string,
+  { method = "POST", headers = {}, body, signal }: RequestOptions,
+): Promise<Reply> {
   const response = await fetch(url, { method, headers, body: body ?? null, signal: signal ?? null });
   const text = await response.text();
   const { status, headers: answered } = response;
@@ -105,10 +108,10 @@ export function makeCall(relayUrl: string, secret: string, call: Call): Promise<
   return ask(`${relayUrl}${side.path}`, { headers: side.headers(secret), body: bodyOf(call) });
 }
 
-type ToldError = { message: string; type: string; param: string | undefined; code: string | undefined };
+type ErrorDetails = { message: string; type: string; param: string | undefined; code: string | undefined };
 
 /** The error of an answer, checked to have exactly the shape of its format (API spec, Errors). */
-export function errorOf({ format }: Side, reply: Reply): ToldError {
+export function errorOf({ format }: Side, reply: Reply): ErrorDetails {
   assert.equal(reply.headers.get("content-type"), "application/json");
   const body = reply.json() as {
     type?: string;

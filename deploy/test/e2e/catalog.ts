@@ -61,10 +61,10 @@ export function modelOn(upstream: string, settings: ModelSettings = {}): object 
   };
 }
 
-export type CatalogParts = { upstreams: Record<string, object>; models: Record<string, object> };
+export type CatalogSections = { upstreams: Record<string, object>; models: Record<string, object> };
 
 /** Text of a catalog file; JSON is YAML. */
-export function catalogText(catalog: CatalogParts): string {
+export function catalogText(catalog: CatalogSections): string {
   return `${JSON.stringify(catalog, null, 2)}\n`;
 }
 
@@ -73,7 +73,7 @@ export function catalogText(catalog: CatalogParts): string {
  * there over connections that lose patience within a second; `unreachable-model` runs on a port where nobody listens.
  * `more` is beside them.
  */
-export function testCatalog(fakeUrl: string, more: Partial<CatalogParts> = {}): string {
+export function testCatalog(fakeUrl: string, more: Partial<CatalogSections> = {}): string {
   return catalogText({
     upstreams: {
       ...more.upstreams,

@@ -11,10 +11,10 @@ const world = await startWorld({ catalog: endpointCatalog });
 after(() => world[Symbol.asyncDispose]());
 const { relayUrl, fake } = world;
 
-type Wanted = { secret: string; model?: string; baseUrl?: string; maxRetries?: number };
+type ClientOptions = { secret: string; model?: string; baseUrl?: string; maxRetries?: number };
 
 /** As anybody would set it up: another base URL and another key. */
-function settingsOf({ secret, model = "test-model", baseUrl = relayUrl, maxRetries = 2 }: Wanted) {
+function settingsOf({ secret, model = "test-model", baseUrl = relayUrl, maxRetries = 2 }: ClientOptions) {
   // Its usual limit for a call is a minute, and so is a Retry-After: a test must be able to tell them apart.
   return { model, apiKey: secret, baseURL: `${baseUrl}/v1`, maxRetries, timeout: 90_000 };
 }
@@ -29,15 +29,16 @@ const getWeather = { metadata: { name: weather.name, description: "The weather."
 const kinds = [
   {
     kind: "OpenAI, chat completions",
-    whole: (wanted: Wanted, messages: Messages, tools: Tools = []) =>
+    whole: (wanted: ClientOptions, messages: Messages, tools: Tools = []) =>
       new OpenAI(settingsOf(wanted)).chat({ messages, tools }),
-    stream: (wanted: Wanted, messages: Messages) => new OpenAI(settingsOf(wanted)).chat({ messages, stream: true }),
+    stream: (wanted: ClientOptions, messages: Messages) =>
+      new OpenAI(settingsOf(wanted)).chat({ messages, stream: true }),
   },
   {
     kind: "OpenAIResponses",
-    whole: (wanted: Wanted, messages: Messages, tools: Tools = []) =>
+    whole: (wanted: ClientOptions, messages: Messages, tools: Tools = []) =>
       new OpenAIResponses(settingsOf(wanted)).chat({ messages, tools }),
-    stream: (wanted: Wanted, messages: Messages) =>
+    stream: (wanted: ClientOptions, messages: Messages) =>
       new OpenAIResponses(settingsOf(wanted)).chat({ messages, stream: true }),
   },
 ];

@@ -11,7 +11,7 @@ import { accessibilityProblems, checkAccessibility } from "./console/accessibili
 import { needsBrowser } from "./console/browser.ts";
 import { enter, tabTo } from "./console/keyboard.ts";
 import { credit, inviteInto, makeAccount, password, type Person, press, seeHeading, signIn } from "./console/people.ts";
-import { notPages, pathOf, seed, type Seeded } from "./console/places.ts";
+import { notPages, pathOf, seed, type SeededPaths } from "./console/places.ts";
 import { checkPicture } from "./console/picture.ts";
 import { type Site, startSite } from "./console/site.ts";
 import { withVideos } from "./video-catalog.ts";
@@ -31,7 +31,7 @@ describe("pages of the console", needsBrowser, () => {
   let site: Site;
   let owner: Person;
   let customer: Customer;
-  let seeded: Seeded;
+  let seeded: SeededPaths;
 
   before(async () => {
     site = await startSite({ catalog, beforeSetUp: checkAccessibility });

@@ -10,12 +10,12 @@ const world = await startWorld();
 after(() => world[Symbol.asyncDispose]());
 const { relayUrl } = world;
 
-type Asked = { secret: string; behaviour?: Behaviour; model?: string };
+type CallOptions = { secret: string; behaviour?: Behaviour; model?: string };
 
 const messagesFor = (behaviour: Behaviour) => [{ role: "user" as const, content: behaviourText(behaviour, "Hello.") }];
 
 /** Both official clients, set up by their defaults, each making one call. */
-const clients: Record<string, (asked: Asked) => Promise<unknown>> = {
+const clients: Record<string, (asked: CallOptions) => Promise<unknown>> = {
   openai: ({ secret, behaviour = {}, model = "test-model" }) =>
     new OpenAI({ baseURL: `${relayUrl}/v1`, apiKey: secret }).chat.completions.create({
       model,
@@ -60,7 +60,7 @@ describe("API spec, Retry guidance: 429, 500, 502, 503 (except wrong model ID), 
     test(`400, 401, 403 and a wrong model ID are tried once by the ${client} client`, async () => {
       const { secret } = await world.createCustomer();
       const poor = await world.createCustomer({ creditNanos: 1n });
-      const final: [number, Asked][] = [
+      const final: [number, CallOptions][] = [
         [400, { secret, behaviour: { status: 400 } }],
         [401, { secret: "sk-wrong" }],
         [403, { secret: poor.secret }],
@@ -92,7 +92,7 @@ test("API spec, Retry guidance: 1. Retry with an attempt limit and growing waits
 });
 
 describe("API spec, Retry guidance: 2. When `Retry-After` is present, wait at least that many seconds. The clients do", () => {
-  const waits: [what: string, status: number, seconds: number, asked: Partial<Asked>, perMinute: number][] = [
+  const waits: [what: string, status: number, seconds: number, asked: Partial<CallOptions>, perMinute: number][] = [
     ["the account's rate limit", 429, 60, {}, 1],
     ["the upstream's rate limit", 429, 60, { behaviour: { status: 429 } }, 0],
     ["an upstream that is unavailable", 503, 5, { behaviour: { status: 503 } }, 0],

@@ -10,7 +10,7 @@ import {
   cells,
   type ClientName,
   conversionCatalog,
-  type Heard,
+  type ParsedAnswer,
   modelOf,
   type ProviderName,
   textPart,
@@ -39,7 +39,7 @@ function receivedOf(rid: string): Json {
 type Claim = { [bucket in "inputTokens" | "cacheReadTokens" | "outputTokens" | "reasoningTokens"]: number };
 
 /** Some counts as the caller's format tells them: Format A counts the cached input and the reasoning in, B does not. */
-function countsOf(client: ClientName, { usage }: Heard): number[] {
+function countsOf(client: ClientName, { usage }: ParsedAnswer): number[] {
   const inner = (name: string, field: string): unknown => (usage[name] as Json)[field];
   if (client === "chat") {
     const details = inner("prompt_tokens_details", "cached_tokens");

@@ -100,9 +100,15 @@ const cases: Case[] = [
   },
 ];
 
-type Asked = { client: ClientName; provider: ProviderName; behaviour: Behaviour; isStream: boolean; isHasty?: boolean };
+type CallOptions = {
+  client: ClientName;
+  provider: ProviderName;
+  behaviour: Behaviour;
+  isStream: boolean;
+  isHasty?: boolean;
+};
 
-function send(secret: string, { client, provider, behaviour, isStream, isHasty = false }: Asked): Promise<Reply> {
+function send(secret: string, { client, provider, behaviour, isStream, isHasty = false }: CallOptions): Promise<Reply> {
   const { side, historyField, question } = callers[client];
   const model = `${isHasty ? "hasty-" : ""}${modelOf(provider)}`;
   const history = [question(behaviourText(behaviour, "Say something."))];

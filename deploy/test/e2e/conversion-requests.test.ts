@@ -20,7 +20,7 @@ after(() => world[Symbol.asyncDispose]());
 const { relayUrl, fake } = world;
 const customer = await world.createCustomer();
 
-type Sent = {
+type SentRequest = {
   client: ClientName;
   provider: ProviderName;
   more?: Json;
@@ -29,7 +29,7 @@ type Sent = {
 };
 
 /** Asks a model of a provider in a client's format, with fields beside those of a right call. */
-function send({ client, provider, more = {}, headers = {}, by = customer }: Sent): Promise<Reply> {
+function send({ client, provider, more = {}, headers = {}, by = customer }: SentRequest): Promise<Reply> {
   const { side, historyField, question } = callers[client];
   const body = { model: modelOf(provider), ...side.fields, [historyField]: [question("Say something.")], ...more };
   const url = `${relayUrl}${side.path}`;
@@ -43,7 +43,7 @@ function receivedOf({ rid }: Reply): Json {
 }
 
 /** What the upstream got of a call that must succeed, and what its caller was told to have lost. */
-async function sendRight(sent: Sent): Promise<{ received: Json; dropped: string | null; reply: Reply }> {
+async function sendRight(sent: SentRequest): Promise<{ received: Json; dropped: string | null; reply: Reply }> {
   const reply = await send(sent);
   assert.equal(reply.status, 200, reply.text);
   return { received: receivedOf(reply), dropped: reply.headers.get("x-relay-dropped"), reply };
@@ -207,13 +207,13 @@ describe("x-relay-dropped names what the upstream's format cannot carry; x-relay
   });
 });
 
-type Unsayable = { client: ClientName; provider: ProviderName; more: Json; field: RegExp };
+type UnsupportedCase = { client: ClientName; provider: ProviderName; more: Json; field: RegExp };
 
 const anAudio = { type: "input_audio", input_audio: { data: "UklGRg==", format: "wav" } };
 const serverTool = { type: "web_search_20250305", name: "web_search" };
 const fileById = { type: "file", file: { file_id: "file-1" } };
 
-const unsayable: Unsayable[] = [
+const unsayable: UnsupportedCase[] = [
   {
     client: "chat",
     provider: "messages",
@@ -226,7 +226,7 @@ const unsayable: Unsayable[] = [
     more: { messages: [{ role: "user", content: [fileById] }] },
     field: /file/,
   },
-  ...(["chat", "messages", "gemini"] as const).flatMap((provider): Unsayable[] => [
+  ...(["chat", "messages", "gemini"] as const).flatMap((provider): UnsupportedCase[] => [
     { client: "responses", provider, more: { previous_response_id: "resp_1" }, field: /previous_response_id/ },
     {
       client: "responses",
@@ -236,7 +236,7 @@ const unsayable: Unsayable[] = [
     },
     { client: "responses", provider, more: { tools: [{ type: "local_shell" }] }, field: /tools\[0\]/ },
   ]),
-  ...(["chat", "responses", "gemini"] as const).map((provider): Unsayable => ({
+  ...(["chat", "responses", "gemini"] as const).map((provider): UnsupportedCase => ({
     client: "messages",
     provider,
     more: { tools: [serverTool], tool_choice: { type: "any" } },

@@ -39,9 +39,9 @@ function requestOf({ client, provider }: Cell, { secret }: Customer, behaviour: 
   return { url: `${relayUrl}${side.path}`, headers: side.headers(secret), body };
 }
 
-type Streamed = { customer: Customer; reply: Reply; body: string };
+type StreamedReply = { customer: Customer; reply: Reply; body: string };
 
-async function stream(cell: Cell, behaviour: Behaviour, model?: string): Promise<Streamed> {
+async function stream(cell: Cell, behaviour: Behaviour, model?: string): Promise<StreamedReply> {
   const customer = await world.createCustomer();
   const { url, headers, body } = requestOf(cell, customer, behaviour, model);
   const reply = await ask(url, { headers, body });

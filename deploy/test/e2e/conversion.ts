@@ -49,13 +49,13 @@ export function conversionCatalog(fakeUrl: string): string {
 }
 
 /** A call that the model asked for. */
-export type HeardCall = { id: string; name: string; input: string };
+export type ParsedCall = { id: string; name: string; input: string };
 
 /** An answer as the official client of a format gave it. */
-export type Heard = {
+export type ParsedAnswer = {
   text: string;
   thinking: string;
-  calls: HeardCall[];
+  calls: ParsedCall[];
   /** In the format's own words. */
   finish: string;
   usage: Json;
@@ -65,17 +65,17 @@ export type Heard = {
   rid: string;
 };
 
-export type Asking = { model: string; history: Json[]; isStream: boolean; hasTools?: boolean; more?: Json };
+export type CallOptions = { model: string; history: Json[]; isStream: boolean; hasTools?: boolean; more?: Json };
 
 /** A caller with the official client of a format. */
 export type Caller = {
   side: Side;
   /** Name of the field in which the conversation stands. */
   historyField: "messages" | "input";
-  ask: (relayUrl: string, secret: string, asking: Asking) => Promise<Heard>;
+  ask: (relayUrl: string, secret: string, asking: CallOptions) => Promise<ParsedAnswer>;
   question: (content: string | Json[]) => Json;
   /** What tools gave back, and what the user says behind it. */
-  results: (given: { call: HeardCall; result: string }[], content: string) => Json[];
+  results: (given: { call: ParsedCall; result: string }[], content: string) => Json[];
   picture: (base64: string) => Json;
 };
 
@@ -87,7 +87,7 @@ const toolSchemas = [
   { name: "now", description: "The time.", schema: { type: "object", properties: {} } },
 ];
 
-const read = ({ headers }: Response): Pick<Heard, "headers" | "rid"> => ({
+const read = ({ headers }: Response): Pick<ParsedAnswer, "headers" | "rid"> => ({
   headers,
   rid: headers.get("x-request-id") ?? "",
 });
@@ -136,7 +136,7 @@ type ChatMessage = {
   tool_calls?: { id: string; function: { name: string; arguments: string } }[];
 };
 
-async function askChat(relayUrl: string, secret: string, asking: Asking): Promise<Heard> {
+async function askChat(relayUrl: string, secret: string, asking: CallOptions): Promise<ParsedAnswer> {
   const { model, history, isStream, hasTools, more } = asking;
   const functions = toolSchemas.map(({ schema, ...tool }) => ({ ...tool, parameters: schema }));
   const body = {
@@ -163,7 +163,7 @@ async function askChat(relayUrl: string, secret: string, asking: Asking): Promis
   };
 }
 
-async function askResponses(relayUrl: string, secret: string, asking: Asking): Promise<Heard> {
+async function askResponses(relayUrl: string, secret: string, asking: CallOptions): Promise<ParsedAnswer> {
   const { model, history, isStream, hasTools, more } = asking;
   const functions = toolSchemas.map(({ schema, ...tool }) => ({ type: "function", ...tool, parameters: schema }));
   const asked = { model, input: history, include: ["reasoning.encrypted_content"], store: false };
@@ -190,7 +190,7 @@ async function askResponses(relayUrl: string, secret: string, asking: Asking): P
     thinking: textsOf("reasoning", "summary"),
     calls: output
       .filter(({ type }) => type === "function_call")
-      .map(({ call_id: id, name, arguments: input }) => ({ id, name, input }) as HeardCall),
+      .map(({ call_id: id, name, arguments: input }) => ({ id, name, input }) as ParsedCall),
     finish: whole?.incomplete_details?.reason ?? whole?.status ?? "",
     usage: whole?.usage as unknown as Json,
     said: output,
@@ -198,7 +198,7 @@ async function askResponses(relayUrl: string, secret: string, asking: Asking): P
   };
 }
 
-async function askMessages(relayUrl: string, secret: string, asking: Asking): Promise<Heard> {
+async function askMessages(relayUrl: string, secret: string, asking: CallOptions): Promise<ParsedAnswer> {
   const { model, history, isStream, hasTools, more } = asking;
   const { system: instructions, ...rest } = (more ?? {}) as Json;
   const asked = {

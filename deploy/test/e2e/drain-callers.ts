@@ -5,16 +5,16 @@ import { behaviourText, type Behaviour } from "#fake-provider/behaviour.ts";
 import type { Customer } from "./world.ts";
 
 /** What a caller got: the head, whether the whole body came, and what broke; "" when nothing did. */
-export type Got = { rid: string; status: number; closes: boolean; isWhole: boolean; reason: string };
+export type CallResult = { rid: string; status: number; closes: boolean; isWhole: boolean; reason: string };
 
-type Asking = { url: string; customer: Customer; behaviour?: Behaviour; isStream?: boolean; model?: string };
+type CallOptions = { url: string; customer: Customer; behaviour?: Behaviour; isStream?: boolean; model?: string };
 
-function bodyOf({ behaviour = {}, isStream = false, model = "cheap-model" }: Asking, padding = 0): string {
+function bodyOf({ behaviour = {}, isStream = false, model = "cheap-model" }: CallOptions, padding = 0): string {
   const content = behaviourText(behaviour, `Please answer.${" ".repeat(padding)}`);
   return JSON.stringify({ model, stream: isStream, max_tokens: 100, messages: [{ role: "user", content }] });
 }
 
-function open({ url, customer }: Asking, body: string, options: RequestOptions) {
+function open({ url, customer }: CallOptions, body: string, options: RequestOptions) {
   const headers = {
     "content-type": "application/json",
     "content-length": Buffer.byteLength(body),
@@ -24,7 +24,7 @@ function open({ url, customer }: Asking, body: string, options: RequestOptions) 
   return { question, got: read(question) };
 }
 
-function read(question: ReturnType<typeof request>): Promise<Got> {
+function read(question: ReturnType<typeof request>): Promise<CallResult> {
   return new Promise((resolve) => {
     let answer: IncomingMessage | undefined;
     let reason = "";
@@ -47,7 +47,7 @@ function read(question: ReturnType<typeof request>): Promise<Got> {
 }
 
 /** Makes one call. */
-export function callOnce(asking: Asking, options: RequestOptions = { agent: false }): Promise<Got> {
+export function callOnce(asking: CallOptions, options: RequestOptions = { agent: false }): Promise<CallResult> {
   const body = bodyOf(asking);
   const { question, got } = open(asking, body, options);
   question.end(body);
@@ -55,9 +55,9 @@ export function callOnce(asking: Asking, options: RequestOptions = { agent: fals
 }
 
 /** Makes calls on one connection, one behind the other, until an answer says that the connection closes. */
-export async function callUntilTold(asking: Asking): Promise<Got[]> {
+export async function callUntilTold(asking: CallOptions): Promise<CallResult[]> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const all: Got[] = [];
+  const all: CallResult[] = [];
   for (;;) {
     const got = await callOnce(asking, { agent });
     all.push(got);
@@ -68,7 +68,7 @@ export async function callUntilTold(asking: Asking): Promise<Got[]> {
 }
 
 /** Sends half of a request; the other half goes out when `finish` is called. */
-export function beginUpload(asking: Asking): { got: Promise<Got>; finish: () => void } {
+export function beginUpload(asking: CallOptions): { got: Promise<CallResult>; finish: () => void } {
   const body = bodyOf(asking, 10_000);
   const { question, got } = open(asking, body, { agent: false });
   question.write(body.slice(0, 5_000));
@@ -76,7 +76,7 @@ export function beginUpload(asking: Asking): { got: Promise<Got>; finish: () => 
 }
 
 /** Begins a streamed answer and takes in nothing of it until `read` is called. */
-export async function beginSlowReading(asking: Asking): Promise<{ got: Promise<Got>; read: () => void }> {
+export async function beginSlowReading(asking: CallOptions): Promise<{ got: Promise<CallResult>; read: () => void }> {
   const body = bodyOf({ ...asking, isStream: true });
   const { question, got } = open(asking, body, { agent: false });
   question.end(body);
@@ -106,7 +106,7 @@ export async function openUnused(url: string): Promise<Idle> {
 }
 
 /** A connection on which a call was answered, and which is kept for the next. */
-export async function openIdle(asking: Asking): Promise<Idle> {
+export async function openIdle(asking: CallOptions): Promise<Idle> {
   const body = bodyOf(asking);
   const socket = connect(Number(new URL(asking.url).port), "127.0.0.1");
   const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${asking.customer.secret}\r\n`;

@@ -10,7 +10,7 @@ import {
   beginUpload,
   callOnce,
   callUntilTold,
-  type Got,
+  type CallResult,
   openIdle,
   openUnused,
 } from "./drain-callers.ts";
@@ -23,18 +23,18 @@ const wordNanos = 1_000_000n;
 type Open = { call: Promise<CallLog>; words: () => number };
 
 describe("a relay that is told to stop while it serves 200 streams", () => {
-  let scene: KillWorld & AsyncDisposable;
+  let scenario: KillWorld & AsyncDisposable;
   const calls: CallLog[] = [];
   let killed: CallLog | undefined;
   const floors = new Map<string, bigint>();
   const agent = new Agent({ keepAlive: true });
   before(async () => {
-    scene = await startKillWorld({ relay: { DRAIN_MS: String(drainMs) } });
+    scenario = await startKillWorld({ relay: { DRAIN_MS: String(drainMs) } });
   });
-  after(() => scene?.[Symbol.asyncDispose]());
+  after(() => scenario?.[Symbol.asyncDispose]());
 
   const customer = (number = 0) => {
-    const one = scene.customers[number % scene.customers.length];
+    const one = scenario.customers[number % scenario.customers.length];
     assert.ok(one);
     return one;
   };
@@ -43,20 +43,20 @@ describe("a relay that is told to stop while it serves 200 streams", () => {
     const plan: CallPlan = { ...planDearStream(customer(number), { dialect, ...manner }), number };
     let words = 0;
     const onWords = (count: number): void => void (words = count);
-    return { call: callRelay(plan, { url: scene.world.relayUrl, agent, onWords }), words: () => words };
+    return { call: callRelay(plan, { url: scenario.world.relayUrl, agent, onWords }), words: () => words };
   };
   const openStreams = (count: number, manner: { words: number; gapMs: number }): Open[] =>
     Array.from({ length: count }, (_, number) => openStream(number, manner));
-  const asking = () => ({ url: scene.world.relayUrl, customer: customer() });
+  const asking = () => ({ url: scenario.world.relayUrl, customer: customer() });
   const isReady = async (): Promise<boolean> => {
-    const { opsUrl } = scene.world.stack.services.relay;
+    const { opsUrl } = scenario.world.stack.services.relay;
     const answer = await fetch(`${opsUrl}/readyz`, { headers: { connection: "close" } });
     await answer.text();
     return answer.ok;
   };
 
   test("every stream ends whole or is cut and charged; nobody is reset; it exits with 0 in its time", async (t) => {
-    const { relay } = scene.world.stack.services;
+    const { relay } = scenario.world.stack.services;
     const ending = [...openStreams(140, { words: 30, gapMs: 50 }), ...openStreams(20, { words: 5, gapMs: 500 })];
     const tooLong = openStreams(40, { words: 190, gapMs: 100 });
     const idle = await Promise.all([...Array.from({ length: 6 }, () => openIdle(asking())), openUnused(relay.url)]);
@@ -107,7 +107,7 @@ describe("a relay that is told to stop while it serves 200 streams", () => {
   });
 
   test("a second signal ends it at once", async () => {
-    const { relay } = scene.world.stack.services;
+    const { relay } = scenario.world.stack.services;
     await relay.restart();
     const stream = openStream(1_000, { words: 190, gapMs: 100 });
     await until("it is open", () => stream.words() > 5);
@@ -122,17 +122,19 @@ describe("a relay that is told to stop while it serves 200 streams", () => {
   });
 
   test("the ledger is what was served, and what was cut is in it as DRAINED", async (t) => {
-    const { relay } = scene.world.stack.services;
+    const { relay } = scenario.world.stack.services;
     assert.ok(killed);
     const drained = calls.filter(({ outcome }) => outcome === "cut").map(({ rid = "" }) => rid);
-    await assertBooksRight(t, scene, { calls: [...calls, killed], relays: [relay], floors });
-    const lines = (await Promise.all(scene.customers.map(({ accountId }) => scene.world.ledgerOf(accountId)))).flat();
+    await assertBooksRight(t, scenario, { calls: [...calls, killed], relays: [relay], floors });
+    const lines = (
+      await Promise.all(scenario.customers.map(({ accountId }) => scenario.world.ledgerOf(accountId)))
+    ).flat();
     const ends = lines.filter(({ usage }) => usage?.endCause === EndCause.DRAINED && usage.costNanos > 0n);
     assert.deepEqual(ends.map(({ rid }) => rid).toSorted(), drained.toSorted());
   });
 });
 
 /** All were answered whole, with this status. */
-function checkAll(all: readonly Got[], status: number): void {
+function checkAll(all: readonly CallResult[], status: number): void {
   assert.deepEqual([...new Set(all.map((got) => `${got.status} ${got.isWhole} ${got.reason}`))], [`${status} true `]);
 }

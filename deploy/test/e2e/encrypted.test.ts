@@ -15,7 +15,7 @@ import { makeAuthority } from "#shared/testing/authority.ts";
 import { until } from "#shared/testing/until.ts";
 import { createRelays } from "../../../services/console/relays.ts";
 import { readCredentials } from "../../tools/admin/config.ts";
-import { openDesk } from "../../tools/admin/desk.ts";
+import { openClients } from "../../tools/admin/clients.ts";
 import { bodyOf, chat } from "./ask.ts";
 import { startEncryptedStores } from "./encrypted-stores.ts";
 import { startWorld } from "./world.ts";
@@ -106,9 +106,9 @@ test("relay and video-task answer those who show a certificate, and nobody else"
 
 test("the operator's tool asks with a certificate, and is refused without one", async () => {
   const { addresses } = world.stack;
-  using desk = openDesk(addresses, readCredentials(grpc));
-  assert.equal((await desk.authQuota.listKeys({ accountId: customer.accountId })).keys.length, 1);
-  using stranger = openDesk(addresses, readCredentials({}));
+  using clients = openClients(addresses, readCredentials(grpc));
+  assert.equal((await clients.authQuota.listKeys({ accountId: customer.accountId })).keys.length, 1);
+  using stranger = openClients(addresses, readCredentials({}));
   await assert.rejects(stranger.authQuota.listKeys({ accountId: customer.accountId }), { code: "unavailable" });
 });
 
@@ -136,6 +136,6 @@ test("certificates of a new authority replace all of the old under load: no call
   await Promise.all(loops);
   assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
   await world.untilSettled(customer.accountId, answers.length + 2);
-  using desk = openDesk(world.stack.addresses, readCredentials(grpc));
-  assert.ok((await desk.billing.getBalance({ accountId: customer.accountId })).balanceNanos > 0n);
+  using clients = openClients(world.stack.addresses, readCredentials(grpc));
+  assert.ok((await clients.billing.getBalance({ accountId: customer.accountId })).balanceNanos > 0n);
 });

@@ -24,9 +24,9 @@ const bodyOf = (behaviour: Behaviour, more: Json = {}): Json => ({
   ...more,
 });
 
-type Asked = { behaviour: Behaviour; more?: Json };
+type CallOptions = { behaviour: Behaviour; more?: Json };
 
-async function respond(secret: string, { behaviour, more = {} }: Asked): Promise<Reply & { sentBody: string }> {
+async function respond(secret: string, { behaviour, more = {} }: CallOptions): Promise<Reply & { sentBody: string }> {
   const body = bodyOf(behaviour, more);
   const reply = await post(relayUrl, secret, { path, body });
   return { ...reply, sentBody: JSON.stringify(body) };

@@ -6,7 +6,7 @@ import { freePort } from "#shared/testing/free-port.ts";
 import { bootstrapTokenOf } from "../../tools/local/console.ts";
 import { type Service, startService } from "../../tools/local/service.ts";
 import type { ServiceName } from "../../tools/local/stack.ts";
-import { type CatalogParts, catalogText, modelOn, upstreamAt } from "./catalog.ts";
+import { type CatalogSections, catalogText, modelOn, upstreamAt } from "./catalog.ts";
 import { loadCatalog } from "./load-models.ts";
 import { withVideos } from "./video-catalog.ts";
 import { startWorld, type World } from "./world.ts";
@@ -16,10 +16,13 @@ export type FleetName = ServiceName | "console";
 export const fleetNames: readonly FleetName[] = ["auth-quota", "billing", "video-task", "relay", "console"];
 
 /** Where a process of a service answers, and what it is told. */
-export type Place = { url: string; opsUrl: string; environment: Record<string, string> };
+export type ReplicaAddress = { url: string; opsUrl: string; environment: Record<string, string> };
 
 /** The system, which runs with one process of each service but the console, and two places for each. */
-export type Fleet = AsyncDisposable & { world: World; places: Record<FleetName, readonly [Place, Place]> };
+export type Fleet = AsyncDisposable & {
+  world: World;
+  places: Record<FleetName, readonly [ReplicaAddress, ReplicaAddress]>;
+};
 
 const host = "127.0.0.1";
 const ownRoot = join(import.meta.dirname, "../../..");
@@ -40,7 +43,7 @@ const variables: Record<ServiceName, Record<string, string>> = {
 
 /** The models of the load, one of them behind an upstream that speaks the other format, and models of videos. */
 function catalogOf(fakeUrl: string, videosUrl: string): string {
-  const { upstreams, models } = JSON.parse(loadCatalog(fakeUrl)) as CatalogParts;
+  const { upstreams, models } = JSON.parse(loadCatalog(fakeUrl)) as CatalogSections;
   const converted = modelOn("other", { upstreams: [{ name: "other", model: "cheap-model" }] });
   const other = upstreamAt(fakeUrl, { dialects: ["anthropic-messages"] });
   const all = { upstreams: { ...upstreams, other }, models: { ...models, "converted-model": converted } };
@@ -63,7 +66,7 @@ export async function startFleet({ areTwo }: { areTwo: boolean }): Promise<Fleet
   const fake = { receivedLimit: 1, truthLimit: 1_000_000 };
   const world = resources.use(await startWorld({ catalog: catalogOf, fake, serviceEnvironment: variables, reroute }));
   const folder = dirname(world.stack.catalogFile);
-  const pairOf = async (name: ServiceName): Promise<[Place, Place]> => {
+  const pairOf = async (name: ServiceName): Promise<[ReplicaAddress, ReplicaAddress]> => {
     const first = firstPlace(name, world, told[name] ?? {});
     return [first, await secondPlace(name, first, seconds[name] ?? 0, folder)];
   };
@@ -82,14 +85,19 @@ export async function startFleet({ areTwo }: { areTwo: boolean }): Promise<Fleet
   return { world, places, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-function firstPlace(name: ServiceName, { stack }: World, told: Record<string, string>): Place {
+function firstPlace(name: ServiceName, { stack }: World, told: Record<string, string>): ReplicaAddress {
   const opsUrl = stack.addresses.opsUrls[name];
   const environment = { ...told, ...variables[name], OPS_PORT: new URL(opsUrl).port };
   const url = name === "relay" ? stack.addresses.relayUrl : `${host}:${told["GRPC_PORT"]}`;
   return { url, opsUrl, environment };
 }
 
-async function secondPlace(name: ServiceName, first: Place, port: number, folder: string): Promise<Place> {
+async function secondPlace(
+  name: ServiceName,
+  first: ReplicaAddress,
+  port: number,
+  folder: string,
+): Promise<ReplicaAddress> {
   const opsPort = await freePort();
   const environment: Record<string, string> = { ...first.environment, OPS_PORT: String(opsPort) };
   if (name === "relay") {
@@ -126,7 +134,7 @@ async function tellConsole(
   };
 }
 
-async function consolePlace(told: Record<string, string>): Promise<Place> {
+async function consolePlace(told: Record<string, string>): Promise<ReplicaAddress> {
   const [port, opsPort] = [await freePort(), await freePort()];
   const environment = { ...told, HTTP_PORT: String(port), OPS_PORT: String(opsPort) };
   return { url: `http://${host}:${port}`, opsUrl: `http://${host}:${opsPort}`, environment };
@@ -135,7 +143,7 @@ async function consolePlace(told: Record<string, string>): Promise<Place> {
 /** Starts a service at a place, from another folder of the project where one is given; waits until it is ready. */
 export async function startAt(
   name: FleetName,
-  { url, opsUrl, environment }: Place,
+  { url, opsUrl, environment }: ReplicaAddress,
   { root = ownRoot, onLine = () => undefined }: { root?: string; onLine?: (line: string) => void } = {},
 ): Promise<Service> {
   const { PATH, NODE_COMPILE_CACHE } = process.env;
@@ -156,7 +164,10 @@ const email = "operator@example.org";
 const password = "correct horse battery staple";
 
 /** Starts a console at a place and makes its first operator, who is signed in. */
-export async function startFirstConsole(place: Place, root?: string): Promise<{ service: Service; browser: Browser }> {
+export async function startFirstConsole(
+  place: ReplicaAddress,
+  root?: string,
+): Promise<{ service: Service; browser: Browser }> {
   const token = Promise.withResolvers<string>();
   const onLine = (line: string): void => {
     const told = bootstrapTokenOf(line);
@@ -171,7 +182,7 @@ export async function startFirstConsole(place: Place, root?: string): Promise<{ 
 }
 
 /** A browser at a place with the session of another one. */
-export function browserAt({ url }: Pick<Place, "url">, signedIn?: Browser): Browser {
+export function browserAt({ url }: Pick<ReplicaAddress, "url">, signedIn?: Browser): Browser {
   const browser = createBrowser(Number(new URL(url).port));
   for (const [name, value] of signedIn?.cookies ?? []) browser.cookies.set(name, value);
   return browser;

@@ -12,9 +12,9 @@ import {
 
 test("kill -9 of auth-quota in mid-load: 503 with Retry-After, never 401 or 403; none lost, none double", async (t) => {
   const plan = readKillPlan(t);
-  await using scene = await startKillWorld();
-  const { authQuota, relay } = scene.world.stack.services;
-  await using load = startKillLoad(scene, plan);
+  await using scenario = await startKillWorld();
+  const { authQuota, relay } = scenario.world.stack.services;
+  await using load = startKillLoad(scenario, plan);
   for (let kill = 1; kill <= plan.kills; kill += 1) {
     const ended = await killInMidLoad(t, authQuota, { ...plan, load });
     // Every other time it stays away until callers have been told so.
@@ -26,6 +26,6 @@ test("kill -9 of auth-quota in mid-load: 503 with Retry-After, never 401 or 403;
   await load.more(30);
   await load.stop();
   assertOnlyUnavailable(load.calls);
-  const report = await assertBooksRight(t, scene, { calls: load.calls, relays: [relay] });
+  const report = await assertBooksRight(t, scenario, { calls: load.calls, relays: [relay] });
   assert.ok(report.served > 0);
 });

@@ -21,8 +21,8 @@ const floorNanos = 20_000_000n;
 
 test("a relay that never comes back is charged its checkpoints; a late final record raises them", async (t) => {
   // Above the five seconds between two heartbeats of a relay that has nothing to say.
-  await using scene = await startKillWorld({ "auth-quota": { RELAY_SILENT_MS: "7000" } });
-  const { world, customers } = scene;
+  await using scenario = await startKillWorld({ "auth-quota": { RELAY_SILENT_MS: "7000" } });
+  const { world, customers } = scenario;
   const [customer] = customers;
   assert.ok(customer);
   const folder = await mkdtemp(join(tmpdir(), "relay-spools-"));
@@ -75,7 +75,7 @@ test("a relay that never comes back is charged its checkpoints; a late final rec
   await tardy.restart();
   const [lostLogs, tardyLogs] = [calls.slice(0, lostCalls.length), calls.slice(lostCalls.length)];
   const floors = new Map(lostLogs.map(({ rid }) => [rid ?? "", floorNanos]));
-  await assertBooksRight(t, scene, { calls, relays: [relay, tardy], floors });
+  await assertBooksRight(t, scenario, { calls, relays: [relay, tardy], floors });
   assert.ok((await kindsOf(lostLogs)).every(isProvisional), "the lost relay's calls stay at their checkpoints");
   for (const kinds of await kindsOf(tardyLogs)) {
     assert.deepEqual(kinds, [LineKind.PROVISIONAL_CHARGE, LineKind.FINAL_ADJUSTMENT]);

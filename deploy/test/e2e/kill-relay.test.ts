@@ -17,10 +17,10 @@ import {
 test("kill -9 of the relay in mid-load: its spool charges what was served, and its holds end at once", async (t) => {
   const plan = readKillPlan(t);
   // Holds that only the silence of a relay would end stay open for longer than this test waits.
-  await using scene = await startKillWorld({ "auth-quota": { RELAY_SILENT_MS: "120000" } });
-  const { services, stores } = scene.world.stack;
-  const first = await killInFirstCall(scene);
-  await using load = startKillLoad(scene, plan);
+  await using scenario = await startKillWorld({ "auth-quota": { RELAY_SILENT_MS: "120000" } });
+  const { services, stores } = scenario.world.stack;
+  const first = await killInFirstCall(scenario);
+  await using load = startKillLoad(scenario, plan);
   const floors = new Map<string, bigint>();
   for (let kill = 1; kill <= plan.kills; kill += 1) {
     await killInMidLoad(t, services.relay, { ...plan, load });
@@ -32,7 +32,11 @@ test("kill -9 of the relay in mid-load: its spool charges what was served, and i
   t.diagnostic(
     `${[...floors.values()].filter((nanos) => nanos > 0n).length} calls had a checkpoint when they were killed`,
   );
-  const report = await assertBooksRight(t, scene, { calls: [first, ...load.calls], relays: [services.relay], floors });
+  const report = await assertBooksRight(t, scenario, {
+    calls: [first, ...load.calls],
+    relays: [services.relay],
+    floors,
+  });
   assert.ok(report.served > 0 && report.broken > 0);
 });
 

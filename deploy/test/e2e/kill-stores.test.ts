@@ -12,10 +12,10 @@ import {
 
 test("kill -9 of redis-server, nats-server and postgres in mid-load: all recovers without a person", async (t) => {
   const plan = readKillPlan(t);
-  await using scene = await startKillWorld();
-  const { authQuota, billing, relay } = scene.world.stack.services;
-  const { processes } = scene.world.stack.stores;
-  await using load = startKillLoad(scene, plan);
+  await using scenario = await startKillWorld();
+  const { authQuota, billing, relay } = scenario.world.stack.services;
+  const { processes } = scenario.world.stack.stores;
+  await using load = startKillLoad(scenario, plan);
   for (let kill = 1; kill <= plan.kills; kill += 1) {
     // Each in turn, so that three kills are one of each.
     const name = (["nats", "postgres", "redis"] as const)[(kill - 1) % 3] ?? "redis";
@@ -33,6 +33,6 @@ test("kill -9 of redis-server, nats-server and postgres in mid-load: all recover
   }
   await load.stop();
   assertOnlyUnavailable(load.calls);
-  const report = await assertBooksRight(t, scene, { calls: load.calls, relays: [relay] });
+  const report = await assertBooksRight(t, scenario, { calls: load.calls, relays: [relay] });
   assert.ok(report.served > 0);
 });

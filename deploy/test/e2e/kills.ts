@@ -136,9 +136,9 @@ export async function auditBooks(books: Books, outcomes: Outcomes): Promise<Audi
 }
 
 /** Audits the books and prints the report; fails unless all of it is right. */
-export async function assertBooksRight(t: TestContext, scene: KillWorld, outcomes: Outcomes): Promise<Report> {
-  const customers = scene.customers.map((customer) => ({ ...customer, creditNanos: scene.creditNanos }));
-  const { report, ends } = await auditBooks({ world: scene.world, customers }, outcomes);
+export async function assertBooksRight(t: TestContext, scenario: KillWorld, outcomes: Outcomes): Promise<Report> {
+  const customers = scenario.customers.map((customer) => ({ ...customer, creditNanos: scenario.creditNanos }));
+  const { report, ends } = await auditBooks({ world: scenario.world, customers }, outcomes);
   t.diagnostic(formatReport(report));
   t.diagnostic(ends);
   assert.deepEqual(report.problems, []);

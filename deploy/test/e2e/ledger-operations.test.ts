@@ -14,10 +14,10 @@ const world = await startWorld();
 after(() => world[Symbol.asyncDispose]());
 const { authQuotaAddress, billingAddress } = world.stack.addresses;
 
-type Ended = { code: number; answer: string; aside: string };
+type CommandResult = { code: number; answer: string; aside: string };
 
 /** Runs the operator's tool as a process of its own. */
-function admin(...words: string[]): Promise<Ended> {
+function admin(...words: string[]): Promise<CommandResult> {
   const program = join(import.meta.dirname, "../../tools/admin/main.ts");
   const environment = {
     PATH: process.env["PATH"],

@@ -7,7 +7,7 @@ import { parse } from "yaml";
 import { until } from "#shared/testing/until.ts";
 import { dialects } from "../../../services/relay/dialects/index.ts";
 import { ask, bodyOf, chat, makeCall, messages, type Side, sides } from "./ask.ts";
-import { type CatalogParts, catalogText, testCatalog } from "./catalog.ts";
+import { type CatalogSections, catalogText, testCatalog } from "./catalog.ts";
 import { checkRefusal, checkUntouched, rows } from "./refusal.ts";
 import { startWorld } from "./world.ts";
 
@@ -200,7 +200,7 @@ test("API spec, Retry guidance: 2. When `Retry-After` is present, wait at least 
 
 describe("API spec, Cases: Service stopped or busy (maintenance)", () => {
   const original = testCatalog(world.fake.url);
-  const closed = catalogText({ maintenance: true, ...(parse(original) as CatalogParts) } as CatalogParts);
+  const closed = catalogText({ maintenance: true, ...(parse(original) as CatalogSections) } as CatalogSections);
   const listed = async (secret: string): Promise<number> => {
     const headers = { ...chat.headers(secret), ...fromNewAddress() };
     return (await ask(`${relayUrl}/v1/models`, { method: "GET", headers })).status;

@@ -20,10 +20,10 @@ const rightFields = { model: "test-model", max_tokens: 5, messages, input: "Hell
 const rightBody = JSON.stringify(rightFields);
 const rightChunks = `${rightBody.length.toString(16)}\r\n${rightBody}\r\n0\r\n\r\n`;
 
-type Parts = { line?: string; headers?: string[]; body?: string; host?: boolean; eol?: string };
+type RequestParts = { line?: string; headers?: string[]; body?: string; host?: boolean; eol?: string };
 
 /** A right call in which the given parts stand in the place of the right ones. */
-function withParts(target: Target, { line, headers = [], body = "", host = true, eol = "\r\n" }: Parts): Buffer {
+function withParts(target: Target, { line, headers = [], body = "", host = true, eol = "\r\n" }: RequestParts): Buffer {
   const first = line ?? `POST ${target.path} HTTP/1.1`;
   const own = rightHeaders(target).slice(host ? 0 : 1);
   return bytesOf(`${[first, ...own, ...headers].join(eol)}${eol}${eol}${body}`);
@@ -33,13 +33,15 @@ function withParts(target: Target, { line, headers = [], body = "", host = true,
 const length = `Content-Length: ${rightBody.length}`;
 const chunked = "Transfer-Encoding: chunked";
 
-const heads: [string, Parts][] = [
-  ...["0x10", "-1", "+5", "1e3", "5 5", "5, 5", "", "99999999999999999999", "5;", "٥"].map((value): [string, Parts] => [
-    `Content-Length: ${value}`,
-    { headers: [`Content-Length: ${value}`], body: rightBody },
-  ]),
+const heads: [string, RequestParts][] = [
+  ...["0x10", "-1", "+5", "1e3", "5 5", "5, 5", "", "99999999999999999999", "5;", "٥"].map(
+    (value): [string, RequestParts] => [
+      `Content-Length: ${value}`,
+      { headers: [`Content-Length: ${value}`], body: rightBody },
+    ],
+  ),
   ...["chunked, chunked", "gzip", "xchunked", "chunked, identity", "chunked;q=1", "\u000bchunked", ""].map(
-    (value): [string, Parts] => [
+    (value): [string, RequestParts] => [
       `Transfer-Encoding: ${value}`,
       { headers: [`Transfer-Encoding: ${value}`], body: rightChunks },
     ],

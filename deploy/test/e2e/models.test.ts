@@ -5,7 +5,7 @@ import { parse } from "yaml";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { ask, bodyOf, chat, type Json, makeCall, messages, ridOf } from "./ask.ts";
-import { type CatalogParts, catalogText, modelOn, priceVersion, testCatalog } from "./catalog.ts";
+import { type CatalogSections, catalogText, modelOn, priceVersion, testCatalog } from "./catalog.ts";
 import { costOf } from "./charge.ts";
 import { checkRefusal, rows } from "./refusal.ts";
 import { startWorld } from "./world.ts";
@@ -18,7 +18,7 @@ const original = testCatalog(fake.url);
 
 const list = (headers: Record<string, string>) => ask(`${relayUrl}/v1/models`, { method: "GET", headers });
 const idsOf = (reply: Json): string[] => (reply["data"] as { id: string }[]).map(({ id }) => id);
-const allModels = Object.keys((parse(original) as CatalogParts).models);
+const allModels = Object.keys((parse(original) as CatalogSections).models);
 
 describe("GET /v1/models", () => {
   test("the Format A list: id, object, created and owned_by of every model", async () => {
@@ -112,7 +112,7 @@ describe("the catalog is followed without a restart", () => {
   /** Replaces the catalog and waits until callers see it; `models` are those of the new one. */
   async function replaceCatalog(text: string): Promise<void> {
     const { secret } = await world.createCustomer();
-    const models = Object.keys((parse(text) as CatalogParts).models);
+    const models = Object.keys((parse(text) as CatalogSections).models);
     await writeFile(catalogFile, text);
     await until("the new catalog is in force", async () => {
       const { status, json } = await list({ authorization: `Bearer ${secret}` });
@@ -120,8 +120,8 @@ describe("the catalog is followed without a restart", () => {
     });
   }
 
-  function changed(change: (catalog: CatalogParts) => void): string {
-    const catalog = parse(original) as CatalogParts;
+  function changed(change: (catalog: CatalogSections) => void): string {
+    const catalog = parse(original) as CatalogSections;
     change(catalog);
     return catalogText(catalog);
   }

@@ -18,14 +18,14 @@ const invalidUrl = (method: string, path: string): Refusal => ({
 });
 const formatOf = (path: string): Side => (/^\/v1\/messages(\/|$)/.test(path) ? messages : chat);
 
-type Asked = { method: string; path: string; headers?: Record<string, string> };
+type RequestOptions = { method: string; path: string; headers?: Record<string, string> };
 
-function askPath({ method, path, headers = right }: Asked) {
+function askPath({ method, path, headers = right }: RequestOptions) {
   const hasBody = method !== "GET" && method !== "HEAD" && method !== "OPTIONS";
   return ask(`${relayUrl}${path}`, { method, headers, ...(hasBody ? { body: bodyOf({ side: chat }) } : {}) });
 }
 
-async function expectRefusal(asked: Asked, wanted: Refusal): Promise<void> {
+async function expectRefusal(asked: RequestOptions, wanted: Refusal): Promise<void> {
   await checkUntouched(world, customer, async () => {
     const reply = await askPath(asked);
     checkRefusal(formatOf(asked.path), reply, wanted);

@@ -11,7 +11,7 @@ import { fleetNames, type Fleet, type FleetName, startAt, startFirstConsole, sta
 import { auditBooks } from "./kills.ts";
 import { root, unpackBefore, whyNotKnown } from "./previous-version.ts";
 import { createRandom } from "./random.ts";
-import { type Asks, callKinds, checkVideosMade, createAsks, createBalancer } from "./traffic.ts";
+import { type CallPlans, callKinds, checkVideosMade, createAsks, createBalancer } from "./traffic.ts";
 import type { Customer } from "./world.ts";
 
 const creditNanos = 100_000_000_000_000n;
@@ -20,7 +20,7 @@ describe("one version of skew between any two services, on the new schema", { sk
   const resources = new AsyncDisposableStack();
   let oldRoot: string;
   let fleet: Fleet;
-  let asks: Asks;
+  let asks: CallPlans;
   let customer: Customer & { creditNanos: bigint };
   let videoCustomer: Customer;
   const running = {} as Record<FleetName, Service>;

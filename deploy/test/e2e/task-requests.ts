@@ -19,9 +19,9 @@ export type TaskPlan = {
 };
 
 /** What came back for a request; the status is undefined when not even a head arrived. */
-type Got = { status: number | undefined; headers: Headers; body: Buffer | undefined; reason: string };
+type TaskReply = { status: number | undefined; headers: Headers; body: Buffer | undefined; reason: string };
 
-type Asked = { method: string; url: string; headers: Record<string, string>; body?: Buffer };
+type TaskRequest = { method: string; url: string; headers: Record<string, string>; body?: Buffer };
 
 /** A video object, as far as the tests read it. */
 type Video = { id: string; status: string; progress: number; error: { code: string } | null };
@@ -148,12 +148,12 @@ export async function listTasks(
   return taskIds;
 }
 
-function asked(method: string, url: string, { secret }: Customer): Asked {
+function asked(method: string, url: string, { secret }: Customer): TaskRequest {
   return { method, url, headers: { authorization: `Bearer ${secret}` } };
 }
 
 // Resolves whatever happens: what breaks is part of what a caller sees.
-async function ask({ method, url, headers, body }: Asked, log: TaskLog): Promise<Got> {
+async function ask({ method, url, headers, body }: TaskRequest, log: TaskLog): Promise<TaskReply> {
   const signal = AbortSignal.timeout(silentMs);
   try {
     const response = await fetch(url, { method, headers, body: body ?? null, signal });

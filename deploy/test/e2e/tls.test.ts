@@ -58,10 +58,10 @@ const port = Number(new URL(world.relayUrl).port);
 let customer: Awaited<ReturnType<typeof world.createCustomer>>;
 before(async () => (customer = await world.createCustomer()));
 
-type Asked = { path: string; method?: string; headers: Record<string, string>; body?: string; agent?: Agent };
+type RequestOptions = { path: string; method?: string; headers: Record<string, string>; body?: string; agent?: Agent };
 
 /** Asks over TLS, trusting the certificate that lies in the folder now, and gives the answer when its head is there. */
-async function askSecurely({ path, method = "POST", headers, body, agent }: Asked): Promise<IncomingMessage> {
+async function askSecurely({ path, method = "POST", headers, body, agent }: RequestOptions): Promise<IncomingMessage> {
   // An agent that keeps connections keeps what it trusts, too.
   const ca = agent ? firstCertificate : readFileSync(files.certFile);
   const asking = request({ host: "127.0.0.1", port, path, method, headers, ca, agent: agent ?? false });

@@ -39,7 +39,7 @@ export function createBalancer(services: Record<FleetName, readonly Service[]>):
 }
 
 /** What is asked of the system, each a thing that a caller or a person does. */
-export type Asks = {
+export type CallPlans = {
   /** A call of the kind, which must be answered whole. */
   call: (kind: CallKind, number: number) => Promise<CallLog>;
   /** Submits a video, follows it to its end, which must be a good one, and gives its rid. */
@@ -51,7 +51,7 @@ export type Asks = {
 export const callKinds = ["whole", "streamed", "converted", "converted stream"] as const;
 export type CallKind = (typeof callKinds)[number];
 
-export type Asking = {
+export type CallOptions = {
   balancer: Balancer;
   customers: readonly Customer[];
   videoCustomer: Customer;
@@ -61,7 +61,7 @@ export type Asking = {
 };
 
 /** Makes the ways to ask. They fail, or give what is not whole, when the system does not do what it is for. */
-export function createAsks({ balancer, customers, videoCustomer, browser, random }: Asking): Asks {
+export function createAsks({ balancer, customers, videoCustomer, browser, random }: CallOptions): CallPlans {
   const agent = new Agent({ keepAlive: true });
   const { accountId, secret } = videoCustomer;
   const relayUrl = (): string => balancer.take("relay").url;
@@ -139,7 +139,7 @@ export type Traffic = {
 const restMs = 150;
 
 /** Asks without end, with `callers` who make calls and one each for videos and pages. */
-export function startTraffic(asks: Asks, { callers, seed }: { callers: number; seed: number }): Traffic {
+export function startTraffic(asks: CallPlans, { callers, seed }: { callers: number; seed: number }): Traffic {
   const calls: CallLog[] = [];
   const videos: string[] = [];
   const failures: string[] = [];

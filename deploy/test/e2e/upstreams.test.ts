@@ -38,15 +38,15 @@ const behaviourOf = ({ model }: { model: string }): Behaviour => behaviours[mode
 const second = await startFakeUpstream({ behaviour: behaviourOf });
 after(() => second[Symbol.asyncDispose]());
 
-type Place = { name: string; model?: string; settings?: Parameters<typeof upstreamAt>[1]; url?: string };
+type ModelEntry = { name: string; model?: string; settings?: Parameters<typeof upstreamAt>[1]; url?: string };
 
-const other: Place = { name: "b", model: "serves" };
+const other: ModelEntry = { name: "b", model: "serves" };
 
 /**
  * Models by name, each on upstreams of its own, so that no test leaves another's alone: the first in the first fake,
  * the second in the second one.
  */
-const models: Record<string, Place[]> = {
+const models: Record<string, ModelEntry[]> = {
   ...Object.fromEntries(Object.keys(behaviours).map((model) => [model, [{ name: "a", model }, other]])),
   refused: [{ name: "a", url: "http://127.0.0.1:1", settings: { open_after_failures: 0 } }, other],
   "only-rate": [{ name: "a", model: "says-429" }],

@@ -1,7 +1,7 @@
 import type { Static } from "typebox";
 import type { VideoDialectName } from "#shared/catalog/video-dialects.ts";
 import type { catalogSchema } from "../../../services/relay/catalog/schema.ts";
-import { type CatalogParts, catalogText, modelOn, testCatalog, upstreamAt } from "./catalog.ts";
+import { type CatalogSections, catalogText, modelOn, testCatalog, upstreamAt } from "./catalog.ts";
 import { priceRow } from "./endpoints.ts";
 
 type VideoLimits = NonNullable<Static<typeof catalogSchema>["models"][string]["video"]>;
@@ -36,7 +36,7 @@ function videosAt(baseUrl: string, dialect: VideoDialectName): object {
  * `spare-sora-model` has a second place behind one where nobody listens, `nowhere-model` has none.
  */
 export function withVideos(text: string, videosUrl: string): string {
-  const { upstreams, models, ...rest } = JSON.parse(text) as CatalogParts;
+  const { upstreams, models, ...rest } = JSON.parse(text) as CatalogSections;
   return catalogText({
     ...rest,
     upstreams: {

@@ -105,10 +105,10 @@ export async function createVideoCustomer(
   return { ...(await world.createCustomer(options)), relayUrl: world.relayUrl };
 }
 
-export type MadeVideo = { rid: string; submitted: VideoObject; ended: VideoObject; job: VideoJob };
+export type CompletedVideo = { rid: string; submitted: VideoObject; ended: VideoObject; job: VideoJob };
 
 /** Submits a video, which must be accepted, and waits until it has ended. */
-export async function makeVideo(world: World, customer: VideoCustomer, call: VideoCall = {}): Promise<MadeVideo> {
+export async function makeVideo(world: World, customer: VideoCustomer, call: VideoCall = {}): Promise<CompletedVideo> {
   const reply = await submitVideo(customer, call);
   const submitted = videoOf(reply);
   const ended = await untilEnded(customer, submitted.id);

@@ -34,9 +34,9 @@ function totalOf(usage: unknown): bigint | undefined {
   return parts.length === 0 ? undefined : BigInt(parts.reduce((all, count) => all + count, 0));
 }
 
-type Metered = { tally: Tally; verdicts: unknown[]; end: string; usages: unknown[] };
+type MeteredCall = { tally: Tally; verdicts: unknown[]; end: string; usages: unknown[] };
 
-function meterStream(dialect: Dialect, exchange: Exchange): Metered {
+function meterStream(dialect: Dialect, exchange: Exchange): MeteredCall {
   const envelope = dialect.readEnvelope(readJsonBody(Buffer.from(exchange.requestBody)), "m");
   const tap = dialect.createTap({ ...envelope, wantsStreamUsage: true }, (error) => error);
   const cursor = createEventCursor(16_777_216);

@@ -20,11 +20,11 @@ import { createHotStore } from "../../../services/auth-quota/store/hot.ts";
 import { findIdentities } from "../../../services/auth-quota/store/keys.ts";
 import type { Database } from "../../../services/auth-quota/store/postgres.ts";
 import { sweep } from "../../../services/auth-quota/hot/sweep.ts";
-import type { AuthQuotaService, BillingClient } from "./peers.ts";
+import type { AuthQuotaService, BillingClient } from "./neighbours.ts";
 import { connectSimulatedRedis, type RedisServer } from "./redis-link.ts";
 import type { Network } from "./network.ts";
 
-export type AuthQuotaParts = {
+export type AuthQuotaDeps = {
   name: string;
   network: Network;
   redis: RedisServer;
@@ -42,7 +42,7 @@ const rebuildCheckMs = 2_500;
 const metrics = createMetrics(new Registry());
 
 /** Wires one process as the service's app.ts does, with the product's own parts. */
-export function startAuthQuota(parts: AuthQuotaParts): AuthQuotaService {
+export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
   const { name, network, redis, database, billing, log } = parts;
   const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000 };
   const hot = createHotStore(connectSimulatedRedis(redis, network, name), limits);

@@ -8,13 +8,13 @@ import { creditAccount, createLedger } from "./ledger.ts";
 import type { LuaScript } from "./lua.ts";
 import { calm, createNetwork, later } from "./network.ts";
 import { noteBooked } from "./overspend.ts";
-import { killPlace, loseDisk, startPlace } from "./places.ts";
+import { killPlace, loseDisk, startPlace } from "./nodes.ts";
 import { drawnFrom, drawProfile } from "./profile.ts";
 import { createRandom, type Random } from "./random.ts";
 import { createMemoryRedis } from "./redis.ts";
 import { createLines } from "./session-stream.ts";
 import { createUsageStream } from "./stream.ts";
-import { note, placesOf, startMs, type RunningPlace, type Trace, type World } from "./world.ts";
+import { note, placesOf, startMs, type RunningNode, type Trace, type World } from "./world.ts";
 
 /** Draws a world from its seed; what happens in it is put down and waits for the clock. */
 export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): World {
@@ -93,7 +93,7 @@ function drawPayers(random: Random): Payer[] {
 }
 
 function createPlaces(): Pick<World, "relays" | "authQuotas" | "billings"> {
-  const place = (kind: RunningPlace["kind"], number: number): RunningPlace => {
+  const place = (kind: RunningNode["kind"], number: number): RunningNode => {
     const name = `${kind}-${number}`;
     return { name, kind, starts: 0, process: createProcess(name) };
   };

@@ -17,13 +17,13 @@ import { getProgress } from "../../../services/billing/intake/progress.ts";
 import { createLedgerDays } from "../../../services/billing/store/days.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { createBalancePusher } from "../../../services/billing/intake/push-balances.ts";
-import type { AuthQuotaService, BillingClient } from "./peers.ts";
+import type { AuthQuotaService, BillingClient } from "./neighbours.ts";
 import type { SimulatedConnection } from "./jetstream.ts";
 import type { Ledger, LedgerLink } from "./ledger.ts";
 import type { Network } from "./network.ts";
 import type { UsageStream } from "./stream.ts";
 
-export type BillingParts = {
+export type BillingDeps = {
   name: string;
   network: Network;
   ledger: Ledger;
@@ -37,7 +37,7 @@ const metrics = createMetrics(new Registry());
 const clock = { nowMs: () => Date.now() };
 
 /** Wires one process as the service's main.ts does, with the product's own parts. */
-export function startBilling({ name, network, ledger, stream, authQuota, ...parts }: BillingParts): BillingClient {
+export function startBilling({ name, network, ledger, stream, authQuota, ...parts }: BillingDeps): BillingClient {
   const { log } = parts;
   const link: LedgerLink = { ledger, network, from: name };
   const pool = link as unknown as Pool;

@@ -109,7 +109,7 @@ export function drawCalls(random: Random, { payers, lastMs, longShare }: Load): 
 
 const wait = (delayMs: number): Promise<void> => new Promise((resolve) => void setTimeout(resolve, delayMs));
 
-export type Calling = {
+export type CallContext = {
   plan: CallPlan;
   relay: Relay;
   truth: Truth;
@@ -118,9 +118,9 @@ export type Calling = {
   onRefused: (refusal: FailureName) => void;
 };
 
-type Place = { name: string; process: Process; clockAheadMs: number };
+type RelayNode = { name: string; process: Process; clockAheadMs: number };
 
-export function beginTruth(plan: CallPlan, { name, process, clockAheadMs }: Place, relay: Relay): Truth {
+export function beginTruth(plan: CallPlan, { name, process, clockAheadMs }: RelayNode, relay: Relay): Truth {
   return {
     rid: v7({ msecs: Date.now() + clockAheadMs, seq: 0, random: plan.ridBytes }),
     payer: plan.payer,
@@ -145,7 +145,7 @@ export function beginTruth(plan: CallPlan, { name, process, clockAheadMs }: Plac
 }
 
 /** One call from its admission to its charge, in the steps of the relay's call.ts, with an upstream as planned. */
-export async function runCall(calling: Calling): Promise<void> {
+export async function runCall(calling: CallContext): Promise<void> {
   const { plan, relay, truth } = calling;
   const call = await admit(calling);
   if (!call) return;
@@ -173,7 +173,7 @@ export async function runCall(calling: Calling): Promise<void> {
   if (!isEnded) end(causeOf(plan, call));
 }
 
-async function admit({ plan, relay, truth, onRefused }: Calling): Promise<LiveCall | undefined> {
+async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<LiveCall | undefined> {
   const { settling } = relay;
   const { payer, inputTokens } = plan;
   try {
@@ -210,7 +210,7 @@ async function admit({ plan, relay, truth, onRefused }: Calling): Promise<LiveCa
 }
 
 /** The content of the answer, as far as it is planned to come. */
-async function pass({ plan, relay, truth }: Calling, call: LiveCall, isEnded: () => boolean): Promise<void> {
+async function pass({ plan, relay, truth }: CallContext, call: LiveCall, isEnded: () => boolean): Promise<void> {
   const isCut = plan.ending !== "whole" && plan.ending !== "whole-untold";
   const pieces = isCut ? plan.pieces.slice(0, Math.ceil(plan.pieces.length / 2)) : plan.pieces;
   for (const tokens of pieces) {
@@ -236,7 +236,7 @@ function causeOf({ ending, inputTokens }: CallPlan, { tally }: LiveCall): EndCau
 }
 
 /** Charges first; only then may the caller have the end of the answer. */
-function finish(calling: Calling, call: LiveCall, cause: EndCause): void {
+function finish(calling: CallContext, call: LiveCall, cause: EndCause): void {
   const { relay, truth, process } = calling;
   truth.state = "settling";
   truth.heldNanos = call.heldNanos;

@@ -166,9 +166,9 @@ function setGlobals(timers: Timers, time: Time): void {
   performance.now = () => time.nowMs - time.beganMs;
 }
 
-type Scheduled = { work: Work; delayMs: number; values: unknown[]; isImmediate?: boolean; everyMs?: number };
+type ScheduledWork = { work: Work; delayMs: number; values: unknown[]; isImmediate?: boolean; everyMs?: number };
 
-function createSchedule(timers: Timers, time: Time): (scheduled: Scheduled) => Handle {
+function createSchedule(timers: Timers, time: Time): (scheduled: ScheduledWork) => Handle {
   return ({ work, delayMs, values, isImmediate = false, everyMs }) => {
     const owner = currentProcess();
     const handle: Handle = { timer: undefined, ref: () => handle, unref: () => handle, hasRef: () => true };

@@ -4,7 +4,7 @@ import { createDisk } from "./disk.ts";
 import type { FaultName } from "./profile.ts";
 import type { Random } from "./random.ts";
 import { keepaliveMs } from "./session-stream.ts";
-import type { RunningPlace, World } from "./world.ts";
+import type { RunningNode, World } from "./world.ts";
 
 // With appendfsync everysec a Redis may lose two seconds.
 const lostTailMs = 2_000;
@@ -14,13 +14,13 @@ type Fault = (world: World) => void;
 const downMs = (random: Random): number =>
   random.chance(0.6) ? random.between(50, 3_000) : random.between(3_000, 30_000);
 
-function killAndRestart(world: World, place: RunningPlace): void {
+function killAndRestart(world: World, place: RunningNode): void {
   if (isOver(place.process)) return;
   world.kill(place);
   later(() => world.start(place), downMs(world.random));
 }
 
-function pauseAndResume(world: World, place: RunningPlace): void {
+function pauseAndResume(world: World, place: RunningNode): void {
   const { process } = place;
   if (process.state !== "running") return;
   const pausedMs = world.random.between(5_000, 60_000);
@@ -47,8 +47,8 @@ function setClock(world: World, machine: { clockAheadMs: number }, aheadMs: numb
   );
 }
 
-const anyPlace = ({ random, relays, authQuotas, billings }: World): RunningPlace =>
-  random.pick<RunningPlace>([...relays, ...authQuotas, ...billings]);
+const anyPlace = ({ random, relays, authQuotas, billings }: World): RunningNode =>
+  random.pick<RunningNode>([...relays, ...authQuotas, ...billings]);
 
 /** Two places that talk with each other. */
 function anyWay({ random, relays, authQuotas, billings }: World): [string, string] {

@@ -1,4 +1,4 @@
-import type { Delivered, UsageStream } from "./stream.ts";
+import type { DeliveredMessage, UsageStream } from "./stream.ts";
 import { ask, asking, type Network } from "./network.ts";
 
 // Takes the place of @nats-io/jetstream for billing: the same names, answered by the stream of the simulated world.
@@ -76,13 +76,13 @@ export function jetstream(connection: SimulatedConnection) {
 
 /** The messages that come, until it is closed. */
 function consume({ stream, from }: SimulatedConnection) {
-  const waiting: Delivered[] = [];
+  const waiting: DeliveredMessage[] = [];
   let arrived = Promise.withResolvers<void>();
   const subscriber = {
     process: asking(),
     from,
     isOpen: true,
-    deliver: (message: Delivered) => {
+    deliver: (message: DeliveredMessage) => {
       if (!subscriber.isOpen) return;
       waiting.push(message);
       arrived.resolve();

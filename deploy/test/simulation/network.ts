@@ -3,7 +3,7 @@ import { createProcess, currentProcess, enter, isOver, outside, type Process } f
 import type { Random } from "./random.ts";
 
 /** Where a process runs: the same place after a restart. */
-export type Place = { name: string; process: Process };
+export type Node = { name: string; process: Process };
 
 /** How the ways between places behave. */
 export type Weather = {
@@ -96,7 +96,7 @@ export function createPipe(network: Network, from: string, to: string): (arrive:
   };
 }
 
-export type Ask<T> = {
+export type NetworkRequest<T> = {
   network: Network;
   /** Names of both ends, for cuts. */
   from: string;
@@ -110,7 +110,7 @@ export type Ask<T> = {
  * One question and its answer. Each of the two may be late, or lost: the asker then hears after its timeout that
  * nothing is known. What arrives late is done all the same.
  */
-export function ask<T>({ network, from, to, timeoutMs, serve }: Ask<T>): Promise<T> {
+export function ask<T>({ network, from, to, timeoutMs, serve }: NetworkRequest<T>): Promise<T> {
   const asker = asking();
   const answer = Promise.withResolvers<T>();
   if (!step(asker)) return answer.promise;
@@ -135,7 +135,7 @@ export function ask<T>({ network, from, to, timeoutMs, serve }: Ask<T>): Promise
   return answer.promise;
 }
 
-type Ends = { network: Network; from: string; to: Place };
+type Ends = { network: Network; from: string; to: Node };
 
 /** A call of one service by another; a place without a process refuses it. */
 export function callService<T>({ network, from, to }: Ends, handle: () => Promise<T>): Promise<T> {

@@ -18,14 +18,14 @@ export type RedisServer = {
 const redisName = "redis";
 const timeoutMs = 1_500;
 
-type Asked = { process: Process; answer: PromiseWithResolvers<LuaValue> };
+type PendingRequest = { process: Process; answer: PromiseWithResolvers<LuaValue> };
 
 /** One connection: commands arrive in order, and so do their answers; when it is lost nobody knows what was done. */
 type Connection = {
   isUp: boolean;
   /** What was sent over an earlier connection and is still on its way arrives only if this is its number. */
   number: number;
-  asked: Set<Asked>;
+  asked: Set<PendingRequest>;
 };
 
 function lose(connection: Connection, network: Network): void {

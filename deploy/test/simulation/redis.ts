@@ -11,8 +11,8 @@ export type MemoryRedis = {
   /** Loses everything. */
   clear: () => void;
   /** What it holds now; giving it back loses everything since. */
-  save: () => Saved;
-  restore: (saved: Saved) => void;
+  save: () => Snapshot;
+  restore: (saved: Snapshot) => void;
 };
 
 type Value =
@@ -21,9 +21,9 @@ type Value =
   | { kind: "set"; members: Set<string> }
   | { kind: "sorted"; scores: Map<string, number> };
 
-type Saved = { values: Map<string, Value>; expiries: Map<string, number> };
+type Snapshot = { values: Map<string, Value>; expiries: Map<string, number> };
 
-type Store = Saved & { nowUs: () => number; random: (below: number) => number };
+type Store = Snapshot & { nowUs: () => number; random: (below: number) => number };
 
 /** `nowUs` is its clock; `random` picks what SPOP takes. */
 export function createMemoryRedis(nowUs: () => number, random: (below: number) => number): MemoryRedis {

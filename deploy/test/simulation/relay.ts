@@ -18,7 +18,7 @@ import type { UsageStream } from "./stream.ts";
 /** A running relay process, as far as the path of the money goes. */
 export type Relay = { settling: Settling; live: Set<LiveCall> };
 
-export type RelayParts = {
+export type RelayDeps = {
   name: string;
   relaySession: string;
   channel: Client;
@@ -41,7 +41,7 @@ const sessionLimits = { ...defaultLimits, heartbeatMs: 5_000 };
 const spoolLimits = { segmentBytes: 2_000, maxBytes: 1_000_000, syncMs: 1_000 };
 
 /** Wires one process as the service's main.ts does, with the product's own parts. */
-export async function startRelay(parts: RelayParts): Promise<Relay> {
+export async function startRelay(parts: RelayDeps): Promise<Relay> {
   const { name, relaySession, channel, stream, log } = parts;
   const files = filesOn(parts.disk);
   const opened = await openSpool("spool", relaySession, { log, ridOf: ridOfRecord, limits: spoolLimits, files });

@@ -6,10 +6,10 @@ import {
   type SessionRequest,
 } from "../../../services/auth-quota/session/session-wire.ts";
 import { enter, isOver, type Process } from "./clock.ts";
-import { asking, createPipe, later, step, type Network, type Place } from "./network.ts";
+import { asking, createPipe, later, step, type Network, type Node } from "./network.ts";
 
 /** What serves the streams of relays in an auth-quota process. */
-export type AuthQuotaPlace = Place & {
+export type AuthQuotaNode = Node & {
   serve: ((stream: ServerDuplexStream<SessionRequest, SessionResponse>) => void) | undefined;
 };
 
@@ -24,7 +24,7 @@ export type Line = {
 
 export type Lines = {
   /** The channel of one relay process, in which each stream goes to one of the places. */
-  channelOf: (relay: Place) => Client;
+  channelOf: (relay: Node) => Client;
   open: Set<Line>;
   breakWhere: (isHit: (line: Line) => boolean) => void;
 };
@@ -38,14 +38,14 @@ type Codec = { encode: (message: never) => Buffer; decode: (bytes: Buffer) => un
 /** How auth-quota does. */
 const serverCodec: Codec = { encode: sessionMethod.responseSerialize, decode: sessionMethod.requestDeserialize };
 
-export function createLines(network: Network, places: readonly AuthQuotaPlace[]): Lines {
+export function createLines(network: Network, places: readonly AuthQuotaNode[]): Lines {
   const open = new Set<Line>();
   const server = serverCodec;
-  const openLine = (relay: Place, client: Codec): EventEmitter => {
+  const openLine = (relay: Node, client: Codec): EventEmitter => {
     const place = network.random.pick(places);
     return connect({ network, open, relay, place, client, server });
   };
-  const channelOf = (relay: Place) => ({
+  const channelOf = (relay: Node) => ({
     makeBidiStreamRequest: (_path: string, encode: Codec["encode"], decode: Codec["decode"]) =>
       openLine(relay, { encode, decode }),
   });
@@ -58,11 +58,11 @@ export function createLines(network: Network, places: readonly AuthQuotaPlace[])
   };
 }
 
-type Connecting = {
+type ConnectionContext = {
   network: Network;
   open: Set<Line>;
-  relay: Place;
-  place: AuthQuotaPlace;
+  relay: Node;
+  place: AuthQuotaNode;
   client: Codec;
   server: Codec;
 };
@@ -79,7 +79,7 @@ class End extends EventEmitter {
   isPaused = (): boolean => false;
 }
 
-function connect({ network, open, relay, place, ...codecs }: Connecting): End {
+function connect({ network, open, relay, place, ...codecs }: ConnectionContext): End {
   const client = new End();
   const server = new End();
   const clientProcess = asking();
@@ -120,10 +120,10 @@ function connect({ network, open, relay, place, ...codecs }: Connecting): End {
   return client;
 }
 
-type Way = Codec & { network: Network; line: Line; from: Process; to: Process; end: End };
+type Direction = Codec & { network: Network; line: Line; from: Process; to: Process; end: End };
 
 /** What one end writes is raised at the other as data. No message is lost alone: the connection breaks with it. */
-function way({ network, line, from, to, end, encode, decode }: Way): (message: unknown) => boolean {
+function way({ network, line, from, to, end, encode, decode }: Direction): (message: unknown) => boolean {
   const send = createPipe(network, line.relay, line.authQuota);
   return (message) => {
     if (!step(from) || !line.isOpen) return true;

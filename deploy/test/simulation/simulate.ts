@@ -6,7 +6,7 @@ import { installClock, kill, type VirtualClock } from "./clock.ts";
 import { checkAtRest } from "./invariants.ts";
 import { loadScript } from "./lua.ts";
 import { overspendOf } from "./overspend.ts";
-import { findUnrest, forgottenHolds } from "./rest.ts";
+import { findUnrest, forgottenHolds } from "./quiesce.ts";
 import { placesOf, startMs, type World } from "./world.ts";
 
 /** What one run came to. */

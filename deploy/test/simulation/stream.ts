@@ -16,12 +16,12 @@ export type StoredMessage = {
 export type Subscriber = {
   process: Process;
   from: string;
-  deliver: (message: Delivered) => void;
+  deliver: (message: DeliveredMessage) => void;
   isOpen: boolean;
 };
 
 /** A message as a consumer sees it. */
-export type Delivered = { seq: number; data: Uint8Array; ack: () => void; nak: () => void };
+export type DeliveredMessage = { seq: number; data: Uint8Array; ack: () => void; nak: () => void };
 
 /** The one usage stream with its one durable consumer, as JetStream keeps them. */
 export type UsageStream = {
@@ -120,9 +120,9 @@ function pump(stream: UsageStream, network: Network): void {
   }
 }
 
-type Handing = { message: StoredMessage; taker: Subscriber };
+type Delivery = { message: StoredMessage; taker: Subscriber };
 
-function handOut(stream: UsageStream, network: Network, { message, taker }: Handing): void {
+function handOut(stream: UsageStream, network: Network, { message, taker }: Delivery): void {
   message.deliveredAtMs = Date.now();
   outside(() => setTimeout(() => pump(stream, network), stream.ackWaitMs));
   // Deliveries get lost more often than all else: a late provisional charge is the one to be afraid of.
@@ -133,7 +133,7 @@ function handOut(stream: UsageStream, network: Network, { message, taker }: Hand
     if (process.state === "dead" || network.isLost() || network.isCut(taker.from, place)) return;
     outside(() => setTimeout(() => void (stream.isDown || arrive()), network.delayMs()));
   };
-  const delivered: Delivered = {
+  const delivered: DeliveredMessage = {
     seq: message.seq,
     data: message.data,
     ack: answer(() => {

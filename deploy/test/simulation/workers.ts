@@ -45,9 +45,9 @@ export async function runWorkers({ workers, environment, preload, ...range }: Wo
 
 const mainFile = fileURLToPath(import.meta.resolve("./main.ts"));
 
-type Started = { environment: NodeJS.ProcessEnv; preload: string | undefined };
+type WorkerOptions = { environment: NodeJS.ProcessEnv; preload: string | undefined };
 
-async function runWorker(range: Range, { environment, preload }: Started): Promise<Totals> {
+async function runWorker(range: Range, { environment, preload }: WorkerOptions): Promise<Totals> {
   const imports = preload === undefined ? [] : ["--import", preload];
   // A world leaves much garbage that dies young.
   const child = spawn(

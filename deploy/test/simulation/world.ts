@@ -1,20 +1,20 @@
-import type { AuthQuotaService, BillingClient } from "./peers.ts";
+import type { AuthQuotaService, BillingClient } from "./neighbours.ts";
 import type { Payer, Truth } from "./caller.ts";
 import { currentProcess } from "./clock.ts";
 import type { Disk } from "./disk.ts";
 import type { Ledger } from "./ledger.ts";
-import type { Network, Place } from "./network.ts";
+import type { Network, Node } from "./network.ts";
 import type { Profile } from "./profile.ts";
 import type { Random } from "./random.ts";
 import type { RedisServer } from "./redis-link.ts";
 import type { Relay } from "./relay.ts";
-import type { AuthQuotaPlace, Lines } from "./session-stream.ts";
+import type { AuthQuotaNode, Lines } from "./session-stream.ts";
 import type { UsageStream } from "./stream.ts";
 
 /** A place whose process can be started again. */
-export type RunningPlace = Place & { kind: "relay" | "auth-quota" | "billing"; starts: number };
+export type RunningNode = Node & { kind: "relay" | "auth-quota" | "billing"; starts: number };
 
-export type RelayPlace = RunningPlace & {
+export type RelayNode = RunningNode & {
   disk: Disk;
   relay: Relay | undefined;
   /** How far the machine's clock is ahead. */
@@ -22,8 +22,8 @@ export type RelayPlace = RunningPlace & {
   /** Told when the next charge is in the spool and nowhere else. */
   onCharge: (() => void) | undefined;
 };
-export type AuthQuotaRunning = RunningPlace & AuthQuotaPlace & { service: AuthQuotaService | undefined };
-export type BillingRunning = RunningPlace & { service: BillingClient | undefined };
+export type AuthQuotaRunning = RunningNode & AuthQuotaNode & { service: AuthQuotaService | undefined };
+export type BillingRunning = RunningNode & { service: BillingClient | undefined };
 
 /** Everything of one run. */
 export type World = {
@@ -35,7 +35,7 @@ export type World = {
   ledger: Ledger;
   stream: UsageStream;
   lines: Lines;
-  relays: RelayPlace[];
+  relays: RelayNode[];
   authQuotas: AuthQuotaRunning[];
   billings: BillingRunning[];
   payers: Payer[];
@@ -58,9 +58,9 @@ export type World = {
   note: (text: string) => void;
   violate: (text: string) => void;
   noteLoss: () => void;
-  kill: (place: RunningPlace) => void;
-  start: (place: RunningPlace) => void;
-  loseDisk: (place: RelayPlace) => void;
+  kill: (place: RunningNode) => void;
+  start: (place: RunningNode) => void;
+  loseDisk: (place: RelayNode) => void;
 };
 
 /** What happened, as a number that two equal runs share, and as lines when they are wanted. */
@@ -78,7 +78,7 @@ export function note(trace: Trace, text: string): void {
   trace.lines?.push(line);
 }
 
-export const placesOf = ({ relays, authQuotas, billings }: World): RunningPlace[] => [
+export const placesOf = ({ relays, authQuotas, billings }: World): RunningNode[] => [
   ...relays,
   ...authQuotas,
   ...billings,

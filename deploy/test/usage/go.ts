@@ -2,7 +2,7 @@ import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { repository, run, type Finished } from "../../tools/checks/run.ts";
+import { repository, run, type CommandResult } from "../../tools/checks/run.ts";
 import { findProgram } from "#shared/testing/binaries.ts";
 import { proveConsumer } from "./prove-consumer.ts";
 import { examples } from "./stage.ts";
@@ -10,7 +10,7 @@ import { examples } from "./stage.ts";
 // What `npm run test:examples` runs: not part of `npm test`, because it fetches modules and compiles them.
 const environment = { USAGE_SCHEMA: join(repository, "proto/released.binpb") };
 
-function succeed({ code, output, errors }: Finished): void {
+function succeed({ code, output, errors }: CommandResult): void {
   if (code !== 0) throw new Error(`${output}${errors}`);
 }
 

@@ -16,7 +16,7 @@ import { costNanos, type Units } from "#shared/money/pricing.ts";
 export type GoldenBatch = { name: string; events: UsageRecorded[] };
 
 type Fields = Omit<UsageRecorded, "$typeName" | "$unknown" | "usage" | "unitPriceNanos">;
-type Given = Partial<Fields> & { usage: Units; unitPriceNanos: Units };
+type GoldenFields = Partial<Fields> & { usage: Units; unitPriceNanos: Units };
 
 const firstCallMs = Date.parse("2026-03-02T10:00:00.000Z");
 const relaySession = "019cac9e-3400-7000-8000-00000000aaaa";
@@ -28,7 +28,7 @@ function ridAt(second: number): string {
 }
 
 /** The event of the call that began at `second`: a whole, streamed answer of 2.5 s, unless said otherwise. */
-function eventAt(second: number, given: Given): UsageRecorded {
+function eventAt(second: number, given: GoldenFields): UsageRecorded {
   const startedAtMs = firstCallMs + second * 1_000;
   return create(UsageRecordedSchema, {
     rid: ridAt(second),

@@ -106,10 +106,10 @@ export async function publishAll(nats: NatsConnection, name: string, payloads: r
   }
 }
 
-type Started = { command: string; args: string[]; environment: NodeJS.ProcessEnv };
+type ConsumerProcess = { command: string; args: string[]; environment: NodeJS.ProcessEnv };
 
 /** Starts a consumer; `stop` asks it to end and gives the totals that it prints. */
-export async function startConsumer({ command, args, environment }: Started) {
+export async function startConsumer({ command, args, environment }: ConsumerProcess) {
   const lines: string[] = [];
   const onLine = (line: string): void => void lines.push(line);
   const plan = { command, args, environment: { ...process.env, ...environment }, onLine };

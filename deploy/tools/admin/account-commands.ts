@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { type Account, AccountSchema, AccountStatus, AccountStatusSchema } from "#proto/authquota/v1/authquota_pb.ts";
 import { enumWords } from "#shared/money/enum-words.ts";
 import { readCount } from "./arguments.ts";
-import { type Answer, asData, type Desk, type Run } from "./desk.ts";
+import { type Answer, asData, type Clients, type Run } from "./clients.ts";
 import { type Column, instant, table } from "./render.ts";
 
 const columns: Column<Account>[] = [
@@ -34,7 +34,7 @@ export function addAccountCommands(program: Command, run: Run): void {
   account
     .command("list")
     .description("all accounts, by id")
-    .action(() => run(async (desk) => many(await listAll(desk))));
+    .action(() => run(async (clients) => many(await listAll(clients))));
   for (const [word, status] of [
     ["suspend", AccountStatus.SUSPENDED],
     ["activate", AccountStatus.ACTIVE],
@@ -57,7 +57,7 @@ export function addAccountCommands(program: Command, run: Run): void {
     );
 }
 
-async function listAll({ authQuota }: Desk): Promise<Account[]> {
+async function listAll({ authQuota }: Clients): Promise<Account[]> {
   const all: Account[] = [];
   for (;;) {
     const { accounts } = await authQuota.listAccounts({ afterAccountId: all.at(-1)?.accountId ?? "", limit: pageSize });

@@ -7,7 +7,7 @@ import { stringify } from "csv-stringify";
 import { type LedgerLine, LedgerLineSchema } from "#proto/billing/v1/billing_pb.ts";
 import { operatorTable } from "#shared/money/ledger-rows.ts";
 import { readDay } from "./arguments.ts";
-import { type Answer, asData, type Desk, type Output, type Run } from "./desk.ts";
+import { type Answer, asData, type Clients, type Output, type Run } from "./clients.ts";
 
 type ExportOptions = { from: string; until: string; account: string; format: "csv" | "ndjson"; output?: string };
 
@@ -20,19 +20,19 @@ export function addExportCommand(program: Command, run: Run, output: Output): vo
     .option("--account <id>", "only this account", "")
     .addOption(new Option("--format <format>", "form of the lines").choices(["csv", "ndjson"]).default("csv"))
     .option("--output <file>", "write to this file; else to standard output")
-    .action((options: ExportOptions) => run((desk) => exportLines(desk, options, output)));
+    .action((options: ExportOptions) => run((clients) => exportLines(clients, options, output)));
 }
 
-async function exportLines(desk: Desk, options: ExportOptions, output: Output): Promise<Answer> {
+async function exportLines(clients: Clients, options: ExportOptions, output: Output): Promise<Answer> {
   const { output: file } = options;
   if (file === undefined) {
-    const lines = await write(desk, options, answering(output));
+    const lines = await write(clients, options, answering(output));
     return { text: "", data: undefined, hint: `${lines} lines` };
   }
   // An export that was cut short must not pass for a whole one.
   const part = `${file}.part`;
   try {
-    const lines = await write(desk, options, createWriteStream(part));
+    const lines = await write(clients, options, createWriteStream(part));
     await rename(part, file);
     return { text: `${lines} lines in ${file}`, data: { lines, file } };
   } catch (error) {
@@ -42,7 +42,7 @@ async function exportLines(desk: Desk, options: ExportOptions, output: Output): 
 }
 
 /** Lines pass through one by one: memory does not grow with them, and a slow end holds the service back. */
-async function write({ streams }: Desk, options: ExportOptions, end: NodeJS.WritableStream): Promise<number> {
+async function write({ streams }: Clients, options: ExportOptions, end: NodeJS.WritableStream): Promise<number> {
   const { from, until, account, format } = options;
   const count = { lines: 0 };
   const pages = streams.exportLines({ accountId: account, fromDay: from, untilDay: until });

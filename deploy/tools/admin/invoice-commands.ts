@@ -4,7 +4,7 @@ import { CompareInvoiceResponseSchema, type InvoiceDifference } from "#proto/bil
 import { formatUsd } from "#shared/money/money.ts";
 import { readDay } from "./arguments.ts";
 import { readDecimal } from "./decimal.ts";
-import { type Answer, asData, type Desk, type Run } from "./desk.ts";
+import { type Answer, asData, type Clients, type Run } from "./clients.ts";
 import { type FileColumns, readColumns, readInvoiceFile } from "./invoice-file.ts";
 import { type Column, figures, table } from "./render.ts";
 
@@ -22,7 +22,7 @@ export function addInvoiceCommands(program: Command, run: Run): void {
     .requiredOption("--upstream <name>", "the upstream's name in the catalog")
     .requiredOption("--columns <names>", "day=…,model=…,cost=… and buckets: headings of the file", readFileColumns)
     .option("--id <id>", "id of the invoice; else the file's name")
-    .action((file: string, options: LoadOptions) => run((desk) => load(desk, file, options)));
+    .action((file: string, options: LoadOptions) => run((clients) => load(clients, file, options)));
   invoice
     .command("compare")
     .description("what a provider has billed beside what the ledger expects; ends with 1 when a row is too far off")
@@ -35,7 +35,7 @@ export function addInvoiceCommands(program: Command, run: Run): void {
       readPercent,
       percent("0.5"),
     )
-    .action((options: CompareOptions) => run((desk) => compare(desk, options)));
+    .action((options: CompareOptions) => run((clients) => compare(clients, options)));
 }
 
 function readFileColumns(text: string): FileColumns {
@@ -46,7 +46,7 @@ function readFileColumns(text: string): FileColumns {
   }
 }
 
-async function load({ billing }: Desk, file: string, { upstream, id, columns }: LoadOptions): Promise<Answer> {
+async function load({ billing }: Clients, file: string, { upstream, id, columns }: LoadOptions): Promise<Answer> {
   const { rows, linesLeftOut } = await readInvoiceFile(file, columns);
   const taken = { added: 0, replaced: 0 };
   for (let at = 0; at < rows.length; at += rowsPerCall) {
@@ -79,7 +79,7 @@ function readPercent(text: string): bigint {
 
 const onePercent = percent("1");
 
-async function compare({ billing }: Desk, { upstream, from, until, tolerance }: CompareOptions): Promise<Answer> {
+async function compare({ billing }: Clients, { upstream, from, until, tolerance }: CompareOptions): Promise<Answer> {
   const response = await billing.compareInvoice({ upstream, fromDay: from, untilDay: until });
   const { rows } = response;
   const off = rows.filter((row) => isOff(row, tolerance));

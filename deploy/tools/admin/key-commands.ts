@@ -11,7 +11,7 @@ import {
 import { enumWords } from "#shared/money/enum-words.ts";
 import { formatUsd } from "#shared/money/money.ts";
 import { orWord, readInstant, readNames, readUsd } from "./arguments.ts";
-import { type Answer, asData, type Run } from "./desk.ts";
+import { type Answer, asData, type Run } from "./clients.ts";
 import { type Column, instant, table } from "./render.ts";
 
 const columns: Column<Key>[] = [

@@ -15,7 +15,7 @@ import { dayMs, systemClock } from "#shared/process/clock.ts";
 import { enumWords } from "#shared/money/enum-words.ts";
 import { formatUsd } from "#shared/money/money.ts";
 import { readCount, readInstant } from "./arguments.ts";
-import { type Answer, asData, type Desk, type Run } from "./desk.ts";
+import { type Answer, asData, type Clients, type Run } from "./clients.ts";
 import { type Column, instant, table, units } from "./render.ts";
 
 const lineColumns: Column<LedgerLine>[] = [
@@ -56,7 +56,7 @@ export function addLedgerCommands(program: Command, run: Run): void {
     .option("--limit <n>", "at most this many, up to 1000", readCount, 100)
     .option("--before <line>", "only lines before this line_id", "")
     .option("--rid <rid>", "only lines of this call", "")
-    .action((accountId: string, options: LedgerOptions) => run((desk) => readLines(desk, accountId, options)));
+    .action((accountId: string, options: LedgerOptions) => run((clients) => readLines(clients, accountId, options)));
   program
     .command("usage")
     .description("sums of an account's use; of the last 30 days when no time is given")
@@ -64,7 +64,7 @@ export function addLedgerCommands(program: Command, run: Run): void {
     .option("--from <time>", "from this time on", readInstant)
     .option("--until <time>", "up to this time, not including it", readInstant)
     .addOption(new Option("--by <group>", "one sum per group").choices(Object.keys(groupings)))
-    .action((accountId: string, options: UsageOptions) => run((desk) => readUsage(desk, accountId, options)));
+    .action((accountId: string, options: UsageOptions) => run((clients) => readUsage(clients, accountId, options)));
   program
     .command("quarantine")
     .description("messages that could not be booked, newest first; --json shows what they held")
@@ -78,7 +78,7 @@ export function addLedgerCommands(program: Command, run: Run): void {
     );
 }
 
-async function readLines({ billing }: Desk, accountId: string, options: LedgerOptions): Promise<Answer> {
+async function readLines({ billing }: Clients, accountId: string, options: LedgerOptions): Promise<Answer> {
   const { limit, before, rid } = options;
   const response = await billing.listLedgerLines({ accountId, limit, beforeLineId: before, rid });
   const last = response.lines.length < limit ? undefined : response.lines.at(-1);
@@ -89,7 +89,7 @@ async function readLines({ billing }: Desk, accountId: string, options: LedgerOp
   };
 }
 
-async function readUsage({ billing }: Desk, accountId: string, options: UsageOptions): Promise<Answer> {
+async function readUsage({ billing }: Clients, accountId: string, options: UsageOptions): Promise<Answer> {
   const nowMs = systemClock.nowMs();
   const { from = timestampFromMs(nowMs - usageDays * dayMs), until = timestampFromMs(nowMs), by } = options;
   const groupBy = by ? groupings[by] : UsageGrouping.UNSPECIFIED;

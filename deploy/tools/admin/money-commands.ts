@@ -9,10 +9,10 @@ import {
 } from "#proto/billing/v1/billing_pb.ts";
 import { formatUsd } from "#shared/money/money.ts";
 import { readPositiveUsd, readUsd } from "./arguments.ts";
-import { type Answer, asData, type Desk, type Run } from "./desk.ts";
+import { type Answer, asData, type Clients, type Run } from "./clients.ts";
 import { figures } from "./render.ts";
 
-type Booked = { line?: LedgerLine | undefined; balanceNanos: bigint };
+type BookedLine = { line?: LedgerLine | undefined; balanceNanos: bigint };
 
 export function addMoneyCommands(program: Command, run: Run): void {
   program
@@ -23,10 +23,10 @@ export function addMoneyCommands(program: Command, run: Run): void {
     .requiredOption("--payment-id <id>", "id of the payment; the same again books nothing")
     .option("--note <text>", "note for people", "")
     .action((accountId: string, amountNanos: bigint, { paymentId, note }: { paymentId: string; note: string }) =>
-      run(async (desk) => {
-        await requireAccount(desk, accountId);
-        const booked = await desk.billing.credit({ accountId, amountNanos, paymentId, note });
-        return { ...tell(booked), data: asData(CreditResponseSchema, booked) };
+      run(async (clients) => {
+        await requireAccount(clients, accountId);
+        const booked = await clients.billing.credit({ accountId, amountNanos, paymentId, note });
+        return { ...render(booked), data: asData(CreditResponseSchema, booked) };
       }),
     );
   program
@@ -38,11 +38,11 @@ export function addMoneyCommands(program: Command, run: Run): void {
     .requiredOption("--reason <text>", "why")
     .option("--rid <rid>", "the call that is corrected", "")
     .action((accountId: string, amountNanos: bigint, options: { id: string; reason: string; rid: string }) =>
-      run(async (desk) => {
+      run(async (clients) => {
         const { id: correctionId, reason, rid } = options;
-        await requireAccount(desk, accountId);
-        const booked = await desk.billing.correct({ accountId, amountNanos, correctionId, reason, rid });
-        return { ...tell(booked), data: asData(CorrectResponseSchema, booked) };
+        await requireAccount(clients, accountId);
+        const booked = await clients.billing.correct({ accountId, amountNanos, correctionId, reason, rid });
+        return { ...render(booked), data: asData(CorrectResponseSchema, booked) };
       }),
     );
   program
@@ -57,27 +57,27 @@ export function addMoneyCommands(program: Command, run: Run): void {
       run(async ({ billing }) => {
         const { id: refundId, reason } = options;
         const booked = await billing.refund({ accountId, rid, amountNanos: usd ?? 0n, refundId, reason });
-        return { ...tell(booked), data: asData(RefundResponseSchema, booked) };
+        return { ...render(booked), data: asData(RefundResponseSchema, booked) };
       }),
     );
   program
     .command("balance")
     .description("an account's money in USD")
     .argument("<account>")
-    .action((accountId: string) => run((desk) => readBalance(desk, accountId)));
+    .action((accountId: string) => run((clients) => readBalance(clients, accountId)));
   program
     .command("holds")
     .description("open holds and charges that the ledger has not confirmed, of an account or of all")
     .argument("[account]")
-    .action((accountId?: string) => run((desk) => readHolds(desk, accountId ?? "")));
+    .action((accountId?: string) => run((clients) => readHolds(clients, accountId ?? "")));
 }
 
 /** The ledger takes money for any id; a mistyped one must not swallow it. Throws `not_found`. */
-async function requireAccount({ authQuota }: Desk, accountId: string): Promise<void> {
+async function requireAccount({ authQuota }: Clients, accountId: string): Promise<void> {
   await authQuota.listKeys({ accountId });
 }
 
-function tell({ line, balanceNanos }: Booked): Pick<Answer, "text"> {
+function render({ line, balanceNanos }: BookedLine): Pick<Answer, "text"> {
   return {
     text: figures([
       ["line", line?.lineId ?? "-"],
@@ -87,7 +87,7 @@ function tell({ line, balanceNanos }: Booked): Pick<Answer, "text"> {
   };
 }
 
-async function readBalance({ billing, authQuota }: Desk, accountId: string): Promise<Answer> {
+async function readBalance({ billing, authQuota }: Clients, accountId: string): Promise<Answer> {
   const [balance, holds] = await Promise.all([billing.getBalance({ accountId }), authQuota.getHolds({ accountId })]);
   const text = figures([
     ["balance", formatUsd(balance.balanceNanos)],
@@ -101,7 +101,7 @@ async function readBalance({ billing, authQuota }: Desk, accountId: string): Pro
   return { text, data };
 }
 
-async function readHolds({ authQuota }: Desk, accountId: string): Promise<Answer> {
+async function readHolds({ authQuota }: Clients, accountId: string): Promise<Answer> {
   const holds = await authQuota.getHolds({ accountId });
   const counts: [string, string][] = [
     ["open holds", String(holds.openHolds)],

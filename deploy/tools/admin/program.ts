@@ -2,7 +2,7 @@ import { Command, CommanderError } from "commander";
 import { toServiceError } from "#shared/process/errors.ts";
 import { addAccountCommands } from "./account-commands.ts";
 import { readAddresses, readCredentials } from "./config.ts";
-import { openDesk, type Output, type Run } from "./desk.ts";
+import { openClients, type Output, type Run } from "./clients.ts";
 import { addExportCommand } from "./export-command.ts";
 import { addInvoiceCommands } from "./invoice-commands.ts";
 import { addKeyCommands } from "./key-commands.ts";
@@ -12,7 +12,7 @@ import { addReconcileCommands } from "./reconcile-commands.ts";
 import { addReplayCommand } from "./replay-command.ts";
 import { addStatementCommand } from "./statement-command.ts";
 
-export type Surroundings = {
+export type Environment = {
   environment: NodeJS.ProcessEnv;
   /** The file in which a local stack tells its addresses. */
   addressesFile: string;
@@ -23,7 +23,7 @@ export type Surroundings = {
  * Runs one command; gives the exit code: 0; 1 after an answer that tells of something wrong, or after one sentence that
  * says why there is no answer; 2 after an answer that lacks something. Never throws.
  */
-export async function runCommand(words: string[], surroundings: Surroundings): Promise<number> {
+export async function runCommand(words: string[], surroundings: Environment): Promise<number> {
   const { aside } = surroundings.output;
   const ended = { code: 0 };
   try {
@@ -38,15 +38,15 @@ export async function runCommand(words: string[], surroundings: Surroundings): P
   }
 }
 
-function buildProgram({ environment, addressesFile, output }: Surroundings, ended: { code: number }): Command {
+function buildProgram({ environment, addressesFile, output }: Environment, ended: { code: number }): Command {
   const program = new Command("npm run admin --")
     .description("Accounts, keys, money and ledger of a relay, over the services' gRPC calls.")
     .option("--json", "answer in JSON; amounts are decimal strings of nano-USD")
     .configureOutput({ writeOut: output.answer, writeErr: output.aside })
     .exitOverride();
   const run: Run = async (work) => {
-    using desk = openDesk(readAddresses(environment, addressesFile), readCredentials(environment));
-    const { text, data, hint, isWrong, isUnchecked } = await work(desk);
+    using clients = openClients(readAddresses(environment, addressesFile), readCredentials(environment));
+    const { text, data, hint, isWrong, isUnchecked } = await work(clients);
     const json = program.getOptionValue("json") === true;
     const answer = json && data !== undefined ? JSON.stringify(data, null, 2) : text;
     if (answer !== "") output.answer(`${answer}\n`);

@@ -8,7 +8,7 @@ import { ServiceError } from "#shared/process/errors.ts";
 import { formatUsd } from "#shared/money/money.ts";
 import { isSignedBy, toMessage } from "#shared/money/report.ts";
 import { readDay } from "./arguments.ts";
-import { type Answer, asData, type Desk, type Run } from "./desk.ts";
+import { type Answer, asData, type Clients, type Run } from "./clients.ts";
 import { type Column, figures, instant, table } from "./render.ts";
 
 const columns: Column<ReportLine>[] = [
@@ -27,22 +27,25 @@ export function addReconcileCommands(program: Command, run: Run): void {
     .command("reconcile")
     .description("hold ledger, stream and hot store against each other; ends with 1 when wrong, 2 when unchecked")
     .option("--day <day>", "all of a day (UTC), kept as its report; else what changed lately", readDay, "")
-    .action(({ day }: { day: string }) => run((desk) => reconcile(desk, day)));
+    .action(({ day }: { day: string }) => run((clients) => reconcile(clients, day)));
   program
     .command("report")
     .description("the kept report of a day, read from what was signed; ends as reconcile does")
     .argument("<day>", "the day (UTC)", readDay)
     .option("--verify <file>", "PEM of the public key that must have signed it; else the one that the report names")
-    .action((day: string, { verify }: { verify?: string }) => run((desk) => showReport(desk, day, verify)));
+    .action((day: string, { verify }: { verify?: string }) => run((clients) => showReport(clients, day, verify)));
 }
 
-async function reconcile({ patientBilling }: Desk, day: string): Promise<Answer> {
+async function reconcile({ patientBilling }: Clients, day: string): Promise<Answer> {
   const { report } = await patientBilling.reconcile({ day });
   if (!report) throw new ServiceError("internal", "billing answered without a report");
-  return tell(report, report.signature.length > 0 ? "signed and kept" : day === "" ? "not kept" : "kept, not signed");
+  return renderReport(
+    report,
+    report.signature.length > 0 ? "signed and kept" : day === "" ? "not kept" : "kept, not signed",
+  );
 }
 
-async function showReport({ billing }: Desk, day: string, keyFile: string | undefined): Promise<Answer> {
+async function showReport({ billing }: Clients, day: string, keyFile: string | undefined): Promise<Answer> {
   const { report } = await billing.getReport({ day });
   if (!report) throw new ServiceError("internal", "billing answered without a report");
   const { content, signature, publicKey } = report;
@@ -52,11 +55,11 @@ async function showReport({ billing }: Desk, day: string, keyFile: string | unde
     signature,
   });
   if (signature.length === 0) {
-    return { ...tell(signed, "not signed"), ...(keyFile !== undefined && { isWrong: true }) };
+    return { ...renderReport(signed, "not signed"), ...(keyFile !== undefined && { isWrong: true }) };
   }
   const pem = keyFile === undefined ? publicKey : readFileSync(keyFile, "utf8");
-  if (isSignedBy(content, signature, pem)) return tell(signed, `valid, by the key ${nameOf(pem)}`);
-  return { ...tell(signed, `NOT VALID for the key ${nameOf(pem)}`), isWrong: true };
+  if (isSignedBy(content, signature, pem)) return renderReport(signed, `valid, by the key ${nameOf(pem)}`);
+  return { ...renderReport(signed, `NOT VALID for the key ${nameOf(pem)}`), isWrong: true };
 }
 
 // As `openssl pkey -pubin -outform DER | sha256sum` tells it.
@@ -65,7 +68,7 @@ function nameOf(pem: string): string {
   return `sha256:${createHash("sha256").update(der).digest("hex")}`;
 }
 
-function tell(report: Report, signature: string): Answer {
+function renderReport(report: Report, signature: string): Answer {
   const { day, madeAt, lines, unexplainedNanos } = report;
   const isAny = (finding: Finding): boolean => lines.some((line) => line.finding === finding);
   const text = [

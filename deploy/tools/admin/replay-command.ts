@@ -4,7 +4,7 @@ import { type ReplayResponse, ReplayResponseSchema } from "#proto/billing/v1/bil
 import { ServiceError } from "#shared/process/errors.ts";
 import { formatUsd } from "#shared/money/money.ts";
 import { readInstant } from "./arguments.ts";
-import { type Answer, asData, type Desk, type Run } from "./desk.ts";
+import { type Answer, asData, type Clients, type Run } from "./clients.ts";
 import { figures } from "./render.ts";
 
 // All of a day could be missing: the rest is only counted.
@@ -20,10 +20,10 @@ export function addReplayCommand(program: Command, run: Run): void {
     .option("--until <time>", "and before this time; else up to its last message", readInstant)
     .option("--account <id>", "only this account", "")
     .option("--dry-run", "only tell, book nothing")
-    .action((options: ReplayOptions) => run((desk) => replay(desk, options)));
+    .action((options: ReplayOptions) => run((clients) => replay(clients, options)));
 }
 
-async function replay({ streams }: Desk, { from, until, account, dryRun = false }: ReplayOptions): Promise<Answer> {
+async function replay({ streams }: Clients, { from, until, account, dryRun = false }: ReplayOptions): Promise<Answer> {
   const request = { accountId: account, dryRun, ...(from && { from }), ...(until && { until }) };
   const rids: string[] = [];
   let last: ReplayResponse | undefined;

@@ -9,7 +9,7 @@ import {
 import { enumWords } from "#shared/money/enum-words.ts";
 import { formatUsd } from "#shared/money/money.ts";
 import { readInstant } from "./arguments.ts";
-import { asData, type Run } from "./desk.ts";
+import { asData, type Run } from "./clients.ts";
 import { type Column, figures, instant, table, units } from "./render.ts";
 
 const modelColumns: Column<UsageSum>[] = [

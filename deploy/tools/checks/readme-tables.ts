@@ -6,7 +6,7 @@ import { renderErrorTable } from "../../test/contract/error-table.ts";
 import { repository } from "./run.ts";
 
 /** What a declared variable's schema may say; the subset of JSON Schema that config.ts files use. */
-type Declared = {
+type DeclaredVariable = {
   description?: string;
   default?: unknown;
   minimum?: number;
@@ -24,7 +24,7 @@ export type Variables = { properties: Record<string, object>; required?: string[
 const code = (value: unknown): string => `\`${String(value)}\``;
 const grouped = (value: number): string => value.toLocaleString("en-US");
 
-function defaultOf(declared: Declared, isRequired: boolean): string {
+function defaultOf(declared: DeclaredVariable, isRequired: boolean): string {
   if (declared.default === "") return "empty";
   if (declared.default !== undefined) return code(declared.default);
   return isRequired ? "must be set" : "not set";
@@ -36,7 +36,7 @@ function rangeOf(least: number | undefined, most: number | undefined, unit: stri
   return most === undefined ? [] : [`at most ${grouped(most)}${unit}`];
 }
 
-function limitsOf(declared: Declared): string {
+function limitsOf(declared: DeclaredVariable): string {
   const choices = declared.enum ?? declared.anyOf?.map((choice) => choice.const) ?? [];
   const isNotEmpty = declared.minLength === 1 && declared.maxLength === undefined;
   return [
@@ -50,7 +50,7 @@ function limitsOf(declared: Declared): string {
 /** Renders declared variables as a Markdown table, in the order of their declaration. */
 export function renderVariables({ properties, required = [] }: Variables): string {
   const rows = Object.entries(properties).map(([name, schema]) => {
-    const declared: Declared = schema;
+    const declared: DeclaredVariable = schema;
     const cells = [code(name), declared.description, defaultOf(declared, required.includes(name)), limitsOf(declared)];
     return `| ${cells.map((cell) => (cell ?? "").replaceAll("|", "\\|")).join(" | ")} |`;
   });

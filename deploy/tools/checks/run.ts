@@ -5,13 +5,13 @@ import { delimiter, join } from "node:path";
 export const repository = join(import.meta.dirname, "../../..");
 
 /** How a program ended and all that it wrote, standard output and error apart. */
-export type Finished = { code: number; output: string; errors: string };
+export type CommandResult = { code: number; output: string; errors: string };
 
 /**
  * Runs a program of node_modules/.bin (or of the system) to its end. A failure is an answer here, not an exception;
  * only a program that cannot be started at all throws.
  */
-export function run(program: string, words: string[], folder: string): Promise<Finished> {
+export function run(program: string, words: string[], folder: string): Promise<CommandResult> {
   // Packaged programs start with `env node` and need the pinned Node, which node_modules/.bin holds as well.
   const path = [join(repository, "node_modules/.bin"), process.env["PATH"] ?? ""].join(delimiter);
   const child = spawn(program, words, { cwd: folder, env: { ...process.env, PATH: path } });

@@ -24,7 +24,7 @@ export function thisMachine(say: (text: string) => void): Machine {
   return { environment: process.env, find: findStoreBinary, findTool: (tool) => findTool(tool), isRoot, say };
 }
 
-export type Prepared = {
+export type PreparedMachine = {
   /** Stores that neither have a program here nor could be installed; the caller runs them in containers. */
   inContainers: StoreName[];
 };
@@ -33,7 +33,7 @@ export type Prepared = {
  * Makes sure that each of the stores has a program on this machine, installing Debian's packages when it must and
  * may, or else that containers can serve them. Throws an Error that says what to install when nothing is left.
  */
-export async function prepareStores(wanted: StoreName[], machine: Machine): Promise<Prepared> {
+export async function prepareStores(wanted: StoreName[], machine: Machine): Promise<PreparedMachine> {
   const missing = (): StoreName[] => wanted.filter((store) => machine.find(store) === undefined);
   if (missing().length === 0) return { inContainers: [] };
 

@@ -134,12 +134,12 @@ function logTo(onLine: StackOptions["onLine"]): Logger {
   return createLog("local", "warn", new Writable({ write }));
 }
 
-type Place = { host: string; port: number; opsPort: number };
+type ServiceAddress = { host: string; port: number; opsPort: number };
 /** The demo upstream is one process; its videos answer at a port of their own. */
-type Places = Record<ServiceName | "relay-grpc" | "demo" | "demo-videos", Place>;
+type ServiceAddresses = Record<ServiceName | "relay-grpc" | "demo" | "demo-videos", ServiceAddress>;
 
-async function claimPlaces(state: LocalState): Promise<Places> {
-  const claim = async (name: string): Promise<Place> => ({
+async function claimPlaces(state: LocalState): Promise<ServiceAddresses> {
+  const claim = async (name: string): Promise<ServiceAddress> => ({
     host: loopback,
     port: await claimPort(state, name),
     opsPort: await claimPort(state, `${name}-ops`),
@@ -155,7 +155,7 @@ async function claimPlaces(state: LocalState): Promise<Places> {
   };
 }
 
-function addressesOf(places: Places): Addresses {
+function addressesOf(places: ServiceAddresses): Addresses {
   const opsUrl = (name: ServiceName): string => `http://${loopback}:${places[name].opsPort}`;
   return {
     relayUrl: `http://${loopback}:${places.relay.port}`,
@@ -176,12 +176,12 @@ function needsDemo({ catalog, environment }: StackOptions): boolean {
   return catalog === undefined && !hasProviderKey(environment);
 }
 
-function demoUrlsOf(places: Places): DemoUrls {
-  const urlOf = ({ host, port }: Place): string => `http://${host}:${port}`;
+function demoUrlsOf(places: ServiceAddresses): DemoUrls {
+  const urlOf = ({ host, port }: ServiceAddress): string => `http://${host}:${port}`;
   return { url: urlOf(places.demo), videosUrl: urlOf(places["demo-videos"]) };
 }
 
-function planDemo({ environment, onLine }: StackOptions, places: Places): ServicePlan {
+function planDemo({ environment, onLine }: StackOptions, places: ServiceAddresses): ServicePlan {
   const { url } = demoUrlsOf(places);
   const ports = { PORT: String(places.demo.port), VIDEOS_PORT: String(places["demo-videos"].port) };
   return {
@@ -195,7 +195,7 @@ function planDemo({ environment, onLine }: StackOptions, places: Places): Servic
   };
 }
 
-async function provideCatalog(options: StackOptions, state: LocalState, places: Places) {
+async function provideCatalog(options: StackOptions, state: LocalState, places: ServiceAddresses) {
   const file = join(options.folder, "catalog.yaml");
   if (options.catalog !== undefined) {
     await writeFile(file, options.catalog);
@@ -209,7 +209,7 @@ async function provideCatalog(options: StackOptions, state: LocalState, places: 
 
 type PlanInput = {
   options: StackOptions;
-  places: Places;
+  places: ServiceAddresses;
   logins: ServiceLogins;
   stores: LocalStores;
   catalogFile: string;
@@ -233,7 +233,7 @@ function planServices({ options, places, logins, stores, catalogFile }: PlanInpu
       stopGraceMs: Number(environment.DRAIN_MS) + 5_000,
     };
   };
-  const grpc = (name: keyof Places) => ({ GRPC_HOST: loopback, GRPC_PORT: String(places[name].port) });
+  const grpc = (name: keyof ServiceAddresses) => ({ GRPC_HOST: loopback, GRPC_PORT: String(places[name].port) });
   return {
     "auth-quota": plan("auth-quota", authQuotaAddress, {
       ...grpc("auth-quota"),

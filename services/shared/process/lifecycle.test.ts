@@ -45,7 +45,7 @@ for (const fault of ['throw new Error("hunted");', 'void Promise.reject(new Erro
     child.stdout.on("data", (data) => (output += String(data)));
     assert.deepEqual(await once(child, "close"), [1, null]);
     assert.match(output, /stopped by fault/);
-    assert.match(output, /"level":"fatal".*hunted.*nothing has caught/);
+    assert.match(output, /"level":"fatal".*hunted.*uncaught exception/);
   });
 }
 

@@ -1,10 +1,10 @@
 import { certificatesFit } from "../policies/certificates.ts";
 import * as network from "../policies/network.ts";
 import { askedPortsAreOpen } from "../policies/reachable.ts";
-import { type Planted, relayOf, find, specOf } from "./planted.ts";
+import { type PlantedCase, relayOf, find, specOf } from "./planted.ts";
 
 /** Who reaches whom. */
-export const networkPolicies: Planted[] = [
+export const networkPolicies: PlantedCase[] = [
   {
     policy: "pods are fenced",
     check: network.podsAreFenced,

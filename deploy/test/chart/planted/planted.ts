@@ -5,7 +5,7 @@ import type { Container, KubeObject, PodSpec } from "../objects.ts";
 export type Violation = { says: string; plant: (objects: KubeObject[]) => unknown; finds: RegExp };
 
 /** A policy and what it must find; `given` are names in a set's values: variables and ConfigMaps of the operator. */
-export type Planted = {
+export type PlantedCase = {
   policy: string;
   check: (objects: KubeObject[], given?: string[]) => string[];
   violations: Violation[];

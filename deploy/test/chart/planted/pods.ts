@@ -1,10 +1,10 @@
 import type { PodSpec } from "../objects.ts";
 import * as pods from "../policies/pods.ts";
 import { noSecretValues } from "../policies/secrets.ts";
-import { type Planted, podOf, relayOf, specOf } from "./planted.ts";
+import { type PlantedCase, podOf, relayOf, specOf } from "./planted.ts";
 
 /** How pods run, and what is secret. */
-export const podPolicies: Planted[] = [
+export const podPolicies: PlantedCase[] = [
   {
     policy: "pods are restricted",
     check: pods.restrictedPods,

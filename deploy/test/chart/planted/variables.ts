@@ -1,9 +1,9 @@
 import type { Variables } from "../../../tools/checks/readme-tables.ts";
 import * as variables from "../policies/variables.ts";
-import { type Planted, relayOf } from "./planted.ts";
+import { type PlantedCase, relayOf } from "./planted.ts";
 
 /** What pods are told. Takes what each service declares. */
-export const variablePolicies = (services: Map<string, Variables>): Planted[] => [
+export const variablePolicies = (services: Map<string, Variables>): PlantedCase[] => [
   {
     policy: "variables are declared",
     check: (objects, given) => variables.variablesAreDeclared(objects, services, given),

@@ -1,8 +1,8 @@
 import * as volumes from "../policies/volumes.ts";
-import { podOf, relayOf, type Planted } from "./planted.ts";
+import { podOf, relayOf, type PlantedCase } from "./planted.ts";
 
 /** The files that pods find. */
-export const volumePolicies: Planted[] = [
+export const volumePolicies: PlantedCase[] = [
   {
     policy: "mounts exist",
     check: volumes.mountsExist,

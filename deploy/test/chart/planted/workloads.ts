@@ -1,8 +1,8 @@
 import * as workloads from "../policies/workloads.ts";
-import { type Planted, find, specOf } from "./planted.ts";
+import { type PlantedCase, find, specOf } from "./planted.ts";
 
 /** What is said about workloads from outside of them. */
-export const workloadPolicies: Planted[] = [
+export const workloadPolicies: PlantedCase[] = [
   {
     policy: "selectors match pods",
     check: workloads.selectorsMatchPods,

@@ -2,7 +2,7 @@ import { containersOf, isSelected, type KubeObject, ofKind, type Pod, podsOf } f
 import type { NetworkPolicy, Peer, Rule, Service } from "./network.ts";
 
 /** A port of the release that a pod is told to ask. */
-type Asked = { from: Pod; to: Pod; port: number };
+type ConnectionQuery = { from: Pod; to: Pod; port: number };
 
 const hasPort = ({ ports }: Rule, port: number): boolean => !ports || ports.some((one) => one.port === port);
 
@@ -20,7 +20,7 @@ function podPort(pod: Pod, { spec }: { spec: Service }, port: number): number | 
 }
 
 /** Whatever host and port of the release stands in a variable or an argument of a pod. */
-function askedPorts(objects: KubeObject[]): Asked[] {
+function askedPorts(objects: KubeObject[]): ConnectionQuery[] {
   const pods = podsOf(objects);
   const services = new Map(ofKind<Service>(objects, "Service").map((service) => [service.metadata.name, service]));
   return pods.flatMap((from) => {

@@ -14,7 +14,7 @@ export const needsBrowser = {
 };
 
 /** Everything that went wrong in a person's pages, in the browser's words. */
-type Watched = { problems: string[] };
+type WatchedPage = { problems: string[] };
 
 /** A running browser. Disposal ends it. */
 export type TestBrowser = AsyncDisposable & {
@@ -29,7 +29,7 @@ export async function startBrowser(baseURL: string): Promise<TestBrowser> {
   // As root Chromium refuses to sandbox itself, as in a container.
   const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
   const browser = await chromium.launch({ executablePath: executablePath as string, args });
-  const watched: Watched = { problems: [] };
+  const watched: WatchedPage = { problems: [] };
   return {
     open: ({ hasScript = true } = {}) => openWindow(browser, watched, { baseURL, javaScriptEnabled: hasScript }),
     check: () => assert.deepEqual(watched.problems.splice(0), []),
@@ -40,7 +40,7 @@ export async function startBrowser(baseURL: string): Promise<TestBrowser> {
 // Long, for machines on which much else runs; nothing waits for it that works.
 const stepMs = 20_000;
 
-async function openWindow(browser: Browser, watched: Watched, options: BrowserContextOptions): Promise<Page> {
+async function openWindow(browser: Browser, watched: WatchedPage, options: BrowserContextOptions): Promise<Page> {
   const context = await browser.newContext({
     viewport: { width: 1_280, height: 800 },
     locale: "en-US",
@@ -58,7 +58,7 @@ async function openWindow(browser: Browser, watched: Watched, options: BrowserCo
 // What the browser does itself: leaving a page or keeping an answer as a file, and not sending a form again by itself.
 const ownDoing = new Set(["net::ERR_ABORTED", "net::ERR_CACHE_MISS"]);
 
-function watch(page: Page, { problems }: Watched): void {
+function watch(page: Page, { problems }: WatchedPage): void {
   const add = (what: string): void => void problems.push(`${page.url()}: ${what}`);
   // A violation of the CSP comes as an error of the console, too. Answers are looked at below.
   page.on("console", (message) => {

@@ -61,10 +61,10 @@ export async function makeAccount({ page }: Person, name: string, id = ""): Prom
   return page.url().split("/").at(-1) ?? "";
 }
 
-type Invited = { accountId: string; email: string; role: string };
+type InvitedMember = { accountId: string; email: string; role: string };
 
 /** Invites somebody in the page; gives a window of theirs that shows the invitation. */
-export async function openInvitation(browser: TestBrowser, by: Person, invited: Invited): Promise<Page> {
+export async function openInvitation(browser: TestBrowser, by: Person, invited: InvitedMember): Promise<Page> {
   const { accountId, email, role } = invited;
   await by.page.goto(`/accounts/${accountId}/members`);
   await by.page.getByLabel("E-mail address").fill(email);

@@ -13,7 +13,7 @@ import type { Site } from "./site.ts";
 const batchId = randomUUID();
 
 /** What stands for the parameters of paths. */
-export type Seeded = { parameters: Readonly<Record<string, string>>; paths: Readonly<Record<string, string>> };
+export type SeededPaths = { parameters: Readonly<Record<string, string>>; paths: Readonly<Record<string, string>> };
 
 /** Paths that answer with no page of their own: the start, files, pieces of pages, the way back from an issuer. */
 export const notPages: readonly string[] = [
@@ -91,7 +91,7 @@ export async function seed(site: Site, owner: Person, { accountId, keyId, secret
 }
 
 /** The path of a page; fails when nothing was seeded for one of its parameters. */
-export function pathOf(pattern: string, { parameters, paths }: Seeded): string {
+export function pathOf(pattern: string, { parameters, paths }: SeededPaths): string {
   const path = paths[pattern] ?? pattern.replaceAll(/:(\w+)/g, (whole, name: string) => parameters[name] ?? whole);
   assert.doesNotMatch(path, /:/, `${pattern} needs something that \`seed\` makes`);
   return path;

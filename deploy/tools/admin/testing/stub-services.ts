@@ -4,7 +4,7 @@ import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { serverStreamHandlers, type ServerStreamHandlers } from "#shared/grpc/stream.ts";
 import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
-import { asData } from "../desk.ts";
+import { asData } from "../clients.ts";
 import { runCommand } from "../program.ts";
 
 /**
@@ -14,12 +14,12 @@ import { runCommand } from "../program.ts";
 type Answers = Record<string, object | Error | ((request: Record<string, unknown>) => object)>;
 
 /** How a command ended, what it wrote, and what it asked of the services. */
-export type Ended = { code: number; answer: string; aside: string; asked: [method: string, request: object][] };
+export type CommandResult = { code: number; answer: string; aside: string; asked: [method: string, request: object][] };
 
 const loopback = { host: "127.0.0.1", port: 0, drainMs: 100 };
 const silent = createLog("stub", "silent");
 
-function stub<S extends DescService>(service: S, answers: Answers, asked: Ended["asked"]): UnaryHandlers<S> {
+function stub<S extends DescService>(service: S, answers: Answers, asked: CommandResult["asked"]): UnaryHandlers<S> {
   const handlers = service.methods.map((method) => {
     const handle = async (message: MessageShape<DescMessage>): Promise<object> => {
       const request = asData(method.input, message);
@@ -33,7 +33,7 @@ function stub<S extends DescService>(service: S, answers: Answers, asked: Ended[
   return Object.fromEntries(handlers) as unknown as UnaryHandlers<S>;
 }
 
-function stubStreams(answers: Answers, asked: Ended["asked"]): ServerStreamHandlers<typeof BillingService> {
+function stubStreams(answers: Answers, asked: CommandResult["asked"]): ServerStreamHandlers<typeof BillingService> {
   const methods = BillingService.methods.filter(({ methodKind }) => methodKind === "server_streaming");
   const handlers = methods.map((method) => {
     const handle = async function* (message: MessageShape<DescMessage>): AsyncGenerator<object> {
@@ -49,8 +49,8 @@ function stubStreams(answers: Answers, asked: Ended["asked"]): ServerStreamHandl
 }
 
 /** Runs one command against gRPC servers that answer as told. */
-export async function runAgainst(answers: Answers, ...words: string[]): Promise<Ended> {
-  const ended: Ended = { code: -1, answer: "", aside: "", asked: [] };
+export async function runAgainst(answers: Answers, ...words: string[]): Promise<CommandResult> {
+  const ended: CommandResult = { code: -1, answer: "", aside: "", asked: [] };
   const authQuota = unaryHandlers(AuthQuotaService, stub(AuthQuotaService, answers, ended.asked), silent);
   const billing = {
     ...unaryHandlers(BillingService, stub(BillingService, answers, ended.asked), silent),

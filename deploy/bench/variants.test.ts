@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ratioOf, renderWays, summarizeWays, type WayWindow } from "./ways.ts";
+import { ratioOf, renderVariants, summarizeVariants, type VariantWindow } from "./variants.ts";
 
-const window = (round: number, way: string, perSecond: number): WayWindow => ({
+const window = (round: number, variant: string, perSecond: number): VariantWindow => ({
   round,
-  way,
+  variant,
   done: 100,
   perSecond,
   cpuUs: { server: perSecond / 100, store: 5 },
@@ -21,23 +21,23 @@ const windows = [
 ];
 
 test("a ratio is taken within a round, and its median over the rounds", () => {
-  assert.deepEqual(ratioOf(windows, "batched", "naive"), { median: 7, least: 6, greatest: 9 });
+  assert.deepEqual(ratioOf(windows, "batched", "naive"), { median: 7, min: 6, max: 9 });
   assert.ok(Number.isNaN(ratioOf(windows, "batched", "missing").median));
 });
 
-test("each way has the spread of its speed, its ratio to the naive way and medians of CPU by process", () => {
-  const [naive, batched] = summarizeWays(windows, "naive");
-  assert.deepEqual(naive?.timesNaive, { median: 1, least: 1, greatest: 1 });
+test("each variant has the spread of its speed, its ratio to the naive variant and medians of CPU by process", () => {
+  const [naive, batched] = summarizeVariants(windows, "naive");
+  assert.deepEqual(naive?.timesNaive, { median: 1, min: 1, max: 1 });
   assert.deepEqual(batched, {
-    way: "batched",
-    perSecond: { median: 9_000, least: 7_000, greatest: 12_000 },
-    timesNaive: { median: 7, least: 6, greatest: 9 },
+    variant: "batched",
+    perSecond: { median: 9_000, min: 7_000, max: 12_000 },
+    timesNaive: { median: 7, min: 6, max: 9 },
     cpuUs: { server: 90, store: 5 },
   });
 });
 
-test("the table has a row per way and a column per process", () => {
-  const lines = renderWays("work", "pairs", summarizeWays(windows, "naive")).split("\n");
+test("the table has a row per variant and a column per process", () => {
+  const lines = renderVariants("work", "pairs", summarizeVariants(windows, "naive")).split("\n");
   assert.match(lines[0] ?? "", /work +\| +pairs\/s \| times naive \| CPU µs, server \| CPU µs, store \|/);
   assert.match(lines[3] ?? "", /batched \| +9,000 \(7,000…12,000\) \| +7\.00x \| +90\.0 \| +5\.00 \|/);
 });

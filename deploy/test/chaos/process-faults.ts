@@ -5,7 +5,7 @@ import type { Service } from "../../tools/local/service.ts";
 import type { ServiceName } from "../../tools/local/stack.ts";
 import type { FaultPoint } from "./fault-points.ts";
 import { emptyRedis } from "./lost-stores.ts";
-import { type Round, type Scene, signal } from "./scene.ts";
+import { type Round, type Scenario, signal } from "./scenario.ts";
 
 const victims = ["relay", "auth-quota", "billing", "redis", "nats", "postgres"] as const;
 
@@ -17,22 +17,22 @@ export const victimNames: readonly Victim[] = victims;
 const deathTimeoutMs = 30_000;
 const streamAttempts = 40;
 
-export function serviceOf({ world }: Scene, name: ServiceName): Service {
+export function serviceOf({ world }: Scenario, name: ServiceName): Service {
   const { relay, authQuota, billing, videoTask } = world.stack.services;
   return { relay, "auth-quota": authQuota, billing, "video-task": videoTask }[name];
 }
 
-function processOf(scene: Scene, name: Victim): Pick<Service, "kill" | "restart"> {
-  if (name === "relay" || name === "auth-quota" || name === "billing") return serviceOf(scene, name);
-  const store = scene.world.stack.stores.processes[name];
+function processOf(scenario: Scenario, name: Victim): Pick<Service, "kill" | "restart"> {
+  if (name === "relay" || name === "auth-quota" || name === "billing") return serviceOf(scenario, name);
+  const store = scenario.world.stack.stores.processes[name];
   if (!store) throw new Error(`${name} does not run here, so that it cannot be killed`);
   return store;
 }
 
 /** Kills a process at a random moment of a load, leaves it dead for up to 1.5 s, and starts it again. */
-export async function strikeAnywhere(scene: Scene, round: Round, name: Victim): Promise<void> {
-  const { random } = scene;
-  const victim = processOf(scene, name);
+export async function strikeAnywhere(scenario: Scenario, round: Round, name: Victim): Promise<void> {
+  const { random } = scenario;
+  const victim = processOf(scenario, name);
   await round.more(random.between(10, 35));
   // Half of the kills strike where a record is most at risk, right behind the end of an answer; the others anywhere.
   if (random.chance(50)) await round.load.nextWhole();
@@ -44,17 +44,17 @@ export async function strikeAnywhere(scene: Scene, round: Round, name: Victim): 
 }
 
 /** Lets a process kill itself at a fault point, and starts it again. Throws when it has not within 30 s. */
-export async function strikeAt(scene: Scene, round: Round, point: FaultPoint): Promise<void> {
-  const { faults, random } = scene;
-  const service = serviceOf(scene, point.service);
+export async function strikeAt(scenario: Scenario, round: Round, point: FaultPoint): Promise<void> {
+  const { faults, random } = scenario;
+  const service = serviceOf(scenario, point.service);
   await round.more(random.between(5, 15));
   const isDead = (): boolean => !faults.isArmed(point) && !service.isRunning();
   try {
-    await armAndProvoke(scene, round, point);
+    await armAndProvoke(scenario, round, point);
     await until(`${point.service} dies at its fault point`, isDead, deathTimeoutMs);
   } finally {
     await faults.disarm(point);
-    heal(scene, point);
+    heal(scenario, point);
   }
   const outcome = await service.ended;
   if (outcome !== "ended by SIGKILL") throw new Error(`${point.service} ${outcome} at its fault point`);
@@ -63,18 +63,18 @@ export async function strikeAt(scene: Scene, round: Round, point: FaultPoint): P
   await service.restart();
 }
 
-async function armAndProvoke(scene: Scene, round: Round, point: FaultPoint): Promise<void> {
-  const { relay } = scene.world.stack.services;
+async function armAndProvoke(scenario: Scenario, round: Round, point: FaultPoint): Promise<void> {
+  const { relay } = scenario.world.stack.services;
   const { provocation } = point;
   if (provocation === "relay-restarts") {
     await openDearStream(round);
     await relay.kill();
     await round.noteCheckpoints();
   }
-  await scene.faults.arm(point);
+  await scenario.faults.arm(point);
   if (provocation === "relay-is-silent") signal(relay, "SIGSTOP");
-  if (provocation === "stream-is-away") scene.links.proxies["relay to NATS"].cut();
-  if (provocation === "redis-is-emptied") await emptyRedis(scene);
+  if (provocation === "stream-is-away") scenario.links.proxies["relay to NATS"].cut();
+  if (provocation === "redis-is-emptied") await emptyRedis(scenario);
   // It dies on its way up, before or after it has said that it is ready.
   if (provocation === "relay-restarts") await relay.restart().catch(() => undefined);
 }
@@ -95,7 +95,7 @@ async function openDearStream(round: Round): Promise<void> {
   throw new Error(`no stream came under way in ${streamAttempts} attempts`);
 }
 
-function heal(scene: Scene, { provocation }: FaultPoint): void {
-  if (provocation === "relay-is-silent") signal(scene.world.stack.services.relay, "SIGCONT");
-  if (provocation === "stream-is-away") scene.links.proxies["relay to NATS"].heal();
+function heal(scenario: Scenario, { provocation }: FaultPoint): void {
+  if (provocation === "relay-is-silent") signal(scenario.world.stack.services.relay, "SIGCONT");
+  if (provocation === "stream-is-away") scenario.links.proxies["relay to NATS"].heal();
 }

@@ -1,26 +1,26 @@
 import { createLog } from "#shared/process/log.ts";
 import { startAuthQuota } from "./auth-quota.ts";
 import { startBilling } from "./billing.ts";
-import type { AuthQuotaService, BillingClient } from "./peers.ts";
+import type { AuthQuotaService, BillingClient } from "./neighbours.ts";
 import { priceOf, type Truth } from "./caller.ts";
 import { createProcess, enter, isOver, kill } from "./clock.ts";
 import { checkConfirmed } from "./invariants.ts";
 import { createKeyDatabase } from "./key-database.ts";
 import { callService, later } from "./network.ts";
 import { startRelay } from "./relay.ts";
-import type { AuthQuotaRunning, BillingRunning, RelayPlace, RunningPlace, World } from "./world.ts";
+import type { AuthQuotaRunning, BillingRunning, RelayNode, RunningNode, World } from "./world.ts";
 
 const log = createLog("simulation", "silent");
 
 /** Ends the process of a place as kill -9 does. */
-export function killPlace(world: World, place: RunningPlace): void {
+export function killPlace(world: World, place: RunningNode): void {
   world.note(`kill ${place.name}`);
   if (place.kind === "relay") {
-    const { relay, process: killed } = place as RelayPlace;
+    const { relay, process: killed } = place as RelayNode;
     // What the disk refused is in memory only, and gone with it.
     const isUnwritten = relay?.settling.spool.problem() !== undefined;
     if (isUnwritten) loseDisk(world, (truth) => truth.process === killed);
-    (place as RelayPlace).relay = undefined;
+    (place as RelayNode).relay = undefined;
   }
   kill(place.process);
   const { name } = place;
@@ -33,7 +33,7 @@ export function loseDisk(world: World, isOn: (truth: Truth) => boolean): void {
 }
 
 /** Starts a process at a place, unless one runs there. */
-export function startPlace(world: World, place: RunningPlace): void {
+export function startPlace(world: World, place: RunningNode): void {
   if (place.starts > 0 && !isOver(place.process)) return;
   place.starts += 1;
   place.process = createProcess(place.name);
@@ -41,9 +41,9 @@ export function startPlace(world: World, place: RunningPlace): void {
   enter(place.process, () => starters[place.kind](world, place));
 }
 
-const starters: Record<RunningPlace["kind"], (world: World, place: RunningPlace) => void> = {
+const starters: Record<RunningNode["kind"], (world: World, place: RunningNode) => void> = {
   relay: (world, running) => {
-    const place = running as RelayPlace;
+    const place = running as RelayNode;
     const { name, disk, process: at } = place;
     const relaySession = `${name}-${place.starts}`;
     const channel = world.lines.channelOf(place);

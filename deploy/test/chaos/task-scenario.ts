@@ -15,7 +15,7 @@ import type { Service } from "../../tools/local/service.ts";
 import type { ServiceName } from "../../tools/local/stack.ts";
 import { type FaultFolder, openFaultFolder } from "./fault-points.ts";
 import { type Links, openTaskLinks, type TaskLinkName } from "./links.ts";
-import type { SceneOptions } from "./scene.ts";
+import type { ScenarioOptions } from "./scenario.ts";
 import { auditTasks, type TaskCustomer, wrongTaskRefusals } from "./task-audit.ts";
 import { shortLeases, taskFaultPoints } from "./task-fault-points.ts";
 import { startTaskLoad, type TaskLoad } from "./task-load.ts";
@@ -34,7 +34,7 @@ export type TaskRound = {
 export type TaskRoundResult = TaskFindings & { ends: string };
 
 /** The whole system with two replicas of video-task, which one relay asks by turns, and fault points. */
-export type TaskScene = AsyncDisposable & {
+export type TaskScenario = AsyncDisposable & {
   world: World;
   /** Both replicas of video-task. */
   replicas: readonly Service[];
@@ -73,7 +73,7 @@ const variables: Record<ServiceName, Record<string, string>> = {
 };
 
 /** Starts the system. */
-export async function startTaskScene({ seed, callers, say }: SceneOptions): Promise<TaskScene> {
+export async function startTaskScene({ seed, callers, say }: ScenarioOptions): Promise<TaskScenario> {
   await using resources = new AsyncDisposableStack();
   const faultPlace = await mkdtemp(join(tmpdir(), "relay-faults-"));
   removeAtEnd(faultPlace);
@@ -144,7 +144,7 @@ function drainSends({ videos }: World): Sends {
 
 type Rounds = { world: World; seed: number; callers: number; sends: Sends };
 
-function createTaskRounds({ world, seed, callers, sends }: Rounds): TaskScene["round"] {
+function createTaskRounds({ world, seed, callers, sends }: Rounds): TaskScenario["round"] {
   const dearest = { size: taskSizes.at(-1) ?? "", seconds: 8 };
   const overspendBoundNanos = BigInt(callers) * taskPriceNanos(dearest);
   let count = 0;

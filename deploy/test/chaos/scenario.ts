@@ -19,7 +19,7 @@ import { type FaultFolder, faultPoints, openFaultFolder } from "./fault-points.t
 import { type Links, openLinks } from "./links.ts";
 import { lossBoundNanos, overspendBoundNanos, type Refusals, wrongRefusals } from "./rules.ts";
 
-export type SceneOptions = {
+export type ScenarioOptions = {
   seed: number;
   /** Callers at work at the same time. */
   callers: number;
@@ -61,7 +61,7 @@ export type Round = {
 };
 
 /** The whole system with a proxy on each link and fault points in each service. */
-export type Scene = AsyncDisposable & {
+export type Scenario = AsyncDisposable & {
   world: World;
   links: Links;
   faults: FaultFolder;
@@ -94,7 +94,7 @@ const variables: Record<ServiceName, Record<string, string>> = {
 };
 
 /** Starts the system. */
-export async function startScene({ seed, callers, say, authQuota = {} }: SceneOptions): Promise<Scene> {
+export async function startScene({ seed, callers, say, authQuota = {} }: ScenarioOptions): Promise<Scenario> {
   await using resources = new AsyncDisposableStack();
   const faultPlace = await mkdtemp(join(tmpdir(), "relay-faults-"));
   removeAtEnd(faultPlace);
@@ -122,7 +122,7 @@ export async function startScene({ seed, callers, say, authQuota = {} }: SceneOp
 
 type Rounds = { world: World; seed: number; callers: number };
 
-function createRounds({ world, seed, callers }: Rounds): Scene["round"] {
+function createRounds({ world, seed, callers }: Rounds): Scenario["round"] {
   const firstNumbers = new Map<string, bigint>();
   const bound = overspendBoundNanos(callers);
   let count = 0;

@@ -14,7 +14,7 @@ const patientMs = 900_000;
 const idleMs = 60_000;
 
 /** The services that the commands ask. Failures are ServiceErrors whose words fit for the operator. */
-export type Desk = Disposable & {
+export type Clients = Disposable & {
   authQuota: UnaryClient<typeof AuthQuotaService>;
   billing: UnaryClient<typeof BillingService>;
   streams: StreamingClient<typeof BillingService>;
@@ -38,16 +38,24 @@ export type Answer = {
 export type Output = { answer: (text: string) => void; aside: (text: string) => void };
 
 /** Runs the work of a command with connected services and shows its answer. */
-export type Run = (work: (desk: Desk) => Promise<Answer>) => Promise<void>;
+export type Run = (work: (clients: Clients) => Promise<Answer>) => Promise<void>;
 
-/** Opens channels; nothing is sent before the first call. The desk owns the credentials. */
-export function openDesk({ authQuotaAddress, billingAddress }: Addresses, credentials: GrpcCredentials): Desk {
+/** Opens channels; nothing is sent before the first call. The clients own the credentials. */
+export function openClients({ authQuotaAddress, billingAddress }: Addresses, credentials: GrpcCredentials): Clients {
   const channels = [connectGrpc(authQuotaAddress, credentials), connectGrpc(billingAddress, credentials)] as const;
   return {
-    authQuota: telling(AuthQuotaService, unaryClient(AuthQuotaService, channels[0], timeoutMs), authQuotaAddress),
-    billing: telling(BillingService, unaryClient(BillingService, channels[1], timeoutMs), billingAddress),
-    streams: tellingStreams(streamingClient(BillingService, channels[1], idleMs), billingAddress),
-    patientBilling: telling(BillingService, unaryClient(BillingService, channels[1], patientMs), billingAddress),
+    authQuota: withServiceName(
+      AuthQuotaService,
+      unaryClient(AuthQuotaService, channels[0], timeoutMs),
+      authQuotaAddress,
+    ),
+    billing: withServiceName(BillingService, unaryClient(BillingService, channels[1], timeoutMs), billingAddress),
+    streams: withStreamServiceName(streamingClient(BillingService, channels[1], idleMs), billingAddress),
+    patientBilling: withServiceName(
+      BillingService,
+      unaryClient(BillingService, channels[1], patientMs),
+      billingAddress,
+    ),
     [Symbol.dispose]: () => {
       channels.forEach((channel) => channel.close());
       credentials[Symbol.dispose]();
@@ -56,7 +64,7 @@ export function openDesk({ authQuotaAddress, billingAddress }: Addresses, creden
 }
 
 /** The same client, but errors that say nothing of themselves tell which service they come from. */
-function telling<S extends DescService>(service: S, client: UnaryClient<S>, address: string): UnaryClient<S> {
+function withServiceName<S extends DescService>(service: S, client: UnaryClient<S>, address: string): UnaryClient<S> {
   const calls = Object.entries(client) as [string, (request: object) => Promise<object>][];
   const explain = (thrown: unknown): never => {
     throw explained(thrown, `${service.typeName} at ${address}`);
@@ -65,7 +73,7 @@ function telling<S extends DescService>(service: S, client: UnaryClient<S>, addr
   return Object.fromEntries(told) as unknown as UnaryClient<S>;
 }
 
-function tellingStreams(client: Desk["streams"], address: string): Desk["streams"] {
+function withStreamServiceName(client: Clients["streams"], address: string): Clients["streams"] {
   const name = `${BillingService.typeName} at ${address}`;
   return {
     exportLines: (request) => explainAll(client.exportLines(request), name),

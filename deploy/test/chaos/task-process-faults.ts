@@ -4,7 +4,7 @@ import { until } from "#shared/testing/until.ts";
 import type { Service } from "../../tools/local/service.ts";
 import type { FaultPoint } from "./fault-points.ts";
 import type { TaskLinkName } from "./links.ts";
-import { relaySilentMs, submitLeaseMs, type TaskRound, type TaskScene } from "./task-scene.ts";
+import { relaySilentMs, submitLeaseMs, type TaskRound, type TaskScenario } from "./task-scenario.ts";
 
 const victims = [
   "video-task",
@@ -26,7 +26,7 @@ type Victim = Pick<Service, "kill" | "restart">;
 
 const passedTimeoutMs = 30_000;
 
-function processOf({ world, replicas }: TaskScene, name: TaskVictim): Victim {
+function processOf({ world, replicas }: TaskScenario, name: TaskVictim): Victim {
   const { services, stores } = world.stack;
   const [first, second] = replicas;
   const processes: Record<TaskVictim, Victim | undefined> = {
@@ -48,14 +48,14 @@ function processOf({ world, replicas }: TaskScene, name: TaskVictim): Victim {
 const losers: ReadonlySet<TaskVictim> = new Set(["video-task", "second video-task", "postgres"]);
 
 /** The processes that may pass a point. */
-function passersOf({ world, replicas }: TaskScene, { service }: FaultPoint): readonly Service[] {
+function passersOf({ world, replicas }: TaskScenario, { service }: FaultPoint): readonly Service[] {
   return service === "video-task" ? replicas : [world.stack.services.relay];
 }
 
 /** Kills a process at a random moment of a load, leaves it dead for up to 1.5 s, and starts it again. */
-export async function strikeTaskAnywhere(scene: TaskScene, round: TaskRound, name: TaskVictim): Promise<void> {
-  const { random } = scene;
-  const victim = processOf(scene, name);
+export async function strikeTaskAnywhere(scenario: TaskScenario, round: TaskRound, name: TaskVictim): Promise<void> {
+  const { random } = scenario;
+  const victim = processOf(scenario, name);
   await round.more(random.between(2, 8));
   await pause(random.between(0, 300));
   const fromMs = Date.now();
@@ -66,10 +66,10 @@ export async function strikeTaskAnywhere(scene: TaskScene, round: TaskRound, nam
 }
 
 /** Lets a process kill itself at a fault point, and starts it again. Throws when none has within 30 s. */
-export async function strikeTaskAt(scene: TaskScene, round: TaskRound, point: FaultPoint): Promise<void> {
-  const { faults, random } = scene;
+export async function strikeTaskAt(scenario: TaskScenario, round: TaskRound, point: FaultPoint): Promise<void> {
+  const { faults, random } = scenario;
   await round.more(random.between(1, 5));
-  const passers = passersOf(scene, point);
+  const passers = passersOf(scenario, point);
   const findDead = (): Service | undefined => passers.find((service) => !service.isRunning());
   try {
     await faults.arm(point);
@@ -94,10 +94,10 @@ export async function strikeTaskAt(scene: TaskScene, round: TaskRound, point: Fa
 const relayPauseMs = relaySilentMs + 1_000;
 
 /** Lets a process stand still at a fault point for longer than its leases, and go on as if nothing had been. */
-export async function pauseTaskAt(scene: TaskScene, round: TaskRound, point: FaultPoint): Promise<void> {
-  const { faults, random } = scene;
+export async function pauseTaskAt(scenario: TaskScenario, round: TaskRound, point: FaultPoint): Promise<void> {
+  const { faults, random } = scenario;
   await round.more(random.between(1, 5));
-  const passers = passersOf(scene, point);
+  const passers = passersOf(scenario, point);
   let fromMs = Date.now();
   try {
     await faults.arm(point, "SIGSTOP");
@@ -120,11 +120,11 @@ function isStandingStill({ pid, isRunning }: Service): boolean {
 
 /** Cuts a link of the first replica, or lets nothing pass on it, for up to 4 s. */
 export async function harmTaskLink(
-  scene: TaskScene,
+  scenario: TaskScenario,
   round: TaskRound,
   { name, how }: { name: TaskLinkName; how: "cut" | "freeze" },
 ): Promise<void> {
-  const { links, random } = scene;
+  const { links, random } = scenario;
   const proxy = links.proxies[name];
   if (proxy.opened() === 0) throw new Error(`nobody goes by the link ${name}`);
   await round.more(random.between(1, 5));
@@ -136,7 +136,7 @@ export async function harmTaskLink(
 }
 
 /** Asks a process to stop, as a rolling update does, and starts it again; nothing may be lost by that. */
-export async function replaceTaskProcess(scene: TaskScene, round: TaskRound, name: TaskVictim): Promise<void> {
-  await round.more(scene.random.between(2, 8));
-  await processOf(scene, name).restart();
+export async function replaceTaskProcess(scenario: TaskScenario, round: TaskRound, name: TaskVictim): Promise<void> {
+  await round.more(scenario.random.between(2, 8));
+  await processOf(scenario, name).restart();
 }
