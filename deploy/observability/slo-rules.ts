@@ -26,10 +26,10 @@ const percent = (share: number): string => `${Number((share * 100).toPrecision(4
 
 function alertOf({ alert, title, budget, bad, badRecord }: Slo, burn: Burn): string {
   const { factor, long, longSeconds, short, severity, for: pending } = burn;
-  const summary = `${title}: at this rate the budget of 30 days is gone in ${Math.round(30 / factor)}`;
+  const summary = `${title}: 30-day error budget exhausted in ${Math.round(30 / factor)} days at this rate`;
   const description =
     `{{ $value | humanizePercentage }} of the last ${long}'s ${bad}; ` +
-    `${percent(budget)} may in 30 days, and ${percent(budget * factor)} for ${long} and ${short} is told.`;
+    `${percent(budget)} may in 30 days, and ${percent(budget * factor)} for ${long} and ${short} triggers this alert.`;
   return `      - alert: ${alert}
         expr: |
           ${badRecord}:ratio_rate${long} > ${factor} * ${budget}
@@ -41,7 +41,7 @@ function alertOf({ alert, title, budget, bad, badRecord }: Slo, burn: Burn): str
           long_window: ${long}
           short_window: ${short}
         annotations:
-          summary: "${summary} days"
+          summary: "${summary}"
           description: "${description}"
           runbook_url: deploy/observability/runbooks/${alert}.md
 `;

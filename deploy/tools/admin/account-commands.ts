@@ -18,13 +18,13 @@ const pageSize = 1_000;
 type CreateOptions = { name: string; id?: string; requestsPerMinute?: number };
 
 export function addAccountCommands(program: Command, run: Run): void {
-  const account = program.command("account").description("accounts: make, list, suspend, limit");
+  const account = program.command("account").description("accounts: create, list, suspend, limit");
   account
     .command("create")
-    .description("make an account without money")
-    .requiredOption("--name <text>", "name for people")
-    .option("--id <id>", "its id; else one is made")
-    .option("--requests-per-minute <n>", "calls per minute; 0 or not given: the service's default", readCount)
+    .description("create an account with a balance of 0")
+    .requiredOption("--name <text>", "display name")
+    .option("--id <id>", "account id; default: generated")
+    .option("--requests-per-minute <n>", "calls per minute; 0 or omitted: the service's default", readCount)
     .action((options: CreateOptions) =>
       run(async ({ authQuota }) => {
         const { name, id = "", requestsPerMinute = 0 } = options;
@@ -33,7 +33,7 @@ export function addAccountCommands(program: Command, run: Run): void {
     );
   account
     .command("list")
-    .description("all accounts, by id")
+    .description("list all accounts by id")
     .action(() => run(async (clients) => many(await listAll(clients))));
   for (const [word, status] of [
     ["suspend", AccountStatus.SUSPENDED],
@@ -41,7 +41,9 @@ export function addAccountCommands(program: Command, run: Run): void {
   ] as const) {
     account
       .command(word)
-      .description(word === "suspend" ? "refuse the account's keys as invalid" : "let the account's keys work again")
+      .description(
+        word === "suspend" ? "suspend the account: its keys are rejected as invalid" : "reactivate the account",
+      )
       .argument("<account>")
       .action((accountId: string) =>
         run(async ({ authQuota }) => one((await authQuota.updateAccount({ accountId, status })).account)),
@@ -49,7 +51,7 @@ export function addAccountCommands(program: Command, run: Run): void {
   }
   account
     .command("rate")
-    .description("set how many calls per minute the account may make")
+    .description("set the calls per minute of the account")
     .argument("<account>")
     .argument("<calls>", "calls per minute; 0: the service's default", readCount)
     .action((accountId: string, requestsPerMinute: number) =>

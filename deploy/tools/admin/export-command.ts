@@ -14,12 +14,12 @@ type ExportOptions = { from: string; until: string; account: string; format: "cs
 export function addExportCommand(program: Command, run: Run, output: Output): void {
   program
     .command("export")
-    .description("ledger lines of whole days, by day, account and line; the day of a call is that of its beginning")
+    .description("export the ledger lines of whole days, by day, account and line; calls count on their start day")
     .requiredOption("--from <day>", "first day (UTC)", readDay)
     .requiredOption("--until <day>", "the day after the last one", readDay)
     .option("--account <id>", "only this account", "")
-    .addOption(new Option("--format <format>", "form of the lines").choices(["csv", "ndjson"]).default("csv"))
-    .option("--output <file>", "write to this file; else to standard output")
+    .addOption(new Option("--format <format>", "output format").choices(["csv", "ndjson"]).default("csv"))
+    .option("--output <file>", "output file; default: standard output")
     .action((options: ExportOptions) => run((clients) => exportLines(clients, options, output)));
 }
 

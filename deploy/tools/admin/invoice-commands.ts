@@ -14,24 +14,24 @@ type LoadOptions = { upstream: string; id?: string; columns: FileColumns };
 type CompareOptions = { upstream: string; from: string; until: string; tolerance: bigint };
 
 export function addInvoiceCommands(program: Command, run: Run): void {
-  const invoice = program.command("invoice").description("what a provider has billed: load it, compare it");
+  const invoice = program.command("invoice").description("provider invoices: load, compare");
   invoice
     .command("load")
-    .description("take over a provider's usage export (CSV); rows of the same upstream, day and model are replaced")
+    .description("load a provider's usage export (CSV); replaces rows of the same upstream, day and model")
     .argument("<file>")
     .requiredOption("--upstream <name>", "the upstream's name in the catalog")
     .requiredOption("--columns <names>", "day=…,model=…,cost=… and buckets: headings of the file", readFileColumns)
-    .option("--id <id>", "id of the invoice; else the file's name")
+    .option("--id <id>", "id of the invoice; default: the file name")
     .action((file: string, options: LoadOptions) => run((clients) => load(clients, file, options)));
   invoice
     .command("compare")
-    .description("what a provider has billed beside what the ledger expects; ends with 1 when a row is too far off")
+    .description("compare a provider's bill with the ledger; exits with 1 when a row differs too much")
     .requiredOption("--upstream <name>", "the upstream's name in the catalog")
     .requiredOption("--from <day>", "first day (UTC)", readDay)
     .requiredOption("--until <day>", "the day after the last one", readDay)
     .option(
       "--tolerance <percent>",
-      "how far off a row may be, in percent of what is billed",
+      "allowed difference of a row, in percent of the billed amount",
       readPercent,
       percent("0.5"),
     )

@@ -33,9 +33,9 @@ export function addKeyCommands(program: Command, run: Run): void {
   addCreate(key, run);
   key
     .command("list")
-    .description("keys of an account, newest first")
+    .description("list the keys of an account, newest first")
     .argument("<account>")
-    .option("--deleted", "deleted ones too", false)
+    .option("--deleted", "include deleted keys", false)
     .action((accountId: string, options: { deleted: boolean }) =>
       run(async ({ authQuota }) =>
         many((await authQuota.listKeys({ accountId, includeDeleted: options.deleted })).keys),
@@ -43,7 +43,7 @@ export function addKeyCommands(program: Command, run: Run): void {
     );
   key
     .command("delete")
-    .description("refuse the key for good")
+    .description("delete the key permanently")
     .argument("<key>")
     .action((keyId: string) => run(async ({ authQuota }) => one((await authQuota.deleteKey({ keyId })).key)));
   addChanges(key, run);
@@ -52,12 +52,12 @@ export function addKeyCommands(program: Command, run: Run): void {
 function addCreate(key: Command, run: Run): void {
   key
     .command("create")
-    .description("make a key; its secret is shown this once, alone on standard output")
+    .description("create a key; its secret is printed once, alone on standard output")
     .argument("<account>")
-    .requiredOption("--name <text>", "name for people")
-    .option("--expires <time>", "when it stops to work, as 2027-01-31 or 2027-01-31T12:00:00Z", readInstant)
-    .option("--limit <usd>", "most that it may spend in all", readUsd)
-    .option("--models <names>", "models that it may use, separated by commas", readNames)
+    .requiredOption("--name <text>", "display name")
+    .option("--expires <time>", "expiry, such as 2027-01-31 or 2027-01-31T12:00:00Z", readInstant)
+    .option("--limit <usd>", "total amount the key may spend", readUsd)
+    .option("--models <names>", "models the key may use, comma-separated", readNames)
     .action((accountId: string, { name, expires, limit, models = [] }: CreateOptions) =>
       run(async ({ authQuota }) => {
         const created = await authQuota.createKey({
@@ -78,17 +78,17 @@ function addChanges(key: Command, run: Run): void {
     run(async ({ authQuota }) => one((await authQuota.updateKey(request)).key));
   key
     .command("stop")
-    .description("refuse the key until it is made active again")
+    .description("stop the key until it is activated again")
     .argument("<key>")
     .action((keyId: string) => change({ keyId, status: KeyStatus.STOPPED }));
   key
     .command("activate")
-    .description("let a stopped key work again")
+    .description("reactivate a stopped key")
     .argument("<key>")
     .action((keyId: string) => change({ keyId, status: KeyStatus.ACTIVE }));
   key
     .command("expire")
-    .description("set from when the key is refused")
+    .description("set when the key expires")
     .argument("<key>")
     .argument("<time>", "2027-01-31, 2027-01-31T12:00:00Z, or never", orWord("never", readInstant))
     .action((keyId: string, expiresAt: Timestamp | undefined) =>
@@ -96,7 +96,7 @@ function addChanges(key: Command, run: Run): void {
     );
   key
     .command("limit")
-    .description("set what the key may spend in all")
+    .description("set the total amount the key may spend")
     .argument("<key>")
     .argument("<usd>", "amount in USD, or none", orWord("none", readUsd))
     .action((keyId: string, limitNanos: bigint | undefined) =>
@@ -106,7 +106,7 @@ function addChanges(key: Command, run: Run): void {
     .command("models")
     .description("set which models the key may use")
     .argument("<key>")
-    .argument("<names>", "names separated by commas, or all", orWord("all", readNames))
+    .argument("<names>", "comma-separated names, or all", orWord("all", readNames))
     .action((keyId: string, models: string[] | undefined) =>
       change({ keyId, ...(models ? { models } : { clearModels: true }) }),
     );

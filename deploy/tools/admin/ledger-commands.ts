@@ -51,24 +51,24 @@ type UsageOptions = { from?: Timestamp; until?: Timestamp; by?: keyof typeof gro
 export function addLedgerCommands(program: Command, run: Run): void {
   program
     .command("ledger")
-    .description("an account's ledger lines, newest first")
+    .description("list an account's ledger lines, newest first")
     .argument("<account>")
-    .option("--limit <n>", "at most this many, up to 1000", readCount, 100)
+    .option("--limit <n>", "maximum number of lines, up to 1000", readCount, 100)
     .option("--before <line>", "only lines before this line_id", "")
     .option("--rid <rid>", "only lines of this call", "")
     .action((accountId: string, options: LedgerOptions) => run((clients) => readLines(clients, accountId, options)));
   program
     .command("usage")
-    .description("sums of an account's use; of the last 30 days when no time is given")
+    .description("sum up an account's usage; default: the last 30 days")
     .argument("<account>")
-    .option("--from <time>", "from this time on", readInstant)
-    .option("--until <time>", "up to this time, not including it", readInstant)
-    .addOption(new Option("--by <group>", "one sum per group").choices(Object.keys(groupings)))
+    .option("--from <time>", "start, inclusive", readInstant)
+    .option("--until <time>", "end, exclusive", readInstant)
+    .addOption(new Option("--by <group>", "group the sums").choices(Object.keys(groupings)))
     .action((accountId: string, options: UsageOptions) => run((clients) => readUsage(clients, accountId, options)));
   program
     .command("quarantine")
-    .description("messages that could not be booked, newest first; --json shows what they held")
-    .option("--limit <n>", "at most this many, up to 1000", readCount, 100)
+    .description("list quarantined messages, newest first; --json shows their content")
+    .option("--limit <n>", "maximum number of lines, up to 1000", readCount, 100)
     .action(({ limit }: { limit: number }) =>
       run(async ({ billing }) => {
         const response = await billing.listQuarantine({ limit });

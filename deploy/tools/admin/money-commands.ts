@@ -17,11 +17,11 @@ type BookedLine = { line?: LedgerLine | undefined; balanceNanos: bigint };
 export function addMoneyCommands(program: Command, run: Run): void {
   program
     .command("credit")
-    .description("put money into an account, once per payment id")
+    .description("credit an account, once per payment id")
     .argument("<account>")
     .argument("<usd>", "amount in USD", readUsd)
-    .requiredOption("--payment-id <id>", "id of the payment; the same again books nothing")
-    .option("--note <text>", "note for people", "")
+    .requiredOption("--payment-id <id>", "id of the payment; an id is booked only once")
+    .option("--note <text>", "free-text note", "")
     .action((accountId: string, amountNanos: bigint, { paymentId, note }: { paymentId: string; note: string }) =>
       run(async (clients) => {
         await requireAccount(clients, accountId);
@@ -34,9 +34,9 @@ export function addMoneyCommands(program: Command, run: Run): void {
     .description("book a correction, once per id; a negative amount takes money")
     .argument("<account>")
     .argument("<usd>", "amount in USD", readUsd)
-    .requiredOption("--id <id>", "id of the correction; the same again books nothing")
+    .requiredOption("--id <id>", "id of the correction; an id is booked only once")
     .requiredOption("--reason <text>", "why")
-    .option("--rid <rid>", "the call that is corrected", "")
+    .option("--rid <rid>", "request id of the corrected call", "")
     .action((accountId: string, amountNanos: bigint, options: { id: string; reason: string; rid: string }) =>
       run(async (clients) => {
         const { id: correctionId, reason, rid } = options;
@@ -47,11 +47,11 @@ export function addMoneyCommands(program: Command, run: Run): void {
     );
   program
     .command("refund")
-    .description("give back what a call was charged, once per id; all that is left of it when no amount is given")
+    .description("refund a call, once per id; without an amount, all that is left of its charge")
     .argument("<account>")
     .argument("<rid>", "the call")
     .argument("[usd]", "amount in USD", readPositiveUsd)
-    .requiredOption("--id <id>", "id of the refund; the same again books nothing")
+    .requiredOption("--id <id>", "id of the refund; an id is booked only once")
     .requiredOption("--reason <text>", "why")
     .action((accountId: string, rid: string, usd: bigint | undefined, options: { id: string; reason: string }) =>
       run(async ({ billing }) => {
@@ -62,12 +62,12 @@ export function addMoneyCommands(program: Command, run: Run): void {
     );
   program
     .command("balance")
-    .description("an account's money in USD")
+    .description("show an account's balance in USD")
     .argument("<account>")
     .action((accountId: string) => run((clients) => readBalance(clients, accountId)));
   program
     .command("holds")
-    .description("open holds and charges that the ledger has not confirmed, of an account or of all")
+    .description("show open holds and unconfirmed charges of one account or all")
     .argument("[account]")
     .action((accountId?: string) => run((clients) => readHolds(clients, accountId ?? "")));
 }

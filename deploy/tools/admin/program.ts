@@ -41,7 +41,7 @@ export async function runCommand(words: string[], surroundings: Environment): Pr
 function buildProgram({ environment, addressesFile, output }: Environment, ended: { code: number }): Command {
   const program = new Command("npm run admin --")
     .description("Accounts, keys, money and ledger of a relay, over the services' gRPC calls.")
-    .option("--json", "answer in JSON; amounts are decimal strings of nano-USD")
+    .option("--json", "output JSON; amounts are decimal strings of nano-USD")
     .configureOutput({ writeOut: output.answer, writeErr: output.aside })
     .exitOverride();
   const run: Run = async (work) => {

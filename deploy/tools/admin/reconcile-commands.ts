@@ -25,14 +25,14 @@ const shownItems = 10;
 export function addReconcileCommands(program: Command, run: Run): void {
   program
     .command("reconcile")
-    .description("hold ledger, stream and hot store against each other; ends with 1 when wrong, 2 when unchecked")
-    .option("--day <day>", "all of a day (UTC), kept as its report; else what changed lately", readDay, "")
+    .description("compare ledger, stream and hot store; exits with 1 when wrong, 2 when unchecked")
+    .option("--day <day>", "check a whole day (UTC) and store its report; default: recent changes", readDay, "")
     .action(({ day }: { day: string }) => run((clients) => reconcile(clients, day)));
   program
     .command("report")
-    .description("the kept report of a day, read from what was signed; ends as reconcile does")
+    .description("show the stored report of a day from its signed content; exits as reconcile does")
     .argument("<day>", "the day (UTC)", readDay)
-    .option("--verify <file>", "PEM of the public key that must have signed it; else the one that the report names")
+    .option("--verify <file>", "PEM file of the public key to verify with; default: the key named by the report")
     .action((day: string, { verify }: { verify?: string }) => run((clients) => showReport(clients, day, verify)));
 }
 

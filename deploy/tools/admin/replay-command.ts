@@ -15,11 +15,11 @@ type ReplayOptions = { from?: Timestamp; until?: Timestamp; account: string; dry
 export function addReplayCommand(program: Command, run: Run): void {
   program
     .command("replay")
-    .description("read the usage stream again and book what the ledger lacks; --dry-run ends with 1 when it lacks any")
-    .option("--from <time>", "what the stream took from this time on; else from its first message", readInstant)
-    .option("--until <time>", "and before this time; else up to its last message", readInstant)
+    .description("replay the usage stream and book missing events; --dry-run exits with 1 when any is missing")
+    .option("--from <time>", "start, inclusive; default: the first message", readInstant)
+    .option("--until <time>", "end, exclusive; default: the last message", readInstant)
     .option("--account <id>", "only this account", "")
-    .option("--dry-run", "only tell, book nothing")
+    .option("--dry-run", "only report, book nothing")
     .action((options: ReplayOptions) => run((clients) => replay(clients, options)));
 }
 

@@ -24,10 +24,10 @@ type Span = { from: Timestamp; until: Timestamp };
 export function addStatementCommand(program: Command, run: Run): void {
   program
     .command("statement")
-    .description("what was booked for an account within a time, between the balances before and after it")
+    .description("show an account's bookings within a period, with opening and closing balance")
     .argument("<account>")
-    .requiredOption("--from <time>", "from this time on", readInstant)
-    .requiredOption("--until <time>", "up to this time, not including it", readInstant)
+    .requiredOption("--from <time>", "start, inclusive", readInstant)
+    .requiredOption("--until <time>", "end, exclusive", readInstant)
     .action((accountId: string, span: Span) =>
       run(async ({ billing }) => {
         const statement = await billing.getStatement({ accountId, ...span });
