@@ -10,7 +10,7 @@ const health: Panel[] = [
   },
   {
     title: "Attempts by outcome",
-    description: "Times an upstream was asked, by what became of it.",
+    description: "Attempts at an upstream, by outcome.",
     unit: "reqps",
     queries: [
       { expr: perSecond("relay_upstream_attempts_total", "upstream, outcome"), legend: "{{upstream}} {{outcome}}" },

@@ -7,7 +7,7 @@ const serviceUrl = (service: string): string =>
 export const variables = Type.Object({
   LOG_LEVEL: Type.String({ description: "Minimum log level: debug, info, warn, error.", default: "info" }),
   DATABASE_OWNER_URL: Type.String({
-    description: "PostgreSQL, as the owner of the database, who may make schemas and roles.",
+    description: "PostgreSQL, as the owner of the database, who may create schemas and roles.",
     minLength: 1,
   }),
   AUTH_QUOTA_DATABASE_URL: Type.String({ description: serviceUrl("auth-quota"), default: "" }),
