@@ -18,8 +18,8 @@ export type Metrics = {
   expired: (holds: number) => void;
   totals: (totals: HotTotals) => void;
   unpushed: (rows: number) => void;
-  /** For how long the gate has been closed; undefined: it is open. */
-  gate: (closedMs: number | undefined) => void;
+  /** How long the recovery lock has been closed; undefined while it is open. */
+  recoveryLock: (closedMs: number | undefined) => void;
 };
 
 export function createMetrics(registry: Registry): Metrics {
@@ -79,7 +79,7 @@ export function createMetrics(registry: Registry): Metrics {
       outboxOldest.set(totals.outboxOldestMs / 1_000);
     },
     unpushed: (rows) => unpushed.set(rows),
-    gate: (closedMs) => gateClosed.set(closedMs === undefined ? 0 : Math.max(closedMs, 1) / 1_000),
+    recoveryLock: (closedMs) => gateClosed.set(closedMs === undefined ? 0 : Math.max(closedMs, 1) / 1_000),
   };
 }
 

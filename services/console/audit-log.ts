@@ -5,7 +5,7 @@ import type { Pool, Queryable } from "#shared/stores/postgres.ts";
 import type { SignedInRequest } from "./html/route.ts";
 import { insertAudit, type AuditEntry, type AuditValues } from "./store/audit.ts";
 
-/** Every action that the audit log knows, for its filter. */
+/** All actions in the audit log; its filter lists them. */
 export const auditActions = [
   "person.bootstrap",
   "person.stop",
@@ -53,7 +53,7 @@ export const auditActions = [
 
 export type AuditAction = (typeof auditActions)[number];
 
-/** What was done, to what. */
+/** An action and its target. */
 export type AuditEvent = {
   action: AuditAction;
   accountId?: string;
@@ -64,12 +64,12 @@ export type AuditEvent = {
 
 type Actor = Pick<AuditEntry, "personId" | "email" | "address">;
 
-/** Who asks, for the audit log. */
+/** The actor of a request. */
 export function actorOf({ visitor, address }: Pick<SignedInRequest, "visitor" | "address">): Actor {
   return { personId: visitor.person.personId, email: visitor.person.email, address };
 }
 
-/** Notes what was done in the same transaction: `db` must be that in which it is done. */
+/** Records an event in the transaction of the action itself, which `db` must be. */
 export function recordAudit(db: Queryable, who: Actor, event: AuditEvent): Promise<void> {
   return insertAudit(db, { ...entryOf(who, event), operationId: randomUUID(), outcome: "done" });
 }
@@ -83,12 +83,12 @@ const entryOf = (who: Actor, { action, accountId, target, before, after }: Audit
   after: after ?? null,
 });
 
-/** What was done, and what was not known of it before. */
+/** The result of an action, with the fields known only after it. */
 type AuditedResult<T> = { result: T } & Partial<Pick<AuditEntry, "target" | "accountId" | "after">>;
 
 /**
- * Notes what another service is asked to do, before and after: no transaction reaches there, so a line `asked` without
- * a second one says that it is not known whether it was done. In that line `after` is what was wanted.
+ * Records an action of another service before and after it: no transaction spans both, so a line `asked` without a
+ * second line means that the outcome is unknown. In that line, `after` is the requested state.
  */
 export async function auditAround<T>(
   { pool, log }: { pool: Pool; log: Logger },
@@ -98,7 +98,7 @@ export async function auditAround<T>(
 ): Promise<T> {
   const operation = { ...entryOf(who, event), operationId: randomUUID() };
   await insertAudit(pool, { ...operation, outcome: "asked" });
-  // What was done or refused is so whether or not it can be noted: whoever waits is told, and the line `asked` stands.
+  // The outcome stands even when it cannot be recorded: the caller gets it, and the line `asked` remains.
   const noteOutcome = async (outcome: Partial<AuditEntry> & Pick<AuditEntry, "outcome">): Promise<void> => {
     try {
       await insertAudit(pool, { ...operation, ...outcome });
@@ -119,6 +119,6 @@ export async function auditAround<T>(
   }
 }
 
-// After any other error the other service may have done it all the same.
+// After any other error, the other service may still have done it.
 const isRefusal = (error: unknown): boolean =>
   error instanceof ServiceError && error.code !== "unavailable" && error.code !== "internal";

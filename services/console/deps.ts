@@ -13,30 +13,29 @@ import type { PaymentProvider } from "./payments/provider.ts";
 import type { Relays } from "./relays.ts";
 import type { SecretBox } from "./credentials/secrets.ts";
 
-/** What the pages work with. */
 export type Deps = {
   pool: Pool;
   authQuota: UnaryClient<typeof AuthQuotaService>;
   billing: UnaryClient<typeof BillingService>;
-  /** The same, for what may take a minute. */
+  /** The same with a longer timeout, for calls that may take a minute. */
   patientBilling: UnaryClient<typeof BillingService>;
   billingStreams: StreamingClient<typeof BillingService>;
   videoTask: Pick<UnaryClient<typeof VideoTaskService>, "listTasks" | "getTask">;
   relays: Relays;
   passwords: Passwords;
   box: SecretBox;
-  /** undefined: people sign in with passwords only. */
+  /** Undefined: sign-in by password only. */
   oidc: Oidc | undefined;
   clock: Clock;
-  /** Who takes money for us; undefined: there are vouchers only. */
+  /** The payment provider; undefined: top-ups by voucher only. */
   payments: PaymentProvider | undefined;
-  /** Who may use their role only with a second factor. */
+  /** Who must have a second factor to use their role. */
   secondFactorRequiredOf: "nobody" | "operators";
   /** The account that the first operator owns from the start; undefined outside a local stack. */
   bootstrapAccountId: string | undefined;
-  /** Where people open the console. */
+  /** Public URL of the console. */
   publicUrl: URL;
-  /** Where callers reach the API; without a path. */
+  /** Public URL of the API, without a path. */
   apiUrl: URL;
   metrics: Metrics;
   log: Logger;

@@ -41,7 +41,7 @@ export async function flushRedis(scenario: Scenario, round: Round): Promise<void
 // Far above what an account may be below zero: whoever may spend it twice shows.
 const spenderNanos = 6_000_000_000n;
 const spendersAtOnce = 8;
-// Longer than a gate stays closed when nothing else keeps it so.
+// Longer than a recovery lock stays closed when nothing else keeps it so.
 const unbookedMs = 14_000;
 
 /**

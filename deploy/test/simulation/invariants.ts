@@ -121,7 +121,7 @@ type Available = { accountId: string; available: bigint; own: [string, HotCall][
 
 /**
  * M6: what is available is never more than what the ledger says, less what calls hold and owe beyond what is booked of
- * them. After a loss this holds again only when the gate has opened.
+ * them. After a loss this holds again only when the recovery lock has opened.
  */
 function checkNotOverstated(world: World, { accountId, available, own }: Available): void {
   if (world.losses.length > 0) return;

@@ -106,7 +106,7 @@ export const mutations: Mutation[] = [
   seenIn(
     redisLoss,
     one(
-      "no gate: a Redis that has lost everything grants at once",
+      "no recovery lock: a Redis that has lost everything grants at once",
       script,
       "if isGateClosed then\n    field, value",
       "if false then\n    field, value",

@@ -25,7 +25,7 @@ export function findUnrest(world: World): string | undefined {
   const { memory } = world.redis;
   const outbox = Number(memory.execute(["ZCARD", `${prefix}outbox`]));
   if (outbox > 0) return `${outbox} charges are in the outbox`;
-  if (memory.execute(["HGET", `${prefix}service`, "gate"]) !== null) return "the gate is closed";
+  if (memory.execute(["HGET", `${prefix}service`, "gate"]) !== null) return "the recovery lock is closed";
   const open = Number(memory.execute(["HGET", `${prefix}service`, "open"]) ?? 0);
   if (open === 0) return undefined;
   return openCalls(world).every((rid) => isForgotten(world, rid)) ? forgottenHolds : `${open} holds are open`;

@@ -110,7 +110,7 @@ for (const seed of [1, 2, 3]) {
     await real.flushall();
     memory.clear();
     const rids = Array.from({ length: 12 }, () => v7());
-    for (const hot of both) assert.equal(await hot.readGate(), undefined, "an empty Redis knows no generation");
+    for (const hot of both) assert.equal(await hot.readRecoveryLock(), undefined, "an empty Redis knows no generation");
     for (const hot of both) await hot.establish(false);
     for (let round = 0; round < 150; round += 1) {
       const operations = Array.from({ length: random.between(0, 6) }, () => drawOperation(random, rids));

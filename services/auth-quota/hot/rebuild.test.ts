@@ -57,7 +57,7 @@ test("Redis emptied: 503 until holds are restored and the stream is booked, then
   await untilNoted("40");
   // One message of before the loss is not booked: what is available is not known yet.
   world.billing.progress = { lastSequence: 60n, bookedSequence: 39n };
-  await until("the gate is told to be closed for longer than relays need", async () => {
+  await until("the recovery lock is told to be closed for longer than relays need", async () => {
     const text = await (await fetch(`http://127.0.0.1:${world.first.app.opsPort}/metrics`)).text();
     return Number(/^auth_quota_gate_closed_seconds\S* (\S+)$/m.exec(text)?.[1]) > 0.6;
   });
@@ -71,7 +71,7 @@ test("Redis emptied: 503 until holds are restored and the stream is booked, then
   assert.equal(availableNanos, 1_000n - heldNanos);
 });
 
-test("without billing the gate stays closed; a stream that lost its data too does not keep it closed", async () => {
+test("without billing the recovery lock stays closed; a stream that lost its data too does not keep it closed", async () => {
   const payer = await world.createPayer(1_000n);
   using line = world.first.openLine("relay_gate");
   world.billing.progress = { lastSequence: 500n, bookedSequence: 400n };

@@ -17,46 +17,46 @@ export type RebuildDeps = {
 };
 
 /**
- * Makes a look at whether Redis still is what it was. A Redis that has lost everything, or its last moments, grants
- * nothing until its relays have had the time to restore their holds, and until the ledger holds everything that was on
- * its way when it lost it: only then do balances and holds together say again what is available (rule M8 of state.lua).
- * Rejects when a store does not answer; the gate then stays as it is.
+ * Creates the pass that checks whether Redis has lost data. A Redis that lost everything, or its last moments, grants
+ * no calls until its relays have had time to restore their holds and the ledger has booked everything that was on
+ * its way at the loss: only then do balances and holds together say what is available (rule M8 of state.lua). Rejects
+ * when a store does not answer; the recovery lock then stays as it is.
  */
 export function createRebuild(deps: RebuildDeps): () => Promise<void> {
   let remembered = "";
   return async () => {
-    const gate = (await deps.hot.readGate()) ?? (await establish(deps));
-    if (!gate) return;
-    if (gate.generation !== remembered) {
-      await writeGeneration(deps.database, gate.generation);
-      deps.log.info({ generation: gate.generation, isGateClosed: gate.closedMs !== undefined }, "hot store generation");
-      remembered = gate.generation;
+    const lock = (await deps.hot.readRecoveryLock()) ?? (await establish(deps));
+    if (!lock) return;
+    if (lock.generation !== remembered) {
+      await writeGeneration(deps.database, lock.generation);
+      deps.log.info({ generation: lock.generation, isLocked: lock.closedMs !== undefined }, "hot store generation");
+      remembered = lock.generation;
     }
-    deps.metrics.gate(gate.closedMs);
-    if (gate.closedMs !== undefined) await tryToOpen(deps, gate, gate.closedMs);
+    deps.metrics.recoveryLock(lock.closedMs);
+    if (lock.closedMs !== undefined) await tryToOpen(deps, lock, lock.closedMs);
   };
 }
 
-// Only PostgreSQL can tell a new installation from one whose Redis has lost everything.
+// Only PostgreSQL can tell a new installation from one whose Redis lost everything.
 async function establish({ hot, database, log }: RebuildDeps): Promise<RecoveryLock | undefined> {
   const hadOne = (await readGeneration(database)) !== undefined;
   if (hadOne) log.error("Redis lost all data: no calls are granted until holds and balances are rebuilt");
   await hot.establish(hadOne);
-  return hot.readGate();
+  return hot.readRecoveryLock();
 }
 
 async function tryToOpen(
   { hot, billing, log, rebuildMs }: RebuildDeps,
-  gate: RecoveryLock,
+  lock: RecoveryLock,
   closedMs: number,
 ): Promise<void> {
-  const { generation, sequence } = gate;
+  const { generation, sequence } = lock;
   const { lastSequence, bookedSequence } = await billing.getProgress({});
   if (sequence === undefined) {
     await hot.apply("", [["note-sequence", generation, String(lastSequence)]]);
     return;
   }
-  // A stream that has lost its data too counts from 0 again: what it holds now is then all there is to wait for.
+  // A stream that lost its data too restarts at sequence 0; then only what it holds now needs to be booked.
   const isBooked = bookedSequence >= (sequence < lastSequence ? sequence : lastSequence);
   if (closedMs < rebuildMs || !isBooked) return;
   await hot.apply("", [["open-gate", generation]]);

@@ -8,10 +8,10 @@ import type { Result, SessionOperation } from "./session-wire.ts";
 import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } from "../store/hot.ts";
 import { traceReserves } from "./trace-reserves.ts";
 
-/** What was decided of a batch: one result per operation; the hot store's generation that knows of it, and its time. */
+/** The decision on a batch: one result per operation, and the generation and time of the hot store. */
 export type BatchDecision = { results: Result[]; generation: string; timeMs: number };
 
-/** Decides a batch; resolves whatever fails. */
+/** Decides a batch. Never rejects. */
 export type Decide = (relaySession: string, operations: SessionOperation[]) => Promise<BatchDecision>;
 
 export type DecideDeps = { hot: HotStore; identities: Identities; load: Load; metrics: Metrics; log: Logger };
@@ -19,12 +19,12 @@ export type DecideDeps = { hot: HotStore; identities: Identities; load: Load; me
 /** An operation on its way to a result. */
 type Task = { prepared: PreparedOperation; caller: Caller; result: Result | undefined };
 
-// A cold key takes three: who it is, its data, the decision. The rest is for the unforeseen.
+// A cold key takes three rounds: its identity, its data, the decision. The rest is a margin.
 const maxRounds = 6;
 
 /**
- * Makes the function that decides batches. All operations of a batch go to Redis in one step; those that lack data
- * there are answered in a further step, once it is loaded, while their batch waits.
+ * Creates the function that decides batches. All operations of a batch go to Redis in one round; those whose data is
+ * missing there are decided in a further round, once it is loaded, while their batch waits.
  */
 export function createDecide(given: DecideDeps): Decide {
   const deps = { ...given, recordSkew: createSkewRecorder(given) };
@@ -45,11 +45,11 @@ export function createDecide(given: DecideDeps): Decide {
 
 const unavailable: Result = { verdict: Verdict.UNAVAILABLE };
 
-/** Told of a call that was not decided, because the time of its id is too far from Redis'. */
+/** Records a call that was not decided because the time in its id is too far from Redis' clock. */
 type RecordSkew = (relaySession: string, aheadMs: number) => void;
 type DecideContext = DecideDeps & { recordSkew: RecordSkew };
 
-// It is every call of a relay: a line for each would bury all others.
+// Affects every call of a relay, and a line for each would bury all others.
 const skewLineMs = 10_000;
 
 function createSkewRecorder({ metrics, log }: DecideDeps): RecordSkew {
@@ -89,7 +89,7 @@ function callerOf(identity: Owner | null | undefined): Owner {
 async function decideAll(deps: DecideContext, relaySession: string, tasks: Task[]): Promise<void> {
   let open = tasks.filter((task) => !task.result);
   let loaded: HotOperation[] = [];
-  // A batch without operations still tells that the relay lives.
+  // An empty batch still shows that the relay is alive.
   for (let round = 0; round < maxRounds && (round === 0 || open.length > 0); round += 1) {
     const answers = await applyTimed(deps, relaySession, [...loaded, ...open.map(writeTask)]);
     if (!answers) return;
@@ -101,7 +101,7 @@ async function decideAll(deps: DecideContext, relaySession: string, tasks: Task[
         deps.recordSkew(relaySession, answer.number);
       } else if (!answer || !takeAnswer(deps, task, answer)) lacking.push({ task, answer });
     });
-    // Ending a large session takes many steps, all of which make progress.
+    // Ending a large session takes many rounds, each of which makes progress.
     if (lacking.some(({ answer }) => answer?.code === answerCodes.more)) round = 0;
     loaded = await loadMissing(deps, lacking);
     open = lacking.map(({ task }) => task).filter((task) => !task.result);
@@ -127,7 +127,7 @@ async function applyTimed(
   }
 }
 
-/** Turns an answer into the task's result; false when the script must be asked again. */
+/** Turns an answer of the script into the task's result; false when the script must run again. */
 function takeAnswer(deps: DecideDeps, task: Task, answer: HotAnswer): boolean {
   if (answer.code === answerCodes.need || answer.code === answerCodes.more) return false;
   const { prepared } = task;
@@ -148,7 +148,7 @@ function toResult({ prepared, caller }: Task, { code, number, text }: HotAnswer)
       if (verdict === Verdict.IP_RATE) result.retryAfterSeconds = number;
       else if (prepared.name === "reserve") result.heldNanos = number;
       else if (text !== "") result.models = text.split("\n");
-      // While it is not known who calls, there is nobody to name.
+      // While the caller is unknown, there is no key to name.
       if (caller.keyId === "?") result.keyId = "";
       return result;
     }
@@ -169,7 +169,7 @@ function toResult({ prepared, caller }: Task, { code, number, text }: HotAnswer)
 
 type MissingData = { task: Task; answer: HotAnswer | undefined };
 
-/** Brings what tasks lack; those for which it fails are answered as unavailable. Never rejects. */
+/** Loads missing data; tasks for which that fails become unavailable. Never rejects. */
 async function loadMissing(deps: DecideDeps, lacking: MissingData[]): Promise<HotOperation[]> {
   const brought = await Promise.all(
     lacking.map(async ({ task, answer }) => {
@@ -182,13 +182,13 @@ async function loadMissing(deps: DecideDeps, lacking: MissingData[]): Promise<Ho
       }
     }),
   );
-  // The same key may be lacking for many calls at once.
+  // Many calls may miss the same key.
   return [...new Map(brought.flat().map((operation) => [operation.join(" "), operation])).values()];
 }
 
 async function loadFor(deps: DecideDeps, task: Task, answer: HotAnswer | undefined): Promise<HotOperation[]> {
   if (answer?.code !== answerCodes.need || answer.number === 0) return [];
-  // The address was counted before the data was found lacking.
+  // The address was counted before the data was found missing.
   task.caller = { ...task.caller, isIpCounted: true };
   if (answer.number === need.identity) {
     const identity = await deps.identities.lookUp(task.prepared.keyHash ?? "");

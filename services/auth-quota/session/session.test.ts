@@ -57,7 +57,7 @@ test("a relay that stays is left in the end: what is in hand is answered, nothin
   const { sessions, deciding, answers, stream, send, logText } = openSession();
   send(1);
   const ended = sessions.end(2);
-  await until("it is left", () => logText().includes("relays have found no other replica"));
+  await until("it is left", () => logText().includes("relays found no other replica"));
   send(2);
   assert.equal(deciding.length, 1);
   assert.equal(stream.writable, true);

@@ -10,9 +10,9 @@ type Stream = ServerDuplexStream<SessionRequest, SessionResponse>;
 export type Sessions = {
   handler: UntypedHandleCall;
   /**
-   * Has the relays find another replica and decides for each until it has; those that have found none after half of
-   * `drainMs` are left: no more batches are taken, those in hand are answered and the streams end. Waits for the
-   * streams to close for at most `drainMs`.
+   * Asks the relays to move to another replica and keeps deciding for each until it has moved. After half of `drainMs`,
+   * remaining streams take no more batches, answer those under way and end. Waits at most `drainMs` for all streams
+   * to close.
    */
   end: (drainMs: number) => Promise<void>;
   isEnding: () => boolean;
@@ -26,7 +26,7 @@ const sessionPattern = /^[A-Za-z0-9_-]{1,64}$/;
 /** One stream while it is open. */
 type Line = { stream: Stream; relaySession: string; inFlight: number; isEnding: boolean; ended: Promise<void> };
 
-/** `isMaintenance` is told with every answer; undefined: it is not known. */
+/** `isMaintenance` goes into every response; undefined while unknown. */
 export function createSessions(decide: Decide, isMaintenance: () => boolean | undefined, log: Logger): Sessions {
   const lines = new Set<Line>();
   let isEnding = false;
@@ -79,7 +79,7 @@ async function allEnded(lines: ReadonlySet<Line>, maxMs: number): Promise<void> 
   clearTimeout(timer);
 }
 
-/** Starts a batch. Batches overlap; a relay that sends faster than they are answered is made to wait. */
+/** Starts a batch. Batches overlap; a relay that sends faster than they are answered gets back-pressure. */
 function take(
   line: Line,
   request: SessionRequest,
@@ -96,7 +96,7 @@ function take(
       if (line.stream.writable) line.stream.write(response);
       leave(line);
     },
-    // It resolves whatever fails; should it not, the relay must not wait for ever.
+    // It never rejects; should it do so, the relay must not wait for ever.
     (error: unknown) => {
       line.stream.emit("error", error);
       leave(line);
@@ -104,7 +104,7 @@ function take(
   );
 }
 
-/** What makes a stream one that no correct relay opens. */
+/** What is wrong with a request that no correct relay sends. */
 function problemOf(line: Line, { relaySession, operations }: SessionRequest): string | undefined {
   if (line.relaySession === "" || relaySession !== line.relaySession) {
     if (!sessionPattern.test(relaySession)) return "relay_session is not an id";

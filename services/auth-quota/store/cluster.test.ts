@@ -23,7 +23,7 @@ async function joinCluster() {
 const hot = await joinCluster();
 await hot.establish(false);
 
-const isClosed = async (): Promise<boolean> => (await hot.readGate())?.closedMs !== undefined;
+const isClosed = async (): Promise<boolean> => (await hot.readRecoveryLock())?.closedMs !== undefined;
 const isMaster = async (node: RedisCluster["replica"]): Promise<boolean> => (await node.admin.role())[0] === "master";
 
 /** The first answer, tried again while the connection is lost. */
@@ -50,7 +50,7 @@ function reserveOn(hot: HotStore, payer: ReturnType<typeof freshNames>) {
   };
 }
 
-test("a planned failover under load loses nothing: the gate stays open, every grant is known and none is made twice", async () => {
+test("a planned failover under load loses nothing: the recovery lock stays open, every grant is known and none is made twice", async () => {
   const other = await joinCluster();
   const payer = await fundedActor(hot, 1_000_000_000);
   const loads = [reserveOn(hot, payer), reserveOn(other, payer)];
@@ -70,7 +70,7 @@ test("a planned failover under load loses nothing: the gate stays open, every gr
   assert.equal(await isClosed(), false);
 });
 
-test("a killed master that has lost nothing is followed by its replica, and the gate stays open", async () => {
+test("a killed master that has lost nothing is followed by its replica, and the recovery lock stays open", async () => {
   const payer = await fundedActor(hot, 1_000);
   assert.equal((await payer.reserve(newRid(), 300)).code, Verdict.OK);
   await until("the former master follows", async () => (await cluster.replica.admin.wait(1, 1_000)) === 1);

@@ -51,12 +51,12 @@ export type HotSums = {
 
 export type HotTotals = { openHolds: number; outboxSize: number; outboxOldestMs: number };
 
-/** The gate that keeps a Redis which has lost something from granting; see rule M8 in state.lua. */
+/** Keeps a Redis that lost data from granting calls; stored there as `gate`, see rule M8 in state.lua. */
 export type RecoveryLock = {
   generation: string;
-  /** Since when it is closed; undefined: it is open. */
+  /** When it was closed; undefined while it is open. */
   closedMs: number | undefined;
-  /** Up to where the usage stream must be booked before it opens; undefined: not known yet. */
+  /** Sequence up to which the usage stream must be booked before it opens; undefined while unknown. */
   sequence: bigint | undefined;
 };
 
@@ -72,7 +72,7 @@ export type HotStore = {
   /** Redis' clock in ms since 1970, by the last answer and the time since; 0 before the first one. */
   timeMs: () => number;
   /** Undefined when Redis is empty and was not established. */
-  readGate: () => Promise<RecoveryLock | undefined>;
+  readRecoveryLock: () => Promise<RecoveryLock | undefined>;
   /** Begins the first generation of an empty Redis; one that was not empty before has lost everything. */
   establish: (hadOne: boolean) => Promise<void>;
   readSums: (accountId: string) => Promise<HotSums>;
@@ -91,7 +91,7 @@ export function createHotStore(redis: HotRedis, limits: RateLimits): HotStore {
     },
     generation: apply.generation,
     timeMs: apply.timeMs,
-    readGate: async () => {
+    readRecoveryLock: async () => {
       const { generation, answers } = await apply.run("", [["gate"]]);
       const [answer] = answers;
       if (!answer) return undefined;

@@ -25,13 +25,14 @@ async function loseTail(runs: number): Promise<void> {
   }
 }
 
-const isClosed = async (store: HotStore = hot): Promise<boolean> => (await store.readGate())?.closedMs !== undefined;
+const isClosed = async (store: HotStore = hot): Promise<boolean> =>
+  (await store.readRecoveryLock())?.closedMs !== undefined;
 const open = (): Promise<unknown> => hot.apply("", [["open-gate", hot.generation()]]);
 
 test("an empty Redis decides nothing before it is established; a new installation then grants at once", async () => {
   await redis.flushall();
   await assert.rejects(fundedActor(hot, 1_000), /not established/);
-  assert.equal(await hot.readGate(), undefined);
+  assert.equal(await hot.readRecoveryLock(), undefined);
   await hot.establish(false);
   assert.equal(await isClosed(), false);
   const payer = await fundedActor(hot, 1_000);
@@ -107,7 +108,7 @@ test("a restore raises hold and checkpoint of a known call, never lowers them, a
   assert.equal((await stranger.restore(mine, 10)).code, Verdict.CONFLICT);
 });
 
-test("a Redis that comes back without its last moments is a new generation with a closed gate", async () => {
+test("a Redis that comes back without its last moments is a new generation with a closed recovery lock", async () => {
   const payer = await fundedActor(hot, 1_000);
   const before = hot.generation();
   await loseTail(1);
@@ -152,17 +153,17 @@ test("what billing tells is taken by version, but only what was asked for now co
   assert.equal((await payer.sums()).availableNanos, 650, "the newer version stays");
 });
 
-test("the gate of one generation is not opened by who has read an earlier one", async () => {
-  const earlier = (await hot.readGate())?.generation ?? "";
+test("the recovery lock of one generation is not opened by who has read an earlier one", async () => {
+  const earlier = (await hot.readRecoveryLock())?.generation ?? "";
   await loseTail(1);
   await hot.apply("", []);
   await hot.apply("", [["open-gate", earlier]]);
   assert.equal(await isClosed(), true);
   await hot.apply("", [["note-sequence", earlier, "7"]]);
-  assert.equal((await hot.readGate())?.sequence, undefined);
+  assert.equal((await hot.readRecoveryLock())?.sequence, undefined);
   await hot.apply("", [["note-sequence", hot.generation(), "8"]]);
   await hot.apply("", [["note-sequence", hot.generation(), "9"]]);
-  assert.equal((await hot.readGate())?.sequence, 8n, "what was on its way when the loss was found");
+  assert.equal((await hot.readRecoveryLock())?.sequence, 8n, "what was on its way when the loss was found");
   await open();
 });
 

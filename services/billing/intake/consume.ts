@@ -20,7 +20,6 @@ import { markKeysUnpushed } from "../store/funds.ts";
 import type { Posting, BalancePusher } from "./push-balances.ts";
 import { trimStream } from "./trim.ts";
 
-/** What the consumer works with. */
 export type ConsumerDeps = BookingDeps & {
   nats: NatsLink;
   pusher: BalancePusher;
@@ -34,9 +33,9 @@ const retryMs = { first: 100, max: 5_000 };
 const maxPushes = 4;
 
 /**
- * Books what comes on the stream until it is disposed; then the batch in hand is finished and the rest is given back.
- * NATS and PostgreSQL may be away at any time, for any length: it tries again for ever, with a bounded number of
- * events in memory.
+ * Books the events of the stream until disposal, which finishes the batch under way and returns the rest to the stream.
+ * NATS and PostgreSQL may be down at any time for any length: it retries for ever, with a bounded number of events in
+ * memory.
  */
 export function startConsumer(deps: ConsumerDeps): AsyncDisposable {
   const stop = createStop();
@@ -48,7 +47,7 @@ export function startConsumer(deps: ConsumerDeps): AsyncDisposable {
     [Symbol.asyncDispose]: async () => {
       stop.stop();
       const left = queue.close();
-      // Not before the server knows that this process takes no more: what is given back would be lost on the way here.
+      // Only after the server knows that this process takes no more: returned messages would be sent here again.
       await receiving;
       for (const message of [...left, ...late]) giveBack(message);
       for (const message of await booking) giveBack(message);
@@ -60,7 +59,7 @@ type ReceiveContext = {
   deps: ConsumerDeps;
   queue: BatchQueue<JsMsg>;
   stop: Stop;
-  /** What comes after the stop. */
+  /** Messages received after the stop. */
   late: JsMsg[];
 };
 
@@ -81,7 +80,7 @@ async function receive(context: ReceiveContext): Promise<void> {
   }
 }
 
-// One life of the consumer: ends when the stop comes, the connection is closed, or stream or consumer are missing.
+// One run of the consumer: ends at the stop, when the connection closes, or when stream or consumer are missing.
 async function receiveFrom(connection: NatsConnection, context: ReceiveContext): Promise<boolean> {
   const { deps, queue, stop, late } = context;
   const manager = await jetstreamManager(connection);
@@ -114,9 +113,9 @@ async function receiveFrom(connection: NatsConnection, context: ReceiveContext):
 const leaveMs = 2_000;
 
 /**
- * Ends the delivery of messages. Those that the server had sent by then still come: the client's own way of closing
- * drops them, and they would wait until the time for an acknowledgement is over. So would the first that is given back
- * while the server (2.9) still has a request of this process, which it forgets when it is asked for the consumer.
+ * Ends the delivery of messages. Messages that the server has already sent still arrive: the client's own close drops
+ * them, and they would wait for the acknowledgement timeout. So would the first message that is returned while the
+ * server (2.9) still has a pull request of this process, which it drops when it is queried for the consumer.
  */
 async function leave(messages: ConsumerMessages & { sub?: Subscription }, manager: JetStreamManager): Promise<void> {
   const limit = createStop();
@@ -128,12 +127,12 @@ async function leave(messages: ConsumerMessages & { sub?: Subscription }, manage
 
 type WatchContext = { manager: JetStreamManager; deps: ConsumerDeps; end: Stop };
 
-// A stream or consumer that was deleted, or a server that came back without its data, says nothing by itself.
+// A deleted stream or consumer, or a server that came back without its data, is not reported by itself.
 async function watch(context: WatchContext): Promise<void> {
   const { end } = context;
   while (!end.isStopped()) {
     await pause(checkMs, end);
-    // A server that does not answer keeps nobody from stopping.
+    // A server that does not answer must not block the stop.
     if (!end.isStopped()) await unlessStopped(checkStream(context), end);
   }
 }
@@ -172,7 +171,7 @@ async function oldestUnackedSeconds(
   return oldest ? Math.max(0, nowMs - oldest.time.getTime()) / 1_000 : 0;
 }
 
-/** Gives the messages that the stop came too early for. */
+/** Resolves at the stop with the messages not booked. */
 async function bookAll(deps: ConsumerDeps, queue: BatchQueue<JsMsg>, stop: Stop): Promise<JsMsg[]> {
   const pushes = new Set<Promise<void>>();
   const unbooked: JsMsg[] = [];
@@ -184,14 +183,14 @@ async function bookAll(deps: ConsumerDeps, queue: BatchQueue<JsMsg>, stop: Stop)
     }
     const pushing = pushAndAcknowledge(deps, posting, messages).finally(() => pushes.delete(pushing));
     pushes.add(pushing);
-    // A slow auth-quota slows booking down instead of filling the memory.
+    // A slow auth-quota slows booking down instead of filling memory.
     if (pushes.size >= maxPushes) await Promise.race(pushes);
   }
   await Promise.all(pushes);
   return unbooked;
 }
 
-/** What is booked is told without its events: they would else outlive the collector's young generation. */
+/** Without its events, which would otherwise outlive the collector's young generation. */
 type BookedBatch = { messages: JsMsg[]; posting: Posting | undefined };
 
 async function bookNext(deps: ConsumerDeps, queue: BatchQueue<JsMsg>, stop: Stop): Promise<BookedBatch> {
@@ -227,7 +226,7 @@ async function bookUntilDone(
 }
 
 // Money invariant I9: a message is acknowledged only here, after bookBatch has returned, which is after the commit.
-// Telling comes first, so that a process that dies between the two is followed by one that tells again.
+// The push comes first: when a process dies between the two, the next one pushes again.
 async function pushAndAcknowledge(deps: ConsumerDeps, posting: Posting, messages: readonly JsMsg[]): Promise<void> {
   const { pusher } = deps;
   const isPushed = await pusher.push(posting);
@@ -238,8 +237,8 @@ async function pushAndAcknowledge(deps: ConsumerDeps, posting: Posting, messages
   }
 }
 
-// Accounts have a version that is compared, and calls are in auth-quota's outbox; but of a call that auth-quota never
-// heard of, nothing would tell it again what the key has spent.
+// Accounts have a version that is compared, and calls are in auth-quota's outbox; but for a call that auth-quota never
+// received, nothing else would push the key's spending again.
 async function recordUnpushed({ pool, log }: ConsumerDeps, { keys }: Posting): Promise<boolean> {
   try {
     await markKeysUnpushed(
@@ -253,16 +252,16 @@ async function recordUnpushed({ pool, log }: ConsumerDeps, { keys }: Posting): P
   }
 }
 
-// Another process need not wait until the time for an acknowledgement is over.
+// So that another process need not wait for the acknowledgement timeout.
 function giveBack(message: JsMsg): void {
   answer(() => message.nak());
 }
 
-// Without a connection there is nobody to answer: the message comes again, and is found to be booked.
+// Without a connection, the message is redelivered and found to be booked.
 function answer(send: () => void): void {
   try {
     send();
   } catch {
-    // The connection was closed for good; a new one is on its way.
+    // The connection is closed; a new one is being made.
   }
 }

@@ -20,7 +20,6 @@ import { readBookedCalls } from "../store/post.ts";
 import { findQuarantined, insertQuarantine } from "../store/quarantine.ts";
 import { callUpdateOf, type BalancePusher, type CallUpdate } from "./push-balances.ts";
 
-/** What the second look at unconfirmed charges needs. */
 export type OutboxDeps = {
   authQuota: Pick<UnaryClient<typeof AuthQuotaService>, "listUnposted">;
   pool: Pool;
@@ -29,7 +28,7 @@ export type OutboxDeps = {
   metrics: Metrics;
   clock: Clock;
   log: Logger;
-  /** Charges that are younger are still on their way. */
+  /** Younger charges are still on their way. */
   ageMs: number;
 };
 
@@ -40,9 +39,9 @@ const bytesPerMessage = 512 * 1024;
 const republishAfterMs = [30_000, 120_000, 600_000];
 
 /**
- * Makes one pass over the charges that auth-quota holds unconfirmed: booked ones are told again, the others are
- * published to the stream again and so reach the ledger the common way. What cannot be done now is left for the next
- * pass: auth-quota keeps each record until it hears that it is booked.
+ * Creates the pass over the charges that auth-quota holds unconfirmed: booked ones are pushed again, the others are
+ * republished to the stream and reach the ledger as usual. What fails is left to the next pass: auth-quota keeps each
+ * record until it learns that it is booked.
  */
 export function createOutboxPass(deps: OutboxDeps): () => Promise<void> {
   const backoff = createBackoff();
@@ -103,7 +102,7 @@ async function quarantine({ pool, metrics, log }: OutboxDeps, rejects: Reject[])
   return [...rejects];
 }
 
-// A charge in quarantine stays held against its account until somebody books it by hand, as a correction with its rid.
+// A quarantined charge stays held against its account until it is booked by hand, as a correction with its rid.
 async function findBookedByHand({ pool }: OutboxDeps, kept: readonly Reject[]): Promise<CallUpdate[]> {
   const byHand = await readByHandSums(
     pool,
@@ -122,7 +121,7 @@ async function findBookedByHand({ pool }: OutboxDeps, kept: readonly Reject[]): 
 
 async function pushBooked({ pool, pusher }: OutboxDeps, calls: CallUpdate[]): Promise<void> {
   if (calls.length === 0) return;
-  // Read after the calls: the balances told are at least as new as the lines that they contain.
+  // Read after the calls, so that the balances are at least as new as the lines they contain.
   const accounts = await readAccounts(pool, [...new Set(calls.map(({ accountId }) => accountId))]);
   const keys = await readKeys(pool, [...new Set(calls.map(({ keyId }) => keyId))]);
   await pusher.push({ accounts, keys, calls });

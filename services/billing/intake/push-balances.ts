@@ -14,33 +14,33 @@ import {
 } from "../store/funds.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 
-/** What is committed and auth-quota should know: absolute amounts with their versions, so that any order will do. */
+/** Committed state to push to auth-quota: absolute amounts with versions, so that any order works. */
 export type Posting = { accounts: AccountRow[]; keys: KeyRow[]; calls: CallUpdate[] };
 
-/** What is booked of a call, in all. */
+/** The total booked for a call. */
 export type CallUpdate = { rid: string; accountId: string; keyId: string; bookedNanos: bigint; isFinal: boolean };
 
-/** What auth-quota is told of a call that has lines. */
+/** The update to push for a call that has lines. */
 export function callUpdateOf(rid: string, { accountId, keyId, chargedNanos, final }: BookedCall): CallUpdate {
   return { rid, accountId, keyId, bookedNanos: chargedNanos, isFinal: final !== undefined };
 }
 
 export type BalancePusher = {
-  /** Tells auth-quota; false when it could not be told. Never throws. */
+  /** Pushes to auth-quota; false when that fails. Never rejects. */
   push: (posting: Posting) => Promise<boolean>;
-  /** Tells it of every account whose latest balance it has not confirmed, and of keys that are marked as untold. */
+  /** Pushes every account whose latest balance is not confirmed, and keys marked as unpushed. */
   repair: (pool: Pool) => Promise<void>;
 };
 
 type PostClient = Pick<UnaryClient<typeof AuthQuotaService>, "post">;
 
 const repairedAtOnce = 500;
-// Under load accounts change while they are repaired: a pass must still end.
+// Under load, accounts change while they are repaired; a pass must still end.
 const maxRepairRounds = 20;
 
 /**
- * Makes the way from the ledger to auth-quota. Every telling is best effort: a call that was not told stays in
- * auth-quota's outbox, an account keeps a version above its pushed one, and both are told again later.
+ * Pushes the ledger's state to auth-quota. Every push is best effort: a call that was not pushed stays in auth-quota's
+ * outbox, an account keeps a version above its pushed one, and both are pushed again later.
  */
 export function createBalancePusher({
   authQuota,
@@ -51,7 +51,7 @@ export function createBalancePusher({
   metrics: Metrics;
   log: Logger;
 }): BalancePusher {
-  // Written down by `repair` for many at once: a write per batch would double the writes to the account's row.
+  // Stored by `repair` for many accounts at once: a write per batch would double the writes to the account's row.
   const confirmed = new Map<string, bigint>();
   const push = async (posting: Posting): Promise<boolean> => {
     try {

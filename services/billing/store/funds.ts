@@ -71,7 +71,7 @@ export async function readKeyFunds(db: Queryable, keyIds: readonly string[]): Pr
   return rows;
 }
 
-/** Keys of whose last change auth-quota was not told, as far as is written down; at most `limit`. */
+/** Keys whose last change is marked as not pushed to auth-quota; at most `limit`. */
 export async function readUnpushedKeys(db: Queryable, limit: number): Promise<KeyRow[]> {
   const { rows } = await db.query<KeyRow>(
     `SELECT ${keyColumns} FROM billing.key_spending WHERE untold_version IS NOT NULL LIMIT $1`,
@@ -80,7 +80,7 @@ export async function readUnpushedKeys(db: Queryable, limit: number): Promise<Ke
   return rows;
 }
 
-/** Writes down that auth-quota was not told of these keys. */
+/** Marks keys as not pushed to auth-quota. */
 export async function markKeysUnpushed(db: Queryable, keyIds: readonly string[]): Promise<void> {
   if (keyIds.length === 0) return;
   await db.query(
@@ -92,7 +92,7 @@ export async function markKeysUnpushed(db: Queryable, keyIds: readonly string[])
   );
 }
 
-/** Writes down that auth-quota was told these versions of keys, or newer ones than those of their refunds. */
+/** Marks keys as pushed, up to these versions. */
 export async function markKeysPushed(db: Queryable, keys: readonly KeyRow[]): Promise<void> {
   if (keys.length === 0) return;
   const sorted = keys.toSorted((a, b) => (a.keyId < b.keyId ? -1 : 1));
@@ -107,7 +107,7 @@ export async function markKeysPushed(db: Queryable, keys: readonly KeyRow[]): Pr
   );
 }
 
-/** Accounts whose latest balance auth-quota has not been told, as far as is written down; at most `limit`. */
+/** Accounts whose latest balance is not marked as pushed to auth-quota; at most `limit`. */
 export async function readUnpushedAccounts(db: Queryable, limit: number): Promise<AccountRow[]> {
   const { rows } = await db.query<AccountRow>(
     `SELECT ${accountColumns} FROM billing.account WHERE version > pushed_version LIMIT $1`,
@@ -116,7 +116,7 @@ export async function readUnpushedAccounts(db: Queryable, limit: number): Promis
   return rows;
 }
 
-/** Writes down which versions auth-quota has been told. */
+/** Stores the versions pushed to auth-quota. */
 export async function markPushed(db: Queryable, versions: ReadonlyMap<string, bigint>): Promise<void> {
   if (versions.size === 0) return;
   const entries = [...versions].toSorted(([a], [b]) => (a < b ? -1 : 1));

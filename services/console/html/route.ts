@@ -4,7 +4,7 @@ import type { Action, Role } from "../permissions.ts";
 import type { Person } from "../store/people.ts";
 import type { Session } from "../store/sessions.ts";
 
-/** Who asks: a live session with its person. */
+/** The signed-in person of a live session. */
 export type Visitor = { session: Session; tokenHash: Buffer; person: Person };
 
 /** A request as the pages see it. */
@@ -18,7 +18,7 @@ export type PageRequest = {
   form: Form;
   address: string;
   browser: string;
-  /** Aborted when whoever asked has gone. */
+  /** Aborted when the client disconnects. */
   gone: AbortSignal;
   visitor: Visitor | undefined;
   /** The secret of the browser's own cookie, which it has from its first form on, signed in or not; else empty. */
@@ -27,13 +27,13 @@ export type PageRequest = {
   csrfField: Markup;
 };
 
-/** Asked with a whole session. */
+/** A request with a complete session. */
 export type SignedInRequest = PageRequest & { visitor: Visitor };
 
-/** Asked by somebody who may do it in this account. */
+/** A request of a person who is permitted to do this in the account. */
 export type AccountRequest = SignedInRequest & { accountId: string; roles: readonly Role[] };
 
-/** What goes back; a flash is what the next page says, once. */
+/** The response of a route; a flash is shown once, on the next page. */
 export type PageResponse = { clearCookie?: true; sessionToken?: string } &
   /** `goesOnTo`: where the browser goes by itself, out of the console, which a redirect after a form may not. */
   (
@@ -49,7 +49,7 @@ export type PageResponse = { clearCookie?: true; sessionToken?: string } &
     | { kind: "file"; name: string; type: string; pieces: AsyncIterable<string> }
   );
 
-/** Who may come: everybody, whoever gave the password and owes the second factor, the signed-in, or whoever may. */
+/** Who has access: everybody, sessions waiting for the second factor, signed-in persons, or those with a permission. */
 export type Access = "everybody" | "half" | "signed-in" | { action: Action; isInAccount: boolean };
 
 export type Route = {
@@ -117,7 +117,7 @@ export function page(title: string, body: Markup, more: PageOptions = {}): PageR
   return { kind: "page", title, body, ...more };
 }
 
-/** The form again, with what is wrong in it. */
+/** The form again, with its errors. */
 export const again = (title: string, body: Markup): PageResponse => ({ kind: "page", status: 422, title, body });
 
 export function redirect(to: string, flash?: string): PageResponse {

@@ -7,7 +7,7 @@ import { secondFactorPath } from "../html/layout.ts";
 import { owesSecondFactor } from "../sign-in/second-factor.ts";
 import { findRole } from "../store/memberships.ts";
 
-/** Decides by the route's access whether it may answer: with what it shall be asked, or where to go instead. */
+/** Checks the route's access: returns the request to handle, or the response to send instead. */
 export async function admit(
   deps: Pick<Deps, "pool" | "secondFactorRequiredOf">,
   { access, method }: Route,

@@ -10,12 +10,12 @@ import { reachable } from "../store/availability.ts";
 import { setFlash } from "../store/sessions.ts";
 import type { Cookies } from "./visitor.ts";
 
-/** What every answer of the pages needs. */
+/** What every page response needs. */
 export type Site = { deps: Deps; cookies: Cookies; assets: Assets };
 
 type Exchange = { reply: FastifyReply; pageRequest: PageRequest; response: PageResponse };
 
-/** Sends what a route has answered. */
+/** Sends the response of a route. */
 export async function send(site: Site, { reply, pageRequest, response }: Exchange): Promise<FastifyReply> {
   const { cookies, deps } = site;
   void reply.header("cache-control", "no-store");
@@ -48,7 +48,7 @@ export async function send(site: Site, { reply, pageRequest, response }: Exchang
   return reply.type("text/html; charset=utf-8").send(flowing(deps, reply, whole));
 }
 
-/** What comes over time, each piece sent as it comes. When one fails the connection ends, for it is not whole. */
+/** Streams pieces as they arrive. When one fails, the connection is closed, as the response is incomplete. */
 function flowing({ log }: Deps, reply: FastifyReply, pieces: AsyncIterable<string>): Readable {
   const path = reply.request.routeOptions.url;
   // Proxies that gather answers before they pass them on ask for this header: nginx, ngx_http_proxy_module.
@@ -90,7 +90,7 @@ function sendPage({ assets }: Site, reply: FastifyReply, { status, frame }: Page
     .send(render(layout({ ...frame, assets })));
 }
 
-/** The page for anything thrown; the cause goes to the log where it is ours. */
+/** Sends the page for an error; the cause is logged when it is ours. */
 export function sendProblem(site: Site, reply: FastifyReply, thrown: unknown): FastifyReply {
   const name = problemOf(thrown);
   const { status, title, text } = problems[name];

@@ -15,20 +15,19 @@ import {
 import { recordAudit, type AuditEvent } from "../audit-log.ts";
 import type { Notice, Payment, PaymentProvider } from "../payments/provider.ts";
 
-/** What settling needs. */
 export type SettleDeps = Pick<Deps, "pool" | "billing" | "metrics" | "log"> & { payments: PaymentProvider };
 
-/** From whom it was heard, for the audit log. */
+/** Who reported the payment, for the audit log. */
 export type Reporter = Parameters<typeof recordAudit>[1];
 
 const maxPerPass = 10;
 
-/** What a provider's own message is worth: a payment is settled, one that goes back is told to the operators. */
+/** Handles a message of the provider: settles a payment; a reversal is logged for the operators. */
 export async function handleNotice(deps: SettleDeps, notice: Notice, address: string): Promise<void> {
   if (notice.kind === "payment") return settle(deps, notice.payment, reporterOf(deps, address));
   const { pool, log, metrics, payments } = deps;
   const { what, paymentId } = notice;
-  // Messages come in any order: one that goes back may not be told to be paid yet, and will be booked when it is.
+  // Messages arrive in any order: a reversed payment may not be reported as paid yet, and is booked once it is.
   const topUp = (await findByPayment(pool, paymentId)) ?? (await findNamed(pool, notice.topUpId));
   if (topUp?.provider !== payments.name) return;
   metrics.topUps.inc({ provider: payments.name, outcome: what });
@@ -39,7 +38,7 @@ export async function handleNotice(deps: SettleDeps, notice: Notice, address: st
 const findNamed = async (pool: Deps["pool"], topUpId: string): Promise<TopUp | undefined> =>
   topUpId === "" ? undefined : findTopUp(pool, topUpId);
 
-/** The provider itself, as somebody in the audit log. */
+/** The provider itself as an actor in the audit log. */
 const reporterOf = ({ payments }: SettleDeps, address: string): Reporter => ({
   personId: null,
   email: payments.name,
@@ -47,8 +46,8 @@ const reporterOf = ({ payments }: SettleDeps, address: string): Reporter => ({
 });
 
 /**
- * Brings a top-up to where the payment is: books the money of a paid one to the account of our own row, once however
- * often and by however many it is told. Rejects when billing or PostgreSQL is away: it is to be told again.
+ * Brings a top-up to the state of its payment. A paid one is booked to the account of our own row, once, however often
+ * it is reported. Rejects when billing or PostgreSQL is down; it must then be reported again.
  */
 async function settle(deps: SettleDeps, payment: Payment, reporter: Reporter): Promise<void> {
   const { pool, log, metrics, payments } = deps;
@@ -81,7 +80,7 @@ async function book(deps: SettleDeps, { topUp, payment, reporter }: PaidTopUp): 
   if (problem !== undefined) return leaveUnbooked(deps, { topUp, payment, reporter }, new Error(problem));
   let lineId: string;
   try {
-    // The note is part of what billing compares: it must be the same whoever tells of the payment.
+    // Billing compares the note, so it must not depend on who reports the payment.
     const booked = await billing.credit({ accountId, amountNanos, paymentId, note: `top-up ${topUpId}` });
     lineId = booked.line?.lineId ?? "";
   } catch (error) {
@@ -106,7 +105,7 @@ const bookingEvent = ({ topUpId, accountId, state }: TopUp, after: AuditValues):
   after,
 });
 
-/** Why a payment is not what the row asks for; undefined when it is. */
+/** Why a payment does not match its row; undefined when it does. */
 function mismatch(topUp: TopUp, payment: Payment): string | undefined {
   if (payment.currency !== "usd") return `paid in ${payment.currency}`;
   if (payment.amountNanos !== topUp.amountNanos) return `paid ${payment.amountNanos} of ${topUp.amountNanos} nano-USD`;
@@ -114,7 +113,7 @@ function mismatch(topUp: TopUp, payment: Payment): string | undefined {
   return payment.paymentId === "" ? "paid without a payment" : undefined;
 }
 
-/** Money is here and not in the ledger: it is not lost, but a person must decide. Telling again does not help. */
+/** The money was received but is not in the ledger: an operator must decide, as retrying does not help. */
 async function leaveUnbooked(deps: SettleDeps, { topUp, payment, reporter }: PaidTopUp, cause: Error): Promise<void> {
   const { pool, log, metrics, payments } = deps;
   const { topUpId, accountId } = topUp;
@@ -131,14 +130,14 @@ async function leaveUnbooked(deps: SettleDeps, { topUp, payment, reporter }: Pai
   if (isFirst) metrics.topUps.inc({ provider: payments.name, outcome: "unbooked" });
 }
 
-/** Asks the provider how it stands with one that is not decided, and settles it. */
+/** Queries the provider for the payment of an undecided top-up and settles it. */
 export async function settlePendingTopUp(deps: SettleDeps, { reference }: TopUp, reporter: Reporter): Promise<void> {
   if (reference === null) return;
   const payment = await deps.payments.lookUp(reference);
   if (payment) await settle(deps, payment, reporter);
 }
 
-/** Looks at those of which no message came, ten at most: a message that was lost loses no money. */
+/** Settles up to ten top-ups without a message, so that a lost message loses no money. */
 export async function settlePendingTopUps(deps: SettleDeps): Promise<void> {
   for (const topUp of await takePending(deps.pool, maxPerPass)) {
     try {

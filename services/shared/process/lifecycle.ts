@@ -17,12 +17,12 @@ export function stopSignal(): Promise<NodeJS.Signals> {
 const faultDrainMs = 10_000;
 
 /**
- * Resolves when a service is to stop: at a signal, or at a fault that nothing has caught, after which nobody knows in
- * what state the process is. Then it has ten seconds to end what it can, and exits with code 1, to be started afresh.
+ * Resolves when a service must stop: at a signal, or at an uncaught exception, after which the state of the process is
+ * unknown. After an exception it has ten seconds to finish what it can and exits with code 1, to be restarted.
  */
 export function stopOrFault(log: Logger): Promise<string> {
   const fault = new Promise<string>((resolve) => {
-    // Rejections that nobody handles come here as well.
+    // Unhandled rejections arrive here as well.
     process.on("uncaughtException", (error) => {
       log.fatal({ err: error }, "uncaught exception, shutting down");
       process.exitCode = 1;
@@ -33,12 +33,12 @@ export function stopOrFault(log: Logger): Promise<string> {
   return Promise.race([stopSignal(), fault]);
 }
 
-/** How long what is under way may go on: after a fault less, so that it is ended in good order before the exit. */
+/** The time to drain; shorter after a fault, so that draining ends before the exit. */
 export function drainMsAfter(reason: string, drainMs: number): number {
   return reason === "fault" ? Math.min(drainMs, faultDrainMs / 2) : drainMs;
 }
 
-/** Runs `work` every `intervalMs` after the run before has ended; failures are logged and the next run comes. */
+/** Runs `work` repeatedly, `intervalMs` after the previous run ended. Failures are logged. */
 export function every(intervalMs: number, work: () => Promise<void>, log: Logger): AsyncDisposable {
   let isStopped = false;
   let wake: (() => void) | undefined;

@@ -1,10 +1,13 @@
-/** A wish to end that several loops can wait for. */
+// Kept beside AbortSignal and node:timers/promises: those reject at an abort, and their timers are not the global ones,
+// which the simulation replaces by virtual time.
+
+/** A request to stop that several loops can wait for. */
 export type Stop = {
   stop: () => void;
   isStopped: () => boolean;
-  /** For what waits once. Each race with it leaves something of itself there until the stop: see `unlessStopped`. */
+  /** For a single wait. Each race with it keeps references until the stop; see `unlessStopped`. */
   stopped: Promise<void>;
-  /** Calls at the stop, or at once when that has been; the result takes it back. */
+  /** Calls the listener at the stop, or at once if stopped; the returned function removes it. */
   onStop: (listener: () => void) => () => void;
 };
 
@@ -29,7 +32,7 @@ export function createStop(): Stop {
   };
 }
 
-/** Waits for some work, but no longer than until the stop. Rejects as the work does. */
+/** Waits for work, at most until the stop. Rejects as the work does. */
 export async function unlessStopped(work: Promise<unknown>, stop: Stop): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const forget = stop.onStop(resolve);
@@ -40,7 +43,7 @@ export async function unlessStopped(work: Promise<unknown>, stop: Stop): Promise
   }
 }
 
-/** Waits, but no longer than until the stop. */
+/** Waits, at most until the stop. */
 export async function pause(waitMs: number, stop: Stop): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const waited = new Promise<void>((resolve) => {
