@@ -27,12 +27,12 @@ export type App = AsyncDisposable & { grpcPort: number; opsPort: number };
 
 const elapsedMs = (): number => performance.now();
 
-// How often the passes ask PostgreSQL whether anything is due, at most.
+// Minimum interval at which passes query PostgreSQL for due work.
 const passMs = 1_000;
 
 /**
- * Starts the service. PostgreSQL, NATS and billing may be up, down or on their way: it finds them when they come.
- * `environment` holds what the catalog's credentials name. Throws for a catalog that cannot be used.
+ * Starts the service. PostgreSQL, NATS and billing may be up, down or starting: it connects when they come up.
+ * `environment` holds the variables named by the catalog's credentials. Throws for an invalid catalog.
  */
 export async function startApp(config: Config, log: Logger, environment: NodeJS.ProcessEnv): Promise<App> {
   await using resources = new AsyncDisposableStack();
@@ -50,7 +50,7 @@ export async function startApp(config: Config, log: Logger, environment: NodeJS.
   const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
   const listen = { ...place, credentials, interceptors: [grpcMetrics(reached.registry)] };
   const { port: grpcPort } = resources.use(await serveGrpc([[VideoTaskService, buildCalls(submitting)]], listen));
-  // The first to happen at the end: whoever waits here is told to ask another replica, and no more is taken.
+  // Runs first at the end: waiting callers are sent to another replica, and no more calls are taken.
   resources.defer(slots.stop.stop);
   const owned = resources.move();
   return { grpcPort, opsPort, [Symbol.asyncDispose]: () => owned.disposeAsync() };
@@ -58,7 +58,7 @@ export async function startApp(config: Config, log: Logger, environment: NodeJS.
 
 type Start = { log: Logger; environment: NodeJS.ProcessEnv };
 
-// Everything beyond this process, and what is counted of it.
+// All connections of this process, and their metrics.
 function connect(resources: AsyncDisposableStack, config: Config, { log, environment }: Start) {
   const registry = createRegistry("video-task");
   const metrics = createMetrics(registry);
@@ -72,7 +72,7 @@ function connect(resources: AsyncDisposableStack, config: Config, { log, environ
   const credentials = resources.use(openGrpcCredentials(config, log, registry));
   const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials));
   const billing = unaryClient(BillingService, channel, 5_000);
-  // Tasks run without NATS: what is to be booked waits in PostgreSQL.
+  // Tasks run without NATS: charges wait in PostgreSQL.
   const link = { name: "video-task", login: config, registry, onState: () => undefined, log };
   const nats = resources.use(keepConnected(config.NATS_URL, link));
   const jetStream = (): JetStreamClient | undefined => {

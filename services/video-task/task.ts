@@ -2,8 +2,8 @@ import type { RefusalReason } from "#proto/video/v1/video_pb.ts";
 import type { VideoDialectName } from "#shared/catalog/video-dialects.ts";
 
 /**
- * submitting → queued | refused | unknown; queued → in_progress; queued, in_progress → completed | failed. What is
- * submitting, refused or unknown was taken by no provider as far as its account is told, and costs nothing.
+ * submitting → queued | refused | unknown; queued → in_progress; queued, in_progress → completed | failed. A task
+ * that is submitting, refused or unknown counts as not accepted by a provider, and costs nothing.
  */
 export type TaskState = "submitting" | "refused" | "unknown" | "queued" | "in_progress" | "completed" | "failed";
 
@@ -29,7 +29,7 @@ export type SubmittedTask = {
   charge: Buffer;
 };
 
-/** A task that is polled: one that runs, or has failed without the provider's word. */
+/** A task that is polled: one that runs, or has failed without the provider reporting it. */
 export type RunningTask = {
   rid: string;
   accountId: string;

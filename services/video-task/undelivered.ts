@@ -3,10 +3,10 @@ import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { costNanos } from "#shared/money/pricing.ts";
 
 /**
- * What was charged for a length that a provider has not delivered, in nano-USD: by the prices of the charge itself,
- * whatever the catalog says by now. `charge` is the encoded usage.v1.UsageRecorded. 0 where the length is not what is
- * priced, and for a length that is longer or not told: nothing more is charged than what was asked for. Always less
- * than the charge, because a delivered millisecond costs something.
+ * What was charged for length that the provider did not deliver, in nano-USD, by the prices of the charge itself and
+ * not of the current catalog. `charge` is the encoded usage.v1.UsageRecorded. 0 when the length is not priced, and when
+ * the delivered length is longer or unknown: nothing beyond the request is charged. Always less than the charge, as a
+ * delivered millisecond costs something.
  */
 export function undeliveredNanos(charge: Uint8Array, deliveredSeconds: number | undefined): bigint {
   if (deliveredSeconds === undefined || !(deliveredSeconds > 0 && Number.isFinite(deliveredSeconds))) return 0n;

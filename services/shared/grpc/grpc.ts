@@ -99,10 +99,9 @@ export function statusOf(thrown: unknown, method: DescMethod, log: Logger): { co
 const maxTriesMore = 5;
 
 /**
- * Whether nobody has looked at a call. It was on its way while the server was closing the connection: gRPC sends such
- * a call again once by itself, which may be before it knows of the closing. Or it found no connection, as one does that
- * was sent again while the replica that has come meanwhile is not found yet. A service that passes on such words of
- * another one sends them in an answer, which has headers.
+ * Whether no server has processed a call. Either it was sent while the server closed the connection: gRPC retries it
+ * once by itself, possibly before it knows of the close. Or it found no connection, as a retry does while a new
+ * replica is not yet resolved. A service that passes on such an error of another one responds with headers.
  */
 const isUnseen = ({ code, details, metadata }: Partial<grpc.ServiceError>): boolean =>
   code === grpc.status.UNAVAILABLE &&

@@ -15,10 +15,10 @@ const maxLingerMs = 5_000;
 const lastBytesMs = 3_000;
 
 /**
- * Ends an HTTP server without breaking a call: what comes on open connections is still served, and its answer says that
- * the connection closes. A connection is closed by us once it was quiet for a tenth of `drainMs`, at most 5 s; whoever
- * uses his more often has been told by then. After `drainMs` what is left is cut; callers who do not take in their last
- * bytes within 3 s are left behind.
+ * Ends an HTTP server without breaking a call: requests on open connections are still served, and their responses say
+ * that the connection closes. We close a connection once it was idle for a tenth of `drainMs`, at most 5 s; a caller
+ * that uses it more often has been told by then. After `drainMs`, remaining calls are cut; callers that do not read
+ * their last bytes within 3 s are dropped.
  */
 export async function endServing({ connections, close, drainMs, cut }: EndOptions): Promise<void> {
   const lingerMs = Math.min(maxLingerMs, drainMs / 10);

@@ -17,8 +17,8 @@ function stampOf(file: string): string {
 }
 
 /**
- * Reads files and follows their changes, looking every second. What `read` throws at first is thrown; later it is told
- * to `onRefused`, and the last good value stays in force. `onReplaced` gets every later value.
+ * Reads files and checks them for changes every second. An error of the first `read` is thrown; later ones go to
+ * `onRefused`, and the last good value stays in force. `onReplaced` gets every later value.
  */
 export function followFiles<T>(
   files: string[],

@@ -115,8 +115,8 @@ type ByteSink = {
 const maxGatheredBytes = 64 * 1024 * 1024;
 
 /**
- * Standard output for a service that writes a line per call; what is gathered is written when the process exits. Lines
- * that nobody reads may not fill the memory: those above `maxBytes` are dropped, and how many is told behind the rest.
+ * Standard output for a service that writes a line per call; buffered lines are written when the process exits. While
+ * nobody reads them, lines beyond `maxBytes` are dropped, and a last line says how many.
  */
 export function gatherLines(service: string, maxBytes = maxGatheredBytes): BufferedLines {
   // As buffers: of texts, all that is gathered would be copied for each further one to count its bytes.
@@ -138,7 +138,7 @@ export function gatherLines(service: string, maxBytes = maxGatheredBytes): Buffe
       time: new Date().toISOString(),
       service,
       dropped,
-      ["msg"]: "nobody read these lines",
+      ["msg"]: "log lines dropped: stdout blocked",
     };
     dropped = 0;
     sink.write(Buffer.from(`${JSON.stringify(line)}\n`));

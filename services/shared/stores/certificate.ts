@@ -26,7 +26,7 @@ export type CertificateUse = "http" | "grpc" | "nats";
 
 const expiryMetric = "tls_certificate_not_after_seconds";
 
-/** Makes the function that tells Prometheus until when the certificate of a use is valid; of no registry, none. */
+/** Creates the setter of the expiry gauge of a certificate; without a registry, it does nothing. */
 export function expiryGauge(registry: Registry | undefined, use: CertificateUse): (notAfter: Date) => void {
   if (!registry) return () => undefined;
   const gauge =

@@ -7,7 +7,7 @@ import type { NatsLogin } from "./link-variables.ts";
 import type { Logger } from "../process/log.ts";
 import { createStop, pause } from "../process/stop.ts";
 
-/** The way to NATS. It is kept up for as long as it is not disposed. */
+/** The connection to NATS, kept up until disposal. */
 export type NatsLink = AsyncDisposable & {
   /** The connection, while there is one; it may be reconnecting. */
   current: () => NatsConnection | undefined;
@@ -16,11 +16,11 @@ export type NatsLink = AsyncDisposable & {
 export type NatsLinkOptions = {
   /** Name of the connection, as the server shows it. */
   name: string;
-  /** Files by which NATS and this process know each other; read at every connecting. */
+  /** TLS and credential files for NATS; read on each connect. */
   login?: NatsLogin | undefined;
-  /** Is told until when the certificate that NATS is shown is valid. */
+  /** Gets the gauge of the client certificate's expiry. */
   registry?: Registry | undefined;
-  /** Told whenever the state changes: why NATS cannot be used, or undefined when it can. */
+  /** Called on each change of state: why NATS cannot be used, or undefined when it can. */
   onState: (problem: string | undefined) => void;
   log: Logger;
 };
@@ -29,8 +29,8 @@ const retryMs = 500;
 const leaveMs = 2_000;
 
 /**
- * Connects to NATS and stays connected: servers (separated by commas) that are away at the start, or for long, or that
- * refuse for a while, are tried for ever. Returns at once; throws for what is no URL.
+ * Connects to NATS and stays connected: servers (comma-separated) that are down at the start or for long, or refuse for
+ * a while, are retried for ever. Returns at once; throws for an invalid URL.
  */
 export function keepConnected(url: string, options: NatsLinkOptions): NatsLink {
   const way = { ...serversOf(url, options.login), ...authenticationOf(options.login) };
@@ -103,7 +103,7 @@ function authenticationOf(login: NatsLogin | undefined): Pick<ConnectionOptions,
   return file ? { authenticator: (nonce) => credsAuthenticator(readFileSync(file))(nonce) } : {};
 }
 
-// The client reads the files itself; this looks after what Prometheus is told of them.
+// The client reads the files itself; this only keeps the expiry gauge current.
 function followExpiry({ login, registry, log }: NatsLinkOptions): Disposable | undefined {
   if (!login?.NATS_CERT_FILE) return undefined;
   const files = { certFile: login.NATS_CERT_FILE, keyFile: login.NATS_KEY_FILE };
@@ -115,7 +115,7 @@ function followExpiry({ login, registry, log }: NatsLinkOptions): Disposable | u
   return followed;
 }
 
-// What was written must get out; but a server that is away is not waited for.
+// Flushes what was written, but does not wait for a server that is down.
 async function leave(connection: NatsConnection | undefined): Promise<void> {
   if (!connection || connection.isClosed()) return;
   const limit = createStop();

@@ -64,7 +64,7 @@ export function isRefusedData(error: unknown): boolean {
   return error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? "");
 }
 
-/** For callers: whatever PostgreSQL or the way to it failed with is `unavailable`, told in `words`; others pass. */
+/** For callers: errors of PostgreSQL and its connection become `unavailable` with `words`; others pass. */
 export function asUnavailable(error: unknown, words: string): unknown {
   if (error instanceof ServiceError || isRefusedData(error)) return error;
   return new ServiceError("unavailable", words, error);

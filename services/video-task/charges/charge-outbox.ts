@@ -11,13 +11,13 @@ import { claimMoneyEvents, markBooked, moneyKinds, postpone, type MoneyEvent } f
 export type ChargeOutboxDeps = {
   pool: Pool;
   billing: Pick<UnaryClient<typeof BillingService>, "refund" | "listLedgerLines">;
-  /** The way to the usage stream, while there is one. */
+  /** The usage stream, while connected. */
   jetStream: () => JetStreamClient | undefined;
   metrics: Metrics;
   log: Logger;
-  /** How long after a charge was published the ledger is asked for it. */
+  /** Delay between publishing a charge and checking the ledger for it. */
   confirmMs: number;
-  /** How long nobody else tries an event that was claimed. */
+  /** How long a claimed event is not claimed again. */
   leaseMs?: number;
 };
 
@@ -29,10 +29,10 @@ const ackTimeoutMs = 5_000;
 const maxBackoffMs = 60_000;
 
 /**
- * Makes the pass that brings charges and refunds into the ledger. A charge is published to the usage stream until the
- * ledger has it: what it makes of several is one line, by (rid, kind). A refund is asked for once its charge is booked,
- * until it is booked, too: under one refund_id it is one line. Any number of replicas may make passes at once. Rejects
- * when PostgreSQL cannot be asked.
+ * Creates the pass that brings charges and refunds into the ledger. A charge is published to the usage stream until the
+ * ledger has it; duplicates become one line, by (rid, kind). Once its charge is booked, a refund is requested until it
+ * is booked; one refund_id becomes one line. Any number of replicas may run passes concurrently. Rejects when
+ * PostgreSQL cannot be reached.
  */
 export function createChargePass(deps: ChargeOutboxDeps): () => Promise<void> {
   return async () => {

@@ -1,6 +1,6 @@
 import type { RefusalReason } from "#proto/video/v1/video_pb.ts";
 
-/** What a provider is asked to make. */
+/** The video to request from a provider. */
 export type Job = {
   /** The model's name at the provider. */
   model: string;
@@ -20,32 +20,32 @@ export type ProviderRequest = {
   body: Buffer | undefined;
 };
 
-/** What a provider answered; `body` is undefined where it is no JSON. */
+/** A provider's answer; `body` is undefined when it is not JSON. */
 export type ProviderAnswer = { status: number; body: unknown; retryAfterSeconds: number | undefined };
 
-/** What an answer to a submission means. Whatever is neither a clear yes nor a clear no is unknown. */
+/** The meaning of an answer to a submission. Anything but a definite acceptance or refusal is unknown. */
 export type Submission =
   | { outcome: "accepted"; upstreamId: string }
   | { outcome: "refused"; reason: RefusalReason; retryAfterSeconds: number; cause: string };
 
-/** What a provider says of a task. */
+/** A task's status as reported by its provider. */
 export type PollResult =
   | { state: "queued" }
-  /** `progress` is 0 to 100, where the provider tells it. */
+  /** `progress` is 0 to 100, if reported. */
   | { state: "in_progress"; progress: number | undefined }
   | {
       state: "completed";
-      /** Length delivered, where the provider tells it. */
+      /** Delivered length, if reported. */
       seconds: number | undefined;
-      /** Unix milliseconds at which it deletes the file, where it tells them. */
+      /** Unix milliseconds at which the provider deletes the file, if reported. */
       expiresAtMs: number | undefined;
-      /** Where the file is, for providers that say so. */
+      /** URL of the file, if reported. */
       contentUrl: string | undefined;
     }
   | { state: "failed"; code: string; message: string }
-  /** It knows of no such task. */
+  /** The provider knows no such task. */
   | { state: "missing" }
-  /** Nothing was learnt of the task. */
+  /** The poll gave no status. */
   | { state: "unanswered"; cause: string; retryAfterSeconds: number };
 
 /** Files of a video, as callers name them. */
@@ -54,12 +54,12 @@ export const variants = ["video", "thumbnail", "spritesheet"] as const;
 export type Variant = (typeof variants)[number];
 
 /**
- * A provider's API for videos as three verbs, pure: what is sent and what an answer means. One more provider is one
- * more file and a line in index.ts.
+ * A provider's video API as pure functions: the requests to send and the meaning of answers. Another provider is
+ * another file and a line in index.ts.
  */
 export type Provider = {
   submit: {
-    /** The request, or why the provider cannot be asked for this: a sentence for the caller. */
+    /** The request, or why the provider does not support it: a sentence for the caller. */
     write: (job: Job, credential: string) => ProviderRequest | { reason: string };
     read: (answer: ProviderAnswer) => Submission;
   };
@@ -67,7 +67,7 @@ export type Provider = {
     write: (upstreamId: string, credential: string) => ProviderRequest;
     read: (answer: ProviderAnswer) => PollResult;
   };
-  /** The address of a file of a completed task; undefined for one that the provider does not make. */
+  /** The URL of a file of a completed task; undefined for a variant that the provider does not offer. */
   locate: (task: LocatedTask, variant: Variant) => string | undefined;
 };
 

@@ -12,8 +12,8 @@ const maxPauseMs = 500;
 export type WaitDeps = { pool: Pool; stop: Stop };
 
 /**
- * Reads a submission, which may be under way in another process, until it is not `submitting` any more; undefined when
- * there is none. After two minutes, or when this process stops, `unavailable`.
+ * Waits until a submission, which may be under way in another process, is no longer `submitting`; undefined when there
+ * is none. Rejects with `unavailable` after two minutes or when this process stops.
  */
 export async function awaitOutcome({ pool, stop }: WaitDeps, rid: string): Promise<SubmittedTask | undefined> {
   const untilMs = performance.now() + maxWaitMs;
@@ -27,7 +27,7 @@ export async function awaitOutcome({ pool, stop }: WaitDeps, rid: string): Promi
   }
 }
 
-/** The answer to whoever must ask again later. */
+/** The error for callers that must retry later. */
 export function underWay(): ServiceError {
   return new ServiceError("unavailable", "the submission is under way");
 }

@@ -13,9 +13,9 @@ export type SweepDeps = {
 };
 
 /**
- * A pass that makes submissions `unknown` whose process has said nothing for longer than its lease. Whoever could not
- * reach PostgreSQL could not renew a lease either: after its start and after a failure a pass does nothing for the time
- * of one lease, so that those who still send can say so first.
+ * Creates the pass that marks submissions `unknown` whose process did not renew its lease. A process that could not
+ * reach PostgreSQL could not renew it either: after the start and after a failure, the pass does nothing for one lease,
+ * so that processes still sending can renew theirs first.
  */
 export function createSweepPass({ pool, metrics, log, leaseMs, elapsedMs }: SweepDeps): () => Promise<void> {
   let quietUntilMs = elapsedMs() + leaseMs;
