@@ -48,6 +48,12 @@ test("trap 9 (strip the extra chunk when the client did not ask): the usage chun
   assert.equal(tally.usage?.outputTokens, 7n);
 });
 
+test("a usage chunk behind [DONE] is not counted, and dropped all the same", () => {
+  const { verdicts, tally } = watch([...answer, done, usageChunk], notAsking);
+  assert.deepEqual(verdicts, ["pass", "pass", "pass", "pass", "drop"]);
+  assert.equal(tally.usage, undefined);
+});
+
 test("trap 9 (it must have an empty choices list): usage beside a choice passes also to who did not ask", () => {
   const finish = chunkOf({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage });
   const first = chunkOf({ choices: [], prompt_filter_results: [{ prompt_index: 0 }], usage: null });

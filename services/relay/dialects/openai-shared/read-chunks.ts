@@ -6,7 +6,7 @@ import {
   type ReadingContext,
   type StreamReader,
 } from "../answer.ts";
-import { estimateTokens, member, stringOf, totalOf, type Cleaner, type Envelope } from "../dialect.ts";
+import { estimateTokens, member, stringOf, tellsCounts, totalOf, type Cleaner, type Envelope } from "../dialect.ts";
 import type { StreamEvent } from "../sse.ts";
 import { passErrors, readError } from "./error.ts";
 import { countingOf, readToldUsage, type Counting } from "./usage.ts";
@@ -63,7 +63,13 @@ function readChunk(reading: Reading, chunk: unknown): EventKind {
   const tier = reading.serviceTier ? undefined : stringOf(member(chunk, "service_tier"));
   reading.serviceTier ||= tier;
   sink.served(stringOf(member(chunk, "model")), tier);
-  return units && Array.isArray(choices) && !hasChoices ? "counts" : undefined;
+  return kindOf(chunk);
+}
+
+/** The chunk of the counts has an empty list of choices (trap 9). */
+function kindOf(chunk: unknown): EventKind {
+  const choices = member(chunk, "choices");
+  return Array.isArray(choices) && choices.length === 0 && tellsCounts(member(chunk, "usage")) ? "counts" : undefined;
 }
 
 /**
@@ -91,7 +97,8 @@ export function createChunkReader(
       sink.error(readError(json) ?? namelessError);
       return "error";
     }
-    if (reading.isOver || data === undefined) return undefined;
+    if (data === undefined) return undefined;
+    if (reading.isOver) return kindOf(json);
     if (data.startsWith("[DONE]")) {
       reading.isOver = reading.ended.size > 0 && !reading.hasFailed;
       sink.markEnd();
