@@ -25,12 +25,11 @@ function readHead(reading: Reading, chunk: unknown, hasChoices: boolean): void {
   reading.sink.show({ kind: "start", id, model, ...(createdAtSeconds !== undefined && { createdAtSeconds }) });
 }
 
-function readChoice({ choices, id, sink }: Reading, value: unknown, index: number): void {
+function readChoice({ choices, id, sink }: Reading, value: unknown, index: number, reason?: string): void {
   let choice = choices.get(index);
   if (!choice) choices.set(index, (choice = createChoice(index, id)));
   const isInOrder = readDelta(choice, member(value, "delta"), member(value, "logprobs"), sink);
-  // Some servers send "" for "not yet".
-  choice.reason = stringOf(member(value, "finish_reason")) || choice.reason;
+  choice.reason = reason ?? choice.reason;
   if (!isInOrder) sink.unreadable("the provider went on with a tool call that had ended");
 }
 
@@ -57,7 +56,7 @@ export function createStreamReader(sink: AnswerSink, context: ReadingContext): S
   };
   return createChunkReader(sink, context, {
     begin: (chunk, hasChoices) => readHead(reading, chunk, hasChoices),
-    readChoice: (choice, index) => readChoice(reading, choice, index),
+    readChoice: (choice, index, reason) => readChoice(reading, choice, index, reason),
     finish: () => finish(reading),
   });
 }

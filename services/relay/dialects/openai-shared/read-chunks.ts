@@ -18,7 +18,8 @@ const maxChoices = 128;
 export type ChunkContent = {
   /** Sees each chunk before its choices are read. */
   begin?: (chunk: unknown, hasChoices: boolean) => void;
-  readChoice: (choice: unknown, index: number) => void;
+  /** `reason`: why the choice has ended, if it has. */
+  readChoice: (choice: unknown, index: number, reason: string | undefined) => void;
   /** Tells the end, when the end mark came or the stream is over. */
   finish: () => void;
 };
@@ -43,9 +44,10 @@ function readChoices(reading: Reading, choices: readonly unknown[]): void {
       sink.content(estimateTokens(JSON.stringify(choice)));
       continue;
     }
-    reading.readChoice(choice, index);
     // Some servers send "" for "not yet".
-    if (!stringOf(member(choice, "finish_reason"))) continue;
+    const reason = stringOf(member(choice, "finish_reason")) || undefined;
+    reading.readChoice(choice, index, reason);
+    if (reason === undefined) continue;
     ended.add(index);
     sink.ended(true, ended.size >= wanted);
   }
@@ -63,7 +65,7 @@ function readChunk(reading: Reading, chunk: unknown): EventKind {
   const tier = reading.serviceTier ? undefined : stringOf(member(chunk, "service_tier"));
   reading.serviceTier ||= tier;
   sink.served(stringOf(member(chunk, "model")), tier);
-  return kindOf(chunk);
+  return units ? kindOf(chunk) : undefined;
 }
 
 /** The chunk of the counts has an empty list of choices (trap 9). */
