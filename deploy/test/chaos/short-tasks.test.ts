@@ -24,7 +24,7 @@ test("two replicas of video-task, one of them dies or stands still: each task is
   const { report, counts, ends } = await scenario.round(async (round) => {
     for (const part of deaths) await strikeTaskAt(scenario, round, pointNamed(part));
     await strikeTaskAnywhere(scenario, round, "postgres");
-    await pauseTaskAt(scenario, round, pointNamed("lease looked at"));
+    await pauseTaskAt(scenario, round, pointNamed("lease checked"));
   });
   t.diagnostic(ends);
   t.diagnostic(formatReport(report));
