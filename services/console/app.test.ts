@@ -14,7 +14,7 @@ before(async () => {
 after(() => world[Symbol.asyncDispose]());
 
 describe("the way of an account", () => {
-  it("from the operator who makes it and books money, to its owner who makes a key", async () => {
+  it("API spec, What the service does: 5. Balance, top-up and per-key spending limits are managed in a web console; API spec, Authentication: 9. Keys, balance and spending limits are managed in the console; API spec, Resources and their fields: **API key.** A credential created in the console", async () => {
     const made = await operator.browser.submit("/operator/accounts/new", { name: "Way", rate: "0", id: "way" });
     assert.equal(made.title, "Way");
     assert.match(made.text, /The account Way is made/);
@@ -34,11 +34,12 @@ describe("the way of an account", () => {
     const key = await owner.browser.fill("/accounts/way/keys/new", {
       name: "first",
       "last-day": "",
-      limit: "",
+      limit: "2.5",
       models: "",
     });
     assert.equal(key.status, 200);
     assert.match(key.text, /secret-of-key_/);
+    assert.match((await owner.browser.get("/accounts/way/keys")).text, /2\.50? USD/);
   });
 });
 

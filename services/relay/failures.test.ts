@@ -6,7 +6,7 @@ import { videoErrors } from "./dialects/video-error.ts";
 import { CallFailure, failures, renderFailure, type Failure, type FailureName } from "./failures.ts";
 import { respondFailure, statusOfFailure } from "./http/respond.ts";
 import { serveHttp } from "./testing/raw-client.ts";
-import { specErrors, typesByStatus } from "./testing/spec-errors.ts";
+import { type SpecError, specErrors, typesByStatus } from "./testing/spec-errors.ts";
 
 let server: Awaited<ReturnType<typeof serveHttp>>;
 let current: { failure: Failure; dialect: DialectName };
@@ -24,8 +24,18 @@ async function tell(failure: Failure, dialect: DialectName) {
   return { answer, body: (await answer.json()) as unknown, retryAfter: answer.headers.get("retry-after") };
 }
 
-for (const { row, section = "Cases", failure, formatA, formatB } of specErrors) {
-  const title = row === undefined ? "beside the spec's cases" : `API spec, ${section}: ${row}`;
+/** What the row of an error states, in the spec's words. */
+function clausesOf({ section, formatA, formatB }: SpecError): string {
+  const { status, code, message } = formatA;
+  if (section !== undefined) return `${status}, \`${code}\` | \`${message}\``;
+  if (status !== formatB.status) return `${formatB.status} | \`${formatB.message}\` (Format B)`;
+  if (message === formatB.message) return `${status} | \`${message}\``;
+  return `${status} | Format B: \`${formatB.message}\`; Format A: \`${message}\``;
+}
+
+for (const error of specErrors) {
+  const { row, section = "Cases", failure, formatA, formatB } = error;
+  const title = row === undefined ? "beside the spec's cases" : `API spec, ${section}: ${row} | ${clausesOf(error)}`;
   test(`${title}: ${failure.name} is told in both formats`, async () => {
     const inA = await tell(failure, "openai-chat");
     assert.deepEqual([inA.answer.status, inA.retryAfter], [formatA.status, formatA.retryAfter ?? null]);
@@ -51,7 +61,7 @@ const statuses: { row: string; statuses: number[]; type: string; codes: string[]
     codes: ["", "invalid_request", "task_not_found", "task_not_ready", "task_failed", "upstream_error"],
   },
   { row: "401", statuses: [401], type: "authentication_error", codes: [""] },
-  { row: "403", statuses: [403], type: "permission_error", codes: ["insufficient_quota", "invalid_request"] },
+  { row: "403", statuses: [403], type: "permission_error", codes: ["invalid_request", "insufficient_quota"] },
   { row: "404", statuses: [404], type: "not_found_error", codes: ["", "task_not_found"] },
   // Format B has none: it is told on /v1/videos only.
   { row: "410", statuses: [410], type: "not_found_error", codes: ["artifact_gone"] },
@@ -65,19 +75,32 @@ const statuses: { row: string; statuses: number[]; type: string; codes: string[]
   { row: "529", statuses: [529], type: "overloaded_error", codes: [] },
 ];
 
+const namedCodes = (codes: string[]): string =>
+  codes.map((code) => (code === "" ? "empty string" : `\`${code}\``)).join(", ");
+
 for (const { row, statuses: ruled, type, codes } of statuses) {
-  test(`API spec, Errors: ${row} decides error.type in Format B and the values of error.code in Format A`, () => {
+  const told = `\`${type}\` | ${namedCodes(codes)}${row === "403" ? " (balance or spending limit)" : ""}`;
+  test(`API spec, Errors: ${row} | ${told}`, () => {
     const names = Object.keys(failures) as FailureName[];
     const inB = names.map((name) => renderFailure({ name }, "B")).filter(({ status }) => ruled.includes(status));
     assert.deepEqual(new Set(inB.map(({ status }) => status)), new Set(ruled), "some failure has each status");
     for (const rendered of inB) assert.equal(rendered.type, type, rendered.message);
     const inA = names.map((name) => renderFailure({ name }, "A")).filter(({ status }) => ruled.includes(status));
-    for (const { code, message } of inA) assert.ok(codes.includes(code), `${message}: ${code}`);
+    assert.deepEqual(new Set(inA.map(({ code }) => code)), new Set(codes));
   });
 }
 
+const videoRules: Record<number, string> = {
+  400: "`invalid_request_error` for 400",
+  401: "`authentication_error` 401",
+  403: "`permission_error` 403",
+  404: "`not_found_error` 404 and 410",
+  410: "`not_found_error` 404 and 410",
+};
+
 for (const { failure, formatA } of specErrors) {
-  test(`API spec, Errors: All others | Format A: on /v1/videos the type of ${failure.name} follows the status`, () => {
+  const rule = videoRules[formatA.status] ?? (formatA.status >= 500 ? "`api_error` for 500 and above" : "");
+  test(`API spec, Errors: Rules: on /v1/videos ${rule} (${failure.name})`, () => {
     const { status, message, code } = formatA;
     const { upstreamType: _, ...told } = failure;
     const written: unknown = JSON.parse(videoErrors.writeError(renderFailure(told, videoErrors.format)));
@@ -85,6 +108,13 @@ for (const { failure, formatA } of specErrors) {
     assert.deepEqual(written, { error: { message, type, param: "", code } });
   });
 }
+
+test("API spec, Errors: Rules: `error.type` is mostly `api_error` for errors the service returns", () => {
+  for (const name of Object.keys(failures) as FailureName[]) {
+    const written = JSON.parse(dialects["openai-chat"].writeError(renderFailure({ name }, "A"))) as unknown;
+    assert.equal((written as { error: { type: string } }).error.type, "api_error", name);
+  }
+});
 
 test("the relay tells no status that the spec does not know, but 409 for an Idempotency-Key, which it does not know", () => {
   const known = new Set([409, ...statuses.flatMap(({ statuses: ruled }) => ruled)]);

@@ -4,35 +4,37 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { repository, run } from "../../tools/checks/run.ts";
-import { countRows, readCounted } from "./coverage.ts";
-import type { SpecRow } from "./spec-rows.ts";
+import { countClauses, readCounted } from "./coverage.ts";
+import type { SpecClause } from "./spec-rows.ts";
 
-const rows: SpecRow[] = [
-  { section: "Limits", quote: "Request body size" },
-  { section: "Cases", quote: "`/v1` twice" },
+const clauses: SpecClause[] = [
+  { section: "Limits", row: "Request body size", quote: "above it, 400" },
+  { section: "Cases", row: "`/v1` twice", quote: "| 404 |" },
+  { section: "Cases", row: "`/v1` twice", quote: "`Invalid URL" },
 ];
 const passed = (name: string) => ({ name, isPassed: true });
 
-test("a row is covered by a passed test whose name contains its section and its quote", () => {
-  const { isComplete, text } = countRows(rows, [
-    passed("API spec, Limits: Request body size, at the edge"),
-    passed("paths > API spec, Cases: `/v1` twice > /v1/messages"),
+test("a clause is covered by a passed test whose name contains its row's title and then its quote", () => {
+  const { isComplete, text } = countClauses(clauses, [
+    passed("API spec, Limits: Request body size: above it, 400, at the edge"),
+    passed("paths > API spec, Cases: `/v1` twice | 404 | `Invalid URL > /v1/messages"),
   ]);
-  assert.deepEqual({ isComplete, text }, { isComplete: true, text: "API spec rows covered: 2 of 2" });
+  assert.deepEqual({ isComplete, text }, { isComplete: true, text: "API spec clauses covered: 3 of 3" });
 });
 
-test("another case, another section, another wording and a skipped test do not cover a row", () => {
-  const { isComplete, text } = countRows(rows, [
-    passed("api spec, limits: request body size"),
-    passed("API spec, Cases: Request body size"),
-    passed("API spec, Limits, Request body size"),
-    { name: "API spec, Limits: Request body size", isPassed: false },
+test("another case, another section, another wording and a skipped test do not cover a clause", () => {
+  const { isComplete, text } = countClauses(clauses, [
+    passed("api spec, limits: request body size: above it, 400"),
+    passed("API spec, Cases: Request body size: above it, 400"),
+    passed("API spec, Limits, Request body size: above it, 400"),
+    passed("API spec, Cases: `/v1` twice `Invalid URL"),
+    { name: "API spec, Limits: Request body size: above it, 400", isPassed: false },
   ]);
   assert.equal(isComplete, false);
   assert.deepEqual(text.split("\n"), [
-    "no passing test: API spec, Limits: Request body size (its tests were skipped)",
-    "no passing test: API spec, Cases: `/v1` twice",
-    "API spec rows covered: 0 of 2",
+    "no passing test: API spec, Limits: Request body size … above it, 400 (its tests were skipped)",
+    "no passing test: API spec, Cases: `/v1` twice … | 404 |",
+    "API spec clauses covered: 1 of 3",
   ]);
 });
 

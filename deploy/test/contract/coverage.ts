@@ -1,7 +1,7 @@
 import type { TestResult } from "./passed-tests.ts";
-import { type SpecRow, titleOf } from "./spec-rows.ts";
+import { type SpecClause, standsFor, titleOf } from "./spec-rows.ts";
 
-/** What a run has proven of the spec, as text for people, and whether no row is left. */
+/** What a run has proven of the spec, as text for people, and whether no clause is left. */
 export type Coverage = { isComplete: boolean; text: string };
 
 /** Reads what the reporter passed-tests.ts wrote. */
@@ -12,18 +12,19 @@ export function readCounted(lines: string): TestResult[] {
     .map((line) => JSON.parse(line) as TestResult);
 }
 
-/**
- * Counts the rows of the spec that a passed test stands for: its full name contains the row's title, letter by letter.
- */
-export function countRows(rows: readonly SpecRow[], tests: readonly TestResult[]): Coverage {
-  const passed = tests.filter(({ isPassed }) => isPassed).map(({ name }) => name);
-  const isCovered = (row: SpecRow): boolean => passed.some((name) => name.includes(titleOf(row)));
-  const missing = rows.filter((row) => !isCovered(row));
-  const skipped = (row: SpecRow): string =>
-    tests.some(({ name }) => name.includes(titleOf(row))) ? " (its tests were skipped)" : "";
+/** Counts the clauses of the spec that a passed test stands for, by its full name. */
+export function countClauses(clauses: readonly SpecClause[], tests: readonly TestResult[]): Coverage {
+  const named = tests.filter(({ name }) => name.includes("API spec, "));
+  const passed = named.filter(({ isPassed }) => isPassed);
+  const missing = clauses.filter((clause) => !passed.some(({ name }) => standsFor(name, clause)));
+  const skipped = (clause: SpecClause): string =>
+    named.some(({ name }) => standsFor(name, clause)) ? " (its tests were skipped)" : "";
   const lines = [
-    ...missing.map((row) => `no passing test: ${titleOf(row)}${skipped(row)}`),
-    `API spec rows covered: ${rows.length - missing.length} of ${rows.length}`,
+    ...missing.map((clause) => {
+      const { section, row, quote } = clause;
+      return `no passing test: ${titleOf({ section, quote: row })} … ${quote}${skipped(clause)}`;
+    }),
+    `API spec clauses covered: ${clauses.length - missing.length} of ${clauses.length}`,
   ];
   return { isComplete: missing.length === 0, text: lines.join("\n") };
 }

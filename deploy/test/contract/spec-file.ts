@@ -3,10 +3,13 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { repository } from "../../tools/checks/run.ts";
 
-/** A row or rule as it stands in the spec: its cells, parted by " | ", or the whole line of a rule. */
+/** A row, rule or paragraph as it stands in the spec: its cells, parted by " | ", or the whole line. */
 export type WrittenRow = { section: string; text: string };
 
-/** Reads every table's body rows and every numbered rule of a Markdown text, in order. */
+/**
+ * Reads every table's body rows, every numbered rule and every paragraph of a Markdown text, in order, but those that
+ * only say that something is not shown.
+ */
 export function readSpec(markdown: string): WrittenRow[] {
   const lines = markdown.split("\n");
   const isRuler = (line = ""): boolean => /^\|(?:-+\|)+$/.test(line);
@@ -15,8 +18,9 @@ export function readSpec(markdown: string): WrittenRow[] {
     // The address of an endpoint in brackets is no part of a section's name.
     const heading = /^#+ (.+?)(?: \(`[^`]+`\))?$/.exec(line)?.[1];
     if (heading !== undefined) section = heading;
-    if (/^\d+\. /.test(line)) return [{ section, text: line }];
-    if (!line.startsWith("|") || isRuler(line) || isRuler(lines[index + 1])) return [];
+    if (heading !== undefined || line === "" || /^[^.]*: not shown\.$/.test(line)) return [];
+    if (!line.startsWith("|")) return [{ section, text: line }];
+    if (isRuler(line) || isRuler(lines[index + 1])) return [];
     return [{ section, text: line.replace(/^\| /, "").replace(/ \|$/, "") }];
   });
 }

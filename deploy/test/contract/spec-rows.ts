@@ -1,170 +1,43 @@
+import { errorClauses } from "./spec-clauses-errors.ts";
+import { serviceClauses } from "./spec-clauses.ts";
+
 /**
- * A row of a table or a numbered rule of the public API spec. `section` is the heading above it, without an address in
- * brackets; `quote` is how the row begins, in the spec's words, cells parted by " | ".
+ * A table row, a numbered rule or a paragraph of the public API spec. `section` is the heading above it, without an
+ * address in brackets; `quote` is how the row begins, in the spec's words, cells parted by " | ".
  */
-export type SpecRow = { section: string; quote: string };
+export type SpecRow = { section: string; quote: string; clauses: string[] };
 
-const sections: Record<string, string[]> = {
-  "What the service does": [
-    "1. It accepts requests in Format A or Format B, sends them to the upstream API",
-    "2. Endpoints cover: conversation generation (three endpoints), model listing, embeddings",
-    "3. A model can be called in a format that differs from its provider's format.",
-    "4. Streaming answers are forwarded as server-sent events (SSE), in order, without buffering.",
-    "5. Use is metered.",
-    "6. Every processed response carries a request ID.",
-    "Models of the Format B provider",
-    "Models of the Format A provider",
-    "All other models",
-  ],
-  "States and transitions": [
-    "`completed`",
-    "`failed`",
-    "1. When content is requested before the task is completed, then 400 with code `task_not_ready`.",
-    "2. When content is requested for a failed task, then 400 with code `task_failed`.",
-    "3. When the provider no longer keeps the file, then content request returns 410 with code `artifact_gone`.",
-    "4. Errors returned at submission are free of charge.",
-  ],
-  Endpoints: [
-    "`POST /v1/chat/completions`",
-    "`POST /v1/responses`",
-    "`POST /v1/messages`",
-    "`GET /v1/models`",
-    "`POST /v1/embeddings`",
-    "`POST /v1/completions`",
-    "`POST /v1/images/generations`",
-    "`POST /v1/audio/speech`",
-    "`POST /v1/moderations`",
-    "`POST /v1/videos`",
-    "`GET /v1/videos/{task_id}`",
-    "`GET /v1/videos/{task_id}/content`",
-  ],
-  "Chat completions request": [
-    "`model`",
-    "`messages`",
-    "`stream`",
-    "`stream_options`",
-    "`max_completion_tokens`",
-    "`temperature`, `top_p`",
-    "`stop`",
-    "`tools`, `tool_choice`",
-    "`response_format`",
-    "`reasoning_effort`",
-  ],
-  "Messages request": [
-    "`model`",
-    "`messages`",
-    "`max_tokens`",
-    "`system`",
-    "`stream`",
-    "`temperature`, `top_p`, `top_k`",
-    "`stop_sequences`",
-    "`tools`, `tool_choice`",
-    "`thinking`",
-    "`metadata`",
-  ],
-  "Responses request": [
-    "`model`",
-    "`input`",
-    "`instructions`",
-    "`stream`",
-    "`max_output_tokens`",
-    "`tools`, `tool_choice`",
-    "`reasoning`",
-    "`store`",
-    "`previous_response_id`",
-  ],
-  "Conversion between formats": [
-    "Format B provider's model via `/v1/chat/completions`",
-    "Format B provider's or a third provider's model via `/v1/responses`",
-    "Format A provider's or a third provider's model via `/v1/messages`",
-    "Any | `usage` may contain extra fields",
-  ],
-  "Not supported or not checked": [
-    "`POST /v1/messages/count_tokens`",
-    "`/v1/files`, `/v1/batches`, fine-tuning",
-    "`POST /v1/images/variations`",
-    "A third provider's format (`/v1beta/models/...`)",
-    "Balance (`/v1/dashboard/billing/...`)",
-    "`GET /v1/models/{model_id}`",
-    "`POST /v1/responses/compact`",
-    "`POST /v1/audio/transcriptions`",
-    "`/v1/realtime`",
-  ],
-  Authentication: [
-    "A | `{base_url}/v1`",
-    "B | `{base_url}`",
-    "1. `x-api-key` works only on Format B endpoints",
-    "2. Format B also requires the header `provider-version`",
-    "3. Only HTTPS is accepted.",
-    "4. When the called path has no `/v1`, then HTTP 404",
-    "5. When the path has `/v1` twice, then HTTP 404",
-    "6. When the key is wrong, missing, stopped, expired, deleted, or has used up its spending limit, then HTTP 401",
-    "7. When balance is insufficient, then HTTP 403",
-    "8. When the estimated price of a request exceeds the key's remaining spending limit, then HTTP 403",
-    "9. Keys, balance and spending limits are managed in the console, not through the API.",
-  ],
-  Events: ["Chat completions", "Responses", "Messages (Format B)"],
-  Errors: ["`/v1/messages`", "All others", "400", "401", "403", "404", "410", "429", "500, 502, 503, 504", "529"],
-  Cases: [
-    "Path without `/v1`",
-    "`/v1` twice",
-    "Unsupported endpoint",
-    "Key invalid, missing, stopped, expired, deleted or limit used up",
-    "Insufficient balance",
-    "Estimated price above remaining key limit",
-    "Wrong or unoffered model ID",
-    "Body not valid JSON",
-    "Body larger than 128 MB",
-    "Required field missing",
-    "Input longer than model context length",
-    "Account rate limit exceeded",
-    "Same-IP rate limit exceeded",
-    "Upstream rate limit exceeded",
-    "Cannot connect to upstream",
-    "Upstream returned an error",
-    "Upstream returned non-JSON",
-    "Upstream temporarily unavailable, or problem with the service's account at upstream",
-    "Service stopped or busy (maintenance)",
-    "Upstream overloaded",
-    "Any other unprocessable request",
-  ],
-  "Video generation errors": [
-    "Value such as length or resolution unusable with the model",
-    "Provider rejected the request",
-    "Wrong task ID or another account's task",
-    "File requested before completion",
-    "File of a failed task requested",
-    "Provider no longer keeps the file",
-  ],
-  "Retry guidance": [
-    "429, 500, 502, 503 (except wrong model ID), 504, 529",
-    "1. Retry with an attempt limit and growing waits.",
-    "2. When `Retry-After` is present, wait at least that many seconds.",
-    "3. A wrong model ID is returned as 503, so it is not retryable.",
-    "4. Common client libraries retry 429 and 500-and-above errors 2 times by default.",
-  ],
-  "Streaming that stops partway": ["Messages", "Chat completions", "Responses"],
-  Limits: [
-    "Request body size",
-    "Account rate limit",
-    "Per-IP rate limit",
-    "Upstream rate limit",
-    "Per-key spending limit",
-    "Default `max_tokens`",
-  ],
-  Versioning: [
-    "1. All endpoints are under the path prefix `/v1`.",
-    "2. Format B requests carry the header `provider-version` with a date string.",
-    "3. Available parameters and value ranges differ by model.",
-  ],
-};
+/** One thing that a row states. */
+export type SpecClause = { section: string; row: string; quote: string };
 
-/** Every table row and every numbered rule of the spec. */
-export const specRows: SpecRow[] = Object.entries(sections).flatMap(([section, quotes]) =>
-  quotes.map((quote) => ({ section, quote })),
+/** Lines of the spec that only lead to what follows them. */
+export const introductions: string[] = [
+  "The service is an HTTP relay in front of upstream model providers' APIs.",
+  "Recommended format per model family:",
+  "**Error body.** See Errors.",
+  "Only the video task has a status shown.",
+  "Rules:",
+  "Payload shapes not itemized for individual endpoints (each is a separate place):",
+];
+
+/** Every table row, every numbered rule and every paragraph of the spec that states something. */
+export const specRows: SpecRow[] = Object.entries({ ...serviceClauses, ...errorClauses }).flatMap(([section, rows]) =>
+  Object.entries(rows).map(([quote, clauses]) => ({ section, quote, clauses })),
 );
 
-/** What the name of a test must contain to stand for a row. */
-export function titleOf({ section, quote }: SpecRow): string {
+export const specClauses: SpecClause[] = specRows.flatMap(({ section, quote: row, clauses }) =>
+  clauses.map((quote) => ({ section, row, quote })),
+);
+
+/** What the name of a test must contain to stand for a row; a clause of it stands behind. */
+export function titleOf({ section, quote }: Pick<SpecRow, "section" | "quote">): string {
   return `API spec, ${section}: ${quote}`;
+}
+
+/** Whether a test's full name names a clause: the row's title, then its quote, before the title of another row. */
+export function standsFor(name: string, { section, row, quote }: SpecClause): boolean {
+  const title = titleOf({ section, quote: row });
+  return name
+    .split(/(?=API spec, )/)
+    .some((part) => part.startsWith(title) && part.slice(title.length).includes(quote));
 }

@@ -40,7 +40,7 @@ const oddly = oddFields.join(" ,\r\n\t  ");
 const closely = oddFields.join(",");
 
 describe("unknown fields pass through; numbers, order and escapes of the body are not rewritten needlessly", () => {
-  test("a chat body reaches the upstream byte for byte", async () => {
+  test("a chat body reaches the upstream byte for byte; API spec, Resources and their fields: **Model ID.** written the same way as the name used in the model's provider's own API", async () => {
     const body = ` {${oddly},\r\n"model":"test-model"} `;
     assert.equal(await relayBody(chat, body), body);
   });
@@ -67,7 +67,7 @@ describe("unknown fields pass through; numbers, order and escapes of the body ar
   });
 });
 
-describe("API spec, Events: Chat completions. Token counts of a stream are always asked for; with include_usage true they arrive before [DONE]", () => {
+describe("the token counts of a stream, which are always asked for", () => {
   const streamed = (streamOptions: string): string => `{${closely},"model":"test-model","stream":true${streamOptions}}`;
 
   test("a caller without stream_options: they are added, and the counts are kept from the caller", async () => {
@@ -92,7 +92,7 @@ describe("API spec, Events: Chat completions. Token counts of a stream are alway
     });
   });
 
-  test("a caller who asks: the counts are the last data before [DONE]", async () => {
+  test("API spec, Events: Chat completions: Lines `data: {...}` ending with `data: [DONE]`. With `stream_options.include_usage` true, token counts arrive before `[DONE]`", async () => {
     const call = { side: chat, isStream: true, behaviour: { usage: { inputTokens: 7, outputTokens: 9 } } };
     const reply = await makeCall(relayUrl, customer.secret, {
       ...call,
@@ -111,7 +111,7 @@ describe("API spec, Events: Chat completions. Token counts of a stream are alway
   });
 });
 
-test("the service removes inference_geo, service_tier and speed of messages; metadata passes unchanged", async () => {
+test("API spec, Messages request: The service removes the parameters `inference_geo`, `service_tier` and `speed` before forwarding; API spec, Messages request: `metadata` | Passed to the upstream unchanged", async () => {
   const places = [
     [`"service_tier":"auto",`, `"max_tokens":9`, `,"metadata":{"user_id":"caf\\u00e9"},"inference_geo":"us"`],
     [``, `"max_tokens":9`, `,"speed":"fast" , "inference_geo":{"a":[1,{}]},"service_tier":null`],
@@ -161,7 +161,7 @@ describe("headers", () => {
     }
   });
 
-  test("API spec, What the service does: 6. Every processed response carries a request ID. X-Request-Id and request-id, the same value, and each call has its own", async () => {
+  test("API spec, What the service does: 6. Every processed response carries a request ID, each its own; API spec, Resources and their fields: **Request ID.** `X-Request-Id` and `request-id` (same value) on every processed response, successful or not", async () => {
     const { secret } = customer;
     const headers = chat.headers(secret);
     // `ask` itself fails on an answer without both.

@@ -66,9 +66,9 @@ async function startBulkUpstream(totalBytes: number) {
   };
 }
 
-describe("API spec, What the service does: 4. Streaming answers are forwarded as server-sent events (SSE), in order, without buffering.", () => {
+describe("streamed answers", () => {
   for (const side of sides) {
-    test(`${side.path}: the first chunk reaches the client before the upstream sends the second`, async () => {
+    test(`API spec, What the service does: 4. without buffering: the first chunk comes before the upstream sends the second; API spec, Events: The service emits: HTTP 200 first (${side.path})`, async () => {
       const leaving = new AbortController();
       // After one chunk the upstream sends nothing more, ever.
       const behaviour = { text: "first second", fault: { kind: "stall" as const, afterChunks: 1 } };
@@ -78,6 +78,7 @@ describe("API spec, What the service does: 4. Streaming answers are forwarded as
         body: bodyOf({ side, isStream: true, behaviour }),
         signal: leaving.signal,
       });
+      assert.equal(response.status, 200);
       let text = "";
       const reader = (response.body as ReadableStream<Uint8Array>).getReader();
       while (!text.includes("first")) {
@@ -90,7 +91,7 @@ describe("API spec, What the service does: 4. Streaming answers are forwarded as
       await world.untilBooked(customer.accountId, ridOf(response));
     });
 
-    test(`${side.path}: the caller gets the events of the upstream as they are`, async () => {
+    test(`API spec, What the service does: 4. forwarded as server-sent events (SSE), in order, as they are; API spec, Events: The service emits SSE data forwarded from upstream in order without buffering (${side.path})`, async () => {
       const framings = [
         {},
         { isCrlf: true, hasComments: true },

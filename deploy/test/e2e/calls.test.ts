@@ -174,7 +174,7 @@ test("100 calls at once are 100 ledger lines; their sum is exact and nothing sta
   assert.deepEqual([balanceNanos, availableNanos, openHolds], [creditNanos + charged, creditNanos + charged, 0n]);
 });
 
-test("API spec, Limits: Per-key spending limit. A key with one is charged like any other, and refused once it is used up", async () => {
+test("API spec, Limits: Per-key spending limit | Exhausted: 401. A key with one is charged like any other", async () => {
   const customer = await world.createCustomer({ key: { limitNanos: 100_000_000n } });
   const usage = { inputTokens: 30_000, outputTokens: 1_000 };
   const first = await makeCall(world.relayUrl, customer.secret, { side: chat, behaviour: { usage } });

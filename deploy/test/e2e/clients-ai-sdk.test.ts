@@ -37,19 +37,27 @@ const openaiOf = (secret: string, baseUrl = relayUrl) => createOpenAI({ baseURL:
 const anthropicOf = (secret: string, baseUrl = relayUrl) =>
   createAnthropic({ baseURL: `${baseUrl}/v1`, apiKey: secret });
 
-const makers: { name: string; format: "A" | "B"; modelOf: ModelMaker }[] = [
+const addressRule = "API spec, Not supported or not checked: Client base-address rule:";
+
+const makers: { name: string; format: "A" | "B"; endpoint: string; rule: string; modelOf: ModelMaker }[] = [
   {
     name: "@ai-sdk/openai, chat",
+    endpoint: "/v1/chat/completions",
+    rule: `${addressRule} extra settings … to use the chat endpoint instead of responses: `,
     format: "A",
     modelOf: (secret, model = "test-model", baseUrl) => openaiOf(secret, baseUrl).chat(model),
   },
   {
     name: "@ai-sdk/openai, responses",
+    endpoint: "/v1/responses",
+    rule: "",
     format: "A",
     modelOf: (secret, model = "test-model", baseUrl) => openaiOf(secret, baseUrl).responses(model),
   },
   {
     name: "@ai-sdk/anthropic, messages",
+    endpoint: "/v1/messages",
+    rule: `${addressRule} A JS UI-toolkit client for Format B needs \`{base_url}/v1\`: `,
     format: "B",
     modelOf: (secret, model = "test-model", baseUrl) => anthropicOf(secret, baseUrl)(model),
   },
@@ -57,9 +65,9 @@ const makers: { name: string; format: "A" | "B"; modelOf: ModelMaker }[] = [
 
 const ask = (behaviour: Behaviour) => behaviourText(behaviour, "Say something.");
 
-for (const { name, format, modelOf } of makers) {
+for (const { name, format, endpoint, rule, modelOf } of makers) {
   describe(`the AI SDK with ${name}`, () => {
-    test("a whole text with its usage, charged once", async () => {
+    test(`${rule}a whole text with its usage, charged once`, async () => {
       const { secret, accountId } = await world.createCustomer();
       const usage = { inputTokens: 100, cacheReadTokens: 40, outputTokens: 12 };
       const whole = await generateText({ model: modelOf(secret), prompt: ask({ text: "Hello there, you.", usage }) });
@@ -68,6 +76,7 @@ for (const { name, format, modelOf } of makers) {
       const [line] = await world.untilSettled(accountId, 1);
       const booked = line?.usage?.usage;
       assert.deepEqual([booked?.inputTokens, booked?.cacheReadTokens, booked?.outputTokens], [100n, 40n, 12n]);
+      assert.equal(line?.usage?.endpoint, endpoint);
     });
 
     test("a streamed text with its usage", async () => {

@@ -40,7 +40,7 @@ function blocksOf({ content }: Anthropic.Message): unknown[] {
 }
 
 describe("the official anthropic client, messages", () => {
-  test("a whole message with its usage by cache time and its request id", async () => {
+  test("API spec, Not supported or not checked: Client base-address rule: clients of Format B normally use `{base_url}`: a whole message with its usage by cache time and its request id", async () => {
     const customer = await world.createCustomer();
     const usage = {
       inputTokens: 9,
@@ -60,7 +60,7 @@ describe("the official anthropic client, messages", () => {
     );
   });
 
-  test("API spec, Events: Messages (Format B). A stream has its events in this order, token counts in message_delta, a final message", async () => {
+  test("API spec, Events: Messages (Format B): in that order; token counts are in `message_delta`; a final message", async () => {
     const customer = await world.createCustomer();
     const stream = clientOf(customer).messages.stream(ask({ text: "one two three", usage: { outputTokens: 33 } }));
     const types: string[] = [];

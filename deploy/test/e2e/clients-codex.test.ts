@@ -89,7 +89,9 @@ async function send(secret: string, body: Json) {
 
 for (const provider of ["chat", "messages", "gemini"] as const) {
   for (const isStream of [true, false]) {
-    test(`a loop of tools as Codex drives it, over ${provider}, ${isStream ? "streamed" : "whole"}`, async () => {
+    const row = "API spec, Conversion between formats: The same conversion applies when";
+    const rule = provider === "messages" ? `${row} a Format-A-only tool calls a model of the Format B provider: ` : "";
+    test(`${rule}a loop of tools as Codex drives it, over ${provider}, ${isStream ? "streamed" : "whole"}`, async () => {
       const { secret, accountId } = await world.createCustomer();
       fake.scriptNext(
         {

@@ -6,7 +6,7 @@ import { videoFileBytes } from "#fake-provider/videos-file.ts";
 import { until } from "#shared/testing/until.ts";
 import { pixelBase64 } from "./clients-cases.ts";
 import { videoCatalog, videoCost } from "./video-catalog.ts";
-import { checkFree, checkVideoMoney, createVideoCustomer, onlyJob } from "./videos.ts";
+import { checkFree, checkVideoMoney, createVideoCustomer, makeVideo, onlyJob } from "./videos.ts";
 import { startWorld } from "./world.ts";
 
 const world = await startWorld({ catalog: videoCatalog });
@@ -117,6 +117,21 @@ for (const [model, seconds, size] of [
         assert.equal(sent.length, 1);
       }
       await checkFree(world, customer);
+    });
+
+    test("API spec, Retry guidance: 429 | Do not retry | 410", async () => {
+      const customer = await createVideoCustomer(world);
+      const { ended } = await makeVideo(world, customer, { model, behaviour: { goneAfter: true } });
+      const statuses: number[] = [];
+      const client = clientOf(customer.secret).withOptions({
+        fetch: async (...call: Parameters<typeof fetch>) => {
+          const answer = await fetch(...call);
+          statuses.push(answer.status);
+          return answer;
+        },
+      });
+      await assert.rejects(client.videos.downloadContent(ended.id), { status: 410 });
+      assert.deepEqual(statuses, [410]);
     });
 
     test("errors are its own types", async () => {

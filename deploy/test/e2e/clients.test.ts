@@ -30,7 +30,7 @@ const definitions = [weather, sea, clock].map(({ name }) => ({
 }));
 
 describe("the official openai client, chat completions", () => {
-  test("a whole answer with its usage and its request id", async () => {
+  test("API spec, Not supported or not checked: Client base-address rule: clients of Format A use `{base_url}/v1`: a whole answer with its usage and its request id", async () => {
     const customer = await world.createCustomer();
     const usage = { inputTokens: 100, cacheReadTokens: 40, outputTokens: 12, reasoningTokens: 7 };
     const whole = await clientOf(customer).chat.completions.create(ask({ text: "Hello there, you.", usage }));
@@ -59,7 +59,7 @@ describe("the official openai client, chat completions", () => {
     await world.untilSettled(customer.accountId, 1);
   });
 
-  test("a stream with include_usage: token counts arrive", async () => {
+  test("API spec, Not supported or not checked: Client base-address rule: extra settings to receive token counts: include_usage in a stream", async () => {
     const customer = await world.createCustomer();
     const usage = { inputTokens: 11, outputTokens: 22 };
     const stream = clientOf(customer).chat.completions.stream({

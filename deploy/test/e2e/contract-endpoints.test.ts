@@ -75,7 +75,7 @@ test("API spec, What the service does: 2. Endpoints cover: conversation generati
 describe("the conversation endpoints, whole and streamed", () => {
   for (const side of [chat, messages]) {
     for (const isStream of [false, true]) {
-      test(`API spec, Endpoints: \`POST ${side.path}\` | ${side.format}, ${isStream ? "streamed" : "whole"}`, async () => {
+      test(`API spec, Endpoints: \`POST ${side.path}\` | ${side.format} | ${isStream ? "streamed" : "whole"}`, async () => {
         const customer = await world.createCustomer();
         const reply = await makeCall(relayUrl, customer.secret, { side, isStream, behaviour: { text: "Here." } });
         assert.equal(reply.status, 200, reply.text);

@@ -15,6 +15,10 @@ const send = (side: Side, body: Json | string): Promise<Reply> =>
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
 
+const optional = "| no |";
+const maximum = `${optional} Output token maximum`;
+const tools = `${optional} Tool-call definitions and selection`;
+
 const rightBody = (side: Side, more: Json = {}): Json => JSON.parse(bodyOf({ side, more })) as Json;
 
 /** Sends fields beside those of a right call and checks that the upstream got exactly the caller's bytes. */
@@ -30,18 +34,19 @@ async function checkPassed(side: Side, more: Json): Promise<Reply> {
 const weather = { name: "get_weather", description: "Weather of a city." };
 const schema = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 
-type Parameters = { side: Side; section: string; passed: [quote: string, ...values: Json[]][] };
+type Parameters = { side: Side; section: string; passed: [row: string, clauses: string, ...values: Json[]][] };
 
 const formats: Parameters[] = [
   {
     side: chat,
     section: "Chat completions request",
     passed: [
-      ["`max_completion_tokens`", { max_completion_tokens: 50 }, { max_tokens: 50 }],
-      ["`temperature`, `top_p`", { temperature: 0.2, top_p: 0.9 }, { temperature: 2 }],
-      ["`stop`", { stop: "END" }, { stop: ["END", "\n\n"] }],
+      ["`max_completion_tokens`", maximum, { max_completion_tokens: 50 }, { max_tokens: 50 }],
+      ["`temperature`, `top_p`", `${optional} Output variety`, { temperature: 0.2, top_p: 0.9 }, { temperature: 2 }],
+      ["`stop`", `${optional} Strings that stop output`, { stop: "END" }, { stop: ["END", "\n\n"] }],
       [
         "`tools`, `tool_choice`",
+        tools,
         { tools: [{ type: "function", function: { ...weather, parameters: schema } }], tool_choice: "required" },
         {
           tools: [{ type: "function", function: { ...weather, parameters: schema } }],
@@ -50,29 +55,43 @@ const formats: Parameters[] = [
       ],
       [
         "`response_format`",
+        `${optional} Output format such as JSON`,
         { response_format: { type: "json_object" } },
         { response_format: { type: "json_schema", json_schema: { name: "weather", schema } } },
       ],
-      ["`reasoning_effort`", { reasoning_effort: "low" }],
+      ["`reasoning_effort`", `${optional} Reasoning depth`, { reasoning_effort: "low" }],
     ],
   },
   {
     side: messages,
     section: "Messages request",
     passed: [
-      ["`system`", { system: "Be kind." }, { system: [{ type: "text", text: "Be kind." }] }],
-      ["`temperature`, `top_p`, `top_k`", { temperature: 0.2, top_p: 0.9, top_k: 5 }],
-      ["`stop_sequences`", { stop_sequences: ["END"] }],
-      ["`tools`, `tool_choice`", { tools: [{ ...weather, input_schema: schema }], tool_choice: { type: "any" } }],
-      ["`thinking`", { thinking: { type: "enabled", budget_tokens: 1_024 } }],
-      ["`metadata`", { metadata: { user_id: "u-1", anything: [1, null] } }],
+      [
+        "`system`",
+        `${optional} System prompt`,
+        { system: "Be kind." },
+        { system: [{ type: "text", text: "Be kind." }] },
+      ],
+      ["`temperature`, `top_p`, `top_k`", `${optional} Output variety`, { temperature: 0.2, top_p: 0.9, top_k: 5 }],
+      ["`stop_sequences`", `${optional} Strings that stop output`, { stop_sequences: ["END"] }],
+      [
+        "`tools`, `tool_choice`",
+        tools,
+        { tools: [{ ...weather, input_schema: schema }], tool_choice: { type: "any" } },
+      ],
+      ["`thinking`", `${optional} Extended thinking settings`, { thinking: { type: "enabled", budget_tokens: 1_024 } }],
+      [
+        "`metadata`",
+        `${optional} Passed to the upstream unchanged`,
+        { metadata: { user_id: "u-1", anything: [1, null] } },
+      ],
     ],
   },
 ];
 
 for (const { side, section, passed } of formats) {
   describe(side.path, () => {
-    test(`API spec, ${section}: \`model\` is required and decides which model answers`, async () => {
+    test(`API spec, ${section}: \`model\` | yes | Model ID, which decides what model answers; API spec, Resources and their fields: **Model ID.** passed in the request field \`model\``, async () => {
       const { model: _model, ...body } = rightBody(side);
       checkRefusal(side, await send(side, body), rows.fieldRequired("model"));
       checkRefusal(side, await send(side, { ...body, model: "no-such-model" }), rows.unknownModel("no-such-model"));
@@ -80,15 +99,22 @@ for (const { side, section, passed } of formats) {
       assert.equal(reply.json()["model"], "upstream-name");
     });
 
-    test(`API spec, ${section}: \`messages\` is required, an array of items with role and content`, async () => {
+    const roles = side.format === "A" ? "system, user, assistant and so on" : "user, assistant";
+    test(`API spec, ${section}: \`messages\` | yes | \`role\` (${roles}) and \`content\``, async () => {
       const { messages: asked, ...body } = rightBody(side);
       checkRefusal(side, await send(side, body), rows.fieldRequired("messages"));
       assert.equal((await send(side, { ...body, messages: "Hello" })).status, 400);
-      const more = [...(asked as Json[]), { role: "assistant", content: "Yes?" }, { role: "user", content: "Go on." }];
+      const first = side.format === "A" ? [{ role: "system", content: "Be kind." }] : [];
+      const more = [
+        ...first,
+        ...(asked as Json[]),
+        { role: "assistant", content: "Yes?" },
+        { role: "user", content: "Go on." },
+      ];
       await checkPassed(side, { messages: more });
     });
 
-    test(`API spec, ${section}: \`stream\` true gives events, anything else one JSON body`, async () => {
+    test(`API spec, ${section}: \`stream\` | no | \`true\` to stream, anything else gives one JSON body`, async () => {
       for (const stream of [undefined, false, true]) {
         const reply = await send(side, rightBody(side, stream === undefined ? {} : { stream }));
         const type = stream ? "text/event-stream; charset=utf-8" : "application/json";
@@ -98,15 +124,17 @@ for (const { side, section, passed } of formats) {
       }
     });
 
-    for (const [quote, ...values] of passed) {
-      test(`API spec, ${section}: ${quote} reaches the upstream as it was sent`, async () => {
+    for (const [row, clauses, ...values] of passed) {
+      test(`API spec, ${section}: ${row} ${clauses} reaches the upstream as it was sent, or is left out`, async () => {
+        // Nothing is added in its place.
+        await checkPassed(side, {});
         for (const value of values) await checkPassed(side, value);
       });
     }
   });
 }
 
-test("API spec, Chat completions request: `stream_options` with include_usage true gives token counts at the end of the stream", async () => {
+test("API spec, Chat completions request: `stream_options` | no | Object; `include_usage` true delivers token counts at the end of the stream", async () => {
   const asked = { stream: true, stream_options: { include_usage: true } };
   const counted = await checkPassed(chat, asked);
   assert.equal(eventsOf(counted.text).at(-1), "[DONE]");
@@ -119,7 +147,7 @@ test("API spec, Chat completions request: `stream_options` with include_usage tr
   }
 });
 
-test("API spec, Messages request: `max_tokens` is required and bounds the output", async () => {
+test("API spec, Messages request: `max_tokens` | yes | Output token maximum", async () => {
   const { max_tokens: _most, ...body } = rightBody(messages);
   checkRefusal(messages, await send(messages, body), rows.fieldRequired("max_tokens"));
   const behaviour = { outputTokens: 50 };
@@ -128,7 +156,7 @@ test("API spec, Messages request: `max_tokens` is required and bounds the output
   assert.deepEqual([reason, usage["output_tokens"]], ["max_tokens", 3]);
 });
 
-test("API spec, Chat completions request: `max_completion_tokens` bounds the output, so does the older max_tokens", async () => {
+test("API spec, Chat completions request: `max_completion_tokens` | no | Output token maximum; the older `max_tokens` is deprecated and bounds it too", async () => {
   for (const name of ["max_completion_tokens", "max_tokens"]) {
     const short = await send(chat, bodyOf({ side: chat, behaviour: { outputTokens: 50 }, more: { [name]: 3 } }));
     const { choices, usage } = short.json() as { choices: Json[]; usage: Json };

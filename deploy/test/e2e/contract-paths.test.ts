@@ -28,13 +28,13 @@ async function checkUnknown(method: string, path: string): Promise<void> {
 }
 
 describe("paths that are not supported", () => {
-  test("API spec, Not supported or not checked: `POST /v1/messages/count_tokens` is a 404", async () => {
+  test("API spec, Not supported or not checked: `POST /v1/messages/count_tokens` | Not supported; HTTP 404", async () => {
     const reply = await askInVain("POST", "/v1/messages/count_tokens", messages);
     assert.equal(reply.status, 404);
     assert.equal(errorOf(messages, reply).message, "Invalid URL (POST /v1/messages/count_tokens)");
   });
 
-  test("API spec, Not supported or not checked: `/v1/files`, `/v1/batches`, fine-tuning: 404, but GET /v1/files is a 400", async () => {
+  test("API spec, Not supported or not checked: `/v1/files`, `/v1/batches`, fine-tuning | Not supported; `POST /v1/batches` returns 404; `GET /v1/files` returns 400", async () => {
     await checkUnknown("POST", "/v1/files");
     await checkUnknown("POST", "/v1/batches");
     await checkUnknown("GET", "/v1/batches/batch_1");
@@ -45,11 +45,11 @@ describe("paths that are not supported", () => {
     assert.ok(errorOf(chat, files).message);
   });
 
-  test("API spec, Not supported or not checked: `POST /v1/images/variations` is a 404", async () => {
+  test("API spec, Not supported or not checked: `POST /v1/images/variations` | Not supported, a 404", async () => {
     await checkUnknown("POST", "/v1/images/variations");
   });
 
-  test("API spec, Not supported or not checked: A third provider's format (`/v1beta/models/...`) is a 401, even with a right key", async () => {
+  test("API spec, Not supported or not checked: A third provider's format (`/v1beta/models/...`) | Not supported; HTTP 401, even with a right key", async () => {
     for (const [method, path] of [
       ["POST", "/v1beta/models/test-model:generateContent"],
       ["POST", "/v1beta/models/test-model:streamGenerateContent?alt=sse"],
@@ -59,19 +59,19 @@ describe("paths that are not supported", () => {
     }
   });
 
-  test("API spec, Not supported or not checked: Balance (`/v1/dashboard/billing/...`) is a 404", async () => {
+  test("API spec, Not supported or not checked: Balance (`/v1/dashboard/billing/...`) | Not supported; HTTP 404. API spec, What the service does: 5. no API returns the balance", async () => {
     for (const path of ["subscription", "usage", "credit_grants"]) {
       await checkUnknown("GET", `/v1/dashboard/billing/${path}`);
     }
   });
 
-  test("API spec, Not supported or not checked: `/v1/realtime` is a 404", async () => {
+  test("API spec, Not supported or not checked: `/v1/realtime` | Not checked: a 404", async () => {
     await checkUnknown("GET", "/v1/realtime");
     await checkUnknown("POST", "/v1/realtime/sessions");
   });
 });
 
-test("API spec, Not supported or not checked: `GET /v1/models/{model_id}` gives an offered model's entry, else 200 with an error body", async () => {
+test("API spec, Not supported or not checked: `GET /v1/models/{model_id}` gives an offered model's entry, else HTTP 200 with an error body saying the model does not exist", async () => {
   const limited = await world.createKey(customer.accountId, { models: ["test-model"] });
   const look = (model: string) =>
     ask(`${relayUrl}/v1/models/${model}`, { method: "GET", headers: chat.headers(limited.secret) });
@@ -85,25 +85,25 @@ test("API spec, Not supported or not checked: `GET /v1/models/{model_id}` gives 
   }
 });
 
-test("API spec, Authentication: 5. When the path has `/v1` twice, then HTTP 404; API spec, Cases: `/v1` twice", async () => {
+test("API spec, Authentication: 5. When the path has `/v1` twice, then HTTP 404 with a JSON error whose message is `Invalid URL`; API spec, Cases: `/v1` twice | 404 | `Invalid URL (POST /v1/v1/...)`", async () => {
   for (const { path } of sides) await checkUnknown("POST", `/v1${path}`);
   await checkUnknown("GET", "/v1/v1/models");
 });
 
-test("API spec, Cases: Unsupported endpoint, and a supported one by another method", async () => {
+test("API spec, Cases: Unsupported endpoint | 404 | `Invalid URL (POST /v1/...)`, and a supported one by another method", async () => {
   for (const path of ["/v1/nothing", "/v1/chat", "/v1/chat/completions/x", "/v1/"]) await checkUnknown("POST", path);
   await checkUnknown("GET", "/v1/chat/completions");
   await checkUnknown("DELETE", "/v1/models");
 });
 
-test("API spec, Authentication: 9. Keys, balance and spending limits are managed in the console, not through the API.", async () => {
+test("API spec, Authentication: 9. Keys, balance and spending limits are managed … not through the API", async () => {
   for (const path of ["keys", "api_keys", "balance", "account", "me", "usage", "organization/costs", "limits"]) {
     await checkUnknown("GET", `/v1/${path}`);
     await checkUnknown("POST", `/v1/${path}`);
   }
 });
 
-test("API spec, Versioning: 1. All endpoints are under the path prefix `/v1`. Without it there is only the website's page", async () => {
+test("API spec, Versioning: 1. All endpoints are under the path prefix `/v1`. API spec, Model Relay Gateway API Specification: This document covers the whole service: Every endpoint path below starts with `/v1`", async () => {
   for (const [path, methods] of Object.entries(document.paths)) {
     assert.match(path, /^\/v1\//);
     for (const method of Object.keys(methods)) {
@@ -145,7 +145,7 @@ describe("where the key goes", () => {
   });
 });
 
-test("API spec, Errors: All others | Format A, `/v1/messages` Format B: the body shape follows the endpoint", async () => {
+test("API spec, Errors: When a request cannot be processed, the service returns an HTTP status and a JSON error body. The body shape follows the endpoint. API spec, Model Relay Gateway API Specification: This document covers the whole service: **Format A** (chat-completions style, also used for responses, embeddings, completions, images, speech, moderations and videos), **Format B** (messages style)", async () => {
   const wrong = { authorization: "Bearer sk-wrong" };
   for (const [path, methods] of Object.entries(document.paths)) {
     const method = Object.keys(methods)[0] ?? "";
@@ -159,7 +159,7 @@ test("API spec, Errors: All others | Format A, `/v1/messages` Format B: the body
   }
 });
 
-test("API spec, Conversion between formats: Any | `usage` may contain extra fields", async () => {
+test("API spec, Conversion between formats: Any | `usage` may contain extra fields; API spec, Resources and their fields: **usage object.** Token counts in a response. It may contain fields outside the provider's specification", async () => {
   for (const side of sides) {
     for (const isStream of [false, true]) {
       const usage = { inputTokens: 40, cacheReadTokens: 20, outputTokens: 7, reasoningTokens: 3 };
@@ -171,14 +171,17 @@ test("API spec, Conversion between formats: Any | `usage` may contain extra fiel
   }
 });
 
-test("API spec, Endpoints: `GET /v1/models` lists the models that the key can use, in either format", async () => {
+test("API spec, Endpoints: `GET /v1/models` | A and B | List models the key can use; API spec, Resources and their fields: **Model ID.** The IDs a key can use are returned by `GET /v1/models`; API spec, Resources and their fields: **Model list entry.** Returned by `GET /v1/models` in Format A or Format B list shape", async () => {
   const limited = await world.createKey(customer.accountId, { models: ["renamed-model"] });
-  for (const { headers } of sides) {
+  for (const { headers, format } of sides) {
     const reply = await ask(`${relayUrl}/v1/models`, { method: "GET", headers: headers(limited.secret) });
     assert.equal(reply.status, 200);
+    const { data, ...list } = reply.json() as { data: Json[] };
     assert.deepEqual(
-      (reply.json()["data"] as Json[]).map(({ id }) => id),
+      data.map(({ id }) => id),
       ["renamed-model"],
     );
+    const ends = { first_id: "renamed-model", last_id: "renamed-model" };
+    assert.deepEqual(list, format === "A" ? { object: "list" } : { has_more: false, ...ends });
   }
 });

@@ -100,18 +100,19 @@ const rows: { client: ClientName; providers: ProviderName[]; quote: string }[] =
   },
 ];
 
-function rowOf(client: ClientName, provider: ProviderName): string {
+function rowOf(client: ClientName, provider: ProviderName, isStream: boolean): string {
   const row = rows.find((one) => one.client === client && one.providers.includes(provider));
-  return row ? `API spec, Conversion between formats: ${row.quote}: ` : "";
+  const works = client === "responses" ? "Works" : `Text, tool calls${isStream ? " and streaming work" : ""}`;
+  return row ? `API spec, Conversion between formats: ${row.quote} | ${works}: ` : "";
 }
 
 describe(
-  "API spec, What the service does: 3. A model can be called in a format that differs from its provider's format. Thinking, text, parallel calls, a call without arguments and their results: there and back",
+  "API spec, What the service does: 3. A model can be called in a format that differs from its provider's format. The service then converts request and response. Thinking, text, parallel calls, a call without arguments and their results: there and back",
   atOnce,
   () => {
     for (const { client, provider } of cells) {
       for (const isStream of ways) {
-        test(`${rowOf(client, provider)}${nameOf(client, provider, isStream)}`, async () => {
+        test(`${rowOf(client, provider, isStream)}${nameOf(client, provider, isStream)}`, async () => {
           const customer = await world.createCustomer();
           const { ask, question, results } = callers[client];
           const behaviour: Behaviour = { thinking: "Let me think.", text: "I will look.", tools, usage: claim };

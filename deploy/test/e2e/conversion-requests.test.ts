@@ -52,7 +52,7 @@ async function sendRight(sent: SentRequest): Promise<{ received: Json; dropped: 
 describe("API spec, Conversion between formats: Format B provider's model via `/v1/chat/completions`", () => {
   const sentTo = { client: "chat", provider: "messages" } as const;
 
-  test("`response_format` has no effect: the upstream gets nothing of it, the caller is told", async () => {
+  test("`response_format` has no effect: the upstream gets nothing of it, the caller is told; API spec, Chat completions request: `response_format` | no effect on models of the Format B provider", async () => {
     const schema = { type: "json_schema", json_schema: { name: "weather", schema: weatherSchema } };
     const plain = await sendRight(sentTo);
     for (const format of [{ type: "json_object" }, schema]) {
@@ -82,7 +82,7 @@ describe("API spec, Conversion between formats: Format B provider's model via `/
     assert.deepEqual(received["thinking"] ?? { type: "disabled" }, { type: "disabled" });
   });
 
-  test("API spec, Limits: Default `max_tokens`: 8192 when not set, else what the caller set", async () => {
+  test("`max_tokens` defaults to 8192 when not set; API spec, Limits: Default `max_tokens` | 8192 for a Format B provider's model called via chat completions without `max_tokens`", async () => {
     const { received } = await sendRight(sentTo);
     assert.equal(received["max_tokens"], 8_192);
     for (const name of ["max_tokens", "max_completion_tokens"]) {
@@ -123,7 +123,7 @@ test("API spec, Messages request: `metadata` is passed unchanged where the upstr
   ]);
 });
 
-test("inference_geo, service_tier and speed are removed from a Messages request before any upstream, and not named", async () => {
+test("API spec, Messages request: The service removes the parameters `inference_geo`, `service_tier` and `speed`, and does not name them. The processing region is fixed per model", async () => {
   const more = { inference_geo: "us", service_tier: "auto", speed: "fast" };
   for (const provider of providerNames) {
     const plain = await sendRight({ client: "messages", provider });
@@ -172,7 +172,7 @@ const losses: Loss[] = [
 
 const strict = { "x-relay-strict": "true" };
 
-describe("x-relay-dropped names what the upstream's format cannot carry; x-relay-strict refuses instead, for nothing", () => {
+describe("API spec, What the service does: 3. some parameters then have no effect: x-relay-dropped names what the upstream's format cannot carry; x-relay-strict refuses instead, for nothing", () => {
   for (const { client, provider, more, dropped } of losses) {
     test(`${client} → ${provider}: ${dropped}`, async () => {
       for (const stream of [false, true]) {

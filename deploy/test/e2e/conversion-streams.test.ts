@@ -91,8 +91,17 @@ function cutCharge(provider: ProviderName, sentBody: string, sentText: string): 
   return { provider: { ...toldInput, outputTokens: BigInt(sentText.split(" ").length) } };
 }
 
-const rowNames = { chat: "Chat completions", responses: "Responses", messages: "Messages" };
-const row = (client: ClientName): string => `API spec, Streaming that stops partway: ${rowNames[client]}`;
+const section = "API spec, Streaming that stops partway";
+const cutRows = {
+  chat: `${section}: Chat completions: Ends with \`data: [DONE]\` without any data whose \`finish_reason\` has a value`,
+  responses: "no response.completed",
+  messages: `${section}: Messages: Answer ends partway`,
+};
+const errorRows = {
+  chat: `${section}: Chat completions: Data containing \`error\` arrives`,
+  responses: "response.failed",
+  messages: `${section}: Messages: No error arrives; answer ends partway`,
+};
 
 const cuts: { fault: Fault; endCause: EndCause; sentText: string }[] = [
   { fault: { kind: "cut", afterChunks: 3 }, endCause: UPSTREAM_CUT, sentText: "word1 word2 word3" },
@@ -108,7 +117,7 @@ describe(
     for (const cell of convertedCells) {
       const { client, provider } = cell;
       for (const { fault, endCause, sentText } of cuts) {
-        test(`${row(client)}: ${fault.kind} after ${fault.afterChunks} chunks (${client} → ${provider})`, async () => {
+        test(`${cutRows[client]}: ${fault.kind} after ${fault.afterChunks} chunks (${client} → ${provider})`, async () => {
           const model = fault.kind === "stall" ? `hasty-${modelOf(provider)}` : modelOf(provider);
           const { customer, reply, body } = await stream(cell, { fault }, model);
           assert.equal(textOf(reply.text), sentText);
@@ -151,7 +160,7 @@ describe("upstream error partway", atOnce, () => {
   const error = { message: "It broke." };
   for (const cell of convertedCells) {
     const { client, provider } = cell;
-    test(`${row(client)}: what came before is charged (${client} → ${provider})`, async () => {
+    test(`${errorRows[client]}: what came before is charged (${client} → ${provider})`, async () => {
       const { customer, reply, body } = await stream(cell, { fault: { kind: "error-event", afterChunks: 2 }, error });
       assert.equal(textOf(reply.text), "word1 word2");
       checkErrorEnd(client, reply.text, "It broke.");

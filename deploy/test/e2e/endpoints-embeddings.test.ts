@@ -32,7 +32,7 @@ describe("API spec, Endpoints: `POST /v1/embeddings` | A | Convert text to numbe
     ["lists of token numbers", [[10, 20], [30]], 3n],
   ];
   for (const [kind, input, inputTokens] of inputs) {
-    test(`${kind}: one ledger line of the input tokens that the provider told`, async () => {
+    test(`API spec, Endpoints: \`POST /v1/embeddings\` request: \`input\` (text): ${kind}, one ledger line of the input tokens that the provider told`, async () => {
       const customer = await world.createCustomer();
       const body = { model: "embedding-model", input };
       const reply = await post(relayUrl, customer.secret, { path: embeddings, body });
@@ -50,7 +50,7 @@ describe("API spec, Endpoints: `POST /v1/embeddings` | A | Convert text to numbe
     });
   }
 
-  test("numbers or base64 exactly as asked, of the size asked for; numbers where nothing is asked", async () => {
+  test("API spec, Endpoints: `POST /v1/embeddings` request: Both number arrays and base64 encodings are supported, exactly as asked; numbers where nothing is asked", async () => {
     const { secret } = await world.createCustomer();
     const ask = async (more: Json): Promise<Embeddings> => {
       const body = { model: "embedding-model", input: ["one", "two"], dimensions: 8, ...more };
@@ -88,7 +88,7 @@ describe("API spec, Endpoints: `POST /v1/embeddings` | A | Convert text to numbe
     await checkCharge(world, customer, { rid, endCause: COMPLETE, charge, prices: endpointPrices.embedding });
   });
 
-  test("API spec, Cases: Wrong or unoffered model ID; one that is offered elsewhere is told where; and Required field missing", async () => {
+  test("API spec, Endpoints: `POST /v1/embeddings` request: `model` (string, an embedding model ID), else it is told where a model is offered; `input` is required", async () => {
     const { secret } = await world.createCustomer();
     const side = sideOf(embeddings);
     for (const [model, wanted] of [

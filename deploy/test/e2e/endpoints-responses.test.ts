@@ -126,29 +126,51 @@ test("API spec, Events: Responses | Events such as `response.created`, `response
 });
 
 const weather = { type: "function", name: "get_weather", parameters: { type: "object", properties: {} } };
-const parameters: [string, Json][] = [
-  ["`model`", { model: "test-model" }],
-  ["`input`", { input: [{ role: "user", content: [{ type: "input_text", text: "Say something." }] }] }],
-  ["`instructions`", { instructions: "Be kind." }],
-  ["`stream`", { stream: true }],
-  ["`max_output_tokens`", { max_output_tokens: 77 }],
-  ["`tools`, `tool_choice`", { tools: [weather], tool_choice: { type: "function", name: "get_weather" } }],
-  ["`reasoning`", { reasoning: { effort: "high", summary: "auto" } }],
-  ["`store`", { store: false }],
-  ["`previous_response_id`", { previous_response_id: "resp_earlier" }],
+const parameters: [row: string, clauses: string, fields: Json][] = [
+  [
+    "`input`",
+    "String or array of conversation items",
+    { input: [{ role: "user", content: [{ type: "input_text", text: "Say something." }] }] },
+  ],
+  ["`instructions`", "System instructions", { instructions: "Be kind." }],
+  ["`stream`", "`true` to stream", { stream: true }],
+  ["`max_output_tokens`", "Output token maximum", { max_output_tokens: 77 }],
+  [
+    "`tools`, `tool_choice`",
+    "Tool-call definitions and selection",
+    { tools: [weather], tool_choice: { type: "function", name: "get_weather" } },
+  ],
+  ["`reasoning`", "Reasoning settings", { reasoning: { effort: "high", summary: "auto" } }],
+  ["`store`", "passed on unchanged; upstream default is true (stored)", { store: false }],
+  ["`previous_response_id`", "an earlier response", { previous_response_id: "resp_earlier" }],
 ];
 
 describe("a parameter reaches the upstream as it was sent, and none is added", atOnce, () => {
-  for (const [quote, fields] of parameters) {
-    test(`API spec, Responses request: ${quote}`, async () => {
-      const { secret } = await world.createCustomer();
-      const { rid, sentBody, status } = await respond(secret, { behaviour: {}, more: fields });
-      assert.equal(status, 200);
-      const received = fake.received.find(({ headers }) => headers["x-request-id"] === rid);
-      assert.equal(received?.path, path);
-      assert.equal(received.rawBody.toString(), sentBody);
+  async function checkPassed(body: Json): Promise<Reply> {
+    const { secret } = await world.createCustomer();
+    const reply = await post(relayUrl, secret, { path, body });
+    assert.equal(reply.status, 200, reply.text);
+    const received = fake.received.find(({ headers }) => headers["x-request-id"] === reply.rid);
+    assert.deepEqual([received?.path, received?.rawBody.toString()], [path, JSON.stringify(body)]);
+    return reply;
+  }
+
+  for (const [row, clauses, fields] of parameters) {
+    test(`API spec, Responses request: ${row} | no | ${clauses}`, async () => {
+      const [name = ""] = Object.keys(fields);
+      await checkPassed(Object.fromEntries(Object.entries(bodyOf({})).filter(([field]) => field !== name)));
+      await checkPassed({ ...bodyOf({}), ...fields });
     });
   }
+
+  test("API spec, Responses request: Available parameters and value ranges differ by model: the upstream judges them", async () => {
+    const { secret } = await world.createCustomer();
+    await checkPassed({ ...bodyOf({}), temperature: 99, a_parameter_of_tomorrow: { depth: 1 } });
+    const error = { message: "temperature must be at most 1", code: "invalid_value" };
+    const refused = await post(relayUrl, secret, { path, body: bodyOf({ status: 400, error }) });
+    assert.equal(refused.status, 400);
+    assert.equal((refused.json() as { error: Json }).error["message"], error.message);
+  });
 });
 
 const errors: [Behaviour, Refusal | { status: number; code: string }][] = [
@@ -176,7 +198,7 @@ describe("errors come in Format A and cost nothing", atOnce, () => {
     }
   }
 
-  test("a model that is not offered, a missing field and a wrong key are refused as everywhere", async () => {
+  test("API spec, Responses request: `model` | yes | Model ID: one that is not offered or not given is refused, a wrong key too", async () => {
     const { secret } = await world.createCustomer();
     const model = await post(relayUrl, secret, { path, body: { model: "no-such-model", input: "x" } });
     checkRefusal(side, model, rows.unknownModel("no-such-model"));

@@ -48,9 +48,15 @@ function checkCutEnd(side: Side, stream: string): void {
   assert.ok(!/event: ?error|"type":"error"/.test(stream), "no error arrives");
 }
 
-/** The row of the API spec for a stream of a side that stops partway. */
+/** What the API spec states of a stream of a side whose connection is cut partway. */
 function partway({ format }: Side): string {
-  return `API spec, Streaming that stops partway: ${format === "A" ? "Chat completions" : "Messages"}`;
+  const inA = "Chat completions: Ends with `data: [DONE]` without any data whose `finish_reason` has a value";
+  const charged = "When the whole answer did not arrive: the price of what was generated before the cut is charged";
+  const [ends, section] = [
+    format === "A" ? inA : "Messages: Answer ends partway",
+    "API spec, Streaming that stops partway",
+  ];
+  return `${section}: ${ends}; ${section}: ${charged}`;
 }
 
 type Fault = NonNullable<Behaviour["fault"]>;
@@ -144,7 +150,7 @@ describe("the provider's final counts were seen before the cut: the provider's c
 });
 
 describe("upstream error partway", () => {
-  test("API spec, Streaming that stops partway: Chat completions. Data containing error arrives, what came before is charged", async () => {
+  test("API spec, Streaming that stops partway: Chat completions: Data containing `error` arrives, what came before is charged; API spec, Streaming that stops partway: HTTP 200 is already sent, so errors arrive inside the stream", async () => {
     const customer = await world.createCustomer();
     const behaviour: Behaviour = {
       fault: { kind: "error-event", afterChunks: 2 },
@@ -153,6 +159,7 @@ describe("upstream error partway", () => {
     };
     const body = bodyOf({ side: chat, isStream: true, behaviour });
     const reply = await ask(`${relayUrl}${chat.path}`, { headers: chat.headers(customer.secret), body });
+    assert.equal(reply.status, 200);
     const errors = jsonEventsOf(reply.text).filter((event) => "error" in event);
     assert.equal(errors.length, 1);
     assert.equal(hasFinish(reply.text), false);
@@ -161,7 +168,7 @@ describe("upstream error partway", () => {
     await checkCharge(world, customer, { rid: reply.rid, endCause: UPSTREAM_ERROR, charge });
   });
 
-  test("API spec, Streaming that stops partway: Messages. No error arrives, the answer ends partway, what came before is charged", async () => {
+  test("API spec, Streaming that stops partway: Messages: No error arrives; answer ends partway, what came before is charged", async () => {
     const customer = await world.createCustomer();
     const behaviour: Behaviour = { fault: { kind: "error-event", afterChunks: 2 }, usage: claim };
     const body = bodyOf({ side: messages, isStream: true, behaviour });

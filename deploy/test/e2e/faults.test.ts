@@ -56,7 +56,7 @@ const insides = "Organisation org-12345678 of sk-proj-abcdef123456 at https://in
 
 const cases: Case[] = [
   {
-    row: "API spec, Cases: Cannot connect to upstream",
+    row: "API spec, Cases: Cannot connect to upstream | 500 | `The model service is temporarily unavailable, please try again later`",
     model: "unreachable-model",
     wanted: unreachable,
     endCause: UPSTREAM_CUT,
@@ -81,31 +81,31 @@ const cases: Case[] = [
     endCause: UPSTREAM_TIMEOUT,
   })),
   ...[401, 402, 403].map((status) => ({
-    row: `API spec, Cases: Upstream temporarily unavailable, or problem with the service's account at upstream: ${status}, Retry-After 60, nothing of the account told`,
+    row: `API spec, Cases: Upstream temporarily unavailable, or problem with the service's account at upstream | 503 |: ${status}, Retry-After 60, nothing of the account told`,
     behaviour: { status, error: { message: insides } },
     wanted: accountProblem,
     endCause: UPSTREAM_ERROR,
   })),
   {
-    row: "API spec, Cases: Upstream rate limit exceeded; API spec, Limits: Upstream rate limit: Retry-After 60, whatever the upstream says",
+    row: "API spec, Cases: Upstream rate limit exceeded | 429 | `The model service is temporarily rate limited, please retry after 60 seconds`; API spec, Limits: Upstream rate limit | 429 with `Retry-After: 60`, whatever the upstream says",
     behaviour: { status: 429, retryAfterSeconds: 3 },
     wanted: rateLimited,
     endCause: UPSTREAM_ERROR,
   },
   {
-    row: "API spec, Cases: Upstream temporarily unavailable, or problem with the service's account at upstream: 503",
+    row: "API spec, Cases: Upstream temporarily unavailable, or problem with the service's account at upstream | 503 | `The model service is temporarily unavailable, please try again later`",
     behaviour: { status: 503, error: { message: insides } },
     wanted: unavailable,
     endCause: UPSTREAM_ERROR,
   },
   {
-    row: "API spec, Cases: Upstream overloaded",
+    row: "API spec, Cases: Upstream overloaded | 529 | `Overloaded` (Format B)",
     behaviour: { status: 529 },
     wanted: overloaded,
     endCause: UPSTREAM_ERROR,
   },
   {
-    row: "API spec, Cases: Upstream returned non-JSON with status 200",
+    row: "API spec, Cases: Upstream returned non-JSON | 502 | with status 200",
     behaviour: page,
     wanted: invalid,
     endCause: UPSTREAM_ERROR,
@@ -186,8 +186,8 @@ describe("upstream wording passes, with the upstream's code and type", atOnce, (
     { status: 500, seen: 500, error: { message: "It broke.", code: null }, code: "server_error" },
   ];
   const spec: Record<number, string> = {
-    400: "API spec, Cases: Input longer than model context length, and other refusals of the upstream",
-    500: "API spec, Cases: Upstream returned an error",
+    400: "API spec, Cases: Input longer than model context length | 400 | Upstream wording, and other refusals of the upstream; API spec, Errors: 400 | upstream value (for example `context_length_exceeded`)",
+    500: "API spec, Cases: Upstream returned an error | 500 | Upstream wording",
   };
   for (const { status, seen, error, code } of worded) {
     for (const side of sides) {

@@ -182,7 +182,7 @@ test("257 levels of JSON are not valid, 256 are", async () => {
   await world.untilBooked(customer.accountId, reply.rid);
 });
 
-test("API spec, Retry guidance: 2. When `Retry-After` is present, wait at least that many seconds. For per-IP 429s a call made after it passes", async () => {
+test("API spec, Retry guidance: 2. When `Retry-After` is present, the seconds to wait for per-IP 429s: a call made after them passes", async () => {
   const customer = await world.createCustomer();
   const headers = { ...chat.headers(customer.secret), ...fromNewAddress() };
   const once = () => ask(`${relayUrl}/v1/models`, { method: "GET", headers });

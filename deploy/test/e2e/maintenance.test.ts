@@ -41,7 +41,7 @@ async function startHeldUpstream() {
   };
 }
 
-describe("API spec, Cases: Service stopped or busy (maintenance), by the operators' switch", () => {
+describe("API spec, Cases: Service stopped or busy (maintenance) by the operators' switch", () => {
   const resources = new AsyncDisposableStack();
   let world: World;
   let held: Awaited<ReturnType<typeof startHeldUpstream>>;
@@ -82,7 +82,7 @@ describe("API spec, Cases: Service stopped or busy (maintenance), by the operato
   };
   const call = (url: string) => makeCall(url, customer.secret, { side: chat });
 
-  test("a relay in use and an idle one refuse every call with 503 and Retry-After 5, then serve again", async () => {
+  test("| 503 | `The service is temporarily unavailable, please try again later`, a relay in use and an idle one, Retry-After 5, then they serve again", async () => {
     const served = await call(busyUrl);
     assert.equal(served.status, 200, served.text);
     await world.untilBooked(customer.accountId, served.rid);

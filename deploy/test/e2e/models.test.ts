@@ -39,7 +39,7 @@ describe("GET /v1/models", () => {
     assert.deepEqual(one.json(), first, "an entry looked up is the one of the list");
   });
 
-  test("the Format B list when both the x-api-key and provider-version headers are present", async () => {
+  test("API spec, Endpoints: `GET /v1/models`: no body. Returns the Format B list when both the `x-api-key` and `provider-version` headers are present", async () => {
     const { secret } = await world.createCustomer();
     for (const version of ["provider-version", "anthropic-version"]) {
       const reply = await list({ "x-api-key": secret, [version]: "2023-06-01" });
@@ -57,7 +57,7 @@ describe("GET /v1/models", () => {
     }
   });
 
-  test("otherwise the Format A list, which takes the key from Authorization only", async () => {
+  test("API spec, Endpoints: `GET /v1/models`: no body. Otherwise the Format A list, which takes the key from Authorization only", async () => {
     const { secret } = await world.createCustomer();
     const authorization = `Bearer ${secret}`;
     for (const headers of [

@@ -25,6 +25,10 @@ describe("the OpenAPI document of the public API", () => {
     assert.deepEqual(unused, []);
   });
 
+  test("API spec, Events: The service emits no event other than streamed response events", () => {
+    assert.deepEqual([...endingIn("callbacks"), ...endingIn("webhooks")], []);
+  });
+
   test("every schema is a valid JSON Schema", () => {
     const schemas = [...endingIn("schema"), ...endingIn("x-event")].map(({ steps }) => steps);
     const names = Object.keys(document.components.schemas).map((name) => ["components", "schemas", name]);

@@ -63,7 +63,7 @@ describe("paths", () => {
   });
 
   for (const path of ["/chat/completions", "/messages", "/models", "/", "/v2/models", "/v1x/models", "/favicon.ico"]) {
-    test(`API spec, Authentication: 4. When the called path has no \`/v1\`, then HTTP 404 with an HTML page, even with a correct key; API spec, Cases: Path without \`/v1\` (${path})`, async () => {
+    test(`API spec, Authentication: 4. HTTP 404 with the website's HTML page (not JSON), even with a correct key; API spec, Cases: Path without \`/v1\` | 404 | none; HTML page (${path})`, async () => {
       const customer = await world.createCustomer();
       const headers = { ...chat.headers(customer.secret), ...fromNewAddress() };
       await checkUntouched(world, customer, async () => {
@@ -79,7 +79,7 @@ describe("paths", () => {
   }
 });
 
-describe("API spec, Authentication: 3. Only HTTPS is accepted. Plain HTTP gets 403; API spec, Cases: Any other unprocessable request", () => {
+describe("API spec, Authentication: 3. Only HTTPS is accepted; API spec, Cases: Any other unprocessable request | 400 or 403 | `The request could not be completed`", () => {
   for (const side of sides) {
     test(`${side.path}: a caller whose proxy says that it came over plain HTTP`, async () => {
       const customer = await world.createCustomer();
@@ -132,7 +132,7 @@ function statusFrom(localAddress: string, headers: Record<string, string>): Prom
 
 describe("rate limits", () => {
   for (const side of sides) {
-    test(`API spec, Cases: Account rate limit exceeded; API spec, Limits: Account rate limit, 429 with Retry-After 60 (${side.path})`, async () => {
+    test(`API spec, Cases: Account rate limit exceeded | 429 | \`Rate limit exceeded for your account, please retry after 60 seconds\`; API spec, Limits: Account rate limit | 429 with \`Retry-After: 60\` (${side.path})`, async () => {
       const customer = await world.createCustomer({ requestsPerMinute: 2 });
       const once = () =>
         ask(`${relayUrl}${side.path}`, {
@@ -154,7 +154,7 @@ describe("rate limits", () => {
       await world.untilBooked(other.accountId, reply.rid);
     });
 
-    test(`API spec, Cases: Same-IP rate limit exceeded; API spec, Limits: Per-IP rate limit, 429 with Retry-After giving the seconds to wait (${side.path})`, async () => {
+    test(`API spec, Cases: Same-IP rate limit exceeded | 429 | \`Too many requests from your IP address, …\`; API spec, Limits: Per-IP rate limit | 429 with \`Retry-After\` giving the seconds to wait (${side.path})`, async () => {
       const customer = await world.createCustomer();
       const address = fromNewAddress();
       const once = (headers = {}) =>

@@ -23,22 +23,32 @@ async function expectRefusal(side: Side, customer: Customer, asking: () => Promi
 const askRaw = (side: Side, headers: Record<string, string>, body: string | Buffer = bodyOf({ side })) =>
   ask(`${relayUrl}${side.path}`, { headers, body });
 
-describe("API spec, Cases: Key invalid, missing, stopped, expired, deleted or limit used up: 401; API spec, Authentication: 6. When the key is wrong, missing, stopped, expired, deleted, or has used up its spending limit, then HTTP 401", () => {
+describe("keys that are not good: API spec, Authentication: 6.", () => {
   const spoil: Record<string, (customer: Customer) => Promise<unknown>> = {
     stopped: ({ keyId }) => world.authQuota.updateKey({ keyId, status: KeyStatus.STOPPED }),
     expired: ({ keyId }) => world.authQuota.updateKey({ keyId, expiresAt: timestampFromMs(Date.now() - 1_000) }),
     deleted: ({ keyId }) => world.authQuota.deleteKey({ keyId }),
     "of a suspended account": ({ accountId }) =>
       world.authQuota.updateAccount({ accountId, status: AccountStatus.SUSPENDED }),
-    "with its limit used up": async ({ accountId, keyId, secret }) => {
+    "that has used up its spending limit": async ({ accountId, keyId, secret }) => {
       const behaviour = { usage: { inputTokens: 1_000, outputTokens: 1_000 } };
       const { rid } = await makeCall(relayUrl, secret, { side: chat, behaviour });
       await world.untilBooked(accountId, rid);
       await world.authQuota.updateKey({ keyId, limitNanos: 1_000n });
     },
   };
+  const attributes: Record<string, string> = {
+    stopped: "status (active or stopped)",
+    expired: "expiry",
+    deleted: "deleted or not",
+    "that has used up its spending limit": "remaining spending limit",
+  };
+  const named = (how: string): string => {
+    const attribute = attributes[how];
+    return attribute === undefined ? "" : `; API spec, Resources and their fields: **API key.** ${attribute}`;
+  };
   for (const side of sides) {
-    test(`${side.path}: a missing key`, async () => {
+    test(`a missing key (${side.path})`, async () => {
       const customer = await world.createCustomer();
       const { "x-api-key": _key, authorization: _authorization, ...headers } = side.headers(customer.secret);
       for (const wrong of [{}, { authorization: "" }, { authorization: "Bearer " }, { "x-api-key": "" }]) {
@@ -46,7 +56,7 @@ describe("API spec, Cases: Key invalid, missing, stopped, expired, deleted or li
       }
     });
 
-    test(`${side.path}: a wrong key`, async () => {
+    test(`a wrong key (${side.path})`, async () => {
       const customer = await world.createCustomer();
       const { secret } = customer;
       const wrong = [
@@ -64,7 +74,7 @@ describe("API spec, Cases: Key invalid, missing, stopped, expired, deleted or li
     });
 
     for (const [how, change] of Object.entries(spoil)) {
-      test(`${side.path}: a key ${how}`, async () => {
+      test(`HTTP 401, message \`Invalid API key\`, for a key ${how}${named(how)} (${side.path})`, async () => {
         const customer = await world.createCustomer();
         const works = await makeCall(relayUrl, customer.secret, { side });
         assert.equal(works.status, 200, "the key worked before");
@@ -75,23 +85,27 @@ describe("API spec, Cases: Key invalid, missing, stopped, expired, deleted or li
     }
   }
 
-  test("API spec, Authentication: 1. `x-api-key` works only on Format B endpoints; all other endpoints use Authorization", async () => {
+  test("API spec, Authentication: 1. `x-api-key` works only on Format B endpoints: `/v1/messages`, and `/v1/models` when it returns the Format B list. All other endpoints use `Authorization`", async () => {
     const customer = await world.createCustomer();
     const headers = { "x-api-key": customer.secret, "provider-version": "2023-06-01" };
     await expectRefusal(chat, customer, () => askRaw(chat, headers), rows.keyInvalid);
     const list = { method: "GET", headers: { "x-api-key": customer.secret } };
     await expectRefusal(chat, customer, () => ask(`${relayUrl}/v1/models`, list), rows.keyInvalid);
+    assert.equal((await ask(`${relayUrl}/v1/models`, { method: "GET", headers })).status, 200);
+    const { status, rid } = await askRaw(messages, headers);
+    assert.equal(status, 200);
+    await world.untilBooked(customer.accountId, rid);
   });
 });
 
 describe("money", () => {
   for (const side of sides) {
-    test(`API spec, Cases: Estimated price above remaining key limit; API spec, Authentication: 8. When the estimated price of a request exceeds the key's remaining spending limit, then HTTP 403 (${side.path})`, async () => {
+    test(`API spec, Cases: Estimated price above remaining key limit | 403 | \`This API key has reached its spending limit\`; API spec, Authentication: 8. HTTP 403, message \`This API key has reached its spending limit\`; API spec, Limits: Per-key spending limit | estimated price above remaining: 403 (${side.path})`, async () => {
       const customer = await world.createCustomer({ key: { limitNanos: 5_000_000n } });
       await expectRefusal(side, customer, () => makeCall(relayUrl, customer.secret, { side }), rows.keyLimit);
     });
 
-    test(`API spec, Cases: Insufficient balance; API spec, Authentication: 7. When balance is insufficient, then HTTP 403 (${side.path})`, async () => {
+    test(`API spec, Cases: Insufficient balance | 403 | \`Insufficient balance\`; API spec, Authentication: 7. HTTP 403, message \`Insufficient balance\` (${side.path})`, async () => {
       for (const creditNanos of [0n, 1n, 5_000_000n]) {
         const customer = await world.createCustomer({ creditNanos });
         await expectRefusal(side, customer, () => makeCall(relayUrl, customer.secret, { side }), rows.balance);
@@ -107,7 +121,7 @@ describe("money", () => {
   }
 });
 
-describe("API spec, Cases: Wrong or unoffered model ID: 503, no Retry-After, x-should-retry false", () => {
+describe("API spec, Cases: Wrong or unoffered model ID | 503 | `The model <model_id> does not exist or is not available` (code `model_not_found` in Format A), no Retry-After, x-should-retry false", () => {
   for (const side of sides) {
     test(`${side.path}: a model that is not in the catalog`, async () => {
       const customer = await world.createCustomer();
@@ -131,8 +145,10 @@ describe("API spec, Cases: Wrong or unoffered model ID: 503, no Retry-After, x-s
 describe("bad bodies: 400", () => {
   const right = (side: Side): Json => JSON.parse(bodyOf({ side })) as Json;
 
+  const notJson =
+    "API spec, Cases: Body not valid JSON | 400 | `Invalid request: invalid JSON request body`; API spec, Endpoints: All paths need the `/v1` prefix; Bodies are JSON";
   for (const side of sides) {
-    test(`API spec, Cases: Body not valid JSON (${side.path})`, async () => {
+    test(`${notJson} (${side.path})`, async () => {
       const customer = await world.createCustomer();
       const whole = bodyOf({ side });
       const wrong = [
@@ -159,7 +175,7 @@ describe("bad bodies: 400", () => {
     });
 
     for (const field of ["model", "messages", ...(side.format === "B" ? ["max_tokens"] : [])]) {
-      test(`API spec, Cases: Required field missing: text naming the field ${field} (${side.path})`, async () => {
+      test(`API spec, Cases: Required field missing | 400 | Text naming the field, such as \`field messages is required\`: ${field} (${side.path})`, async () => {
         const customer = await world.createCustomer();
         const { [field]: _missing, ...rest } = right(side);
         const wrong = [rest, { ...rest, [field]: null }, ...(field === "model" ? [{ ...rest, model: "" }] : [])];
@@ -188,20 +204,20 @@ describe("bad bodies: 400", () => {
       }
     });
 
-    test(`API spec, Cases: Body larger than 128 MB, by its Content-Length (${side.path})`, async () => {
+    test(`API spec, Cases: Body larger than 128 MB | 400 | \`Invalid request: request body exceeds 128 MB: request body too large\`, by its Content-Length (${side.path})`, async () => {
       const customer = await world.createCustomer();
       const headers = { ...side.headers(customer.secret), "content-length": String(128 * 1024 * 1024 + 1) };
       await expectRefusal(side, customer, () => upload(side, headers, 1_000), rows.tooLarge);
     });
   }
 
-  test("API spec, Limits: Request body size. A body above 128 MB that was not announced", async () => {
+  test("API spec, Limits: Request body size | 128 MB; above it, 400, also of a body that was not announced", async () => {
     const customer = await world.createCustomer();
     const headers = { ...chat.headers(customer.secret), "transfer-encoding": "chunked" };
     await expectRefusal(chat, customer, () => upload(chat, headers, 128 * 1024 * 1024 + 1), rows.tooLarge);
   });
 
-  test("API spec, Authentication: 2. Format B also requires the header `provider-version`: a missing or malformed value is 400 invalid_request_error", async () => {
+  test("API spec, Authentication: 2. Format B also requires the header `provider-version` whose value is a date string of the form `<YYYY-MM-DD>`: else 400 invalid_request_error", async () => {
     const customer = await world.createCustomer();
     const { "provider-version": _version, ...headers } = messages.headers(customer.secret);
     const wrong: Record<string, string>[] = ["", "latest", "2023-6-1", "2023-06-01T00:00:00Z", "20230601"].map(

@@ -190,7 +190,7 @@ test("all upstreams fail: the last answer decides, each was asked once, one line
 });
 
 describe("upstreams that are left alone are not asked; what is refused for it is free", () => {
-  test("API spec, Limits: Upstream rate limit | 429 with Retry-After: 60, at once while the upstream cools down", async () => {
+  test("API spec, Limits: Upstream rate limit | 429 with `Retry-After: 60`, at once while the upstream cools down", async () => {
     const customer = await world.createCustomer();
     const reply = await call(customer, "only-rate");
     checkRefusal(chat, reply, rateLimited);

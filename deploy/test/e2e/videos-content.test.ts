@@ -71,7 +71,7 @@ for (const model of models) {
       await checkVideoMoney(world, customer, { rid, charged: { model, seconds: Number(ended.seconds) } });
     });
 
-    test("API spec, Video generation errors: File requested before completion; API spec, States and transitions: 1. When content is requested before the task is completed, then 400 with code `task_not_ready`.", async () => {
+    test("API spec, Video generation errors: File requested before completion | 400, `task_not_ready` | `The video is not ready yet`; API spec, States and transitions: 1. When content is requested before the task is completed, then 400 with code `task_not_ready`.", async () => {
       const customer = await createVideoCustomer(world);
       const { id } = videoOf(await submitVideo(customer, { model, behaviour: { polls: 8 } }));
       checkVideoRefusal(await getVideo(customer, `${id}/content`), videoRows.notReady);
@@ -79,14 +79,14 @@ for (const model of models) {
       assert.equal((await getFile(customer, id)).status, 200);
     });
 
-    test("API spec, Video generation errors: File of a failed task requested; API spec, States and transitions: 2. When content is requested for a failed task, then 400 with code `task_failed`.", async () => {
+    test("API spec, Video generation errors: File of a failed task requested | 400, `task_failed` | `The video generation failed`; API spec, States and transitions: 2. When content is requested for a failed task, then 400 with code `task_failed`.", async () => {
       const customer = await createVideoCustomer(world);
       const { ended, job } = await makeVideo(world, customer, { model, behaviour: { end: "failed" } });
       checkVideoRefusal(await getVideo(customer, `${ended.id}/content`), videoRows.failed);
       assert.equal(job.downloads, 0);
     });
 
-    test("API spec, Video generation errors: Provider no longer keeps the file; API spec, States and transitions: 3. When the provider no longer keeps the file, then content request returns 410 with code `artifact_gone`.; API spec, Errors: 410", async () => {
+    test("API spec, Video generation errors: Provider no longer keeps the file | 410, `artifact_gone` | `Artifact content is no longer available`; API spec, States and transitions: 3. When the provider no longer keeps the file, then content request returns 410 with code `artifact_gone`. API spec, Errors: 410 | `artifact_gone`", async () => {
       const customer = await createVideoCustomer(world);
       const { rid, ended } = await makeVideo(world, customer, { model, behaviour: { goneAfter: true } });
       checkVideoRefusal(await getVideo(customer, `${ended.id}/content`), videoRows.gone);

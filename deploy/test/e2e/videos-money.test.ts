@@ -74,7 +74,7 @@ const failures: Failure[] = [
   },
 ];
 
-describe("API spec, States and transitions: `failed` | Progress check shows `failed`; price refunded in full; content request returns 400 `task_failed`. Once, when", () => {
+describe("API spec, States and transitions: `failed` | Progress check shows `failed`; price refunded in full; content request returns 400 `task_failed`; API spec, Resources and their fields: **Video task.** A failed task's price is refunded in full. Once, when", () => {
   for (const { what, model, behaviour, code, message } of failures) {
     test(`${what} (${model}, ${code})`, async () => {
       const customer = await createVideoCustomer(world);

@@ -48,7 +48,10 @@ describe("API spec, States and transitions: 4. Errors returned at submission are
   } as const satisfies Record<string, Refusal>;
   for (const model of models) {
     for (const [submit, wanted] of Object.entries(answers) as [keyof typeof answers, Refusal][]) {
-      const row = submit === "reject" ? "API spec, Video generation errors: Provider rejected the request, " : "";
+      const row =
+        submit === "reject"
+          ? "API spec, Video generation errors: Provider rejected the request | 400, `upstream_error` | `The model service rejected the request, check the parameters and try again`, "
+          : "";
       test(`${row}${model}: ${submit} is ${wanted.status}`, async () => {
         const customer = await createVideoCustomer(world);
         const asking = () => submitVideo(customer, { model, behaviour: { submit } });

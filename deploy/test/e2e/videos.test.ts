@@ -32,7 +32,7 @@ const providers = [
 
 describe("a video from its submission to its file", () => {
   for (const { model, api, upstream, seconds, size } of providers) {
-    test(`API spec, Endpoints: \`POST /v1/videos\` | A | Submit a video generation task (${model})`, async () => {
+    test(`API spec, Endpoints: \`POST /v1/videos\` | A | Submit a video generation task; API spec, Resources and their fields: **Video task.** Created by \`POST /v1/videos\` (${model})`, async () => {
       const customer = await createVideoCustomer(world);
       const before = Math.floor(Date.now() / 1_000);
       const reply = await submitVideo(customer, { model, more: { seconds: String(seconds), size } });
@@ -59,7 +59,7 @@ describe("a video from its submission to its file", () => {
       await checkVideoMoney(world, customer, { rid: reply.rid, charged: { model, seconds, size } });
     });
 
-    test(`API spec, Endpoints: \`GET /v1/videos/{task_id}\` | A | Progress of a task (${model}): it only goes forward`, async () => {
+    test(`API spec, Endpoints: \`GET /v1/videos/{task_id}\` | A | Progress of a task, which only goes forward; API spec, Events: Video progress is obtained by polling \`GET /v1/videos/{task_id}\`; API spec, Resources and their fields: **Video task.** addressed by a task ID (a string path segment); the values \`completed\` and \`failed\` are used (${model})`, async () => {
       const customer = await createVideoCustomer(world);
       const submitted = videoOf(await submitVideo(customer, { model, behaviour: { polls: 6, backwards: true } }));
       const seen = [submitted];
@@ -77,6 +77,8 @@ describe("a video from its submission to its file", () => {
       const { completed_at: completedAt, ...ended } = seen.at(-1) ?? submitted;
       assert.deepEqual([ended.status, ended.progress, ended.error], ["completed", 100, null]);
       assert.ok(completedAt !== null && completedAt >= submitted.created_at);
+      const failed = await makeVideo(world, customer, { model, behaviour: { end: "failed" } });
+      assert.equal(videoOf(await getVideo(customer, failed.ended.id)).status, "failed");
     });
 
     test(`API spec, Endpoints: \`GET /v1/videos/{task_id}/content\` | A | Download the finished video file; API spec, States and transitions: \`completed\` | Content download is allowed (${model})`, async () => {

@@ -1,8 +1,8 @@
 import { mkdtempDisposable, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { countRows, readCounted } from "../../test/contract/coverage.ts";
-import { specRows } from "../../test/contract/spec-rows.ts";
+import { countClauses, readCounted } from "../../test/contract/coverage.ts";
+import { specClauses } from "../../test/contract/spec-rows.ts";
 import { officialClients, pythonWith, type Python } from "#shared/testing/python.ts";
 import { preparePython } from "../../test/usage/python.ts";
 import { prepareStores, prepareTools, show, thisMachine } from "./machine.ts";
@@ -12,7 +12,7 @@ const say = (text: string): void => void process.stderr.write(`${text}\n`);
 const seconds = (sinceMs: number): string => `${((performance.now() - sinceMs) / 1_000).toFixed(1)} s`;
 
 // What `npm test` runs: the stores and the tools of single tests, installed when they are missing, then every check,
-// then every test, then the count of the API spec's rows that tests stand for.
+// then every test, then the count of the API spec's clauses that tests stand for.
 process.chdir(root);
 const startedAt = performance.now();
 const runner = ["--test", "--test-concurrency=3", "--test-timeout=120000"];
@@ -31,7 +31,7 @@ async function step(name: string, command: string, args: string[]): Promise<numb
   return code;
 }
 
-/** Runs every test; then prints the rows of the API spec that they stand for, whether or not all of them passed. */
+/** Runs every test; then prints how many clauses of the API spec they stand for, whether or not all of them passed. */
 async function testAndCount(): Promise<number> {
   await using folder = await mkdtempDisposable(join(tmpdir(), "passed-tests-"));
   const passed = join(folder.path, "passed.jsonl");
@@ -42,7 +42,7 @@ async function testAndCount(): Promise<number> {
     `--test-reporter-destination=${passed}`,
   ];
   const code = await step("tests", process.execPath, [...runner, ...reporters, ...patterns]);
-  const { isComplete, text } = countRows(specRows, readCounted(await readFile(passed, "utf8")));
+  const { isComplete, text } = countClauses(specClauses, readCounted(await readFile(passed, "utf8")));
   process.stdout.write(`${text}\n`);
   return code !== 0 || isComplete ? code : 1;
 }

@@ -23,7 +23,7 @@ const models = [
   }),
 ];
 
-test("API spec, Endpoints: `GET /v1/models` gives the Format B list when both x-api-key and provider-version are present, otherwise Format A", () => {
+test("API spec, Endpoints: `GET /v1/models`: no body. Returns the Format B list when both the `x-api-key` and `provider-version` headers are present; otherwise the Format A list", () => {
   assert.equal(wantsFormatB({ "x-api-key": "k", "provider-version": "2026-10-21" }), true);
   assert.equal(wantsFormatB({ "x-api-key": "k", "anthropic-version": "2023-06-01" }), true);
   assert.equal(wantsFormatB({ "x-api-key": "k" }), false);

@@ -91,8 +91,13 @@ test("a caller who does not read pauses the upstream with bounded bytes held, an
 
 // API spec, Streaming that stops partway.
 const cutRows: [string, DialectName, string, string][] = [
-  ["Chat completions, cut: whole events only, then [DONE], no finish_reason", "openai-chat", content("a"), done],
-  ["Messages, cut: the answer ends partway", "anthropic-messages", text, ""],
+  [
+    "Chat completions: Ends with `data: [DONE]` without any data whose `finish_reason` has a value",
+    "openai-chat",
+    content("a"),
+    done,
+  ],
+  ["Messages: Answer ends partway", "anthropic-messages", text, ""],
 ];
 
 for (const [what, dialect, whole, end] of cutRows) {
@@ -117,7 +122,7 @@ test("silence of the upstream has a cause of its own", async () => {
   assert.equal(pumped.endCause(), EndCause.UPSTREAM_TIMEOUT);
 });
 
-test("API spec, Streaming that stops partway: Chat completions. Data containing error arrives, nothing behind it", async () => {
+test("API spec, Streaming that stops partway: Chat completions: Data containing `error` arrives, nothing behind it", async () => {
   await using pumped = await startStream();
   const error = dataOf({ error: { message: "overloaded", type: "server_error", code: null, param: null } });
   pumped.give(content("a") + error);
@@ -126,7 +131,7 @@ test("API spec, Streaming that stops partway: Chat completions. Data containing 
   assert.equal(pumped.endCause(), EndCause.UPSTREAM_ERROR);
 });
 
-test("API spec, Streaming that stops partway: Messages. No error arrives, the upstream is left at once", async () => {
+test("API spec, Streaming that stops partway: Messages: No error arrives; answer ends partway, the upstream is left at once", async () => {
   await using pumped = await startStream({ dialect: "anthropic-messages" });
   pumped.give(text + eventOf("error", { error: { type: "overloaded_error", message: "Overloaded" } }) + text);
   assert.ok(pumped.steps.includes("abort"));
@@ -155,7 +160,7 @@ test("onEnd runs before the end mark of a broken answer is written", async () =>
   assert.deepEqual(pumped.steps, [`write ${content("a")}`, "onEnd", `end ${done}`]);
 });
 
-test("finish without [DONE]: the answer is whole, and ends with [DONE] as the API spec says", async () => {
+test("API spec, Streaming that stops partway: Chat completions: whole when Data with a `finish_reason` value arrived; API spec, Events: Chat completions: Lines `data: {...}` ending with `data: [DONE]`, which is added when missing", async () => {
   await using pumped = await startStream();
   pumped.give(content("a") + finish);
   pumped.end();

@@ -65,7 +65,7 @@ test("a status that is neither an answer nor an error is an invalid response", (
   }
 });
 
-test("API spec, Cases: Upstream returned an error. Its wording, error.code and error.type pass", () => {
+test("API spec, Errors: Rules: passed-through upstream errors carry the upstream value. Upstream errors may carry the upstream's wording in `message`", () => {
   const refused: Failure = upstreamFailure(400, errorOf("Too long", "bad", "context_length_exceeded"), chat, upstream);
   assert.deepEqual(
     [refused.detail, refused.code, refused.upstreamType],
@@ -75,7 +75,7 @@ test("API spec, Cases: Upstream returned an error. Its wording, error.code and e
   assert.deepEqual([failed.detail, failed.upstreamType], ["It broke", "server_error"]);
 });
 
-test("API spec, Errors: passed-through upstream errors carry the upstream value: error.param, without our insides", () => {
+test("API spec, Errors: Rules: passed-through upstream errors carry the upstream value, `error.param` too, without our insides", () => {
   const body = (param: string) => ({ error: { message: "no", type: "bad", param, code: "c" } });
   for (const status of [400, 500]) {
     assert.equal(upstreamFailure(status, body("tools[0].name"), chat, upstream).param, "tools[0].name");

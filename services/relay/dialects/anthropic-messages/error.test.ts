@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readError, writeError } from "./error.ts";
 
-test("API spec, Errors: `/v1/messages` | {type: 'error', error: {type: <string>, message: <string>}}", () => {
+test("API spec, Errors: `/v1/messages` | `{type: 'error', error: {type: <string>, message: <string>}}`", () => {
   const refusal = { status: 400, message: "no", type: "invalid_request_error", code: "invalid_request" };
   const body: unknown = JSON.parse(writeError(refusal));
   assert.deepEqual(body, { type: "error", error: { type: "invalid_request_error", message: "no" } });

@@ -27,7 +27,7 @@ function watch(events: string[]): { verdicts: EventVerdict[]; tally: Tally } {
   return { verdicts: events.map((event) => tap.read(readStreamEvent(Buffer.from(event)), tally)), tally };
 }
 
-test("API spec, Events: Messages (Format B). Every event passes, the answer is whole at message_stop behind a stop_reason", () => {
+test("API spec, Events: Messages (Format B): `ping` may arrive in between; token counts are in `message_delta`; API spec, Streaming that stops partway: Messages: whole when `message_stop` arrived and `stop_reason` in `message_delta` has a value", () => {
   const events = [
     messageStart(),
     ping,

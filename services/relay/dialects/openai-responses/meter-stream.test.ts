@@ -32,7 +32,7 @@ function watch(events: string[], clean = keep): Watched {
 const dataOf = (event: string): Record<string, unknown> =>
   JSON.parse(event.slice(event.indexOf("data: ") + 6)) as Record<string, unknown>;
 
-test("API spec, Events: Responses. Every event passes, the answer is whole at response.completed with its counts", () => {
+test("API spec, Streaming that stops partway: Responses: whole when `response.completed` arrived, with its counts", () => {
   const { verdicts, tally, end } = watch([created, delta, completed]);
   assert.deepEqual(verdicts, ["pass", "pass", "pass"]);
   assert.ok(tally.isComplete && tally.hasFinish && tally.hasContent && !tally.isFailed);

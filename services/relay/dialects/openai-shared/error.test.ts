@@ -10,7 +10,7 @@ function passHidden(error: object): EventVerdict {
   return passErrors((told) => ({ ...told, message: "hidden" })).onError({ data: undefined, json: undefined }, read);
 }
 
-test("API spec, Errors: All others | {error: {message: <string>, type: <string>, param: <string>, code: <string>}}", () => {
+test("API spec, Errors: All others | `{error: {message: <string>, type: <string>, param: <string>, code: <string>}}`", () => {
   const body: unknown = JSON.parse(writeError({ status: 400, message: "no", type: "api_error", code: "" }));
   assert.deepEqual(body, { error: { message: "no", type: "api_error", param: "", code: "" } });
 });
