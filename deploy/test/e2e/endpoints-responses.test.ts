@@ -103,7 +103,7 @@ describe("API spec, Endpoints: `POST /v1/responses` | A | Generate a response", 
   });
 });
 
-test("API spec, Events: Responses | Events such as `response.created`, `response.output_text.delta`, `response.completed`", async () => {
+test("API spec, Events: Responses | Events such as `response.created`, `response.output_text.delta`, `response.completed`; API spec, Responses request: `stream` | `true` to stream", async () => {
   const customer = await world.createCustomer();
   const { text, headers } = await respond(customer.secret, { behaviour: { text: "a b c" }, more: { stream: true } });
   assert.equal(headers.get("content-type"), "text/event-stream; charset=utf-8");
@@ -133,7 +133,7 @@ const parameters: [row: string, clauses: string, fields: Json][] = [
     { input: [{ role: "user", content: [{ type: "input_text", text: "Say something." }] }] },
   ],
   ["`instructions`", "System instructions", { instructions: "Be kind." }],
-  ["`stream`", "`true` to stream", { stream: true }],
+  ["`stream`", "passed on", { stream: true }],
   ["`max_output_tokens`", "Output token maximum", { max_output_tokens: 77 }],
   [
     "`tools`, `tool_choice`",

@@ -105,7 +105,7 @@ const cases: Case[] = [
     endCause: UPSTREAM_ERROR,
   },
   {
-    row: "API spec, Cases: Upstream returned non-JSON | 502 | with status 200",
+    row: "API spec, Cases: Upstream returned non-JSON | 502 | Format B: `The model service returned an error (HTTP 502), please try again later`; Format A: `The model service returned an invalid response, please try again later` (status 200)",
     behaviour: page,
     wanted: invalid,
     endCause: UPSTREAM_ERROR,

@@ -37,6 +37,8 @@ describe("keys that are not good: API spec, Authentication: 6.", () => {
       await world.authQuota.updateKey({ keyId, limitNanos: 1_000n });
     },
   };
+  const keyRow =
+    "API spec, Cases: Key invalid, missing, stopped, expired, deleted or limit used up | 401 | `Invalid API key`";
   const attributes: Record<string, string> = {
     stopped: "status (active or stopped)",
     expired: "expiry",
@@ -74,7 +76,7 @@ describe("keys that are not good: API spec, Authentication: 6.", () => {
     });
 
     for (const [how, change] of Object.entries(spoil)) {
-      test(`HTTP 401, message \`Invalid API key\`, for a key ${how}${named(how)} (${side.path})`, async () => {
+      test(`HTTP 401, message \`Invalid API key\`, for a key ${how}${named(how)}; ${keyRow} (${side.path})`, async () => {
         const customer = await world.createCustomer();
         const works = await makeCall(relayUrl, customer.secret, { side });
         assert.equal(works.status, 200, "the key worked before");

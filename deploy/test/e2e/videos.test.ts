@@ -162,7 +162,8 @@ describe("the videos of an account", () => {
     file: (caller: Caller, id: string) => getVideo(caller, `${id}/content`),
   };
   for (const [what, question] of Object.entries(questions)) {
-    test(`API spec, Video generation errors: Wrong task ID or another account's task | 400 (404 when downloading the file): its ${what}`, async () => {
+    const told = `${what === "file" ? "404 when downloading the file" : "400 ("}, \`task_not_found\` | \`Task not found\``;
+    test(`API spec, Video generation errors: Wrong task ID or another account's task | ${told}: its ${what}`, async () => {
       const [owner, stranger] = [await createVideoCustomer(world), await createVideoCustomer(world)];
       const { ended } = await makeVideo(world, owner);
       const wanted = what === "file" ? videoRows.fileNotFound : videoRows.notFound;
