@@ -115,3 +115,20 @@ test("everything else in a body is the upstream's to judge", () => {
   const envelope = readEnvelope(Buffer.from(body), dialects["openai-chat"], {});
   assert.deepEqual([envelope.model, envelope.outputCap, envelope.answer], ["m", undefined, "json"]);
 });
+
+test("a field that a lenient upstream would take for one that decides is refused; any other spelling passes", () => {
+  const read = (name: string) =>
+    readEnvelope(
+      Buffer.from(JSON.stringify({ model: "m", messages: [], [name]: "dearer" })),
+      dialects["openai-chat"],
+      {},
+    );
+  for (const name of ["MODEL", "Model", "mode\u006C ", "\u017Fervice_tier", "bac\u212Aground", "Max_Tokens"]) {
+    assert.throws(
+      () => read(name),
+      (error) => error instanceof CallFailure && error.failure.name === "field_invalid",
+      name,
+    );
+  }
+  for (const name of ["X-Model", "models", "userModel", "Größe"]) assert.equal(read(name).model, "m", name);
+});

@@ -3,6 +3,7 @@ import { RequestError, type Dialect, type Envelope } from "../dialects/dialect.t
 import { FormError, readFormBody } from "../dialects/json/form-body.ts";
 import { JsonScanError } from "../dialects/json/scan.ts";
 import { readJsonBody, type RequestBody } from "../dialects/json/request-body.ts";
+import { refuseLookalikes } from "../dialects/read-settings.ts";
 import { CallFailure } from "../failures.ts";
 
 const bearer = /^Bearer +(\S+)$/i;
@@ -45,6 +46,7 @@ export function readEnvelope(bytes: Buffer, dialect: Dialect, headers: IncomingH
     const body = dialect.takesForm
       ? readFormBody(bytes, headers["content-type"] ?? "")
       : readJsonBody(bytes, dialect.mediaPlaces);
+    refuseLookalikes(body);
     requireFields(body, dialect);
     const notArray = dialect.arrayFields.find((name) => !body.isArray(name));
     if (notArray !== undefined) throw new RequestError(`field ${notArray} must be an array`);

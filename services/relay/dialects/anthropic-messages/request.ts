@@ -1,5 +1,6 @@
 import { member, RequestError, type Envelope } from "../dialect.ts";
 import { isOurNote } from "../opaque.ts";
+import { readSwitch } from "../read-settings.ts";
 import { landmarks, type RequestBody } from "../json/request-body.ts";
 
 // API spec, Messages request: the service removes inference_geo, service_tier and speed before forwarding.
@@ -33,7 +34,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
   return {
     body,
     model,
-    answer: body.read("stream") === true ? "events" : "json",
+    answer: readSwitch(body, "stream") ? "events" : "json",
     outputCap: typeof cap === "number" && Number.isFinite(cap) && cap >= 0 ? Math.ceil(cap) : undefined,
     choices: 1,
     units: {},

@@ -116,3 +116,17 @@ test("any bytes give a form or a FormError, never another error and never an end
     { numRuns: 2_000 },
   );
 });
+
+test("a form that parsers cut in different ways is refused", () => {
+  const form = formOf(field("model", "m"), fileOf("sound"));
+  readFormBody(form, "multipart/form-data; boundary=b0; charset=utf-8");
+  for (const twice of ["boundary=b1; boundary=b0", "boundary=b0; Boundary=b1", "boundary*0=b1; boundary=b0"]) {
+    refused(form, `multipart/form-data; ${twice}`);
+  }
+  const hidden = 'Content-Disposition: form-data; name="model"';
+  for (const end of ["\n", "\r"]) {
+    refused(formOf(partOf(`X-Note: a${end}${hidden}`, "dearer"), field("model", "m")));
+    refused(formOf(partOf(`Content-Disposition: form-data; name="prompt"${end}X: y`, "dearer")));
+  }
+  refused(formOf(field("prompt", `x\n--b0\n${hidden}\n\ndearer`)));
+});

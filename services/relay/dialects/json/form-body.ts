@@ -31,10 +31,14 @@ function readPart(bytes: Buffer, headStart: number, delimiter: Buffer): Part {
   const headStop = bytes.indexOf(headEnd, headStart);
   if (headStop === -1 || headStop - headStart > maxHeadBytes) throw new FormError(`no part at byte ${headStart}`);
   const head = bytes.toString("utf8", headStart, headStop);
+  // Some parsers end a line at either of the two, and would find other headers.
+  if (/(?<!\r)\n|\r(?!\n)/.test(head)) throw new FormError(`a line that has no end of its own at byte ${headStart}`);
   const { name, isFile } = readDisposition(head, headStart);
   const start = headStop + headEnd.length;
   const end = bytes.indexOf(delimiter, start);
   if (end === -1) throw new FormError(`the part ${name} has no end`);
+  const bareDelimiter = delimiter.subarray(1);
+  if (bytes.subarray(start, end).includes(bareDelimiter)) throw new FormError(`a boundary within the part ${name}`);
   return { name, isFile, start, end };
 }
 
@@ -62,7 +66,8 @@ function readParts(bytes: Buffer, boundary: string): Part[] {
 export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
   const [, quoted, plain] = boundaryPattern.exec(contentType) ?? [];
   const boundary = quoted ?? plain;
-  if (boundary === undefined) throw new FormError("no boundary in the content type");
+  const isOne = contentType.match(/;\s*boundary[\s*\d]*=/gi)?.length === 1;
+  if (boundary === undefined || !isOne) throw new FormError("the content type must name one boundary");
   const parts = readParts(bytes, boundary);
   const find = (name: string): Part | undefined => {
     const [part, ...others] = parts.filter((candidate) => candidate.name === name);

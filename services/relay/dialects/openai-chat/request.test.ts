@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Envelope } from "../dialect.ts";
+import { RequestError, type Envelope } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
 import { prepareBody, readEnvelope, upstreamHeaders } from "./request.ts";
 
@@ -88,12 +88,17 @@ test("n choices are counted, up to what a provider allows", () => {
   assert.equal(withFields({}).choices, 1);
   assert.equal(withFields({ n: 3 }).choices, 3);
   assert.equal(withFields({ n: 1e9 }).choices, 128);
-  for (const n of [null, 0, -3, "3"]) assert.equal(withFields({ n }).choices, 1);
+  for (const n of [null, 0, -3]) assert.equal(withFields({ n }).choices, 1);
 });
 
 test("only true streams", () => {
   assert.equal(withFields({ stream: true }).answer, "events");
-  for (const stream of [false, null, "true", 1]) assert.equal(withFields({ stream }).answer, "json");
+  for (const stream of [false, null]) assert.equal(withFields({ stream }).answer, "json");
+});
+
+test("what a lenient upstream would read as more choices or as a stream is refused", () => {
+  for (const n of ["128", true, "1.0"]) assert.throws(() => withFields({ n }), RequestError);
+  for (const stream of ["true", "True", 1]) assert.throws(() => withFields({ stream }), RequestError);
 });
 
 test("the upstream gets the catalog's credential as a bearer", () => {

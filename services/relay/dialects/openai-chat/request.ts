@@ -1,4 +1,5 @@
 import { member, positive, tierOf, type Envelope } from "../dialect.ts";
+import { readCount, readSwitch } from "../read-settings.ts";
 import { readStreamOptions } from "../openai-shared/stream-options.ts";
 import { landmarks, type RequestBody } from "../json/request-body.ts";
 
@@ -9,9 +10,9 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
   return {
     body,
     model,
-    answer: body.read("stream") === true ? "events" : "json",
+    answer: readSwitch(body, "stream") ? "events" : "json",
     outputCap: positive(body.read("max_completion_tokens")) ?? positive(body.read("max_tokens")),
-    choices: Math.min(positive(body.read("n")) ?? 1, maxChoices),
+    choices: Math.min(readCount(body, "n") ?? 1, maxChoices),
     units: {},
     priceFields: tierOf(body.read("service_tier")),
     wantsStreamUsage: member(readStreamOptions(body), "include_usage") === true,

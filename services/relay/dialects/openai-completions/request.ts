@@ -1,4 +1,5 @@
 import { member, positive, type Envelope } from "../dialect.ts";
+import { readCount, readSwitch } from "../read-settings.ts";
 import { readStreamOptions } from "../openai-shared/stream-options.ts";
 import type { RequestBody } from "../json/request-body.ts";
 
@@ -16,11 +17,11 @@ function countPrompts(body: RequestBody): number {
 
 /** Reads a request of the older text completion. best_of completions are made, and charged, to choose n of them. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
-  const made = Math.max(positive(body.read("n")) ?? 1, positive(body.read("best_of")) ?? 1);
+  const made = Math.max(readCount(body, "n") ?? 1, readCount(body, "best_of") ?? 1);
   return {
     body,
     model,
-    answer: body.read("stream") === true ? "events" : "json",
+    answer: readSwitch(body, "stream") ? "events" : "json",
     outputCap: positive(body.read("max_tokens")),
     choices: Math.min(made * countPrompts(body), maxCompletions),
     units: {},

@@ -1,4 +1,5 @@
-import { positive, type Envelope } from "../dialect.ts";
+import type { Envelope } from "../dialect.ts";
+import { readCount, readSwitch } from "../read-settings.ts";
 import type { RequestBody } from "../json/request-body.ts";
 
 const maxImages = 128;
@@ -13,14 +14,14 @@ const dearestTokens = 6_240;
 
 /** Reads a request for images; size and quality decide the price where the catalog says so. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
-  const images = Math.min(positive(body.read("n")) ?? 1, maxImages);
+  const images = Math.min(readCount(body, "n") ?? 1, maxImages);
   const quality = body.read("quality");
   const size = body.read("size");
   const tokens = tokensByQuality.get(quality) ?? dearestTokens;
   return {
     body,
     model,
-    answer: body.read("stream") === true ? "events" : "json",
+    answer: readSwitch(body, "stream") ? "events" : "json",
     outputCap: undefined,
     choices: 0,
     units: { images: BigInt(images), imageOutputTokens: BigInt(images * tokens) },

@@ -1,15 +1,16 @@
 import { member, positive, RequestError, tierOf, type Envelope } from "../dialect.ts";
+import { readSwitch } from "../read-settings.ts";
 import { isOurNote } from "../opaque.ts";
 import { landmarks, type RequestBody } from "../json/request-body.ts";
 
 /** Reads a request for a response, or for the compaction of one, whose answer is never streamed. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
   // An answer that is fetched later cannot be counted, and no endpoint would fetch it.
-  if (body.read("background") === true) throw new RequestError("field background must not be true");
+  if (readSwitch(body, "background")) throw new RequestError("field background must not be true");
   return {
     body,
     model,
-    answer: body.read("stream") === true ? "events" : "json",
+    answer: readSwitch(body, "stream") ? "events" : "json",
     outputCap: positive(body.read("max_output_tokens")),
     choices: 1,
     units: {},

@@ -1,4 +1,4 @@
-import { type AnswerKind, type Envelope } from "../dialect.ts";
+import { RequestError, type AnswerKind, type Envelope } from "../dialect.ts";
 import type { RequestBody } from "../json/request-body.ts";
 
 // 32 kbit/s, a low rate for speech that is still understood: most files hold less sound than this tells.
@@ -6,7 +6,10 @@ const audioBytesPerSecond = 4_000;
 const textFormats = new Set(["text", "srt", "vtt"]);
 
 function answerOf(body: RequestBody): AnswerKind {
-  if (body.read("stream") === "true") return "events";
+  // Python writes a capital. Anything else might be taken for true by an upstream, whose events nobody would count.
+  const stream = String(body.read("stream") ?? "false").toLowerCase();
+  if (stream === "true") return "events";
+  if (stream !== "false") throw new RequestError("field stream must be true or false");
   const format = body.read("response_format");
   return typeof format === "string" && textFormats.has(format) ? "text" : "json";
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyTally, type Envelope } from "../dialect.ts";
+import { emptyTally, RequestError, type Envelope } from "../dialect.ts";
 import { dialects } from "../index.ts";
 import { readFormBody } from "../json/form-body.ts";
 import { readUsage } from "./usage.ts";
@@ -24,7 +24,9 @@ test("the form says which kind of answer comes", () => {
   assert.equal(withFields({}).answer, "json");
   assert.equal(withFields({ response_format: "verbose_json" }).answer, "json");
   for (const format of ["text", "srt", "vtt"]) assert.equal(withFields({ response_format: format }).answer, "text");
-  assert.equal(withFields({ stream: "true" }).answer, "events");
+  for (const stream of ["true", "True"]) assert.equal(withFields({ stream }).answer, "events");
+  for (const stream of ["false", "False"]) assert.equal(withFields({ stream }).answer, "json");
+  for (const stream of ["1", "yes", ""]) assert.throws(() => withFields({ stream }), RequestError);
 });
 
 test("what is held is bounded by the size of the file", () => {

@@ -1,0 +1,65 @@
+import { positive } from "./dialect.ts";
+import type { RequestBody } from "./json/request-body.ts";
+import { RequestError } from "./request-error.ts";
+
+// Some upstreams are lenient: they take "true" for true, "128" for 128, and MODEL for model. What the relay would read
+// otherwise than they do is served at another price than it is charged, so such a request is refused.
+
+/** A switch; false where none is given. Throws RequestError for anything that is neither true, false nor null. */
+export function readSwitch(body: RequestBody, name: string): boolean {
+  const value = body.read(name);
+  if (value === undefined || value === null || value === false) return false;
+  if (value === true) return true;
+  throw new RequestError(`field ${name} must be true or false`);
+}
+
+/** A number of at least 1, rounded up; undefined where none is given. Throws RequestError for what is no number. */
+export function readCount(body: RequestBody, name: string): number | undefined {
+  const value = body.read(name);
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "number") throw new RequestError(`field ${name} must be a number`);
+  return positive(value);
+}
+
+/** Fields by which the relay decides where a request goes, what it holds and what it charges. */
+const decisiveFields = new Set([
+  "background",
+  "best_of",
+  "fallbacks",
+  "file",
+  "inference_geo",
+  "input",
+  "max_completion_tokens",
+  "max_output_tokens",
+  "max_tokens",
+  "messages",
+  "model",
+  "n",
+  "prompt",
+  "quality",
+  "response_format",
+  "search_parameters",
+  "service_tier",
+  "size",
+  "speed",
+  "stream",
+  "stream_format",
+  "stream_options",
+  "thread",
+  "tools",
+  "web_search_options",
+]);
+
+const plainName = /^[a-z0-9_]+$/;
+
+// Go's encoding/json compares names by simple folding, in which ſ is s and the sign of Kelvin is k.
+const folded = (name: string): string => name.toUpperCase().toLowerCase();
+
+/** Throws RequestError for a field whose name a lenient upstream may take for one of those that decide. */
+export function refuseLookalikes(body: RequestBody): void {
+  for (const name of body.names()) {
+    if (plainName.test(name)) continue;
+    const meant = folded(name.trim());
+    if (meant !== name && decisiveFields.has(meant)) throw new RequestError(`field ${meant} must be written ${meant}`);
+  }
+}
