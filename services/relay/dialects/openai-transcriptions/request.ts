@@ -7,9 +7,10 @@ const textFormats = new Set(["text", "srt", "vtt"]);
 
 function answerOf(body: RequestBody): AnswerKind {
   // Python writes a capital. Anything else might be taken for true by an upstream, whose events nobody would count.
-  const stream = String(body.read("stream") ?? "false").toLowerCase();
+  const given = body.read("stream");
+  const stream = typeof given === "string" ? given.toLowerCase() : given;
   if (stream === "true") return "events";
-  if (stream !== "false") throw new RequestError("field stream must be true or false");
+  if (stream !== undefined && stream !== "false") throw new RequestError("field stream must be true or false");
   const format = body.read("response_format");
   return typeof format === "string" && textFormats.has(format) ? "text" : "json";
 }
