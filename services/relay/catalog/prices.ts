@@ -76,8 +76,8 @@ const toolBuckets = new Set<UsageBucket>([
 ]);
 
 /**
- * Base prices times a decimal, those of tools apart. A product that is no whole number of nano-USD is a problem, not rounded: the charge is
- * the only rounding that there is.
+ * Base prices times a decimal, those of tools apart. A product that is no whole number of nano-USD is a problem, not
+ * rounded: the charge is the only rounding that there is.
  */
 function multiplied(base: Units, multiplier: string, { path, problems }: Place): Units {
   const [whole = "", decimals = ""] = multiplier.split(".");
