@@ -50,6 +50,8 @@ export type Model = {
   variants: Variant[];
   /** How it differs from what the dialect of its upstreams says. */
   quirks: ReadonlySet<Quirk>;
+  /** Whose format of an answer it takes where it is reached by conversion to `anthropic-messages`. */
+  structuredOutput?: "provider" | "none";
   /** Whether tools that its provider bills and its prices do not speak of are let through, at the operator's cost. */
   passesUnpricedTools?: boolean;
   /** What videos it makes, for a model of videos. */
@@ -180,6 +182,7 @@ function buildModel(id: string, entry: Entry, routes: Route[], problems: Catalog
     prices,
     variants: [],
     quirks: new Set(entry.quirks),
+    ...(entry.structured_output && { structuredOutput: entry.structured_output }),
     ...(entry.unpriced_tools === "pass" && { passesUnpricedTools: true }),
     ...(entry.video && { video: videoLimits(entry.video) }),
   };

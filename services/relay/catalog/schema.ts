@@ -126,6 +126,13 @@ const model = Type.Object(
     quirks: Type.Optional(
       Type.Array(Type.Enum([...quirks]), { description: "How it differs from what its upstreams' dialect says." }),
     ),
+    structured_output: Type.Optional(
+      Type.Enum(["provider", "none"], {
+        description:
+          "Of a model that speaks `anthropic-messages`: whether it takes the format of an answer from every caller " +
+          "or from none; left out: from all but callers of chat, as the API says.",
+      }),
+    ),
     unpriced_tools: Type.Enum(["refuse", "pass"], {
       default: "refuse",
       description: "What becomes of tools that the provider runs and bills, and this row does not price.",

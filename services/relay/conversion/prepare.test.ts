@@ -51,3 +51,29 @@ test("where the budget has no room for that the call is told that the service is
     (error) => error instanceof CallFailure && error.failure.name === "service_unavailable",
   );
 });
+
+test("a schema of an answer reaches the Anthropic format from Responses, and from chat where the catalog says so", () => {
+  const schema = { type: "object", properties: {}, additionalProperties: false };
+  const messages = [{ role: "user", content: "x" }];
+  const asked = {
+    "openai-chat": { messages, response_format: { type: "json_schema", json_schema: { name: "n", schema } } },
+    "openai-responses": { input: "x", text: { format: { type: "json_schema", name: "n", schema } } },
+  };
+  const configOf = (name: keyof typeof asked, structuredOutput?: "provider" | "none"): unknown => {
+    const preparation = createPreparation({
+      envelope: envelopeOf(asked[name]),
+      dialect: dialects[name],
+      model: { ...modelOf(), ...(structuredOutput && { structuredOutput }) },
+      inputTokens: 0,
+      share: () => createBodyBudget(1_000_000).share(new Writable()),
+    });
+    const upstream = upstreamOf({ dialects: ["anthropic-messages"] });
+    const { body } = preparation.for({ upstream, model: "m", priority: 0, weight: 0 });
+    return (JSON.parse(body.toString()) as Record<string, unknown>)["output_config"];
+  };
+  const said = { format: { type: "json_schema", schema } };
+  assert.equal(configOf("openai-chat"), undefined);
+  assert.deepEqual(configOf("openai-chat", "provider"), said);
+  assert.deepEqual(configOf("openai-responses"), said);
+  assert.equal(configOf("openai-responses", "none"), undefined);
+});

@@ -60,6 +60,10 @@ function claimReading({ bytes, values }: RequestBody, share: () => BodyShare): v
   throw new CallFailure({ name: "service_unavailable", cause: "no room to read the body as a whole" });
 }
 
+/** API spec, Conversion between formats: "response_format has no effect", unless the catalog says otherwise. */
+const takesFormatOf = ({ name }: Dialect, { structuredOutput }: Model): boolean =>
+  structuredOutput === undefined ? name !== "openai-chat" : structuredOutput === "provider";
+
 type Cell = Conversion & { spoken: UpstreamDialectName };
 
 /** The conversion by which a route is reached; undefined where its upstream speaks the caller's dialect. */
@@ -131,7 +135,9 @@ class RequestPreparation implements Preparation {
     }
     const understood = (this.understood ??= this.understand(cell));
     const { maxOutputTokens, quirks } = model;
-    const { body, dropped } = say(understood, cell, { model: route.model, maxOutputTokens, quirks });
+    const takesOutputFormat = takesFormatOf(dialect, model);
+    const target = { model: route.model, maxOutputTokens, quirks, takesOutputFormat };
+    const { body, dropped } = say(understood, cell, target);
     const { wantsStreamUsage } = envelope;
     const asked: Asked = { model: envelope.model, wantsStreamUsage, request: understood.request, inputTokens };
     return { dialect: upstreamDialects[cell.spoken], body, conversion: { ...cell, asked }, dropped };

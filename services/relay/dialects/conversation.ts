@@ -151,6 +151,8 @@ export type Target = {
   /** The most that the model writes, in tokens. */
   maxOutputTokens: number;
   quirks: ReadonlySet<Quirk>;
+  /** Whether `anthropic-messages` tells the model the format of the answer. */
+  takesOutputFormat?: boolean;
 };
 
 /** How a model or its upstream differs from what its dialect says. */

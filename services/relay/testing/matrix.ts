@@ -34,7 +34,8 @@ function requestCell({ dialect, name, content }: Fixture<DialectName>, provider:
     const client = clients[dialect];
     const read = client?.readRequest(content);
     if (!client || !read) throw new Error(`no client speaks ${dialect}`);
-    const target = { model: "m-upstream", maxOutputTokens: 32_000, quirks: new Set<never>() };
+    const takesOutputFormat = dialect !== "openai-chat";
+    const target = { model: "m-upstream", maxOutputTokens: 32_000, quirks: new Set<never>(), takesOutputFormat };
     const written = providers[provider]?.writeRequest(read.conversation, target);
     const dropped = [...read.dropped, ...[...(written?.losses ?? [])].map((loss) => client.lossNames[loss])];
     return { name: cell, file, result: { dropped, body: written?.body } };

@@ -52,6 +52,37 @@ test("API spec, Conversion between formats: response_format has no effect, and i
   assert.deepEqual(body, write({}).body);
 });
 
+test("the schema of an answer is said where the model takes it, beside the effort, closed and without constraints", () => {
+  const schema = {
+    type: "object",
+    properties: {
+      age: { type: "integer", minimum: 0, description: "In years." },
+      tags: { type: "array", items: { type: "object", properties: { id: { type: "string", format: "uuid" } } } },
+      kind: { oneOf: [{ const: "a" }, { type: "string", format: "regex" }] },
+    },
+  };
+  const outputFormat = { kind: "schema", name: "n", schema, isStrict: false } as const;
+  const asked = { ...plain, outputFormat, reasoning: { effort: "high" } } as const;
+  const target = { model: "claude", maxOutputTokens: 64_000, quirks: new Set(["adaptive-thinking"] as const) };
+  const { body, losses } = writeRequest(asked, { ...target, takesOutputFormat: true });
+  assert.deepEqual([...losses], []);
+  const written = {
+    type: "object",
+    properties: {
+      age: { type: "integer", description: "In years.\n{minimum: 0}" },
+      tags: {
+        type: "array",
+        items: { type: "object", properties: { id: { type: "string", format: "uuid" } }, additionalProperties: false },
+      },
+      kind: { anyOf: [{ const: "a" }, { type: "string", description: '{format: "regex"}' }] },
+    },
+    additionalProperties: false,
+  };
+  assert.deepEqual(body["output_config"], { effort: "high", format: { type: "json_schema", schema: written } });
+  const json = writeRequest({ ...plain, outputFormat: { kind: "json" } }, { ...target, takesOutputFormat: true });
+  assert.deepEqual([...json.losses], ["outputFormat"]);
+});
+
 test("what this format cannot say is named; values that change nothing are not", () => {
   const unsaid = {
     presencePenalty: 1,

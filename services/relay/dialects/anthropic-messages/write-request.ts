@@ -1,6 +1,7 @@
 import type { Conversation, Loss, Target } from "../conversation.ts";
 import type { WrittenRequest } from "../conversion.ts";
 import type { CacheControl, RequestMessage, RequestTool, TextBlock } from "./wire.ts";
+import { writeSchema } from "./write-schema.ts";
 import { writeThinking } from "./write-thinking.ts";
 import { writeTools } from "./write-tools.ts";
 import { continuesWithoutThinking, writeTurns } from "./write-turns.ts";
@@ -55,15 +56,28 @@ function writeSampling({ temperature, topP, topK }: Conversation, isTaken: boole
 
 /** What this format has no field for. Penalties of 0 and one choice are what it does anyway. */
 function nameUnsaid(conversation: Conversation, losses: Set<Loss>): void {
-  const { presencePenalty, frequencyPenalty, choices, seed, topLogprobs, outputFormat, verbosity } = conversation;
+  const { presencePenalty, frequencyPenalty, choices, seed, topLogprobs, verbosity } = conversation;
   if (presencePenalty) losses.add("presencePenalty");
   if (frequencyPenalty) losses.add("frequencyPenalty");
   if (choices !== undefined && choices > 1) losses.add("choices");
   if (seed !== undefined) losses.add("seed");
   if (topLogprobs !== undefined) losses.add("logprobs");
-  // API spec, Conversion between formats: "response_format has no effect".
-  if (outputFormat) losses.add("outputFormat");
   if (verbosity !== undefined) losses.add("verbosity");
+}
+
+type OutputConfig = { output_config?: Record<string, unknown> };
+
+/** The schema of the answer; JSON of any shape this format cannot ask for. */
+function writeOutputConfig(
+  { outputFormat }: Conversation,
+  { takesOutputFormat = false }: Target,
+  config: Record<string, unknown> | undefined,
+  losses: Set<Loss>,
+): OutputConfig {
+  const isSaid = takesOutputFormat && outputFormat?.kind === "schema";
+  if (outputFormat && !isSaid) losses.add("outputFormat");
+  const format = isSaid && { type: "json_schema", schema: writeSchema(outputFormat.schema) };
+  return config || format ? { output_config: { ...config, ...(format && { format }) } } : {};
 }
 
 /** Stop sequences of blanks alone are refused by the provider. */
@@ -94,6 +108,7 @@ export function writeRequest(conversation: Conversation, target: Target): Writte
     model: target.model,
     max_tokens: maxTokens,
     ...thinking.setting,
+    ...writeOutputConfig(conversation, target, thinking.setting.output_config, losses),
     ...writeSampling(conversation, !thinking.isOn && !quirks.has("no-sampling"), losses),
     ...writeStopSequences(conversation.stopSequences, losses),
     ...(endUser !== undefined && { metadata: { user_id: endUser } }),
