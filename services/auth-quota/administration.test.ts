@@ -31,6 +31,22 @@ test("an account is made once, with an id of its own or a given one", async () =
   await assert.rejects(again, { code: "already_exists", message: "account given-1 exists already" });
 });
 
+test("how many calls may be under way is set for accounts and keys", async () => {
+  const { account } = await admin.createAccount({ name: "Narrow", maxConcurrent: 5 });
+  const accountId = account?.accountId ?? "";
+  const { key } = await admin.createKey({ accountId, name: "k", maxConcurrent: 3 });
+  const keyId = key?.keyId ?? "";
+  assert.deepEqual([account?.maxConcurrent, key?.maxConcurrent], [5, 3]);
+  assert.equal((await admin.updateAccount({ accountId, name: "Narrower" })).account?.maxConcurrent, 5);
+  assert.equal((await admin.updateAccount({ accountId, maxConcurrent: 0 })).account?.maxConcurrent, 0);
+  assert.equal((await admin.updateKey({ keyId, name: "k2" })).key?.maxConcurrent, 3);
+  assert.equal((await admin.updateKey({ keyId, maxConcurrent: 100_000 })).key?.maxConcurrent, 100_000);
+  assert.equal((await admin.getKeys({ keyIds: [keyId] })).keys[0]?.maxConcurrent, 100_000);
+  const tooMany = invalid(/^max_concurrent must be 0 to 100000/);
+  await assert.rejects(admin.createAccount({ name: "a", maxConcurrent: 100_001 }), tooMany);
+  await assert.rejects(admin.updateKey({ keyId, maxConcurrent: -1 }), tooMany);
+});
+
 test("an account's name, status and limit change apart from each other; what is not set stays", async () => {
   const { account } = await admin.createAccount({ name: "Before", requestsPerMinute: 5 });
   const accountId = account?.accountId ?? "";

@@ -28,7 +28,7 @@ import { createPush } from "./hot/push.ts";
 import { createRebuild } from "./hot/rebuild.ts";
 import { sessionMethod } from "./session/session-wire.ts";
 import { createSessions } from "./session/session.ts";
-import { createHotStore, type HotStore } from "./store/hot.ts";
+import { createHotStore, type CallLimits, type HotStore } from "./store/hot.ts";
 import { findIdentities } from "./store/keys.ts";
 import { connectPostgres } from "./store/postgres.ts";
 import { connectRedis, type HotRedis } from "./store/redis.ts";
@@ -43,6 +43,12 @@ const repairMs = 2_000;
 const rebuildCheckMs = 500;
 const gaugesMs = 5_000;
 
+const limitsOf = (config: Config): CallLimits => ({
+  accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
+  ipPerMinute: config.IP_REQUESTS_PER_MINUTE,
+  accountConcurrent: config.ACCOUNT_MAX_CONCURRENT,
+});
+
 /** Starts the service. Redis, PostgreSQL and billing may be up, down or on their way: it finds them when they come. */
 export async function startApp(config: Config, log: Logger): Promise<App> {
   await using resources = new AsyncDisposableStack();
@@ -53,10 +59,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials));
   const billing = unaryClient(BillingService, channel, billingTimeoutMs);
   const metrics = createMetrics(registry);
-  const hot = createHotStore(redis, {
-    accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
-    ipPerMinute: config.IP_REQUESTS_PER_MINUTE,
-  });
+  const hot = createHotStore(redis, limitsOf(config));
   const load = createLoad(database, billing, hot.generation);
   const push = createPush(database, hot, log);
   const identities = createIdentities(async (hashes) => {

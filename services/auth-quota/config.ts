@@ -48,6 +48,13 @@ export const variables = Type.Object({
     ...perMinute,
     default: 1_200,
   }),
+  ACCOUNT_MAX_CONCURRENT: Type.Integer({
+    description:
+      "Calls under way for accounts without a limit of their own; 0: as many as they may begin in a minute, at least 100.",
+    minimum: 0,
+    maximum: 100_000,
+    default: 0,
+  }),
   REBUILD_MS: Type.Integer({
     description: "Time that relays have to restore their holds after Redis lost data, before calls are granted again.",
     minimum: 0,

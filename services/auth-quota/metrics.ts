@@ -13,6 +13,8 @@ export type Metrics = {
   conflict: (operation: string, reason: ConflictReason) => void;
   /** A call whose id is of another time than Redis'. */
   skewed: () => void;
+  /** A call refused because too many of its account or key are under way. */
+  concurrencyRefused: () => void;
   batch: (operations: number) => void;
   redis: (seconds: number, isAnswered: boolean) => void;
   expired: (holds: number) => void;
@@ -38,6 +40,10 @@ export function createMetrics(registry: Registry): Metrics {
   const skewed = counter(registry, {
     name: "auth_quota_skewed_calls_total",
     help: "Calls refused because the clocks of their relay and Redis differ by more than ten minutes.",
+  });
+  const tooMany = counter(registry, {
+    name: "auth_quota_concurrency_refusals_total",
+    help: "Calls refused because too many of their account or key are under way; verdict account_rate.",
   });
   const expired = counter(registry, {
     name: "auth_quota_expired_holds_total",
@@ -70,6 +76,7 @@ export function createMetrics(registry: Registry): Metrics {
     verdict: (operation, verdict) => countOf(operation, verdict).inc(),
     conflict: (operation, reason) => conflicts.inc({ operation, reason }),
     skewed: () => skewed.inc(),
+    concurrencyRefused: () => tooMany.inc(),
     batch: (operations) => batches.observe(operations),
     redis: (seconds, isAnswered) => redis.observe({ outcome: isAnswered ? "answered" : "failed" }, seconds),
     expired: (holds) => expired.inc(holds),

@@ -28,6 +28,7 @@ const billing = unaryClient(BillingService, connectGrpc(config.BILLING_ADDRESS),
 const hot = createHotStore(connectRedis(config.REDIS_URL, log), {
   accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
   ipPerMinute: config.IP_REQUESTS_PER_MINUTE,
+  accountConcurrent: config.ACCOUNT_MAX_CONCURRENT,
 });
 const decide = createDecide({
   hot,

@@ -44,7 +44,7 @@ const metrics = createMetrics(new Registry());
 /** Wires one process as the service's app.ts does, with the product's own parts. */
 export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
   const { name, network, redis, database, billing, log } = parts;
-  const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000 };
+  const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000, accountConcurrent: 0 };
   const hot = createHotStore(connectSimulatedRedis(redis, network, name), limits);
   const load = createLoad(database, billing, hot.generation);
   const identities = createIdentities(async (hashes) => {

@@ -12,7 +12,15 @@ import type { Random } from "./random.ts";
 import type { Relay } from "./relay.ts";
 
 /** Who pays: an account with its one key. */
-export type Payer = { accountId: string; keyId: string; keyHash: Uint8Array; limitNanos: string | null };
+export type Payer = {
+  accountId: string;
+  keyId: string;
+  keyHash: Uint8Array;
+  limitNanos: string | null;
+  /** Calls under way; 0: without a limit. */
+  mostOfAccount: number;
+  mostOfKey: number;
+};
 
 const endings = ["whole", "whole-untold", "caller-cut", "upstream-cut", "cut-but-told", "failed", "not-sent"] as const;
 

@@ -2,9 +2,9 @@ import { readAnswers } from "../../../services/auth-quota/store/hot.ts";
 import type { RunAnswer } from "../../../services/auth-quota/store/money-command.ts";
 import type { FailureName } from "../../../services/relay/failures.ts";
 import { readMessage } from "../../../services/billing/records/read-event.ts";
-import { priceOf, type Truth } from "./caller.ts";
+import { priceOf, type Payer, type Truth } from "./caller.ts";
 import { hashOf, hotCalls, isOwing, most, sumsOf, type HotCall } from "./hot-state.ts";
-import { checkKeysAtRest, createKeyChecks } from "./key-sums.ts";
+import { checkKeysAtRest, createKeyChecks, createOpenChecks } from "./key-sums.ts";
 import type { Line } from "./ledger.ts";
 import type { LuaValue } from "./lua.ts";
 import { checkOverspend, noteSwept } from "./overspend.ts";
@@ -19,15 +19,20 @@ export type RunChecks = {
   afterRun: (values: string[], answer: LuaValue) => void;
 };
 
-const headValues = 7;
+const headValues = 8;
 const quietOperations = new Set(["gate", "sweep", "sweep-forgotten", "establish", "note-sequence"]);
 
-/** What must hold after every run of the money script: M1, M2, M3, M5, M6 and M7 of state.lua, I7 and I8. */
+/** What must hold after every run of the money script: M1, M2, M3, M5, M6 and M7 of state.lua, I7, I8, I18. */
 export function createRunChecks(world: World): RunChecks {
   const heldBefore = new Map<string, bigint>();
   const versions = new Map<string, bigint>();
   const checkKey = createKeyChecks(world);
-  const checkAccount = (accountId: string, calls: Map<string, HotCall>, hasSettled: boolean): void => {
+  const checkOpen = createOpenChecks(world);
+  const checkAccount = (
+    { accountId, mostOfAccount }: Payer,
+    calls: Map<string, HotCall>,
+    hasSettled: boolean,
+  ): void => {
     const hash = hashOf(world, `account:${accountId}`);
     const held = BigInt(hash["held"] ?? 0);
     const unposted = BigInt(hash["unposted"] ?? 0);
@@ -41,6 +46,7 @@ export function createRunChecks(world: World): RunChecks {
         )}`,
       );
     }
+    checkOpen({ id: accountId, hash, own: own.map(([, call]) => call), most: mostOfAccount }, hasSettled);
     // After a loss sums are what they were before it, which is no grant.
     const name = `${accountId} ${world.losses.length}`;
     const hasGranted = held > (heldBefore.get(name) ?? held);
@@ -61,8 +67,10 @@ export function createRunChecks(world: World): RunChecks {
       const calls = hotCalls(world);
       checkGrants(world, values, calls);
       const hasSettled = values.includes("settle") || values.includes("restore") || values.includes("post");
-      for (const { accountId } of world.payers) checkAccount(accountId, calls, hasSettled);
-      for (const payer of world.payers) checkKey(payer, calls, hasSettled);
+      for (const payer of world.payers) {
+        checkAccount(payer, calls, hasSettled);
+        checkKey(payer, calls, hasSettled);
+      }
     },
   };
 }

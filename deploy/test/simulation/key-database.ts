@@ -15,8 +15,9 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
       ([ids]) =>
         payers
           .filter(({ accountId }) => (ids as string[]).includes(accountId))
-          .map(({ accountId }) => {
-            return { accountId, name: "a", status: "active", requestsPerMinute: 0, version: "1", createdAt };
+          .map(({ accountId, mostOfAccount: maxConcurrent }) => {
+            const limits = { requestsPerMinute: 0, maxConcurrent };
+            return { accountId, name: "a", status: "active", ...limits, version: "1", createdAt };
           }),
     ],
     [
@@ -24,9 +25,9 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
       ([ids]) =>
         payers
           .filter(({ keyId }) => (ids as string[]).includes(keyId))
-          .map(({ keyId, accountId, limitNanos }) => {
+          .map(({ keyId, accountId, limitNanos, mostOfKey: maxConcurrent }) => {
             const unused = { secretPrefix: "", name: "k", expiresAt: null, models: [], createdAt };
-            return { keyId, accountId, status: "active", limitNanos, version: "1", ...unused };
+            return { keyId, accountId, status: "active", limitNanos, maxConcurrent, version: "1", ...unused };
           }),
     ],
     [

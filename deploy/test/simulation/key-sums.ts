@@ -4,10 +4,11 @@ import type { World } from "./world.ts";
 
 export type KeyCheck = (payer: Payer, calls: Map<string, HotCall>, hasSettled: boolean) => void;
 
-/** M1 and M2 for keys: their sums are what their calls add up to, and no grant goes beyond a key's limit. */
+/** M1 and M2 for keys: their sums are what their calls add up to, and no grant goes beyond a key's limits. */
 export function createKeyChecks(world: World): KeyCheck {
   const heldBefore = new Map<string, bigint>();
-  return ({ keyId, limitNanos }, calls, hasSettled) => {
+  const checkOpen = createOpenChecks(world);
+  return ({ keyId, limitNanos, mostOfKey }, calls, hasSettled) => {
     const hash = hashOf(world, `key:${keyId}`);
     const held = BigInt(hash["held"] ?? 0);
     const unposted = BigInt(hash["unposted"] ?? 0);
@@ -18,12 +19,33 @@ export function createKeyChecks(world: World): KeyCheck {
         `M2: ${keyId} held ${held} unposted ${unposted}, its calls add up to ${counted.held} ${counted.unposted}`,
       );
     }
+    checkOpen({ id: keyId, hash, own: own.map(([, call]) => call), most: mostOfKey }, hasSettled);
     const name = `${keyId} ${world.losses.length}`;
     const hasGranted = held > (heldBefore.get(name) ?? held);
     heldBefore.set(name, held);
     if (limitNanos === null || hash["spent_version"] === undefined || !hasGranted || hasSettled) return;
     const left = BigInt(limitNanos) - BigInt(hash["spent"] ?? 0) - held - unposted;
     if (left < 0n) world.violate(`I7: a grant took ${keyId} ${-left} beyond its limit`);
+  };
+}
+
+export type OpenCheck = (
+  owner: { id: string; hash: Record<string, string>; own: HotCall[]; most: number },
+  hasSettled: boolean,
+) => void;
+
+/** M2 and I18: the calls under way of an account or key are its open holds, and no grant makes them too many. */
+export function createOpenChecks(world: World): OpenCheck {
+  const openBefore = new Map<string, number>();
+  return ({ id, hash, own, most }, hasSettled) => {
+    const open = Number(hash["open"] ?? 0);
+    const counted = own.filter(({ state }) => state === "held").length;
+    if (open !== counted) world.violate(`M2: ${id} counts ${open} calls under way, ${counted} are`);
+    const name = `${id} ${world.losses.length}`;
+    const hasGrown = open > (openBefore.get(name) ?? open);
+    openBefore.set(name, open);
+    if (most > 0 && hasGrown && !hasSettled && open > most)
+      world.violate(`I18: a grant left ${id} with ${open} calls under way, it may have ${most}`);
   };
 }
 

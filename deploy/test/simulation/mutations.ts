@@ -103,6 +103,18 @@ export const mutations: Mutation[] = [
     "local function available(accountId)\n  local found = account(accountId)\n",
     "local function available(accountId)\n  local found = account(accountId)\n  if true then return found.posted end\n",
   ),
+  one(
+    "calls under way are counted and not limited",
+    script,
+    "if payer.open >= mostConcurrent(payer) or (used.maxConcurrent > 0 and used.open >= used.maxConcurrent) then",
+    "if payer.open > 100 then",
+  ),
+  one(
+    "a call that ends stays among those under way of its key",
+    script,
+    "math.min(used.open + open, payer.open)",
+    "used.open + math.max(open, 0)",
+  ),
   seenIn(
     redisLoss,
     one(

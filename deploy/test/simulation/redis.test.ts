@@ -17,7 +17,7 @@ import { createMemoryRedis, type MemoryRedis } from "./redis.ts";
 // same keys, times apart.
 
 const log = createLog("test", "silent");
-const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000 };
+const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000, accountConcurrent: 0 };
 
 let real: HotRedis;
 let memory: MemoryRedis;
@@ -76,8 +76,18 @@ function drawOperation(random: Random, rids: readonly string[]): HotOperation {
     ["end-session", "relay_1", "2"],
     ["sweep", "1000000", "200"],
     ["sweep-forgotten", "1000000", "200"],
-    ["account-settings", account, "active", "0", String(random.between(1, 3))],
-    ["key-settings", key, account, "active", "", random.pick(["", "500"]), "", String(random.between(1, 3))],
+    ["account-settings", account, "active", "0", random.pick(["0", "2"]), String(random.between(1, 3))],
+    [
+      "key-settings",
+      key,
+      account,
+      "active",
+      "",
+      random.pick(["", "500"]),
+      "",
+      random.pick(["0", "1"]),
+      String(random.between(1, 3)),
+    ],
   ]);
 }
 

@@ -10,12 +10,13 @@ const columns: Column<Account>[] = [
   { heading: "name", cell: (account) => account.name },
   { heading: "status", cell: (account) => enumWords(AccountStatusSchema, account.status) },
   { heading: "calls per minute", cell: (account) => String(account.requestsPerMinute || "default"), isFigure: true },
+  { heading: "at once", cell: (account) => String(account.maxConcurrent || "default"), isFigure: true },
   { heading: "made", cell: (account) => instant(account.createdAt) },
 ];
 
 const pageSize = 1_000;
 
-type CreateOptions = { name: string; id?: string; requestsPerMinute?: number };
+type CreateOptions = { name: string; id?: string; requestsPerMinute?: number; maxConcurrent?: number };
 
 export function addAccountCommands(program: Command, run: Run): void {
   const account = program.command("account").description("accounts: create, list, suspend, limit");
@@ -25,10 +26,12 @@ export function addAccountCommands(program: Command, run: Run): void {
     .requiredOption("--name <text>", "display name")
     .option("--id <id>", "account id; default: generated")
     .option("--requests-per-minute <n>", "calls per minute; 0 or omitted: the service's default", readCount)
+    .option("--max-concurrent <n>", "calls at once; 0 or omitted: the service's default", readCount)
     .action((options: CreateOptions) =>
       run(async ({ authQuota }) => {
-        const { name, id = "", requestsPerMinute = 0 } = options;
-        return one((await authQuota.createAccount({ name, accountId: id, requestsPerMinute })).account);
+        const { name, id = "", requestsPerMinute = 0, maxConcurrent = 0 } = options;
+        const wanted = { name, accountId: id, requestsPerMinute, maxConcurrent };
+        return one((await authQuota.createAccount(wanted)).account);
       }),
     );
   account
@@ -56,6 +59,14 @@ export function addAccountCommands(program: Command, run: Run): void {
     .argument("<calls>", "calls per minute; 0: the service's default", readCount)
     .action((accountId: string, requestsPerMinute: number) =>
       run(async ({ authQuota }) => one((await authQuota.updateAccount({ accountId, requestsPerMinute })).account)),
+    );
+  account
+    .command("concurrency")
+    .description("set how many calls of the account may be under way at once")
+    .argument("<account>")
+    .argument("<calls>", "calls at once; 0: the service's default", readCount)
+    .action((accountId: string, maxConcurrent: number) =>
+      run(async ({ authQuota }) => one((await authQuota.updateAccount({ accountId, maxConcurrent })).account)),
     );
 }
 

@@ -52,15 +52,22 @@ const ledger = {
 test("account list is a table of all accounts", async () => {
   const accounts = [
     { accountId: "acct_1", name: "Shop", status: AccountStatus.ACTIVE, requestsPerMinute: 0, createdAt: at },
-    { accountId: "acct_22", name: "S", status: AccountStatus.SUSPENDED, requestsPerMinute: 1_200, createdAt: at },
+    {
+      accountId: "acct_22",
+      name: "S",
+      status: AccountStatus.SUSPENDED,
+      requestsPerMinute: 1_200,
+      maxConcurrent: 50,
+      createdAt: at,
+    },
   ];
   const { answer } = await runAgainst({ listAccounts: { accounts } }, "account", "list");
   assert.equal(
     answer,
     lines(
-      "account  name  status     calls per minute  made",
-      "acct_1   Shop  active              default  2026-11-20T10:11:12Z",
-      "acct_22  S     suspended              1200  2026-11-20T10:11:12Z",
+      "account  name  status     calls per minute  at once  made",
+      "acct_1   Shop  active              default  default  2026-11-20T10:11:12Z",
+      "acct_22  S     suspended              1200       50  2026-11-20T10:11:12Z",
     ),
   );
 });
@@ -91,8 +98,8 @@ test("key create --json puts secret and key into one document and says nothing b
 test("key list shows no more of a secret than its first characters", async () => {
   const keys = [key, { keyId: "key_2", status: KeyStatus.DELETED, secretPrefix: "sk-x", expiresAt: at }];
   const { answer } = await runAgainst({ listKeys: { keys } }, "key", "list", "acct_1", "--deleted");
-  assert.match(answer, /^key_1 +web +sk-Zm9vYmF… +active +never +5\.000000000 +a,b +2026-11-20T10:11:12Z$/m);
-  assert.match(answer, /^key_2 +- +sk-x… +deleted +2026-11-20T10:11:12Z +none +all +-$/m);
+  assert.match(answer, /^key_1 +web +sk-Zm9vYmF… +active +never +5\.000000000 +a,b +- +2026-11-20T10:11:12Z$/m);
+  assert.match(answer, /^key_2 +- +sk-x… +deleted +2026-11-20T10:11:12Z +none +all +- +-$/m);
 });
 
 test("balance tells all six figures with nine decimals", async () => {

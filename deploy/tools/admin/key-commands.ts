@@ -10,7 +10,7 @@ import {
 } from "#proto/authquota/v1/authquota_pb.ts";
 import { enumWords } from "#shared/money/enum-words.ts";
 import { formatUsd } from "#shared/money/money.ts";
-import { orWord, readInstant, readNames, readUsd } from "./arguments.ts";
+import { orWord, readCount, readInstant, readNames, readUsd } from "./arguments.ts";
 import { type Answer, asData, type Run } from "./clients.ts";
 import { type Column, instant, table } from "./render.ts";
 
@@ -22,10 +22,17 @@ const columns: Column<Key>[] = [
   { heading: "expires", cell: (key) => instant(key.expiresAt, "never") },
   { heading: "limit in USD", cell: ({ limitNanos }) => (limitNanos === undefined ? "none" : formatUsd(limitNanos)) },
   { heading: "models", cell: (key) => key.models.join(",") || "all" },
+  { heading: "at once", cell: (key) => String(key.maxConcurrent || "-"), isFigure: true },
   { heading: "made", cell: (key) => instant(key.createdAt) },
 ];
 
-type CreateOptions = { name: string; expires?: Timestamp; limit?: bigint; models?: string[] };
+type CreateOptions = {
+  name: string;
+  expires?: Timestamp;
+  limit?: bigint;
+  models?: string[];
+  maxConcurrent?: number;
+};
 type Change = MessageInitShape<typeof UpdateKeyRequestSchema>;
 
 export function addKeyCommands(program: Command, run: Run): void {
@@ -58,12 +65,14 @@ function addCreate(key: Command, run: Run): void {
     .option("--expires <time>", "expiry, such as 2027-01-31 or 2027-01-31T12:00:00Z", readInstant)
     .option("--limit <usd>", "total amount the key may spend", readUsd)
     .option("--models <names>", "models the key may use, comma-separated", readNames)
-    .action((accountId: string, { name, expires, limit, models = [] }: CreateOptions) =>
+    .option("--max-concurrent <n>", "calls at once; 0 or omitted: as many as the account may have", readCount)
+    .action((accountId: string, { name, expires, limit, models = [], maxConcurrent = 0 }: CreateOptions) =>
       run(async ({ authQuota }) => {
         const created = await authQuota.createKey({
           accountId,
           name,
           models,
+          maxConcurrent,
           ...(expires && { expiresAt: expires }),
           ...(limit !== undefined && { limitNanos: limit }),
         });
@@ -110,6 +119,12 @@ function addChanges(key: Command, run: Run): void {
     .action((keyId: string, models: string[] | undefined) =>
       change({ keyId, ...(models ? { models } : { clearModels: true }) }),
     );
+  key
+    .command("concurrency")
+    .description("set how many calls of the key may be under way at once")
+    .argument("<key>")
+    .argument("<calls>", "calls at once; 0: as many as the account may have", readCount)
+    .action((keyId: string, maxConcurrent: number) => change({ keyId, maxConcurrent }));
 }
 
 function many(keys: Key[]): Answer {

@@ -5,15 +5,20 @@ import { runAgainst } from "./testing/stub-services.ts";
 type Row = [words: string, method: string, request: object];
 
 const rows: Row[] = [
-  ["account create --name Shop", "createAccount", { name: "Shop", accountId: "", requestsPerMinute: 0 }],
   [
-    "account create --name S --id acct_1 --requests-per-minute 90",
+    "account create --name Shop",
     "createAccount",
-    { name: "S", accountId: "acct_1", requestsPerMinute: 90 },
+    { name: "Shop", accountId: "", requestsPerMinute: 0, maxConcurrent: 0 },
+  ],
+  [
+    "account create --name S --id acct_1 --requests-per-minute 90 --max-concurrent 5",
+    "createAccount",
+    { name: "S", accountId: "acct_1", requestsPerMinute: 90, maxConcurrent: 5 },
   ],
   ["account suspend acct_1", "updateAccount", { accountId: "acct_1", status: "ACCOUNT_STATUS_SUSPENDED" }],
   ["account activate acct_1", "updateAccount", { accountId: "acct_1", status: "ACCOUNT_STATUS_ACTIVE" }],
   ["account rate acct_1 0", "updateAccount", { accountId: "acct_1", requestsPerMinute: 0 }],
+  ["account concurrency acct_1 7", "updateAccount", { accountId: "acct_1", maxConcurrent: 7 }],
   ["credit acct_1 12.5 --payment-id p1", "credit", { amountNanos: "12500000000", paymentId: "p1", note: "" }],
   ["credit acct_1 0.000000001 --payment-id p1 --note n", "credit", { amountNanos: "1", note: "n" }],
   [
@@ -44,6 +49,8 @@ const rows: Row[] = [
     { expiresAt: "2027-01-31T00:00:00Z", limitNanos: "5000000000", models: ["a", "b"] },
   ],
   ["key create acct_1 --name n --limit 0", "createKey", { limitNanos: "0" }],
+  ["key create acct_1 --name n --max-concurrent 3", "createKey", { maxConcurrent: 3 }],
+  ["key concurrency key_1 0", "updateKey", { keyId: "key_1", maxConcurrent: 0 }],
   ["key list acct_1", "listKeys", { accountId: "acct_1", includeDeleted: false }],
   ["key list acct_1 --deleted", "listKeys", { includeDeleted: true }],
   ["key stop key_1", "updateKey", { keyId: "key_1", status: "KEY_STATUS_STOPPED" }],

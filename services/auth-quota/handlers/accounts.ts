@@ -6,7 +6,16 @@ import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 import type { Push } from "../hot/push.ts";
 import { findAccounts, insertAccount, listAccounts, updateAccount, type AccountRow } from "../store/accounts.ts";
 import type { Database } from "../store/postgres.ts";
-import { checkId, checkIds, checkLimit, checkName, checkRate, refuse, toTimestamp } from "./validate.ts";
+import {
+  checkConcurrency,
+  checkId,
+  checkIds,
+  checkLimit,
+  checkName,
+  checkRate,
+  refuse,
+  toTimestamp,
+} from "./validate.ts";
 
 type AccountHandlers = Pick<
   UnaryHandlers<typeof AuthQuotaService>,
@@ -18,22 +27,24 @@ const listLimit = { default: 100, max: 1_000 };
 /** The administration of accounts: PostgreSQL first, then Redis, where it takes effect. */
 export function accountHandlers(database: Database, push: Push): AccountHandlers {
   return {
-    createAccount: async ({ name, accountId, requestsPerMinute }) => {
+    createAccount: async ({ name, accountId, requestsPerMinute, maxConcurrent }) => {
       const row = await insertAccount(database, {
         accountId: accountId === "" ? `acct_${randomBytes(12).toString("hex")}` : checkId("account_id", accountId),
         name: checkName("name", name, 1),
         requestsPerMinute: checkRate("requests_per_minute", requestsPerMinute),
+        maxConcurrent: checkConcurrency("max_concurrent", maxConcurrent),
       });
       if (!row) throw new ServiceError("already_exists", `account ${accountId} exists already`);
       await push.account(row);
       return { account: toAccount(row) };
     },
-    updateAccount: async ({ accountId, name, status, requestsPerMinute }) => {
+    updateAccount: async ({ accountId, name, status, requestsPerMinute, maxConcurrent }) => {
       const row = await updateAccount(database, checkId("account_id", accountId), {
         name: name === undefined ? undefined : checkName("name", name, 1),
         status: readStatus(status),
         requestsPerMinute:
           requestsPerMinute === undefined ? undefined : checkRate("requests_per_minute", requestsPerMinute),
+        maxConcurrent: maxConcurrent === undefined ? undefined : checkConcurrency("max_concurrent", maxConcurrent),
       });
       if (!row) throw accountNotFound(accountId);
       await push.account(row);
@@ -73,7 +84,7 @@ function readStatus(status: AccountStatus): AccountRow["status"] | undefined {
 }
 
 function toAccount(row: AccountRow): MessageInitShape<typeof AccountSchema> {
-  const { accountId, name, requestsPerMinute, createdAt } = row;
+  const { accountId, name, requestsPerMinute, maxConcurrent, createdAt } = row;
   const status = row.status === "active" ? AccountStatus.ACTIVE : AccountStatus.SUSPENDED;
-  return { accountId, name, status, requestsPerMinute, createdAt: toTimestamp(createdAt) };
+  return { accountId, name, status, requestsPerMinute, maxConcurrent, createdAt: toTimestamp(createdAt) };
 }

@@ -24,6 +24,7 @@ import {
 import type { Database } from "../store/postgres.ts";
 import {
   checkAmount,
+  checkConcurrency,
   checkId,
   checkIds,
   checkInstant,
@@ -47,7 +48,7 @@ const maxFound = 100;
 /** The administration of keys: PostgreSQL first, then Redis, where it takes effect. */
 export function keyHandlers(database: Database, push: Push): KeyHandlers {
   return {
-    createKey: async ({ accountId, name, expiresAt, limitNanos, models }) => {
+    createKey: async ({ accountId, name, expiresAt, limitNanos, models, maxConcurrent }) => {
       const secret = `sk-${randomBytes(secretBytes).toString("base64url")}`;
       const row = await insertKey(database, {
         keyId: `key_${randomBytes(12).toString("hex")}`,
@@ -58,6 +59,7 @@ export function keyHandlers(database: Database, push: Push): KeyHandlers {
         expiresAt: expiresAt ? checkInstant("expires_at", expiresAt) : null,
         limitNanos: limitNanos === undefined ? null : checkAmount("limit_nanos", limitNanos),
         models: checkModels("models", models),
+        maxConcurrent: checkConcurrency("max_concurrent", maxConcurrent),
       });
       if (!row) throw accountNotFound(accountId);
       await push.key(row);
@@ -97,7 +99,7 @@ export function keyHandlers(database: Database, push: Push): KeyHandlers {
 }
 
 function readChange(request: UpdateKeyRequest): KeyChange {
-  const { name, expiresAt, clearExpiry, limitNanos, clearLimit, models, clearModels } = request;
+  const { name, expiresAt, clearExpiry, limitNanos, clearLimit, models, clearModels, maxConcurrent } = request;
   if (clearExpiry && expiresAt) refuse("expires_at and clear_expiry exclude each other");
   if (clearLimit && limitNanos !== undefined) refuse("limit_nanos and clear_limit exclude each other");
   if (clearModels && models.length > 0) refuse("models and clear_models exclude each other");
@@ -110,6 +112,7 @@ function readChange(request: UpdateKeyRequest): KeyChange {
     expiresAt: clearExpiry ? null : expiry,
     limitNanos: clearLimit ? null : limit,
     models: clearModels ? [] : list,
+    maxConcurrent: maxConcurrent === undefined ? undefined : checkConcurrency("max_concurrent", maxConcurrent),
   };
 }
 
@@ -135,13 +138,14 @@ async function whyNoKey(database: Database, keyId: string): Promise<ServiceError
 const statusNumber = { active: KeyStatus.ACTIVE, stopped: KeyStatus.STOPPED, deleted: KeyStatus.DELETED } as const;
 
 function toKey(row: KeyRow): MessageInitShape<typeof KeySchema> {
-  const { keyId, accountId, name, secretPrefix, models, createdAt } = row;
+  const { keyId, accountId, name, secretPrefix, models, maxConcurrent, createdAt } = row;
   return {
     keyId,
     accountId,
     name,
     secretPrefix,
     models,
+    maxConcurrent,
     status: statusNumber[row.status],
     ...(row.expiresAt && { expiresAt: toTimestamp(row.expiresAt) }),
     ...(row.limitNanos !== null && { limitNanos: row.limitNanos }),

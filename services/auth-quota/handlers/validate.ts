@@ -8,6 +8,7 @@ const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 const maxModels = 200;
 const maxModelLength = 256;
 const maxPerMinute = 1_000_000;
+const maxConcurrency = 100_000;
 
 export function refuse(problem: string): never {
   throw new ServiceError("invalid_argument", problem);
@@ -42,6 +43,11 @@ export function checkAmount(field: string, nanos: bigint): bigint {
 export function checkRate(field: string, perMinute: number): number {
   const isFit = perMinute >= 0 && perMinute <= maxPerMinute;
   return isFit ? perMinute : refuse(`${field} must be 0 to ${maxPerMinute}`);
+}
+
+export function checkConcurrency(field: string, calls: number): number {
+  const isFit = calls >= 0 && calls <= maxConcurrency;
+  return isFit ? calls : refuse(`${field} must be 0 to ${maxConcurrency}`);
 }
 
 /** Resolves the limit of a list: 0 means the default. */

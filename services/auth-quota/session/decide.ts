@@ -131,6 +131,7 @@ async function applyTimed(
 function takeAnswer(deps: DecideDeps, task: Task, answer: HotAnswer): boolean {
   if (answer.code === answerCodes.need || answer.code === answerCodes.more) return false;
   const { prepared } = task;
+  if (answer.code === answerCodes.concurrency) deps.metrics.concurrencyRefused();
   task.result = toResult(task, answer);
   if (answer.code === Verdict.CONFLICT) {
     deps.metrics.conflict(prepared.name, "content");
@@ -140,7 +141,8 @@ function takeAnswer(deps: DecideDeps, task: Task, answer: HotAnswer): boolean {
 }
 
 function toResult({ prepared, caller }: Task, { code, number, text }: HotAnswer): Result {
-  const verdict = code as Verdict;
+  // A relay that does not know a verdict must not take it for a yes.
+  const verdict = code === answerCodes.concurrency ? Verdict.ACCOUNT_RATE : (code as Verdict);
   switch (prepared.name) {
     case "authorize":
     case "reserve": {

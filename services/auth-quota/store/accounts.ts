@@ -7,6 +7,8 @@ export type AccountRow = {
   name: string;
   status: "active" | "suspended";
   requestsPerMinute: number;
+  /** Calls under way; 0: the service's default. */
+  maxConcurrent: number;
   version: bigint;
   createdAt: Date;
 };
@@ -15,24 +17,26 @@ export type AccountChange = {
   name: string | undefined;
   status: AccountRow["status"] | undefined;
   requestsPerMinute: number | undefined;
+  maxConcurrent: number | undefined;
 };
 
 type RawRow = Omit<AccountRow, "version"> & { version: string };
 
-const columns = `account_id as "accountId", name, status, requests_per_minute as "requestsPerMinute", version,
-  created_at as "createdAt"`;
+const columns = `account_id as "accountId", name, status, requests_per_minute as "requestsPerMinute",
+  max_concurrent as "maxConcurrent", version, created_at as "createdAt"`;
 
 const fromRaw = (raw: RawRow): AccountRow => ({ ...raw, version: BigInt(raw.version) });
 
 /** Adds an account; undefined when its id is taken. */
 export async function insertAccount(
   database: Database,
-  account: Pick<AccountRow, "accountId" | "name" | "requestsPerMinute">,
+  account: Pick<AccountRow, "accountId" | "name" | "requestsPerMinute" | "maxConcurrent">,
 ): Promise<AccountRow | undefined> {
-  const statement = `insert into auth_quota.account (account_id, name, requests_per_minute) values ($1, $2, $3)
-    returning ${columns}`;
+  const statement = `insert into auth_quota.account (account_id, name, requests_per_minute, max_concurrent)
+    values ($1, $2, $3, $4) returning ${columns}`;
+  const { accountId, name, requestsPerMinute, maxConcurrent } = account;
   try {
-    const rows = await database.query<RawRow>(statement, [account.accountId, account.name, account.requestsPerMinute]);
+    const rows = await database.query<RawRow>(statement, [accountId, name, requestsPerMinute, maxConcurrent]);
     return rows.map(fromRaw)[0];
   } catch (error) {
     if (isTaken(error)) return undefined;
@@ -44,13 +48,14 @@ export async function insertAccount(
 export async function updateAccount(
   database: Database,
   accountId: string,
-  { name, status, requestsPerMinute }: AccountChange,
+  { name, status, requestsPerMinute, maxConcurrent }: AccountChange,
 ): Promise<AccountRow | undefined> {
   const statement = `update auth_quota.account
     set name = coalesce($2, name), status = coalesce($3, status),
-      requests_per_minute = coalesce($4, requests_per_minute), version = version + 1, updated_at = now()
+      requests_per_minute = coalesce($4, requests_per_minute), max_concurrent = coalesce($5, max_concurrent),
+      version = version + 1, updated_at = now()
     where account_id = $1 returning ${columns}`;
-  const rows = await database.query<RawRow>(statement, [accountId, name, status, requestsPerMinute]);
+  const rows = await database.query<RawRow>(statement, [accountId, name, status, requestsPerMinute, maxConcurrent]);
   return rows.map(fromRaw)[0];
 }
 

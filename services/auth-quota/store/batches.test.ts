@@ -51,8 +51,8 @@ function drawOperation({ below, pick }: Random, rids: readonly string[], ending:
     ["post", rid, "40", "1"],
     ["balance", account, amount, String(below(50)), ""],
     ending,
-    ["account-settings", account, "active", "0", String(below(3))],
-    ["key-settings", key, account, "active", "", pick(["", "500"]), "", String(below(3))],
+    ["account-settings", account, "active", "0", pick(["0", "2"]), String(below(3))],
+    ["key-settings", key, account, "active", "", pick(["", "500"]), "", pick(["0", "1"]), String(below(3))],
   ]);
 }
 
@@ -60,7 +60,7 @@ function createRunner(prefix: string, perMinute = "1000000", ipPerMinute = "1000
   let run = 0;
   return async (operations: readonly HotOperation[]): Promise<HotAnswer[]> => {
     run += 1;
-    const head = ["relay_1", perMinute, ipPerMinute, "process", String(run), "0", ""];
+    const head = ["relay_1", perMinute, ipPerMinute, "0", "process", String(run), "0", ""];
     return readAnswers(await world.redis.applyMoney(prefix, [...head, ...operations.flat()]));
   };
 }
@@ -103,8 +103,8 @@ async function open(run: Run, perMinute = "1000000"): Promise<void> {
   await run([["establish", "0"]]);
   for (const number of [0, 1]) {
     const account = accounts[number] ?? "";
-    await run([["account-settings", account, "active", perMinute, "0"]]);
-    await run([["key-settings", `key_${number}`, account, "active", "", "", "", "0"]]);
+    await run([["account-settings", account, "active", perMinute, "0", "0"]]);
+    await run([["key-settings", `key_${number}`, account, "active", "", "", "", "0", "0"]]);
     await run([["balance", account, "100000", "0", ""]]);
     await run([["spending", `key_${number}`, "0", "0", ""]]);
   }

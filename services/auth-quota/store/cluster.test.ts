@@ -7,7 +7,7 @@ import { startRedisCluster, type RedisCluster } from "../testing/redis-cluster.t
 import { createHotStore, type HotStore } from "./hot.ts";
 import { connectRedis } from "./redis.ts";
 
-const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000 };
+const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000, accountConcurrent: 0 };
 
 const resources = new AsyncDisposableStack();
 after(() => resources.disposeAsync());

@@ -1,15 +1,17 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { after, before, describe, it, test } from "node:test";
 import { v7 } from "uuid";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { actor, freshNames, fundedActor, newRid, startHotWorld, type HotEnvironment } from "../testing/hot-world.ts";
-import { answerCodes, need } from "./hot.ts";
+import { answerCodes, need, type HotAnswer } from "./hot.ts";
 
 let world: HotEnvironment;
 before(async () => {
   world = await startHotWorld({ accountPerMinute: 3, ipPerMinute: 2 });
 });
 after(() => world[Symbol.asyncDispose]());
+
+const codesOf = (answers: HotAnswer[]): number[] => answers.map(({ code }) => code);
 
 let lastAddress = 0;
 const freshIp = (): string => `10.0.0.${(lastAddress += 1)}`;
@@ -116,6 +118,49 @@ test("only grants count towards the account rate, and an account's own limit rep
   await payer.setAccount("active", 1_000_000, 3);
   // Raising the limit does not wait out what was counted under the old one beyond a minute's worth.
   assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.OK);
+});
+
+describe("calls under way", () => {
+  it("are as many as the account may have; each that ends makes room, however it ends", async () => {
+    const payer = await fundedActor(world.hot, 1_000);
+    await payer.setAccount("active", 1_000_000, 2, 2);
+    const [first, second] = [newRid(), newRid()];
+    const ends = [() => payer.settle(first, 5), () => payer.release(second), () => payer.endSession()];
+    assert.deepEqual(codesOf([await payer.reserve(first, 5), await payer.reserve(second, 5)]), [
+      Verdict.OK,
+      Verdict.OK,
+    ]);
+    for (const end of ends) {
+      assert.equal((await payer.reserve(newRid(), 5)).code, answerCodes.concurrency);
+      await end();
+      assert.equal((await payer.reserve(newRid(), 5)).code, Verdict.OK);
+    }
+  });
+
+  it("are as many as the key may have, beside other keys of the account; the same call again is no other", async () => {
+    const payer = await fundedActor(world.hot, 1_000, { maxConcurrent: 1 });
+    await payer.setAccount("active", 1_000_000, 2);
+    const other = actor(world.hot, { ...payer, key: `${payer.key}_other` });
+    await other.setKey();
+    const rid = newRid();
+    for (const again of [1, 2]) assert.equal((await payer.reserve(rid, 5)).code, Verdict.OK, `time ${again}`);
+    assert.equal((await payer.reserve(newRid(), 5)).code, answerCodes.concurrency);
+    assert.equal((await other.reserve(newRid(), 5)).code, Verdict.OK);
+    await payer.settle(rid, 5);
+    assert.equal((await payer.reserve(newRid(), 5)).code, Verdict.OK);
+  });
+
+  it("come after the balance and before the rate, and are counted again from holds that relays restore", async () => {
+    const payer = await fundedActor(world.hot, 20, { maxConcurrent: 1 });
+    await payer.setAccount("active", 1, 2);
+    await payer.restore(newRid(), 5);
+    assert.equal((await payer.reserve(newRid(), 16)).code, Verdict.BALANCE);
+    assert.equal((await payer.reserve(newRid(), 5)).code, answerCodes.concurrency);
+    await payer.setKey({ maxConcurrent: 2, version: 2n });
+    assert.equal((await payer.reserve(newRid(), 5)).code, Verdict.OK);
+    await payer.setKey({ maxConcurrent: 0, version: 3n });
+    assert.equal((await payer.reserve(newRid(), 5)).code, Verdict.ACCOUNT_RATE);
+  });
 });
 
 test("a clock of Redis that was ahead and was put right locks nobody out, and gives nobody more than the rate", async () => {

@@ -14,17 +14,23 @@ export type HotAnswer = { code: number; number: number; text: string };
 
 /**
  * Answers that never leave the service: data must be loaded first (`number` is a sum of `need`), or: ask again, or: the
- * time of the call's id is too far from Redis' (`number` is how many ms it is ahead).
+ * time of the call's id is too far from Redis' (`number` is how many ms it is ahead), or: too many calls are under way.
  */
-export const answerCodes = { need: 100, more: 101, skewed: 102 } as const;
+export const answerCodes = { need: 100, more: 101, skewed: 102, concurrency: 103 } as const;
 
 /** What the script lacks for a decision; the values add up. */
 export const need = { account: 1, balance: 2, key: 4, spending: 8, identity: 16 } as const;
 
-/** Calls per minute that hold where nothing else is set. */
-export type RateLimits = { accountPerMinute: number; ipPerMinute: number };
+/** Calls per minute, and calls under way, that hold where nothing else is set. */
+export type CallLimits = { accountPerMinute: number; ipPerMinute: number; accountConcurrent: number };
 
-export type AccountSettings = { accountId: string; status: string; requestsPerMinute: number; version: bigint };
+export type AccountSettings = {
+  accountId: string;
+  status: string;
+  requestsPerMinute: number;
+  maxConcurrent: number;
+  version: bigint;
+};
 
 export type KeySettings = {
   keyId: string;
@@ -33,6 +39,7 @@ export type KeySettings = {
   expiresAtMs: number | undefined;
   limitNanos: bigint | undefined;
   models: string[];
+  maxConcurrent: number;
   version: bigint;
 };
 
@@ -81,7 +88,7 @@ export type HotStore = {
   listUnposted: (minAgeMs: number, limit: number) => Promise<Buffer[]>;
 };
 
-export function createHotStore(redis: HotRedis, limits: RateLimits): HotStore {
+export function createHotStore(redis: HotRedis, limits: CallLimits): HotStore {
   const apply = createApply(redis, limits);
   return {
     apply: async (relaySession, operations) => {
@@ -112,7 +119,7 @@ type Run = { generation: string; answers: HotAnswer[] };
  * Numbers the runs of this process, so that the script can tell when Redis has forgotten one that was answered. All
  * take one connection, so that answers come in the order in which Redis has done the runs.
  */
-function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute }: RateLimits) {
+function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute, accountConcurrent }: CallLimits) {
   const process = randomBytes(8).toString("hex");
   let sent = 0;
   let done = { run: 0, generation: "" };
@@ -124,7 +131,7 @@ function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute }: RateLim
     run: async (relaySession: string, operations: readonly HotOperation[]): Promise<Run> => {
       const run = (sent += 1);
       const values: (string | Buffer)[] = [relaySession, String(accountPerMinute), String(ipPerMinute)];
-      values.push(process, String(run), String(done.run), done.generation);
+      values.push(String(accountConcurrent), process, String(run), String(done.run), done.generation);
       for (const operation of operations) for (const value of operation) values.push(value);
       const answer = await redis.applyMoney(keyPrefix, values);
       const generation = String(answer[0]);
@@ -153,16 +160,18 @@ const toNumber = (item: RunAnswer[number] | undefined): number =>
   typeof item === "number" ? item : Number(String(item));
 
 /** The operation that brings an account's settings up to this version; an older version changes nothing. */
-export function writeAccount({ accountId, status, requestsPerMinute, version }: AccountSettings): HotOperation {
-  return ["account-settings", accountId, status, String(requestsPerMinute), String(version)];
+export function writeAccount(account: AccountSettings): HotOperation {
+  const { accountId, status, requestsPerMinute, maxConcurrent, version } = account;
+  return ["account-settings", accountId, status, String(requestsPerMinute), String(maxConcurrent), String(version)];
 }
 
 /** The operation that brings a key's settings up to this version; an older version changes nothing. */
 export function writeKey(key: KeySettings): HotOperation {
   const expiresAtMs = key.expiresAtMs === undefined ? "" : String(key.expiresAtMs);
   const limitNanos = key.limitNanos === undefined ? "" : String(key.limitNanos);
-  const { keyId, accountId, status, models, version } = key;
-  return ["key-settings", keyId, accountId, status, expiresAtMs, limitNanos, models.join("\n"), String(version)];
+  const { keyId, accountId, status, models, maxConcurrent, version } = key;
+  const limits = [expiresAtMs, limitNanos, models.join("\n"), String(maxConcurrent)];
+  return ["key-settings", keyId, accountId, status, ...limits, String(version)];
 }
 
 /** For `askedIn`: an amount that billing told unasked. */

@@ -11,13 +11,15 @@ export type KeyRow = {
   expiresAt: Date | null;
   limitNanos: bigint | null;
   models: string[];
+  /** Calls under way; 0: as many as its account may have. */
+  maxConcurrent: number;
   version: bigint;
   createdAt: Date;
 };
 
 export type NewKey = Pick<
   KeyRow,
-  "keyId" | "accountId" | "secretPrefix" | "name" | "expiresAt" | "limitNanos" | "models"
+  "keyId" | "accountId" | "secretPrefix" | "name" | "expiresAt" | "limitNanos" | "models" | "maxConcurrent"
 > & {
   keyHash: Buffer;
 };
@@ -29,6 +31,7 @@ export type KeyChange = {
   expiresAt: Date | null | undefined;
   limitNanos: bigint | null | undefined;
   models: string[] | undefined;
+  maxConcurrent: number | undefined;
 };
 
 /** What a secret stands for; never changes. */
@@ -37,7 +40,8 @@ export type Identity = { keyId: string; accountId: string };
 type RawRow = Omit<KeyRow, "version" | "limitNanos"> & { version: string; limitNanos: string | null };
 
 const columns = `key_id as "keyId", account_id as "accountId", secret_prefix as "secretPrefix", name, status,
-  expires_at as "expiresAt", limit_nanos as "limitNanos", models, version, created_at as "createdAt"`;
+  expires_at as "expiresAt", limit_nanos as "limitNanos", models, max_concurrent as "maxConcurrent", version,
+  created_at as "createdAt"`;
 
 const fromRaw = (raw: RawRow): KeyRow => ({
   ...raw,
@@ -48,10 +52,10 @@ const fromRaw = (raw: RawRow): KeyRow => ({
 /** Adds a key; undefined when its account does not exist. */
 export async function insertKey(database: Database, key: NewKey): Promise<KeyRow | undefined> {
   const statement = `insert into auth_quota.key
-    (key_id, account_id, key_hash, secret_prefix, name, expires_at, limit_nanos, models)
-    values ($1, $2, $3, $4, $5, $6, $7, $8) returning ${columns}`;
-  const { keyId, accountId, keyHash, secretPrefix, name, expiresAt, limitNanos, models } = key;
-  const values = [keyId, accountId, keyHash, secretPrefix, name, expiresAt, limitNanos, models];
+    (key_id, account_id, key_hash, secret_prefix, name, expires_at, limit_nanos, models, max_concurrent)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning ${columns}`;
+  const { keyId, accountId, keyHash, secretPrefix, name, expiresAt, limitNanos, models, maxConcurrent } = key;
+  const values = [keyId, accountId, keyHash, secretPrefix, name, expiresAt, limitNanos, models, maxConcurrent];
   try {
     return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
   } catch (error) {
@@ -65,12 +69,13 @@ export async function updateKey(database: Database, keyId: string, change: KeyCh
   const statement = `update auth_quota.key
     set name = coalesce($2, name), status = coalesce($3, status),
       expires_at = case when $4 then $5 else expires_at end, limit_nanos = case when $6 then $7 else limit_nanos end,
-      models = coalesce($8, models), version = version + 1, updated_at = now()
+      models = coalesce($8, models), max_concurrent = coalesce($9, max_concurrent), version = version + 1,
+      updated_at = now()
     where key_id = $1 and status <> 'deleted' returning ${columns}`;
-  const { name, status, expiresAt, limitNanos, models } = change;
+  const { name, status, expiresAt, limitNanos, models, maxConcurrent } = change;
   const expiry = [expiresAt !== undefined, expiresAt ?? null];
   const limit = [limitNanos !== undefined, limitNanos ?? null];
-  const values = [keyId, name, status, ...expiry, ...limit, models];
+  const values = [keyId, name, status, ...expiry, ...limit, models, maxConcurrent];
   return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
 }
 

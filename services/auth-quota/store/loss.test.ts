@@ -51,7 +51,7 @@ test("before anything was lost, what billing tells counts as loaded: a new accou
 
 test("two processes that establish at once begin one generation", async () => {
   await redis.flushall();
-  const other = createHotStore(redis, { accountPerMinute: 600, ipPerMinute: 1_200 });
+  const other = createHotStore(redis, { accountPerMinute: 600, ipPerMinute: 1_200, accountConcurrent: 0 });
   await Promise.all([hot.establish(true), other.establish(true)]);
   assert.equal(hot.generation(), other.generation());
   assert.equal(await isClosed(), true);

@@ -9,6 +9,7 @@ import {
   writeBalance,
   writeKey,
   writeSpending,
+  type CallLimits,
   type HotAnswer,
   type HotOperation,
   type HotStore,
@@ -23,13 +24,14 @@ export type HotEnvironment = AsyncDisposable & { hot: HotStore; redis: HotRedis;
 
 export const silentLog = createLog("test", "silent");
 
-export async function startHotWorld(limits = { accountPerMinute: 600, ipPerMinute: 1_200 }): Promise<HotEnvironment> {
+export async function startHotWorld(limits: Partial<CallLimits> = {}): Promise<HotEnvironment> {
   await using resources = new AsyncDisposableStack();
   const stores = resources.use(await startStores({ redis: true }));
   const redis = resources.use(connectRedis(stores.redis.url, silentLog));
   await until("redis is ready", () => redis.status === "ready");
   const owned = resources.move();
-  const hot = createHotStore(redis, limits);
+  const usual = { accountPerMinute: 600, ipPerMinute: 1_200, accountConcurrent: 0 };
+  const hot = createHotStore(redis, { ...usual, ...limits });
   await hot.establish(false);
   return {
     hot,
@@ -66,10 +68,11 @@ export function actor(hot: HotStore, names = freshNames()) {
       one("", writeBalance(account, { nanos: BigInt(nanos), version: BigInt(version) }, hot.generation())),
     spend: (nanos: number, version = 1) =>
       one("", writeSpending(key, { nanos: BigInt(nanos), version: BigInt(version) }, hot.generation())),
-    setAccount: (status = "active", requestsPerMinute = 0, version = 1) =>
-      one("", writeAccount({ accountId: account, status, requestsPerMinute, version: BigInt(version) })),
+    setAccount: (status = "active", requestsPerMinute = 0, version = 1, maxConcurrent = 0) =>
+      one("", writeAccount({ accountId: account, status, requestsPerMinute, maxConcurrent, version: BigInt(version) })),
     setKey: (change: Partial<KeySettings> = {}) => {
-      const usual = { status: "active", expiresAtMs: undefined, limitNanos: undefined, models: [], version: 1n };
+      const none = { expiresAtMs: undefined, limitNanos: undefined, models: [], maxConcurrent: 0 };
+      const usual = { status: "active", ...none, version: 1n };
       return one("", writeKey({ keyId: key, accountId: account, ...usual, ...change }));
     },
     authorize: (ip = "", mayBeUsedUp = false) => byRelay(["authorize", ip, key, account, mayBeUsedUp ? "1" : ""]),

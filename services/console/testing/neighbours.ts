@@ -69,18 +69,20 @@ function found<T>(map: Map<string, T>, id: string): T {
 
 function accountCalls({ accounts, balances, maintenance }: State) {
   return {
-    createAccount: async ({ accountId, name, requestsPerMinute }) => {
+    createAccount: async ({ accountId, name, requestsPerMinute, maxConcurrent }) => {
       const id = accountId === "" ? `acct_${accounts.size}` : accountId;
       if (accounts.has(id)) throw new ServiceError("already_exists", `account ${id} exists already`);
-      const account = create(AccountSchema, { accountId: id, name, requestsPerMinute, status: AccountStatus.ACTIVE });
+      const settings = { name, requestsPerMinute, maxConcurrent, status: AccountStatus.ACTIVE };
+      const account = create(AccountSchema, { accountId: id, ...settings });
       accounts.set(id, account);
       return { account };
     },
-    updateAccount: async ({ accountId, name, status, requestsPerMinute }) => {
+    updateAccount: async ({ accountId, name, status, requestsPerMinute, maxConcurrent }) => {
       const account = found(accounts, accountId);
       account.name = name ?? account.name;
       account.status = status === AccountStatus.UNSPECIFIED ? account.status : status;
       account.requestsPerMinute = requestsPerMinute ?? account.requestsPerMinute;
+      account.maxConcurrent = maxConcurrent ?? account.maxConcurrent;
       return { account };
     },
     getAccounts: async ({ accountIds }) => ({

@@ -45,6 +45,7 @@ function failureOf({ verdict, retryAfterSeconds }: Result, model: string): Failu
     case Verdict.UNAVAILABLE:
     case Verdict.NO_HOLD:
     case Verdict.CONFLICT:
+    default:
       // No decision was made on money or on the key: 503, never 401 or 403, and never open.
       return { name: "service_unavailable", cause: `verdict ${verdict}` };
   }

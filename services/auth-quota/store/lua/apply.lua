@@ -1,5 +1,5 @@
 -- A run: reads what its operations need, does them one after the other, and writes what has changed.
--- ARGV: relay session, default limits per minute of account and IP, process with its runs (see state.lua), then name and
+-- ARGV: relay session, default limits of account and IP per minute and of an account's calls at once, process with its runs (see state.lua), then name and
 -- arguments of each operation. The answer begins with the generation and the time (ms); with "" alone when there is no
 -- generation, and nothing was done. Of each operation follows the verdict times 4, plus 1 when a number follows, plus 2
 -- when a text does: both ends pay for every item of an answer, and most operations say their verdict alone.

@@ -99,6 +99,8 @@ local function moveSums(call, held, owed, open, pending)
   payer.held, payer.unposted = payer.held + held, payer.unposted + owed
   payer.open, payer.pending = payer.open + open, payer.pending + pending
   used.held, used.unposted = used.held + held, used.unposted + owed
+  -- A process of the version before this count may have ended calls, or begun them: no key has more than its account.
+  used.open = math.max(0, math.min(used.open + open, payer.open))
   payer.isDirty, used.isDirty = true, true
   openHolds = openHolds + open
 end

@@ -37,14 +37,34 @@ local function flushRates()
   end
 end
 
+local leastConcurrent = 100
+
+local function perMinuteOf(payer)
+  return payer.perMinute > 0 and payer.perMinute or defaultPerMinute
+end
+
+-- How many calls of an account may be under way: as set for it, else for all, else what it may begin in a minute.
+local function mostConcurrent(payer)
+  local set = payer.maxConcurrent > 0 and payer.maxConcurrent or defaultConcurrent
+  return set > 0 and set or math.max(leastConcurrent, perMinuteOf(payer))
+end
+
 -- Counts a call of an account, unless there is no room for it. flushSums() writes it.
 local function refuseByAccountRate(accountId)
   local payer = account(accountId)
-  local arrivalUs, waitUs = nextArrival(payer.arrivalUs, payer.perMinute > 0 and payer.perMinute or defaultPerMinute)
+  local arrivalUs, waitUs = nextArrival(payer.arrivalUs, perMinuteOf(payer))
   if waitUs > 0 then
     return verdicts.ACCOUNT_RATE
   end
   payer.arrivalUs, payer.isDirty = arrivalUs, true
+end
+
+-- Whether as many calls of the account, or of the key, are under way as may be: their open holds are counted.
+local function refuseByConcurrency(keyId, accountId)
+  local payer, used = account(accountId), key(keyId)
+  if payer.open >= mostConcurrent(payer) or (used.maxConcurrent > 0 and used.open >= used.maxConcurrent) then
+    return verdicts.CONCURRENCY
+  end
 end
 
 -- A key's money matters only when it has a limit; without one a lost billing service does not stop it.

@@ -30,7 +30,8 @@ operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, esti
   if not verdict and not isModelAllowed(key(keyId), model) then
     verdict = verdicts.MODEL
   end
-  verdict = verdict or (refuseByMoney(keyId, accountId, estimate)) or refuseByAccountRate(accountId)
+  verdict = verdict or (refuseByMoney(keyId, accountId, estimate)) or refuseByConcurrency(keyId, accountId)
+    or refuseByAccountRate(accountId)
   if verdict then
     return verdict, number
   end

@@ -2,7 +2,8 @@
 --
 -- Rules that hold before and after every run (all amounts are integer nano-USD):
 --   M1  available(account) = posted - held - unposted, and remaining(key) = limit - spent - held - unposted.
---   M2  held = sum of the holds of the calls in state held; unposted = sum of what ended calls owe to the ledger.
+--   M2  held = sum of the holds of the calls in state held, and open = their number; unposted = sum of what ended calls
+--       owe to the ledger.
 --   M3  no grant (reserve, extend) is made while available or remaining is less than what it takes.
 --   M4  a call is in exactly one state: held, released, expired, settled or posted. An expired call may be raised once
 --       by its final charge, never lowered; nothing leaves posted.
@@ -15,10 +16,11 @@
 --
 -- Keys, all in one slot by their common tag, named from KEYS[1]:
 --   :account:<id>   hash  posted posted_version posted_in | held unposted open pending arrival |
---                         status per_minute version
+--                         status per_minute max_concurrent version
 --                         posted_in: generation in which the balance was asked for; in another one it counts as not
 --                         loaded. arrival: theoretical arrival time (us) of the account's rate limiter
---   :key:<id>       hash  spent spent_version spent_in | held unposted | account status expires_ms limit models version
+--   :key:<id>       hash  spent spent_version spent_in | held unposted open |
+--                         account status expires_ms limit models max_concurrent version
 --   :call:<rid>     text: state account key session estimate held checkpoint amount final booked expired model, by
 --                   spaces; a line break; the bytes of the usage record to book. Unknown: "-", or -1 for numbers.
 --                   amount: charged as known here; final: cost of the final record; booked: in the ledger as told;
@@ -44,17 +46,19 @@ local prefix = KEYS[1]
 local session = ARGV[1]
 local defaultPerMinute = tonumber(ARGV[2])
 local ipPerMinute = tonumber(ARGV[3])
+local defaultConcurrent = tonumber(ARGV[4])
 -- Which process of the service runs this, the number of this run there, and the highest number that it knows to have
 -- been done, with the generation in which that was.
-local process, run, done, doneIn = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]) or 0
-local firstOperation = 8
+local process, run, done, doneIn = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]) or 0
+local firstOperation = 9
 
 local verdicts = {
   OK = 1, KEY_INVALID = 2, KEY_LIMIT = 3, BALANCE = 4, MODEL = 5, ACCOUNT_RATE = 6, IP_RATE = 7, UNAVAILABLE = 8,
   NO_HOLD = 9, CONFLICT = 10,
   -- Answers to the service only. NEED: data to load first, as a sum of `needs`. MORE: ask again, there is more to do.
   -- SKEWED: nothing was decided, because the id's time is too far from now; the number is how many ms it is ahead.
-  NEED = 100, MORE = 101, SKEWED = 102,
+  -- CONCURRENCY: too many calls under way; relays are told ACCOUNT_RATE.
+  NEED = 100, MORE = 101, SKEWED = 102, CONCURRENCY = 103,
 }
 local needs = { ACCOUNT = 1, BALANCE = 2, KEY = 4, SPENDING = 8, IDENTITY = 16 }
 
@@ -147,9 +151,9 @@ local function account(id)
   if found then
     return found
   end
-  local posted, postedVersion, postedIn, held, unposted, open, pending, arrival, status, perMinute, version =
+  local posted, postedVersion, postedIn, held, unposted, open, pending, arrival, status, perMinute, maxConcurrent, version =
     unpack(redis.call('HMGET', prefix .. ':account:' .. id, 'posted', 'posted_version', 'posted_in', 'held', 'unposted',
-      'open', 'pending', 'arrival', 'status', 'per_minute', 'version'))
+      'open', 'pending', 'arrival', 'status', 'per_minute', 'max_concurrent', 'version'))
   found = {
     posted = tonumber(posted or 0),
     postedVersion = postedVersion and tonumber(postedVersion),
@@ -161,6 +165,7 @@ local function account(id)
     arrivalUs = tonumber(arrival or 0),
     status = status,
     perMinute = tonumber(perMinute or 0),
+    maxConcurrent = tonumber(maxConcurrent or 0),
     version = version and tonumber(version),
   }
   accounts[id] = found
@@ -172,19 +177,21 @@ local function key(id)
   if found then
     return found
   end
-  local spent, spentVersion, spentIn, held, unposted, status, expiresMs, limit, models, version =
+  local spent, spentVersion, spentIn, held, unposted, open, status, expiresMs, limit, models, maxConcurrent, version =
     unpack(redis.call('HMGET', prefix .. ':key:' .. id, 'spent', 'spent_version', 'spent_in', 'held', 'unposted',
-      'status', 'expires_ms', 'limit', 'models', 'version'))
+      'open', 'status', 'expires_ms', 'limit', 'models', 'max_concurrent', 'version'))
   found = {
     spent = tonumber(spent or 0),
     spentVersion = spentVersion and tonumber(spentVersion),
     isLoaded = spentIn == service.generation,
     held = tonumber(held or 0),
     unposted = tonumber(unposted or 0),
+    open = tonumber(open or 0),
     status = status,
     expiresMs = tonumber(expiresMs or ''),
     limit = tonumber(limit or ''),
     models = models or '',
+    maxConcurrent = tonumber(maxConcurrent or 0),
     version = version and tonumber(version),
   }
   keys[id] = found
@@ -205,7 +212,8 @@ local function flushSums()
   end
   for id, changed in pairs(keys) do
     if changed.isDirty then
-      redis.call('HSET', prefix .. ':key:' .. id, 'held', int(changed.held), 'unposted', int(changed.unposted))
+      redis.call('HSET', prefix .. ':key:' .. id, 'held', int(changed.held), 'unposted', int(changed.unposted),
+        'open', int(changed.open))
     end
   end
   if openHolds ~= 0 then

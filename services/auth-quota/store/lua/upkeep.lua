@@ -100,25 +100,27 @@ local function addRareOperations()
     return verdicts.OK
   end }
 
-  operations['account-settings'] = { 4, function(id, status, perMinute, version)
+  operations['account-settings'] = { 5, function(id, status, perMinute, maxConcurrent, version)
     local found = account(id)
     if found.version and found.version >= tonumber(version) then
       return verdicts.OK
     end
-    redis.call('HSET', prefix .. ':account:' .. id, 'status', status, 'per_minute', perMinute, 'version', version)
+    redis.call('HSET', prefix .. ':account:' .. id, 'status', status, 'per_minute', perMinute,
+      'max_concurrent', maxConcurrent, 'version', version)
     found.status, found.perMinute, found.version = status, tonumber(perMinute), tonumber(version)
+    found.maxConcurrent = tonumber(maxConcurrent)
     return verdicts.OK
   end }
 
-  operations['key-settings'] = { 7, function(id, accountId, status, expiresMs, limit, models, version)
+  operations['key-settings'] = { 8, function(id, accountId, status, expiresMs, limit, models, maxConcurrent, version)
     local found = key(id)
     if found.version and found.version >= tonumber(version) then
       return verdicts.OK
     end
     redis.call('HSET', prefix .. ':key:' .. id, 'account', accountId, 'status', status, 'expires_ms', expiresMs,
-      'limit', limit, 'models', models, 'version', version)
+      'limit', limit, 'models', models, 'max_concurrent', maxConcurrent, 'version', version)
     found.status, found.models, found.version = status, models, tonumber(version)
-    found.expiresMs, found.limit = tonumber(expiresMs), tonumber(limit)
+    found.expiresMs, found.limit, found.maxConcurrent = tonumber(expiresMs), tonumber(limit), tonumber(maxConcurrent)
     return verdicts.OK
   end }
 end

@@ -23,6 +23,7 @@ import {
 import { auditAround, actorOf } from "../../audit-log.ts";
 
 const maxPerMinute = 1_000_000;
+const maxConcurrency = 100_000;
 const base = "/operator/accounts";
 const action = "accounts.manage";
 const newTitle = "New account";
@@ -60,6 +61,15 @@ function settingFields(request: SignedInRequest, account?: Account): Markup {
     value: String(account?.requestsPerMinute ?? 0),
     inputmode: "numeric",
     maxLength: 7,
+  })}
+  ${input(request.form, {
+    name: "concurrency",
+    label: "Calls at once",
+    hint: "0 or empty: the default of the installation.",
+    value: String(account?.maxConcurrent ?? 0),
+    inputmode: "numeric",
+    maxLength: 6,
+    isOptional: true,
   })}`;
 }
 
@@ -74,12 +84,14 @@ function newForm(request: SignedInRequest): Markup {
   return form(request, { action: `${base}/new`, button: "Create account" }, html`${settingFields(request)}${id}`);
 }
 
-type Settings = { name: string; requestsPerMinute: number };
+type Settings = { name: string; requestsPerMinute: number; maxConcurrent: number };
 
 function readSettings({ form: given }: SignedInRequest): Settings | undefined {
   const name = readText(given, "name", { maxLength: 200, what: "a name" });
   const requestsPerMinute = readNumber(given, "rate", maxPerMinute);
-  return name === undefined || requestsPerMinute === undefined ? undefined : { name, requestsPerMinute };
+  const maxConcurrent = given.typed("concurrency") === "" ? 0 : readNumber(given, "concurrency", maxConcurrency);
+  if (name === undefined || requestsPerMinute === undefined || maxConcurrent === undefined) return undefined;
+  return { name, requestsPerMinute, maxConcurrent };
 }
 
 async function create(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
@@ -138,10 +150,10 @@ export async function detail(deps: Deps, request: SignedInRequest, account: Acco
 
 async function change(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
   const account = await accountIn(deps, request);
-  const { accountId, name, requestsPerMinute } = account;
+  const { accountId, name, requestsPerMinute, maxConcurrent } = account;
   const settings = readSettings(request);
   if (!settings) return again(name, await detail(deps, request, account));
-  const before = { name, requestsPerMinute };
+  const before = { name, requestsPerMinute, maxConcurrent };
   const event = { action: "account.change", accountId, target: accountId, before, after: settings } as const;
   await auditAround(deps, actorOf(request), event, async () => {
     await deps.authQuota.updateAccount({ accountId, ...settings });

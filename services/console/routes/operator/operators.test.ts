@@ -28,22 +28,24 @@ describe("an account", () => {
     const taken = await browser.fill(`${base}/new`, { name: "Second", rate: "0", id: "first" });
     assert.equal(taken.status, 422);
     assert.match(taken.text, /There is an account with this id/);
-    for (const wrong of [{ name: "" }, { rate: "-1" }, { rate: "1000001" }, { rate: "1.5" }, { id: "a b" }]) {
+    const wrongRates = [{ rate: "-1" }, { rate: "1000001" }, { rate: "1.5" }];
+    for (const wrong of [{ name: "" }, ...wrongRates, { concurrency: "100001" }, { concurrency: "x" }, { id: "a b" }]) {
       assert.equal((await browser.fill(`${base}/new`, { name: "n", rate: "0", ...wrong })).status, 422);
     }
     assert.match((await browser.get(base)).text, /<a href="\/operator\/accounts\/first">First<\/a>/);
     await browser.get(`${base}/first`);
-    await browser.post(`${base}/first`, { name: "Renamed", rate: "120" });
+    await browser.post(`${base}/first`, { name: "Renamed", rate: "120", concurrency: "7" });
     await browser.post(`${base}/first/suspend`);
     assert.equal(world.neighbours.accounts.get("first")?.status, AccountStatus.SUSPENDED);
     assert.match((await browser.get(`${base}/first`)).text, /suspended/);
     await browser.post(`${base}/first/activate`);
     const done = (await trail("first")).filter(({ outcome }) => outcome === "done");
+    const first = { name: "First", requestsPerMinute: 60, maxConcurrent: 0 };
     assert.deepEqual(
       done.map(({ action, before: earlier, after: later }) => [action, earlier, later]),
       [
-        ["account.create", null, { name: "First", requestsPerMinute: 60 }],
-        ["account.change", { name: "First", requestsPerMinute: 60 }, { name: "Renamed", requestsPerMinute: 120 }],
+        ["account.create", null, first],
+        ["account.change", first, { name: "Renamed", requestsPerMinute: 120, maxConcurrent: 7 }],
         ["account.suspend", { status: "active" }, { status: "suspended" }],
         ["account.activate", { status: "suspended" }, { status: "active" }],
       ],
