@@ -1,0 +1,12 @@
+import { connect } from "node:net";
+import { text } from "node:stream/consumers";
+
+/** What the relay under test tells of itself since it was last asked. */
+export type Figures = { pid: number; p99Ms: number; maxMs: number; rssMib: number; peakMib: number };
+
+/** Takes the figures, and begins new ones; at rest, behind a collection of garbage. Rejects when the relay has gone. */
+export async function takeFigures(socketPath: string, when: "now" | "rest" = "now"): Promise<Figures> {
+  const socket = connect(socketPath);
+  socket.write(when);
+  return JSON.parse(await text(socket)) as Figures;
+}

@@ -1,0 +1,149 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { setTimeout as pause } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import { catalogText, modelOn, upstreamAt } from "../e2e/catalog.ts";
+import { startWorld, type World } from "../e2e/world.ts";
+import { type Figures, takeFigures } from "./figures.ts";
+import { hostileModels } from "./hostile-answers.ts";
+import { type HonestTally, startHonestCallers } from "./honest-callers.ts";
+
+/** What the chart gives a relay of 2 GiB. */
+const heapMib = 1_024;
+const credit = 1_000_000_000_000_000n;
+const settleMs = 500;
+const restTriesMs = 10_000;
+/** What a relay at rest may take more than before. */
+const keptMib = 256;
+
+/** What one attack did. */
+export type Damage = {
+  name: string;
+  told: string;
+  figures: Figures;
+  honest: HonestTally;
+  restMib: number;
+  isEnded: boolean;
+  isKept: boolean;
+};
+
+export type Scene = AsyncDisposable & {
+  strike: (name: string, seconds: number) => Promise<Damage>;
+  linesOf: World["linesOf"];
+};
+
+const file = (name: string): string => join(import.meta.dirname, name);
+
+function catalogOf(fakeUrl: string, hostileUrl: string): string {
+  const at = (dialects: string[]): object => upstreamAt(hostileUrl, { dialects: dialects as never });
+  const text = { dialects: ["openai-chat", "openai-responses", "anthropic-messages"] as never };
+  const many = { context_tokens: 100_000_000, ...text };
+  const on = (upstream: string, model: string): object =>
+    modelOn(upstream, { upstreams: [{ name: upstream, model }], ...many });
+  const single = (upstream: string, dialect: string, price: Record<string, string>): object => ({
+    ...modelOn(upstream, { upstreams: [{ name: upstream, model: "plain" }], dialects: [dialect] as never }),
+    price: { version: "1", ...price },
+  });
+  const hostile = ["openai-chat", "openai-responses", "openai-embeddings", "openai-speech", "openai-transcriptions"];
+  const embed = { input_tokens: "1" };
+  return catalogText({
+    upstreams: {
+      fake: upstreamAt(fakeUrl),
+      hostile: at(hostile),
+      "hostile-anthropic": at(["anthropic-messages"]),
+      "hostile-gemini": at(["gemini-generate"]),
+    },
+    models: {
+      honest: modelOn("fake"),
+      passed: on("hostile", "plain"),
+      "to-anthropic": on("hostile-anthropic", "plain"),
+      "to-gemini": on("hostile-gemini", "plain"),
+      ...Object.fromEntries(hostileModels.map((model) => [model, on("hostile", model)])),
+      "answer-vectors": {
+        ...single("hostile", "openai-embeddings", embed),
+        upstreams: [{ name: "hostile", model: "answer-vectors" }],
+      },
+      embedded: single("hostile", "openai-embeddings", embed),
+      "embedded-at-gemini": single("hostile-gemini", "openai-embeddings", embed),
+      spoken: single("hostile", "openai-speech", { characters: "1" }),
+      transcribed: single("hostile", "openai-transcriptions", { media_ms: "1" }),
+    },
+  });
+}
+
+async function startUpstream(): Promise<AsyncDisposable & { url: string }> {
+  const child = spawn(process.execPath, [file("hostile-upstream.ts")], { stdio: ["pipe", "pipe", "inherit"] });
+  const [port] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
+  return {
+    url: `http://127.0.0.1:${port}`,
+    [Symbol.asyncDispose]: async () => {
+      const ended = once(child, "exit");
+      child.stdin.end();
+      await ended;
+    },
+  };
+}
+
+type Attacker = { child: ChildProcess; lines: AsyncIterator<string> };
+
+/** Starts an attacker, who makes what to send and waits. */
+async function startAttacker(name: string, target: string[]): Promise<Attacker> {
+  const args = ["--max-old-space-size=4096", file("attacker.ts"), name, ...target];
+  const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  await lines.next();
+  return { child, lines };
+}
+
+/** Starts the whole system with a hostile upstream, honest callers beside, and a relay that tells its figures. */
+export async function startScene(): Promise<Scene> {
+  await using resources = new AsyncDisposableStack();
+  const upstream = resources.use(await startUpstream());
+  const socket = join(tmpdir(), `hostile-${process.pid}.sock`);
+  const hook = `--import=${pathToFileURL(file("measure-loop.ts")).href}`;
+  const relay = { NODE_OPTIONS: `--max-old-space-size=${heapMib} ${hook}`, HOSTILE_SOCKET: socket };
+  const world = resources.use(
+    await startWorld({
+      catalog: (fakeUrl) => catalogOf(fakeUrl, upstream.url),
+      serviceEnvironment: { relay, "auth-quota": { ACCOUNT_REQUESTS_PER_MINUTE: "1000000" } },
+    }),
+  );
+  const honestOne = await world.createCustomer({ creditNanos: credit });
+  const hostileOne = await world.createCustomer({ creditNanos: credit });
+  const { relayUrl } = world;
+  const honest = resources.use(startHonestCallers({ relayUrl, secret: honestOne.secret }));
+  await pause(2_000);
+  await honest.take();
+  const { rssMib: firstMib, pid: firstPid } = await takeFigures(socket, "rest");
+
+  /** What the relay takes when it had time to give back. */
+  const restMib = async (): Promise<number> => {
+    const endsAt = performance.now() + restTriesMs;
+    for (;;) {
+      const { rssMib } = await takeFigures(socket, "rest");
+      if (rssMib < firstMib + keptMib || performance.now() > endsAt) return rssMib;
+      await pause(settleMs);
+    }
+  };
+  let pid = firstPid;
+  const strike = async (name: string, seconds: number): Promise<Damage> => {
+    const { child, lines } = await startAttacker(name, [relayUrl, hostileOne.secret, String(seconds)]);
+    const ended = once(child, "exit");
+    await honest.take();
+    await takeFigures(socket);
+    child.stdin?.write("go\n");
+    const { value: told = "the attacker died" } = (await lines.next()) as { value?: string };
+    const tally = await honest.take();
+    const figures = await takeFigures(socket);
+    await ended;
+    const isEnded = figures.pid !== pid;
+    ({ pid } = figures);
+    const rest = await restMib();
+    return { name, told, figures, honest: tally, restMib: rest, isEnded, isKept: rest > firstMib + keptMib };
+  };
+  const owned = resources.move();
+  return { strike, linesOf: world.linesOf, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
