@@ -1,24 +1,24 @@
-import { mkdtempDisposable, readFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { countClauses, readCounted } from "../../test/contract/coverage.ts";
+import { countClauses } from "../../test/contract/coverage.ts";
 import { specClauses } from "../../test/contract/spec-rows.ts";
 import { officialClients, pythonWith, type Python } from "#shared/testing/python.ts";
 import { preparePython } from "../../test/usage/python.ts";
 import { prepareStores, prepareTools, show, thisMachine } from "./machine.ts";
+import { planJobs, readSources } from "./test-jobs.ts";
+import { runJobs } from "./test-runs.ts";
+import { describeVerdict, filesToRunAgain, judge } from "./test-verdict.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
+const print = (text: string): void => void process.stdout.write(text);
 const seconds = (sinceMs: number): string => `${((performance.now() - sinceMs) / 1_000).toFixed(1)} s`;
 
 // What `npm test` runs: the stores and the tools of single tests, installed when they are missing, then every check,
-// then every test, then the count of the API spec's clauses that tests stand for.
+// then every test, then the count of the API spec's clauses that tests stand for. Its last line is the count of tests.
 process.chdir(root);
 const startedAt = performance.now();
-const runner = ["--test", "--test-concurrency=3", "--test-timeout=120000"];
 // Hundreds of processes load the same modules: all but the first read them compiled.
-const environment = { ...process.env, NODE_COMPILE_CACHE: join(root, "node_modules/.cache/node-compile") };
-const patterns = ["services/**/*.test.ts", "deploy/**/*.test.ts"];
+process.env["NODE_COMPILE_CACHE"] = join(root, "node_modules/.cache/node-compile");
 
 function tellMissing(python: Python): void {
   if ("missing" in python) say(`Tests in Python are skipped: ${python.missing}`);
@@ -26,25 +26,39 @@ function tellMissing(python: Python): void {
 
 async function step(name: string, command: string, args: string[]): Promise<number> {
   const stepStartedAt = performance.now();
-  const code = await show(command, args, { environment, output: 1 });
-  say(`${name}: ${code === 0 ? "passed" : "FAILED"} in ${seconds(stepStartedAt)}, ${seconds(startedAt)} in all`);
+  const code = await show(command, args, { environment: process.env, output: 1 });
+  sayEnd(name, code === 0, stepStartedAt);
   return code;
 }
 
-/** Runs every test; then prints how many clauses of the API spec they stand for, whether or not all of them passed. */
+function sayEnd(name: string, isPassed: boolean, stepStartedAt: number): void {
+  say(`${name}: ${isPassed ? "passed" : "FAILED"} in ${seconds(stepStartedAt)}, ${seconds(startedAt)} in all`);
+}
+
+/** Runs the checks; without a test that has run, they count as the one that failed. */
+async function check(): Promise<boolean> {
+  const isPassed = (await step("check", "npm", ["run", "--silent", "check"])) === 0;
+  if (!isPassed) print("failed: npm run check; no test has run\n0 passed, 1 failed, 0 skipped\n");
+  return isPassed;
+}
+
+/** Runs every test, and once more what failed; then prints the failures and what the tests prove, passed or not. */
 async function testAndCount(): Promise<number> {
-  await using folder = await mkdtempDisposable(join(tmpdir(), "passed-tests-"));
-  const passed = join(folder.path, "passed.jsonl");
-  const reporters = [
-    "--test-reporter=spec",
-    "--test-reporter-destination=stdout",
-    "--test-reporter=./deploy/test/contract/passed-tests.ts",
-    `--test-reporter-destination=${passed}`,
-  ];
-  const code = await step("tests", process.execPath, [...runner, ...reporters, ...patterns]);
-  const { isComplete, text } = countClauses(specClauses, readCounted(await readFile(passed, "utf8")));
-  process.stdout.write(`${text}\n`);
-  return code !== 0 || isComplete ? code : 1;
+  const testsStartedAt = performance.now();
+  const { together, alone } = planJobs(readSources());
+  const settings = { root, concurrency: 3, print };
+  const first = [...(await runJobs(together, settings)), ...(await runJobs(alone, { ...settings, concurrency: 1 }))];
+  const again = filesToRunAgain(first);
+  if (again.length > 0) print(`once more, one at a time: ${again.join(", ")}\n`);
+  const second = await runJobs(
+    again.map((file) => ({ files: [file] })),
+    { ...settings, concurrency: 1 },
+  );
+  const verdict = judge(first, second);
+  sayEnd("tests", verdict.failures.length === 0, testsStartedAt);
+  const { isComplete, text } = countClauses(specClauses, verdict.results);
+  print(`${text}\n${describeVerdict(verdict)}\n`);
+  return verdict.failures.length === 0 && isComplete ? 0 : 1;
 }
 
 try {
@@ -59,7 +73,7 @@ try {
     // Here, because installing them takes longer than a test may.
     tellMissing(await pythonWith(...officialClients));
     tellMissing(await preparePython());
-    process.exitCode = (await step("check", "npm", ["run", "--silent", "check"])) || (await testAndCount());
+    process.exitCode = (await check()) ? await testAndCount() : 1;
   }
 } catch (error) {
   say(error instanceof Error ? error.message : String(error));

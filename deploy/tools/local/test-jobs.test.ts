@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { repository } from "../checks/run.ts";
+import { longest, planJobs, readSources } from "./test-jobs.ts";
+
+const server = 'import { spawn } from "node:child_process";';
+
+test("unit tests share processes, the longest go first, and what takes every core runs by itself", () => {
+  const [first = "", second = ""] = longest;
+  const texts = new Map([
+    ["deploy/test/e2e/a.test.ts", server],
+    [second, server],
+    [first, server],
+    ["deploy/test/simulation/simulation.test.ts", server],
+    ["deploy/test/recordings/replay.test.ts", server],
+    ["services/a/x.test.ts", ""],
+    ["services/a/x.ts", ""],
+    ["services/a/y.test.ts", ""],
+  ]);
+  assert.deepEqual(planJobs(texts), {
+    together: [
+      { files: [first] },
+      { files: [second] },
+      { files: ["deploy/test/e2e/a.test.ts"] },
+      { files: ["services/a/x.test.ts", "services/a/y.test.ts"] },
+    ],
+    alone: [
+      { files: ["deploy/test/recordings/replay.test.ts"] },
+      { files: ["deploy/test/simulation/simulation.test.ts"] },
+    ],
+  });
+});
+
+test("every test of the repository is run once, and each of the longest is there", () => {
+  process.chdir(repository);
+  const texts = readSources();
+  const { together, alone } = planJobs(texts);
+  const run = [...together, ...alone].flatMap(({ files }) => files);
+  assert.deepEqual(run.toSorted(), [...texts.keys()].filter((path) => path.endsWith(".test.ts")).toSorted());
+  for (const path of longest) assert.ok(run.includes(path), path);
+});
