@@ -150,12 +150,12 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     await site.world.untilSettled(accountId, 4);
     assert.equal(await statusOf(secret, {}, 1), "401 Invalid API key");
     await setLimit(page, "Limited", "1");
-    await until("the raised limit counts", async () => (await statusOf(secret)) === "200", 1_000);
+    await until("the raised limit counts", async () => (await statusOf(secret)) === "200", 10_000);
     await press(page, "Stop Limited");
     assert.match(await noticeOf(page), /is stopped/);
-    await until("the stopped key is refused", async () => (await statusOf(secret)) === "401 Invalid API key", 1_000);
+    await until("the stopped key is refused", async () => (await statusOf(secret)) === "401 Invalid API key", 10_000);
     await press(page, "Activate Limited");
-    await until("the activated key works", async () => (await statusOf(secret)) === "200", 1_000);
+    await until("the activated key works", async () => (await statusOf(secret)) === "200", 10_000);
     site.browser.check();
   });
 

@@ -94,13 +94,13 @@ test("with every connection encrypted, a call is answered whole and as a stream,
 test("relay and video-task answer those who show a certificate, and nobody else", async () => {
   const { relayAddress, videoTaskAddress } = world.stack.addresses;
   const states = (asking?: typeof credentials) =>
-    createRelays(relayAddress, { timeoutMs: 2_000, ...(asking && { credentials: asking }) }, systemClock).states();
+    createRelays(relayAddress, { timeoutMs: 20_000, ...(asking && { credentials: asking }) }, systemClock).states();
   assert.equal((await states(credentials))[0]?.state?.isDraining, false);
   assert.match((await states())[0]?.problem ?? "", /No connection established/);
   const absent = { accountId: customer.accountId, taskId: "none" };
   await assert.rejects(world.videoTask.getTask(absent), { code: "not_found" });
   using channel = connectGrpc(videoTaskAddress);
-  const stranger = unaryClient(VideoTaskService, channel, 2_000);
+  const stranger = unaryClient(VideoTaskService, channel, 20_000);
   await assert.rejects(stranger.getTask(absent), { code: "unavailable" });
 });
 

@@ -29,7 +29,7 @@ const world = await startWorld({
   catalog: videoCatalog,
   serviceEnvironment: {
     // So far apart that a kill seldom strikes within a poll or a try, which then waits for the end of its lease.
-    "video-task": { SUBMIT_LEASE_MS: "1500", POLL_INTERVAL_MS: "600", CONFIRM_MS: "600" },
+    "video-task": { SUBMIT_LEASE_MS: "5000", POLL_INTERVAL_MS: "600", CONFIRM_MS: "600" },
     billing: { OUTBOX_AGE_MS: "2000" },
   },
   reroute: (service, variables) => {
@@ -161,7 +161,7 @@ describe("while a video fails", () => {
 
   test("its video-task is killed for good: another on the same database ends what it began, each refunded once", async () => {
     const customer = await createVideoCustomer(world);
-    await using _second = await startSecondVideoTask(world, { SUBMIT_LEASE_MS: "1500" });
+    await using _second = await startSecondVideoTask(world, { SUBMIT_LEASE_MS: "5000" });
     const ends = Array.from({ length: 12 }, (_, index) => (index % 2 === 0 ? "failed" : "completed"));
     const submissions = ends.map((end) => submitVideo(customer, { behaviour: { end, polls: 6 } as const }));
     const rids = (await Promise.all(submissions)).map((reply) => {

@@ -16,6 +16,7 @@ export async function startSecondRelay({ stack }: World, spoolFolder: string): P
     entry,
     environment: {
       PATH: process.env["PATH"],
+      NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
       HTTP_PORT: String(port),
       OPS_PORT: String(opsPort),
       GRPC_PORT: String(grpcPort),

@@ -79,8 +79,9 @@ export type World = AsyncDisposable & {
 
 export type BookedLine = LedgerLine & { usage: UsageRecorded };
 
-const callTimeoutMs = 5_000;
-const bookedTimeoutMs = 20_000;
+// They guard against what never comes: a machine may stand still for seconds.
+const callTimeoutMs = 30_000;
+const bookedTimeoutMs = 60_000;
 const defaultCreditNanos = 10_000_000_000n;
 const keptLines = 5_000;
 
