@@ -23,6 +23,8 @@ import { createPool, probe } from "#shared/stores/postgres.ts";
 import { startTracing } from "#shared/process/tracing.ts";
 import { encodePost } from "./intake/post-wire.ts";
 import { createBalancePusher } from "./intake/push-balances.ts";
+import { createLedgerRepair } from "./intake/repair-ledger.ts";
+import { replayAll } from "./handlers/replay.ts";
 
 const config = readConfig(process.env);
 const log = createLog("billing", config.LOG_LEVEL);
@@ -69,7 +71,10 @@ const look = async (): Promise<void> =>
   health.set("PostgreSQL", await probe(pool, "SELECT FROM billing.account LIMIT 1"));
 await look();
 resources.use(every(2_000, look, log));
-resources.use(startConsumer({ pool, days, metrics, clock, log, nats, pusher, health, stream }));
+const booking = { pool, days, metrics, clock, log, nats, pusher };
+const repair = createLedgerRepair({ ...booking, authQuota: audit, replayFrom: (fromMs) => replayAll(booking, fromMs) });
+resources.use(every(2_000, repair.pass, log));
+resources.use(startConsumer({ ...booking, health, stream, repair }));
 
 const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
 const listen = { ...place, credentials, interceptors: [grpcMetrics(registry)] };

@@ -64,6 +64,7 @@ export function createMetrics(registry: Registry) {
       name: "billing_stream_max_bytes",
       help: "Maximum size of the usage stream in bytes, beyond which it refuses events; 0 for no limit.",
     }),
+    ...createEpochMetrics(registry),
     quarantineOpen: gauge(registry, {
       name: "billing_quarantine_open",
       help: "Unsettled records in quarantine; counted up to 1,000.",
@@ -73,6 +74,19 @@ export function createMetrics(registry: Registry) {
       help: "Age of the oldest unsettled record in quarantine.",
     }),
     ...createReconciliationMetrics(registry),
+  };
+}
+
+function createEpochMetrics(registry: Registry) {
+  return {
+    ledgerEpoch: gauge(registry, {
+      name: "billing_ledger_epoch",
+      help: "Epoch of the ledger; grows when it was promoted or restored and may have lost bookings.",
+    }),
+    ledgerRebooked: counter(registry, {
+      name: "billing_ledger_rebooked_total",
+      help: "Lost bookings that were booked again from the stream.",
+    }),
   };
 }
 

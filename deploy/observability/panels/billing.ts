@@ -64,6 +64,18 @@ const alarms: Panel[] = [
     queries: [{ expr: greatest("billing_quarantine_open"), legend: "open" }],
   },
   {
+    title: "Ledger epoch",
+    description: "Grows when the ledger was promoted or restored.",
+    unit: "short",
+    queries: [{ expr: greatest("billing_ledger_epoch"), legend: "epoch" }],
+  },
+  {
+    title: "Lost bookings that were booked again",
+    description: "From the usage stream, in a new epoch of the ledger.",
+    unit: "short",
+    queries: [{ expr: "sum(increase(billing_ledger_rebooked_total[$__rate_interval]))", legend: "booked again" }],
+  },
+  {
     title: "Alarms about prices and finals",
     description: "Both must be 0: a version with other prices, a final below what was provisionally charged.",
     unit: "ops",

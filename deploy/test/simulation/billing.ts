@@ -36,6 +36,15 @@ export type BillingDeps = {
 const metrics = createMetrics(new Registry());
 const clock = { nowMs: () => Date.now() };
 
+// The simulated ledger loses nothing that it has committed.
+const repair = {
+  mark: () => undefined,
+  readsFrom: () => undefined,
+  hasBooked: () => undefined,
+  open: () => Promise.resolve(),
+  pass: () => Promise.resolve(),
+};
+
 /** Wires one process as the service's main.ts does, with the product's own parts. */
 export function startBilling({ name, network, ledger, stream, authQuota, ...parts }: BillingDeps): BillingClient {
   const { log } = parts;
@@ -52,7 +61,7 @@ export function startBilling({ name, network, ledger, stream, authQuota, ...part
   const work = { authQuota, pool, nats, pusher, metrics, clock, log, ageMs: parts.outboxAgeMs };
   every(5_000, createOutboxPass(work), log);
   every(5_000, () => pusher.repair(pool), log);
-  startConsumer({ pool, days, metrics, clock, log, nats, pusher, health: createHealth([]), stream: settings });
+  startConsumer({ pool, days, metrics, clock, log, nats, pusher, health: createHealth([]), stream: settings, repair });
   return {
     getFunds: async (request) =>
       create(GetFundsResponseSchema, await getFunds(pool, create(GetFundsRequestSchema, request))),

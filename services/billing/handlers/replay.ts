@@ -1,5 +1,6 @@
-import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
-import type { ReplayRequest, ReplayResponseSchema } from "#proto/billing/v1/billing_pb.ts";
+import { create, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { ReplayRequestSchema, type ReplayRequest, type ReplayResponseSchema } from "#proto/billing/v1/billing_pb.ts";
 import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { bookBatch, type BookingDeps } from "../intake/book.ts";
 import { badRequest, requireId, requireTimeMs } from "./check-request.ts";
@@ -10,6 +11,7 @@ import { readStreamAgain, type StreamSpan } from "../intake/read-stream.ts";
 import { readAccounts } from "../store/funds.ts";
 import { readBookedCalls } from "../store/post.ts";
 import type { BalancePusher } from "../intake/push-balances.ts";
+import type { ReplayTotals } from "../intake/repair-ledger.ts";
 
 /** What reading the stream again needs. */
 export type ReplayDeps = BookingDeps & { nats: NatsLink; pusher: BalancePusher };
@@ -47,6 +49,14 @@ export async function* replay(
   const { dryRun } = request;
   deps.log.info({ events: `${events}`, missing: `${missing}`, rejected: `${rejected}`, dryRun }, "stream replayed");
   yield { ...totals, isDone: true };
+}
+
+/** Books what the ledger lacks of all that the stream has taken from a time on, in milliseconds since 1970. */
+export async function replayAll(deps: ReplayDeps, fromMs: number | undefined): Promise<ReplayTotals> {
+  const request = create(ReplayRequestSchema, fromMs === undefined ? {} : { from: timestampFromMs(fromMs) });
+  let totals: ReplayTotals = { events: 0n, missing: 0n, missingNanos: 0n, rejected: 0n };
+  for await (const response of replay(deps, request, new AbortController().signal)) totals = { ...totals, ...response };
+  return totals;
 }
 
 function requireStreamSpan({ from, until }: ReplayRequest): StreamSpan {

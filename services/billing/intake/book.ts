@@ -3,11 +3,11 @@ import type { Clock } from "#shared/process/clock.ts";
 import { endName } from "#shared/money/end-name.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Metrics } from "../metrics.ts";
-import { planBatch, type NewLine, type Plan } from "../records/plan.ts";
+import { planBatch, type BookedState, type NewLine, type Plan } from "../records/plan.ts";
 import { rejectEvent, type ReadMessage, type Reject } from "../records/read-event.ts";
 import type { LedgerDays } from "../store/days.ts";
 import { isRefusedData, type Pool } from "#shared/stores/postgres.ts";
-import { postBatch, type PostResult } from "../store/post.ts";
+import { postBatch, type PostResult, type Progress } from "../store/post.ts";
 import { callUpdateOf, type Posting } from "./push-balances.ts";
 import { traceLines } from "./trace-lines.ts";
 
@@ -20,18 +20,19 @@ export type Outcome = Posting & { rejects: Reject[] };
 /**
  * Books a batch: when this returns, each of its events is in the ledger or in quarantine, committed, and the result is
  * what auth-quota should be told. When it throws, PostgreSQL could not be asked or did not answer; the same batch may
- * come again, whatever became of it.
+ * come again, whatever became of it. `progress` is given by who reads the stream in its order: a ledger that has lost
+ * bookings throws LedgerLostError.
  */
-export async function bookBatch(booking: BookingDeps, batch: ReadMessage): Promise<Outcome> {
+export async function bookBatch(booking: BookingDeps, batch: ReadMessage, progress?: Progress): Promise<Outcome> {
   try {
-    return await bookOnce(booking, batch);
+    return await bookOnce(booking, batch, progress);
   } catch (error) {
     if (!isRefusedData(error)) throw error;
     return await bookApart(booking, batch, error);
   }
 }
 
-async function bookOnce(booking: BookingDeps, { events, rejects }: ReadMessage): Promise<Outcome> {
+async function bookOnce(booking: BookingDeps, { events, rejects }: ReadMessage, progress?: Progress): Promise<Outcome> {
   const { pool, days } = booking;
   const startedAtMs = booking.clock.nowMs();
   const refusedDays = await days.ensure(events.map(({ day }) => day));
@@ -41,11 +42,12 @@ async function bookOnce(booking: BookingDeps, { events, rejects }: ReadMessage):
     .map((read) =>
       rejectEvent(read, { reason: "day_out_of_range", detail: `the ledger takes no lines on ${read.day}` }),
     );
-  const posted = await postBatch(pool, bookable, (booked) => {
+  const decide = (booked: BookedState): Plan => {
     const plan = planBatch(bookable, booked, booking.clock.nowMs());
     plan.rejects.push(...rejects, ...tooFarOff);
     return plan;
-  });
+  };
+  const posted = await postBatch(pool, bookable, decide, progress);
   count(booking, posted);
   traceLines(posted.plan.lines, startedAtMs, booking.clock.nowMs());
   const calls = [...posted.plan.calls].map(([rid, call]) => callUpdateOf(rid, call));

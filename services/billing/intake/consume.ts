@@ -18,6 +18,8 @@ import { createStop, pause, type Stop, unlessStopped } from "#shared/process/sto
 import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
 import { markKeysUnpushed } from "../store/funds.ts";
 import type { Posting, BalancePusher } from "./push-balances.ts";
+import type { LedgerRepair } from "./repair-ledger.ts";
+import { LedgerLostError, type StreamMark } from "../store/ledger-epoch.ts";
 import { trimStream } from "./trim.ts";
 
 export type ConsumerDeps = BookingDeps & {
@@ -25,6 +27,7 @@ export type ConsumerDeps = BookingDeps & {
   pusher: BalancePusher;
   health: Health;
   stream: StreamSettings;
+  repair: LedgerRepair;
 };
 
 const pullMessages = 128;
@@ -85,6 +88,7 @@ async function receiveFrom(connection: NatsConnection, context: ReceiveContext):
   const { deps, queue, stop, late } = context;
   const manager = await jetstreamManager(connection);
   await declareStream(manager, deps.stream);
+  deps.repair.readsFrom(await markOf(manager));
   const consumer = await jetstream(connection).consumers.get(usageStream, consumerName);
   const messages = await consumer.consume({ max_messages: pullMessages, expires: 10_000 });
   deps.health.set("usage stream", undefined);
@@ -108,6 +112,13 @@ async function receiveFrom(connection: NatsConnection, context: ReceiveContext):
     await watching;
   }
   return hadMessages;
+}
+
+// Read after the stream, which may be declared anew at this moment.
+async function markOf(manager: JetStreamManager): Promise<StreamMark> {
+  const { created } = await manager.streams.info(usageStream);
+  const { ack_floor: booked } = await manager.consumers.info(usageStream, consumerName);
+  return { stream: created, sequence: BigInt(booked.stream_seq) };
 }
 
 const leaveMs = 2_000;
@@ -210,12 +221,16 @@ async function bookUntilDone(
   const events = batch.flatMap((waiting) => waiting.events);
   const rejects = batch.flatMap((waiting) => waiting.rejects);
   metrics.batchEvents.observe(events.length + rejects.length);
+  const sequence = batch.reduce((highest, { message }) => Math.max(highest, message.seq), 0);
   for (let waitMs = retryMs.first; ; waitMs = Math.min(2 * waitMs, retryMs.max)) {
     try {
-      const posting = await bookBatch(deps, { events, rejects });
+      const mark = deps.repair.mark();
+      const posting = await bookBatch(deps, { events, rejects }, mark && { known: mark, sequence: BigInt(sequence) });
+      deps.repair.hasBooked(BigInt(sequence));
       health.set("booking", undefined);
       return posting;
     } catch (error) {
+      if (error instanceof LedgerLostError) await deps.repair.open(error.loss).catch(() => undefined);
       metrics.bookFailures.inc();
       health.set("booking", String(error));
       log.error({ err: error, events: events.length }, "failed to book a batch, retrying");

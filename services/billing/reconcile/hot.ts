@@ -76,9 +76,10 @@ export function judgeHot({ audited, before, after, isCounted }: HotComparison): 
 function balanceProblems(account: AuditedAccount, rows: (AccountRow | undefined)[]): Problem[] {
   if (!account.isLoaded) return [];
   const { postedNanos, postedVersion } = account;
-  const newest = rows.at(-1)?.version ?? 0n;
+  const { version: newest, balanceNanos } = rows.at(-1) ?? { version: 0n, balanceNanos: 0n };
   if (postedVersion > newest) {
-    return [{ words: `has version ${postedVersion}, the ledger is at ${newest}`, nanos: 0n }];
+    const words = `has ${usd(postedNanos)} at version ${postedVersion}, the ledger ${usd(balanceNanos)} at ${newest}`;
+    return [{ words, nanos: absolute(balanceNanos - postedNanos) }];
   }
   const same = rows.find((row) => row?.version === postedVersion);
   // The hot store counts exactly up to this amount only, and no account may have more.

@@ -7,6 +7,7 @@ import { type AccountRow, type KeyRow, readAccounts, readKeys } from "./funds.ts
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 import { insertLines } from "./insert-lines.ts";
 import { checkPrices, rememberPrices, type PriceConflict } from "./prices.ts";
+import { advanceMark, type StreamMark } from "./ledger-epoch.ts";
 import { insertQuarantine } from "./quarantine.ts";
 import { countEvents } from "./session-progress.ts";
 
@@ -19,6 +20,9 @@ export type PostResult = {
   priceConflicts: PriceConflict[];
 };
 
+/** How far the stream was known to be booked before this batch, and the highest sequence in it. */
+export type Progress = { known: StreamMark; sequence: bigint };
+
 /**
  * Books a batch in one transaction. `decide` is told what the ledger holds, under the locks of the accounts, and must
  * not wait. When this returns the batch is committed; when it throws nothing is known, and the same batch may come
@@ -28,6 +32,7 @@ export async function postBatch(
   pool: Pool,
   events: readonly ReadEvent[],
   decide: (booked: BookedState) => Plan,
+  progress?: Progress,
 ): Promise<PostResult> {
   const accountIds = [...new Set(events.map(({ event }) => event.accountId))].toSorted();
   if (accountIds.length > 0) await createAccounts(pool, accountIds);
@@ -43,6 +48,7 @@ export async function postBatch(
     const accounts = await chargeAccounts(db, accountIds, plan.chargedByAccount);
     await countEvents(db, plan.lines);
     const prices = await checkPrices(pool, db, plan.lines);
+    if (progress) await advanceMark(db, progress.known, progress.sequence);
     return { plan, newRejects, accounts, keys, prices };
   });
   rememberPrices(pool, prices);
@@ -106,7 +112,7 @@ async function chargeKeys(db: Queryable, charged: Plan["chargedByKey"]): Promise
   const entries = [...charged].toSorted(([a], [b]) => (a < b ? -1 : 1));
   await db.query(
     `INSERT INTO billing.key_spending AS k (key_id, account_id, spent_nanos, version, charged_at)
-     SELECT key_id, account_id, spent_nanos, 1, now() FROM unnest($1::text[], $2::text[], $3::bigint[])
+     SELECT key_id, account_id, spent_nanos, billing.first_version() + 1, now() FROM unnest($1::text[], $2::text[], $3::bigint[])
        AS new (key_id, account_id, spent_nanos)
      ON CONFLICT (key_id) DO UPDATE SET spent_nanos = k.spent_nanos + excluded.spent_nanos, version = k.version + 1,
        charged_at = excluded.charged_at`,

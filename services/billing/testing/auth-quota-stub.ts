@@ -9,6 +9,8 @@ export type AuthQuotaStub = AsyncDisposable & {
   posts: PostRequest[];
   /** Encoded records by rid: its outbox. A Post that names the rid as final takes the record out. */
   unposted: Map<string, Uint8Array>;
+  /** Ids of the accounts that it knows. */
+  accounts: string[];
   /** Called at each Post before it is answered; may throw or wait. */
   onPost: (request: PostRequest) => Promise<void>;
   /** Newest balance told of an account. */
@@ -28,6 +30,7 @@ export async function serveAuthQuotaStub(): Promise<AuthQuotaStub> {
       for (const { rid, isFinal } of request.calls) if (isFinal) stub.unposted.delete(rid);
       return {};
     },
+    listAccounts: async () => ({ accounts: stub.accounts.map((accountId) => ({ accountId })) }),
     listUnposted: async ({ limit }) => ({ records: [...stub.unposted.values()].slice(0, limit) }),
   };
   const unary = unaryHandlers(AuthQuotaService, handlers, createLog("test", "silent"));
@@ -37,6 +40,7 @@ export async function serveAuthQuotaStub(): Promise<AuthQuotaStub> {
     address: `127.0.0.1:${server.port}`,
     posts: [],
     unposted: new Map(),
+    accounts: [],
     onPost: () => Promise.resolve(),
     balanceOf: (accountId) => balances.get(accountId)?.balanceNanos,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),

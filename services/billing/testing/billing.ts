@@ -9,6 +9,8 @@ import { createHealth } from "#shared/process/health.ts";
 import { createMetrics, type Metrics } from "../metrics.ts";
 import { keepConnected } from "../intake/nats.ts";
 import { createOutboxPass } from "../intake/outbox.ts";
+import { createLedgerRepair } from "../intake/repair-ledger.ts";
+import { replayAll } from "../handlers/replay.ts";
 import { createLedgerDays } from "../store/days.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { createBalancePusher, type BalancePusher } from "../intake/push-balances.ts";
@@ -26,6 +28,7 @@ export type TestBilling = AsyncDisposable & {
   pusher: BalancePusher;
   reasons: () => string[];
   outboxPass: () => Promise<void>;
+  repairPass: () => Promise<void>;
 };
 
 type BillingAddresses = { pool: Pool; natsUrl: string; authQuotaAddress: string; ackWaitMs?: number };
@@ -40,13 +43,16 @@ export function startBilling({ pool, natsUrl, authQuotaAddress, ackWaitMs = 60_0
   const nats = resources.use(keepConnected(natsUrl, { health, log }));
   const pusher = createBalancePusher({ authQuota, metrics, log });
   const stream = { replicas: 1, maxBytes: 256 * 2 ** 20, ackWaitMs };
-  resources.use(startConsumer({ ...booking, nats, pusher, health, stream }));
+  const replayFrom = (fromMs: number | undefined) => replayAll({ ...booking, nats, pusher }, fromMs);
+  const repair = createLedgerRepair({ ...booking, nats, pusher, authQuota, replayFrom });
+  resources.use(startConsumer({ ...booking, nats, pusher, health, stream, repair }));
   const outboxPass = createOutboxPass({ authQuota, pool, nats, pusher, metrics, clock, log, ageMs: 0 });
   return {
     metrics,
     pusher,
     reasons: health.reasons,
     outboxPass,
+    repairPass: repair.pass,
     [Symbol.asyncDispose]: () => resources.disposeAsync(),
   };
 }

@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { jetstream, jetstreamManager } from "@nats-io/jetstream";
+import type { NatsConnection } from "@nats-io/transport-node";
+import { createPool, type Pool } from "#shared/stores/postgres.ts";
+import { usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
+import { query } from "#shared/testing/postgres.ts";
+import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
+import { until } from "#shared/testing/until.ts";
+import { serveAuthQuotaStub, type AuthQuotaStub } from "../testing/auth-quota-stub.ts";
+import { startBilling, valueOf } from "../testing/billing.ts";
+import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "../testing/events.ts";
+import { countLines, createLedger, findImbalance, readLedger, type TestLedger } from "../testing/ledger.ts";
+import { startNats, type TestNats } from "../testing/nats.ts";
+import { consumerName } from "./stream.ts";
+
+const run = promisify(execFile);
+const resources = new AsyncDisposableStack();
+let postgres: PostgresStore;
+let nats: TestNats;
+let stub: AuthQuotaStub;
+let connection: NatsConnection;
+
+before(async () => {
+  ({ postgres } = resources.use(await startStores({ postgres: true })));
+  nats = resources.use(await startNats());
+  stub = resources.use(await serveAuthQuotaStub());
+  connection = await nats.connect();
+  resources.defer(() => connection.close());
+});
+after(() => resources.disposeAsync());
+
+const billingOn = (pool: Pool) => startBilling({ pool, natsUrl: nats.url, authQuotaAddress: stub.address });
+
+const publish = async (...events: EventFields[]): Promise<void> => {
+  const payload = encodeBatch(events.map((event) => encodeEvent(makeEvent(event))));
+  await until("the stream takes it", () => jetstream(connection).publish(usageSubject, payload), 20_000);
+};
+
+/** A ledger that has booked three calls, and three more behind a copy of it. */
+async function startBehind(copy: (ledger: TestLedger) => Promise<string>): Promise<{ ownerUrl: string; pool: Pool }> {
+  const manager = await jetstreamManager(connection);
+  await manager.streams.delete(usageStream).catch(() => false);
+  stub.posts.length = 0;
+  const ledger = await createLedger(postgres);
+  const book = async (lines: number): Promise<void> => {
+    await using _billing = billingOn(ledger.pool);
+    await publish({}, {}, { accountId: "acct_other", keyId: "key_other" });
+    await until(`${lines} lines`, async () => (await countLines(ledger.ownerUrl)) === lines);
+    await until("all are acknowledged", async () => {
+      const { ack_floor: floor, num_pending: pending } = await manager.consumers.info(usageStream, consumerName);
+      return pending === 0 && floor.stream_seq === (await manager.streams.info(usageStream)).state.last_seq;
+    });
+  };
+  await book(3);
+  await query(ledger.ownerUrl, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()");
+  const ownerUrl = await copy(ledger);
+  await book(6);
+  await ledger[Symbol.asyncDispose]();
+  const url = new URL(ownerUrl);
+  url.username = "billing_test";
+  url.password = "billing_test";
+  return { ownerUrl, pool: createPool(url.href, "test", () => undefined) };
+}
+
+/** As a disk that is put back: every identity is the one it was. */
+async function copyDisk({ ownerUrl }: TestLedger): Promise<string> {
+  const name = new URL(ownerUrl).pathname.slice(1);
+  const copied = new URL(ownerUrl);
+  copied.pathname = `/${name}_copy`;
+  const maintenance = new URL(ownerUrl);
+  maintenance.pathname = "/postgres";
+  await until("nobody is connected", () =>
+    query(maintenance.href, `CREATE DATABASE ${name}_copy TEMPLATE ${name}`).then(() => true),
+  );
+  return copied.href;
+}
+
+/** As a backup that pg_dump has made, loaded into an empty database. */
+async function copyDump({ ownerUrl }: TestLedger): Promise<string> {
+  const copied = await postgres.createDatabase();
+  await run("sh", ["-c", 'pg_dump -Fc "$0" | pg_restore -d "$1"', ownerUrl, copied]);
+  return copied;
+}
+
+const balanceOf = async (ownerUrl: string) => (await readLedger(ownerUrl)).balances["acct_test"]?.balance;
+const lastVersion = (accountId: string): bigint =>
+  stub.posts
+    .flatMap(({ accounts }) => accounts)
+    .reduce(
+      (highest, account) => (account.accountId === accountId && account.version > highest ? account.version : highest),
+      0n,
+    );
+
+for (const [what, copy] of [
+  ["an older disk", copyDisk],
+  ["a dump", copyDump],
+] as const) {
+  test(`a ledger restored from ${what} books again what it has lost, and auth-quota takes its balances`, async () => {
+    const { ownerUrl, pool } = await startBehind(copy);
+    await using _pool = { [Symbol.asyncDispose]: () => pool.end() };
+    const before = lastVersion("acct_test");
+    assert.equal(await countLines(ownerUrl), 3);
+    await using billing = billingOn(pool);
+    await until("it reads the stream", async () => {
+      await billing.repairPass();
+      return (await countLines(ownerUrl)) === 6;
+    });
+    assert.deepEqual(await findImbalance(ownerUrl), []);
+    assert.equal(await balanceOf(ownerUrl), "-1600");
+    assert.ok(lastVersion("acct_test") > before + 2n ** 32n - 10n, "of an epoch behind all that were given out");
+    assert.equal(stub.balanceOf("acct_test"), -1_600n);
+    assert.equal(await valueOf(billing.metrics.ledgerEpoch), 2);
+    assert.equal(await valueOf(billing.metrics.ledgerRebooked), 3);
+    const { rows } = await query(ownerUrl, "SELECT healed_at IS NOT NULL AS healed FROM billing.ledger_epoch");
+    assert.deepEqual(rows, [{ healed: true }, { healed: true }]);
+    await billing.repairPass();
+    assert.equal(await valueOf(billing.metrics.ledgerEpoch), 2);
+  });
+
+  test(`${what}: the first batch that comes to it finds the loss, and is booked in the new epoch`, async () => {
+    const { ownerUrl, pool } = await startBehind(copy);
+    await using _pool = { [Symbol.asyncDispose]: () => pool.end() };
+    await using billing = billingOn(pool);
+    await publish({ accountId: "acct_new", keyId: "key_new" });
+    await until("the batch is booked", async () => (await countLines(ownerUrl)) === 4);
+    assert.ok(lastVersion("acct_new") > 2n ** 32n);
+    await billing.repairPass();
+    assert.equal(await countLines(ownerUrl), 7);
+    assert.deepEqual(await findImbalance(ownerUrl), []);
+  });
+}
+
+test("a ledger that has lost nothing keeps its epoch, also when its billing starts again", async () => {
+  const manager = await jetstreamManager(connection);
+  await manager.streams.delete(usageStream).catch(() => false);
+  await using ledger = await createLedger(postgres);
+  for (const lines of [1, 2, 3]) {
+    await using billing = billingOn(ledger.pool);
+    await publish({});
+    await until("it is booked", async () => (await countLines(ledger.ownerUrl)) === lines);
+    await billing.repairPass();
+    assert.equal(await valueOf(billing.metrics.ledgerEpoch), 1);
+  }
+});
+
+test("an account of which the ledger has lost every line is known to it again, with nothing on it", async () => {
+  const { ownerUrl, pool } = await startBehind(copyDisk);
+  await using _pool = { [Symbol.asyncDispose]: () => pool.end() };
+  stub.accounts.push("acct_credited_after_the_backup");
+  await using billing = billingOn(pool);
+  await until("it is healed", async () => {
+    await billing.repairPass();
+    return (await countLines(ownerUrl)) === 6;
+  });
+  await billing.pusher.repair(pool);
+  assert.equal(stub.balanceOf("acct_credited_after_the_backup"), 0n);
+});

@@ -1,0 +1,141 @@
+import { jetstreamManager, type JetStreamManager } from "@nats-io/jetstream";
+import type { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
+import type { UnaryClient } from "#shared/grpc/grpc.ts";
+import { formatUsd } from "#shared/money/money.ts";
+import type { Logger } from "#shared/process/log.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
+import { usageStream } from "#shared/stores/usage-stream.ts";
+import type { Metrics } from "../metrics.ts";
+import {
+  claimEpoch,
+  closeEpoch,
+  createAccounts,
+  findLoss,
+  openEpoch,
+  readEpoch,
+  type LedgerLoss,
+  type OpenEpoch,
+  type StreamMark,
+} from "../store/ledger-epoch.ts";
+import type { NatsLink } from "./nats.ts";
+import type { BalancePusher } from "./push-balances.ts";
+import { consumerName, isMissing } from "./stream.ts";
+
+/** What reading the stream again has found. */
+export type ReplayTotals = { events: bigint; missing: bigint; missingNanos: bigint; rejected: bigint };
+
+export type LedgerRepairDeps = {
+  pool: Pool;
+  nats: NatsLink;
+  pusher: BalancePusher;
+  authQuota: Pick<UnaryClient<typeof AuthQuotaService>, "listAccounts">;
+  /** Books what the ledger lacks of what the stream has taken from this time on, in milliseconds since 1970. */
+  replayFrom: (fromMs: number | undefined) => Promise<ReplayTotals>;
+  metrics: Metrics;
+  log: Logger;
+};
+
+export type LedgerRepair = {
+  /** The stream that is read now, and how far this process knows it to be booked; undefined before the first. */
+  mark: () => StreamMark | undefined;
+  /** Says which stream is read, and up to where it was acknowledged, which only booked messages are. */
+  readsFrom: (mark: StreamMark) => void;
+  /** Says that a batch up to this sequence is committed. */
+  hasBooked: (sequence: bigint) => void;
+  /** Begins a new epoch of a ledger that has lost bookings. */
+  open: (loss: LedgerLoss) => Promise<void>;
+  /** Looks for a loss also where nothing is booked, and books again what a new epoch lacks. */
+  pass: () => Promise<void>;
+};
+
+// Batches are committed side by side: what was lost may lie before the last message that is booked, but not long.
+const overlapMs = 3_600_000;
+const accountsPerPage = 500;
+
+/**
+ * Keeps a ledger right that is promoted behind its stream, or restored from a backup. The stream knows what was booked
+ * (its acknowledgements), the ledger how far it is booked; where the two differ, or the ledger is on another server,
+ * bookings are lost: they are booked again from the stream, and every balance goes to auth-quota with a newer version
+ * than any before.
+ */
+export function createLedgerRepair(deps: LedgerRepairDeps): LedgerRepair {
+  let mark: StreamMark | undefined;
+  const advance = (to: bigint): void => {
+    if (mark && to > mark.sequence) mark = { ...mark, sequence: to };
+  };
+  const open = async (loss: LedgerLoss): Promise<void> => {
+    if (!mark) return;
+    const opened = await openEpoch(deps.pool, mark, await streamEnd(deps));
+    if (!opened) return;
+    deps.metrics.ledgerEpoch.set(await readEpoch(deps.pool));
+    deps.log.error({ ...loss, bookedUntil: `${loss.bookedUntil}` }, "ledger has lost bookings: booking them again");
+  };
+  return {
+    mark: () => mark,
+    readsFrom: (found) => {
+      mark = mark?.stream === found.stream && mark.sequence > found.sequence ? mark : found;
+    },
+    hasBooked: advance,
+    open,
+    pass: async () => {
+      const manager = await managerOf(deps.nats);
+      if (!mark || !manager) return;
+      advance(await acknowledgedOf(manager));
+      const loss = await findLoss(deps.pool, mark);
+      if (loss) await open(loss);
+      deps.metrics.ledgerEpoch.set(await readEpoch(deps.pool));
+      const epoch = await claimEpoch(deps.pool);
+      if (epoch) await heal(deps, manager, epoch);
+    },
+  };
+}
+
+async function managerOf(nats: NatsLink): Promise<JetStreamManager | undefined> {
+  const connection = nats.current();
+  return connection && (await jetstreamManager(connection));
+}
+
+async function acknowledgedOf(manager: JetStreamManager): Promise<bigint> {
+  try {
+    return BigInt((await manager.consumers.info(usageStream, consumerName)).ack_floor.stream_seq);
+  } catch (error) {
+    if (isMissing(error)) return 0n;
+    throw error;
+  }
+}
+
+async function streamEnd({ nats }: LedgerRepairDeps): Promise<bigint> {
+  const manager = await managerOf(nats);
+  if (!manager) throw new Error("NATS is not connected");
+  return BigInt((await manager.streams.info(usageStream)).state.last_seq);
+}
+
+async function heal(deps: LedgerRepairDeps, manager: JetStreamManager, epoch: OpenEpoch): Promise<void> {
+  const { pool, pusher, log } = deps;
+  await knowAllAccounts(deps);
+  const fromMs = await timeOf(manager, epoch.bookedUntil);
+  const { events, missing, missingNanos, rejected } = await deps.replayFrom(fromMs && fromMs - overlapMs);
+  await pusher.repair(pool);
+  await closeEpoch(pool, epoch.epoch);
+  deps.metrics.ledgerRebooked.inc(Number(missing));
+  const counts = { events: `${events}`, rebooked: `${missing}`, rejected: `${rejected}` };
+  log.warn({ epoch: epoch.epoch, ...counts, usd: formatUsd(missingNanos) }, "lost bookings are booked again");
+}
+
+/** When the stream took a message; undefined where it does not hold it any more. */
+async function timeOf(manager: JetStreamManager, sequence: bigint): Promise<number | undefined> {
+  if (sequence === 0n) return undefined;
+  const message = await manager.streams.getMessage(usageStream, { seq: Number(sequence) });
+  return message?.time.getTime();
+}
+
+// An account of which the ledger has lost every line still has money in auth-quota, and nobody would correct it.
+async function knowAllAccounts({ authQuota, pool }: LedgerRepairDeps): Promise<void> {
+  let afterAccountId: string | undefined = "";
+  while (afterAccountId !== undefined) {
+    const { accounts } = await authQuota.listAccounts({ afterAccountId, limit: accountsPerPage });
+    const ids = accounts.map(({ accountId }) => accountId);
+    await createAccounts(pool, ids);
+    afterAccountId = ids.length < accountsPerPage ? undefined : ids.at(-1);
+  }
+}
