@@ -208,13 +208,20 @@ export function formatOf({ path }: Exchange): ProviderFormat | undefined {
 export const isStreamed = ({ contentType }: Exchange): boolean => contentType.startsWith("text/event-stream");
 
 function eventsOf(body: string): unknown[] {
-  const data = body.split(/\r?\n\r?\n/).map((event) => /^data: ?(.*)$/m.exec(event)?.[1] ?? "[DONE]");
+  const data = body.split(/\r?\n\r?\n/).map((event) => {
+    const lines = [...event.matchAll(/^data: ?(.*)$/gm)].map(([, line]) => line);
+    return lines.length > 0 ? lines.join("\n") : "[DONE]";
+  });
   return data.filter((text) => text !== "[DONE]").map((text): unknown => JSON.parse(text));
 }
 
+/** The events of a recorded answer; a whole one is its only event. */
+export const recordedEvents = (exchange: Exchange): unknown[] =>
+  isStreamed(exchange) ? eventsOf(exchange.replyBody) : [JSON.parse(exchange.replyBody) as unknown];
+
 /** Reads a recorded answer, whole or streamed. */
 export function readRecorded(exchange: Exchange, format: ProviderFormat): Reading {
-  const events = isStreamed(exchange) ? eventsOf(exchange.replyBody) : [JSON.parse(exchange.replyBody) as unknown];
+  const events = recordedEvents(exchange);
   if (format === "gemini") return readGemini(events);
   const [whole] = events;
   if (format === "chat") return readChat(isStreamed(exchange) ? foldChat(events) : whole);

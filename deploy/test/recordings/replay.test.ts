@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { isDeepStrictEqual } from "node:util";
 import type { LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import { startWorld } from "../e2e/world.ts";
+import type { Bill } from "./bill.ts";
 import { findRecordings, readExchanges } from "./recordings.ts";
 import { type Cell, matrixOf, replayAll, replayCatalog } from "./replay.ts";
 import { sendRecorded } from "./replay-requests.ts";
@@ -10,19 +12,22 @@ import { startReplayUpstream } from "./replay-upstream.ts";
 const folder = findRecordings(process.env);
 const skip = folder === undefined ? "no recordings here: set RECORDINGS_DIR" : false;
 
-function tokensOf({ usage }: LedgerLine): number {
-  const buckets = Object.entries(usage?.usage ?? {}).filter(([name]) => name.endsWith("Tokens"));
-  return buckets.reduce((sum, [, count]) => sum + Number(count), 0);
-}
-
-/** Calls whose ledger line has another total than the provider told. */
-function misbilled(cells: Cell[], lines: LedgerLine[]): string[] {
-  const billed = new Map(
-    lines.map((line) => [`${line.usage?.endpoint} ${line.usage?.modelRequested}`, tokensOf(line)] as const),
+const chargedOf = ({ usage }: LedgerLine): Bill =>
+  Object.fromEntries(
+    Object.entries(usage?.usage ?? {}).flatMap(([name, count]) =>
+      typeof count === "bigint" && count > 0n ? [[name, Number(count)]] : [],
+    ),
   );
-  return cells.flatMap(({ name, endpoint, model, totalTokens }) => {
-    const tokens = billed.get(`${endpoint} ${model}`);
-    return tokens === totalTokens ? [] : [`${name} by ${endpoint}: ${tokens} tokens instead of ${totalTokens}`];
+
+/** Calls whose ledger line has other units than the provider bills. */
+function misbilled(cells: Cell[], lines: LedgerLine[]): string[] {
+  const charged = new Map(
+    lines.map((line) => [`${line.usage?.endpoint} ${line.usage?.modelRequested}`, chargedOf(line)] as const),
+  );
+  return cells.flatMap(({ name, endpoint, model, bill }) => {
+    const found = charged.get(`${endpoint} ${model}`);
+    if (found && (!bill || isDeepStrictEqual(found, bill))) return [];
+    return [`${name} by ${endpoint}: ${JSON.stringify(found)} instead of ${JSON.stringify(bill)}`];
   });
 }
 

@@ -1,6 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
+import { usageBuckets } from "#shared/money/pricing.ts";
+import { catalogNameOf } from "../../../services/relay/catalog/schema.ts";
+import { billOf, type Bill } from "./bill.ts";
 import { catalogText, modelOn, upstreamAt } from "../e2e/catalog.ts";
 import {
   foldChat,
@@ -11,6 +14,7 @@ import {
   readMessage,
   readRecorded,
   readResponse,
+  recordedEvents,
   type Reading,
 } from "./reading.ts";
 import type { Exchange } from "./recordings.ts";
@@ -28,6 +32,13 @@ const upstreamDialects: Record<ProviderFormat, string> = {
 
 export const providerFormats = Object.keys(upstreamDialects) as ProviderFormat[];
 
+// A price for each bucket but that of calls, so that the ledger shows every unit.
+const pricedBuckets = usageBuckets.filter((bucket) => bucket !== "requests" && bucket !== "otherModelsNanos");
+const price = {
+  version: "recorded-1",
+  ...Object.fromEntries(pricedBuckets.map((bucket, at) => [catalogNameOf(bucket), `${at + 1}.000000007`])),
+};
+
 /** Name of the model that answers with the exchange of this number. */
 export const modelOf = (number: number): string => `recorded-${number}`;
 
@@ -39,7 +50,7 @@ export function replayCatalog(url: string, exchanges: Exchange[]): string {
     if (format === undefined) return [];
     const upstreams = [{ name: format, model: upstreamModel(number) }];
     const limits = { context_tokens: 1_000_000, max_output_tokens: 200_000 };
-    return [[modelOf(number), modelOn(format, { upstreams, ...limits, unpriced_tools: "pass" })]];
+    return [[modelOf(number), modelOn(format, { upstreams, ...limits, price })]];
   });
   return catalogText({
     upstreams: Object.fromEntries(providerFormats.map((format) => [format, upstreamAt(url, dialectsOf(format))])),
@@ -56,8 +67,8 @@ export type Cell = {
   /** By which the ledger knows the call. */
   endpoint: string;
   model: string;
-  /** What the provider counted. */
-  totalTokens: number | undefined;
+  /** What must be charged; undefined where the provider told no counts. */
+  bill: Bill | undefined;
   outcome: "passed" | "refused" | "failed";
   /** Why it did not pass. */
   cause: string;
@@ -131,8 +142,8 @@ async function fillCell(clients: Clients, { exchange, number, client }: Task): P
   const own = provider === client ? (JSON.parse(exchange.requestBody) as Record<string, unknown>) : undefined;
   const toolNames = [...new Set(["look", ...recorded.calls.map(({ name }) => name)])];
   const model = modelOf(number);
-  const { totalTokens } = recorded;
-  const cell = { name: exchange.name, provider, client, isStream, endpoint: endpoints[client], model, totalTokens };
+  const bill = billOf(provider, recordedEvents(exchange));
+  const cell = { name: exchange.name, provider, client, isStream, endpoint: endpoints[client], model, bill };
   try {
     const got = await askers[client](clients, { model, toolNames, isStream, own });
     const cause = differences(recorded, got);

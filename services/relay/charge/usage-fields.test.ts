@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { Units, UsageBucket } from "#shared/money/pricing.ts";
@@ -10,7 +9,7 @@ import { readUsage as readImagesUsage } from "../dialects/openai-images/usage.ts
 import * as transcriptions from "../dialects/openai-transcriptions/usage.ts";
 import * as chat from "../dialects/openai-shared/usage.ts";
 import { tallyReaderOf } from "../dialects/testing/reading.ts";
-import { typeFields } from "../testing/type-fields.ts";
+import { typeFields } from "../testing/declared-types.ts";
 import * as tables from "../testing/usage-fields.ts";
 
 const modules = join(import.meta.dirname, "../../../node_modules");
@@ -44,6 +43,20 @@ const rows: [name: string, table: tables.FieldTable, sources: Source[], base: ob
     [],
     { prompt_tokens: 1_000, completion_tokens: 1_000, prompt_tokens_details: { cache_write_tokens_details: {} } },
     (told) => units(chat.readUsage(told)),
+  ],
+  [
+    "chat of Perplexity",
+    tables.researchUsage,
+    [],
+    { prompt_tokens: 1_000, completion_tokens: 1_000, total_tokens: 2_000, num_search_queries: 1 },
+    (told) => units(chat.readUsage(told)),
+  ],
+  [
+    "responses, beyond OpenAI's types",
+    tables.responsesExtraUsage,
+    [],
+    { input_tokens: 1_000, output_tokens: 1_000 },
+    (usage) => readResponse({ usage }),
   ],
   [
     "responses",
@@ -125,7 +138,7 @@ const rows: [name: string, table: tables.FieldTable, sources: Source[], base: ob
   [
     "gemini",
     tables.geminiUsage,
-    [],
+    [{ file: "@google/genai/dist/genai.d.ts", type: "GenerateContentResponseUsageMetadata" }],
     { promptTokenCount: 1_000, candidatesTokenCount: 1_000 },
     (told) => units(gemini.readUsage(told)),
   ],
@@ -145,8 +158,9 @@ function withField(base: object, path: string, value: number): object {
 for (const [name, table, sources, base, read] of rows) {
   for (const { file, type, under } of sources) {
     test(`every field of ${type} is in the table: ${name}`, () => {
-      const text = readFileSync(join(modules, file), "utf8");
-      const paths = typeFields(text, type).map((path) => (under === undefined ? path : `${under}.${path}`));
+      const paths = typeFields(join(modules, file), type).map((path) =>
+        under === undefined ? path : `${under}.${path}`,
+      );
       assert.ok(paths.length > 1, "the type has fields");
       const unknown = paths.filter((path) => !Object.hasOwn(table, path));
       assert.deepEqual(unknown, [], "say in testing/usage-fields.ts what becomes of it");

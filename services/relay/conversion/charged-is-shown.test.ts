@@ -122,7 +122,11 @@ const translated = (from: Spoken, to: DialectName, stream: readonly string[]): W
 /** The counts with which a stream in the caller's format ends; undefined when it does not end well. */
 function endOf(to: DialectName, told: string): unknown {
   const events = eventsOf(told);
-  if (to === "openai-chat") return events.findLast((event) => event["usage"])?.["usage"];
+  if (to === "openai-chat") {
+    const usages = events.map((event) => event["usage"]).filter(Boolean);
+    // Zeros behind real counts are none.
+    return usages.findLast((usage) => /:[1-9]/.test(JSON.stringify(usage))) ?? usages.at(-1);
+  }
   if (to === "anthropic-messages") return events.findLast(({ type }) => type === "message_delta")?.["usage"];
   const last = events.findLast(({ type }) => type === "response.completed" || type === "response.incomplete");
   return (last?.["response"] as Record<string, unknown> | undefined)?.["usage"];

@@ -1,12 +1,19 @@
-import type { UsageBucket } from "#shared/money/pricing.ts";
+import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import type { AnswerSink, ToldUsage } from "./answer.ts";
-import { emptyTally, outputOf, type Tally, type UpstreamError } from "./dialect.ts";
+import { emptyTally, noCounts, outputOf, type Tally, type UpstreamError } from "./dialect.ts";
 
 /** Takes counts that may come again with the next piece of a stream. */
 function takeRunning({ units }: ToldUsage, tally: Tally): void {
   const hasGrown = outputOf(units) > outputOf(tally.usage);
   if (tally.isEnding) tally.runningAt = undefined;
   else if (hasGrown || tally.runningAt === undefined) tally.runningAt = tally.contentTokens;
+}
+
+/** Whether all counts are 0, as some servers send them behind the real ones. One that is no count says more. */
+function tellsNothing(units: Units | undefined): boolean {
+  if (units === noCounts) return false;
+  for (const name in units) if ((units[name as UsageBucket] ?? 0n) > 0n) return false;
+  return true;
 }
 
 /** Keeps the tally of a call: the same fold for all dialects, whole answers and streams. */
@@ -30,6 +37,7 @@ export class TallyFold implements AnswerSink {
       tally.inputUsage = units;
       return;
     }
+    if (tellsNothing(units) && !tellsNothing(tally.usage)) return;
     if (isLast) tally.runningAt = undefined;
     else takeRunning(told, tally);
     tally.usage = units;

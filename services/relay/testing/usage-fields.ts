@@ -15,6 +15,31 @@ const no = (noUse: string): FieldUse => ({ noUse });
 
 const total = no("checked against the sum of the buckets");
 
+const cost = no("the provider's own price, not the catalog's");
+const timing = no("a time");
+
+const costs: FieldTable = {
+  cost,
+  is_byok: no("whose account the provider bills"),
+  "cost_details.upstream_inference_cost": cost,
+  cost_in_usd_ticks: cost,
+};
+
+/** Tools that xAI, OpenRouter and Perplexity tell to have run. */
+const providerTools: FieldTable = {
+  num_sources_used: fills("searchSources"),
+  num_search_queries: fills("webSearches"),
+  "server_tool_use.web_search_requests": fills("webSearches"),
+  "server_tool_use.web_fetch_requests": fills("webFetches"),
+  "server_side_tool_usage_details.web_search_calls": fills("webSearches"),
+  "server_side_tool_usage_details.x_search_calls": fills("toolCalls"),
+  "server_side_tool_usage_details.code_interpreter_calls": fills("codeSessions"),
+  "server_side_tool_usage_details.file_search_calls": fills("fileSearches"),
+  "server_side_tool_usage_details.document_search_calls": fills("fileSearches"),
+  "server_side_tool_usage_details.mcp_calls": no("billed by its tokens only"),
+  num_server_side_tools_used: no("the sum of its details"),
+};
+
 /** `usage` of chat and the older completions. */
 export const chatUsage: FieldTable = {
   prompt_tokens: fills("inputTokens"),
@@ -32,11 +57,41 @@ export const chatUsage: FieldTable = {
   total_tokens: total,
 };
 
-/** What OpenAI's types do not have: the retention of cache writes, and what xAI tells. */
+/**
+ * What OpenAI's types do not have: the retention of cache writes, and what compatible providers tell, by their own
+ * references (November 2026): DeepSeek, Moonshot, Mistral, OpenRouter, Vercel's gateway, LiteLLM, SGLang, xAI, Groq.
+ */
 export const chatExtraUsage: FieldTable = {
   "prompt_tokens_details.cache_write_tokens_details.ttl_30m_tokens": fills("cacheWrite5mTokens"),
   "prompt_tokens_details.cache_write_tokens_details.ttl_12h_tokens": fills("cacheWrite1hTokens"),
-  num_sources_used: fills("searchSources"),
+  "prompt_tokens_details.cache_creation_tokens": fills("cacheWrite5mTokens"),
+  "prompt_tokens_details.video_tokens": in_("prompt_tokens"),
+  prompt_tokens: fills("inputTokens"),
+  prompt_cache_hit_tokens: fills("cacheReadTokens"),
+  prompt_cache_miss_tokens: in_("prompt_tokens"),
+  cached_tokens: fills("cacheReadTokens"),
+  num_cached_tokens: fills("cacheReadTokens"),
+  cache_read_input_tokens: fills("cacheReadTokens"),
+  cache_creation_input_tokens: fills("cacheWrite5mTokens"),
+  prompt_audio_seconds: fills("mediaMs"),
+  "completion_tokens_details.image_tokens": fills("imageOutputTokens"),
+  reasoning_tokens: fills("reasoningTokens"),
+  ...providerTools,
+  ...costs,
+  queue_time: timing,
+  prompt_time: timing,
+  completion_time: timing,
+  total_time: timing,
+};
+
+/** Perplexity's, which bills what it reads and thinks while it searches beside all other counts. */
+export const researchUsage: FieldTable = {
+  prompt_tokens: fills("inputTokens"),
+  citation_tokens: fills("inputTokens"),
+  reasoning_tokens: fills("reasoningTokens"),
+  num_search_queries: fills("webSearches"),
+  search_context_size: no("asked for by the caller: it decides the price of the request"),
+  "cost.total_cost": cost,
 };
 
 /** `usage` of responses. */
@@ -50,6 +105,9 @@ export const responsesUsage: FieldTable = {
   "output_tokens_details.reasoning_tokens": fills("reasoningTokens"),
   total_tokens: total,
 };
+
+/** What OpenAI's types of it do not have, but compatible providers tell. */
+export const responsesExtraUsage: FieldTable = { ...providerTools, ...costs };
 
 const svg: FieldTable = {
   "svg_usage.model": no("names the model whose prices hold"),
@@ -106,8 +164,18 @@ export const messagesUsage: FieldTable = {
   "iterations.output_tokens": fills("outputTokens"),
 };
 
-/** `usageMetadata` of generateContent, by the types of @google/genai 3.1.0. */
+const byKind = no("tells the kinds of the tokens, which have buckets of their own");
+
+/** `usageMetadata` of generateContent. */
 export const geminiUsage: FieldTable = {
+  "promptTokensDetails.modality": byKind,
+  "promptTokensDetails.tokenCount": in_("promptTokenCount"),
+  "cacheTokensDetails.modality": byKind,
+  "cacheTokensDetails.tokenCount": in_("cachedContentTokenCount"),
+  "candidatesTokensDetails.modality": byKind,
+  "candidatesTokensDetails.tokenCount": in_("candidatesTokenCount"),
+  "toolUsePromptTokensDetails.modality": byKind,
+  "toolUsePromptTokensDetails.tokenCount": in_("toolUsePromptTokenCount"),
   promptTokenCount: fills("inputTokens"),
   cachedContentTokenCount: fills("cacheReadTokens"),
   toolUsePromptTokenCount: fills("inputTokens"),

@@ -33,6 +33,8 @@ type State = {
   sink: AnswerSink;
   answers: Map<number, Answer>;
   makeId: IdMaker | undefined;
+  /** The model that ran. */
+  model: string;
   searches: bigint;
   isBlocked: boolean;
   isOver: boolean;
@@ -92,13 +94,22 @@ function readCandidate(candidate: unknown, answer: Answer, makeId: IdMaker): voi
   answer.ending = endingOf(candidate) ?? answer.ending;
 }
 
-/** Queries of Google's search, by which it bills; of a stream the last word is the whole. */
+// ai.google.dev/gemini-api/docs/google-search: models before Gemini 3 are billed by the prompt, later ones by the query.
+const billedByPrompt = /gemini-[12]\b/;
+
+/** Google's searches, as it bills them; of a stream the last word is the whole. */
 function countSearches(candidates: readonly unknown[], state: State): void {
   let searches = 0n;
   for (const candidate of candidates) {
-    const queries = member(member(candidate, "groundingMetadata"), "webSearchQueries");
+    const grounding = member(candidate, "groundingMetadata");
+    if (!grounding) continue;
+    const queries = member(grounding, "webSearchQueries");
     if (Array.isArray(queries)) searches += BigInt(queries.length);
+    const chunks = member(grounding, "groundingChunks");
+    // A prompt that is grounded in Google's maps is billed as one.
+    if (Array.isArray(chunks) && chunks.some((chunk) => member(chunk, "maps"))) state.sink.counted("toolCalls", 1n);
   }
+  if (searches > 0n && billedByPrompt.test(state.model)) searches = 1n;
   if (searches <= state.searches) return;
   state.searches = searches;
   state.sink.counted("webSearches", searches);
@@ -126,6 +137,7 @@ function readChunk(chunk: unknown, state: State): void {
   const { sink } = state;
   if (!state.makeId) sink.show(startOf(chunk));
   const makeId = (state.makeId ??= createIdMaker(stringOf(member(chunk, "responseId")) ?? ""));
+  state.model ||= stringOf(member(chunk, "modelVersion")) ?? "";
   state.isBlocked ||= blockReasonOf(chunk) !== undefined;
   const candidates = member(chunk, "candidates");
   if (Array.isArray(candidates)) readCandidates(candidates, state, makeId);
@@ -164,7 +176,15 @@ function finish(state: State): void {
  * and the answer are finished when the stream is over; before a reason was seen it is cut.
  */
 export function createStreamReader(sink: AnswerSink, _context: ReadingContext): StreamReader {
-  const state: State = { sink, answers: new Map(), makeId: undefined, searches: 0n, isBlocked: false, isOver: false };
+  const state: State = {
+    sink,
+    answers: new Map(),
+    makeId: undefined,
+    model: "",
+    searches: 0n,
+    isBlocked: false,
+    isOver: false,
+  };
   const read = (chunk: unknown): EventKind => {
     if (member(Array.isArray(chunk) ? chunk[0] : chunk, "error")) {
       sink.error(readError(chunk) ?? brokenOff);

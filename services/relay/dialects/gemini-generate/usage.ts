@@ -49,8 +49,8 @@ export function readServiceTier(usage: unknown): string | undefined {
 
 /**
  * Reads `usageMetadata` into disjoint buckets. promptTokenCount includes cached tokens; thoughtsTokenCount stands
- * beside candidatesTokenCount, but some models count thoughts within it, which only totalTokenCount tells. Videos and
- * documents are priced as text.
+ * beside candidatesTokenCount, but some models count thoughts within it, which only totalTokenCount tells; where no
+ * thoughts are told, what the total holds beyond the others are thoughts. Videos and documents are priced as text.
  */
 export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);
 
@@ -59,8 +59,9 @@ function readBuckets(usage: unknown): Units | undefined {
   const input = countOf(member(usage, "promptTokenCount")) + countOf(member(usage, "toolUsePromptTokenCount"));
   const cacheReadTokens = smaller(countOf(member(usage, "cachedContentTokenCount")), input);
   const candidates = countOf(member(usage, "candidatesTokenCount"));
-  const thoughts = countOf(member(usage, "thoughtsTokenCount"));
-  const isInside = thoughts > 0n && input + candidates === countOf(member(usage, "totalTokenCount"));
+  const total = countOf(member(usage, "totalTokenCount"));
+  const thoughts = countOf(member(usage, "thoughtsTokenCount")) || excess(total, input + candidates);
+  const isInside = thoughts > 0n && input + candidates === total;
   const reasoningTokens = isInside ? smaller(thoughts, candidates) : thoughts;
   return {
     ...freshInput(usage, input - cacheReadTokens),

@@ -2,7 +2,7 @@ import type { Units } from "#shared/money/pricing.ts";
 import type { ToldUsage } from "../answer.ts";
 import { countOf, member, noCounts, readCounts, takeParts, tellsCounts, totalOf, type ModelPart } from "../dialect.ts";
 import { svgTokens, withSvgs } from "../openai-shared/svg.ts";
-import { readCacheWrites, readSources } from "../openai-shared/usage.ts";
+import { readCacheWrites, readTools } from "../openai-shared/usage.ts";
 import { readToolUsage, type ToolUsage } from "./tools.ts";
 
 /**
@@ -27,7 +27,7 @@ function readBuckets(usage: unknown): Units | undefined {
     reasoningTokens: countOf(member(outputDetails, "reasoning_tokens")),
   });
   const kept = cacheWrite1hTokens > 0n ? { cacheWrite1hTokens } : {};
-  return { inputTokens, ...input, ...kept, outputTokens, ...output, ...readSources(usage) };
+  return { inputTokens, ...input, ...kept, outputTokens, ...output, ...readTools(usage) };
 }
 
 /** What was told of the model's tokens, and beside it of the tools. */

@@ -6,10 +6,10 @@ import {
   type ReadingContext,
   type StreamReader,
 } from "../answer.ts";
-import { estimateTokens, member, stringOf, tellsCounts, totalOf, type Cleaner, type Envelope } from "../dialect.ts";
+import { estimateTokens, member, stringOf, tellsCounts, type Cleaner, type Envelope } from "../dialect.ts";
 import type { StreamEvent } from "../sse.ts";
 import { passErrors, readError } from "./error.ts";
-import { countingOf, readToldUsage, type Counting } from "./usage.ts";
+import { countingOf, readToldUsage, readTotal, type Counting } from "./usage.ts";
 
 // What OpenAI gives at most; a number beyond it is no choice of an answer.
 const maxChoices = 128;
@@ -53,15 +53,23 @@ function readChoices(reading: Reading, choices: readonly unknown[]): void {
   }
 }
 
+/** Groq tells its counts under a name of its own too, Moonshot within the choice that ends. */
+function usageOf(chunk: unknown): unknown {
+  const usage = member(chunk, "usage");
+  if (usage !== undefined && usage !== null) return usage;
+  const choices = member(chunk, "choices");
+  return member(member(chunk, "x_groq"), "usage") ?? member(Array.isArray(choices) ? choices[0] : undefined, "usage");
+}
+
 function readChunk(reading: Reading, chunk: unknown): EventKind {
   const { sink } = reading;
   const choices = member(chunk, "choices");
   const hasChoices = Array.isArray(choices) && choices.length > 0;
   reading.begin?.(chunk, hasChoices);
   if (hasChoices) readChoices(reading, choices);
-  const usage = member(chunk, "usage");
+  const usage = usageOf(chunk);
   const units = readToldUsage(usage, reading.counting);
-  if (units) sink.usage({ scope: "answer", units, total: totalOf(usage, "total_tokens") });
+  if (units) sink.usage({ scope: "answer", units, total: readTotal(usage) });
   const tier = reading.serviceTier ? undefined : stringOf(member(chunk, "service_tier"));
   reading.serviceTier ||= tier;
   sink.served(stringOf(member(chunk, "model")), tier);

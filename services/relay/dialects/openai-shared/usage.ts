@@ -1,6 +1,6 @@
-import type { Units } from "#shared/money/pricing.ts";
+import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import type { Quirk } from "../conversation.ts";
-import { countOf, excess, member, readCounts, takeParts, tellsCounts } from "../dialect.ts";
+import { countOf, excess, member, readCounts, takeParts, tellsCounts, totalOf } from "../dialect.ts";
 
 type CacheWrites = { cacheWrite5mTokens: bigint; cacheWrite1hTokens: bigint };
 
@@ -17,10 +17,57 @@ export function readCacheWrites(inputDetails: unknown): CacheWrites {
   return { cacheWrite5mTokens: whole - cacheWrite1hTokens, cacheWrite1hTokens };
 }
 
-/** xAI bills its live search by the source. */
-export function readSources(usage: unknown): Units {
-  const searchSources = countOf(member(usage, "num_sources_used"));
-  return searchSources > 0n ? { searchSources } : {};
+// What compatible providers tell of tools that they ran: xAI its live search by the source and other tools by the call,
+// OpenRouter what Anthropic would tell, and Perplexity its searches.
+const toolFields: readonly [bucket: UsageBucket, path: readonly string[]][] = [
+  ["searchSources", ["num_sources_used"]],
+  ["webSearches", ["num_search_queries"]],
+  ["webSearches", ["server_tool_use", "web_search_requests"]],
+  ["webFetches", ["server_tool_use", "web_fetch_requests"]],
+  ["webSearches", ["server_side_tool_usage_details", "web_search_calls"]],
+  ["toolCalls", ["server_side_tool_usage_details", "x_search_calls"]],
+  ["codeSessions", ["server_side_tool_usage_details", "code_interpreter_calls"]],
+  ["fileSearches", ["server_side_tool_usage_details", "file_search_calls"]],
+  ["fileSearches", ["server_side_tool_usage_details", "document_search_calls"]],
+];
+
+const countAt = (usage: unknown, path: readonly string[]): bigint => countOf(path.reduce<unknown>(member, usage));
+
+/** Tools that a compatible provider tells to have run, in units by which it bills them. */
+export function readTools(usage: unknown): Units {
+  const units: Units = {};
+  for (const [bucket, path] of toolFields) {
+    const count = countAt(usage, path);
+    if (count > 0n) units[bucket] = (units[bucket] ?? 0n) + count;
+  }
+  return units;
+}
+
+/** The first of these counts that tells anything: providers have different names for one and the same. */
+function firstOf(usage: unknown, ...paths: (readonly string[])[]): bigint {
+  for (const path of paths) {
+    const count = countAt(usage, path);
+    if (count > 0n) return count;
+  }
+  return 0n;
+}
+
+/**
+ * What Perplexity reads and thinks while it searches. It bills both, in none of its other counts: neither in
+ * prompt_tokens and completion_tokens nor in the total.
+ */
+function readResearch(usage: unknown): { read: bigint; thought: bigint } {
+  const isResearch =
+    member(usage, "citation_tokens") !== undefined || member(usage, "num_search_queries") !== undefined;
+  if (!isResearch) return { read: 0n, thought: 0n };
+  return { read: countAt(usage, ["citation_tokens"]), thought: countAt(usage, ["reasoning_tokens"]) };
+}
+
+/** The provider's own total, with what it bills beside it. */
+export function readTotal(usage: unknown): bigint | undefined {
+  const total = totalOf(usage, "total_tokens");
+  const { read, thought } = readResearch(usage);
+  return total === undefined ? undefined : total + read + thought;
 }
 
 /** How a model counts: whether its reasoning shows only in the total, where others would count no such tokens. */
@@ -39,34 +86,68 @@ export function readUsage(usage: unknown, counting: Counting = {}): Units | unde
   return readCounts((told) => readBuckets(told, counting), usage);
 }
 
+/** The parts of prompt_tokens, by OpenAI's name or, where that tells nothing, by another provider's. */
+function readInput(usage: unknown): Units {
+  const details = member(usage, "prompt_tokens_details");
+  const { cacheWrite5mTokens: told, cacheWrite1hTokens } = readCacheWrites(details);
+  const {
+    rest: inputTokens,
+    cacheWrite1hTokens: kept,
+    ...input
+  } = takeParts(countOf(member(usage, "prompt_tokens")), {
+    cacheReadTokens: firstOf(
+      usage,
+      ["prompt_tokens_details", "cached_tokens"],
+      ["prompt_cache_hit_tokens"],
+      ["cached_tokens"],
+      ["num_cached_tokens"],
+      ["cache_read_input_tokens"],
+    ),
+    cacheWrite5mTokens:
+      told + cacheWrite1hTokens > 0n
+        ? told
+        : firstOf(usage, ["prompt_tokens_details", "cache_creation_tokens"], ["cache_creation_input_tokens"]),
+    cacheWrite1hTokens,
+    audioInputTokens: countOf(member(details, "audio_tokens")),
+    imageInputTokens: countOf(member(details, "image_tokens")),
+  });
+  return { inputTokens, ...input, ...(kept > 0n && { cacheWrite1hTokens: kept }) };
+}
+
 function readBuckets(usage: unknown, { isReasoningInTotal = false }: Counting): Units | undefined {
   if (typeof usage !== "object" || usage === null) return undefined;
   const prompt = countOf(member(usage, "prompt_tokens"));
   const completion = countOf(member(usage, "completion_tokens"));
   const total = countOf(member(usage, "total_tokens"));
-  const promptDetails = member(usage, "prompt_tokens_details");
-  const completionDetails = member(usage, "completion_tokens_details");
-  const told = countOf(member(completionDetails, "reasoning_tokens"));
+  const details = member(usage, "completion_tokens_details");
+  const { read, thought } = readResearch(usage);
+  const told = firstOf(usage, ["completion_tokens_details", "reasoning_tokens"], ["reasoning_tokens"]);
+  const within = thought > 0n ? 0n : told;
   const beside = excess(total, prompt + completion);
   // Some compatible servers (xAI) count reasoning beside completion_tokens; only their total tells.
-  const isOutside = beside > 0n && (beside === told || isReasoningInTotal);
-  const reasoningTokens = isOutside && beside > told ? beside : told;
+  const isOutside = beside > 0n && (beside === within || isReasoningInTotal);
   const {
-    rest: inputTokens,
-    cacheWrite1hTokens,
-    ...input
-  } = takeParts(prompt, {
-    cacheReadTokens: countOf(member(promptDetails, "cached_tokens")),
-    ...readCacheWrites(promptDetails),
-    audioInputTokens: countOf(member(promptDetails, "audio_tokens")),
-    imageInputTokens: countOf(member(promptDetails, "image_tokens")),
+    rest: outputTokens,
+    imageOutputTokens,
+    ...output
+  } = takeParts(isOutside ? completion + beside : completion, {
+    reasoningTokens: isOutside && beside > within ? beside : within,
+    audioOutputTokens: countOf(member(details, "audio_tokens")),
+    imageOutputTokens: countOf(member(details, "image_tokens")),
   });
-  const { rest: outputTokens, ...output } = takeParts(isOutside ? completion + beside : completion, {
-    reasoningTokens,
-    audioOutputTokens: countOf(member(completionDetails, "audio_tokens")),
-  });
-  const kept = cacheWrite1hTokens > 0n ? { cacheWrite1hTokens } : {};
-  return { inputTokens, ...input, ...kept, outputTokens, ...output, ...readSources(usage) };
+  const { inputTokens = 0n, ...input } = readInput(usage);
+  const audioSeconds = countOf(member(usage, "prompt_audio_seconds"));
+  return {
+    inputTokens: inputTokens + read,
+    ...input,
+    outputTokens,
+    ...output,
+    reasoningTokens: output.reasoningTokens + thought,
+    ...(imageOutputTokens > 0n && { imageOutputTokens }),
+    // Mistral's models that listen are billed by the time of what they hear.
+    ...(audioSeconds > 0n && { mediaMs: audioSeconds * 1_000n }),
+    ...readTools(usage),
+  };
 }
 
 /** The same, of a usage that tells any count: some servers send an empty one. */
