@@ -211,7 +211,7 @@ async function finish(run: Run): Promise<void> {
   }
 }
 
-test("any history of operations, repeated and reordered, keeps the money states right after every step", async () => {
+test("any history of operations keeps the money states right after every step", { timeout: 600_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 90 }), async (steps) => {
       const run = await startRun();

@@ -3,6 +3,7 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { createRid } from "#shared/money/rid.ts";
 import type { ActiveSet } from "#shared/process/active-set.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import { admit, callerOf, type Caller } from "./charge/admit.ts";
 import type { BodyBudget, BodyShare } from "./http/body-budget.ts";
 import { beginTimes, type CallTimes } from "./call-times.ts";
@@ -190,6 +191,7 @@ async function admitCall(
     trace,
   });
   live.add(call);
+  faultPoint("relay: reserve granted, upstream not asked");
   call.cut = cutBy(signal);
   return { call, envelope, routes, preparation, callerHeaders: request.headers, signal, dialect, response };
 }

@@ -1,11 +1,12 @@
 import { existsSync, readFileSync, renameSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
+import { fileNameOf } from "./fault-file.ts";
 
 const folder = process.env["FAULT_FOLDER"] ?? "";
 
-/** Patched sources call it at their fault points: the process kills or stops itself there when the point is armed. */
+/** What `faultPoint` of a service does in a process that imports this: kill or stop itself where the point is armed. */
 function passFaultPoint(name: string): void {
-  const file = join(folder, name);
+  const file = join(folder, fileNameOf(name));
   if (!existsSync(file)) return;
   const own = `${file}.${process.pid}`;
   try {

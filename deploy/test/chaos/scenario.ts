@@ -15,7 +15,7 @@ import { createRandom, type Random } from "../e2e/random.ts";
 import { type Customer, startWorld, type World } from "../e2e/world.ts";
 import type { Service } from "../../tools/local/service.ts";
 import type { ServiceName } from "../../tools/local/stack.ts";
-import { type FaultFolder, faultPoints, openFaultFolder } from "./fault-points.ts";
+import { type FaultFolder, openFaultFolder } from "./fault-points.ts";
 import { type Links, openLinks } from "./links.ts";
 import { lossBoundNanos, overspendBoundNanos, type Refusals, wrongRefusals } from "./rules.ts";
 
@@ -99,10 +99,10 @@ export async function startScene({ seed, callers, say, authQuota = {} }: Scenari
   const faultPlace = await mkdtemp(join(tmpdir(), "relay-faults-"));
   removeAtEnd(faultPlace);
   resources.defer(() => rm(faultPlace, { recursive: true, force: true }));
-  const faults = await openFaultFolder(faultPlace, faultPoints);
+  const faults = await openFaultFolder(faultPlace);
   const links = resources.use(await openLinks());
   const serviceEnvironment = Object.fromEntries(
-    Object.entries(variables).map(([name, own]) => [name, { ...own, ...faults.environmentOf(name as ServiceName) }]),
+    Object.entries(variables).map(([name, own]) => [name, { ...own, ...faults.environmentOf() }]),
   );
   Object.assign(serviceEnvironment["auth-quota"] ?? {}, authQuota);
   const world = resources.use(

@@ -17,7 +17,7 @@ import { type FaultFolder, openFaultFolder } from "./fault-points.ts";
 import { type Links, openTaskLinks, type TaskLinkName } from "./links.ts";
 import type { ScenarioOptions } from "./scenario.ts";
 import { auditTasks, type TaskCustomer, wrongTaskRefusals } from "./task-audit.ts";
-import { shortLeases, taskFaultPoints } from "./task-fault-points.ts";
+import { shortLeases } from "./task-fault-points.ts";
 import { startTaskLoad, type TaskLoad } from "./task-load.ts";
 import { taskCatalog, taskPriceNanos, taskSizes } from "./task-models.ts";
 
@@ -78,10 +78,10 @@ export async function startTaskScene({ seed, callers, say }: ScenarioOptions): P
   const faultPlace = await mkdtemp(join(tmpdir(), "relay-faults-"));
   removeAtEnd(faultPlace);
   resources.defer(() => rm(faultPlace, { recursive: true, force: true }));
-  const faults = await openFaultFolder(faultPlace, taskFaultPoints);
+  const faults = await openFaultFolder(faultPlace);
   const environmentOf = (name: ServiceName) => ({
     ...variables[name],
-    ...faults.environmentOf(name, name === "video-task" ? shortLeases : []),
+    ...faults.environmentOf(name === "video-task" ? shortLeases : []),
   });
   const links = resources.use(await openTaskLinks());
   const secondPort = await freePort();

@@ -1,6 +1,7 @@
 import { Verdict, type AuthQuotaService, type PostRequest } from "#proto/authquota/v1/authquota_pb.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { whenRedisAnswers } from "./hot-errors.ts";
@@ -35,6 +36,7 @@ export function postHandler(deps: PostDeps): UnaryHandlers<typeof AuthQuotaServi
       bookedText(bookedNanos),
       isFinal ? "1" : "0",
     ]);
+    faultPoint("auth-quota: told what is booked, nothing of it taken over");
     for (const chunk of chunks([...sums, ...posts])) {
       const answers = await whenRedisAnswers(deps.hot.apply("", chunk));
       answers.forEach(({ code }, index) => {

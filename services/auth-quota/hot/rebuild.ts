@@ -1,6 +1,7 @@
 import type { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Metrics } from "../metrics.ts";
 import type { RecoveryLock, HotStore } from "../store/hot.ts";
 import { readGeneration, writeGeneration } from "../store/generation.ts";
@@ -28,6 +29,7 @@ export function createRebuild(deps: RebuildDeps): () => Promise<void> {
     const lock = (await deps.hot.readRecoveryLock()) ?? (await establish(deps));
     if (!lock) return;
     if (lock.generation !== remembered) {
+      faultPoint("auth-quota: generation established, not remembered");
       await writeGeneration(deps.database, lock.generation);
       deps.log.info({ generation: lock.generation, isLocked: lock.closedMs !== undefined }, "hot store generation");
       remembered = lock.generation;
@@ -59,6 +61,7 @@ async function tryToOpen(
   // A stream that lost its data too restarts at sequence 0; then only what it holds now needs to be booked.
   const isBooked = bookedSequence >= (sequence < lastSequence ? sequence : lastSequence);
   if (closedMs < rebuildMs || !isBooked) return;
+  faultPoint("auth-quota: everything rebuilt, recovery lock not open");
   await hot.apply("", [["open-gate", generation]]);
   log.info({ generation, closedMs }, "hot store rebuilt, granting calls again");
 }

@@ -1,5 +1,6 @@
 import { ServiceError } from "#shared/process/errors.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Metrics } from "../metrics.ts";
 import { answerCodes, type HotOperation, type HotStore } from "../store/hot.ts";
 
@@ -34,6 +35,7 @@ async function sweepAll({ hot, metrics, log }: SweepDeps, operation: HotOperatio
     if (!answer) throw new ServiceError("internal", "the sweep was not answered");
     if (answer.code !== answerCodes.more) return;
     metrics.expired(answer.number);
+    faultPoint("auth-quota: within a sweep");
     log.warn({ relaySession: answer.text, holds: answer.number }, message);
   }
 }

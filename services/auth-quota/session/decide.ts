@@ -1,5 +1,6 @@
 import { Verdict, type CallState } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Identities } from "../hot/identity.ts";
 import type { Load, Owner } from "../hot/load.ts";
 import type { Metrics } from "../metrics.ts";
@@ -119,6 +120,7 @@ async function applyTimed(
   try {
     const answers = await hot.apply(relaySession, operations);
     metrics.redis((performance.now() - startedAt) / 1_000, true);
+    faultPoint("auth-quota: decided in Redis, not answered");
     return answers;
   } catch (error) {
     metrics.redis((performance.now() - startedAt) / 1_000, false);

@@ -15,6 +15,7 @@ import { createBatchQueue, type BatchQueue, type QueuedMessage } from "./batch-q
 import type { NatsLink } from "./nats.ts";
 import { readMessage } from "../records/read-event.ts";
 import { createStop, pause, type Stop, unlessStopped } from "#shared/process/stop.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
 import { markKeysUnpushed } from "../store/funds.ts";
 import type { Posting, BalancePusher } from "./push-balances.ts";
@@ -192,6 +193,7 @@ async function bookAll(deps: ConsumerDeps, queue: BatchQueue<JsMsg>, stop: Stop)
       unbooked.push(...messages);
       continue;
     }
+    faultPoint("billing: batch committed, auth-quota not told");
     const pushing = pushAndAcknowledge(deps, posting, messages).finally(() => pushes.delete(pushing));
     pushes.add(pushing);
     // A slow auth-quota slows booking down instead of filling memory.
@@ -245,6 +247,7 @@ async function bookUntilDone(
 async function pushAndAcknowledge(deps: ConsumerDeps, posting: Posting, messages: readonly JsMsg[]): Promise<void> {
   const { pusher } = deps;
   const isPushed = await pusher.push(posting);
+  faultPoint("billing: auth-quota told, batch not acknowledged");
   const isSettled = isPushed || (await recordUnpushed(deps, posting));
   for (const message of messages) {
     if (isSettled) answer(() => message.ack());

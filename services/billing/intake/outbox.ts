@@ -6,6 +6,7 @@ import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import type { Clock } from "#shared/process/clock.ts";
 import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/stores/usage-stream.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { isId } from "../records/check.ts";
@@ -138,6 +139,7 @@ async function republish(deps: OutboxDeps, missing: readonly ReadEvent[], backof
     const headers = usageHeaders("billing", id, newestTimeMs(part));
     // Waits for the acknowledgement; a failure ends the pass, and the rest is due again at the next.
     await stream.publish(usageSubject, payload, { msgID: id, headers, timeout: 5_000 });
+    faultPoint("billing: charge published again, not noted");
     backoff.tried(part);
     deps.metrics.republished.inc(part.length);
     for (const { event } of part) deps.log.warn({ rid: event.rid }, "unconfirmed charge republished");

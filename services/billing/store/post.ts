@@ -5,6 +5,7 @@ import { readUsageRecord } from "../records/usage-record.ts";
 import { numberArray, plainArray } from "./arrays.ts";
 import { type AccountRow, type KeyRow, readAccounts, readKeys } from "./funds.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import { insertLines } from "./insert-lines.ts";
 import { checkPrices, rememberPrices, type PriceConflict } from "./prices.ts";
 import { advanceMark, type StreamMark } from "./ledger-epoch.ts";
@@ -46,6 +47,7 @@ export async function postBatch(
     const keyIds = new Set([...plan.calls.values()].map(({ keyId }) => keyId));
     const keys = await readKeys(db, [...keyIds]);
     const accounts = await chargeAccounts(db, accountIds, plan.chargedByAccount);
+    faultPoint("billing: batch not committed");
     await countEvents(db, plan.lines);
     const prices = await checkPrices(pool, db, plan.lines);
     if (progress) await advanceMark(db, progress.known, progress.sequence);

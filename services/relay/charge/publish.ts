@@ -1,6 +1,7 @@
 import type { JetStreamClient } from "@nats-io/jetstream";
 import type { MsgHdrs } from "@nats-io/transport-node";
 import type { Logger } from "#shared/process/log.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/stores/usage-stream.ts";
 
 /** The way of usage records to JetStream: gathered, published with an id, awaited off the path of the calls. */
@@ -58,6 +59,7 @@ async function deliver(delivery: Delivery, { id, headers, payload, records }: Ba
       const stream = delivery.client();
       if (!stream) throw new Error("NATS is not connected");
       await stream.publish(usageSubject, payload, { msgID: id, headers, timeout: ackTimeoutMs });
+      faultPoint("relay: record published, settle not answered");
       noteOutcome(delivery);
       delivery.counts.published(records, (performance.now() - triedAtMs) / 1_000);
       return true;

@@ -1,4 +1,5 @@
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import type { LiveCall } from "../live-call.ts";
 import { checkpointRecord, confirmBooked, type Settling } from "./settle.ts";
 
@@ -23,6 +24,7 @@ export function createRestore(settling: Settling, live: Iterable<LiveCall>): () 
     if (isFirst) return;
     const records = settling.spool.openRecords();
     settling.log.warn({ generation, holds, records }, "auth-quota has lost calls: telling them again");
+    faultPoint("relay: holds restored, charges not told again");
     await tellAgain(settling);
   };
 }

@@ -9,6 +9,7 @@ import {
   type UsageRecorded,
 } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Histogram } from "#shared/metrics/family.ts";
 import { costNanos, usageBuckets, type Units } from "#shared/money/pricing.ts";
 import { pricedFor, type Model } from "../catalog/models.ts";
@@ -221,6 +222,7 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
   const record = recordOf(call, endCause, charged, settling);
   const bytes = encodeRecord(record);
   settling.spool.append(call.rid, bytes);
+  faultPoint("relay: record in the spool, nobody told");
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
   if (record.costNanos > record.heldNanos) settling.metrics.overHold.inc();
@@ -243,6 +245,7 @@ export function settleGiven(settling: Settling, call: LiveCall, given: Uint8Arra
   const record = fromBinary(UsageRecordedSchema, given);
   call.endCause = record.endCause;
   settling.spool.append(record.rid, given);
+  faultPoint("relay: charge of a task in the spool, nobody told");
   call.upstream = record.upstream;
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
@@ -338,6 +341,7 @@ async function settleCheckpoint(settling: Settling, left: Left): Promise<void> {
   const record = closeCheckpoint(settling, left.record);
   const bytes = toBinary(UsageRecordedSchema, record);
   spool.append(left.rid, bytes);
+  faultPoint("relay: call of a dead relay closed, nobody told");
   await forward(settling, record, bytes);
 }
 
@@ -373,6 +377,7 @@ export async function replaySpool(settling: Settling): Promise<void> {
     const charges = records.map((bytes) => readCharge(settling, bytes));
     await Promise.all(charges.map(({ charge, record }) => forward(settling, charge, record)));
     await Promise.all(leftOf({ records, checkpoints }).map((left) => settleCheckpoint(settling, left)));
+    faultPoint("relay: spool of a dead relay told, its end not");
     await quota.tell({ operation: { case: "endSession", value: { relaySession } } });
     const left = { records: records.length, checkpoints: checkpoints.length };
     log.info({ relaySession, ...left }, "took over the spool of a dead relay");

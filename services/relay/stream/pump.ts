@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import { errors } from "undici";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Counter, Histogram } from "#shared/metrics/family.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import type { CallTimes } from "../call-times.ts";
 import type { StreamTap, Tally } from "../dialects/dialect.ts";
 import { createEventCursor, type EventCursor } from "../dialects/event-cursor.ts";
@@ -263,6 +264,7 @@ export function pumpStream(pump: Pump): Pumping {
     forward(pieces);
     if (isEnded) cut(EndCause.UPSTREAM_ERROR);
     else onPiece();
+    faultPoint("relay: mid-stream");
   };
 
   response.once("close", () => cut(EndCause.CLIENT_GONE));

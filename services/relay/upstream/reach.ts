@@ -7,6 +7,7 @@ import { learn, learnFromError, type Learning } from "./record-attempt.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Preparation, Prepared } from "../conversion/prepare.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import { send, SendError, type Answer, type SendSignal, type UpstreamRequest } from "./send.ts";
 import { upstreamFailure } from "./failure.ts";
 import { countFault, faultOfError, faultOfStatus } from "./faults.ts";
@@ -132,6 +133,7 @@ async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach
     }
     return { failure: { name, cause: error.cause }, isAnswer: false, isFinal: !error.isUnsent };
   }
+  faultPoint("relay: upstream accepted, nothing answered");
   call.firstByteAtMs = Date.now();
   times.answeredAt = performance.now();
   reach.metrics.firstByteSeconds.observe({ upstream: upstream.name }, (times.answeredAt - times.sentAt) / 1_000);

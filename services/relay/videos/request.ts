@@ -8,6 +8,7 @@ import {
   type Task,
 } from "#proto/video/v1/video_pb.ts";
 import { pause, type Stop } from "#shared/process/stop.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import { CallFailure, type Failure, type FailureName } from "../failures.ts";
 import type { LiveCall } from "../live-call.ts";
 import { release, settleGiven, type Settling } from "../charge/settle.ts";
@@ -74,6 +75,7 @@ function failureOf({ reason, cause }: Refused): Failure {
  */
 export function closeByOutcome(outcome: Outcome, call: LiveCall, settling: Settling): Task {
   if (outcome.case === "accepted") {
+    faultPoint("relay: task accepted, its charge not in the spool");
     const { task, charge } = outcome.value;
     settleGiven(settling, call, charge);
     call.httpStatus = 200;

@@ -22,8 +22,8 @@ export function readPatches(environment: NodeJS.ProcessEnv): SourcePatch[] {
 }
 
 /**
- * Loads sources with the patches applied. Tests start services with `--import` of this file to break a rule, or to die
- * at a named point, without a switch for it in the product.
+ * Loads sources with the patches applied. Tests start services with `--import` of this file to break a rule without a
+ * switch for it in the product.
  */
 function hookPatches(patches: readonly SourcePatch[]): void {
   registerHooks({

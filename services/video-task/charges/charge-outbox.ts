@@ -3,6 +3,7 @@ import { LineKind, type BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { encodeUsageBatch, usageHeaders, usageSubject } from "#shared/stores/usage-stream.ts";
 import type { Metrics } from "../metrics.ts";
@@ -70,6 +71,7 @@ const backoffMs = ({ confirmMs }: ChargeOutboxDeps, tries: number): number =>
 async function tryCharge(deps: ChargeOutboxDeps, event: MoneyEvent): Promise<boolean> {
   const { rid, accountId: account, tries, charge } = event;
   if (tries > 1 && (await isCharged(deps, event))) {
+    faultPoint("video-task: charge found in the ledger, not noted");
     if (await markBooked(deps.pool, event)) deps.log.info({ rid, account }, "charge booked");
     return true;
   }
@@ -80,6 +82,7 @@ async function tryCharge(deps: ChargeOutboxDeps, event: MoneyEvent): Promise<boo
   const msgID = `video:${rid}:${tries}`;
   const headers = usageHeaders("video-task", msgID, Date.now());
   await stream.publish(usageSubject, encodeUsageBatch([charge]), { msgID, headers, timeout: ackTimeoutMs });
+  faultPoint("video-task: charge published, not noted");
   return false;
 }
 
@@ -98,6 +101,7 @@ async function tryRefund(deps: ChargeOutboxDeps, event: MoneyEvent): Promise<boo
   const refundId = `video:${rid}`;
   try {
     const { line } = await billing.refund({ accountId, rid, amountNanos, refundId, reason });
+    faultPoint("video-task: refund booked, not noted");
     if (!(await markBooked(pool, event))) return true;
     const refundedNanos = line?.amountNanos ?? 0n;
     metrics.refunds.inc();

@@ -1,6 +1,7 @@
 import type { Logger } from "#shared/process/log.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { createStop, pause, type Stop } from "#shared/process/stop.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import type { RequestProvider } from "../providers/request.ts";
 import type { LiveUpstreams } from "../catalog.ts";
 import type { Metrics } from "../metrics.ts";
@@ -126,6 +127,7 @@ async function apply(state: PollState, due: Due, result: PollResult): Promise<vo
   if (state.isClosed) return;
   if (result.state === "unanswered") recordUnanswered(state, due, result.cause);
   try {
+    faultPoint("video-task: poll answered, nothing written");
     const transition = decide(due, result, state.rules);
     if (await applyPoll(state.pool, due, transition)) report(state, due, transition);
     else state.log.info({ rid, account, upstream, kind: transition.kind }, "poll result superseded");
@@ -143,6 +145,7 @@ function recordUnanswered({ metrics, log }: PollState, due: Due, cause: string):
 
 function report({ metrics, log }: PollState, due: Due, transition: Transition): void {
   const { rid, accountId: account, upstream, state: from, costNanos } = due;
+  faultPoint("video-task: transition written, poll not over");
   const line = { rid, account, upstream, from };
   switch (transition.kind) {
     case "waiting":
@@ -152,6 +155,7 @@ function report({ metrics, log }: PollState, due: Due, transition: Transition): 
       metrics.ended.inc({ state: "completed", code: "" });
       return log.info({ ...line, to: "completed", refundNanos: String(transition.refundNanos) }, "task ended");
     case "failed":
+      faultPoint("video-task: failure written with its refund, nothing tried");
       metrics.ended.inc({ state: "failed", code: labelOf(transition.code) });
       return log.info({ ...line, to: "failed", code: transition.code }, "task ended");
     case "watched":

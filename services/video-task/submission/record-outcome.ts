@@ -4,6 +4,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { UsageRecordedSchema, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import { RefusalReason } from "#proto/video/v1/video_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import { isRefusedData, type Pool } from "#shared/stores/postgres.ts";
 import type { SubmissionResult } from "./request-routes.ts";
 import type { Metrics } from "../metrics.ts";
@@ -38,6 +39,7 @@ const againMs = 250;
 export async function recordOutcome(deps: RecordDeps, charge: UsageRecorded, result: SubmissionResult) {
   const { pool, log } = deps;
   if (result.kind === "refused") return recordRefusal(pool, charge.rid, result.refusal);
+  faultPoint("video-task: provider has taken it, nothing written");
   const acceptance = acceptanceOf(deps, charge, result);
   const about = { rid: charge.rid, account: charge.accountId, upstream: acceptance.upstream };
   const taken = { ...about, upstreamId: acceptance.upstreamId, costNanos: String(acceptance.costNanos) };
@@ -81,6 +83,7 @@ function acceptanceOf({ firstPollMs }: RecordDeps, charge: UsageRecorded, accept
 
 async function recordAcceptance(pool: Pool, rid: string, acceptance: Acceptance): Promise<SubmittedTask | undefined> {
   const row = await acceptSubmission(pool, rid, acceptance);
+  faultPoint("video-task: acceptance written, relay not answered");
   if (row) return row;
   return (await isAcceptedAs(pool, rid, acceptance)) ? found(pool, rid) : undefined;
 }

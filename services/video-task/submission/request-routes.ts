@@ -1,6 +1,7 @@
 import { RefusalReason, type Route } from "#proto/video/v1/video_pb.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { videoDialectOf, type VideoDialectName } from "#shared/catalog/video-dialects.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import type { RequestProvider, ProviderResult } from "../providers/request.ts";
 import type { LiveUpstreams } from "../catalog.ts";
 import type { Lease } from "./lease.ts";
@@ -60,6 +61,7 @@ async function requestRoute(deps: ProviderDeps, { rid, job }: SubmissionJob, rou
   const { submit } = providers[dialect];
   const request = submit.write({ ...job, model: route.model }, upstream.credential);
   if ("reason" in request) return refused(route.upstream, RefusalReason.REJECTED, request.reason);
+  faultPoint("video-task: lease checked, nothing sent");
   const response = await deps.requestProvider(upstream, {
     ...request,
     headers: [...request.headers, "x-request-id", rid],

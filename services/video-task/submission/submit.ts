@@ -1,6 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { RefusalReason, type SubmitRequest, type SubmitResponseSchema } from "#proto/video/v1/video_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import { requestRoutes, type ProviderDeps } from "./request-routes.ts";
 import { awaitOutcome, underWay } from "./await-outcome.ts";
 import { checkSubmission, type CheckedSubmission } from "../check-request.ts";
@@ -45,6 +46,7 @@ async function submitOnce(deps: SubmitDeps, checked: CheckedSubmission, request:
   for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
     const sinceMs = performance.now();
     if (await insertIntent(deps.pool, intent, deps.leaseMs)) {
+      faultPoint("video-task: intent written, nothing sent");
       return toOutcome(await send(deps, checked, { request, sinceMs }));
     }
     const own = await awaitOutcome(waiting, intent.rid);
