@@ -24,6 +24,8 @@ import { startTracing } from "#shared/process/tracing.ts";
 import { encodePost } from "./intake/post-wire.ts";
 import { createBalancePusher } from "./intake/push-balances.ts";
 import { createLedgerRepair } from "./intake/repair-ledger.ts";
+import { createFundsPublisher } from "./intake/publish-funds.ts";
+import { rebookFunds } from "./intake/rebook-funds.ts";
 import { replayAll } from "./handlers/replay.ts";
 
 const config = readConfig(process.env);
@@ -72,7 +74,17 @@ const look = async (): Promise<void> =>
 await look();
 resources.use(every(2_000, look, log));
 const booking = { pool, days, metrics, clock, log, nats, pusher };
-const repair = createLedgerRepair({ ...booking, authQuota: audit, replayFrom: (fromMs) => replayAll(booking, fromMs) });
+const publishFunds = createFundsPublisher({ pool, nats, replicas: stream.replicas });
+const repair = createLedgerRepair({
+  ...booking,
+  authQuota: audit,
+  replayFrom: (fromMs) => replayAll(booking, fromMs),
+  rebookFundsFrom: async (fromMs) => {
+    await publishFunds();
+    return await rebookFunds(booking, fromMs);
+  },
+});
+resources.use(every(250, publishFunds, log));
 resources.use(every(2_000, repair.pass, log));
 resources.use(startConsumer({ ...booking, health, stream, repair }));
 

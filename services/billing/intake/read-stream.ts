@@ -15,7 +15,7 @@ const silenceMs = 30_000;
 const nanosPerMs = 1_000_000n;
 
 /**
- * The messages that the usage stream holds now, in their order, by a consumer of its own that disturbs no other and
+ * The messages that a stream, by default that of usage, holds now, in their order, by a consumer of its own that disturbs no other and
  * vanishes afterwards. Ends at the message that was the last one at the start, or when the caller is `gone`. Throws
  * `unavailable` when NATS does not answer, or goes silent for 30 s.
  */
@@ -23,11 +23,12 @@ export async function* readStreamAgain(
   nats: NatsLink,
   span: StreamSpan,
   gone: AbortSignal,
+  stream: string = usageStream,
 ): AsyncGenerator<StreamMessage> {
   const connection = nats.current();
   if (!connection) throw new ServiceError("unavailable", "NATS is not connected");
   try {
-    yield* readFrom(connection, span, gone);
+    yield* readFrom(connection, span, { gone, stream });
   } catch (error) {
     throw error instanceof ServiceError ? error : unreadable(error);
   }
@@ -40,15 +41,15 @@ function unreadable(cause?: unknown): ServiceError {
 async function* readFrom(
   connection: NatsConnection,
   { fromMs, untilMs }: StreamSpan,
-  gone: AbortSignal,
+  { gone, stream }: { gone: AbortSignal; stream: string },
 ): AsyncGenerator<StreamMessage> {
   const manager = await jetstreamManager(connection);
-  const lastSequence = (await manager.streams.info(usageStream)).state.last_seq;
+  const lastSequence = (await manager.streams.info(stream)).state.last_seq;
   const start =
     fromMs === undefined
       ? { deliver_policy: DeliverPolicy.All }
       : { deliver_policy: DeliverPolicy.StartTime, opt_start_time: new Date(fromMs).toISOString() };
-  const consumer = await jetstream(connection).consumers.get(usageStream, start);
+  const consumer = await jetstream(connection).consumers.get(stream, start);
   try {
     if ((await consumer.info(true)).num_pending === 0) return;
     const messages = await consumer.consume({ max_messages: pulledMessages, expires: 10_000 });

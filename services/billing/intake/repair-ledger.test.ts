@@ -1,14 +1,17 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { hash } from "node:crypto";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
+import { createRid } from "#shared/money/rid.ts";
 import { createPool, type Pool } from "#shared/stores/postgres.ts";
-import { usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
+import { fundsStream, usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
+import { serveApp, type ServedApp } from "../testing/app.ts";
 import { serveAuthQuotaStub, type AuthQuotaStub } from "../testing/auth-quota-stub.ts";
 import { startBilling, valueOf } from "../testing/billing.ts";
 import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "../testing/events.ts";
@@ -157,4 +160,59 @@ test("an account of which the ledger has lost every line is known to it again, w
   });
   await billing.pusher.repair(pool);
   assert.equal(stub.balanceOf("acct_credited_after_the_backup"), 0n);
+});
+
+test("credits, corrections, refunds and vouchers that a backup lacks are booked again, once", async () => {
+  const manager = await jetstreamManager(connection);
+  await manager.streams.delete(usageStream).catch(() => false);
+  await manager.streams.delete(fundsStream).catch(() => false);
+  const lost = await createLedger(postgres);
+  const codeHash = hash("sha256", "a code", "buffer");
+  const rid = createRid();
+  const book = async (pool: Pool, work: (served: ServedApp) => Promise<void>): Promise<void> => {
+    await using billing = billingOn(pool);
+    await using served = await serveApp(pool, billing.pusher);
+    await work(served);
+    await until("all is on the stream", async () => {
+      await billing.publishFunds();
+      const { rows } = await pool.query("SELECT FROM billing.funds_outbox");
+      return rows.length === 0 && (await manager.streams.info(fundsStream).then(() => true));
+    });
+  };
+  await book(lost.pool, async ({ billing }) => {
+    const vouchers = { batchId: "gifts", amountNanos: 70n, note: "", codeHashes: [codeHash] };
+    await billing.createVouchers(vouchers);
+    await billing.credit({ accountId: "acct_test", amountNanos: 1_000n, paymentId: "before" });
+  });
+  await query(lost.ownerUrl, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()");
+  const ownerUrl = await copyDump(lost);
+  await book(lost.pool, async ({ billing }) => {
+    await publish({ rid });
+    await until("the call is booked", async () => (await countLines(lost.ownerUrl)) === 2);
+    await billing.credit({ accountId: "acct_test", amountNanos: 5_000n, paymentId: "behind" });
+    await billing.correct({ accountId: "acct_test", amountNanos: -30n, correctionId: "c", reason: "by hand" });
+    await billing.refund({ accountId: "acct_test", amountNanos: 0n, refundId: "r", reason: "sorry", rid });
+    await billing.redeemVoucher({ accountId: "acct_test", codeHash });
+  });
+  const kept = await readLedger(lost.ownerUrl);
+  await lost[Symbol.asyncDispose]();
+
+  const url = new URL(ownerUrl);
+  url.username = "billing_test";
+  url.password = "billing_test";
+  await using pool = createPool(url.href, "test", () => undefined);
+  await using billing = billingOn(pool);
+  await until("it is healed", async () => {
+    await billing.repairPass();
+    return (await countLines(ownerUrl)) === kept.lines.length;
+  });
+  const healed = await readLedger(ownerUrl);
+  const figures = ({ balance, credited, charged }: Record<string, string>) => [balance, credited, charged];
+  assert.deepEqual(figures(healed.balances["acct_test"] ?? {}), figures(kept.balances["acct_test"] ?? {}));
+  assert.deepEqual(healed.spent, kept.spent);
+  assert.deepEqual(await findImbalance(ownerUrl), []);
+  await using served = await serveApp(pool, billing.pusher);
+  await assert.rejects(served.billing.redeemVoucher({ accountId: "acct_other", codeHash }), /used up/);
+  await served.billing.credit({ accountId: "acct_test", amountNanos: 5_000n, paymentId: "behind" });
+  assert.equal(await countLines(ownerUrl), kept.lines.length, "a payment that is told again is the one it was");
 });

@@ -31,6 +31,8 @@ export type LedgerRepairDeps = {
   authQuota: Pick<UnaryClient<typeof AuthQuotaService>, "listAccounts">;
   /** Books what the ledger lacks of what the stream has taken from this time on, in milliseconds since 1970. */
   replayFrom: (fromMs: number | undefined) => Promise<ReplayTotals>;
+  /** The same for lines by hand. Returns how many. */
+  rebookFundsFrom: (fromMs: number | undefined) => Promise<number>;
   metrics: Metrics;
   log: Logger;
 };
@@ -114,11 +116,14 @@ async function heal(deps: LedgerRepairDeps, manager: JetStreamManager, epoch: Op
   const { pool, pusher, log } = deps;
   await knowAllAccounts(deps);
   const fromMs = await timeOf(manager, epoch.bookedUntil);
-  const { events, missing, missingNanos, rejected } = await deps.replayFrom(fromMs && fromMs - overlapMs);
+  const sinceMs = fromMs && fromMs - overlapMs;
+  const { events, missing, missingNanos, rejected } = await deps.replayFrom(sinceMs);
+  // Behind the calls, which refunds are about.
+  const byHand = await deps.rebookFundsFrom(sinceMs);
   await pusher.repair(pool);
   await closeEpoch(pool, epoch.epoch);
-  deps.metrics.ledgerRebooked.inc(Number(missing));
-  const counts = { events: `${events}`, rebooked: `${missing}`, rejected: `${rejected}` };
+  deps.metrics.ledgerRebooked.inc(Number(missing) + byHand);
+  const counts = { events: `${events}`, rebooked: `${missing}`, byHand, rejected: `${rejected}` };
   log.warn({ epoch: epoch.epoch, ...counts, usd: formatUsd(missingNanos) }, "lost bookings are booked again");
 }
 

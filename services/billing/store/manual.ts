@@ -4,6 +4,7 @@ import { ridTimeMs } from "#shared/money/rid.ts";
 import { dayOfMs } from "../records/check.ts";
 import { createLineId } from "../records/line-id.ts";
 import { accountColumns, type AccountRow, keyColumns, type KeyRow, readKeys } from "./funds.ts";
+import { addToOutbox } from "./funds-outbox.ts";
 import { lineColumns, type LineRow } from "./lines.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
@@ -75,6 +76,7 @@ export async function bookLocked(
   const lineId = createLineId(line.bookedAtMs);
   // Waits for a request with the same reference that runs now for another account.
   if (!(await register(db, line, lineId))) return { outcome: "other-content" };
+  await addToOutbox(db, { accountId: line.accountId, lineId, day: line.day });
   return {
     outcome: "booked",
     line: await insertLine(db, { ...line, keyId: charge?.keyId }, lineId),

@@ -184,3 +184,17 @@ async function markRedeemed(
   );
   if (rowCount !== 1) throw new Error("a voucher that was open under its lock is not open any more");
 }
+
+/** Marks the voucher as redeemed whose credit this line is, where it is open and the line is one of a voucher. */
+export async function redeemByReference(
+  db: Queryable,
+  { accountId, lineId, day, reference }: ManualLine & { lineId: string },
+): Promise<void> {
+  await db.query(
+    `UPDATE billing.voucher SET state = ${VoucherState.REDEEMED}, account_id = $2, line_id = $3, day = $4,
+       changed_at = now()
+     WHERE 'voucher:' || batch_id || ':' || number = $1 AND batch_id = split_part($1, ':', 2)
+       AND state = ${VoucherState.OPEN}`,
+    [reference, accountId, lineId, day],
+  );
+}

@@ -10,6 +10,8 @@ import { createMetrics, type Metrics } from "../metrics.ts";
 import { keepConnected } from "../intake/nats.ts";
 import { createOutboxPass } from "../intake/outbox.ts";
 import { createLedgerRepair } from "../intake/repair-ledger.ts";
+import { createFundsPublisher } from "../intake/publish-funds.ts";
+import { rebookFunds } from "../intake/rebook-funds.ts";
 import { replayAll } from "../handlers/replay.ts";
 import { createLedgerDays } from "../store/days.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
@@ -29,6 +31,7 @@ export type TestBilling = AsyncDisposable & {
   reasons: () => string[];
   outboxPass: () => Promise<void>;
   repairPass: () => Promise<void>;
+  publishFunds: () => Promise<void>;
 };
 
 type BillingAddresses = { pool: Pool; natsUrl: string; authQuotaAddress: string; ackWaitMs?: number };
@@ -44,7 +47,12 @@ export function startBilling({ pool, natsUrl, authQuotaAddress, ackWaitMs = 60_0
   const pusher = createBalancePusher({ authQuota, metrics, log });
   const stream = { replicas: 1, maxBytes: 256 * 2 ** 20, ackWaitMs };
   const replayFrom = (fromMs: number | undefined) => replayAll({ ...booking, nats, pusher }, fromMs);
-  const repair = createLedgerRepair({ ...booking, nats, pusher, authQuota, replayFrom });
+  const publishFunds = createFundsPublisher({ pool, nats, replicas: 1 });
+  const rebookFundsFrom = async (fromMs: number | undefined) => {
+    await publishFunds();
+    return await rebookFunds({ ...booking, nats }, fromMs);
+  };
+  const repair = createLedgerRepair({ ...booking, nats, pusher, authQuota, replayFrom, rebookFundsFrom });
   resources.use(startConsumer({ ...booking, nats, pusher, health, stream, repair }));
   const outboxPass = createOutboxPass({ authQuota, pool, nats, pusher, metrics, clock, log, ageMs: 0 });
   return {
@@ -53,6 +61,7 @@ export function startBilling({ pool, natsUrl, authQuotaAddress, ackWaitMs = 60_0
     reasons: health.reasons,
     outboxPass,
     repairPass: repair.pass,
+    publishFunds,
     [Symbol.asyncDispose]: () => resources.disposeAsync(),
   };
 }

@@ -6,6 +6,12 @@ export const usageStream = "USAGE_V1";
 /** Subject of every usage event batch. */
 export const usageSubject = "usage.v1.recorded";
 
+/** The JetStream stream of the lines that people have booked; declared and published to by billing. */
+export const fundsStream = "LEDGER_V1";
+
+/** Subject of every line that was booked by hand. */
+export const fundsSubject = "ledger.v1.booked";
+
 /** Who puts batches on the stream. */
 export type UsagePublisher = "relay" | "video-task" | "billing";
 

@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file billing/v1/billing.proto.
  */
 export const file_billing_v1_billing: GenFile = /*@__PURE__*/
-  fileDesc("ChhiaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SCmJpbGxpbmcudjEiWwoNQ3JlZGl0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhQKDGFtb3VudF9uYW5vcxgCIAEoAxISCgpwYXltZW50X2lkGAMgASgJEgwKBG5vdGUYBCABKAkiTQoOQ3JlZGl0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIm4KDkNvcnJlY3RSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhUKDWNvcnJlY3Rpb25faWQYAyABKAkSDgoGcmVhc29uGAQgASgJEgsKA3JpZBgFIAEoCSJOCg9Db3JyZWN0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIicKEUdldEJhbGFuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiawoSR2V0QmFsYW5jZVJlc3BvbnNlEhUKDWJhbGFuY2VfbmFub3MYASABKAMSFgoOY3JlZGl0ZWRfbmFub3MYAiABKAMSFQoNY2hhcmdlZF9uYW5vcxgDIAEoAxIPCgd2ZXJzaW9uGAQgASgDIjcKD0dldEZ1bmRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCRIPCgdrZXlfaWRzGAIgAygJImIKEEdldEZ1bmRzUmVzcG9uc2USKgoIYWNjb3VudHMYASADKAsyGC5iaWxsaW5nLnYxLkFjY291bnRGdW5kcxIiCgRrZXlzGAIgAygLMhQuYmlsbGluZy52MS5LZXlGdW5kcyJKCgxBY2NvdW50RnVuZHMSEgoKYWNjb3VudF9pZBgBIAEoCRIVCg1iYWxhbmNlX25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMicAoIS2V5RnVuZHMSDgoGa2V5X2lkGAEgASgJEhMKC3NwZW50X25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMSLgoKY2hhcmdlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi8AEKCkxlZGdlckxpbmUSDwoHbGluZV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEiIKBGtpbmQYAyABKA4yFC5iaWxsaW5nLnYxLkxpbmVLaW5kEhQKDGFtb3VudF9uYW5vcxgEIAEoAxILCgNyaWQYBSABKAkSEQoJcmVmZXJlbmNlGAYgASgJEgwKBG5vdGUYByABKAkSLQoJYm9va2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgV1c2FnZRgJIAEoCzIXLnVzYWdlLnYxLlVzYWdlUmVjb3JkZWQihAEKFkxpc3RMZWRnZXJMaW5lc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5iZWZvcmVfbGluZV9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRILCgNyaWQYBCABKAkSIgoEa2luZBgFIAEoDjIULmJpbGxpbmcudjEuTGluZUtpbmQiQAoXTGlzdExlZGdlckxpbmVzUmVzcG9uc2USJQoFbGluZXMYASADKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUiyAEKEVF1ZXJ5VXNhZ2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKCGdyb3VwX2J5GAQgASgOMhkuYmlsbGluZy52MS5Vc2FnZUdyb3VwaW5nEg4KBmtleV9pZBgFIAEoCRINCgVtb2RlbBgGIAEoCSI4ChJRdWVyeVVzYWdlUmVzcG9uc2USIgoEc3VtcxgBIAMoCzIULmJpbGxpbmcudjEuVXNhZ2VTdW0idQoIVXNhZ2VTdW0SDQoFZ3JvdXAYASABKAkSDQoFY2FsbHMYAiABKAMSFQoNY2hhcmdlZF9uYW5vcxgDIAEoAxIeCgV1c2FnZRgEIAEoCzIPLnVzYWdlLnYxLlVzYWdlEhQKDGZhaWxlZF9jYWxscxgFIAEoAyJXChVMaXN0UXVhcmFudGluZVJlcXVlc3QSDQoFbGltaXQYASABKAUSHAoUYmVmb3JlX3F1YXJhbnRpbmVfaWQYAiABKAMSEQoJb25seV9vcGVuGAMgASgIIkgKFkxpc3RRdWFyYW50aW5lUmVzcG9uc2USLgoHcmVjb3JkcxgBIAMoCzIdLmJpbGxpbmcudjEuUXVhcmFudGluZWRSZWNvcmQiwgEKEVF1YXJhbnRpbmVkUmVjb3JkEhUKDXF1YXJhbnRpbmVfaWQYASABKAMSDgoGcmVhc29uGAIgASgJEg8KB3BheWxvYWQYAyABKAwSLwoLcmVjZWl2ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgsKA3JpZBgFIAEoCRImCgV1c2FnZRgGIAEoCzIXLnVzYWdlLnYxLlVzYWdlUmVjb3JkZWQSDwoHaXNfb3BlbhgHIAEoCCJpCg1SZWZ1bmRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSCwoDcmlkGAIgASgJEhQKDGFtb3VudF9uYW5vcxgDIAEoAxIRCglyZWZ1bmRfaWQYBCABKAkSDgoGcmVhc29uGAUgASgJIk0KDlJlZnVuZFJlc3BvbnNlEiQKBGxpbmUYASABKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUSFQoNYmFsYW5jZV9uYW5vcxgCIAEoAyJNChJFeHBvcnRMaW5lc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIQCghmcm9tX2RheRgCIAEoCRIRCgl1bnRpbF9kYXkYAyABKAkiPAoTRXhwb3J0TGluZXNSZXNwb25zZRIlCgVsaW5lcxgBIAMoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZSJ+ChNHZXRTdGF0ZW1lbnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIrQBChRHZXRTdGF0ZW1lbnRSZXNwb25zZRIdChVvcGVuaW5nX2JhbGFuY2VfbmFub3MYASABKAMSHQoVY2xvc2luZ19iYWxhbmNlX25hbm9zGAIgASgDEiYKBHN1bXMYAyADKAsyGC5iaWxsaW5nLnYxLlN0YXRlbWVudFN1bRIkCgZtb2RlbHMYBCADKAsyFC5iaWxsaW5nLnYxLlVzYWdlU3VtEhAKCGlzX2ZpbmFsGAUgASgIIlcKDFN0YXRlbWVudFN1bRIiCgRraW5kGAEgASgOMhQuYmlsbGluZy52MS5MaW5lS2luZBINCgVsaW5lcxgCIAEoAxIUCgxhbW91bnRfbmFub3MYAyABKAMiiQEKDVJlcGxheVJlcXVlc3QSKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmFjY291bnRfaWQYAyABKAkSDwoHZHJ5X3J1bhgEIAEoCCKQAQoOUmVwbGF5UmVzcG9uc2USDgoGZXZlbnRzGAEgASgDEg0KBWtub3duGAIgASgDEg8KB21pc3NpbmcYAyABKAMSFQoNbWlzc2luZ19uYW5vcxgEIAEoAxIQCghyZWplY3RlZBgFIAEoAxIUCgxtaXNzaW5nX3JpZHMYBiADKAkSDwoHaXNfZG9uZRgHIAEoCCIfChBSZWNvbmNpbGVSZXF1ZXN0EgsKA2RheRgBIAEoCSI3ChFSZWNvbmNpbGVSZXNwb25zZRIiCgZyZXBvcnQYASABKAsyEi5iaWxsaW5nLnYxLlJlcG9ydCIfChBHZXRSZXBvcnRSZXF1ZXN0EgsKA2RheRgBIAEoCSI3ChFHZXRSZXBvcnRSZXNwb25zZRIiCgZyZXBvcnQYASABKAsyEi5iaWxsaW5nLnYxLlJlcG9ydCK8AQoGUmVwb3J0EgsKA2RheRgBIAEoCRIrCgdtYWRlX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIlCgVsaW5lcxgDIAMoCzIWLmJpbGxpbmcudjEuUmVwb3J0TGluZRIZChF1bmV4cGxhaW5lZF9uYW5vcxgEIAEoAxIPCgdjb250ZW50GAUgASgMEhEKCXNpZ25hdHVyZRgGIAEoDBISCgpwdWJsaWNfa2V5GAcgASgJIokBCgpSZXBvcnRMaW5lEg0KBWNoZWNrGAEgASgJEgwKBG5hbWUYAiABKAkSJAoHZmluZGluZxgDIAEoDjITLmJpbGxpbmcudjEuRmluZGluZxIPCgdzdW1tYXJ5GAQgASgJEhgKEGRpZmZlcmVuY2VfbmFub3MYBSABKAMSDQoFaXRlbXMYBiADKAkiYAoSTG9hZEludm9pY2VSZXF1ZXN0EhAKCHVwc3RyZWFtGAEgASgJEhIKCmludm9pY2VfaWQYAiABKAkSJAoEcm93cxgDIAMoCzIWLmJpbGxpbmcudjEuSW52b2ljZVJvdyJcCgpJbnZvaWNlUm93EgsKA2RheRgBIAEoCRINCgVtb2RlbBgCIAEoCRISCgpjb3N0X25hbm9zGAMgASgDEh4KBXVzYWdlGAQgASgLMg8udXNhZ2UudjEuVXNhZ2UiNgoTTG9hZEludm9pY2VSZXNwb25zZRINCgVhZGRlZBgBIAEoBRIQCghyZXBsYWNlZBgCIAEoBSJOChVDb21wYXJlSW52b2ljZVJlcXVlc3QSEAoIdXBzdHJlYW0YASABKAkSEAoIZnJvbV9kYXkYAiABKAkSEQoJdW50aWxfZGF5GAMgASgJIkUKFkNvbXBhcmVJbnZvaWNlUmVzcG9uc2USKwoEcm93cxgBIAMoCzIdLmJpbGxpbmcudjEuSW52b2ljZURpZmZlcmVuY2Ui6QEKEUludm9pY2VEaWZmZXJlbmNlEgsKA2RheRgBIAEoCRINCgVtb2RlbBgCIAEoCRIUCgxiaWxsZWRfbmFub3MYAyABKAMSFgoOZXhwZWN0ZWRfbmFub3MYBCABKAMSFQoNY2hhcmdlZF9uYW5vcxgFIAEoAxINCgVjYWxscxgGIAEoAxIWCg51bnByaWNlZF9jYWxscxgHIAEoAxIlCgxiaWxsZWRfdXNhZ2UYCCABKAsyDy51c2FnZS52MS5Vc2FnZRIlCgxib29rZWRfdXNhZ2UYCSABKAsyDy51c2FnZS52MS5Vc2FnZSIUChJHZXRQcm9ncmVzc1JlcXVlc3QiRQoTR2V0UHJvZ3Jlc3NSZXNwb25zZRIVCg1sYXN0X3NlcXVlbmNlGAEgASgDEhcKD2Jvb2tlZF9zZXF1ZW5jZRgCIAEoAyIxCg5HZXRDYWxsUmVxdWVzdBILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCSJMCg9HZXRDYWxsUmVzcG9uc2USEgoKYWNjb3VudF9pZBgBIAEoCRIlCgVsaW5lcxgCIAMoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZSI8ChZMaXN0TG93QmFsYW5jZXNSZXF1ZXN0EhMKC2JlbG93X25hbm9zGAEgASgDEg0KBWxpbWl0GAIgASgFIlQKF0xpc3RMb3dCYWxhbmNlc1Jlc3BvbnNlEioKCGFjY291bnRzGAEgAygLMhguYmlsbGluZy52MS5BY2NvdW50RnVuZHMSDQoFdG90YWwYAiABKAMiMAoWUmV0cnlRdWFyYW50aW5lUmVxdWVzdBIWCg5xdWFyYW50aW5lX2lkcxgBIAMoAyJFChdSZXRyeVF1YXJhbnRpbmVSZXNwb25zZRIqCgdyZWNvcmRzGAEgAygLMhkuYmlsbGluZy52MS5SZXRyaWVkUmVjb3JkIkkKDVJldHJpZWRSZWNvcmQSFQoNcXVhcmFudGluZV9pZBgBIAEoAxIRCglpc19ib29rZWQYAiABKAgSDgoGcmVhc29uGAMgASgJIpIBChVDcmVhdGVWb3VjaGVyc1JlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhMKC2NvZGVfaGFzaGVzGAMgAygMEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBG5vdGUYBSABKAkiQQoWQ3JlYXRlVm91Y2hlcnNSZXNwb25zZRInCgViYXRjaBgBIAEoCzIYLmJpbGxpbmcudjEuVm91Y2hlckJhdGNoItgBCgxWb3VjaGVyQmF0Y2gSEAoIYmF0Y2hfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhAKCHZvdWNoZXJzGAMgASgFEhAKCHJlZGVlbWVkGAQgASgFEg4KBnZvaWRlZBgFIAEoBRIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRub3RlGAcgASgJEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj0KFFJlZGVlbVZvdWNoZXJSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoJY29kZV9oYXNoGAIgASgMIlQKFVJlZGVlbVZvdWNoZXJSZXNwb25zZRIkCgRsaW5lGAEgASgLMhYuYmlsbGluZy52MS5MZWRnZXJMaW5lEhUKDWJhbGFuY2VfbmFub3MYAiABKAMiQwoZTGlzdFZvdWNoZXJCYXRjaGVzUmVxdWVzdBIXCg9iZWZvcmVfYmF0Y2hfaWQYASABKAkSDQoFbGltaXQYAiABKAUiRwoaTGlzdFZvdWNoZXJCYXRjaGVzUmVzcG9uc2USKQoHYmF0Y2hlcxgBIAMoCzIYLmJpbGxpbmcudjEuVm91Y2hlckJhdGNoIicKE0xpc3RWb3VjaGVyc1JlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkiZgoUTGlzdFZvdWNoZXJzUmVzcG9uc2USJwoFYmF0Y2gYASABKAsyGC5iaWxsaW5nLnYxLlZvdWNoZXJCYXRjaBIlCgh2b3VjaGVycxgCIAMoCzITLmJpbGxpbmcudjEuVm91Y2hlciKGAQoHVm91Y2hlchIOCgZudW1iZXIYASABKAUSJwoFc3RhdGUYAiABKA4yGC5iaWxsaW5nLnYxLlZvdWNoZXJTdGF0ZRISCgphY2NvdW50X2lkGAMgASgJEi4KCmNoYW5nZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIicKE1ZvaWRWb3VjaGVyc1JlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkiPwoUVm9pZFZvdWNoZXJzUmVzcG9uc2USJwoFYmF0Y2gYASABKAsyGC5iaWxsaW5nLnYxLlZvdWNoZXJCYXRjaCrDAQoITGluZUtpbmQSGQoVTElORV9LSU5EX1VOU1BFQ0lGSUVEEAASFAoQTElORV9LSU5EX0NIQVJHRRABEiAKHExJTkVfS0lORF9QUk9WSVNJT05BTF9DSEFSR0UQAhIeChpMSU5FX0tJTkRfRklOQUxfQURKVVNUTUVOVBADEhQKEExJTkVfS0lORF9DUkVESVQQBBIYChRMSU5FX0tJTkRfQ09SUkVDVElPThAFEhQKEExJTkVfS0lORF9SRUZVTkQQBip5Cg1Vc2FnZUdyb3VwaW5nEh4KGlVTQUdFX0dST1VQSU5HX1VOU1BFQ0lGSUVEEAASFgoSVVNBR0VfR1JPVVBJTkdfREFZEAESGAoUVVNBR0VfR1JPVVBJTkdfTU9ERUwQAhIWChJVU0FHRV9HUk9VUElOR19LRVkQAypzCgdGaW5kaW5nEhcKE0ZJTkRJTkdfVU5TUEVDSUZJRUQQABIRCg1GSU5ESU5HX1JJR0hUEAESEgoORklORElOR19MSVNURUQQAhIRCg1GSU5ESU5HX1dST05HEAMSFQoRRklORElOR19VTkNIRUNLRUQQBCp5CgxWb3VjaGVyU3RhdGUSHQoZVk9VQ0hFUl9TVEFURV9VTlNQRUNJRklFRBAAEhYKElZPVUNIRVJfU1RBVEVfT1BFThABEhoKFlZPVUNIRVJfU1RBVEVfUkVERUVNRUQQAhIWChJWT1VDSEVSX1NUQVRFX1ZPSUQQAzKXDwoOQmlsbGluZ1NlcnZpY2USPwoGQ3JlZGl0EhkuYmlsbGluZy52MS5DcmVkaXRSZXF1ZXN0GhouYmlsbGluZy52MS5DcmVkaXRSZXNwb25zZRJCCgdDb3JyZWN0EhouYmlsbGluZy52MS5Db3JyZWN0UmVxdWVzdBobLmJpbGxpbmcudjEuQ29ycmVjdFJlc3BvbnNlEksKCkdldEJhbGFuY2USHS5iaWxsaW5nLnYxLkdldEJhbGFuY2VSZXF1ZXN0Gh4uYmlsbGluZy52MS5HZXRCYWxhbmNlUmVzcG9uc2USRQoIR2V0RnVuZHMSGy5iaWxsaW5nLnYxLkdldEZ1bmRzUmVxdWVzdBocLmJpbGxpbmcudjEuR2V0RnVuZHNSZXNwb25zZRJaCg9MaXN0TGVkZ2VyTGluZXMSIi5iaWxsaW5nLnYxLkxpc3RMZWRnZXJMaW5lc1JlcXVlc3QaIy5iaWxsaW5nLnYxLkxpc3RMZWRnZXJMaW5lc1Jlc3BvbnNlEksKClF1ZXJ5VXNhZ2USHS5iaWxsaW5nLnYxLlF1ZXJ5VXNhZ2VSZXF1ZXN0Gh4uYmlsbGluZy52MS5RdWVyeVVzYWdlUmVzcG9uc2USVwoOTGlzdFF1YXJhbnRpbmUSIS5iaWxsaW5nLnYxLkxpc3RRdWFyYW50aW5lUmVxdWVzdBoiLmJpbGxpbmcudjEuTGlzdFF1YXJhbnRpbmVSZXNwb25zZRI/CgZSZWZ1bmQSGS5iaWxsaW5nLnYxLlJlZnVuZFJlcXVlc3QaGi5iaWxsaW5nLnYxLlJlZnVuZFJlc3BvbnNlElAKC0V4cG9ydExpbmVzEh4uYmlsbGluZy52MS5FeHBvcnRMaW5lc1JlcXVlc3QaHy5iaWxsaW5nLnYxLkV4cG9ydExpbmVzUmVzcG9uc2UwARJRCgxHZXRTdGF0ZW1lbnQSHy5iaWxsaW5nLnYxLkdldFN0YXRlbWVudFJlcXVlc3QaIC5iaWxsaW5nLnYxLkdldFN0YXRlbWVudFJlc3BvbnNlEkEKBlJlcGxheRIZLmJpbGxpbmcudjEuUmVwbGF5UmVxdWVzdBoaLmJpbGxpbmcudjEuUmVwbGF5UmVzcG9uc2UwARJICglSZWNvbmNpbGUSHC5iaWxsaW5nLnYxLlJlY29uY2lsZVJlcXVlc3QaHS5iaWxsaW5nLnYxLlJlY29uY2lsZVJlc3BvbnNlEkgKCUdldFJlcG9ydBIcLmJpbGxpbmcudjEuR2V0UmVwb3J0UmVxdWVzdBodLmJpbGxpbmcudjEuR2V0UmVwb3J0UmVzcG9uc2USTgoLTG9hZEludm9pY2USHi5iaWxsaW5nLnYxLkxvYWRJbnZvaWNlUmVxdWVzdBofLmJpbGxpbmcudjEuTG9hZEludm9pY2VSZXNwb25zZRJXCg5Db21wYXJlSW52b2ljZRIhLmJpbGxpbmcudjEuQ29tcGFyZUludm9pY2VSZXF1ZXN0GiIuYmlsbGluZy52MS5Db21wYXJlSW52b2ljZVJlc3BvbnNlEkIKB0dldENhbGwSGi5iaWxsaW5nLnYxLkdldENhbGxSZXF1ZXN0GhsuYmlsbGluZy52MS5HZXRDYWxsUmVzcG9uc2USWgoPTGlzdExvd0JhbGFuY2VzEiIuYmlsbGluZy52MS5MaXN0TG93QmFsYW5jZXNSZXF1ZXN0GiMuYmlsbGluZy52MS5MaXN0TG93QmFsYW5jZXNSZXNwb25zZRJaCg9SZXRyeVF1YXJhbnRpbmUSIi5iaWxsaW5nLnYxLlJldHJ5UXVhcmFudGluZVJlcXVlc3QaIy5iaWxsaW5nLnYxLlJldHJ5UXVhcmFudGluZVJlc3BvbnNlElcKDkNyZWF0ZVZvdWNoZXJzEiEuYmlsbGluZy52MS5DcmVhdGVWb3VjaGVyc1JlcXVlc3QaIi5iaWxsaW5nLnYxLkNyZWF0ZVZvdWNoZXJzUmVzcG9uc2USVAoNUmVkZWVtVm91Y2hlchIgLmJpbGxpbmcudjEuUmVkZWVtVm91Y2hlclJlcXVlc3QaIS5iaWxsaW5nLnYxLlJlZGVlbVZvdWNoZXJSZXNwb25zZRJjChJMaXN0Vm91Y2hlckJhdGNoZXMSJS5iaWxsaW5nLnYxLkxpc3RWb3VjaGVyQmF0Y2hlc1JlcXVlc3QaJi5iaWxsaW5nLnYxLkxpc3RWb3VjaGVyQmF0Y2hlc1Jlc3BvbnNlElEKDExpc3RWb3VjaGVycxIfLmJpbGxpbmcudjEuTGlzdFZvdWNoZXJzUmVxdWVzdBogLmJpbGxpbmcudjEuTGlzdFZvdWNoZXJzUmVzcG9uc2USUQoMVm9pZFZvdWNoZXJzEh8uYmlsbGluZy52MS5Wb2lkVm91Y2hlcnNSZXF1ZXN0GiAuYmlsbGluZy52MS5Wb2lkVm91Y2hlcnNSZXNwb25zZRJOCgtHZXRQcm9ncmVzcxIeLmJpbGxpbmcudjEuR2V0UHJvZ3Jlc3NSZXF1ZXN0Gh8uYmlsbGluZy52MS5HZXRQcm9ncmVzc1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp, file_usage_v1_usage]);
+  fileDesc("ChhiaWxsaW5nL3YxL2JpbGxpbmcucHJvdG8SCmJpbGxpbmcudjEiWwoNQ3JlZGl0UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhQKDGFtb3VudF9uYW5vcxgCIAEoAxISCgpwYXltZW50X2lkGAMgASgJEgwKBG5vdGUYBCABKAkiTQoOQ3JlZGl0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIm4KDkNvcnJlY3RSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhUKDWNvcnJlY3Rpb25faWQYAyABKAkSDgoGcmVhc29uGAQgASgJEgsKA3JpZBgFIAEoCSJOCg9Db3JyZWN0UmVzcG9uc2USJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIVCg1iYWxhbmNlX25hbm9zGAIgASgDIicKEUdldEJhbGFuY2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkiawoSR2V0QmFsYW5jZVJlc3BvbnNlEhUKDWJhbGFuY2VfbmFub3MYASABKAMSFgoOY3JlZGl0ZWRfbmFub3MYAiABKAMSFQoNY2hhcmdlZF9uYW5vcxgDIAEoAxIPCgd2ZXJzaW9uGAQgASgDIjcKD0dldEZ1bmRzUmVxdWVzdBITCgthY2NvdW50X2lkcxgBIAMoCRIPCgdrZXlfaWRzGAIgAygJImIKEEdldEZ1bmRzUmVzcG9uc2USKgoIYWNjb3VudHMYASADKAsyGC5iaWxsaW5nLnYxLkFjY291bnRGdW5kcxIiCgRrZXlzGAIgAygLMhQuYmlsbGluZy52MS5LZXlGdW5kcyJKCgxBY2NvdW50RnVuZHMSEgoKYWNjb3VudF9pZBgBIAEoCRIVCg1iYWxhbmNlX25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMicAoIS2V5RnVuZHMSDgoGa2V5X2lkGAEgASgJEhMKC3NwZW50X25hbm9zGAIgASgDEg8KB3ZlcnNpb24YAyABKAMSLgoKY2hhcmdlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi8AEKCkxlZGdlckxpbmUSDwoHbGluZV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEiIKBGtpbmQYAyABKA4yFC5iaWxsaW5nLnYxLkxpbmVLaW5kEhQKDGFtb3VudF9uYW5vcxgEIAEoAxILCgNyaWQYBSABKAkSEQoJcmVmZXJlbmNlGAYgASgJEgwKBG5vdGUYByABKAkSLQoJYm9va2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBImCgV1c2FnZRgJIAEoCzIXLnVzYWdlLnYxLlVzYWdlUmVjb3JkZWQiSQoLRnVuZHNCb29rZWQSJAoEbGluZRgBIAEoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZRIUCgxjb250ZW50X2hhc2gYAiABKAwihAEKFkxpc3RMZWRnZXJMaW5lc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIWCg5iZWZvcmVfbGluZV9pZBgCIAEoCRINCgVsaW1pdBgDIAEoBRILCgNyaWQYBCABKAkSIgoEa2luZBgFIAEoDjIULmJpbGxpbmcudjEuTGluZUtpbmQiQAoXTGlzdExlZGdlckxpbmVzUmVzcG9uc2USJQoFbGluZXMYASADKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUiyAEKEVF1ZXJ5VXNhZ2VSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKCGdyb3VwX2J5GAQgASgOMhkuYmlsbGluZy52MS5Vc2FnZUdyb3VwaW5nEg4KBmtleV9pZBgFIAEoCRINCgVtb2RlbBgGIAEoCSI4ChJRdWVyeVVzYWdlUmVzcG9uc2USIgoEc3VtcxgBIAMoCzIULmJpbGxpbmcudjEuVXNhZ2VTdW0idQoIVXNhZ2VTdW0SDQoFZ3JvdXAYASABKAkSDQoFY2FsbHMYAiABKAMSFQoNY2hhcmdlZF9uYW5vcxgDIAEoAxIeCgV1c2FnZRgEIAEoCzIPLnVzYWdlLnYxLlVzYWdlEhQKDGZhaWxlZF9jYWxscxgFIAEoAyJXChVMaXN0UXVhcmFudGluZVJlcXVlc3QSDQoFbGltaXQYASABKAUSHAoUYmVmb3JlX3F1YXJhbnRpbmVfaWQYAiABKAMSEQoJb25seV9vcGVuGAMgASgIIkgKFkxpc3RRdWFyYW50aW5lUmVzcG9uc2USLgoHcmVjb3JkcxgBIAMoCzIdLmJpbGxpbmcudjEuUXVhcmFudGluZWRSZWNvcmQiwgEKEVF1YXJhbnRpbmVkUmVjb3JkEhUKDXF1YXJhbnRpbmVfaWQYASABKAMSDgoGcmVhc29uGAIgASgJEg8KB3BheWxvYWQYAyABKAwSLwoLcmVjZWl2ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgsKA3JpZBgFIAEoCRImCgV1c2FnZRgGIAEoCzIXLnVzYWdlLnYxLlVzYWdlUmVjb3JkZWQSDwoHaXNfb3BlbhgHIAEoCCJpCg1SZWZ1bmRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSCwoDcmlkGAIgASgJEhQKDGFtb3VudF9uYW5vcxgDIAEoAxIRCglyZWZ1bmRfaWQYBCABKAkSDgoGcmVhc29uGAUgASgJIk0KDlJlZnVuZFJlc3BvbnNlEiQKBGxpbmUYASABKAsyFi5iaWxsaW5nLnYxLkxlZGdlckxpbmUSFQoNYmFsYW5jZV9uYW5vcxgCIAEoAyJNChJFeHBvcnRMaW5lc1JlcXVlc3QSEgoKYWNjb3VudF9pZBgBIAEoCRIQCghmcm9tX2RheRgCIAEoCRIRCgl1bnRpbF9kYXkYAyABKAkiPAoTRXhwb3J0TGluZXNSZXNwb25zZRIlCgVsaW5lcxgBIAMoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZSJ+ChNHZXRTdGF0ZW1lbnRSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSKAoEZnJvbRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIrQBChRHZXRTdGF0ZW1lbnRSZXNwb25zZRIdChVvcGVuaW5nX2JhbGFuY2VfbmFub3MYASABKAMSHQoVY2xvc2luZ19iYWxhbmNlX25hbm9zGAIgASgDEiYKBHN1bXMYAyADKAsyGC5iaWxsaW5nLnYxLlN0YXRlbWVudFN1bRIkCgZtb2RlbHMYBCADKAsyFC5iaWxsaW5nLnYxLlVzYWdlU3VtEhAKCGlzX2ZpbmFsGAUgASgIIlcKDFN0YXRlbWVudFN1bRIiCgRraW5kGAEgASgOMhQuYmlsbGluZy52MS5MaW5lS2luZBINCgVsaW5lcxgCIAEoAxIUCgxhbW91bnRfbmFub3MYAyABKAMiiQEKDVJlcGxheVJlcXVlc3QSKAoEZnJvbRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFdW50aWwYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmFjY291bnRfaWQYAyABKAkSDwoHZHJ5X3J1bhgEIAEoCCKQAQoOUmVwbGF5UmVzcG9uc2USDgoGZXZlbnRzGAEgASgDEg0KBWtub3duGAIgASgDEg8KB21pc3NpbmcYAyABKAMSFQoNbWlzc2luZ19uYW5vcxgEIAEoAxIQCghyZWplY3RlZBgFIAEoAxIUCgxtaXNzaW5nX3JpZHMYBiADKAkSDwoHaXNfZG9uZRgHIAEoCCIfChBSZWNvbmNpbGVSZXF1ZXN0EgsKA2RheRgBIAEoCSI3ChFSZWNvbmNpbGVSZXNwb25zZRIiCgZyZXBvcnQYASABKAsyEi5iaWxsaW5nLnYxLlJlcG9ydCIfChBHZXRSZXBvcnRSZXF1ZXN0EgsKA2RheRgBIAEoCSI3ChFHZXRSZXBvcnRSZXNwb25zZRIiCgZyZXBvcnQYASABKAsyEi5iaWxsaW5nLnYxLlJlcG9ydCK8AQoGUmVwb3J0EgsKA2RheRgBIAEoCRIrCgdtYWRlX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIlCgVsaW5lcxgDIAMoCzIWLmJpbGxpbmcudjEuUmVwb3J0TGluZRIZChF1bmV4cGxhaW5lZF9uYW5vcxgEIAEoAxIPCgdjb250ZW50GAUgASgMEhEKCXNpZ25hdHVyZRgGIAEoDBISCgpwdWJsaWNfa2V5GAcgASgJIokBCgpSZXBvcnRMaW5lEg0KBWNoZWNrGAEgASgJEgwKBG5hbWUYAiABKAkSJAoHZmluZGluZxgDIAEoDjITLmJpbGxpbmcudjEuRmluZGluZxIPCgdzdW1tYXJ5GAQgASgJEhgKEGRpZmZlcmVuY2VfbmFub3MYBSABKAMSDQoFaXRlbXMYBiADKAkiYAoSTG9hZEludm9pY2VSZXF1ZXN0EhAKCHVwc3RyZWFtGAEgASgJEhIKCmludm9pY2VfaWQYAiABKAkSJAoEcm93cxgDIAMoCzIWLmJpbGxpbmcudjEuSW52b2ljZVJvdyJcCgpJbnZvaWNlUm93EgsKA2RheRgBIAEoCRINCgVtb2RlbBgCIAEoCRISCgpjb3N0X25hbm9zGAMgASgDEh4KBXVzYWdlGAQgASgLMg8udXNhZ2UudjEuVXNhZ2UiNgoTTG9hZEludm9pY2VSZXNwb25zZRINCgVhZGRlZBgBIAEoBRIQCghyZXBsYWNlZBgCIAEoBSJOChVDb21wYXJlSW52b2ljZVJlcXVlc3QSEAoIdXBzdHJlYW0YASABKAkSEAoIZnJvbV9kYXkYAiABKAkSEQoJdW50aWxfZGF5GAMgASgJIkUKFkNvbXBhcmVJbnZvaWNlUmVzcG9uc2USKwoEcm93cxgBIAMoCzIdLmJpbGxpbmcudjEuSW52b2ljZURpZmZlcmVuY2Ui6QEKEUludm9pY2VEaWZmZXJlbmNlEgsKA2RheRgBIAEoCRINCgVtb2RlbBgCIAEoCRIUCgxiaWxsZWRfbmFub3MYAyABKAMSFgoOZXhwZWN0ZWRfbmFub3MYBCABKAMSFQoNY2hhcmdlZF9uYW5vcxgFIAEoAxINCgVjYWxscxgGIAEoAxIWCg51bnByaWNlZF9jYWxscxgHIAEoAxIlCgxiaWxsZWRfdXNhZ2UYCCABKAsyDy51c2FnZS52MS5Vc2FnZRIlCgxib29rZWRfdXNhZ2UYCSABKAsyDy51c2FnZS52MS5Vc2FnZSIUChJHZXRQcm9ncmVzc1JlcXVlc3QiRQoTR2V0UHJvZ3Jlc3NSZXNwb25zZRIVCg1sYXN0X3NlcXVlbmNlGAEgASgDEhcKD2Jvb2tlZF9zZXF1ZW5jZRgCIAEoAyIxCg5HZXRDYWxsUmVxdWVzdBILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCSJMCg9HZXRDYWxsUmVzcG9uc2USEgoKYWNjb3VudF9pZBgBIAEoCRIlCgVsaW5lcxgCIAMoCzIWLmJpbGxpbmcudjEuTGVkZ2VyTGluZSI8ChZMaXN0TG93QmFsYW5jZXNSZXF1ZXN0EhMKC2JlbG93X25hbm9zGAEgASgDEg0KBWxpbWl0GAIgASgFIlQKF0xpc3RMb3dCYWxhbmNlc1Jlc3BvbnNlEioKCGFjY291bnRzGAEgAygLMhguYmlsbGluZy52MS5BY2NvdW50RnVuZHMSDQoFdG90YWwYAiABKAMiMAoWUmV0cnlRdWFyYW50aW5lUmVxdWVzdBIWCg5xdWFyYW50aW5lX2lkcxgBIAMoAyJFChdSZXRyeVF1YXJhbnRpbmVSZXNwb25zZRIqCgdyZWNvcmRzGAEgAygLMhkuYmlsbGluZy52MS5SZXRyaWVkUmVjb3JkIkkKDVJldHJpZWRSZWNvcmQSFQoNcXVhcmFudGluZV9pZBgBIAEoAxIRCglpc19ib29rZWQYAiABKAgSDgoGcmVhc29uGAMgASgJIpIBChVDcmVhdGVWb3VjaGVyc1JlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhMKC2NvZGVfaGFzaGVzGAMgAygMEi4KCmV4cGlyZXNfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBG5vdGUYBSABKAkiQQoWQ3JlYXRlVm91Y2hlcnNSZXNwb25zZRInCgViYXRjaBgBIAEoCzIYLmJpbGxpbmcudjEuVm91Y2hlckJhdGNoItgBCgxWb3VjaGVyQmF0Y2gSEAoIYmF0Y2hfaWQYASABKAkSFAoMYW1vdW50X25hbm9zGAIgASgDEhAKCHZvdWNoZXJzGAMgASgFEhAKCHJlZGVlbWVkGAQgASgFEg4KBnZvaWRlZBgFIAEoBRIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRub3RlGAcgASgJEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIj0KFFJlZGVlbVZvdWNoZXJSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSEQoJY29kZV9oYXNoGAIgASgMIlQKFVJlZGVlbVZvdWNoZXJSZXNwb25zZRIkCgRsaW5lGAEgASgLMhYuYmlsbGluZy52MS5MZWRnZXJMaW5lEhUKDWJhbGFuY2VfbmFub3MYAiABKAMiQwoZTGlzdFZvdWNoZXJCYXRjaGVzUmVxdWVzdBIXCg9iZWZvcmVfYmF0Y2hfaWQYASABKAkSDQoFbGltaXQYAiABKAUiRwoaTGlzdFZvdWNoZXJCYXRjaGVzUmVzcG9uc2USKQoHYmF0Y2hlcxgBIAMoCzIYLmJpbGxpbmcudjEuVm91Y2hlckJhdGNoIicKE0xpc3RWb3VjaGVyc1JlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkiZgoUTGlzdFZvdWNoZXJzUmVzcG9uc2USJwoFYmF0Y2gYASABKAsyGC5iaWxsaW5nLnYxLlZvdWNoZXJCYXRjaBIlCgh2b3VjaGVycxgCIAMoCzITLmJpbGxpbmcudjEuVm91Y2hlciKGAQoHVm91Y2hlchIOCgZudW1iZXIYASABKAUSJwoFc3RhdGUYAiABKA4yGC5iaWxsaW5nLnYxLlZvdWNoZXJTdGF0ZRISCgphY2NvdW50X2lkGAMgASgJEi4KCmNoYW5nZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIicKE1ZvaWRWb3VjaGVyc1JlcXVlc3QSEAoIYmF0Y2hfaWQYASABKAkiPwoUVm9pZFZvdWNoZXJzUmVzcG9uc2USJwoFYmF0Y2gYASABKAsyGC5iaWxsaW5nLnYxLlZvdWNoZXJCYXRjaCrDAQoITGluZUtpbmQSGQoVTElORV9LSU5EX1VOU1BFQ0lGSUVEEAASFAoQTElORV9LSU5EX0NIQVJHRRABEiAKHExJTkVfS0lORF9QUk9WSVNJT05BTF9DSEFSR0UQAhIeChpMSU5FX0tJTkRfRklOQUxfQURKVVNUTUVOVBADEhQKEExJTkVfS0lORF9DUkVESVQQBBIYChRMSU5FX0tJTkRfQ09SUkVDVElPThAFEhQKEExJTkVfS0lORF9SRUZVTkQQBip5Cg1Vc2FnZUdyb3VwaW5nEh4KGlVTQUdFX0dST1VQSU5HX1VOU1BFQ0lGSUVEEAASFgoSVVNBR0VfR1JPVVBJTkdfREFZEAESGAoUVVNBR0VfR1JPVVBJTkdfTU9ERUwQAhIWChJVU0FHRV9HUk9VUElOR19LRVkQAypzCgdGaW5kaW5nEhcKE0ZJTkRJTkdfVU5TUEVDSUZJRUQQABIRCg1GSU5ESU5HX1JJR0hUEAESEgoORklORElOR19MSVNURUQQAhIRCg1GSU5ESU5HX1dST05HEAMSFQoRRklORElOR19VTkNIRUNLRUQQBCp5CgxWb3VjaGVyU3RhdGUSHQoZVk9VQ0hFUl9TVEFURV9VTlNQRUNJRklFRBAAEhYKElZPVUNIRVJfU1RBVEVfT1BFThABEhoKFlZPVUNIRVJfU1RBVEVfUkVERUVNRUQQAhIWChJWT1VDSEVSX1NUQVRFX1ZPSUQQAzKXDwoOQmlsbGluZ1NlcnZpY2USPwoGQ3JlZGl0EhkuYmlsbGluZy52MS5DcmVkaXRSZXF1ZXN0GhouYmlsbGluZy52MS5DcmVkaXRSZXNwb25zZRJCCgdDb3JyZWN0EhouYmlsbGluZy52MS5Db3JyZWN0UmVxdWVzdBobLmJpbGxpbmcudjEuQ29ycmVjdFJlc3BvbnNlEksKCkdldEJhbGFuY2USHS5iaWxsaW5nLnYxLkdldEJhbGFuY2VSZXF1ZXN0Gh4uYmlsbGluZy52MS5HZXRCYWxhbmNlUmVzcG9uc2USRQoIR2V0RnVuZHMSGy5iaWxsaW5nLnYxLkdldEZ1bmRzUmVxdWVzdBocLmJpbGxpbmcudjEuR2V0RnVuZHNSZXNwb25zZRJaCg9MaXN0TGVkZ2VyTGluZXMSIi5iaWxsaW5nLnYxLkxpc3RMZWRnZXJMaW5lc1JlcXVlc3QaIy5iaWxsaW5nLnYxLkxpc3RMZWRnZXJMaW5lc1Jlc3BvbnNlEksKClF1ZXJ5VXNhZ2USHS5iaWxsaW5nLnYxLlF1ZXJ5VXNhZ2VSZXF1ZXN0Gh4uYmlsbGluZy52MS5RdWVyeVVzYWdlUmVzcG9uc2USVwoOTGlzdFF1YXJhbnRpbmUSIS5iaWxsaW5nLnYxLkxpc3RRdWFyYW50aW5lUmVxdWVzdBoiLmJpbGxpbmcudjEuTGlzdFF1YXJhbnRpbmVSZXNwb25zZRI/CgZSZWZ1bmQSGS5iaWxsaW5nLnYxLlJlZnVuZFJlcXVlc3QaGi5iaWxsaW5nLnYxLlJlZnVuZFJlc3BvbnNlElAKC0V4cG9ydExpbmVzEh4uYmlsbGluZy52MS5FeHBvcnRMaW5lc1JlcXVlc3QaHy5iaWxsaW5nLnYxLkV4cG9ydExpbmVzUmVzcG9uc2UwARJRCgxHZXRTdGF0ZW1lbnQSHy5iaWxsaW5nLnYxLkdldFN0YXRlbWVudFJlcXVlc3QaIC5iaWxsaW5nLnYxLkdldFN0YXRlbWVudFJlc3BvbnNlEkEKBlJlcGxheRIZLmJpbGxpbmcudjEuUmVwbGF5UmVxdWVzdBoaLmJpbGxpbmcudjEuUmVwbGF5UmVzcG9uc2UwARJICglSZWNvbmNpbGUSHC5iaWxsaW5nLnYxLlJlY29uY2lsZVJlcXVlc3QaHS5iaWxsaW5nLnYxLlJlY29uY2lsZVJlc3BvbnNlEkgKCUdldFJlcG9ydBIcLmJpbGxpbmcudjEuR2V0UmVwb3J0UmVxdWVzdBodLmJpbGxpbmcudjEuR2V0UmVwb3J0UmVzcG9uc2USTgoLTG9hZEludm9pY2USHi5iaWxsaW5nLnYxLkxvYWRJbnZvaWNlUmVxdWVzdBofLmJpbGxpbmcudjEuTG9hZEludm9pY2VSZXNwb25zZRJXCg5Db21wYXJlSW52b2ljZRIhLmJpbGxpbmcudjEuQ29tcGFyZUludm9pY2VSZXF1ZXN0GiIuYmlsbGluZy52MS5Db21wYXJlSW52b2ljZVJlc3BvbnNlEkIKB0dldENhbGwSGi5iaWxsaW5nLnYxLkdldENhbGxSZXF1ZXN0GhsuYmlsbGluZy52MS5HZXRDYWxsUmVzcG9uc2USWgoPTGlzdExvd0JhbGFuY2VzEiIuYmlsbGluZy52MS5MaXN0TG93QmFsYW5jZXNSZXF1ZXN0GiMuYmlsbGluZy52MS5MaXN0TG93QmFsYW5jZXNSZXNwb25zZRJaCg9SZXRyeVF1YXJhbnRpbmUSIi5iaWxsaW5nLnYxLlJldHJ5UXVhcmFudGluZVJlcXVlc3QaIy5iaWxsaW5nLnYxLlJldHJ5UXVhcmFudGluZVJlc3BvbnNlElcKDkNyZWF0ZVZvdWNoZXJzEiEuYmlsbGluZy52MS5DcmVhdGVWb3VjaGVyc1JlcXVlc3QaIi5iaWxsaW5nLnYxLkNyZWF0ZVZvdWNoZXJzUmVzcG9uc2USVAoNUmVkZWVtVm91Y2hlchIgLmJpbGxpbmcudjEuUmVkZWVtVm91Y2hlclJlcXVlc3QaIS5iaWxsaW5nLnYxLlJlZGVlbVZvdWNoZXJSZXNwb25zZRJjChJMaXN0Vm91Y2hlckJhdGNoZXMSJS5iaWxsaW5nLnYxLkxpc3RWb3VjaGVyQmF0Y2hlc1JlcXVlc3QaJi5iaWxsaW5nLnYxLkxpc3RWb3VjaGVyQmF0Y2hlc1Jlc3BvbnNlElEKDExpc3RWb3VjaGVycxIfLmJpbGxpbmcudjEuTGlzdFZvdWNoZXJzUmVxdWVzdBogLmJpbGxpbmcudjEuTGlzdFZvdWNoZXJzUmVzcG9uc2USUQoMVm9pZFZvdWNoZXJzEh8uYmlsbGluZy52MS5Wb2lkVm91Y2hlcnNSZXF1ZXN0GiAuYmlsbGluZy52MS5Wb2lkVm91Y2hlcnNSZXNwb25zZRJOCgtHZXRQcm9ncmVzcxIeLmJpbGxpbmcudjEuR2V0UHJvZ3Jlc3NSZXF1ZXN0Gh8uYmlsbGluZy52MS5HZXRQcm9ncmVzc1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp, file_usage_v1_usage]);
 
 /**
  * Money to put in.
@@ -439,6 +439,35 @@ export const LedgerLineSchema: GenMessage<LedgerLine> = /*@__PURE__*/
   messageDesc(file_billing_v1_billing, 10);
 
 /**
+ * A line by hand that was booked: a credit, a correction or a refund. Billing publishes it on ledger.v1.booked, so that
+ * a ledger which was restored from a backup can book it again.
+ *
+ * @generated from message billing.v1.FundsBooked
+ */
+export type FundsBooked = Message<"billing.v1.FundsBooked"> & {
+  /**
+   * The line.
+   *
+   * @generated from field: billing.v1.LedgerLine line = 1;
+   */
+  line?: LedgerLine | undefined;
+
+  /**
+   * SHA-256 of the request, by which the same reference with other content is refused.
+   *
+   * @generated from field: bytes content_hash = 2;
+   */
+  contentHash: Uint8Array;
+};
+
+/**
+ * Describes the message billing.v1.FundsBooked.
+ * Use `create(FundsBookedSchema)` to create a new message.
+ */
+export const FundsBookedSchema: GenMessage<FundsBooked> = /*@__PURE__*/
+  messageDesc(file_billing_v1_billing, 11);
+
+/**
  * Which lines.
  *
  * @generated from message billing.v1.ListLedgerLinesRequest
@@ -485,7 +514,7 @@ export type ListLedgerLinesRequest = Message<"billing.v1.ListLedgerLinesRequest"
  * Use `create(ListLedgerLinesRequestSchema)` to create a new message.
  */
 export const ListLedgerLinesRequestSchema: GenMessage<ListLedgerLinesRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 11);
+  messageDesc(file_billing_v1_billing, 12);
 
 /**
  * Lines.
@@ -506,7 +535,7 @@ export type ListLedgerLinesResponse = Message<"billing.v1.ListLedgerLinesRespons
  * Use `create(ListLedgerLinesResponseSchema)` to create a new message.
  */
 export const ListLedgerLinesResponseSchema: GenMessage<ListLedgerLinesResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 12);
+  messageDesc(file_billing_v1_billing, 13);
 
 /**
  * What to sum.
@@ -562,7 +591,7 @@ export type QueryUsageRequest = Message<"billing.v1.QueryUsageRequest"> & {
  * Use `create(QueryUsageRequestSchema)` to create a new message.
  */
 export const QueryUsageRequestSchema: GenMessage<QueryUsageRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 13);
+  messageDesc(file_billing_v1_billing, 14);
 
 /**
  * Sums.
@@ -583,7 +612,7 @@ export type QueryUsageResponse = Message<"billing.v1.QueryUsageResponse"> & {
  * Use `create(QueryUsageResponseSchema)` to create a new message.
  */
 export const QueryUsageResponseSchema: GenMessage<QueryUsageResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 14);
+  messageDesc(file_billing_v1_billing, 15);
 
 /**
  * Sum of a group.
@@ -632,7 +661,7 @@ export type UsageSum = Message<"billing.v1.UsageSum"> & {
  * Use `create(UsageSumSchema)` to create a new message.
  */
 export const UsageSumSchema: GenMessage<UsageSum> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 15);
+  messageDesc(file_billing_v1_billing, 16);
 
 /**
  * Which quarantined messages.
@@ -667,7 +696,7 @@ export type ListQuarantineRequest = Message<"billing.v1.ListQuarantineRequest"> 
  * Use `create(ListQuarantineRequestSchema)` to create a new message.
  */
 export const ListQuarantineRequestSchema: GenMessage<ListQuarantineRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 16);
+  messageDesc(file_billing_v1_billing, 17);
 
 /**
  * Quarantined messages.
@@ -688,7 +717,7 @@ export type ListQuarantineResponse = Message<"billing.v1.ListQuarantineResponse"
  * Use `create(ListQuarantineResponseSchema)` to create a new message.
  */
 export const ListQuarantineResponseSchema: GenMessage<ListQuarantineResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 17);
+  messageDesc(file_billing_v1_billing, 18);
 
 /**
  * A record that could not be booked.
@@ -751,7 +780,7 @@ export type QuarantinedRecord = Message<"billing.v1.QuarantinedRecord"> & {
  * Use `create(QuarantinedRecordSchema)` to create a new message.
  */
 export const QuarantinedRecordSchema: GenMessage<QuarantinedRecord> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 18);
+  messageDesc(file_billing_v1_billing, 19);
 
 /**
  * Money to give back for a call.
@@ -800,7 +829,7 @@ export type RefundRequest = Message<"billing.v1.RefundRequest"> & {
  * Use `create(RefundRequestSchema)` to create a new message.
  */
 export const RefundRequestSchema: GenMessage<RefundRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 19);
+  messageDesc(file_billing_v1_billing, 20);
 
 /**
  * The line booked.
@@ -828,7 +857,7 @@ export type RefundResponse = Message<"billing.v1.RefundResponse"> & {
  * Use `create(RefundResponseSchema)` to create a new message.
  */
 export const RefundResponseSchema: GenMessage<RefundResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 20);
+  messageDesc(file_billing_v1_billing, 21);
 
 /**
  * Which lines to stream.
@@ -863,7 +892,7 @@ export type ExportLinesRequest = Message<"billing.v1.ExportLinesRequest"> & {
  * Use `create(ExportLinesRequestSchema)` to create a new message.
  */
 export const ExportLinesRequestSchema: GenMessage<ExportLinesRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 21);
+  messageDesc(file_billing_v1_billing, 22);
 
 /**
  * Some of the lines.
@@ -884,7 +913,7 @@ export type ExportLinesResponse = Message<"billing.v1.ExportLinesResponse"> & {
  * Use `create(ExportLinesResponseSchema)` to create a new message.
  */
 export const ExportLinesResponseSchema: GenMessage<ExportLinesResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 22);
+  messageDesc(file_billing_v1_billing, 23);
 
 /**
  * Which statement.
@@ -919,7 +948,7 @@ export type GetStatementRequest = Message<"billing.v1.GetStatementRequest"> & {
  * Use `create(GetStatementRequestSchema)` to create a new message.
  */
 export const GetStatementRequestSchema: GenMessage<GetStatementRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 23);
+  messageDesc(file_billing_v1_billing, 24);
 
 /**
  * A statement: opening balance plus all sums is the closing balance.
@@ -968,7 +997,7 @@ export type GetStatementResponse = Message<"billing.v1.GetStatementResponse"> & 
  * Use `create(GetStatementResponseSchema)` to create a new message.
  */
 export const GetStatementResponseSchema: GenMessage<GetStatementResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 24);
+  messageDesc(file_billing_v1_billing, 25);
 
 /**
  * Sum of the lines of a kind.
@@ -1003,7 +1032,7 @@ export type StatementSum = Message<"billing.v1.StatementSum"> & {
  * Use `create(StatementSumSchema)` to create a new message.
  */
 export const StatementSumSchema: GenMessage<StatementSum> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 25);
+  messageDesc(file_billing_v1_billing, 26);
 
 /**
  * What to read again.
@@ -1045,7 +1074,7 @@ export type ReplayRequest = Message<"billing.v1.ReplayRequest"> & {
  * Use `create(ReplayRequestSchema)` to create a new message.
  */
 export const ReplayRequestSchema: GenMessage<ReplayRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 26);
+  messageDesc(file_billing_v1_billing, 27);
 
 /**
  * How far a replay is; the last one tells the whole.
@@ -1108,7 +1137,7 @@ export type ReplayResponse = Message<"billing.v1.ReplayResponse"> & {
  * Use `create(ReplayResponseSchema)` to create a new message.
  */
 export const ReplayResponseSchema: GenMessage<ReplayResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 27);
+  messageDesc(file_billing_v1_billing, 28);
 
 /**
  * What to reconcile.
@@ -1129,7 +1158,7 @@ export type ReconcileRequest = Message<"billing.v1.ReconcileRequest"> & {
  * Use `create(ReconcileRequestSchema)` to create a new message.
  */
 export const ReconcileRequestSchema: GenMessage<ReconcileRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 28);
+  messageDesc(file_billing_v1_billing, 29);
 
 /**
  * The report.
@@ -1150,7 +1179,7 @@ export type ReconcileResponse = Message<"billing.v1.ReconcileResponse"> & {
  * Use `create(ReconcileResponseSchema)` to create a new message.
  */
 export const ReconcileResponseSchema: GenMessage<ReconcileResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 29);
+  messageDesc(file_billing_v1_billing, 30);
 
 /**
  * Which report.
@@ -1171,7 +1200,7 @@ export type GetReportRequest = Message<"billing.v1.GetReportRequest"> & {
  * Use `create(GetReportRequestSchema)` to create a new message.
  */
 export const GetReportRequestSchema: GenMessage<GetReportRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 30);
+  messageDesc(file_billing_v1_billing, 31);
 
 /**
  * The newest report kept for the day.
@@ -1192,7 +1221,7 @@ export type GetReportResponse = Message<"billing.v1.GetReportResponse"> & {
  * Use `create(GetReportResponseSchema)` to create a new message.
  */
 export const GetReportResponseSchema: GenMessage<GetReportResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 31);
+  messageDesc(file_billing_v1_billing, 32);
 
 /**
  * What reconciliation has found.
@@ -1255,7 +1284,7 @@ export type Report = Message<"billing.v1.Report"> & {
  * Use `create(ReportSchema)` to create a new message.
  */
 export const ReportSchema: GenMessage<Report> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 32);
+  messageDesc(file_billing_v1_billing, 33);
 
 /**
  * Result of one check.
@@ -1311,7 +1340,7 @@ export type ReportLine = Message<"billing.v1.ReportLine"> & {
  * Use `create(ReportLineSchema)` to create a new message.
  */
 export const ReportLineSchema: GenMessage<ReportLine> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 33);
+  messageDesc(file_billing_v1_billing, 34);
 
 /**
  * What a provider has billed.
@@ -1346,7 +1375,7 @@ export type LoadInvoiceRequest = Message<"billing.v1.LoadInvoiceRequest"> & {
  * Use `create(LoadInvoiceRequestSchema)` to create a new message.
  */
 export const LoadInvoiceRequestSchema: GenMessage<LoadInvoiceRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 34);
+  messageDesc(file_billing_v1_billing, 35);
 
 /**
  * What a provider has billed for a model on a day.
@@ -1388,7 +1417,7 @@ export type InvoiceRow = Message<"billing.v1.InvoiceRow"> & {
  * Use `create(InvoiceRowSchema)` to create a new message.
  */
 export const InvoiceRowSchema: GenMessage<InvoiceRow> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 35);
+  messageDesc(file_billing_v1_billing, 36);
 
 /**
  * What was taken over.
@@ -1416,7 +1445,7 @@ export type LoadInvoiceResponse = Message<"billing.v1.LoadInvoiceResponse"> & {
  * Use `create(LoadInvoiceResponseSchema)` to create a new message.
  */
 export const LoadInvoiceResponseSchema: GenMessage<LoadInvoiceResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 36);
+  messageDesc(file_billing_v1_billing, 37);
 
 /**
  * What to compare.
@@ -1451,7 +1480,7 @@ export type CompareInvoiceRequest = Message<"billing.v1.CompareInvoiceRequest"> 
  * Use `create(CompareInvoiceRequestSchema)` to create a new message.
  */
 export const CompareInvoiceRequestSchema: GenMessage<CompareInvoiceRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 37);
+  messageDesc(file_billing_v1_billing, 38);
 
 /**
  * The comparison.
@@ -1472,7 +1501,7 @@ export type CompareInvoiceResponse = Message<"billing.v1.CompareInvoiceResponse"
  * Use `create(CompareInvoiceResponseSchema)` to create a new message.
  */
 export const CompareInvoiceResponseSchema: GenMessage<CompareInvoiceResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 38);
+  messageDesc(file_billing_v1_billing, 39);
 
 /**
  * A provider's row beside the ledger's.
@@ -1549,7 +1578,7 @@ export type InvoiceDifference = Message<"billing.v1.InvoiceDifference"> & {
  * Use `create(InvoiceDifferenceSchema)` to create a new message.
  */
 export const InvoiceDifferenceSchema: GenMessage<InvoiceDifference> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 39);
+  messageDesc(file_billing_v1_billing, 40);
 
 /**
  * Nothing.
@@ -1564,7 +1593,7 @@ export type GetProgressRequest = Message<"billing.v1.GetProgressRequest"> & {
  * Use `create(GetProgressRequestSchema)` to create a new message.
  */
 export const GetProgressRequestSchema: GenMessage<GetProgressRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 40);
+  messageDesc(file_billing_v1_billing, 41);
 
 /**
  * How far the usage stream is booked.
@@ -1592,7 +1621,7 @@ export type GetProgressResponse = Message<"billing.v1.GetProgressResponse"> & {
  * Use `create(GetProgressResponseSchema)` to create a new message.
  */
 export const GetProgressResponseSchema: GenMessage<GetProgressResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 41);
+  messageDesc(file_billing_v1_billing, 42);
 
 /**
  * Which call.
@@ -1620,7 +1649,7 @@ export type GetCallRequest = Message<"billing.v1.GetCallRequest"> & {
  * Use `create(GetCallRequestSchema)` to create a new message.
  */
 export const GetCallRequestSchema: GenMessage<GetCallRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 42);
+  messageDesc(file_billing_v1_billing, 43);
 
 /**
  * What is booked for a call.
@@ -1648,7 +1677,7 @@ export type GetCallResponse = Message<"billing.v1.GetCallResponse"> & {
  * Use `create(GetCallResponseSchema)` to create a new message.
  */
 export const GetCallResponseSchema: GenMessage<GetCallResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 43);
+  messageDesc(file_billing_v1_billing, 44);
 
 /**
  * Which balances.
@@ -1676,7 +1705,7 @@ export type ListLowBalancesRequest = Message<"billing.v1.ListLowBalancesRequest"
  * Use `create(ListLowBalancesRequestSchema)` to create a new message.
  */
 export const ListLowBalancesRequestSchema: GenMessage<ListLowBalancesRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 44);
+  messageDesc(file_billing_v1_billing, 45);
 
 /**
  * Balances.
@@ -1704,7 +1733,7 @@ export type ListLowBalancesResponse = Message<"billing.v1.ListLowBalancesRespons
  * Use `create(ListLowBalancesResponseSchema)` to create a new message.
  */
 export const ListLowBalancesResponseSchema: GenMessage<ListLowBalancesResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 45);
+  messageDesc(file_billing_v1_billing, 46);
 
 /**
  * Which quarantined records to try again.
@@ -1725,7 +1754,7 @@ export type RetryQuarantineRequest = Message<"billing.v1.RetryQuarantineRequest"
  * Use `create(RetryQuarantineRequestSchema)` to create a new message.
  */
 export const RetryQuarantineRequestSchema: GenMessage<RetryQuarantineRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 46);
+  messageDesc(file_billing_v1_billing, 47);
 
 /**
  * What became of them.
@@ -1746,7 +1775,7 @@ export type RetryQuarantineResponse = Message<"billing.v1.RetryQuarantineRespons
  * Use `create(RetryQuarantineResponseSchema)` to create a new message.
  */
 export const RetryQuarantineResponseSchema: GenMessage<RetryQuarantineResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 47);
+  messageDesc(file_billing_v1_billing, 48);
 
 /**
  * What became of a quarantined record.
@@ -1781,7 +1810,7 @@ export type RetriedRecord = Message<"billing.v1.RetriedRecord"> & {
  * Use `create(RetriedRecordSchema)` to create a new message.
  */
 export const RetriedRecordSchema: GenMessage<RetriedRecord> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 48);
+  messageDesc(file_billing_v1_billing, 49);
 
 /**
  * Vouchers to make.
@@ -1831,7 +1860,7 @@ export type CreateVouchersRequest = Message<"billing.v1.CreateVouchersRequest"> 
  * Use `create(CreateVouchersRequestSchema)` to create a new message.
  */
 export const CreateVouchersRequestSchema: GenMessage<CreateVouchersRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 49);
+  messageDesc(file_billing_v1_billing, 50);
 
 /**
  * The batch made.
@@ -1852,7 +1881,7 @@ export type CreateVouchersResponse = Message<"billing.v1.CreateVouchersResponse"
  * Use `create(CreateVouchersResponseSchema)` to create a new message.
  */
 export const CreateVouchersResponseSchema: GenMessage<CreateVouchersResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 50);
+  messageDesc(file_billing_v1_billing, 51);
 
 /**
  * Vouchers that were made together.
@@ -1922,7 +1951,7 @@ export type VoucherBatch = Message<"billing.v1.VoucherBatch"> & {
  * Use `create(VoucherBatchSchema)` to create a new message.
  */
 export const VoucherBatchSchema: GenMessage<VoucherBatch> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 51);
+  messageDesc(file_billing_v1_billing, 52);
 
 /**
  * A voucher to redeem.
@@ -1950,7 +1979,7 @@ export type RedeemVoucherRequest = Message<"billing.v1.RedeemVoucherRequest"> & 
  * Use `create(RedeemVoucherRequestSchema)` to create a new message.
  */
 export const RedeemVoucherRequestSchema: GenMessage<RedeemVoucherRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 52);
+  messageDesc(file_billing_v1_billing, 53);
 
 /**
  * The line booked.
@@ -1978,7 +2007,7 @@ export type RedeemVoucherResponse = Message<"billing.v1.RedeemVoucherResponse"> 
  * Use `create(RedeemVoucherResponseSchema)` to create a new message.
  */
 export const RedeemVoucherResponseSchema: GenMessage<RedeemVoucherResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 53);
+  messageDesc(file_billing_v1_billing, 54);
 
 /**
  * Which batches.
@@ -2006,7 +2035,7 @@ export type ListVoucherBatchesRequest = Message<"billing.v1.ListVoucherBatchesRe
  * Use `create(ListVoucherBatchesRequestSchema)` to create a new message.
  */
 export const ListVoucherBatchesRequestSchema: GenMessage<ListVoucherBatchesRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 54);
+  messageDesc(file_billing_v1_billing, 55);
 
 /**
  * Batches.
@@ -2027,7 +2056,7 @@ export type ListVoucherBatchesResponse = Message<"billing.v1.ListVoucherBatchesR
  * Use `create(ListVoucherBatchesResponseSchema)` to create a new message.
  */
 export const ListVoucherBatchesResponseSchema: GenMessage<ListVoucherBatchesResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 55);
+  messageDesc(file_billing_v1_billing, 56);
 
 /**
  * Which vouchers.
@@ -2048,7 +2077,7 @@ export type ListVouchersRequest = Message<"billing.v1.ListVouchersRequest"> & {
  * Use `create(ListVouchersRequestSchema)` to create a new message.
  */
 export const ListVouchersRequestSchema: GenMessage<ListVouchersRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 56);
+  messageDesc(file_billing_v1_billing, 57);
 
 /**
  * Vouchers.
@@ -2076,7 +2105,7 @@ export type ListVouchersResponse = Message<"billing.v1.ListVouchersResponse"> & 
  * Use `create(ListVouchersResponseSchema)` to create a new message.
  */
 export const ListVouchersResponseSchema: GenMessage<ListVouchersResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 57);
+  messageDesc(file_billing_v1_billing, 58);
 
 /**
  * A voucher without its code.
@@ -2118,7 +2147,7 @@ export type Voucher = Message<"billing.v1.Voucher"> & {
  * Use `create(VoucherSchema)` to create a new message.
  */
 export const VoucherSchema: GenMessage<Voucher> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 58);
+  messageDesc(file_billing_v1_billing, 59);
 
 /**
  * Vouchers to make void.
@@ -2139,7 +2168,7 @@ export type VoidVouchersRequest = Message<"billing.v1.VoidVouchersRequest"> & {
  * Use `create(VoidVouchersRequestSchema)` to create a new message.
  */
 export const VoidVouchersRequestSchema: GenMessage<VoidVouchersRequest> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 59);
+  messageDesc(file_billing_v1_billing, 60);
 
 /**
  * The batch afterwards.
@@ -2160,7 +2189,7 @@ export type VoidVouchersResponse = Message<"billing.v1.VoidVouchersResponse"> & 
  * Use `create(VoidVouchersResponseSchema)` to create a new message.
  */
 export const VoidVouchersResponseSchema: GenMessage<VoidVouchersResponse> = /*@__PURE__*/
-  messageDesc(file_billing_v1_billing, 60);
+  messageDesc(file_billing_v1_billing, 61);
 
 /**
  * What a ledger line is.

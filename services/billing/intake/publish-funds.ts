@@ -1,0 +1,70 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { DiscardPolicy, jetstream, jetstreamManager, RetentionPolicy, StorageType } from "@nats-io/jetstream";
+import { nanos, type NatsConnection } from "@nats-io/transport-node";
+import { FundsBookedSchema } from "#proto/billing/v1/billing_pb.ts";
+import { dayMs } from "#shared/process/clock.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
+import { fundsStream, fundsSubject } from "#shared/stores/usage-stream.ts";
+import { readUnpublished, removeFromOutbox, type UnpublishedLine } from "../store/funds-outbox.ts";
+import type { NatsLink } from "./nats.ts";
+import { isMissing } from "./stream.ts";
+
+export type FundsPublisherDeps = { pool: Pool; nats: NatsLink; replicas: number };
+
+const linesPerPass = 200;
+const ackTimeoutMs = 5_000;
+
+/**
+ * Creates the pass that puts lines by hand on the stream, in their order. A line that was taken and not forgotten is
+ * published again, which its message id makes harmless.
+ */
+export function createFundsPublisher({ pool, nats, replicas }: FundsPublisherDeps): () => Promise<void> {
+  let declaredOn: NatsConnection | undefined;
+  return async () => {
+    const connection = nats.current();
+    if (!connection) return;
+    if (declaredOn !== connection) await declareFundsStream(connection, replicas);
+    declaredOn = connection;
+    const lines = await readUnpublished(pool, linesPerPass);
+    if (lines.length === 0) return;
+    for (const line of lines) {
+      await jetstream(connection).publish(fundsSubject, encodeLine(line), {
+        msgID: line.lineId,
+        timeout: ackTimeoutMs,
+      });
+    }
+    await removeFromOutbox(
+      pool,
+      lines.map(({ lineId }) => lineId),
+    );
+  };
+}
+
+function encodeLine({ contentHash, event: _, bookedAt, rid, reference, note, ...line }: UnpublishedLine): Uint8Array {
+  const texts = { rid: rid ?? "", reference: reference ?? "", note: note ?? "" };
+  return toBinary(
+    FundsBookedSchema,
+    create(FundsBookedSchema, { line: { ...line, ...texts, bookedAt: timestampFromDate(bookedAt) }, contentHash }),
+  );
+}
+
+async function declareFundsStream(connection: NatsConnection, replicas: number): Promise<void> {
+  const manager = await jetstreamManager(connection);
+  try {
+    await manager.streams.info(fundsStream);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    await manager.streams.add({
+      name: fundsStream,
+      subjects: [fundsSubject],
+      storage: StorageType.File,
+      retention: RetentionPolicy.Limits,
+      // As long as a backup may be old. Few and small: a line is some 300 bytes.
+      max_age: nanos(60 * dayMs),
+      discard: DiscardPolicy.Old,
+      max_bytes: 256 * 2 ** 20,
+      num_replicas: replicas,
+    });
+  }
+}
