@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import type { ReceivedRequest } from "#fake-provider/receive.ts";
 import { ask, bodyOf, chat, eventsOf, jsonEventsOf, makeCall, messages, type Side, sides } from "./ask.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const customer = await world.createCustomer();
 const { relayUrl, fake } = world;
 

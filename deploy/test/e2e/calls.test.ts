@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { EndCause, RecordKind, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import type { Units } from "#shared/money/pricing.ts";
 import { chat, makeCall, messages, type Reply, type Side, sides } from "./ask.ts";
 import { prices, priceVersion } from "./catalog.ts";
 import { costOf, unitsOf } from "./charge.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 
 type Claim = { [K in "inputTokens" | "cacheReadTokens" | "outputTokens" | "reasoningTokens"]?: number } & {
   cacheWrite5mTokens?: number;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import {
@@ -21,13 +21,12 @@ import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { silentWav } from "#fake-provider/sound.ts";
 import { countTries, failingCases, pixelBase64, warm, weather, weatherSchema } from "./clients-cases.ts";
 import { endpointCatalog } from "./endpoints.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
 // It would warn about every model name that it does not know.
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
 
-const world = await startWorld({ catalog: endpointCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(endpointCatalog);
 const { relayUrl, fake } = world;
 
 type ModelMaker = (secret: string, model?: string, baseUrl?: string) => LanguageModel;

@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import Anthropic from "anthropic-sdk-0";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { countTries, failingCases, pixelBase64, warm, weather, weatherSchema } from "./clients-cases.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
 // The last line of the official client that sends x-api-key and anthropic-version: 2023-06-01.
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl, fake } = world;
 
 /** As anybody would set it up: another base URL and another key. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
@@ -9,10 +9,10 @@ import { ask as askHttp, bodyOf, eventsOf, messages } from "./ask.ts";
 import { pixelBase64, warm } from "./clients-cases.ts";
 import { conversionCatalog, modelOf } from "./conversion.ts";
 import { answeredWith, withoutWaiting } from "./retries.ts";
-import { type Customer, startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
+import type { Customer } from "./world.ts";
 
-const world = await startWorld({ catalog: conversionCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(conversionCatalog);
 const { relayUrl, fake } = world;
 const relayOpsUrl = world.stack.addresses.opsUrls.relay;
 

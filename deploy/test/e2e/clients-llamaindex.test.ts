@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { OpenAI, OpenAIEmbedding, OpenAIResponses } from "@llamaindex/openai";
 import { Document, Settings, VectorStoreIndex } from "llamaindex";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { countTries, failingCases, pixelBase64, warm, weather, weatherSchema } from "./clients-cases.ts";
 import { endpointCatalog } from "./endpoints.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld({ catalog: endpointCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(endpointCatalog);
 const { relayUrl, fake } = world;
 
 type ClientOptions = { secret: string; model?: string; baseUrl?: string; maxRetries?: number };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import OpenAI, { toFile } from "openai";
 import { type VideoBehaviour, videoPrompt } from "#fake-provider/videos-behaviour.ts";
 import { videoFileBytes } from "#fake-provider/videos-file.ts";
@@ -7,10 +7,9 @@ import { until } from "#shared/testing/until.ts";
 import { pixelBase64 } from "./clients-cases.ts";
 import { videoCatalog, videoCost } from "./video-catalog.ts";
 import { checkFree, checkVideoMoney, createVideoCustomer, makeVideo, onlyJob } from "./videos.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld({ catalog: videoCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(videoCatalog);
 
 /** The official client as anybody would set it up: another base URL and another key, nothing else. */
 const clientOf = (secret: string): OpenAI => new OpenAI({ baseURL: `${world.relayUrl}/v1`, apiKey: secret });

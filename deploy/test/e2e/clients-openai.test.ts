@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import OpenAI, { toFile } from "openai";
 import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { silentWav } from "#fake-provider/sound.ts";
 import { countTries, failingCases, pixelBase64, warm, weather, weatherSchema } from "./clients-cases.ts";
 import { endpointCatalog } from "./endpoints.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld({ catalog: endpointCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(endpointCatalog);
 const { relayUrl, fake } = world;
 
 /** The official client as anybody would set it up: another base URL and another key, nothing else. */

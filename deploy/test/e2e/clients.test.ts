@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import OpenAI from "openai";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { answeredWith, withoutWaiting } from "./retries.ts";
-import { type Customer, startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
+import type { Customer } from "./world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl, fake } = world;
 const relayOpsUrl = world.stack.addresses.opsUrls.relay;
 

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { ask, bodyOf, chat, eventsOf, type Json, jsonEventsOf, messages, type Reply, type Side } from "./ask.ts";
 import { checkRefusal, rows } from "./refusal.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl, fake } = world;
 const { secret } = await world.createCustomer();
 

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { document } from "./openapi.ts";
 import { ask, bodyOf, chat, errorOf, type Json, makeCall, messages, type Reply, type Side, sides } from "./ask.ts";
 import { checkRefusal, checkUntouched, rows } from "./refusal.ts";
 import { checkVideoRefusal } from "./videos.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl } = world;
 const customer = await world.createCustomer();
 const { secret } = customer;

@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { answeredWith, isBetweenTries, withoutWaiting } from "./retries.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl } = world;
 
 type CallOptions = { secret: string; behaviour?: Behaviour; model?: string };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import type { Json } from "./ask.ts";
@@ -17,10 +17,9 @@ import {
   tools,
 } from "./conversion.ts";
 import { claimOf, truthOf } from "./endpoints.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld({ catalog: conversionCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(conversionCatalog);
 const { relayUrl, fake } = world;
 
 // Every test has a customer of its own and tells the upstream how to behave in its own request.

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { ask, errorOf, type Reply } from "./ask.ts";
@@ -12,10 +12,9 @@ import {
   type ProviderName,
 } from "./conversion.ts";
 import { checkRefusal, type Refusal } from "./refusal.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld({ catalog: conversionCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(conversionCatalog);
 const { relayUrl, fake } = world;
 
 const temporarilyUnavailable = "The model service is temporarily unavailable, please try again later";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { ask, type Json, type Reply } from "./ask.ts";
@@ -13,10 +13,10 @@ import {
   providerNames,
 } from "./conversion.ts";
 import { checkRefusal, checkUntouched } from "./refusal.ts";
-import { type Customer, startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
+import type { Customer } from "./world.ts";
 
-const world = await startWorld({ catalog: conversionCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(conversionCatalog);
 const { relayUrl, fake } = world;
 const customer = await world.createCustomer();
 

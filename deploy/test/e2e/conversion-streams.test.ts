@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Units } from "#shared/money/pricing.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
@@ -15,10 +15,10 @@ import {
   type ProviderName,
 } from "./conversion.ts";
 import { readUntil } from "./endpoints.ts";
-import { type Customer, startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
+import type { Customer } from "./world.ts";
 
-const world = await startWorld({ catalog: conversionCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(conversionCatalog);
 const { relayUrl, fake } = world;
 
 const { COMPLETE, CLIENT_GONE, UPSTREAM_CUT, UPSTREAM_ERROR, UPSTREAM_TIMEOUT } = EndCause;

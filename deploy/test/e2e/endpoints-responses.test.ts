@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
@@ -7,10 +7,9 @@ import { chat, type Json, jsonEventsOf, type Reply } from "./ask.ts";
 import { type Charge, checkCharge } from "./charge.ts";
 import { claimOf, post, readUntil, sideOf, truthOf } from "./endpoints.ts";
 import { checkRefusal, type Refusal, rows } from "./refusal.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl, fake } = world;
 
 const { COMPLETE, CLIENT_GONE, UPSTREAM_CUT, UPSTREAM_ERROR } = EndCause;

@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { chat, type Json, jsonEventsOf, type Reply, ridOf } from "./ask.ts";
 import { type Charge, checkCharge } from "./charge.ts";
 import { claimOf, endpointCatalog, endpointPrices, post, readUntil, sideOf, truthOf } from "./endpoints.ts";
 import { checkRefusal, rows } from "./refusal.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld({ catalog: endpointCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(endpointCatalog);
 const { relayUrl, fake } = world;
 
 const { COMPLETE, UPSTREAM_CUT, UPSTREAM_ERROR } = EndCause;

@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Units } from "#shared/money/pricing.ts";
 import type { Behaviour } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { ask, bodyOf, chat, eventsOf, jsonEventsOf, messages, type Reply, ridOf, type Side, sides } from "./ask.ts";
 import { type Charge, checkCharge } from "./charge.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl, fake } = world;
 
 const { COMPLETE, CLIENT_GONE, HOLD_EXHAUSTED, UPSTREAM_CUT, UPSTREAM_ERROR, UPSTREAM_TIMEOUT } = EndCause;

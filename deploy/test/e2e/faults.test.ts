@@ -1,15 +1,14 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Behaviour } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { bodyOf, errorOf, makeCall, type Side, sides } from "./ask.ts";
 import { checkCharge } from "./charge.ts";
 import { checkRefusal, type Refusal } from "./refusal.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl, fake } = world;
 
 const temporarilyUnavailable = "The model service is temporarily unavailable, please try again later";

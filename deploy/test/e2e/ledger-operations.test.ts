@@ -3,15 +3,14 @@ import { execFile } from "node:child_process";
 import { mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
+import { test } from "node:test";
 import { parse } from "csv-parse/sync";
 import { formatUsd } from "#shared/money/money.ts";
 import { chat, makeCall } from "./ask.ts";
 import { checkRefusal, rows as refusals } from "./refusal.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { authQuotaAddress, billingAddress } = world.stack.addresses;
 
 type CommandResult = { code: number; answer: string; aside: string };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { parse } from "yaml";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
@@ -8,10 +8,9 @@ import { ask, bodyOf, chat, type Json, makeCall, messages, ridOf } from "./ask.t
 import { type CatalogSections, catalogText, modelOn, priceVersion, testCatalog } from "./catalog.ts";
 import { costOf } from "./charge.ts";
 import { checkRefusal, rows } from "./refusal.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl, fake } = world;
 const { catalogFile } = world.stack;
 const original = testCatalog(fake.url);

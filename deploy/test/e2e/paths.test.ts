@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { behaviourText } from "#fake-provider/behaviour.ts";
 import { ask, bodyOf, chat, errorOf, type Json, makeCall, messages, ridOf, type Side } from "./ask.ts";
 import { checkRefusal, checkUntouched, type Refusal, rows } from "./refusal.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl } = world;
 const customer = await world.createCustomer();
 const right = chat.headers(customer.secret);

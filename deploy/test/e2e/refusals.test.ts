@@ -2,17 +2,17 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
 import { connect } from "node:net";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
 import { until } from "#shared/testing/until.ts";
 import { ask, bodyOf, chat, errorOf, type Json, makeCall, messages, type Reply, type Side, sides } from "./ask.ts";
 import { checkRefusal, checkUntouched, type Refusal, rows } from "./refusal.ts";
 import { answeredWith } from "./retries.ts";
-import { type Customer, startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
+import type { Customer } from "./world.ts";
 
-const world = await startWorld();
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld();
 const { relayUrl } = world;
 
 /** Asks and checks that the answer is the row, and that nothing came of it. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
 import { videoFileBytes } from "#fake-provider/videos-file.ts";
 import { rows } from "./refusal.ts";
@@ -17,10 +17,9 @@ import {
   videoOf,
   videoRows,
 } from "./videos.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld({ catalog: videoCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(videoCatalog);
 
 test("a key whose limit its video has used up fetches and deletes it, and makes no other; a stopped one does nothing", async () => {
   const price = videoCost({ model: "sora-model", seconds: 8 });

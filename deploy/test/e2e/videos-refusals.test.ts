@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { ask, chat, errorOf, type Reply } from "./ask.ts";
 import { type Refusal, rows } from "./refusal.ts";
 import { videoCatalog, videoCost } from "./video-catalog.ts";
@@ -17,10 +17,9 @@ import {
   videoOf,
   videoRows,
 } from "./videos.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld({ catalog: videoCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(videoCatalog);
 
 const models = ["sora-model", "veo-model"];
 

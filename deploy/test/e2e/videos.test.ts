@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { videoFileBytes } from "#fake-provider/videos-file.ts";
 import { ask, chat } from "./ask.ts";
 import { videoCatalog } from "./video-catalog.ts";
@@ -19,10 +19,9 @@ import {
   videoOf,
   videoRows,
 } from "./videos.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorld } from "./shared-world.ts";
 
-const world = await startWorld({ catalog: videoCatalog });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorld(videoCatalog);
 
 /** What a caller asks for at each provider: a length and a size that are not the first ones of the model. */
 const providers = [

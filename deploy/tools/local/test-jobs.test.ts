@@ -3,12 +3,17 @@ import { test } from "node:test";
 import { repository } from "../checks/run.ts";
 import { longest, planJobs, readSources } from "./test-jobs.ts";
 
+// Written apart, or this file would be taken for one of those.
+const shared = ["shared", "World"].join("");
 const server = 'import { spawn } from "node:child_process";';
 
-test("unit tests share processes, the longest go first, and what takes every core runs by itself", () => {
+test("unit tests share processes, tests on one system do, the longest go first, and what takes every core runs by itself", () => {
   const [first = "", second = ""] = longest;
   const texts = new Map([
     ["deploy/test/e2e/a.test.ts", server],
+    ["deploy/test/e2e/b.test.ts", `${server} await ${shared}();`],
+    ["deploy/test/e2e/c.test.ts", `${server} await ${shared}(videoCatalog);`],
+    ["deploy/test/e2e/d.test.ts", `${server} await ${shared}();`],
     [second, server],
     [first, server],
     ["deploy/test/simulation/simulation.test.ts", server],
@@ -21,6 +26,8 @@ test("unit tests share processes, the longest go first, and what takes every cor
     together: [
       { files: [first] },
       { files: [second] },
+      { files: ["deploy/test/e2e/b.test.ts", "deploy/test/e2e/d.test.ts"] },
+      { files: ["deploy/test/e2e/c.test.ts"] },
       { files: ["deploy/test/e2e/a.test.ts"] },
       { files: ["services/a/x.test.ts", "services/a/y.test.ts"] },
     ],

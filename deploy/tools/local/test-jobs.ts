@@ -22,25 +22,36 @@ export const longest: readonly string[] = [
 ];
 
 const filesOfBatch = 40;
+// Few, so that the batches of one system can run beside each other, and a failure has few files to look for it in.
+const filesOfSystem = 7;
 
-/** Puts the files of tests, with the texts of all sources, into an order; unit tests are few processes' work. */
+const sharedWorld = /\bsharedWorld\((\w*)\)/;
+
+/** Puts the files of tests, with the texts of all sources, into an order. Unit tests, and tests on one system, share. */
 export function planJobs(texts: ReadonlyMap<string, string>): Plan {
   const files = [...texts.keys()].filter((path) => path.endsWith(".test.ts")).toSorted();
   const units = new Set(unitTests(texts).filter((path) => !path.startsWith("deploy/test/simulation/")));
-  const rest = files.filter((path) => !units.has(path) && !alone.test(path));
-  const rank = (path: string): number => (longest.includes(path) ? longest.indexOf(path) : longest.length);
+  const rest = files.filter((path) => !units.has(path));
+  const systemOf = (path: string): string | undefined => sharedWorld.exec(texts.get(path) ?? "")?.[1];
   const single = (path: string): Job => ({ files: [path] });
+  const singles = rest.filter((path) => systemOf(path) === undefined && !alone.test(path));
+  const sharing = rest.filter((path) => systemOf(path) !== undefined);
   return {
     together: [
-      ...rest.toSorted((one, other) => rank(one) - rank(other)).map(single),
-      ...batches([...units].toSorted()),
+      ...longest.filter((path) => singles.includes(path)).map(single),
+      ...[...Map.groupBy(sharing, systemOf).values()].flatMap((group) => batches(group, filesOfSystem)),
+      ...singles.filter((path) => !longest.includes(path)).map(single),
+      ...batches(
+        files.filter((path) => units.has(path)),
+        filesOfBatch,
+      ),
     ],
-    alone: files.filter((path) => alone.test(path) && !units.has(path)).map(single),
+    alone: rest.filter((path) => alone.test(path)).map(single),
   };
 }
 
-function batches(files: readonly string[]): Job[] {
-  const count = Math.ceil(files.length / filesOfBatch);
+function batches(files: readonly string[], most: number): Job[] {
+  const count = Math.ceil(files.length / most);
   return Array.from({ length: count }, (_, batch) => ({ files: files.filter((__, index) => index % count === batch) }));
 }
 

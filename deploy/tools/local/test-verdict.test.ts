@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { TestResult } from "./test-results.ts";
-import { describeVerdict, failedFiles, filesToRunAgain, judge, type JobRun } from "./test-verdict.ts";
+import { describeVerdict, filesToRunAgain, judge, type JobRun } from "./test-verdict.ts";
 
 const passed = (file: string, name = "works"): TestResult => ({ name, file, outcome: "passed" });
 const failed = (file: string, name = "works"): TestResult => ({
@@ -34,8 +34,12 @@ describe("which files run once more", () => {
     assert.deepEqual(filesToRunAgain([run(["a", "b", "c"], ...results)]), ["b", "c"]);
   });
 
-  test("all of a batch, when a failure does not tell its file", () => {
-    assert.deepEqual(failedFiles([run(["a", "b"], failed("shared.ts"))]), ["a", "b"]);
+  test("all of a batch with a test that none of its files declares, which counts as the failure of one", () => {
+    const batch = run(["a", "b", "c"], failed("shared.ts", "one"), failed("shared.ts", "two"), passed("a"));
+    const others = ["e", "f", "g", "h"].map(failedRun);
+    assert.deepEqual(filesToRunAgain([batch, ...others]), ["a", "b", "c", "e", "f", "g", "h"]);
+    assert.deepEqual(filesToRunAgain([batch, ...others, failedRun("i")]), []);
+    assert.deepEqual(filesToRunAgain([run(["a", "b"], failed("a"), passed("shared.ts"))]), ["a", "b"]);
   });
 
   test("the file that was run, when a test is declared elsewhere", () => {
@@ -79,6 +83,16 @@ describe("the verdict", () => {
   test("keeps what the other files of a batch came to", () => {
     const { results } = judge([run(["a", "b"], passed("a"), failed("b"))], [run(["b"], passed("b"))]);
     assert.deepEqual(results, [passed("a"), passed("b")]);
+  });
+
+  test("counts no test of a batch twice whose files all ran again", () => {
+    const first = run(["a", "b"], failed("shared.ts", "of a"), passed("shared.ts", "of b"));
+    const second = [run(["a"], passed("shared.ts", "of a")), run(["b"], passed("shared.ts", "of b"))];
+    const verdict = judge([first], second);
+    assert.deepEqual(verdict.results, [passed("shared.ts", "of a"), passed("shared.ts", "of b")]);
+    assert.deepEqual(verdict.passedLater, [{ file: "a, b", name: "of a", cause: "it stood still" }]);
+    const { failures, passedLater } = judge([first], [failedRun("a"), run(["b"], passed("shared.ts", "of b"))]);
+    assert.deepEqual([failures.length, passedLater.length], [1, 0]);
   });
 });
 

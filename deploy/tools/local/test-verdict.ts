@@ -11,20 +11,25 @@ const mostRunAgain = 5;
 
 const failures = ({ results }: JobRun): TestResult[] => results.filter(({ outcome }) => outcome === "failed");
 
-/** The files of a job that a failure may be of: those it names, or all of them when it names another. */
+/** The files that a result may be of: that which declares the test, or all of its job when none of them does. */
 function filesOf({ files }: Job, { file }: TestResult): readonly string[] {
   return files.includes(file) ? [file] : files;
 }
 
-/** Files with failures. */
-export function failedFiles(runs: readonly JobRun[]): string[] {
-  return [...new Set(runs.flatMap((run) => failures(run).flatMap((failure) => filesOf(run.job, failure))))];
+/** The files with failures in a job. A failure in a module that several files share counts as that of one file. */
+function failedOf(run: JobRun): { count: number; files: readonly string[] } {
+  const failed = new Set(failures(run).map((failure) => filesOf(run.job, failure).join()));
+  // Of a test that no file declares nobody can tell whose second run it is in: all of them run again, or none.
+  const areTold = run.results.every((result) => filesOf(run.job, result).length === 1);
+  const files = areTold ? run.job.files.filter((file) => failed.has(file)) : run.job.files;
+  return { count: failed.size, files: failed.size === 0 ? [] : files };
 }
 
 /** Files to run once more, each alone: all that failed, unless those are so many that chance is no explanation. */
 export function filesToRunAgain(runs: readonly JobRun[]): string[] {
-  const files = failedFiles(runs);
-  return files.length > mostRunAgain ? [] : files;
+  const failed = runs.map(failedOf);
+  const count = failed.reduce((sum, one) => sum + one.count, 0);
+  return count > mostRunAgain ? [] : failed.flatMap(({ files }) => files);
 }
 
 /** A failed test and the file that was run for it. */
@@ -40,14 +45,11 @@ export type Verdict = {
 
 function failuresOf(runs: readonly JobRun[]): Failure[] {
   return runs.flatMap((run) =>
-    failures(run).map((failure) => {
-      const files = filesOf(run.job, failure);
-      return {
-        file: files.length === 1 ? (files[0] as string) : failure.file,
-        name: failure.name,
-        cause: failure.cause ?? "",
-      };
-    }),
+    failures(run).map((failure) => ({
+      file: filesOf(run.job, failure).join(", "),
+      name: failure.name,
+      cause: failure.cause ?? "",
+    })),
   );
 }
 
@@ -58,11 +60,15 @@ export function judge(first: readonly JobRun[], second: readonly JobRun[]): Verd
     !filesOf(job, result).every((file) => again.has(file));
   const kept = first.map((run) => ({ job: run.job, results: run.results.filter((result) => stays(run, result)) }));
   const counted = [...kept, ...second];
-  const stillFailed = new Set(failedFiles(second));
+  const stillFailed = new Set(second.flatMap((run) => failedOf(run).files));
+  const isMended = (run: JobRun, failure: TestResult): boolean =>
+    filesOf(run.job, failure).every((file) => again.has(file) && !stillFailed.has(file));
   return {
     results: counted.flatMap(({ results }) => results),
     failures: failuresOf(counted),
-    passedLater: failuresOf(first).filter(({ file }) => again.has(file) && !stillFailed.has(file)),
+    passedLater: failuresOf(
+      first.map((run) => ({ job: run.job, results: failures(run).filter((failure) => isMended(run, failure)) })),
+    ),
   };
 }
 
