@@ -26,6 +26,7 @@ import { createMetrics, watchSessions } from "./metrics.ts";
 import { postHandler } from "./handlers/post.ts";
 import { createPush } from "./hot/push.ts";
 import { createRebuild } from "./hot/rebuild.ts";
+import { createRestoreWatch } from "./hot/restores.ts";
 import { sessionMethod } from "./session/session-wire.ts";
 import { createSessions } from "./session/session.ts";
 import { createHotStore, type CallLimits, type HotStore } from "./store/hot.ts";
@@ -87,6 +88,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const sweepSilent = whenReady(() => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS));
   resources.use(every(sweepMs, sweepSilent, log));
   resources.use(every(rebuildCheckMs, whenReady(rebuild), log));
+  resources.use(every(repairMs, createRestoreWatch({ database, billing, identities, log }), log));
   resources.use(every(repairMs, repair, log));
   resources.use(
     every(

@@ -20,6 +20,7 @@ import { retryQuarantine } from "./handlers/retry-quarantine.ts";
 import { getStatement } from "./handlers/statement.ts";
 import { redeemVoucher } from "./handlers/redeem-voucher.ts";
 import { createVouchers, listVoucherBatches, listVouchers, voidVouchers } from "./handlers/vouchers.ts";
+import { readEpoch } from "./store/ledger-epoch.ts";
 import { asUnavailable, type Pool } from "#shared/stores/postgres.ts";
 
 /**
@@ -53,7 +54,7 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     listVoucherBatches: (request) => answer(listVoucherBatches(readPool, request)),
     listVouchers: (request) => answer(listVouchers(readPool, request)),
     voidVouchers: (request) => answer(voidVouchers(pool, request)),
-    getProgress: () => answer(getProgress(deps.nats)),
+    getProgress: () => answer(tellProgress(deps)),
   };
   const streams: ServerStreamHandlers<typeof BillingService> = {
     exportLines: (request) => answerAll(exportLines(readPool, request)),
@@ -63,6 +64,10 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     ...unaryHandlers(BillingService, handlers, deps.log),
     ...serverStreamHandlers(BillingService, streams, deps.log),
   };
+}
+
+async function tellProgress({ nats, pool }: Pick<AppDeps, "nats" | "pool">) {
+  return { ...(await getProgress(nats)), ledgerEpoch: await readEpoch(pool) };
 }
 
 async function answer<T>(work: Promise<T>): Promise<T> {

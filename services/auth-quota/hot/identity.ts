@@ -7,6 +7,8 @@ export type Identities = {
   recall: (keyHash: string) => Identity | null | undefined;
   /** From the database; rejects when that is not available. */
   lookUp: (keyHash: string) => Promise<Identity | null>;
+  /** Forgets all: the database was restored, and may not have every key any more. */
+  forget: () => void;
 };
 
 export type IdentityLimits = { maxKnown: number; maxUnknown: number; unknownMs: number };
@@ -14,8 +16,8 @@ export type IdentityLimits = { maxKnown: number; maxUnknown: number; unknownMs: 
 const defaultLimits: IdentityLimits = { maxKnown: 100_000, maxUnknown: 10_000, unknownMs: 5_000 };
 
 /**
- * Remembers identities. A hash never changes its key nor a key its account, so what is known stays true; whether the
- * key may be used is asked elsewhere, every time. Hashes that no key has are remembered for a few seconds, so that
+ * Remembers identities. A hash never changes its key nor a key its account, so what is known stays true until the
+ * database is restored; whether the key may be used is asked elsewhere, every time. Hashes that no key has are remembered for a few seconds, so that
  * wrong keys do not reach the database at the rate at which they are tried.
  */
 export function createIdentities(
@@ -42,7 +44,11 @@ export function createIdentities(
     else put(unknownUntilMs, keyHash, performance.now() + limits.unknownMs, limits.maxUnknown);
     return identity ?? null;
   };
-  return { recall, lookUp };
+  const forget = (): void => {
+    known.clear();
+    unknownUntilMs.clear();
+  };
+  return { recall, lookUp, forget };
 }
 
 // Maps keep the order of insertion: the first entry is the one that was not used for longest.

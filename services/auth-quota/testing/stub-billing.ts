@@ -14,6 +14,8 @@ export type StubBilling = AsyncDisposable & {
   spending: Map<string, Sum>;
   /** How far the usage stream is booked. */
   progress: { lastSequence: bigint; bookedSequence: bigint };
+  /** Epoch of the ledger. */
+  ledgerEpoch: number;
   /** While true, it fails as unavailable. */
   isDown: boolean;
   /** Runs after GetFunds has read its answer and before it sends it. */
@@ -26,6 +28,7 @@ export async function startStubBilling(log: Logger): Promise<StubBilling> {
     balances: new Map<string, Sum>(),
     spending: new Map<string, Sum>(),
     progress: { lastSequence: 0n, bookedSequence: 0n },
+    ledgerEpoch: 1,
     isDown: false,
     beforeAnswer: async (): Promise<void> => undefined,
     calls: 0,
@@ -37,7 +40,7 @@ export async function startStubBilling(log: Logger): Promise<StubBilling> {
       ...refusing(BillingService),
       getProgress: async () => {
         if (state.isDown) throw new ServiceError("unavailable", "billing is down");
-        return state.progress;
+        return { ...state.progress, ledgerEpoch: state.ledgerEpoch };
       },
       getFunds: async ({ accountIds, keyIds }) => {
         state.calls += 1;

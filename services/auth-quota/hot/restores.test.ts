@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { KeyStatus, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { query } from "#shared/testing/postgres.ts";
+import { until } from "#shared/testing/until.ts";
+import { startAppWorld, type AppEnvironment, type Payer } from "../testing/app-world.ts";
+import type { RelayLine } from "../testing/relay-line.ts";
+
+let environment: AppEnvironment;
+before(async () => {
+  environment = await startAppWorld();
+});
+after(() => environment[Symbol.asyncDispose]());
+
+async function authorize(line: RelayLine, { keyHash }: Payer): Promise<Verdict | undefined> {
+  const [result] = await line.send([{ case: "authorize", value: { keyHash } }]);
+  return result?.verdict;
+}
+
+const restores = async (): Promise<number> =>
+  (await query(environment.ownerUrl, "SELECT restores FROM auth_quota.hot_store")).rows[0]?.restores;
+
+/** What a backup had: the key as it was made, and without what was made since. */
+async function restoreTo({ keyId }: Payer, since: Payer): Promise<void> {
+  await query(
+    environment.ownerUrl,
+    `UPDATE auth_quota.key SET status = 'active', version = 1 WHERE key_id = '${keyId}'`,
+  );
+  await query(environment.ownerUrl, `DELETE FROM auth_quota.key WHERE key_id = '${since.keyId}'`);
+}
+
+for (const [what, move] of [
+  ["another place", () => query(environment.ownerUrl, "UPDATE auth_quota.hot_store SET place = 'another server'")],
+  ["a newer epoch of the ledger", async () => void (environment.billing.ledgerEpoch += 1)],
+] as const) {
+  test(`${what}: settings of a restored database are in force again, and keys that it lacks are not`, async () => {
+    const payer = await environment.createPayer(1_000n);
+    const since = await environment.createPayer(1_000n);
+    using line = environment.first.openLine("relay_restored");
+    const { keyId } = payer;
+    for (const status of [KeyStatus.STOPPED, KeyStatus.ACTIVE, KeyStatus.STOPPED]) {
+      await environment.first.admin.updateKey({ keyId, status });
+    }
+    assert.equal(await authorize(line, payer), Verdict.KEY_INVALID);
+    assert.equal(await authorize(line, since), Verdict.OK);
+    await until("where it is was noted", async () => {
+      const { rows } = await query(environment.ownerUrl, "SELECT FROM auth_quota.hot_store WHERE ledger_epoch > 0");
+      return rows.length === 1;
+    });
+    const known = await restores();
+    await restoreTo(payer, since);
+    await move();
+    await until("the key works as the backup says", async () => (await authorize(line, payer)) === Verdict.OK);
+    await until("the lost key does not work", async () => (await authorize(line, since)) === Verdict.KEY_INVALID);
+    assert.equal(await restores(), known + 1);
+    await environment.first.admin.updateKey({ keyId, status: KeyStatus.STOPPED });
+    assert.equal(await authorize(line, payer), Verdict.KEY_INVALID, "a change is in force at once");
+  });
+}
+
+test("a database that stays where it is keeps its versions, also when a replica starts", async () => {
+  const known = await restores();
+  const payer = await environment.createPayer(1_000n);
+  await using second = await environment.startReplica();
+  using line = second.openLine("relay_steady");
+  assert.equal(await authorize(line, payer), Verdict.OK);
+  const { rows } = await query(
+    environment.ownerUrl,
+    `SELECT version FROM auth_quota.key WHERE key_id = '${payer.keyId}'`,
+  );
+  assert.equal(String(rows[0]?.version), "1");
+  assert.equal(await restores(), known);
+});
