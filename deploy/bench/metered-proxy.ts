@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
 import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { Pool, type Dispatcher } from "undici";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
@@ -27,6 +28,7 @@ import { announce, upstreamOrigin, withoutConnection } from "./proxy-process.ts"
 // spool, settlement, usage event and log line. No routes, checks, limits, dialects, traces or metrics of calls. What
 // the relay costs beyond this is the gateway; what this costs beyond the bare proxy is the money.
 
+const { GRPC_CERT_FILE = "", GRPC_KEY_FILE = "", GRPC_CA_FILE = "" } = process.env;
 const { AUTH_QUOTA_ADDRESS = "", NATS_URL = "", CATALOG_FILE = "", SPOOL_DIR = "" } = process.env;
 const endpoint = "/v1/chat/completions";
 const estimateNanos = 1_000_000n;
@@ -42,7 +44,9 @@ await using resources = new AsyncDisposableStack();
 resources.defer(() => lines.flushSync());
 const catalog = resources.use(followCatalog(CATALOG_FILE, process.env, log, () => undefined));
 const spool = resources.use(await openSpool(SPOOL_DIR, session, { log, ridOf: ridOfRecord }));
-const quota = resources.use(openQuotaSession(resources.use(connectGrpc(AUTH_QUOTA_ADDRESS)), session, log));
+const credentials = resources.use(openGrpcCredentials({ GRPC_CERT_FILE, GRPC_KEY_FILE, GRPC_CA_FILE }, log));
+const channel = resources.use(connectGrpc(AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));
+const quota = resources.use(openQuotaSession(channel, session, log));
 const nats = resources.use(keepConnected(NATS_URL, { name: "metered", onState: () => undefined, log }));
 const jetStream = (): JetStreamClient | undefined => {
   const connection = nats.current();

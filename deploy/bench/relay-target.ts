@@ -1,3 +1,5 @@
+import { grpcFilesIn } from "../tools/certificates/folder.ts";
+import type { Identity } from "#shared/grpc/identity.ts";
 import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -68,8 +70,9 @@ export async function startRelay(upstreamPort: number, cores: Cores, profiles?: 
   const { relay } = stack.services;
   cores.moveToMeasured(relay.pid);
   const { authQuotaAddress, billingAddress } = stack.addresses;
-  const authQuota = unaryClient(AuthQuotaService, resources.use(connectGrpc(authQuotaAddress)), callTimeoutMs);
-  const billing = unaryClient(BillingService, resources.use(connectGrpc(billingAddress)), callTimeoutMs);
+  const connect = (address: string, peer: Identity) => resources.use(connectGrpc(address, stack.credentials, peer));
+  const authQuota = unaryClient(AuthQuotaService, connect(authQuotaAddress, "auth-quota"), callTimeoutMs);
+  const billing = unaryClient(BillingService, connect(billingAddress, "billing"), callTimeoutMs);
   const ledger = openLedger(authQuota, billing);
   const [secret = ""] = await ledger.openAccounts({ accounts: 1, keys: 1, callsPerMinute });
   const owned = resources.move();
@@ -82,6 +85,7 @@ export async function startRelay(upstreamPort: number, cores: Cores, profiles?: 
     isVerbatim: true,
     secret,
     environment: {
+      ...grpcFilesIn(stack.tlsFolder, "relay"),
       AUTH_QUOTA_ADDRESS: authQuotaAddress,
       NATS_URL: stack.stores.urls.nats,
       CATALOG_FILE: stack.catalogFile,

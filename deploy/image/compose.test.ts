@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { after, describe, it } from "node:test";
 import { parse } from "yaml";
+import { identities } from "#shared/grpc/identity.ts";
 import { declaredServices, type Variables } from "../tools/checks/readme-tables.ts";
 import { repository, run } from "../tools/checks/run.ts";
 import { readConfig as readMigrate } from "../tools/migrate/config.ts";
@@ -47,6 +48,7 @@ const filled = text.replace(
 const compose = parse(filled, { merge: true }) as Compose;
 
 const readers: Record<string, (environment: NodeJS.ProcessEnv) => object> = {
+  certificates: () => ({}),
   migrate: readMigrate,
   "auth-quota": readAuthQuota,
   billing: readBilling,
@@ -56,23 +58,26 @@ const readers: Record<string, (environment: NodeJS.ProcessEnv) => object> = {
 };
 const declared = new Map<string, Variables>();
 for (const { service, variables } of await declaredServices()) declared.set(service, variables);
-const ours = Object.entries(compose.services).filter(([, { image }]) => image === "model-relay");
+const ours = Object.entries(compose.services)
+  .filter(([, { image }]) => image === "model-relay")
+  .map(([name, service]) => [name, { ...service, environment: service.environment ?? {} }] as const);
 
 describe("deploy/compose.yaml", () => {
   it("runs every command of the image, under its name", () => {
     assert.deepEqual(ours.map(([name]) => name).toSorted(), Object.keys(readers).toSorted());
-    for (const [name, { command }] of ours) assert.deepEqual(command, [name]);
+    for (const [name, { command }] of ours) assert.equal(command[0], name);
   });
 
   for (const [name, service] of ours) {
-    it(`gives ${name} variables that it declares, each that it must have, and values that it takes`, () => {
-      const { properties } = declared.get(name) as Variables;
-      assert.deepEqual(
-        Object.keys(service.environment).filter((variable) => !Object.hasOwn(properties, variable)),
-        [],
-      );
-      (readers[name] as (environment: NodeJS.ProcessEnv) => object)(service.environment);
-    });
+    if (name !== "certificates")
+      it(`gives ${name} variables that it declares, each that it must have, and values that it takes`, () => {
+        const { properties } = declared.get(name) as Variables;
+        assert.deepEqual(
+          Object.keys(service.environment).filter((variable) => !Object.hasOwn(properties, variable)),
+          [],
+        );
+        (readers[name] as (environment: NodeJS.ProcessEnv) => object)(service.environment);
+      });
 
     it(`gives ${name} the rights of the strictest cluster`, () => {
       assert.deepEqual([service.user, service.read_only, service.cap_drop], ["65532:65532", true, ["ALL"]]);
@@ -107,7 +112,7 @@ describe("deploy/compose.yaml", () => {
 
   it("asks for readiness where it is told, before others depend on it", () => {
     for (const [name, { healthcheck, environment, depends_on }] of ours) {
-      if (name === "migrate") continue;
+      if (name === "migrate" || name === "certificates") continue;
       assert.match(healthcheck.test.join(" "), /^CMD \/nodejs\/bin\/node -e .*process\.env\.OPS_PORT.*\/readyz/);
       const { properties } = declared.get(name) as Variables;
       assert.equal(environment["OPS_PORT"], String((properties["OPS_PORT"] as { default: number }).default));
@@ -122,7 +127,7 @@ describe("deploy/compose.yaml", () => {
     const twice = /has \.component \(list ([^)]+)\) \| ternary 2 1/.exec(sums)?.[1] ?? "";
     const flush = /\$flush := dict (.+) -}}/.exec(sums)?.[1] ?? "";
     for (const [name, { stop_grace_period: grace, environment }] of ours) {
-      if (name === "migrate") continue;
+      if (name === "migrate" || name === "certificates") continue;
       const { properties } = declared.get(name) as Variables;
       const drainMs = Number(environment["DRAIN_MS"] ?? (properties["DRAIN_MS"] as { default: number }).default);
       const drains = twice.includes(`"${name}"`) ? 2 : 1;
@@ -145,6 +150,18 @@ describe("deploy/compose.yaml", () => {
       assert.equal(network?.internal ?? false, name !== "outside");
   });
 
+  it("gives each service its own certificate, and the key of the authority to nobody but who makes them", () => {
+    for (const [name, { environment, volumes = [] }] of ours) {
+      if (name === "migrate" || name === "certificates") continue;
+      assert.equal(environment["GRPC_CERT_FILE"], `/var/tls/${name}/tls.crt`);
+      const held = volumes.filter((volume) => volume.startsWith("tls-"));
+      assert.deepEqual(held, [`tls-${name}:/var/tls/${name}:ro`]);
+    }
+    const { certificates } = compose.services as { certificates: Service };
+    const made = ["authority", ...identities].map((name) => `tls-${name}:/var/tls/${name}`);
+    assert.deepEqual(certificates.volumes?.toSorted(), made.toSorted());
+  });
+
   it("keeps the relay's spool, and mounts what it names", () => {
     const { relay } = compose.services as { relay: Service };
     assert.ok(relay.volumes?.includes(`spool:${relay.environment["SPOOL_DIR"]}`));
@@ -154,7 +171,9 @@ describe("deploy/compose.yaml", () => {
         ...secrets.map((name) => `/run/secrets/${name}`),
       ];
       for (const [variable, value] of Object.entries(environment)) {
-        if (variable.endsWith("_FILE")) assert.ok(mounted.includes(value), `${variable}=${value}`);
+        if (!variable.endsWith("_FILE")) continue;
+        const isMounted = mounted.some((path) => path && (value === path || value.startsWith(`${path}/`)));
+        assert.ok(isMounted, `${variable}=${value}`);
       }
       for (const name of secrets) assert.ok(Object.hasOwn(compose.secrets, name));
     }

@@ -49,7 +49,7 @@ describe("what goes into the image", () => {
 
   it("is no test, nothing that only tests need, and nothing that is only read by people", () => {
     const unwanted =
-      /\.test\.ts$|\/testing\/|\/fixtures\/|\/golden\/|\.md$|^deploy\/(?!image\/main\.ts|tools\/(?:migrate|admin)\/)/;
+      /\.test\.ts$|\/testing\/|\/fixtures\/|\/golden\/|\.md$|^deploy\/(?!image\/main\.ts|tools\/(?:migrate|admin|certificates)\/)/;
     assert.deepEqual(
       copied.filter((file) => unwanted.test(file)),
       [],

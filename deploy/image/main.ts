@@ -7,6 +7,7 @@ const mains = {
   console: "../../services/console/main.ts",
   migrate: "../tools/migrate/main.ts",
   admin: "../tools/admin/main.ts",
+  certificates: "../tools/certificates/main.ts",
   catalog: "../../services/relay/catalog/check.ts",
 };
 

@@ -116,7 +116,20 @@ auth-quota, and NATS and traces are closed.
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret of a component's certificate for gRPC: a given one, or the one that cert-manager fills. */}}
+{{/* Whether cert-manager makes the certificates for gRPC; what the release itself once made it goes on with. */}}
+{{- define "model-relay.usesCertManager" -}}
+{{- $manager := .Values.grpcTls.certManager -}}
+{{- $authority := printf "%s-grpc-authority" (include "model-relay.fullname" .) -}}
+{{- if or $manager.issuerRef.name (eq $manager.use "always") -}}
+yes
+{{- else if and (eq $manager.use "auto") (.Capabilities.APIVersions.Has "cert-manager.io/v1") -}}
+{{- $kept := default dict (lookup "v1" "Secret" .Release.Namespace $authority) -}}
+{{- $makers := default dict (default dict $kept.metadata).annotations -}}
+{{- if or (not $kept) (hasKey $makers "cert-manager.io/certificate-name") -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret of a component's certificate for gRPC: a given one, or one that is made. */}}
 {{- define "model-relay.grpcTlsSecret" -}}
 {{- $given := index .root.Values.grpcTls.existingSecrets (include "model-relay.valuesKey" .component) -}}
 {{- default (printf "%s-grpc-tls" (include "model-relay.componentName" .)) $given -}}

@@ -17,6 +17,9 @@ mounts:
       secret:
         secretName: {{ include "model-relay.grpcTlsSecret" . }}
         defaultMode: 288
+{{- else }}
+env:
+  ALLOW_PLAIN_GRPC: always
 {{- end }}
 {{- end -}}
 

@@ -88,10 +88,6 @@
 {{- if not (default dict $own.resources.limits).memory -}}
 {{- $problems = printf "%s.resources.limits.memory is not set, of which JavaScript's heap is a share: set it to the requested memory" $key | append $problems -}}
 {{- end -}}
-{{- if and $v.grpcTls.enabled (not (or $v.grpcTls.certManager.issuerRef.name (index $v.grpcTls.existingSecrets $key))) -}}
-{{- $text := "grpcTls.existingSecrets.%s is empty: name the Secret of its certificate, or set grpcTls.certManager.issuerRef.name" -}}
-{{- $problems = printf $text $key | append $problems -}}
-{{- end -}}
 {{- end -}}
 
 {{- with $v.relay.autoscaling.keda -}}

@@ -1,19 +1,15 @@
+import type { Registry } from "prom-client";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
-import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
+import { allowCallers } from "#shared/grpc/callers.ts";
+import { openGrpcCredentials, type GrpcCredentials } from "#shared/grpc/credentials.ts";
 import { grpcMetrics } from "#shared/grpc/metrics.ts";
-import {
-  connectGrpc,
-  serveGrpc,
-  unaryClient,
-  unaryHandlers,
-  type GrpcListener,
-  type GrpcListenOptions,
-} from "#shared/grpc/grpc.ts";
+import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type GrpcListener } from "#shared/grpc/grpc.ts";
 import { every } from "#shared/process/lifecycle.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { accountHandlers } from "./handlers/accounts.ts";
+import { callers } from "./callers.ts";
 import { auditHandler } from "./handlers/audit.ts";
 import type { Config } from "./config.ts";
 import { createDecide } from "./session/decide.ts";
@@ -57,7 +53,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const database = resources.use(connectPostgres(config.DATABASE_URL, log));
   const registry = createRegistry("auth-quota");
   const credentials = resources.use(openGrpcCredentials(config, log, registry));
-  const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials));
+  const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials, "billing"));
   const billing = unaryClient(BillingService, channel, billingTimeoutMs);
   const metrics = createMetrics(registry);
   const hot = createHotStore(redis, limitsOf(config));
@@ -110,10 +106,11 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     },
     log,
   );
-  const how = { credentials, interceptors: [grpcMetrics(registry)] };
   const notReady = (): string[] => [...problemOfRedis(redis, hot), ...(sessions.isEnding() ? ["stopping"] : [])];
   const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
-  const grpc = resources.use(await serve(config, how, { ...unary, session: sessions.handler }));
+  const grpc = resources.use(
+    await serve(config, { credentials, registry, log }, { ...unary, session: sessions.handler }),
+  );
   resources.defer(() => {
     // A relay that knows this replica only asks the DNS for others when its connection is told to close.
     grpc.turnAway();
@@ -133,9 +130,11 @@ function problemOfRedis({ status }: HotRedis, hot: HotStore): string[] {
 
 function serve(
   config: Config,
-  how: Pick<GrpcListenOptions, "credentials" | "interceptors">,
+  { credentials, registry, log }: { credentials: GrpcCredentials; registry: Registry; log: Logger },
   handlers: ReturnType<typeof unaryHandlers>,
 ): Promise<GrpcListener> {
-  const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS, ...how };
+  const interceptors = [grpcMetrics(registry), ...allowCallers(AuthQuotaService, callers, { credentials, log })];
+  const listen = { drainMs: config.DRAIN_MS, credentials, interceptors };
+  const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, ...listen };
   return serveGrpc([[AuthQuotaService, handlers, { session: sessionMethod }]], place);
 }

@@ -10,7 +10,12 @@ import { readConfig } from "./config.ts";
 test("a replica is not ready before its Redis is established: it could decide nothing", async () => {
   await using stores = await startStores({ redis: true });
   const away = `127.0.0.1:${await freePort()}`;
-  const own = { REDIS_URL: stores.redis.url, DATABASE_URL: `postgres://${away}/none`, BILLING_ADDRESS: away };
+  const own = {
+    ALLOW_PLAIN_GRPC: "always",
+    REDIS_URL: stores.redis.url,
+    DATABASE_URL: `postgres://${away}/none`,
+    BILLING_ADDRESS: away,
+  };
   const config = { ...readConfig(own), GRPC_PORT: 0, OPS_PORT: 0, DRAIN_MS: 0 };
   await using app = await startApp(config, createLog("auth-quota", "silent"));
   const readyz = async (): Promise<string> => (await fetch(`http://127.0.0.1:${app.opsPort}/readyz`)).text();

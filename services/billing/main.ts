@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { systemClock } from "#shared/process/clock.ts";
+import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
 import { grpcMetrics } from "#shared/grpc/metrics.ts";
 import { connectGrpc, serveGrpc, unaryClient } from "#shared/grpc/grpc.ts";
@@ -9,6 +10,7 @@ import { every, stopOrFault } from "#shared/process/lifecycle.ts";
 import { createLog } from "#shared/process/log.ts";
 import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { buildApp } from "./app.ts";
+import { callers } from "./callers.ts";
 import { readConfig } from "./config.ts";
 import { startConsumer } from "./intake/consume.ts";
 import { createHealth } from "#shared/process/health.ts";
@@ -45,7 +47,7 @@ const onLost = (error: Error): void => log.warn({ err: error }, "lost connection
 const pool = resources.use(createPool(config.DATABASE_URL, "billing", onLost));
 const readPool = resources.use(createPool(config.DATABASE_URL, "billing-read", onLost));
 const credentials = resources.use(openGrpcCredentials(config, log, registry));
-const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials));
+const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));
 const authQuota = unaryClient(AuthQuotaService, channel, 5_000, { post: encodePost });
 // Counting the open calls of many accounts takes longer than anything else that is asked there.
 const audit = unaryClient(AuthQuotaService, channel, 30_000);
@@ -89,7 +91,8 @@ resources.use(every(2_000, repair.pass, log));
 resources.use(startConsumer({ ...booking, health, stream, repair }));
 
 const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
-const listen = { ...place, credentials, interceptors: [grpcMetrics(registry)] };
+const permitted = allowCallers(BillingService, callers, { credentials, log });
+const listen = { ...place, credentials, interceptors: [grpcMetrics(registry), ...permitted] };
 const app = buildApp({ ...reconciling, readPool, days, pusher });
 const { port } = resources.use(await serveGrpc([[BillingService, app]], listen));
 

@@ -7,6 +7,7 @@ import { systemClock, type Clock } from "#shared/process/clock.ts";
 import { endServing } from "#shared/process/end-serving.ts";
 import { streamingClient } from "#shared/grpc/stream.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
+import type { Identity } from "#shared/grpc/identity.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { createHealth } from "#shared/process/health.ts";
 import { every } from "#shared/process/lifecycle.ts";
@@ -49,15 +50,15 @@ export async function startApp(config: Config, log: Logger, clock: Clock = syste
   const pool = resources.use(createPool(config.DATABASE_URL, "console", onError));
   const registry = createRegistry("console");
   const credentials = resources.use(openGrpcCredentials(config, log, registry));
-  const connect = (address: string) => resources.use(connectGrpc(address, credentials));
-  const toBilling = connect(config.BILLING_ADDRESS);
+  const connect = (address: string, peer: Identity) => resources.use(connectGrpc(address, credentials, peer));
+  const toBilling = connect(config.BILLING_ADDRESS, "billing");
   const deps = {
     pool,
-    authQuota: unaryClient(AuthQuotaService, connect(config.AUTH_QUOTA_ADDRESS), callTimeoutMs),
+    authQuota: unaryClient(AuthQuotaService, connect(config.AUTH_QUOTA_ADDRESS, "auth-quota"), callTimeoutMs),
     billing: unaryClient(BillingService, toBilling, callTimeoutMs),
     patientBilling: unaryClient(BillingService, toBilling, patientMs),
     billingStreams: streamingClient(BillingService, toBilling, idleMs),
-    videoTask: unaryClient(VideoTaskService, connect(config.VIDEO_TASK_ADDRESS), callTimeoutMs),
+    videoTask: unaryClient(VideoTaskService, connect(config.VIDEO_TASK_ADDRESS, "video-task"), callTimeoutMs),
     relays: createRelays(config.RELAY_ADDRESSES, { timeoutMs: relayTimeoutMs, credentials }, clock),
     passwords: await createPasswords(cost),
     box,

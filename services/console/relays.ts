@@ -21,30 +21,24 @@ export type Relays = {
 const maxRelays = 64;
 const recentMs = 2_000;
 
-/** One address of a name, for which the certificate there must be. */
-type RelayAddress = { address: string; serverName: string };
-
 /** The addresses that a `host:port` stands for: a headless service has one for each process. */
-async function resolve(target: string): Promise<RelayAddress[]> {
+async function resolve(target: string): Promise<string[]> {
   const cut = target.lastIndexOf(":");
   const [host, port] = [target.slice(0, cut).replaceAll(/[[\]]/g, ""), target.slice(cut + 1)];
   try {
     const found = await lookup(host, { all: true });
     const write = (address: string, family: number) => (family === 6 ? `[${address}]:${port}` : `${address}:${port}`);
-    return found.map(({ address, family }) => ({ address: write(address, family), serverName: host }));
+    return found.map(({ address, family }) => write(address, family));
   } catch {
-    return [{ address: target, serverName: host }];
+    return [target];
   }
 }
 
 type RelayRequestOptions = { timeoutMs: number; credentials?: GrpcCredentials };
 
-async function askOne(
-  { address, serverName }: RelayAddress,
-  { timeoutMs, credentials }: RelayRequestOptions,
-): Promise<RelayState> {
+async function askOne(address: string, { timeoutMs, credentials }: RelayRequestOptions): Promise<RelayState> {
   // Questions are rare and relays come and go: a connection is not worth keeping.
-  using channel = connectGrpc(address, credentials, serverName);
+  using channel = connectGrpc(address, credentials, "relay");
   try {
     return { address, state: await unaryClient(RelayService, channel, timeoutMs).getState({}) };
   } catch (error) {
@@ -59,9 +53,8 @@ export function createRelays(targets: string, asking: RelayRequestOptions, clock
     .map((target) => target.trim())
     .filter((target) => target !== "");
   const states = async (): Promise<RelayState[]> => {
-    const places = (await Promise.all(wanted.map(resolve))).flat();
-    const byAddress = new Map(places.map((place) => [place.address, place]));
-    return await Promise.all([...byAddress.values()].slice(0, maxRelays).map((place) => askOne(place, asking)));
+    const addresses = new Set((await Promise.all(wanted.map(resolve))).flat());
+    return await Promise.all([...addresses].slice(0, maxRelays).map((address) => askOne(address, asking)));
   };
   return { states, recentStates: shareRecent(states, clock) };
 }

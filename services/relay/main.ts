@@ -1,5 +1,7 @@
 import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { v7 } from "uuid";
+import { RelayService } from "#proto/relay/v1/relay_pb.ts";
+import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
 import { grpcMetrics } from "#shared/grpc/metrics.ts";
 import { connectGrpc } from "#shared/grpc/grpc.ts";
@@ -10,6 +12,7 @@ import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { createActiveSet } from "#shared/process/active-set.ts";
 import { startTracing } from "#shared/process/tracing.ts";
 import { buildApp } from "./app.ts";
+import { callers } from "./callers.ts";
 import { createBodyBudget } from "./http/body-budget.ts";
 import type { Relay } from "./call.ts";
 import { followCatalog, upstreamsOf, type Catalog } from "./catalog/catalog.ts";
@@ -60,7 +63,7 @@ const catalog = resources.use(followCatalog(config.CATALOG_FILE, process.env, lo
 const limits = { ...defaultSpoolLimits, maxBytes: config.SPOOL_MAX_BYTES };
 const spool = resources.use(await openSpool(config.SPOOL_DIR, relaySession, { log, ridOf: ridOfRecord, limits }));
 
-const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials));
+const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));
 const quota = resources.use(openQuotaSession(channel, relaySession, log));
 // The relay serves without NATS: records wait in the spool and in auth-quota's outbox.
 const link = { name: "relay", login: config, registry, onState: () => undefined, log };
@@ -124,8 +127,9 @@ const standing = createStanding({
 const opsPlace = { host: config.OPS_HOST, port: config.OPS_PORT };
 const ops = resources.use(await serveOps(opsPlace, registry, standing.notReady));
 
+const permitted = allowCallers(RelayService, callers, { credentials, log });
 const state = await serveState(
-  { host: config.GRPC_HOST, port: config.GRPC_PORT, credentials, interceptors: [grpcMetrics(registry)] },
+  { host: config.GRPC_HOST, port: config.GRPC_PORT, credentials, interceptors: [grpcMetrics(registry), ...permitted] },
   () => ({
     relaySession,
     startedAt,

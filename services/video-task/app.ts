@@ -2,6 +2,7 @@ import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import { createPools } from "#shared/catalog/pools.ts";
+import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
 import { grpcMetrics } from "#shared/grpc/metrics.ts";
 import { connectGrpc, serveGrpc, unaryClient } from "#shared/grpc/grpc.ts";
@@ -12,6 +13,7 @@ import { keepConnected } from "#shared/stores/nats.ts";
 import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { createPool, probe } from "#shared/stores/postgres.ts";
 import { createProviderRequests } from "./providers/request.ts";
+import { callers } from "./callers.ts";
 import { buildCalls } from "./handlers/calls.ts";
 import { followUpstreams } from "./catalog.ts";
 import type { Config } from "./config.ts";
@@ -48,7 +50,8 @@ export async function startApp(config: Config, log: Logger, environment: NodeJS.
   const submitting = { ...work, pool, upstreams, slots, leaseMs: config.SUBMIT_LEASE_MS, firstPollMs: drawnMs };
   const { credentials } = reached;
   const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
-  const listen = { ...place, credentials, interceptors: [grpcMetrics(reached.registry)] };
+  const permitted = allowCallers(VideoTaskService, callers, { credentials, log });
+  const listen = { ...place, credentials, interceptors: [grpcMetrics(reached.registry), ...permitted] };
   const { port: grpcPort } = resources.use(await serveGrpc([[VideoTaskService, buildCalls(submitting)]], listen));
   // Runs first at the end: waiting callers are sent to another replica, and no more calls are taken.
   resources.defer(slots.stop.stop);
@@ -70,7 +73,7 @@ function connect(resources: AsyncDisposableStack, config: Config, { log, environ
   );
   watchCatalog(registry, upstreams);
   const credentials = resources.use(openGrpcCredentials(config, log, registry));
-  const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials));
+  const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials, "billing"));
   const billing = unaryClient(BillingService, channel, 5_000);
   // Tasks run without NATS: charges wait in PostgreSQL.
   const link = { name: "video-task", login: config, registry, onState: () => undefined, log };

@@ -51,6 +51,7 @@ export async function startHoldWorld(): Promise<HoldWorld> {
     BILLING_ADDRESS: billing.address,
     GRPC_PORT: "0",
     OPS_PORT: "0",
+    ALLOW_PLAIN_GRPC: "always",
     IP_REQUESTS_PER_MINUTE: String(perMinute),
   };
   const start = (entry: string, portField: string): Promise<Started> =>

@@ -79,9 +79,11 @@ export async function upgrade(url: string, folder: string, { file, sets }: Value
   if (code !== 0) throw new Error(`helm upgrade ${sets.join(" ")}: ${errors}`);
 }
 
-/** A render with the development set's random passwords masked, so that it can be compared with another. */
+/** A render with random passwords and certificates masked, so that it can be compared with another. */
 export const withoutRandom = (text: string): string =>
-  text.replaceAll(/\b(?:[A-Za-z0-9]{32}\b|[A-Za-z0-9]{43}=)/g, "RANDOM");
+  text
+    .replaceAll(/LS0t[A-Za-z0-9+/=]{80,}|(?<=made-at: ")\d+/g, "RANDOM")
+    .replaceAll(/\b(?:[A-Za-z0-9]{32}\b|[A-Za-z0-9]{43}=)/g, "RANDOM");
 
 /** Renders a set of values to its objects. Throws with helm's own words when it does not render. */
 export async function render(file: string, sets: string[] = [], folder = chartFolder): Promise<KubeObject[]> {

@@ -7,6 +7,8 @@ import { describedValues, isTree, type Tree, valueAt } from "./values-file.ts";
 /** A value of the same sort as the default that can be told in the output from all others. */
 function probeOf(value: unknown, index: number): unknown {
   const word = `probe-${index}x`;
+  // A choice: of the others, one makes more objects than a render without a cluster does.
+  if (value === "auto") return "always";
   if (typeof value === "boolean") return true;
   if (typeof value === "number") return 31_000 + index;
   if (Array.isArray(value)) return [{ name: word }];

@@ -9,6 +9,7 @@ import { after, test } from "node:test";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import { systemClock } from "#shared/process/clock.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
+import { certificateNameOf, identities } from "#shared/grpc/identity.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
 import { makeAuthority } from "#shared/testing/authority.ts";
@@ -39,7 +40,13 @@ const caFile = at("ca.pem");
 const forGrpc = { certFile: at("grpc.cert"), keyFile: at("grpc.key") };
 const forHttp = { certFile: at("http.cert"), keyFile: at("http.key") };
 const forNats = { certFile: at("nats.cert"), keyFile: at("nats.key") };
-await Promise.all([first.issue(forGrpc, "services"), first.issue(forHttp, "api"), ofStores.issue(forNats, "services")]);
+const names = ["localhost", ...identities.map(certificateNameOf)];
+const hosts = ["IP:127.0.0.1", ...names.map((name) => `DNS:${name}`)].join(",");
+await Promise.all([
+  first.issue(forGrpc, "services", hosts),
+  first.issue(forHttp, "api"),
+  ofStores.issue(forNats, "services"),
+]);
 copyFileSync(first.caFile, caFile);
 
 const grpc = { GRPC_CERT_FILE: forGrpc.certFile, GRPC_KEY_FILE: forGrpc.keyFile, GRPC_CA_FILE: caFile };
@@ -106,9 +113,9 @@ test("relay and video-task answer those who show a certificate, and nobody else"
 
 test("the operator's tool asks with a certificate, and is refused without one", async () => {
   const { addresses } = world.stack;
-  using clients = openClients(addresses, readCredentials(grpc));
+  using clients = openClients(addresses, readCredentials(grpc, ""));
   assert.equal((await clients.authQuota.listKeys({ accountId: customer.accountId })).keys.length, 1);
-  using stranger = openClients(addresses, readCredentials({}));
+  using stranger = openClients(addresses, readCredentials({ ALLOW_PLAIN_GRPC: "always" }, ""));
   await assert.rejects(stranger.authQuota.listKeys({ accountId: customer.accountId }), { code: "unavailable" });
 });
 
@@ -122,7 +129,7 @@ test("certificates of a new authority replace all of the old under load: no call
   writeFileSync(caFile, both);
   await until("all trust both", () => loadedCertificates() === 4);
   const seen = answers.length;
-  await Promise.all([second.issue(forGrpc, "services"), second.issue(forHttp, "api")]);
+  await Promise.all([second.issue(forGrpc, "services", hosts), second.issue(forHttp, "api")]);
   await until("the relay shows the new one", () =>
     world.linesOf("relay").some((line) => line.includes('"certificate reloaded"')),
   );
@@ -136,6 +143,6 @@ test("certificates of a new authority replace all of the old under load: no call
   await Promise.all(loops);
   assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
   await world.untilSettled(customer.accountId, answers.length + 2);
-  using clients = openClients(world.stack.addresses, readCredentials(grpc));
+  using clients = openClients(world.stack.addresses, readCredentials(grpc, ""));
   assert.ok((await clients.billing.getBalance({ accountId: customer.accountId })).balanceNanos > 0n);
 });

@@ -3,6 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Browser, createBrowser } from "../../../services/console/testing/browser.ts";
 import { freePort } from "#shared/testing/free-port.ts";
+import { grpcFilesIn } from "../../tools/certificates/folder.ts";
 import { bootstrapTokenOf } from "../../tools/local/console.ts";
 import { type Service, startService } from "../../tools/local/service.ts";
 import type { ServiceName } from "../../tools/local/stack.ts";
@@ -122,6 +123,7 @@ async function tellConsole(
   await writeFile(keyFile, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600 });
   return {
     DATABASE_URL: stack.logins.console,
+    ...grpcFilesIn(stack.tlsFolder, "console"),
     AUTH_QUOTA_ADDRESS,
     BILLING_ADDRESS,
     VIDEO_TASK_ADDRESS,

@@ -6,8 +6,11 @@ import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { CircuitState, RelayService, type GetStateResponse } from "#proto/relay/v1/relay_pb.ts";
+import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
+import { createLog } from "#shared/process/log.ts";
 import { until } from "#shared/testing/until.ts";
+import { grpcFilesIn } from "../../tools/certificates/folder.ts";
 import { ask, bodyOf, chat, eventsOf, makeCall, sides } from "./ask.ts";
 import { catalogText, modelOn, upstreamAt } from "./catalog.ts";
 import { checkRefusal, checkUntouched, rows } from "./refusal.ts";
@@ -77,7 +80,8 @@ describe("API spec, Cases: Service stopped or busy (maintenance) by the operator
     });
   /** What the stack's relay tells of itself. */
   const relayState = async (): Promise<GetStateResponse> => {
-    using channel = connectGrpc(world.stack.addresses.relayAddress);
+    using credentials = openGrpcCredentials(grpcFilesIn(world.stack.tlsFolder, "console"), createLog("test", "silent"));
+    using channel = connectGrpc(world.stack.addresses.relayAddress, credentials, "relay");
     return await unaryClient(RelayService, channel, 5_000).getState({});
   };
   const call = (url: string) => makeCall(url, customer.secret, { side: chat });

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { freePort } from "#shared/testing/free-port.ts";
+import { grpcFilesIn } from "../../tools/certificates/folder.ts";
 import { type Service, startService } from "../../tools/local/service.ts";
 import type { World } from "./world.ts";
 
@@ -20,6 +21,7 @@ export async function startSecondRelay({ stack }: World, spoolFolder: string): P
       HTTP_PORT: String(port),
       OPS_PORT: String(opsPort),
       GRPC_PORT: String(grpcPort),
+      ...grpcFilesIn(stack.tlsFolder, "relay"),
       AUTH_QUOTA_ADDRESS: stack.addresses.authQuotaAddress,
       NATS_URL: stack.stores.urls.nats,
       CATALOG_FILE: stack.catalogFile,

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { freePort } from "#shared/testing/free-port.ts";
+import { grpcFilesIn } from "../../tools/certificates/folder.ts";
 import { type Service, startService } from "../../tools/local/service.ts";
 import type { World } from "./world.ts";
 
@@ -21,6 +22,7 @@ export async function startSecondVideoTask({ stack }: World, variables: Record<s
       OPS_PORT: String(opsPort),
       DATABASE_URL: stack.logins.videoTask,
       NATS_URL: stack.stores.urls.nats,
+      ...grpcFilesIn(stack.tlsFolder, "video-task"),
       BILLING_ADDRESS: stack.addresses.billingAddress,
       CATALOG_FILE: stack.catalogFile,
       DEMO_API_KEY: "demo",

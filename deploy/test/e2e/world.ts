@@ -11,6 +11,7 @@ import { BillingService, type LedgerLine } from "#proto/billing/v1/billing_pb.ts
 import type { UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
+import type { Identity } from "#shared/grpc/identity.ts";
 import { type FakeOptions, type FakeUpstream, startFakeUpstream } from "#fake-provider/upstream.ts";
 import { type FakeVideos, type FakeVideosOptions, startFakeVideos } from "#fake-provider/videos.ts";
 import { until } from "#shared/testing/until.ts";
@@ -109,10 +110,10 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
     }),
   );
   const { authQuotaAddress, billingAddress, videoTaskAddress, relayUrl } = stack.addresses;
-  const connect = (address: string) => resources.use(connectGrpc(address, options.credentials));
-  const authQuota = unaryClient(AuthQuotaService, connect(authQuotaAddress), callTimeoutMs);
-  const billing = unaryClient(BillingService, connect(billingAddress), callTimeoutMs);
-  const videoTask = unaryClient(VideoTaskService, connect(videoTaskAddress), callTimeoutMs);
+  const connect = (address: string, peer: Identity) => resources.use(connectGrpc(address, stack.credentials, peer));
+  const authQuota = unaryClient(AuthQuotaService, connect(authQuotaAddress, "auth-quota"), callTimeoutMs);
+  const billing = unaryClient(BillingService, connect(billingAddress, "billing"), callTimeoutMs);
+  const videoTask = unaryClient(VideoTaskService, connect(videoTaskAddress, "video-task"), callTimeoutMs);
   const services = { authQuota, billing };
   const owned = resources.move();
   return {

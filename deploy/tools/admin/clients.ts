@@ -42,7 +42,10 @@ export type Run = (work: (clients: Clients) => Promise<Answer>) => Promise<void>
 
 /** Opens channels; nothing is sent before the first call. The clients own the credentials. */
 export function openClients({ authQuotaAddress, billingAddress }: Addresses, credentials: GrpcCredentials): Clients {
-  const channels = [connectGrpc(authQuotaAddress, credentials), connectGrpc(billingAddress, credentials)] as const;
+  const channels = [
+    connectGrpc(authQuotaAddress, credentials, "auth-quota"),
+    connectGrpc(billingAddress, credentials, "billing"),
+  ] as const;
   return {
     authQuota: withServiceName(
       AuthQuotaService,

@@ -9,27 +9,36 @@ import { createLog } from "#shared/process/log.ts";
 /** Where the services answer: `host:port` each. */
 export type Addresses = { authQuotaAddress: string; billingAddress: string };
 
+/** What the local stack leaves for the tool: where services answer, and files for gRPC under their variables' names. */
+const localOf = (file: string): Partial<Record<string, string>> =>
+  existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Partial<Record<string, string>>) : {};
+
 /**
  * Reads AUTH_QUOTA_ADDRESS and BILLING_ADDRESS; what is not set comes from the file that the running local stack
  * leaves. Throws `failed_precondition` when an address is in neither.
  */
 export function readAddresses(environment: NodeJS.ProcessEnv, localFile: string): Addresses {
-  const local = (existsSync(localFile) ? JSON.parse(readFileSync(localFile, "utf8")) : {}) as Partial<Addresses>;
+  const local = localOf(localFile);
   const pick = (variable: string, fallback: string | undefined): string => {
     const address = environment[variable] ?? fallback;
     if (address) return address;
     throw new ServiceError("failed_precondition", `set ${variable} to host:port, or start the local stack: npm start`);
   };
   return {
-    authQuotaAddress: pick("AUTH_QUOTA_ADDRESS", local.authQuotaAddress),
-    billingAddress: pick("BILLING_ADDRESS", local.billingAddress),
+    authQuotaAddress: pick("AUTH_QUOTA_ADDRESS", local["authQuotaAddress"]),
+    billingAddress: pick("BILLING_ADDRESS", local["billingAddress"]),
   };
 }
 
-/** Reads GRPC_CERT_FILE, GRPC_KEY_FILE and GRPC_CA_FILE. Throws `failed_precondition` when they cannot be used. */
-export function readCredentials(environment: NodeJS.ProcessEnv): GrpcCredentials {
+/**
+ * Reads GRPC_CERT_FILE, GRPC_KEY_FILE and GRPC_CA_FILE; what is not set comes from the file that the running local stack
+ * leaves. Throws `failed_precondition` when they cannot be used.
+ */
+export function readCredentials(environment: NodeJS.ProcessEnv, localFile: string): GrpcCredentials {
+  const isTold = Object.keys(grpcTlsVariables).some((name) => environment[name]);
+  const local = isTold ? {} : localOf(localFile);
   try {
-    const config = readVariables(Type.Object(grpcTlsVariables), environment);
+    const config = readVariables(Type.Object(grpcTlsVariables), { ...environment, ...local });
     checkLinks(config);
     return openGrpcCredentials(config, createLog("admin", "silent"));
   } catch (error) {

@@ -45,7 +45,7 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
     .configureOutput({ writeOut: output.answer, writeErr: output.aside })
     .exitOverride();
   const run: Run = async (work) => {
-    using clients = openClients(readAddresses(environment, addressesFile), readCredentials(environment));
+    using clients = openClients(readAddresses(environment, addressesFile), readCredentials(environment, addressesFile));
     const { text, data, hint, isWrong, isUnchecked } = await work(clients);
     const json = program.getOptionValue("json") === true;
     const answer = json && data !== undefined ? JSON.stringify(data, null, 2) : text;

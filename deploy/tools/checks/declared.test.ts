@@ -3,7 +3,8 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { Type } from "typebox";
 import { renderErrorTable } from "../../test/contract/error-table.ts";
-import { declaredServices, errorsReadme, renderVariables, withTable } from "./readme-tables.ts";
+import { callersTable } from "../../test/contract/callers-table.ts";
+import { callersReadme, declaredServices, errorsReadme, renderVariables, withTable } from "./readme-tables.ts";
 
 const services = await declaredServices();
 
@@ -25,6 +26,11 @@ for (const { service, readmeFile, variables } of services) {
 test("the relay's README shows the errors as failures.ts has them", async () => {
   const readme = await readFile(errorsReadme, "utf8");
   assert.equal(readme, withTable(readme, "errors", renderErrorTable()), "run `npm run generate`");
+});
+
+test("the README of the shared code shows who may call what, as the services have it", async () => {
+  const readme = await readFile(callersReadme, "utf8");
+  assert.equal(readme, withTable(readme, "callers", callersTable()), "run `npm run generate`");
 });
 
 test("a row tells name, meaning, default and limits", () => {

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { callersTable } from "../../test/contract/callers-table.ts";
 import { renderErrorTable } from "../../test/contract/error-table.ts";
 import { repository } from "./run.ts";
 
@@ -57,8 +58,10 @@ export function renderVariables({ properties, required = [] }: Variables): strin
   return ["| variable | meaning | default | limits |", "|---|---|---|---|", ...rows].join("\n");
 }
 
+type TableName = "variables" | "errors" | "callers";
+
 /** Puts a table between the markers of this name in a README; undefined when the README has none. */
-export function withTable(readme: string, name: "variables" | "errors" | "values", table: string): string | undefined {
+export function withTable(readme: string, name: TableName | "values", table: string): string | undefined {
   const [start, end] = [`<!-- ${name}:start -->`, `<!-- ${name}:end -->`];
   const from = readme.indexOf(start);
   const to = readme.indexOf(end, from);
@@ -84,7 +87,10 @@ export async function declaredServices(): Promise<{ service: string; readmeFile:
 /** The README with the errors that callers are told. */
 export const errorsReadme = join(repository, "services/relay/README.md");
 
-async function writeTable(readmeFile: string, name: "variables" | "errors", table: string): Promise<void> {
+/** The README with who may call which method. */
+export const callersReadme = join(repository, "services/shared/README.md");
+
+async function writeTable(readmeFile: string, name: TableName, table: string): Promise<void> {
   const readme = withTable(await readFile(readmeFile, "utf8"), name, table);
   if (readme === undefined)
     throw new Error(`${readmeFile} needs the lines <!-- ${name}:start --> and <!-- ${name}:end -->`);
@@ -96,4 +102,5 @@ if (import.meta.main) {
     await writeTable(readmeFile, "variables", renderVariables(variables));
   }
   await writeTable(errorsReadme, "errors", renderErrorTable());
+  await writeTable(callersReadme, "callers", callersTable());
 }

@@ -20,8 +20,8 @@ export async function seed(
   state: LocalState,
   credentials?: GrpcCredentials,
 ): Promise<SeededKey> {
-  using authQuotaChannel = connectGrpc(addresses.authQuota, credentials);
-  using billingChannel = connectGrpc(addresses.billing, credentials);
+  using authQuotaChannel = connectGrpc(addresses.authQuota, credentials, "auth-quota");
+  using billingChannel = connectGrpc(addresses.billing, credentials, "billing");
   const authQuota = unaryClient(AuthQuotaService, authQuotaChannel, callTimeoutMs);
   const billing = unaryClient(BillingService, billingChannel, callTimeoutMs);
 

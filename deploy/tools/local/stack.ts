@@ -1,8 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Writable } from "node:stream";
-import type { GrpcCredentials } from "#shared/grpc/credentials.ts";
+import { openGrpcCredentials, type GrpcCredentials } from "#shared/grpc/credentials.ts";
+import { every } from "#shared/process/lifecycle.ts";
 import { createLog, type Logger } from "#shared/process/log.ts";
+import { grpcFilesIn, keepCertificates } from "../certificates/folder.ts";
 import { migrateSchemas } from "../migrate/schemas.ts";
 import { startConsole } from "./console.ts";
 import { ensureLogins, type ServiceLogins } from "./database.ts";
@@ -24,7 +26,7 @@ export type StackOptions = {
   given?: Partial<StoreUrls>;
   /** More variables for single services; they win over everything. */
   serviceEnvironment?: Partial<Record<ServiceName, Record<string, string>>>;
-  /** By what the services know the stack, where their variables say that they ask; left out: plain connections. */
+  /** By what the services know whoever seeds the stack; left out: by the certificate of `admin` that it makes. */
   credentials?: GrpcCredentials | undefined;
   /** Changes what a service is told of where the others answer, for tests that put something in between. */
   reroute?: (service: ServiceName, variables: Record<string, string>) => Record<string, string>;
@@ -48,6 +50,10 @@ export type Stack = AsyncDisposable & {
   console: { url: string; bootstrapToken: string | undefined } | undefined;
   stores: LocalStores;
   logins: ServiceLogins;
+  /** Holds the certificates of the services, see `grpcFilesIn`. */
+  tlsFolder: string;
+  /** Those of the operator, for calls to the services. */
+  credentials: GrpcCredentials;
   addresses: Addresses;
   catalogFile: string;
   isCatalogEdited: boolean;
@@ -67,6 +73,7 @@ export type Addresses = {
 };
 
 const loopback = "127.0.0.1";
+const renewCheckMs = 3_600_000;
 const root = join(import.meta.dirname, "../../..");
 
 /** Starts stores, migrates, starts the services, waits until all are ready, and seeds one account with a key. */
@@ -83,17 +90,31 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const logins = await migrateAll(stores.urls.postgres, state, logTo(onLine));
   await saveState(folder, state);
 
+  const tlsFolder = join(folder, "tls");
+  const keep = async (): Promise<void> => void keepCertificates(tlsFolder, Date.now());
+  await keep();
+  resources.use(every(renewCheckMs, keep, logTo(onLine)));
+  const credentials =
+    options.credentials ?? resources.use(openGrpcCredentials(grpcFilesIn(tlsFolder, "admin"), logTo(onLine)));
+
   say("starting services");
   const places = await claimPlaces(state);
   const demo = needsDemo(options) ? resources.use(await startService(planDemo(options, places))) : undefined;
   const catalog = await provideCatalog(options, state, places);
-  const plans = planServices({ options, places, logins, stores, catalogFile: catalog.file });
+  const plans = planServices({ options, places, logins, stores, tlsFolder, catalogFile: catalog.file });
   const authQuota = resources.use(await startService(plans["auth-quota"]));
   const billing = resources.use(await startService(plans.billing));
   const videoTask = resources.use(await startService(plans["video-task"]));
   const relay = resources.use(await startService(plans.relay));
   const addresses = addressesOf(places);
-  const neighbours = { addresses, databaseUrl: logins.console, folder, state, environment };
+  const files = grpcFilesIn(tlsFolder, "console");
+  const neighbours = {
+    addresses,
+    databaseUrl: logins.console,
+    folder,
+    state,
+    environment: { ...environment, ...files },
+  };
   const site = options.hasConsole
     ? resources.use(await startConsole({ ...neighbours, onLine: (line) => onLine("console", line) }))
     : undefined;
@@ -101,9 +122,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   for (const service of all) await service.ready();
   if (options.areRestarted) for (const service of all) service.keepAlive(say);
 
-  await writeFile(join(folder, "addresses.json"), `${JSON.stringify(addresses, null, 2)}\n`);
+  const told = { ...addresses, ...grpcFilesIn(tlsFolder, "admin") };
+  await writeFile(join(folder, "addresses.json"), `${JSON.stringify(told, null, 2)}\n`);
   const seeded = { authQuota: addresses.authQuotaAddress, billing: addresses.billingAddress };
-  state.key = await seed(seeded, state, options.credentials);
+  state.key = await seed(seeded, state, credentials);
   await saveState(folder, state);
   const owned = resources.move();
   return {
@@ -112,6 +134,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     console: site && { url: site.url, bootstrapToken: state.consoleToken },
     stores,
     logins,
+    tlsFolder,
+    credentials,
     addresses,
     catalogFile: catalog.file,
     isCatalogEdited: catalog.isEdited,
@@ -212,10 +236,12 @@ type PlanInput = {
   places: ServiceAddresses;
   logins: ServiceLogins;
   stores: LocalStores;
+  tlsFolder: string;
   catalogFile: string;
 };
 
-function planServices({ options, places, logins, stores, catalogFile }: PlanInput): Record<ServiceName, ServicePlan> {
+function planServices(input: PlanInput): Record<ServiceName, ServicePlan> {
+  const { options, places, logins, stores, tlsFolder, catalogFile } = input;
   const { authQuotaAddress, billingAddress, videoTaskAddress, relayUrl, opsUrls } = addressesOf(places);
   const { redis, nats } = stores.urls;
   const plan = (name: ServiceName, url: string, variables: Record<string, string>): ServicePlan => {
@@ -233,7 +259,11 @@ function planServices({ options, places, logins, stores, catalogFile }: PlanInpu
       stopGraceMs: Number(environment.DRAIN_MS) + 5_000,
     };
   };
-  const grpc = (name: keyof ServiceAddresses) => ({ GRPC_HOST: loopback, GRPC_PORT: String(places[name].port) });
+  const grpc = (name: ServiceName, port = places[name].port) => ({
+    GRPC_HOST: loopback,
+    GRPC_PORT: String(port),
+    ...grpcFilesIn(tlsFolder, name),
+  });
   return {
     "auth-quota": plan("auth-quota", authQuotaAddress, {
       ...grpc("auth-quota"),
@@ -256,7 +286,7 @@ function planServices({ options, places, logins, stores, catalogFile }: PlanInpu
       DEMO_API_KEY: "demo",
     }),
     relay: plan("relay", relayUrl, {
-      ...grpc("relay-grpc"),
+      ...grpc("relay", places["relay-grpc"].port),
       HTTP_HOST: loopback,
       HTTP_PORT: String(places.relay.port),
       AUTH_QUOTA_ADDRESS: authQuotaAddress,

@@ -78,7 +78,7 @@ export async function startAppWorld(change: Partial<Config> = {}): Promise<AppEn
   const billing = resources.use(await startStubBilling(log));
   const own = { DATABASE_URL: await createServiceUrl(ownerUrl), REDIS_URL: stores.redis.url };
   const config: Config = {
-    ...readConfig({ ...own, BILLING_ADDRESS: billing.address, LOG_LEVEL: "debug" }),
+    ...readConfig({ ...own, BILLING_ADDRESS: billing.address, LOG_LEVEL: "debug", ALLOW_PLAIN_GRPC: "always" }),
     GRPC_PORT: 0,
     OPS_PORT: 0,
     RELAY_SILENT_MS: 120_000,

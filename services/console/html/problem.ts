@@ -75,6 +75,7 @@ export class Problem extends Error {
 
 const byCode: Record<ServiceError["code"], ProblemName> = {
   invalid_argument: "bad-request",
+  permission_denied: "internal",
   not_found: "not-found",
   already_exists: "refused",
   failed_precondition: "refused",

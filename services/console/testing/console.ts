@@ -60,6 +60,7 @@ export async function startWorld(change: Partial<Config> = {}): Promise<World> {
     ...readConfig({
       HTTP_PORT: "0",
       OPS_PORT: "0",
+      ALLOW_PLAIN_GRPC: "always",
       DATABASE_URL: database.url,
       AUTH_QUOTA_ADDRESS: neighbours.authQuotaAddress,
       BILLING_ADDRESS: neighbours.billingAddress,

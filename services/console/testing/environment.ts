@@ -8,4 +8,5 @@ export const environment = {
   API_URL: "https://api.example",
   PUBLIC_URL: "https://console.example",
   SECRETS_KEY_FILE: "key",
+  ALLOW_PLAIN_GRPC: "always",
 };

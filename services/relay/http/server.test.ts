@@ -22,6 +22,7 @@ const config = readConfig({
   CATALOG_FILE: "none",
   SPOOL_DIR: "none",
   ALLOW_PLAIN_HTTP: "loopback",
+  ALLOW_PLAIN_GRPC: "always",
 });
 
 /** A key's check that ends when the test says so. */

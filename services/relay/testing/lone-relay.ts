@@ -19,6 +19,7 @@ const config = readConfig({
   CATALOG_FILE: "none",
   SPOOL_DIR: "none",
   ALLOW_PLAIN_HTTP: "loopback",
+  ALLOW_PLAIN_GRPC: "always",
 });
 
 const converted = modelOf({

@@ -17,7 +17,7 @@ const readyMs = 2_000;
 
 /** Connects to the service of videos, in the background and again for ever; closed by its disposer. */
 export function connectVideoTasks(address: string, credentials?: GrpcCredentials): VideoTasks & Disposable {
-  const channel = connectGrpc(address, credentials);
+  const channel = connectGrpc(address, credentials, "video-task");
   const { submit, findSubmission } = unaryClient(VideoTaskService, channel, submitMs);
   const ready = (): Promise<void> =>
     new Promise((resolve, reject) => {

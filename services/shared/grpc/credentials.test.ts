@@ -70,14 +70,19 @@ test("a client without a certificate is refused, though it knows the authority",
   await assert.rejects(call, { code: "unavailable" });
 });
 
-test("a name other than the target's can be asked of the server", async () => {
-  const [server, client] = [await filesOf("named", first, "DNS:relays.example"), await filesOf("asker", first)];
+test("a service must be the one that is called, wherever it runs", async () => {
+  const [server, client] = [
+    await filesOf("named", first, "DNS:relay.model-relay.internal"),
+    await filesOf("asker", first),
+  ];
   using credentials = open(server);
   await using listener = await serveGrpc([[BillingService, handlers]], { ...listen, credentials });
   using asking = open(client);
-  using channel = connectGrpc(`127.0.0.1:${listener.port}`, asking, "relays.example");
+  using channel = connectGrpc(`127.0.0.1:${listener.port}`, asking, "relay");
   const billing = unaryClient(BillingService, channel, 5_000);
   assert.equal((await billing.getBalance({ accountId: "a" })).balanceNanos, 7n);
+  using other = connectGrpc(`127.0.0.1:${listener.port}`, asking, "billing");
+  await assert.rejects(unaryClient(BillingService, other, 5_000).getBalance({ accountId: "a" }), /does not match/);
 });
 
 test("certificates of a new authority take over without a restart and without a failed call, in the usual two steps", async () => {

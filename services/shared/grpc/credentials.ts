@@ -4,16 +4,22 @@ import * as grpc from "@grpc/grpc-js";
 import type { Registry } from "prom-client";
 import { expiryGauge, readCertificate } from "../stores/certificate.ts";
 import { followFiles } from "../process/follow-files.ts";
-import type { GrpcTls } from "../stores/link-variables.ts";
+import type { GrpcFiles } from "../stores/link-variables.ts";
 import type { Logger } from "../process/log.ts";
 
 /** How a process shows itself over gRPC and knows who is at the other end, as a client and as a server. */
-export type GrpcCredentials = Disposable & { client: grpc.ChannelCredentials; server: grpc.ServerCredentials };
+export type GrpcCredentials = Disposable & {
+  client: grpc.ChannelCredentials;
+  server: grpc.ServerCredentials;
+  /** Whether the other end is known. */
+  isMutual: boolean;
+};
 
 /** Connections without TLS. */
 export const plainGrpc: GrpcCredentials = {
   client: grpc.credentials.createInsecure(),
   server: grpc.ServerCredentials.createInsecure(),
+  isMutual: false,
   [Symbol.dispose]: () => undefined,
 };
 
@@ -23,13 +29,16 @@ type IdentityListener = Parameters<Provider["addIdentityCertificateListener"]>[0
 
 /**
  * Mutual TLS with the files that the variables name, or plain connections when they name none. Either end must show a
- * certificate of the authorities, and a server one for the name by which it was called. The files are followed: new
+ * certificate of the authorities, and a server one of the service that is called. The files are followed: new
  * connections take what is there, open ones go on. A first set that cannot be used throws; a later one is refused in
  * the log, and the last good one stays in force.
  */
-export function openGrpcCredentials(config: GrpcTls, log: Logger, registry?: Registry): GrpcCredentials {
+export function openGrpcCredentials(config: GrpcFiles, log: Logger, registry?: Registry): GrpcCredentials {
   const { GRPC_CERT_FILE: certFile, GRPC_KEY_FILE: keyFile, GRPC_CA_FILE: caFile } = config;
-  if (certFile === "") return plainGrpc;
+  if (certFile === "") {
+    log.warn("gRPC goes without TLS: anybody who reaches a port may call every method");
+    return plainGrpc;
+  }
   const read = () => {
     const caCertificate = readFileSync(caFile);
     // OpenSSL passes over what is no certificate; then nobody would be known.
@@ -71,6 +80,7 @@ export function openGrpcCredentials(config: GrpcTls, log: Logger, registry?: Reg
   return {
     client: createCertificateProviderChannelCredentials(provider, provider),
     server: createCertificateProviderServerCredentials(provider, provider, true),
+    isMutual: true,
     [Symbol.dispose]: () => followed[Symbol.dispose](),
   };
 }

@@ -4,6 +4,7 @@ import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageSha
 import * as grpc from "@grpc/grpc-js";
 import { errorTable, ServiceError, toServiceError } from "../process/errors.ts";
 import { plainGrpc, type GrpcCredentials } from "./credentials.ts";
+import { certificateNameOf, type Identity } from "./identity.ts";
 import { followConnection } from "./patience.ts";
 import type { Logger } from "../process/log.ts";
 import { answerTraced, traceCall } from "./trace.ts";
@@ -188,14 +189,14 @@ export function unaryClient<S extends DescService>(
 
 /**
  * Opens a channel to `host:port` or a `dns:///` target, over all of whose addresses calls are spread; closed by its
- * disposer. `serverName` is the one that the server's certificate must be for, where the target does not hold it.
+ * disposer. With TLS the server must show that it is `peer`, wherever it runs.
  */
 export function connectGrpc(
   address: string,
   { client: credentials }: Pick<GrpcCredentials, "client"> = plainGrpc,
-  serverName?: string,
+  peer?: Identity,
 ): grpc.Client & Disposable {
-  const named = serverName === undefined ? {} : { "grpc.ssl_target_name_override": serverName };
+  const named = peer === undefined ? {} : { "grpc.ssl_target_name_override": certificateNameOf(peer) };
   const client = new grpc.Client(address, credentials, { ...channelOptions, ...named });
   return Object.assign(client, { [Symbol.dispose]: () => client.close() });
 }

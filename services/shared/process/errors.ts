@@ -4,6 +4,7 @@ import { status } from "@grpc/grpc-js";
 export const errorTable = {
   invalid_argument: { grpcStatus: status.INVALID_ARGUMENT, isRetryable: false },
   not_found: { grpcStatus: status.NOT_FOUND, isRetryable: false },
+  permission_denied: { grpcStatus: status.PERMISSION_DENIED, isRetryable: false },
   already_exists: { grpcStatus: status.ALREADY_EXISTS, isRetryable: false },
   failed_precondition: { grpcStatus: status.FAILED_PRECONDITION, isRetryable: false },
   unavailable: { grpcStatus: status.UNAVAILABLE, isRetryable: true },

@@ -1,9 +1,9 @@
 import { Type, type Static, type TObject } from "typebox";
 
-/** Variables of every service that serves or calls gRPC: all three files, or none for plain connections. */
+/** Variables of every service that serves or calls gRPC: the three files, or leave to do without them. */
 export const grpcTlsVariables = {
   GRPC_CERT_FILE: Type.String({
-    description: "Certificate chain (PEM) for mutual TLS between services over gRPC; empty: plaintext connections.",
+    description: "Certificate chain (PEM) for mutual TLS over gRPC; its DNS names say which service this is.",
     default: "",
   }),
   GRPC_KEY_FILE: Type.String({ description: "Private key (PEM) of that certificate.", default: "" }),
@@ -11,9 +11,16 @@ export const grpcTlsVariables = {
     description: "CA bundle (PEM) used to verify the peer; reloaded on change, as are the other two files.",
     default: "",
   }),
+  ALLOW_PLAIN_GRPC: Type.Union([Type.Literal("never"), Type.Literal("always")], {
+    description: "Whether gRPC may go without TLS: anybody who reaches a port may then call every method.",
+    default: "never",
+  }),
 };
 
 export type GrpcTls = Static<TObject<typeof grpcTlsVariables>>;
+
+/** The files of a process that has an identity; an empty name stands for none. */
+export type GrpcFiles = Pick<GrpcTls, "GRPC_CERT_FILE" | "GRPC_KEY_FILE" | "GRPC_CA_FILE">;
 
 /** Variables of every service that uses NATS, beside NATS_URL. */
 export const natsVariables = {
@@ -57,6 +64,9 @@ export function checkLinks(config: Partial<GrpcTls & NatsLogin>): void {
     areTogether(config.GRPC_CERT_FILE, config.GRPC_KEY_FILE, config.GRPC_CA_FILE)
       ? []
       : "GRPC_CERT_FILE, GRPC_KEY_FILE and GRPC_CA_FILE are set all or none",
+    config.GRPC_CERT_FILE === "" && config.ALLOW_PLAIN_GRPC === "never"
+      ? "GRPC_CERT_FILE is not set; ALLOW_PLAIN_GRPC=always does without TLS"
+      : [],
     areTogether(config.NATS_CERT_FILE, config.NATS_KEY_FILE)
       ? []
       : "NATS_CERT_FILE and NATS_KEY_FILE are set both or neither",

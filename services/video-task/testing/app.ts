@@ -31,6 +31,7 @@ export async function serveVideoTask({ databaseUrl, upstreamUrl, variables }: Ap
     CATALOG_FILE: file,
     POLL_INTERVAL_MS: "20",
     DRAIN_MS: "10000",
+    ALLOW_PLAIN_GRPC: "always",
     ...variables,
   };
   const app = resources.use(

@@ -116,14 +116,15 @@ export const networkPolicies: PlantedCase[] = [
     check: certificatesFit,
     violations: [
       {
-        says: "a certificate of another name, for servers alone, that nobody has",
+        says: "a certificate of another component, for servers alone, that nobody has",
         plant: (objects) =>
           Object.assign(specOf<object>(objects, "Certificate", "-relay-grpc"), {
-            dnsNames: ["relay"],
+            dnsNames: ["console.model-relay.internal"],
             usages: ["server auth"],
             secretName: "other",
           }),
-        finds: /relay-grpc: does not name \S+-relay-headless\.[^]*not for client auth[^]*no pod of relay has/,
+        finds:
+          /relay-grpc: does not name relay\.model-relay\.internal[^]*names console\.[^]*not for client auth[^]*no pod of relay has/,
       },
     ],
   },

@@ -4,10 +4,15 @@ import { containersOf, isDevelopment, type KubeObject, nameOf, podsOf } from "..
 const isPassword = (name: string, value: string): boolean =>
   value !== "" && (/(PASSWORD|TOKEN|SECRET_KEY|API_KEY|_SECRET)$/.test(name) || /:\/\/[^/@\s]*:[^/@\s]+@/.test(value));
 
+/** Certificates between services, which the release makes where nobody else does. */
+const isCertificate = (secret: KubeObject): boolean => secret["type"] === "kubernetes.io/tls";
+
 /** Secrets are made by the operator and only named by the chart; the development set alone has some of its own. */
 export function noSecretValues(objects: KubeObject[]): string[] {
   if (isDevelopment(objects)) return [];
-  const secrets = objects.filter(({ kind }) => kind === "Secret").map((secret) => `${nameOf(secret)} is rendered`);
+  const secrets = objects
+    .filter((object) => object.kind === "Secret" && !isCertificate(object))
+    .map((secret) => `${nameOf(secret)} is rendered`);
   const variables = podsOf(objects).flatMap((pod) =>
     containersOf(pod).flatMap(({ env = [], args = [], command = [] }) => [
       ...env

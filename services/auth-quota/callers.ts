@@ -1,0 +1,25 @@
+import type { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
+import type { Callers } from "#shared/grpc/callers.ts";
+
+const byPeople = ["console", "admin"] as const;
+
+/** Who may call what here. The operations of calls (reserve, extend, checkpoint, settle, look up) are in `session`. */
+export const callers: Callers<typeof AuthQuotaService> = {
+  session: ["relay"],
+  post: ["billing"],
+  listUnposted: ["billing"],
+  auditAccounts: ["billing"],
+  getHolds: byPeople,
+  createAccount: byPeople,
+  updateAccount: byPeople,
+  getAccounts: byPeople,
+  listAccounts: byPeople,
+  createKey: byPeople,
+  updateKey: byPeople,
+  deleteKey: byPeople,
+  listKeys: byPeople,
+  getKeys: byPeople,
+  findKeys: byPeople,
+  getMaintenance: byPeople,
+  setMaintenance: byPeople,
+};
