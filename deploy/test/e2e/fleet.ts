@@ -3,6 +3,7 @@ import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Browser, createBrowser } from "../../../services/console/testing/browser.ts";
 import { freePort } from "#shared/testing/free-port.ts";
+import { plainGrpc } from "#shared/grpc/credentials.ts";
 import { grpcFilesIn } from "../../tools/certificates/folder.ts";
 import { bootstrapTokenOf } from "../../tools/local/console.ts";
 import { type Service, startService } from "../../tools/local/service.ts";
@@ -51,8 +52,17 @@ function catalogOf(fakeUrl: string, videosUrl: string): string {
   return withVideos(catalogText(all), videosUrl);
 }
 
+/** For versions that know no TLS between services. */
+const plain = { GRPC_CERT_FILE: "", GRPC_KEY_FILE: "", GRPC_CA_FILE: "", ALLOW_PLAIN_GRPC: "always" };
+
+type FleetOptions = {
+  areTwo: boolean;
+  /** Whether gRPC goes without TLS. */
+  isPlain?: boolean;
+};
+
 /** Starts the stores and the services of the stack; with `areTwo` every process knows both places of each service. */
-export async function startFleet({ areTwo }: { areTwo: boolean }): Promise<Fleet> {
+export async function startFleet({ areTwo, isPlain = false }: FleetOptions): Promise<Fleet> {
   await using resources = new AsyncDisposableStack();
   const seconds: Record<string, number> = {};
   for (const name of Object.keys(variables)) seconds[name] = await freePort();
@@ -62,10 +72,10 @@ export async function startFleet({ areTwo }: { areTwo: boolean }): Promise<Fleet
       const neighbour = answeredBy[key];
       return [key, areTwo && neighbour ? `ipv4:${value},${host}:${seconds[neighbour]}` : value];
     });
-    return (told[name] = Object.fromEntries(changed) as Record<string, string>);
+    return (told[name] = { ...Object.fromEntries(changed), ...(isPlain && plain) } as Record<string, string>);
   };
   const fake = { receivedLimit: 1, truthLimit: 1_000_000 };
-  const world = resources.use(await startWorld({ catalog: catalogOf, fake, serviceEnvironment: variables, reroute }));
+  const world = resources.use(await startWorld({ catalog: catalogOf, fake, serviceEnvironment: variables, reroute, ...(isPlain && { credentials: plainGrpc }) }));
   const folder = dirname(world.stack.catalogFile);
   const pairOf = async (name: ServiceName): Promise<[ReplicaAddress, ReplicaAddress]> => {
     const first = firstPlace(name, world, told[name] ?? {});
@@ -74,7 +84,7 @@ export async function startFleet({ areTwo }: { areTwo: boolean }): Promise<Fleet
   const relay = await pairOf("relay");
   const neighbours = { ...told["video-task"], ...told["relay"] };
   const relays = (areTwo ? relay : [relay[0]]).map(({ environment }) => `${host}:${environment["GRPC_PORT"]}`);
-  const toConsole = await tellConsole(world, neighbours, relays.join(","));
+  const toConsole = { ...(await tellConsole(world, neighbours, relays.join(","))), ...(isPlain && plain) };
   const places: Fleet["places"] = {
     relay,
     "auth-quota": await pairOf("auth-quota"),

@@ -31,8 +31,8 @@ export function readAddresses(environment: NodeJS.ProcessEnv, localFile: string)
 }
 
 /**
- * Reads GRPC_CERT_FILE, GRPC_KEY_FILE and GRPC_CA_FILE; what is not set comes from the file that the running local stack
- * leaves. Throws `failed_precondition` when they cannot be used.
+ * Reads GRPC_CERT_FILE, GRPC_KEY_FILE and GRPC_CA_FILE; if none is set they come from the file that the running local
+ * stack leaves. Throws `failed_precondition` when they cannot be used.
  */
 export function readCredentials(environment: NodeJS.ProcessEnv, localFile: string): GrpcCredentials {
   const isTold = Object.keys(grpcTlsVariables).some((name) => environment[name]);

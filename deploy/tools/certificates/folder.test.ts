@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { promisify } from "node:util";
 import { identities, identitiesOf } from "#shared/grpc/identity.ts";
 import { readCertificate } from "#shared/stores/certificate.ts";
 import { grpcFilesIn, keepCertificates } from "./folder.ts";
@@ -16,7 +17,7 @@ const nowMs = Date.now();
 const certificateOf = (identity: (typeof identities)[number]): X509Certificate =>
   new X509Certificate(readFileSync(grpcFilesIn(folder, identity).GRPC_CERT_FILE));
 
-test("the first run makes an authority and a certificate for each identity, which names it alone", () => {
+test("the first run makes an authority and a certificate for each identity, which names it alone", async () => {
   assert.deepEqual(keepCertificates(folder, nowMs), [...identities]);
   for (const identity of identities) {
     const { GRPC_CERT_FILE: certFile, GRPC_KEY_FILE: keyFile, GRPC_CA_FILE: caFile } = grpcFilesIn(folder, identity);
@@ -27,7 +28,7 @@ test("the first run makes an authority and a certificate for each identity, whic
     assert.ok(!certificate.ca);
     assert.equal(statSync(keyFile).mode & 0o777, 0o600);
     const verify = ["verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", caFile, certFile];
-    assert.match(execFileSync("openssl", verify, { encoding: "utf8" }), /: OK/);
+    assert.match((await promisify(execFile)("openssl", verify)).stdout, /: OK/);
   }
 });
 

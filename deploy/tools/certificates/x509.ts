@@ -73,8 +73,10 @@ export type Authority = { name: string; key: KeyObject };
 
 export type Validity = { from: Date; until: Date };
 
-const pemOf = (der: Buffer): string =>
-  `-----BEGIN CERTIFICATE-----\n${der.toString("base64").replaceAll(/(.{64})(?=.)/g, "$1\n")}\n-----END CERTIFICATE-----\n`;
+function pemOf(der: Buffer): string {
+  const lines = der.toString("base64").replaceAll(/(.{64})(?=.)/g, "$1\n");
+  return `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`;
+}
 
 type Wanted = { name: string; valid: Validity; publicKey: KeyObject; extensions: Buffer[] };
 

@@ -21,6 +21,7 @@ export const rooms: Record<string, readonly string[]> = {
     "catalog",
     "metrics.ts",
     "failures.ts",
+    "callers.ts",
     "config.ts",
     "dialects",
   ],
@@ -33,6 +34,7 @@ export const rooms: Record<string, readonly string[]> = {
     "store",
     "metrics.ts",
     "records",
+    "callers.ts",
     "config.ts",
   ],
   "services/auth-quota": [
@@ -44,6 +46,7 @@ export const rooms: Record<string, readonly string[]> = {
     "metrics.ts",
     "operation-names.ts",
     "store",
+    "callers.ts",
     "config.ts",
   ],
   "services/video-task": [
@@ -63,6 +66,7 @@ export const rooms: Record<string, readonly string[]> = {
     "metrics.ts",
     "catalog.ts",
     "task.ts",
+    "callers.ts",
     "config.ts",
   ],
   "services/console": [

@@ -7,8 +7,11 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { costNanos } from "#shared/money/pricing.ts";
+import { createLog } from "#shared/process/log.ts";
+import type { GrpcFiles } from "#shared/stores/link-variables.ts";
 import { startProcess } from "#shared/testing/child-process.ts";
 import { until } from "#shared/testing/until.ts";
 import type { Addresses } from "./stack.ts";
@@ -35,7 +38,7 @@ async function start(folder: string) {
   await until("an export line", () => find("export ") ?? !stack.isRunning(), startTimeoutMs);
   const [curl, exports] = [find("curl "), find("export ")];
   if (!curl || !exports) throw new Error(`npm start failed:\n${lines.join("\n")}`);
-  const addresses = JSON.parse(readFileSync(join(folder, "addresses.json"), "utf8")) as Addresses;
+  const addresses = JSON.parse(readFileSync(join(folder, "addresses.json"), "utf8")) as Addresses & GrpcFiles;
   return { stack, lines, curl, exports, addresses };
 }
 
@@ -60,8 +63,9 @@ function consoleOf(lines: readonly string[]): { url: string; token: string } {
   return { url, token };
 }
 
-async function ledgerOf({ billingAddress }: Addresses) {
-  using channel = connectGrpc(billingAddress);
+async function ledgerOf({ billingAddress, ...told }: Addresses & GrpcFiles) {
+  using credentials = openGrpcCredentials(told, createLog("test", "silent"));
+  using channel = connectGrpc(billingAddress, credentials, "billing");
   const billing = unaryClient(BillingService, channel, 5_000);
   const { lines } = await billing.listLedgerLines({ accountId: "acct_local" });
   const { balanceNanos } = await billing.getBalance({ accountId: "acct_local" });

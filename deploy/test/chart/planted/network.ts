@@ -124,7 +124,7 @@ export const networkPolicies: PlantedCase[] = [
             secretName: "other",
           }),
         finds:
-          /relay-grpc: does not name relay\.model-relay\.internal[^]*names console\.[^]*not for client auth[^]*no pod of relay has/,
+          /does not name relay\.model-relay\.internal[^]*names console\.[^]*not for client auth[^]*no pod of relay has/,
       },
     ],
   },

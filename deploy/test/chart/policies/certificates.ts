@@ -2,7 +2,7 @@ import { type KubeObject, nameOf, ofKind, podsOf } from "../objects.ts";
 
 type Certificate = { secretName: string; dnsNames: string[]; usages: string[]; isCA?: boolean };
 
-/** A certificate makes its component what it is and nothing else, serves both sides, and is mounted by its pods only. */
+/** A certificate makes its component what it is and nothing else, serves both sides, and is mounted by its pods. */
 export function certificatesFit(objects: KubeObject[]): string[] {
   const certificates = ofKind<Certificate>(objects, "Certificate").filter(({ spec }) => !spec.isCA);
   return certificates.flatMap((certificate) => {
