@@ -25,6 +25,7 @@ async function startMain({ url, natsUrl, authQuotaAddress }: Addresses): Promise
     DATABASE_URL: url,
     NATS_URL: natsUrl,
     AUTH_QUOTA_ADDRESS: authQuotaAddress,
+    ALLOW_PLAIN_GRPC: "always",
     USAGE_ACK_WAIT_MS: "1000",
   };
   return await startProcess({ command: process.execPath, args: [entry], environment, orphanSignal: "SIGKILL" });

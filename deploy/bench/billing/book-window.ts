@@ -57,6 +57,7 @@ export async function bookFill(world: BookingWorld, fill: Fill, warmupEvents: nu
       OPS_PORT: "0",
       DATABASE_URL: ledger.url,
       NATS_URL: world.natsUrl,
+      ALLOW_PLAIN_GRPC: "always",
       AUTH_QUOTA_ADDRESS: world.authQuotaAddress,
       USAGE_STREAM_MAX_BYTES: String(streamMaxBytes),
     },

@@ -93,6 +93,7 @@ export async function startService(
     OPS_PORT: String(opsPort),
     DATABASE_URL: database.url,
     NATS_URL: world.natsUrl,
+    ALLOW_PLAIN_GRPC: "always",
     BILLING_ADDRESS: world.ledger.address,
     CATALOG_FILE: world.catalogFile,
     STUDIO_KEY: "sk-studio",

@@ -75,7 +75,15 @@ export async function startFleet({ areTwo, isPlain = false }: FleetOptions): Pro
     return (told[name] = { ...Object.fromEntries(changed), ...(isPlain && plain) } as Record<string, string>);
   };
   const fake = { receivedLimit: 1, truthLimit: 1_000_000 };
-  const world = resources.use(await startWorld({ catalog: catalogOf, fake, serviceEnvironment: variables, reroute, ...(isPlain && { credentials: plainGrpc }) }));
+  const world = resources.use(
+    await startWorld({
+      catalog: catalogOf,
+      fake,
+      serviceEnvironment: variables,
+      reroute,
+      ...(isPlain && { credentials: plainGrpc }),
+    }),
+  );
   const folder = dirname(world.stack.catalogFile);
   const pairOf = async (name: ServiceName): Promise<[ReplicaAddress, ReplicaAddress]> => {
     const first = firstPlace(name, world, told[name] ?? {});

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { until } from "#shared/testing/until.ts";
+import { grpcFilesIn } from "../../tools/certificates/folder.ts";
 import { runCommand } from "../../tools/admin/program.ts";
 import { chat, messages, ridOf, type Side } from "./ask.ts";
 import { catalogText, modelOn, prices, upstreamAt } from "./catalog.ts";
@@ -155,7 +156,11 @@ test("9e15 tokens, whole and streamed: charged at what the model can take, hold 
   let answer = "";
   const { authQuotaAddress, billingAddress } = world.stack.addresses;
   const code = await runCommand(["reconcile", "--day", new Date().toISOString().slice(0, 10)], {
-    environment: { AUTH_QUOTA_ADDRESS: authQuotaAddress, BILLING_ADDRESS: billingAddress },
+    environment: {
+      ...grpcFilesIn(world.stack.tlsFolder, "admin"),
+      AUTH_QUOTA_ADDRESS: authQuotaAddress,
+      BILLING_ADDRESS: billingAddress,
+    },
     addressesFile: "none",
     output: { answer: (text) => void (answer += text), aside: (text) => void (answer += text) },
   });

@@ -8,6 +8,7 @@ import { parse } from "csv-parse/sync";
 import { formatUsd } from "#shared/money/money.ts";
 import { chat, makeCall } from "./ask.ts";
 import { checkRefusal, rows as refusals } from "./refusal.ts";
+import { grpcFilesIn } from "../../tools/certificates/folder.ts";
 import { sharedWorld } from "./shared-world.ts";
 
 const world = await sharedWorld();
@@ -20,6 +21,7 @@ function admin(...words: string[]): Promise<CommandResult> {
   const program = join(import.meta.dirname, "../../tools/admin/main.ts");
   const environment = {
     PATH: process.env["PATH"],
+    ...grpcFilesIn(world.stack.tlsFolder, "admin"),
     AUTH_QUOTA_ADDRESS: authQuotaAddress,
     BILLING_ADDRESS: billingAddress,
   };

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { query } from "#shared/testing/postgres.ts";
+import { grpcFilesIn } from "../../tools/certificates/folder.ts";
 import { runCommand } from "../../tools/admin/program.ts";
 import { chat, makeCall, messages, sides } from "./ask.ts";
 import { startWorld, type World } from "./world.ts";
@@ -13,7 +14,11 @@ async function admin({ stack }: World, ...words: string[]): Promise<{ code: numb
   const ended = { code: -1, answer: "" };
   const { authQuotaAddress, billingAddress } = stack.addresses;
   ended.code = await runCommand(words, {
-    environment: { AUTH_QUOTA_ADDRESS: authQuotaAddress, BILLING_ADDRESS: billingAddress },
+    environment: {
+      ...grpcFilesIn(stack.tlsFolder, "admin"),
+      AUTH_QUOTA_ADDRESS: authQuotaAddress,
+      BILLING_ADDRESS: billingAddress,
+    },
     addressesFile: "none",
     output: { answer: (text) => void (ended.answer += text), aside: (text) => void (ended.answer += text) },
   });

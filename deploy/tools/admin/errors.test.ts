@@ -89,7 +89,7 @@ test("a service that fails inside is named, and its log is pointed to", async ()
 test("a service that is not there is told in one sentence", async () => {
   let aside = "";
   const code = await runCommand(["account", "list"], {
-    environment: { AUTH_QUOTA_ADDRESS: "127.0.0.1:1", BILLING_ADDRESS: "127.0.0.1:1" },
+    environment: { ALLOW_PLAIN_GRPC: "always", AUTH_QUOTA_ADDRESS: "127.0.0.1:1", BILLING_ADDRESS: "127.0.0.1:1" },
     addressesFile: "none",
     output: { answer: () => assert.fail(), aside: (text) => void (aside += text) },
   });

@@ -174,7 +174,7 @@ test("an export whose reader leaves ends at once, without a word, and the servic
   await using server = await serveGrpc([[BillingService, service]], { host: "127.0.0.1", port: 0, drainMs: 100 });
   const address = `127.0.0.1:${server.port}`;
   const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts"), "export", ...days], {
-    env: { BILLING_ADDRESS: address, AUTH_QUOTA_ADDRESS: address },
+    env: { ALLOW_PLAIN_GRPC: "always", BILLING_ADDRESS: address, AUTH_QUOTA_ADDRESS: address },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let aside = "";

@@ -184,7 +184,13 @@ test("API spec, Cases: Service stopped or busy (maintenance) | 503: every path o
 });
 
 test("TLS settings are both or neither", () => {
-  const given = { AUTH_QUOTA_ADDRESS: "a", NATS_URL: "b", CATALOG_FILE: "c", SPOOL_DIR: "d" };
+  const given = {
+    ALLOW_PLAIN_GRPC: "always",
+    AUTH_QUOTA_ADDRESS: "a",
+    NATS_URL: "b",
+    CATALOG_FILE: "c",
+    SPOOL_DIR: "d",
+  };
   assert.throws(() => readConfig({ ...given, TLS_CERT_FILE: "cert.pem" }), /TLS_CERT_FILE and TLS_KEY_FILE/);
   assert.throws(() => readConfig({ ...given, TLS_KEY_FILE: "key.pem" }), /TLS_CERT_FILE and TLS_KEY_FILE/);
   assert.equal(readConfig({ ...given, TLS_CERT_FILE: "c", TLS_KEY_FILE: "k" }).TLS_CERT_FILE, "c");

@@ -59,7 +59,11 @@ export async function runAgainst(answers: Answers, ...words: string[]): Promise<
   await using keys = await serveGrpc([[AuthQuotaService, authQuota]], loopback);
   await using money = await serveGrpc([[BillingService, billing]], loopback);
   ended.code = await runCommand(words, {
-    environment: { AUTH_QUOTA_ADDRESS: `127.0.0.1:${keys.port}`, BILLING_ADDRESS: `127.0.0.1:${money.port}` },
+    environment: {
+      ALLOW_PLAIN_GRPC: "always",
+      AUTH_QUOTA_ADDRESS: `127.0.0.1:${keys.port}`,
+      BILLING_ADDRESS: `127.0.0.1:${money.port}`,
+    },
     addressesFile: "none",
     output: { answer: (text) => void (ended.answer += text), aside: (text) => void (ended.aside += text) },
   });
