@@ -13,7 +13,7 @@ export const callers: Callers<typeof AuthQuotaService> = {
   createAccount: byPeople,
   updateAccount: byPeople,
   getAccounts: byPeople,
-  listAccounts: byPeople,
+  listAccounts: ["billing", ...byPeople],
   createKey: byPeople,
   updateKey: byPeople,
   deleteKey: byPeople,
