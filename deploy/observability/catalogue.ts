@@ -31,6 +31,7 @@ function declareRelay(registry: Registry): void {
   watchCatalog(registry, { file: () => ({ contentHash: "" }), isStale: () => false });
   watchGauges(registry, {
     liveCalls: nothing,
+    orphans: nothing,
     isDraining: () => false,
     isQuotaConnected: () => false,
     clockAheadMs: nothing,

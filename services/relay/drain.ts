@@ -5,15 +5,21 @@ import { endReading } from "./http/body.ts";
 import type { Relay } from "./call.ts";
 
 const flushMs = 10_000;
+const sweepMs = 20;
 
 /**
  * Leaves without losing anything: lets live calls end for up to `drainMs`, cuts and settles what is left, then gives
  * auth-quota and JetStream time to answer for every charge. What they have not answered for stays in the spool.
  */
 export async function drain(app: FastifyInstance, relay: Relay, drainMs: number): Promise<void> {
-  const { log, live, videos, settling } = relay;
+  const { log, live, orphans, videos, settling } = relay;
   const { connections } = app;
-  const counts = () => ({ liveCalls: live.size, downloads: videos.downloads.size, connections: connections.count() });
+  const counts = () => ({
+    liveCalls: live.size,
+    orphans: orphans.size,
+    downloads: videos.downloads.size,
+    connections: connections.count(),
+  });
   log.info(counts(), "draining");
   let isOver = false;
   const cut = (): void => {
@@ -28,11 +34,16 @@ export async function drain(app: FastifyInstance, relay: Relay, drainMs: number)
   const deadline = setTimeout(cut, drainMs);
   await leaving;
   await Promise.all(videos.concluding);
+  // Calls whose callers have left have no connection that would be waited for.
+  while (orphans.size > 0) {
+    if (isOver) cut();
+    await new Promise((resolve) => setTimeout(resolve, sweepMs));
+  }
   clearTimeout(deadline);
   const flushedBy = performance.now() + flushMs;
   await settling.publisher.drain(flushMs);
   while (settling.quota.queued() > 0 && performance.now() < flushedBy) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setTimeout(resolve, sweepMs));
   }
   log.info({ unanswered: settling.quota.queued(), unpublished: settling.publisher.waiting() }, "drained");
 }

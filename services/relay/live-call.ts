@@ -1,4 +1,5 @@
 import type { Units } from "#shared/money/pricing.ts";
+import type { OnCallerGone } from "#shared/catalog/upstreams.ts";
 import type { Span } from "@opentelemetry/api";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { beginTimes, type CallTimes } from "./call-times.ts";
@@ -31,6 +32,8 @@ export type LiveCall = {
   /** Name in the catalog; empty before one was asked. */
   upstream: string;
   upstreamModel: string;
+  /** What becomes of the answer of that upstream should the caller leave. */
+  onCallerGone: OnCallerGone;
   tally: Tally;
   startedAtMs: number;
   times: CallTimes;
@@ -40,6 +43,12 @@ export type LiveCall = {
   httpStatus: number;
   /** UNSPECIFIED until the call is charged or released: the mark that makes either happen once. */
   endCause: EndCause;
+  /** Whether its caller left while an upstream was at work on it; see Orphans. */
+  isOrphan: boolean;
+  /** How its answer ended, also where the bill says that its caller had left. */
+  answerEnd: EndCause;
+  /** Content, in tokens, above which its answer is not read on. */
+  maxContentTokens: number;
   chargedNanos: bigint;
   /** Monotonic milliseconds and nano-USD of the last checkpoint told to auth-quota; when the spool got its last. */
   checkpointAtMs: number;
@@ -57,6 +66,8 @@ export type LiveCall = {
   beat: (silentMs: number) => void;
   /** How long the caller has not read what was written. */
   stalledMs: () => number;
+  /** Breaks the connection to a caller who has stopped reading. */
+  hangUp: () => void;
 };
 
 export type Admitted = Pick<
@@ -77,6 +88,7 @@ export type Admitted = Pick<
 
 // One for all calls: each replaces its own when it has something to do there.
 const nothingToCut = (): void => undefined;
+const aborting: OnCallerGone = { action: "abort" };
 const neverStalled = (): number => 0;
 
 /** Field by field: a spread would make it another kind of object than the literal, and take three times as long. */
@@ -99,10 +111,14 @@ export function beginLiveCall(admitted: Admitted): LiveCall {
     trace: admitted.trace,
     upstream: "",
     upstreamModel: "",
+    onCallerGone: aborting,
     tally: emptyTally(),
     firstByteAtMs: undefined,
     httpStatus: 0,
     endCause: EndCause.UNSPECIFIED,
+    isOrphan: false,
+    answerEnd: EndCause.UNSPECIFIED,
+    maxContentTokens: Infinity,
     chargedNanos: 0n,
     checkpointAtMs: nowMs,
     checkpointNanos: 0,
@@ -114,5 +130,6 @@ export function beginLiveCall(admitted: Admitted): LiveCall {
     cut: nothingToCut,
     beat: nothingToCut,
     stalledMs: neverStalled,
+    hangUp: nothingToCut,
   };
 }

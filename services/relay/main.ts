@@ -19,6 +19,7 @@ import { followCatalog, upstreamsOf, type Catalog } from "./catalog/catalog.ts";
 import { readConfig } from "./config.ts";
 import { drain } from "./drain.ts";
 import { guardLive } from "./stream/guard.ts";
+import { createOrphans } from "./stream/orphans.ts";
 import { watchCatalog } from "./catalog/gauges.ts";
 import { createMetrics, watchGauges } from "./metrics.ts";
 import { watchUpstreams } from "./upstream/gauges.ts";
@@ -95,12 +96,14 @@ const relay: Relay = {
   log,
   limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
   live: createActiveSet(),
+  orphans: createOrphans(settling),
   videos,
   tracing: traceSettingsOf(config),
   isDraining: false,
 };
 watchGauges(registry, {
   liveCalls: () => relay.live.size,
+  orphans: () => relay.orphans.size,
   isDraining: () => relay.isDraining,
   isQuotaConnected: quota.isConnected,
   clockAheadMs: quota.clockAheadMs,

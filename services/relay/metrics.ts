@@ -79,7 +79,19 @@ function createStreamMetrics(registry: Registry) {
       maxSeries: mostUpstreams,
       buckets: gapBuckets,
     }),
-    liveStreams: gauge(registry, { name: "relay_live_streams", help: "Streams being delivered to callers." }),
+    liveStreams: gauge(registry, {
+      name: "relay_live_streams",
+      help: "Streams under way, those included whose callers have left.",
+    }),
+    orphanEnds: counters(registry, {
+      name: "relay_orphan_ends_total",
+      help:
+        "Calls whose callers left while the upstream was at work, by how reading their answers on ended, or why they " +
+        "were not read on: abort, account_full, process_full.",
+      labels: ["upstream", "reason"],
+      unboundedLabels: ["upstream"],
+      maxSeries: 450,
+    }),
     streamEnds: counters(registry, {
       name: "relay_stream_ends_total",
       help: "Streams ended, by end cause.",
@@ -203,6 +215,7 @@ export type Metrics = ReturnType<typeof createMetrics>;
 /** What is read when Prometheus asks. */
 export type Readings = {
   liveCalls: () => number;
+  orphans: () => number;
   isDraining: () => boolean;
   isQuotaConnected: () => boolean;
   clockAheadMs: () => number;
@@ -222,6 +235,7 @@ export type Readings = {
 export function watchGauges(registry: Registry, read: Readings): void {
   const watched: [string, string, () => number][] = [
     ["relay_live_calls", "Calls that hold money now.", read.liveCalls],
+    ["relay_orphans", "Calls whose answers are read on after their callers left.", read.orphans],
     ["relay_draining", "1 while the relay is stopping.", () => Number(read.isDraining())],
     ["relay_quota_connected", "1 while auth-quota answers on the stream to it.", () => Number(read.isQuotaConnected())],
     [

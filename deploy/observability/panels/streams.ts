@@ -62,6 +62,21 @@ const ends: Panel[] = [
   },
 ];
 
+const left: Panel[] = [
+  {
+    title: "Answers read on without their callers",
+    description: "By relay; one reads on at most 256 at once.",
+    unit: "short",
+    queries: [{ expr: sumOf("relay_orphans", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Callers who left",
+    description: "How reading on ended, or why an answer was not read on: abort, account_full, process_full.",
+    unit: "ops",
+    queries: [{ expr: perSecond("relay_orphan_ends_total", "reason"), legend: "{{reason}}" }],
+  },
+];
+
 const flow: Panel[] = [
   {
     title: "Waiting for slow callers",
@@ -87,6 +102,7 @@ export const streams: Dashboard = {
   rows: [
     { title: "Under way", panels: live },
     { title: "Ends", panels: ends },
+    { title: "Callers who left", panels: left },
     { title: "Flow", panels: flow },
   ],
 };

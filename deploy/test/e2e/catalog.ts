@@ -34,11 +34,16 @@ const priceRow = {
 
 /**
  * An upstream that speaks every dialect and takes the credential "demo". It is never left alone after failures, because
- * tests that know nothing of each other share it.
+ * tests that know nothing of each other share it, and it is stopped when a caller leaves, because it may stall for ever.
  */
 export function upstreamAt(baseUrl: string, settings: Entry<Source["upstreams"][string]> = {}): object {
   const credential = { env: "DEMO_API_KEY" };
-  const common = { dialects: [...dialectNames], open_after_failures: 0, cool_down: false };
+  const common = {
+    dialects: [...dialectNames],
+    open_after_failures: 0,
+    cool_down: false,
+    on_caller_gone: "abort",
+  };
   return { base_url: baseUrl, credential, ...common, ...settings };
 }
 

@@ -39,7 +39,8 @@ function meteredOf(charge: Charge): { units: Units; source: UsageSource } {
     return { units: { ...charge.providerInput, outputTokens }, source: UsageSource.PROVIDER_INPUT };
   }
   const inputTokens = asTokens(Buffer.byteLength(charge.sentBody));
-  return { units: { inputTokens, outputTokens }, source: UsageSource.ESTIMATED };
+  const units = outputTokens > 0n ? { inputTokens, outputTokens } : { inputTokens };
+  return { units, source: UsageSource.ESTIMATED };
 }
 
 /** The buckets of a booked call that are not 0. */

@@ -225,7 +225,7 @@ describe("upstream wording passes, with the upstream's code and type", atOnce, (
   });
 });
 
-describe("client gone → upstream cancelled, nothing charged before the first byte", () => {
+describe("client gone → upstream cancelled; what was sent to it is charged, before the first byte as after it", () => {
   for (const side of sides) {
     for (const isStream of [false, true]) {
       for (const kind of ["silence", ...(isStream ? [] : ["stall" as const])] as const) {
@@ -233,10 +233,16 @@ describe("client gone → upstream cancelled, nothing charged before the first b
         test(`the caller leaves ${when} (${side.path}, ${isStream ? "streamed" : "whole"})`, async () => {
           const customer = await world.createCustomer();
           const leaving = new AbortController();
+          const sentBody = bodyOf({
+            side,
+            isStream,
+            behaviour: { fault: { kind } },
+            prompt: `Wait, ${customer.keyId}.`,
+          });
           const asking = fetch(`${relayUrl}${side.path}`, {
             method: "POST",
             headers: side.headers(customer.secret),
-            body: bodyOf({ side, isStream, behaviour: { fault: { kind } }, prompt: `Wait, ${customer.keyId}.` }),
+            body: sentBody,
             signal: leaving.signal,
           });
           const left = assert.rejects(asking, { name: "AbortError" });
@@ -246,7 +252,7 @@ describe("client gone → upstream cancelled, nothing charged before the first b
           assert.equal((await world.holdsOf(customer.accountId)).openHolds, 1n);
           leaving.abort();
           await left;
-          await checkCharge(world, customer, { rid, endCause: CLIENT_GONE, charge: "nothing" });
+          await checkCharge(world, customer, { rid, endCause: CLIENT_GONE, charge: { sentBody, sentText: "" } });
           const cancelled = () => fake.truth.find((truth) => truth.rid === rid)?.ended === "client-gone";
           await until("the upstream was cancelled", cancelled);
         });

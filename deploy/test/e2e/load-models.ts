@@ -22,7 +22,7 @@ export function loadCatalog(fakeUrl: string): string {
     reasoning_tokens: formatUsd(dearPrices.reasoningTokens),
   };
   return catalogText({
-    upstreams: { fake: upstreamAt(fakeUrl) },
+    upstreams: { fake: upstreamAt(fakeUrl, { on_caller_gone: "drain" }) },
     models: { "cheap-model": modelOn("fake"), "dear-model": modelOn("fake", { price }) },
   });
 }

@@ -126,6 +126,7 @@ function schedule(world: World, plans: CallPlan[]): void {
   const worth = plans.map(({ inputTokens, pieces }) => ({
     inputTokens,
     outputTokens: pieces.reduce((sum, tokens) => sum + tokens, 0),
+    isLeft: false,
   }));
   const total = worth.reduce((sum, use) => sum + priceOf(use), 0n);
   const { isShort, loadMs, faults, weather } = world.profile;

@@ -4,7 +4,7 @@ import { admit as admitCall } from "../../../services/relay/charge/admit.ts";
 import type { Model } from "../../../services/relay/catalog/models.ts";
 import type { Envelope } from "../../../services/relay/dialects/dialect.ts";
 import { CallFailure, type FailureName } from "../../../services/relay/failures.ts";
-import { guardStream } from "../../../services/relay/stream/guard.ts";
+import { checkpoint, guardStream } from "../../../services/relay/stream/guard.ts";
 import { beginLiveCall, type LiveCall } from "../../../services/relay/live-call.ts";
 import { release, settle } from "../../../services/relay/charge/settle.ts";
 import { isOver, type Process } from "./clock.ts";
@@ -22,7 +22,17 @@ export type Payer = {
   mostOfKey: number;
 };
 
-const endings = ["whole", "whole-untold", "caller-cut", "upstream-cut", "cut-but-told", "failed", "not-sent"] as const;
+const endings = [
+  "whole",
+  "whole-untold",
+  "caller-cut",
+  "left-early",
+  "read-on",
+  "upstream-cut",
+  "cut-but-told",
+  "failed",
+  "not-sent",
+] as const;
 
 /** A call as it is meant to go: drawn before anything happens. */
 export type CallPlan = {
@@ -52,6 +62,8 @@ export type Truth = {
   bookedAtMs: number;
   inputTokens: number;
   outputTokens: number;
+  /** Whether the caller has left while the upstream had the request, so that the input is owed. */
+  isLeft: boolean;
   heldNanos: bigint;
   call: LiveCall | undefined;
   /** Whether the caller had the whole answer. */
@@ -88,8 +100,12 @@ const model: Model = {
 };
 
 /** The price of what was served so far, in nano-USD: reckoned here, not by the product. */
-export function priceOf({ inputTokens, outputTokens }: Pick<Truth, "inputTokens" | "outputTokens">): bigint {
-  if (outputTokens === 0) return 0n;
+export function priceOf({
+  inputTokens,
+  outputTokens,
+  isLeft,
+}: Pick<Truth, "inputTokens" | "outputTokens" | "isLeft">): bigint {
+  if (outputTokens === 0 && !isLeft) return 0n;
   const millionths = BigInt(inputTokens) * inputPrice + BigInt(outputTokens) * outputPrice;
   return millionths / 1_000_000n + (millionths % 1_000_000n > 0n ? 1n : 0n);
 }
@@ -141,6 +157,7 @@ export function beginTruth(plan: CallPlan, { name, process, clockAheadMs }: Rela
     bookedAtMs: Infinity,
     inputTokens: plan.inputTokens,
     outputTokens: 0,
+    isLeft: false,
     heldNanos: 0n,
     call: undefined,
     hasWhole: false,
@@ -177,8 +194,20 @@ export async function runCall(calling: CallContext): Promise<void> {
   call.upstream = "somewhere";
   await wait(plan.gapMs);
   if (plan.ending === "failed") return end(EndCause.UPSTREAM_ERROR);
+  if (plan.ending === "left-early" || plan.ending === "read-on") {
+    leave(calling, call);
+    await wait(plan.gapMs);
+    if (plan.ending === "left-early" && !isEnded) return end(EndCause.CLIENT_GONE);
+  }
   await pass(calling, call, () => isEnded);
   if (!isEnded) end(causeOf(plan, call));
+}
+
+/** The caller leaves before any content; its call is read on or cut, as the relay's orphans are. */
+function leave({ relay, truth }: CallContext, call: LiveCall): void {
+  truth.isLeft = true;
+  call.isOrphan = true;
+  checkpoint(relay.settling, call, true);
 }
 
 async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<LiveCall | undefined> {
@@ -219,7 +248,7 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
 
 /** The content of the answer, as far as it is planned to come. */
 async function pass({ plan, relay, truth }: CallContext, call: LiveCall, isEnded: () => boolean): Promise<void> {
-  const isCut = plan.ending !== "whole" && plan.ending !== "whole-untold";
+  const isCut = !["whole", "whole-untold", "read-on"].includes(plan.ending);
   const pieces = isCut ? plan.pieces.slice(0, Math.ceil(plan.pieces.length / 2)) : plan.pieces;
   for (const tokens of pieces) {
     call.tally.contentTokens += tokens;
@@ -234,12 +263,12 @@ async function pass({ plan, relay, truth }: CallContext, call: LiveCall, isEnded
 
 /** How the answer ends, and what the upstream has told by then. */
 function causeOf({ ending, inputTokens }: CallPlan, { tally }: LiveCall): EndCause {
-  const isTold = ending === "whole" || ending === "cut-but-told";
+  const isTold = ending === "whole" || ending === "read-on" || ending === "cut-but-told";
   if (isTold) {
     tally.usage = { inputTokens: BigInt(inputTokens), outputTokens: BigInt(tally.contentTokens) };
     tally.toldTokens = BigInt(inputTokens + tally.contentTokens);
   }
-  if (ending === "whole" || ending === "whole-untold") return EndCause.COMPLETE;
+  if (ending === "whole" || ending === "whole-untold" || ending === "read-on") return EndCause.COMPLETE;
   return ending === "caller-cut" ? EndCause.CLIENT_GONE : EndCause.UPSTREAM_CUT;
 }
 
@@ -255,5 +284,5 @@ function finish(calling: CallContext, call: LiveCall, cause: EndCause): void {
   if (isOver(process)) return;
   truth.state = "settled";
   truth.finalNanos = priceOf(truth);
-  truth.hasWhole = cause === EndCause.COMPLETE;
+  truth.hasWhole = cause === EndCause.COMPLETE && !truth.isLeft;
 }

@@ -5,7 +5,7 @@ import { describeCatalog } from "./describe.ts";
 
 const text = `upstreams:
   near: { base_url: https://near.example, dialects: [openai-chat], credential: { env: KEY } }
-  far: { base_url: https://far.example, dialects: [openai-images], credential: { env: KEY } }
+  far: { base_url: https://far.example, dialects: [openai-images], credential: { env: KEY }, on_caller_gone: abort }
 models:
   words:
     owned_by: somebody
@@ -74,6 +74,10 @@ pictures at far
   p1+large-hd: size large, quality hd
             price
     images  80000
+
+when a caller leaves
+  near: drain, at most 600000 ms and 8192 output tokens
+  far: abort
 `,
   );
 });

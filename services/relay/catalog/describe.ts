@@ -1,3 +1,4 @@
+import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { usageBuckets, type Units } from "#shared/money/pricing.ts";
 import type { Catalog } from "./catalog.ts";
 import type { Model, Variant } from "./models.ts";
@@ -61,8 +62,19 @@ function describeModel(model: Model): string[] {
   return [`${model.id} at ${places.join(", ")}`, ...rows.flat()];
 }
 
-/** Every model of a catalog with its price rows, in USD per 1,000,000 units, as plain aligned text. */
-export function describeCatalog({ models }: Catalog): string {
+function describeOnCallerGone({ name, onCallerGone }: Upstream): string[] {
+  if (onCallerGone.action === "abort") return [name, "abort"];
+  const { timeoutMs, maxOutputTokens } = onCallerGone;
+  return [name, `drain, at most ${timeoutMs} ms and ${maxOutputTokens} output tokens`];
+}
+
+/**
+ * Every model of a catalog with its price rows, in USD per 1,000,000 units, and what becomes at each upstream of
+ * answers whose callers leave, as plain aligned text.
+ */
+export function describeCatalog({ models, upstreams }: Catalog): string {
   const texts = [...models.values()].map((model) => describeModel(model).join("\n"));
-  return `USD per 1,000,000 units\n\n${texts.join("\n\n")}\n`;
+  const gone = upstreams.map((upstream) => `  ${describeOnCallerGone(upstream).join(": ")}\n`);
+  const section = gone.length > 0 ? `\nwhen a caller leaves\n${gone.join("")}` : "";
+  return `USD per 1,000,000 units\n\n${texts.join("\n\n")}\n${section}`;
 }

@@ -2,7 +2,7 @@ import type { Requested } from "../live-call.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
+import { UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { costNanos, type Units } from "#shared/money/pricing.ts";
 import { pricedFor } from "../catalog/models.ts";
 import { emptyTally, type Tally } from "../dialects/dialect.ts";
@@ -148,7 +148,7 @@ const bodyless: Requested = {
   priceFields: {},
 };
 const chargeOf = (tally: Tally, prices: Units) => {
-  const { usage, source } = meterCall(tally, EndCause.COMPLETE, bodyless, prices);
+  const { usage, source } = meterCall(tally, "whole", bodyless, prices);
   return { usage, source };
 };
 
@@ -179,10 +179,10 @@ test("units that the provider does not tell are those of the request, or what th
 test("all that is known of a call is told beside what is charged: it may cost the operator in other units", () => {
   const tokens: Units = { inputTokens: 10n, imageOutputTokens: 300n, outputTokens: 0n };
   const images = { ...completed, counted: { images: 2n }, usage: tokens };
-  const { usage, measured } = meterCall(images, EndCause.COMPLETE, bodyless, { images: 1n });
+  const { usage, measured } = meterCall(images, "whole", bodyless, { images: 1n });
   assert.deepEqual(usage, { images: 2n });
   assert.deepEqual([measured.images, measured.inputTokens, measured.imageOutputTokens], [2n, 10n, 300n]);
-  const failed = meterCall(tallyOf({ inputUsage: tokens }), EndCause.UPSTREAM_ERROR, bodyless, { inputTokens: 1n });
+  const failed = meterCall(tallyOf({ inputUsage: tokens }), "cut", bodyless, { inputTokens: 1n });
   assert.deepEqual([failed.usage, failed.measured], [{}, tokens], "nothing is charged, the provider may charge");
 });
 
@@ -203,7 +203,7 @@ const textPrices: Units = { inputTokens: 1n, cacheReadTokens: 1n, outputTokens: 
 const running = (usage: Units, changes: Partial<Tally> = {}): Tally =>
   tallyOf({ hasContent: true, contentTokens: 200.5, usage, runningAt: 1, ...changes });
 const cut = (tally: Tally) => {
-  const { usage, source } = meterCall(tally, EndCause.UPSTREAM_CUT, bodyless, textPrices);
+  const { usage, source } = meterCall(tally, "cut", bodyless, textPrices);
   return { usage, source };
 };
 
@@ -217,7 +217,7 @@ test("counts that were told while an answer ran are lower bounds: a cut one cost
   const more = { inputTokens: 40n, outputTokens: 3n, reasoningTokens: 900n };
   assert.deepEqual(cut(running(more)), { usage: more, source: UsageSource.PROVIDER }, "it knows what nobody saw");
   assert.equal(
-    meterCall(running(thinking), EndCause.RELAY_LOST, bodyless, textPrices).usage.outputTokens,
+    meterCall(running(thinking), "relay lost", bodyless, textPrices).usage.outputTokens,
     51n,
     "a lost relay charges as if cut",
   );

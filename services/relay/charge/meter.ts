@@ -1,10 +1,10 @@
 import type { Requested } from "../live-call.ts";
-import { UsageSource, type EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/money/pricing.ts";
 import type { Model } from "../catalog/models.ts";
 import type { Quirk } from "../dialects/conversation.ts";
 import { outputOf, type Envelope, type Tally } from "../dialects/dialect.ts";
-import { endingOf, sourceOf } from "./outcomes.ts";
+import { sourceOf, type Ending } from "./outcomes.ts";
 import { inputBuckets, possibleUnits, sumOf } from "./possible-usage.ts";
 import { asPricedTools } from "./tool-units.ts";
 
@@ -153,11 +153,11 @@ export function usageOf(tally: Tally, requested: Requested): Units | undefined {
 }
 
 /** What a call is charged for, by how it ended: measured as the row of the outcomes says that fits it. */
-export function meterCall(tally: Tally, endCause: EndCause, requested: Requested, prices: Units): Metered {
+export function meterCall(tally: Tally, ending: Ending, requested: Requested, prices: Units): Metered {
   const isTold = tellsPriced(tally, prices);
   const raised = isTold && areLowerBounds(tally) ? raise(tally, requested) : undefined;
   const source = sourceOf({
-    ending: endingOf(endCause),
+    ending,
     hasContent: tally.hasContent,
     hasCounts: isTold && !raised,
     hasInputCount: raised ? raised.isInputKnown : tally.inputUsage !== undefined,

@@ -8,7 +8,16 @@ import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import type { Units } from "#shared/money/pricing.ts";
 import { emptyTally, type Tally } from "../dialects/dialect.ts";
 import { meterCall } from "./meter.ts";
-import { endingOf, isFor, outcomes, sourceOf, type AnswerState, type Ending, type Outcome } from "./outcomes.ts";
+import {
+  causeOnBill,
+  endingOf,
+  isFor,
+  outcomes,
+  sourceOf,
+  type AnswerState,
+  type Ending,
+  type Outcome,
+} from "./outcomes.ts";
 
 const readme = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
 
@@ -37,7 +46,7 @@ test("the README quotes the table of outcomes row by row", () => {
 });
 
 const states: fc.Arbitrary<AnswerState> = fc.record({
-  ending: fc.constantFrom<Ending>("whole", "cut", "relay lost"),
+  ending: fc.constantFrom<Ending>("whole", "cut", "left", "relay lost"),
   hasContent: fc.boolean(),
   hasCounts: fc.boolean(),
   hasInputCount: fc.boolean(),
@@ -78,6 +87,12 @@ const charges: Record<string, Units> = {
   [UsageSource.ESTIMATED]: { inputTokens: 100n, outputTokens: 11n },
 };
 
+const chargesWithoutContent: Record<string, Units> = {
+  ...charges,
+  [UsageSource.PROVIDER_INPUT]: { inputTokens: 30n, outputTokens: 0n },
+  [UsageSource.ESTIMATED]: { inputTokens: 100n, outputTokens: 0n },
+};
+
 const both = [false, true];
 const everyState = both.flatMap((hasContent) =>
   both.flatMap((hasCounts) => both.map((hasInputCount) => ({ hasContent, hasCounts, hasInputCount }))),
@@ -86,15 +101,18 @@ const everyState = both.flatMap((hasContent) =>
 for (const row of outcomes) {
   test(`${row.howItEnded} | ${row.charged}`, () => {
     const fitting = causes.flatMap((cause) =>
-      everyState
-        .map((known) => ({ cause, state: { ...known, ending: endingOf(cause) } }))
-        .filter(({ state }) => isFor(row, state)),
+      both.flatMap((isOrphan) =>
+        everyState
+          .map((known) => ({ ...known, ending: endingOf(cause, isOrphan) }))
+          .filter((state) => isFor(row, state)),
+      ),
     );
     assert.ok(fitting.length > 0, "no answer ends like this");
-    for (const { cause, state } of fitting) {
+    for (const state of fitting) {
       const source = row.source === "as cut" ? sourceOf({ ...state, ending: "cut" }) : row.source;
-      const metered = meterCall(tallyIn(state), cause, requested, prices);
-      assert.deepEqual([metered.source, metered.usage], [source, charges[source]], JSON.stringify(state));
+      const metered = meterCall(tallyIn(state), state.ending, requested, prices);
+      const charged = state.hasContent ? charges[source] : chargesWithoutContent[source];
+      assert.deepEqual([metered.source, metered.usage], [source, charged], JSON.stringify(state));
     }
   });
 }
@@ -114,7 +132,30 @@ test("the table says what callers were promised before it was one: a cut answer 
 test("counts in units that the model has no prices for are no counts", () => {
   const tally = { ...tallyIn({ ending: "cut", hasContent: true, hasCounts: false, hasInputCount: false }) };
   tally.usage = { mediaMs: 9n };
-  const metered = meterCall(tally, EndCause.CLIENT_GONE, requested, prices);
+  const metered = meterCall(tally, "cut", requested, prices);
   assert.deepEqual([metered.source, metered.usage], [UsageSource.ESTIMATED, charges[UsageSource.ESTIMATED]]);
   assert.equal(metered.measured.mediaMs, 9n, "yet they are known, for what they cost the operator");
+});
+
+test("a caller who leaves owes the input once an upstream has it, and nothing for what the upstream then fails at", () => {
+  const { CLIENT_GONE, DRAINED, HOLD_EXHAUSTED, RELAY_LOST, UPSTREAM_CUT, UPSTREAM_ERROR, UPSTREAM_TIMEOUT } = EndCause;
+  const nothing = { hasContent: false, hasCounts: false, hasInputCount: false };
+  for (const cause of [CLIENT_GONE, DRAINED, HOLD_EXHAUSTED, RELAY_LOST]) {
+    assert.equal(sourceOf({ ...nothing, ending: endingOf(cause, true) }), UsageSource.ESTIMATED);
+    assert.equal(sourceOf({ ...nothing, ending: endingOf(cause, false) }), UsageSource.NONE);
+  }
+  for (const cause of [UPSTREAM_CUT, UPSTREAM_ERROR, UPSTREAM_TIMEOUT]) {
+    assert.equal(sourceOf({ ...nothing, ending: endingOf(cause, true) }), UsageSource.NONE);
+    assert.equal(causeOnBill(cause, true), cause);
+  }
+  for (const cause of [CLIENT_GONE, DRAINED, HOLD_EXHAUSTED, EndCause.COMPLETE]) {
+    assert.deepEqual([causeOnBill(cause, true), causeOnBill(cause, false)], [CLIENT_GONE, cause]);
+  }
+  assert.equal(endingOf(EndCause.COMPLETE, true), "whole", "read to its end, it costs what it would have cost anyway");
+});
+
+test("what the request alone settles is charged to a caller who leaves before anything is known", () => {
+  const images: Requested = { ...requested, units: { images: 3n } };
+  const metered = meterCall(emptyTally(), "left", images, { images: 7_000_000n });
+  assert.deepEqual([metered.source, metered.usage], [UsageSource.ESTIMATED, { images: 3n }]);
 });

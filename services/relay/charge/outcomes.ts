@@ -1,7 +1,10 @@
 import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 
-/** How an answer ended, as far as money asks: all there, cut by anyone, or its relay gone. */
-export type Ending = "whole" | "cut" | "relay lost";
+/**
+ * How an answer ended, as far as money asks: all there, cut by anyone, not read on behind a caller who had left, or its
+ * relay gone.
+ */
+export type Ending = "whole" | "cut" | "left" | "relay lost";
 
 /** What is known of an answer when it is charged. */
 export type AnswerState = {
@@ -42,6 +45,24 @@ export const outcomes: readonly Outcome[] = [
     source: UsageSource.NONE,
   },
   {
+    howItEnded: "left by its caller before any content, and not read on to its end; the provider's counts were seen",
+    charged: "the provider's counts",
+    when: { endings: ["left"], hasContent: false, hasCounts: true },
+    source: UsageSource.PROVIDER,
+  },
+  {
+    howItEnded: "left by its caller before any content, only the provider's count of the input was seen",
+    charged: "the provider's count of the input",
+    when: { endings: ["left"], hasContent: false, hasCounts: false, hasInputCount: true },
+    source: UsageSource.PROVIDER_INPUT,
+  },
+  {
+    howItEnded: "left by its caller before any content, no counts were seen",
+    charged: "input counted from the request, and what it alone settles (images, characters), flagged as estimated",
+    when: { endings: ["left"], hasContent: false, hasCounts: false, hasInputCount: false },
+    source: UsageSource.ESTIMATED,
+  },
+  {
     howItEnded: "whole but empty, the provider told no counts",
     charged: "nothing",
     when: { endings: ["whole"], hasContent: false, hasCounts: false },
@@ -68,19 +89,19 @@ export const outcomes: readonly Outcome[] = [
   {
     howItEnded: "cut after content by anyone, the provider's final counts were seen",
     charged: "the provider's counts",
-    when: { endings: ["cut"], hasContent: true, hasCounts: true },
+    when: { endings: ["cut", "left"], hasContent: true, hasCounts: true },
     source: UsageSource.PROVIDER,
   },
   {
     howItEnded: "cut after content by anyone, only the provider's count of the input was seen",
     charged: "the provider's count of the input, and the output sent so far",
-    when: { endings: ["cut"], hasContent: true, hasCounts: false, hasInputCount: true },
+    when: { endings: ["cut", "left"], hasContent: true, hasCounts: false, hasInputCount: true },
     source: UsageSource.PROVIDER_INPUT,
   },
   {
     howItEnded: "cut after content by anyone, no counts were seen",
     charged: "input counted from the request and the output sent so far, flagged as estimated",
-    when: { endings: ["cut"], hasContent: true, hasCounts: false, hasInputCount: false },
+    when: { endings: ["cut", "left"], hasContent: true, hasCounts: false, hasInputCount: false },
     source: UsageSource.ESTIMATED,
   },
   {
@@ -108,7 +129,7 @@ function findSource(state: AnswerState): UsageSource {
   return outcome.source === "as cut" ? findSource({ ...state, ending: "cut" }) : outcome.source;
 }
 
-const endings: readonly Ending[] = ["whole", "cut", "relay lost"];
+const endings: readonly Ending[] = ["whole", "cut", "left", "relay lost"];
 const known: UsageSource[] = [];
 
 /** By whose counts an answer is charged. The rows are searched once for each of the few states that there are. */
@@ -118,8 +139,21 @@ export function sourceOf(state: AnswerState): UsageSource {
   return (known[place] ??= findSource(state));
 }
 
-/** The ending that a cause on the bill stands for. */
-export function endingOf(endCause: EndCause): Ending {
+const failuresOfUpstreams: readonly EndCause[] = [
+  EndCause.UPSTREAM_ERROR,
+  EndCause.UPSTREAM_CUT,
+  EndCause.UPSTREAM_TIMEOUT,
+];
+
+/** The ending that a cause stands for; orphan: the caller had left while an upstream was at work. */
+export function endingOf(endCause: EndCause, isOrphan: boolean): Ending {
   if (endCause === EndCause.COMPLETE) return "whole";
+  if (isOrphan && !failuresOfUpstreams.includes(endCause)) return "left";
   return endCause === EndCause.RELAY_LOST ? "relay lost" : "cut";
+}
+
+/** The cause on the bill: that of an orphan is its caller, unless its upstream failed or its relay was lost. */
+export function causeOnBill(endCause: EndCause, isOrphan: boolean): EndCause {
+  const isOwn = failuresOfUpstreams.includes(endCause) || endCause === EndCause.RELAY_LOST;
+  return isOrphan && !isOwn ? EndCause.CLIENT_GONE : endCause;
 }

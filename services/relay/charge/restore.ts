@@ -36,7 +36,7 @@ function restoreHolds(settling: Settling, live: Iterable<LiveCall>, generation: 
     call.generation = generation;
     holds += 1;
     const { rid, accountId, keyId, heldNanos } = call;
-    const { costNanos, record } = call.tally.hasContent ? checkpointRecord(call) : nothing;
+    const { costNanos, record } = call.tally.hasContent || call.isOrphan ? checkpointRecord(call) : nothing;
     const value = { rid, accountId, keyId, heldNanos, costNanos, record: costNanos > 0n ? record : nothing.record };
     void settling.quota.tell({ operation: { case: "restore", value } });
   }

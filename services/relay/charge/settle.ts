@@ -25,6 +25,7 @@ import type { Publisher } from "./publish.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import type { Adopted, Spool } from "./spool.ts";
 import { asPricedTools } from "./tool-units.ts";
+import { causeOnBill, endingOf } from "./outcomes.ts";
 import { checkPriced } from "./unpriced.ts";
 import { encodeRecord, type CallRecord } from "./usage-record.ts";
 
@@ -54,7 +55,8 @@ type Charged = Metered & { model: Model; division: Division | undefined };
 
 function meter(call: LiveCall, endCause: EndCause): Charged {
   const { requested, model } = call;
-  const whole = meterCall(countedTally(call.tally, call.offered.quirks), endCause, requested, model.prices);
+  const ending = endingOf(endCause, call.isOrphan);
+  const whole = meterCall(countedTally(call.tally, call.offered.quirks), ending, requested, model.prices);
   const division = whole.source === UsageSource.PROVIDER ? divide(call, whole.measured) : undefined;
   if (!division?.others.length) return { ...whole, model, division };
   const { own, others } = division;
@@ -214,12 +216,13 @@ function observeHold(seconds: Histogram, { times }: LiveCall): void {
  */
 export function settle(settling: Settling, call: LiveCall, endCause: EndCause): void {
   if (call.endCause !== EndCause.UNSPECIFIED) return;
-  call.endCause = endCause;
+  call.answerEnd = endCause;
+  call.endCause = causeOnBill(endCause, call.isOrphan);
   call.times.settlingAt = performance.now();
   boundTally(call.tally, call.offered);
   call.model = pricedFor(call.offered, () => traitsOf(call));
   const charged = meter(call, endCause);
-  const record = recordOf(call, endCause, charged, settling);
+  const record = recordOf(call, call.endCause, charged, settling);
   const bytes = encodeRecord(record);
   settling.spool.append(call.rid, bytes);
   faultPoint("relay: record in the spool, nobody told");

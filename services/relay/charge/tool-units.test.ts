@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
+import { UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import type { Units } from "#shared/money/pricing.ts";
 import { emptyTally } from "../dialects/dialect.ts";
 import { meterCall } from "./meter.ts";
@@ -13,7 +13,7 @@ const used: Units = { inputTokens: 5n, outputTokens: 2n, webSearches: 2n, webFet
 const requested = { inputTokens: 9, units: {}, priceFields: {} };
 const chargeOf = (usage: Units, prices: Units): Units => {
   const tally = { ...emptyTally(), hasContent: true, hasFinish: true, isComplete: true, usage };
-  const { usage: charged, source } = meterCall(tally, EndCause.COMPLETE, requested, prices);
+  const { usage: charged, source } = meterCall(tally, "whole", requested, prices);
   assert.equal(source, UsageSource.PROVIDER);
   return charged;
 };

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import { meterCall, type Metered } from "../charge/meter.ts";
+import { endingOf } from "../charge/outcomes.ts";
 import { boundTally } from "../charge/possible-usage.ts";
 import { clients, providers, upstreamDialects } from "../dialects/conversions.ts";
 import { emptyTally, type DialectName, type StreamTap, type Tally } from "../dialects/dialect.ts";
@@ -94,7 +95,7 @@ function charge(tally: Tally, endCause: EndCause): Metered {
   // The very object stands for counts that are none.
   settled.usage = tally.usage;
   boundTally(settled, limits);
-  return meterCall(settled, endCause, requested, prices);
+  return meterCall(settled, endingOf(endCause, false), requested, prices);
 }
 
 type Watched = { told: string; tally: Tally; metered: Metered };

@@ -13,6 +13,7 @@ import { createActiveSet } from "#shared/process/active-set.ts";
 import { defaultServerLimits } from "./server.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 import { connectRaw, type RawClient } from "../testing/raw-client.ts";
+import { createOrphans } from "../stream/orphans.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
 
@@ -51,6 +52,7 @@ const relay: Relay = {
   log,
   limits: { maxReplyBytes: 1_000_000, maxEventBytes: 1_000_000 },
   live: createActiveSet(),
+  orphans: createOrphans(settling),
   videos: createVideos(undefined),
   isDraining: false,
 };

@@ -74,7 +74,7 @@ async function deliverRead(
     const body = await readWhole(answered.answer, relay.limits.maxReplyBytes);
     deliverWhole(deliverable, answered, body, settleCall);
   } catch (thrown) {
-    // When the caller goes away or the relay stops, the upstream is aborted.
+    // An upstream that we stopped has no fault in it.
     if (!signal.isAborted) countFault(relay.metrics, call.upstream, faultOfError(thrown));
     throw thrown;
   }
@@ -100,12 +100,15 @@ function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer
   const reply = replyOf(deliverable, answered, parsed, body);
   if (!reply) throw refusalOf(prepared, parsed) ?? invalid(answer);
   call.tally = reply.tally;
-  call.httpStatus = 200;
+  call.httpStatus = statusTo(response);
   settleCall(EndCause.COMPLETE);
   const headers = { "content-type": reply.contentType, ...droppedHeader(prepared.dropped) };
   respondReply(response, call.rid, reply.body, headers);
-  times.firstByteAt = performance.now();
+  if (!response.destroyed) times.firstByteAt = performance.now();
 }
+
+/** The status of an answer for the bill; 0 when nobody is there to be told. */
+const statusTo = ({ destroyed }: ServerResponse): number => (destroyed ? 0 : 200);
 
 type Reply = { tally: Tally; body: Buffer; contentType: string };
 
@@ -165,6 +168,14 @@ function uncork({ socket }: ServerResponse): void {
   socket?.uncork();
 }
 
+/** Puts the stream into the hands of those who look after the call, before anything of it passes. */
+function attach({ call, response }: Deliverable, { cut, beat, stalledMs }: Pumping): void {
+  call.cut = cut;
+  call.beat = beat;
+  call.stalledMs = stalledMs;
+  call.hangUp = () => response.destroy();
+}
+
 /** Starts the stream; where that fails, an answer whose head is out is broken off, for nobody else would end it. */
 function startFlow(
   deliverable: Deliverable,
@@ -180,8 +191,9 @@ function startFlow(
   // The head goes out in this turn, with what has come of the body.
   response.socket?.cork();
   try {
-    response.writeHead(200, { ...headers, ...droppedHeader(prepared.dropped) }).flushHeaders();
-    return pumpStream({
+    const head = { ...headers, ...droppedHeader(prepared.dropped) };
+    if (!response.destroyed) response.writeHead(200, head).flushHeaders();
+    const pumping = pumpStream({
       answer,
       response,
       tap: tapOf(deliverable, answered),
@@ -194,6 +206,9 @@ function startFlow(
       onPiece: () => guardStream(settling, call),
       onBroken: (thrown) => settling.log.warn({ rid, upstream, err: thrown }, "a stream broke while it was read"),
     });
+    attach(deliverable, pumping);
+    pumping.flow();
+    return pumping;
   } catch (thrown) {
     answer.abort();
     if (response.headersSent) response.destroy();
@@ -212,12 +227,9 @@ async function deliverFlow(
   const { call } = deliverable;
   const { upstream } = call;
   const { metrics } = relay;
-  call.httpStatus = 200;
+  call.httpStatus = statusTo(deliverable.response);
   forgetRequest(deliverable, answered);
-  const { cut, over, beat, stalledMs } = startFlow(deliverable, answered, relay, settleCall);
-  call.cut = cut;
-  call.beat = beat;
-  call.stalledMs = stalledMs;
+  const { over } = startFlow(deliverable, answered, relay, settleCall);
   metrics.liveStreams.inc();
   await over;
   metrics.liveStreams.dec();

@@ -154,17 +154,17 @@ test("a stream that has cost nothing has nothing to write down", async () => {
   assert.deepEqual(stream.checkpoints(), []);
 });
 
-test("the regular look cuts a caller who has not read for a minute, and looks after the money of all", async () => {
-  const cuts: [number, EndCause][] = [];
+test("the regular look hangs up on a caller who has not read for a minute, and looks after the money of all", async () => {
+  const left: number[] = [];
   const callStalledFor = (stalledMs: number): LiveCall => {
     const call = liveCallOf({ stalledMs: () => stalledMs, heldNanos: 1n });
-    call.cut = (endCause) => cuts.push([stalledMs, endCause]);
+    call.hangUp = () => void left.push(stalledMs);
     call.tally.hasContent = true;
     return call;
   };
   const quota = scriptedQuota();
   guardLive(settlingOf({ quota }), new Set([callStalledFor(0), callStalledFor(60_000), callStalledFor(60_001)]));
-  assert.deepEqual(cuts, [[60_001, EndCause.CLIENT_GONE]]);
+  assert.deepEqual(left, [60_001]);
   assert.equal(quota.of("extend").length, 3);
 });
 

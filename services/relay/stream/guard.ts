@@ -30,7 +30,7 @@ function extend(settling: Settling, call: LiveCall, nowMs: number): void {
  * Writes down what the call cost so far: in the spool, which outlives a kill of this process, and now and then at
  * auth-quota, which outlives the loss of its disk.
  */
-function checkpoint({ spool, quota }: Settling, call: LiveCall, isTold: boolean): void {
+export function checkpoint({ spool, quota }: Settling, call: LiveCall, isTold: boolean): void {
   const { costNanos, record } = checkpointRecord(call);
   if (costNanos === 0n) return;
   spool.checkpoint(call.rid, record);
@@ -43,8 +43,10 @@ function checkpoint({ spool, quota }: Settling, call: LiveCall, isTold: boolean)
  * 250 ms, and told to auth-quota first after 2 s or 0.01 USD, then every 5 s or 0.01 USD.
  */
 export function guardStream(settling: Settling, call: LiveCall, nowMs = performance.now()): void {
-  if (call.endCause !== EndCause.UNSPECIFIED || !call.tally.hasContent) return;
-  const costSoFar = runningCostNanos(call.tally, call.model, call.requested.inputTokens);
+  const { tally, isOrphan } = call;
+  if (call.endCause !== EndCause.UNSPECIFIED || !(tally.hasContent || isOrphan)) return;
+  if (tally.contentTokens > call.maxContentTokens) return call.cut(EndCause.CLIENT_GONE);
+  const costSoFar = runningCostNanos(tally, call.model, call.requested.inputTokens);
   const held = Number(call.heldNanos);
   if (costSoFar >= held * extendAtShare && !call.isExtending) {
     if (costSoFar >= held && call.isRefused) return call.cut(EndCause.HOLD_EXHAUSTED);
@@ -68,7 +70,7 @@ export function guardLive(settling: Settling, live: Iterable<LiveCall>, heartbea
   for (const call of live) {
     if (heartbeatMs > 0) call.beat(heartbeatMs);
     guardStream(settling, call);
-    // A caller that reads nothing for a minute holds money and an upstream for nobody.
-    if (call.stalledMs() > maxStallMs) call.cut(EndCause.CLIENT_GONE);
+    // A caller that reads nothing for a minute has left.
+    if (call.stalledMs() > maxStallMs) call.hangUp();
   }
 }

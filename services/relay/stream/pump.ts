@@ -8,7 +8,7 @@ import type { StreamTap, Tally } from "../dialects/dialect.ts";
 import { createEventCursor, type EventCursor } from "../dialects/event-cursor.ts";
 import { createTextLikeness, type TextLikeness } from "../dialects/text-likeness.ts";
 import { readStreamEvent, streamBytes, type StreamEvent } from "../dialects/sse.ts";
-import type { Answer } from "../upstream/send.ts";
+import type { Answer, Consumer } from "../upstream/send.ts";
 import { createPieceWriter, type PieceWriter } from "../http/write-pieces.ts";
 
 export type Pump = {
@@ -32,6 +32,8 @@ export type Pump = {
 
 /** A stream under way: `cut` ends it from outside, `over` resolves when nothing more will be written. */
 export type Pumping = {
+  /** Starts the flow; what has come of the answer passes at once. */
+  flow: () => void;
   cut: (endCause: EndCause) => void;
   over: Promise<void>;
   /** Sends a comment when nothing was sent for `silentMs`, so that nothing on the way takes the stream for dead. */
@@ -157,10 +159,15 @@ function createPausing({ answer, response, counts }: Pump) {
     answer.resume();
   };
   const begin = (): void => {
+    if (response.destroyed) return;
     pausedAtMs = performance.now();
     answer.pause();
     response.once("drain", resume);
   };
+  // Whether the answer is read on without its caller is decided elsewhere: what is read then is metered only.
+  response.once("close", () => {
+    if (pausedAtMs !== undefined) resume();
+  });
   return { begin, end, stalledMs, isPaused: () => pausedAtMs !== undefined };
 }
 
@@ -170,6 +177,7 @@ class Writing {
   private readonly writer: PieceWriter;
   /** When the piece before was written; 0: none was, or the caller has made this one wait. */
   private lastAtMs = 0;
+  private sentAtMs = performance.now();
 
   constructor(pump: Pump, writer: PieceWriter) {
     this.pump = pump;
@@ -187,7 +195,15 @@ class Writing {
     if (times.firstByteAt === 0) times.firstByteAt = performance.now();
     if (this.lastAtMs !== 0) counts.gaps.observe((nowMs - this.lastAtMs) / 1_000);
     this.lastAtMs = nowMs;
+    this.sentAtMs = nowMs;
     return isFlowing;
+  }
+
+  beat(silentMs: number): void {
+    const nowMs = performance.now();
+    if (this.pump.response.destroyed || nowMs - this.sentAtMs < silentMs) return;
+    this.sentAtMs = nowMs;
+    this.writer.write(keepAlive);
   }
 
   interrupt(): void {
@@ -220,7 +236,8 @@ function endAnswer(pump: Pump, writer: PieceWriter, endCause: EndCause, last: Bu
 /**
  * Carries a stream from the upstream to the caller: each chunk goes out in the turn in which it came, cut at the end
  * of its last whole event (half an event is of no use to anybody and must not stand before an end mark). A caller who
- * reads slowly pauses the upstream. Whatever ends the stream, `onEnd` runs once, before the last bytes.
+ * reads slowly pauses the upstream; of one who has left nothing is written any more, until somebody cuts the stream.
+ * Whatever ends the stream, `onEnd` runs once, before the last bytes.
  */
 export function pumpStream(pump: Pump): Pumping {
   const { answer, response, tally, times, isOfEvents, onEnd, onPiece, onBroken } = pump;
@@ -248,11 +265,9 @@ export function pumpStream(pump: Pump): Pumping {
     // Afterwards, because an aborted answer fails at once, and that is not why it ended.
     answer.abort();
   };
-  let sentAtMs = performance.now();
   const forward = (pieces: Buffer[]): void => {
-    if (pieces.length === 0) return;
-    sentAtMs = performance.now();
-    if (writing.write(pieces, sentAtMs) || isOver || pausing.isPaused()) return;
+    if (pieces.length === 0 || response.destroyed) return;
+    if (writing.write(pieces, performance.now()) || isOver || pausing.isPaused()) return;
     writing.interrupt();
     pausing.begin();
   };
@@ -267,10 +282,9 @@ export function pumpStream(pump: Pump): Pumping {
     faultPoint("relay: mid-stream");
   };
 
-  response.once("close", () => cut(EndCause.CLIENT_GONE));
   // What came with the head is given at once, and has waited since.
   let isHeadGiven = false;
-  answer.consume({
+  const consumer: Consumer = {
     data: (chunk) => {
       if (isOver) return;
       if (times.firstByteAt === 0) times.arrivedAt = isHeadGiven ? performance.now() : times.answeredAt;
@@ -285,16 +299,14 @@ export function pumpStream(pump: Pump): Pumping {
       const last = readRest(cursor.rest(), pump);
       finish(causeOfEnd(tally, last), last === "broken" ? undefined : last);
     },
-    // When the caller goes away, the upstream is aborted first and says so here.
-    fail: (error) => finish(response.destroyed ? EndCause.CLIENT_GONE : causeOfError(error)),
-  });
-  isHeadGiven = true;
-  // The caller may have gone while the upstream was thinking; its "close" would not come again.
-  if (response.destroyed) cut(EndCause.CLIENT_GONE);
-  const beat = (silentMs: number): void => {
-    if (isOver || !isOfEvents || pausing.isPaused() || performance.now() - sentAtMs < silentMs) return;
-    sentAtMs = performance.now();
-    writer.write(keepAlive);
+    fail: (error) => finish(causeOfError(error)),
   };
-  return { cut, over, beat, stalledMs: pausing.stalledMs };
+  const flow = (): void => {
+    answer.consume(consumer);
+    isHeadGiven = true;
+  };
+  const beat = (silentMs: number): void => {
+    if (!isOver && isOfEvents && !pausing.isPaused()) writing.beat(silentMs);
+  };
+  return { flow, cut, over, beat, stalledMs: pausing.stalledMs };
 }

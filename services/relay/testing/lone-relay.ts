@@ -7,6 +7,7 @@ import { buildApp } from "../app.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { readConfig } from "../config.ts";
 import { dialectNames } from "../dialects/dialect.ts";
+import { createOrphans } from "../stream/orphans.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf, upstreamOf } from "./fakes.ts";
@@ -48,6 +49,7 @@ const app = buildApp(config, {
   log: settling.log,
   limits: { maxReplyBytes: config.MAX_REPLY_BYTES, maxEventBytes: config.MAX_STREAM_EVENT_BYTES },
   live: createActiveSet(),
+  orphans: createOrphans(settling),
   videos: createVideos(undefined),
   isDraining: false,
 });

@@ -57,8 +57,6 @@ type Setup = {
   tap?: StreamTap;
   /** Whether the charge fails. */
   isUnchargeable?: boolean;
-  /** Whether the caller's going aborts the upstream also without the pump, as the path of a call does. */
-  isAbortedOutside?: boolean;
 };
 
 /** A stream under way: a caller on a socket, the relay's response to it, and the upstream's answer. */
@@ -80,7 +78,6 @@ export async function startStream({ dialect: name = "openai-chat", request = {},
     response.writeHead(200).flushHeaders();
     noteWrites(response, steps);
     if (setup.isTooLate) await once(response, "close");
-    if (setup.isAbortedOutside) response.once("close", () => upstream.fail(new Error("the caller went away")));
     const pumping = pumpStream({
       answer: upstream.answer,
       response,
@@ -98,6 +95,7 @@ export async function startStream({ dialect: name = "openai-chat", request = {},
       onBroken: (thrown) => broken.push(thrown),
       onPiece: () => onPieces.forEach((onPiece) => onPiece()),
     });
+    pumping.flow();
     begun.resolve({ response, pumping });
   };
   const server = await serveHttp((_request, response) => void begin(response));

@@ -40,7 +40,12 @@ export const upstreamAt = (port: number, changes: Partial<Upstream> = {}): Upstr
   upstreamOf({ id: `${port}`, baseUrl: new URL(`http://127.0.0.1:${port}`), ...changes });
 
 /** A request under way. */
-export type Asked = { answer: Promise<Answer>; overs: () => number; abort: () => void };
+export type Asked = {
+  answer: Promise<Answer>;
+  overs: () => number;
+  abort: () => void;
+  isBillable: () => boolean;
+};
 
 /** Sends a request over pools to an upstream. */
 export function askOver(pools: Pools, upstream: Upstream, { body = Buffer.from("question") } = {}): Asked {
@@ -55,7 +60,7 @@ export function askOver(pools: Pools, upstream: Upstream, { body = Buffer.from("
     totalTimeoutMs: upstream.totalTimeoutMs,
     onOver: () => (overs += 1),
   });
-  return { answer, overs: () => overs, abort: () => signal.abort() };
+  return { answer, overs: () => overs, abort: () => signal.abort(), isBillable: () => signal.isBillable };
 }
 
 /** The whole answer as text. */

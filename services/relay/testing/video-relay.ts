@@ -15,6 +15,7 @@ import type { Model } from "../catalog/models.ts";
 import { readConfig } from "../config.ts";
 import { isPublicAddress, publicRules, type FetchRules } from "../conversion/fetch-guarded.ts";
 import { openQuotaSession } from "../charge/quota-session.ts";
+import { createOrphans } from "../stream/orphans.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { connectVideoTasks } from "../videos/tasks.ts";
 import { createVideos, defaultVideoBounds, type VideoBounds } from "../videos/videos.ts";
@@ -117,6 +118,7 @@ export async function startVideoRelay(setup: Setup = {}) {
     log,
     limits: { maxReplyBytes: 1_000_000, maxEventBytes: 1_000_000 },
     live: createActiveSet(),
+    orphans: createOrphans(settling),
     videos,
     isDraining: false,
   };

@@ -67,7 +67,8 @@ export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<A
   let told: (Failed & { route: Route }) | undefined;
   for (const route of routes) {
     const { name } = route.upstream;
-    if (signal.isAborted) break;
+    // Nobody is there for whom another one should be asked.
+    if (signal.isAborted || call.isOrphan) break;
     if (asked.includes(name)) continue;
     const place = reach.health.enter(route, performance.now());
     if (typeof place === "string") {
@@ -97,6 +98,7 @@ export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<A
 function assign(call: LiveCall, { upstream, model }: Route): void {
   call.upstream = upstream.name;
   call.upstreamModel = model;
+  call.onCallerGone = upstream.onCallerGone;
 }
 
 /** Of a model all of whose upstreams are left alone: the caller is told of the one that will serve the soonest. */

@@ -214,3 +214,45 @@ test("pools of upstreams that are gone or changed are closed; an answer under wa
   assert.equal((before as Pool).closed, true);
   assert.notEqual(pools.poolOf(upstream), before);
 });
+
+describe("an upstream may bill a call once it has all of it and has not refused it", () => {
+  test("a small request at once, until the upstream answers with an error", async () => {
+    let refuse: (() => void) | undefined;
+    await using server = await serve((_, response) => {
+      refuse = () => response.writeHead(500).end("no");
+    });
+    await using pools = createPools();
+    const asked = askOver(pools, upstreamAt(server.port));
+    assert.equal(asked.isBillable(), false, "there is no connection yet");
+    await until("the upstream has it", () => refuse !== undefined);
+    assert.equal(asked.isBillable(), true);
+    refuse?.();
+    await asked.answer;
+    assert.equal(asked.isBillable(), false);
+  });
+
+  test("not while a large one is still being sent", async () => {
+    let hasConnected = false;
+    await using deaf = await listen(
+      createTcpServer((socket) => {
+        hasConnected = true;
+        socket.pause();
+      }),
+    );
+    await using pools = createPools();
+    const asked = askOver(pools, upstreamAt(deaf.port), { body: Buffer.alloc(64_000_000) });
+    await until("it is connected", () => hasConnected);
+    assert.equal(asked.isBillable(), false);
+    asked.abort();
+    await assert.rejects(asked.answer, SendError);
+    assert.equal(asked.isBillable(), false);
+  });
+
+  test("200 alone says that it has taken the call, all of it or not", async () => {
+    await using server = await serve((_, response) => void response.end("fine"));
+    await using pools = createPools();
+    const asked = askOver(pools, upstreamAt(server.port));
+    await asked.answer;
+    assert.equal(asked.isBillable(), true);
+  });
+});

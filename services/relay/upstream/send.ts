@@ -1,4 +1,5 @@
 import { errors, type Dispatcher } from "undici";
+import type { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { beginSending, largeBodyBytes } from "../http/body-memory.ts";
 import type { FailureName } from "../failures.ts";
 
@@ -33,8 +34,10 @@ export type UpstreamRequest = {
 export type SendSignal = {
   isAborted: boolean;
   abort: () => void;
-  /** Whether it is the relay that ends the call, and not its caller. */
-  isCut: boolean;
+  /** Why the call was ended before its answer flowed; undefined: it was not. */
+  cutCause: EndCause | undefined;
+  /** Whether the upstream that was asked last may bill the call: it has the whole request and has not refused it. */
+  isBillable: boolean;
 };
 
 export function createSendSignal(): SendSignal {
@@ -43,7 +46,8 @@ export function createSendSignal(): SendSignal {
     abort: () => {
       signal.isAborted = true;
     },
-    isCut: false,
+    cutCause: undefined,
+    isBillable: false,
   };
   return signal;
 }
@@ -89,6 +93,7 @@ class Exchange implements Answer, Dispatcher.DispatchHandler {
   /** Called when there is a connection, right before the first byte goes out. */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     const { signal, totalTimeoutMs } = this.request;
+    signal.isBillable = false;
     const abort = (): void => {
       signal.isAborted = true;
       controller.abort(new Error("the caller went away"));
@@ -99,6 +104,10 @@ class Exchange implements Answer, Dispatcher.DispatchHandler {
     this.timer = setTimeout(Exchange.timeOut, totalTimeoutMs, this);
   }
 
+  onRequestSent(): void {
+    if (!this.isAnswered()) this.request.signal.isBillable = true;
+  }
+
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Answer["headers"]): void {
     if (status < 200) return;
     // A stream may stay open for long, and nobody asks for these again.
@@ -107,6 +116,7 @@ class Exchange implements Answer, Dispatcher.DispatchHandler {
     controller.rawHeaders = null;
     this.status = status;
     this.headers = headers;
+    this.request.signal.isBillable = status === 200;
     this.resolve(this);
   }
 

@@ -52,6 +52,19 @@ export const upstreamSchema = <Dialect extends TSchema>(dialect: Dialect) =>
         default: 1_024,
         description: "Calls under way from one relay process; one more goes to the next upstream or is refused.",
       }),
+      on_caller_gone: Type.Enum(["drain", "abort"], {
+        default: "drain",
+        description:
+          "When a caller leaves: drain reads the answer to its end and charges what the provider counts; abort stops " +
+          "the upstream and charges the input and what came, for providers that stop billing then.",
+      }),
+      drain_timeout_ms: milliseconds("For the rest of an answer whose caller has left.", 600_000),
+      drain_max_output_tokens: Type.Integer({
+        minimum: 1,
+        maximum: 100_000_000,
+        default: 8_192,
+        description: "Output tokens of a stream that are read after its caller has left.",
+      }),
       open_after_failures: Type.Integer({
         minimum: 0,
         maximum: 1_000,

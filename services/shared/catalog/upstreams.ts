@@ -8,6 +8,9 @@ import type { UpstreamSource } from "./upstream-schema.ts";
 /** How TLS to an upstream differs from the usual, as node:tls takes it. */
 export type UpstreamTls = { ca?: string; cert?: string; key?: string; servername?: string };
 
+/** What becomes of an answer whose caller has left: the upstream is stopped, or the rest is read within limits. */
+export type OnCallerGone = { action: "abort" } | { action: "drain"; timeoutMs: number; maxOutputTokens: number };
+
 /** A provider's API, or what speaks like one, as a service reaches it. */
 export type Upstream = {
   /** Another one after a change of any setting: what was learnt about an upstream holds for its id only. */
@@ -27,6 +30,7 @@ export type Upstream = {
   totalTimeoutMs: number;
   /** Calls that may be under way at once from this process. */
   maxConcurrent: number;
+  onCallerGone: OnCallerGone;
   /** 0: the circuit never opens. */
   openAfterFailures: number;
   coolsDown: boolean;
@@ -150,6 +154,11 @@ function readBaseUrl({ base_url: text, tls }: UpstreamSource): URL {
   return url;
 }
 
+function readOnCallerGone(entry: UpstreamSource): OnCallerGone {
+  const { on_caller_gone: action, drain_timeout_ms: timeoutMs, drain_max_output_tokens: maxOutputTokens } = entry;
+  return action === "abort" ? { action } : { action, timeoutMs, maxOutputTokens };
+}
+
 function buildUpstream(name: string, entry: UpstreamSource, readNamed: ReadNamed): Upstream {
   const settings = {
     name,
@@ -164,6 +173,7 @@ function buildUpstream(name: string, entry: UpstreamSource, readNamed: ReadNamed
     idleTimeoutMs: entry.idle_timeout_ms,
     totalTimeoutMs: entry.total_timeout_ms,
     maxConcurrent: entry.max_concurrent,
+    onCallerGone: readOnCallerGone(entry),
     openAfterFailures: entry.open_after_failures,
     coolsDown: entry.cool_down,
   };

@@ -75,6 +75,7 @@ function makeUpstream(name: string): Upstream {
     firstByteTimeoutMs: 1_000,
     idleTimeoutMs: 1_000,
     totalTimeoutMs: 1_000,
+    onCallerGone: { action: "abort" },
     maxConcurrent: 10,
     openAfterFailures: 0,
     coolsDown: false,

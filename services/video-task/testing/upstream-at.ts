@@ -15,6 +15,7 @@ export const upstreamAt = (url: string, changes: Partial<Upstream> = {}): Upstre
   firstByteTimeoutMs: 10_000,
   idleTimeoutMs: 10_000,
   totalTimeoutMs: 20_000,
+  onCallerGone: { action: "abort" },
   maxConcurrent: 16,
   openAfterFailures: 0,
   coolsDown: false,

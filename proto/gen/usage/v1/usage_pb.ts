@@ -520,7 +520,7 @@ export const EndCause = {
   COMPLETE: 1,
 
   /**
-   * The caller went away; the upstream was cancelled.
+   * The caller went away before the end; the answer was read on without it, or its upstream was stopped.
    *
    * @generated from enum value: END_CAUSE_CLIENT_GONE = 2;
    */

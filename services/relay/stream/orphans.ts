@@ -1,0 +1,107 @@
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { endName } from "#shared/money/end-name.ts";
+import type { Settling } from "../charge/settle.ts";
+import type { LiveCall } from "../live-call.ts";
+import type { SendSignal } from "../upstream/send.ts";
+import { checkpoint } from "./guard.ts";
+
+/** How many answers are read on at once without their callers. */
+export type OrphanLimits = { max: number; maxPerAccount: number };
+
+// As many as files of videos. Each may hold a connection, a part of its account's money and a whole answer in memory.
+const defaultLimits: OrphanLimits = { max: 256, maxPerAccount: 32 };
+
+/** Calls whose callers have left while an upstream was at work on them. */
+export type Orphans = {
+  /** How many are read on now. */
+  readonly size: number;
+  /**
+   * Decides what becomes of a call whose caller has left. Nothing is owed before its upstream has the whole request.
+   * From then on the upstream may bill it: the answer is read on without its caller, within limits, or the call is cut
+   * and charged at least for its input.
+   */
+  leave: (call: LiveCall, signal: SendSignal) => void;
+  /** Takes a call out that has ended; nothing happens where it was no orphan. */
+  end: (call: LiveCall) => void;
+};
+
+type ReadOn = { timer: NodeJS.Timeout; sinceMs: number; isTimedOut: boolean };
+
+type Reporting = Pick<Settling, "metrics" | "log">;
+
+function report({ metrics, log }: Reporting, { rid, upstream }: LiveCall, reason: string, readMs: number): void {
+  metrics.orphanEnds.inc({ upstream, reason });
+  log.info({ rid, upstream, reason, readMs }, "the caller of a call had left");
+}
+
+/** Why the reading ended: its own limits, or as the answer did. */
+function reasonOf({ tally, maxContentTokens, answerEnd }: LiveCall, { isTimedOut }: ReadOn): string {
+  if (answerEnd !== EndCause.CLIENT_GONE) return endName(answerEnd);
+  if (isTimedOut) return "timeout";
+  return tally.contentTokens > maxContentTokens ? "max_tokens" : "cut";
+}
+
+class OrphanSet implements Orphans {
+  private readonly settling: Settling;
+  private readonly limits: OrphanLimits;
+  private readonly readOn = new Map<LiveCall, ReadOn>();
+  private readonly byAccount = new Map<string, number>();
+
+  constructor(settling: Settling, limits: OrphanLimits) {
+    this.settling = settling;
+    this.limits = limits;
+  }
+
+  get size(): number {
+    return this.readOn.size;
+  }
+
+  leave(call: LiveCall, { isBillable }: SendSignal): void {
+    call.isOrphan = isBillable && call.endCause === EndCause.UNSPECIFIED;
+    const { onCallerGone } = call;
+    if (!call.isOrphan) return call.cut(EndCause.CLIENT_GONE);
+    const obstacle = this.obstacleTo(call);
+    if (obstacle || onCallerGone.action === "abort") {
+      report(this.settling, call, obstacle ?? "abort", 0);
+      return call.cut(EndCause.CLIENT_GONE);
+    }
+    const { timeoutMs, maxOutputTokens } = onCallerGone;
+    call.maxContentTokens = call.tally.contentTokens + maxOutputTokens;
+    const timer = setTimeout(() => this.timeOut(call), timeoutMs);
+    this.readOn.set(call, { timer, sinceMs: performance.now(), isTimedOut: false });
+    this.count(call, 1);
+    // A kill from here on costs nobody the input, for which the upstream bills.
+    checkpoint(this.settling, call, true);
+  }
+
+  end(call: LiveCall): void {
+    const reading = this.readOn.get(call);
+    if (!reading) return;
+    clearTimeout(reading.timer);
+    this.readOn.delete(call);
+    this.count(call, -1);
+    report(this.settling, call, reasonOf(call, reading), Math.round(performance.now() - reading.sinceMs));
+  }
+
+  /** Why one more answer is not read on. */
+  private obstacleTo({ accountId }: LiveCall): "process_full" | "account_full" | undefined {
+    if (this.readOn.size >= this.limits.max) return "process_full";
+    return (this.byAccount.get(accountId) ?? 0) >= this.limits.maxPerAccount ? "account_full" : undefined;
+  }
+
+  private count({ accountId }: LiveCall, change: number): void {
+    const count = (this.byAccount.get(accountId) ?? 0) + change;
+    if (count > 0) this.byAccount.set(accountId, count);
+    else this.byAccount.delete(accountId);
+  }
+
+  private timeOut(call: LiveCall): void {
+    const reading = this.readOn.get(call);
+    if (reading) reading.isTimedOut = true;
+    call.cut(EndCause.CLIENT_GONE);
+  }
+}
+
+export function createOrphans(settling: Settling, limits = defaultLimits): Orphans {
+  return new OrphanSet(settling, limits);
+}
