@@ -19,7 +19,8 @@ function refuse(what: string): never {
   throw new CallFailure({ name: "field_invalid", detail: `${what} has no price for this model and cannot be used` });
 }
 
-function refuseTier(envelope: Envelope, model: Model): void {
+/** Refuses a service tier that the model has no price for. Throws `field_invalid`. */
+export function refuseTier(envelope: Envelope, model: Model): void {
   const { service_tier: tier } = envelope.priceFields;
   if (tier === undefined || commonTiers.has(tier)) return;
   const traits = { fields: envelope.priceFields, inputTokens: estimateInputTokens(envelope, model) };
@@ -63,7 +64,7 @@ function refuseTools({ body }: Envelope, { prices }: Model, format: Dialect["for
 
 /**
  * Refuses, before money, what of a request its provider bills and no price of the model speaks of: a service tier, a
- * tool that the provider runs. For requests that go out as they came; a conversion leaves both out. Throws
+ * tool that the provider runs. For requests that go out as they came; a conversion leaves such tools out. Throws
  * `field_invalid`.
  */
 export function refuseUnpriced(envelope: Envelope, model: Model, { format }: Pick<Dialect, "format">): void {

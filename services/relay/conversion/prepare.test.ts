@@ -77,3 +77,21 @@ test("a schema of an answer reaches the Anthropic format from Responses, and fro
   assert.deepEqual(configOf("openai-responses"), said);
   assert.equal(configOf("openai-responses", "none"), undefined);
 });
+
+test("a service tier without a price is refused also where a conversion carries it, and left out where none does", () => {
+  const prepare = (spoken: "openai-responses" | "anthropic-messages") => {
+    const preparation = createPreparation({
+      envelope: envelopeOf({ messages: [{ role: "user", content: "x" }], service_tier: "priority" }),
+      dialect: dialects["openai-chat"],
+      model: modelOf(),
+      inputTokens: 0,
+      share: () => createBodyBudget(1_000_000).share(new Writable()),
+    });
+    return preparation.for({ upstream: upstreamOf({ dialects: [spoken] }), model: "m", priority: 0, weight: 0 });
+  };
+  assert.throws(
+    () => prepare("openai-responses"),
+    (error) => error instanceof CallFailure && error.failure.name === "field_invalid",
+  );
+  assert.deepEqual(prepare("anthropic-messages").dropped, ["service_tier"]);
+});

@@ -12,7 +12,7 @@ import { singleConversionFor, type SingleCell } from "../dialects/single-convers
 import { CallFailure } from "../failures.ts";
 import { fetchMedia, type MediaFetching } from "./fetch-media.ts";
 import type { Metrics } from "../metrics.ts";
-import { refuseUnpriced } from "../charge/refuse-unpriced.ts";
+import { refuseTier, refuseUnpriced } from "../charge/refuse-unpriced.ts";
 
 type Single = { conversion: SingleConversion; request: Record<string, unknown> };
 
@@ -138,6 +138,7 @@ class RequestPreparation implements Preparation {
     const takesOutputFormat = takesFormatOf(dialect, model);
     const target = { model: route.model, maxOutputTokens, quirks, takesOutputFormat };
     const { body, dropped } = say(understood, cell, target);
+    if (!dropped.includes("service_tier")) refuseTier(envelope, model);
     const { wantsStreamUsage } = envelope;
     const asked: Asked = { model: envelope.model, wantsStreamUsage, request: understood.request, inputTokens };
     return { dialect: upstreamDialects[cell.spoken], body, conversion: { ...cell, asked }, dropped };

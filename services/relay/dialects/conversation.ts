@@ -26,9 +26,26 @@ export type Conversation = {
   verbosity?: string;
   /** Who the caller's own user is, for the provider's abuse checks. */
   endUser?: string;
+  /** Settings that OpenAI's two formats share, as they came. */
+  shared?: Partial<Record<SharedSetting, unknown>>;
   isStream: boolean;
   wantsStreamUsage: boolean;
 };
+
+const sharedSettings = [
+  "promptCacheKey",
+  "promptCacheRetention",
+  "promptCacheOptions",
+  "metadata",
+  "serviceTier",
+] as const;
+
+export type SharedSetting = (typeof sharedSettings)[number];
+
+/** For formats that have none of the settings that OpenAI's two share. */
+export function loseShared({ shared }: Conversation, losses: Set<Loss>): void {
+  for (const setting of sharedSettings) if (shared?.[setting] !== undefined) losses.add(setting);
+}
 
 /** System turns may stand anywhere. Results of tools stand in user turns, before anything else that the user says. */
 export type Turn = { role: "system" | "user" | "assistant"; parts: Part[] };
@@ -101,6 +118,10 @@ export type Reasoning = {
   effort?: Effort;
   budgetTokens?: number;
   isShown?: boolean;
+  /** Whether that is said in so many words, not by the way. */
+  saysDisplay?: true;
+  /** Thinking is asked for without a word on how hard. */
+  isThinking?: true;
 };
 
 export const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
@@ -114,6 +135,7 @@ export type OutputFormat =
 
 /** What a writer may have to leave out; each client dialect knows the name of its own field for it. */
 export const losses = [
+  ...sharedSettings,
   "toolChoice",
   "parallelCalls",
   "maxOutputTokens",
@@ -127,6 +149,8 @@ export const losses = [
   "stopSequences",
   "logprobs",
   "reasoning",
+  "reasoningDisplay",
+  "systemPlace",
   "outputFormat",
   "verbosity",
   "endUser",
@@ -141,6 +165,14 @@ export const losses = [
 ] as const;
 
 export type Loss = (typeof losses)[number];
+
+/** Notes that instructions from within the conversation go elsewhere, where a format has them at its beginning only. */
+export function notePlaces(turns: readonly Turn[], losses: Set<Loss>): void {
+  const firstSpoken = turns.findIndex(({ role }) => role !== "system");
+  if (turns.some(({ role }, index) => role === "system" && index > firstSpoken && firstSpoken !== -1)) {
+    losses.add("systemPlace");
+  }
+}
 
 /** A request that cannot be said in the target's format at all; the message names the field, for the caller. */
 export class UnsayableError extends Error {}

@@ -29,7 +29,12 @@ export type BlockStart =
   | { kind: "text" }
   | { kind: "refusal" }
   | { kind: "thinking" }
+  /** A picture, whole: nothing more comes of it. */
+  | Picture
   | { kind: "call"; id: string; name: string; isFreeText?: boolean };
+
+/** A picture that the model made, in base64. */
+export type Picture = { kind: "image"; mediaType: string; data: string };
 
 /** Why a choice ended. `pause`: a long turn that the caller continues by sending it back. */
 export type FinishReason = "stop" | "stop-sequence" | "length" | "calls" | "refusal" | "pause";
@@ -47,6 +52,7 @@ export type Block =
   | { kind: "text"; text: string; logprobs?: TokenLogprob[]; citations?: Citation[]; opaque?: Opaque }
   | { kind: "refusal"; text: string }
   | { kind: "thinking"; text: string; opaque?: Opaque }
+  | Picture
   | { kind: "call"; id: string; name: string; input: string; isFreeText?: boolean; opaque?: Opaque };
 
 export type Choice = { blocks: Block[]; reason: FinishReason; stopSequence?: string };
@@ -72,6 +78,7 @@ export function unfoldReply({ id, model, createdAtSeconds, choices, usage }: Rep
 }
 
 function startOf(block: Block): BlockStart {
+  if (block.kind === "image") return block;
   if (block.kind !== "call") return { kind: block.kind };
   const { id, name, isFreeText } = block;
   return { kind: "call", id, name, ...(isFreeText && { isFreeText }) };
@@ -79,6 +86,12 @@ function startOf(block: Block): BlockStart {
 
 /** A block of a whole answer as the events of a stream. */
 export function unfoldBlock(block: Block, choice: number): ReplyPart[] {
+  if (block.kind === "image") {
+    return [
+      { kind: "block-start", choice, block },
+      { kind: "block-end", choice },
+    ];
+  }
   const text = block.kind === "call" ? block.input : block.text;
   const logprobs = block.kind === "text" ? block.logprobs : undefined;
   const citations = block.kind === "text" ? (block.citations ?? []) : [];
@@ -98,10 +111,12 @@ export function unfoldBlock(block: Block, choice: number): ReplyPart[] {
 export class BrokenReplyError extends Error {}
 
 function openBlock(start: BlockStart): Block {
+  if (start.kind === "image") return start;
   return start.kind === "call" ? { ...start, input: "" } : { kind: start.kind, text: "" };
 }
 
 function extendBlock(block: Block, event: ReplyEvent): void {
+  if (block.kind === "image") return;
   if (event.kind === "block-delta") {
     if (block.kind === "call") block.input += event.text;
     else block.text += event.text;

@@ -252,7 +252,7 @@ function shapeOf(node: TSType, scope: Scope): Shape {
 }
 
 /** What a type of a declaration file may be, by its dotted name. */
-function readType(file: string, name: string): Shape {
+export function readType(file: string, name: string): Shape {
   const shape = referenced(name.split("."), readFile(file));
   if (shape.primitives.has("unknown")) throw new Error(`there is no type ${name}`);
   return shape;

@@ -1,6 +1,7 @@
 import type { Loss } from "../conversation.ts";
 import type { ClientConversion, ProviderConversion } from "../conversion.ts";
 import { answers } from "./answers.ts";
+import { sharedLossNames } from "../openai-shared/shared-settings.ts";
 import { readRequest } from "./read-request.ts";
 import { writeReply } from "./write-reply.ts";
 import { writeRequest } from "./write-request.ts";
@@ -8,6 +9,7 @@ import { createStreamWriter } from "./write-stream.ts";
 
 /** Where callers of this format find what a provider could not be told; some they cannot even say. */
 const lossNames: Record<Loss, string> = {
+  ...sharedLossNames,
   toolChoice: "tool_choice",
   parallelCalls: "tool_choice.disable_parallel_tool_use",
   maxOutputTokens: "max_tokens",
@@ -21,6 +23,8 @@ const lossNames: Record<Loss, string> = {
   stopSequences: "stop_sequences",
   logprobs: "logprobs",
   reasoning: "thinking",
+  reasoningDisplay: "thinking.display",
+  systemPlace: "messages.role",
   outputFormat: "output_config.format",
   verbosity: "verbosity",
   endUser: "metadata.user_id",

@@ -91,8 +91,11 @@ function readDocument(block: unknown, dropped: Set<string>): (TextPart | ImagePa
 }
 
 /** Search results have no like elsewhere: title, source and texts become one text. */
-function readSearchResult(block: unknown): TextPart {
+function readSearchResult(block: unknown, dropped: Set<string>): TextPart {
   const content = member(block, "content");
+  if (Array.isArray(content)) {
+    for (const inner of content) nameOthers(inner, ["type", "text"], "search_result.content.", dropped);
+  }
   const texts = Array.isArray(content) ? content.map((inner) => stringOf(member(inner, "text")) ?? "") : [];
   const heading = [member(block, "title"), member(block, "source")].map((text) => stringOf(text) ?? "");
   return { kind: "text", text: [...heading, ...texts].filter(Boolean).join("\n"), ...readCache(block) };
@@ -116,10 +119,18 @@ function readResultContent(block: unknown, dropped: Set<string>): (TextPart | Im
     case "document":
       return readDocument(block, dropped);
     case "search_result":
-      return [readSearchResult(block)];
+      return [readSearchResult(block, dropped)];
     default:
       throw unsayable(block);
   }
+}
+
+/** No other format has citations in what a tool gives back. */
+function withoutCitations(part: ResultPart["parts"][number], dropped: Set<string>): ResultPart["parts"][number] {
+  if (part.kind !== "text" || !part.citations) return part;
+  dropped.add("text.citations");
+  const { citations: _, ...plain } = part;
+  return plain;
 }
 
 function readResult(block: unknown, dropped: Set<string>): ResultPart {
@@ -128,7 +139,7 @@ function readResult(block: unknown, dropped: Set<string>): ResultPart {
   return {
     kind: "result",
     callId: stringOf(member(block, "tool_use_id")) ?? "",
-    parts: blocks.flatMap((inner) => readResultContent(inner, dropped)),
+    parts: blocks.flatMap((inner) => readResultContent(inner, dropped)).map((part) => withoutCitations(part, dropped)),
     isError: member(block, "is_error") === true,
     ...readCache(block),
   };

@@ -276,8 +276,13 @@ test("thinking and effort: budget, adaptive, disabled, display", () => {
   assert.deepEqual(reasoningOf({ type: "enabled", budget_tokens: 2048, display: "omitted" }), {
     budgetTokens: 2048,
     isShown: false,
+    saysDisplay: true,
   });
-  assert.deepEqual(reasoningOf({ type: "adaptive" }, "xhigh"), { effort: "xhigh", isShown: true });
+  assert.deepEqual(reasoningOf({ type: "adaptive" }, "xhigh"), {
+    effort: "xhigh",
+    isShown: true,
+    isThinking: true,
+  });
   assert.deepEqual(reasoningOf({ type: "disabled" }, "high"), { effort: "none" });
   assert.deepEqual(reasoningOf(undefined, "low"), { effort: "low" });
   assert.equal(reasoningOf(undefined), undefined);

@@ -63,13 +63,14 @@ function readToolChoice(choice: unknown): Partial<Conversation> | undefined {
 
 /** Thoughts are wanted unless `display` says otherwise: who turns thinking on in this format sees it. */
 function readThinking(thinking: unknown): { reasoning: Reasoning } | undefined {
-  const isShown = member(thinking, "display") !== "omitted";
+  const display = member(thinking, "display");
+  const shown = { isShown: display !== "omitted", ...(isGiven(display) && { saysDisplay: true as const }) };
   const budgetTokens = member(thinking, "budget_tokens");
   switch (member(thinking, "type")) {
     case "enabled":
-      return { reasoning: { ...(typeof budgetTokens === "number" && { budgetTokens }), isShown } };
+      return { reasoning: { ...(typeof budgetTokens === "number" && { budgetTokens }), ...shown } };
     case "adaptive":
-      return { reasoning: { isShown } };
+      return { reasoning: { ...shown, isThinking: true } };
     case "disabled":
       return { reasoning: { effort: "none" } };
     default:

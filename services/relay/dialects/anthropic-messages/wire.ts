@@ -62,4 +62,8 @@ export type CitationField = {
   encrypted_index: string;
 };
 
-export type ReplyBlock = { type: "text"; text: string; citations?: CitationField[] } | ThinkingBlock | ToolUseBlock;
+export type ReplyBlock =
+  | { type: "text"; text: string; citations?: CitationField[] }
+  | { type: "image"; source: { type: "base64"; media_type: string; data: string } }
+  | ThinkingBlock
+  | ToolUseBlock;

@@ -1,6 +1,6 @@
 import { callIdFor } from "../call-id.ts";
 import type { Asked } from "../conversion.ts";
-import type { Block, Reply } from "../reply.ts";
+import type { Block, Picture, Reply } from "../reply.ts";
 import { writeCitation } from "./citations.ts";
 import { writeStopReason } from "./finish-reasons.ts";
 import { freeTextInput } from "../free-text.ts";
@@ -32,7 +32,14 @@ function writeThinking({ text, opaque }: Extract<Block, { kind: "thinking" }>): 
   return opaque ? [writeWordlessThinking(opaque)] : [];
 }
 
+/** Not Anthropic's own, whose models do not draw: the block by which callers send pictures. */
+export const writePicture = ({ mediaType, data }: Picture): ReplyBlock => ({
+  type: "image",
+  source: { type: "base64", media_type: mediaType, data },
+});
+
 function writeBlock(block: Block): ReplyBlock[] {
+  if (block.kind === "image") return [writePicture(block)];
   const attached = block.kind !== "refusal" && block.opaque ? [writeAttached(block.opaque)] : [];
   switch (block.kind) {
     case "text":

@@ -1,4 +1,4 @@
-import type { Conversation, Loss, Target } from "../conversation.ts";
+import { loseShared, type Conversation, type Loss, type Target } from "../conversation.ts";
 import type { WrittenRequest } from "../conversion.ts";
 import type { CacheControl, RequestMessage, RequestTool, TextBlock } from "./wire.ts";
 import { writeSchema } from "./write-schema.ts";
@@ -46,6 +46,7 @@ function writeSampling({ temperature, topP, topK }: Conversation, isTaken: boole
   if (!isTaken && !isWarmthDefault) losses.add("temperature");
   if (!(isTaken && isTopPChosen) && !isTopPDefault) losses.add("topP");
   if (!isTaken && topK !== undefined) losses.add("topK");
+  if (temperature !== undefined && (temperature < 0 || temperature > 1)) losses.add("temperature");
   if (!isTaken) return {};
   return {
     ...(isTopPChosen && { top_p: topP }),
@@ -57,6 +58,7 @@ function writeSampling({ temperature, topP, topK }: Conversation, isTaken: boole
 /** What this format has no field for. Penalties of 0 and one choice are what it does anyway. */
 function nameUnsaid(conversation: Conversation, losses: Set<Loss>): void {
   const { presencePenalty, frequencyPenalty, choices, seed, topLogprobs, verbosity } = conversation;
+  loseShared(conversation, losses);
   if (presencePenalty) losses.add("presencePenalty");
   if (frequencyPenalty) losses.add("frequencyPenalty");
   if (choices !== undefined && choices > 1) losses.add("choices");
@@ -76,7 +78,12 @@ function writeOutputConfig(
 ): OutputConfig {
   const isSaid = takesOutputFormat && outputFormat?.kind === "schema";
   if (outputFormat && !isSaid) losses.add("outputFormat");
-  const format = isSaid && { type: "json_schema", schema: writeSchema(outputFormat.schema) };
+  const { description } = isSaid ? outputFormat : {};
+  const described = description === undefined ? {} : { description };
+  const format = isSaid && {
+    type: "json_schema",
+    schema: { ...described, ...(writeSchema(outputFormat.schema) as object) },
+  };
   return config || format ? { output_config: { ...config, ...(format && { format }) } } : {};
 }
 

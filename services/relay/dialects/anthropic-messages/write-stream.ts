@@ -1,15 +1,18 @@
 import type { Opaque } from "../conversation.ts";
 import type { Asked, StreamWriter } from "../conversion.ts";
-import type { BlockStart, FinishReason, ReplyEvent, ReplyUsage } from "../reply.ts";
+import type { BlockStart, FinishReason, Picture, ReplyEvent, ReplyUsage } from "../reply.ts";
 import { writeCitation } from "./citations.ts";
 import { writeStopReason } from "./finish-reasons.ts";
 import { writeAttached, writeSignature, writeWordlessThinking } from "./thinking-state.ts";
 import type { ReplyBlock } from "./wire.ts";
-import { messageId, toolUse } from "./write-reply.ts";
+import { messageId, toolUse, writePicture } from "./write-reply.ts";
 import { estimatedUsage, writeUsage } from "./write-usage.ts";
 
+/** A picture comes whole, and is never open. */
+type TextStart = Exclude<BlockStart, Picture>;
+
 type OpenBlock = {
-  start: BlockStart;
+  start: TextStart;
   /** Whether its content_block_start is out. Only calls start before there is content: no other block may be empty. */
   isStarted: boolean;
   /** What stands before the text of each delta. */
@@ -31,7 +34,7 @@ function eventText(type: string, fields: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 }
 
-const deltaFields: Record<BlockStart["kind"], string> = {
+const deltaFields: Record<TextStart["kind"], string> = {
   text: `"type":"text_delta","text":`,
   refusal: `"type":"text_delta","text":`,
   thinking: `"type":"thinking_delta","thinking":`,
@@ -46,7 +49,7 @@ function writeMessageStart({ asked }: Writing, id: string): string {
   return eventText("message_start", { message });
 }
 
-function firstContent(start: BlockStart): ReplyBlock {
+function firstContent(start: TextStart): ReplyBlock {
   if (start.kind === "call") return toolUse(start.id, start.name, {});
   if (start.kind === "thinking") return { type: "thinking", thinking: "", signature: "" };
   return { type: "text", text: "" };
@@ -82,6 +85,7 @@ function wholeBlock(writing: Writing, content: ReplyBlock): string {
 
 function openBlock(writing: Writing, start: BlockStart): string {
   const before = closeBlock(writing);
+  if (start.kind === "image") return before + wholeBlock(writing, writePicture(start));
   const block: OpenBlock = { start, isStarted: false, deltaHead: "", opaque: undefined };
   writing.open = block;
   writing.isRefused ||= start.kind === "refusal";

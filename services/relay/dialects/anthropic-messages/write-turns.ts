@@ -1,4 +1,4 @@
-import type { Turn } from "../conversation.ts";
+import { notePlaces, type Turn } from "../conversation.ts";
 import type { RequestBlock, RequestMessage, TextBlock } from "./wire.ts";
 import { writePart, writeSystem, type PartWriting } from "./write-content.ts";
 
@@ -52,6 +52,7 @@ export function writeTurns(turns: Turn[], writing: PartWriting): { system: TextB
   const firstSpoken = turns.findIndex(({ role }) => role !== "system");
   const leading = firstSpoken === -1 ? turns.length : firstSpoken;
   const system = turns.slice(0, leading).flatMap(({ parts }) => writeSystem(parts, writing.losses));
+  notePlaces(turns, writing.losses);
   const merged = mergeTurns(turns.slice(leading), writing);
   const messages = merged.map(({ role, content }, index): RequestMessage => {
     if (role === "user") return { role, content: resultsFirst(content) };

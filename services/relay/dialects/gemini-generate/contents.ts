@@ -1,5 +1,6 @@
 import { callIdFor } from "../call-id.ts";
 import {
+  notePlaces,
   UnsayableError,
   type AudioPart,
   type CallPart,
@@ -149,6 +150,7 @@ type WrittenTurns = { contents: Content[]; systemInstruction: { parts: GeminiPar
 
 /** The turns of a conversation as `contents` and `systemInstruction`. Throws UnsayableError. */
 export function writeTurns({ turns }: Conversation, traits: Traits, losses: Set<Loss>): WrittenTurns {
+  notePlaces(turns, losses);
   const writing: Writing = { contents: [], systemTexts: [], functionNames: new Map(), traits, losses };
   for (const turn of turns) writeTurn(turn, writing);
   const { contents, systemTexts } = writing;

@@ -2,7 +2,7 @@ import type { AnswerSink } from "../answer.ts";
 import { callIdFor } from "../call-id.ts";
 import type { Citation, Opaque } from "../conversation.ts";
 import { estimateTokens, member, stringOf } from "../dialect.ts";
-import type { BlockStart } from "../reply.ts";
+import type { BlockStart, Picture } from "../reply.ts";
 import { readName } from "./names.ts";
 
 /** One answer under way. */
@@ -88,6 +88,18 @@ function countPart(part: unknown, sink: AnswerSink): void {
   }
 }
 
+function readPicture(inline: unknown): Picture | undefined {
+  const [mediaType, data] = [stringOf(member(inline, "mimeType")), stringOf(member(inline, "data"))];
+  return mediaType?.startsWith("image/") && data ? { kind: "image", mediaType, data } : undefined;
+}
+
+function showPicture(picture: Picture, reading: Reading): void {
+  const { choice, sink } = reading;
+  closeBlock(reading);
+  sink.show({ kind: "block-start", choice, block: picture });
+  sink.show({ kind: "block-end", choice });
+}
+
 /** Reads one part; kinds of parts that no other format has are not shown. */
 export function readPart(part: unknown, reading: Reading, makeId: IdMaker): void {
   countPart(part, reading.sink);
@@ -95,6 +107,9 @@ export function readPart(part: unknown, reading: Reading, makeId: IdMaker): void
   const signature = stringOf(member(part, "thoughtSignature")) || undefined;
   const call = member(part, "functionCall");
   if (typeof call === "object" && call !== null) return readCall(call, signature, reading, makeId);
+  const picture = readPicture(member(part, "inlineData"));
+  // What it tried while it thought is no part of the answer.
+  if (picture && member(part, "thought") !== true) return showPicture(picture, reading);
   const text = stringOf(member(part, "text"));
   if (text === undefined && signature === undefined) return;
   readText(text ?? "", member(part, "thought") === true ? "thinking" : "text", signature, reading);

@@ -1,4 +1,4 @@
-import type { Conversation, Loss, Target } from "../conversation.ts";
+import { loseShared, type Conversation, type Loss, type Target } from "../conversation.ts";
 import type { WrittenRequest } from "../conversion.ts";
 import { writeTurns } from "./contents.ts";
 import { traitsOf, type Traits } from "./models.ts";
@@ -76,7 +76,9 @@ function writeGeneration(conversation: Conversation, target: Target, losses: Set
  * Fields that no request of Gemini has, or that would have it refused: most models from 2.5 on answer
  * `responseLogprobs` with 400 "Logprobs is not enabled".
  */
-function noteUnsaid({ topLogprobs, verbosity, endUser }: Conversation, losses: Set<Loss>): void {
+function noteUnsaid(conversation: Conversation, losses: Set<Loss>): void {
+  const { topLogprobs, verbosity, endUser } = conversation;
+  loseShared(conversation, losses);
   if (topLogprobs !== undefined) losses.add("logprobs");
   if (verbosity !== undefined) losses.add("verbosity");
   if (endUser !== undefined) losses.add("endUser");

@@ -62,7 +62,9 @@ function messagesBlock(): MediaPlace {
 }
 
 export const noMedia: MediaPlaces = new Map();
-export const chatMedia: MediaPlaces = new Map([["messages", object({ content: chatPart })]]);
+export const chatMedia: MediaPlaces = new Map([
+  ["messages", object({ content: chatPart, images: object({ image_url: address }) })],
+]);
 export const responsesMedia: MediaPlaces = new Map([["input", responseItem]]);
 export const messagesMedia: MediaPlaces = new Map([["messages", object({ content: messagesBlock() })]]);
 export const moderationsMedia: MediaPlaces = new Map([["input", object({ image_url: address })]]);

@@ -1,12 +1,14 @@
 import type { Loss } from "../conversation.ts";
 import type { ClientConversion, ProviderConversion } from "../conversion.ts";
 import { answers } from "./answers.ts";
+import { sharedLossNames } from "../openai-shared/shared-settings.ts";
 import { readRequest } from "./read-request.ts";
 import { writeReply } from "./write-reply.ts";
 import { writeRequest } from "./write-request.ts";
 import { createStreamWriter } from "./write-stream.ts";
 
 const lossNames: Record<Loss, string> = {
+  ...sharedLossNames,
   toolChoice: "tool_choice",
   parallelCalls: "parallel_tool_calls",
   maxOutputTokens: "max_completion_tokens",
@@ -20,6 +22,8 @@ const lossNames: Record<Loss, string> = {
   stopSequences: "stop",
   logprobs: "logprobs",
   reasoning: "reasoning_effort",
+  reasoningDisplay: "reasoning_effort",
+  systemPlace: "messages.role",
   outputFormat: "response_format",
   verbosity: "verbosity",
   endUser: "safety_identifier",

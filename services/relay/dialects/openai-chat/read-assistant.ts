@@ -2,10 +2,12 @@ import {
   UnsayableError,
   type CallPart,
   type Citation,
+  type ImagePart,
   type Part,
   type TextPart,
   type ThinkingPart,
 } from "../conversation.ts";
+import { readSource } from "../data-url.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
 import { readExtra, readThinkingStates, type PlacedState } from "./extra-content.ts";
 import { readContent, type ContentPart } from "./read-parts.ts";
@@ -103,6 +105,16 @@ function attach(message: unknown, parts: Part[], dropped: Set<string>): void {
   if (member(member(member(message, "extra_content"), "relay"), "citations")) dropped.add("messages.extra_content");
 }
 
+/** Pictures that the model made, where they stand in answers: behind the text. */
+function readImages(message: unknown): ImagePart[] {
+  const images = member(message, "images");
+  if (!Array.isArray(images)) return [];
+  return images.flatMap((image): ImagePart[] => {
+    const url = stringOf(member(member(image, "image_url"), "url"));
+    return url ? [{ kind: "image", source: readSource(url) }] : [];
+  });
+}
+
 /** Reads an assistant's message: thinking that compatible servers gave, text, refusals and calls. */
 export function readAssistant(message: unknown, at: number, dropped: Set<string>): Part[] {
   const path = `messages[${at}]`;
@@ -116,5 +128,5 @@ export function readAssistant(message: unknown, at: number, dropped: Set<string>
   const states = readThinkingStates(member(message, "extra_content"), thinking.length);
   const parts = interleave(thinking, states, texts, readCalls(message, path, at));
   attach(message, parts, dropped);
-  return parts;
+  return [...parts, ...readImages(message)];
 }

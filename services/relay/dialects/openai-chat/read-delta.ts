@@ -1,6 +1,7 @@
 import type { AnswerSink } from "../answer.ts";
 import type { Opaque } from "../conversation.ts";
 import { stableHash } from "../call-id.ts";
+import { readSource } from "../data-url.ts";
 import { estimateTokens, member, stringOf } from "../dialect.ts";
 import { decodeFreeText, endFreeText, readToolName, type FreeTextDecoder } from "../free-text.ts";
 import { readLogprobs } from "../openai-shared/logprobs.ts";
@@ -174,6 +175,19 @@ function addCalls(choice: ChoiceState, calls: unknown[], message: unknown, sink:
   return isInOrder;
 }
 
+/** A picture that the model made, as servers of models that draw give it beside the content. */
+function addImage(choice: ChoiceState, image: unknown, sink: AnswerSink): void {
+  const address = stringOf(member(member(image, "image_url"), "url"));
+  if (!address) return;
+  sink.content(0);
+  const source = sink.isShown && address.startsWith("data:") ? readSource(address) : undefined;
+  if (source?.kind !== "base64") return;
+  closeBlock(choice, sink);
+  const { mediaType, data } = source;
+  sink.show({ kind: "block-start", choice: choice.index, block: { kind: "image", mediaType, data } });
+  sink.show({ kind: "block-end", choice: choice.index });
+}
+
 /** Sound has no place in other formats. */
 function addAudio(audio: unknown, sink: AnswerSink): void {
   const transcript = stringOf(member(audio, "transcript")) ?? "";
@@ -202,6 +216,7 @@ export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown
   else addText(choice, "text", content, sink);
   if (fields["annotations"]) addCitations(choice, delta, sink);
   addText(choice, "refusal", fields["refusal"], sink);
+  if (Array.isArray(fields["images"])) for (const image of fields["images"]) addImage(choice, image, sink);
   const { audio, function_call: old, tool_calls: calls } = fields;
   if (audio) addAudio(audio, sink);
   if (old) return addCall(choice, { index: -1, function: old }, undefined, sink);

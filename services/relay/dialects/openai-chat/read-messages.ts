@@ -16,6 +16,7 @@ const roleFields: Record<string, ReadonlySet<string>> = {
     "reasoning",
     "extra_content",
     "annotations",
+    "images",
   ]),
   tool: new Set(["tool_call_id"]),
   function: new Set(["name"]),

@@ -241,9 +241,6 @@ test("what the neutral conversation has no place for is named by the caller's ow
   const lost = {
     logit_bias: { 1: 5 },
     store: true,
-    metadata: { a: "b" },
-    service_tier: "flex",
-    prompt_cache_key: "k",
     prediction: { type: "content", content: "x" },
     moderation: { model: "m" },
     x_unknown: 1,

@@ -1,6 +1,7 @@
 import { efforts, UnsayableError, type Conversation, type OutputFormat } from "../conversation.ts";
 import type { ReadRequest } from "../conversion.ts";
 import { isGiven, member, positive, stringOf } from "../dialect.ts";
+import { readShared, sharedFields } from "../openai-shared/shared-settings.ts";
 import { readMessages } from "./read-messages.ts";
 import { asksFunctionCall, readToolChoice, readTools } from "./read-tools.ts";
 
@@ -41,7 +42,11 @@ const knownFields = new Set([
   "safety_identifier",
   "user",
   "modalities",
+  ...sharedFields,
 ]);
+
+// Values that ask for what happens anyway.
+const defaults: Record<string, unknown> = { store: false };
 
 function readNumbers(body: Body, dropped: Set<string>): Settings {
   const settings: Settings = {};
@@ -169,11 +174,12 @@ export function readRequest(body: Body): ReadRequest {
     ...readReasoning(body, dropped),
     ...readOutputFormat(body, dropped),
     ...readEndUser(body, dropped),
+    ...readShared(body, dropped),
     isStream: body["stream"] === true,
     wantsStreamUsage: member(body["stream_options"], "include_usage") === true,
   };
   for (const [field, value] of Object.entries(body)) {
-    if (isGiven(value) && !knownFields.has(field)) dropped.add(field);
+    if (isGiven(value) && !knownFields.has(field) && defaults[field] !== value) dropped.add(field);
   }
   return { conversation, dropped };
 }

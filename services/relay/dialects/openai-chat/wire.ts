@@ -64,6 +64,9 @@ export type Annotation = {
   url_citation: { start_index: number; end_index: number; title: string; url: string };
 };
 
+/** Not OpenAI's: where servers of models that draw, and this relay, put their pictures. */
+export type ChatImage = { index: number; type: "image_url"; image_url: { url: string } };
+
 export type ChatLogprobs = { content: WireLogprob[]; refusal: null };
 
 export type ChatUsage = ServerToolUse & {

@@ -31,6 +31,7 @@ function writeResultText({ parts, isError, cache }: ResultPart, writing: Writing
   const isSaid = !isError || /^\W*error/i.test(first?.text ?? "");
   const said: TextPart[] = isSaid ? texts : [{ ...first, kind: "text", text: `Error: ${first?.text ?? ""}` }, ...rest];
   const last = said.at(-1);
+  if (cache && !last) writing.losses.add("cache");
   if (cache && last) said[said.length - 1] = { ...last, cache: last.cache ?? cache };
   return writeTexts(said, "\n", writing);
 }

@@ -1,10 +1,11 @@
 import type { Asked } from "../conversion.ts";
+import { dataUrl } from "../data-url.ts";
 import { writeLogprobs } from "../openai-shared/logprobs.ts";
-import type { Block, Choice, Reply, TokenLogprob } from "../reply.ts";
+import type { Block, Choice, Picture, Reply, TokenLogprob } from "../reply.ts";
 import { writeExtra } from "./extra-content.ts";
 import { writeFinish } from "./finish-reasons.ts";
 import { asksFunctionCall } from "./read-tools.ts";
-import type { Annotation, ChatCall, ChatLogprobs, ExtraContent } from "./wire.ts";
+import type { Annotation, ChatCall, ChatImage, ChatLogprobs, ExtraContent } from "./wire.ts";
 import { createPlace, placeCitation, placeState, type Place } from "./write-place.ts";
 import { writeUsage } from "./write-usage.ts";
 
@@ -27,6 +28,7 @@ type Written = {
   refusal: string | null;
   annotations: Annotation[];
   calls: ChatCall[];
+  images: ChatImage[];
   extra: ExtraContent;
 };
 
@@ -37,6 +39,12 @@ function writeCall({ id, name, input, isFreeText, opaque }: CallBlock): ChatCall
   if (isFreeText) return { id, type: "custom", custom: { name, input }, ...extra };
   return { id, type: "function", function: { name, arguments: input || "{}" }, ...extra };
 }
+
+export const writeImage = ({ mediaType, data }: Picture, index: number): ChatImage => ({
+  index,
+  type: "image_url",
+  image_url: { url: dataUrl(mediaType, data) },
+});
 
 function addExtra(extra: ExtraContent, { google, relay }: ExtraContent): void {
   if (google) extra.google = google;
@@ -68,6 +76,7 @@ function addThinking(written: Written, { text, opaque }: Extract<Block, { kind: 
 function addBlock(written: Written, block: Block): void {
   if (block.kind === "text") addText(written, block);
   else if (block.kind === "thinking") addThinking(written, block);
+  else if (block.kind === "image") written.images.push(writeImage(block, written.images.length));
   else if (block.kind === "refusal") written.refusal = (written.refusal ?? "") + block.text;
   else {
     written.calls.push(writeCall(block));
@@ -84,10 +93,11 @@ function writeMessage(blocks: Block[], isOld: boolean): Record<string, unknown> 
     refusal: null,
     annotations: [],
     calls: [],
+    images: [],
     extra: {},
   };
   for (const block of blocks) addBlock(written, block);
-  const { content, thinking, refusal, annotations, calls, extra } = written;
+  const { content, thinking, refusal, annotations, calls, images, extra } = written;
   const [old, ...others] = isOld ? calls : [undefined, ...calls];
   if (old?.extra_content) addExtra(extra, old.extra_content);
   return {
@@ -96,6 +106,7 @@ function writeMessage(blocks: Block[], isOld: boolean): Record<string, unknown> 
     ...(thinking !== "" && { reasoning_content: thinking }),
     refusal,
     annotations,
+    ...(images.length > 0 && { images }),
     ...(old?.type === "function" && { function_call: old.function }),
     ...(others.length > 0 && { tool_calls: others }),
     ...(Object.keys(extra).length > 0 && { extra_content: extra }),

@@ -4,6 +4,7 @@ import type { WrittenRequest } from "../conversion.ts";
 import { member } from "../dialect.ts";
 import { freeTextSchema, hasGrammar } from "../free-text.ts";
 import { maxTopLogprobs } from "../openai-shared/logprobs.ts";
+import { writeShared } from "../openai-shared/shared-settings.ts";
 import type { ChatTool } from "./wire.ts";
 import type { Writing } from "./write-content.ts";
 import { nameOf, writeMessages } from "./write-messages.ts";
@@ -120,6 +121,9 @@ function effortOf({ effort, budgetTokens }: Reasoning): Effort | undefined {
 
 function writeReasoning({ reasoning }: Conversation, { quirks, losses }: Writing): Fields {
   const effort = reasoning && effortOf(reasoning);
+  // The format shows thoughts, or does not, as the server likes, and cannot be asked to think without an effort.
+  if (reasoning?.saysDisplay && effort !== "none") losses.add("reasoningDisplay");
+  if (reasoning && effort === undefined && reasoning.isThinking) losses.add("reasoning");
   if (effort === undefined) return {};
   if (!quirks.has("no-thinking")) return { reasoning_effort: effort };
   // Who wants no thinking of a model that does not think misses nothing.
@@ -177,6 +181,7 @@ export function writeRequest(conversation: Conversation, target: Target): Writte
     ...writeFormat(conversation.outputFormat),
     ...writeVerbosity(conversation, losses),
     ...writeEndUser(conversation, writing),
+    ...writeShared(conversation, target, losses),
     ...writeStream(conversation, writing),
   };
   return { body, losses };

@@ -6,7 +6,7 @@ import { writeExtra } from "./extra-content.ts";
 import { writeFinish } from "./finish-reasons.ts";
 import { asksFunctionCall } from "./read-tools.ts";
 import type { FinishName } from "./wire.ts";
-import { chatId, writeTokens } from "./write-reply.ts";
+import { chatId, writeImage, writeTokens } from "./write-reply.ts";
 import { createPlace, placeCitation, placeState, type Place } from "./write-place.ts";
 import { writeUsage } from "./write-usage.ts";
 
@@ -20,6 +20,7 @@ type ChoiceState = {
   isOld: boolean;
   block: BlockStart | undefined;
   hasInput: boolean;
+  images: number;
   opaque: Opaque | undefined;
 };
 
@@ -71,6 +72,10 @@ function writeBlockStart(frame: Frame, choice: ChoiceState, block: BlockStart): 
   place.textStart = place.content;
   place.thinkingStart = place.thinking;
   if (block.kind === "refusal") choice.hasRefusal = true;
+  if (block.kind === "image") {
+    const images = [writeImage(block, choice.images++)];
+    return role + chunk(frame, choice.index, JSON.stringify({ images }));
+  }
   if (block.kind !== "call") return role;
   const { id, name } = block;
   if (isOldCall(choice)) {
@@ -105,6 +110,7 @@ function writeText(frame: Frame, choice: ChoiceState, text: string, tokens: Toke
       return chunk(frame, choice.index, `{"refusal":${JSON.stringify(text)}}`);
     case "call":
       return chunk(frame, choice.index, writeInput(choice, text));
+    case "image":
     case undefined:
       return "";
   }
@@ -179,6 +185,7 @@ function createChoice(index: number, isOld: boolean): ChoiceState {
     isOld,
     block: undefined,
     hasInput: false,
+    images: 0,
     opaque: undefined,
   };
 }

@@ -130,7 +130,7 @@ const settings = fc.record(
     topLogprobs: fc.nat({ max: 20 }),
     reasoning: fc.oneof(
       fc.record({ effort: fc.constantFrom("none", "minimal", "low", "medium", "high", "xhigh", "max") }),
-      fc.record({ effort: fc.constantFrom("low", "high"), isShown: fc.constant(true) }),
+      fc.record({ effort: fc.constantFrom("low", "high"), isShown: fc.constant(true), saysDisplay: fc.constant(true) }),
     ),
     outputFormat: fc.oneof(
       fc.record({ kind: fc.constant("json" as const) }),

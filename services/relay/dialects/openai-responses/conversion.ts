@@ -1,6 +1,7 @@
 import type { Loss } from "../conversation.ts";
 import type { ClientConversion, ProviderConversion } from "../conversion.ts";
 import { answers } from "./answers.ts";
+import { sharedLossNames } from "../openai-shared/shared-settings.ts";
 import { readRequest } from "./read-request.ts";
 import { writeReply } from "./write-reply.ts";
 import { writeRequest } from "./write-request.ts";
@@ -8,6 +9,7 @@ import { createStreamWriter } from "./write-stream.ts";
 
 // Some cannot be lost, as this format has no field for them; their names are those of the formats that do.
 const lossNames: Record<Loss, string> = {
+  ...sharedLossNames,
   toolChoice: "tool_choice",
   parallelCalls: "parallel_tool_calls",
   maxOutputTokens: "max_output_tokens",
@@ -21,6 +23,8 @@ const lossNames: Record<Loss, string> = {
   stopSequences: "stop",
   logprobs: "top_logprobs",
   reasoning: "reasoning",
+  reasoningDisplay: "reasoning.summary",
+  systemPlace: "input.role",
   outputFormat: "text.format",
   verbosity: "text.verbosity",
   endUser: "safety_identifier",

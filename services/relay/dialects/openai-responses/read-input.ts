@@ -7,6 +7,7 @@ import {
   type Turn,
 } from "../conversation.ts";
 import { member, stringOf } from "../dialect.ts";
+import { readPicture } from "./picture.ts";
 import { dropUnknown, readContent, type ContentPart } from "./read-parts.ts";
 import { readState } from "./state.ts";
 import { flatNameOf, type ToolNames } from "./tool-names.ts";
@@ -113,8 +114,17 @@ function addMessage(item: unknown, path: string, turns: Turns, dropped: Set<stri
   turns.add(role, readContent(member(item, "content"), `${path}.content`, dropped));
 }
 
+/** A picture that the model made; of one that failed there is nothing to send. */
+function addPicture(item: unknown, turns: Turns, dropped: Set<string>): void {
+  const picture = readPicture(item);
+  if (!picture) return void dropped.add("input.image_generation_call");
+  const { mediaType, data } = picture;
+  turns.add("assistant", [{ kind: "image", source: { kind: "base64", mediaType, data } }]);
+}
+
 function addItem(item: unknown, path: string, turns: Turns, dropped: Set<string>): void {
   const type = member(item, "type") ?? (member(item, "role") === undefined ? undefined : "message");
+  if (type === "image_generation_call") return addPicture(item, turns, dropped);
   dropUnknown(item, knownFields, "input.", dropped);
   switch (type) {
     case "message":

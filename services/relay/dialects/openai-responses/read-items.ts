@@ -3,6 +3,7 @@ import { estimateTokens, member, stringOf } from "../dialect.ts";
 import { readLogprobs } from "../openai-shared/logprobs.ts";
 import type { Block } from "../reply.ts";
 import { readCitations } from "./citations.ts";
+import { readPicture } from "./picture.ts";
 import { thinkingText } from "./read-input.ts";
 
 function readPart(part: unknown): Block | undefined {
@@ -53,6 +54,10 @@ export function readItem(item: unknown): (Block | undefined)[] {
       return [readCall(item, false)];
     case "custom_tool_call":
       return [readCall(item, true)];
+    case "image_generation_call": {
+      const picture = readPicture(item);
+      return picture ? [picture] : [];
+    }
     default:
       return [];
   }

@@ -20,8 +20,10 @@ export function dropUnknown(value: unknown, known: ReadonlySet<string>, prefix: 
   }
 }
 
-function readText(part: unknown, path: string): TextPart {
-  const citations = readCitations(member(part, "annotations"));
+function readText(part: unknown, path: string, dropped: Set<string>): TextPart {
+  const annotations = member(part, "annotations");
+  const citations = readCitations(annotations);
+  if (Array.isArray(annotations) && annotations.length > citations.length) dropped.add("input.content.annotations");
   const text = textAt(part, "text", path);
   return { kind: "text", text, ...(citations.length > 0 && { citations }), ...readBreakpoint(part) };
 }
@@ -70,7 +72,7 @@ function readPart(part: unknown, path: string, dropped: Set<string>): ContentPar
     case "output_text":
     case "text":
       drop(knownFields);
-      return readText(part, path);
+      return readText(part, path, dropped);
     case "refusal":
       drop(knownFields);
       return { kind: "refusal", text: textAt(part, "refusal", path) };

@@ -292,7 +292,7 @@ test("settings are read: limits, sampling, parallel calls, reasoning, format, ve
     topP: 0.9,
     topLogprobs: 3,
     allowsParallelCalls: false,
-    reasoning: { effort: "high", isShown: true },
+    reasoning: { effort: "high", isShown: true, saysDisplay: true },
     outputFormat: { kind: "schema", name: "x", schema, isStrict: true },
     verbosity: "low",
     endUser: "u1",
@@ -304,8 +304,8 @@ test("settings are read: limits, sampling, parallel calls, reasoning, format, ve
 const dropRows: [string, Body, string[]][] = [
   [
     "settings that no other format has",
-    { metadata: { a: "b" }, truncation: "auto", service_tier: "flex", max_tool_calls: 3, prompt_cache_key: "k" },
-    ["metadata", "truncation", "service_tier", "max_tool_calls", "prompt_cache_key"],
+    { truncation: "auto", max_tool_calls: 3, prompt_cache_options: { mode: "auto", comparison_response_id: "r" } },
+    ["truncation", "max_tool_calls", "prompt_cache_options.comparison_response_id"],
   ],
   ["an answer that shall be stored", { store: true }, ["store"]],
   ["a count that is none", { top_logprobs: -1, include: ["message.output_text.logprobs"] }, ["top_logprobs"]],

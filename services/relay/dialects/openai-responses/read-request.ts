@@ -1,6 +1,7 @@
 import { efforts, UnsayableError, type Conversation, type OutputFormat, type Reasoning } from "../conversation.ts";
 import type { ReadRequest } from "../conversion.ts";
 import { isGiven, member, positive, stringOf } from "../dialect.ts";
+import { readShared, sharedFields } from "../openai-shared/shared-settings.ts";
 import { readTurns } from "./read-input.ts";
 import { dropUnknown } from "./read-parts.ts";
 import { readToolChoice, readTools } from "./read-tools.ts";
@@ -27,6 +28,7 @@ const knownFields = new Set([
   "include",
   "user",
   "safety_identifier",
+  ...sharedFields,
 ]);
 
 // Values that ask for what happens anyway.
@@ -34,7 +36,6 @@ const defaults: Record<string, unknown> = {
   store: false,
   background: false,
   truncation: "disabled",
-  service_tier: "auto",
 };
 
 const numberOf = (value: unknown): number | undefined =>
@@ -102,7 +103,7 @@ function readReasoning(reasoning: unknown, dropped: Set<string>): Pick<Conversat
   const summary = member(reasoning, "summary") ?? member(reasoning, "generate_summary");
   // How long a summary is wanted nobody else can be told.
   if (isGiven(summary) && summary !== "auto") dropped.add("reasoning.summary");
-  const read: Reasoning = { ...(effort && { effort }), ...(isGiven(summary) && { isShown: true }) };
+  const read: Reasoning = { ...(effort && { effort }), ...(isGiven(summary) && { isShown: true, saysDisplay: true }) };
   return Object.keys(read).length > 0 ? { reasoning: read } : {};
 }
 
@@ -143,6 +144,7 @@ export function readRequest(body: Record<string, unknown>): ReadRequest {
     ...readLogprobs(body, dropped),
     ...readReasoning(body["reasoning"], dropped),
     ...readText(body["text"], dropped),
+    ...readShared(body, dropped),
     isStream: body["stream"] === true,
     wantsStreamUsage: true,
   };

@@ -47,7 +47,15 @@ export type CustomCallItem = {
   input: string;
 };
 
-export type OutputItem = MessageItem | ReasoningItem | FunctionCallItem | CustomCallItem;
+export type ImageItem = {
+  type: "image_generation_call";
+  id: string;
+  status: ItemStatus;
+  result: string | null;
+  output_format: string;
+};
+
+export type OutputItem = MessageItem | ReasoningItem | FunctionCallItem | CustomCallItem | ImageItem;
 
 /** Where the provider shall keep what it has read so far. */
 export type CacheBreakpoint = { prompt_cache_breakpoint?: { mode: "explicit"; ttl?: "12h" } };

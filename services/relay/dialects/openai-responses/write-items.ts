@@ -1,11 +1,19 @@
 import type { Citation, Opaque } from "../conversation.ts";
 import { writeLogprobs, type WireLogprob } from "../openai-shared/logprobs.ts";
-import type { BlockStart, FinishReason, TokenLogprob } from "../reply.ts";
+import type { BlockStart, FinishReason, Picture, TokenLogprob } from "../reply.ts";
 import { writeCitations } from "./citations.ts";
 import type { ResponseObject } from "./response.ts";
 import { writeItemState, writeState } from "./state.ts";
 import { ownNameOf, type ToolNames } from "./tool-names.ts";
-import type { ContentPart, CustomCallItem, FunctionCallItem, MessageItem, OutputItem, ReasoningItem } from "./wire.ts";
+import type {
+  ContentPart,
+  CustomCallItem,
+  FunctionCallItem,
+  ImageItem,
+  MessageItem,
+  OutputItem,
+  ReasoningItem,
+} from "./wire.ts";
 
 /** Takes one event of a Responses stream; its fields may change after the call. */
 export type Emit = (type: string, fields: Record<string, unknown>) => void;
@@ -84,6 +92,18 @@ function callIdOf(writing: Writing, output: OutputItem[], id: string): string {
   return id === "" || isTaken ? itemId(writing, "call", output) : id;
 }
 
+function addPicture(writing: Writing, output: OutputItem[], { mediaType, data }: Picture): OutputItem {
+  const output_format = mediaType.replace("image/", "").replace("+xml", "");
+  const id = itemId(writing, "ig", output);
+  const drawing = { type: "image_generation_call", id, status: "in_progress", result: null, output_format } as const;
+  const item: ImageItem = addItem(writing, output, drawing as ImageItem);
+  for (const step of ["in_progress", "generating", "completed"]) {
+    writing.emit(`response.image_generation_call.${step}`, itemPlace(output, item));
+  }
+  Object.assign(item, { status: "completed", result: data });
+  return item;
+}
+
 function startItem(writing: Writing, output: OutputItem[], start: BlockStart): OutputItem {
   if (start.kind === "text" || start.kind === "refusal") {
     const message = openMessage(writing, output);
@@ -93,6 +113,7 @@ function startItem(writing: Writing, output: OutputItem[], start: BlockStart): O
     return message;
   }
   closeMessage(writing, output);
+  if (start.kind === "image") return addPicture(writing, output, start);
   if (start.kind === "thinking") {
     return addItem(writing, output, { type: "reasoning", id: itemId(writing, "rs", output), summary: [] });
   }
@@ -149,6 +170,7 @@ export function writeDelta(writing: Writing, output: OutputItem[], delta: string
   if (!block || (delta === "" && !tokens)) return;
   block.text += delta;
   const { item } = block;
+  if (item.type === "image_generation_call") return;
   if (item.type === "message") {
     const place = partPlace(output, item);
     if (block.kind === "text") {
@@ -226,6 +248,7 @@ export function finishBlock(writing: Writing, output: OutputItem[]): void {
   writing.block = undefined;
   const { item, text, opaque } = block;
   if (item.type === "reasoning") return finishThought(writing, output, item, block);
+  if (item.type === "image_generation_call") return finishItem(writing, output, item);
   if (item.type === "message") finishPart(writing, output, item, block);
   else finishCall(writing, output, item, text);
   if (opaque) writeStateItem(writing, output, opaque);
@@ -239,5 +262,5 @@ export function abandonBlock({ block, message }: Writing): void {
   if (item.type === "function_call") Object.assign(item, { status: "incomplete", arguments: text });
   else if (item.type === "custom_tool_call") Object.assign(item, { status: "incomplete", input: text });
   else if (item.type === "reasoning") item.summary = text === "" ? [] : [{ type: "summary_text", text }];
-  else item.content[item.content.length - 1] = partOf(block);
+  else if (item.type === "message") item.content[item.content.length - 1] = partOf(block);
 }

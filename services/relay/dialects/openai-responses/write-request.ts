@@ -2,6 +2,7 @@ import { stableHash } from "../call-id.ts";
 import type { Conversation, Effort, Loss, OutputFormat, Reasoning, Target } from "../conversation.ts";
 import type { WrittenRequest } from "../conversion.ts";
 import { maxTopLogprobs } from "../openai-shared/logprobs.ts";
+import { writeShared } from "../openai-shared/shared-settings.ts";
 import { writeInput } from "./write-input.ts";
 import { writeTools } from "./write-tools.ts";
 
@@ -115,6 +116,7 @@ export function writeRequest(conversation: Conversation, target: Target): Writte
     ...(limit !== undefined && { max_output_tokens: limit }),
     ...writeSampling(conversation, target, losses),
     ...writeEndUser(conversation.endUser),
+    ...writeShared(conversation, target, losses),
     store: false,
     ...(isStream && { stream: true }),
   };
