@@ -177,7 +177,7 @@ export function startTraffic(asks: CallPlans, { callers, seed }: { callers: numb
     pages: () => pages,
     more: async (count) => {
       const wanted = calls.length + count;
-      await until(`${count} more calls have ended`, () => calls.length >= wanted, 30_000);
+      await until(`${count} more calls have ended`, () => calls.length >= wanted);
     },
     stop: async () => {
       isStopping = true;

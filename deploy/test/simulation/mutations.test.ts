@@ -22,7 +22,7 @@ async function findSeed({ patches, profile }: Mutation): Promise<string> {
 
 void suite("a broken rule is seen", { concurrency: availableParallelism() }, () => {
   for (const mutation of mutations) {
-    test(mutation.name, { timeout: 240_000 }, async (context) => {
+    test(mutation.name, { timeout: 600_000 }, async (context) => {
       context.diagnostic(await findSeed(mutation));
     });
   }

@@ -26,7 +26,7 @@ test("a seed is one run: the same again, to the byte", { timeout: 120_000 }, () 
 
 const seeds = 1_500;
 
-test(`money is right in ${seeds} worlds, whatever goes wrong in them`, { timeout: 600_000 }, async (context) => {
+test(`money is right in ${seeds} worlds, whatever goes wrong in them`, { timeout: 1_500_000 }, async (context) => {
   const workers = availableParallelism();
   const totals = await runWorkers({ from: 1, count: seeds, stops: false, workers, environment: process.env });
   for (const line of report(totals).split("\n")) context.diagnostic(line);

@@ -7,7 +7,7 @@ import { longest, planJobs, readSources } from "./test-jobs.ts";
 const shared = ["shared", "World"].join("");
 const server = 'import { spawn } from "node:child_process";';
 
-test("unit tests share processes, tests on one system do, the longest go first, and what takes every core runs by itself", () => {
+test("unit tests share processes, tests on one system and the console's do, the longest go first, and what takes every core runs by itself", () => {
   const [first = "", second = ""] = longest;
   const texts = new Map([
     ["deploy/test/e2e/a.test.ts", server],
@@ -19,6 +19,8 @@ test("unit tests share processes, tests on one system do, the longest go first, 
     ["deploy/test/simulation/simulation.test.ts", server],
     ["deploy/test/recordings/replay.test.ts", server],
     ["services/a/x.test.ts", ""],
+    ["services/console/app.test.ts", server],
+    ["services/console/access.test.ts", server],
     ["services/a/x.ts", ""],
     ["services/a/y.test.ts", ""],
   ]);
@@ -28,6 +30,7 @@ test("unit tests share processes, tests on one system do, the longest go first, 
       { files: [second] },
       { files: ["deploy/test/e2e/b.test.ts", "deploy/test/e2e/d.test.ts"] },
       { files: ["deploy/test/e2e/c.test.ts"] },
+      { files: ["services/console/access.test.ts", "services/console/app.test.ts"] },
       { files: ["deploy/test/e2e/a.test.ts"] },
       { files: ["services/a/x.test.ts", "services/a/y.test.ts"] },
     ],

@@ -25,21 +25,31 @@ const filesOfBatch = 40;
 // Few, so that the batches of one system can run beside each other, and a failure has few files to look for it in.
 const filesOfSystem = 7;
 
+// Loading the console takes as long as most of its tests, which start it in their own process.
+const ofConsole = /^services\/console\//;
+const filesOfConsole = 6;
+
 const sharedWorld = /\bsharedWorld\((\w*)\)/;
 
-/** Puts the files of tests, with the texts of all sources, into an order. Unit tests, and tests on one system, share. */
+/** Puts the files of tests, with the texts of all sources, into an order. Unit tests share processes, and so do some others. */
 export function planJobs(texts: ReadonlyMap<string, string>): Plan {
   const files = [...texts.keys()].filter((path) => path.endsWith(".test.ts")).toSorted();
   const units = new Set(unitTests(texts).filter((path) => !path.startsWith("deploy/test/simulation/")));
   const rest = files.filter((path) => !units.has(path));
   const systemOf = (path: string): string | undefined => sharedWorld.exec(texts.get(path) ?? "")?.[1];
   const single = (path: string): Job => ({ files: [path] });
-  const singles = rest.filter((path) => systemOf(path) === undefined && !alone.test(path));
+  const isSingle = (path: string): boolean =>
+    systemOf(path) === undefined && !ofConsole.test(path) && !alone.test(path);
+  const singles = rest.filter(isSingle);
   const sharing = rest.filter((path) => systemOf(path) !== undefined);
   return {
     together: [
       ...longest.filter((path) => singles.includes(path)).map(single),
       ...[...Map.groupBy(sharing, systemOf).values()].flatMap((group) => batches(group, filesOfSystem)),
+      ...batches(
+        rest.filter((path) => ofConsole.test(path)),
+        filesOfConsole,
+      ),
       ...singles.filter((path) => !longest.includes(path)).map(single),
       ...batches(
         files.filter((path) => units.has(path)),

@@ -8,7 +8,7 @@ import type { Job, JobRun } from "./test-verdict.ts";
 
 const testTimeoutMs = 120_000;
 // Guards against a file that hangs outside of its tests.
-const jobTimeoutMs = 1_200_000;
+const jobTimeoutMs = 1_800_000;
 const batchEntry = join(import.meta.dirname, "test-batch.ts");
 
 export type RunSettings = {

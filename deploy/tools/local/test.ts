@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { countClauses } from "../../test/contract/coverage.ts";
 import { specClauses } from "../../test/contract/spec-rows.ts";
@@ -46,7 +47,8 @@ async function check(): Promise<boolean> {
 async function testAndCount(): Promise<number> {
   const testsStartedAt = performance.now();
   const { together, alone } = planJobs(readSources());
-  const settings = { root, concurrency: 3, print };
+  // Most tests wait for servers half of their time.
+  const settings = { root, concurrency: 2 * availableParallelism(), print };
   const first = [...(await runJobs(together, settings)), ...(await runJobs(alone, { ...settings, concurrency: 1 }))];
   const again = filesToRunAgain(first);
   if (again.length > 0) print(`once more, one at a time: ${again.join(", ")}\n`);
