@@ -104,7 +104,7 @@ export function unprivilegedUser(): SystemUser | undefined {
 
 /** Runs one statement on a connection of its own. */
 export async function query(url: string, statement: string): Promise<pg.QueryResult> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 30_000 });
   client.on("error", () => undefined);
   await client.connect();
   try {
