@@ -59,7 +59,7 @@ test("limits have their defaults", () => {
     [upstream.connectTimeoutMs, upstream.firstByteTimeoutMs, upstream.idleTimeoutMs, upstream.totalTimeoutMs],
     [5_000, 300_000, 60_000, 3_600_000],
   );
-  assert.deepEqual([upstream.maxConcurrent, upstream.openAfterFailures, upstream.coolsDown], [1_024, 10, true]);
+  assert.deepEqual([upstream.maxConcurrent, upstream.openAfterFailures, upstream.coolsDown], [1_280, 10, true]);
   assert.deepEqual([upstream.headers, upstream.proxy, upstream.tls], [[], undefined, undefined]);
 });
 

@@ -141,8 +141,8 @@ test("upstreams are told in the order of the file, unused ones too, with their c
   ]);
   assert.deepEqual(upstreams, [
     ["near", "https://near.example:8443/base", ["openai-chat"], CircuitState.OPEN, 500, 1, 7],
-    ["far", "http://far.example/", ["openai-images", "openai-videos"], CircuitState.COOLING_DOWN, 59_500, 1, 1_024],
-    ["spare", "http://spare.example/", ["openai-chat"], CircuitState.CLOSED, undefined, 0, 1_024],
+    ["far", "http://far.example/", ["openai-images", "openai-videos"], CircuitState.COOLING_DOWN, 59_500, 1, 1_280],
+    ["spare", "http://spare.example/", ["openai-chat"], CircuitState.CLOSED, undefined, 0, 1_280],
   ]);
 });
 

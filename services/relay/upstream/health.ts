@@ -1,11 +1,15 @@
 import type { Route } from "../catalog/choose.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
+import { createSlots, type Slots } from "./slots.ts";
 
 const firstPauseMs = 1_000;
 const maxPauseMs = 60_000;
 const accountCoolDownMs = 60_000;
 const rateCoolDownMs = 5_000;
 const maxCoolDownMs = 60_000;
+
+/** How long a call waits for a slot of an upstream that has none for its account. */
+export const slotWaitMs = 2_000;
 
 /** Why an upstream is not asked now; the nearest to serving first. */
 export const obstacles = ["busy", "rate", "unavailable", "account"] as const;
@@ -15,7 +19,7 @@ type CoolDown = { untilMs: number; obstacle: "rate" | "unavailable" };
 
 type State = {
   name: string;
-  underWay: number;
+  slots: Slots;
   /** Failures since the last success. */
   failures: number;
   /** How long the open circuit keeps calls away at a time; 0 while it is closed. */
@@ -28,10 +32,19 @@ type State = {
 };
 
 /** A call's place at an upstream. */
-export type Place = { upstream: Upstream; model: string; state: State; isProbe: boolean; isLeft: boolean };
+export type Place = {
+  upstream: Upstream;
+  model: string;
+  account: string;
+  state: State;
+  isProbe: boolean;
+  isLeft: boolean;
+};
 
 /** What an attempt says about the upstream; unknown: the caller went away first. */
 export type Verdict = "up" | "down" | "unknown";
+
+type RouteOf = Pick<Route, "upstream" | "model">;
 
 export type CircuitChange = "opened" | "closed" | undefined;
 
@@ -42,11 +55,20 @@ export type UpstreamState = { underWay: number; circuit: CircuitState | "cooling
 
 /**
  * What this process has learnt about its upstreams: who is to be left alone for now, and how many calls are under way.
- * `nowMs` is monotonic time. Nothing is waited for: a call gets a place at once or goes elsewhere.
+ * `nowMs` is monotonic time.
  */
 export type UpstreamHealth = {
-  /** Takes a place for a call; it must be given back with `leave`, whatever comes of the call. */
-  enter: (route: Pick<Route, "upstream" | "model">, nowMs: number) => Place | Obstacle;
+  /**
+   * Takes a place for a call of an account; it must be given back with `leave`, whatever comes of the call. Busy: there
+   * is no slot for this account.
+   */
+  enter: (route: RouteOf, nowMs: number, account?: string) => Place | Obstacle;
+  /** Waits at most 2 s for what `enter` said was busy, in a queue that is fair to accounts; `cancel` ends the wait. */
+  wait: (
+    route: RouteOf,
+    now: () => number,
+    account: string,
+  ) => { entry: Promise<Place | Obstacle>; cancel: () => void };
   leave: (place: Place) => void;
   /** Closes the circuit, or opens it after enough failures in a row. */
   judge: (place: Place, verdict: Verdict, nowMs: number) => CircuitChange;
@@ -67,7 +89,8 @@ function circuitOf({ pauseMs, openUntilMs }: State, nowMs: number): CircuitState
 }
 
 function lookAt(state: State, models: string[], nowMs: number): UpstreamState {
-  const { underWay, accountUntilMs, openUntilMs, coolDowns } = state;
+  const { accountUntilMs, openUntilMs, coolDowns } = state;
+  const underWay = state.slots.taken();
   const coolingUntilMs = Math.min(...models.map((model) => coolDowns.get(model)?.untilMs ?? 0));
   const circuit = circuitOf(state, nowMs);
   if (nowMs < accountUntilMs) return { underWay, circuit: "cooling-down", closedUntilMs: accountUntilMs };
@@ -76,12 +99,12 @@ function lookAt(state: State, models: string[], nowMs: number): UpstreamState {
   return isCooling ? { underWay, circuit: "cooling-down", closedUntilMs: coolingUntilMs } : { underWay, circuit };
 }
 
-function obstacleOf(state: State, { upstream, model }: Pick<Route, "upstream" | "model">, nowMs: number) {
+function obstacleOf(state: State, { model }: RouteOf, nowMs: number, account: string) {
   if (nowMs < state.accountUntilMs) return "account";
   if (circuitOf(state, nowMs) === "open") return "unavailable";
   const coolDown = state.coolDowns.get(model);
   if (coolDown && nowMs < coolDown.untilMs) return coolDown.obstacle;
-  return state.underWay >= upstream.maxConcurrent ? "busy" : undefined;
+  return state.slots.hasRoomFor(account) ? undefined : "busy";
 }
 
 function judge({ upstream, state, isProbe }: Place, verdict: Verdict, nowMs: number): CircuitChange {
@@ -119,30 +142,49 @@ function coolDownModel({ coolDowns }: State, model: string, coolDown: CoolDown, 
   coolDowns.set(model, { ...coolDown, untilMs: longest });
 }
 
+function enter(state: State, route: RouteOf, nowMs: number, account: string): Place | Obstacle {
+  const obstacle = obstacleOf(state, route, nowMs, account);
+  if (obstacle) return obstacle;
+  const isProbe = state.pauseMs > 0;
+  if (isProbe) beginProbe(state, nowMs);
+  state.slots.take(account);
+  return { upstream: route.upstream, model: route.model, account, state, isProbe, isLeft: false };
+}
+
+function waitFor(state: State, route: RouteOf, now: () => number, account: string): ReturnType<UpstreamHealth["wait"]> {
+  const { promise: entry, resolve } = Promise.withResolvers<Place | Obstacle>();
+  const leaveQueue = state.slots.wait(account, () => {
+    clearTimeout(timer);
+    resolve(enter(state, route, now(), account));
+  });
+  const cancel = (): void => {
+    clearTimeout(timer);
+    leaveQueue?.();
+    resolve("busy");
+  };
+  const timer = setTimeout(cancel, slotWaitMs);
+  if (!leaveQueue) cancel();
+  return { entry, cancel };
+}
+
 export function createUpstreamHealth(): UpstreamHealth {
   const states = new Map<string, State>();
-  const stateOf = ({ id, name }: Upstream): State => {
+  const stateOf = ({ id, name, maxConcurrent }: Upstream): State => {
     let state = states.get(id);
     if (!state) {
-      state = { name, underWay: 0, failures: 0, pauseMs: 0, openUntilMs: 0, accountUntilMs: 0, coolDowns: new Map() };
+      const closed = { failures: 0, pauseMs: 0, openUntilMs: 0, accountUntilMs: 0 };
+      state = { name, slots: createSlots(maxConcurrent), ...closed, coolDowns: new Map() };
       states.set(id, state);
     }
     return state;
   };
   return {
-    enter: (route, nowMs) => {
-      const state = stateOf(route.upstream);
-      const obstacle = obstacleOf(state, route, nowMs);
-      if (obstacle) return obstacle;
-      const isProbe = state.pauseMs > 0;
-      if (isProbe) beginProbe(state, nowMs);
-      state.underWay += 1;
-      return { upstream: route.upstream, model: route.model, state, isProbe, isLeft: false };
-    },
+    enter: (route, nowMs, account = "") => enter(stateOf(route.upstream), route, nowMs, account),
+    wait: (route, now, account) => waitFor(stateOf(route.upstream), route, now, account),
     leave: (place) => {
       if (place.isLeft) return;
       place.isLeft = true;
-      place.state.underWay -= 1;
+      place.state.slots.leave(place.account);
     },
     judge,
     coolDown: ({ upstream, model, state }, obstacle, forMs, nowMs) => {
@@ -166,7 +208,7 @@ export function createUpstreamHealth(): UpstreamHealth {
     list: (nowMs) =>
       [...states.values()].map((state) => ({
         name: state.name,
-        underWay: state.underWay,
+        underWay: state.slots.taken(),
         circuit: circuitOf(state, nowMs),
       })),
   };

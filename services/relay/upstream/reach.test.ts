@@ -376,10 +376,12 @@ test("a caller who has gone is not served by the next upstream", async () => {
   assert.equal(second.seen.length, 0);
 });
 
-test("Service stopped or busy: a call above max_concurrent goes to the next upstream, or is refused at once", async () => {
+test("Service stopped or busy: a call above max_concurrent goes to the next upstream, or waits a moment for a slot", async () => {
   const waiting: ServerResponse[] = [];
   await using first = await serve("first", (_, response) => void waiting.push(response.writeHead(200)), {
     maxConcurrent: 1,
+    firstByteTimeoutMs: 60_000,
+    idleTimeoutMs: 60_000,
   });
   await using second = await serve("second", fine, { maxConcurrent: 1 });
   await using reach = createReach();
@@ -391,9 +393,11 @@ test("Service stopped or busy: a call above max_concurrent goes to the next upst
   waiting[0]?.flushHeaders();
   const { answer } = await slow;
   assert.equal((await failureOf(reach, [first.upstream])).name, "service_unavailable", "until the end of the answer");
+  first.answer(fine);
+  const patient = servedBy(reach, [first.upstream]);
   waiting[0]?.end("slow");
   await readWhole(answer, 100);
-  first.answer(fine);
+  assert.equal(await patient, "first");
   assert.equal(await servedBy(reach, [first.upstream]), "first");
 });
 

@@ -54,7 +54,8 @@ const failuresOfObstacles: Record<Obstacle, FailureName> = {
 };
 
 /**
- * Asks the upstreams in order, none twice and none that is left alone for now, until one answers. The next one is asked
+ * Asks the upstreams in order, none twice and none that is left alone for now, until one answers. When all are left
+ * alone and one of them for want of a slot, the call waits for one there, for a moment. The next one is asked
  * only when the one before certainly never saw the request, or has answered that it did not serve it; never when it may
  * have done the work. Throws a CallFailure: of the last upstream that answered, else of the last that was asked, else
  * of why none was asked.
@@ -64,15 +65,17 @@ export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<A
   const asked: string[] = [];
   const met: Obstacle[] = [];
   let left: string | undefined;
+  let busy: Route | undefined;
   let told: (Failed & { route: Route }) | undefined;
   for (const route of routes) {
     const { name } = route.upstream;
     // Nobody is there for whom another one should be asked.
     if (signal.isAborted || call.isOrphan) break;
     if (asked.includes(name)) continue;
-    const place = reach.health.enter(route, performance.now());
+    const place = reach.health.enter(route, performance.now(), call.accountId);
     if (typeof place === "string") {
       met.push(place);
+      if (place === "busy") busy ??= route;
       reach.metrics.upstreamSkips.inc({ upstream: name, reason: place });
       continue;
     }
@@ -89,10 +92,38 @@ export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<A
     if (routes.length === 1) break;
     reach.log.warn({ rid: call.rid, upstream: name, failure: failure.name, cause: failure.cause }, "upstream failed");
   }
+  if (busy && !told && !signal.isAborted) {
+    const served = await askWhenFree(outgoing, busy, reach);
+    if (served) return served;
+  }
   if (signal.isAborted) throw new CallFailure({ name: "service_unavailable", cause: "the caller went away" });
   if (!told) throw new CallFailure(failureOfObstacles(met));
   assign(call, told.route);
   throw new CallFailure(told.failure);
+}
+
+/** Waits for a slot of an upstream; undefined when there is none in time. */
+async function askWhenFree(outgoing: Outgoing, route: Route, reach: Reach): Promise<Answered | undefined> {
+  const { call, signal } = outgoing;
+  const waitingAt = performance.now();
+  const { entry, cancel } = reach.health.wait(route, () => performance.now(), call.accountId);
+  const abort = signal.abort;
+  signal.abort = () => {
+    abort();
+    cancel();
+  };
+  const place = await entry;
+  signal.abort = abort;
+  call.times.awaitedMs += performance.now() - waitingAt;
+  if (typeof place === "string") return undefined;
+  if (signal.isAborted) {
+    reach.health.leave(place);
+    return undefined;
+  }
+  assign(call, route);
+  const attempt = await askUpstream(outgoing, place, route, reach);
+  if ("answer" in attempt) return attempt;
+  throw new CallFailure(attempt.failure);
 }
 
 function assign(call: LiveCall, { upstream, model }: Route): void {

@@ -49,8 +49,10 @@ export const upstreamSchema = <Dialect extends TSchema>(dialect: Dialect) =>
       max_concurrent: Type.Integer({
         minimum: 1,
         maximum: 100_000,
-        default: 1_024,
-        description: "Calls under way from one relay process; one more goes to the next upstream or is refused.",
+        default: 1_280,
+        description:
+          "Calls under way from one relay process, four fifths of them for one account; one more goes to the next " +
+          "upstream, or waits for 2 s.",
       }),
       on_caller_gone: Type.Enum(["drain", "abort"], {
         default: "drain",
