@@ -50,7 +50,8 @@ export const variables = Type.Object({
   }),
   ACCOUNT_MAX_CONCURRENT: Type.Integer({
     description:
-      "Calls under way for accounts without a limit of their own; 0: as many as they may begin in a minute, at least 100.",
+      "Calls under way for accounts without a limit of their own; 0: as many as they may begin in a minute, " +
+      "at least 100.",
     minimum: 0,
     maximum: 100_000,
     default: 0,

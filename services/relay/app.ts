@@ -6,6 +6,7 @@ import { callOutcomeOf, type CallOutcome } from "./report/call-outcome.ts";
 import type { Config } from "./config.ts";
 import { dialects } from "./dialects/index.ts";
 import { expectedCauses, type Failure } from "./failures.ts";
+import { limitConnections, proxyMatcher } from "./http/connection-limit.ts";
 import { problemOfHead, type Refused } from "./http/malformed.ts";
 import { errorsOfPath, failureOfPath, isOfApi, notFoundPage, pathOf } from "./http/paths.ts";
 import { requestIdHeaders, respondFailure } from "./http/respond.ts";
@@ -111,6 +112,20 @@ function addVideoRoutes(app: FastifyInstance, relay: Relay): void {
   app.delete(`${videosPath}/*`, { onRequest }, unreachable);
 }
 
+// One that knocks all the time must not fill the log.
+const refusalLineMs = 10_000;
+
+function connectionRefusals({ metrics, log }: Relay): (ip: string) => void {
+  let toldAt = -Infinity;
+  return (ip) => {
+    metrics.connectionRefusals.inc();
+    const now = performance.now();
+    if (now - toldAt < refusalLineMs) return;
+    toldAt = now;
+    log.warn({ ip }, "too many connections of an address");
+  };
+}
+
 /** Builds the public HTTP server around the path of a call. */
 export function buildApp(config: Config, relay: Relay, settings: ServerSettings = {}): FastifyInstance {
   const proxies = config.TRUSTED_PROXIES.split(",")
@@ -142,5 +157,10 @@ export function buildApp(config: Config, relay: Relay, settings: ServerSettings 
     refuse(takeOver(request, reply), { name: "service_unavailable" }, relay);
   });
   listenBeside(app, settings, refused);
+  limitConnections(app.server, {
+    most: config.MAX_CONNECTIONS_PER_ADDRESS,
+    isProxy: proxyMatcher(proxies),
+    onRefused: connectionRefusals(relay),
+  });
   return app;
 }

@@ -89,7 +89,9 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
     const caller = callerOf(readKey(request.headers, dialect.format === "B"), ip);
     const body = await takeBody({ ...incoming, caller }, relay);
     if (!body) return;
-    const parsed = await parseFor(caller, relay, (checkKey) => parseRequest(body, received, relay, checkKey));
+    const parsed = await parseFor(caller, relay, (checkKey) =>
+      parseRequest(body, { ...received, caller }, relay, checkKey),
+    );
     admission = await admitCall(parsed, caller, received, relay);
     const answered = await reachUpstream(admission, relay);
     await deliver(admission, answered, relay, settlementOf(admission.call, relay));
@@ -124,7 +126,7 @@ function receive(incoming: Incoming, { tracing }: Relay): Received {
  */
 function parseRequest(
   body: Buffer,
-  { request, response, dialect, times }: Received,
+  { request, response, dialect, times, caller }: Received & { caller: Caller },
   relay: Relay,
   checkKey: CheckKey,
 ): ParsedRequest | Promise<ParsedRequest> {
@@ -138,7 +140,7 @@ function parseRequest(
   }
   const { units, priceFields } = envelope;
   const requested = { inputTokens: countInputTokens(envelope, model), units, priceFields };
-  const share = (): BodyShare => relay.bodyBudget.share(response);
+  const share = (): BodyShare => relay.bodyBudget.share(response, caller);
   const preparation = createPreparation({ envelope, dialect, model, inputTokens: requested.inputTokens, share });
   const parsed = { envelope, model, requested, routes, preparation };
   let fetchingAt = Infinity;

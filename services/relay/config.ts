@@ -68,9 +68,17 @@ export const variables = Type.Object({
     default: "",
   }),
   MAX_BODY_BYTES_IN_FLIGHT: Type.Integer({
-    description: "Maximum bytes of request bodies above 64 KiB in memory; a call that exceeds it gets 503.",
-    minimum: 134_217_728,
-    default: 268_435_456,
+    description:
+      "Maximum bytes of request bodies in memory, four fifths of them for one account or address; what exceeds it " +
+      "gets 503.",
+    minimum: 167_772_160,
+    default: 335_544_320,
+  }),
+  MAX_CONNECTIONS_PER_ADDRESS: Type.Integer({
+    description: "Open connections of an IPv4 address or an IPv6 /64; trusted proxies are not counted.",
+    minimum: 1,
+    maximum: 1_000_000,
+    default: 2_000,
   }),
   MAX_STREAM_EVENT_BYTES: Type.Integer({
     description: "Maximum size of a stream event; a stream with a larger one is cut.",

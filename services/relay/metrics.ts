@@ -59,6 +59,10 @@ function createCallMetrics(registry: Registry) {
       settle: overhead.of({ phase: "settle" }),
       total: overhead.of({ phase: "total" }),
     },
+    connectionRefusals: counter(registry, {
+      name: "relay_connection_refusals_total",
+      help: "Connections closed at once because their address had too many open.",
+    }),
     droppedFields: counters(registry, {
       name: "relay_dropped_fields_total",
       help: "Request fields that could not be carried to the upstream's dialect.",

@@ -29,7 +29,7 @@ const calls: Panel[] = [
   },
   {
     title: "Bodies in memory",
-    description: "Request bodies above 64 KiB; at MAX_BODY_BYTES_IN_FLIGHT (256 MiB unless set) one more gets 503.",
+    description: "Request bodies above 64 KiB; at MAX_BODY_BYTES_IN_FLIGHT (320 MiB unless set) one more gets 503.",
     unit: "bytes",
     queries: [{ expr: sumOf("relay_body_bytes", "instance"), legend: "{{instance}}" }],
   },

@@ -218,7 +218,7 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
     if (problem !== undefined) throw new Error(problem);
     const body = { textBytes: inputTokens * 3, mediaBytes: [] };
     const envelope = { body, outputCap: plan.outputCap, choices: 1, units: {} } as unknown as Envelope;
-    const caller = { keyHash: payer.keyHash, ip: "192.0.2.1", isAuthorized: false };
+    const caller = { keyHash: payer.keyHash, address: "192.0.2.1", accountId: "", isAuthorized: false };
     const { accountId, keyId, heldNanos } = await admitCall(settling.quota, caller, {
       rid: truth.rid,
       envelope,

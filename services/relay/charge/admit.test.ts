@@ -22,7 +22,7 @@ async function failureOf(promise: Promise<unknown>): Promise<Failure> {
 test("the secret goes no further than its SHA-256", () => {
   const caller = newCaller();
   assert.deepEqual(Buffer.from(caller.keyHash), createHash("sha256").update("sk-secret-of-a-caller").digest());
-  assert.equal(caller.ip, "192.0.2.7");
+  assert.equal(caller.address, "192.0.2.7");
 });
 
 // What auth-quota decided, and what the API spec has the caller told.

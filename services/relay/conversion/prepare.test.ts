@@ -13,7 +13,7 @@ const text = "x".repeat(100_000);
 function claimedBy(fields: object, spoken: "openai-chat" | "anthropic-messages", maxBytes = 1_000_000_000): number {
   const budget = createBodyBudget(maxBytes);
   const envelope = envelopeOf(fields);
-  const share = () => budget.share(new Writable());
+  const share = () => budget.share(new Writable(), { address: "192.0.2.1", accountId: "acct_1" });
   const preparation = createPreparation({
     envelope,
     dialect: dialects["openai-chat"],
@@ -65,7 +65,7 @@ test("a schema of an answer reaches the Anthropic format from Responses, and fro
       dialect: dialects[name],
       model: { ...modelOf(), ...(structuredOutput && { structuredOutput }) },
       inputTokens: 0,
-      share: () => createBodyBudget(1_000_000).share(new Writable()),
+      share: () => createBodyBudget(1_000_000).share(new Writable(), { address: "192.0.2.1", accountId: "acct_1" }),
     });
     const upstream = upstreamOf({ dialects: ["anthropic-messages"] });
     const { body } = preparation.for({ upstream, model: "m", priority: 0, weight: 0 });

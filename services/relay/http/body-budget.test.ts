@@ -1,13 +1,59 @@
 import assert from "node:assert/strict";
+import { Writable } from "node:stream";
 import { test } from "node:test";
 import { until } from "#shared/testing/until.ts";
-import { createBodyBudget } from "./body-budget.ts";
+import { createBodyBudget, type BodyBudget, type BodyOwner } from "./body-budget.ts";
 import { maxBodyBytes } from "./body.ts";
 import type { RawClient } from "../testing/raw-client.ts";
 import { announce, announceChunks, mebibyte, startReading, write, writeChunk } from "../testing/body-reading.ts";
 
-test("beyond the budget for bodies in flight a large body is 503, a small one is read; closing gives back", async () => {
-  const budget = createBodyBudget(4 * mebibyte);
+const mine = { accountId: "acct_1", address: "192.0.2.1" };
+const other = { accountId: "acct_2", address: "192.0.2.2" };
+
+/** Claims piece by piece as much as an owner gets. */
+function fill(budget: BodyBudget, owner: BodyOwner, piece = mebibyte): number {
+  const share = budget.share(new Writable(), owner);
+  let bytes = 0;
+  while (share.claim(bytes + piece)) bytes += piece;
+  return bytes / mebibyte;
+}
+
+test("one account gets four fifths of the budget, whatever its addresses; whoever comes next gets some", () => {
+  const budget = createBodyBudget(256 * mebibyte);
+  assert.equal(fill(budget, mine), 204);
+  assert.equal(fill(budget, { ...mine, address: "192.0.2.9" }), 0);
+  assert.equal(fill(budget, { ...other, address: mine.address }), 0, "nor does its address with another key");
+  assert.deepEqual([fill(budget, other), fill(budget, { accountId: "acct_3", address: "192.0.2.3" })], [41, 8]);
+});
+
+test("all whose key is not known share a fifth, and count as their account from when it is", () => {
+  const budget = createBodyBudget(256 * mebibyte);
+  const owner = { accountId: "", address: "192.0.2.3" };
+  const share = budget.share(new Writable(), owner);
+  assert.ok(share.claim(51 * mebibyte));
+  assert.equal(fill(budget, { accountId: "", address: "192.0.2.4" }), 0);
+  assert.equal(share.claim(52 * mebibyte), false);
+  assert.equal(fill(budget, mine), 164);
+  owner.accountId = other.accountId;
+  assert.ok(share.claim(60 * mebibyte));
+  assert.equal(fill(budget, { accountId: "", address: "192.0.2.4" }), 6, "strangers hold none of it any more");
+  share.release();
+  assert.equal(fill(budget, other), 68);
+});
+
+test("an answer that closes gives back what its body held, and its share of the account", () => {
+  const budget = createBodyBudget(mebibyte);
+  const answer = new Writable();
+  const share = budget.share(answer, mine);
+  assert.ok(share.claim(700_000));
+  assert.equal(budget.share(new Writable(), mine).claim(200_000), false);
+  answer.emit("close");
+  assert.equal(budget.bytes(), 0);
+  assert.ok(budget.share(new Writable(), mine).claim(800_000));
+});
+
+test("beyond what the budget leaves a caller a large body is 503, a small one is read; closing gives back", async () => {
+  const budget = createBodyBudget(5 * mebibyte);
   {
     await using first = await startReading(undefined, { budget });
     await announce(first.client, 4 * mebibyte);
@@ -21,11 +67,11 @@ test("beyond the budget for bodies in flight a large body is 503, a small one is
     await until("the refusal is there", () => second.client.body().includes("temporarily unavailable"));
     assert.match(second.client.head(), /^HTTP\/1\.1 503 [^]*\r\nretry-after: 5\r\n/);
 
-    await using unannounced = await startReading(undefined, { budget });
+    await using unannounced = await startReading(undefined, { budget, ...other });
     await announceChunks(unannounced.client);
     await writeChunk(unannounced.client, mebibyte / 2);
     await until("it is counted as it grows", () => budget.bytes() === 3.5 * mebibyte);
-    await writeChunk(unannounced.client, mebibyte);
+    await writeChunk(unannounced.client, 2 * mebibyte);
     assert.deepEqual(await (await unannounced.reading).outcome, { failure: "service_unavailable" });
 
     await using small = await startReading(undefined, { budget });
@@ -36,41 +82,53 @@ test("beyond the budget for bodies in flight a large body is 503, a small one is
   await until("all is given back", () => budget.bytes() === 0);
 });
 
-test("bodies that are announced and drip keep nobody out: they hold what they have sent", async () => {
-  const budget = createBodyBudget(maxBodyBytes);
+test("where strangers hold their share, a small body that comes in pieces is read behind its key", async () => {
+  const budget = createBodyBudget(5 * mebibyte);
+  budget.share(new Writable(), { accountId: "", address: "192.0.2.5" }).claim(mebibyte);
+  await using caller = await startReading(undefined, { budget });
+  await announce(caller.client, 2_000);
+  await write(caller.client, Buffer.alloc(1_000));
+  const reading = await caller.reading;
+  await until("the key is asked for", () => reading.keyChecks === 1);
+  await write(caller.client, Buffer.alloc(1_000));
+  assert.deepEqual(await reading.outcome, { bytes: 2_000 });
+});
+
+test("two bodies of 128 MB that are announced and drip cost nobody else anything", async () => {
+  const budget = createBodyBudget(256 * mebibyte);
   await using resources = new AsyncDisposableStack();
-  for (let count = 0; count < 8; count += 1) {
+  for (let count = 0; count < 2; count += 1) {
     const dripping = resources.use(await startReading(undefined, { budget }));
     await announce(dripping.client, maxBodyBytes);
     await write(dripping.client, Buffer.alloc(100_000));
   }
-  await until("what they have sent is counted", () => budget.bytes() === 800_000);
-  await using other = await startReading(undefined, { budget });
-  await announce(other.client, 64 * mebibyte);
-  await write(other.client, Buffer.alloc(64 * mebibyte));
-  assert.deepEqual(await (await other.reading).outcome, { bytes: 64 * mebibyte });
+  await until("what they have sent is counted", () => budget.bytes() === 200_000);
+  await using large = await startReading(undefined, { budget, ...other });
+  await announce(large.client, maxBodyBytes);
+  await write(large.client, Buffer.alloc(maxBodyBytes));
+  assert.deepEqual(await (await large.reading).outcome, { bytes: maxBodyBytes });
 });
 
 test("of large bodies that are all half-way when the budget is spent some are refused, the others are read", async () => {
-  const budget = createBodyBudget(4 * mebibyte);
+  const budget = createBodyBudget(8 * mebibyte);
   await using resources = new AsyncDisposableStack();
   const callers = [];
   for (let count = 0; count < 4; count += 1) {
-    const caller = resources.use(await startReading(undefined, { budget }));
-    await announce(caller.client, 2 * mebibyte);
-    await write(caller.client, Buffer.alloc(mebibyte));
+    const own = { accountId: `acct_${count}`, address: `192.0.2.${count}` };
+    const caller = resources.use(await startReading(undefined, { budget, ...own }));
+    await announce(caller.client, 3 * mebibyte);
+    await write(caller.client, Buffer.alloc(1.5 * mebibyte));
     callers.push(caller);
   }
-  await until("the budget is spent", () => budget.bytes() === 4 * mebibyte);
+  await until("little is left", () => budget.bytes() === 6 * mebibyte);
   const outcomes = [];
   for (const { client, reading } of callers) {
-    await write(client, Buffer.alloc(mebibyte));
+    await write(client, Buffer.alloc(1.5 * mebibyte));
     outcomes.push(await (await reading).outcome);
   }
-  const [refused, read] = [{ failure: "service_unavailable" }, { bytes: 2 * mebibyte }];
+  const [refused, read] = [{ failure: "service_unavailable" }, { bytes: 3 * mebibyte }];
   assert.deepEqual(outcomes, [refused, read, read, read]);
   assert.match(callers[0]?.client.head() ?? "", /^HTTP\/1\.1 503 [^]*\r\nretry-after: 5\r\n/);
-  await until("all is given back", () => budget.bytes() === 0);
 });
 
 test("a large body that comes on too slowly is told 400 and disconnected; one that keeps up is waited for", async () => {

@@ -98,7 +98,7 @@ test("a call that is over gives back what came and what was made of it for its u
     dialect: dialects["openai-chat"],
     model: modelOf(),
     inputTokens: 0,
-    share: () => createBodyBudget(0).share(new Writable()),
+    share: () => createBodyBudget(0).share(new Writable(), { address: "192.0.2.1", accountId: "acct_1" }),
   });
   const prepared = preparation.for({ upstream: upstreamOf(), model: "its own name", priority: 0, weight: 0 });
   assert.ok(prepared.body.length > largeBodyBytes);

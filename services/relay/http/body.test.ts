@@ -71,7 +71,8 @@ test("a body that comes with its head is taken as it is, and its connection goes
   const requests: IncomingMessage[] = [];
   await using server = await serveHttp((request, response) => {
     const checkKey = async (): Promise<void> => undefined;
-    const reading = readBody(request, response, { checkKey, budget: createBodyBudget(mebibyte) });
+    const owner = { address: "192.0.2.1", accountId: "" };
+    const reading = readBody(request, response, { checkKey, budget: createBodyBudget(mebibyte), owner });
     requests.push(request);
     void reading.then((body) => {
       readings.push({ listeners: request.listenerCount("error"), text: String(body) });

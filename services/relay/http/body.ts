@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Transform } from "node:stream";
-import type { BodyBudget, BodyShare } from "./body-budget.ts";
+import type { BodyBudget, BodyOwner, BodyShare } from "./body-budget.ts";
 import { expectedCauses, CallFailure } from "../failures.ts";
 import { createInflater, encodingOf } from "./inflate.ts";
 
@@ -27,6 +27,7 @@ export type BodyReading = {
   /** Awaited once, before anything is read that is encoded or above 64 KiB. */
   checkKey: () => Promise<unknown>;
   budget: BodyBudget;
+  owner: BodyOwner;
   /** How long the sender may pause, and in which a large body must come on by 512 KiB; left out: 30 s. */
   stallMs?: number;
 };
@@ -34,7 +35,7 @@ export type BodyReading = {
 const tooLarge = (): CallFailure => new CallFailure({ name: "body_too_large" });
 const malformed = (cause: unknown): CallFailure => new CallFailure({ name: "malformed_request", cause });
 const busy = (): CallFailure =>
-  new CallFailure({ name: "service_unavailable", cause: "MAX_BODY_BYTES_IN_FLIGHT leaves no room for the body" });
+  new CallFailure({ name: "service_unavailable", cause: "MAX_BODY_BYTES_IN_FLIGHT leaves the caller no room" });
 const stopping = (): CallFailure => new CallFailure({ name: "service_unavailable", cause: expectedCauses.stopping });
 
 /**
@@ -58,7 +59,7 @@ export async function readBody(
   if (announced > maxBodyBytes) throw tooLarge();
   // The caller may have gone while the key was checked; its "close" would not come again.
   if (request.destroyed || response.destroyed) return undefined;
-  const share = reading.budget.share(response);
+  const share = reading.budget.share(response, reading.owner);
   const inflater = encoding === undefined ? undefined : createInflater(encoding);
   if (encoding !== undefined && !inflater) throw malformed(`content-encoding ${encoding}`);
   // Node has refused every other expectation; HTTP/1.0 has none.
@@ -204,18 +205,24 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
     if (isOver) return;
     bytes += chunk.length;
     if (bytes > maxBodyBytes) return fail(tooLarge());
-    if (bytes > freeBodyBytes && !share.claim(bytes)) return fail(busy());
+    const hasRoom = share.claim(bytes);
+    if (!hasRoom && isKeyKnown) return fail(busy());
     collected.add(chunk);
-    if (isKeyKnown || bytes <= freeBodyBytes) return;
+    if (isKeyKnown || (hasRoom && bytes <= freeBodyBytes)) return;
     isKeyKnown = true;
     request.pause();
     const goOn = (): void => {
+      if (!share.claim(bytes)) return fail(busy());
       pace.restart();
       request.resume();
     };
     reading.checkKey().then(goOn, reject);
   };
-  const onEnd = (): void => resolve(collected.whole());
+  const onEnd = (): void => {
+    // Behind the key it is one of many small ones, which count nothing.
+    if (!isKeyKnown) share.release();
+    resolve(collected.whole());
+  };
   const onGone = (): void => resolve(undefined);
   const onCut = (): void => reject(stopping());
   // An inflated body ends after the request that carried it.

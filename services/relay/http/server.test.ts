@@ -197,3 +197,29 @@ test("TLS settings are both or neither", () => {
   assert.throws(() => readConfig({ ...given, TLS_KEY_FILE: "key.pem" }), /TLS_CERT_FILE and TLS_KEY_FILE/);
   assert.equal(readConfig({ ...given, TLS_CERT_FILE: "c", TLS_KEY_FILE: "k" }).TLS_CERT_FILE, "c");
 });
+
+test("an address that has too many connections open gets no more until one closes", async () => {
+  const narrow = buildApp({ ...config, MAX_CONNECTIONS_PER_ADDRESS: 2 }, relay, { limits });
+  await narrow.listen({ host: "127.0.0.1", port: 0 });
+  await using resources = new AsyncDisposableStack();
+  resources.defer(() => narrow.close());
+  const connect = async (): Promise<RawClient> => {
+    const client = await connectRaw((narrow.server.address() as AddressInfo).port);
+    resources.defer(() => void client.socket.destroy());
+    return client;
+  };
+  const [first, second] = [await connect(), await connect()];
+  second.socket.write(models);
+  await until("the second is served", () => second.head().startsWith("HTTP/1.1 200"));
+  await (
+    await connect()
+  ).closed;
+  assert.equal(lines.at(-1)?.["msg"], "too many connections of an address");
+  first.socket.destroy();
+  await until("there is room again", async () => {
+    const next = await connect();
+    next.socket.write(models);
+    await Promise.race([next.closed, until("it is served", () => next.head() !== "")]);
+    return next.head().startsWith("HTTP/1.1 200");
+  });
+});

@@ -23,7 +23,7 @@ export function takeBody(
   { request, response, caller }: HeadRead,
   { settling, bodyBudget }: { settling: Settling; bodyBudget: BodyBudget },
 ): Promise<Buffer | undefined> {
-  return readBody(request, response, { checkKey: keyCheckOf(settling, caller), budget: bodyBudget });
+  return readBody(request, response, { checkKey: keyCheckOf(settling, caller), budget: bodyBudget, owner: caller });
 }
 
 /**

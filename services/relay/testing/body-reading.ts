@@ -12,22 +12,29 @@ export const mebibyte = 1024 * 1024;
 type Outcome = { bytes: number } | { failure: string } | { gone: true };
 type Reading = { request: IncomingMessage; keyChecks: number; body: Buffer; outcome: Promise<Outcome> };
 
-/** A server that reads one body as the path of a call does, and a caller on a socket. */
+/** A server that reads one body as the path of a call does, and a caller on a socket, of an account and address. */
 export async function startReading(
   checkKey: () => Promise<void> = async () => undefined,
-  { budget = createBodyBudget(512 * mebibyte), stallMs }: { budget?: BodyBudget; stallMs?: number } = {},
+  {
+    budget = createBodyBudget(512 * mebibyte),
+    stallMs,
+    accountId = "acct_1",
+    address = "192.0.2.1",
+  }: { budget?: BodyBudget; stallMs?: number; accountId?: string; address?: string } = {},
 ) {
   const begun = Promise.withResolvers<Reading>();
   const server = await serveHttp((request, response) => {
     const reading: Reading = { request, keyChecks: 0, body: Buffer.alloc(0), outcome: Promise.resolve({ gone: true }) };
     const read = async (): Promise<Outcome> => {
       try {
-        const countedCheck = (): Promise<void> => {
+        const owner = { address, accountId: "" };
+        const countedCheck = async (): Promise<void> => {
           reading.keyChecks += 1;
-          return checkKey();
+          await checkKey();
+          owner.accountId = accountId;
         };
         const stall = stallMs === undefined ? {} : { stallMs };
-        const body = await readBody(request, response, { checkKey: countedCheck, budget, ...stall });
+        const body = await readBody(request, response, { checkKey: countedCheck, budget, owner, ...stall });
         response.end("read");
         reading.body = body ?? Buffer.alloc(0);
         return body ? { bytes: body.length } : { gone: true };

@@ -31,7 +31,9 @@ const spoken = modelOf({
   routes: [{ upstream: upstreamOf({ dialects: [...dialectNames] }), model: "m", priority: 0, weight: 0 }],
 });
 const models = new Map([spoken, converted].map((model) => [model.id, model]));
-const quota = scriptedQuota((operation) => (operation.case === "reserve" ? { verdict: Verdict.BALANCE } : {}));
+const quota = scriptedQuota((operation) =>
+  operation.case === "reserve" ? { verdict: Verdict.BALANCE } : { accountId: "acct_1" },
+);
 const settling = settlingOf({ quota, log: listeningLog().log });
 await using pools = createPools();
 const app = buildApp(config, {

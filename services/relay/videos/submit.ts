@@ -45,7 +45,7 @@ export async function submitVideo(submitting: Submitting, relay: VideoRelay): Pr
     takePlace(relay, kept);
     // A picture stays in memory until it is submitted, also when its caller has gone and the body's share with him.
     const memory = kept.adopt(new Writable(), (writable) => writable.destroy());
-    return wantVideo({ request, body, checkKey, share: relay.bodyBudget.share(memory) }, relay);
+    return wantVideo({ request, body, checkKey, share: relay.bodyBudget.share(memory, caller) }, relay);
   });
   const { dropped } = asked;
   countLosses(asked, relay.metrics);
