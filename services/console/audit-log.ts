@@ -38,6 +38,7 @@ export const auditActions = [
   "account.refund",
   "top-up.begin",
   "top-up.book",
+  "top-up.reverse",
   "voucher.redeem",
   "vouchers.create",
   "vouchers.void",
@@ -62,7 +63,7 @@ export type AuditEvent = {
   after?: AuditValues;
 };
 
-type Actor = Pick<AuditEntry, "personId" | "email" | "address">;
+export type Actor = Pick<AuditEntry, "personId" | "email" | "address">;
 
 /** The actor of a request. */
 export function actorOf({ visitor, address }: Pick<SignedInRequest, "visitor" | "address">): Actor {

@@ -31,7 +31,7 @@ const pages: Panel[] = [
   },
   {
     title: "Card payments",
-    description: "unbooked, refunded, disputed and bad_signature wait for a person.",
+    description: "unbooked, disputed and bad_signature wait for a person.",
     unit: "ops",
     queries: [{ expr: perSecond("console_top_ups_total", "provider, outcome"), legend: "{{provider}} {{outcome}}" }],
   },

@@ -24,11 +24,26 @@ export type Payment = {
   currency: string;
 };
 
+/**
+ * Money of a payment that goes back to whoever paid, or comes again: a refund that failed, a dispute that ended in our
+ * favour. `amountNanos` is what was refunded of a charge in all, or the amount of this refund or dispute.
+ */
+export type Reversal = {
+  /** The message; the same one may come again. */
+  eventId: string;
+  what: "refunded" | "refund-failed" | "disputed" | "dispute-ended";
+  /** The charge, refund or dispute. */
+  objectId: string;
+  amountNanos: bigint;
+  /** When it happened, in seconds since 1970. */
+  createdS: number;
+};
+
 /** What a provider says unasked: how an order stands, or that a payment goes back. */
 export type Notice =
   | { kind: "payment"; payment: Payment }
   /** `topUpId` is empty when the provider does not tell it. */
-  | { kind: "reversal"; what: "refunded" | "disputed"; paymentId: string; topUpId: string };
+  | { kind: "reversal"; paymentId: string; topUpId: string; reversal: Reversal };
 
 /** Thrown for a message that the provider has not signed, or not just now. */
 export class BadSignature extends Error {

@@ -43,8 +43,15 @@ describe("a message of Stripe", () => {
         currency: "usd",
       },
     });
-    const reversal = { kind: "reversal", what: "refunded", paymentId: "stripe:pi_vector", topUpId: "" };
-    assert.deepEqual(read(refunded, headerOf(refunded)), reversal);
+    const reversal = {
+      eventId: "evt_2",
+      what: "refunded",
+      objectId: "ch_vector",
+      amountNanos: 25_500_000_000n,
+      createdS: 1_799_999_990,
+    };
+    const notice = { kind: "reversal", paymentId: "stripe:pi_vector", topUpId: "", reversal };
+    assert.deepEqual(read(refunded, headerOf(refunded)), notice);
     assert.equal(read(other, headerOf(other)), undefined, "other events are of no interest");
   });
 
@@ -104,7 +111,31 @@ describe("a message of Stripe", () => {
     assert.equal(told("checkout.session.completed", { metadata: {} }), undefined, "a payment link of the same account");
     assert.equal(told("checkout.session.completed", { metadata: null }), undefined);
     assert.equal(told("checkout.session.completed", { client_reference_id: null }), undefined);
-    assert.equal(told("charge.dispute.created", {}), "reversal");
+  });
+
+  it("tells by type and status whether money of a payment goes back or comes again", () => {
+    const told = (type: string, object: object) => {
+      const data = { object: { id: "x", amount: 500, payment_intent: "pi_1", ...object } };
+      const body = JSON.stringify({ id: "evt", object: "event", type, created: 7, data });
+      const notice = read({ body }, signHeader(body, paid.secret, paid.timestamp));
+      return notice?.kind === "reversal" ? `${notice.reversal.what} ${notice.reversal.amountNanos}` : notice;
+    };
+    const rows: [type: string, object: object, told: string | undefined][] = [
+      ["charge.refunded", { amount: 900, amount_refunded: 200 }, "refunded 2000000000"],
+      ["refund.failed", { status: "failed" }, "refund-failed 5000000000"],
+      ["refund.updated", { status: "canceled" }, "refund-failed 5000000000"],
+      ["charge.refund.updated", { status: "failed" }, "refund-failed 5000000000"],
+      ["charge.refund.updated", { status: "succeeded" }, undefined],
+      ["refund.created", { status: "pending" }, undefined],
+      ["charge.dispute.created", { status: "needs_response" }, "disputed 5000000000"],
+      ["charge.dispute.created", { status: "warning_needs_response" }, "dispute-ended 5000000000"],
+      ["charge.dispute.funds_withdrawn", { status: "needs_response" }, "disputed 5000000000"],
+      ["charge.dispute.funds_reinstated", { status: "won" }, "dispute-ended 5000000000"],
+      ["charge.dispute.closed", { status: "lost" }, "disputed 5000000000"],
+      ["charge.dispute.closed", { status: "won" }, "dispute-ended 5000000000"],
+      ["charge.dispute.closed", { status: "warning_closed" }, "dispute-ended 5000000000"],
+    ];
+    for (const [type, object, expected] of rows) assert.equal(told(type, object), expected, type);
   });
 });
 

@@ -1,7 +1,7 @@
 import Stripe from "stripe";
 import type { Clock } from "#shared/process/clock.ts";
 import { ServiceError } from "#shared/process/errors.ts";
-import { BadSignature, type Notice, type Payment, type PaymentProvider } from "./provider.ts";
+import { BadSignature, type Notice, type Payment, type PaymentProvider, type Reversal } from "./provider.ts";
 
 export type StripeSettings = {
   secretKey: string;
@@ -104,18 +104,54 @@ function noticeOf(event: Stripe.Event): Notice | undefined {
       const payment = paymentOf(event.data.object);
       return payment && ofPayment({ ...payment, outcome: "expired" });
     }
+    default:
+      return reversalIn(event);
+  }
+}
+
+function reversalIn(event: Stripe.Event): Notice | undefined {
+  switch (event.type) {
     case "charge.refunded": {
-      // A charge has the metadata of its payment intent.
-      const { payment_intent: intent, metadata } = event.data.object;
-      return { kind: "reversal", what: "refunded", paymentId: paymentIdOf(intent), topUpId: topUpIdIn(metadata) };
+      const charge = event.data.object;
+      return ofReversal(event, "refunded", { ...charge, amount: charge.amount_refunded });
     }
-    case "charge.dispute.created": {
-      const paymentId = paymentIdOf(event.data.object.payment_intent);
-      return { kind: "reversal", what: "disputed", paymentId, topUpId: "" };
+    case "refund.failed":
+      return ofReversal(event, "refund-failed", event.data.object);
+    case "refund.updated":
+    case "charge.refund.updated": {
+      const { status } = event.data.object;
+      const isOver = status === "failed" || status === "canceled";
+      return isOver ? ofReversal(event, "refund-failed", event.data.object) : undefined;
     }
+    case "charge.dispute.created":
+    case "charge.dispute.closed": {
+      const { status } = event.data.object;
+      // A question of the bank takes no money; one that becomes a dispute is told by the withdrawal.
+      const isOurs = status === "won" || status.startsWith("warning_");
+      return ofReversal(event, isOurs ? "dispute-ended" : "disputed", event.data.object);
+    }
+    case "charge.dispute.funds_withdrawn":
+      return ofReversal(event, "disputed", event.data.object);
+    case "charge.dispute.funds_reinstated":
+      return ofReversal(event, "dispute-ended", event.data.object);
     default:
       return undefined;
   }
+}
+
+type Reversed = {
+  id: string;
+  amount: number;
+  payment_intent?: string | { id: string } | null;
+  /** A charge has that of its payment intent. */
+  metadata?: Stripe.Metadata | null;
+};
+
+function ofReversal(event: Stripe.Event, what: Reversal["what"], reversed: Reversed): Notice {
+  const { id: objectId, amount, payment_intent: intent, metadata } = reversed;
+  const amountNanos = BigInt(amount) * nanosPerCent;
+  const reversal = { eventId: event.id, what, objectId, amountNanos, createdS: event.created };
+  return { kind: "reversal", paymentId: paymentIdOf(intent ?? null), topUpId: topUpIdIn(metadata), reversal };
 }
 
 const ofPayment = (payment: Payment | undefined): Notice | undefined => payment && { kind: "payment", payment };

@@ -20,7 +20,7 @@ export type FakeSession = {
   url: string;
 };
 
-type MessageOptions = { secret?: string; timestamp?: number; to?: string };
+type MessageOptions = { secret?: string; timestamp?: number; to?: string; created?: number };
 
 /** Stripe on a port of this machine: sessions, the page on which they are paid, and signed messages to the webhook. */
 export type FakeStripe = AsyncDisposable & {
@@ -60,8 +60,9 @@ export async function startFakeStripe({ webhookUrl = "", webhookSecret, port }: 
     webhookHeaders: {},
     pageUrl: server.url,
     failure: undefined,
-    tell: async (type, object, { secret = webhookSecret, timestamp, to = fake.webhookUrl } = {}) => {
-      const event = { id: `evt_${randomUUID()}`, object: "event", type, data: { object } };
+    tell: async (type, object, { secret = webhookSecret, timestamp, to = fake.webhookUrl, created } = {}) => {
+      const happened = created ?? Math.floor(Date.now() / 1_000);
+      const event = { id: `evt_${randomUUID()}`, object: "event", type, created: happened, data: { object } };
       const body = JSON.stringify(event, undefined, 2);
       const signature = { "stripe-signature": signHeader(body, secret, timestamp) };
       const headers = { "content-type": "application/json; charset=utf-8", ...signature, ...fake.webhookHeaders };

@@ -12,6 +12,8 @@ import {
   takePending,
   type TopUp,
 } from "../store/top-ups.ts";
+import { insertReversal } from "../store/reversals.ts";
+import { correctPending, correctReversed } from "./reverse.ts";
 import { recordAudit, type AuditEvent } from "../audit-log.ts";
 import type { Notice, Payment, PaymentProvider } from "../payments/provider.ts";
 
@@ -22,17 +24,26 @@ export type Reporter = Parameters<typeof recordAudit>[1];
 
 const maxPerPass = 10;
 
-/** Handles a message of the provider: settles a payment; a reversal is logged for the operators. */
+/** Handles a message of the provider: settles a payment, or takes back what has gone back of one. */
 export async function handleNotice(deps: SettleDeps, notice: Notice, address: string): Promise<void> {
   if (notice.kind === "payment") return settle(deps, notice.payment, reporterOf(deps, address));
   const { pool, log, metrics, payments } = deps;
-  const { what, paymentId } = notice;
-  // Messages arrive in any order: a reversed payment may not be reported as paid yet, and is booked once it is.
+  const { paymentId, reversal } = notice;
+  if (paymentId === "") return;
+  // Messages arrive in any order: a reversed payment may not be reported as paid yet, and is corrected once it is.
+  await insertReversal(pool, paymentId, reversal);
   const topUp = (await findByPayment(pool, paymentId)) ?? (await findNamed(pool, notice.topUpId));
   if (topUp?.provider !== payments.name) return;
-  metrics.topUps.inc({ provider: payments.name, outcome: what });
+  const { what } = reversal;
+  metrics.topUps.inc({ provider: payments.name, outcome: what.replace("-", "_") });
   const { topUpId, accountId, state } = topUp;
-  log.warn({ topUpId, accountId, paymentId, state, what }, "payment reversed: correct the account by hand");
+  log.warn({ topUpId, accountId, paymentId, state, what }, "payment reversed");
+  if (state === "unbooked")
+    log.error(
+      { topUpId, accountId, paymentId, what },
+      "reversed payment was not booked: correct by hand if it was since",
+    );
+  await correctReversed(deps, paymentId, reporterOf(deps, address));
 }
 
 const findNamed = async (pool: Deps["pool"], topUpId: string): Promise<TopUp | undefined> =>
@@ -95,6 +106,7 @@ async function book(deps: SettleDeps, { topUp, payment, reporter }: PaidTopUp): 
     return true;
   });
   if (isFirst) metrics.topUps.inc({ provider: payments.name, outcome: "paid" });
+  await correctReversed(deps, paymentId, reporter);
 }
 
 const bookingEvent = ({ topUpId, accountId, state }: TopUp, after: AuditValues): AuditEvent => ({
@@ -146,4 +158,5 @@ export async function settlePendingTopUps(deps: SettleDeps): Promise<void> {
       deps.log.error({ err: error, topUpId: topUp.topUpId }, "failed to check a top-up");
     }
   }
+  await correctPending(deps, reporterOf(deps, "console"));
 }

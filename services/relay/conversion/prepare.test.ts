@@ -85,7 +85,7 @@ test("a service tier without a price is refused also where a conversion carries 
       dialect: dialects["openai-chat"],
       model: modelOf(),
       inputTokens: 0,
-      share: () => createBodyBudget(1_000_000).share(new Writable()),
+      share: () => createBodyBudget(1_000_000).share(new Writable(), { address: "192.0.2.1", accountId: "acct_1" }),
     });
     return preparation.for({ upstream: upstreamOf({ dialects: [spoken] }), model: "m", priority: 0, weight: 0 });
   };

@@ -9,7 +9,7 @@ const rateCoolDownMs = 5_000;
 const maxCoolDownMs = 60_000;
 
 /** How long a call waits for a slot of an upstream that has none for its account. */
-export const slotWaitMs = 2_000;
+const slotWaitMs = 2_000;
 
 /** Why an upstream is not asked now; the nearest to serving first. */
 export const obstacles = ["busy", "rate", "unavailable", "account"] as const;

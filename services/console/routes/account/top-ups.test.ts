@@ -288,23 +288,6 @@ describe("a payment", () => {
     assert.equal(await stateOf(session), "begun");
     assert.doesNotMatch((await stranger.browser.get("/accounts/other/top-up")).text, /<td>paid<\/td>/);
   });
-
-  it("that goes back is told to the operators; the ledger is theirs to correct", async () => {
-    const session = stripe.pay((await begin()).id);
-    await stripe.tell(completed, session);
-    const charge = { object: "charge", payment_intent: session.payment_intent };
-    assert.equal(await stripe.tell("charge.refunded", charge), 200);
-    assert.equal(await stripe.tell("charge.dispute.created", { ...charge, object: "dispute" }), 200);
-    assert.equal(await stripe.tell("charge.refunded", { ...charge, payment_intent: "pi_of_nobody" }), 200);
-    for (const what of ["refunded", "disputed"]) {
-      assert.equal(await counted(what), 1);
-      assert.match(world.logText(), new RegExp(`"what":"${what}","msg":"payment reversed`));
-    }
-    assert.equal(balance(), 25_500_000_000n);
-    const early = { ...charge, payment_intent: "pi_early", metadata: (await begin("6")).metadata };
-    assert.equal(await stripe.tell("charge.refunded", early), 200);
-    assert.match(world.logText(), /"state":"begun","what":"refunded"/, "before it is told to be paid, too");
-  });
 });
 
 describe("the webhook", () => {
