@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { Type } from "typebox";
+import { renderAnswerKinds } from "../../../services/relay/testing/answer-kinds.ts";
 import { renderErrorTable } from "../../test/contract/error-table.ts";
 import { callersTable } from "../../test/contract/callers-table.ts";
 import { callersReadme, declaredServices, errorsReadme, renderVariables, withTable } from "./readme-tables.ts";
@@ -26,6 +27,7 @@ for (const { service, readmeFile, variables } of services) {
 test("the relay's README shows the errors as failures.ts has them", async () => {
   const readme = await readFile(errorsReadme, "utf8");
   assert.equal(readme, withTable(readme, "errors", renderErrorTable()), "run `npm run generate`");
+  assert.equal(readme, withTable(readme, "answers", renderAnswerKinds()), "run `npm run generate`");
 });
 
 test("the README of the shared code shows who may call what, as the services have it", async () => {

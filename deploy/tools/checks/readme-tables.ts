@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { callersTable } from "../../test/contract/callers-table.ts";
 import { renderErrorTable } from "../../test/contract/error-table.ts";
+import { renderAnswerKinds } from "../../../services/relay/testing/answer-kinds.ts";
 import { repository } from "./run.ts";
 
 /** What a declared variable's schema may say; the subset of JSON Schema that config.ts files use. */
@@ -58,7 +59,7 @@ export function renderVariables({ properties, required = [] }: Variables): strin
   return ["| variable | meaning | default | limits |", "|---|---|---|---|", ...rows].join("\n");
 }
 
-type TableName = "variables" | "errors" | "callers";
+type TableName = "variables" | "errors" | "answers" | "callers";
 
 /** Puts a table between the markers of this name in a README; undefined when the README has none. */
 export function withTable(readme: string, name: TableName | "values", table: string): string | undefined {
@@ -84,7 +85,7 @@ export async function declaredServices(): Promise<{ service: string; readmeFile:
   );
 }
 
-/** The README with the errors that callers are told. */
+/** The README with the errors that callers are told, and what becomes of the parts of answers. */
 export const errorsReadme = join(repository, "services/relay/README.md");
 
 /** The README with who may call which method. */
@@ -102,5 +103,6 @@ if (import.meta.main) {
     await writeTable(readmeFile, "variables", renderVariables(variables));
   }
   await writeTable(errorsReadme, "errors", renderErrorTable());
+  await writeTable(errorsReadme, "answers", renderAnswerKinds());
   await writeTable(callersReadme, "callers", callersTable());
 }
