@@ -15,7 +15,7 @@ for (const { format, file, type, isByType, fates } of answerKinds) {
     );
     assert.ok(kinds.length > 5, "the type has kinds");
     assert.deepEqual(
-      kinds.toSorted(),
+      kinds.map(String).toSorted(),
       Object.keys(fates).toSorted(),
       "say in testing/answer-kinds.ts what becomes of it",
     );
