@@ -52,7 +52,10 @@ env: {{- toYaml $env | nindent 2 }}
 {{- if not $nats.url }}
 secretEnv:
   NATS_URL:
-    {{- include "model-relay.secretRef" (dict "root" .root "ref" $nats.existingSecret "devKey" "nats-url") | nindent 4 }}
+    {{- $key := index $nats.loginKeys (include "model-relay.valuesKey" .component) }}
+    {{- $ref := dict "name" $nats.existingSecret.name "key" $key }}
+    {{- $devKey := printf "nats-url-%s" .component }}
+    {{- include "model-relay.secretRef" (dict "root" .root "ref" $ref "devKey" $devKey) | nindent 4 }}
 {{- end }}
 {{- with $sources }}
 mounts:

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Authority } from "#shared/testing/authority.ts";
 import { findStoreBinary, type StoreName } from "#shared/testing/binaries.ts";
@@ -10,9 +10,15 @@ import { startStore } from "#shared/testing/store.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import type { StoreUrls } from "../../tools/local/local-stores.ts";
 
-export type EncryptedStores = AsyncDisposable & { urls: StoreUrls };
+export type EncryptedStores = AsyncDisposable & {
+  urls: StoreUrls;
+  /** Where a user of NATS logs in; `urls` has the one of billing. */
+  natsUrlOf: (user: "relay" | "billing" | "video-task") => string;
+};
 
-/** The three stores with certificates of an authority; NATS and Redis want a password too, NATS a certificate. */
+const usersFile = join(import.meta.dirname, "../../stores/nats-users.conf");
+
+/** The three stores with certificates of an authority; NATS has a user for each service and wants a certificate. */
 export async function startEncryptedStores(folder: string, authority: Authority): Promise<EncryptedStores> {
   await using resources = new AsyncDisposableStack();
   const pair = async (name: string) => {
@@ -29,7 +35,8 @@ export async function startEncryptedStores(folder: string, authority: Authority)
   const forNats = await pair("nats-server");
   const settings = join(folder, "nats.conf");
   const tls = `cert_file: "${forNats.certFile}", key_file: "${forNats.keyFile}", ca_file: "${caFile}", verify: true`;
-  writeFileSync(settings, `tls { ${tls} }\nauthorization { user: relay, password: "p@ss" }\n`);
+  const users = readFileSync(usersFile, "utf8").replaceAll(/\$NATS_\w+_PASSWORD/g, '"p@ss"');
+  writeFileSync(settings, `tls { ${tls} }\n${users}`);
   const natsPlan = natsProgram(place("nats"));
   const withSettings = (port: number) => {
     const planned = natsPlan.plan(port);
@@ -60,9 +67,11 @@ export async function startEncryptedStores(folder: string, authority: Authority)
   await showCertificate(postgres.url, await pair("postgres-server"));
   const database = (await postgres.createDatabase()).replace("127.0.0.1", "localhost");
   const owned = resources.move();
+  const natsUrlOf: EncryptedStores["natsUrlOf"] = (user) => `nats://${user}:p%40ss@localhost:${nats.port}`;
   return {
+    natsUrlOf,
     urls: {
-      nats: `nats://relay:p%40ss@localhost:${nats.port}`,
+      nats: natsUrlOf("billing"),
       redis: `rediss://quota:p%40ss@localhost:${tlsPort}`,
       postgres: `${database}?sslmode=verify-full&sslrootcert=${caFile}`,
     },

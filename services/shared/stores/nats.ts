@@ -43,6 +43,8 @@ export function keepConnected(url: string, options: NatsLinkOptions): NatsLink {
         connection = await connect({
           ...way,
           name: options.name,
+          // Answers to others stay theirs: a login may read those of its own name only.
+          inboxPrefix: `_INBOX_${options.name}`,
           maxReconnectAttempts: -1,
           reconnectTimeWait: retryMs,
           timeout: 5_000,
