@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import dns from "node:dns";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { test } from "node:test";
+import { syncBuiltinESMExports } from "node:module";
+import { test, type TestContext } from "node:test";
 import { fetchGuarded, FetchRefusedError, isPublicAddress, publicRules, type FetchRules } from "./fetch-guarded.ts";
 import { serveHttp } from "../testing/raw-client.ts";
 
@@ -20,7 +22,7 @@ const nonPublic = [
   ["private", "10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1"],
   ["loopback", "127.0.0.1 127.1.2.3 ::1"],
   ["link-local, with the metadata services", "169.254.169.254 169.254.0.1 fe80::1 febf::1"],
-  ["metadata services elsewhere", "100.100.100.200 fd00:ec2::254"],
+  ["metadata services elsewhere", "100.100.100.200 fd00:ec2::254 168.63.129.16 192.0.0.192"],
   ["shared between carrier's customers", "100.64.0.1 100.127.255.255"],
   ["protocol assignments, documentation, benchmarks", "192.0.0.8 192.0.2.1 198.18.0.1 198.51.100.1 203.0.113.1"],
   ["multicast, broadcast and reserved", "224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255 ff02::1"],
@@ -199,4 +201,41 @@ test("a connection that fails is a refusal with its cause", async () => {
     failing,
     (error) => refused(/^the connection failed/)(error) && (error as Error).cause instanceof Error,
   );
+});
+
+/** Has every name resolve to what the resolver says at its next question; tells how often it was asked. */
+function resolveBy(context: TestContext, answers: string[][]): () => number {
+  let asked = 0;
+  const resolve = (_name: string, _options: object, callback: (error: null, found: object[]) => void): void => {
+    const addresses = answers[Math.min(asked, answers.length - 1)] ?? [];
+    asked += 1;
+    callback(
+      null,
+      addresses.map((address) => ({ address, family: 4 })),
+    );
+  };
+  context.mock.method(dns, "lookup", resolve as unknown as typeof dns.lookup);
+  syncBuiltinESMExports();
+  context.after(() => {
+    context.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  return () => asked;
+}
+
+test("a name that resolves to another address at the next question is asked once: what was checked is reached", async (context) => {
+  await using server = await serveHttp((_, response) => response.end("reached"));
+  const asked = resolveBy(context, [["127.0.0.1"], ["10.0.0.1"]]);
+  const { body } = await fetchGuarded(`http://rebinding.example:${server.port}/`, limits, rulesFor(server.port));
+  assert.deepEqual([String(body), asked()], ["reached", 1]);
+});
+
+test("a name is refused when one of its addresses is not public, or when it is not any more", async (context) => {
+  await using server = await serveHttp((_, response) => response.end("reached"));
+  resolveBy(context, [["127.0.0.1", "10.0.0.1"], ["168.63.129.16"]]);
+  const url = `http://rebinding.example:${server.port}/`;
+  for (const address of [/^address 10\.0\.0\.1 of /, /^address 168\.63\.129\.16 of /]) {
+    const fetching = fetchGuarded(url, limits, rulesFor(server.port));
+    await assert.rejects(fetching, refused(address));
+  }
 });

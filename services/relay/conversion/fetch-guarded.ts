@@ -24,6 +24,9 @@ export class FetchRefusedError extends Error {}
 
 const globalUnicast = ipaddr.IPv6.parseCIDR("2000::/3");
 
+// Of the public internet by its range, but answered by the host that a virtual machine of Azure runs on.
+const hostServices = new Set(["168.63.129.16"]);
+
 /**
  * Whether an address is one of the public internet that a single machine may have. Refuses among others private,
  * loopback, link-local (with the metadata services on 169.254.169.254), shared (CGNAT) and multicast addresses, and
@@ -32,7 +35,7 @@ const globalUnicast = ipaddr.IPv6.parseCIDR("2000::/3");
 export function isPublicAddress(address: string): boolean {
   if (!ipaddr.isValid(address)) return false;
   const parsed = ipaddr.parse(address);
-  if (parsed.range() !== "unicast") return false;
+  if (parsed.range() !== "unicast" || hostServices.has(parsed.toString())) return false;
   return parsed instanceof ipaddr.IPv4 || parsed.match(globalUnicast);
 }
 
