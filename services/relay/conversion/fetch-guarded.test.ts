@@ -223,7 +223,7 @@ function resolveBy(context: TestContext, answers: string[][]): () => number {
   return () => asked;
 }
 
-test("a name that resolves to another address at the next question is asked once: what was checked is reached", async (context) => {
+test("a name that resolves to another address next time is asked once: what was checked is reached", async (context) => {
   await using server = await serveHttp((_, response) => response.end("reached"));
   const asked = resolveBy(context, [["127.0.0.1"], ["10.0.0.1"]]);
   const { body } = await fetchGuarded(`http://rebinding.example:${server.port}/`, limits, rulesFor(server.port));
