@@ -43,6 +43,7 @@ function declareRelay(registry: Registry): void {
     publishOldestMs: nothing,
     quotaQueued: nothing,
     bodyBytes: nothing,
+    threadWaiting: nothing,
     submissions: nothing,
     downloads: nothing,
   });

@@ -19,15 +19,27 @@ import { expectedCauses, CallFailure, type Failure, type FailureName } from "./f
 import { beginLiveCall, type CallTrace, type LiveCall, type Requested } from "./live-call.ts";
 import { countInputTokens, estimateInputTokens } from "./charge/meter.ts";
 import type { Metrics } from "./metrics.ts";
-import { countLosses, createPreparation, refuseLosses, type Preparation } from "./conversion/prepare.ts";
+import {
+  countLosses,
+  createPreparation,
+  isPassed,
+  refuseLosses,
+  type Preparation,
+  type Prepared,
+  type Preparing,
+} from "./conversion/prepare.ts";
+import { createThreadPreparation } from "./conversion/prepare-in-thread.ts";
+import type { LargeBody } from "./http/body.ts";
+import { envelopeOfFacts, type BodyFacts } from "./threads/facts.ts";
+import { manyValues, type Threads, type ThreadSession } from "./threads/threads.ts";
 import { reachUpstream, type Outgoing } from "./upstream/reach.ts";
-import { readEnvelope, readKey } from "./http/read.ts";
+import { readEnvelope, readingHeaders, readKey } from "./http/read.ts";
 import { reportCall } from "./report/report-call.ts";
 import { respondFailure, statusOfFailure } from "./http/respond.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
 import { createSendSignal, SendError, type SendSignal } from "./upstream/send.ts";
 import { release, settle, type Settling } from "./charge/settle.ts";
-import { parseFor, takeBody, type CheckKey } from "./http/take-body.ts";
+import { accountOf, parseFor, takeAnyBody, type CheckKey } from "./http/take-body.ts";
 import { beginTrace, type TraceSettings } from "./report/trace-call.ts";
 import type { UpstreamHealth } from "./upstream/health.ts";
 import type { Videos } from "./videos/videos.ts";
@@ -38,6 +50,7 @@ export type Relay = {
   pools: Pools;
   health: UpstreamHealth;
   bodyBudget: BodyBudget;
+  threads: Threads;
   settling: Settling;
   metrics: Metrics;
   log: Logger;
@@ -62,6 +75,8 @@ type Received = Incoming & {
   signal: SendSignal;
   /** Called when the caller has left before the end of the answer. */
   onLeft: (signal: SendSignal) => void;
+  /** Where the request is, when it is in a thread. */
+  session: ThreadSession | undefined;
 };
 
 /** What a request asks for, where it can be served, and how it is put there. */
@@ -87,10 +102,11 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
   let failure: Failure | undefined;
   try {
     const caller = callerOf(readKey(request.headers, dialect.format === "B"), ip);
-    const body = await takeBody({ ...incoming, caller }, relay);
+    const openSession = (): ThreadSession => openFor(received, caller, relay);
+    const body = await takeAnyBody({ ...incoming, caller }, { ...relay, openSession });
     if (!body) return;
     const parsed = await parseFor(caller, relay, (checkKey) =>
-      parseRequest(body, { ...received, caller }, relay, checkKey),
+      parseRequest({ ...received, body, caller, openSession }, relay, checkKey),
     );
     admission = await admitCall(parsed, caller, received, relay);
     const answered = await reachUpstream(admission, relay);
@@ -113,25 +129,51 @@ function receive(incoming: Incoming, { tracing }: Relay): Received {
   const times = beginTimes(performance.now());
   const trace = beginTrace(request, tracing);
   const signal = createSendSignal();
-  const received: Received = { ...incoming, rid: createRid(), startedAtMs: Date.now(), times, trace, signal, onLeft };
+  const received: Received = {
+    ...incoming,
+    rid: createRid(),
+    startedAtMs: Date.now(),
+    times,
+    trace,
+    signal,
+    onLeft,
+    session: undefined,
+  };
   response.on("close", () => {
-    if (!response.writableFinished) received.onLeft(signal);
+    if (response.writableFinished) return;
+    received.session?.cancel();
+    received.onLeft(signal);
   });
   return received;
 }
+
+function openFor(received: Received, caller: Caller, { threads }: Relay): ThreadSession {
+  return (received.session ??= threads.open(accountOf(caller)));
+}
+
+/** A request whose body is here, or in a thread. */
+type BodyRead = Received & { body: Buffer | LargeBody; caller: Caller; openSession: () => ThreadSession };
 
 /**
  * Reads the request, finds its model and the routes to it, and prepares what the first upstream gets. Throws the
  * CallFailure that the caller is told.
  */
-function parseRequest(
-  body: Buffer,
-  { request, response, dialect, times, caller }: Received & { caller: Caller },
-  relay: Relay,
-  checkKey: CheckKey,
-): ParsedRequest | Promise<ParsedRequest> {
+function parseRequest(read: BodyRead, relay: Relay, checkKey: CheckKey): ParsedRequest | Promise<ParsedRequest> {
+  const { body, dialect, request, times } = read;
   times.readAt = performance.now();
-  const envelope = readEnvelope(body, dialect, request.headers);
+  if (Buffer.isBuffer(body)) return plan({ ...read, checkKey }, relay, readEnvelope(body, dialect, request.headers));
+  return body.session
+    .work<"read">({ kind: "read", dialect: dialect.name, headers: readingHeaders(request.headers) })
+    .then((facts) => plan({ ...read, checkKey }, relay, envelopeOfFacts(facts), facts.body));
+}
+
+function plan(
+  read: BodyRead & { checkKey: CheckKey },
+  relay: Relay,
+  envelope: Envelope,
+  facts?: BodyFacts,
+): ParsedRequest | Promise<ParsedRequest> {
+  const { request, dialect, times, response, caller, checkKey } = read;
   const model = findModel(relay.catalog.current(), envelope.model);
   const routes = chooseRoutes(model, dialect.name);
   if (routes.length === 0) {
@@ -141,7 +183,8 @@ function parseRequest(
   const { units, priceFields } = envelope;
   const requested = { inputTokens: countInputTokens(envelope, model), units, priceFields };
   const share = (): BodyShare => relay.bodyBudget.share(response, caller);
-  const preparation = createPreparation({ envelope, dialect, model, inputTokens: requested.inputTokens, share });
+  const preparing = { envelope, dialect, model, inputTokens: requested.inputTokens, share };
+  const preparation = prepareWhereItFits(preparing, routes, read, facts);
   const parsed = { envelope, model, requested, routes, preparation };
   let fetchingAt = Infinity;
   const fetched = preparation.readFor(routes, async () => {
@@ -157,14 +200,42 @@ function parseRequest(
   });
 }
 
+/** Prepares a request in a thread where its bytes are there, or where all of its many values must be read. */
+function prepareWhereItFits(
+  preparing: Preparing,
+  routes: readonly Route[],
+  { body, request, openSession }: BodyRead,
+  facts: BodyFacts | undefined,
+): Preparation {
+  const { envelope, dialect } = preparing;
+  const headers = readingHeaders(request.headers);
+  if (facts && !Buffer.isBuffer(body)) {
+    const { length, isHoldingState } = facts;
+    return createThreadPreparation({ ...preparing, session: body.session, headers, length, isHoldingState });
+  }
+  const { bytes, values } = envelope.body;
+  const isHere = values < manyValues || routes.every((route) => isPassed(route, dialect));
+  if (isHere) return createPreparation(preparing);
+  const session = openSession();
+  session.add("request", bytes, false);
+  return createThreadPreparation({ ...preparing, session, headers, length: bytes.length, isHoldingState: false });
+}
+
 /** Runs before admission, so that a request which cannot be converted is rejected without a hold. */
-function checkConvertible(parsed: ParsedRequest, request: IncomingMessage, relay: Relay): ParsedRequest {
+function checkConvertible(
+  parsed: ParsedRequest,
+  request: IncomingMessage,
+  relay: Relay,
+): ParsedRequest | Promise<ParsedRequest> {
   const [first] = parsed.routes;
   const prepared = first && parsed.preparation.for(first);
-  if (!prepared || prepared.dropped.length === 0) return parsed;
-  if (isStrict(request.headers)) refuseLosses(prepared);
-  countLosses(prepared, relay.metrics);
-  return parsed;
+  const noted = (ready: Prepared | undefined): ParsedRequest => {
+    if (!ready || ready.dropped.length === 0) return parsed;
+    if (isStrict(request.headers)) refuseLosses(ready);
+    countLosses(ready, relay.metrics);
+    return parsed;
+  };
+  return prepared instanceof Promise ? prepared.then(noted) : noted(prepared);
 }
 
 /** Checks the key and its rates and holds the estimated price. Throws a CallFailure. */
@@ -258,7 +329,7 @@ function settleFailed({ call, signal, response, dialect }: Admission, failure: F
 /** Leaves nothing of a request behind but its log line. */
 function leave(
   admission: Admission | undefined,
-  { rid, startedAtMs, times, trace, ip, response, dialect }: Received,
+  { rid, startedAtMs, times, trace, ip, response, dialect, session }: Received,
   failure: Failure | undefined,
   relay: Relay,
 ): void {
@@ -267,6 +338,7 @@ function leave(
     relay.orphans.end(admission.call);
   }
   admission?.preparation.forget();
+  session?.forget();
   const call = admission?.call;
   const { path: endpoint } = dialect;
   reportCall({ rid, startedAtMs, times, trace, call, failure, method: "POST", endpoint, response, ip }, relay);

@@ -33,6 +33,7 @@ import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "./charge
 import { defaultSpoolLimits, openSpool } from "./charge/spool.ts";
 import { followCertificate } from "./http/tls.ts";
 import { traceSettingsOf } from "./report/trace-call.ts";
+import { countThreads, createThreads } from "./threads/threads.ts";
 import { createUpstreamHealth } from "./upstream/health.ts";
 import { connectVideoTasks } from "./videos/tasks.ts";
 import { createVideos } from "./videos/videos.ts";
@@ -49,6 +50,7 @@ resources.defer(() => logLines.flushSync());
 const registry = createRegistry("relay");
 const metrics = createMetrics(registry);
 const pools = resources.use(createPools());
+const threads = resources.use(createThreads(countThreads(metrics, log)));
 const health = createUpstreamHealth();
 const credentials = resources.use(openGrpcCredentials(config, log, registry));
 const { VIDEO_TASK_ADDRESS: videoAddress } = config;
@@ -90,6 +92,7 @@ const relay: Relay = {
   catalog,
   pools,
   health,
+  threads,
   bodyBudget: createBodyBudget(config.MAX_BODY_BYTES_IN_FLIGHT),
   settling,
   metrics,
@@ -115,6 +118,7 @@ watchGauges(registry, {
   publishOldestMs: publisher.oldestMs,
   quotaQueued: quota.queued,
   bodyBytes: relay.bodyBudget.bytes,
+  threadWaiting: threads.waiting,
   submissions: () => videos.submissions,
   downloads: () => videos.downloads.size,
 });

@@ -204,6 +204,29 @@ function createMoneyMetrics(registry: Registry) {
   };
 }
 
+function createThreadMetrics(registry: Registry) {
+  return {
+    threadWaitSeconds: histogram(registry, {
+      name: "relay_large_wait_seconds",
+      help: "How long a large body or answer waited for a thread that reads it.",
+      buckets: secondsBuckets,
+    }),
+    threadWorkSeconds: histogram(registry, {
+      name: "relay_large_work_seconds",
+      help: "How long a thread worked on a large body or answer.",
+      buckets: secondsBuckets,
+    }),
+    threadRefusals: counter(registry, {
+      name: "relay_large_refused_total",
+      help: "Calls refused with 503 because too many large bodies waited for a thread.",
+    }),
+    threadEnds: counter(registry, {
+      name: "relay_large_thread_ends_total",
+      help: "Threads that ended while they worked on a large body, for want of memory or by a fault.",
+    }),
+  };
+}
+
 /** Every metric of the relay, declared once. None has a key, an account or a request id as a label. */
 export function createMetrics(registry: Registry) {
   return {
@@ -211,6 +234,7 @@ export function createMetrics(registry: Registry) {
     ...createStreamMetrics(registry),
     ...createUpstreamMetrics(registry),
     ...createMoneyMetrics(registry),
+    ...createThreadMetrics(registry),
   };
 }
 
@@ -231,6 +255,7 @@ export type Readings = {
   publishOldestMs: () => number;
   quotaQueued: () => number;
   bodyBytes: () => number;
+  threadWaiting: () => number;
   submissions: () => number;
   downloads: () => number;
 };
@@ -258,6 +283,7 @@ export function watchGauges(registry: Registry, read: Readings): void {
       "Bytes of request bodies above 64 KiB that have arrived and are kept, and what reading them as objects takes.",
       read.bodyBytes,
     ],
+    ["relay_large_waiting", "Large bodies and answers that wait for a thread which reads them.", read.threadWaiting],
     ["relay_video_submissions", "Submissions of videos that have not ended or are not concluded.", read.submissions],
     ["relay_video_downloads", "Video files being delivered to callers.", read.downloads],
     ["relay_quota_queued", "Operations that auth-quota has not answered.", read.quotaQueued],

@@ -34,6 +34,30 @@ const calls: Panel[] = [
     queries: [{ expr: sumOf("relay_body_bytes", "instance"), legend: "{{instance}}" }],
   },
   {
+    title: "Large bodies that wait for a thread",
+    description: "At 64 of them, or half as many of one account, one more gets 503.",
+    unit: "short",
+    queries: [{ expr: sumOf("relay_large_waiting", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Large bodies, p99 of waiting and of work",
+    description: "Bodies and whole answers above 256 KiB are read in threads.",
+    unit: "s",
+    queries: [
+      { expr: quantile(0.99, "relay_large_wait_seconds"), legend: "waiting" },
+      { expr: quantile(0.99, "relay_large_work_seconds"), legend: "work" },
+    ],
+  },
+  {
+    title: "Large bodies without a thread",
+    description: "Refused because too many waited; threads that ended at work.",
+    unit: "ops",
+    queries: [
+      { expr: perSecond("relay_large_refused_total"), legend: "refused" },
+      { expr: perSecond("relay_large_thread_ends_total"), legend: "threads ended" },
+    ],
+  },
+  {
     title: "Request fields that were dropped",
     description: "They could not be carried to the upstream's format; callers read them in x-relay-dropped.",
     unit: "ops",

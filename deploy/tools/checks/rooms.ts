@@ -15,6 +15,7 @@ export const rooms: Record<string, readonly string[]> = {
     "upstream",
     "conversion",
     "http",
+    "threads",
     "charge",
     "live-call.ts",
     "call-times.ts",

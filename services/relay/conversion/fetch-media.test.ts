@@ -3,7 +3,8 @@ import { test } from "node:test";
 import type { Conversation, Part } from "../dialects/conversation.ts";
 import { CallFailure } from "../failures.ts";
 import { FetchRefusedError } from "./fetch-guarded.ts";
-import { fetchMedia, type FetchUrl } from "./fetch-media.ts";
+import { embedFetched, urlsToFetch } from "../dialects/fetched-media.ts";
+import { fetchUrls, type FetchUrl, type MediaFetching } from "./fetch-media.ts";
 
 const conversationOf = (...urls: string[]): Conversation => ({
   turns: [{ role: "user", parts: urls.map((url): Part => ({ kind: "image", source: { kind: "url", url } })) }],
@@ -13,6 +14,8 @@ const conversationOf = (...urls: string[]): Conversation => ({
   wantsStreamUsage: false,
 });
 
+const fetchMedia = async (conversation: Conversation, fetching: MediaFetching): Promise<Conversation> =>
+  embedFetched(conversation, await fetchUrls(urlsToFetch(conversation), fetching));
 const roomy = { claim: () => true };
 const fetchUrl: FetchUrl = async (url) => ({ contentType: "image/png; charset=x", body: Buffer.from(url) });
 const failureOf = async (work: Promise<unknown>): Promise<CallFailure> => {
@@ -42,11 +45,6 @@ test("pictures stand in the place of their addresses, each address fetched once"
     kind: "image",
     source: { kind: "base64", mediaType: "image/png", data: Buffer.from("https://a.example/1").toString("base64") },
   });
-});
-
-test("a conversation without addresses is the very same one", async () => {
-  const conversation = conversationOf();
-  assert.equal(await fetchMedia(conversation, { share: roomy, fetchUrl }), conversation);
 });
 
 test("what cannot be read is the caller's mistake, and the caller learns only the address that was given", async () => {

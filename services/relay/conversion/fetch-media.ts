@@ -1,6 +1,4 @@
 import type { BodyShare } from "../http/body-budget.ts";
-import { embedFetched, urlsToFetch } from "../dialects/fetched-media.ts";
-import type { Conversation } from "../dialects/conversation.ts";
 import { CallFailure } from "../failures.ts";
 import { FetchRefusedError, fetchGuarded, type Fetched, type FetchLimits } from "./fetch-guarded.ts";
 
@@ -32,13 +30,15 @@ export async function fetchAddress(url: string, limits: FetchLimits, fetchUrl: F
   }
 }
 
+/** What stands behind addresses, by address. */
+export type FetchedMedia = ReadonlyMap<string, { mediaType: string; data: string }>;
+
 /**
- * The conversation with the pictures and files in the place of their addresses, for providers that read none. At most
- * 16 addresses, 20 MB and 15 s each. Throws `field_invalid`, or `service_unavailable` when the budget has no room.
+ * Fetches pictures and files, for providers that read no addresses. At most 16 of them, 20 MB and 15 s each. Throws
+ * `field_invalid`, or `service_unavailable` when the budget has no room.
  */
-export async function fetchMedia(conversation: Conversation, fetching: MediaFetching): Promise<Conversation> {
+export async function fetchUrls(urls: readonly string[], fetching: MediaFetching): Promise<FetchedMedia> {
   const { share, fetchUrl = fetchGuarded } = fetching;
-  const urls = urlsToFetch(conversation);
   if (urls.length > maxUrls) {
     throw new CallFailure({ name: "field_invalid", detail: `more than ${maxUrls} addresses cannot be read` });
   }
@@ -50,5 +50,5 @@ export async function fetchMedia(conversation: Conversation, fetching: MediaFetc
     if (!share.claim(bytes)) throw new CallFailure({ name: "service_unavailable", cause: "no room for media" });
     fetched.set(url, { mediaType: contentType.split(";", 1)[0]?.trim() ?? "", data: body.toString("base64") });
   }
-  return fetched.size > 0 ? embedFetched(conversation, fetched) : conversation;
+  return fetched;
 }

@@ -6,12 +6,13 @@ import { say, saySingle, understand, type Conversion, type Understood } from "./
 import { clients, providers, upstreamDialectFor, upstreamDialects } from "../dialects/conversions.ts";
 import type { Asked, SingleConversion } from "../dialects/conversion.ts";
 import type { Dialect, Envelope, UpstreamDialect, UpstreamDialectName } from "../dialects/dialect.ts";
-import { urlsToFetch } from "../dialects/fetched-media.ts";
-import { landmarks, type RequestBody } from "../dialects/json/request-body.ts";
+import { embedFetched, urlsToFetch } from "../dialects/fetched-media.ts";
+import { landmarks } from "../dialects/json/request-body.ts";
 import { singleConversionFor, type SingleCell } from "../dialects/single-conversions.ts";
 import { CallFailure } from "../failures.ts";
-import { fetchMedia, type MediaFetching } from "./fetch-media.ts";
+import { fetchUrls, type FetchedMedia, type MediaFetching } from "./fetch-media.ts";
 import type { Metrics } from "../metrics.ts";
+import type { ThreadSession } from "../threads/threads.ts";
 import { refuseTier, refuseUnpriced } from "../charge/refuse-unpriced.ts";
 
 type Single = { conversion: SingleConversion; request: Record<string, unknown> };
@@ -26,12 +27,14 @@ export type Prepared = {
   single?: Single;
   /** Fields of the request that got lost, by the caller's names. */
   dropped: readonly string[];
+  /** Where the request is, when it is in a thread. */
+  session?: ThreadSession;
 };
 
 /** One request on its way to the upstreams that may be asked for it. Its methods do not stand alone. */
 export type Preparation = {
-  /** The request for a route; the same route is prepared once. Throws `field_invalid`. */
-  for(route: Route): Prepared;
+  /** The request for a route; the same route is prepared once. Throws `field_invalid`. A large one comes later. */
+  for(route: Route): Prepared | Promise<Prepared>;
   /**
    * Reads what the caller says, where one of the routes needs a conversion, and fetches what it names by address;
    * undefined where nothing is to be fetched, as nearly always.
@@ -41,13 +44,13 @@ export type Preparation = {
   forget(): void;
 };
 
-type Preparing = {
+export type Preparing = {
   envelope: Envelope;
   dialect: Dialect;
   model: Model;
   inputTokens: number;
   /** Opens a share of the budget for bodies. */
-  share: () => BodyShare;
+  share: () => Pick<BodyShare, "claim">;
 };
 
 // An object in the engine's memory, and what becomes of it in another dialect.
@@ -55,8 +58,11 @@ const bytesOfValue = 256;
 const smallBytes = 64 * 1024;
 
 /** Holds what a request takes as objects, beside its bytes. Throws `service_unavailable` when there is no room. */
-function claimReading({ bytes, values }: RequestBody, share: () => BodyShare): void {
-  if (bytes.length <= smallBytes || share().claim(Math.max(bytes.length, values * bytesOfValue))) return;
+export function claimReading(
+  { length, values }: { length: number; values: number },
+  share: () => Pick<BodyShare, "claim">,
+): void {
+  if (length <= smallBytes || share().claim(Math.max(length, values * bytesOfValue))) return;
   throw new CallFailure({ name: "service_unavailable", cause: "no room to read the body as a whole" });
 }
 
@@ -67,7 +73,7 @@ const takesFormatOf = ({ name }: Dialect, { structuredOutput }: Model): boolean 
 type Cell = Conversion & { spoken: UpstreamDialectName };
 
 /** The conversion by which a route is reached; undefined where its upstream speaks the caller's dialect. */
-function cellOf({ upstream }: Route, dialect: Dialect): Cell | undefined {
+export function cellOf({ upstream }: Route, dialect: Dialect): Cell | undefined {
   const spoken = upstreamDialectFor(dialect.name, upstream.dialects);
   if (spoken === undefined || spoken === dialect.name) return undefined;
   const [client, provider] = [clients[dialect.name], providers[spoken]];
@@ -75,9 +81,13 @@ function cellOf({ upstream }: Route, dialect: Dialect): Cell | undefined {
 }
 
 /** The same for a request that is no conversation. */
-function singleCellOf({ upstream }: Route, { name }: Dialect): SingleCell | undefined {
+export function singleCellOf({ upstream }: Route, { name }: Dialect): SingleCell | undefined {
   return upstream.dialects.includes(name) ? undefined : singleConversionFor(name, upstream.dialects);
 }
+
+/** Whether a route takes a request as it came, but for single fields. */
+export const isPassed = (route: Route, dialect: Dialect): boolean =>
+  !cellOf(route, dialect) && !singleCellOf(route, dialect);
 
 function prepareSingle(envelope: Envelope, { conversion, spoken }: SingleCell, upstreamModel: string): Prepared {
   const { path, body, dropped, request } = saySingle(envelope, conversion, upstreamModel);
@@ -89,7 +99,7 @@ function prepareSingle(envelope: Envelope, { conversion, spoken }: SingleCell, u
   return { dialect, body, conversion: undefined, single: { conversion, request }, dropped };
 }
 
-class RequestPreparation implements Preparation {
+export class RequestPreparation implements Preparation {
   private readonly preparing: Preparing;
   private understood: Understood | undefined;
   private route: Route | undefined;
@@ -108,13 +118,24 @@ class RequestPreparation implements Preparation {
   }
 
   readFor(routes: readonly Route[], fetching: () => Promise<MediaFetching>): Promise<void> | undefined {
+    const urls = this.addressesFor(routes);
+    return urls.length === 0 ? undefined : this.fetch(urls, fetching);
+  }
+
+  /** Reads what the caller says, where one of the routes needs what stands behind addresses; gives those. */
+  addressesFor(routes: readonly Route[]): string[] {
     const { dialect } = this.preparing;
     const route = routes.find((candidate) => cellOf(candidate, dialect)?.provider.readsNoAddresses);
     const cell = route && cellOf(route, dialect);
-    if (!cell) return undefined;
+    if (!cell) return [];
     this.understood = this.understand(cell);
-    const hasNone = urlsToFetch(this.understood.conversation).length === 0;
-    return hasNone ? undefined : this.fetchFor(this.understood, fetching);
+    return urlsToFetch(this.understood.conversation);
+  }
+
+  /** Puts what was fetched in the place of its address. */
+  embed(fetched: FetchedMedia): void {
+    if (!this.understood) return;
+    this.understood = { ...this.understood, conversation: embedFetched(this.understood.conversation, fetched) };
   }
 
   forget(): void {
@@ -150,17 +171,18 @@ class RequestPreparation implements Preparation {
   }
 
   private claimOnce(): void {
-    if (!this.isClaimed) claimReading(this.preparing.envelope.body, this.preparing.share);
+    const { bytes, values } = this.preparing.envelope.body;
+    if (!this.isClaimed) claimReading({ length: bytes.length, values }, this.preparing.share);
     this.isClaimed = true;
   }
 
-  private async fetchFor(named: Understood, fetching: () => Promise<MediaFetching>): Promise<void> {
-    this.understood = { ...named, conversation: await fetchMedia(named.conversation, await fetching()) };
+  private async fetch(urls: string[], fetching: () => Promise<MediaFetching>): Promise<void> {
+    this.embed(await fetchUrls(urls, await fetching()));
   }
 }
 
 /** Prepares one request of a caller. */
-export function createPreparation(preparing: Preparing): Preparation {
+export function createPreparation(preparing: Preparing): RequestPreparation {
   return new RequestPreparation(preparing);
 }
 

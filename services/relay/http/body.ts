@@ -3,6 +3,8 @@ import type { Transform } from "node:stream";
 import type { BodyBudget, BodyOwner, BodyShare } from "./body-budget.ts";
 import { expectedCauses, CallFailure } from "../failures.ts";
 import { createInflater, encodingOf } from "./inflate.ts";
+import { startCollecting } from "./collect-pieces.ts";
+import { largeBytes, type ThreadSession } from "../threads/threads.ts";
 
 /** API spec, Limits: a larger body is refused with 400. */
 export const maxBodyBytes = 128 * 1024 * 1024;
@@ -16,6 +18,10 @@ const stallMs = 30_000;
 /** What must come of a body above 64 KiB in each such time, so that nobody holds memory by dripping: 17 KiB/s. */
 const leastBytes = 512 * 1024;
 
+/** How much larger than on the wire a body may become, beyond the first of it: text becomes a tenth of itself. */
+const maxRatio = 100;
+const freeInflatedBytes = 8 * 1024 * 1024;
+
 const readingEnds = Symbol("reading ends");
 
 /** Ends the reading of a body that is still on its way: its caller is told that the service is stopping. */
@@ -28,9 +34,14 @@ export type BodyReading = {
   checkKey: () => Promise<unknown>;
   budget: BodyBudget;
   owner: BodyOwner;
+  /** Opens a place in a thread for a body above 256 KiB; left out: it is kept here. */
+  openSession?: (() => ThreadSession) | undefined;
   /** How long the sender may pause, and in which a large body must come on by 512 KiB; left out: 30 s. */
   stallMs?: number;
 };
+
+/** A body whose bytes are in a thread. */
+export type LargeBody = { session: ThreadSession; length: number };
 
 const tooLarge = (): CallFailure => new CallFailure({ name: "body_too_large" });
 const malformed = (cause: unknown): CallFailure => new CallFailure({ name: "malformed_request", cause });
@@ -40,16 +51,26 @@ const stopping = (): CallFailure => new CallFailure({ name: "service_unavailable
 
 /**
  * Reads the whole body, inflated where it is encoded; what it holds of the budget is given back when the answer closes.
- * Throws what `checkKey` throws, `body_too_large` above 128 MB on the wire or inflated, `service_unavailable` when the
- * budget has no room or the relay stops, `malformed_request` for an encoding that is unknown or broken and for a sender
- * who stops; gives undefined when the caller goes away. After a failure the rest of the body is left to whoever
- * answers.
+ * Throws what `checkKey` throws, `body_too_large` above 128 MB on the wire or inflated and for what inflates too far,
+ * `service_unavailable` when the budget has no room or the relay stops, `malformed_request` for an encoding that is
+ * unknown or broken and for a sender who stops; gives undefined when the caller goes away. After a failure the rest of
+ * the body is left to whoever answers.
  */
+export function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reading: BodyReading & { openSession?: undefined },
+): Promise<Buffer | undefined>;
+export function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reading: BodyReading,
+): Promise<Buffer | LargeBody | undefined>;
 export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
   reading: BodyReading,
-): Promise<Buffer | undefined> {
+): Promise<Buffer | LargeBody | undefined> {
   const { headers } = request;
   const announced = Number(headers["content-length"] ?? 0);
   const encoding = encodingOf(headers["content-encoding"]);
@@ -98,50 +119,26 @@ function takeWhole(request: IncomingMessage, announced: number): Buffer | undefi
   return body;
 }
 
-/** Gives memory back; what is smaller than its memory shares it with others. */
-function free({ buffer, length }: Buffer): void {
-  if (buffer instanceof ArrayBuffer && length === buffer.byteLength) buffer.transfer(0);
-}
+/** Where a body comes together: here, or in a thread as soon as it is large. */
+type Gathered = { add: (chunk: Buffer) => void; whole: () => Buffer | LargeBody; drop: () => void };
 
-/** Where the pieces of a body are put together; without `whole`, `drop` gives back what was taken. */
-type Collected = { add: (chunk: Buffer) => void; whole: () => Buffer; drop: () => void };
-
-const firstBytes = 64 * 1024;
-
-/**
- * Pieces are put one behind the other into memory that doubles: an announcement takes none, and a piece of one byte
- * takes no more than that. A piece that was copied is given back at once, and so is memory that was outgrown: left to
- * the collector, megabytes outside of the heap make it look through all of the heap.
- */
-function startCollecting(mostBytes: number): Collected {
-  let only: Buffer | undefined;
-  let memory = Buffer.alloc(0);
-  let bytes = 0;
-  const resize = (length: number): void => {
-    const before = memory;
-    memory = Buffer.allocUnsafeSlow(length);
-    before.copy(memory, 0, 0, bytes);
-    free(before);
-  };
-  const put = (chunk: Buffer): void => {
-    const needed = bytes + chunk.length;
-    if (needed > memory.length) resize(Math.max(needed, Math.min(Math.max(firstBytes, 2 * memory.length), mostBytes)));
-    bytes += chunk.copy(memory, bytes);
-    free(chunk);
-  };
+function gather(mostBytes: number, openSession: BodyReading["openSession"]): Gathered {
+  const local = startCollecting(mostBytes);
+  if (!openSession) return local;
+  let session: ThreadSession | undefined;
+  let length = 0;
   return {
     add: (chunk) => {
-      if (!only && bytes === 0) return void (only = chunk);
-      if (only) put(only);
-      only = undefined;
-      put(chunk);
+      length += chunk.length;
+      if (!session && length <= largeBytes) return local.add(chunk);
+      if (!session) {
+        session = openSession();
+        session.add("request", local.whole(), true);
+      }
+      session.add("request", chunk, true);
     },
-    whole: () => {
-      if (only) return only;
-      if (bytes < memory.length) resize(bytes);
-      return memory;
-    },
-    drop: () => free(memory),
+    whole: () => (session ? { session, length } : local.whole()),
+    drop: () => (session ? session.forget() : local.drop()),
   };
 }
 
@@ -176,12 +173,13 @@ type Collecting = {
   onStall: (cause: string) => CallFailure;
 };
 
-async function collect(collecting: Collecting): Promise<Buffer | undefined> {
+async function collect(collecting: Collecting): Promise<Buffer | LargeBody | undefined> {
   const { request, inflater, share, reading } = collecting;
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer | undefined>();
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer | LargeBody | undefined>();
   const source = inflater ?? request;
   let { isKeyKnown } = collecting;
-  const collected = startCollecting(inflater || collecting.announced === 0 ? maxBodyBytes : collecting.announced);
+  const most = inflater || collecting.announced === 0 ? maxBodyBytes : collecting.announced;
+  const collected = gather(most, reading.openSession);
   const waitMs = reading.stallMs ?? stallMs;
   let bytes = 0;
   let wireBytes = 0;
@@ -204,7 +202,8 @@ async function collect(collecting: Collecting): Promise<Buffer | undefined> {
   const onData = (chunk: Buffer): void => {
     if (isOver) return;
     bytes += chunk.length;
-    if (bytes > maxBodyBytes) return fail(tooLarge());
+    const isBomb = inflater !== undefined && bytes > freeInflatedBytes && bytes > wireBytes * maxRatio;
+    if (bytes > maxBodyBytes || isBomb) return fail(tooLarge());
     const hasRoom = share.claim(bytes);
     if (!hasRoom && isKeyKnown) return fail(busy());
     collected.add(chunk);

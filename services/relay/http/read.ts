@@ -28,6 +28,15 @@ export function readVersion(headers: IncomingHttpHeaders): string | undefined {
   return typeof version === "string" && versionPattern.test(version) ? version : undefined;
 }
 
+/** The headers by which `readEnvelope` reads a body. */
+export function readingHeaders(headers: IncomingHttpHeaders): Record<string, string> {
+  const version = readVersion(headers);
+  return {
+    "content-type": headers["content-type"] ?? "",
+    ...(version !== undefined && { "provider-version": version }),
+  };
+}
+
 function requireFields(body: RequestBody, dialect: Dialect): void {
   for (const name of dialect.requiredFields) {
     if (!body.has(name)) throw new CallFailure({ name: "field_required", detail: name });

@@ -16,6 +16,7 @@ import { connectRaw, type RawClient } from "../testing/raw-client.ts";
 import { createOrphans } from "../stream/orphans.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
+import { countThreads, createThreads } from "../threads/threads.ts";
 
 const config = readConfig({
   AUTH_QUOTA_ADDRESS: "nowhere",
@@ -36,6 +37,7 @@ const quota = scriptedQuota(async () => {
 });
 const settling = settlingOf({ quota, log });
 await using pools = createPools();
+await using threads = createThreads(countThreads(settling.metrics, settling.log));
 const model = modelOf();
 const relay: Relay = {
   catalog: {
@@ -45,6 +47,7 @@ const relay: Relay = {
   },
   pools,
   health: createUpstreamHealth(),
+  threads,
   bodyBudget: createBodyBudget(1_000_000),
   tracing: { share: 0, hasGenAi: false },
   settling,

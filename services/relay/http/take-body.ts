@@ -4,7 +4,8 @@ import { authorize, type Caller } from "../charge/admit.ts";
 import type { Settling } from "../charge/settle.ts";
 import { CallFailure } from "../failures.ts";
 import type { BodyBudget } from "./body-budget.ts";
-import { readBody } from "./body.ts";
+import { readBody, type LargeBody } from "./body.ts";
+import type { ThreadSession } from "../threads/threads.ts";
 
 /** A request whose head was read. */
 export type HeadRead = { request: IncomingMessage; response: ServerResponse; caller: Caller };
@@ -18,13 +19,32 @@ const keyCheckOf =
   () =>
     authorize(quota, caller);
 
+type Taking = { settling: Settling; bodyBudget: BodyBudget };
+
 /** Takes a whole body; undefined when the caller went away while sending. Throws a CallFailure. */
 export function takeBody(
   { request, response, caller }: HeadRead,
-  { settling, bodyBudget }: { settling: Settling; bodyBudget: BodyBudget },
+  { settling, bodyBudget }: Taking,
 ): Promise<Buffer | undefined> {
   return readBody(request, response, { checkKey: keyCheckOf(settling, caller), budget: bodyBudget, owner: caller });
 }
+
+/** The same, where a large body is worked on in a thread. */
+export function takeAnyBody(
+  { request, response, caller }: HeadRead,
+  { settling, bodyBudget, openSession }: Taking & { openSession: () => ThreadSession },
+): Promise<Buffer | LargeBody | undefined> {
+  return readBody(request, response, {
+    checkKey: keyCheckOf(settling, caller),
+    budget: bodyBudget,
+    owner: caller,
+    openSession,
+  });
+}
+
+/** Whose work it is, as far as that is known. */
+export const accountOf = ({ accountId, keyHash }: Caller): string =>
+  accountId || Buffer.from(keyHash).toString("base64");
 
 /**
  * Does what can be done before money: `parse` throws what is wrong with the request, which a caller with a wrong key is

@@ -10,7 +10,7 @@ import { createMetrics } from "../metrics.ts";
 import type { Prepared } from "../conversion/prepare.ts";
 import type { Answered } from "../upstream/reach.ts";
 import { createSendSignal, SendError, type Answer } from "../upstream/send.ts";
-import { envelopeOf, listeningLog, liveCallOf, settlingOf } from "../testing/fakes.ts";
+import { envelopeOf, listeningLog, liveCallOf, settlingOf, noThreads } from "../testing/fakes.ts";
 
 const nothing = (): void => undefined;
 
@@ -36,7 +36,12 @@ test("a whole answer that breaks is its upstream's fault, unless its caller or t
     assert.ok(route);
     const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
     await assert.rejects(
-      deliver(deliverable, { answer, prepared, route }, { settling: settlingOf(), metrics, limits }, nothing),
+      deliver(
+        deliverable,
+        { answer, prepared, route },
+        { settling: settlingOf(), metrics, limits, threads: noThreads },
+        nothing,
+      ),
       SendError,
     );
     const { values } = await metrics.faults.get();
@@ -60,7 +65,7 @@ function startFlow(consume: Answer["consume"], log = listeningLog()) {
   const answered = { answer, route, prepared } as unknown as Answered;
   const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
   const settling = settlingOf({ log: log.log });
-  const delivered = deliver(deliverable, answered, { settling, metrics, limits }, (endCause) =>
+  const delivered = deliver(deliverable, answered, { settling, metrics, limits, threads: noThreads }, (endCause) =>
     settle(settling, call, endCause),
   );
   return { delivered, prepared, envelope, response, call, lines: log.lines };

@@ -2,15 +2,15 @@ import type { ServerResponse } from "node:http";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { endName } from "#shared/money/end-name.ts";
 import { giveBack } from "../http/body-memory.ts";
-import { convertReply, createTranslator } from "../conversion/convert.ts";
-import type { AnswerKind, Dialect, Envelope, StreamTap, Tally } from "../dialects/dialect.ts";
+import type { CallTimes } from "../call-times.ts";
+import { createTranslator } from "../conversion/convert.ts";
+import { readReply, type ReadReply, type ReplyReading } from "../conversion/whole-reply.ts";
+import { noCounts, type AnswerKind, type Dialect, type Envelope, type StreamTap } from "../dialects/dialect.ts";
 import { readJsonBody } from "../dialects/json/request-body.ts";
-import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
 import { guardStream } from "./guard.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
-import type { Prepared } from "../conversion/prepare.ts";
 import { pumpStream, type Pumping } from "./pump.ts";
 import type { Answered } from "../upstream/reach.ts";
 import { droppedHeader, respondReply, streamHeaders } from "../http/respond.ts";
@@ -18,13 +18,17 @@ import type { Answer, SendSignal } from "../upstream/send.ts";
 import type { Settling } from "../charge/settle.ts";
 import { cleanerOf } from "../upstream/failure.ts";
 import { countFault, faultOfEnd, faultOfError } from "../upstream/faults.ts";
-import { readWhole } from "../upstream/whole.ts";
+import { readLargeWhole, readWhole, type LargeAnswer } from "../upstream/whole.ts";
+import { factsOf } from "../threads/facts.ts";
+import type { ReplyFacts } from "../threads/messages.ts";
+import { largeBytes, type Threads, type ThreadSession } from "../threads/threads.ts";
 
 /** What giving an answer needs of its process. */
 export type Deliver = {
   settling: Settling;
   metrics: Metrics;
   limits: { maxReplyBytes: number; maxEventBytes: number };
+  threads: Threads;
 };
 
 /** A call whose answer can be given to its caller. */
@@ -70,14 +74,41 @@ async function deliverRead(
   settleCall: Settle,
 ): Promise<void> {
   const { call, signal } = deliverable;
+  using sessions = new DisposableStack();
   try {
-    const body = await readWhole(answered.answer, relay.limits.maxReplyBytes);
-    deliverWhole(deliverable, answered, body, settleCall);
+    if (!isWhole(deliverable, answered)) {
+      await readWhole(answered.answer, relay.limits.maxReplyBytes);
+      throw invalid(answered.answer);
+    }
+    const body = await readAnswer(deliverable, answered, relay, sessions);
+    noteEnd(call.times);
+    const read = Buffer.isBuffer(body)
+      ? readReply(body, readingOf(deliverable, answered))
+      : await readInThread(body.session, deliverable, answered);
+    deliverWhole(deliverable, answered, read, settleCall);
   } catch (thrown) {
     // An upstream that we stopped has no fault in it.
     if (!signal.isAborted) countFault(relay.metrics, call.upstream, faultOfError(thrown));
     throw thrown;
   }
+}
+
+function noteEnd(times: CallTimes): void {
+  times.upstreamEndedAt = times.arrivedAt = performance.now();
+}
+
+/** Reads the answer into a thread where it is large, or where the thread has the request by which it is read. */
+function readAnswer(
+  { call }: Deliverable,
+  { answer, prepared }: Answered,
+  { limits, threads }: Deliver,
+  sessions: DisposableStack,
+): Promise<Buffer | LargeAnswer> {
+  const { single, session } = prepared;
+  const isInThread = single !== undefined && session !== undefined;
+  const open = (): ThreadSession => sessions.adopt(threads.open(call.accountId), (opened) => opened.forget());
+  const openSession = (): ThreadSession => (isInThread ? session : open());
+  return readLargeWhole(answer, limits.maxReplyBytes, { openSession, largeFrom: isInThread ? 0 : largeBytes });
 }
 
 /** Whether the answer to such a request is one that comes whole. */
@@ -90,54 +121,61 @@ function isWhole({ envelope, dialect }: Deliverable, { answer, prepared }: Answe
 
 const invalid = ({ headers }: Answer): CallFailure => new CallFailure({ name: "upstream_invalid", cause: headers });
 
-function deliverWhole(deliverable: Deliverable, answered: Answered, body: Buffer, settleCall: Settle): void {
-  const { call, envelope, response } = deliverable;
-  const { answer, prepared } = answered;
-  const { times } = call;
-  times.upstreamEndedAt = times.arrivedAt = performance.now();
-  if (!isWhole(deliverable, answered)) throw invalid(answer);
-  const parsed = envelope.answer === "text" ? body.toString() : eventJson(body.toString());
-  const reply = replyOf(deliverable, answered, parsed, body);
-  if (!reply) throw refusalOf(prepared, parsed) ?? invalid(answer);
+function deliverWhole(
+  { call, response }: Deliverable,
+  { answer, prepared }: Answered,
+  { reply, refusal }: ReadReply,
+  settleCall: Settle,
+): void {
+  // What the caller is told where the upstream made nothing because of what was asked of it.
+  if (!reply && refusal !== undefined) {
+    throw new CallFailure({ name: "upstream_refused", detail: refusal, cause: refusal });
+  }
+  if (!reply) throw invalid(answer);
   call.tally = reply.tally;
   call.httpStatus = statusTo(response);
   settleCall(EndCause.COMPLETE);
   const headers = { "content-type": reply.contentType, ...droppedHeader(prepared.dropped) };
   respondReply(response, call.rid, reply.body, headers);
-  if (!response.destroyed) times.firstByteAt = performance.now();
+  if (!response.destroyed) call.times.firstByteAt = performance.now();
 }
 
 /** The status of an answer for the bill; 0 when nobody is there to be told. */
 const statusTo = ({ destroyed }: ServerResponse): number => (destroyed ? 0 : 200);
 
-type Reply = { tally: Tally; body: Buffer; contentType: string };
+const readingOf = ({ call, dialect, envelope }: Deliverable, { prepared, answer }: Answered): ReplyReading => ({
+  envelope,
+  dialect,
+  prepared,
+  quirks: call.offered.quirks,
+  limits: call.offered,
+  contentType: contentTypeOf(answer),
+});
 
-/** What is charged, and the answer as the caller gets it; undefined when it cannot be read. */
-function replyOf(
-  { call, dialect, envelope }: Deliverable,
+/** The same in a thread. Throws when the call was cut meanwhile. */
+async function readInThread(
+  session: ThreadSession,
+  deliverable: Deliverable,
   { prepared, answer }: Answered,
-  parsed: unknown,
-  bytes: Buffer,
-): Reply | undefined {
+): Promise<ReadReply> {
+  const { call, dialect, envelope, signal } = deliverable;
+  const { contextTokens, maxOutputTokens, quirks } = call.offered;
   const { conversion, single } = prepared;
-  const { quirks } = call.offered;
-  const contentType = envelope.answer === "json" ? "application/json" : contentTypeOf(answer);
-  if (conversion) {
-    const { asked } = conversion;
-    const { tally, body } = convertReply(parsed, { conversion, asked, envelope, quirks, limits: call.offered }) ?? {};
-    return tally && body && { tally, body, contentType };
-  }
-  const tally = prepared.dialect.readReply(parsed, envelope, quirks);
-  if (!tally) return undefined;
-  if (!single) return { tally, body: dialect.rewriteReply?.(parsed, envelope) ?? bytes, contentType };
-  const reply = single.conversion.writeReply(parsed, single.request, envelope);
-  return reply && { tally, ...reply };
-}
-
-/** What the caller is told where the upstream made nothing because of what was asked of it. */
-function refusalOf({ single }: Prepared, parsed: unknown): CallFailure | undefined {
-  const detail = single?.conversion.refusalOf(parsed);
-  return detail === undefined ? undefined : new CallFailure({ name: "upstream_refused", detail, cause: detail });
+  const reading: ReplyFacts = {
+    dialect: dialect.name,
+    spoken: prepared.dialect.name,
+    facts: factsOf(envelope),
+    quirks,
+    limits: { contextTokens, maxOutputTokens },
+    contentType: contentTypeOf(answer),
+    asked: conversion?.asked,
+    single: single && { request: single.request },
+  };
+  const { reply, refusal } = await session.work<"reply">({ kind: "reply", reading });
+  if (signal.isAborted) throw new CallFailure({ name: "service_unavailable", cause: "the call was cut" });
+  if (!reply) return { refusal };
+  if (reply.hasNoCounts) reply.tally.usage = noCounts;
+  return { reply: { ...reply, body: Buffer.from(reply.body.buffer) } };
 }
 
 /** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */
@@ -160,6 +198,7 @@ const noBody = readJsonBody(Buffer.from("{}"));
 function forgetRequest({ envelope }: Deliverable, { prepared }: Answered): void {
   giveBack(envelope.body.bytes);
   giveBack(prepared.body);
+  prepared.session?.forget();
   envelope.body = noBody;
   prepared.body = noBytes;
 }

@@ -14,6 +14,7 @@ import type { Publisher } from "../charge/publish.ts";
 import type { QuotaSession } from "../charge/quota-session.ts";
 import type { Settling } from "../charge/settle.ts";
 import type { Spool } from "../charge/spool.ts";
+import type { Threads } from "../threads/threads.ts";
 
 /** A log that keeps its lines for the test to read. */
 export function listeningLog(): { log: Logger; lines: Record<string, unknown>[] } {
@@ -168,6 +169,15 @@ type Parts = {
   publish?: Publisher["publish"];
   publishAlone?: Publisher["publishAlone"];
   log?: Logger;
+};
+
+/** Stands for threads where nothing is large. */
+export const noThreads: Threads = {
+  open: () => {
+    throw new Error("something is large after all");
+  },
+  waiting: () => 0,
+  [Symbol.asyncDispose]: async () => undefined,
 };
 
 /** What settling needs, with nothing behind it but the parts given. */

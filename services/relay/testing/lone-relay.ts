@@ -11,6 +11,7 @@ import { createOrphans } from "../stream/orphans.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf, upstreamOf } from "./fakes.ts";
+import { countThreads, createThreads } from "../threads/threads.ts";
 
 // A relay in a process of its own, whose every caller has a key and no money. It writes its port and goes on until its
 // standard input ends.
@@ -36,6 +37,7 @@ const quota = scriptedQuota((operation) =>
 );
 const settling = settlingOf({ quota, log: listeningLog().log });
 await using pools = createPools();
+await using threads = createThreads(countThreads(settling.metrics, settling.log));
 const app = buildApp(config, {
   catalog: {
     current: () => ({ models, upstreams: [], isMaintenance: false }),
@@ -44,6 +46,7 @@ const app = buildApp(config, {
   },
   pools,
   health: createUpstreamHealth(),
+  threads,
   bodyBudget: createBodyBudget(config.MAX_BODY_BYTES_IN_FLIGHT),
   tracing: { share: 0, hasGenAi: false },
   settling,

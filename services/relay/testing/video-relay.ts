@@ -22,6 +22,7 @@ import { createVideos, defaultVideoBounds, type VideoBounds } from "../videos/vi
 import { listeningLog, memorySpool, modelOf, settlingOf, upstreamOf } from "./fakes.ts";
 import { startQuotaServer } from "./quota-server.ts";
 import { startTaskServer } from "./task-server.ts";
+import { countThreads, createThreads } from "../threads/threads.ts";
 
 type Result = MessageInitShape<typeof ResultSchema>;
 
@@ -103,6 +104,7 @@ export async function startVideoRelay(setup: Setup = {}) {
   const fetchRules = setup.allowedPorts ? rulesFor(setup.allowedPorts) : publicRules;
   const videos = resources.use(createVideos(tasks, { bounds, fetchRules }));
   const models = new Map((setup.models ?? [videoModelOf()]).map((model) => [model.id, model]));
+  const threads = resources.use(createThreads(countThreads(settling.metrics, log)));
   const relay: Relay = {
     catalog: {
       current: () => ({ models, upstreams: [], isMaintenance: setup.isMaintenance ?? false }),
@@ -111,6 +113,7 @@ export async function startVideoRelay(setup: Setup = {}) {
     },
     pools: resources.use(createPools()),
     health: createUpstreamHealth(),
+    threads,
     bodyBudget: createBodyBudget(256_000_000),
     tracing: { share: 0, hasGenAi: false },
     settling,

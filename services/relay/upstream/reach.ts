@@ -146,7 +146,9 @@ async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach
   let prepared: Prepared;
   let answer: Answer;
   try {
-    prepared = preparation.for(route);
+    const preparing = preparation.for(route);
+    // A large request comes from a thread; any other is there, and goes out in this turn.
+    prepared = preparing instanceof Promise ? await preparing : preparing;
     noteAsking(times);
     answer = await send(
       reach.pools.poolOf(upstream),

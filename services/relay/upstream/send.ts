@@ -30,6 +30,9 @@ export type UpstreamRequest = {
   onOver: () => void;
 };
 
+/** Heads of status 1xx before the answer's own: none of an API's sends more than one. */
+const maxEarlyHeads = 16;
+
 /** Lets whoever started a call end it, also before a connection was free for it. */
 export type SendSignal = {
   isAborted: boolean;
@@ -77,6 +80,7 @@ class Exchange implements Answer, Dispatcher.DispatchHandler {
   private timer: NodeJS.Timeout | undefined;
   // What arrives before somebody consumes it: the head resolves a promise, the body may follow in the same turn.
   private early: Buffer[] = [];
+  private earlyHeads = 0;
   private hasEnded = false;
   private failure: Error | undefined;
   private consumer: Consumer | undefined;
@@ -109,7 +113,11 @@ class Exchange implements Answer, Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Answer["headers"]): void {
-    if (status < 200) return;
+    if (status < 200) {
+      this.earlyHeads += 1;
+      if (this.earlyHeads > maxEarlyHeads) controller.abort(new Error("the upstream sends heads without an end"));
+      return;
+    }
     // A stream may stay open for long, and nobody asks for these again.
     this.request.headers = [];
     this.request.body = undefined;

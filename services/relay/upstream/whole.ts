@@ -1,22 +1,56 @@
 import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
+import type { ThreadSession } from "../threads/threads.ts";
 import { SendError, type Answer } from "./send.ts";
 
+/** An answer whose bytes are in a thread. */
+export type LargeAnswer = { session: ThreadSession };
+
+/**
+ * Reads an answer to its end, into a thread from `largeFrom` bytes on. Rejects with `upstream_invalid` above `maxBytes`,
+ * with a SendError when it breaks.
+ */
+export function readLargeWhole(
+  answer: Answer,
+  maxBytes: number,
+  { openSession, largeFrom }: { openSession: () => ThreadSession; largeFrom: number },
+): Promise<Buffer | LargeAnswer> {
+  let session: ThreadSession | undefined;
+  let bytes = 0;
+  let chunks: Buffer[] = [];
+  const take = (chunk: Buffer): void => {
+    bytes += chunk.length;
+    chunks.push(chunk);
+    if (!session && bytes < largeFrom) return;
+    session ??= openSession();
+    // They lie in memory that undici goes on with.
+    for (const piece of chunks) session.add("answer", piece, false);
+    chunks = [];
+  };
+  return consume(answer, maxBytes, take).then(() => (session ? { session } : joined(chunks)));
+}
+
+const joined = (chunks: Buffer[]): Buffer => (chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks));
+
 /** Reads an answer to its end. Rejects with `upstream_invalid` above `maxBytes`, with a SendError when it breaks. */
-export function readWhole(answer: Answer, maxBytes: number): Promise<Buffer> {
+export async function readWhole(answer: Answer, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  await consume(answer, maxBytes, (chunk) => void chunks.push(chunk));
+  return joined(chunks);
+}
+
+function consume(answer: Answer, maxBytes: number, take: (chunk: Buffer) => void): Promise<void> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
     let bytes = 0;
     answer.consume({
       data: (chunk) => {
         bytes += chunk.length;
-        if (bytes > maxBytes) {
-          // Before the abort, which fails the answer at once.
-          reject(new CallFailure({ name: "upstream_invalid", cause: `the answer exceeds ${maxBytes} bytes` }));
-          answer.abort();
-        } else chunks.push(chunk);
+        if (bytes <= maxBytes) return take(chunk);
+        // Before the abort, which fails the answer at once.
+        reject(new CallFailure({ name: "upstream_invalid", cause: `the answer exceeds ${maxBytes} bytes` }));
+        answer.abort();
       },
-      end: () => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)),
+      end: resolve,
       fail: (error) => reject(new SendError(error)),
     });
   });

@@ -1,0 +1,121 @@
+import type { Model } from "../catalog/models.ts";
+import type { Route } from "../catalog/choose.ts";
+import { createPreparation, type Prepared, type RequestPreparation } from "./prepare.ts";
+import { readReply } from "./whole-reply.ts";
+import { countInputTokens } from "../charge/meter.ts";
+import { clients, providers, upstreamDialects } from "../dialects/conversions.ts";
+import { noCounts, type Envelope } from "../dialects/dialect.ts";
+import { dialects } from "../dialects/index.ts";
+import { singleConversionFor } from "../dialects/single-conversions.ts";
+import { maxBodyBytes } from "../http/body.ts";
+import { startCollecting } from "../http/collect-pieces.ts";
+import { readEnvelope } from "../http/read.ts";
+import { envelopeOfFacts, factsOf } from "../threads/facts.ts";
+import type { HeaderFacts, ModelFacts, ReplyFacts, RouteFacts, Side, Told, Work } from "../threads/messages.ts";
+import { settingsOf } from "./settings.ts";
+
+/** Result of a piece of work, and the memory that goes with it to the other thread. */
+export type Done = { told: Told[keyof Told]; transfer: ArrayBuffer[] };
+
+type Of<Kind extends Work["kind"]> = Extract<Work, { kind: Kind }>;
+
+const alwaysRoom = { claim: () => true, release: () => undefined };
+
+/** Bytes that nothing else needs in this thread. */
+function give(bytes: Buffer): Uint8Array<ArrayBuffer> {
+  const isWhole = bytes.buffer instanceof ArrayBuffer && bytes.length === bytes.buffer.byteLength;
+  return isWhole ? new Uint8Array(bytes.buffer as ArrayBuffer) : Uint8Array.from(bytes);
+}
+
+/** Only what a preparation looks at. */
+const routeOf = ({ spoken, model }: RouteFacts): Route =>
+  ({ upstream: { dialects: spoken }, model }) as unknown as Route;
+
+/** The bytes of one call in a thread, and what is done with them there. */
+export class SessionWork {
+  private readonly collected = { request: startCollecting(maxBodyBytes), answer: startCollecting(maxBodyBytes) };
+  private envelope: Envelope | undefined;
+  private preparation: RequestPreparation | undefined;
+  private prepared: Prepared | undefined;
+
+  add(side: Side, piece: Uint8Array): void {
+    this.collected[side].add(Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength));
+  }
+
+  forget(): void {
+    this.collected.request.drop();
+    this.collected.answer.drop();
+  }
+
+  do(work: Work): Done {
+    switch (work.kind) {
+      case "read":
+        return { told: factsOf(this.read(work)), transfer: [] };
+      case "understand":
+        return { told: this.preparationFor(work).addressesFor(work.routes.map(routeOf)), transfer: [] };
+      case "prepare":
+        return this.prepare(work);
+      case "reply":
+        return this.reply(work.reading);
+    }
+  }
+
+  private read({ dialect, headers }: Pick<Of<"read">, "dialect" | "headers">): Envelope {
+    return (this.envelope ??= readEnvelope(this.collected.request.whole(), dialects[dialect], headers));
+  }
+
+  private preparationFor(work: {
+    dialect: Of<"read">["dialect"];
+    headers: HeaderFacts;
+    model: ModelFacts;
+  }): RequestPreparation {
+    if (this.preparation) return this.preparation;
+    const envelope = this.read(work);
+    const model = work.model as Model;
+    const inputTokens = countInputTokens(envelope, model);
+    const dialect = dialects[work.dialect];
+    // The other thread has claimed the room.
+    return (this.preparation = createPreparation({ envelope, dialect, model, inputTokens, share: () => alwaysRoom }));
+  }
+
+  private prepare(work: Of<"prepare">): Done {
+    const preparation = this.preparationFor(work);
+    if (work.fetched) preparation.embed(work.fetched);
+    const prepared = (this.prepared = preparation.for(routeOf(work.route)));
+    const { bytes } = this.read(work).body;
+    const body = prepared.body === bytes && !work.isLast ? Uint8Array.from(bytes) : give(prepared.body);
+    const { conversion, single, dropped, dialect } = prepared;
+    const request = conversion?.asked.request && settingsOf(conversion.asked.request);
+    const path = single && dialect.upstreamPath("", "json");
+    if (work.isLast) this.forgetRequest(prepared.body === bytes, single !== undefined);
+    return { told: { body, dropped, request, path }, transfer: [body.buffer] };
+  }
+
+  /** The bytes will not be asked for again; what an answer is read by stays. */
+  private forgetRequest(isGivenAway: boolean, isReplyHere: boolean): void {
+    if (!isGivenAway) this.collected.request.drop();
+    this.envelope = this.preparation = undefined;
+    if (!isReplyHere) this.prepared = undefined;
+  }
+
+  private reply(reading: ReplyFacts): Done {
+    const bytes = this.collected.answer.whole();
+    const { dialect, spoken, asked } = reading;
+    const request = reading.single && (this.prepared?.single?.request ?? reading.single.request);
+    const envelope = envelopeOfFacts(reading.facts, request?.["input"]);
+    const upstream = upstreamDialects[spoken];
+    const [client, provider] = [clients[dialect], providers[spoken]];
+    const conversion = asked && client && provider && { client, provider, asked };
+    const cell = request && singleConversionFor(dialect, [spoken]);
+    const single = cell && request && { conversion: cell.conversion, request };
+    const prepared = single
+      ? { dialect: { ...upstream, readReply: single.conversion.readReply }, conversion: undefined, single }
+      : { dialect: upstream, conversion };
+    const { reply, refusal } = readReply(bytes, { ...reading, envelope, dialect: dialects[dialect], prepared });
+    if (!reply) return { told: { refusal }, transfer: [] };
+    const { tally, contentType } = reply;
+    const body = give(reply.body);
+    const hasNoCounts = tally.usage === noCounts;
+    return { told: { reply: { tally, body, contentType, hasNoCounts } }, transfer: [body.buffer] };
+  }
+}

@@ -1,0 +1,64 @@
+import type { Envelope } from "../dialects/dialect.ts";
+import { landmarks, type RequestBody } from "../dialects/json/request-body.ts";
+
+/** What a body tells without its bytes. */
+export type BodyFacts = Pick<RequestBody, "contentType" | "textBytes" | "mediaBytes" | "values"> & {
+  length: number;
+  /** Whether it holds state of other providers' models, which must be read to be taken out. */
+  isHoldingState: boolean;
+  encodingFormat: unknown;
+};
+
+/** An envelope that can be told from thread to thread. */
+export type EnvelopeFacts = Omit<Envelope, "body"> & { body: BodyFacts };
+
+const noBytes = Buffer.alloc(0);
+const formatField = "encoding_format";
+
+function formatOf(body: RequestBody): unknown {
+  try {
+    return body.read(formatField);
+  } catch {
+    // A list, or longer than any: the upstream's to refuse.
+    return undefined;
+  }
+}
+
+export function factsOf({ body, ...envelope }: Envelope): EnvelopeFacts {
+  const { contentType, textBytes, mediaBytes, values, bytes } = body;
+  const isHoldingState = Object.values(landmarks).some((landmark) => body.mayHold(landmark));
+  const facts = { contentType, textBytes, mediaBytes, values, length: bytes.length, isHoldingState };
+  return { ...envelope, body: { ...facts, encodingFormat: formatOf(body) } };
+}
+
+const unknown = (): never => {
+  throw new Error("the bytes of this body are in another thread");
+};
+
+/** A body whose bytes are elsewhere. What is asked of a body behind its envelope is known; anything else throws. */
+function bodyOfFacts(facts: BodyFacts, input: unknown): RequestBody {
+  const { contentType, textBytes, mediaBytes, values, encodingFormat, isHoldingState } = facts;
+  return {
+    bytes: noBytes,
+    contentType,
+    textBytes,
+    mediaBytes,
+    values,
+    read: (name) => (name === formatField ? encodingFormat : unknown()),
+    readWhole: (name) => (name === "input" ? input : unknown()),
+    mayHold: () => isHoldingState,
+    names: unknown,
+    has: unknown,
+    isArray: unknown,
+    readText: unknown,
+    countCharacters: unknown,
+    countItems: unknown,
+    slice: unknown,
+    rewrite: unknown,
+  };
+}
+
+/** The envelope as it was told; `input` is the request's field of that name, where it is known. */
+export function envelopeOfFacts({ body, ...envelope }: EnvelopeFacts, input?: unknown): Envelope {
+  return { ...envelope, body: bodyOfFacts(body, input) };
+}

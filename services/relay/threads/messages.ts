@@ -1,0 +1,86 @@
+import type { UnitLimits } from "../charge/possible-usage.ts";
+import type { Model } from "../catalog/models.ts";
+import type { Quirk } from "../dialects/conversation.ts";
+import type { Asked } from "../dialects/conversion.ts";
+import type { DialectName, Tally, UpstreamDialectName } from "../dialects/dialect.ts";
+import type { Failure } from "../failures.ts";
+import type { EnvelopeFacts } from "./facts.ts";
+
+/** What a preparation must know of a model; prices of another place are none of it. */
+export type ModelFacts = Omit<Model, "routes">;
+
+/** What a preparation must know of a route. */
+export type RouteFacts = { spoken: readonly string[]; model: string };
+
+/** Headers by which a body is read. */
+export type HeaderFacts = Record<string, string>;
+
+/** How the answer to a request is read. */
+export type ReplyFacts = {
+  dialect: DialectName;
+  spoken: UpstreamDialectName;
+  facts: EnvelopeFacts;
+  quirks: ReadonlySet<Quirk>;
+  limits: UnitLimits;
+  contentType: string;
+  /** Of a conversation in another dialect. */
+  asked?: Asked | undefined;
+  /** Of another request that was converted: the request, where it is not in the thread already. */
+  single?: { request: Record<string, unknown> } | undefined;
+};
+
+/** What a thread is asked to do with the bytes that it was sent. */
+export type Work =
+  | { kind: "read"; dialect: DialectName; headers: HeaderFacts }
+  | { kind: "understand"; dialect: DialectName; headers: HeaderFacts; model: ModelFacts; routes: RouteFacts[] }
+  | {
+      kind: "prepare";
+      dialect: DialectName;
+      headers: HeaderFacts;
+      model: ModelFacts;
+      route: RouteFacts;
+      /** What was fetched for it, by address. */
+      fetched: ReadonlyMap<string, { mediaType: string; data: string }> | undefined;
+      /** Whether nobody will ask for it again, so that its bytes may be given away. */
+      isLast: boolean;
+    }
+  | { kind: "reply"; reading: ReplyFacts };
+
+/** A request in the words of an upstream. */
+export type PreparedFacts = {
+  body: Uint8Array<ArrayBuffer>;
+  dropped: readonly string[];
+  /** Of a conversation in another dialect. */
+  request: Record<string, unknown> | undefined;
+  /** Of another request that was converted. */
+  path: string | undefined;
+};
+
+export type ReplyTold = {
+  tally: Tally;
+  body: Uint8Array<ArrayBuffer>;
+  contentType: string;
+  /** Whether the provider's counts are none; their mark is an object, which is another one in each thread. */
+  hasNoCounts: boolean;
+};
+
+/** What each work gives. */
+export type Told = {
+  read: EnvelopeFacts;
+  /** Addresses to fetch. */
+  understand: string[];
+  prepare: PreparedFacts;
+  reply: { reply?: ReplyTold | undefined; refusal?: string | undefined };
+};
+
+/** Which bytes of a session a piece belongs to. */
+export type Side = "request" | "answer";
+
+/** What goes into a thread. A session is one call's bytes and what was made of them. */
+export type Order =
+  | { session: number; side: Side; piece: Uint8Array }
+  | { session: number; work: Work }
+  | { session: number; isOver: true };
+
+/** What comes back: of one piece of work after the other. */
+export type Answer = { told: unknown } | { failure: Failure };
