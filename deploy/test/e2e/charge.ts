@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { type EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { type Units, usageBuckets } from "#shared/money/pricing.ts";
+import { estimateTokens } from "../../../services/relay/dialects/dialect.ts";
+import { readJsonBody } from "../../../services/relay/dialects/json/request-body.ts";
 import { prices } from "./catalog.ts";
 import type { BookedLine, Customer, World } from "./world.ts";
 
@@ -27,18 +29,23 @@ export type Charge =
   /** Input and output counted from what was sent. */
   | { sentBody: string; sentText: string };
 
-const asTokens = (bytes: number): bigint => BigInt(Math.ceil(bytes / 4));
+/** More than any test sends. */
+const mostTokens = 1e9;
 
-/** The units of a charge and where they come from; texts must be ASCII, of which four are a token. */
+/** The input of a body of which the provider tells no count. */
+export const estimatedInput = (body: string): bigint =>
+  BigInt(Math.ceil(readJsonBody(Buffer.from(body)).textTokens(mostTokens)));
+
+/** The units of a charge and where they come from. */
 function meteredOf(charge: Charge): { units: Units; source: UsageSource } {
   if (charge === "nothing") return { units: {}, source: UsageSource.NONE };
   if ("provider" in charge) return { units: charge.provider, source: UsageSource.PROVIDER };
   if ("counted" in charge) return { units: charge.counted, source: UsageSource.ESTIMATED };
-  const outputTokens = asTokens(charge.sentText.length);
+  const outputTokens = BigInt(Math.ceil(estimateTokens(charge.sentText)));
   if ("providerInput" in charge) {
     return { units: { ...charge.providerInput, outputTokens }, source: UsageSource.PROVIDER_INPUT };
   }
-  const inputTokens = asTokens(Buffer.byteLength(charge.sentBody));
+  const inputTokens = estimatedInput(charge.sentBody);
   const units = outputTokens > 0n ? { inputTokens, outputTokens } : { inputTokens };
   return { units, source: UsageSource.ESTIMATED };
 }

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import type { Json } from "./ask.ts";
-import { checkCharge } from "./charge.ts";
+import { checkCharge, estimatedInput } from "./charge.ts";
 import { claimOf, endpointCatalog, endpointPrices, post, sideOf, truthOf } from "./endpoints.ts";
 import { checkRefusal, rows } from "./refusal.ts";
 import { sharedWorld } from "./shared-world.ts";
@@ -82,7 +82,7 @@ describe("API spec, Endpoints: `POST /v1/embeddings` | A | Convert text to numbe
     const customer = await world.createCustomer();
     const body = { model: "embedding-model", input: behaviourText({ usage: "omit" }) };
     const { rid } = await post(relayUrl, customer.secret, { path: embeddings, body });
-    const inputTokens = BigInt(Math.ceil(JSON.stringify(body).length / 4));
+    const inputTokens = estimatedInput(JSON.stringify(body));
     const charge = { counted: { inputTokens } };
     await checkCharge(world, customer, { rid, endCause: COMPLETE, charge, prices: endpointPrices.embedding });
   });

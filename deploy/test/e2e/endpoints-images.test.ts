@@ -4,7 +4,7 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Units } from "#shared/money/pricing.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { chat, eventsOf, type Json, jsonEventsOf, type Reply } from "./ask.ts";
-import { type Charge, checkCharge } from "./charge.ts";
+import { type Charge, checkCharge, estimatedInput } from "./charge.ts";
 import { claimOf, endpointCatalog, endpointPrices, post, readUntil, sideOf, truthOf } from "./endpoints.ts";
 import { checkRefusal, rows } from "./refusal.ts";
 import { sharedWorld } from "./shared-world.ts";
@@ -162,7 +162,7 @@ describe("streamed images that stop partway", atOnce, () => {
       assert.equal(typesOf(text).filter((type) => type === "partial_image").length, partials);
       assert.equal(/"type":"error"/.test(text), fault.kind === "error-event");
       // A low image has at most 408 tokens.
-      const inputTokens = BigInt(Math.ceil(JSON.stringify(body).length / 4));
+      const inputTokens = estimatedInput(JSON.stringify(body));
       const charge: Charge = partials > 0 ? { counted: { inputTokens, imageOutputTokens: 408n } } : "nothing";
       await checkCharge(world, customer, { rid, endCause, charge, prices: endpointPrices.image });
     });

@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { chat, type Json, jsonEventsOf, type Reply, ridOf } from "./ask.ts";
-import { type Charge, checkCharge } from "./charge.ts";
+import { type Charge, checkCharge, estimatedInput } from "./charge.ts";
 import { claimOf, endpointCatalog, endpointPrices, post, readUntil, sideOf, truthOf } from "./endpoints.ts";
 import { checkRefusal, rows } from "./refusal.ts";
 import { sharedWorld } from "./shared-world.ts";
@@ -93,7 +93,7 @@ describe("API spec, Endpoints: `POST /v1/audio/speech` | A | Text to speech", at
     const customer = await world.createCustomer();
     const body = bodyOf("spoken-model");
     const { rid } = await listen(relayUrl, customer.secret, body);
-    const inputTokens = BigInt(Math.ceil(JSON.stringify(body).length / 4));
+    const inputTokens = estimatedInput(JSON.stringify(body));
     // One and a half tokens of sound to a character.
     const charge = { counted: { inputTokens, audioOutputTokens: 20n } };
     await checkCharge(world, customer, { rid, endCause: COMPLETE, charge, prices: endpointPrices.spoken });
@@ -166,7 +166,7 @@ describe("speech that stops partway", atOnce, () => {
       const types = jsonEventsOf(text).map(({ type }) => type);
       assert.equal(types.filter((type) => type === "speech.audio.delta").length, words);
       assert.ok(!types.includes("speech.audio.done"));
-      const inputTokens = BigInt(Math.ceil(JSON.stringify(body).length / 4));
+      const inputTokens = estimatedInput(JSON.stringify(body));
       const audioOutputTokens = BigInt(Math.ceil(Number(charactersOf(body)) * 1.5));
       const charge: Charge = words > 0 ? { counted: { inputTokens, audioOutputTokens } } : "nothing";
       await checkCharge(world, customer, { rid, endCause, charge, prices: endpointPrices.spoken });

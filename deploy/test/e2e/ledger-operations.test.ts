@@ -45,7 +45,8 @@ const days = ["--from", day(-1), "--until", day(2)];
 test("a call, its refund, the statement, the export, a replay and an invoice tell one story", async () => {
   // A call's estimate is more than what the first call leaves of this limit.
   const { accountId, keyId, secret } = await world.createCustomer({ key: { limitNanos: 20_000_000n } });
-  const call = () => makeCall(world.relayUrl, secret, { side: chat, behaviour: { usage: { outputTokens: 1_000 } } });
+  const capped = { more: { max_tokens: 1_024 }, behaviour: { usage: { outputTokens: 1_000 } } };
+  const call = () => makeCall(world.relayUrl, secret, { side: chat, ...capped });
   const { rid } = await call();
   const { amountNanos, usage } = await world.untilBooked(accountId, rid);
   const charged = formatUsd(-amountNanos);

@@ -65,7 +65,7 @@ words at near (words-1), near
     audio_output_tokens        4           7.5    -3.5
     image_input_tokens       0.5           0.6    -0.1
     image_output_tokens        4           7.5    -3.5
-    tool_calls                 -         30000       -
+    tool_calls                 -         10000       -
 
 pictures at far
   p1

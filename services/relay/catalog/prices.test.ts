@@ -89,6 +89,13 @@ test("a multiplier changes all prices that the variant does not name, cached inp
   assert.deepEqual([outputTokens, reasoningTokens], [1_500_000_000n, 1_500_000_000n], "its own price, not half of it");
 });
 
+test("a multiplier leaves tools at their price, for a tier changes what tokens cost", () => {
+  const price = `, web_searches: "10000", tool_calls: "5000", variants: [{ service_tier: flex, multiplier: "0.5" }]`;
+  const [flex] = modelFrom({ price }).variants;
+  const { inputTokens, webSearches, toolCalls } = flex?.model.prices ?? {};
+  assert.deepEqual([inputTokens, webSearches, toolCalls], [125_000_000n, 10_000_000_000_000n, 5_000_000_000_000n]);
+});
+
 test("a product that is no whole number of nano-USD is refused: the charge is the only rounding", () => {
   const reasonOf = (multiplier: string, more = ""): string =>
     refusalOf({ price: `${more}, variants: [{ service_tier: flex, multiplier: "${multiplier}" }]` });

@@ -64,9 +64,20 @@ type Place = { path: string[]; problems: CatalogProblem[] };
 // What a price may be that is written out; a larger one would not fit the usage event's int64.
 const maxPriceNanos = parseUsd("999999999.999999999");
 
+// A tier or a long input changes what tokens cost, not what a run of a tool does
+// (https://developers.openai.com/api/docs/pricing, November 2026).
+const toolBuckets = new Set<UsageBucket>([
+  "toolCalls",
+  "webSearches",
+  "webFetches",
+  "fileSearches",
+  "codeSessions",
+  "searchSources",
+]);
+
 /**
- * Base prices times a decimal. A product that is no whole number of nano-USD is a problem, not rounded: the charge is
- * the only rounding that there is.
+ * Base prices times a decimal, but those of tools. A product that is no whole number of nano-USD is a problem, not
+ * rounded: the charge is the only rounding that there is.
  */
 function multiplied(base: Units, multiplier: string, { path, problems }: Place): Units {
   const [whole = "", decimals = ""] = multiplier.split(".");
@@ -74,6 +85,10 @@ function multiplied(base: Units, multiplier: string, { path, problems }: Place):
   const denominator = 10n ** BigInt(decimals.length);
   const prices: Units = {};
   for (const bucket of Object.keys(base) as UsageBucket[]) {
+    if (toolBuckets.has(bucket)) {
+      prices[bucket] = base[bucket] ?? 0n;
+      continue;
+    }
     const product = (base[bucket] ?? 0n) * numerator;
     prices[bucket] = product / denominator;
     const what = `${catalogNameOf(bucket)} ${shortUsd(base[bucket] ?? 0n)} times ${multiplier}`;

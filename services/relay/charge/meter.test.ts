@@ -1,11 +1,14 @@
 import type { Requested } from "../live-call.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { deflateSync } from "node:zlib";
 import fc from "fast-check";
 import { UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { costNanos, type Units } from "#shared/money/pricing.ts";
 import { pricedFor } from "../catalog/models.ts";
-import { emptyTally, type Tally } from "../dialects/dialect.ts";
+import { emptyTally, type DialectName, type Tally } from "../dialects/dialect.ts";
+import { readJsonBody } from "../dialects/json/request-body.ts";
+import { mediaTokens } from "./media-tokens.ts";
 import {
   countInputTokens,
   estimateInputTokens,
@@ -41,19 +44,19 @@ const picture = (bytes: number) => ({
   image_url: { url: `data:image/png;base64,${Buffer.alloc(bytes, 7).toString("base64")}` },
 });
 
-// The real condition under which a hold covers its charge. Input is at most 1.1 tokens to three bytes of text, and
-// 1,600 and one to a thousand bytes for each picture, and no more than the model reads; no kind of input is dearer than
-// input tokens read afresh (a cache write may be); text output and reasoning together keep to the caller's cap, or to
-// the model's reserve default where there is none; no tool is billed by the call.
-test("the hold covers the charge whenever output keeps to its cap and input to 1.1 tokens for three bytes", () => {
+// The real condition under which a hold covers its charge. Input is at most a tenth more than its text weighs, and what
+// is held for each picture, and no more than the model reads; no kind of input is dearer than input tokens read afresh (a
+// cache write may be); text output and reasoning together keep to the caller's cap, or to what is held where there is
+// none; no tool is billed by the call.
+test("the hold covers the charge whenever output keeps to its cap and input to a tenth more than its weight", () => {
   fc.assert(
     fc.property(conversations, ({ text, pictures, cap, n, prices, ...shares }) => {
       const model = modelOf({ prices: { ...prices, cacheReadTokens: prices.inputTokens } });
       const messages = [{ content: [{ type: "text", text }, ...pictures.map(picture)] }];
-      const envelope = envelopeOf({ messages, n, ...(cap && { max_completion_tokens: cap }) });
-      const { textBytes, mediaBytes } = envelope.body;
-      const ofMedia = mediaBytes.reduce((sum, bytes) => sum + 1_600 + Math.ceil(bytes / 1_000), 0);
-      const mostInput = Math.min(Math.floor((textBytes / 3) * 1.1) + ofMedia, model.contextTokens);
+      const envelope = envelopeOf({ messages, n, stream: true, ...(cap && { max_completion_tokens: cap }) });
+      const { body } = envelope;
+      const weight = Math.floor(body.textTokens(model.contextTokens) * 1.1);
+      const mostInput = Math.min(weight + mediaTokens(body).tokens, model.contextTokens);
       const mostOutput = Math.min(cap ?? model.reserveOutputTokens, model.maxOutputTokens) * n;
       const input = part(mostInput, shares.input);
       const output = part(mostOutput, shares.output);
@@ -86,9 +89,10 @@ test("a hold holds at the prices of the longest input that it allows for: a vari
   );
 });
 
-test("the hold of output: the caller's cap, at most the model's, or the model's reserve default, for each choice", () => {
+test("the hold of output: the caller's cap, at most the model's, for each choice; without one a stream's reserve", () => {
   const model = modelOf({ maxOutputTokens: 10_000, reserveOutputTokens: 1_000 });
-  assert.equal(estimateOutputTokens(envelopeOf(), model), 1_000);
+  assert.equal(estimateOutputTokens(envelopeOf({ stream: true }), model), 1_000);
+  assert.equal(estimateOutputTokens(envelopeOf(), model), 10_000, "nothing can cut what comes whole");
   assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 50 }), model), 50);
   assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 5_000 }), model), 5_000);
   assert.equal(estimateOutputTokens(envelopeOf({ max_completion_tokens: 1e12 }), model), 10_000);
@@ -111,17 +115,86 @@ test("input is never more than the model reads at once", () => {
   assert.equal(countInputTokens(envelope, model), 50);
 });
 
-test("media counts as the pages it shows, not as the text it is encoded in", () => {
-  const base64 = Buffer.alloc(300_000, 7).toString("base64");
-  const envelope = envelopeOf({ messages: [{ content: [{ image_url: { url: `data:image/png;base64,${base64}` } }] }] });
-  const media = 1_600 + Math.ceil((base64.length + "data:image/png;base64,".length) / 1_000);
-  const textBytes = envelope.body.bytes.length - base64.length - "data:image/png;base64,".length;
-  assert.equal(estimateInputTokens(envelope, modelOf()), Math.ceil((textBytes / 3) * 1.1) + media);
-  assert.equal(countInputTokens(envelope, modelOf()), Math.ceil(textBytes / 4) + media);
+const inputOf = (content: unknown[]): number[] => {
+  const envelope = envelopeOf({ messages: [{ role: "user", content }] });
+  const model = modelOf({ contextTokens: 1_000_000 });
+  const empty = envelopeOf({ messages: [{ role: "user", content: [] }] });
+  return [estimateInputTokens, countInputTokens].map((read) => read(envelope, model) - read(empty, model));
+};
+
+const between = (found: readonly number[], least: number, most: number): void => {
+  for (const tokens of found) assert.ok(tokens >= least && tokens <= most, `${tokens} is not in ${least} to ${most}`);
+};
+
+test("a picture of unknown size counts as a usual one and by its bytes, not as the text it is encoded in", () => {
+  between(inputOf([picture(300_000)]), 2_000, 2_100);
+});
+
+/** The head of a PNG, which says its size, and nothing behind it. */
+function png(width: number, height: number) {
+  const bytes = Buffer.alloc(64);
+  Buffer.from("89504e470d0a1a0a0000000d49484452", "hex").copy(bytes);
+  bytes.writeUInt32BE(width, 16);
+  bytes.writeUInt32BE(height, 20);
+  return { type: "image_url", image_url: { url: `data:image/png;base64,${bytes.toString("base64")}` } };
+}
+
+test("a picture counts by its size, however few bytes it is", () => {
+  between(inputOf([png(1, 1)]), 85, 130);
+  between(inputOf([png(1_024, 1_024)]), 1_399, 1_450);
+  between(inputOf([png(3_840, 2_160)]), 4_784, 4_850);
+});
+
+const pdf = (text: string, more: Buffer = Buffer.alloc(0)) => ({
+  type: "file",
+  file: {
+    file_data: `data:application/pdf;base64,${Buffer.concat([Buffer.from(`%PDF-1.7\n${text}`), more]).toString("base64")}`,
+  },
+});
+
+test("a PDF counts by its pages, also where these are compressed, and as all of the context where it tells none", () => {
+  const pages = "<< /Type /Page /Parent 1 0 R >>\n".repeat(100);
+  const padding = "x".repeat(3_000);
+  between(inputOf([pdf(`<< /Type /Pages /Count 100 >>\n${pages}`)]), 440_000, 441_000);
+  const packed = Buffer.concat([
+    Buffer.from("<< /Type /ObjStm >>\nstream\n"),
+    deflateSync(pages),
+    Buffer.from("\nendstream"),
+  ]);
+  between(inputOf([pdf(padding, packed)]), 440_000, 441_000);
+  const [held = 0] = inputOf([pdf(padding)]);
+  assert.ok(held > 990_000, `${held} for a PDF without pages`);
+  const [ofEncrypted = 0] = inputOf([pdf(`/Encrypt 7 0 R ${pages}`)]);
+  assert.ok(ofEncrypted > 990_000);
+});
+
+test("what a request names and does not bring is held for as much as the model reads, a picture for the largest", () => {
+  const model = modelOf({ contextTokens: 500_000 });
+  const address = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
+  between([inputOf([address])[0] ?? 0], 4_784, 4_850);
+  const unseen: [object, DialectName][] = [
+    [{ messages: [{ content: [{ type: "file", file: { file_id: "file-1" } }] }] }, "openai-chat"],
+    [{ input: "go on", previous_response_id: "resp_1" }, "openai-responses"],
+    [{ input: "go on", conversation: "conv_1" }, "openai-responses"],
+    [{ input: "go on", prompt: { id: "pmpt_1" } }, "openai-responses"],
+    [{ input: [{ type: "item_reference", id: "msg_1" }] }, "openai-responses"],
+    [{ input: [{ content: [{ type: "input_file", file_url: "https://a.example/b.pdf" }] }] }, "openai-responses"],
+    [
+      { max_tokens: 1, messages: [{ content: [{ type: "document", source: { type: "url", url: "https://a" } }] }] },
+      "anthropic-messages",
+    ],
+  ];
+  for (const [fields, dialect] of unseen) {
+    assert.equal(estimateInputTokens(envelopeOf(fields, dialect), model), 500_000, JSON.stringify(fields));
+  }
+  const escaped = readJsonBody(Buffer.from('{"messages":[{"content":[{"file":{"\\u0066ile_id":"f"}}]}]}'));
+  assert.equal(estimateInputTokens({ ...envelopeOf(), body: escaped }, model), 500_000, "a key in escapes");
+  const said = envelopeOf({ messages: [{ content: 'Is "file_id" or "type":"url" right?' }] });
+  assert.ok(estimateInputTokens(said, model) < 100, "words in a text name nothing");
 });
 
 test("a text that begins like media is held and charged as text", () => {
-  const letters = "A".repeat(960_000);
+  const letters = "Ab3x".repeat(240_000);
   const envelope = envelopeOf({ messages: [{ role: "user", content: letters }] });
   const model = modelOf({ contextTokens: 1_000_000 });
   assert.ok(estimateInputTokens(envelope, model) > letters.length / 3);

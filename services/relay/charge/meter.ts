@@ -4,43 +4,48 @@ import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/m
 import type { Model } from "../catalog/models.ts";
 import type { Quirk } from "../dialects/conversation.ts";
 import { outputOf, type Envelope, type Tally } from "../dialects/dialect.ts";
+import { maxPictureTokens, mediaTokens, usualPictureTokens } from "./media-tokens.ts";
 import { sourceOf, type Ending } from "./outcomes.ts";
 import { inputBuckets, possibleUnits, sumOf } from "./possible-usage.ts";
-import { asPricedTools } from "./tool-units.ts";
-
-// A page or picture is about this many tokens at every provider, plus a share of what very large files hold.
-const tokensPerMedia = 1_600;
-const mediaBytesPerToken = 1_000;
-
-function mediaTokens(mediaBytes: readonly number[]): number {
-  return mediaBytes.reduce((sum, bytes) => sum + tokensPerMedia + Math.ceil(bytes / mediaBytesPerToken), 0);
-}
+import { asPricedTools, heldTools } from "./tool-units.ts";
+import { isPartlyUnseen } from "./unseen.ts";
 
 type Limits = Pick<Model, "contextTokens" | "maxOutputTokens" | "reserveOutputTokens">;
 
+// What providers add to a request: a prompt of their own where it has tools.
+const toolPromptTokens = 500;
+
 /**
- * Input tokens that a call may need, from its bytes: no tokenizer runs on the event loop. Three bytes to a token and a
- * tenth on top is above what providers count for nearly all text; it is a hold, not a price.
+ * Input tokens that a call may need: a tenth more than its text weighs (see token-weights.ts), and its media by size and
+ * pages. As much as the model reads where the request names content that it does not bring along, or that cannot be
+ * measured. It is a hold, not a price.
  */
-export function estimateInputTokens({ body }: Envelope, model: Limits): number {
-  const text = Math.ceil((body.textBytes / 3) * 1.1);
-  return Math.min(text + mediaTokens(body.mediaBytes), model.contextTokens);
+export function estimateInputTokens({ body }: Envelope, { contextTokens }: Limits): number {
+  const media = mediaTokens(body);
+  if (media.isUnbounded || isPartlyUnseen(body)) return contextTokens;
+  const text = Math.ceil(body.textTokens(contextTokens) * 1.1) + (body.has("tools") ? toolPromptTokens : 0);
+  return Math.min(text + media.tokens + body.addresses * maxPictureTokens, contextTokens);
 }
 
-/** Input tokens charged when the provider's own count never came: four bytes to a token. */
-export function countInputTokens({ body }: Envelope, model: Limits): number {
-  return Math.min(Math.ceil(body.textBytes / 4) + mediaTokens(body.mediaBytes), model.contextTokens);
+/** Input tokens charged when the provider's own count never came: what the text weighs, and its media. */
+export function countInputTokens({ body }: Envelope, { contextTokens }: Limits): number {
+  const text = Math.ceil(body.textTokens(contextTokens));
+  return Math.min(text + mediaTokens(body).tokens + body.addresses * usualPictureTokens, contextTokens);
 }
 
-/** Output tokens to hold money for: the caller's cap, at most the model's, or the model's reserve default. */
-export function estimateOutputTokens({ outputCap, choices }: Envelope, model: Limits): number {
-  const cap = Math.min(outputCap ?? model.reserveOutputTokens, model.maxOutputTokens);
-  return cap * choices;
+/**
+ * Output tokens to hold money for: the caller's cap, at most the model's. Without a cap a stream gets the model's
+ * reserve default, since it asks for more as it grows and is cut where there is none; what comes whole cannot be cut, so
+ * that all of what the model can put out is held.
+ */
+export function estimateOutputTokens({ outputCap, choices, answer }: Envelope, model: Limits): number {
+  const usual = answer === "events" ? model.reserveOutputTokens : model.maxOutputTokens;
+  return Math.min(outputCap ?? usual, model.maxOutputTokens) * choices;
 }
 
 /** Nano-USD to hold. Output may turn out to be reasoning, so the dearer of the two prices counts. */
 export function estimateNanos(envelope: Envelope, model: Model): bigint {
-  const usage: Units = { ...envelope.units };
+  const usage: Units = { ...envelope.units, ...heldTools(envelope, model.prices) };
   usage.inputTokens = BigInt(estimateInputTokens(envelope, model));
   usage.outputTokens = BigInt(estimateOutputTokens(envelope, model));
   usage.requests = 1n;

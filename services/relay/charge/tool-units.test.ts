@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import type { Units } from "#shared/money/pricing.ts";
-import { emptyTally } from "../dialects/dialect.ts";
-import { meterCall } from "./meter.ts";
-import { modelOf } from "../testing/fakes.ts";
-import { asPricedTools } from "./tool-units.ts";
+import { type DialectName, emptyTally } from "../dialects/dialect.ts";
+import { estimateNanos, meterCall } from "./meter.ts";
+import { envelopeOf, modelOf } from "../testing/fakes.ts";
+import { asPricedTools, heldTools } from "./tool-units.ts";
 import { unpricedUnits } from "./unpriced.ts";
 
 const text: Units = { inputTokens: 1n, outputTokens: 1n };
@@ -43,4 +43,30 @@ test("what was not used is neither", () => {
   const none: Units = { inputTokens: 5n, webSearches: 0n, webFetches: 0n };
   assert.equal(asPricedTools(none, text), none);
   assert.deepEqual(unpricedUnits(modelOf({ dialects: new Set(["anthropic-messages"]), prices: text }), none), []);
+});
+
+const searching = { input: "x", tools: [{ type: "web_search" }] };
+const searchPrice = { inputTokens: 1n, webSearches: 10_000_000_000n };
+
+test("the hold covers the runs of tools that a request allows, ten where it sets no limit", () => {
+  const held = (fields: object, dialect: DialectName = "openai-responses", prices: Units = searchPrice) =>
+    heldTools(envelopeOf(fields, dialect), prices);
+  assert.deepEqual(held(searching), { webSearches: 10n });
+  assert.deepEqual(held({ ...searching, max_tool_calls: 25 }), { webSearches: 25n });
+  assert.deepEqual(held({ ...searching, max_tool_calls: 1e9 }), { webSearches: 1_000n });
+  assert.deepEqual(held({ input: "x", tools: [{ type: "function", name: "f" }] }), {});
+  assert.deepEqual(
+    held(searching, "openai-responses", { inputTokens: 1n }),
+    {},
+    "refused elsewhere, or the operator's",
+  );
+  const tools = [{ type: "web_search_20250305", name: "web_search", max_uses: 3 }];
+  assert.deepEqual(held({ max_tokens: 1, tools }, "anthropic-messages"), { webSearches: 3n });
+  const alike = held(searching, "openai-responses", { toolCalls: 5n });
+  assert.deepEqual([alike.webSearches, alike.toolCalls], [0n, 10n]);
+  const model = modelOf({ prices: searchPrice });
+  const [plain, more] = [{ input: "x" }, searching].map((fields) =>
+    estimateNanos(envelopeOf(fields, "openai-responses"), model),
+  );
+  assert.ok((more ?? 0n) - (plain ?? 0n) >= 100_000n);
 });

@@ -1,4 +1,7 @@
 import type { Units, UsageBucket } from "#shared/money/pricing.ts";
+import type { Envelope } from "../dialects/dialect.ts";
+import { tellToolTypes } from "../dialects/json/tool-types.ts";
+import { billingOf } from "../dialects/provider-tools.ts";
 
 const tools = ["webSearches", "fileSearches", "codeSessions", "searchSources"] as const satisfies UsageBucket[];
 
@@ -17,4 +20,37 @@ export function asPricedTools(usage: Units, prices: Units): Units {
     told.toolCalls = (told.toolCalls ?? 0n) + units;
   }
   return told ?? usage;
+}
+
+// Runs that are held for a tool whose request sets no limit, and the most that one is believed to set.
+const usualRuns = 10;
+const maxRuns = 1_000;
+
+// Anthropic's limit of a tool; the names of a tool's own fields stand in a schema, where it may be held for as well.
+const maxUses = /"max_uses"\s*:\s*(\d{1,9})/g;
+
+/** Runs of provider-run tools that a request may cause, as its limits say: of all tools, or of each. */
+function allowedRuns({ body }: Envelope, tools: Buffer): number {
+  const limit = body.read("max_tool_calls");
+  if (typeof limit === "number" && limit >= 0) return Math.min(limit, maxRuns);
+  const limits = [...tools.toString("latin1").matchAll(maxUses)].map(([, uses]) => Number(uses));
+  return limits.length === 0 ? usualRuns : Math.min(Math.max(...limits), maxRuns);
+}
+
+const isPriced = (prices: Units): boolean => (prices.toolCalls ?? tools.find((bucket) => prices[bucket])) !== undefined;
+
+/**
+ * Use of tools to hold money for: each that the provider bills by the run, as often as the request allows. What is
+ * found there is input of which nobody knows the size before.
+ */
+export function heldTools(envelope: Envelope, prices: Units): Units {
+  const declared = isPriced(prices) ? envelope.body.slice("tools") : undefined;
+  const held: Units = {};
+  if (!declared) return held;
+  tellToolTypes(declared, (type) => {
+    const bucket = billingOf(type);
+    if (bucket === "nothing" || bucket === "apart") return;
+    held[bucket] = BigInt(Math.ceil(allowedRuns(envelope, declared)));
+  });
+  return asPricedTools(held, prices);
 }

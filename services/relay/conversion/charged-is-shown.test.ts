@@ -268,7 +268,7 @@ test("counts behind chat's end mark are neither charged nor shown", () => {
   const { metered, tally } = passed("openai-chat", stream);
   assert.deepEqual(
     [tally.usage, metered.source, metered.measured.outputTokens],
-    [undefined, UsageSource.ESTIMATED, 2n],
+    [undefined, UsageSource.ESTIMATED, 6n],
   );
 });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { countOf, estimateTokens, member, stringOf } from "./dialect.ts";
+import { countOf, member, stringOf } from "./dialect.ts";
 
 test("reading what others wrote never throws", () => {
   fc.assert(
@@ -20,12 +20,4 @@ test("a count is a whole number of at least 0 that a double holds exactly; anyth
   assert.equal(countOf(Number.MAX_SAFE_INTEGER), 9_007_199_254_740_991n);
   for (const value of [null, undefined, Number.NaN, -1, 0.5, Infinity, 2 ** 53, "3", [3], {}])
     assert.equal(countOf(value), 0n);
-});
-
-test("four ASCII characters make a token, any other character makes one", () => {
-  assert.equal(estimateTokens(""), 0);
-  assert.equal(estimateTokens("abcd"), 1);
-  assert.equal(estimateTokens("abcdef"), 1.5);
-  assert.equal(estimateTokens("漢字"), 2);
-  assert.equal(estimateTokens("abcd漢"), 2);
 });

@@ -7,6 +7,7 @@ import type { StreamEvent } from "./sse.ts";
 import { RequestError } from "./request-error.ts";
 
 export { RequestError };
+export { estimateTokens } from "./token-weights.ts";
 
 export const dialectNames = [
   "openai-chat",
@@ -240,16 +241,6 @@ export function readCounts(read: (told: unknown) => Units | undefined, told: unk
 
 export function stringOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
-}
-
-/**
- * Estimates the tokens of text that passed, where the provider's own count never came: four ASCII characters to a
- * token, one token to any other character. Charges that rest on it are flagged as estimated.
- */
-export function estimateTokens(text: string): number {
-  let others = 0;
-  for (let at = 0; at < text.length; at += 1) if (text.charCodeAt(at) > 127) others += 1;
-  return (text.length - others) / 4 + others;
 }
 
 /** A provider's own total of tokens; undefined when it tells none. */

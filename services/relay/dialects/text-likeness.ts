@@ -1,6 +1,7 @@
 import { emptyTally, estimateTokens, type StreamTap, type Tally } from "./dialect.ts";
 import { backslash, code, quote, standsAt } from "./json/bytes.ts";
 import { readStreamEvent, type StreamEvent } from "./sse.ts";
+import { estimateAsciiTokens } from "./token-weights.ts";
 
 // Worth its place: a chunk that passes costs the relay's whole path 22 µs of CPU instead of 26 (deploy/bench/README.md,
 // What was tried). Only streams that pass untouched are skimmed; a translated event is read in any case.
@@ -151,7 +152,7 @@ function find({ literals, isCounted }: Frame, bytes: Buffer, start: number, foun
       const text = textOf(bytes, at, end);
       if (text === undefined) return -1;
       if (isContent) found.tokens += estimateTokens(text);
-    } else if (isContent) found.tokens += (end - at) / 4;
+    } else if (isContent) found.tokens += estimateAsciiTokens(bytes, at, end);
     at = end;
   }
   return at;

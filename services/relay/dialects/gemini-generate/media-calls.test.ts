@@ -34,7 +34,7 @@ test("embeddings: the answer is a Format A list, of length 1 where it was cut, w
       { object: "embedding", index: 1, embedding: [0, 0] },
     ],
     model: "m",
-    usage: { prompt_tokens: 3, total_tokens: 3 },
+    usage: { prompt_tokens: 8, total_tokens: 8 },
   });
   const told = { embeddings: [{ values: [3, 4] }], usageMetadata: { promptTokenCount: 9 } };
   const [whole] = [readEmbeddings(told, { input: "x" }, "m")];
@@ -139,7 +139,7 @@ test("embeddings are charged by the provider's count, else by the estimate that 
   const told = readEmbeddingsTally({ embeddings, usageMetadata: { promptTokenCount: 9 } }, "x");
   assert.deepEqual([told?.usage, told?.counted], [{ inputTokens: 9n }, {}]);
   const estimated = readEmbeddingsTally({ embeddings }, ["12345678", "漢"]);
-  assert.deepEqual([estimated?.usage, estimated?.counted], [undefined, { inputTokens: 3n }]);
+  assert.deepEqual([estimated?.usage, estimated?.counted], [undefined, { inputTokens: 8n }]);
   assert.ok(estimated?.isComplete && estimated.hasContent);
   assert.equal(readEmbeddingsTally({}, "x"), undefined);
 });

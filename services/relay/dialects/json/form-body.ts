@@ -1,4 +1,5 @@
 import { checkedText, maxScalarBytes, type RequestBody } from "./request-body.ts";
+import { weighText } from "./weigh.ts";
 import { RequestError } from "../request-error.ts";
 
 /** A body that is not the multipart form that its content type announces. */
@@ -79,6 +80,8 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
   const isMedia = ({ isFile, name }: Part): boolean => isFile && name === mediaField;
   const mediaBytes = parts.filter(isMedia).map(({ start, end }) => end - start);
   const textBytes = parts.reduce((sum, part) => sum + (isMedia(part) ? 0 : part.end - part.start), 0);
+  const weighParts = (): number =>
+    parts.reduce((sum, part) => sum + (isMedia(part) ? 0 : weighText(bytes, part.start, part.end)), 0);
   return {
     bytes,
     contentType,
@@ -116,6 +119,9 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
     },
     textBytes,
     mediaBytes,
+    media: [],
+    addresses: 0,
+    textTokens: (most) => Math.min(weighParts(), most),
     values: 0,
   };
 }

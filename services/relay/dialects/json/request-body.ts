@@ -8,9 +8,11 @@ import {
   type Changes,
   type Items,
   type Landmark,
+  type Range,
   type Scan,
 } from "./scan.ts";
 import type { MediaPlaces } from "./media-places.ts";
+import { weighJson } from "./weigh.ts";
 import { ourNote } from "../opaque.ts";
 import { RequestError } from "../request-error.ts";
 
@@ -47,6 +49,12 @@ export type RequestBody = {
   textBytes: number;
   /** Bytes of each picture, sound or file in it. */
   mediaBytes: readonly number[];
+  /** Where pictures, sounds and files stand in it, in base64 and as far as these are known, in their order. */
+  media: readonly Range[];
+  /** Places of media in which an address stands. */
+  addresses: number;
+  /** Tokens of its text, about, counted until `most` are reached. */
+  textTokens(most: number): number;
   /** How many JSON values it has: 0 where it is no JSON. */
   values: number;
 };
@@ -81,13 +89,20 @@ const nullStart = "n".charCodeAt(0);
 
 /** What dialects look for in all of a body: state of other providers' models that came back with it. */
 export const landmarks = { extraContent: Buffer.from('"extra_content"'), note: Buffer.from(`"${ourNote}`) };
-const allLandmarks = Object.values(landmarks);
+
+/** Names of content that a request does not bring along: keys, and words that some types are. */
+export const namesOfUnseen = {
+  keys: ["file_id", "file_url", "container_upload"].map((key) => Buffer.from(`"${key}"`)),
+  types: ["item_reference", "url"].map((type) => Buffer.from(`"${type}"`)),
+};
+const allLandmarks = [...Object.values(landmarks), ...namesOfUnseen.keys, ...namesOfUnseen.types];
 
 /** One object with methods: as six closures it was more than all else that is read of a small body. */
 class JsonBody implements RequestBody {
   readonly contentType = "application/json";
   readonly bytes: Buffer;
   private readonly scan: Scan;
+  private weight: number | undefined;
 
   constructor(bytes: Buffer, mediaPlaces: MediaPlaces | undefined) {
     this.bytes = bytes;
@@ -100,6 +115,20 @@ class JsonBody implements RequestBody {
 
   get mediaBytes(): readonly number[] {
     return this.scan.mediaBytes;
+  }
+
+  get media(): readonly Range[] {
+    const { media } = this.scan;
+    return media.length > 1 ? media.toSorted((one, other) => one.start - other.start) : media;
+  }
+
+  get addresses(): number {
+    return this.scan.addresses;
+  }
+
+  textTokens(most: number): number {
+    this.weight ??= weighJson(this.bytes, this.scan.fields, this.media, most);
+    return Math.min(this.weight, most);
   }
 
   get values(): number {

@@ -33,6 +33,10 @@ export type Scan = {
   textBytes: number;
   /** Length of each string that holds media, in bytes. */
   mediaBytes: number[];
+  /** Where such strings stand, also those that are too short to count as media by their length. */
+  media: Range[];
+  /** Strings in places of media that are addresses: what they lead to is not seen. */
+  addresses: number;
   /** The landmarks with which a string below the top begins, a key or a value. */
   met: Landmark[];
   /** Values of any kind, which is what reading all of it as objects takes memory for. */
@@ -42,8 +46,13 @@ export type Scan = {
 /** The beginning of a string, with its quote, that is looked for while all is read: alone it would take as long. */
 export type Landmark = Buffer;
 
+/** Bytes from `start` to `end` (exclusive). */
+export type Range = { start: number; end: number };
+
 /** What one pass looks for and has found. */
-type Findings = Pick<Scan, "mediaBytes" | "textBytes" | "met" | "values"> & { landmarks: readonly Landmark[] };
+type Findings = Pick<Scan, "mediaBytes" | "media" | "addresses" | "textBytes" | "met" | "values"> & {
+  landmarks: readonly Landmark[];
+};
 
 /** Of a body. An embeddings request may have 300,000 tokens, which are a value each; nothing else comes near that. */
 export const maxValues = 500_000;
@@ -52,6 +61,8 @@ const maxDepth = 256;
 const maxFields = 1_000;
 const maxNameBytes = 256;
 const mediaMinBytes = 2_048;
+// Shorter ones hold no picture, however small.
+const anyMediaMinBytes = 48;
 const plainKey = /^"[ !#-[\]-~]*"$/;
 
 const comma = code(",");
@@ -60,12 +71,13 @@ const closeBrace = code("}");
 const openBracket = code("[");
 const closeBracket = code("]");
 
+const dataScheme = Buffer.from("data:");
 const commaBytes = Buffer.from(",");
 const openBraceBytes = Buffer.from("{");
 const closeBraceBytes = Buffer.from("}");
 
 /** What an object has told of itself, and the strings in it that are media if it told enough. */
-type Told = { bits: number; isBroken: boolean; mediaBytes: number[] };
+type Told = { bits: number; isBroken: boolean; media: Range[] };
 
 /** One pass over a body: where it stands, what is open around it, and which places of media those are. */
 type Walk = {
@@ -92,7 +104,10 @@ function noteLandmarks({ bytes, at }: Cursor, { landmarks, met }: Findings): voi
   for (const landmark of landmarks) if (standsAt(bytes, landmark, at) && !met.includes(landmark)) met.push(landmark);
 }
 
-function countMedia(findings: Findings, bytes: number): void {
+function countMedia(findings: Findings, range: Range): void {
+  findings.media.push(range);
+  const bytes = range.end - range.start;
+  if (bytes < mediaMinBytes) return;
   findings.mediaBytes.push(bytes);
   findings.textBytes -= bytes;
 }
@@ -102,14 +117,16 @@ function skipMedia({ cursor, findings, places, told }: Walk, holds: "base64" | "
   const { bytes } = cursor;
   const start = cursor.at + 1;
   const content = holds === "base64" ? start : startOfData(bytes, start);
-  if (content === -1) return skipString(cursor);
+  if (content === -1) {
+    if (!standsAt(bytes, dataScheme, start)) findings.addresses += 1;
+    return skipString(cursor);
+  }
   const end = skipBase64(cursor, content);
   if (bytes[end] !== quote) return skipStringFrom(cursor, end);
   cursor.at = end + 1;
-  const length = end - start;
-  if (length < mediaMinBytes) return;
-  if (places.at(-1)?.needs === undefined) countMedia(findings, length);
-  else told.at(-1)?.mediaBytes.push(length);
+  if (end - start < anyMediaMinBytes) return;
+  if (places.at(-1)?.needs === undefined) countMedia(findings, { start, end });
+  else told.at(-1)?.media.push({ start, end });
 }
 
 function skipStringValue(walk: Walk): void {
@@ -162,7 +179,7 @@ function leave({ findings, open, places, told }: Walk): void {
   if (open.pop() !== openBrace || place?.needs === undefined) return;
   const last = told.pop();
   if (!last || last.isBroken || last.bits !== place.needs) return;
-  for (const bytes of last.mediaBytes) countMedia(findings, bytes);
+  for (const range of last.media) countMedia(findings, range);
 }
 
 /** After a value: moves past closing brackets; true when a comma announces a further value, false at the end. */
@@ -195,7 +212,7 @@ function enter(walk: Walk, bracket: number): boolean {
   open.push(bracket);
   walk.places.push(place);
   if (bracket !== openBrace) return false;
-  if (place?.needs !== undefined) walk.told.push({ bits: 0, isBroken: false, mediaBytes: [] });
+  if (place?.needs !== undefined) walk.told.push({ bits: 0, isBroken: false, media: [] });
   skipKey(walk);
   return false;
 }
@@ -241,6 +258,8 @@ export function scanJson(body: Buffer, landmarks: readonly Landmark[] = [], medi
     fields: new Map(),
     textBytes: body.length,
     mediaBytes: [],
+    media: [],
+    addresses: 0,
     met: [],
     values: 0,
     landmarks,
@@ -320,7 +339,15 @@ export function countItems(body: Buffer, scan: Scan, name: string, most: number)
   const cursor: Cursor = { bytes: body, at: field.start + 1, words: undefined, offset: 0 };
   const first = skipSpace(cursor);
   if (first === closeBracket) return { count: 0, first: undefined };
-  const walk = startWalk(cursor, { textBytes: 0, mediaBytes: [], met: [], values: 0, landmarks: [] });
+  const walk = startWalk(cursor, {
+    textBytes: 0,
+    mediaBytes: [],
+    media: [],
+    addresses: 0,
+    met: [],
+    values: 0,
+    landmarks: [],
+  });
   let count = 0;
   for (let next = comma; next === comma && count < most; cursor.at += 1) {
     skipValue(walk, undefined);

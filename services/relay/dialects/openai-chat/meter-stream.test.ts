@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { emptyTally, type Envelope, type EventVerdict, type Tally } from "../dialect.ts";
+import { emptyTally, type Envelope, estimateTokens, type EventVerdict, type Tally } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
 import { readEnvelope } from "./request.ts";
 import { readStreamEvent } from "../sse.ts";
@@ -38,7 +38,7 @@ test("trap 8 (usage can arrive in a chunk after finish_reason): the answer is wh
   assert.ok(tally.isComplete && tally.hasFinish && tally.hasContent && !tally.isFailed);
   assert.equal(tally.usage?.inputTokens, 20n);
   assert.equal(tally.usage?.outputTokens, 7n);
-  assert.equal(tally.contentTokens, 2);
+  assert.equal(tally.contentTokens, estimateTokens("12345678"));
   assert.equal(tally.modelServed, "gpt-served");
 });
 
@@ -108,7 +108,7 @@ test("trap 22 (upstream failure after 200 must not be logged as success): an err
 test("trap 17 (reasoning_content from chat upstreams): thinking that passed is content and counted", () => {
   const { tally } = watch([deltaOf({ role: "assistant", content: null }), deltaOf({ reasoning_content: "12345678" })]);
   assert.equal(tally.hasContent, true);
-  assert.equal(tally.contentTokens, 2);
+  assert.equal(tally.contentTokens, estimateTokens("12345678"));
 });
 
 test("trap 20 (every parallel call kept): fragments of interleaved calls and choices are all counted", () => {
@@ -123,7 +123,7 @@ test("trap 20 (every parallel call kept): fragments of interleaved calls and cho
     deltaOf(fragment(1), null, 1),
   ]);
   assert.equal(tally.hasContent, true);
-  assert.equal(tally.contentTokens, 4);
+  assert.equal(tally.contentTokens, 2 * estimateTokens('look{"a"'));
 });
 
 test("the role chunk, a comment and a keep-alive are no content: an answer cut behind them is free", () => {
@@ -139,7 +139,7 @@ test("trap 33 (SSE: data: without a space, CRLF, multi-byte text): read alike", 
     'data:{"choices":[{"delta":{},"finish_reason":"stop"}]}\r\n\r\n',
   ];
   const { tally } = watch([...events, "data:[DONE]\r\n\r\n"]);
-  assert.equal(tally.contentTokens, 2);
+  assert.equal(tally.contentTokens, estimateTokens("漢字"));
   assert.equal(tally.isComplete, true);
 });
 
@@ -180,18 +180,27 @@ test("reasoning that only the total tells is counted for a model that is known t
 
 test("counts told while choices still run are running ones, those behind the last of them are not", () => {
   const early = chunkOf({ choices: [{ index: 0, delta: { content: "1234" }, finish_reason: null }], usage });
-  assert.equal(watch([early]).tally.runningAt, 1);
-  assert.equal(watch([early, deltaOf({ content: "12345678" })]).tally.runningAt, 1, "text came behind them");
-  assert.equal(watch([early, ...answer, done]).tally.runningAt, 1, "nothing was told at the end");
+  const ofFirst = estimateTokens("1234");
+  assert.equal(watch([early]).tally.runningAt, ofFirst);
+  assert.equal(watch([early, deltaOf({ content: "12345678" })]).tally.runningAt, ofFirst, "text came behind them");
+  assert.equal(watch([early, ...answer, done]).tally.runningAt, ofFirst, "nothing was told at the end");
   assert.equal(watch([early, ...answer, usageChunk, done]).tally.runningAt, undefined);
   const last = chunkOf({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }], usage });
   assert.equal(watch([early, last]).tally.runningAt, undefined, "beside the finish_reason");
   const two = envelopeOf({ n: 2 });
-  assert.equal(watch([early, last], two).tally.runningAt, 1, "one of two has ended");
+  assert.equal(watch([early, last], two).tally.runningAt, ofFirst, "one of two has ended");
   assert.equal(watch(answer).tally.runningAt, undefined, "none were told");
   const grown = { ...usage, completion_tokens: 8, total_tokens: 28 };
   const later = (counts: object) =>
     chunkOf({ choices: [{ index: 0, delta: { content: "12345678" }, finish_reason: null }], usage: counts });
-  assert.equal(watch([early, later(grown)]).tally.runningAt, 3, "they hold for the text so far");
-  assert.equal(watch([early, later(usage)]).tally.runningAt, 1, "counts that stand still hold for what they counted");
+  assert.equal(
+    watch([early, later(grown)]).tally.runningAt,
+    ofFirst + estimateTokens("12345678"),
+    "they hold for the text so far",
+  );
+  assert.equal(
+    watch([early, later(usage)]).tally.runningAt,
+    ofFirst,
+    "counts that stand still hold for what they counted",
+  );
 });

@@ -1,0 +1,121 @@
+import { inflateSync } from "node:zlib";
+import { imageSize } from "image-size";
+import type { RequestBody } from "../dialects/json/request-body.ts";
+
+/** Tokens of a picture of unknown size, and a token for each so many bytes of what is no picture, page or sound. */
+export const usualPictureTokens = 1_600;
+const bytesPerToken = 1_000;
+// Anthropic bills a token for 750 pixels, at most 4,784 for a picture (platform.claude.com/docs/en/build-with-claude/
+// vision); OpenAI at least 85 (developers.openai.com/api/docs/guides/images-vision).
+const pixelsPerToken = 750;
+const minPictureTokens = 85;
+export const maxPictureTokens = 4_784;
+// 1,500 to 3,000 tokens of text for a page of a PDF, and what its picture has (platform.claude.com/docs/en/
+// build-with-claude/pdf-support).
+const tokensPerPage = 4_400;
+/** Base64 of ten tokens of speech, a second, at 32 kbit/s. */
+const soundCharactersPerToken = 533;
+
+// What is looked at of a picture: its size stands behind what a camera has written.
+const headCharacters = 2 ** 19;
+const mostPdfCharacters = 2 ** 26;
+const mostInflatedBytes = 2 ** 22;
+const mostObjectStreams = 512;
+
+const pdfHead = "JVBERi";
+const pageMark = /\/Type\s*\/Page(?![A-Za-z])/g;
+const objectStream = Buffer.from("/ObjStm");
+const streamStart = /stream\r?\n/;
+
+const countMarks = (text: string): number => text.match(pageMark)?.length ?? 0;
+
+/** Pages that the compressed objects of a PDF name; undefined where there is more than is looked at. */
+function countCompressed(pdf: Buffer): number | undefined {
+  let pages = 0;
+  let left = mostInflatedBytes;
+  let streams = 0;
+  for (let at = pdf.indexOf(objectStream); at !== -1; at = pdf.indexOf(objectStream, at + 1)) {
+    const head = streamStart.exec(pdf.toString("latin1", at, at + 1_024));
+    if (!head) continue;
+    if ((streams += 1) > mostObjectStreams) return undefined;
+    const start = at + head.index + head[0].length;
+    const end = pdf.indexOf("endstream", start);
+    try {
+      const text = inflateSync(pdf.subarray(start, end === -1 ? pdf.length : end), { maxOutputLength: left });
+      left -= text.length;
+      pages += countMarks(text.toString("latin1"));
+    } catch {
+      return undefined;
+    }
+  }
+  return pages;
+}
+
+/** Pages of a PDF in base64; undefined where it does not tell, as one that is encrypted or very large. */
+function countPages(base64: string): number | undefined {
+  if (base64.length > mostPdfCharacters) return undefined;
+  const pdf = Buffer.from(base64, "base64");
+  const compressed = pdf.includes("/Encrypt") ? undefined : countCompressed(pdf);
+  if (compressed === undefined) return undefined;
+  const pages = compressed + countMarks(pdf.toString("latin1"));
+  return pages === 0 ? undefined : pages;
+}
+
+function sizeOf(head: Buffer): { width: number; height: number } | undefined {
+  try {
+    return imageSize(head);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Tokens of a picture by its size, of which providers bill so much at most. */
+function pictureTokens({ width, height }: { width: number; height: number }): number {
+  const tokens = Math.ceil((width * height) / pixelsPerToken);
+  return Math.max(minPictureTokens, Math.min(tokens, maxPictureTokens));
+}
+
+/** Below it what stands in a place of media and is no picture is charged as text. */
+const minMediaBytes = 2_048;
+const tokensPerBase64 = 0.7;
+
+/** What media is: its tokens, and whether these are no more than a guess. */
+type MediaTokens = { tokens: number; isUnbounded: boolean };
+
+function tokensOf(text: string): MediaTokens {
+  const start = text.startsWith("data:") ? text.indexOf(",") + 1 : 0;
+  const head = text.slice(0, start);
+  const base64 = start === 0 ? text : text.slice(start);
+  if (base64.startsWith(pdfHead) || head.includes("pdf")) {
+    const pages = countPages(base64.replaceAll("\\", ""));
+    const guess = Math.ceil(base64.length / bytesPerToken) + usualPictureTokens;
+    return { tokens: pages === undefined ? guess : pages * tokensPerPage, isUnbounded: pages === undefined };
+  }
+  if (head.startsWith("data:audio")) {
+    const tokens = Math.ceil(base64.length / soundCharactersPerToken);
+    return { tokens: Math.max(tokens, usualPictureTokens), isUnbounded: false };
+  }
+  const size = sizeOf(Buffer.from(base64.slice(0, headCharacters).replaceAll("\\", ""), "base64"));
+  if (size) return { tokens: pictureTokens(size), isUnbounded: false };
+  if (text.length < minMediaBytes) return { tokens: text.length * tokensPerBase64, isUnbounded: false };
+  return { tokens: usualPictureTokens + Math.ceil(text.length / bytesPerToken), isUnbounded: false };
+}
+
+const nothing: MediaTokens = { tokens: 0, isUnbounded: false };
+const known = new WeakMap<RequestBody, MediaTokens>();
+
+/** Tokens of all media of a body, about; read once. */
+export function mediaTokens(body: RequestBody): MediaTokens {
+  const { media } = body;
+  if (media.length === 0) return nothing;
+  const before = known.get(body);
+  if (before) return before;
+  const sum: MediaTokens = { tokens: 0, isUnbounded: false };
+  for (const { start, end } of media) {
+    const { tokens, isUnbounded } = tokensOf(body.bytes.toString("latin1", start, end));
+    sum.tokens += Math.ceil(tokens);
+    sum.isUnbounded ||= isUnbounded;
+  }
+  known.set(body, sum);
+  return sum;
+}
