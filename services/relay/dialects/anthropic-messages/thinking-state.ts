@@ -54,9 +54,14 @@ export function writeWordlessThinking(opaque: Opaque): ThinkingBlock {
   return writeOwnThinking("", opaque) ?? { type: "redacted_thinking", data: wrapOpaque(opaque) };
 }
 
+/** Whether a block is the state of the block before it. */
+export const isAttached = (block: { type: string; data?: string } | undefined): boolean =>
+  block?.type === "redacted_thinking" && (block.data ?? "").startsWith(attachedMark);
+
 /**
  * State of a text or a tool call, which have no field for it in this dialect: as redacted thinking right behind the
- * block. Callers give that back untouched.
+ * block. Callers give that back untouched. Behind the last text of an answer it is left out, because agents take the
+ * last block for what was said (Claude Code 2.1 prints nothing then); no provider insists on that of a text.
  */
 export function writeAttached(opaque: Opaque): ThinkingBlock {
   return { type: "redacted_thinking", data: attachedMark + wrapOpaque(opaque) };

@@ -4,7 +4,7 @@ import type { Block, Picture, Reply } from "../reply.ts";
 import { writeCitation } from "./citations.ts";
 import { writeStopReason } from "./finish-reasons.ts";
 import { freeTextInput } from "../free-text.ts";
-import { writeAttached, writeSignature, writeWordlessThinking } from "./thinking-state.ts";
+import { isAttached, writeAttached, writeSignature, writeWordlessThinking } from "./thinking-state.ts";
 import { inputObject } from "./tool-call.ts";
 import type { ReplyBlock } from "./wire.ts";
 import { estimatedUsage, writeCacheCreation, writeUsage } from "./write-usage.ts";
@@ -55,6 +55,12 @@ function writeBlock(block: Block): ReplyBlock[] {
   }
 }
 
+/** The blocks without what stands behind the last text: see writeAttached. */
+function endWithText(content: ReplyBlock[]): ReplyBlock[] {
+  const last = content.findLastIndex((block) => !isAttached(block));
+  return content[last]?.type === "text" ? content.slice(0, last + 1) : content;
+}
+
 /** Writes a whole message: the first choice, as this format has one answer only. */
 export function writeReply({ id, choices, usage }: Reply, asked: Asked): Record<string, unknown> {
   const { blocks, reason, stopSequence } = choices[0] ?? { blocks: [], reason: "stop" as const };
@@ -65,7 +71,7 @@ export function writeReply({ id, choices, usage }: Reply, asked: Asked): Record<
     type: "message",
     role: "assistant",
     model: asked.model,
-    content: blocks.flatMap(writeBlock),
+    content: endWithText(blocks.flatMap(writeBlock)),
     ...writeStopReason(reason, stopSequence, isRefused),
     usage: { ...writeUsage(counts), cache_creation: writeCacheCreation(counts) },
   };

@@ -248,3 +248,22 @@ test("ids are in this format's style and never empty; the model is the one that 
   assert.notEqual(idOf(""), idOf(""));
   assert.equal(writeReply(replyOf([]), asked)["model"], "m");
 });
+
+test("an answer ends with its text, whose state stands only where something comes behind it: agents take the last block for what was said", () => {
+  const opaque = { issuer: "gemini-generate", value: "c2ln" } as const;
+  const said: Block = { kind: "text", text: "Done.", opaque };
+  const typesOf = (blocks: Block[]): unknown[] => {
+    const started = dataOf(stream(unfoldReply(replyOf(blocks)))).filter(({ type }) => type === "content_block_start");
+    const whole = writeReply(replyOf(blocks), asked)["content"] as { type: string }[];
+    const types = whole.map(({ type }) => type);
+    assert.deepEqual(
+      started.map(({ content_block: block }) => (block as { type: string }).type),
+      types,
+    );
+    return types;
+  };
+  assert.deepEqual(typesOf([said]), ["text"]);
+  assert.deepEqual(typesOf([said, { kind: "text", text: "", opaque }]), ["text"]);
+  assert.deepEqual(typesOf([said, call]), ["text", "redacted_thinking", "tool_use"]);
+  assert.deepEqual(typesOf([{ ...call, opaque }]), ["tool_use", "redacted_thinking"]);
+});

@@ -25,6 +25,8 @@ type Writing = {
   /** Index of the last content block that started. */
   index: number;
   open: OpenBlock | undefined;
+  /** State of texts, which is written only when something comes behind it: see writeAttached. */
+  attached: Opaque[];
   isRefused: boolean;
   reason: FinishReason;
   stopSequence: string | undefined;
@@ -55,7 +57,13 @@ function firstContent(start: TextStart): ReplyBlock {
   return { type: "text", text: "" };
 }
 
+function writePending(writing: Writing): string {
+  const states = writing.attached.splice(0);
+  return states.map((opaque) => wholeBlock(writing, writeAttached(opaque))).join("");
+}
+
 function startBlock(writing: Writing, block: OpenBlock): string {
+  const before = writePending(writing);
   writing.index += 1;
   block.isStarted = true;
   const { index } = writing;
@@ -64,8 +72,8 @@ function startBlock(writing: Writing, block: OpenBlock): string {
     `event: content_block_delta\ndata: {"type":"content_block_delta","index":${index},` +
     `"delta":{${deltaFields[start.kind]}`;
   const started = eventText("content_block_start", { index, content_block: firstContent(start) });
-  if (start.kind !== "call") return started;
-  return started + deltaText(block, "") + (start.isFreeText ? deltaText(block, `{"input":"`) : "");
+  if (start.kind !== "call") return before + started;
+  return before + started + deltaText(block, "") + (start.isFreeText ? deltaText(block, `{"input":"`) : "");
 }
 
 function deltaText(block: OpenBlock, text: string): string {
@@ -78,9 +86,10 @@ function stopBlock(writing: Writing): string {
 
 /** A block that comes as a whole. */
 function wholeBlock(writing: Writing, content: ReplyBlock): string {
+  const before = writePending(writing);
   writing.index += 1;
   const { index } = writing;
-  return eventText("content_block_start", { index, content_block: content }) + stopBlock(writing);
+  return before + eventText("content_block_start", { index, content_block: content }) + stopBlock(writing);
 }
 
 function openBlock(writing: Writing, start: BlockStart): string {
@@ -124,7 +133,10 @@ function closeBlock(writing: Writing): string {
   const isFreeText = open.start.kind === "call" && open.start.isFreeText;
   const last = isFreeText ? deltaText(open, `"}`) : "";
   const stopped = open.isStarted ? last + stopBlock(writing) : "";
-  return open.opaque ? stopped + wholeBlock(writing, writeAttached(open.opaque)) : stopped;
+  if (!open.opaque) return stopped;
+  if (open.start.kind === "call") return stopped + wholeBlock(writing, writeAttached(open.opaque));
+  writing.attached.push(open.opaque);
+  return stopped;
 }
 
 /** Without the provider's counts, the estimate of message_start stands. */
@@ -166,6 +178,7 @@ export function createStreamWriter(asked: Asked): StreamWriter {
     asked,
     index: -1,
     open: undefined,
+    attached: [],
     isRefused: false,
     reason: "stop",
     stopSequence: undefined,
