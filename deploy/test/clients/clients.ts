@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { repository } from "../../tools/checks/run.ts";
 import { installGo, installNpm, installPython, type Installed } from "./install.ts";
@@ -63,80 +63,30 @@ function inGo(name: string, sdk: string): Client {
 
 const task = "[two tools] Read first.txt and then second.txt with your shell, and tell me both words.";
 
-/** An agent of npm, which runs in the folder of its setting. */
-function agent(
-  name: string,
-  requirement: string,
-  program: string,
-  configure: (setting: Setting) => Promise<Omit<Started, "command">>,
-): Client {
+/** The set-up of an agent, as the README of the relay tells it to callers. */
+function recipeOf(heading: string): string {
+  const readme = readFileSync(join(repository, "services/relay/README.md"), "utf8");
+  const [, section = ""] = readme.split(`### ${heading}\n`);
+  const [, recipe] = /^```sh\n(.*?)^```$/ms.exec(section) ?? [];
+  if (recipe === undefined) throw new Error(`the README has no recipe for ${heading}`);
+  return recipe;
+}
+
+/** An agent of npm: a shell runs its recipe, and then the agent in the same environment. */
+function agent(heading: string, requirement: string, program: string, ...args: string[]): Client {
   return {
-    name,
+    name: `${heading} ${requirement.slice(requirement.lastIndexOf("@") + 1)}`,
     kind: "agent",
     install: () => installNpm(requirement, program),
-    start: async (path, setting) => ({ command: path, ...(await configure(setting)) }),
+    start: async (path, setting) => ({
+      command: "sh",
+      args: ["-c", `${recipeOf(heading).replaceAll("demo-chat", setting.model)}exec "$0" "$@"`, path, ...args],
+      environment: { ...variablesOf(setting), CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1" },
+    }),
   };
 }
 
-const codex = agent("Codex CLI 0.169.0", "@openai/codex@0.169.0", "codex", async (setting) => {
-  const { baseUrl, apiKey, model, folder } = setting;
-  const home = join(folder, ".codex");
-  await mkdir(home, { recursive: true });
-  const lines = [
-    `model = "${model}"`,
-    'model_provider = "relay"',
-    "[model_providers.relay]",
-    'name = "relay"',
-    `base_url = "${baseUrl}/v1"`,
-    'env_key = "API_KEY"',
-    'wire_api = "responses"',
-  ];
-  await writeFile(join(home, "config.toml"), `${lines.join("\n")}\n`);
-  const flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"];
-  return { args: ["exec", ...flags, task], environment: { CODEX_HOME: home, API_KEY: apiKey } };
-});
-
-const claudeCode = agent(
-  "Claude Code 2.1.332",
-  "@anthropic-ai/claude-code@2.1.332",
-  "claude",
-  async ({ baseUrl, apiKey, model, folder }) => ({
-    args: ["-p", task, "--allowedTools", "Bash,Read"],
-    environment: {
-      ANTHROPIC_BASE_URL: baseUrl,
-      ANTHROPIC_AUTH_TOKEN: apiKey,
-      ANTHROPIC_MODEL: model,
-      ANTHROPIC_DEFAULT_OPUS_MODEL: model,
-      ANTHROPIC_DEFAULT_SONNET_MODEL: model,
-      ANTHROPIC_DEFAULT_HAIKU_MODEL: model,
-      CLAUDE_CONFIG_DIR: join(folder, ".claude"),
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
-    },
-  }),
-);
-
-const opencode = agent("opencode 1.18.33", "opencode-ai@1.18.33", "opencode", async (setting) => {
-  const { baseUrl, apiKey, model, folder } = setting;
-  const provider = {
-    npm: "@ai-sdk/openai-compatible",
-    name: "relay",
-    options: { baseURL: `${baseUrl}/v1`, apiKey },
-    models: { [model]: { name: model } },
-  };
-  const config = { $schema: "https://opencode.ai/config.json", provider: { relay: provider }, permission: "allow" };
-  await writeFile(join(folder, "opencode.json"), JSON.stringify(config));
-  return { args: ["run", "-m", `relay/${model}`, task], environment: { OPENCODE_DISABLE_AUTOUPDATE: "1" } };
-});
-
-const qwenCode = agent(
-  "Qwen Code 0.24.4",
-  "@qwen-code/qwen-code@0.24.4",
-  "qwen",
-  async ({ baseUrl, apiKey, model }) => ({
-    args: ["-p", task, "--yolo", "--auth-type", "openai"],
-    environment: { OPENAI_BASE_URL: `${baseUrl}/v1`, OPENAI_API_KEY: apiKey, OPENAI_MODEL: model },
-  }),
-);
+const codexFlags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"];
 
 const pydanticAi = "pydantic-ai-slim[openai,anthropic]==2.68.0";
 
@@ -155,8 +105,8 @@ export const clients: readonly Client[] = [
   inPython("instructor 1.17.0", "instructor_client.py", "instructor==1.17.0"),
   inPython("openai-agents 0.24.0", "agents_client.py", "openai-agents==0.24.0"),
   inPython("litellm 1.110.2", "litellm_client.py", "litellm==1.110.2"),
-  codex,
-  claudeCode,
-  opencode,
-  qwenCode,
+  agent("Codex", "@openai/codex@0.169.0", "codex", "exec", ...codexFlags, task),
+  agent("Claude Code", "@anthropic-ai/claude-code@2.1.332", "claude", "-p", task, "--allowedTools", "Bash,Read"),
+  agent("opencode", "opencode-ai@1.18.33", "opencode", "run", task),
+  agent("Qwen Code", "@qwen-code/qwen-code@0.24.4", "qwen", "-p", task, "--yolo", "--auth-type", "openai"),
 ];
