@@ -14,12 +14,15 @@ import { isStrict } from "./conversion/convert.ts";
 import { deliver, type Deliverable } from "./stream/deliver.ts";
 import type { Orphans } from "./stream/orphans.ts";
 import type { Dialect, Envelope } from "./dialects/dialect.ts";
+import type { RequestBody } from "./dialects/json/request-body.ts";
 import { refuseEndpoint } from "./http/endpoints.ts";
 import { expectedCauses, CallFailure, type Failure, type FailureName } from "./failures.ts";
 import { beginLiveCall, type CallTrace, type LiveCall, type Requested } from "./live-call.ts";
 import { countInputTokens, estimateInputTokens } from "./charge/meter.ts";
 import type { Metrics } from "./metrics.ts";
+import { withRecalled, type ItemMemory } from "./conversion/item-memory.ts";
 import {
+  claimReading,
   countLosses,
   createPreparation,
   isPassed,
@@ -51,6 +54,7 @@ export type Relay = {
   health: UpstreamHealth;
   bodyBudget: BodyBudget;
   threads: Threads;
+  items: ItemMemory;
   settling: Settling;
   metrics: Metrics;
   log: Logger;
@@ -161,11 +165,27 @@ type BodyRead = Received & { body: Buffer | LargeBody; caller: Caller; openSessi
 function parseRequest(read: BodyRead, relay: Relay, checkKey: CheckKey): ParsedRequest | Promise<ParsedRequest> {
   const { body, dialect, request, times } = read;
   times.readAt = performance.now();
-  if (Buffer.isBuffer(body)) return plan({ ...read, checkKey }, relay, readEnvelope(body, dialect, request.headers));
+  if (Buffer.isBuffer(body)) return plan({ ...read, checkKey }, relay, readHere(body, read, relay));
   return body.session
     .work<"read">({ kind: "read", dialect: dialect.name, headers: readingHeaders(request.headers) })
     .then((facts) => plan({ ...read, checkKey }, relay, envelopeOfFacts(facts), facts.body));
 }
+
+/** Whose items of answers are kept for later requests. */
+const ownerOf = ({ keyHash }: Caller): string => Buffer.from(keyHash).toString("base64");
+
+function readHere(body: Buffer, { request, response, dialect, caller }: BodyRead, relay: Relay): Envelope {
+  return readEnvelope(body, dialect, request.headers, (read) =>
+    withRecalled(
+      read,
+      dialect,
+      (id) => relay.items.recall(ownerOf(caller), id),
+      () => claimReading(sizeOf(read.body), () => relay.bodyBudget.share(response, caller)),
+    ),
+  );
+}
+
+const sizeOf = ({ bytes, values }: RequestBody) => ({ length: bytes.length, values });
 
 function plan(
   read: BodyRead & { checkKey: CheckKey },
@@ -183,7 +203,8 @@ function plan(
   const { units, priceFields } = envelope;
   const requested = { inputTokens: countInputTokens(envelope, model), units, priceFields };
   const share = (): BodyShare => relay.bodyBudget.share(response, caller);
-  const preparing = { envelope, dialect, model, inputTokens: requested.inputTokens, share };
+  const remember = (item: unknown): void => relay.items.remember(ownerOf(caller), item);
+  const preparing = { envelope, dialect, model, inputTokens: requested.inputTokens, remember, share };
   const preparation = prepareWhereItFits(preparing, routes, read, facts);
   const parsed = { envelope, model, requested, routes, preparation };
   let fetchingAt = Infinity;

@@ -14,6 +14,7 @@ import { startTracing } from "#shared/process/tracing.ts";
 import { buildApp } from "./app.ts";
 import { callers } from "./callers.ts";
 import { createBodyBudget } from "./http/body-budget.ts";
+import { createItemMemory } from "./conversion/item-memory.ts";
 import type { Relay } from "./call.ts";
 import { followCatalog, upstreamsOf, type Catalog } from "./catalog/catalog.ts";
 import { readConfig } from "./config.ts";
@@ -94,6 +95,7 @@ const relay: Relay = {
   health,
   threads,
   bodyBudget: createBodyBudget(config.MAX_BODY_BYTES_IN_FLIGHT),
+  items: createItemMemory(),
   settling,
   metrics,
   log,

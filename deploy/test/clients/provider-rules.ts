@@ -70,6 +70,8 @@ const itemTypes = new Set([
   "custom_tool_call",
   "custom_tool_call_output",
   "reasoning",
+  // The provider has stored what it names.
+  "item_reference",
 ]);
 
 function findInResponses(fields: Fields): string | undefined {

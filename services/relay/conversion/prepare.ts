@@ -49,6 +49,8 @@ export type Preparing = {
   dialect: Dialect;
   model: Model;
   inputTokens: number;
+  /** Keeps items of answers for their caller. */
+  remember?: (item: unknown) => void;
   /** Opens a share of the budget for bodies. */
   share: () => Pick<BodyShare, "claim">;
 };
@@ -144,7 +146,7 @@ export class RequestPreparation implements Preparation {
   }
 
   private prepare(route: Route): Prepared {
-    const { envelope, dialect, model, inputTokens } = this.preparing;
+    const { envelope, dialect, model, inputTokens, remember } = this.preparing;
     const cell = cellOf(route, dialect);
     if (!cell) {
       const single = singleCellOf(route, dialect);
@@ -162,6 +164,8 @@ export class RequestPreparation implements Preparation {
     if (!dropped.includes("service_tier")) refuseTier(envelope, model);
     const { wantsStreamUsage } = envelope;
     const asked: Asked = { model: envelope.model, wantsStreamUsage, request: understood.request, inputTokens };
+    // Who wants nothing stored sends everything again.
+    if (remember && understood.request["store"] !== false) asked.remember = remember;
     return { dialect: upstreamDialects[cell.spoken], body, conversion: { ...cell, asked }, dropped };
   }
 

@@ -18,6 +18,8 @@ export type Asked = {
   wantsStreamUsage: boolean;
   /** The request's body, for formats whose answers repeat its settings. */
   request?: Record<string, unknown>;
+  /** Takes each item of a response that is finished. */
+  remember?: ((item: unknown) => void) | undefined;
   /** Estimate of the input, for formats that tell it before the provider does. */
   inputTokens?: number;
 };

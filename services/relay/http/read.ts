@@ -48,9 +48,14 @@ export const maxModelCharacters = 1_024;
 
 /**
  * Reads what the relay must know of a request body. Throws `invalid_json`, `field_required` or `field_invalid`;
- * everything else in the body is the upstream's to judge.
+ * everything else in the body is the upstream's to judge. `complete` may put into it what it only refers to.
  */
-export function readEnvelope(bytes: Buffer, dialect: Dialect, headers: IncomingHttpHeaders): Envelope {
+export function readEnvelope(
+  bytes: Buffer,
+  dialect: Dialect,
+  headers: IncomingHttpHeaders,
+  complete: (envelope: Envelope) => Envelope = (envelope) => envelope,
+): Envelope {
   try {
     const body = dialect.takesForm
       ? readFormBody(bytes, headers["content-type"] ?? "")
@@ -64,7 +69,7 @@ export function readEnvelope(bytes: Buffer, dialect: Dialect, headers: IncomingH
     if (dialect.format === "B" && readVersion(headers) === undefined) {
       throw new RequestError("header provider-version must be a date such as 2023-06-01");
     }
-    return dialect.readEnvelope(body, model);
+    return complete(dialect.readEnvelope(body, model));
   } catch (error) {
     throw refusalOfBody(error);
   }

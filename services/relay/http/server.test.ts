@@ -5,6 +5,7 @@ import { promisify } from "node:util";
 import { until } from "#shared/testing/until.ts";
 import { buildApp } from "../app.ts";
 import { createBodyBudget } from "./body-budget.ts";
+import { createItemMemory } from "../conversion/item-memory.ts";
 import type { Relay } from "../call.ts";
 import { readConfig } from "../config.ts";
 import { dialects } from "../dialects/index.ts";
@@ -49,6 +50,7 @@ const relay: Relay = {
   health: createUpstreamHealth(),
   threads,
   bodyBudget: createBodyBudget(1_000_000),
+  items: createItemMemory(),
   tracing: { share: 0, hasGenAi: false },
   settling,
   metrics: settling.metrics,

@@ -168,7 +168,8 @@ async function readInThread(
     quirks,
     limits: { contextTokens, maxOutputTokens },
     contentType: contentTypeOf(answer),
-    asked: conversion?.asked,
+    // Functions do not pass to a thread.
+    asked: conversion && { ...conversion.asked, remember: undefined },
     single: single && { request: single.request },
   };
   const { reply, refusal } = await session.work<"reply">({ kind: "reply", reading });

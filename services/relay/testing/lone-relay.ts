@@ -5,6 +5,7 @@ import { createPools } from "#shared/catalog/pools.ts";
 import { createActiveSet } from "#shared/process/active-set.ts";
 import { buildApp } from "../app.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
+import { createItemMemory } from "../conversion/item-memory.ts";
 import { readConfig } from "../config.ts";
 import { dialectNames } from "../dialects/dialect.ts";
 import { createOrphans } from "../stream/orphans.ts";
@@ -48,6 +49,7 @@ const app = buildApp(config, {
   health: createUpstreamHealth(),
   threads,
   bodyBudget: createBodyBudget(config.MAX_BODY_BYTES_IN_FLIGHT),
+  items: createItemMemory(),
   tracing: { share: 0, hasGenAi: false },
   settling,
   metrics: settling.metrics,

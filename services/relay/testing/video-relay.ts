@@ -10,6 +10,7 @@ import { until } from "#shared/testing/until.ts";
 import { createActiveSet } from "#shared/process/active-set.ts";
 import { buildApp } from "../app.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
+import { createItemMemory } from "../conversion/item-memory.ts";
 import type { Relay } from "../call.ts";
 import type { Model } from "../catalog/models.ts";
 import { readConfig } from "../config.ts";
@@ -115,6 +116,7 @@ export async function startVideoRelay(setup: Setup = {}) {
     health: createUpstreamHealth(),
     threads,
     bodyBudget: createBodyBudget(256_000_000),
+    items: createItemMemory(),
     tracing: { share: 0, hasGenAi: false },
     settling,
     metrics: settling.metrics,

@@ -79,8 +79,12 @@ function writeEvent(writing: Writing, event: ReplyEvent): void {
 
 /** Makes a writer that tells each event of the stream to `emit`. */
 export function createResponseWriter(asked: Asked, emit: Emit): ResponseWriter {
+  const { remember } = asked;
   const writing: Writing = {
-    emit,
+    emit: (type, fields) => {
+      if (type === "response.output_item.done") remember?.(fields["item"]);
+      emit(type, fields);
+    },
     model: asked.model,
     settings: echoSettings(asked),
     names: nameTools(asked.request?.["tools"]),
