@@ -17,7 +17,7 @@ def ask(mode):
     found = instructor.from_openai(client, mode=mode).chat.completions.create(
         model=MODEL, messages=messages, response_model=Person, max_retries=0
     )
-    assert found == Person(name="Ada", age=36), found
+    assert (found.name, found.age) == ("Ada", 36), found
 
 
 @check
