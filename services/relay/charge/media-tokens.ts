@@ -80,7 +80,7 @@ const minMediaBytes = 2_048;
 const tokensPerBase64 = 0.7;
 
 /** What media is: its tokens, and whether these are no more than a guess. */
-type MediaTokens = { tokens: number; isUnbounded: boolean };
+export type MediaTokens = { tokens: number; isUnbounded: boolean };
 
 function tokensOf(text: string): MediaTokens {
   const start = text.startsWith("data:") ? text.indexOf(",") + 1 : 0;
@@ -106,10 +106,10 @@ const known = new WeakMap<RequestBody, MediaTokens>();
 
 /** Tokens of all media of a body, about; read once. */
 export function mediaTokens(body: RequestBody): MediaTokens {
-  const { media } = body;
-  if (media.length === 0) return nothing;
   const before = known.get(body);
   if (before) return before;
+  const { media } = body;
+  if (media.length === 0) return nothing;
   const sum: MediaTokens = { tokens: 0, isUnbounded: false };
   for (const { start, end } of media) {
     const { tokens, isUnbounded } = tokensOf(body.bytes.toString("latin1", start, end));
@@ -119,3 +119,6 @@ export function mediaTokens(body: RequestBody): MediaTokens {
   known.set(body, sum);
   return sum;
 }
+
+/** Remembers what another thread has found of a body whose bytes it has. */
+export const noteMediaTokens = (body: RequestBody, found: MediaTokens): void => void known.set(body, found);

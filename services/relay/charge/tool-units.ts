@@ -1,5 +1,6 @@
 import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import type { Envelope } from "../dialects/dialect.ts";
+import type { RequestBody } from "../dialects/json/request-body.ts";
 import { tellToolTypes } from "../dialects/json/tool-types.ts";
 import { billingOf } from "../dialects/provider-tools.ts";
 
@@ -44,13 +45,27 @@ const isPriced = (prices: Units): boolean => (prices.toolCalls ?? tools.find((bu
  * found there is input of which nobody knows the size before.
  */
 export function heldTools(envelope: Envelope, prices: Units): Units {
-  const declared = isPriced(prices) ? envelope.body.slice("tools") : undefined;
-  const held: Units = {};
-  if (!declared) return held;
-  tellToolTypes(declared, (type) => {
-    const bucket = billingOf(type);
-    if (bucket === "nothing" || bucket === "apart") return;
-    held[bucket] = BigInt(Math.ceil(allowedRuns(envelope, declared)));
-  });
-  return asPricedTools(held, prices);
+  return isPriced(prices) ? asPricedTools(toolRuns(envelope), prices) : {};
 }
+
+const known = new WeakMap<RequestBody, Units>();
+
+/** How often a request allows each tool to run that its provider bills by the run. */
+export function toolRuns(envelope: Envelope): Units {
+  const before = known.get(envelope.body);
+  if (before) return before;
+  const declared = envelope.body.slice("tools");
+  const runs: Units = {};
+  if (declared) {
+    tellToolTypes(declared, (type) => {
+      const bucket = billingOf(type);
+      if (bucket === "nothing" || bucket === "apart") return;
+      runs[bucket] = BigInt(Math.ceil(allowedRuns(envelope, declared)));
+    });
+  }
+  known.set(envelope.body, runs);
+  return runs;
+}
+
+/** Remembers what another thread has found of a body whose bytes it has. */
+export const noteToolRuns = (body: RequestBody, runs: Units): void => void known.set(body, runs);

@@ -67,3 +67,6 @@ export function isPartlyUnseen(body: RequestBody): boolean {
   known.set(body, found);
   return found;
 }
+
+/** Remembers what another thread has found of a body whose bytes it has. */
+export const notePartlyUnseen = (body: RequestBody, isUnseen: boolean): void => void known.set(body, isUnseen);

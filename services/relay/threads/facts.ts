@@ -1,3 +1,4 @@
+import { inputFactsOf, noteInputFacts, type InputFacts } from "../charge/input-facts.ts";
 import type { Envelope } from "../dialects/dialect.ts";
 import { landmarks, type RequestBody } from "../dialects/json/request-body.ts";
 
@@ -7,6 +8,7 @@ export type BodyFacts = Pick<RequestBody, "contentType" | "textBytes" | "mediaBy
   /** Whether it holds state of other providers' models, which must be read to be taken out. */
   isHoldingState: boolean;
   encodingFormat: unknown;
+  input: InputFacts;
 };
 
 /** An envelope that can be told from thread to thread. */
@@ -24,11 +26,12 @@ function formatOf(body: RequestBody): unknown {
   }
 }
 
-export function factsOf({ body, ...envelope }: Envelope): EnvelopeFacts {
+export function factsOf(told: Envelope): EnvelopeFacts {
+  const { body, ...envelope } = told;
   const { contentType, textBytes, mediaBytes, values, bytes } = body;
   const isHoldingState = Object.values(landmarks).some((landmark) => body.mayHold(landmark));
   const facts = { contentType, textBytes, mediaBytes, values, length: bytes.length, isHoldingState };
-  return { ...envelope, body: { ...facts, encodingFormat: formatOf(body) } };
+  return { ...envelope, body: { ...facts, encodingFormat: formatOf(body), input: inputFactsOf(told) } };
 }
 
 const unknown = (): never => {
@@ -38,6 +41,7 @@ const unknown = (): never => {
 /** A body whose bytes are elsewhere. What is asked of a body behind its envelope is known; anything else throws. */
 function bodyOfFacts(facts: BodyFacts, input: unknown): RequestBody {
   const { contentType, textBytes, mediaBytes, values, encodingFormat, isHoldingState } = facts;
+  const { textTokens, addresses, hasTools } = facts.input;
   return {
     bytes: noBytes,
     contentType,
@@ -47,8 +51,11 @@ function bodyOfFacts(facts: BodyFacts, input: unknown): RequestBody {
     read: (name) => (name === formatField ? encodingFormat : unknown()),
     readWhole: (name) => (name === "input" ? input : unknown()),
     mayHold: () => isHoldingState,
+    media: [],
+    addresses,
+    textTokens: (most) => Math.min(textTokens, most),
     names: unknown,
-    has: unknown,
+    has: (name) => (name === "tools" ? hasTools : unknown()),
     isArray: unknown,
     readText: unknown,
     countCharacters: unknown,
@@ -60,5 +67,7 @@ function bodyOfFacts(facts: BodyFacts, input: unknown): RequestBody {
 
 /** The envelope as it was told; `input` is the request's field of that name, where it is known. */
 export function envelopeOfFacts({ body, ...envelope }: EnvelopeFacts, input?: unknown): Envelope {
-  return { ...envelope, body: bodyOfFacts(body, input) };
+  const known = { ...envelope, body: bodyOfFacts(body, input) };
+  noteInputFacts(known, body.input);
+  return known;
 }
