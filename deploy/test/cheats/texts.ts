@@ -42,7 +42,8 @@ export const denseInputs: Record<string, () => string> = {
 
 const prose =
   "The committee met on Tuesday to discuss the results of the survey. Most of the people who answered were satisfied " +
-  "with the service, but a third of them asked for shorter waiting times. The office will present a plan by the end of " +
+  "with the service, but a third of them asked for shorter waiting times. The office will present" +
+  " a plan by the end of " +
   "the month, and the members agreed to vote on it in their next meeting. ";
 
 /** What people send and models answer. */
@@ -53,7 +54,8 @@ export const honestTexts: Record<string, string> = {
     "als tausend Beschäftigten müssen künftig nachweisen, dass ihre Zulieferer die Umweltstandards einhalten. "
   ).repeat(6),
   French: (
-    "Le petit village se réveillait lentement sous une brume épaisse. Les boulangers avaient déjà sorti les premières " +
+    "Le petit village se réveillait lentement sous une brume épaisse. Les boulangers avaient déjà" +
+    " sorti les premières " +
     "fournées, et l'odeur du pain chaud se répandait dans les ruelles pavées. "
   ).repeat(6),
   Chinese:
@@ -65,12 +67,13 @@ export const honestTexts: Record<string, string> = {
       8,
     ),
   Russian:
-    "Вчера вечером в городе прошёл сильный дождь, и многие улицы оказались затоплены. Службы спасения работали всю ночь. ".repeat(
-      8,
-    ),
+    "Вчера вечером в городе прошёл сильный дождь, и многие улицы оказались затоплены. Службы спасения" +
+    " работали всю ночь. ".repeat(8),
   TypeScript: (
-    "export async function readBody(request: Request, limit: number): Promise<Buffer> {\n  const pieces: Buffer[] = [];\n" +
-    "  let length = 0;\n  for await (const piece of request) {\n    length += piece.length;\n    if (length > limit) throw " +
+    "export async function readBody(request: Request, limit: number): Promise<Buffer> {\n  const" +
+    " pieces: Buffer[] = [];\n" +
+    "  let length = 0;\n  for await (const piece of request) {\n    length += piece.length;\n" +
+    "    if (length > limit) throw " +
     "new Error(`more than ${limit} bytes`);\n    pieces.push(piece);\n  }\n  return Buffer.concat(pieces);\n}\n\n"
   ).repeat(6),
   JSON: JSON.stringify(

@@ -135,7 +135,8 @@ describe("whole, the provider told none: input and output counted from what was 
     for (const isStream of [false, true]) {
       test(`${side.path}, ${isStream ? "streamed" : "whole"}`, async () => {
         const customer = await world.createCustomer();
-        // A tokenizer makes some 50 to 150 tokens of the output, and 6,667 of the input; estimates are at most half more.
+        // A tokenizer makes some 50 to 150 tokens of the output, and 6,667 of the input; estimates are at most half
+        // more.
         const behaviour = { text: "abcdefg ".repeat(50).trimEnd(), usage: "omit" as const };
         const call = { side, isStream, behaviour, prompt: "words ".repeat(6_667).slice(0, 40_000) };
         const reply = await makeCall(world.relayUrl, customer.secret, call);

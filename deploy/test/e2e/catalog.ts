@@ -34,7 +34,8 @@ const priceRow = {
 
 /**
  * An upstream that speaks every dialect and takes the credential "demo". It is never left alone after failures, because
- * tests that know nothing of each other share it, and it is stopped when a caller leaves, because it may stall for ever.
+ * tests that know nothing of each other share it, and it is stopped when a caller leaves, because it may stall for
+ * ever.
  */
 export function upstreamAt(baseUrl: string, settings: Entry<Source["upstreams"][string]> = {}): object {
   const credential = { env: "DEMO_API_KEY" };

@@ -29,7 +29,8 @@ const turns = (model: string, bytes: number): Buffer => {
 
 const tools = (model: string, bytes: number): Buffer => {
   const tool = (name: string): string =>
-    `{"type":"function","function":{"name":"${name}","description":"${"x".repeat(3_000)}","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}}`;
+    `{"type":"function","function":{"name":"${name}","description":"${"x".repeat(3_000)}","parameters":` +
+    `{"type":"object","properties":{"a":{"type":"string"}}}}}`;
   const unit = `${tool("t")},`;
   return filled({ start: chatOf(model, ',"tools":['), unit, end: `${tool("u")}]}` }, bytes);
 };

@@ -16,13 +16,16 @@ const streamed = (body: Buffer): Buffer => Buffer.concat([Buffer.from(head("text
 
 const usage = '"usage":{"prompt_tokens":5,"completion_tokens":5,"total_tokens":10}';
 const chatStart =
-  '{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"';
+  '{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":' +
+  '{"role":"assistant","content":"';
 const chatEnd = `"},"finish_reason":"stop"}],${usage}}`;
 const chatOf = (bytes: number): Buffer => filled({ start: chatStart, unit: "x", end: chatEnd }, bytes);
 const chunkStart =
   'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"';
 const chunkEnd = '"},"finish_reason":null}]}\n\n';
-const streamEnd = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],${usage}}\n\ndata: [DONE]\n\n`;
+const streamEnd =
+  `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0` +
+  `,"delta":{},"finish_reason":"stop"}],${usage}}\n\ndata: [DONE]\n\n`;
 const chunkOf = (bytes: number): Buffer => filled({ start: chunkStart, unit: "x", end: chunkEnd + streamEnd }, bytes);
 
 function vectors(): Buffer {
@@ -67,12 +70,20 @@ const makers: Record<string, () => Buffer> = {
 export const hostileModels: readonly string[] = Object.keys(makers);
 
 const message =
-  '{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":5}}';
+  '{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"x"}]' +
+  ',"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":5}}';
 const candidate =
-  '{"candidates":[{"content":{"role":"model","parts":[{"text":"x"}]},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":5,"totalTokenCount":10},"modelVersion":"m"}';
-const response = `{"id":"resp_1","object":"response","created_at":1,"status":"completed","model":"m","output":[{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"x","annotations":[]}]}],"usage":{"input_tokens":5,"output_tokens":5,"total_tokens":10,"input_tokens_details":{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":0}}}`;
+  '{"candidates":[{"content":{"role":"model","parts":[{"text":"x"}]},"finishReason":"STOP","index":0}]' +
+  ',"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":5,"totalTokenCount":10},"modelVersion":' +
+  '"m"}';
+const response =
+  `{"id":"resp_1","object":"response","created_at":1,"status":"completed","model":"m","output":[` +
+  `{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_tex` +
+  `t","text":"x","annotations":[]}]}],"usage":{"input_tokens":5,"output_tokens":5,"total_tokens":10` +
+  `,"input_tokens_details":{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":0}}}`;
 const embedding =
-  '{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":5,"total_tokens":5}}';
+  '{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[0.5]}]' +
+  ',"usage":{"prompt_tokens":5,"total_tokens":5}}';
 
 const embeddings = (count: number): string =>
   `{"embeddings":[${Array.from({ length: count }, () => '{"values":[0.5]}').join(",")}]}`;

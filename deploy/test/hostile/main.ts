@@ -30,7 +30,8 @@ function faultsOf({ figures, honest, isEnded, isKept }: Damage): string[] {
 }
 
 say(
-  "| attack | told | loop delay p99 ms | max ms | honest calls | errors | slowest ms | peak MiB | at rest MiB | missed |",
+  "| attack | told | loop delay p99 ms | max ms | honest calls | errors | slowest ms | peak" +
+    " MiB | at rest MiB | missed |",
 );
 say("|---|---|---|---|---|---|---|---|---|---|");
 await using scene = await startScene();

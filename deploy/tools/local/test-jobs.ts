@@ -31,7 +31,10 @@ const filesOfConsole = 6;
 
 const sharedWorld = /\bsharedWorld\((\w*)\)/;
 
-/** Puts the files of tests, with the texts of all sources, into an order. Unit tests share processes, and so do some others. */
+/**
+ * Puts the files of tests, with the texts of all sources, into an order. Unit tests share processes, and so do some
+ * others.
+ */
 export function planJobs(texts: ReadonlyMap<string, string>): Plan {
   const files = [...texts.keys()].filter((path) => path.endsWith(".test.ts")).toSorted();
   const units = new Set(unitTests(texts).filter((path) => !path.startsWith("deploy/test/simulation/")));

@@ -17,8 +17,8 @@ const defaultLimits: IdentityLimits = { maxKnown: 100_000, maxUnknown: 10_000, u
 
 /**
  * Remembers identities. A hash never changes its key nor a key its account, so what is known stays true until the
- * database is restored; whether the key may be used is asked elsewhere, every time. Hashes that no key has are remembered for a few seconds, so that
- * wrong keys do not reach the database at the rate at which they are tried.
+ * database is restored; whether the key may be used is asked elsewhere, every time. Hashes that no key has are
+ * remembered for a few seconds, so that wrong keys do not reach the database at the rate at which they are tried.
  */
 export function createIdentities(
   load: (keyHashes: string[]) => Promise<Map<string, Identity>>,

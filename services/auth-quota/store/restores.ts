@@ -5,9 +5,9 @@ const versionsPerRestore = 4_294_967_296n;
 
 /**
  * Compares this database with what it was: at another place it was promoted or restored, and so it was where the
- * ledger's epoch is newer, if both are restored together. Then every version becomes higher than any that was given out:
- * of two versions Redis keeps the newer, and would keep settings that this database does not know any more. Returns how
- * often that has happened; undefined before the hot store is established. `ledgerEpoch` 0: not known now.
+ * ledger's epoch is newer, if both are restored together. Then every version becomes higher than any that was given
+ * out: of two versions Redis keeps the newer, and would keep settings that this database does not know any more.
+ * Returns how often that has happened; undefined before the hot store is established. `ledgerEpoch` 0: not known now.
  */
 export async function countRestores(database: Database, ledgerEpoch: number): Promise<number | undefined> {
   const rows = await database.query<{ restores: number }>(

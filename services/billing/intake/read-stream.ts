@@ -15,9 +15,9 @@ const silenceMs = 30_000;
 const nanosPerMs = 1_000_000n;
 
 /**
- * The messages that a stream, by default that of usage, holds now, in their order, by a consumer of its own that disturbs no other and
- * vanishes afterwards. Ends at the message that was the last one at the start, or when the caller is `gone`. Throws
- * `unavailable` when NATS does not answer, or goes silent for 30 s.
+ * The messages that a stream, by default that of usage, holds now, in their order, by a consumer of its own that
+ * disturbs no other and vanishes afterwards. Ends at the message that was the last one at the start, or when the
+ * caller is `gone`. Throws `unavailable` when NATS does not answer, or goes silent for 30 s.
  */
 export async function* readStreamAgain(
   nats: NatsLink,

@@ -52,7 +52,8 @@ export async function advanceMark(db: Queryable, known: StreamMark, sequence: bi
   await db.query(
     `INSERT INTO billing.stream_progress AS p (stream, bucket, booked_sequence)
      VALUES ($1, pg_backend_pid() % 16, $2)
-     ON CONFLICT (stream, bucket) DO UPDATE SET booked_sequence = greatest(p.booked_sequence, excluded.booked_sequence)`,
+     ON CONFLICT (stream, bucket) DO UPDATE
+       SET booked_sequence = greatest(p.booked_sequence, excluded.booked_sequence)`,
     [known.stream, sequence],
   );
 }

@@ -114,7 +114,8 @@ async function chargeKeys(db: Queryable, charged: Plan["chargedByKey"]): Promise
   const entries = [...charged].toSorted(([a], [b]) => (a < b ? -1 : 1));
   await db.query(
     `INSERT INTO billing.key_spending AS k (key_id, account_id, spent_nanos, version, charged_at)
-     SELECT key_id, account_id, spent_nanos, billing.first_version() + 1, now() FROM unnest($1::text[], $2::text[], $3::bigint[])
+     SELECT key_id, account_id, spent_nanos, billing.first_version() + 1, now()
+     FROM unnest($1::text[], $2::text[], $3::bigint[])
        AS new (key_id, account_id, spent_nanos)
      ON CONFLICT (key_id) DO UPDATE SET spent_nanos = k.spent_nanos + excluded.spent_nanos, version = k.version + 1,
        charged_at = excluded.charged_at`,

@@ -1,3 +1,5 @@
+import type { Reversal } from "../store/reversals.ts";
+
 /** What somebody wants to pay. */
 export type Order = {
   topUpId: string;
@@ -22,21 +24,6 @@ export type Payment = {
   amountNanos: bigint;
   /** In lower case, such as usd. */
   currency: string;
-};
-
-/**
- * Money of a payment that goes back to whoever paid, or comes again: a refund that failed, a dispute that ended in our
- * favour. `amountNanos` is what was refunded of a charge in all, or the amount of this refund or dispute.
- */
-export type Reversal = {
-  /** The message; the same one may come again. */
-  eventId: string;
-  what: "refunded" | "refund-failed" | "disputed" | "dispute-ended";
-  /** The charge, refund or dispute. */
-  objectId: string;
-  amountNanos: bigint;
-  /** When it happened, in seconds since 1970. */
-  createdS: number;
 };
 
 /** What a provider says unasked: how an order stands, or that a payment goes back. */

@@ -1,7 +1,8 @@
 import Stripe from "stripe";
 import type { Clock } from "#shared/process/clock.ts";
 import { ServiceError } from "#shared/process/errors.ts";
-import { BadSignature, type Notice, type Payment, type PaymentProvider, type Reversal } from "./provider.ts";
+import { BadSignature, type Notice, type Payment, type PaymentProvider } from "./provider.ts";
+import type { Reversal } from "../store/reversals.ts";
 
 export type StripeSettings = {
   secretKey: string;

@@ -1,6 +1,20 @@
 import type { Queryable } from "#shared/stores/postgres.ts";
-import type { Reversal } from "../payments/provider.ts";
 import type { TopUp } from "./top-ups.ts";
+
+/**
+ * Money of a payment that goes back to whoever paid, or comes again: a refund that failed, a dispute that ended in our
+ * favour. `amountNanos` is what was refunded of a charge in all, or the amount of this refund or dispute.
+ */
+export type Reversal = {
+  /** The message; the same one may come again. */
+  eventId: string;
+  what: "refunded" | "refund-failed" | "disputed" | "dispute-ended";
+  /** The charge, refund or dispute. */
+  objectId: string;
+  amountNanos: bigint;
+  /** When it happened, in seconds since 1970. */
+  createdS: number;
+};
 
 /** A correction of an account that follows from reversals of a payment; negative: money is taken. */
 export type Correction = { paymentId: string; number: number; amountNanos: bigint };

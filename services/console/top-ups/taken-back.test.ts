@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Reversal } from "../payments/provider.ts";
+import type { Reversal } from "../store/reversals.ts";
 import { takenBack } from "./taken-back.ts";
 
 const paid = 1_000n;

@@ -1,4 +1,4 @@
-import type { Reversal } from "../payments/provider.ts";
+import type { Reversal } from "../store/reversals.ts";
 
 // Of two messages of one second the later step counts.
 const steps: Record<Reversal["what"], number> = {

@@ -4,7 +4,7 @@ import { Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Model } from "../catalog/models.ts";
 import type { Envelope } from "../dialects/dialect.ts";
 import { CallFailure, type Failure } from "../failures.ts";
-import { addressBlock } from "../http/address-block.ts";
+import { addressBlock } from "./address-block.ts";
 import { estimateNanos } from "./meter.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import { clockProblem } from "./clock-skew.ts";

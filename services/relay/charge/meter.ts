@@ -16,8 +16,8 @@ type Limits = Pick<Model, "contextTokens" | "maxOutputTokens" | "reserveOutputTo
 const toolPromptTokens = 500;
 
 /**
- * Input tokens that a call may need: a tenth more than its text weighs (see token-weights.ts), and its media by size and
- * pages. As much as the model reads where the request names content that it does not bring along, or that cannot be
+ * Input tokens that a call may need: a tenth more than its text weighs (see token-weights.ts), and its media by size
+ * and pages. As much as the model reads where the request names content that it does not bring along, or that cannot be
  * measured. It is a hold, not a price.
  */
 export function estimateInputTokens({ body }: Envelope, { contextTokens }: Limits): number {
@@ -33,14 +33,9 @@ export function countInputTokens({ body }: Envelope, { contextTokens }: Limits):
   return Math.min(text + mediaTokens(body).tokens + body.addresses * usualPictureTokens, contextTokens);
 }
 
-/**
- * Output tokens to hold money for: the caller's cap, at most the model's. Without a cap a stream gets the model's
- * reserve default, since it asks for more as it grows and is cut where there is none; what comes whole cannot be cut, so
- * that all of what the model can put out is held.
- */
-export function estimateOutputTokens({ outputCap, choices, answer }: Envelope, model: Limits): number {
-  const usual = answer === "events" ? model.reserveOutputTokens : model.maxOutputTokens;
-  return Math.min(outputCap ?? usual, model.maxOutputTokens) * choices;
+/** Output tokens to hold money for: the caller's cap, at most the model's, or the model's reserve default. */
+export function estimateOutputTokens({ outputCap, choices }: Envelope, model: Limits): number {
+  return Math.min(outputCap ?? model.reserveOutputTokens, model.maxOutputTokens) * choices;
 }
 
 /** Nano-USD to hold. Output may turn out to be reasoning, so the dearer of the two prices counts. */

@@ -1,7 +1,7 @@
 import { namesOfUnseen, type RequestBody } from "../dialects/json/request-body.ts";
 
-// What a request may name instead of sending it: answers and prompts that the provider keeps, files, addresses. How much
-// it is only the provider's counts will say, so that such a request is held for as much as the model reads.
+// What a request may name instead of sending it: answers and prompts that the provider keeps, files, addresses. How
+// much it is only the provider's counts will say, so that such a request is held for as much as the model reads.
 
 /** Fields at the top. */
 const namingFields = ["previous_response_id", "conversation", "prompt"];

@@ -3,8 +3,8 @@ import { readJsonBody } from "../dialects/json/request-body.ts";
 
 /**
  * Texts and thoughts of converted answers, which no provider has stored under the ids that they went out with. Clients
- * of Responses name them by these ids instead of sending them again (`item_reference`; Vercel's AI SDK does by default).
- * Other items they send whole. What is not here any more, they are told to send.
+ * of Responses name them by these ids instead of sending them again (`item_reference`; Vercel's AI SDK does by
+ * default). Other items they send whole. What is not here any more, they are told to send.
  */
 export type ItemMemory = {
   /** Keeps an item of an answer to a caller; an item is never seen by another one. */

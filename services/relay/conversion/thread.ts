@@ -4,8 +4,8 @@ import { CallFailure, type Failure } from "../failures.ts";
 import type { Answer, Order } from "../threads/messages.ts";
 import { type Done, SessionWork } from "./session-work.ts";
 
-// A thread that works on large bodies; see threads/threads.ts. Whoever waits for the event loop goes first: on Linux this is
-// the priority of the thread alone.
+// A thread that works on large bodies; see threads/threads.ts. Whoever waits for the event loop goes first: on Linux
+// this is the priority of the thread alone.
 if (process.platform === "linux") setPriority(5);
 
 const sessions = new Map<number, SessionWork>();

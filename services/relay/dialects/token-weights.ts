@@ -209,9 +209,9 @@ export function estimateAsciiTokens(bytes: Buffer, start: number, end: number): 
 export const textStart = 32;
 
 /**
- * Weight, in 64ths of a token, that a code unit of a request adds behind another. Callers choose what they send, so it is
- * weighed more closely: tokens end where the class of characters changes. Letters that follow each other in words are
- * nearly free, others, digits, marks and rare scripts are tokens of their own.
+ * Weight, in 64ths of a token, that a code unit of a request adds behind another. Callers choose what they send, so
+ * it is weighed more closely: tokens end where the class of characters changes. Letters that follow each other in
+ * words are nearly free, others, digits, marks and rare scripts are tokens of their own.
  */
 export function weightOfUnit(before: number, code: number): number {
   if (code >= asciiEnd) return weights[code] as number;

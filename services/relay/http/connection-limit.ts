@@ -1,7 +1,7 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import ipaddr from "ipaddr.js";
-import { addressBlock } from "./address-block.ts";
+import { addressBlock } from "../charge/address-block.ts";
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 

@@ -79,6 +79,14 @@ const rulesFor = (ports: number[]): FetchRules => ({
   isAllowedAddress: (address) => address === "127.0.0.1" || isPublicAddress(address),
 });
 
+type HttpApp = ReturnType<typeof buildApp>;
+
+async function listen(app: HttpApp, resources: AsyncDisposableStack): Promise<HttpApp> {
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  resources.defer(() => app.close());
+  return app;
+}
+
 /** A relay that serves videos, between an auth-quota and a service of videos that do what the test says. */
 export async function startVideoRelay(setup: Setup = {}) {
   await using resources = new AsyncDisposableStack();
@@ -127,9 +135,7 @@ export async function startVideoRelay(setup: Setup = {}) {
     videos,
     isDraining: false,
   };
-  const app = buildApp(config, relay);
-  await app.listen({ host: "127.0.0.1", port: 0 });
-  resources.defer(() => app.close());
+  const app = await listen(buildApp(config, relay), resources);
   const { port } = app.server.address() as AddressInfo;
   await until("auth-quota is connected", () => quota.isConnected());
   const running = resources.move();
@@ -143,7 +149,6 @@ export async function startVideoRelay(setup: Setup = {}) {
     desk,
     published,
     spool,
-    /** The values of all operations of one kind that auth-quota got. */
     told: <C extends Operation["operation"]["case"]>(name: C) =>
       operations.flatMap((operation) => (operation.case === name ? [operation.value] : [])) as Extract<
         Operation["operation"],

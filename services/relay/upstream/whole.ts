@@ -7,8 +7,8 @@ import { SendError, type Answer } from "./send.ts";
 export type LargeAnswer = { session: ThreadSession };
 
 /**
- * Reads an answer to its end, into a thread from `largeFrom` bytes on. Rejects with `upstream_invalid` above `maxBytes`,
- * with a SendError when it breaks.
+ * Reads an answer to its end, into a thread from `largeFrom` bytes on. Rejects with `upstream_invalid` above
+ * `maxBytes`, with a SendError when it breaks.
  */
 export function readLargeWhole(
   answer: Answer,

@@ -94,7 +94,8 @@ function readCandidate(candidate: unknown, answer: Answer, makeId: IdMaker): voi
   answer.ending = endingOf(candidate) ?? answer.ending;
 }
 
-// ai.google.dev/gemini-api/docs/google-search: models before Gemini 3 are billed by the prompt, later ones by the query.
+// ai.google.dev/gemini-api/docs/google-search: models before Gemini 3 are billed by the prompt, later ones by the
+// query.
 const billedByPrompt = /gemini-[12]\b/;
 
 /** Google's searches, as it bills them; of a stream the last word is the whole. */
