@@ -51,8 +51,7 @@ for (const service of Object.keys(opsUrls)) {
 
     test("it has the metrics of the catalogue, and no other", async () => {
       const known = catalogue().filter((metric) => metric.service === service);
-      // Only where there are certificates.
-      const names = known.map(({ name }) => name).filter((name) => !name.startsWith("tls_"));
+      const names = known.map(({ name }) => name);
       assert.deepEqual(namesIn(await scrape(service)).toSorted(), names.toSorted());
     });
   });

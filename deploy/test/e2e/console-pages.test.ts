@@ -45,7 +45,10 @@ describe("pages of the console", needsBrowser, () => {
   });
   after(() => site?.[Symbol.asyncDispose]());
 
-  test("axe-core finds nothing on any page, light and dark, no page is wider than 320 px, and markup in names is text", async () => {
+  const name =
+    "axe-core finds nothing on any page, light and dark, no page is wider than 320 px, and markup in names is text";
+  // Some 250 pages in a browser, which take a minute alone.
+  test(name, { timeout: 480_000 }, async () => {
     const routes = allRoutes({} as Deps).filter(({ method }) => method === "GET");
     const pages = routes.filter(({ url, access }) => !notPages.includes(url) && access !== "half" && url !== "/setup");
     const nobody = { page: await site.browser.open() };

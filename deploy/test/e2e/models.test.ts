@@ -173,7 +173,7 @@ describe("the catalog is followed without a restart", () => {
       -17_000n,
     );
     assert.equal(old?.usage?.priceVersion, priceVersion);
-    assert.equal(old?.amountNanos, -costOf({ inputTokens: 1_000n, outputTokens: 2n }));
+    assert.equal(old?.amountNanos, -costOf({ inputTokens: 1_000n, outputTokens: 3n }));
     await replaceCatalog(original);
   });
 
