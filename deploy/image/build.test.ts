@@ -147,7 +147,7 @@ describe("the image, built from the Dockerfile on stand-ins of its bases", { ski
     assert.equal(await started.ended, "exit code 2");
     assert.equal(
       started.output(),
-      "name one of: relay, auth-quota, billing, video-task, console, migrate, admin, catalog",
+      "name one of: relay, auth-quota, billing, video-task, console, migrate, admin, certificates, catalog",
     );
   });
 
@@ -198,6 +198,7 @@ describe("the image, built from the Dockerfile on stand-ins of its bases", { ski
       DATABASE_URL: login.href,
       REDIS_URL: stores.redis.url,
       BILLING_ADDRESS: "127.0.0.1:1",
+      ALLOW_PLAIN_GRPC: "always",
       GRPC_PORT: String(grpcPort),
       OPS_PORT: String(opsPort),
       REBUILD_MS: "0",
@@ -209,6 +210,7 @@ describe("the image, built from the Dockerfile on stand-ins of its bases", { ski
       SPOOL_DIR: "/var/spool/relay",
       CATALOG_KEY: "none",
       ALLOW_PLAIN_HTTP: "loopback",
+      ALLOW_PLAIN_GRPC: "always",
       HTTP_PORT: "0",
       GRPC_PORT: "0",
       OPS_PORT: String(relayOps),

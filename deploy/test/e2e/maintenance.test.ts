@@ -146,8 +146,8 @@ describe("API spec, Cases: Service stopped or busy (maintenance) by the operator
     assert.deepEqual(
       catalog.upstreams.map(({ name, baseUrl, circuit, maxCalls }) => [name, baseUrl, circuit, maxCalls]),
       [
-        ["fake", `${world.fake.url}/`, CircuitState.CLOSED, 1_024],
-        ["held", `${held.url}/`, CircuitState.CLOSED, 1_024],
+        ["fake", `${world.fake.url}/`, CircuitState.CLOSED, 1_280],
+        ["held", `${held.url}/`, CircuitState.CLOSED, 1_280],
       ],
     );
   });

@@ -15,7 +15,7 @@ import { type HonestTally, startHonestCallers } from "./honest-callers.ts";
 const heapMib = 1_024;
 const credit = 1_000_000_000_000_000n;
 const settleMs = 500;
-const restTriesMs = 10_000;
+const restTriesMs = 15_000;
 /** What a relay at rest may take more than before. */
 const keptMib = 256;
 
@@ -76,11 +76,12 @@ function catalogOf(fakeUrl: string, hostileUrl: string): string {
 
 async function startUpstream(): Promise<AsyncDisposable & { url: string }> {
   const child = spawn(process.execPath, [file("hostile-upstream.ts")], { stdio: ["pipe", "pipe", "inherit"] });
+  // Now, because one that has ended by itself will not end again.
+  const ended = once(child, "exit");
   const [port] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
   return {
     url: `http://127.0.0.1:${port}`,
     [Symbol.asyncDispose]: async () => {
-      const ended = once(child, "exit");
       child.stdin.end();
       await ended;
     },

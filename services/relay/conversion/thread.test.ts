@@ -172,9 +172,9 @@ test("a thread that ends fails what it had, and another takes its place", async 
   const own = createThreads(counts);
   const lost = own.open("acct_1");
   lost.add("request", Buffer.from("{}"), false);
-  const working = lost.work<"read">({ kind: "read", dialect: "openai-chat", headers });
+  const failing = assert.rejects(lost.work<"read">({ kind: "read", dialect: "openai-chat", headers }), CallFailure);
   await own[Symbol.asyncDispose]();
-  await assert.rejects(working, CallFailure);
+  await failing;
   await assert.rejects(lost.work<"read">({ kind: "read", dialect: "openai-chat", headers }), CallFailure);
   const next = own.open("acct_1");
   next.add("request", Buffer.from(JSON.stringify(chat)), false);

@@ -15,6 +15,8 @@ export const manyValues = 4_000;
 const mostWaiting = 64;
 const mostOfAccount = mostWaiting / 2;
 const mostThreads = 2;
+/** A thread that nobody needs for so long ends, which is how it gives back all of its memory. */
+const idleMs = 5_000;
 const blockBytes = 64 * 1024;
 /** What is smaller is put together first: telling another thread of something costs as much as copying this. */
 const pieceBytes = 16 * 1024;
@@ -42,6 +44,7 @@ const broken = { failure: { name: "service_unavailable", cause: "the thread that
 /** One thread, which is started when it is first needed, and again when it has ended. */
 class Thread {
   sessions = 0;
+  private idleTimer: NodeJS.Timeout | undefined;
   /** Which life of the thread it is: a session of an earlier one is lost. */
   life = 0;
   readonly waiting: Job[] = [];
@@ -54,6 +57,16 @@ class Thread {
     this.counts = counts;
   }
 
+  enter(): void {
+    this.sessions += 1;
+    clearTimeout(this.idleTimer);
+  }
+
+  leave(): void {
+    this.sessions -= 1;
+    if (this.sessions === 0) this.idleTimer = setTimeout(() => void this.end(), idleMs).unref();
+  }
+
   post(order: Order, transfer: ArrayBuffer[] = []): void {
     this.start().postMessage(order, transfer);
   }
@@ -63,17 +76,25 @@ class Thread {
     this.next();
   }
 
-  end(): Promise<unknown> {
-    return this.worker?.terminate() ?? Promise.resolve();
+  /** Ends the thread; whatever comes next starts another one. */
+  async end(): Promise<void> {
+    clearTimeout(this.idleTimer);
+    const { worker } = this;
+    this.lose();
+    await worker?.terminate();
   }
 
   private start(): Worker {
     if (this.worker) return this.worker;
     const worker = new Worker(new URL("../conversion/thread.ts", import.meta.url), { name: "large bodies" });
     worker.unref();
-    worker.on("message", (answer: Answer) => this.take(answer));
+    worker.on("message", (answer: Answer) => {
+      if (worker === this.worker) this.take(answer);
+    });
     worker.on("error", (error) => this.counts.ended(error));
-    worker.on("exit", () => this.lose());
+    worker.on("exit", () => {
+      if (worker === this.worker) this.lose();
+    });
     return (this.worker = worker);
   }
 
@@ -126,7 +147,7 @@ export class ThreadSession {
     this.thread = thread;
     this.mayWait = mayWait;
     this.life = thread.life;
-    thread.sessions += 1;
+    thread.enter();
   }
 
   /** Takes a piece, whose memory may be given away when it is all of it and `isOwn`. */
@@ -175,7 +196,7 @@ export class ThreadSession {
   forget(): void {
     if (this.isOver) return;
     this.isOver = true;
-    this.thread.sessions -= 1;
+    this.thread.leave();
     this.cancel();
     if (this.life === this.thread.life) this.thread.post({ session: this.id, isOver: true });
   }
