@@ -26,6 +26,12 @@ const answers: Panel[] = [
     queries: [{ expr: perSecond("auth_quota_skewed_calls_total", "instance"), legend: "{{instance}}" }],
   },
   {
+    title: "Calls refused because too many are under way",
+    description: "Of their account or key; callers get 429.",
+    unit: "reqps",
+    queries: [{ expr: perSecond("auth_quota_concurrency_refusals_total", "instance"), legend: "{{instance}}" }],
+  },
+  {
     title: "Sessions of relays",
     description: "Open streams from relays, by process of auth-quota.",
     unit: "short",

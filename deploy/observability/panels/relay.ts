@@ -34,6 +34,12 @@ const calls: Panel[] = [
     queries: [{ expr: sumOf("relay_body_bytes", "instance"), legend: "{{instance}}" }],
   },
   {
+    title: "Connections refused",
+    description: "Because their address has as many as it may.",
+    unit: "ops",
+    queries: [{ expr: perSecond("relay_connection_refusals_total", "instance"), legend: "{{instance}}" }],
+  },
+  {
     title: "Large bodies that wait for a thread",
     description: "At 64 of them, or half as many of one account, one more gets 503.",
     unit: "short",
