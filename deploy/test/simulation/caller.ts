@@ -216,7 +216,8 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
   try {
     const problem = settling.spool.problem();
     if (problem !== undefined) throw new Error(problem);
-    const body = { textBytes: inputTokens * 3, mediaBytes: [] };
+    const unseen = { has: () => false, slice: () => undefined, mayHold: () => false, media: [], addresses: 0 };
+    const body = { ...unseen, textTokens: () => inputTokens };
     const envelope = { body, outputCap: plan.outputCap, choices: 1, units: {} } as unknown as Envelope;
     const caller = { keyHash: payer.keyHash, address: "192.0.2.1", accountId: "", isAuthorized: false };
     const { accountId, keyId, heldNanos } = await admitCall(settling.quota, caller, {
