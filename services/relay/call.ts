@@ -42,7 +42,7 @@ import { respondFailure, statusOfFailure } from "./http/respond.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
 import { createSendSignal, SendError, type SendSignal } from "./upstream/send.ts";
 import { release, settle, type Settling } from "./charge/settle.ts";
-import { accountOf, parseFor, takeAnyBody, type CheckKey } from "./http/take-body.ts";
+import { accountOf, keyOf, parseFor, takeAnyBody, type CheckKey } from "./http/take-body.ts";
 import { beginTrace, type TraceSettings } from "./report/trace-call.ts";
 import type { UpstreamHealth } from "./upstream/health.ts";
 import type { Videos } from "./videos/videos.ts";
@@ -171,15 +171,12 @@ function parseRequest(read: BodyRead, relay: Relay, checkKey: CheckKey): ParsedR
     .then((facts) => plan({ ...read, checkKey }, relay, envelopeOfFacts(facts), facts.body));
 }
 
-/** Whose items of answers are kept for later requests. */
-const ownerOf = ({ keyHash }: Caller): string => Buffer.from(keyHash).toString("base64");
-
 function readHere(body: Buffer, { request, response, dialect, caller }: BodyRead, relay: Relay): Envelope {
   return readEnvelope(body, dialect, request.headers, (read) =>
     withRecalled(
       read,
       dialect,
-      (id) => relay.items.recall(ownerOf(caller), id),
+      (id) => relay.items.recall(keyOf(caller), id),
       () => claimReading(sizeOf(read.body), () => relay.bodyBudget.share(response, caller)),
     ),
   );
@@ -203,7 +200,7 @@ function plan(
   const { units, priceFields } = envelope;
   const requested = { inputTokens: countInputTokens(envelope, model), units, priceFields };
   const share = (): BodyShare => relay.bodyBudget.share(response, caller);
-  const remember = (item: unknown): void => relay.items.remember(ownerOf(caller), item);
+  const remember = (item: unknown): void => relay.items.remember(keyOf(caller), item);
   const preparing = { envelope, dialect, model, inputTokens: requested.inputTokens, remember, share };
   const preparation = prepareWhereItFits(preparing, routes, read, facts);
   const parsed = { envelope, model, requested, routes, preparation };
@@ -229,14 +226,14 @@ function prepareWhereItFits(
   facts: BodyFacts | undefined,
 ): Preparation {
   const { envelope, dialect } = preparing;
+  const { bytes, values } = envelope.body;
+  const isHere = !facts && (values < manyValues || routes.every((route) => isPassed(route, dialect)));
+  if (isHere) return createPreparation(preparing);
   const headers = readingHeaders(request.headers);
   if (facts && !Buffer.isBuffer(body)) {
     const { length, isHoldingState } = facts;
     return createThreadPreparation({ ...preparing, session: body.session, headers, length, isHoldingState });
   }
-  const { bytes, values } = envelope.body;
-  const isHere = values < manyValues || routes.every((route) => isPassed(route, dialect));
-  if (isHere) return createPreparation(preparing);
   const session = openSession();
   session.add("request", bytes, false);
   return createThreadPreparation({ ...preparing, session, headers, length: bytes.length, isHoldingState: false });

@@ -42,9 +42,11 @@ export function takeAnyBody(
   });
 }
 
+/** A caller's key as a text; not the secret. */
+export const keyOf = ({ keyHash }: Caller): string => Buffer.from(keyHash).toString("base64");
+
 /** Whose work it is, as far as that is known. */
-export const accountOf = ({ accountId, keyHash }: Caller): string =>
-  accountId || Buffer.from(keyHash).toString("base64");
+export const accountOf = (caller: Caller): string => caller.accountId || keyOf(caller);
 
 /**
  * Does what can be done before money: `parse` throws what is wrong with the request, which a caller with a wrong key is
