@@ -20,7 +20,7 @@ import { beginLiveCall, type LiveCall } from "../../services/relay/live-call.ts"
 import { createMetrics } from "../../services/relay/metrics.ts";
 import { createPublisher } from "../../services/relay/charge/publish.ts";
 import { openQuotaSession } from "../../services/relay/charge/quota-session.ts";
-import { confirmBooked, ridOfRecord, settle, type Settling } from "../../services/relay/charge/settle.ts";
+import { confirmBooked, ridOfRecord, settle, type SettlementDeps } from "../../services/relay/charge/settle.ts";
 import { openSpool } from "../../services/relay/charge/spool.ts";
 import { announce, upstreamOrigin, withoutConnection } from "./proxy-process.ts";
 
@@ -55,7 +55,7 @@ const jetStream = (): JetStreamClient | undefined => {
 const counts = { published: () => undefined, failed: () => undefined, dropped: () => undefined };
 const publisher = resources.use(createPublisher(jetStream, session, counts, log));
 let sequence = 0n;
-const settling: Settling = {
+const settling: SettlementDeps = {
   relaySession: session,
   spool,
   quota,

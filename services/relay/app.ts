@@ -37,10 +37,10 @@ function refusalOf(request: FastifyRequest, config: Config, relay: Relay): Failu
     : undefined;
 }
 
-type Answering = { request: IncomingMessage; response: ServerResponse; ip: string };
+type HttpExchange = { request: IncomingMessage; response: ServerResponse; ip: string };
 
 /** Fastify lets go of the request: from here on it is answered with Node's own means. */
-function takeOver(request: FastifyRequest, reply: FastifyReply): Answering {
+function takeOver(request: FastifyRequest, reply: FastifyReply): HttpExchange {
   reply.hijack();
   return { request: request.raw, response: reply.raw, ip: request.ip };
 }
@@ -56,7 +56,7 @@ function report(
   log.info({ ...fields, status }, "request refused");
 }
 
-function refuse({ request, response, ip }: Answering, failure: Failure, relay: Relay): void {
+function refuse({ request, response, ip }: HttpExchange, failure: Failure, relay: Relay): void {
   const rid = createRid();
   respondFailure(response, { rid, failure, dialect: errorsOfPath(pathOf(request.url ?? "/")) });
   const { statusCode: status } = response;
@@ -65,7 +65,7 @@ function refuse({ request, response, ip }: Answering, failure: Failure, relay: R
 }
 
 /** API spec, Authentication rules 4 and 5: a page where the path has no /v1, a JSON error for any other. */
-function answerUnknownPath(answering: Answering, relay: Relay): void {
+function answerUnknownPath(answering: HttpExchange, relay: Relay): void {
   const { request, response, ip } = answering;
   const failure = failureOfPath(request.method ?? "", pathOf(request.url ?? "/"));
   if (failure) return refuse(answering, failure, relay);

@@ -17,7 +17,7 @@ import type { Dialect, Envelope } from "./dialects/dialect.ts";
 import type { RequestBody } from "./dialects/json/request-body.ts";
 import { refuseEndpoint } from "./http/endpoints.ts";
 import { expectedCauses, CallFailure, type Failure, type FailureName } from "./failures.ts";
-import { beginLiveCall, type CallTrace, type LiveCall, type Requested } from "./live-call.ts";
+import { beginLiveCall, type CallTrace, type LiveCall, type RequestFacts } from "./live-call.ts";
 import { countInputTokens, estimateInputTokens } from "./charge/meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { withRecalled, type ItemMemory } from "./conversion/item-memory.ts";
@@ -29,19 +29,19 @@ import {
   refuseLosses,
   type Preparation,
   type Prepared,
-  type Preparing,
+  type PreparationInput,
 } from "./conversion/prepare.ts";
 import { createThreadPreparation } from "./conversion/prepare-in-thread.ts";
 import type { LargeBody } from "./http/body.ts";
 import { envelopeOfFacts, type BodyFacts } from "./threads/facts.ts";
 import { manyValues, type Threads, type ThreadSession } from "./threads/threads.ts";
-import { reachUpstream, type Outgoing } from "./upstream/reach.ts";
+import { reachUpstream, type OutgoingCall } from "./upstream/reach.ts";
 import { readEnvelope, readingHeaders, readKey } from "./http/read.ts";
 import { reportCall } from "./report/report-call.ts";
 import { respondFailure, statusOfFailure } from "./http/respond.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
 import { createSendSignal, SendError, type SendSignal } from "./upstream/send.ts";
-import { release, settle, type Settling } from "./charge/settle.ts";
+import { release, settle, type SettlementDeps } from "./charge/settle.ts";
 import { accountOf, keyOf, parseFor, takeAnyBody, type CheckKey } from "./http/take-body.ts";
 import { beginTrace, type TraceSettings } from "./report/trace-call.ts";
 import type { UpstreamHealth } from "./upstream/health.ts";
@@ -55,7 +55,7 @@ export type Relay = {
   bodyBudget: BodyBudget;
   threads: Threads;
   items: ItemMemory;
-  settling: Settling;
+  settling: SettlementDeps;
   metrics: Metrics;
   log: Logger;
   limits: { maxReplyBytes: number; maxEventBytes: number };
@@ -68,10 +68,10 @@ export type Relay = {
 };
 
 /** A request as it came in, its head read. */
-export type Incoming = { request: IncomingMessage; response: ServerResponse; ip: string; dialect: Dialect };
+export type IncomingCall = { request: IncomingMessage; response: ServerResponse; ip: string; dialect: Dialect };
 
 /** What goes with a request through all of its steps. */
-type Received = Incoming & {
+type CallContext = IncomingCall & {
   rid: string;
   startedAtMs: number;
   times: CallTimes;
@@ -87,19 +87,19 @@ type Received = Incoming & {
 type ParsedRequest = {
   envelope: Envelope;
   model: Model;
-  requested: Requested;
+  requested: RequestFacts;
   routes: Route[];
   preparation: Preparation;
 };
 
 /** A call that holds money, with all that is needed to serve it. */
-type Admission = Outgoing & Deliverable;
+type Admission = OutgoingCall & Deliverable;
 
 /**
  * The path of a call, a line for each step. A step that cannot go on throws a CallFailure, which is answered here,
  * once, in the caller's format. From its admission on a call holds money: it is settled when its answer ends, or fails.
  */
-export async function handleCall(incoming: Incoming, relay: Relay): Promise<void> {
+export async function handleCall(incoming: IncomingCall, relay: Relay): Promise<void> {
   const received = receive(incoming, relay);
   const { request, dialect, ip } = incoming;
   let admission: Admission | undefined;
@@ -128,12 +128,12 @@ export async function handleCall(incoming: Incoming, relay: Relay): Promise<void
 }
 
 /** Begins what accompanies a request. */
-function receive(incoming: Incoming, { tracing }: Relay): Received {
+function receive(incoming: IncomingCall, { tracing }: Relay): CallContext {
   const { request, response } = incoming;
   const times = beginTimes(performance.now());
   const trace = beginTrace(request, tracing);
   const signal = createSendSignal();
-  const received: Received = {
+  const received: CallContext = {
     ...incoming,
     rid: createRid(),
     startedAtMs: Date.now(),
@@ -151,18 +151,18 @@ function receive(incoming: Incoming, { tracing }: Relay): Received {
   return received;
 }
 
-function openFor(received: Received, caller: Caller, { threads }: Relay): ThreadSession {
+function openFor(received: CallContext, caller: Caller, { threads }: Relay): ThreadSession {
   return (received.session ??= threads.open(accountOf(caller)));
 }
 
 /** A request whose body is here, or in a thread. */
-type BodyRead = Received & { body: Buffer | LargeBody; caller: Caller; openSession: () => ThreadSession };
+type CallWithBody = CallContext & { body: Buffer | LargeBody; caller: Caller; openSession: () => ThreadSession };
 
 /**
  * Reads the request, finds its model and the routes to it, and prepares what the first upstream gets. Throws the
  * CallFailure that the caller is told.
  */
-function parseRequest(read: BodyRead, relay: Relay, checkKey: CheckKey): ParsedRequest | Promise<ParsedRequest> {
+function parseRequest(read: CallWithBody, relay: Relay, checkKey: CheckKey): ParsedRequest | Promise<ParsedRequest> {
   const { body, dialect, request, times } = read;
   times.readAt = performance.now();
   if (Buffer.isBuffer(body)) return plan({ ...read, checkKey }, relay, readHere(body, read, relay));
@@ -171,7 +171,7 @@ function parseRequest(read: BodyRead, relay: Relay, checkKey: CheckKey): ParsedR
     .then((facts) => plan({ ...read, checkKey }, relay, envelopeOfFacts(facts), facts.body));
 }
 
-function readHere(body: Buffer, { request, response, dialect, caller }: BodyRead, relay: Relay): Envelope {
+function readHere(body: Buffer, { request, response, dialect, caller }: CallWithBody, relay: Relay): Envelope {
   return readEnvelope(body, dialect, request.headers, (read) =>
     withRecalled(
       read,
@@ -185,7 +185,7 @@ function readHere(body: Buffer, { request, response, dialect, caller }: BodyRead
 const sizeOf = ({ bytes, values }: RequestBody) => ({ length: bytes.length, values });
 
 function plan(
-  read: BodyRead & { checkKey: CheckKey },
+  read: CallWithBody & { checkKey: CheckKey },
   relay: Relay,
   envelope: Envelope,
   facts?: BodyFacts,
@@ -220,9 +220,9 @@ function plan(
 
 /** Prepares a request in a thread where its bytes are there, or where all of its many values must be read. */
 function prepareWhereItFits(
-  preparing: Preparing,
+  preparing: PreparationInput,
   routes: readonly Route[],
-  { body, request, openSession }: BodyRead,
+  { body, request, openSession }: CallWithBody,
   facts: BodyFacts | undefined,
 ): Preparation {
   const { envelope, dialect } = preparing;
@@ -260,7 +260,7 @@ function checkConvertible(
 async function admitCall(
   { envelope, model: offered, requested, routes, preparation }: ParsedRequest,
   caller: Caller,
-  received: Received,
+  received: CallContext,
   { settling: { quota }, catalog, live, orphans }: Relay,
 ): Promise<Admission> {
   const { rid, request, response, startedAtMs, times, trace, dialect, signal } = received;
@@ -347,7 +347,7 @@ function settleFailed({ call, signal, response, dialect }: Admission, failure: F
 /** Leaves nothing of a request behind but its log line. */
 function leave(
   admission: Admission | undefined,
-  { rid, startedAtMs, times, trace, ip, response, dialect, session }: Received,
+  { rid, startedAtMs, times, trace, ip, response, dialect, session }: CallContext,
   failure: Failure | undefined,
   relay: Relay,
 ): void {

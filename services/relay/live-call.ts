@@ -7,7 +7,7 @@ import type { Model } from "./catalog/models.ts";
 import { emptyTally, type Tally } from "./dialects/dialect.ts";
 
 /** What is known of a request's use without its answer. */
-export type Requested = { inputTokens: number; units: Units; priceFields: Record<string, string> };
+export type RequestFacts = { inputTokens: number; units: Units; priceFields: Record<string, string> };
 
 /** What makes a call one that is traced. */
 export type CallTrace = { span: Span; traceId: string; traceparent: string };
@@ -25,7 +25,7 @@ export type LiveCall = {
   models: ReadonlyMap<string, Model> | undefined;
   isStream: boolean;
   /** What to charge for the request should the provider's count never come. */
-  requested: Requested;
+  requested: RequestFacts;
   heldNanos: bigint;
   /** The generation of the hot store that knows of the hold; see QuotaSession. */
   generation: string;
@@ -70,7 +70,7 @@ export type LiveCall = {
   hangUp: () => void;
 };
 
-export type Admitted = Pick<
+export type AdmittedCall = Pick<
   LiveCall,
   | "rid"
   | "endpoint"
@@ -92,7 +92,7 @@ const aborting: OnCallerGone = { action: "abort" };
 const neverStalled = (): number => 0;
 
 /** Field by field: a spread would make it another kind of object than the literal, and take three times as long. */
-export function beginLiveCall(admitted: Admitted): LiveCall {
+export function beginLiveCall(admitted: AdmittedCall): LiveCall {
   const nowMs = performance.now();
   return {
     rid: admitted.rid,

@@ -30,7 +30,7 @@ import { createRestore } from "./charge/restore.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { serveState } from "./report/serve-state.ts";
 import { createStanding } from "./report/readiness.ts";
-import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "./charge/settle.ts";
+import { confirmBooked, replaySpool, ridOfRecord, type SettlementDeps } from "./charge/settle.ts";
 import { defaultSpoolLimits, openSpool } from "./charge/spool.ts";
 import { followCertificate } from "./http/tls.ts";
 import { traceSettingsOf } from "./report/trace-call.ts";
@@ -88,7 +88,16 @@ const publisher = resources.use(createPublisher(jetStream, relaySession, counts,
 
 let sequence = 0n;
 const nextSequence = (): bigint => sequence++;
-const settling: Settling = { relaySession, spool, quota, publisher, metrics, log, nextSequence, refused: new Set() };
+const settling: SettlementDeps = {
+  relaySession,
+  spool,
+  quota,
+  publisher,
+  metrics,
+  log,
+  nextSequence,
+  refused: new Set(),
+};
 const relay: Relay = {
   catalog,
   pools,

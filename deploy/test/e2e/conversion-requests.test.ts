@@ -213,7 +213,7 @@ const anAudio = { type: "input_audio", input_audio: { data: "UklGRg==", format: 
 const serverTool = { type: "web_search_20250305", name: "web_search" };
 const fileById = { type: "file", file: { file_id: "file-1" } };
 
-const unsayable: UnsupportedCase[] = [
+const unsupported: UnsupportedCase[] = [
   {
     client: "chat",
     provider: "messages",
@@ -245,7 +245,7 @@ const unsayable: UnsupportedCase[] = [
 ];
 
 describe("what makes no sense without the field is refused by name: nothing charged, no hold, no upstream called", () => {
-  for (const { client, provider, more, field } of unsayable) {
+  for (const { client, provider, more, field } of unsupported) {
     test(`${client} → ${provider}: ${Object.keys(more).join()} ${String(field)}`, async () => {
       const by = await world.createCustomer();
       await checkUntouched(world, by, async () => {

@@ -12,7 +12,7 @@ export type Strike = (victim: Victim) => Promise<string>;
 export type Attack = { name: string; prepare: () => Strike };
 
 export type Encoding = "br" | "gzip" | "zstd";
-export type Sent = { body: () => Buffer; encoding?: string; contentType?: string };
+export type AttackRequest = { body: () => Buffer; encoding?: string; contentType?: string };
 
 const patienceMs = 120_000;
 
@@ -22,13 +22,13 @@ const encoders: Record<Encoding, (body: Buffer) => Buffer> = {
   zstd: (body) => zstdCompressSync(body),
 };
 
-export const packed = (encoding: Encoding, body: () => Buffer): Sent => ({
+export const packed = (encoding: Encoding, body: () => Buffer): AttackRequest => ({
   body: () => encoders[encoding](body()),
   encoding,
 });
 
 /** A gigabyte of nothing; gzip is packed twice, which no relay unpacks. */
-export const bombOf = (encoding: "br" | "gzip"): Sent => ({
+export const bombOf = (encoding: "br" | "gzip"): AttackRequest => ({
   body: () => {
     const inner = encoders[encoding](filled({ start: "{", unit: " ", end: "" }, 1_024 * mebibyte));
     return encoding === "gzip" ? gzipSync(inner) : inner;
@@ -36,7 +36,12 @@ export const bombOf = (encoding: "br" | "gzip"): Sent => ({
   encoding: encoding === "gzip" ? "gzip, gzip" : encoding,
 });
 
-function send({ relayUrl, secret }: Victim, path: string, sent: Omit<Sent, "body">, body: Buffer): Promise<string> {
+function send(
+  { relayUrl, secret }: Victim,
+  path: string,
+  sent: Omit<AttackRequest, "body">,
+  body: Buffer,
+): Promise<string> {
   const { encoding, contentType = "application/json" } = sent;
   const headers = {
     authorization: `Bearer ${secret}`,
@@ -57,7 +62,7 @@ function send({ relayUrl, secret }: Victim, path: string, sent: Omit<Sent, "body
 }
 
 /** An attack that sends the same request twice at once. */
-export function json(name: string, path: string, { body: makeBody, ...sent }: Sent): Attack {
+export function json(name: string, path: string, { body: makeBody, ...sent }: AttackRequest): Attack {
   return {
     name,
     prepare: () => {

@@ -10,13 +10,13 @@ import { createMetrics } from "../../../services/relay/metrics.ts";
 import { createPublisher } from "../../../services/relay/charge/publish.ts";
 import { defaultLimits, openQuotaSession, type QuotaSession } from "../../../services/relay/charge/quota-session.ts";
 import { createRestore } from "../../../services/relay/charge/restore.ts";
-import { confirmBooked, replaySpool, ridOfRecord, type Settling } from "../../../services/relay/charge/settle.ts";
+import { confirmBooked, replaySpool, ridOfRecord, type SettlementDeps } from "../../../services/relay/charge/settle.ts";
 import { openSpool, type Spool } from "../../../services/relay/charge/spool.ts";
 import { filesOn, type Disk } from "./disk.ts";
 import type { UsageStream } from "./stream.ts";
 
 /** A running relay process, as far as the path of the money goes. */
-export type Relay = { settling: Settling; live: Set<LiveCall> };
+export type Relay = { settling: SettlementDeps; live: Set<LiveCall> };
 
 export type RelayDeps = {
   name: string;
@@ -81,7 +81,16 @@ export async function startRelay(parts: RelayDeps): Promise<Relay> {
   const publisher = createPublisher(() => (stream.isDown ? undefined : client), relaySession, counts, log);
   let sequence = 0n;
   const nextSequence = (): bigint => sequence++;
-  const settling: Settling = { relaySession, spool, quota, publisher, metrics, log, nextSequence, refused: new Set() };
+  const settling: SettlementDeps = {
+    relaySession,
+    spool,
+    quota,
+    publisher,
+    metrics,
+    log,
+    nextSequence,
+    refused: new Set(),
+  };
   const live = new Set<LiveCall>();
   void replaySpool(settling);
   every(2_000, async () => void (await confirmBooked(settling)), log);

@@ -53,8 +53,8 @@ export function startConsumer(deps: ConsumerDeps): AsyncDisposable {
       const left = queue.close();
       // Only after the server knows that this process takes no more: returned messages would be sent here again.
       await receiving;
-      for (const message of [...left, ...late]) giveBack(message);
-      for (const message of await booking) giveBack(message);
+      for (const message of [...left, ...late]) redeliver(message);
+      for (const message of await booking) redeliver(message);
     },
   };
 }
@@ -251,7 +251,7 @@ async function pushAndAcknowledge(deps: ConsumerDeps, posting: Posting, messages
   const isSettled = isPushed || (await recordUnpushed(deps, posting));
   for (const message of messages) {
     if (isSettled) answer(() => message.ack());
-    else giveBack(message);
+    else redeliver(message);
   }
 }
 
@@ -271,7 +271,7 @@ async function recordUnpushed({ pool, log }: ConsumerDeps, { keys }: Posting): P
 }
 
 // So that another process need not wait for the acknowledgement timeout.
-function giveBack(message: JsMsg): void {
+function redeliver(message: JsMsg): void {
   answer(() => message.nak());
 }
 

@@ -22,14 +22,14 @@ export class LedgerLostError extends Error {
 /** An epoch of which not everything is booked again. */
 export type OpenEpoch = { epoch: number; stream: string; bookedUntil: bigint };
 
-type Found = { place: string; knownPlace: string; booked: bigint | null };
+type LedgerPlace = { place: string; knownPlace: string; booked: bigint | null };
 
 /**
  * Finds a ledger that is not where it was (promoted, or loaded from a dump), or that is booked less far than `known`
  * says (a disk that was put back).
  */
 export async function findLoss(db: Queryable, known: StreamMark): Promise<LedgerLoss | undefined> {
-  const { rows } = await db.query<Found>(
+  const { rows } = await db.query<LedgerPlace>(
     `SELECT billing.ledger_place() AS place,
        (SELECT place FROM billing.ledger_epoch ORDER BY epoch DESC LIMIT 1) AS "knownPlace",
        (SELECT max(booked_sequence) FROM billing.stream_progress WHERE stream = $1) AS booked`,

@@ -1,4 +1,4 @@
-import type { Requested } from "../live-call.ts";
+import type { RequestFacts } from "../live-call.ts";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";
@@ -215,7 +215,7 @@ test("what a running stream has cost: the provider's count of the input, at the 
 });
 
 const completed = tallyOf({ hasContent: true, hasFinish: true, isComplete: true });
-const bodyless: Requested = {
+const bodyless: RequestFacts = {
   inputTokens: 9,
   units: { images: 4n, characters: 30n, imageOutputTokens: 99n },
   priceFields: {},

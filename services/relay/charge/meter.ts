@@ -1,4 +1,4 @@
-import type { Requested } from "../live-call.ts";
+import type { RequestFacts } from "../live-call.ts";
 import { UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/money/pricing.ts";
 import type { Model } from "../catalog/models.ts";
@@ -60,12 +60,12 @@ function holdPrices(prices: Units): Units {
 }
 
 /** The units that a call is charged for, and all that are known of it, priced or not. */
-export type Metered = { usage: Units; measured: Units; source: UsageSource };
+export type MeterReading = { usage: Units; measured: Units; source: UsageSource };
 
 /** All input of a call, in tokens, however it was read. */
 export const inputOf = (usage: Units): bigint => sumOf(usage, inputBuckets);
 
-function counted(tally: Tally, { inputTokens, units }: Requested): Units {
+function counted(tally: Tally, { inputTokens, units }: RequestFacts): Units {
   const known: Units = { inputTokens: BigInt(inputTokens), ...units, ...tally.counted, ...tally.inputUsage };
   known.outputTokens = BigInt(Math.ceil(tally.contentTokens));
   const { usage } = tally;
@@ -105,7 +105,7 @@ function hasPricedUse(usage: Units, prices: Units): boolean {
 }
 
 /** What the provider tells, and beside it what only the request and the answer can tell, such as a number of images. */
-function told(tally: Tally, { units: { images, characters } }: Requested): Units {
+function told(tally: Tally, { units: { images, characters } }: RequestFacts): Units {
   const known: Units = {};
   if (images !== undefined) known.images = images;
   if (characters !== undefined) known.characters = characters;
@@ -126,10 +126,10 @@ function tellsPriced({ usage, hasContent }: Tally, prices: Units): boolean {
 const areLowerBounds = ({ runningAt, contentTokens }: Tally): boolean =>
   runningAt !== undefined && contentTokens > runningAt;
 
-type Raised = { usage: Units; isInputKnown: boolean };
+type RaisedUsage = { usage: Units; isInputKnown: boolean };
 
 /** Lower bounds raised to what was sent; undefined where none of them is below that. */
-function raise(tally: Tally, requested: Requested): Raised | undefined {
+function raise(tally: Tally, requested: RequestFacts): RaisedUsage | undefined {
   const usage = told(tally, requested);
   // Nobody asks in one token: servers send it for clients that cannot do with 0.
   const isInputKnown = inputOf(usage) > 1n;
@@ -146,14 +146,14 @@ export function countedTally(tally: Tally, quirks?: ReadonlySet<Quirk>): Tally {
 }
 
 /** What a whole answer is charged for where its provider tells any counts, for its caller to be shown the same. */
-export function usageOf(tally: Tally, requested: Requested): Units | undefined {
+export function usageOf(tally: Tally, requested: RequestFacts): Units | undefined {
   if (!tally.usage) return undefined;
   const raised = areLowerBounds(tally) ? raise(tally, requested) : undefined;
   return raised ? raised.usage : told(tally, requested);
 }
 
 /** What a call is charged for, by how it ended: measured as the row of the outcomes says that fits it. */
-export function meterCall(tally: Tally, ending: Ending, requested: Requested, prices: Units): Metered {
+export function meterCall(tally: Tally, ending: Ending, requested: RequestFacts, prices: Units): MeterReading {
   const isTold = tellsPriced(tally, prices);
   const raised = isTold && areLowerBounds(tally) ? raise(tally, requested) : undefined;
   const source = sourceOf({

@@ -5,7 +5,7 @@ import { EndCause, UsageRecordedSchema, UsageSource, type UsageRecorded } from "
 import { costNanos } from "#shared/money/pricing.ts";
 import type { Model } from "../catalog/models.ts";
 import type { ModelPart } from "../dialects/dialect.ts";
-import { settle, type Settling } from "./settle.ts";
+import { settle, type SettlementDeps } from "./settle.ts";
 import { listeningLog, liveCallOf, modelOf, settlingOf, upstreamOf } from "../testing/fakes.ts";
 
 const routeTo = (model: string, name = "somewhere", cost?: bigint) => ({
@@ -44,7 +44,7 @@ function chargeOf(byModel: ModelPart[], changes: Parameters<typeof liveCallOf>[0
   return recordOf(settling, call.rid);
 }
 
-function recordOf(settling: Settling, rid: string): UsageRecorded {
+function recordOf(settling: SettlementDeps, rid: string): UsageRecorded {
   const bytes = settling.spool.read(new Set([rid])).get(rid);
   assert.ok(bytes);
   const record = fromBinary(UsageRecordedSchema, bytes);

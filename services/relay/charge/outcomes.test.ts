@@ -1,4 +1,4 @@
-import type { Requested } from "../live-call.ts";
+import type { RequestFacts } from "../live-call.ts";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -62,7 +62,7 @@ test("exactly one row fits any state", () => {
 });
 
 const prices: Units = { inputTokens: 1n, cacheReadTokens: 1n, outputTokens: 1n };
-const requested: Requested = { inputTokens: 100, units: {}, priceFields: {} };
+const requested: RequestFacts = { inputTokens: 100, units: {}, priceFields: {} };
 const counts: Units = { inputTokens: 20n, cacheReadTokens: 5n, outputTokens: 7n };
 const inputCount: Units = { inputTokens: 30n, outputTokens: 0n };
 
@@ -155,7 +155,7 @@ test("a caller who leaves owes the input once an upstream has it, and nothing fo
 });
 
 test("what the request alone settles is charged to a caller who leaves before anything is known", () => {
-  const images: Requested = { ...requested, units: { images: 3n } };
+  const images: RequestFacts = { ...requested, units: { images: 3n } };
   const metered = meterCall(emptyTally(), "left", images, { images: 7_000_000n });
   assert.deepEqual([metered.source, metered.usage], [UsageSource.ESTIMATED, { images: 3n }]);
 });

@@ -21,7 +21,7 @@ export type AnswerState = {
 };
 
 /** What is charged: by whose counts, or as if the answer had been cut where its last checkpoint was written. */
-export type Charged = UsageSource | "as cut";
+export type ChargeBasis = UsageSource | "as cut";
 
 export type Outcome = {
   /** In the words of the README. */
@@ -29,7 +29,7 @@ export type Outcome = {
   charged: string;
   /** The states that it is for; what is left out may be either. */
   when: { endings: readonly Ending[] } & Partial<Omit<AnswerState, "ending">>;
-  source: Charged;
+  source: ChargeBasis;
 };
 
 /**

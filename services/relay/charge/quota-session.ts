@@ -82,7 +82,7 @@ const sweepMs = 100;
 const unavailable = Object.freeze(resultOf(Verdict.UNAVAILABLE));
 
 /** A batch that is not answered. */
-type Sent = { batch: number; waiting: Waiting[] };
+type SentBatch = { batch: number; waiting: Waiting[] };
 
 type State = QuotaStreams & {
   relaySession: string;
@@ -90,7 +90,7 @@ type State = QuotaStreams & {
   batch: number;
   queue: Waiting[];
   /** In the order of sending. No Map: what comes and goes by the hundred a second would stay with its old tables. */
-  inFlight: Sent[];
+  inFlight: SentBatch[];
   /** Monotonic milliseconds since when an answer is due; of no meaning while nothing is in flight. */
   dueSince: number;
   /** Operations that could not be decided and wait for a moment before they are sent again. */

@@ -1,7 +1,7 @@
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { LiveCall } from "../live-call.ts";
-import { checkpointRecord, confirmBooked, type Settling } from "./settle.ts";
+import { checkpointRecord, confirmBooked, type SettlementDeps } from "./settle.ts";
 
 // Far more than a spool holds: a pass ends even when records come faster than they are confirmed.
 const mostPasses = 1_000;
@@ -11,7 +11,7 @@ const mostPasses = 1_000;
  * (another generation), every open hold is restored with what the call has cost so far, and every charge that is not
  * known to be booked is told again where it was lost. Until then nobody is granted anything (rule M8 of the script).
  */
-export function createRestore(settling: Settling, live: Iterable<LiveCall>): () => Promise<void> {
+export function createRestore(settling: SettlementDeps, live: Iterable<LiveCall>): () => Promise<void> {
   let known = "";
   return async () => {
     const generation = settling.quota.generation();
@@ -29,7 +29,7 @@ export function createRestore(settling: Settling, live: Iterable<LiveCall>): () 
   };
 }
 
-function restoreHolds(settling: Settling, live: Iterable<LiveCall>, generation: string): number {
+function restoreHolds(settling: SettlementDeps, live: Iterable<LiveCall>, generation: string): number {
   let holds = 0;
   for (const call of live) {
     if (call.generation === generation || call.endCause !== EndCause.UNSPECIFIED) continue;
@@ -45,7 +45,7 @@ function restoreHolds(settling: Settling, live: Iterable<LiveCall>, generation: 
 
 const nothing = { costNanos: 0n, record: new Uint8Array() };
 
-async function tellAgain(settling: Settling): Promise<void> {
+async function tellAgain(settling: SettlementDeps): Promise<void> {
   const beforeMs = performance.now();
   for (let pass = 0; pass < mostPasses; pass += 1) {
     // Nothing heard: all are told, or auth-quota is away; the regular look goes on from there.

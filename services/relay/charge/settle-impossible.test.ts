@@ -12,7 +12,7 @@ import {
 import { createRid } from "#shared/money/rid.ts";
 import { noCounts } from "../dialects/dialect.ts";
 import { guardStream } from "../stream/guard.ts";
-import { checkpointRecord, confirmBooked, replaySpool, settle, type Settling } from "./settle.ts";
+import { checkpointRecord, confirmBooked, replaySpool, settle, type SettlementDeps } from "./settle.ts";
 import { liveCallOf, listeningLog, memorySpool, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 
 // Charges that cannot be booked as they are: no loop, no free answer, no hold that stays.
@@ -29,7 +29,7 @@ function servedCall() {
   return call;
 }
 
-function recordOf(settling: Settling, rid: string): UsageRecorded {
+function recordOf(settling: SettlementDeps, rid: string): UsageRecorded {
   const bytes = settling.spool.read(new Set([rid])).get(rid);
   assert.ok(bytes, "the spool has the record");
   return decode(bytes);

@@ -4,7 +4,7 @@ import { fromBinary } from "@bufbuild/protobuf";
 import { EndCause, UsageRecordedSchema, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import type { Units } from "#shared/money/pricing.ts";
 import type { Quirk } from "../dialects/conversation.ts";
-import { checkpointRecord, settle, type Settling } from "./settle.ts";
+import { checkpointRecord, settle, type SettlementDeps } from "./settle.ts";
 import { liveCallOf, listeningLog, modelOf, settlingOf, upstreamOf } from "../testing/fakes.ts";
 
 /** A call of which 100 input tokens and `outputTokens` have been served, by the provider's count. */
@@ -15,7 +15,7 @@ function servedCall(outputTokens = 50n, changes: Parameters<typeof liveCallOf>[0
   return call;
 }
 
-function recordOf(settling: Settling, rid: string): UsageRecorded {
+function recordOf(settling: SettlementDeps, rid: string): UsageRecorded {
   const bytes = settling.spool.read(new Set([rid])).get(rid);
   assert.ok(bytes, "the spool has the record");
   return fromBinary(UsageRecordedSchema, bytes);

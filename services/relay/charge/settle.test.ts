@@ -11,7 +11,15 @@ import {
   type UsageRecorded,
 } from "#proto/usage/v1/usage_pb.ts";
 import { createRid } from "#shared/money/rid.ts";
-import { checkpointRecord, confirmBooked, release, replaySpool, ridOfRecord, settle, type Settling } from "./settle.ts";
+import {
+  checkpointRecord,
+  confirmBooked,
+  release,
+  replaySpool,
+  ridOfRecord,
+  settle,
+  type SettlementDeps,
+} from "./settle.ts";
 import { liveCallOf, listeningLog, memorySpool, modelOf, scriptedQuota, settlingOf } from "../testing/fakes.ts";
 
 const decode = (bytes: Uint8Array): UsageRecorded => fromBinary(UsageRecordedSchema, bytes);
@@ -27,7 +35,7 @@ function servedCall(outputTokens = 50n, changes: Parameters<typeof liveCallOf>[0
   return call;
 }
 
-function recordOf(settling: Settling, rid: string): UsageRecorded {
+function recordOf(settling: SettlementDeps, rid: string): UsageRecorded {
   const bytes = settling.spool.read(new Set([rid])).get(rid);
   assert.ok(bytes, "the spool has the record");
   return decode(bytes);

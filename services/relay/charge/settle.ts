@@ -17,7 +17,7 @@ import { pricesFor, type PriceTable, type PriceTraits } from "../catalog/prices.
 import type { LiveCall } from "../live-call.ts";
 import { outputOf } from "../dialects/dialect.ts";
 import { lookUpCalls } from "./look-up.ts";
-import { countedTally, inputOf, meterCall, priced, type Metered } from "./meter.ts";
+import { countedTally, inputOf, meterCall, priced, type MeterReading } from "./meter.ts";
 import type { Metrics } from "../metrics.ts";
 import { costOf, divide, withOtherModels, type Division } from "./other-models.ts";
 import { boundCharge, boundedRecord, boundTally, sumOf, tellable } from "./possible-usage.ts";
@@ -30,7 +30,7 @@ import { checkPriced } from "./unpriced.ts";
 import { encodeRecord, type CallRecord } from "./usage-record.ts";
 
 /** What settling needs: the homes of a charge that the relay can reach. */
-export type Settling = {
+export type SettlementDeps = {
   relaySession: string;
   spool: Spool;
   quota: QuotaSession;
@@ -51,9 +51,9 @@ export function ridOfRecord(record: Uint8Array): string {
 const maxModelLength = 200;
 
 /** What a call is charged for, its parts of other models apart, and the row with the prices of all of it. */
-type Charged = Metered & { model: Model; division: Division | undefined };
+type MeteredCharge = MeterReading & { model: Model; division: Division | undefined };
 
-function meter(call: LiveCall, endCause: EndCause): Charged {
+function meter(call: LiveCall, endCause: EndCause): MeteredCharge {
   const { requested, model } = call;
   const ending = endingOf(endCause, call.isOrphan);
   const whole = meterCall(countedTally(call.tally, call.offered.quirks), ending, requested, model.prices);
@@ -66,7 +66,7 @@ function meter(call: LiveCall, endCause: EndCause): Charged {
 }
 
 /** What the call costs the operator where it was served; undefined where the catalog does not say. */
-function upstreamCostOf(call: LiveCall, { measured, division }: Charged): bigint | undefined {
+function upstreamCostOf(call: LiveCall, { measured, division }: MeteredCharge): bigint | undefined {
   const { offered, upstream, upstreamModel } = call;
   const cost = costOf(offered, { upstream, upstreamModel });
   if (!cost) return undefined;
@@ -83,7 +83,7 @@ function upstreamCostOf(call: LiveCall, { measured, division }: Charged): bigint
 }
 
 /** The final record of a call that has ended, or the provisional one of a call that nobody has closed yet. */
-function recordOf(call: LiveCall, endCause: EndCause, charged: Charged, closedBy?: Settling): CallRecord {
+function recordOf(call: LiveCall, endCause: EndCause, charged: MeteredCharge, closedBy?: SettlementDeps): CallRecord {
   const { source, model, division } = charged;
   const { usage, costNanos: cost } = boundCharge(charged.usage, model.prices);
   if (usage !== charged.usage) call.tally.impossible ??= charged.usage;
@@ -133,7 +133,7 @@ function traitsOf({ tally, requested }: LiveCall): PriceTraits {
 type Charge = Pick<CallRecord, "rid" | "accountId" | "keyId" | "costNanos">;
 
 /** Tells auth-quota and JetStream of a record that the spool holds. */
-function passOn(settling: Settling, charge: Charge, record: Uint8Array, onAnswered?: () => void): void {
+function passOn(settling: SettlementDeps, charge: Charge, record: Uint8Array, onAnswered?: () => void): void {
   const { rid, accountId, keyId, costNanos: charged } = charge;
   settling.publisher.publish(record);
   const value = { rid, accountId, keyId, costNanos: charged, record };
@@ -147,7 +147,7 @@ function passOn(settling: Settling, charge: Charge, record: Uint8Array, onAnswer
  * Takes a charge that auth-quota refuses for good out of the spool, so that it is told no more: once JetStream has it,
  * billing books it, or keeps it in quarantine for a person. Its hold ends with the booking, or as a forgotten one does.
  */
-function refuse({ spool, publisher, refused, metrics, log }: Settling, rid: string, record: Uint8Array): void {
+function refuse({ spool, publisher, refused, metrics, log }: SettlementDeps, rid: string, record: Uint8Array): void {
   if (refused.has(rid)) return;
   refused.add(rid);
   metrics.conflicts.inc();
@@ -160,13 +160,13 @@ function refuse({ spool, publisher, refused, metrics, log }: Settling, rid: stri
 }
 
 /** The same; resolves when auth-quota has answered. */
-const forward = (settling: Settling, charge: Charge, record: Uint8Array): Promise<void> =>
+const forward = (settling: SettlementDeps, charge: Charge, record: Uint8Array): Promise<void> =>
   new Promise((resolve) => passOn(settling, charge, record, resolve));
 
 const tokenBuckets = usageBuckets.filter((name) => name.endsWith("Tokens"));
 
 /** Tells the operator of a provider that counts no output of an answer that has text; it is charged as it was told. */
-function checkOutput({ metrics, log }: Settling, call: LiveCall, { source, measured }: Charged): void {
+function checkOutput({ metrics, log }: SettlementDeps, call: LiveCall, { source, measured }: MeteredCharge): void {
   const { rid, upstream, tally, model } = call;
   const isText = model.prices.outputTokens !== undefined && tally.contentTokens > 0;
   if (source !== UsageSource.PROVIDER || !isText || outputOf(measured) > 0n) return;
@@ -178,7 +178,7 @@ function checkOutput({ metrics, log }: Settling, call: LiveCall, { source, measu
 }
 
 /** Tells the operator of a provider whose counts do not add up; the charge rests on the buckets all the same. */
-function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall): void {
+function checkSum({ metrics, log }: SettlementDeps, { rid, upstream, tally }: LiveCall): void {
   const { usage, toldTokens, impossible } = tally;
   if (!usage || toldTokens === undefined || impossible) return;
   const sum = sumOf(usage, tokenBuckets);
@@ -188,7 +188,7 @@ function checkSum({ metrics, log }: Settling, { rid, upstream, tally }: LiveCall
 }
 
 /** Tells the operator of parts that were charged at the called model's prices, for want of a row of their own. */
-function checkModels({ metrics, log }: Settling, { rid, upstream }: LiveCall, { division }: Charged): void {
+function checkModels({ metrics, log }: SettlementDeps, { rid, upstream }: LiveCall, { division }: MeteredCharge): void {
   if (!division?.unknown.length) return;
   metrics.unpricedModels.inc({ upstream });
   const what = { rid, upstream, models: division.unknown };
@@ -196,7 +196,7 @@ function checkModels({ metrics, log }: Settling, { rid, upstream }: LiveCall, { 
 }
 
 /** Tells the operator, once, of a call whose provider told counts that cannot be. */
-function checkPossible({ metrics, log }: Settling, call: LiveCall, charged: Units): void {
+function checkPossible({ metrics, log }: SettlementDeps, call: LiveCall, charged: Units): void {
   const { rid, upstream, model, tally } = call;
   if (!tally.impossible) return;
   metrics.impossibleUsage.inc({ upstream });
@@ -214,7 +214,7 @@ function observeHold(seconds: Histogram, { times }: LiveCall): void {
  * answer may only be given to the caller afterwards, and why a caller never holds a whole answer that no ledger
  * will show. The other homes follow on their own.
  */
-export function settle(settling: Settling, call: LiveCall, endCause: EndCause): void {
+export function settle(settling: SettlementDeps, call: LiveCall, endCause: EndCause): void {
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   call.answerEnd = endCause;
   call.endCause = causeOnBill(endCause, call.isOrphan);
@@ -243,7 +243,7 @@ export function settle(settling: Settling, call: LiveCall, endCause: EndCause): 
  * Charges a call by a record that was made elsewhere: a video's, which its service wrote down with the acceptance. The
  * same bytes may come to the ledger from there too; the rid makes them one charge.
  */
-export function settleGiven(settling: Settling, call: LiveCall, given: Uint8Array): void {
+export function settleGiven(settling: SettlementDeps, call: LiveCall, given: Uint8Array): void {
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   const record = fromBinary(UsageRecordedSchema, given);
   call.endCause = record.endCause;
@@ -264,7 +264,7 @@ export function checkpointRecord(call: LiveCall): { costNanos: bigint; record: U
 }
 
 /** Frees the hold of a call that no upstream was asked to serve. */
-export function release(settling: Settling, call: LiveCall): void {
+export function release(settling: SettlementDeps, call: LiveCall): void {
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   call.endCause = EndCause.CLIENT_GONE;
   observeHold(settling.metrics.holdSeconds.released, call);
@@ -279,7 +279,10 @@ const confirmAtOnce = 4_096;
  * lets go. Unknown or still held: a store lost them, so they are told again. Charged but not booked: the outbox and
  * JetStream have them, wait on. Gives the number of records of which something was heard.
  */
-export async function confirmBooked(settling: Settling, beforeMs = performance.now() - confirmAgeMs): Promise<number> {
+export async function confirmBooked(
+  settling: SettlementDeps,
+  beforeMs = performance.now() - confirmAgeMs,
+): Promise<number> {
   const { spool, quota, refused } = settling;
   const rids = spool.unconfirmed(beforeMs, confirmAtOnce);
   const states = await lookUpCalls(quota, rids);
@@ -302,7 +305,10 @@ export async function confirmBooked(settling: Settling, beforeMs = performance.n
 }
 
 /** A record of the spool, as it may be charged: a relay of an earlier version may have left one that is impossible. */
-function readCharge({ log, metrics }: Settling, bytes: Uint8Array): { charge: UsageRecorded; record: Uint8Array } {
+function readCharge(
+  { log, metrics }: SettlementDeps,
+  bytes: Uint8Array,
+): { charge: UsageRecorded; record: Uint8Array } {
   const charge = fromBinary(UsageRecordedSchema, bytes);
   const bounded = boundedRecord(charge);
   if (!bounded) return { charge, record: bytes };
@@ -316,18 +322,21 @@ function readCharge({ log, metrics }: Settling, bytes: Uint8Array): { charge: Us
 }
 
 /** The charge of a call whose relay was killed while it served it: what its last checkpoint says, for good. */
-function closeCheckpoint({ relaySession, nextSequence }: Settling, checkpoint: Uint8Array): UsageRecorded {
+function closeCheckpoint({ relaySession, nextSequence }: SettlementDeps, checkpoint: Uint8Array): UsageRecorded {
   const record = fromBinary(UsageRecordedSchema, checkpoint);
   return Object.assign(record, { kind: RecordKind.FINAL, relaySession, sequence: nextSequence() });
 }
 
-type Left = { rid: string; costNanos: bigint; record: Uint8Array; isFresh: boolean };
+type UnfinishedCall = { rid: string; costNanos: bigint; record: Uint8Array; isFresh: boolean };
 
 /**
  * Whether a call is charged without its checkpoint: its charge had been told of, or auth-quota's checkpoint is newer,
  * or it ended long ago and nobody but an old segment of the spool knows of it.
  */
-async function isCharged({ quota }: Settling, { rid, costNanos, record, isFresh }: Left): Promise<boolean> {
+async function isCharged(
+  { quota }: SettlementDeps,
+  { rid, costNanos, record, isFresh }: UnfinishedCall,
+): Promise<boolean> {
   const told = await quota.tell({ operation: { case: "checkpoint", value: { rid, costNanos, record } } });
   // The disk was full when auth-quota still heard of the call.
   if (told.checkpointNanos > costNanos) return true;
@@ -338,7 +347,7 @@ async function isCharged({ quota }: Settling, { rid, costNanos, record, isFresh 
 }
 
 /** Charges a call at the last checkpoint in the spool of its dead relay, unless it is charged otherwise. */
-async function settleCheckpoint(settling: Settling, left: Left): Promise<void> {
+async function settleCheckpoint(settling: SettlementDeps, left: UnfinishedCall): Promise<void> {
   const { spool } = settling;
   if (await isCharged(settling, left)) return spool.confirm(left.rid);
   const record = closeCheckpoint(settling, left.record);
@@ -355,7 +364,7 @@ const freshMs = 4_000;
  * The last checkpoints in the spool of a dead relay. One that was written long before the relay's last word may be of a
  * call that has ended: the record of that is booked and gone, while another call's keeps the old segment.
  */
-function leftOf({ records, checkpoints }: Adopted): Left[] {
+function leftOf({ records, checkpoints }: Adopted): UnfinishedCall[] {
   const read = (record: Uint8Array) => {
     const { rid, costNanos, endedAt, kind, relaySession } = fromBinary(UsageRecordedSchema, record);
     // A video's record is none of the relay's own: another machine's clock wrote it.
@@ -372,7 +381,7 @@ function leftOf({ records, checkpoints }: Adopted): Left[] {
  * last checkpoint there. Then declares them dead, so that their remaining holds are charged at the checkpoints that
  * auth-quota knows, at once instead of after the silence limit. Resolves when auth-quota has answered all of it.
  */
-export async function replaySpool(settling: Settling): Promise<void> {
+export async function replaySpool(settling: SettlementDeps): Promise<void> {
   const { spool, quota, log } = settling;
   for (const [relaySession, adopted] of spool.adopt()) {
     const { records } = adopted;

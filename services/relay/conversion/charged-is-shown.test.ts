@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import type { Units, UsageBucket } from "#shared/money/pricing.ts";
-import { meterCall, type Metered } from "../charge/meter.ts";
+import { meterCall, type MeterReading } from "../charge/meter.ts";
 import { endingOf } from "../charge/outcomes.ts";
 import { boundTally } from "../charge/possible-usage.ts";
 import { clients, providers, upstreamDialects } from "../dialects/conversions.ts";
@@ -71,7 +71,7 @@ function readShown(to: DialectName, usage: unknown): Shown {
 }
 
 /** The same of what is charged. */
-function readCharged({ measured }: Metered): Shown {
+function readCharged({ measured }: MeterReading): Shown {
   const sum = (...buckets: UsageBucket[]): bigint => buckets.reduce((all, name) => all + (measured[name] ?? 0n), 0n);
   return {
     input: sum(
@@ -90,7 +90,7 @@ function readCharged({ measured }: Metered): Shown {
 }
 
 /** What a tally is charged for, as the settlement of a call does it. */
-function charge(tally: Tally, endCause: EndCause): Metered {
+function charge(tally: Tally, endCause: EndCause): MeterReading {
   const settled = structuredClone(tally);
   // The very object stands for counts that are none.
   settled.usage = tally.usage;
@@ -98,7 +98,7 @@ function charge(tally: Tally, endCause: EndCause): Metered {
   return meterCall(settled, endingOf(endCause, false), requested, prices);
 }
 
-type Watched = { told: string; tally: Tally; metered: Metered };
+type Watched = { told: string; tally: Tally; metered: MeterReading };
 
 /** Reads a stream as the pump does, until the answer is whole: what comes behind that is not charged. */
 function watch(tap: StreamTap, stream: readonly string[]): Watched {

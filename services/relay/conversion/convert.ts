@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { checkInputs } from "../dialects/check-inputs.ts";
-import { UnsayableError, type Quirk, type Target } from "../dialects/conversation.ts";
-import type { Asked, ClientConversion, ProviderConversion, ReadRequest } from "../dialects/conversion.ts";
+import { UnsupportedError, type Quirk, type Target } from "../dialects/conversation.ts";
+import type { CallerRequest, ClientConversion, ProviderConversion, ReadRequest } from "../dialects/conversion.ts";
 import type { SingleConversion } from "../dialects/conversion.ts";
 import {
   noCounts,
@@ -25,7 +25,7 @@ import { codeWithin } from "./error-code.ts";
 export type Conversion = { client: ClientConversion; provider: ProviderConversion };
 
 /** What a caller says, in no dialect, and the fields that already the reading could not carry. */
-export type Understood = ReadRequest & { request: Record<string, unknown> };
+export type ParsedConversation = ReadRequest & { request: Record<string, unknown> };
 
 /** A request in the upstream's words, and the caller's fields that got lost, by the caller's names. */
 export type Converted = { body: Buffer; dropped: string[] };
@@ -36,7 +36,7 @@ function refused<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (error instanceof UnsayableError) {
+    if (error instanceof UnsupportedError) {
       // A name of the caller's in it may be as long as a body.
       throw new CallFailure({ name: "field_invalid", detail: error.message.slice(0, maxDetailLength) });
     }
@@ -49,7 +49,7 @@ function refused<T>(work: () => T): T {
 }
 
 /** Reads what a caller says. Throws `field_invalid` for what no other dialect could be asked. */
-export function understand({ body }: Envelope, client: ClientConversion): Understood {
+export function parseConversation({ body }: Envelope, client: ClientConversion): ParsedConversation {
   const request = JSON.parse(body.bytes.toString()) as Record<string, unknown>;
   return refused(() => {
     const read = client.readRequest(request);
@@ -59,8 +59,8 @@ export function understand({ body }: Envelope, client: ClientConversion): Unders
 }
 
 /** Says it in the upstream's dialect. Throws `field_invalid` for what that dialect cannot be asked. */
-export function say(
-  { conversation, dropped }: Understood,
+export function writeRequest(
+  { conversation, dropped }: ParsedConversation,
   { client, provider }: Conversion,
   target: Target,
 ): Converted {
@@ -72,7 +72,7 @@ export function say(
 }
 
 /** A request of another kind than a conversation in the upstream's words. Throws `field_invalid`. */
-export function saySingle(
+export function writeSingleRequest(
   { body: { bytes } }: Envelope,
   conversion: SingleConversion,
   upstreamModel: string,
@@ -84,9 +84,9 @@ export function saySingle(
   });
 }
 
-type Converting = {
+type ReplyConversion = {
   conversion: Conversion;
-  asked: Asked;
+  asked: CallerRequest;
   envelope: Envelope;
   quirks?: ReadonlySet<Quirk>;
   /** What the model can have used at most. */
@@ -94,7 +94,7 @@ type Converting = {
 };
 
 /** What the caller is shown of the use is what is charged, in its own dialect's words: what cannot be is neither. */
-function shownUsage(tally: Tally, { asked, envelope, quirks, limits }: Converting): ReplyUsage | undefined {
+function shownUsage(tally: Tally, { asked, envelope, quirks, limits }: ReplyConversion): ReplyUsage | undefined {
   const { usage, counted } = tally;
   if (!usage || usage === noCounts) return undefined;
   const possible = { usage: possibleUnits(usage, limits), counted: possibleUnits(counted, limits) };
@@ -109,7 +109,7 @@ function shownUsage(tally: Tally, { asked, envelope, quirks, limits }: Convertin
  */
 export function convertReply(
   body: unknown,
-  converting: Converting,
+  converting: ReplyConversion,
 ): { tally: Tally; body: Buffer | undefined } | undefined {
   const { conversion, asked, envelope, quirks } = converting;
   const { client, provider } = conversion;
@@ -128,7 +128,7 @@ const unreadable: UpstreamError = {
 };
 
 /** A tap that gives a stream in the caller's dialect, event by event, in the turn in which the upstream's came. */
-export function createTranslator(converting: Converting & { clean: Cleaner }): StreamTap {
+export function createTranslator(converting: ReplyConversion & { clean: Cleaner }): StreamTap {
   const { conversion, asked, envelope, quirks, clean } = converting;
   const { createStreamReader, isOverAtError } = conversion.provider.answers;
   const writer = conversion.client.createStreamWriter(asked);

@@ -1,15 +1,22 @@
 import type { Route } from "../catalog/choose.ts";
 import type { Model } from "../catalog/models.ts";
 import { upstreamDialects } from "../dialects/conversions.ts";
-import type { Asked } from "../dialects/conversion.ts";
+import type { CallerRequest } from "../dialects/conversion.ts";
 import type { Envelope } from "../dialects/dialect.ts";
-import { giveBack } from "../http/body-memory.ts";
+import { releaseBuffer } from "../http/body-memory.ts";
 import type { HeaderFacts, ModelFacts, PreparedFacts, RouteFacts } from "../threads/messages.ts";
 import type { ThreadSession } from "../threads/threads.ts";
 import { fetchUrls, type FetchedMedia, type MediaFetching } from "./fetch-media.ts";
-import { cellOf, claimReading, singleCellOf, type Preparation, type Prepared, type Preparing } from "./prepare.ts";
+import {
+  cellOf,
+  claimReading,
+  singleCellOf,
+  type Preparation,
+  type Prepared,
+  type PreparationInput,
+} from "./prepare.ts";
 
-type InThread = Preparing & {
+type InThread = PreparationInput & {
   session: ThreadSession;
   headers: HeaderFacts;
   /** Bytes of the request. */
@@ -53,8 +60,8 @@ class ThreadPreparation implements Preparation {
   forget(): void {
     // The thread may still have to read the answer, behind a caller who has left; the call ends the session.
     if (!this.isAnswerRead) this.preparing.session.forget();
-    giveBack(this.preparing.envelope.body.bytes);
-    if (this.body) giveBack(this.body);
+    releaseBuffer(this.preparing.envelope.body.bytes);
+    if (this.body) releaseBuffer(this.body);
   }
 
   private async prepare(route: Route): Promise<Prepared> {
@@ -112,7 +119,11 @@ class ThreadPreparation implements Preparation {
   }
 }
 
-function askedOf({ model, wantsStreamUsage }: Envelope, { request = {} }: PreparedFacts, inputTokens: number): Asked {
+function askedOf(
+  { model, wantsStreamUsage }: Envelope,
+  { request = {} }: PreparedFacts,
+  inputTokens: number,
+): CallerRequest {
   return { model, wantsStreamUsage, request, inputTokens };
 }
 

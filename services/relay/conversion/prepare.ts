@@ -1,10 +1,16 @@
-import { giveBack } from "../http/body-memory.ts";
+import { releaseBuffer } from "../http/body-memory.ts";
 import type { BodyShare } from "../http/body-budget.ts";
 import type { Model } from "../catalog/models.ts";
 import type { Route } from "../catalog/choose.ts";
-import { say, saySingle, understand, type Conversion, type Understood } from "./convert.ts";
+import {
+  writeRequest,
+  writeSingleRequest,
+  parseConversation,
+  type Conversion,
+  type ParsedConversation,
+} from "./convert.ts";
 import { clients, providers, upstreamDialectFor, upstreamDialects } from "../dialects/conversions.ts";
-import type { Asked, SingleConversion } from "../dialects/conversion.ts";
+import type { CallerRequest, SingleConversion } from "../dialects/conversion.ts";
 import type { Dialect, Envelope, UpstreamDialect, UpstreamDialectName } from "../dialects/dialect.ts";
 import { embedFetched, urlsToFetch } from "../dialects/fetched-media.ts";
 import { landmarks } from "../dialects/json/request-body.ts";
@@ -22,7 +28,7 @@ export type Prepared = {
   dialect: UpstreamDialect;
   body: Buffer;
   /** How the answer becomes one of the caller's dialect; undefined where the upstream speaks it. */
-  conversion: (Conversion & { asked: Asked }) | undefined;
+  conversion: (Conversion & { asked: CallerRequest }) | undefined;
   /** The same for a request that is no conversation, whose answer is always read whole. */
   single?: Single;
   /** Fields of the request that got lost, by the caller's names. */
@@ -44,7 +50,7 @@ export type Preparation = {
   forget(): void;
 };
 
-export type Preparing = {
+export type PreparationInput = {
   envelope: Envelope;
   dialect: Dialect;
   model: Model;
@@ -92,7 +98,7 @@ export const isPassed = (route: Route, dialect: Dialect): boolean =>
   !cellOf(route, dialect) && !singleCellOf(route, dialect);
 
 function prepareSingle(envelope: Envelope, { conversion, spoken }: SingleCell, upstreamModel: string): Prepared {
-  const { path, body, dropped, request } = saySingle(envelope, conversion, upstreamModel);
+  const { path, body, dropped, request } = writeSingleRequest(envelope, conversion, upstreamModel);
   const dialect: UpstreamDialect = {
     ...upstreamDialects[spoken],
     upstreamPath: () => path,
@@ -102,13 +108,13 @@ function prepareSingle(envelope: Envelope, { conversion, spoken }: SingleCell, u
 }
 
 export class RequestPreparation implements Preparation {
-  private readonly preparing: Preparing;
-  private understood: Understood | undefined;
+  private readonly preparing: PreparationInput;
+  private parsed: ParsedConversation | undefined;
   private route: Route | undefined;
   private prepared: Prepared | undefined;
   private isClaimed = false;
 
-  constructor(preparing: Preparing) {
+  constructor(preparing: PreparationInput) {
     this.preparing = preparing;
   }
 
@@ -130,19 +136,19 @@ export class RequestPreparation implements Preparation {
     const route = routes.find((candidate) => cellOf(candidate, dialect)?.provider.readsNoAddresses);
     const cell = route && cellOf(route, dialect);
     if (!cell) return [];
-    this.understood = this.understand(cell);
-    return urlsToFetch(this.understood.conversation);
+    this.parsed = this.parse(cell);
+    return urlsToFetch(this.parsed.conversation);
   }
 
   /** Puts what was fetched in the place of its address. */
   embed(fetched: FetchedMedia): void {
-    if (!this.understood) return;
-    this.understood = { ...this.understood, conversation: embedFetched(this.understood.conversation, fetched) };
+    if (!this.parsed) return;
+    this.parsed = { ...this.parsed, conversation: embedFetched(this.parsed.conversation, fetched) };
   }
 
   forget(): void {
-    if (this.prepared) giveBack(this.prepared.body);
-    giveBack(this.preparing.envelope.body.bytes);
+    if (this.prepared) releaseBuffer(this.prepared.body);
+    releaseBuffer(this.preparing.envelope.body.bytes);
   }
 
   private prepare(route: Route): Prepared {
@@ -156,22 +162,22 @@ export class RequestPreparation implements Preparation {
       const dropped = envelope.removed ?? [];
       return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped };
     }
-    const understood = (this.understood ??= this.understand(cell));
+    const parsed = (this.parsed ??= this.parse(cell));
     const { maxOutputTokens, quirks } = model;
     const takesOutputFormat = takesFormatOf(dialect, model);
     const target = { model: route.model, maxOutputTokens, quirks, takesOutputFormat };
-    const { body, dropped } = say(understood, cell, target);
+    const { body, dropped } = writeRequest(parsed, cell, target);
     if (!dropped.includes("service_tier")) refuseTier(envelope, model);
     const { wantsStreamUsage } = envelope;
-    const asked: Asked = { model: envelope.model, wantsStreamUsage, request: understood.request, inputTokens };
+    const asked: CallerRequest = { model: envelope.model, wantsStreamUsage, request: parsed.request, inputTokens };
     // Who wants nothing stored sends everything again.
-    if (remember && understood.request["store"] !== false) asked.remember = remember;
+    if (remember && parsed.request["store"] !== false) asked.remember = remember;
     return { dialect: upstreamDialects[cell.spoken], body, conversion: { ...cell, asked }, dropped };
   }
 
-  private understand({ client }: Cell): Understood {
+  private parse({ client }: Cell): ParsedConversation {
     this.claimOnce();
-    return understand(this.preparing.envelope, client);
+    return parseConversation(this.preparing.envelope, client);
   }
 
   private claimOnce(): void {
@@ -186,7 +192,7 @@ export class RequestPreparation implements Preparation {
 }
 
 /** Prepares one request of a caller. */
-export function createPreparation(preparing: Preparing): RequestPreparation {
+export function createPreparation(preparing: PreparationInput): RequestPreparation {
   return new RequestPreparation(preparing);
 }
 

@@ -11,11 +11,11 @@ import { maxBodyBytes } from "../http/body.ts";
 import { startCollecting } from "../http/collect-pieces.ts";
 import { readEnvelope } from "../http/read.ts";
 import { envelopeOfFacts, factsOf } from "../threads/facts.ts";
-import type { HeaderFacts, ModelFacts, ReplyFacts, RouteFacts, Side, Told, Work } from "../threads/messages.ts";
+import type { HeaderFacts, ModelFacts, ReplyFacts, RouteFacts, Side, WorkResults, Work } from "../threads/messages.ts";
 import { settingsOf } from "./settings.ts";
 
 /** Result of a piece of work, and the memory that goes with it to the other thread. */
-export type Done = { told: Told[keyof Told]; transfer: ArrayBuffer[] };
+export type Done = { told: WorkResults[keyof WorkResults]; transfer: ArrayBuffer[] };
 
 type Of<Kind extends Work["kind"]> = Extract<Work, { kind: Kind }>;
 

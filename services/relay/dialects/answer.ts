@@ -62,7 +62,7 @@ export type StreamReader = {
 export type ReadingContext = { envelope: Envelope; quirks?: ReadonlySet<Quirk> | undefined };
 
 /** What happens to the events of a stream that passes untouched, where it is anything but passing. */
-export type Passing = {
+export type PassPolicy = {
   /** Sees each event before it is decided. */
   note?: (event: StreamEvent) => void;
   onCounts?: EventVerdict;
@@ -76,7 +76,7 @@ export type AnswerFormat = {
   createStreamReader: (sink: AnswerSink, context: ReadingContext) => StreamReader;
   /** Reads a whole answer: its parsed JSON, or its text; false when it is none of this dialect. */
   readReply: (body: unknown, sink: AnswerSink, context: ReadingContext) => boolean;
-  createPassing: (envelope: Envelope, clean: Cleaner) => Passing;
+  createPassing: (envelope: Envelope, clean: Cleaner) => PassPolicy;
   /** Whether no text means anything but as content, in events that have content at all; see TextLikeness. */
   isTextPlain?: true;
   /** Whether an error ends the stream also for callers of another format. */

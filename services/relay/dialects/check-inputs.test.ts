@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { checkInputs } from "./check-inputs.ts";
-import { UnsayableError, type CallPart, type Conversation } from "./conversation.ts";
+import { UnsupportedError, type CallPart, type Conversation } from "./conversation.ts";
 
 const callsOf = (inputs: string[], isFreeText = false): Conversation => {
   const parts = inputs.map((input): CallPart => ({ kind: "call", id: "c", name: "t", input, isFreeText }));
@@ -17,9 +17,9 @@ const callsOf = (inputs: string[], isFreeText = false): Conversation => {
 test("inputs of calls may have as many values together as a body, counted outside of their strings", () => {
   const half = `[${"1,".repeat(260_000)}1]`;
   checkInputs(callsOf([half, JSON.stringify({ text: "a,[{".repeat(500_000), more: '\\",[' })]));
-  assert.throws(() => checkInputs(callsOf([half, half])), UnsayableError);
+  assert.throws(() => checkInputs(callsOf([half, half])), UnsupportedError);
   const many = Array.from({ length: 3_000 }, () => `[${"[],".repeat(200)}[]]`);
-  assert.throws(() => checkInputs(callsOf(many)), UnsayableError);
+  assert.throws(() => checkInputs(callsOf(many)), UnsupportedError);
   checkInputs(callsOf([half, half], true));
 });
 

@@ -1,4 +1,4 @@
-import { UnsayableError, type Conversation } from "./conversation.ts";
+import { UnsupportedError, type Conversation } from "./conversation.ts";
 import { maxValues } from "./json/scan.ts";
 
 // So few characters cannot hold more values than a body may have.
@@ -7,9 +7,9 @@ const uncountedLength = 1_000_000;
 // Tools are looked up by name, one for each that a choice allows. OpenAI and Gemini take 128 of them.
 const maxTools = 1_024;
 
-/** Refuses more tools than are read. Throws UnsayableError. */
+/** Refuses more tools than are read. Throws UnsupportedError. */
 export function checkToolCount(field: string, count: number): void {
-  if (count > maxTools) throw new UnsayableError(`field ${field} must have at most ${maxTools} items`);
+  if (count > maxTools) throw new UnsupportedError(`field ${field} must have at most ${maxTools} items`);
 }
 
 /** Marks of JSON values in a text, outside of its strings: as many as there are values, or one or two more. */
@@ -27,7 +27,7 @@ function countValues(text: string): number {
 
 /**
  * Refuses more tools than are read, and inputs of calls that together would take memory out of proportion once they
- * are parsed: they are JSON within a text, whose values nobody has counted. Throws UnsayableError.
+ * are parsed: they are JSON within a text, whose values nobody has counted. Throws UnsupportedError.
  */
 export function checkInputs({ turns, tools, toolChoice }: Conversation): void {
   checkToolCount("tools", tools.length);
@@ -39,6 +39,6 @@ export function checkInputs({ turns, tools, toolChoice }: Conversation): void {
   if (length <= uncountedLength) return;
   const values = inputs.reduce((sum, input) => sum + countValues(input), 0);
   if (values > maxValues) {
-    throw new UnsayableError(`the inputs of tool calls must have at most ${maxValues} JSON values`);
+    throw new UnsupportedError(`the inputs of tool calls must have at most ${maxValues} JSON values`);
   }
 }

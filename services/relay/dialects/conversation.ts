@@ -175,7 +175,7 @@ export function notePlaces(turns: readonly Turn[], losses: Set<Loss>): void {
 }
 
 /** A request that cannot be said in the target's format at all; the message names the field, for the caller. */
-export class UnsayableError extends Error {}
+export class UnsupportedError extends Error {}
 
 /** What a writer must know of the model that it writes for. */
 export type Target = {

@@ -13,7 +13,7 @@ export type WrittenRequest = { body: Record<string, unknown>; losses: Set<Loss> 
 export type StreamWriter = { write: (event: ReplyEvent) => string };
 
 /** What a caller's side of a stream must know of its request. */
-export type Asked = {
+export type CallerRequest = {
   model: string;
   wantsStreamUsage: boolean;
   /** The request's body, for formats whose answers repeat its settings. */
@@ -24,21 +24,21 @@ export type Asked = {
   inputTokens?: number;
 };
 
-/** How a dialect that callers speak is understood and answered. */
+/** How requests of a dialect that callers speak are parsed, and how answers are written. */
 export type ClientConversion = {
-  /** Throws UnsayableError for what no other dialect can carry, such as server tools or files by id. */
+  /** Throws UnsupportedError for what no other dialect can carry, such as server tools or files by id. */
   readRequest: (body: Record<string, unknown>) => ReadRequest;
   /** Names of this dialect's fields for what a writer left out. */
   lossNames: Record<Loss, string>;
-  writeReply: (reply: Reply, asked: Asked) => Record<string, unknown>;
-  createStreamWriter: (asked: Asked) => StreamWriter;
+  writeReply: (reply: Reply, asked: CallerRequest) => Record<string, unknown>;
+  createStreamWriter: (asked: CallerRequest) => StreamWriter;
   /** What still goes to the caller when the connection to the upstream broke. */
   cutEnd: string;
 };
 
-/** How a dialect that providers speak is written and understood. */
+/** How requests of a dialect that providers speak are written, and how answers are read. */
 export type ProviderConversion = {
-  /** Throws UnsayableError for what the provider cannot be asked at all. */
+  /** Throws UnsupportedError for what the provider cannot be asked at all. */
   writeRequest: (conversation: Conversation, target: Target) => WrittenRequest;
   answers: AnswerFormat;
   /** Whether pictures and files that are named by address must be fetched for it. */
@@ -47,7 +47,7 @@ export type ProviderConversion = {
 
 /** How a request of another kind than a conversation is put to a provider of another dialect, and answered whole. */
 export type SingleConversion = {
-  /** The request with its path. Throws UnsayableError for what the provider cannot be asked at all. */
+  /** The request with its path. Throws UnsupportedError for what the provider cannot be asked at all. */
   writeRequest: (
     request: Record<string, unknown>,
     upstreamModel: string,

@@ -1,4 +1,4 @@
-import { UnsayableError, type Tool } from "./conversation.ts";
+import { UnsupportedError, type Tool } from "./conversation.ts";
 import { member, stringOf } from "./dialect.ts";
 
 /**
@@ -7,10 +7,10 @@ import { member, stringOf } from "./dialect.ts";
  */
 const mark = "relay_text__";
 
-/** The name under which the provider knows a tool. Throws UnsayableError for a plain one that reads like a marked. */
+/** The name under which the provider knows a tool. Throws UnsupportedError for a plain one that reads like a marked. */
 export function writeToolName(name: string, isFreeText = false): string {
   if (isFreeText) return mark + name;
-  if (name.startsWith(mark)) throw new UnsayableError(`tools: the name "${name}" cannot be used with this model`);
+  if (name.startsWith(mark)) throw new UnsupportedError(`tools: the name "${name}" cannot be used with this model`);
   return name;
 }
 

@@ -7,9 +7,9 @@ import type { Frame } from "#fake-provider/answer.ts";
 import type { Behaviour } from "#fake-provider/behaviour.ts";
 import { frameBytes } from "#fake-provider/frames.ts";
 import { planners } from "#fake-provider/plans.ts";
-import { UnsayableError } from "./conversation.ts";
+import { UnsupportedError } from "./conversation.ts";
 import { clients, providers, upstreamDialects } from "./conversions.ts";
-import type { Asked } from "./conversion.ts";
+import type { CallerRequest } from "./conversion.ts";
 import { emptyTally, type UpstreamDialectName } from "./dialect.ts";
 import { dialects } from "./index.ts";
 import { readJsonBody } from "./json/request-body.ts";
@@ -18,7 +18,7 @@ import { readStreamEvent } from "./sse.ts";
 import { createShownReader, replyReaderOf } from "./testing/reading.ts";
 
 const runs = { numRuns: 400 };
-const asked: Asked = { model: "m", wantsStreamUsage: true, inputTokens: 9 };
+const asked: CallerRequest = { model: "m", wantsStreamUsage: true, inputTokens: 9 };
 const envelope = dialects["openai-chat"].readEnvelope(readJsonBody(Buffer.from("{}")), "m");
 
 /** An event of a stream, its data parsed where it is JSON. */
@@ -300,11 +300,11 @@ for (const dialect of providerNames) {
 }
 
 /** What `work` gives; undefined when it refuses for want of words. */
-function unlessUnsayable<T>(work: () => T): T | undefined {
+function unlessUnsupported<T>(work: () => T): T | undefined {
   try {
     return work();
   } catch (error) {
-    if (error instanceof UnsayableError) return undefined;
+    if (error instanceof UnsupportedError) return undefined;
     throw error;
   }
 }
@@ -318,10 +318,10 @@ for (const [dialect, client] of Object.entries(clients)) {
       const wrong = changes.reduce<unknown>(changed, request);
       // The relay takes no body that is not a JSON object.
       if (typeof wrong !== "object" || wrong === null || Array.isArray(wrong)) return;
-      const read = unlessUnsayable(() => client.readRequest(wrong as Record<string, unknown>));
+      const read = unlessUnsupported(() => client.readRequest(wrong as Record<string, unknown>));
       if (!read) return;
       for (const provider of Object.values(providers)) {
-        const written = unlessUnsayable(() => provider.writeRequest(read.conversation, target));
+        const written = unlessUnsupported(() => provider.writeRequest(read.conversation, target));
         if (written) JSON.stringify(written.body);
       }
     });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { clients, providers } from "./conversions.ts";
-import type { Asked } from "./conversion.ts";
+import type { CallerRequest } from "./conversion.ts";
 import { member, type UpstreamDialectName } from "./dialect.ts";
 import { unfoldReply } from "./reply.ts";
 import { createShownReader, replyReaderOf } from "./testing/reading.ts";
@@ -52,7 +52,7 @@ const answers: Partial<Record<UpstreamDialectName, { whole: object; events: (obj
 };
 
 const picture = { kind: "image", mediaType: "image/png", data: "QUJD" };
-const asked: Asked = { model: "m", wantsStreamUsage: false };
+const asked: CallerRequest = { model: "m", wantsStreamUsage: false };
 
 for (const [name, { whole, events }] of Object.entries(answers)) {
   const dialect = name as UpstreamDialectName;

@@ -1,5 +1,5 @@
 import type { UsageBucket } from "#shared/money/pricing.ts";
-import { UnsayableError, type ToolChoice } from "./conversation.ts";
+import { UnsupportedError, type ToolChoice } from "./conversation.ts";
 
 /** Tools that providers know by a type of their own. */
 type ProviderTool = {
@@ -59,7 +59,7 @@ export type ForeignTool = { type: string; name?: string | undefined; refusal: st
 
 /**
  * Leaves out tools that only their provider runs, and names them: an answer without them is still one. Throws
- * UnsayableError for those that the caller would run, and wait for in vain, and where one of them may be the tool that
+ * UnsupportedError for those that the caller would run, and wait for in vain, and where one of them may be the tool that
  * must be called.
  */
 export function leaveOutTools(
@@ -71,7 +71,7 @@ export function leaveOutTools(
   const mustBe = (name: string | undefined): boolean =>
     choice?.kind === "required" && (chosen === undefined || (name !== undefined && chosen.has(name)));
   for (const { type, name, refusal } of foreign) {
-    if (mustBe(name) || toolOf(type)?.runsAt !== "provider") throw new UnsayableError(refusal);
+    if (mustBe(name) || toolOf(type)?.runsAt !== "provider") throw new UnsupportedError(refusal);
     dropped.add(`tools.${type}`);
   }
 }

@@ -5,7 +5,7 @@ import { TallyFold } from "./fold-tally.ts";
 import { BrokenReplyError, foldReply, type Reply, type ReplyEvent, type ReplyPart, type ReplyUsage } from "./reply.ts";
 
 /** How an answer is shown. */
-export type Showing = {
+export type ReplySink = {
   take: (event: ReplyEvent) => void;
   /** What is shown of the use, of the same tally that is charged. */
   usage: () => ReplyUsage | undefined;
@@ -18,10 +18,10 @@ export type Showing = {
 export class ReplyShower implements AnswerSink {
   readonly isShown = true;
   readonly fold: TallyFold;
-  private readonly showing: Showing;
+  private readonly showing: ReplySink;
   private isOver = false;
 
-  constructor(fold: TallyFold, showing: Showing) {
+  constructor(fold: TallyFold, showing: ReplySink) {
     this.fold = fold;
     this.showing = showing;
   }

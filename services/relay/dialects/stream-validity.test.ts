@@ -9,11 +9,11 @@ import fc from "fast-check";
 import type { LanguageModel } from "ai";
 import type { Citation, Opaque } from "./conversation.ts";
 import { clients } from "./conversions.ts";
-import type { Asked } from "./conversion.ts";
+import type { CallerRequest } from "./conversion.ts";
 import type { DialectName } from "./dialect.ts";
 import { unfoldReply, type Block, type Reply } from "./reply.ts";
 
-const asked: Asked = { model: "m", wantsStreamUsage: true, inputTokens: 9 };
+const asked: CallerRequest = { model: "m", wantsStreamUsage: true, inputTokens: 9 };
 const clientNames = Object.keys(clients) as DialectName[];
 
 const opaque: fc.Arbitrary<Opaque> = fc.record({

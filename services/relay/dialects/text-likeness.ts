@@ -21,7 +21,7 @@ export type TextLikeness = {
 type Frame = { literals: Buffer[]; isCounted: boolean[] };
 
 /** What an event says by its frame: its content in estimated tokens. */
-type Found = { tokens: number };
+type TokenCount = { tokens: number };
 
 const space = code(" ");
 const firstAfterAscii = 128;
@@ -137,7 +137,7 @@ function textOf(bytes: Buffer, start: number, end: number): string | undefined {
 }
 
 /** Reads an event by its frame; gives the index behind it, or -1. */
-function find({ literals, isCounted }: Frame, bytes: Buffer, start: number, found: Found): number {
+function find({ literals, isCounted }: Frame, bytes: Buffer, start: number, found: TokenCount): number {
   let at = start;
   found.tokens = 0;
   for (let index = 0; index < literals.length; index += 1) {
@@ -160,7 +160,7 @@ function find({ literals, isCounted }: Frame, bytes: Buffer, start: number, foun
 
 /** Makes one for a stream that is watched by a tap; it learns nothing where texts mean more (no `createAlike`). */
 export function createTextLikeness({ createAlike }: StreamTap): TextLikeness {
-  const found: Found = { tokens: 0 };
+  const found: TokenCount = { tokens: 0 };
   let frame: Frame | undefined;
   let last: Buffer | undefined;
   let credit = createAlike ? mostCredit : 0;

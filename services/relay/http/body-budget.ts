@@ -9,7 +9,7 @@ export type BodyShare = {
 };
 
 /** Where the answer to a body is written. */
-export type Answering = Pick<Writable, "destroyed" | "once">;
+export type ResponseStream = Pick<Writable, "destroyed" | "once">;
 
 /** Who sends a body. The account is "" until the key is known; a share goes by what is known when it claims. */
 export type BodyOwner = { address: string; accountId: string };
@@ -17,7 +17,7 @@ export type BodyOwner = { address: string; accountId: string };
 /** How many bytes of bodies this process keeps in memory at once. */
 export type BodyBudget = {
   /** Opens an empty share, which is given back when the answer closes: a body is kept until its call ends. */
-  share: (answering: Answering, owner: BodyOwner) => BodyShare;
+  share: (answering: ResponseStream, owner: BodyOwner) => BodyShare;
   bytes: () => number;
 };
 
@@ -45,7 +45,7 @@ export function createBodyBudget(maxBytes: number): BodyBudget {
     const ofAddress = (byAddress.get(address) ?? 0) + more;
     return ofAccount <= times * free && ofAddress <= timesFree * free;
   };
-  const share = (answering: Answering, owner: BodyOwner): BodyShare => {
+  const share = (answering: ResponseStream, owner: BodyOwner): BodyShare => {
     const { address } = owner;
     let held = 0;
     let account = strangers;

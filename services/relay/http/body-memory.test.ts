@@ -8,7 +8,7 @@ import { buffer } from "node:stream/consumers";
 import { test } from "node:test";
 import { createPools } from "#shared/catalog/pools.ts";
 import { createBodyBudget } from "./body-budget.ts";
-import { giveBack, largeBodyBytes } from "./body-memory.ts";
+import { releaseBuffer, largeBodyBytes } from "./body-memory.ts";
 import { dialects } from "../dialects/index.ts";
 import { createPreparation } from "../conversion/prepare.ts";
 import { envelopeOf, modelOf, upstreamOf } from "../testing/fakes.ts";
@@ -50,12 +50,12 @@ test("memory is given back once all of it was written, and not while a socket st
   const copy = Buffer.from(body);
   const sending = askOver(pools, upstreamAt(server.port), { body });
   const { request, response } = await asked.promise;
-  giveBack(body);
+  releaseBuffer(body);
   assert.equal(body.length, manyBytes, "the upstream has not read it");
   assert.ok((await buffer(request)).equals(copy));
   response.end("fine");
   assert.equal(await wholeOf(sending), "fine");
-  giveBack(body);
+  releaseBuffer(body);
   assert.equal(body.length, 0);
 });
 
@@ -67,7 +67,7 @@ test("what a socket was writing when its call was aborted is left alone", async 
   const sending = askOver(pools, upstreamAt(server.port), { body });
   await asked.promise;
   sending.abort();
-  giveBack(body);
+  releaseBuffer(body);
   assert.equal(body.length, manyBytes);
   await assert.rejects(sending.answer);
 });
@@ -86,7 +86,7 @@ test("a body that shares its memory, and a small one, stay as they are", () => {
   const small = Buffer.from(new ArrayBuffer(largeBodyBytes - 1));
   for (const body of [shared, small]) {
     const { length } = body;
-    giveBack(body);
+    releaseBuffer(body);
     assert.equal(body.length, length);
   }
 });

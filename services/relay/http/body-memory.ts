@@ -31,7 +31,7 @@ export function beginSending(body: Buffer): Readable {
  * outside of the heap make it look through all of the heap several times a second. A body that a socket may still be
  * writing is left to it all the same, because the system would send what comes to lie there next.
  */
-export function giveBack(body: Buffer): void {
+export function releaseBuffer(body: Buffer): void {
   if (body.length < largeBodyBytes) return;
   const { buffer } = body;
   if ((sendings.get(buffer) ?? 0) > 0) return;

@@ -29,7 +29,7 @@ export function endReading(request: IncomingMessage): void {
   request.emit(readingEnds);
 }
 
-export type BodyReading = {
+export type BodyOptions = {
   /** Awaited once, before anything is read that is encoded or above 64 KiB. */
   checkKey: () => Promise<unknown>;
   budget: BodyBudget;
@@ -59,17 +59,17 @@ const stopping = (): CallFailure => new CallFailure({ name: "service_unavailable
 export function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  reading: BodyReading & { openSession?: undefined },
+  reading: BodyOptions & { openSession?: undefined },
 ): Promise<Buffer | undefined>;
 export function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  reading: BodyReading,
+  reading: BodyOptions,
 ): Promise<Buffer | LargeBody | undefined>;
 export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  reading: BodyReading,
+  reading: BodyOptions,
 ): Promise<Buffer | LargeBody | undefined> {
   const { headers } = request;
   const announced = Number(headers["content-length"] ?? 0);
@@ -120,9 +120,9 @@ function takeWhole(request: IncomingMessage, announced: number): Buffer | undefi
 }
 
 /** Where a body comes together: here, or in a thread as soon as it is large. */
-type Gathered = { add: (chunk: Buffer) => void; whole: () => Buffer | LargeBody; drop: () => void };
+type BodyCollector = { add: (chunk: Buffer) => void; whole: () => Buffer | LargeBody; drop: () => void };
 
-function gather(mostBytes: number, openSession: BodyReading["openSession"]): Gathered {
+function gather(mostBytes: number, openSession: BodyOptions["openSession"]): BodyCollector {
   const local = startCollecting(mostBytes);
   if (!openSession) return local;
   let session: ThreadSession | undefined;
@@ -162,18 +162,18 @@ function startPace(windowMs: number): { isSlow: (bytes: number) => boolean; rest
 
 const ignore = (): void => undefined;
 
-type Collecting = {
+type BodyRead = {
   request: IncomingMessage;
   inflater: Transform | undefined;
   share: BodyShare;
   announced: number;
   isKeyKnown: boolean;
-  reading: BodyReading;
+  reading: BodyOptions;
   /** Called when the sender has paused for too long, or is too slow; gives what is then thrown. */
   onStall: (cause: string) => CallFailure;
 };
 
-async function collect(collecting: Collecting): Promise<Buffer | LargeBody | undefined> {
+async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undefined> {
   const { request, inflater, share, reading } = collecting;
   const { promise, resolve, reject } = Promise.withResolvers<Buffer | LargeBody | undefined>();
   const source = inflater ?? request;

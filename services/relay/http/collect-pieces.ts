@@ -4,7 +4,7 @@ function free({ buffer, length }: Buffer): void {
 }
 
 /** Where the pieces of a body are put together; without `whole`, `drop` gives back what was taken. */
-export type Collected = { add: (chunk: Buffer) => void; whole: () => Buffer; drop: () => void };
+export type PieceCollector = { add: (chunk: Buffer) => void; whole: () => Buffer; drop: () => void };
 
 const firstBytes = 64 * 1024;
 
@@ -13,7 +13,7 @@ const firstBytes = 64 * 1024;
  * takes no more than that. A piece that was copied is given back at once, and so is memory that was outgrown: left to
  * the collector, megabytes outside of the heap make it look through all of the heap.
  */
-export function startCollecting(mostBytes: number): Collected {
+export function startCollecting(mostBytes: number): PieceCollector {
   let only: Buffer | undefined;
   let memory = Buffer.alloc(0);
   let bytes = 0;

@@ -10,7 +10,7 @@ import { requestIdHeaders } from "./respond.ts";
 export const maxHeaderFields = 200;
 
 /** What a socket has behind it while Node answers a request on it. */
-type Answering = { _httpMessage?: ServerResponse | null };
+type OpenResponse = { _httpMessage?: ServerResponse | null };
 
 /** How long what a caller still sends is taken in after the answer: closing at once would take the answer back. */
 const lingerMs = 1_000;
@@ -19,7 +19,7 @@ const requestLine = /^[A-Z]+ (\S+) HTTP\//;
 
 /** What was asked for, as far as it can be known: by the request under way, or by the bytes that could not be read. */
 function targetOf(socket: Duplex, packet: unknown): string {
-  const underWay = (socket as Answering)._httpMessage?.req.url;
+  const underWay = (socket as OpenResponse)._httpMessage?.req.url;
   if (underWay !== undefined) return underWay;
   if (!Buffer.isBuffer(packet)) return "/";
   return requestLine.exec(packet.toString("latin1", 0, maxTargetLength))?.[1] ?? "/";
@@ -67,7 +67,7 @@ const isOfHttp = ({ code = "" }: ClientError): boolean => code.startsWith("HPE_"
 export function answerClientError(error: ClientError, socket: Socket, refused: Refused): void {
   // What comes behind a refusal, and what is found out about a caller who has gone.
   if (socket.writableEnded || socket.destroyed) return;
-  const isAnswering = (socket as Answering)._httpMessage?.headersSent === true;
+  const isAnswering = (socket as OpenResponse)._httpMessage?.headersSent === true;
   if (!isOfHttp(error) || isAnswering) return void socket.destroy();
   const rid = refuseOnSocket(socket, targetOf(socket, error.rawPacket));
   refused({ rid, ip: socket.remoteAddress, failure: "malformed_request", cause: error.code });

@@ -1,38 +1,38 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { authorize, type Caller } from "../charge/admit.ts";
-import type { Settling } from "../charge/settle.ts";
+import type { SettlementDeps } from "../charge/settle.ts";
 import { CallFailure } from "../failures.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import { readBody, type LargeBody } from "./body.ts";
 import type { ThreadSession } from "../threads/threads.ts";
 
 /** A request whose head was read. */
-export type HeadRead = { request: IncomingMessage; response: ServerResponse; caller: Caller };
+export type RequestHead = { request: IncomingMessage; response: ServerResponse; caller: Caller };
 
 /** Checks the key without holding money. Throws what a caller with a wrong key is told. */
 export type CheckKey = () => Promise<Result>;
 
 /** Checks the key of a caller whose request is not parsed yet, such as before anything is fetched for it. */
 const keyCheckOf =
-  ({ quota }: Pick<Settling, "quota">, caller: Caller): CheckKey =>
+  ({ quota }: Pick<SettlementDeps, "quota">, caller: Caller): CheckKey =>
   () =>
     authorize(quota, caller);
 
-type Taking = { settling: Settling; bodyBudget: BodyBudget };
+type BodyDeps = { settling: SettlementDeps; bodyBudget: BodyBudget };
 
 /** Takes a whole body; undefined when the caller went away while sending. Throws a CallFailure. */
 export function takeBody(
-  { request, response, caller }: HeadRead,
-  { settling, bodyBudget }: Taking,
+  { request, response, caller }: RequestHead,
+  { settling, bodyBudget }: BodyDeps,
 ): Promise<Buffer | undefined> {
   return readBody(request, response, { checkKey: keyCheckOf(settling, caller), budget: bodyBudget, owner: caller });
 }
 
 /** The same, where a large body is worked on in a thread. */
 export function takeAnyBody(
-  { request, response, caller }: HeadRead,
-  { settling, bodyBudget, openSession }: Taking & { openSession: () => ThreadSession },
+  { request, response, caller }: RequestHead,
+  { settling, bodyBudget, openSession }: BodyDeps & { openSession: () => ThreadSession },
 ): Promise<Buffer | LargeBody | undefined> {
   return readBody(request, response, {
     checkKey: keyCheckOf(settling, caller),
@@ -54,7 +54,7 @@ export const accountOf = (caller: Caller): string => caller.accountId || keyOf(c
  */
 export async function parseFor<Parsed>(
   caller: Caller,
-  { settling }: { settling: Pick<Settling, "quota" | "spool"> },
+  { settling }: { settling: Pick<SettlementDeps, "quota" | "spool"> },
   parse: (checkKey: CheckKey) => Parsed | Promise<Parsed>,
 ): Promise<Parsed> {
   const checkKey = keyCheckOf(settling, caller);

@@ -1,9 +1,9 @@
 import { clockProblem } from "../charge/clock-skew.ts";
 
 /** How a relay stands: everything that is wrong with it, and what of that keeps calls from being sent to it. */
-export type Standing = { problems: () => string[]; notReady: () => string[] };
+export type Readiness = { problems: () => string[]; notReady: () => string[] };
 
-type Watched = {
+type ReadinessInputs = {
   isDraining: () => boolean;
   isQuotaConnected: () => boolean;
   /** By how many ms the clock is ahead of the hot store's. */
@@ -17,7 +17,12 @@ const notConnected = "auth-quota is not connected";
  * A relay is ready once it has found auth-quota, and stays so when auth-quota is away later: that is so for all relays
  * at once, and without them callers would hear of it from a balancer, in words that are not ours.
  */
-export function createStanding({ isDraining, isQuotaConnected, clockAheadMs, spoolProblem }: Watched): Standing {
+export function createStanding({
+  isDraining,
+  isQuotaConnected,
+  clockAheadMs,
+  spoolProblem,
+}: ReadinessInputs): Readiness {
   let wasConnected = false;
   const problems = (): string[] => {
     const isConnected = isQuotaConnected();

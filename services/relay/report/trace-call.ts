@@ -39,7 +39,7 @@ export function withinTrace<T>(traced: CallTrace | undefined, work: () => T): T 
 }
 
 /** How a call ended. `failure` is its name in the relay's table of errors. */
-export type Ended = {
+export type TracedCall = {
   rid: string;
   method: string;
   endpoint: string;
@@ -54,7 +54,7 @@ export type Ended = {
 const epochMs = (monotonicMs: number): number => performance.timeOrigin + monotonicMs;
 
 /** Ends a call's trace: its span, that of the hold and that of the upstream, all from the times that were taken. */
-export function endTrace({ span }: CallTrace, ended: Ended, settings: TraceSettings): void {
+export function endTrace({ span }: CallTrace, ended: TracedCall, settings: TraceSettings): void {
   const { rid, method, endpoint, status, end, times, call, failure } = ended;
   const within = trace.setSpan(ROOT_CONTEXT, span);
   if (times.reservedAt > 0) {

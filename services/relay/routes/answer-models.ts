@@ -9,7 +9,7 @@ import { readKey } from "../http/read.ts";
 import { respondFailure, respondReply } from "../http/respond.ts";
 import { entryFormatA, entryFormatB, listFormatA, listFormatB, wantsFormatB } from "./models.ts";
 
-type Asking = { request: IncomingMessage; response: ServerResponse; ip: string };
+type HttpExchange = { request: IncomingMessage; response: ServerResponse; ip: string };
 
 /** The models of the catalog that a key may use, in the order of the catalog. Throws a CallFailure. */
 async function offeredTo(key: string, ip: string, relay: Relay): Promise<Model[]> {
@@ -19,7 +19,7 @@ async function offeredTo(key: string, ip: string, relay: Relay): Promise<Model[]
 }
 
 /** Answers GET /v1/models or, for one id, GET /v1/models/{id}, in the format that the headers ask for. */
-export async function answerModels(asking: Asking, id: string | undefined, relay: Relay): Promise<void> {
+export async function answerModels(asking: HttpExchange, id: string | undefined, relay: Relay): Promise<void> {
   const { request, response, ip } = asking;
   const rid = createRid();
   const isFormatB = wantsFormatB(request.headers);

@@ -16,15 +16,15 @@ import { deletedVideo, videoList, videoObject } from "../videos/object.ts";
 import { answerOf } from "../videos/tasks.ts";
 import { videosPath } from "../http/paths.ts";
 
-type Answering = { request: IncomingMessage; response: ServerResponse; ip: string };
+type HttpExchange = { request: IncomingMessage; response: ServerResponse; ip: string };
 
 /** A request for one of the endpoints, while it is answered. */
-type Asking = Answering & { submission: Submission; taskId: string; relay: Relay };
+type VideoExchange = HttpExchange & { submission: Submission; taskId: string; relay: Relay };
 
 /** An endpoint: its name in metrics, and how it is answered. Gives how a file ended, where one was given. */
-type Endpoint = { path: string; answer: (asking: Asking) => Promise<string | void> };
+type Endpoint = { path: string; answer: (asking: VideoExchange) => Promise<string | void> };
 
-function respond({ response, submission }: Asking, value: object, dropped: readonly string[] = []): void {
+function respond({ response, submission }: VideoExchange, value: object, dropped: readonly string[] = []): void {
   const headers = { "content-type": "application/json", ...droppedHeader(dropped) };
   respondReply(response, submission.rid, Buffer.from(JSON.stringify(value)), headers);
 }
@@ -33,7 +33,7 @@ function respond({ response, submission }: Asking, value: object, dropped: reado
  * The account of the caller's key, also of one that has used up its limit: its videos are paid for. Throws what a wrong
  * key is told, or too many requests of an address.
  */
-async function accountOf({ request, ip, relay }: Asking): Promise<string> {
+async function accountOf({ request, ip, relay }: VideoExchange): Promise<string> {
   const caller = callerOf(readKey(request.headers, false), ip);
   return (await authorize(relay.settling.quota, caller, true)).accountId;
 }
@@ -41,20 +41,20 @@ async function accountOf({ request, ip, relay }: Asking): Promise<string> {
 const taskIdPattern = /^video_[0-9a-f]{32}$/;
 
 /** The id of the path, as far as it can be one of ours. Throws `absent` without asking for any other. */
-function taskIdOf({ taskId, relay }: Asking, absent: FailureName) {
+function taskIdOf({ taskId, relay }: VideoExchange, absent: FailureName) {
   const { tasks } = relay.videos;
   if (!tasks || !taskIdPattern.test(taskId)) throw new CallFailure({ name: absent });
   return { tasks, taskId };
 }
 
-async function submit(asking: Asking): Promise<void> {
+async function submit(asking: VideoExchange): Promise<void> {
   const { request, response, ip, submission, relay } = asking;
   const caller = callerOf(readKey(request.headers, false), ip);
   const submitted = await submitVideo({ request, response, caller, submission }, relay);
   if (submitted) respond(asking, videoObject(submitted.task), submitted.dropped);
 }
 
-async function list(asking: Asking): Promise<void> {
+async function list(asking: VideoExchange): Promise<void> {
   const accountId = await accountOf(asking);
   const query = readListQuery(queryOf(asking.request.url ?? ""));
   const { tasks } = asking.relay.videos;
@@ -65,7 +65,7 @@ async function list(asking: Asking): Promise<void> {
   respond(asking, videoList(page.tasks, page.hasMore));
 }
 
-async function get(asking: Asking): Promise<void> {
+async function get(asking: VideoExchange): Promise<void> {
   const accountId = await accountOf(asking);
   const { tasks, taskId } = taskIdOf(asking, "task_not_found");
   const { task } = await answerOf(tasks.getTask({ accountId, taskId }), { not_found: { name: "task_not_found" } });
@@ -73,7 +73,7 @@ async function get(asking: Asking): Promise<void> {
   respond(asking, videoObject(task));
 }
 
-async function remove(asking: Asking): Promise<void> {
+async function remove(asking: VideoExchange): Promise<void> {
   const accountId = await accountOf(asking);
   const { tasks, taskId } = taskIdOf(asking, "task_not_found");
   await answerOf(tasks.deleteTask({ accountId, taskId }), {
@@ -84,7 +84,7 @@ async function remove(asking: Asking): Promise<void> {
   respond(asking, deletedVideo(taskId));
 }
 
-async function download(asking: Asking): Promise<string> {
+async function download(asking: VideoExchange): Promise<string> {
   const accountId = await accountOf(asking);
   const { request, response, submission, relay } = asking;
   const variant = readVariant(queryOf(request.url ?? ""));
@@ -124,13 +124,13 @@ function endpointOf(method: string, path: string): { endpoint: Endpoint; taskId:
  * Answers the endpoints of videos; false when the path is none of them. Every step that cannot go on throws, which is
  * answered here, once.
  */
-export function answerVideos(answering: Answering, path: string, relay: Relay): boolean {
+export function answerVideos(answering: HttpExchange, path: string, relay: Relay): boolean {
   const found = endpointOf(answering.request.method ?? "", path);
   if (found) void answerAt(found.endpoint, found.taskId, answering, relay);
   return found !== undefined;
 }
 
-async function answerAt(endpoint: Endpoint, taskId: string, answering: Answering, relay: Relay): Promise<void> {
+async function answerAt(endpoint: Endpoint, taskId: string, answering: HttpExchange, relay: Relay): Promise<void> {
   const times = beginTimes(performance.now());
   const trace = beginTrace(answering.request, relay.tracing);
   const submission: Submission = { rid: createRid(), startedAtMs: Date.now(), times, trace, call: undefined };

@@ -8,7 +8,7 @@ import { deliver, type Deliverable } from "./deliver.ts";
 import { dialects } from "../dialects/index.ts";
 import { createMetrics } from "../metrics.ts";
 import type { Prepared } from "../conversion/prepare.ts";
-import type { Answered } from "../upstream/reach.ts";
+import type { UpstreamAnswer } from "../upstream/reach.ts";
 import { createSendSignal, SendError, type Answer } from "../upstream/send.ts";
 import { envelopeOf, listeningLog, liveCallOf, settlingOf, noThreads } from "../testing/fakes.ts";
 
@@ -62,7 +62,7 @@ function startFlow(consume: Answer["consume"], log = listeningLog()) {
   const route = { upstream: { credential: "", headers: [] } };
   const call = liveCallOf({ upstream: "u" });
   const deliverable = { call, envelope, dialect, response, signal: createSendSignal() } as unknown as Deliverable;
-  const answered = { answer, route, prepared } as unknown as Answered;
+  const answered = { answer, route, prepared } as unknown as UpstreamAnswer;
   const limits = { maxReplyBytes: 1_000, maxEventBytes: 1_000 };
   const settling = settlingOf({ log: log.log });
   const delivered = deliver(deliverable, answered, { settling, metrics, limits, threads: noThreads }, (endCause) =>

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { endName } from "#shared/money/end-name.ts";
-import { giveBack } from "../http/body-memory.ts";
+import { releaseBuffer } from "../http/body-memory.ts";
 import type { CallTimes } from "../call-times.ts";
 import { createTranslator } from "../conversion/convert.ts";
 import { readReply, type ReadReply, type ReplyReading } from "../conversion/whole-reply.ts";
@@ -11,11 +11,11 @@ import { CallFailure } from "../failures.ts";
 import { guardStream } from "./guard.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
-import { pumpStream, type Pumping } from "./pump.ts";
-import type { Answered } from "../upstream/reach.ts";
+import { pumpStream, type PumpHandle } from "./pump.ts";
+import type { UpstreamAnswer } from "../upstream/reach.ts";
 import { droppedHeader, respondReply, streamHeaders } from "../http/respond.ts";
 import type { Answer, SendSignal } from "../upstream/send.ts";
-import type { Settling } from "../charge/settle.ts";
+import type { SettlementDeps } from "../charge/settle.ts";
 import { cleanerOf } from "../upstream/failure.ts";
 import { countFault, faultOfEnd, faultOfError } from "../upstream/faults.ts";
 import { readLargeWhole, readWhole, type LargeAnswer } from "../upstream/whole.ts";
@@ -25,7 +25,7 @@ import { largeBytes, type Threads, type ThreadSession } from "../threads/threads
 
 /** What giving an answer needs of its process. */
 export type Deliver = {
-  settling: Settling;
+  settling: SettlementDeps;
   metrics: Metrics;
   limits: { maxReplyBytes: number; maxEventBytes: number };
   threads: Threads;
@@ -57,7 +57,7 @@ export type Settle = (endCause: EndCause) => void;
 /** Gives the upstream's answer to the caller, and settles the call before the caller has the end of it. */
 export function deliver(
   deliverable: Deliverable,
-  answered: Answered,
+  answered: UpstreamAnswer,
   relay: Deliver,
   settleCall: Settle,
 ): Promise<void> {
@@ -69,7 +69,7 @@ export function deliver(
 
 async function deliverRead(
   deliverable: Deliverable,
-  answered: Answered,
+  answered: UpstreamAnswer,
   relay: Deliver,
   settleCall: Settle,
 ): Promise<void> {
@@ -100,7 +100,7 @@ function noteEnd(times: CallTimes): void {
 /** Reads the answer into a thread where it is large, or where the thread has the request by which it is read. */
 function readAnswer(
   { call }: Deliverable,
-  { answer, prepared }: Answered,
+  { answer, prepared }: UpstreamAnswer,
   { limits, threads }: Deliver,
   sessions: DisposableStack,
 ): Promise<Buffer | LargeAnswer> {
@@ -112,7 +112,7 @@ function readAnswer(
 }
 
 /** Whether the answer to such a request is one that comes whole. */
-function isWhole({ envelope, dialect }: Deliverable, { answer, prepared }: Answered): boolean {
+function isWhole({ envelope, dialect }: Deliverable, { answer, prepared }: UpstreamAnswer): boolean {
   if (isEncoded(answer)) return false;
   const { answer: kind } = envelope;
   if (prepared.single || kind === "json" || kind === "text") return true;
@@ -123,7 +123,7 @@ const invalid = ({ headers }: Answer): CallFailure => new CallFailure({ name: "u
 
 function deliverWhole(
   { call, response }: Deliverable,
-  { answer, prepared }: Answered,
+  { answer, prepared }: UpstreamAnswer,
   { reply, refusal }: ReadReply,
   settleCall: Settle,
 ): void {
@@ -143,7 +143,7 @@ function deliverWhole(
 /** The status of an answer for the bill; 0 when nobody is there to be told. */
 const statusTo = ({ destroyed }: ServerResponse): number => (destroyed ? 0 : 200);
 
-const readingOf = ({ call, dialect, envelope }: Deliverable, { prepared, answer }: Answered): ReplyReading => ({
+const readingOf = ({ call, dialect, envelope }: Deliverable, { prepared, answer }: UpstreamAnswer): ReplyReading => ({
   envelope,
   dialect,
   prepared,
@@ -156,7 +156,7 @@ const readingOf = ({ call, dialect, envelope }: Deliverable, { prepared, answer 
 async function readInThread(
   session: ThreadSession,
   deliverable: Deliverable,
-  { prepared, answer }: Answered,
+  { prepared, answer }: UpstreamAnswer,
 ): Promise<ReadReply> {
   const { call, dialect, envelope, signal } = deliverable;
   const { contextTokens, maxOutputTokens, quirks } = call.offered;
@@ -180,7 +180,7 @@ async function readInThread(
 }
 
 /** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */
-function tapOf({ call, envelope }: Deliverable, { prepared, route }: Answered): StreamTap {
+function tapOf({ call, envelope }: Deliverable, { prepared, route }: UpstreamAnswer): StreamTap {
   const { dialect, conversion } = prepared;
   const clean = cleanerOf(route.upstream);
   const { quirks } = call.offered;
@@ -196,9 +196,9 @@ const noBody = readJsonBody(Buffer.from("{}"));
  * A stream may stay open for long and no other upstream may be asked any more, so nobody reads the request again. Only
  * undici keeps the bytes of a small one that it has sent until the answer has ended.
  */
-function forgetRequest({ envelope }: Deliverable, { prepared }: Answered): void {
-  giveBack(envelope.body.bytes);
-  giveBack(prepared.body);
+function forgetRequest({ envelope }: Deliverable, { prepared }: UpstreamAnswer): void {
+  releaseBuffer(envelope.body.bytes);
+  releaseBuffer(prepared.body);
   prepared.session?.forget();
   envelope.body = noBody;
   prepared.body = noBytes;
@@ -209,7 +209,7 @@ function uncork({ socket }: ServerResponse): void {
 }
 
 /** Puts the stream into the hands of those who look after the call, before anything of it passes. */
-function attach({ call, response }: Deliverable, { cut, beat, stalledMs }: Pumping): void {
+function attach({ call, response }: Deliverable, { cut, beat, stalledMs }: PumpHandle): void {
   call.cut = cut;
   call.beat = beat;
   call.stalledMs = stalledMs;
@@ -219,10 +219,10 @@ function attach({ call, response }: Deliverable, { cut, beat, stalledMs }: Pumpi
 /** Starts the stream; where that fails, an answer whose head is out is broken off, for nobody else would end it. */
 function startFlow(
   deliverable: Deliverable,
-  answered: Answered,
+  answered: UpstreamAnswer,
   { settling, metrics, limits }: Deliver,
   settleCall: Settle,
-): Pumping {
+): PumpHandle {
   const { call, envelope, response } = deliverable;
   const { answer, prepared } = answered;
   const { upstream, rid } = call;
@@ -260,7 +260,7 @@ function startFlow(
 
 async function deliverFlow(
   deliverable: Deliverable,
-  answered: Answered,
+  answered: UpstreamAnswer,
   relay: Deliver,
   settleCall: Settle,
 ): Promise<void> {

@@ -2,7 +2,7 @@ import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { LiveCall } from "../live-call.ts";
 import { runningCostNanos } from "../charge/meter.ts";
-import { checkpointRecord, type Settling } from "../charge/settle.ts";
+import { checkpointRecord, type SettlementDeps } from "../charge/settle.ts";
 
 const extendAtShare = 0.8;
 const extendAgainMs = 1_000;
@@ -12,7 +12,7 @@ const checkpointStepNanos = 10_000_000;
 const spoolEveryMs = 250;
 
 /** Asks for half as much again, or for what there is; whatever is not a yes leaves the stream with what it has. */
-function extend(settling: Settling, call: LiveCall, nowMs: number): void {
+function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
   call.isExtending = true;
   call.extendAtMs = nowMs;
   const totalNanos = call.heldNanos + call.heldNanos / 2n + 1n;
@@ -30,7 +30,7 @@ function extend(settling: Settling, call: LiveCall, nowMs: number): void {
  * Writes down what the call cost so far: in the spool, which outlives a kill of this process, and now and then at
  * auth-quota, which outlives the loss of its disk.
  */
-export function checkpoint({ spool, quota }: Settling, call: LiveCall, isTold: boolean): void {
+export function checkpoint({ spool, quota }: SettlementDeps, call: LiveCall, isTold: boolean): void {
   const { costNanos, record } = checkpointRecord(call);
   if (costNanos === 0n) return;
   spool.checkpoint(call.rid, record);
@@ -42,7 +42,7 @@ export function checkpoint({ spool, quota }: Settling, call: LiveCall, isTold: b
  * outgrows its hold asks for more and is cut when it gets none. What it cost so far is written into the spool every
  * 250 ms, and told to auth-quota first after 2 s or 0.01 USD, then every 5 s or 0.01 USD.
  */
-export function guardStream(settling: Settling, call: LiveCall, nowMs = performance.now()): void {
+export function guardStream(settling: SettlementDeps, call: LiveCall, nowMs = performance.now()): void {
   const { tally, isOrphan } = call;
   if (call.endCause !== EndCause.UNSPECIFIED || !(tally.hasContent || isOrphan)) return;
   if (tally.contentTokens > call.maxContentTokens) return call.cut(EndCause.CLIENT_GONE);
@@ -66,7 +66,7 @@ export function guardStream(settling: Settling, call: LiveCall, nowMs = performa
 const maxStallMs = 60_000;
 
 /** The regular look at all running calls: money as for each piece, and callers who have stopped reading. */
-export function guardLive(settling: Settling, live: Iterable<LiveCall>, heartbeatMs = 0): void {
+export function guardLive(settling: SettlementDeps, live: Iterable<LiveCall>, heartbeatMs = 0): void {
   for (const call of live) {
     if (heartbeatMs > 0) call.beat(heartbeatMs);
     guardStream(settling, call);

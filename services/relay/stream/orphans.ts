@@ -1,6 +1,6 @@
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { endName } from "#shared/money/end-name.ts";
-import type { Settling } from "../charge/settle.ts";
+import type { SettlementDeps } from "../charge/settle.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { SendSignal } from "../upstream/send.ts";
 import { checkpoint } from "./guard.ts";
@@ -27,9 +27,9 @@ export type Orphans = {
 
 type ReadOn = { timer: NodeJS.Timeout; sinceMs: number; isTimedOut: boolean };
 
-type Reporting = Pick<Settling, "metrics" | "log">;
+type OrphanDeps = Pick<SettlementDeps, "metrics" | "log">;
 
-function report({ metrics, log }: Reporting, { rid, upstream }: LiveCall, reason: string, readMs: number): void {
+function report({ metrics, log }: OrphanDeps, { rid, upstream }: LiveCall, reason: string, readMs: number): void {
   metrics.orphanEnds.inc({ upstream, reason });
   log.info({ rid, upstream, reason, readMs }, "the caller of a call had left");
 }
@@ -42,12 +42,12 @@ function reasonOf({ tally, maxContentTokens, answerEnd }: LiveCall, { isTimedOut
 }
 
 class OrphanSet implements Orphans {
-  private readonly settling: Settling;
+  private readonly settling: SettlementDeps;
   private readonly limits: OrphanLimits;
   private readonly readOn = new Map<LiveCall, ReadOn>();
   private readonly byAccount = new Map<string, number>();
 
-  constructor(settling: Settling, limits: OrphanLimits) {
+  constructor(settling: SettlementDeps, limits: OrphanLimits) {
     this.settling = settling;
     this.limits = limits;
   }
@@ -102,6 +102,6 @@ class OrphanSet implements Orphans {
   }
 }
 
-export function createOrphans(settling: Settling, limits = defaultLimits): Orphans {
+export function createOrphans(settling: SettlementDeps, limits = defaultLimits): Orphans {
   return new OrphanSet(settling, limits);
 }

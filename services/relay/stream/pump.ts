@@ -31,7 +31,7 @@ export type Pump = {
 };
 
 /** A stream under way: `cut` ends it from outside, `over` resolves when nothing more will be written. */
-export type Pumping = {
+export type PumpHandle = {
   /** Starts the flow; what has come of the answer passes at once. */
   flow: () => void;
   cut: (endCause: EndCause) => void;
@@ -43,7 +43,7 @@ export type Pumping = {
 };
 
 /** What goes out now, what tells the caller that the answer has ended, and whether nothing more may follow. */
-type Reading = { pieces: Buffer[]; ending: Buffer[]; isEnded: boolean };
+type ReadState = { pieces: Buffer[]; ending: Buffer[]; isEnded: boolean };
 
 /** Adds the events that passed between two places, which lie one behind the other, as one piece. */
 function addRun(pieces: Buffer[], bytes: Buffer, from: number, to: number): void {
@@ -54,8 +54,8 @@ function addRun(pieces: Buffer[], bytes: Buffer, from: number, to: number): void
 type Events = { cursor: EventCursor; likeness: TextLikeness };
 
 /** Reads the events that are whole and gives those that pass, neighbours joined, so that an untouched chunk is one. */
-function readEvents({ cursor, likeness }: Events, chunk: Buffer, { tap, tally, onBroken }: Pump): Reading {
-  const reading: Reading = { pieces: [], ending: [], isEnded: false };
+function readEvents({ cursor, likeness }: Events, chunk: Buffer, { tap, tally, onBroken }: Pump): ReadState {
+  const reading: ReadState = { pieces: [], ending: [], isEnded: false };
   cursor.push(chunk);
   const { bytes } = cursor;
   let place = tally.isEnding ? reading.ending : reading.pieces;
@@ -94,7 +94,7 @@ function readEvents({ cursor, likeness }: Events, chunk: Buffer, { tap, tally, o
   return reading;
 }
 
-const readBytes = (chunk: Buffer, { tap, tally }: Pump): Reading => {
+const readBytes = (chunk: Buffer, { tap, tally }: Pump): ReadState => {
   tap.read(streamBytes, tally);
   return { pieces: [chunk], ending: [], isEnded: false };
 };
@@ -239,7 +239,7 @@ function endAnswer(pump: Pump, writer: PieceWriter, endCause: EndCause, last: Bu
  * reads slowly pauses the upstream; of one who has left nothing is written any more, until somebody cuts the stream.
  * Whatever ends the stream, `onEnd` runs once, before the last bytes.
  */
-export function pumpStream(pump: Pump): Pumping {
+export function pumpStream(pump: Pump): PumpHandle {
   const { answer, response, tally, times, isOfEvents, onEnd, onPiece, onBroken } = pump;
   const cursor = createEventCursor(pump.maxEventBytes);
   const events: Events = { cursor, likeness: createTextLikeness(pump.tap) };

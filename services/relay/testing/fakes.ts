@@ -12,7 +12,7 @@ import { beginLiveCall, type LiveCall } from "../live-call.ts";
 import { createMetrics } from "../metrics.ts";
 import type { Publisher } from "../charge/publish.ts";
 import type { QuotaSession } from "../charge/quota-session.ts";
-import type { Settling } from "../charge/settle.ts";
+import type { SettlementDeps } from "../charge/settle.ts";
 import type { Spool } from "../charge/spool.ts";
 import type { Threads } from "../threads/threads.ts";
 
@@ -181,7 +181,7 @@ export const noThreads: Threads = {
 };
 
 /** What settling needs, with nothing behind it but the parts given. */
-export function settlingOf({ quota, spool, publish, publishAlone, log }: Parts = {}): Settling {
+export function settlingOf({ quota, spool, publish, publishAlone, log }: Parts = {}): SettlementDeps {
   let sequence = 0n;
   return {
     relaySession: "session-1",

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { UnsayableError, type Target } from "../dialects/conversation.ts";
+import { UnsupportedError, type Target } from "../dialects/conversation.ts";
 import { clients, providers } from "../dialects/conversions.ts";
 import type { ClientConversion, ProviderConversion } from "../dialects/conversion.ts";
 import type { DialectName, UpstreamDialectName } from "../dialects/dialect.ts";
@@ -80,7 +80,7 @@ function convert(request: Body, client: ClientConversion, provider: ProviderConv
     const names = [...dropped, ...[...losses].map((loss) => client.lossNames[loss])];
     return { body: JSON.parse(JSON.stringify(body)) as unknown, dropped: [...new Set(names)] };
   } catch (error) {
-    if (error instanceof UnsayableError) return { refused: error.message };
+    if (error instanceof UnsupportedError) return { refused: error.message };
     throw error;
   }
 }

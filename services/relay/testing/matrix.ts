@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { UnsayableError } from "../dialects/conversation.ts";
+import { UnsupportedError } from "../dialects/conversation.ts";
 import { clients, providers } from "../dialects/conversions.ts";
-import type { Asked } from "../dialects/conversion.ts";
+import type { CallerRequest } from "../dialects/conversion.ts";
 import type { DialectName, UpstreamDialectName } from "../dialects/dialect.ts";
 import { unfoldReply } from "../dialects/reply.ts";
 import { replyReaderOf } from "../dialects/testing/reading.ts";
@@ -40,7 +40,7 @@ function requestCell({ dialect, name, content }: Fixture<DialectName>, provider:
     const dropped = [...read.dropped, ...[...(written?.losses ?? [])].map((loss) => client.lossNames[loss])];
     return { name: cell, file, result: { dropped, body: written?.body } };
   } catch (error) {
-    if (!(error instanceof UnsayableError)) throw error;
+    if (!(error instanceof UnsupportedError)) throw error;
     return { name: cell, file, result: { refused: error.message } };
   }
 }
@@ -49,7 +49,7 @@ function replyCell({ dialect, name, content }: Fixture<UpstreamDialectName>, to:
   const reply = replyReaderOf(dialect)(content);
   const client = clients[to];
   if (!reply || !client) throw new Error(`${dialect} ${name} is no answer of its dialect`);
-  const asked: Asked = { model: "m", wantsStreamUsage: true, inputTokens: 20 };
+  const asked: CallerRequest = { model: "m", wantsStreamUsage: true, inputTokens: 20 };
   const timed = { ...reply, createdAtSeconds: reply.createdAtSeconds ?? fixedSeconds };
   const writer = client.createStreamWriter(asked);
   const stream = unfoldReply(timed).map((event) => writer.write(event));

@@ -8,7 +8,7 @@ import { emptyTally, type DialectName, type StreamTap } from "../dialects/dialec
 import { dialects } from "../dialects/index.ts";
 import { readJsonBody } from "../dialects/json/request-body.ts";
 import { createMetrics } from "../metrics.ts";
-import { pumpStream, type Pumping } from "../stream/pump.ts";
+import { pumpStream, type PumpHandle } from "../stream/pump.ts";
 import type { Answer, Consumer } from "../upstream/send.ts";
 import { connectRaw, serveHttp } from "./raw-client.ts";
 
@@ -72,7 +72,7 @@ export async function startStream({ dialect: name = "openai-chat", request = {},
   const ends: EndCause[] = [];
   const broken: unknown[] = [];
   const onPieces: (() => void)[] = [];
-  const begun = Promise.withResolvers<{ response: ServerResponse; pumping: Pumping }>();
+  const begun = Promise.withResolvers<{ response: ServerResponse; pumping: PumpHandle }>();
 
   const begin = async (response: ServerResponse): Promise<void> => {
     response.writeHead(200).flushHeaders();

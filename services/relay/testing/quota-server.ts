@@ -16,7 +16,7 @@ const unavailableStatus = 14;
 
 type Result = MessageInitShape<typeof ResultSchema>;
 
-type Told = {
+type ServerOptions = {
   generation?: string;
   isMaintenance?: boolean;
   hasLookupMany?: boolean;
@@ -26,7 +26,7 @@ type Told = {
 
 /** One stream of a relay, as the server sees it. */
 export type ServerStream = {
-  answer: (batch: bigint, results: Result[], told?: Told) => void;
+  answer: (batch: bigint, results: Result[], told?: ServerOptions) => void;
   break: () => void;
   /** Whether the relay has ended it in good order. */
   isLeft: boolean;

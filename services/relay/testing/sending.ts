@@ -40,7 +40,7 @@ export const upstreamAt = (port: number, changes: Partial<Upstream> = {}): Upstr
   upstreamOf({ id: `${port}`, baseUrl: new URL(`http://127.0.0.1:${port}`), ...changes });
 
 /** A request under way. */
-export type Asked = {
+export type SentRequest = {
   answer: Promise<Answer>;
   overs: () => number;
   abort: () => void;
@@ -48,7 +48,7 @@ export type Asked = {
 };
 
 /** Sends a request over pools to an upstream. */
-export function askOver(pools: Pools, upstream: Upstream, { body = Buffer.from("question") } = {}): Asked {
+export function askOver(pools: Pools, upstream: Upstream, { body = Buffer.from("question") } = {}): SentRequest {
   let overs = 0;
   const signal = createSendSignal();
   const answer = send(pools.poolOf(upstream), {
@@ -64,7 +64,7 @@ export function askOver(pools: Pools, upstream: Upstream, { body = Buffer.from("
 }
 
 /** The whole answer as text. */
-export const wholeOf = async (asked: Asked): Promise<string> =>
+export const wholeOf = async (asked: SentRequest): Promise<string> =>
   (await readWhole(await asked.answer, 10_000)).toString();
 
 /** A connection is used again a turn after its answer, should the upstream close it against its word. */

@@ -1,6 +1,6 @@
 import type { Failure } from "../failures.ts";
 
-type Told = { status: number; type: string; message: string; retryAfter?: string };
+type SpecResponse = { status: number; type: string; message: string; retryAfter?: string };
 
 /** What callers of the two formats must be told of a failure, written down apart from the table that the relay uses. */
 export type SpecError = {
@@ -9,8 +9,8 @@ export type SpecError = {
   /** That table, where it is not Cases. */
   section?: "Video generation errors";
   failure: Failure;
-  formatA: Told & { code: string };
-  formatB: Told;
+  formatA: SpecResponse & { code: string };
+  formatB: SpecResponse;
 };
 
 /** API spec, Errors: the type that follows a status, in Format B and on /v1/videos; any other is `api_error`. */
@@ -31,7 +31,7 @@ type Differences = {
   retryAfter?: string;
   /** What Format A has where an upstream's own error passes. */
   type?: string;
-  formatB?: Partial<Told>;
+  formatB?: Partial<SpecResponse>;
 };
 
 /** An error that both formats tell alike, apart from `differences`; the status decides the type in Format B. */

@@ -161,17 +161,21 @@ export async function startVideoRelay(setup: Setup = {}) {
 
 export type VideoRelay = Awaited<ReturnType<typeof startVideoRelay>>;
 
-export type Told = { status: number; headers: Headers; body: Record<string, unknown> };
+export type JsonResponse = { status: number; headers: Headers; body: Record<string, unknown> };
 
 /** Asks a relay with a right key, unless the headers say otherwise. */
-export async function ask(relay: VideoRelay, path: string, init: RequestInit = {}): Promise<Told> {
+export async function ask(relay: VideoRelay, path: string, init: RequestInit = {}): Promise<JsonResponse> {
   const headers = { authorization: "Bearer sk-right", ...(init.headers as Record<string, string>) };
   const answer = await fetch(`${relay.url}${path}`, { ...init, headers });
   return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Record<string, unknown> };
 }
 
 /** Submits a video as JSON. */
-export function submit(relay: VideoRelay, fields: object = {}, headers: Record<string, string> = {}): Promise<Told> {
+export function submit(
+  relay: VideoRelay,
+  fields: object = {},
+  headers: Record<string, string> = {},
+): Promise<JsonResponse> {
   const body = JSON.stringify({ prompt: "a red fox", ...fields });
   return ask(relay, "/v1/videos", {
     method: "POST",
@@ -181,7 +185,7 @@ export function submit(relay: VideoRelay, fields: object = {}, headers: Record<s
 }
 
 /** What a caller was told that went wrong: status, type, code and message. */
-export function errorOf({ status, body }: Told): [number, string, string, string] {
+export function errorOf({ status, body }: JsonResponse): [number, string, string, string] {
   const { type, code, message, param } = body["error"] as Record<string, string>;
   if (param !== "") throw new Error(`param ${String(param)}`);
   return [status, type ?? "", code ?? "", message ?? ""];

@@ -1,7 +1,7 @@
 import type { UnitLimits } from "../charge/possible-usage.ts";
 import type { Model } from "../catalog/models.ts";
 import type { Quirk } from "../dialects/conversation.ts";
-import type { Asked } from "../dialects/conversion.ts";
+import type { CallerRequest } from "../dialects/conversion.ts";
 import type { DialectName, Tally, UpstreamDialectName } from "../dialects/dialect.ts";
 import type { Failure } from "../failures.ts";
 import type { EnvelopeFacts } from "./facts.ts";
@@ -24,7 +24,7 @@ export type ReplyFacts = {
   limits: UnitLimits;
   contentType: string;
   /** Of a conversation in another dialect. */
-  asked?: Asked | undefined;
+  asked?: CallerRequest | undefined;
   /** Of another request that was converted: the request, where it is not in the thread already. */
   single?: { request: Record<string, unknown> } | undefined;
 };
@@ -56,7 +56,7 @@ export type PreparedFacts = {
   path: string | undefined;
 };
 
-export type ReplyTold = {
+export type ReplyResult = {
   tally: Tally;
   body: Uint8Array<ArrayBuffer>;
   contentType: string;
@@ -65,12 +65,12 @@ export type ReplyTold = {
 };
 
 /** What each work gives. */
-export type Told = {
+export type WorkResults = {
   read: EnvelopeFacts;
   /** Addresses to fetch. */
   understand: string[];
   prepare: PreparedFacts;
-  reply: { reply?: ReplyTold | undefined; refusal?: string | undefined };
+  reply: { reply?: ReplyResult | undefined; refusal?: string | undefined };
 };
 
 /** Which bytes of a session a piece belongs to. */

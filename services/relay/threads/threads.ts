@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import type { Logger } from "#shared/process/log.ts";
 import { CallFailure } from "../failures.ts";
 import type { Metrics } from "../metrics.ts";
-import type { Answer, Order, Side, Told, Work } from "./messages.ts";
+import type { Answer, Order, Side, WorkResults, Work } from "./messages.ts";
 
 /** A body, or an answer, from here on is worked on in a thread: reading it would be felt by everybody else. */
 export const largeBytes = 256 * 1024;
@@ -170,7 +170,7 @@ export class ThreadSession {
    * Works on what was added. Throws what the work throws; `service_unavailable` when too many wait, or the thread has
    * ended. An answer never waits outside: its provider has done its work.
    */
-  async work<Kind extends keyof Told>(work: Extract<Work, { kind: Kind }>): Promise<Told[Kind]> {
+  async work<Kind extends keyof WorkResults>(work: Extract<Work, { kind: Kind }>): Promise<WorkResults[Kind]> {
     if (this.isOver || this.life !== this.thread.life) throw new CallFailure(broken.failure);
     if (work.kind !== "reply" && !this.mayWait(this.account)) throw busy();
     this.flush("request");
@@ -180,7 +180,7 @@ export class ThreadSession {
       this.thread.enqueue({ account: this.account, order, queuedAtMs: performance.now(), settle }),
     );
     if ("failure" in answer) throw new CallFailure(answer.failure);
-    return answer.told as Told[Kind];
+    return answer.told as WorkResults[Kind];
   }
 
   /** Gives up work on a request that waits: its caller has left. An answer is read for the bill all the same. */

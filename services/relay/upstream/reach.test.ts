@@ -12,7 +12,7 @@ import { CallFailure } from "../failures.ts";
 import { watchUpstreams } from "./gauges.ts";
 import { createMetrics } from "../metrics.ts";
 import { createPreparation } from "../conversion/prepare.ts";
-import { reachUpstream, type Outgoing } from "./reach.ts";
+import { reachUpstream, type OutgoingCall } from "./reach.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { createSendSignal } from "./send.ts";
 import { envelopeOf, listeningLog, liveCallOf, modelOf, upstreamOf } from "../testing/fakes.ts";
@@ -80,7 +80,7 @@ function createReach() {
   };
 }
 
-function outgoingTo(upstreams: Upstream[], dialect: DialectName = "openai-chat", fields = {}): Outgoing {
+function outgoingTo(upstreams: Upstream[], dialect: DialectName = "openai-chat", fields = {}): OutgoingCall {
   const envelope = envelopeOf({ max_tokens: 5, ...fields }, dialect);
   return {
     call: liveCallOf({ upstream: "", upstreamModel: "" }),
@@ -240,7 +240,7 @@ describe("when all fail, the last real answer decides what the caller is told", 
     await using third = await serve("third");
     await using reach = createReach();
     const converted = { ...second.upstream, dialects: ["anthropic-messages" as const] };
-    const speaking = (upstreams: Upstream[]): Outgoing =>
+    const speaking = (upstreams: Upstream[]): OutgoingCall =>
       outgoingTo(upstreams, "openai-chat", { modalities: ["text", "audio"] });
     const both = [first.upstream, converted];
     const failure = await failureOf(reach, both, speaking(both));

@@ -3,7 +3,7 @@ import type { CallTimes } from "../call-times.ts";
 import type { Route } from "../catalog/choose.ts";
 import type { AnswerKind, Envelope } from "../dialects/dialect.ts";
 import { CallFailure, type Failure, type FailureName } from "../failures.ts";
-import { learn, learnFromError, type Learning } from "./record-attempt.ts";
+import { learn, learnFromError, type AttemptDeps } from "./record-attempt.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Preparation, Prepared } from "../conversion/prepare.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
@@ -25,10 +25,10 @@ const acceptedTypes: Record<AnswerKind, string> = {
 };
 
 /** What reaching an upstream needs of its process. */
-export type Reach = Learning & { pools: Pools };
+export type Reach = AttemptDeps & { pools: Pools };
 
 /** A call on its way out. */
-export type Outgoing = {
+export type OutgoingCall = {
   call: LiveCall;
   envelope: Envelope;
   preparation: Preparation;
@@ -38,7 +38,7 @@ export type Outgoing = {
 };
 
 /** The answer, with status 200, of the upstream that took the call. */
-export type Answered = { answer: Answer; route: Route; prepared: Prepared };
+export type UpstreamAnswer = { answer: Answer; route: Route; prepared: Prepared };
 
 /** Why an upstream did not serve; final: no other may be asked. */
 type Failed = { failure: Failure; isAnswer: boolean; isFinal: boolean };
@@ -60,7 +60,7 @@ const failuresOfObstacles: Record<Obstacle, FailureName> = {
  * have done the work. Throws a CallFailure: of the last upstream that answered, else of the last that was asked, else
  * of why none was asked.
  */
-export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<Answered> {
+export async function reachUpstream(outgoing: OutgoingCall, reach: Reach): Promise<UpstreamAnswer> {
   const { call, routes, signal } = outgoing;
   const asked: string[] = [];
   const met: Obstacle[] = [];
@@ -103,7 +103,7 @@ export async function reachUpstream(outgoing: Outgoing, reach: Reach): Promise<A
 }
 
 /** Waits for a slot of an upstream; undefined when there is none in time. */
-async function askWhenFree(outgoing: Outgoing, route: Route, reach: Reach): Promise<Answered | undefined> {
+async function askWhenFree(outgoing: OutgoingCall, route: Route, reach: Reach): Promise<UpstreamAnswer | undefined> {
   const { call, signal } = outgoing;
   const waitingAt = performance.now();
   const { entry, cancel } = reach.health.wait(route, () => performance.now(), call.accountId);
@@ -138,7 +138,12 @@ function failureOfObstacles(met: Obstacle[]): Failure {
   return { name: failuresOfObstacles[nearest], cause: `every upstream is left alone for now: ${met.join(", ")}` };
 }
 
-async function askUpstream(outgoing: Outgoing, place: Place, route: Route, reach: Reach): Promise<Answered | Failed> {
+async function askUpstream(
+  outgoing: OutgoingCall,
+  place: Place,
+  route: Route,
+  reach: Reach,
+): Promise<UpstreamAnswer | Failed> {
   const { call, signal, preparation } = outgoing;
   const { upstream } = route;
   const attempt = { rid: call.rid, place };
@@ -191,7 +196,7 @@ function noteAsking(times: CallTimes): void {
 }
 
 function requestOf(
-  { call, envelope, callerHeaders, signal }: Outgoing,
+  { call, envelope, callerHeaders, signal }: OutgoingCall,
   { upstream, model }: Route,
   { dialect, body, conversion }: Prepared,
   onOver: () => void,

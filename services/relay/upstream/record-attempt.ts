@@ -5,7 +5,7 @@ import type { Answer } from "./send.ts";
 import { retryAfterMs, type Place, type UpstreamHealth, type Verdict } from "./health.ts";
 
 /** Who is told what an attempt to reach an upstream has shown. */
-export type Learning = { health: UpstreamHealth; metrics: Metrics; log: Logger };
+export type AttemptDeps = { health: UpstreamHealth; metrics: Metrics; log: Logger };
 
 export type Attempt = { rid: string; place: Place };
 
@@ -14,7 +14,7 @@ export type AttemptOutcome = FailureName | "answered" | "not_sent" | "client_gon
 
 /** Counts an attempt and keeps what it says about the upstream's health. */
 export function learn(
-  { health, metrics, log }: Learning,
+  { health, metrics, log }: AttemptDeps,
   { rid, place }: Attempt,
   outcome: AttemptOutcome,
   verdict: Verdict,
@@ -26,7 +26,7 @@ export function learn(
 }
 
 /** Keeps what an error answer says about the upstream: what the caller did wrong says nothing, nor does overload. */
-export function learnFromError(learning: Learning, attempt: Attempt, answer: Answer, name: FailureName): void {
+export function learnFromError(learning: AttemptDeps, attempt: Attempt, answer: Answer, name: FailureName): void {
   // Not implemented is no sign of ill health.
   const isDown = answer.status >= 500 && answer.status !== 501 && name !== "upstream_overloaded";
   learn(learning, attempt, name, isDown ? "down" : "up");

@@ -1,12 +1,12 @@
 import { pause, type Stop } from "#shared/process/stop.ts";
 import type { LiveCall } from "../live-call.ts";
-import { release, settleGiven, type Settling } from "../charge/settle.ts";
+import { release, settleGiven, type SettlementDeps } from "../charge/settle.ts";
 import type { VideoTasks } from "./tasks.ts";
 import type { VideoBounds } from "./videos.ts";
 
-export type Concluding = {
+export type ConclusionDeps = {
   tasks: Pick<VideoTasks, "conclude">;
-  settling: Settling;
+  settling: SettlementDeps;
   bounds: Pick<VideoBounds, "concludeAgainMs" | "maxConcludeTries">;
   /** Ends the waiting when the process leaves; the hold then ends as that of a relay that is gone. */
   stop: Stop;
@@ -21,7 +21,7 @@ export type Conclusion = "charged" | "released" | "unknown";
  */
 export async function concludeOnce(
   call: LiveCall,
-  { tasks, settling }: Pick<Concluding, "tasks" | "settling">,
+  { tasks, settling }: Pick<ConclusionDeps, "tasks" | "settling">,
 ): Promise<Conclusion> {
   const { rid, accountId } = call;
   const { charge, isUnknown } = await tasks.conclude({ rid, accountId });
@@ -39,7 +39,7 @@ const mostWaitMs = 30_000;
  * Asks until the service says what became of a submission. Given up after many tries, the hold is released: a task that
  * a provider has taken after all comes into the ledger from the service's own database.
  */
-export async function concludeLater(call: LiveCall, concluding: Concluding): Promise<void> {
+export async function concludeLater(call: LiveCall, concluding: ConclusionDeps): Promise<void> {
   const { settling, bounds, stop } = concluding;
   const { rid } = call;
   let waitMs = bounds.concludeAgainMs;

@@ -11,7 +11,7 @@ import { pause, type Stop } from "#shared/process/stop.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import { CallFailure, type Failure, type FailureName } from "../failures.ts";
 import type { LiveCall } from "../live-call.ts";
-import { release, settleGiven, type Settling } from "../charge/settle.ts";
+import { release, settleGiven, type SettlementDeps } from "../charge/settle.ts";
 import type { VideoTasks } from "./tasks.ts";
 
 type Outcome = Exclude<SubmitResponse["outcome"], { case: undefined }>;
@@ -73,7 +73,7 @@ function failureOf({ reason, cause }: Refused): Failure {
  * Closes the books of a submission: charged by the record that the service has written with the acceptance, or the hold
  * released. Gives the task. Throws a CallFailure where there is none.
  */
-export function closeByOutcome(outcome: Outcome, call: LiveCall, settling: Settling): Task {
+export function closeByOutcome(outcome: Outcome, call: LiveCall, settling: SettlementDeps): Task {
   if (outcome.case === "accepted") {
     faultPoint("relay: task accepted, its charge not in the spool");
     const { task, charge } = outcome.value;

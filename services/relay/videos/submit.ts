@@ -25,7 +25,12 @@ export type Submission = {
   call: LiveCall | undefined;
 };
 
-type Submitting = { request: IncomingMessage; response: ServerResponse; caller: Caller; submission: Submission };
+type IncomingSubmission = {
+  request: IncomingMessage;
+  response: ServerResponse;
+  caller: Caller;
+  submission: Submission;
+};
 
 /** A task that was submitted, now or before, and the fields of the request that no provider was told of. */
 export type SubmittedVideo = { task: Task; dropped: readonly string[] };
@@ -35,7 +40,10 @@ export type SubmittedVideo = { task: Task; dropped: readonly string[] };
  * away while sending; one who goes away later changes nothing. Throws a CallFailure, for which nothing is
  * charged but where it says that this is not known.
  */
-export async function submitVideo(submitting: Submitting, relay: VideoRelay): Promise<SubmittedVideo | undefined> {
+export async function submitVideo(
+  submitting: IncomingSubmission,
+  relay: VideoRelay,
+): Promise<SubmittedVideo | undefined> {
   const { request, caller, submission } = submitting;
   using kept = new DisposableStack();
   const body = await takeBody(submitting, relay);

@@ -34,18 +34,18 @@ export type WantedVideo = {
 /** A task that was submitted before. */
 export type EarlierVideo = { earlier: Task; dropped: readonly string[] };
 
-export type Wanting = { request: IncomingMessage; body: Buffer; checkKey: CheckKey; share: BodyShare };
+export type VideoSubmission = { request: IncomingMessage; body: Buffer; checkKey: CheckKey; share: BodyShare };
 
 /** What making videos needs of its process. */
-export type Offering = { catalog: LiveCatalog; videos: Pick<Videos, "tasks" | "fetchRules"> };
+export type VideoDeps = { catalog: LiveCatalog; videos: Pick<Videos, "tasks" | "fetchRules"> };
 
 /**
  * Reads what is wanted and checks it against the catalog, before money. Gives the task instead that was submitted
  * before under the same Idempotency-Key. Throws a CallFailure.
  */
 export async function wantVideo(
-  { request, body, checkKey, share }: Wanting,
-  { catalog, videos }: Offering,
+  { request, body, checkKey, share }: VideoSubmission,
+  { catalog, videos }: VideoDeps,
 ): Promise<WantedVideo | EarlierVideo> {
   const asked = readVideo(body, request.headers["content-type"]);
   const idempotencyKey = readIdempotencyKey(request.headers);

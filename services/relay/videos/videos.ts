@@ -1,6 +1,6 @@
 import type { ActiveSet } from "#shared/process/active-set.ts";
 import type { LiveCatalog } from "../catalog/catalog.ts";
-import type { Settling } from "../charge/settle.ts";
+import type { SettlementDeps } from "../charge/settle.ts";
 import type { BodyBudget } from "../http/body-budget.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
@@ -58,7 +58,7 @@ export type Videos = {
 export type VideoRelay = {
   catalog: LiveCatalog;
   bodyBudget: BodyBudget;
-  settling: Settling;
+  settling: SettlementDeps;
   metrics: Metrics;
   live: ActiveSet<LiveCall>;
   videos: Videos;

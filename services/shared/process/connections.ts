@@ -53,7 +53,7 @@ export function followConnections(server: Server): Connections {
   const follow = (request: IncomingMessage, response: ServerResponse): void => {
     const connection = connections.get(request.socket);
     if (!connection) return;
-    if (leftAt !== Infinity) sayLast(connection, response);
+    if (leftAt !== Infinity) announceClose(connection, response);
     connection.last = response;
     const entry = { activeIndex: -1, request };
     underWay.add(entry);
@@ -83,7 +83,7 @@ export function followConnections(server: Server): Connections {
 }
 
 /** Has an answer say that the connection closes, instead of the one before it, behind which Node would close. */
-function sayLast({ last }: Connection, response: ServerResponse): void {
+function announceClose({ last }: Connection, response: ServerResponse): void {
   if (last?.headersSent === false) last.shouldKeepAlive = true;
   response.shouldKeepAlive = false;
 }

@@ -8,7 +8,7 @@ import { until } from "#shared/testing/until.ts";
 import type { RequestProvider, ProviderResult } from "../providers/request.ts";
 import { createPollPass, type PollDeps } from "./poll.ts";
 import { createMetrics } from "../metrics.ts";
-import { applyPoll, claimDue, type Due } from "../store/polls.ts";
+import { applyPoll, claimDue, type DueTask } from "../store/polls.ts";
 import { insertTask, makeDue, type TaskFields } from "../testing/polled-task.ts";
 import { answerOf, upstreams } from "../testing/submissions.ts";
 import { startTasksDatabase } from "../testing/tasks-database.ts";
@@ -65,7 +65,7 @@ async function rowOf(rid: string) {
 
 const refundsOf = async (rid: string) =>
   ((await rowOf(rid)).money as { kind: number }[]).filter(({ kind }) => kind === 2);
-const claimOne = async (rid: string): Promise<Due> => {
+const claimOne = async (rid: string): Promise<DueTask> => {
   const due = (await claimDue(database.pool, all, 30_000)).find((found) => found.rid === rid);
   assert.ok(due);
   return due;

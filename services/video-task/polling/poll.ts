@@ -7,7 +7,7 @@ import type { LiveUpstreams } from "../catalog.ts";
 import type { Metrics } from "../metrics.ts";
 import { providers } from "../providers/index.ts";
 import type { PollResult } from "../providers/provider.ts";
-import { applyPoll, claimDue, type Due, type Lane } from "../store/polls.ts";
+import { applyPoll, claimDue, type DueTask, type Lane } from "../store/polls.ts";
 import { decide, type Transition, type TransitionRules } from "../transition.ts";
 
 export type PollDeps = {
@@ -71,7 +71,7 @@ function freeLanes({ upstreams, maxPolls, underWay }: PollState): Lane[] {
   }));
 }
 
-function start(state: PollState, due: Due, lane: string): Promise<void> {
+function start(state: PollState, due: DueTask, lane: string): Promise<void> {
   const polls = state.underWay.get(lane) ?? new Set();
   state.underWay.set(lane, polls);
   const poll = pollTask(state, due).finally(() => polls.delete(poll));
@@ -85,7 +85,7 @@ async function waitForPolls(polls: Promise<void>[]): Promise<void> {
   await pause(patienceMs, settled);
 }
 
-async function pollTask(state: PollState, due: Due): Promise<void> {
+async function pollTask(state: PollState, due: DueTask): Promise<void> {
   state.metrics.pollLag.observe(due.lagMs / 1_000);
   const answer = requestStatus(state, due);
   const inTime = createStop();
@@ -104,7 +104,7 @@ async function pauseFor({ leaseMs }: PollState, inTime: Stop): Promise<boolean> 
   return false;
 }
 
-async function requestStatus({ upstreams, requestProvider, log }: PollState, due: Due): Promise<PollResult> {
+async function requestStatus({ upstreams, requestProvider, log }: PollState, due: DueTask): Promise<PollResult> {
   const upstream = upstreams.current().get(due.upstream);
   const provider = (providers as Partial<typeof providers>)[due.dialect];
   if (!upstream || !provider)
@@ -121,7 +121,7 @@ async function requestStatus({ upstreams, requestProvider, log }: PollState, due
 
 const unansweredFor = (cause: string): PollResult => ({ state: "unanswered", cause, retryAfterSeconds: 0 });
 
-async function apply(state: PollState, due: Due, result: PollResult): Promise<void> {
+async function apply(state: PollState, due: DueTask, result: PollResult): Promise<void> {
   const { rid, accountId: account, upstream } = due;
   // Nothing is lost: the task is polled again when the lease ends.
   if (state.isClosed) return;
@@ -136,14 +136,14 @@ async function apply(state: PollState, due: Due, result: PollResult): Promise<vo
   }
 }
 
-function recordUnanswered({ metrics, log }: PollState, due: Due, cause: string): void {
+function recordUnanswered({ metrics, log }: PollState, due: DueTask, cause: string): void {
   const { rid, accountId: account, upstream, unanswered } = due;
   metrics.providerErrors.inc({ upstream, verb: "poll" });
   // Only the first of a row: a provider that is down would otherwise be logged for each task at each poll.
   if (unanswered === 0) log.warn({ rid, account, upstream, cause }, "poll unanswered");
 }
 
-function report({ metrics, log }: PollState, due: Due, transition: Transition): void {
+function report({ metrics, log }: PollState, due: DueTask, transition: Transition): void {
   const { rid, accountId: account, upstream, state: from, costNanos } = due;
   faultPoint("video-task: transition written, poll not over");
   const line = { rid, account, upstream, from };

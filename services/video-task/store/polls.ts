@@ -3,7 +3,7 @@ import type { RunningTask } from "../task.ts";
 import type { Transition } from "../transition.ts";
 
 /** A claimed task. */
-export type Due = RunningTask & {
+export type DueTask = RunningTask & {
   /** Identifies this poll: the end of its lease, as PostgreSQL writes it. */
   lease: string;
   /** Milliseconds since the poll was due. */
@@ -20,7 +20,7 @@ const milliseconds = (parameter: string): string => `${parameter} * interval '1 
  * Claims due tasks, the longest due first. Nobody else claims them within `leaseMs`. When the process dies, the poll is
  * never applied, and the task is due again when the lease ends.
  */
-export async function claimDue(pool: Pool, lanes: readonly Lane[], leaseMs: number): Promise<Due[]> {
+export async function claimDue(pool: Pool, lanes: readonly Lane[], leaseMs: number): Promise<DueTask[]> {
   const { rows } = await pool.query(
     // Materialized: joined in, the limited statement might be run once for each row that it yields.
     `WITH due AS MATERIALIZED (
@@ -47,7 +47,7 @@ export async function claimDue(pool: Pool, lanes: readonly Lane[], leaseMs: numb
       leaseMs,
     ],
   );
-  return rows as Due[];
+  return rows as DueTask[];
 }
 
 /**
@@ -55,16 +55,16 @@ export async function claimDue(pool: Pool, lanes: readonly Lane[], leaseMs: numb
  * changes: the task has ended before, or another process has claimed it since, after which only an end reported by the
  * provider counts.
  */
-export async function applyPoll(db: Queryable, due: Due, transition: Transition): Promise<boolean> {
+export async function applyPoll(db: Queryable, due: DueTask, transition: Transition): Promise<boolean> {
   const change = changes[transition.kind] as (
     db: Queryable,
-    due: Due,
+    due: DueTask,
     transition: Transition,
   ) => Promise<number | null>;
   return (await change(db, due, transition)) === 1;
 }
 
-type Change<K> = (db: Queryable, due: Due, transition: Extract<Transition, { kind: K }>) => Promise<number | null>;
+type Change<K> = (db: Queryable, due: DueTask, transition: Extract<Transition, { kind: K }>) => Promise<number | null>;
 
 const changes: { [K in Transition["kind"]]: Change<K> } = {
   waiting: async (db, { rid, lease }, { state, progress, unanswered, missing, waitMs }) => {

@@ -1,9 +1,9 @@
-import type { AnswerFormat, Passing } from "../answer.ts";
+import type { AnswerFormat, PassPolicy } from "../answer.ts";
 import { readReply } from "./read-reply.ts";
 import { createStreamReader } from "./read-stream.ts";
 
 // API spec, Streaming that stops partway: "No error arrives". An error ends the answer without reaching the caller.
-const createPassing = (): Passing => ({ onError: () => "end" });
+const createPassing = (): PassPolicy => ({ onError: () => "end" });
 
 export const answers: AnswerFormat = {
   createStreamReader,

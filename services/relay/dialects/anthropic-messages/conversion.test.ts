@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { UnsayableError, type Conversation, type Part } from "../conversation.ts";
+import { UnsupportedError, type Conversation, type Part } from "../conversation.ts";
 import { foldReply, unfoldReply, type Block, type Reply, type ReplyEvent } from "../reply.ts";
 import { client, provider } from "./conversion.ts";
 import { createShownReader, replyReaderOf } from "../testing/reading.ts";
@@ -227,7 +227,7 @@ test("a request that is none is refused in words or read, never a crash; what is
         const { conversation } = client.readRequest(body as Record<string, unknown>);
         provider.writeRequest(conversation, target);
       } catch (error) {
-        assert.ok(error instanceof UnsayableError, String(error));
+        assert.ok(error instanceof UnsupportedError, String(error));
       }
     }),
     { numRuns: 2000 },

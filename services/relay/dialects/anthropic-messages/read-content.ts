@@ -1,5 +1,5 @@
 import {
-  UnsayableError,
+  UnsupportedError,
   type CacheMark,
   type FilePart,
   type ImagePart,
@@ -39,9 +39,9 @@ export function readCache(block: unknown): { cache?: CacheMark } {
   return { cache: { ttl: member(control, "ttl") === "1h" ? "1h" : "5m" } };
 }
 
-function unsayable(block: unknown): UnsayableError {
+function unsupportedBlock(block: unknown): UnsupportedError {
   const type = stringOf(member(block, "type")) ?? "";
-  return new UnsayableError(`messages: content of type "${type.slice(0, 64)}" cannot be sent to this model`);
+  return new UnsupportedError(`messages: content of type "${type.slice(0, 64)}" cannot be sent to this model`);
 }
 
 function readText(block: unknown): TextPart {
@@ -64,8 +64,8 @@ function readSource(source: unknown): MediaSource {
   if (type === "text" && data !== undefined) return textSource(data);
   if (type === "url" && url !== undefined) return readAddress(url);
   // A file's id means nothing to another provider.
-  if (type === "file") throw new UnsayableError("messages: a file by its file_id cannot be sent to this model");
-  throw new UnsayableError("messages: the source of an image or document is not one that can be read");
+  if (type === "file") throw new UnsupportedError("messages: a file by its file_id cannot be sent to this model");
+  throw new UnsupportedError("messages: the source of an image or document is not one that can be read");
 }
 
 function textSource(text: string): MediaSource {
@@ -82,7 +82,7 @@ function readDocument(block: unknown, dropped: Set<string>): (TextPart | ImagePa
     return [{ kind: "file", source: file, ...(title && { name: title }), ...readCache(block) }];
   }
   const parts = content.flatMap((inner) => {
-    if (member(inner, "type") === "document") throw unsayable(inner);
+    if (member(inner, "type") === "document") throw unsupportedBlock(inner);
     return readResultContent(inner, dropped);
   });
   const last = parts.pop();
@@ -121,7 +121,7 @@ function readResultContent(block: unknown, dropped: Set<string>): (TextPart | Im
     case "search_result":
       return [readSearchResult(block, dropped)];
     default:
-      throw unsayable(block);
+      throw unsupportedBlock(block);
   }
 }
 
@@ -181,14 +181,14 @@ function addAssistantBlock(block: unknown, parts: Part[], dropped: Set<string>):
   }
 }
 
-/** Reads what an assistant said. Throws UnsayableError for server tools. */
+/** Reads what an assistant said. Throws UnsupportedError for server tools. */
 export function readAssistantContent(blocks: unknown[], dropped: Set<string>): Part[] {
   const parts: Part[] = [];
   for (const block of blocks) addAssistantBlock(block, parts, dropped);
   return parts;
 }
 
-/** Reads what a user said, results of tools first. Throws UnsayableError for files by id and echoes of server tools. */
+/** Reads what a user said, results of tools first. Throws UnsupportedError for files by id and echoes of server tools. */
 export function readUserContent(blocks: unknown[], dropped: Set<string>): Part[] {
   const results: Part[] = [];
   const others: Part[] = [];
@@ -206,7 +206,7 @@ export function readUserContent(blocks: unknown[], dropped: Set<string>): Part[]
 export function readSystemContent(blocks: unknown[], dropped: Set<string>): Part[] {
   return blocks.map((block) => {
     nameBlockFields(block, dropped);
-    if (member(block, "type") !== "text") throw unsayable(block);
+    if (member(block, "type") !== "text") throw unsupportedBlock(block);
     return readText(block);
   });
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { UnsayableError, type Conversation, type Part } from "../conversation.ts";
+import { UnsupportedError, type Conversation, type Part } from "../conversation.ts";
 import { wrapOpaque } from "../opaque.ts";
 import { readRequest } from "./read-request.ts";
 import { writeAttached, writeSignature } from "./thinking-state.ts";
@@ -12,10 +12,10 @@ const droppedOf = (fields: Record<string, unknown>): string[] =>
 const saying = (role: string, ...content: unknown[]): Record<string, unknown> => ({ messages: [{ role, content }] });
 const partsOf = (role: string, ...content: unknown[]): Part[] | undefined =>
   read(saying(role, ...content)).turns[0]?.parts;
-const unsayable = (fields: Record<string, unknown>, names: RegExp): void =>
+const unsupported = (fields: Record<string, unknown>, names: RegExp): void =>
   assert.throws(
     () => readRequest({ ...base, ...fields }),
-    (error: unknown) => error instanceof UnsayableError && names.test(error.message),
+    (error: unknown) => error instanceof UnsupportedError && names.test(error.message),
   );
 
 test("a plain request says what it says and nothing more", () => {
@@ -114,14 +114,14 @@ test("every field that is set and not carried is named, also within tools, metad
 
 test("what stands for state at one provider is refused by name, never dropped", () => {
   for (const container of ["container_1", { id: "container_1" }, { skills: [{ type: "custom", skill_id: "s" }] }]) {
-    unsayable({ container }, /^container: cannot be used with this model/);
+    unsupported({ container }, /^container: cannot be used with this model/);
   }
   assert.deepEqual(droppedOf({ container: null }), []);
 });
 
 test("trap 31 (limits get lost): max_tokens is carried, and one that another provider cannot mean is refused", () => {
   assert.equal(read({ max_tokens: 7 }).maxOutputTokens, 7);
-  unsayable({ max_tokens: 0 }, /max_tokens/);
+  unsupported({ max_tokens: 0 }, /max_tokens/);
 });
 
 test("images and documents of every source", () => {
@@ -302,32 +302,32 @@ test("tools that the provider runs are left out and named; but not where a tool 
   assert.deepEqual(droppedOf(fields), named.toSorted());
   assert.deepEqual(read(fields).tools, []);
   const any = { type: "any" };
-  unsayable({ tools: fields.tools, tool_choice: any }, /web_search_20260318/);
-  unsayable({ tools: fields.tools, tool_choice: { type: "tool", name: "mcp_toolset" } }, /mcp_toolset/);
+  unsupported({ tools: fields.tools, tool_choice: any }, /web_search_20260318/);
+  unsupported({ tools: fields.tools, tool_choice: { type: "tool", name: "mcp_toolset" } }, /mcp_toolset/);
   const own = { name: "look", input_schema: { type: "object" } };
   const chosen = { tools: [own, ...fields.tools], tool_choice: { type: "tool", name: "look" } };
   assert.deepEqual(read(chosen).toolChoice, { kind: "required", names: ["look"] });
-  unsayable({ mcp_servers: fields.mcp_servers, tool_choice: any }, /mcp_servers/);
+  unsupported({ mcp_servers: fields.mcp_servers, tool_choice: any }, /mcp_servers/);
 });
 
 test("tools that callers run by the provider's words, what its tools left behind, and files by id are refused", () => {
-  unsayable({ tools: [{ type: "bash_20250124", name: "bash" }] }, /bash_20250124/);
-  unsayable(saying("assistant", { type: "server_tool_use", id: "s", name: "web_search" }), /server_tool_use/);
-  unsayable(saying("assistant", { type: "web_search_tool_result", tool_use_id: "s" }), /web_search_tool_result/);
-  unsayable(saying("user", { type: "container_upload", file_id: "f" }), /container_upload/);
-  unsayable(saying("user", { type: "image", source: { type: "file", file_id: "f" } }), /file_id/);
-  unsayable(saying("user", { type: "document", source: { type: "file", file_id: "f" } }), /file_id/);
+  unsupported({ tools: [{ type: "bash_20250124", name: "bash" }] }, /bash_20250124/);
+  unsupported(saying("assistant", { type: "server_tool_use", id: "s", name: "web_search" }), /server_tool_use/);
+  unsupported(saying("assistant", { type: "web_search_tool_result", tool_use_id: "s" }), /web_search_tool_result/);
+  unsupported(saying("user", { type: "container_upload", file_id: "f" }), /container_upload/);
+  unsupported(saying("user", { type: "image", source: { type: "file", file_id: "f" } }), /file_id/);
+  unsupported(saying("user", { type: "document", source: { type: "file", file_id: "f" } }), /file_id/);
   const reference = { type: "tool_reference", tool_name: "t" };
-  unsayable(saying("user", { type: "tool_result", tool_use_id: "t", content: [reference] }), /tool_reference/);
+  unsupported(saying("user", { type: "tool_result", tool_use_id: "t", content: [reference] }), /tool_reference/);
 });
 
 test("messages that are none are refused, whatever they are", () => {
-  unsayable({ messages: "Hi" }, /messages/);
-  unsayable({ messages: [{ role: "robot", content: "Hi" }] }, /role/);
-  unsayable({ messages: [{ role: "user", content: 7 }] }, /content/);
-  unsayable({ messages: [null] }, /content/);
-  unsayable(saying("user", { type: "tool_use", id: "t", name: "f", input: {} }), /tool_use/);
-  unsayable(saying("assistant", { type: "tool_result", tool_use_id: "t" }), /tool_result/);
-  unsayable(saying("user", { type: "image", source: { type: "base64" } }), /source/);
-  unsayable({ tools: [{ input_schema: {} }] }, /name/);
+  unsupported({ messages: "Hi" }, /messages/);
+  unsupported({ messages: [{ role: "robot", content: "Hi" }] }, /role/);
+  unsupported({ messages: [{ role: "user", content: 7 }] }, /content/);
+  unsupported({ messages: [null] }, /content/);
+  unsupported(saying("user", { type: "tool_use", id: "t", name: "f", input: {} }), /tool_use/);
+  unsupported(saying("assistant", { type: "tool_result", tool_use_id: "t" }), /tool_result/);
+  unsupported(saying("user", { type: "image", source: { type: "base64" } }), /source/);
+  unsupported({ tools: [{ input_schema: {} }] }, /name/);
 });

@@ -1,6 +1,6 @@
 import {
   efforts,
-  UnsayableError,
+  UnsupportedError,
   type Conversation,
   type Effort,
   type OutputFormat,
@@ -103,7 +103,7 @@ function readOutputConfig(config: unknown, conversation: Conversation, dropped: 
 
 function readTool(tool: unknown, dropped: Set<string>): Tool {
   const name = stringOf(member(tool, "name"));
-  if (name === undefined) throw new UnsayableError("tools: a tool has no name");
+  if (name === undefined) throw new UnsupportedError("tools: a tool has no name");
   const carried = ["type", "name", "description", "input_schema", "strict", "cache_control"];
   nameOthers(tool, carried, "tools.", dropped);
   const description = stringOf(member(tool, "description"));
@@ -134,7 +134,7 @@ function readTools(tools: unknown, choice: ToolChoice | undefined, dropped: Set<
 
 function blocksOf(content: unknown, field: string): unknown[] {
   if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
-  if (!Array.isArray(content)) throw new UnsayableError(`${field}: content must be a string or an array of blocks`);
+  if (!Array.isArray(content)) throw new UnsupportedError(`${field}: content must be a string or an array of blocks`);
   return content;
 }
 
@@ -144,12 +144,12 @@ function readTurn(message: unknown, dropped: Set<string>): Turn {
   if (role === "user") return { role, parts: readUserContent(blocks, dropped) };
   if (role === "assistant") return { role, parts: readAssistantContent(blocks, dropped) };
   if (role === "system") return { role, parts: readSystemContent(blocks, dropped) };
-  throw new UnsayableError("messages: role must be user, assistant or system");
+  throw new UnsupportedError("messages: role must be user, assistant or system");
 }
 
 function readTurns(body: Record<string, unknown>, dropped: Set<string>): Turn[] {
   const messages = body["messages"];
-  if (!Array.isArray(messages)) throw new UnsayableError("messages: must be an array");
+  if (!Array.isArray(messages)) throw new UnsupportedError("messages: must be an array");
   const system = readSystemContent(blocksOf(body["system"] ?? "", "system"), dropped);
   const turns = messages.map((message) => readTurn(message, dropped));
   if (system.length > 0) turns.unshift({ role: "system", parts: system });
@@ -164,7 +164,7 @@ function markLast(turns: Turn[], body: Record<string, unknown>): void {
 
 /** 0 only warms a cache at the provider, which would be an answer of any length elsewhere. */
 function readLimit(value: unknown, dropped: Set<string>): { maxOutputTokens?: number } {
-  if (value === 0) throw new UnsayableError("max_tokens: 0 cannot be asked of this model");
+  if (value === 0) throw new UnsupportedError("max_tokens: 0 cannot be asked of this model");
   if (typeof value === "number" && value > 0) return { maxOutputTokens: Math.ceil(value) };
   if (value !== undefined && value !== null) dropped.add("max_tokens");
   return {};
@@ -189,13 +189,13 @@ function readSettings(body: Record<string, unknown>, conversation: Conversation,
 /** What is kept at the provider, or run by it while a tool must be called. */
 function refuseForeign({ mcp_servers: servers, container, tool_choice: choice }: Record<string, unknown>): void {
   if (isGiven(servers) && member(choice, "type") === "any") {
-    throw new UnsayableError("mcp_servers: cannot be used with this model");
+    throw new UnsupportedError("mcp_servers: cannot be used with this model");
   }
-  if (isGiven(container)) throw new UnsayableError("container: cannot be used with this model");
+  if (isGiven(container)) throw new UnsupportedError("container: cannot be used with this model");
 }
 
 /**
- * Reads a Messages request. Throws UnsayableError for what only a provider of this format can do: server tools that
+ * Reads a Messages request. Throws UnsupportedError for what only a provider of this format can do: server tools that
  * must be called, what they left in the conversation, files by id.
  */
 export function readRequest(body: Record<string, unknown>): ReadRequest {

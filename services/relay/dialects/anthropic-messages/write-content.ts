@@ -1,6 +1,6 @@
 import { callIdFor } from "../call-id.ts";
 import {
-  UnsayableError,
+  UnsupportedError,
   type CacheMark,
   type CallPart,
   type FilePart,
@@ -37,23 +37,23 @@ function embedded(source: MediaSource): MediaSource {
 function writeImageSource(given: MediaSource): MediaBlockSource {
   const source = embedded(given);
   if (source.kind === "url") return { type: "url", url: source.url };
-  if (source.kind === "id") throw new UnsayableError("an image by its ID cannot be sent to this model");
+  if (source.kind === "id") throw new UnsupportedError("an image by its ID cannot be sent to this model");
   const type = source.mediaType.toLowerCase();
   const mediaType = type === "image/jpg" ? "image/jpeg" : type;
   if (imageTypes.has(mediaType)) return { type: "base64", media_type: mediaType, data: source.data };
-  throw new UnsayableError(`an image of type ${type.slice(0, 64)} cannot be sent to this model`);
+  throw new UnsupportedError(`an image of type ${type.slice(0, 64)} cannot be sent to this model`);
 }
 
 function writeFileSource(given: MediaSource): MediaBlockSource {
   const source = embedded(given);
   if (source.kind === "url") return { type: "url", url: source.url };
-  if (source.kind === "id") throw new UnsayableError("a file by its ID cannot be sent to this model");
+  if (source.kind === "id") throw new UnsupportedError("a file by its ID cannot be sent to this model");
   const type = source.mediaType.toLowerCase();
   if (type === "application/pdf") return { type: "base64", media_type: type, data: source.data };
   if (type.startsWith("text/") || type === "application/json") {
     return { type: "text", media_type: "text/plain", data: Buffer.from(source.data, "base64").toString("utf8") };
   }
-  throw new UnsayableError(`a file of type ${type.slice(0, 64)} cannot be sent to this model`);
+  throw new UnsupportedError(`a file of type ${type.slice(0, 64)} cannot be sent to this model`);
 }
 
 function writeImage({ source, detail, cache }: ImagePart, losses: Set<Loss>): MediaBlock {
@@ -105,7 +105,7 @@ function writeThinking({ text, opaque }: ThinkingPart, { losses, takesThinking }
   return block ? [block] : [];
 }
 
-/** Writes a part of a turn; nothing for what says nothing. Throws UnsayableError for what the provider cannot read. */
+/** Writes a part of a turn; nothing for what says nothing. Throws UnsupportedError for what the provider cannot read. */
 export function writePart(part: Part, writing: PartWriting): RequestBlock[] {
   switch (part.kind) {
     case "text":
@@ -121,7 +121,7 @@ export function writePart(part: Part, writing: PartWriting): RequestBlock[] {
     case "result":
       return [writeResult(part, writing.losses)];
     case "audio":
-      throw new UnsayableError("audio cannot be sent to this model");
+      throw new UnsupportedError("audio cannot be sent to this model");
   }
 }
 
@@ -129,6 +129,6 @@ export function writePart(part: Part, writing: PartWriting): RequestBlock[] {
 export function writeSystem(parts: Part[], losses: Set<Loss>): TextBlock[] {
   return parts.flatMap((part) => {
     if (part.kind === "text") return writeText(part, losses);
-    throw new UnsayableError(`${part.kind} in system instructions cannot be sent to this model`);
+    throw new UnsupportedError(`${part.kind} in system instructions cannot be sent to this model`);
   });
 }

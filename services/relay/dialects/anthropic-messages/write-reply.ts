@@ -1,5 +1,5 @@
 import { callIdFor } from "../call-id.ts";
-import type { Asked } from "../conversion.ts";
+import type { CallerRequest } from "../conversion.ts";
 import type { Block, Picture, Reply } from "../reply.ts";
 import { writeCitation } from "./citations.ts";
 import { writeStopReason } from "./finish-reasons.ts";
@@ -62,7 +62,7 @@ function endWithText(content: ReplyBlock[]): ReplyBlock[] {
 }
 
 /** Writes a whole message: the first choice, as this format has one answer only. */
-export function writeReply({ id, choices, usage }: Reply, asked: Asked): Record<string, unknown> {
+export function writeReply({ id, choices, usage }: Reply, asked: CallerRequest): Record<string, unknown> {
   const { blocks, reason, stopSequence } = choices[0] ?? { blocks: [], reason: "stop" as const };
   const counts = usage ?? estimatedUsage(asked);
   const isRefused = blocks.some(({ kind }) => kind === "refusal");

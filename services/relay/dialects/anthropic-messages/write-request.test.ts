@@ -1,7 +1,7 @@
 import type Anthropic from "@anthropic-ai/sdk";
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { UnsayableError, type Conversation, type Loss, type Part, type Quirk, type Turn } from "../conversation.ts";
+import { UnsupportedError, type Conversation, type Loss, type Part, type Quirk, type Turn } from "../conversation.ts";
 import { writeRequest } from "./write-request.ts";
 
 const text = (words: string): Part => ({ kind: "text", text: words });
@@ -254,7 +254,7 @@ test("a tool of free text becomes one with a text, under a name that says so; it
   ]);
   assert.deepEqual(body.tool_choice, { type: "tool", name: "relay_text__edit" });
   assert.deepEqual(losses, ["toolStrictness"]);
-  assert.throws(() => write({ tools: [{ name: "relay_text__x" }] }), UnsayableError);
+  assert.throws(() => write({ tools: [{ name: "relay_text__x" }] }), UnsupportedError);
 });
 
 test("tools keep order, schema and marks; strictness is named", () => {
@@ -357,7 +357,7 @@ test("media: data addresses are taken apart, types that the provider does not re
     { kind: "file", source: { kind: "id", id: "file_1" } },
     { kind: "audio", mediaType: "audio/wav", data: "aGk=" },
   ];
-  for (const part of refused) assert.throws(() => contentOf(user(part)), UnsayableError, JSON.stringify(part));
+  for (const part of refused) assert.throws(() => contentOf(user(part)), UnsupportedError, JSON.stringify(part));
 });
 
 test("details, citations and states without a field here are named", () => {

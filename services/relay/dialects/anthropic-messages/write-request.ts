@@ -96,7 +96,7 @@ function writeStopSequences(sequences: string[], losses: Set<Loss>): { stop_sequ
 
 /**
  * Writes a Messages request for version 2023-06-01. Its fields are always in the same order and never depend on chance,
- * so that the provider's cache recognizes a conversation that goes on. Throws UnsayableError for audio, files by id
+ * so that the provider's cache recognizes a conversation that goes on. Throws UnsupportedError for audio, files by id
  * and media of types that the provider does not take.
  */
 export function writeRequest(conversation: Conversation, target: Target): WrittenRequest {

@@ -1,13 +1,13 @@
 import Anthropic from "@anthropic-ai/sdk";
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Asked } from "../conversion.ts";
+import type { CallerRequest } from "../conversion.ts";
 import { unfoldReply, type Block, type Choice, type Reply, type ReplyEvent } from "../reply.ts";
 import { readRequest } from "./read-request.ts";
 import { writeReply } from "./write-reply.ts";
 import { createStreamWriter } from "./write-stream.ts";
 
-const asked: Asked = { model: "m", wantsStreamUsage: true, inputTokens: 12 };
+const asked: CallerRequest = { model: "m", wantsStreamUsage: true, inputTokens: 12 };
 const usage = { inputTokens: 10n, cacheReadTokens: 20n, cacheWrite5mTokens: 3n, outputTokens: 5n, reasoningTokens: 2n };
 
 function replyOf(blocks: Block[], ending: Partial<Choice> = {}): Reply {

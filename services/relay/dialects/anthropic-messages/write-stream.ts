@@ -1,5 +1,5 @@
 import type { Opaque } from "../conversation.ts";
-import type { Asked, StreamWriter } from "../conversion.ts";
+import type { CallerRequest, StreamWriter } from "../conversion.ts";
 import type { BlockStart, FinishReason, Picture, ReplyEvent, ReplyUsage } from "../reply.ts";
 import { writeCitation } from "./citations.ts";
 import { writeStopReason } from "./finish-reasons.ts";
@@ -21,7 +21,7 @@ type OpenBlock = {
 };
 
 type Writing = {
-  asked: Asked;
+  asked: CallerRequest;
   /** Index of the last content block that started. */
   index: number;
   open: OpenBlock | undefined;
@@ -173,7 +173,7 @@ function writeChoiceEvent(writing: Writing, event: Extract<ReplyEvent, { choice:
  * Writes a Messages stream. Of an error nothing is written: by the API spec (Streaming that stops partway) "No error
  * arrives; answer ends partway".
  */
-export function createStreamWriter(asked: Asked): StreamWriter {
+export function createStreamWriter(asked: CallerRequest): StreamWriter {
   const writing: Writing = {
     asked,
     index: -1,

@@ -1,4 +1,4 @@
-import type { Asked } from "../conversion.ts";
+import type { CallerRequest } from "../conversion.ts";
 import type { ReplyUsage } from "../reply.ts";
 import { writeServerTools, type ServerToolUse } from "../server-tools.ts";
 
@@ -36,6 +36,6 @@ export function writeCacheCreation(usage: ReplyUsage): Record<string, number> {
 }
 
 /** What stands for the counts before the provider tells them: input is never 0, as clients show it (trap 7). */
-export function estimatedUsage({ inputTokens = 1 }: Asked): ReplyUsage {
+export function estimatedUsage({ inputTokens = 1 }: CallerRequest): ReplyUsage {
   return { inputTokens: BigInt(Math.max(1, Math.ceil(inputTokens))) };
 }

@@ -1,10 +1,10 @@
-import type { AnswerFormat, Passing } from "../answer.ts";
+import type { AnswerFormat, PassPolicy } from "../answer.ts";
 import { isUntouched, type Cleaner, type Envelope } from "../dialect.ts";
 import { readReply } from "./read-reply.ts";
 import { createStreamReader } from "./read-stream.ts";
 
 /** Errors pass as callers may see them; their very bytes when there is nothing to take out. */
-function createPassing(_envelope: Envelope, clean: Cleaner): Passing {
+function createPassing(_envelope: Envelope, clean: Cleaner): PassPolicy {
   return {
     onError: (_event, error) => {
       const cleaned = clean(error);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import {
-  UnsayableError,
+  UnsupportedError,
   type CallPart,
   type Conversation,
   type Part,
@@ -101,12 +101,12 @@ test("addresses are named for fetching, each once, and refused when they reach t
   const turns = [user(url("https://a.example/"), url("https://a.example/")), assistant(call("c")), user(inResult)];
   const conversation = asking(...turns);
   assert.deepEqual(urlsToFetch(conversation), ["https://a.example/", "https://b.example/"]);
-  assert.throws(() => write(conversation), UnsayableError);
+  assert.throws(() => write(conversation), UnsupportedError);
   const fetched = { mediaType: "image/png", data: "AAAA" };
   const embedded = embedFetched(conversation, new Map(urlsToFetch(conversation).map((address) => [address, fetched])));
   assert.deepEqual(urlsToFetch(embedded), []);
   assert.equal(JSON.stringify(write(embedded).body).match(/"inlineData":\{"mimeType":"image\/png"/g)?.length, 3);
-  assert.throws(() => contentsOf([user({ kind: "image", source: { kind: "id", id: "file-1" } })]), UnsayableError);
+  assert.throws(() => contentsOf([user({ kind: "image", source: { kind: "id", id: "file-1" } })]), UnsupportedError);
 });
 
 test("trap 13 (Gemini 3 rejects replayed calls without their signature): own signatures stand on their parts", () => {
@@ -184,7 +184,7 @@ test("results name their function, stand in one turn right behind the calls, and
       ],
     },
   ]);
-  assert.throws(() => contentsOf([user(result("unknown"))]), UnsayableError);
+  assert.throws(() => contentsOf([user(result("unknown"))]), UnsupportedError);
 });
 
 test("trap 14 (map by deterministic hash on call and result alike): odd ids are the same on both", () => {

@@ -1,7 +1,7 @@
 import { callIdFor } from "../call-id.ts";
 import {
   notePlaces,
-  UnsayableError,
+  UnsupportedError,
   type AudioPart,
   type CallPart,
   type Conversation,
@@ -45,7 +45,7 @@ function writeMedia(part: ImagePart | FilePart | AudioPart, losses: Set<Loss>): 
 function writeResult({ callId, parts, isError }: ResultPart, writing: Writing): GeminiPart[] {
   const { functionNames, traits, losses } = writing;
   const name = functionNames.get(callId);
-  if (name === undefined) throw new UnsayableError(`no call with the ID ${callId} stands before its result`);
+  if (name === undefined) throw new UnsupportedError(`no call with the ID ${callId} stands before its result`);
   const text = parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
   const media = parts.flatMap((part) => (part.kind === "text" ? [] : [writeMedia(part, losses)]));
   // Always as text: in a structured response a key such as $ref would be read as a reference.
@@ -87,7 +87,7 @@ function writePart(part: Part, writing: Writing): GeminiPart[] {
 }
 
 /** Whether a part goes into the request; notes what gets lost with it or of it. */
-function isSayable(part: Part, losses: Set<Loss>): boolean {
+function isSupported(part: Part, losses: Set<Loss>): boolean {
   if ("cache" in part && part.cache) losses.add("cache");
   if (part.kind === "result" && part.parts.some(({ cache }) => cache)) losses.add("cache");
   if (part.kind === "text" && part.citations?.length) losses.add("citations");
@@ -108,8 +108,8 @@ function sign(part: Part, written: GeminiPart[]): GeminiPart[] {
 }
 
 function writeParts(parts: readonly Part[], writing: Writing): GeminiPart[] {
-  const sayable = parts.filter((part) => isSayable(part, writing.losses));
-  return sayable.flatMap((part) => sign(part, writePart(part, writing))).filter((part) => !isEmpty(part));
+  const supported = parts.filter((part) => isSupported(part, writing.losses));
+  return supported.flatMap((part) => sign(part, writePart(part, writing))).filter((part) => !isEmpty(part));
 }
 
 /** Neighbours of one role become one: the answers to parallel calls must stand in one turn. */
@@ -148,7 +148,7 @@ function putResponsesFirst({ role, parts }: Content): Content {
 
 type WrittenTurns = { contents: Content[]; systemInstruction: { parts: GeminiPart[] } | undefined };
 
-/** The turns of a conversation as `contents` and `systemInstruction`. Throws UnsayableError. */
+/** The turns of a conversation as `contents` and `systemInstruction`. Throws UnsupportedError. */
 export function writeTurns({ turns }: Conversation, traits: Traits, losses: Set<Loss>): WrittenTurns {
   notePlaces(turns, losses);
   const writing: Writing = { contents: [], systemTexts: [], functionNames: new Map(), traits, losses };

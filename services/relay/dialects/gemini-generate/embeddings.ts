@@ -1,4 +1,4 @@
-import { UnsayableError } from "../conversation.ts";
+import { UnsupportedError } from "../conversation.ts";
 import { countOf, emptyTally, estimateTokens, member, type Tally } from "../dialect.ts";
 import { lostFields, type WrittenCall } from "./media-call.ts";
 import { resourceName } from "./request.ts";
@@ -7,14 +7,14 @@ function textsOf(input: unknown): string[] {
   const texts: unknown[] = Array.isArray(input) ? input : [input];
   // Tokens are those of the model that the caller had in mind.
   if (texts.every((text) => typeof text === "string")) return texts;
-  throw new UnsayableError("field input must be text: this model cannot read tokens");
+  throw new UnsupportedError("field input must be text: this model cannot read tokens");
 }
 
 // The encoding of the answer is the relay's to make.
 const carried = new Set(["model", "input", "encoding_format"]);
 
 /**
- * Writes a Format A embeddings request as batchEmbedContents, which also takes a single text. Throws UnsayableError
+ * Writes a Format A embeddings request as batchEmbedContents, which also takes a single text. Throws UnsupportedError
  * for an input in tokens.
  */
 export function writeEmbeddings(request: Record<string, unknown>, model: string): WrittenCall {

@@ -1,4 +1,4 @@
-import { UnsayableError } from "../conversation.ts";
+import { UnsupportedError } from "../conversation.ts";
 import { isGiven, member, stringOf, type Envelope, type Tally } from "../dialect.ts";
 import { lostFields, readMediaTally, readMediaUsage, type WrittenCall } from "./media-call.ts";
 import { pathOf } from "./request.ts";
@@ -19,7 +19,7 @@ function ratioOf(size: string): string {
   const [, width, height] = sizeText.exec(size) ?? [];
   const wanted = Number(width) / Number(height);
   const found = ratios.find((ratio) => Math.abs(valueOf(ratio) / wanted - 1) < tolerance);
-  if (found === undefined) throw new UnsayableError(`field size: this model makes no images of ${size}`);
+  if (found === undefined) throw new UnsupportedError(`field size: this model makes no images of ${size}`);
   return found;
 }
 
@@ -32,14 +32,14 @@ function isHarmless(name: string, value: unknown): boolean {
 }
 
 /**
- * Writes a Format A request for an image as generateContent. Throws UnsayableError for more images than one, for a
+ * Writes a Format A request for an image as generateContent. Throws UnsupportedError for more images than one, for a
  * size of no ratio that Gemini makes, and for a stream.
  */
 export function writeImage(request: Record<string, unknown>, model: string): WrittenCall {
   const { prompt, n, size, stream } = request;
-  if (typeof prompt !== "string") throw new UnsayableError("field prompt must be a string");
-  if (isGiven(n) && n !== 1) throw new UnsayableError("field n: this model makes one image at a time");
-  if (stream === true) throw new UnsayableError("field stream: this model does not stream images");
+  if (typeof prompt !== "string") throw new UnsupportedError("field prompt must be a string");
+  if (isGiven(n) && n !== 1) throw new UnsupportedError("field n: this model makes one image at a time");
+  if (stream === true) throw new UnsupportedError("field stream: this model does not stream images");
   const imageConfig =
     typeof size === "string" && size !== "auto" ? { imageConfig: { aspectRatio: ratioOf(size) } } : {};
   const dropped = lostFields(request, (name, value) => carried.has(name) || isHarmless(name, value));

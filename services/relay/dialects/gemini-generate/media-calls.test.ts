@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { UnsayableError } from "../conversation.ts";
+import { UnsupportedError } from "../conversation.ts";
 import { readEmbeddings, readTally as readEmbeddingsTally, writeEmbeddings } from "./embeddings.ts";
 import { readImages, readTally as readImagesTally, writeImage } from "./images.ts";
 import { refusalOf } from "./media-call.ts";
@@ -22,7 +22,7 @@ test("embeddings: one text or many become one batch, in their order, with their 
   assert.deepEqual(body, { requests: [requestOf("a"), requestOf("b")] });
   assert.deepEqual([...dropped], ["user", "other"]);
   assert.equal((writeEmbeddings({ input: "a" }, "m").body["requests"] as unknown[]).length, 1);
-  for (const input of [[1, 2], [[1, 2]], 7]) assert.throws(() => writeEmbeddings({ input }, "m"), UnsayableError);
+  for (const input of [[1, 2], [[1, 2]], 7]) assert.throws(() => writeEmbeddings({ input }, "m"), UnsupportedError);
 });
 
 test("embeddings: the answer is a Format A list, of length 1 where it was cut, with estimated tokens", () => {
@@ -63,7 +63,7 @@ test("images: the size is a ratio, and what Gemini does not know is named or ref
   const harmless = { prompt: "p", background: "auto", response_format: "b64_json", stream: false, user: null };
   assert.equal(writeImage(harmless, "m").dropped.size, 0);
   for (const more of [{ n: 2 }, { n: "2" }, { size: "100x1000" }, { size: "big" }, { stream: true }, { prompt: 1 }]) {
-    assert.throws(() => writeImage({ prompt: "p", ...more }, "m"), UnsayableError);
+    assert.throws(() => writeImage({ prompt: "p", ...more }, "m"), UnsupportedError);
   }
 });
 
@@ -115,7 +115,7 @@ test("speech: voice and directions go to their places; formats that need an enco
     { stream_format: "sse" },
     { voice: {} },
   ]) {
-    assert.throws(() => writeSpeech({ ...request, ...more }, "m"), UnsayableError);
+    assert.throws(() => writeSpeech({ ...request, ...more }, "m"), UnsupportedError);
   }
 });
 

@@ -1,4 +1,4 @@
-import { UnsayableError } from "../conversation.ts";
+import { UnsupportedError } from "../conversation.ts";
 
 /** A function as Gemini shall know it. */
 type FunctionName = { name: string; isFreeText: boolean };
@@ -18,10 +18,10 @@ const unescape = (name: string): string =>
 /**
  * A name by Gemini's rules: it begins with a letter or _, and has letters, digits and _.:- only. Other formats allow
  * names such as `7zip`, and tools that take free text, which Gemini does not have. Both are marked in the name, so that
- * an answer can be read without its request. Throws UnsayableError for one that is longer than any format allows.
+ * an answer can be read without its request. Throws UnsupportedError for one that is longer than any format allows.
  */
 export function writeName({ name, isFreeText }: FunctionName): string {
-  if (name.length > maxLength) throw new UnsayableError(`names of tools must have at most ${maxLength} characters`);
+  if (name.length > maxLength) throw new UnsupportedError(`names of tools must have at most ${maxLength} characters`);
   if (isFreeText) return freeTextMark + escape(name);
   const isPlain = allowed.test(name) && !name.startsWith(escapedMark) && !name.startsWith(freeTextMark);
   return isPlain ? name : escapedMark + escape(name);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { UnsayableError } from "../conversation.ts";
+import { UnsupportedError } from "../conversation.ts";
 import { reduceSchema } from "./schema.ts";
 
 const reduce = (schema: unknown): unknown => reduceSchema(schema).schema;
@@ -119,9 +119,9 @@ test("allOf is merged, with what it refers to", () => {
     properties: { id: { type: "string" }, name: { type: "string" } },
     required: ["id", "name"],
   });
-  assert.throws(() => reduce({ allOf: [{ $ref: "#" }], title: "" }), UnsayableError);
+  assert.throws(() => reduce({ allOf: [{ $ref: "#" }], title: "" }), UnsupportedError);
   const circle = { allOf: [{ $ref: "#/$defs/A" }, {}], $defs: { A: { allOf: [{ $ref: "#/$defs/A" }, {}] } } };
-  assert.throws(() => reduce(circle), UnsayableError);
+  assert.throws(() => reduce(circle), UnsupportedError);
 });
 
 test("keywords outside the subset are told in the description, and make the schema looser", () => {
@@ -150,7 +150,7 @@ test("lists by place are prefixItems; properties may be named like keywords; boo
 test("a schema that is too large or too deep is refused, in little time", () => {
   let deep: object = {};
   for (let level = 0; level < 100; level += 1) deep = { items: deep };
-  assert.throws(() => reduce(deep), UnsayableError);
+  assert.throws(() => reduce(deep), UnsupportedError);
   // Each name doubles the work of the one before it.
   const $defs = Object.fromEntries(
     Array.from({ length: 40 }, (_, at) => [
@@ -158,10 +158,10 @@ test("a schema that is too large or too deep is refused, in little time", () => 
       { allOf: [{ $ref: `#/$defs/n${at + 1}` }, { $ref: `#/$defs/n${at + 1}` }] },
     ]),
   );
-  assert.throws(() => reduce({ allOf: [{ $ref: "#/$defs/n0" }, {}], $defs }), UnsayableError);
+  assert.throws(() => reduce({ allOf: [{ $ref: "#/$defs/n0" }, {}], $defs }), UnsupportedError);
   const properties = Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`p${at}`, {}]));
   const repeated = Array.from({ length: 500 }, () => ({ $ref: "#/$defs/wide" }));
-  assert.throws(() => reduce({ allOf: repeated, $defs: { wide: { properties } } }), UnsayableError);
+  assert.throws(() => reduce({ allOf: repeated, $defs: { wide: { properties } } }), UnsupportedError);
 });
 
 const allowedKeys = new Set(
@@ -212,7 +212,7 @@ test("whatever the schema, what is written is within the subset", () => {
       try {
         checkSubset(reduce(given));
       } catch (error) {
-        if (!(error instanceof UnsayableError)) throw error;
+        if (!(error instanceof UnsupportedError)) throw error;
       }
     }),
     { numRuns: 1000, examples: [[{ allOf: [{ $ref: "#" }], title: "" }]] },

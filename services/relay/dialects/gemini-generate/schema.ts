@@ -1,4 +1,4 @@
-import { UnsayableError } from "../conversation.ts";
+import { UnsupportedError } from "../conversation.ts";
 import { createReferences, type References } from "./schema-references.ts";
 import { isNode, nodesOf, type Node } from "./schema-nodes.ts";
 
@@ -44,7 +44,8 @@ const isPlain = (node: Node): boolean => Object.keys(node).every((key) => annota
 
 function spend(reducing: Reducing, nodes: number, depth: number): void {
   reducing.nodes += nodes;
-  if (reducing.nodes > maxNodes || depth > maxDepth) throw new UnsayableError("a JSON schema is too large or too deep");
+  if (reducing.nodes > maxNodes || depth > maxDepth)
+    throw new UnsupportedError("a JSON schema is too large or too deep");
 }
 
 const sizeOf = (node: Node): number => Object.keys(node).length + Object.keys(node["properties"] ?? {}).length;
@@ -169,7 +170,7 @@ function reduceNode(value: unknown, reducing: Reducing, depth: number): Node {
 
 /**
  * A JSON schema within the subset that Gemini reads: references into `$defs` only and with nothing beside them, no
- * allOf, no keyword it does not know. What the subset cannot say stands in the descriptions. Throws UnsayableError for
+ * allOf, no keyword it does not know. What the subset cannot say stands in the descriptions. Throws UnsupportedError for
  * a schema beyond 50,000 nodes or 64 levels.
  */
 export function reduceSchema(schema: unknown): Reduced {

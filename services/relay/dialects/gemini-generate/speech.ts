@@ -1,4 +1,4 @@
-import { UnsayableError } from "../conversation.ts";
+import { UnsupportedError } from "../conversation.ts";
 import type { Envelope, Tally } from "../dialect.ts";
 import { mediaOf } from "./images.ts";
 import { lostFields, readMediaTally, type WrittenCall } from "./media-call.ts";
@@ -22,14 +22,14 @@ function isHarmless(name: string, value: unknown): boolean {
 
 /**
  * Writes a Format A request for speech as generateContent. Voices are Gemini's own, by their names. Throws
- * UnsayableError for formats other than pcm and wav, also for the default, mp3, and for events.
+ * UnsupportedError for formats other than pcm and wav, also for the default, mp3, and for events.
  */
 export function writeSpeech(request: Record<string, unknown>, model: string): WrittenCall {
   const { input, voice, instructions, response_format: format, stream_format: streamFormat } = request;
-  if (typeof input !== "string") throw new UnsayableError("field input must be a string");
-  if (typeof voice !== "string") throw new UnsayableError("field voice must be a name");
-  if (!formats.has(format)) throw new UnsayableError("field response_format: this model speaks wav and pcm only");
-  if (streamFormat === "sse") throw new UnsayableError("field stream_format: this model does not send events");
+  if (typeof input !== "string") throw new UnsupportedError("field input must be a string");
+  if (typeof voice !== "string") throw new UnsupportedError("field voice must be a name");
+  if (!formats.has(format)) throw new UnsupportedError("field response_format: this model speaks wav and pcm only");
+  if (streamFormat === "sse") throw new UnsupportedError("field stream_format: this model does not send events");
   // It reads directions from the text itself.
   const text = typeof instructions === "string" && instructions !== "" ? `${instructions}: ${input}` : input;
   const body = {

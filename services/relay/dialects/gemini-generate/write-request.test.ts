@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { efforts, type Conversation, type Quirk, type Reasoning, type Tool } from "../conversation.ts";
-import { UnsayableError } from "../conversation.ts";
+import { UnsupportedError } from "../conversation.ts";
 import { readName, writeName } from "./names.ts";
 import { writeRequest } from "./write-request.ts";
 
@@ -184,5 +184,5 @@ test("names go out by Gemini's rules and come back as they were", () => {
     }),
   );
   assert.equal(writeName({ name: "get_weather-2", isFreeText: false }), "get_weather-2");
-  assert.throws(() => writeName({ name: "!".repeat(257), isFreeText: false }), UnsayableError);
+  assert.throws(() => writeName({ name: "!".repeat(257), isFreeText: false }), UnsupportedError);
 });

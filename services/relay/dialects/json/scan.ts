@@ -77,7 +77,7 @@ const openBraceBytes = Buffer.from("{");
 const closeBraceBytes = Buffer.from("}");
 
 /** What an object has told of itself, and the strings in it that are media if it told enough. */
-type Told = { bits: number; isBroken: boolean; media: Range[] };
+type ScanResult = { bits: number; isBroken: boolean; media: Range[] };
 
 /** One pass over a body: where it stands, what is open around it, and which places of media those are. */
 type Walk = {
@@ -88,7 +88,7 @@ type Walk = {
   /** The place of the value that comes next. */
   place: MediaPlace | undefined;
   /** Of the open objects that must tell something. */
-  told: Told[];
+  told: ScanResult[];
 };
 
 const startWalk = (cursor: Cursor, findings: Findings): Walk => ({

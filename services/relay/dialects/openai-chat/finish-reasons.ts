@@ -2,13 +2,13 @@ import type { FinishReason } from "../reply.ts";
 import type { FinishName } from "./wire.ts";
 
 /** What an answer held, by which one reason can be told from another. */
-type Held = { hasCalls: boolean; hasRefusal: boolean };
+type ChoiceContent = { hasCalls: boolean; hasRefusal: boolean };
 
 /**
  * Why a choice ended. Servers say `stop` after calls too (OpenAI when the call was forced), and some say `tool_calls`
  * without any: what the answer holds decides.
  */
-export function readFinish(name: string, { hasCalls, hasRefusal }: Held): FinishReason {
+export function readFinish(name: string, { hasCalls, hasRefusal }: ChoiceContent): FinishReason {
   if (name === "length") return "length";
   if (name === "content_filter") return "refusal";
   if (hasCalls) return "calls";

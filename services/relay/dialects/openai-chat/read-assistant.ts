@@ -1,5 +1,5 @@
 import {
-  UnsayableError,
+  UnsupportedError,
   type CallPart,
   type Citation,
   type ImagePart,
@@ -20,9 +20,9 @@ function readCall(call: unknown, path: string): CallPart {
   const input = stringOf(member(called, field) ?? "");
   const id = stringOf(member(call, "id"));
   const name = stringOf(member(called, "name"));
-  if (id === undefined) throw new UnsayableError(`field ${path}.id must be a string`);
-  if (name === undefined) throw new UnsayableError(`field ${path}.${kind}.name must be a string`);
-  if (input === undefined) throw new UnsayableError(`field ${path}.${kind}.${field} must be a string`);
+  if (id === undefined) throw new UnsupportedError(`field ${path}.id must be a string`);
+  if (name === undefined) throw new UnsupportedError(`field ${path}.${kind}.name must be a string`);
+  if (input === undefined) throw new UnsupportedError(`field ${path}.${kind}.${field} must be a string`);
   const opaque = readExtra(member(call, "extra_content"));
   return { kind: "call", id, name, input, ...(isFreeText && { isFreeText }), ...(opaque && { opaque }) };
 }
@@ -30,7 +30,7 @@ function readCall(call: unknown, path: string): CallPart {
 /** Calls of a message. The deprecated function_call has no id: its place in the conversation makes one. */
 function readCalls(message: unknown, path: string, at: number): CallPart[] {
   const calls = member(message, "tool_calls");
-  if (isGiven(calls) && !Array.isArray(calls)) throw new UnsayableError(`field ${path}.tool_calls must be an array`);
+  if (isGiven(calls) && !Array.isArray(calls)) throw new UnsupportedError(`field ${path}.tool_calls must be an array`);
   if (Array.isArray(calls) && calls.length > 0) {
     return calls.map((call, index) => readCall(call, `${path}.tool_calls[${index}]`));
   }
@@ -119,7 +119,7 @@ function readImages(message: unknown): ImagePart[] {
 export function readAssistant(message: unknown, at: number, dropped: Set<string>): Part[] {
   const path = `messages[${at}]`;
   if (isGiven(member(message, "audio"))) {
-    throw new UnsayableError(`field ${path}.audio cannot be used with this model`);
+    throw new UnsupportedError(`field ${path}.audio cannot be used with this model`);
   }
   const texts = readContent(member(message, "content"), `${path}.content`, dropped);
   const refusal = stringOf(member(message, "refusal"));

@@ -1,4 +1,4 @@
-import { UnsayableError, type CallPart, type Part, type ResultPart, type Turn } from "../conversation.ts";
+import { UnsupportedError, type CallPart, type Part, type ResultPart, type Turn } from "../conversation.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
 import { readAssistant } from "./read-assistant.ts";
 import { readCache, readContent } from "./read-parts.ts";
@@ -48,12 +48,12 @@ function readResult(message: unknown, path: string, calls: Calls, dropped: Set<s
   const name = stringOf(member(message, "name"));
   const callId = isOld ? calls.byName.get(name ?? "")?.id : stringOf(member(message, "tool_call_id"));
   if (callId === undefined) {
-    throw new UnsayableError(`field ${path}.${isOld ? "name" : "tool_call_id"} must name a call before it`);
+    throw new UnsupportedError(`field ${path}.${isOld ? "name" : "tool_call_id"} must name a call before it`);
   }
   const parts: ResultPart["parts"] = [];
   for (const part of readContent(member(message, "content"), `${path}.content`, dropped)) {
     if (part.kind === "audio" || part.kind === "refusal") {
-      throw new UnsayableError(`field ${path}.content holds what no tool can give back`);
+      throw new UnsupportedError(`field ${path}.content holds what no tool can give back`);
     }
     parts.push(part);
   }
@@ -73,7 +73,7 @@ function readOther(message: unknown, role: string, path: string, dropped: Set<st
 
 /**
  * Reads `messages` into turns. A run of tool messages becomes one user turn (trap 24); messages that say nothing are
- * left out. Throws UnsayableError for what cannot be carried, by its place.
+ * left out. Throws UnsupportedError for what cannot be carried, by its place.
  */
 export function readMessages(messages: unknown, dropped: Set<string>): Turn[] {
   const turns: Turn[] = [];
@@ -82,7 +82,7 @@ export function readMessages(messages: unknown, dropped: Set<string>): Turn[] {
   for (const [at, message] of (Array.isArray(messages) ? messages : []).entries()) {
     const role = stringOf(member(message, "role")) ?? "";
     const path = `messages[${at}]`;
-    if (!roles.has(role)) throw new UnsayableError(`field ${path}.role must be one of ${[...roles].join(", ")}`);
+    if (!roles.has(role)) throw new UnsupportedError(`field ${path}.role must be one of ${[...roles].join(", ")}`);
     nameDropped(message, role, dropped);
     if (role === "tool" || role === "function") {
       const result = readResult(message, path, calls, dropped);

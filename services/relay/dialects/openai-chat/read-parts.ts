@@ -1,5 +1,5 @@
 import {
-  UnsayableError,
+  UnsupportedError,
   type AudioPart,
   type CacheMark,
   type FilePart,
@@ -36,7 +36,7 @@ function readFileSource(file: unknown, path: string): MediaSource {
   const data = stringOf(member(file, "file_data"));
   if (data === undefined && id !== undefined) return { kind: "id", id };
   if (data === undefined || !/^(data:|https?:\/\/)/.test(data)) {
-    throw new UnsayableError(`field ${path}.file_data must be a data URL`);
+    throw new UnsupportedError(`field ${path}.file_data must be a data URL`);
   }
   return readSource(data);
 }
@@ -64,11 +64,11 @@ function readPart(part: unknown, path: string, dropped: Set<string>): ContentPar
     case "refusal":
       return { kind: "refusal", text: textAt(part, "refusal", path) };
     default:
-      throw new UnsayableError(`field ${path}.type has a value that cannot be used with this model`);
+      throw new UnsupportedError(`field ${path}.type has a value that cannot be used with this model`);
   }
 }
 
-/** Reads a message's content. Throws UnsayableError for a part that no other format knows. */
+/** Reads a message's content. Throws UnsupportedError for a part that no other format knows. */
 export function readContent(content: unknown, path: string, dropped: Set<string>): ContentPart[] {
   return readParts(content, path, (part, place) => readPart(part, place, dropped));
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fastCheck from "fast-check";
-import { UnsayableError, type Conversation, type Part } from "../conversation.ts";
+import { UnsupportedError, type Conversation, type Part } from "../conversation.ts";
 import { readRequest } from "./read-request.ts";
 
 const hi = { role: "user", content: "Hi" };
@@ -270,7 +270,7 @@ test("searches by the provider are left out and named", () => {
   assert.deepEqual(droppedOf({ tools: [{ type: "web_search" }], tool_choice: "auto" }), ["tools.web_search"]);
 });
 
-const unsayable: [string, object, RegExp][] = [
+const unsupported: [string, object, RegExp][] = [
   [
     "a server tool where one must be called",
     { tools: [{ type: "web_search" }], tool_choice: "required" },
@@ -285,11 +285,11 @@ const unsayable: [string, object, RegExp][] = [
   ["a file without data", { messages: [{ role: "user", content: [{ type: "file", file: {} }] }] }, /file_data/],
 ];
 
-for (const [what, fields, message] of unsayable) {
+for (const [what, fields, message] of unsupported) {
   test(`${what} cannot be said in another format: the refusal names the field`, () => {
     assert.throws(
       () => read(fields),
-      (error) => error instanceof UnsayableError && message.test(error.message),
+      (error) => error instanceof UnsupportedError && message.test(error.message),
     );
   });
 }
@@ -336,7 +336,7 @@ test("a body of any shape is read or refused, never anything else", () => {
       try {
         readRequest(fields);
       } catch (error) {
-        assert.ok(error instanceof UnsayableError, String(error));
+        assert.ok(error instanceof UnsupportedError, String(error));
       }
     }),
     { numRuns: 1000 },

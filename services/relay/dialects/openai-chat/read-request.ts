@@ -1,4 +1,4 @@
-import { efforts, UnsayableError, type Conversation, type OutputFormat } from "../conversation.ts";
+import { efforts, UnsupportedError, type Conversation, type OutputFormat } from "../conversation.ts";
 import type { ReadRequest } from "../conversion.ts";
 import { isGiven, member, positive, stringOf } from "../dialect.ts";
 import { readShared, sharedFields } from "../openai-shared/shared-settings.ts";
@@ -146,7 +146,7 @@ function readSwitches(body: Body, dropped: Set<string>): Settings {
   };
 }
 
-/** What no other format can do at all. Throws UnsayableError that names the field. */
+/** What no other format can do at all. Throws UnsupportedError that names the field. */
 function refuse(body: Body, dropped: Set<string>): void {
   const { web_search_options: search, modalities } = body;
   // Even without settings it asks for a search.
@@ -154,10 +154,10 @@ function refuse(body: Body, dropped: Set<string>): void {
   const isText = (modality: unknown): boolean => modality === "text";
   if (!isGiven(modalities) || (Array.isArray(modalities) && modalities.every(isText))) return;
   if (!Array.isArray(modalities)) dropped.add("modalities");
-  else throw new UnsayableError("field modalities must be text only for this model");
+  else throw new UnsupportedError("field modalities must be text only for this model");
 }
 
-/** Reads a chat completion request. Throws UnsayableError for what no other dialect can carry. */
+/** Reads a chat completion request. Throws UnsupportedError for what no other dialect can carry. */
 export function readRequest(body: Body): ReadRequest {
   const dropped = new Set<string>();
   refuse(body, dropped);

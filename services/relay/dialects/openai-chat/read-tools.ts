@@ -1,4 +1,4 @@
-import { UnsayableError, type Conversation, type Tool, type ToolChoice } from "../conversation.ts";
+import { UnsupportedError, type Conversation, type Tool, type ToolChoice } from "../conversation.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
 import { leaveOutTools, type ForeignTool } from "../provider-tools.ts";
 import { readCache } from "./read-parts.ts";
@@ -6,7 +6,7 @@ import { readCache } from "./read-parts.ts";
 /** What `function` and `custom` have in common. */
 function readDeclared(declared: unknown, path: string): Pick<Tool, "name" | "description"> {
   const name = stringOf(member(declared, "name"));
-  if (!name) throw new UnsayableError(`field ${path}.name must be a string`);
+  if (!name) throw new UnsupportedError(`field ${path}.name must be a string`);
   const description = stringOf(member(declared, "description"));
   return { name, ...(description !== undefined && { description }) };
 }
@@ -55,7 +55,7 @@ function readTool(tool: unknown, path: string, foreign: ForeignTool[]): Tool | u
 
 /**
  * Reads `tools`, and behind them the deprecated `functions`. Leaves out what only the provider runs, where no tool must
- * be called. Throws UnsayableError for other tools that are not the caller's.
+ * be called. Throws UnsupportedError for other tools that are not the caller's.
  */
 export function readTools(body: Record<string, unknown>, choice: ToolChoice | undefined, dropped: Set<string>): Tool[] {
   const lists = (["tools", "functions"] as const).map((field) => {

@@ -1,5 +1,5 @@
 import {
-  UnsayableError,
+  UnsupportedError,
   type AudioPart,
   type CacheMark,
   type FilePart,
@@ -29,7 +29,7 @@ function writeCache(cache: CacheMark | undefined, { quirks, losses }: Writing): 
 const details = new Set(["auto", "low", "high", "original"]);
 
 function writeImage({ source, detail, cache }: ImagePart, writing: Writing): ChatPart {
-  if (source.kind === "id") throw new UnsayableError("an image by its ID cannot be sent to this model");
+  if (source.kind === "id") throw new UnsupportedError("an image by its ID cannot be sent to this model");
   const url = source.kind === "url" ? source.url : dataUrl(source.mediaType, source.data);
   const isKnown = detail !== undefined && details.has(detail);
   if (detail !== undefined && !isKnown) writing.losses.add("imageDetail");
@@ -38,8 +38,8 @@ function writeImage({ source, detail, cache }: ImagePart, writing: Writing): Cha
 
 /** Chat takes files whole, with a name; text files go as text, because only PDF is understood. */
 function writeFile({ source, name, cache }: FilePart, writing: Writing): ChatPart {
-  if (source.kind === "id") throw new UnsayableError("a file by its ID cannot be sent to this model");
-  if (source.kind === "url") throw new UnsayableError("a file by its address cannot be sent to this model");
+  if (source.kind === "id") throw new UnsupportedError("a file by its ID cannot be sent to this model");
+  if (source.kind === "url") throw new UnsupportedError("a file by its address cannot be sent to this model");
   const breakpoint = writeCache(cache, writing);
   if (source.mediaType.startsWith("text/")) {
     const text = Buffer.from(source.data, "base64").toString("utf8");
@@ -59,14 +59,14 @@ const audioFormats: Record<string, "wav" | "mp3"> = {
 
 function writeAudio({ mediaType, data }: AudioPart): ChatPart {
   const format = audioFormats[mediaType];
-  if (!format) throw new UnsayableError(`audio of type ${mediaType.slice(0, 64)} cannot be sent to this model`);
+  if (!format) throw new UnsupportedError(`audio of type ${mediaType.slice(0, 64)} cannot be sent to this model`);
   return { type: "input_audio", input_audio: { data, format } };
 }
 
 /** What a user may say in chat. */
 export type SaidPart = TextPart | ImagePart | FilePart | AudioPart;
 
-/** Writes a part of a user's message. Throws UnsayableError for media that chat cannot carry. */
+/** Writes a part of a user's message. Throws UnsupportedError for media that chat cannot carry. */
 export function writePart(part: SaidPart, writing: Writing): ChatPart {
   switch (part.kind) {
     case "text":

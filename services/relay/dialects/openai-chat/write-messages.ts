@@ -1,6 +1,6 @@
 import { callIdFor } from "../call-id.ts";
 import {
-  UnsayableError,
+  UnsupportedError,
   type CallPart,
   type Part,
   type ResultPart,
@@ -12,12 +12,12 @@ import { writeExtra } from "./extra-content.ts";
 import type { AssistantMessage, ChatCall, ChatMessage, ChatPart } from "./wire.ts";
 import { writePart, writeTexts, type SaidPart, type Writing } from "./write-content.ts";
 
-function unsayable(part: Part, role: string): never {
-  throw new UnsayableError(`${part.kind} in ${role} messages cannot be sent to this model`);
+function unsupported(part: Part, role: string): never {
+  throw new UnsupportedError(`${part.kind} in ${role} messages cannot be sent to this model`);
 }
 
 function writeSystem(parts: Part[], writing: Writing): ChatMessage[] {
-  const texts = parts.map((part) => (part.kind === "text" ? part : unsayable(part, "system")));
+  const texts = parts.map((part) => (part.kind === "text" ? part : unsupported(part, "system")));
   const role = writing.quirks.has("no-developer-role") ? "system" : "developer";
   const content = writeTexts(texts, "\n\n", writing);
   return content.length === 0 ? [] : [{ role, content }];
@@ -52,7 +52,7 @@ function writeResult(result: ResultPart, attachments: Attachments, writing: Writ
 function writeUser(parts: Part[], writing: Writing): ChatMessage[] {
   const said = parts.flatMap((part): SaidPart[] => {
     if (part.kind === "result") return [];
-    if (part.kind === "refusal" || part.kind === "thinking" || part.kind === "call") return unsayable(part, "user");
+    if (part.kind === "refusal" || part.kind === "thinking" || part.kind === "call") return unsupported(part, "user");
     return part.kind === "text" && part.text === "" ? [] : [part];
   });
   const content = said.map((part) => writePart(part, writing));
@@ -114,7 +114,7 @@ function writeAssistantContent(parts: Part[], writing: Writing): Pick<AssistantM
 function writeAssistant(parts: Part[], writing: Writing): ChatMessage[] {
   for (const part of parts) {
     if (part.kind === "image" || part.kind === "file" || part.kind === "audio" || part.kind === "result") {
-      return unsayable(part, "assistant");
+      return unsupported(part, "assistant");
     }
   }
   const calls = parts.filter((part) => part.kind === "call").map((call) => writeCall(call, writing));
@@ -136,7 +136,7 @@ function writeAssistant(parts: Part[], writing: Writing): ChatMessage[] {
 
 /**
  * Writes turns as messages. Results become tool messages, one after the other, with their media in one user message
- * behind all of them. Throws UnsayableError for what chat cannot say.
+ * behind all of them. Throws UnsupportedError for what chat cannot say.
  */
 export function writeMessages(turns: Turn[], writing: Writing): ChatMessage[] {
   const messages: ChatMessage[] = [];

@@ -1,4 +1,4 @@
-import type { Asked } from "../conversion.ts";
+import type { CallerRequest } from "../conversion.ts";
 import { dataUrl } from "../data-url.ts";
 import { writeLogprobs } from "../openai-shared/logprobs.ts";
 import type { Block, Choice, Picture, Reply, TokenLogprob } from "../reply.ts";
@@ -122,7 +122,10 @@ function writeChoice({ blocks, reason }: Choice, index: number, isOld: boolean):
 }
 
 /** Writes a whole chat completion. */
-export function writeReply({ id, createdAtSeconds, choices, usage }: Reply, asked: Asked): Record<string, unknown> {
+export function writeReply(
+  { id, createdAtSeconds, choices, usage }: Reply,
+  asked: CallerRequest,
+): Record<string, unknown> {
   const isOld = asksFunctionCall(asked.request ?? {});
   return {
     id: chatId(id),

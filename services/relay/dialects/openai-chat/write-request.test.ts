@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fastCheck from "fast-check";
-import { UnsayableError, type Conversation, type Part, type Quirk, type Target, type Turn } from "../conversation.ts";
+import { UnsupportedError, type Conversation, type Part, type Quirk, type Target, type Turn } from "../conversation.ts";
 import type { WrittenRequest } from "../conversion.ts";
 import { member } from "../dialect.ts";
 import { readRequest } from "./read-request.ts";
@@ -280,7 +280,7 @@ test("where custom tools are unknown, one of free text is a function of one text
   ]);
   assert.deepEqual([...losses], ["toolStrictness"]);
   for (const quirks of [[], ["no-custom-tools"]] as const) {
-    assert.throws(() => write({ tools: [{ name: "relay_text__sh" }] }, ...quirks), UnsayableError);
+    assert.throws(() => write({ tools: [{ name: "relay_text__sh" }] }, ...quirks), UnsupportedError);
   }
 });
 
@@ -292,7 +292,7 @@ test("a file of text goes as text, because chat understands no other file than P
 });
 
 const id = { kind: "id", id: "file-1" } as const;
-const unsayable: [string, Turn][] = [
+const unsupported: [string, Turn][] = [
   ["an image by its ID", said({ kind: "image", source: id })],
   ["a file by its ID", said({ kind: "file", source: id })],
   ["a file by its address", said({ kind: "file", source: { kind: "url", url: "https://files.example/a.pdf" } })],
@@ -301,9 +301,9 @@ const unsayable: [string, Turn][] = [
   ["an image in system messages", { role: "system", parts: [image] }],
 ];
 
-for (const [what, turn] of unsayable) {
+for (const [what, turn] of unsupported) {
   test(`${what} cannot be said in chat`, () => {
-    assert.throws(() => messagesOf([turn]), UnsayableError);
+    assert.throws(() => messagesOf([turn]), UnsupportedError);
   });
 }
 

@@ -162,7 +162,7 @@ function writeStream({ isStream }: Conversation, { quirks }: Writing): Fields {
   return { stream: true, ...(!quirks.has("no-stream-options") && { stream_options: { include_usage: true } }) };
 }
 
-/** Writes a chat completion request. Throws UnsayableError for what chat cannot be asked at all. */
+/** Writes a chat completion request. Throws UnsupportedError for what chat cannot be asked at all. */
 export function writeRequest(conversation: Conversation, target: Target): WrittenRequest {
   const losses = new Set<Loss>();
   const writing: Writing = { quirks: target.quirks, losses };

@@ -1,5 +1,5 @@
 import type { Citation, Opaque } from "../conversation.ts";
-import type { Asked, StreamWriter } from "../conversion.ts";
+import type { CallerRequest, StreamWriter } from "../conversion.ts";
 import type { UpstreamError } from "../dialect.ts";
 import type { BlockStart, FinishReason, ReplyEvent, TokenLogprob } from "../reply.ts";
 import { writeExtra } from "./extra-content.ts";
@@ -29,7 +29,7 @@ type Frame = { head: string; tail: string };
 
 type Start = { id: string; createdAtSeconds?: number };
 
-function createFrame({ id, createdAtSeconds }: Start, asked: Asked): Frame {
+function createFrame({ id, createdAtSeconds }: Start, asked: CallerRequest): Frame {
   const head = JSON.stringify({
     id: chatId(id),
     object: "chat.completion.chunk",
@@ -191,7 +191,7 @@ function createChoice(index: number, isOld: boolean): ChoiceState {
 }
 
 /** Writes an answer as chunks; the one with the token counts only for who asked for it. */
-export function createStreamWriter(asked: Asked): StreamWriter {
+export function createStreamWriter(asked: CallerRequest): StreamWriter {
   let frame: Frame | undefined;
   const choices: ChoiceState[] = [];
   const isOld = asksFunctionCall(asked.request ?? {});

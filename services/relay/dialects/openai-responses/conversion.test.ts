@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import {
   losses,
-  UnsayableError,
+  UnsupportedError,
   type Conversation,
   type FilePart,
   type Part,
@@ -352,7 +352,7 @@ test("any garbage is read as a reply or as none, and as a request or refused by 
         const { conversation } = client.readRequest(fields);
         provider.writeRequest(conversation, target);
       } catch (error) {
-        assert.ok(error instanceof UnsayableError, String(error));
+        assert.ok(error instanceof UnsupportedError, String(error));
       }
     }),
     { numRuns: 2000 },

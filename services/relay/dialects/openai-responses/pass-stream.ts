@@ -1,4 +1,4 @@
-import { namelessError, type Passing } from "../answer.ts";
+import { namelessError, type PassPolicy } from "../answer.ts";
 import { isUntouched, member, stringOf, type Cleaner, type Envelope, type UpstreamError } from "../dialect.ts";
 import type { StreamEvent } from "../sse.ts";
 import { typeOfEvent } from "./read-stream.ts";
@@ -27,7 +27,7 @@ function readPlace(event: unknown, place: Place): void {
  * How a Responses stream passes. An upstream error partway always ends in response.failed, also where the upstream
  * leaves that out.
  */
-export function createPassing(_envelope: Envelope, clean: Cleaner): Passing {
+export function createPassing(_envelope: Envelope, clean: Cleaner): PassPolicy {
   const place: Place = { response: {}, sequence: -1, isFailedTold: false, error: namelessError };
   return {
     note: ({ json }: StreamEvent) => {

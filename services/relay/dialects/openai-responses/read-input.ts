@@ -1,5 +1,5 @@
 import {
-  UnsayableError,
+  UnsupportedError,
   type CallPart,
   type Part,
   type ResultPart,
@@ -38,7 +38,7 @@ const roles = new Map<unknown, Turn["role"]>([
 
 function textAt(item: unknown, key: string, path: string): string {
   const text = stringOf(member(item, key));
-  if (text === undefined) throw new UnsayableError(`field ${path}.${key} must be a string`);
+  if (text === undefined) throw new UnsupportedError(`field ${path}.${key} must be a string`);
   return text;
 }
 
@@ -67,7 +67,7 @@ const isResultContent = (part: ContentPart): part is ResultPart["parts"][number]
 function readResult(item: unknown, path: string, isFreeText: boolean, dropped: Set<string>): ResultPart {
   const callId = textAt(item, "call_id", path);
   const parts = readContent(member(item, "output"), `${path}.output`, dropped);
-  if (!parts.every(isResultContent)) throw new UnsayableError(`field ${path}.output must hold text, images or files`);
+  if (!parts.every(isResultContent)) throw new UnsupportedError(`field ${path}.output must hold text, images or files`);
   return { kind: "result", callId, parts, isError: false, ...(isFreeText && { isFreeText }) };
 }
 
@@ -110,7 +110,7 @@ function addReasoning(item: unknown, { turns, add }: Turns): void {
 
 function addMessage(item: unknown, path: string, turns: Turns, dropped: Set<string>): void {
   const role = roles.get(member(item, "role"));
-  if (role === undefined) throw new UnsayableError(`field ${path}.role has a value that cannot be converted`);
+  if (role === undefined) throw new UnsupportedError(`field ${path}.role has a value that cannot be converted`);
   turns.add(role, readContent(member(item, "content"), `${path}.content`, dropped));
 }
 
@@ -142,14 +142,14 @@ function addItem(item: unknown, path: string, turns: Turns, dropped: Set<string>
       dropped.add("input.web_search_call");
       return;
     case "item_reference":
-      throw new UnsayableError(`field ${path} of type item_reference needs a stored item: send the item itself`);
+      throw new UnsupportedError(`field ${path} of type item_reference needs a stored item: send the item itself`);
     default:
-      throw new UnsayableError(`field ${path} of type ${stringOf(type) ?? "unknown"} cannot be used with this model`);
+      throw new UnsupportedError(`field ${path} of type ${stringOf(type) ?? "unknown"} cannot be used with this model`);
   }
 }
 
 /**
- * Reads `instructions` and `input` as turns. Throws UnsayableError for items that only one provider understands, such
+ * Reads `instructions` and `input` as turns. Throws UnsupportedError for items that only one provider understands, such
  * as calls of its own tools.
  */
 export function readTurns(body: Record<string, unknown>, names: ToolNames, dropped: Set<string>): Turn[] {

@@ -1,5 +1,5 @@
 import {
-  UnsayableError,
+  UnsupportedError,
   type AudioPart,
   type FilePart,
   type ImagePart,
@@ -31,7 +31,7 @@ function readText(part: unknown, path: string, dropped: Set<string>): TextPart {
 function refuseId(part: unknown, path: string): void {
   // Files are stored at one provider; this service stores none.
   if (isGiven(member(part, "file_id"))) {
-    throw new UnsayableError(`field ${path}.file_id cannot be used with this model: send the content itself`);
+    throw new UnsupportedError(`field ${path}.file_id cannot be used with this model: send the content itself`);
   }
 }
 
@@ -64,7 +64,7 @@ const knownAudioFields = new Set(["type", "input_audio"]);
 
 export type ContentPart = TextPart | ImagePart | FilePart | AudioPart | RefusalPart;
 
-/** Reads one part of a message or of a tool's result. Throws UnsayableError for what no other format knows. */
+/** Reads one part of a message or of a tool's result. Throws UnsupportedError for what no other format knows. */
 function readPart(part: unknown, path: string, dropped: Set<string>): ContentPart {
   const drop = (known: ReadonlySet<string>): void => dropUnknown(part, known, "input.content.", dropped);
   switch (member(part, "type")) {
@@ -86,7 +86,7 @@ function readPart(part: unknown, path: string, dropped: Set<string>): ContentPar
       drop(knownAudioFields);
       return readAudio(part, path);
     default:
-      throw new UnsayableError(`field ${path}.type has a value that cannot be converted for this model`);
+      throw new UnsupportedError(`field ${path}.type has a value that cannot be converted for this model`);
   }
 }
 

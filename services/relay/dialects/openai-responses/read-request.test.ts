@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ResponseCreateParams } from "openai/resources/responses/responses";
-import { UnsayableError, type Conversation, type Turn } from "../conversation.ts";
+import { UnsupportedError, type Conversation, type Turn } from "../conversation.ts";
 import { wrapOpaque } from "../opaque.ts";
 import { readRequest } from "./read-request.ts";
 import { writeItemState } from "./state.ts";
@@ -14,7 +14,7 @@ const refuses = (fields: Body, message: RegExp): void => {
   assert.throws(
     () => readRequest({ model: "m", input: "Hi", ...fields }),
     (error: unknown) => {
-      assert.ok(error instanceof UnsayableError);
+      assert.ok(error instanceof UnsupportedError);
       assert.match(error.message, message);
       return true;
     },

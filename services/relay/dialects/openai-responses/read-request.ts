@@ -1,4 +1,4 @@
-import { efforts, UnsayableError, type Conversation, type OutputFormat, type Reasoning } from "../conversation.ts";
+import { efforts, UnsupportedError, type Conversation, type OutputFormat, type Reasoning } from "../conversation.ts";
 import type { ReadRequest } from "../conversion.ts";
 import { isGiven, member, positive, stringOf } from "../dialect.ts";
 import { readShared, sharedFields } from "../openai-shared/shared-settings.ts";
@@ -121,14 +121,14 @@ function readLogprobs(body: Record<string, unknown>, dropped: Set<string>): Pick
 }
 
 /**
- * Reads a Responses request. Throws UnsayableError for what is stored at one provider (earlier responses, items and
+ * Reads a Responses request. Throws UnsupportedError for what is stored at one provider (earlier responses, items and
  * files by id) and for tools of a provider's own that must be called: only that provider can serve them.
  */
 export function readRequest(body: Record<string, unknown>): ReadRequest {
   for (const field of storedFields) {
-    if (isGiven(body[field])) throw new UnsayableError(`field ${field} cannot be used with this model`);
+    if (isGiven(body[field])) throw new UnsupportedError(`field ${field} cannot be used with this model`);
   }
-  if (body["background"] === true) throw new UnsayableError("field background must not be true");
+  if (body["background"] === true) throw new UnsupportedError("field background must not be true");
   const dropped = new Set<string>();
   for (const [name, value] of Object.entries(body)) {
     if (!knownFields.has(name) && isGiven(value) && defaults[name] !== value) dropped.add(name);

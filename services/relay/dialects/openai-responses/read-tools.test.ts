@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { UnsayableError } from "../conversation.ts";
+import { UnsupportedError } from "../conversation.ts";
 import { readRequest } from "./read-request.ts";
 
 type Body = Record<string, unknown>;
@@ -8,7 +8,7 @@ const droppedOf = (fields: Body): string[] => [...readRequest({ model: "m", inpu
 const refuses = (fields: Body, message: RegExp): void =>
   assert.throws(
     () => readRequest({ model: "m", input: "Hi", ...fields }),
-    (error: unknown) => error instanceof UnsayableError && message.test(error.message),
+    (error: unknown) => error instanceof UnsupportedError && message.test(error.message),
   );
 
 const spawn = { type: "function", name: "spawn_agent", description: "Starts one.", parameters: { type: "object" } };

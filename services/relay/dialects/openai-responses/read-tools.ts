@@ -1,4 +1,4 @@
-import { UnsayableError, type Conversation, type Tool, type ToolChoice } from "../conversation.ts";
+import { UnsupportedError, type Conversation, type Tool, type ToolChoice } from "../conversation.ts";
 import { checkToolCount } from "../check-inputs.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
 import { leaveOutTools, type ForeignTool } from "../provider-tools.ts";
@@ -13,7 +13,7 @@ const refusalOf = (path: string, type: unknown): string =>
 
 /** Tools that a provider runs, or that its own models know how to call, mean nothing to another provider. */
 function refuseTool(path: string, type: unknown): never {
-  throw new UnsayableError(refusalOf(path, type));
+  throw new UnsupportedError(refusalOf(path, type));
 }
 
 /** What is read of `tools`. */
@@ -32,7 +32,7 @@ function addTool(reading: Reading, tool: unknown, path: string, group?: Group): 
     return;
   }
   const name = stringOf(member(tool, "name"));
-  if (!name) throw new UnsayableError(`field ${path}.name must be a string`);
+  if (!name) throw new UnsupportedError(`field ${path}.name must be a string`);
   dropUnknown(tool, knownFields, "tools.", reading.dropped);
   const told = stringOf(member(tool, "description"));
   const description = group ? joinTexts(group.about, told) : told;
@@ -49,8 +49,8 @@ function addTool(reading: Reading, tool: unknown, path: string, group?: Group): 
 function addNamespace(reading: Reading, group: unknown, path: string): void {
   const namespace = stringOf(member(group, "name"));
   const tools = member(group, "tools");
-  if (!namespace) throw new UnsayableError(`field ${path}.name must be a string`);
-  if (!Array.isArray(tools)) throw new UnsayableError(`field ${path}.tools must be an array`);
+  if (!namespace) throw new UnsupportedError(`field ${path}.name must be a string`);
+  if (!Array.isArray(tools)) throw new UnsupportedError(`field ${path}.tools must be an array`);
   const told = stringOf(member(group, "description"));
   const about = told ? `About the tools of ${namespace}: ${told}` : undefined;
   tools.forEach((tool, at) =>
@@ -60,7 +60,7 @@ function addNamespace(reading: Reading, group: unknown, path: string): void {
 
 /**
  * Reads `tools`, those in namespaces by flat names. Leaves out what only the provider runs, where no tool must be
- * called. Throws UnsayableError for other tools that are not functions of the caller.
+ * called. Throws UnsupportedError for other tools that are not functions of the caller.
  */
 export function readTools(
   { tools }: Record<string, unknown>,
@@ -69,7 +69,7 @@ export function readTools(
   dropped: Set<string>,
 ): Tool[] {
   if (tools === undefined || tools === null) return [];
-  if (!Array.isArray(tools)) throw new UnsayableError("field tools must be an array");
+  if (!Array.isArray(tools)) throw new UnsupportedError("field tools must be an array");
   const reading: Reading = { names, tools: [], foreign: [], dropped };
   tools.forEach((tool, at) => {
     if (member(tool, "type") === "namespace") addNamespace(reading, tool, `tools[${at}]`);
@@ -100,7 +100,7 @@ function readAllowed(choice: unknown, names: ToolNames): ToolChoice {
   return { kind: member(choice, "mode") === "required" ? "required" : "auto", names: [...allowed] };
 }
 
-/** Reads `tool_choice` (trap 29). Throws UnsayableError for the choice of a tool that a provider runs. */
+/** Reads `tool_choice` (trap 29). Throws UnsupportedError for the choice of a tool that a provider runs. */
 export function readToolChoice(
   { tool_choice: choice }: Record<string, unknown>,
   names: ToolNames,

@@ -1,4 +1,4 @@
-import type { Asked } from "../conversion.ts";
+import type { CallerRequest } from "../conversion.ts";
 import { member, type UpstreamError } from "../dialect.ts";
 import type { ReplyUsage } from "../reply.ts";
 import { stableHash } from "../call-id.ts";
@@ -36,7 +36,7 @@ const repeated: readonly (readonly [name: string, otherwise: unknown])[] = [
 ];
 
 /** Settings of the request as its response repeats them. Nothing is stored, whatever was asked. */
-export function echoSettings({ request }: Asked): Record<string, unknown> {
+export function echoSettings({ request }: CallerRequest): Record<string, unknown> {
   const format = member(member(request, "text"), "format") ?? { type: "text" };
   const verbosity = member(member(request, "text"), "verbosity") ?? "medium";
   const reasoning = member(request, "reasoning");

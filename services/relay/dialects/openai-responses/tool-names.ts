@@ -1,6 +1,6 @@
 import { stableHash } from "../call-id.ts";
 import { checkToolCount } from "../check-inputs.ts";
-import { UnsayableError } from "../conversation.ts";
+import { UnsupportedError } from "../conversation.ts";
 import { member, stringOf } from "../dialect.ts";
 
 /** A tool as this format names it: a namespace is a group of tools, which no other format has. */
@@ -36,12 +36,12 @@ function joinName(namespace: string, name: string, taken: ReadonlySet<string>): 
 
 /**
  * The flat name of a tool, which need not be declared: a history may hold calls of tools that are gone. Throws
- * UnsayableError for a name longer than any provider takes.
+ * UnsupportedError for a name longer than any provider takes.
  */
 export function flatNameOf(names: ToolNames, { namespace, name }: OwnName): string {
   if (namespace === undefined || namespace === "") return name;
   if (namespace.length > maxNameLength || name.length > maxNameLength) {
-    throw new UnsayableError(`names of tools and namespaces must have at most ${maxNameLength} characters`);
+    throw new UnsupportedError(`names of tools and namespaces must have at most ${maxNameLength} characters`);
   }
   const key = keyOf(namespace, name);
   let flat = names.flatNames.get(key);

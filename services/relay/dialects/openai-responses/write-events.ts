@@ -1,4 +1,4 @@
-import type { Asked } from "../conversion.ts";
+import type { CallerRequest } from "../conversion.ts";
 import type { UpstreamError } from "../dialect.ts";
 import type { ReplyEvent, ReplyUsage } from "../reply.ts";
 import { nameTools } from "./tool-names.ts";
@@ -78,7 +78,7 @@ function writeEvent(writing: Writing, event: ReplyEvent): void {
 }
 
 /** Makes a writer that tells each event of the stream to `emit`. */
-export function createResponseWriter(asked: Asked, emit: Emit): ResponseWriter {
+export function createResponseWriter(asked: CallerRequest, emit: Emit): ResponseWriter {
   const { remember } = asked;
   const writing: Writing = {
     emit: (type, fields) => {

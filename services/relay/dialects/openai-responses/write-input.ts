@@ -1,6 +1,6 @@
 import { callIdFor } from "../call-id.ts";
 import {
-  UnsayableError,
+  UnsupportedError,
   type CallPart,
   type Loss,
   type Part,
@@ -51,7 +51,7 @@ function writeSpoken(part: Part, role: string, losses: Set<Loss>): InputPart {
   if (part.kind === "text") return role === "assistant" ? writeOutputText(part, losses) : writeInputPart(part, losses);
   const isMedia = part.kind === "image" || part.kind === "file" || part.kind === "audio";
   if (isMedia && role === "user") return writeInputPart(part, losses);
-  throw new UnsayableError(`content of kind ${part.kind} in a turn of the ${role} cannot be used with this model`);
+  throw new UnsupportedError(`content of kind ${part.kind} in a turn of the ${role} cannot be used with this model`);
 }
 
 function writePart(part: Part, losses: Set<Loss>): InputItem | undefined {

@@ -1,5 +1,5 @@
 import {
-  UnsayableError,
+  UnsupportedError,
   type AudioPart,
   type CacheMark,
   type FilePart,
@@ -26,7 +26,7 @@ function writeCache(cache: CacheMark | undefined): CacheBreakpoint {
 }
 
 function refuseId(): never {
-  throw new UnsayableError("files by id cannot be used with this model: send the content itself");
+  throw new UnsupportedError("files by id cannot be used with this model: send the content itself");
 }
 
 function writeImage({ source, detail, cache }: ImagePart, losses: Set<Loss>): InputPart {
@@ -57,11 +57,11 @@ function writeFile({ source, name, cache }: FilePart, losses: Set<Loss>): InputP
 
 function writeAudio({ mediaType, data }: AudioPart): InputPart {
   const format = audioFormats.get(mediaType);
-  if (format === undefined) throw new UnsayableError(`audio of type ${mediaType} cannot be used with this model`);
+  if (format === undefined) throw new UnsupportedError(`audio of type ${mediaType} cannot be used with this model`);
   return { type: "input_audio", input_audio: { data, format } };
 }
 
-/** A part of what the user, the system or a tool says. Throws UnsayableError for what the format has no place for. */
+/** A part of what the user, the system or a tool says. Throws UnsupportedError for what the format has no place for. */
 export function writeInputPart(part: TextPart | ImagePart | FilePart | AudioPart, losses: Set<Loss>): InputPart {
   switch (part.kind) {
     case "text":

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ResponseCreateParams } from "openai/resources/responses/responses";
-import { UnsayableError, type Conversation, type Part, type Quirk, type Turn } from "../conversation.ts";
+import { UnsupportedError, type Conversation, type Part, type Quirk, type Turn } from "../conversation.ts";
 import { writeRequest } from "./write-request.ts";
 
 const plain: Conversation = { turns: [], tools: [], stopSequences: [], isStream: false, wantsStreamUsage: false };
@@ -215,7 +215,7 @@ test("what the format has no place for is refused", () => {
     { role: "assistant", parts: [{ kind: "image", source: { kind: "url", url: "https://a.example" } }] },
     { role: "user", parts: [{ kind: "refusal", text: "No." }] },
   ];
-  for (const turn of rows) assert.throws(() => writeTurns([turn]), UnsayableError);
+  for (const turn of rows) assert.throws(() => writeTurns([turn]), UnsupportedError);
 });
 
 test("citations go back as annotations; those without an address are named", () => {

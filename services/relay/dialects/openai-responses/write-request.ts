@@ -94,7 +94,7 @@ function writeEndUser(endUser: string | undefined): Fields {
 }
 
 /**
- * Writes a Responses request that stores nothing. Throws UnsayableError for parts that the format has no place for.
+ * Writes a Responses request that stores nothing. Throws UnsupportedError for parts that the format has no place for.
  */
 export function writeRequest(conversation: Conversation, target: Target): WrittenRequest {
   const { maxOutputTokens, stopSequences, choices = 1, isStream } = conversation;

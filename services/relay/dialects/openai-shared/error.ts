@@ -1,4 +1,4 @@
-import type { Passing } from "../answer.ts";
+import type { PassPolicy } from "../answer.ts";
 import { isUntouched, member, stringOf, type Cleaner, type Refusal, type UpstreamError } from "../dialect.ts";
 
 /**
@@ -35,7 +35,7 @@ function writeEvent({ message, type = "api_error", code = "server_error", param 
 }
 
 /** Lets errors within a stream pass as callers may see them; their very bytes when there is nothing to take out. */
-export function passErrors(clean: Cleaner): Passing {
+export function passErrors(clean: Cleaner): PassPolicy {
   return {
     onError: (_event, error) => {
       const cleaned = clean(error);

@@ -1,4 +1,4 @@
-import { UnsayableError, type AudioPart, type CacheMark } from "../conversation.ts";
+import { UnsupportedError, type AudioPart, type CacheMark } from "../conversation.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
 
 /**
@@ -9,10 +9,10 @@ export function readBreakpoint(part: unknown): { cache?: CacheMark } {
   return isGiven(breakpoint) ? { cache: { ttl: member(breakpoint, "ttl") === "12h" ? "1h" : "5m" } } : {};
 }
 
-/** A field that must be a string. Throws UnsayableError when it is none. */
+/** A field that must be a string. Throws UnsupportedError when it is none. */
 export function textAt(value: unknown, key: string, path: string): string {
   const text = stringOf(member(value, key));
-  if (text === undefined) throw new UnsayableError(`field ${path}.${key} must be a string`);
+  if (text === undefined) throw new UnsupportedError(`field ${path}.${key} must be a string`);
   return text;
 }
 
@@ -27,7 +27,7 @@ type Text = { kind: "text"; text: string };
 
 /**
  * Reads content, a string or a list of parts; empty text says nothing and many providers refuse it (trap 25). Throws
- * UnsayableError for content that is neither, and what `readPart` throws.
+ * UnsupportedError for content that is neither, and what `readPart` throws.
  */
 export function readParts<P extends object>(
   content: unknown,
@@ -36,7 +36,7 @@ export function readParts<P extends object>(
 ): (P | Text)[] {
   if (typeof content === "string") return content === "" ? [] : [{ kind: "text", text: content }];
   if (content === undefined || content === null) return [];
-  if (!Array.isArray(content)) throw new UnsayableError(`field ${path} must be a string or an array`);
+  if (!Array.isArray(content)) throw new UnsupportedError(`field ${path} must be a string or an array`);
   const parts = content.map((part, at) => readPart(part, `${path}[${at}]`));
   return parts.filter((part) => !("text" in part) || part.text !== "");
 }

@@ -2,14 +2,14 @@ import {
   namelessError,
   type AnswerSink,
   type EventKind,
-  type Passing,
+  type PassPolicy,
   type ReadingContext,
   type StreamReader,
 } from "../answer.ts";
 import { estimateTokens, member, stringOf, tellsCounts, type Cleaner, type Envelope } from "../dialect.ts";
 import type { StreamEvent } from "../sse.ts";
 import { passErrors, readError } from "./error.ts";
-import { countingOf, readToldUsage, readTotal, type Counting } from "./usage.ts";
+import { countingOf, readToldUsage, readTotal, type CountingRule } from "./usage.ts";
 
 // What OpenAI gives at most; a number beyond it is no choice of an answer.
 const maxChoices = 128;
@@ -26,7 +26,7 @@ export type ChunkContent = {
 
 type Reading = ChunkContent & {
   sink: AnswerSink;
-  counting: Counting;
+  counting: CountingRule;
   wanted: number;
   ended: Set<number>;
   serviceTier: string | undefined;
@@ -126,7 +126,7 @@ export function createChunkReader(
 }
 
 /** The usage chunk, which the relay asked for itself, is kept from a caller who did not ask for it. */
-export function createChunkPassing({ wantsStreamUsage }: Envelope, clean: Cleaner): Passing {
+export function createChunkPassing({ wantsStreamUsage }: Envelope, clean: Cleaner): PassPolicy {
   return {
     onCounts: wantsStreamUsage ? "pass" : "drop",
     ...passErrors(clean),

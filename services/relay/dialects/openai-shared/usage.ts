@@ -71,9 +71,9 @@ export function readTotal(usage: unknown): bigint | undefined {
 }
 
 /** How a model counts: whether its reasoning shows only in the total, where others would count no such tokens. */
-export type Counting = { isReasoningInTotal?: boolean };
+export type CountingRule = { isReasoningInTotal?: boolean };
 
-export const countingOf = (quirks?: ReadonlySet<Quirk>): Counting => ({
+export const countingOf = (quirks?: ReadonlySet<Quirk>): CountingRule => ({
   isReasoningInTotal: quirks?.has("reasoning-in-total") ?? false,
 });
 
@@ -82,7 +82,7 @@ export const countingOf = (quirks?: ReadonlySet<Quirk>): Counting => ({
  * and completion_tokens includes reasoning and audio, so each part is taken out once; parts that exceed their whole
  * (seen with cache writes) are cut to it.
  */
-export function readUsage(usage: unknown, counting: Counting = {}): Units | undefined {
+export function readUsage(usage: unknown, counting: CountingRule = {}): Units | undefined {
   return readCounts((told) => readBuckets(told, counting), usage);
 }
 
@@ -114,7 +114,7 @@ function readInput(usage: unknown): Units {
   return { inputTokens, ...input, ...(kept > 0n && { cacheWrite1hTokens: kept }) };
 }
 
-function readBuckets(usage: unknown, { isReasoningInTotal = false }: Counting): Units | undefined {
+function readBuckets(usage: unknown, { isReasoningInTotal = false }: CountingRule): Units | undefined {
   if (typeof usage !== "object" || usage === null) return undefined;
   const prompt = countOf(member(usage, "prompt_tokens"));
   const completion = countOf(member(usage, "completion_tokens"));
@@ -151,6 +151,6 @@ function readBuckets(usage: unknown, { isReasoningInTotal = false }: Counting): 
 }
 
 /** The same, of a usage that tells any count: some servers send an empty one. */
-export function readToldUsage(usage: unknown, counting?: Counting): Units | undefined {
+export function readToldUsage(usage: unknown, counting?: CountingRule): Units | undefined {
   return tellsCounts(usage) ? readUsage(usage, counting) : undefined;
 }
