@@ -219,8 +219,11 @@ const soundScripts = scripts.map(({ pieces, first, last, steps, behind }): Scrip
 function readOwn(from: DialectName, told: string): unknown {
   if (from !== "anthropic-messages") return endOf(from, told.split("data: [DONE]")[0] ?? "");
   const merged: Record<string, unknown> = {};
+  let hasStopReason = false;
   for (const event of eventsOf(told)) {
-    if (event["type"] === "message_stop") break;
+    // API spec, Streaming that stops partway: an end without a stop_reason is the end of no whole answer.
+    if (event["type"] === "message_stop" && hasStopReason) break;
+    if ((event["delta"] as Record<string, unknown> | undefined)?.["stop_reason"]) hasStopReason = true;
     const isStart = event["type"] === "message_start";
     const usage = (isStart ? (event["message"] as Record<string, unknown>)["usage"] : event["usage"]) ?? {};
     for (const [name, count] of Object.entries(usage)) {
