@@ -84,7 +84,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const sweepSilent = whenReady(() => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS));
   resources.use(every(sweepMs, sweepSilent, log));
   resources.use(every(rebuildCheckMs, whenReady(rebuild), log));
-  resources.use(every(repairMs, createRestoreWatch({ database, billing, identities, log }), log));
+  resources.use(every(repairMs, createRestoreWatch({ database, billing, identities, hot, log }), log));
   resources.use(every(repairMs, repair, log));
   resources.use(
     every(

@@ -14,7 +14,7 @@ import { loadCatalog } from "../e2e/load-models.ts";
 import { createRandom, type Random } from "../e2e/random.ts";
 import { type Customer, startWorld, type World } from "../e2e/world.ts";
 import type { Service } from "../../tools/local/service.ts";
-import type { ServiceName } from "../../tools/local/stack.ts";
+import type { ServiceName, StackOptions } from "../../tools/local/stack.ts";
 import { type FaultFolder, openFaultFolder } from "./fault-points.ts";
 import { type Links, openLinks } from "./links.ts";
 import { lossBoundNanos, overspendBoundNanos, type Refusals, wrongRefusals } from "./rules.ts";
@@ -27,10 +27,16 @@ export type ScenarioOptions = {
   say: (text: string) => void;
   /** More variables of auth-quota. */
   authQuota?: Record<string, string>;
+  /** The same of billing. */
+  billing?: Record<string, string>;
+  /** Stores that the scene is given instead of starting its own. */
+  given?: StackOptions["given"];
+  /** Variables that are told as they are, because they name several servers, which no proxy stands for. */
+  direct?: readonly string[];
 };
 
 /** What one round of load and harm came to. */
-export type RoundResult = { report: Report; ends: string };
+export type RoundResult = { report: Report; ends: string; calls: readonly CallLog[] };
 
 /** A load under way, and what the harm done meanwhile has to tell the checker. */
 export type Round = {
@@ -50,6 +56,10 @@ export type Round = {
   noteCheckpoints: () => Promise<void>;
   /** Makes one more customer; without a sum, with more money than it can spend. */
   addCustomer: (creditNanos?: bigint) => Promise<Customer>;
+  /** Customers of the load: two with more money than they can spend, and one that runs out of it. */
+  customers: readonly Customer[];
+  /** Gives a customer money while the load runs. */
+  credit: (customer: Customer, nanos: bigint) => Promise<void>;
   /** Set when callers must not notice the harm: every sound call with money is answered whole. */
   isUnnoticed: boolean;
   /** Waits until calls that begin now are answered whole; throws after 90 s. */
@@ -94,7 +104,8 @@ const variables: Record<ServiceName, Record<string, string>> = {
 };
 
 /** Starts the system. */
-export async function startScene({ seed, callers, say, authQuota = {} }: ScenarioOptions): Promise<Scenario> {
+export async function startScene(options: ScenarioOptions): Promise<Scenario> {
+  const { seed, callers, say, given, direct = [] } = options;
   await using resources = new AsyncDisposableStack();
   const faultPlace = await mkdtemp(join(tmpdir(), "relay-faults-"));
   removeAtEnd(faultPlace);
@@ -104,13 +115,15 @@ export async function startScene({ seed, callers, say, authQuota = {} }: Scenari
   const serviceEnvironment = Object.fromEntries(
     Object.entries(variables).map(([name, own]) => [name, { ...own, ...faults.environmentOf() }]),
   );
-  Object.assign(serviceEnvironment["auth-quota"] ?? {}, authQuota);
+  Object.assign(serviceEnvironment["auth-quota"] ?? {}, options.authQuota);
+  Object.assign(serviceEnvironment["billing"] ?? {}, options.billing);
   const world = resources.use(
     await startWorld({
       catalog: (fakeUrl) => loadCatalog(links.lead("relay to upstream", fakeUrl)),
       fake: { receivedLimit: 1, truthLimit: 1_000_000 },
       serviceEnvironment,
-      reroute: links.reroute,
+      reroute: (service, told) => ({ ...links.reroute(service, told), ...only(told, direct) }),
+      ...(given && { given }),
     }),
   );
   const random = createRandom(seed);
@@ -119,6 +132,9 @@ export async function startScene({ seed, callers, say, authQuota = {} }: Scenari
   const folder = dirname(world.stack.catalogFile);
   return { world, links, faults, random, say, folder, round, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
+
+const only = (told: Record<string, string>, names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(Object.entries(told).filter(([name]) => names.includes(name)));
 
 type Rounds = { world: World; seed: number; callers: number };
 
@@ -160,7 +176,7 @@ function createRounds({ world, seed, callers }: Rounds): Scenario["round"] {
     noteNumbers(firstNumbers, lines);
     // What is judged need not be kept: a long run must not need more and more memory.
     world.fake.forget();
-    return { report, ends };
+    return { report, ends, calls: load.calls };
   };
 }
 
@@ -176,13 +192,14 @@ async function createCustomers(world: World, credits: readonly bigint[]): Promis
   return customers;
 }
 
-const isRich = ({ creditNanos }: Creditor): boolean => creditNanos === richNanos;
+const isRich = ({ creditNanos }: Creditor): boolean => creditNanos >= richNanos;
 
 function createRound(load: Load, world: World, customers: Creditor[]): Round {
   const floors = new Map<string, bigint>();
   const others: CallLog[] = [];
   const problems: string[] = [];
   const open = new Set<Promise<unknown>>();
+  let credits = 0;
   const agent = new Agent({ keepAlive: true });
   const call: Round["call"] = async (plan, options) => {
     const log = await callRelay(plan, { url: world.relayUrl, agent, ...options });
@@ -210,6 +227,13 @@ function createRound(load: Load, world: World, customers: Creditor[]): Round {
     lostRelayRids: new Set(),
     problems,
     isUnnoticed: false,
+    customers: [...customers],
+    credit: async ({ accountId }, amountNanos) => {
+      credits += 1;
+      await world.billing.credit({ accountId, amountNanos, paymentId: `round-${accountId}-${credits}` });
+      const creditor = customers.find((one) => one.accountId === accountId);
+      if (creditor) creditor.creditNanos += amountNanos;
+    },
     addCustomer: async (creditNanos = richNanos) => {
       const [added] = await createCustomers(world, [creditNanos]);
       if (!added) throw new Error("no customer was made");

@@ -89,7 +89,12 @@ export const readQuarantine: typeof quarantine.readQuarantine = () => Promise.re
 
 export const readByHandSums: typeof lines.readByHandSums = () => Promise.resolve(new Map());
 
-export const createLedgerDays: typeof days.createLedgerDays = () => ({ ensure: () => Promise.resolve(new Set()) });
+export const createLedgerDays: typeof days.createLedgerDays = () => ({
+  ensure: () => Promise.resolve(new Set()),
+  forget: () => undefined,
+});
+
+export const isDayMissing: typeof days.isDayMissing = () => false;
 
 function addToQuarantine({ quarantine: kept }: Ledger, rejects: readonly Reject[]): Reject[] {
   return rejects.filter((reject) => {

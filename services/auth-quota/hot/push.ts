@@ -6,7 +6,7 @@ import {
   markAccountsPushed,
   type AccountRow,
 } from "../store/accounts.ts";
-import { writeAccount, writeKey, type HotStore } from "../store/hot.ts";
+import { keepChange, writeAccount, writeKey, type HotStore } from "../store/hot.ts";
 import { findUnpushedKeys, forgetRecentKeyPushes, markKeysPushed, type KeyRow } from "../store/keys.ts";
 import type { Database } from "../store/postgres.ts";
 
@@ -26,19 +26,25 @@ export type Push = {
 
 const maxPerRepair = 500;
 const distrustedMinutes = 10;
+// After a restore all rows are pushed, and most were changed before anything that a restore can forget.
+const keptMs = 14 * 86_400_000;
+const isRecent = ({ updatedAt }: { updatedAt: Date }): boolean => Date.now() - updatedAt.getTime() < keptMs;
 
 export function createPush(database: Database, hot: HotStore, log: Logger): Push {
   const pushAccounts = async (rows: AccountRow[]): Promise<void> => {
     if (rows.length === 0) return;
-    await hot.apply("", rows.map(writeAccount));
+    const kept = rows
+      .filter(isRecent)
+      .map((row) => keepChange({ kind: "account", row: row.row }, { id: row.accountId, version: row.version }));
+    await hot.apply("", [...rows.map(writeAccount), ...kept]);
     await markAccountsPushed(database, rows);
   };
   const pushKeys = async (rows: KeyRow[]): Promise<void> => {
     if (rows.length === 0) return;
-    await hot.apply(
-      "",
-      rows.map((row) => writeKey(toKeySettings(row))),
-    );
+    const kept = rows
+      .filter(isRecent)
+      .map((row) => keepChange({ kind: "key", row: row.row }, { id: row.keyId, version: row.version }));
+    await hot.apply("", [...rows.map((row) => writeKey(toKeySettings(row))), ...kept]);
     await markKeysPushed(database, rows);
   };
   const attempt = async (work: Promise<void>, about: object): Promise<void> => {

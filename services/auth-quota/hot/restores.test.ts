@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { KeyStatus, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { Redis } from "ioredis";
 import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
+import { keyPrefix } from "../store/key-prefix.ts";
 import { startAppWorld, type AppEnvironment, type Payer } from "../testing/app-world.ts";
 import type { RelayLine } from "../testing/relay-line.ts";
 
@@ -29,11 +31,17 @@ async function restoreTo({ keyId }: Payer, since: Payer): Promise<void> {
   await query(environment.ownerUrl, `DELETE FROM auth_quota.key WHERE key_id = '${since.keyId}'`);
 }
 
+async function forgetChanges(): Promise<void> {
+  const redis = new Redis(environment.stores.redis.url);
+  await redis.del(`${keyPrefix}:changes`);
+  redis.disconnect();
+}
+
 for (const [what, move] of [
   ["another place", () => query(environment.ownerUrl, "UPDATE auth_quota.hot_store SET place = 'another server'")],
   ["a newer epoch of the ledger", async () => void (environment.billing.ledgerEpoch += 1)],
 ] as const) {
-  test(`${what}: settings of a restored database are in force again, and keys that it lacks are not`, async () => {
+  test(`${what}: what a restored database and Redis have both forgotten is as the backup says`, async () => {
     const payer = await environment.createPayer(1_000n);
     const since = await environment.createPayer(1_000n);
     using line = environment.first.openLine("relay_restored");
@@ -49,6 +57,7 @@ for (const [what, move] of [
     });
     const known = await restores();
     await restoreTo(payer, since);
+    await forgetChanges();
     await move();
     await until("the key works as the backup says", async () => (await authorize(line, payer)) === Verdict.OK);
     await until("the lost key does not work", async () => (await authorize(line, since)) === Verdict.KEY_INVALID);
@@ -57,6 +66,34 @@ for (const [what, move] of [
     assert.equal(await authorize(line, payer), Verdict.KEY_INVALID, "a change is in force at once");
   });
 }
+
+test("what a restored database has forgotten comes back from Redis, but for what was changed in it since", async () => {
+  const [stopped, used, made] = [
+    await environment.createPayer(1_000n),
+    await environment.createPayer(1_000n),
+    await environment.createPayer(1_000n),
+  ];
+  using line = environment.first.openLine("relay_returned");
+  const { admin } = environment.first;
+  await admin.updateKey({ keyId: stopped.keyId, status: KeyStatus.STOPPED });
+  await admin.updateKey({ keyId: used.keyId, name: "in the gap" });
+  await admin.updateAccount({ accountId: used.accountId, name: "in the gap", requestsPerMinute: 77 });
+  const known = await restores();
+  await restoreTo(stopped, made);
+  await query(environment.ownerUrl, `DELETE FROM auth_quota.account WHERE account_id = '${made.accountId}'`);
+  await query(
+    environment.ownerUrl,
+    `UPDATE auth_quota.account SET name = 'as it was', version = 1 WHERE account_id = '${used.accountId}';
+     UPDATE auth_quota.key SET name = 'since', updated_at = now(), version = 1 WHERE key_id = '${used.keyId}'`,
+  );
+  await query(environment.ownerUrl, "UPDATE auth_quota.hot_store SET place = 'another server'");
+  await until("it is noticed", async () => (await restores()) === known + 1);
+  assert.equal(await authorize(line, stopped), Verdict.KEY_INVALID);
+  assert.equal(await authorize(line, made), Verdict.OK);
+  const [account] = (await admin.getAccounts({ accountIds: [used.accountId] })).accounts;
+  assert.deepEqual([account?.name, account?.requestsPerMinute], ["in the gap", 77]);
+  assert.equal((await admin.getKeys({ keyIds: [used.keyId] })).keys[0]?.name, "since");
+});
 
 test("a database that stays where it is keeps its versions, also when a replica starts", async () => {
   const known = await restores();

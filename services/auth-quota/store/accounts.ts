@@ -11,6 +11,9 @@ export type AccountRow = {
   maxConcurrent: number;
   version: bigint;
   createdAt: Date;
+  updatedAt: Date;
+  /** All of it in JSON. */
+  row: string;
 };
 
 export type AccountChange = {
@@ -23,7 +26,8 @@ export type AccountChange = {
 type RawRow = Omit<AccountRow, "version"> & { version: string };
 
 const columns = `account_id as "accountId", name, status, requests_per_minute as "requestsPerMinute",
-  max_concurrent as "maxConcurrent", version, created_at as "createdAt"`;
+  max_concurrent as "maxConcurrent", version, created_at as "createdAt",
+  updated_at as "updatedAt", to_jsonb(account)::text as "row"`;
 
 const fromRaw = (raw: RawRow): AccountRow => ({ ...raw, version: BigInt(raw.version) });
 

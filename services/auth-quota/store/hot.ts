@@ -84,6 +84,8 @@ export type HotStore = {
   establish: (hadOne: boolean) => Promise<void>;
   readSums: (accountId: string) => Promise<HotSums>;
   readTotals: () => Promise<HotTotals>;
+  /** All changes of the last two weeks, some at a time. */
+  readChanges: () => AsyncIterable<Change[]>;
   /** Usage records that the ledger has not confirmed for `minAgeMs`, oldest first. */
   listUnposted: (minAgeMs: number, limit: number) => Promise<Buffer[]>;
 };
@@ -109,6 +111,7 @@ export function createHotStore(redis: HotRedis, limits: CallLimits): HotStore {
     establish: async (hadOne) => void (await apply.run("", [["establish", hadOne ? "1" : "0"]])),
     readSums: (accountId) => readSums(redis, accountId),
     readTotals: () => readTotals(redis),
+    readChanges: () => readChanges(redis),
     listUnposted: (minAgeMs, limit) => listUnposted(redis, minAgeMs, limit),
   };
 }
@@ -174,6 +177,14 @@ export function writeKey(key: KeySettings): HotOperation {
   return ["key-settings", keyId, accountId, status, ...limits, String(version)];
 }
 
+/** Settings that were changed, as the whole row of the database in JSON. */
+export type Change = { kind: "account" | "key"; row: string };
+
+/** The operation that keeps a changed row for a while, for a database that forgets the change. */
+export function keepChange({ kind, row }: Change, { id, version }: { id: string; version: bigint }): HotOperation {
+  return ["keep-change", `${kind} ${id}`, String(version), row];
+}
+
 /** For `askedIn`: an amount that billing told unasked. */
 export const unasked = "";
 
@@ -230,6 +241,22 @@ async function readTotals(redis: HotRedis): Promise<HotTotals> {
   ]);
   const outboxOldestMs = oldest[1] === undefined ? 0 : Math.max(0, nowMs - Number(oldest[1]));
   return { openHolds: Number(open ?? 0), outboxSize, outboxOldestMs };
+}
+
+const changesPerPage = 500;
+
+async function* readChanges(redis: HotRedis): AsyncIterable<Change[]> {
+  let cursor = "0";
+  do {
+    const [next, found] = await redis.hscan(`${keyPrefix}:changes`, cursor, "COUNT", changesPerPage);
+    const changes: Change[] = [];
+    for (let at = 0; at < found.length; at += 2) {
+      const [name = "", text = ""] = found.slice(at, at + 2);
+      changes.push({ kind: name.startsWith("key ") ? "key" : "account", row: text.slice(text.indexOf(" ") + 1) });
+    }
+    yield changes;
+    cursor = next;
+  } while (cursor !== "0");
 }
 
 const pageSize = 1_000;

@@ -1,7 +1,7 @@
 import type { Database } from "./postgres.ts";
 import { isDangling } from "./postgres.ts";
 
-/** A row of auth_quota.key, without the hash. */
+/** A row of auth_quota.key; the hash is in `row` only. */
 export type KeyRow = {
   keyId: string;
   accountId: string;
@@ -15,6 +15,9 @@ export type KeyRow = {
   maxConcurrent: number;
   version: bigint;
   createdAt: Date;
+  updatedAt: Date;
+  /** All of it in JSON. */
+  row: string;
 };
 
 export type NewKey = Pick<
@@ -41,7 +44,7 @@ type RawRow = Omit<KeyRow, "version" | "limitNanos"> & { version: string; limitN
 
 const columns = `key_id as "keyId", account_id as "accountId", secret_prefix as "secretPrefix", name, status,
   expires_at as "expiresAt", limit_nanos as "limitNanos", models, max_concurrent as "maxConcurrent", version,
-  created_at as "createdAt"`;
+  created_at as "createdAt", updated_at as "updatedAt", to_jsonb(key)::text as "row"`;
 
 const fromRaw = (raw: RawRow): KeyRow => ({
   ...raw,

@@ -1,3 +1,4 @@
+import type { Change } from "./hot.ts";
 import type { Database } from "./postgres.ts";
 
 // One restore gives out fewer versions of a row than this.
@@ -32,4 +33,52 @@ export async function countRestores(database: Database, ledgerEpoch: number): Pr
     [ledgerEpoch, versionsPerRestore.toString()],
   );
   return rows[0]?.restores ?? undefined;
+}
+
+/** Whether countRestores() would count one now. */
+export async function isRestored(database: Database, ledgerEpoch: number): Promise<boolean> {
+  const rows = await database.query(
+    `select from auth_quota.hot_store
+     where place is not null and
+       (place is distinct from auth_quota.database_place() or (ledger_epoch < $1 and ledger_epoch > 0))`,
+    [ledgerEpoch],
+  );
+  return rows.length > 0;
+}
+
+/**
+ * Brings rows of a kind back to what they were, where the database does not know that change; what was changed after it
+ * stays. Returns how many it did not know. Accounts come first: a key must have one.
+ */
+export async function takeChanges(
+  database: Database,
+  kind: Change["kind"],
+  changes: readonly Change[],
+): Promise<number> {
+  const rows = changes.filter((change) => change.kind === kind).map(({ row }) => row);
+  if (rows.length === 0) return 0;
+  return (await database.query(takeRows[kind], [`[${rows.join()}]`])).length;
+}
+
+const takeRows = {
+  account: takeStatement(
+    "account",
+    ["created_at"],
+    ["name", "status", "requests_per_minute", "max_concurrent", "version", "updated_at"],
+  ),
+  key: takeStatement(
+    "key",
+    ["account_id", "key_hash", "secret_prefix", "created_at"],
+    ["name", "status", "expires_at", "limit_nanos", "models", "max_concurrent", "version", "updated_at"],
+  ),
+};
+
+function takeStatement(table: "account" | "key", fixed: string[], changing: string[]): string {
+  const columns = [`${table}_id`, ...fixed, ...changing].join();
+  return `insert into auth_quota.${table} as known (${columns})
+    select ${columns} from jsonb_populate_recordset(null::auth_quota.${table}, $1::jsonb) as kept
+    ${table === "key" ? "where exists (select from auth_quota.account as a where a.account_id = kept.account_id)" : ""}
+    on conflict (${table}_id) do update set ${changing.map((name) => `${name} = excluded.${name}`).join()}
+      where known.version < excluded.version and known.updated_at <= excluded.updated_at
+    returning 1`;
 }

@@ -15,7 +15,7 @@ import { formatUsd, maxAccountNanos } from "#shared/money/money.ts";
 import { dayOfMs } from "../records/check.ts";
 import { badRequest, requireId, requireText, requireUuidTimeMs } from "./check-request.ts";
 import { toLedgerLine } from "./ledger-line.ts";
-import type { LedgerDays } from "../store/days.ts";
+import { isDayMissing, type LedgerDays } from "../store/days.ts";
 import type { AccountRow } from "../store/funds.ts";
 import {
   bookManualLine,
@@ -116,9 +116,14 @@ export async function bookByHand(
   requireId("account_id", lineRequest.accountId);
   const bookedAtMs = clock.nowMs();
   const day = dayOfMs(bookedAtMs);
-  await days.ensure([day]);
   const line = { ...lineRequest, contentHash: contentHashOf(lineRequest), bookedAtMs, day };
-  const result = await post(line);
+  await days.ensure([day]);
+  const result = await post(line).catch(async (error: unknown) => {
+    if (!isDayMissing(error)) throw error;
+    days.forget();
+    await days.ensure([day]);
+    return post(line);
+  });
   if (result.outcome === "other-content") {
     const words = `${JSON.stringify(lineRequest.reference)} was booked before with other content`;
     throw new ServiceError("already_exists", words);

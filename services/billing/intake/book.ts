@@ -5,7 +5,7 @@ import type { Logger } from "#shared/process/log.ts";
 import type { Metrics } from "../metrics.ts";
 import { planBatch, type BookedState, type NewLine, type Plan } from "../records/plan.ts";
 import { rejectEvent, type ReadMessage, type Reject } from "../records/read-event.ts";
-import type { LedgerDays } from "../store/days.ts";
+import { isDayMissing, type LedgerDays } from "../store/days.ts";
 import { isRefusedData, type Pool } from "#shared/stores/postgres.ts";
 import { postBatch, type PostResult, type Progress } from "../store/post.ts";
 import { callUpdateOf, type Posting } from "./push-balances.ts";
@@ -27,7 +27,9 @@ export async function bookBatch(booking: BookingDeps, batch: ReadMessage, progre
   try {
     return await bookOnce(booking, batch, progress);
   } catch (error) {
-    if (!isRefusedData(error)) throw error;
+    // A restored ledger lacks days that it had: nothing is wrong with the events.
+    if (isDayMissing(error)) booking.days.forget();
+    if (isDayMissing(error) || !isRefusedData(error)) throw error;
     return await bookApart(booking, batch, error);
   }
 }

@@ -216,3 +216,21 @@ test("credits, corrections, refunds and vouchers that a backup lacks are booked 
   await served.billing.credit({ accountId: "acct_test", amountNanos: 5_000n, paymentId: "behind" });
   assert.equal(await countLines(ownerUrl), kept.lines.length, "a payment that is told again is the one it was");
 });
+
+test("a restored ledger that lacks today gets the day again, and nothing goes to quarantine", async () => {
+  const manager = await jetstreamManager(connection);
+  await manager.streams.delete(usageStream).catch(() => false);
+  await using ledger = await createLedger(postgres);
+  await using billing = billingOn(ledger.pool);
+  await publish({});
+  await until("it is booked", async () => (await countLines(ledger.ownerUrl)) === 1);
+  const { rows } = await query(
+    ledger.ownerUrl,
+    "SELECT inhrelid::regclass AS name FROM pg_inherits WHERE inhparent = 'billing.ledger_line'::regclass",
+  );
+  await query(ledger.ownerUrl, `DROP TABLE ${rows.map(({ name }) => name).join()}`);
+  await publish({});
+  await until("it is booked", async () => (await countLines(ledger.ownerUrl)) > 0);
+  assert.equal((await query(ledger.ownerUrl, "SELECT FROM billing.usage_quarantine")).rowCount, 0);
+  assert.deepEqual(billing.reasons(), []);
+});

@@ -17,6 +17,8 @@ import {
   type OpenEpoch,
   type StreamMark,
 } from "../store/ledger-epoch.ts";
+import type { LedgerDays } from "../store/days.ts";
+import { forgetPrices } from "../store/prices.ts";
 import type { NatsLink } from "./nats.ts";
 import type { BalancePusher } from "./push-balances.ts";
 import { consumerName, isMissing } from "./stream.ts";
@@ -33,6 +35,7 @@ export type LedgerRepairDeps = {
   replayFrom: (fromMs: number | undefined) => Promise<ReplayTotals>;
   /** The same for lines by hand. Returns how many. */
   rebookFundsFrom: (fromMs: number | undefined) => Promise<number>;
+  days: Pick<LedgerDays, "forget">;
   metrics: Metrics;
   log: Logger;
 };
@@ -65,11 +68,22 @@ export function createLedgerRepair(deps: LedgerRepairDeps): LedgerRepair {
   const advance = (to: bigint): void => {
     if (mark && to > mark.sequence) mark = { ...mark, sequence: to };
   };
+  let epoch: number | undefined;
+  // What this process remembers of the tables was true of those of the epoch before.
+  const lookAtEpoch = async (): Promise<void> => {
+    const found = await readEpoch(deps.pool);
+    deps.metrics.ledgerEpoch.set(found);
+    if (epoch !== undefined && found !== epoch) {
+      deps.days.forget();
+      forgetPrices(deps.pool);
+    }
+    epoch = found;
+  };
   const open = async (loss: LedgerLoss): Promise<void> => {
     if (!mark) return;
     const opened = await openEpoch(deps.pool, mark, await streamEnd(deps));
     if (!opened) return;
-    deps.metrics.ledgerEpoch.set(await readEpoch(deps.pool));
+    await lookAtEpoch();
     deps.log.error({ ...loss, bookedUntil: `${loss.bookedUntil}` }, "ledger has lost bookings: booking them again");
   };
   return {
@@ -85,16 +99,17 @@ export function createLedgerRepair(deps: LedgerRepairDeps): LedgerRepair {
       advance(await acknowledgedOf(manager));
       const loss = await findLoss(deps.pool, mark);
       if (loss) await open(loss);
-      deps.metrics.ledgerEpoch.set(await readEpoch(deps.pool));
-      const epoch = await claimEpoch(deps.pool);
-      if (epoch) await heal(deps, manager, epoch);
+      await lookAtEpoch();
+      const claimed = await claimEpoch(deps.pool);
+      if (claimed) await heal(deps, manager, claimed);
     },
   };
 }
 
 async function managerOf(nats: NatsLink): Promise<JetStreamManager | undefined> {
   const connection = nats.current();
-  return connection && (await jetstreamManager(connection));
+  // Asking for the account's limits, too, would cost a request each time.
+  return connection && (await jetstreamManager(connection, { checkAPI: false }));
 }
 
 async function acknowledgedOf(manager: JetStreamManager): Promise<bigint> {

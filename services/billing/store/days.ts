@@ -1,12 +1,20 @@
+import pg from "pg";
 import type { Pool } from "#shared/stores/postgres.ts";
 
 /** The days that have a partition, as far as this process knows. */
 export type LedgerDays = {
   /** Makes the partitions that are missing; returns the days that the database refuses as too far off. */
   ensure: (days: Iterable<string>) => Promise<Set<string>>;
+  /** Forgets them: a ledger that is restored may not have each of them any more. */
+  forget: () => void;
 };
 
-/** Days are YYYY-MM-DD. Each day is asked for once in the life of the process. */
+/** Whether PostgreSQL refused a line because its day has no partition (SQLSTATE 23514 without a constraint). */
+export function isDayMissing(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && error.code === "23514" && error.constraint === undefined;
+}
+
+/** Days are YYYY-MM-DD. Each day is asked for once, until it is forgotten. */
 export function createLedgerDays(pool: Pool): LedgerDays {
   const known = new Set<string>();
   return {
@@ -22,5 +30,6 @@ export function createLedgerDays(pool: Pool): LedgerDays {
       }
       return refused;
     },
+    forget: () => known.clear(),
   };
 }

@@ -24,18 +24,21 @@ export type OpenEpoch = { epoch: number; stream: string; bookedUntil: bigint };
 
 type LedgerPlace = { place: string; knownPlace: string; booked: bigint | null };
 
+// Where the ledger is and was, and how far the stream $1 is booked.
+const readPlace = `SELECT billing.ledger_place() AS place,
+  (SELECT place FROM billing.ledger_epoch ORDER BY epoch DESC LIMIT 1) AS "knownPlace",
+  (SELECT max(booked_sequence) FROM billing.stream_progress WHERE stream = $1) AS booked`;
+
 /**
  * Finds a ledger that is not where it was (promoted, or loaded from a dump), or that is booked less far than `known`
  * says (a disk that was put back).
  */
 export async function findLoss(db: Queryable, known: StreamMark): Promise<LedgerLoss | undefined> {
-  const { rows } = await db.query<LedgerPlace>(
-    `SELECT billing.ledger_place() AS place,
-       (SELECT place FROM billing.ledger_epoch ORDER BY epoch DESC LIMIT 1) AS "knownPlace",
-       (SELECT max(booked_sequence) FROM billing.stream_progress WHERE stream = $1) AS booked`,
-    [known.stream],
-  );
-  const [found] = rows;
+  const { rows } = await db.query<LedgerPlace>(readPlace, [known.stream]);
+  return lossOf(rows[0], known);
+}
+
+function lossOf(found: LedgerPlace | undefined, known: StreamMark): LedgerLoss | undefined {
   if (!found) return undefined;
   const { place, knownPlace, booked } = found;
   const loss = { stream: known.stream, bookedUntil: booked ?? 0n };
@@ -45,17 +48,19 @@ export async function findLoss(db: Queryable, known: StreamMark): Promise<Ledger
   return { ...loss, reason: `it is booked up to ${booked}, and was up to ${known.sequence}` };
 }
 
-/** As findLoss, but throws LedgerLostError; then writes down how far this transaction books. */
+/** As findLoss, but throws LedgerLostError; else writes down how far this transaction books. */
 export async function advanceMark(db: Queryable, known: StreamMark, sequence: bigint): Promise<void> {
-  const loss = await findLoss(db, known);
-  if (loss) throw new LedgerLostError(loss);
-  await db.query(
-    `INSERT INTO billing.stream_progress AS p (stream, bucket, booked_sequence)
-     VALUES ($1, pg_backend_pid() % 16, $2)
-     ON CONFLICT (stream, bucket) DO UPDATE
-       SET booked_sequence = greatest(p.booked_sequence, excluded.booked_sequence)`,
+  const { rows } = await db.query<LedgerPlace>(
+    `WITH found AS (${readPlace}), noted AS (
+       INSERT INTO billing.stream_progress AS p (stream, bucket, booked_sequence)
+       SELECT $1, pg_backend_pid() % 16, $2::bigint
+       ON CONFLICT (stream, bucket) DO UPDATE
+         SET booked_sequence = greatest(p.booked_sequence, excluded.booked_sequence)
+     ) SELECT * FROM found`,
     [known.stream, sequence],
   );
+  const loss = lossOf(rows[0], known);
+  if (loss) throw new LedgerLostError(loss);
 }
 
 /**

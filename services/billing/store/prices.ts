@@ -24,6 +24,9 @@ function knownIn(pool: Pool): Map<string, PriceRow> {
   return rows;
 }
 
+/** Forgets what rows a database has: one that is restored may lack some of them. */
+export const forgetPrices = (pool: Pool): boolean => knownRows.delete(pool);
+
 const keyOf = (model: string, version: string): string => `${model}\0${version}`;
 
 const isSame = (one: Units, other: Units): boolean =>

@@ -123,4 +123,22 @@ local function addRareOperations()
     found.expiresMs, found.limit, found.maxConcurrent = tonumber(expiresMs), tonumber(limit), tonumber(maxConcurrent)
     return verdicts.OK
   end }
+
+  -- Settings as they were last changed, whole, for a database that is restored to before that.
+  local changes, changedAt, changesMs = prefix .. ':changes', prefix .. ':changed-at', 1209600000
+  operations['keep-change'] = { 3, function(name, version, row)
+    local known = redis.call('HGET', changes, name)
+    if known and tonumber(string.match(known, '^%d+')) >= tonumber(version) then
+      return verdicts.OK
+    end
+    redis.call('HSET', changes, name, version .. ' ' .. row)
+    redis.call('ZADD', changedAt, nowMsText, name)
+    -- Two for each that comes: however many there are, they become fewer.
+    local old = redis.call('ZRANGEBYSCORE', changedAt, '-inf', int(nowMs - changesMs), 'LIMIT', 0, 2)
+    if #old > 0 then
+      redis.call('HDEL', changes, unpack(old))
+      redis.call('ZREM', changedAt, unpack(old))
+    end
+    return verdicts.OK
+  end }
 end

@@ -1,0 +1,5 @@
+import type { Drill } from "./drill.ts";
+import { postgresDrills } from "./postgres-drills.ts";
+
+/** All failovers that are tried, in order. */
+export const drills: readonly Drill[] = [...postgresDrills];

@@ -1,0 +1,75 @@
+import { Finding } from "#proto/billing/v1/billing_pb.ts";
+import { until } from "#shared/testing/until.ts";
+import { type Scenario, startScene } from "../chaos/scenario.ts";
+import type { CallLog } from "../e2e/caller.ts";
+import type { Report } from "../e2e/checker.ts";
+import type { World } from "../e2e/world.ts";
+import type { Drill } from "./drill.ts";
+
+/** What a drill came to. `failed` counts sound calls that were not answered whole. */
+export type Outcome = {
+  name: string;
+  report: Report;
+  ends: string;
+  failed: number;
+  longestGapMs: number;
+  differenceNanos: bigint;
+  linesOf: World["linesOf"];
+};
+
+export type DrillOptions = { seed: number; callers: number; say: (text: string) => void };
+
+const reconciledMs = 60_000;
+
+/** Runs one drill on a system of its own. */
+export async function runDrill(drill: Drill, options: DrillOptions): Promise<Outcome> {
+  await using resources = new AsyncDisposableStack();
+  const { scene, alsoAllowed = [], harm } = await drill.stage(resources);
+  const scenario = resources.use(await startScene({ ...options, ...scene }));
+  const { report, ends, calls } = await scenario.round((round) => harm(scenario, round), { alsoAllowed });
+  const { differenceNanos, problems } = await reconcile(scenario);
+  report.problems.push(...problems);
+  return {
+    name: drill.name,
+    report,
+    ends,
+    failed: calls.filter(({ plan, outcome, status }) => plan.isSound && outcome !== "whole" && status !== 403).length,
+    longestGapMs: longestGapOf(calls),
+    differenceNanos,
+    linesOf: scenario.world.linesOf,
+  };
+}
+
+/** The longest time in which no call ended whole. */
+function longestGapOf(calls: readonly CallLog[]): number {
+  const ends = calls.filter(({ outcome }) => outcome === "whole").map(({ endedAtMs }) => endedAtMs);
+  const pairs = ends.toSorted((one, other) => one - other);
+  return Math.max(0, ...pairs.slice(1).map((end, index) => end - (pairs[index] ?? end)));
+}
+
+/** Compares ledger, stream and hot store for all of today, until nothing is wrong or it is too late for that. */
+async function reconcile({ world }: Scenario): Promise<{ differenceNanos: bigint; problems: string[] }> {
+  const day = new Date().toISOString().slice(0, 10);
+  const look = async () => {
+    const { report } = await world.billing.reconcile({ day });
+    if (!report) throw new Error("billing answered without a report");
+    const bad = report.lines.filter(({ finding }) => finding === Finding.WRONG || finding === Finding.UNCHECKED);
+    return {
+      differenceNanos: report.unexplainedNanos,
+      problems: bad.map(({ check, summary, items }) => `${check}: ${summary} ${items.slice(0, 3).join("; ")}`),
+    };
+  };
+  try {
+    return await until(
+      "reconciliation is clean",
+      async () => {
+        const found = await look();
+        if (found.differenceNanos !== 0n || found.problems.length > 0) throw new Error(found.problems.join("; "));
+        return found;
+      },
+      reconciledMs,
+    );
+  } catch {
+    return look();
+  }
+}
