@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { createRid } from "#shared/money/rid.ts";
-import { handleCall, type Relay } from "./call.ts";
+import { closedFor, handleCall, type Relay } from "./call.ts";
 import { callOutcomeOf, type CallOutcome } from "./report/call-outcome.ts";
 import type { Config } from "./config.ts";
 import { dialects } from "./dialects/index.ts";
-import { expectedCauses, type Failure } from "./failures.ts";
+import type { Failure } from "./failures.ts";
 import { limitConnections, proxyMatcher } from "./http/connection-limit.ts";
 import { problemOfHead, type Refused } from "./http/malformed.ts";
 import { errorsOfPath, failureOfPath, isOfApi, notFoundPage, pathOf } from "./http/paths.ts";
@@ -13,7 +13,9 @@ import { requestIdHeaders, respondFailure } from "./http/respond.ts";
 import { answerModels } from "./routes/answer-models.ts";
 import { answerVideos } from "./routes/videos.ts";
 import { listenBeside, serverOptions, type ServerSettings } from "./http/server.ts";
-import { videosPath } from "./http/paths.ts";
+import { socketPath, videosPath } from "./http/paths.ts";
+import { headOfUpgrade } from "./http/upgrade.ts";
+import { createSockets, defaultSocketLimits, type Sockets, type SocketsLimits } from "./sockets/sockets.ts";
 
 const isLoopback = (address: string): boolean =>
   address === "127.0.0.1" || address === "::1" || address === "::ffff:127.0.0.1";
@@ -31,10 +33,7 @@ function refusalOf(request: FastifyRequest, config: Config, relay: Relay): Failu
   const problem = problemOfHead(request.raw);
   if (problem !== undefined) return { name: "malformed_request", cause: problem };
   if (!isSecure(request, config)) return { name: "not_processable", cause: "plain HTTP" };
-  const isClosed = relay.catalog.current().isMaintenance || relay.settling.quota.isMaintenance();
-  return isClosed && isOfApi(pathOf(request.url))
-    ? { name: "service_unavailable", cause: expectedCauses.maintenance }
-    : undefined;
+  return isOfApi(pathOf(request.url)) ? closedFor(relay) : undefined;
 }
 
 type HttpExchange = { request: IncomingMessage; response: ServerResponse; ip: string };
@@ -100,6 +99,19 @@ function addRoutes(app: FastifyInstance, relay: Relay): void {
   addVideoRoutes(app, relay);
 }
 
+/** Responses over a WebSocket. Without its handshake the path is like any other that is unknown. */
+function addSocketRoute(app: FastifyInstance, relay: Relay, sockets: Sockets): void {
+  const onRequest = (request: FastifyRequest, reply: FastifyReply): void => {
+    const answering = takeOver(request, reply);
+    const head = headOfUpgrade(request.raw);
+    if (!head) return answerUnknownPath(answering, relay);
+    void sockets.open({ ...answering, head }).then((failure) => {
+      if (failure) refuse(answering, failure, relay);
+    });
+  };
+  app.get(socketPath, { onRequest }, unreachable);
+}
+
 /** Videos find their endpoint themselves: what is below their path has ids of any form in it. */
 function addVideoRoutes(app: FastifyInstance, relay: Relay): void {
   const onRequest = (request: FastifyRequest, reply: FastifyReply): void => {
@@ -126,8 +138,10 @@ function connectionRefusals({ metrics, log }: Relay): (ip: string) => void {
   };
 }
 
+export type AppSettings = ServerSettings & { socketLimits?: Partial<SocketsLimits> };
+
 /** Builds the public HTTP server around the path of a call. */
-export function buildApp(config: Config, relay: Relay, settings: ServerSettings = {}): FastifyInstance {
+export function buildApp(config: Config, relay: Relay, settings: AppSettings = {}): FastifyInstance {
   const proxies = config.TRUSTED_PROXIES.split(",")
     .map((proxy) => proxy.trim())
     .filter((proxy) => proxy !== "");
@@ -152,6 +166,17 @@ export function buildApp(config: Config, relay: Relay, settings: ServerSettings 
     done();
   });
   addRoutes(app, relay);
+  const sockets = createSockets(relay, {
+    ...defaultSocketLimits,
+    maxSockets: config.MAX_SOCKETS,
+    maxPerAccount: config.MAX_SOCKETS_PER_ACCOUNT,
+    maxKeptBytes: config.MAX_SOCKET_BYTES,
+    idleMs: config.SOCKET_IDLE_MS,
+    ...settings.socketLimits,
+  });
+  app.decorate("sockets", sockets);
+  app.addHook("onClose", async () => sockets[Symbol.dispose]());
+  addSocketRoute(app, relay, sockets);
   app.setErrorHandler((error, request, reply) => {
     relay.log.error({ err: error, url: request.url }, "request failed before the call");
     refuse(takeOver(request, reply), { name: "service_unavailable" }, relay);

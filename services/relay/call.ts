@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { createRid } from "#shared/money/rid.ts";
@@ -16,6 +15,7 @@ import type { Orphans } from "./stream/orphans.ts";
 import type { Dialect, Envelope } from "./dialects/dialect.ts";
 import type { RequestBody } from "./dialects/json/request-body.ts";
 import { refuseEndpoint } from "./http/endpoints.ts";
+import type { CallRequest, CallResponse } from "./http/exchange.ts";
 import { expectedCauses, CallFailure, type Failure, type FailureName } from "./failures.ts";
 import { beginLiveCall, type CallTrace, type LiveCall, type RequestFacts } from "./live-call.ts";
 import { countInputTokens, estimateInputTokens } from "./charge/meter.ts";
@@ -67,8 +67,14 @@ export type Relay = {
   isDraining: boolean;
 };
 
-/** A request as it came in, its head read. */
-export type IncomingCall = { request: IncomingMessage; response: ServerResponse; ip: string; dialect: Dialect };
+/** A request as it came in, its head read; `socket` is the id of the socket on which it came. */
+export type IncomingCall = {
+  request: CallRequest;
+  response: CallResponse;
+  ip: string;
+  dialect: Dialect;
+  socket?: string;
+};
 
 /** What goes with a request through all of its steps. */
 type CallContext = IncomingCall & {
@@ -94,6 +100,12 @@ type ParsedRequest = {
 
 /** A call that holds money, with all that is needed to serve it. */
 type Admission = OutgoingCall & Deliverable;
+
+/** Why no call is taken, whatever it asks for; undefined while the operators have not closed the API. */
+export function closedFor({ catalog, settling }: Relay): Failure | undefined {
+  const isClosed = catalog.current().isMaintenance || settling.quota.isMaintenance();
+  return isClosed ? { name: "service_unavailable", cause: expectedCauses.maintenance } : undefined;
+}
 
 /**
  * The path of a call, a line for each step. A step that cannot go on throws a CallFailure, which is answered here,
@@ -242,7 +254,7 @@ function prepareWhereItFits(
 /** Runs before admission, so that a request which cannot be converted is rejected without a hold. */
 function checkConvertible(
   parsed: ParsedRequest,
-  request: IncomingMessage,
+  request: CallRequest,
   relay: Relay,
 ): ParsedRequest | Promise<ParsedRequest> {
   const [first] = parsed.routes;
@@ -347,7 +359,7 @@ function settleFailed({ call, signal, response, dialect }: Admission, failure: F
 /** Leaves nothing of a request behind but its log line. */
 function leave(
   admission: Admission | undefined,
-  { rid, startedAtMs, times, trace, ip, response, dialect, session }: CallContext,
+  { rid, startedAtMs, times, trace, ip, response, dialect, session, socket }: CallContext,
   failure: Failure | undefined,
   relay: Relay,
 ): void {
@@ -359,5 +371,6 @@ function leave(
   session?.forget();
   const call = admission?.call;
   const { path: endpoint } = dialect;
-  reportCall({ rid, startedAtMs, times, trace, call, failure, method: "POST", endpoint, response, ip }, relay);
+  const report = { rid, startedAtMs, times, trace, call, failure, method: "POST", endpoint, response, ip };
+  reportCall(socket === undefined ? report : { ...report, socket }, relay);
 }

@@ -80,6 +80,30 @@ export const variables = Type.Object({
     maximum: 1_000_000,
     default: 2_000,
   }),
+  MAX_SOCKETS: Type.Integer({
+    description: "WebSockets open at once; more are refused with 503.",
+    minimum: 1,
+    maximum: 1_000_000,
+    default: 10_000,
+  }),
+  MAX_SOCKETS_PER_ACCOUNT: Type.Integer({
+    description: "WebSockets of one account open at once; more are refused with 429.",
+    minimum: 1,
+    maximum: 1_000_000,
+    default: 500,
+  }),
+  MAX_SOCKET_BYTES: Type.Integer({
+    description:
+      "Maximum bytes of conversations kept for WebSockets, four fifths of them for one account or address; what " +
+      "exceeds it must be sent in full again.",
+    minimum: 1_048_576,
+    default: 134_217_728,
+  }),
+  SOCKET_IDLE_MS: Type.Integer({
+    description: "How long a WebSocket may be open without a turn.",
+    minimum: 1_000,
+    default: 900_000,
+  }),
   MAX_STREAM_EVENT_BYTES: Type.Integer({
     description: "Maximum size of a stream event; a stream with a larger one is cut.",
     minimum: 65_536,

@@ -13,15 +13,17 @@ const sweepMs = 20;
  */
 export async function drain(app: FastifyInstance, relay: Relay, drainMs: number): Promise<void> {
   const { log, live, orphans, videos, settling } = relay;
-  const { connections } = app;
+  const { connections, sockets } = app;
   const counts = () => ({
     liveCalls: live.size,
     orphans: orphans.size,
     downloads: videos.downloads.size,
     connections: connections.count(),
+    sockets: sockets.size,
   });
   log.info(counts(), "draining");
   let isOver = false;
+  sockets.drain();
   const cut = (): void => {
     if (!isOver) log.warn(counts(), "drain time is over, cutting what is left");
     isOver = true;

@@ -114,6 +114,26 @@ function createStreamMetrics(registry: Registry) {
   };
 }
 
+function createSocketMetrics(registry: Registry) {
+  return {
+    sockets: gauge(registry, { name: "relay_sockets", help: "WebSockets open." }),
+    socketKeptBytes: gauge(registry, {
+      name: "relay_socket_kept_bytes",
+      help: "Bytes of the conversations kept for WebSockets.",
+    }),
+    socketTurns: counters(registry, {
+      name: "relay_socket_turns_total",
+      help: "Turns on WebSockets: call, warm_up (nothing is generated), and refused before they were calls.",
+      labels: ["kind"],
+    }),
+    socketEnds: counters(registry, {
+      name: "relay_socket_ends_total",
+      help: "WebSockets closed, by reason.",
+      labels: ["reason"],
+    }),
+  };
+}
+
 function createUpstreamMetrics(registry: Registry) {
   const byUpstream = (name: string, help: string) =>
     counters(registry, { name, help, labels: ["upstream"], unboundedLabels: ["upstream"], maxSeries: mostUpstreams });
@@ -232,6 +252,7 @@ export function createMetrics(registry: Registry) {
   return {
     ...createCallMetrics(registry),
     ...createStreamMetrics(registry),
+    ...createSocketMetrics(registry),
     ...createUpstreamMetrics(registry),
     ...createMoneyMetrics(registry),
     ...createThreadMetrics(registry),

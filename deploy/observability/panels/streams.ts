@@ -62,6 +62,33 @@ const ends: Panel[] = [
   },
 ];
 
+const sockets: Panel[] = [
+  {
+    title: "WebSockets open",
+    description: "By relay; at MAX_SOCKETS (10,000 unless set) one more gets 503.",
+    unit: "short",
+    queries: [{ expr: sumOf("relay_sockets", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Conversations kept for WebSockets",
+    description: "At MAX_SOCKET_BYTES (128 MiB unless set) the oldest must be sent in full again.",
+    unit: "bytes",
+    queries: [{ expr: sumOf("relay_socket_kept_bytes", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Turns on WebSockets",
+    description: "call; warm_up: kept for a turn to come; refused: before they were calls.",
+    unit: "ops",
+    queries: [{ expr: perSecond("relay_socket_turns_total", "kind"), legend: "{{kind}}" }],
+  },
+  {
+    title: "WebSockets closed",
+    description: "By reason: caller is the usual one.",
+    unit: "ops",
+    queries: [{ expr: perSecond("relay_socket_ends_total", "reason"), legend: "{{reason}}" }],
+  },
+];
+
 const left: Panel[] = [
   {
     title: "Answers read on without their callers",
@@ -103,6 +130,7 @@ export const streams: Dashboard = {
     { title: "Under way", panels: live },
     { title: "Ends", panels: ends },
     { title: "Callers who left", panels: left },
+    { title: "WebSockets", panels: sockets },
     { title: "Flow", panels: flow },
   ],
 };

@@ -8,6 +8,7 @@ export const rooms: Record<string, readonly string[]> = {
     "app.ts",
     "drain.ts",
     "routes",
+    "sockets",
     "call.ts",
     "videos",
     "report",

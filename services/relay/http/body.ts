@@ -1,8 +1,9 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Transform } from "node:stream";
 import type { BodyBudget, BodyOwner, BodyShare } from "./body-budget.ts";
 import { expectedCauses, CallFailure } from "../failures.ts";
 import { createInflater, encodingOf } from "./inflate.ts";
+import type { CallRequest, CallResponse } from "./exchange.ts";
 import { startCollecting } from "./collect-pieces.ts";
 import { largeBytes, type ThreadSession } from "../threads/threads.ts";
 
@@ -57,18 +58,18 @@ const stopping = (): CallFailure => new CallFailure({ name: "service_unavailable
  * the body is left to whoever answers.
  */
 export function readBody(
-  request: IncomingMessage,
-  response: ServerResponse,
+  request: CallRequest,
+  response: CallResponse,
   reading: BodyOptions & { openSession?: undefined },
 ): Promise<Buffer | undefined>;
 export function readBody(
-  request: IncomingMessage,
-  response: ServerResponse,
+  request: CallRequest,
+  response: CallResponse,
   reading: BodyOptions,
 ): Promise<Buffer | LargeBody | undefined>;
 export async function readBody(
-  request: IncomingMessage,
-  response: ServerResponse,
+  request: CallRequest,
+  response: CallResponse,
   reading: BodyOptions,
 ): Promise<Buffer | LargeBody | undefined> {
   const { headers } = request;
@@ -109,7 +110,7 @@ export async function readBody(
 }
 
 /** A small body that has arrived as a whole: no listeners and no timer are needed for it. */
-function takeWhole(request: IncomingMessage, announced: number): Buffer | undefined {
+function takeWhole(request: CallRequest, announced: number): Buffer | undefined {
   // Node's parser runs what waits for the body before it notes that there is no more.
   const isWhole = request.complete || (announced > 0 && request.readableLength === announced);
   if (!isWhole || request.readableLength > freeBodyBytes) return undefined;
@@ -163,7 +164,7 @@ function startPace(windowMs: number): { isSlow: (bytes: number) => boolean; rest
 const ignore = (): void => undefined;
 
 type BodyRead = {
-  request: IncomingMessage;
+  request: CallRequest;
   inflater: Transform | undefined;
   share: BodyShare;
   announced: number;

@@ -44,5 +44,8 @@ export function failureOfPath(method: string, path: string): Failure | undefined
 export const notFoundPage =
   "<!doctype html><html lang=en><title>Not found</title><h1>Not found</h1><p>The API is under /v1.</p></html>\n";
 
+/** Where responses are asked for, over HTTP and over a WebSocket. */
+export const socketPath = "/v1/responses";
+
 /** The path of videos, as routes and records name it. */
 export const videosPath = "/v1/videos";

@@ -1,6 +1,6 @@
-import type { ServerResponse } from "node:http";
 import type { ErrorWriter } from "../dialects/dialect.ts";
 import { renderFailure, type Failure, type RenderedFailure } from "../failures.ts";
+import type { CallResponse } from "./exchange.ts";
 
 /** API spec, Request ID: both names, the same value, on every answer. */
 export function requestIdHeaders(rid: string): Record<string, string> {
@@ -24,13 +24,13 @@ function renderIn(dialect: ErrorWriter, failure: Failure): RenderedFailure {
 }
 
 /** The status by which a caller of this dialect will be told of a failure; 0 when nobody is there to be told. */
-export function statusOfFailure(response: ServerResponse, failure: Failure, dialect: ErrorWriter): number {
+export function statusOfFailure(response: CallResponse, failure: Failure, dialect: ErrorWriter): number {
   return response.destroyed ? 0 : renderIn(dialect, failure).status;
 }
 
 /** Answers with a failure in the caller's format. Does nothing when an answer has begun. */
 export function respondFailure(
-  response: ServerResponse,
+  response: CallResponse,
   { rid, failure, dialect }: { rid: string; failure: Failure; dialect: ErrorWriter },
 ): void {
   if (response.headersSent || response.destroyed) return;
@@ -64,7 +64,7 @@ export function droppedHeader(dropped: readonly string[]): Record<string, string
 
 /** Answers with a whole reply, head and body in one write. */
 export function respondReply(
-  response: ServerResponse,
+  response: CallResponse,
   rid: string,
   body: Buffer,
   headers: Record<string, string> = { "content-type": "application/json" },

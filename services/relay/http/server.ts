@@ -2,6 +2,7 @@ import type { Server } from "node:http";
 import type { FastifyHttpOptions, FastifyInstance } from "fastify";
 import { followConnections } from "#shared/process/connections.ts";
 import { answerClientError, answerConnect, maxHeaderFields, type Refused } from "./malformed.ts";
+import { isSocketRequest, routeUpgrades } from "./upgrade.ts";
 import type { LiveCertificate, SecureServer } from "./tls.ts";
 
 export const defaultServerLimits = {
@@ -30,6 +31,7 @@ export function serverOptions(
     maxHeaderSize: limits.headBytes,
     // Node's own refusal has no body; checkHead is there instead.
     requireHostHeader: false,
+    shouldUpgradeCallback: isSocketRequest,
   };
   const both: FastifyHttpOptions<Server> = {
     requestTimeout: limits.requestTimeoutMs,
@@ -56,5 +58,6 @@ export function listenBeside(app: FastifyInstance, { certificate }: ServerSettin
   // refused with the head.
   server.on("checkContinue", (request, response) => app.routing(request, response));
   server.on("checkExpectation", (request, response) => app.routing(request, response));
+  routeUpgrades(app);
   certificate?.serve(server as unknown as SecureServer);
 }

@@ -1,14 +1,14 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { authorize, type Caller } from "../charge/admit.ts";
 import type { SettlementDeps } from "../charge/settle.ts";
 import { CallFailure } from "../failures.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import { readBody, type LargeBody } from "./body.ts";
+import type { CallRequest, CallResponse } from "./exchange.ts";
 import type { ThreadSession } from "../threads/threads.ts";
 
 /** A request whose head was read. */
-export type RequestHead = { request: IncomingMessage; response: ServerResponse; caller: Caller };
+export type RequestHead = { request: CallRequest; response: CallResponse; caller: Caller };
 
 /** Checks the key without holding money. Throws what a caller with a wrong key is told. */
 export type CheckKey = () => Promise<Result>;

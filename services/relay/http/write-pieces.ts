@@ -1,4 +1,4 @@
-import type { ServerResponse } from "node:http";
+import type { CallResponse } from "./exchange.ts";
 
 // Copying more at once costs more than the writes that it spares.
 const maxFramedBytes = 32_768;
@@ -35,11 +35,11 @@ export type PieceWriter = {
 };
 
 class SocketWriter implements PieceWriter {
-  private readonly response: ServerResponse;
+  private readonly response: CallResponse;
   private waiting: Buffer[] = [];
   private bytes = 0;
 
-  constructor(response: ServerResponse) {
+  constructor(response: CallResponse) {
     this.response = response;
   }
 
@@ -89,6 +89,6 @@ class SocketWriter implements PieceWriter {
  * all the rest of a small one: the small ones of a turn go to the socket as one chunk, wherever the socket is this
  * answer's and has room, so that node:http's own accounts of what waits stay right.
  */
-export function createPieceWriter(response: ServerResponse): PieceWriter {
+export function createPieceWriter(response: CallResponse): PieceWriter {
   return new SocketWriter(response);
 }

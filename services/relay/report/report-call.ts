@@ -1,9 +1,9 @@
-import type { ServerResponse } from "node:http";
 import { endName } from "#shared/money/end-name.ts";
 import { infoPlain, type Logger, type PlainFields } from "#shared/process/log.ts";
 import { callOutcomeOf } from "./call-outcome.ts";
 import { overheadsOf, type CallTimes } from "../call-times.ts";
 import type { Failure } from "../failures.ts";
+import type { CallResponse } from "../http/exchange.ts";
 import type { CallTrace, LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
 import { endTrace, type TraceSettings } from "./trace-call.ts";
@@ -15,7 +15,9 @@ export type Report = {
   times: CallTimes;
   endpoint: string;
   ip: string;
-  response: ServerResponse;
+  /** The socket on which it was asked; left out over HTTP. */
+  socket?: string;
+  response: CallResponse;
   method: string;
   trace: CallTrace | undefined;
   /** Undefined when no money was held. */
@@ -55,7 +57,7 @@ export function reportCall(
   report: Report,
   { metrics, log, tracing }: { metrics: Metrics; log: Logger; tracing: TraceSettings },
 ): void {
-  const { rid, startedAtMs, endpoint, ip, response, call, failure, trace, end = endOf(report) } = report;
+  const { rid, startedAtMs, endpoint, ip, response, call, failure, trace, socket, end = endOf(report) } = report;
   const durationMs = Date.now() - startedAtMs;
   const status = response.headersSent ? response.statusCode : 499;
   const outcome = callOutcomeOf({ failure, end, status });
@@ -76,6 +78,7 @@ export function reportCall(
     upstream: call?.upstream,
     chargedNanos: call?.chargedNanos.toString(),
     traceId: trace?.traceId,
+    socket,
   };
   if (failure) logFailure(fields, { ...failure, isOurs: outcome === "gateway_error" }, log);
   else infoPlain(log, fields, "call");

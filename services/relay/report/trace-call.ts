@@ -1,8 +1,8 @@
-import type { IncomingMessage } from "node:http";
 import { context, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, type Attributes } from "@opentelemetry/api";
 import { drawSpan, traceparentOf, tracer, traceShareOf } from "#shared/process/tracing.ts";
 import type { UsageBucket } from "#shared/money/pricing.ts";
 import type { CallTimes } from "../call-times.ts";
+import type { CallRequest } from "../http/exchange.ts";
 import type { CallTrace, LiveCall } from "../live-call.ts";
 
 /** What is traced of the calls of this process. */
@@ -25,7 +25,7 @@ export function traceSettingsOf(config: {
 }
 
 /** Begins the trace of a call, or goes on with its caller's; undefined: this call is not traced. */
-export function beginTrace(request: IncomingMessage, { share }: TraceSettings): CallTrace | undefined {
+export function beginTrace(request: Pick<CallRequest, "headers">, { share }: TraceSettings): CallTrace | undefined {
   // Most calls of most installations end here.
   if (share === 0) return undefined;
   const given = request.headers["traceparent"];

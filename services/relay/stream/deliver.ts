@@ -1,4 +1,3 @@
-import type { ServerResponse } from "node:http";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { endName } from "#shared/money/end-name.ts";
 import { releaseBuffer } from "../http/body-memory.ts";
@@ -8,6 +7,7 @@ import { readReply, type ReadReply, type ReplyReading } from "../conversion/whol
 import { noCounts, type AnswerKind, type Dialect, type Envelope, type StreamTap } from "../dialects/dialect.ts";
 import { readJsonBody } from "../dialects/json/request-body.ts";
 import { CallFailure } from "../failures.ts";
+import type { CallResponse } from "../http/exchange.ts";
 import { guardStream } from "./guard.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
@@ -36,7 +36,7 @@ export type Deliverable = {
   call: LiveCall;
   envelope: Envelope;
   dialect: Dialect;
-  response: ServerResponse;
+  response: CallResponse;
   signal: SendSignal;
 };
 
@@ -141,7 +141,7 @@ function deliverWhole(
 }
 
 /** The status of an answer for the bill; 0 when nobody is there to be told. */
-const statusTo = ({ destroyed }: ServerResponse): number => (destroyed ? 0 : 200);
+const statusTo = ({ destroyed }: CallResponse): number => (destroyed ? 0 : 200);
 
 const readingOf = ({ call, dialect, envelope }: Deliverable, { prepared, answer }: UpstreamAnswer): ReplyReading => ({
   envelope,
@@ -204,7 +204,7 @@ function forgetRequest({ envelope }: Deliverable, { prepared }: UpstreamAnswer):
   prepared.body = noBytes;
 }
 
-function uncork({ socket }: ServerResponse): void {
+function uncork({ socket }: CallResponse): void {
   socket?.uncork();
 }
 

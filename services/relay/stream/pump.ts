@@ -1,4 +1,3 @@
-import type { ServerResponse } from "node:http";
 import { errors } from "undici";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { Counter, Histogram } from "#shared/metrics/family.ts";
@@ -9,11 +8,12 @@ import { createEventCursor, type EventCursor } from "../dialects/event-cursor.ts
 import { createTextLikeness, type TextLikeness } from "../dialects/text-likeness.ts";
 import { readStreamEvent, streamBytes, type StreamEvent } from "../dialects/sse.ts";
 import type { Answer, Consumer } from "../upstream/send.ts";
+import type { CallResponse } from "../http/exchange.ts";
 import { createPieceWriter, type PieceWriter } from "../http/write-pieces.ts";
 
 export type Pump = {
   answer: Answer;
-  response: ServerResponse;
+  response: CallResponse;
   tap: StreamTap;
   tally: Tally;
   times: CallTimes;

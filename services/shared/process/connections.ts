@@ -19,6 +19,8 @@ export type Connections = {
   leave: () => void;
   /** Closes those that are open for nothing: nothing was asked or sent on them for `quietMs`, nor since `leave`. */
   closeQuiet: (quietMs: number) => void;
+  /** A connection that does not speak HTTP any more: whoever has it closes it. */
+  letGo: (socket: Socket) => void;
   /** The requests that are being answered or received. */
   requests: () => IncomingMessage[];
   count: () => number;
@@ -74,6 +76,7 @@ export function followConnections(server: Server): Connections {
     closeQuiet: (quietMs) => {
       for (const connection of connections.values()) if (isQuiet(connection, leftAt, quietMs)) close(connection);
     },
+    letGo: (socket) => void connections.delete(socket),
     requests: () => Array.from(underWay, ({ request }) => request),
     count: () => connections.size,
     breakAll: () => {

@@ -1,0 +1,305 @@
+import { once } from "node:events";
+import type { IncomingHttpHeaders } from "node:http";
+import type { Duplex } from "node:stream";
+import type { WebSocket } from "ws";
+import { createRid } from "#shared/money/rid.ts";
+import { closedFor, failureOf, handleCall, type Relay } from "../call.ts";
+import { authorize, type Caller } from "../charge/admit.ts";
+import { dialects } from "../dialects/index.ts";
+import { CallFailure, expectedCauses, type Failure } from "../failures.ts";
+import { refusalOfBody } from "../http/read.ts";
+import type { BodyShare } from "../http/body-budget.ts";
+import { readClientEvent, type ClientEvent, type CreateEvent } from "./client-event.ts";
+import { errorEvent, failureEvent, notSteered, previousNotFound, tooManyWaiting, tooOld } from "./error-event.ts";
+import { Intake } from "./intake.ts";
+import { itemsUpTo, KeptResponses, type KeptResponse } from "./kept-responses.ts";
+import { Lanes, type Waiting } from "./lanes.ts";
+import { httpBody, joinItems, newItems } from "./turn-body.ts";
+import { TurnRequest, turnHeaders } from "./turn-request.ts";
+import { TurnResponse, type EndedResponse } from "./turn-response.ts";
+import { writeWarmUp } from "./warm-up.ts";
+
+/** Why a socket ends, as its log line and metric say it. */
+export const socketEnds = [
+  "caller",
+  "idle",
+  "age",
+  "drain",
+  "key",
+  "not_reading",
+  "silent",
+  "slow_frame",
+  "no_room",
+  "misuse",
+  "broken",
+] as const;
+export type SocketEnd = (typeof socketEnds)[number];
+
+// Codes of RFC 6455 and the registry of WebSocket close codes; clients connect again after 1001, 1011, 1012 and 1013.
+const closeCodes: Record<Exclude<SocketEnd, "caller" | "silent" | "not_reading">, number> = {
+  idle: 1001,
+  age: 1001,
+  drain: 1012,
+  key: 1008,
+  slow_frame: 1008,
+  no_room: 1013,
+  misuse: 1008,
+  broken: 1011,
+};
+
+export type SocketLimits = {
+  /** The provider's own. */
+  maxAgeMs: number;
+  idleMs: number;
+  pingMs: number;
+  /** What may wait to be read by a caller before a refusal is written behind it. */
+  maxBacklogBytes: number;
+  /** Frames in a row that came to nothing. */
+  maxRefused: number;
+};
+
+export type Opened = {
+  rid: string;
+  webSocket: WebSocket;
+  /** What lies under it. */
+  connection: Duplex;
+  headers: IncomingHttpHeaders;
+  caller: Caller;
+  ip: string;
+  keep: BodyShare;
+  intake: BodyShare;
+};
+
+const dialect = dialects["openai-responses"];
+
+const ignore = (): void => undefined;
+
+/** One socket of a caller: reads its events, runs its turns as calls, and keeps its responses. */
+export class CallerSocket {
+  readonly accountId: string;
+  turns = 0;
+  end: SocketEnd = "caller";
+  private readonly opened: Opened;
+  private readonly relay: Relay;
+  private readonly limits: SocketLimits;
+  private readonly headers: IncomingHttpHeaders;
+  private readonly kept: KeptResponses;
+  private readonly intake: Intake;
+  private readonly lanes: Lanes;
+  private readonly answers = new Set<TurnResponse>();
+  private readonly openedAtMs = performance.now();
+  private seenAtMs = this.openedAtMs;
+  private pingedAtMs = this.openedAtMs;
+  private busyAtMs = this.openedAtMs;
+  private refused = 0;
+  private isLeaving = false;
+
+  constructor(opened: Opened, relay: Relay, limits: SocketLimits) {
+    this.opened = opened;
+    this.relay = relay;
+    this.limits = limits;
+    this.accountId = opened.caller.accountId;
+    this.headers = turnHeaders(opened.headers);
+    this.kept = new KeptResponses(opened.keep);
+    this.intake = new Intake(opened.intake);
+    this.lanes = new Lanes(
+      (turn) => this.takeTurn(turn),
+      () => this.onIdle(),
+    );
+    const { webSocket, connection } = opened;
+    connection.on("data", (chunk: Buffer) => this.arrive(chunk.length));
+    webSocket.on("message", (data, isBinary) => this.receive(data as Buffer, isBinary));
+    webSocket.on("error", ignore);
+    webSocket.once("close", () => this.onClosed());
+  }
+
+  get keptBytes(): number {
+    return this.kept.bytes;
+  }
+
+  /** Takes no more turns, and closes when those that run are over. */
+  leave(end: "age" | "drain" | "key"): void {
+    if (this.isLeaving) return;
+    this.isLeaving = true;
+    this.end = end;
+    if (this.lanes.running === 0) this.onIdle();
+  }
+
+  /** The regular look at a socket: its age, whether its caller is there, and whether anything comes of it. */
+  check(nowMs: number): void {
+    const { maxAgeMs, idleMs, pingMs } = this.limits;
+    const { webSocket } = this.opened;
+    if (nowMs - this.openedAtMs > maxAgeMs) this.leave("age");
+    if (this.lanes.running === 0 && nowMs - this.busyAtMs > idleMs) this.close("idle");
+    if (this.intake.isSlow(nowMs)) this.close("slow_frame");
+    const silentMs = nowMs - this.seenAtMs;
+    if (silentMs > 3 * pingMs) this.cut("silent");
+    else if (silentMs > pingMs && nowMs - this.pingedAtMs > pingMs) {
+      this.pingedAtMs = nowMs;
+      webSocket.ping(undefined, undefined, ignore);
+    }
+  }
+
+  private arrive(bytes: number): void {
+    this.seenAtMs = performance.now();
+    if (this.intake.arrive(bytes)) return;
+    this.refuse({ name: "service_unavailable", cause: "no room for the frames of a socket" });
+    this.close("no_room");
+  }
+
+  private receive(bytes: Buffer, isBinary: boolean): void {
+    if (this.opened.webSocket.readyState !== 1) return;
+    let event: ClientEvent;
+    try {
+      if (isBinary) throw new CallFailure({ name: "invalid_json", cause: "a binary frame" });
+      event = readClientEvent(bytes, dialect.mediaPlaces);
+    } catch (thrown) {
+      this.intake.wait(0);
+      return this.refuse(failureOf(refusalOfBody(thrown)));
+    }
+    if (event.kind === "create") return this.queue(event, bytes.length);
+    this.intake.wait(0);
+    this.refused += 1;
+    if (event.kind === "steer") this.sendRefusal(notSteered(event.input, event.previousId));
+  }
+
+  private queue(event: CreateEvent, bytes: number): void {
+    const { streamId } = event;
+    if (!this.intake.wait(bytes)) {
+      this.intake.leave(bytes);
+      return this.refuse({ name: "service_unavailable", cause: "no room for the frames of a socket" }, streamId);
+    }
+    if (this.lanes.add({ event, bytes })) return;
+    this.intake.leave(bytes);
+    this.sendRefusal(errorEvent({ status: 429, error: tooManyWaiting, streamId }));
+  }
+
+  private async takeTurn({ event, bytes }: Waiting): Promise<void> {
+    try {
+      if (this.opened.webSocket.readyState !== 1) return;
+      if (this.isLeaving) return this.refuseLeaving(event.streamId);
+      await this.runTurn(event);
+    } catch (thrown) {
+      const failure = failureOf(refusalOfBody(thrown));
+      this.refuse(failure, event.streamId);
+      if (failure.name === "key_invalid") this.leave("key");
+    } finally {
+      this.intake.leave(bytes);
+      this.busyAtMs = performance.now();
+    }
+  }
+
+  private async runTurn(event: CreateEvent): Promise<void> {
+    const { streamId, previousId, body, isWarmUp } = event;
+    const closed = closedFor(this.relay);
+    if (closed) return this.refuse(closed, streamId);
+    const before = previousId === undefined ? undefined : this.kept.take(previousId);
+    try {
+      // What is not stored anywhere can be nowhere else; the provider's clients then send all of it.
+      if (previousId !== undefined && !before && (isWarmUp || body.read("store") === false)) {
+        return this.sendRefusal(errorEvent({ status: 400, error: previousNotFound(previousId), streamId }));
+      }
+      const added = newItems(body);
+      const onEnded = ({ id, items }: EndedResponse): void =>
+        this.keep(id, before, [added, ...items.map((item) => Buffer.from(item))]);
+      if (isWarmUp) return await this.warmUp(event, onEnded);
+      await this.call(event, httpBody(event, before && itemsUpTo(before), added), onEnded);
+    } finally {
+      this.kept.letGo(before);
+    }
+  }
+
+  private keep(id: string, before: KeptResponse | undefined, lists: Buffer[]): void {
+    this.refused = 0;
+    if (this.opened.webSocket.readyState === 1)
+      this.kept.keep(id, before, joinItems(lists.filter((list) => list.length > 0)));
+  }
+
+  /** A turn is a call like any other: its key is checked, and it is held, charged and logged by an id of its own. */
+  private async call(event: CreateEvent, body: Buffer, onEnded: (ended: EndedResponse) => void): Promise<void> {
+    const { streamId, previousId } = event;
+    this.turns += 1;
+    this.relay.metrics.socketTurns.inc({ kind: "call" });
+    const response = new TurnResponse({
+      streamId,
+      previousId,
+      send: (text, sent) => this.opened.webSocket.send(text, () => sent?.()),
+      cork: () => this.cork(),
+      onEnded,
+      onBroken: () => this.close("broken"),
+    });
+    this.answers.add(response);
+    const { ip, rid: socket } = this.opened;
+    await handleCall({ request: new TurnRequest(this.headers, body), response, ip, dialect, socket }, this.relay);
+    if (!response.closed) await once(response, "close");
+    this.answers.delete(response);
+    // The key is wrong from now on, so every later turn would be refused as well.
+    if (response.statusCode === 401) this.leave("key");
+  }
+
+  private async warmUp(event: CreateEvent, onEnded: (ended: EndedResponse) => void): Promise<void> {
+    this.relay.metrics.socketTurns.inc({ kind: "warm_up" });
+    const { caller } = this.opened;
+    caller.isAuthorized = false;
+    await authorize(this.relay.settling.quota, caller);
+    const { id, frames } = writeWarmUp(event);
+    onEnded({ id, items: [] });
+    for (const frame of frames) this.opened.webSocket.send(frame, ignore);
+  }
+
+  private refuseLeaving(streamId: string | undefined): void {
+    if (this.end === "age") return this.sendRefusal(errorEvent({ status: 400, error: tooOld, streamId }));
+    this.refuse({ name: "service_unavailable", cause: expectedCauses.stopping }, streamId);
+  }
+
+  private refuse(failure: Failure, streamId?: string): void {
+    const rid = createRid();
+    const { metrics, log } = this.relay;
+    const { rid: socket, ip } = this.opened;
+    metrics.socketTurns.inc({ kind: "refused" });
+    log.info({ rid, socket, ip, account: this.accountId, failure: failure.name, cause: failure.cause }, "turn refused");
+    this.sendRefusal(failureEvent(failure, rid, streamId));
+  }
+
+  /** Answers without a call. Who does not read, or sends one wrong event behind the other, gets no answer for each. */
+  private sendRefusal(text: string): void {
+    const { webSocket } = this.opened;
+    this.refused += 1;
+    if (webSocket.bufferedAmount > this.limits.maxBacklogBytes) return this.cut("not_reading");
+    webSocket.send(text, ignore);
+    if (this.refused >= this.limits.maxRefused) this.close("misuse");
+  }
+
+  private cork(): void {
+    const { connection } = this.opened;
+    connection.cork();
+    process.nextTick(() => connection.uncork());
+  }
+
+  private onIdle(): void {
+    if (!this.isLeaving) return;
+    if (this.end === "age")
+      this.opened.webSocket.send(errorEvent({ status: 400, error: tooOld, streamId: undefined }), ignore);
+    if (this.end === "age" || this.end === "drain" || this.end === "key") this.close(this.end);
+  }
+
+  private close(end: keyof typeof closeCodes): void {
+    const { webSocket } = this.opened;
+    if (webSocket.readyState !== 1) return;
+    this.end = end;
+    webSocket.close(closeCodes[end]);
+  }
+
+  /** Closes without a word to who does not hear it. */
+  private cut(end: SocketEnd): void {
+    this.end = end;
+    this.opened.webSocket.terminate();
+  }
+
+  private onClosed(): void {
+    // As over HTTP: each call goes on without its caller, or is cut, and is charged for what was served.
+    for (const answer of this.answers) answer.destroy();
+    this.kept.clear();
+    this.intake.release();
+  }
+}

@@ -1,0 +1,168 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { WebSocketServer } from "ws";
+import { createRid } from "#shared/money/rid.ts";
+import { failureOf, type Relay } from "../call.ts";
+import { authorize, callerOf, type Caller } from "../charge/admit.ts";
+import { CallFailure, expectedCauses, type Failure } from "../failures.ts";
+import { maxBodyBytes } from "../http/body.ts";
+import { createBodyBudget, type BodyBudget, type BodyShare } from "../http/body-budget.ts";
+import { readKey } from "../http/read.ts";
+import { requestIdHeaders } from "../http/respond.ts";
+import { CallerSocket, type Opened, type SocketLimits } from "./caller-socket.ts";
+
+declare module "fastify" {
+  interface FastifyInstance {
+    sockets: Sockets;
+  }
+}
+
+/** A request that asks to become a WebSocket. */
+export type Upgrade = { request: IncomingMessage; response: ServerResponse; ip: string; head: Buffer };
+
+/** The WebSockets of this process. */
+export type Sockets = Disposable & {
+  readonly size: number;
+  /** Opens a socket; gives why it is refused, for the caller to be told over HTTP. */
+  open: (upgrade: Upgrade) => Promise<Failure | undefined>;
+  /** Takes no more turns: each socket closes when those that run on it are over. */
+  drain: () => void;
+};
+
+export type SocketsLimits = SocketLimits & {
+  maxSockets: number;
+  maxPerAccount: number;
+  /** Of all responses that are kept for later turns. */
+  maxKeptBytes: number;
+  checkEveryMs: number;
+};
+
+export const defaultSocketLimits = {
+  maxAgeMs: 60 * 60 * 1_000,
+  pingMs: 30_000,
+  maxBacklogBytes: 1_048_576,
+  maxRefused: 32,
+  checkEveryMs: 1_000,
+};
+
+const keyPattern = /^[+/0-9A-Za-z]{22}==$/;
+
+function requireHandshake({ headers, socket }: IncomingMessage): void {
+  const isWhole = headers["sec-websocket-version"] === "13" && keyPattern.test(headers["sec-websocket-key"] ?? "");
+  if (!isWhole || socket.destroyed) throw new CallFailure({ name: "malformed_request", cause: "a wrong handshake" });
+}
+
+// Shares are given back by hand: a socket asks again and again, and every share would listen for its end.
+const shareOf = (budget: BodyBudget, caller: Caller): BodyShare =>
+  budget.share({ destroyed: false, once: () => undefined as never }, caller);
+
+function createServer(ridOf: (request: IncomingMessage) => string): WebSocketServer {
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload: maxBodyBytes,
+    // A frame must not become larger than it came.
+    perMessageDeflate: false,
+    handleProtocols: () => false,
+  });
+  return server.on("headers", (headers, request) => {
+    for (const [name, value] of Object.entries(requestIdHeaders(ridOf(request)))) headers.push(`${name}: ${value}`);
+  });
+}
+
+class OpenSockets implements Sockets {
+  private readonly relay: Relay;
+  private readonly limits: SocketsLimits;
+  private readonly rids = new WeakMap<IncomingMessage, string>();
+  private readonly server = createServer((request) => this.rids.get(request) ?? "");
+  private readonly all = new Set<CallerSocket>();
+  private readonly kept: BodyBudget;
+  private readonly timer: NodeJS.Timeout;
+
+  constructor(relay: Relay, limits: SocketsLimits) {
+    this.relay = relay;
+    this.limits = limits;
+    this.kept = createBodyBudget(limits.maxKeptBytes);
+    this.timer = setInterval(() => this.check(), limits.checkEveryMs).unref();
+  }
+
+  get size(): number {
+    return this.all.size;
+  }
+
+  async open(upgrade: Upgrade): Promise<Failure | undefined> {
+    try {
+      const { request, ip } = upgrade;
+      const caller = callerOf(readKey(request.headers, false), ip);
+      requireHandshake(request);
+      this.requireRoom();
+      const { keyId } = await authorize(this.relay.settling.quota, caller);
+      requireHandshake(request);
+      this.requireRoom();
+      this.requireRoomFor(caller);
+      this.take(upgrade, caller, keyId);
+      return undefined;
+    } catch (thrown) {
+      return failureOf(thrown);
+    }
+  }
+
+  drain(): void {
+    for (const socket of this.all) socket.leave("drain");
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.timer);
+  }
+
+  private requireRoom(): void {
+    if (this.relay.isDraining) throw new CallFailure({ name: "service_unavailable", cause: expectedCauses.stopping });
+    if (this.all.size < this.limits.maxSockets) return;
+    throw new CallFailure({ name: "service_unavailable", cause: "MAX_SOCKETS are open" });
+  }
+
+  private requireRoomFor({ accountId }: Caller): void {
+    let count = 0;
+    for (const socket of this.all) if (socket.accountId === accountId) count += 1;
+    if (count < this.limits.maxPerAccount) return;
+    throw new CallFailure({ name: "account_rate", cause: "MAX_SOCKETS_PER_ACCOUNT are open" });
+  }
+
+  private take({ request, response, ip, head }: Upgrade, caller: Caller, keyId: string): void {
+    const { headers, socket: connection } = request;
+    const rid = createRid();
+    this.rids.set(request, rid);
+    response.detachSocket(connection);
+    this.server.handleUpgrade(request, connection, head, (webSocket) => {
+      const shares = { keep: shareOf(this.kept, caller), intake: shareOf(this.relay.bodyBudget, caller) };
+      const opened = { rid, webSocket, connection, headers, caller, ip, ...shares };
+      this.follow(new CallerSocket(opened, this.relay, this.limits), opened, keyId);
+    });
+  }
+
+  private follow(socket: CallerSocket, { rid, ip, webSocket }: Opened, keyId: string): void {
+    const { metrics, log } = this.relay;
+    const startedAtMs = performance.now();
+    const told = { rid, ip, account: socket.accountId, key: keyId };
+    this.all.add(socket);
+    metrics.sockets.inc();
+    log.info(told, "socket opened");
+    webSocket.once("close", (code) => {
+      this.all.delete(socket);
+      metrics.sockets.dec();
+      const { end, turns } = socket;
+      metrics.socketEnds.inc({ reason: end });
+      const durationMs = Math.round(performance.now() - startedAtMs);
+      log.info({ ...told, end, code, turns, durationMs }, "socket closed");
+    });
+  }
+
+  private check(): void {
+    const nowMs = performance.now();
+    for (const socket of this.all) socket.check(nowMs);
+    this.relay.metrics.socketKeptBytes.set(this.kept.bytes());
+  }
+}
+
+export function createSockets(relay: Relay, limits: SocketsLimits): Sockets {
+  return new OpenSockets(relay, limits);
+}
