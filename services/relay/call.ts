@@ -9,6 +9,7 @@ import { beginTimes, type CallTimes } from "./call-times.ts";
 import type { LiveCatalog } from "./catalog/catalog.ts";
 import { pricedFor, type Model } from "./catalog/models.ts";
 import { chooseRoutes, findModel, type Route } from "./catalog/choose.ts";
+import { bindState, unsharedIds, type BoundState } from "./conversion/bind-state.ts";
 import { isStrict } from "./conversion/convert.ts";
 import { deliver, type Deliverable } from "./stream/deliver.ts";
 import type { Orphans } from "./stream/orphans.ts";
@@ -202,18 +203,36 @@ function plan(
   envelope: Envelope,
   facts?: BodyFacts,
 ): ParsedRequest | Promise<ParsedRequest> {
-  const { request, dialect, times, response, caller, checkKey } = read;
+  const { dialect, checkKey } = read;
   const model = findModel(relay.catalog.current(), envelope.model);
   const routes = chooseRoutes(model, dialect.name);
   if (routes.length === 0) {
     const offersVideos = relay.videos.tasks !== undefined;
     return refuseEndpoint({ model, path: dialect.path, offersVideos, checkKey });
   }
+  const ids = unsharedIds(envelope, model);
+  if (ids.length === 0) return planFor(read, relay, { envelope, model, routes }, facts);
+  // Whose they are is known with the account.
+  return checkKey().then(({ accountId }) => {
+    const bound = bindState(ids, accountId, routes, (route) => isPassed(route, dialect));
+    return planFor(read, relay, { envelope, model, ...bound }, facts);
+  });
+}
+
+type Planned = { envelope: Envelope; model: Model; routes: Route[]; editsFor?: BoundState["editsFor"] };
+
+function planFor(
+  read: CallWithBody & { checkKey: CheckKey },
+  relay: Relay,
+  { envelope, model, routes, editsFor }: Planned,
+  facts: BodyFacts | undefined,
+): ParsedRequest | Promise<ParsedRequest> {
+  const { request, dialect, times, response, caller, checkKey } = read;
   const { units, priceFields } = envelope;
   const requested = { inputTokens: countInputTokens(envelope, model), units, priceFields };
   const share = (): BodyShare => relay.bodyBudget.share(response, caller);
   const remember = (item: unknown): void => relay.items.remember(keyOf(caller), item);
-  const preparing = { envelope, dialect, model, inputTokens: requested.inputTokens, remember, share };
+  const preparing = { envelope, dialect, model, inputTokens: requested.inputTokens, editsFor, remember, share };
   const preparation = prepareWhereItFits(preparing, routes, read, facts);
   const parsed = { envelope, model, requested, routes, preparation };
   let fetchingAt = Infinity;

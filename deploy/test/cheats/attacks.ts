@@ -5,7 +5,7 @@ import type { Plan } from "./provider.ts";
 /** A call, or several at once, by which somebody may get more than he pays for. */
 export type Attack = {
   name: string;
-  model?: "told" | "untold" | "liar" | "sound" | "searching";
+  model?: "told" | "untold" | "sharing" | "liar" | "sound" | "searching";
   path?: string;
   body?: Record<string, unknown>;
   /** The body as it is sent, where it is none that JSON.stringify writes. */
@@ -140,46 +140,53 @@ const counts: Attack[] = [
   },
 ];
 
-const unseen: Attack[] = [
-  {
-    name: "previous_response_id",
-    path: responses,
-    body: { input: "Go on.", previous_response_id: "resp_1" },
-    plan: told({ unseenTokens: 200_000 }),
-  },
-  {
-    name: "conversation",
-    path: responses,
-    body: { input: "Go on.", conversation: "conv_1" },
-    plan: told({ unseenTokens: 200_000 }),
-  },
-  {
-    name: "a stored prompt",
-    path: responses,
-    body: { input: "Go on.", prompt: { id: "pmpt_1" } },
-    plan: told({ unseenTokens: 200_000 }),
-  },
-  {
-    name: "a file by its id",
-    body: say([{ type: "file", file: { file_id: "file-1" } }]),
-    plan: told({ unseenTokens: 200_000 }),
-  },
-  {
-    name: "a file by its address",
-    path: responses,
-    body: { input: [{ role: "user", content: [{ type: "input_file", file_url: "https://files.example/a.pdf" }] }] },
-    plan: told({ unseenTokens: 200_000 }),
-  },
-  {
-    name: "a picture by its address",
-    body: say([{ type: "image_url", image_url: { url: "https://files.example/a.png" } }]),
-    plan: told({ unseenTokens: 4_784 }),
-  },
-].map((attack) => {
+const withCap = (attack: Attack): Attack => {
   // A small cap, so that nothing but the unseen input can be too much for the balance.
   const cap = attack.path === responses ? { max_output_tokens: 20 } : { max_tokens: 20 };
   return { ...attack, body: { ...attack.body, ...cap }, creditNanos: 10_000_000n };
-});
+};
+const unseen: Attack[] = (
+  [
+    {
+      name: "previous_response_id",
+      model: "sharing",
+      path: responses,
+      body: { input: "Go on.", previous_response_id: "resp_1" },
+      plan: told({ unseenTokens: 200_000 }),
+    },
+    {
+      name: "conversation",
+      model: "sharing",
+      path: responses,
+      body: { input: "Go on.", conversation: "conv_1" },
+      plan: told({ unseenTokens: 200_000 }),
+    },
+    {
+      name: "a stored prompt",
+      model: "sharing",
+      path: responses,
+      body: { input: "Go on.", prompt: { id: "pmpt_1" } },
+      plan: told({ unseenTokens: 200_000 }),
+    },
+    {
+      name: "a file by its id",
+      model: "sharing",
+      body: say([{ type: "file", file: { file_id: "file-1" } }]),
+      plan: told({ unseenTokens: 200_000 }),
+    },
+    {
+      name: "a file by its address",
+      path: responses,
+      body: { input: [{ role: "user", content: [{ type: "input_file", file_url: "https://files.example/a.pdf" }] }] },
+      plan: told({ unseenTokens: 200_000 }),
+    },
+    {
+      name: "a picture by its address",
+      body: say([{ type: "image_url", image_url: { url: "https://files.example/a.png" } }]),
+      plan: told({ unseenTokens: 4_784 }),
+    },
+  ] satisfies Attack[]
+).map(withCap);
 
 const leaving: Attack[] = [
   {

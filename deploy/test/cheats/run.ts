@@ -63,6 +63,7 @@ export async function startStage(): Promise<Stage> {
           models: {
             told: model(),
             untold: model(),
+            sharing: model({ shared_state: ["response", "conversation", "prompt", "file"] }),
             liar: model({ quirks: ["untrusted-counts"] }),
             dearer: model(),
             searching: model({ price: { ...price, web_searches: searches } }),

@@ -141,7 +141,6 @@ const parameters: [row: string, clauses: string, fields: Json][] = [
   ],
   ["`reasoning`", "Reasoning settings", { reasoning: { effort: "high", summary: "auto" } }],
   ["`store`", "passed on unchanged; upstream default is true (stored)", { store: false }],
-  ["`previous_response_id`", "an earlier response", { previous_response_id: "resp_earlier" }],
 ];
 
 describe("a parameter reaches the upstream as it was sent, and none is added", atOnce, () => {

@@ -15,6 +15,7 @@ import type { Quirk } from "../dialects/conversation.ts";
 import { upstreamDialectFor } from "../dialects/conversions.ts";
 import { dialectNames, type DialectName } from "../dialects/dialect.ts";
 import { dialects } from "../dialects/index.ts";
+import type { StateKind } from "../dialects/state-names.ts";
 
 /** A model at one of its upstreams. */
 type Route = {
@@ -54,6 +55,8 @@ export type Model = {
   structuredOutput?: "provider" | "none";
   /** Whether tools that its provider bills and its prices do not speak of are let through, at the operator's cost. */
   passesUnpricedTools?: boolean;
+  /** Kinds of a provider's state whose ids all accounts may use. */
+  sharedState?: ReadonlySet<StateKind>;
   /** What videos it makes, for a model of videos. */
   video?: VideoLimits;
 };
@@ -184,6 +187,7 @@ function buildModel(id: string, entry: Entry, routes: Route[], problems: Catalog
     quirks: new Set(entry.quirks),
     ...(entry.structured_output && { structuredOutput: entry.structured_output }),
     ...(entry.unpriced_tools === "pass" && { passesUnpricedTools: true }),
+    ...(entry.shared_state && { sharedState: new Set(entry.shared_state) }),
     ...(entry.video && { video: videoLimits(entry.video) }),
   };
   return { ...model, variants: variants.map((variant) => asVariant(model, variant)) };

@@ -4,6 +4,7 @@ import { upstreamSchema } from "#shared/catalog/upstream-schema.ts";
 import { videoDialectNames } from "#shared/catalog/video-dialects.ts";
 import type { CatalogProblem } from "#shared/catalog/document.ts";
 import { dialectNames, upstreamDialectNames } from "../dialects/dialect.ts";
+import { stateKinds } from "../dialects/state-names.ts";
 import { usageBuckets, type UsageBucket } from "#shared/money/pricing.ts";
 
 const strict = { additionalProperties: false };
@@ -137,6 +138,11 @@ const model = Type.Object(
       default: "refuse",
       description: "What becomes of tools that the provider runs and bills, and this row does not price.",
     }),
+    shared_state: Type.Optional(
+      Type.Array(Type.Enum([...stateKinds]), {
+        description: "Kinds of what its providers keep whose ids every account may use, as they come.",
+      }),
+    ),
     context_tokens: Type.Optional(tokens("The most that it reads; needed where text is made.")),
     max_output_tokens: Type.Optional(tokens("The most that it writes; needed where text is made.")),
     reserve_output_tokens: Type.Integer({

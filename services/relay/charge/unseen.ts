@@ -43,7 +43,7 @@ function namesContent(body: RequestBody, value: Buffer): boolean {
   return (
     namesOfUnseen.keys.some((key) => body.mayHold(key)) ||
     namesOfUnseen.types.some((type) => body.mayHold(type) && hasType(value, type)) ||
-    hasEscapedLetter(value)
+    (body.hasEscapedLetters() && hasEscapedLetter(value))
   );
 }
 

@@ -25,7 +25,11 @@ type InThread = PreparationInput & {
   isHoldingState: boolean;
 };
 
-const routeFacts = ({ upstream, model }: Route): RouteFacts => ({ spoken: upstream.dialects, model });
+const routeFacts = (route: Route, { editsFor }: PreparationInput): RouteFacts => ({
+  spoken: route.upstream.dialects,
+  model: route.model,
+  edits: editsFor?.(route) ?? [],
+});
 
 const modelFacts = ({ routes: _, ...facts }: Model): ModelFacts => facts;
 
@@ -75,7 +79,7 @@ class ThreadPreparation implements Preparation {
       dialect: dialect.name,
       headers,
       model: modelFacts(model),
-      route: routeFacts(route),
+      route: routeFacts(route, this.preparing),
       fetched: this.fetched,
       isLast: this.routes === 1,
     });
@@ -113,7 +117,7 @@ class ThreadPreparation implements Preparation {
       dialect: dialect.name,
       headers,
       model: modelFacts(model),
-      routes: routes.map(routeFacts),
+      routes: routes.map((route) => routeFacts(route, this.preparing)),
     });
     if (urls.length > 0) this.fetched = await fetchUrls(urls, await fetching());
   }

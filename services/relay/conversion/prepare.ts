@@ -2,6 +2,7 @@ import { releaseBuffer } from "../http/body-memory.ts";
 import type { BodyShare } from "../http/body-budget.ts";
 import type { Model } from "../catalog/models.ts";
 import type { Route } from "../catalog/choose.ts";
+import { leftOutIds, withOpenIds, type BoundState } from "./bind-state.ts";
 import {
   writeRequest,
   writeSingleRequest,
@@ -55,6 +56,8 @@ export type PreparationInput = {
   dialect: Dialect;
   model: Model;
   inputTokens: number;
+  /** What the ids of a provider's state that it names are called at a route. */
+  editsFor?: BoundState["editsFor"] | undefined;
   /** Keeps items of answers for their caller. */
   remember?: (item: unknown) => void;
   /** Opens a share of the budget for bodies. */
@@ -154,14 +157,7 @@ export class RequestPreparation implements Preparation {
   private prepare(route: Route): Prepared {
     const { envelope, dialect, model, inputTokens, remember } = this.preparing;
     const cell = cellOf(route, dialect);
-    if (!cell) {
-      const single = singleCellOf(route, dialect);
-      if (single || Object.values(landmarks).some((landmark) => envelope.body.mayHold(landmark))) this.claimOnce();
-      if (single) return prepareSingle(envelope, single, route.model);
-      if (dialect.isConversation) refuseUnpriced(envelope, model, dialect);
-      const dropped = envelope.removed ?? [];
-      return { dialect, body: dialect.prepareBody(envelope, route.model), conversion: undefined, dropped };
-    }
+    if (!cell) return this.preparePassed(route);
     const parsed = (this.parsed ??= this.parse(cell));
     const { maxOutputTokens, quirks } = model;
     const takesOutputFormat = takesFormatOf(dialect, model);
@@ -173,6 +169,19 @@ export class RequestPreparation implements Preparation {
     // Who wants nothing stored sends everything again.
     if (remember && parsed.request["store"] !== false) asked.remember = remember;
     return { dialect: upstreamDialects[cell.spoken], body, conversion: { ...cell, asked }, dropped };
+  }
+
+  private preparePassed(route: Route): Prepared {
+    const { envelope, dialect, model, editsFor } = this.preparing;
+    const single = singleCellOf(route, dialect);
+    const edits = editsFor?.(route) ?? [];
+    const isHoldingState = Object.values(landmarks).some((landmark) => envelope.body.mayHold(landmark));
+    if (single || isHoldingState || edits.length > 0) this.claimOnce();
+    if (single) return prepareSingle(envelope, single, route.model);
+    if (dialect.isConversation) refuseUnpriced(envelope, model, dialect);
+    const opened = withOpenIds(envelope, edits, dialect);
+    const dropped = opened.removed ?? [];
+    return { dialect, body: dialect.prepareBody(opened, route.model), conversion: undefined, dropped };
   }
 
   private parse({ client }: Cell): ParsedConversation {
@@ -204,7 +213,10 @@ export function refuseLosses({ dropped }: Pick<Prepared, "dropped">): void {
   throw new CallFailure({ name: "field_invalid", detail });
 }
 
-const knownLosses = new Set(Object.values(clients).flatMap(({ lossNames }) => Object.values(lossNames)));
+const knownLosses = new Set([
+  leftOutIds,
+  ...Object.values(clients).flatMap(({ lossNames }) => Object.values(lossNames)),
+]);
 
 /** Counts what got lost. Callers may name fields as they like; only names of ours become labels. */
 export function countLosses(

@@ -27,9 +27,13 @@ function give(bytes: Buffer): Uint8Array<ArrayBuffer> {
   return isWhole ? new Uint8Array(bytes.buffer as ArrayBuffer) : Uint8Array.from(bytes);
 }
 
+type ThreadRoute = Route & Pick<RouteFacts, "edits">;
+
 /** Only what a preparation looks at. */
-const routeOf = ({ spoken, model }: RouteFacts): Route =>
-  ({ upstream: { dialects: spoken }, model }) as unknown as Route;
+const routeOf = ({ spoken, model, edits }: RouteFacts): ThreadRoute =>
+  ({ upstream: { dialects: spoken }, model, edits }) as unknown as ThreadRoute;
+
+const editsFor = (route: Route): RouteFacts["edits"] => (route as ThreadRoute).edits;
 
 /** The bytes of one call in a thread, and what is done with them there. */
 export class SessionWork {
@@ -75,7 +79,8 @@ export class SessionWork {
     const inputTokens = countInputTokens(envelope, model);
     const dialect = dialects[work.dialect];
     // The other thread has claimed the room.
-    return (this.preparation = createPreparation({ envelope, dialect, model, inputTokens, share: () => alwaysRoom }));
+    const share = () => alwaysRoom;
+    return (this.preparation = createPreparation({ envelope, dialect, model, inputTokens, editsFor, share }));
   }
 
   private prepare(work: Of<"prepare">): Done {

@@ -3,6 +3,7 @@ import type { Quirk } from "./conversation.ts";
 import type { MediaPlaces } from "./json/media-places.ts";
 import type { RequestBody } from "./json/request-body.ts";
 import type { StreamEvent } from "./sse.ts";
+import type { StateId, StatePlaces } from "./state-ids.ts";
 
 import { RequestError } from "./request-error.ts";
 
@@ -51,6 +52,8 @@ export type Envelope = {
   priceFields: Record<string, string>;
   /** Fields that the relay takes out although their provider knows them, for the caller to be told. */
   removed?: readonly string[];
+  /** Ids of a provider's state that it names. */
+  stateIds?: readonly StateId[];
   /** Whether the caller asked for the token counts of a stream (only Format A's older dialects leave the choice). */
   wantsStreamUsage: boolean;
 };
@@ -195,6 +198,10 @@ export type Dialect = UpstreamDialect & {
   arrayFields: readonly string[];
   /** Where media may stand in a request; what stands elsewhere is text. */
   mediaPlaces: MediaPlaces;
+  /** Where requests may name what the provider keeps under an id. */
+  statePlaces?: StatePlaces;
+  /** The ids of such state that an answer, or an event of one, gives the caller. */
+  stateIdsOf?: (json: unknown) => string[];
   /** Whether requests are forms with files instead of JSON. */
   takesForm: boolean;
   /** Whether some models answer whole although a stream was asked for, as whisper-1 is documented to. */

@@ -17,6 +17,7 @@ import * as imagesRequest from "./openai-images/request.ts";
 import { answers as moderationsAnswers } from "./openai-moderations/answers.ts";
 import { answers as responsesAnswers } from "./openai-responses/answers.ts";
 import * as responsesRequest from "./openai-responses/request.ts";
+import { stateIdsOf } from "./openai-responses/state-ids.ts";
 import * as speechRequest from "./openai-speech/request.ts";
 import { answers as speechAnswers } from "./openai-speech/answers.ts";
 import { answers as transcriptionsAnswers } from "./openai-transcriptions/answers.ts";
@@ -55,6 +56,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     requiredFields: ["model", "messages"],
     arrayFields: ["messages"],
     mediaPlaces: chatMedia,
+    statePlaces: { hasAudio: true },
     readEnvelope: chatRequest.readEnvelope,
     prepareBody: chatRequest.prepareBody,
     ...metered(chatAnswers),
@@ -67,6 +69,8 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     measures: textMeasures,
     requiredFields: ["model"],
     mediaPlaces: responsesMedia,
+    statePlaces: { hasItems: true },
+    stateIdsOf,
     readEnvelope: responsesRequest.readEnvelope,
     prepareBody: responsesRequest.prepareBody,
     ...metered(responsesAnswers),
@@ -80,6 +84,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     requiredFields: ["model", "messages", "max_tokens"],
     arrayFields: ["messages"],
     mediaPlaces: messagesMedia,
+    statePlaces: {},
     takesForm: false,
     readEnvelope: messagesRequest.readEnvelope,
     prepareBody: messagesRequest.prepareBody,
@@ -96,6 +101,8 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     measures: textMeasures,
     requiredFields: ["model"],
     mediaPlaces: responsesMedia,
+    statePlaces: { hasItems: true },
+    stateIdsOf,
     readEnvelope: responsesRequest.readCompactEnvelope,
     prepareBody: responsesRequest.prepareBody,
     ...metered(responsesAnswers),
@@ -135,6 +142,7 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     path: "/v1/audio/speech",
     measures: [["characters"], ["inputTokens", "audioOutputTokens"]],
     requiredFields: ["model", "input", "voice"],
+    statePlaces: {},
     readEnvelope: speechRequest.readEnvelope,
     ...metered(speechAnswers),
   },

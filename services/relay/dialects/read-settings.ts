@@ -25,6 +25,9 @@ export function readCount(body: RequestBody, name: string): number | undefined {
 const decisiveFields = new Set([
   "background",
   "best_of",
+  "cached_content",
+  "container",
+  "conversation",
   "fallbacks",
   "file",
   "inference_geo",
@@ -35,6 +38,7 @@ const decisiveFields = new Set([
   "messages",
   "model",
   "n",
+  "previous_response_id",
   "prompt",
   "quality",
   "response_format",

@@ -62,12 +62,14 @@ export type StreamEvent = {
   data: string | undefined;
   /** The data's JSON; undefined when it is none. */
   json: unknown;
+  /** As it came, where it did. */
+  bytes?: Buffer;
 };
 
 /** Reads an event's data. */
 export function readStreamEvent(bytes: Buffer): StreamEvent {
   const data = eventData(bytes);
-  return { data, json: data?.startsWith("[DONE]") ? undefined : eventJson(data) };
+  return { data, json: data?.startsWith("[DONE]") ? undefined : eventJson(data), bytes };
 }
 
 /** A piece of a stream that has no events. */

@@ -4,6 +4,7 @@ import { FormError, readFormBody } from "../dialects/json/form-body.ts";
 import { JsonScanError } from "../dialects/json/scan.ts";
 import { readJsonBody, type RequestBody } from "../dialects/json/request-body.ts";
 import { refuseLookalikes } from "../dialects/read-settings.ts";
+import { findStateIds } from "../dialects/state-ids.ts";
 import { CallFailure } from "../failures.ts";
 
 const bearer = /^Bearer +(\S+)$/i;
@@ -43,6 +44,12 @@ function requireFields(body: RequestBody, dialect: Dialect): void {
   }
 }
 
+/** The envelope with the ids of a provider's state that its body names. */
+function withStateIds(envelope: Envelope, { statePlaces }: Dialect): Envelope {
+  const stateIds = statePlaces && findStateIds(envelope.body, statePlaces);
+  return stateIds ? { ...envelope, stateIds } : envelope;
+}
+
 /** More than any name in a catalog has; a longer one is repeated to nobody. */
 export const maxModelCharacters = 1_024;
 
@@ -69,7 +76,7 @@ export function readEnvelope(
     if (dialect.format === "B" && readVersion(headers) === undefined) {
       throw new RequestError("header provider-version must be a date such as 2023-06-01");
     }
-    return complete(dialect.readEnvelope(body, model));
+    return withStateIds(complete(dialect.readEnvelope(body, model)), dialect);
   } catch (error) {
     throw refusalOfBody(error);
   }

@@ -2,7 +2,9 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { endName } from "#shared/money/end-name.ts";
 import { releaseBuffer } from "../http/body-memory.ts";
 import type { CallTimes } from "../call-times.ts";
+import { bindingOf } from "../conversion/bind-state.ts";
 import { createTranslator } from "../conversion/convert.ts";
+import { IdSealer, sealTap } from "../conversion/seal-ids.ts";
 import { readReply, type ReadReply, type ReplyReading } from "../conversion/whole-reply.ts";
 import { noCounts, type AnswerKind, type Dialect, type Envelope, type StreamTap } from "../dialects/dialect.ts";
 import { readJsonBody } from "../dialects/json/request-body.ts";
@@ -20,7 +22,7 @@ import { cleanerOf } from "../upstream/failure.ts";
 import { countFault, faultOfEnd, faultOfError } from "../upstream/faults.ts";
 import { readLargeWhole, readWhole, type LargeAnswer } from "../upstream/whole.ts";
 import { factsOf } from "../threads/facts.ts";
-import type { ReplyFacts } from "../threads/messages.ts";
+import type { Binding, ReplyFacts } from "../threads/messages.ts";
 import { largeBytes, type Threads, type ThreadSession } from "../threads/threads.ts";
 
 /** What giving an answer needs of its process. */
@@ -143,21 +145,33 @@ function deliverWhole(
 /** The status of an answer for the bill; 0 when nobody is there to be told. */
 const statusTo = ({ destroyed }: CallResponse): number => (destroyed ? 0 : 200);
 
-const readingOf = ({ call, dialect, envelope }: Deliverable, { prepared, answer }: UpstreamAnswer): ReplyReading => ({
-  envelope,
-  dialect,
-  prepared,
-  quirks: call.offered.quirks,
-  limits: call.offered,
-  contentType: contentTypeOf(answer),
-});
+/** For whom ids of the provider's state in an answer are sealed; undefined where it shows none, or shares them. */
+function bindingFor({ call, dialect }: Deliverable, { prepared, route }: UpstreamAnswer): Binding | undefined {
+  const isPassed = !prepared.conversion && !prepared.single;
+  if (!isPassed || !dialect.stateIdsOf || call.offered.sharedState?.has("response")) return undefined;
+  return bindingOf(route.upstream, call.accountId);
+}
+
+function readingOf(deliverable: Deliverable, answered: UpstreamAnswer): ReplyReading {
+  const { call, dialect, envelope } = deliverable;
+  return {
+    envelope,
+    dialect,
+    prepared: answered.prepared,
+    quirks: call.offered.quirks,
+    limits: call.offered,
+    contentType: contentTypeOf(answered.answer),
+    binding: bindingFor(deliverable, answered),
+  };
+}
 
 /** The same in a thread. Throws when the call was cut meanwhile. */
 async function readInThread(
   session: ThreadSession,
   deliverable: Deliverable,
-  { prepared, answer }: UpstreamAnswer,
+  answered: UpstreamAnswer,
 ): Promise<ReadReply> {
+  const { prepared, answer } = answered;
   const { call, dialect, envelope, signal } = deliverable;
   const { contextTokens, maxOutputTokens, quirks } = call.offered;
   const { conversion, single } = prepared;
@@ -168,6 +182,7 @@ async function readInThread(
     quirks,
     limits: { contextTokens, maxOutputTokens },
     contentType: contentTypeOf(answer),
+    binding: bindingFor(deliverable, answered),
     // Functions do not pass to a thread.
     asked: conversion && { ...conversion.asked, remember: undefined },
     single: single && { request: single.request },
@@ -180,11 +195,17 @@ async function readInThread(
 }
 
 /** What watches the stream for the ledger and, where the upstream speaks another dialect, translates it. */
-function tapOf({ call, envelope }: Deliverable, { prepared, route }: UpstreamAnswer): StreamTap {
-  const { dialect, conversion } = prepared;
-  const clean = cleanerOf(route.upstream);
+function tapOf(deliverable: Deliverable, answered: UpstreamAnswer): StreamTap {
+  const { call, envelope } = deliverable;
+  const { dialect, conversion } = answered.prepared;
+  const clean = cleanerOf(answered.route.upstream);
   const { quirks } = call.offered;
-  if (!conversion) return dialect.createTap(envelope, clean, quirks);
+  if (!conversion) {
+    const tap = dialect.createTap(envelope, clean, quirks);
+    const { stateIdsOf } = deliverable.dialect;
+    const binding = bindingFor(deliverable, answered);
+    return binding && stateIdsOf ? sealTap(tap, stateIdsOf, new IdSealer(binding)) : tap;
+  }
   const { asked } = conversion;
   return createTranslator({ conversion, asked, envelope, quirks, clean, limits: call.offered });
 }

@@ -29,7 +29,8 @@ function formatOf(body: RequestBody): unknown {
 export function factsOf(told: Envelope): EnvelopeFacts {
   const { body, ...envelope } = told;
   const { contentType, textBytes, mediaBytes, values, bytes } = body;
-  const isHoldingState = Object.values(landmarks).some((landmark) => body.mayHold(landmark));
+  const isHoldingState =
+    told.stateIds !== undefined || Object.values(landmarks).some((landmark) => body.mayHold(landmark));
   const facts = { contentType, textBytes, mediaBytes, values, length: bytes.length, isHoldingState };
   return { ...envelope, body: { ...facts, encodingFormat: formatOf(body), input: inputFactsOf(told) } };
 }
@@ -51,6 +52,7 @@ function bodyOfFacts(facts: BodyFacts, input: unknown): RequestBody {
     read: (name) => (name === formatField ? encodingFormat : unknown()),
     readWhole: (name) => (name === "input" ? input : unknown()),
     mayHold: () => isHoldingState,
+    hasEscapedLetters: unknown,
     media: [],
     addresses,
     textTokens: (most) => Math.min(textTokens, most),

@@ -3,6 +3,7 @@ import type { Model } from "../catalog/models.ts";
 import type { Quirk } from "../dialects/conversation.ts";
 import type { CallerRequest } from "../dialects/conversion.ts";
 import type { DialectName, Tally, UpstreamDialectName } from "../dialects/dialect.ts";
+import type { StateEdit } from "../dialects/state-ids.ts";
 import type { Failure } from "../failures.ts";
 import type { EnvelopeFacts } from "./facts.ts";
 
@@ -10,10 +11,13 @@ import type { EnvelopeFacts } from "./facts.ts";
 export type ModelFacts = Omit<Model, "routes">;
 
 /** What a preparation must know of a route. */
-export type RouteFacts = { spoken: readonly string[]; model: string };
+export type RouteFacts = { spoken: readonly string[]; model: string; edits: readonly StateEdit[] };
 
 /** Headers by which a body is read. */
 export type HeaderFacts = Record<string, string>;
+
+/** With what ids are bound to whom they belong: a key, the account and the upstream. */
+export type Binding = { key: Uint8Array; account: string; upstream: string };
 
 /** How the answer to a request is read. */
 export type ReplyFacts = {
@@ -23,6 +27,8 @@ export type ReplyFacts = {
   quirks: ReadonlySet<Quirk>;
   limits: UnitLimits;
   contentType: string;
+  /** Where ids in it are sealed. */
+  binding?: Binding | undefined;
   /** Of a conversation in another dialect. */
   asked?: CallerRequest | undefined;
   /** Of another request that was converted: the request, where it is not in the thread already. */

@@ -90,6 +90,7 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
     isArray: () => false,
     slice: () => undefined,
     mayHold: () => false,
+    hasEscapedLetters: () => false,
     read: (name) => {
       const part = find(name);
       if (!part) return undefined;

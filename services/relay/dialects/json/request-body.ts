@@ -7,13 +7,14 @@ import {
   scanJson,
   type Changes,
   type Items,
-  type Landmark,
   type Range,
   type Scan,
 } from "./scan.ts";
 import type { MediaPlaces } from "./media-places.ts";
 import { weighJson } from "./weigh.ts";
+import { indexLandmarks, type Landmark } from "./landmarks.ts";
 import { ourNote } from "../opaque.ts";
+import { stateLandmarks } from "../state-names.ts";
 import { RequestError } from "../request-error.ts";
 
 /** A request body whose grammar was checked, in whatever encoding it came. Its methods do not stand alone. */
@@ -45,6 +46,8 @@ export type RequestBody = {
   rewrite(changes: Changes): Buffer;
   /** Whether a string in it begins with one of `landmarks`; nearly never so, and known without another look. */
   mayHold(landmark: Landmark): boolean;
+  /** Whether a letter stands in it as an escape, as no writer of JSON puts one: a key may hide so. */
+  hasEscapedLetters(): boolean;
   /** Bytes of text, from which input tokens are estimated. */
   textBytes: number;
   /** Bytes of each picture, sound or file in it. */
@@ -95,7 +98,14 @@ export const namesOfUnseen = {
   keys: ["file_id", "file_url", "container_upload"].map((key) => Buffer.from(`"${key}"`)),
   types: ["item_reference", "url"].map((type) => Buffer.from(`"${type}"`)),
 };
-const allLandmarks = [...Object.values(landmarks), ...namesOfUnseen.keys, ...namesOfUnseen.types];
+const landmarkIndex = indexLandmarks([
+  ...Object.values(landmarks),
+  ...namesOfUnseen.keys,
+  ...namesOfUnseen.types,
+  ...stateLandmarks,
+]);
+const escapeStart = Buffer.from("\\u00");
+const escapedLetter = /\\u00[4-7]/;
 
 /** One object with methods: as six closures it was more than all else that is read of a small body. */
 class JsonBody implements RequestBody {
@@ -103,10 +113,11 @@ class JsonBody implements RequestBody {
   readonly bytes: Buffer;
   private readonly scan: Scan;
   private weight: number | undefined;
+  private hasEscapes: boolean | undefined;
 
   constructor(bytes: Buffer, mediaPlaces: MediaPlaces | undefined) {
     this.bytes = bytes;
-    this.scan = scanJson(bytes, allLandmarks, mediaPlaces);
+    this.scan = scanJson(bytes, landmarkIndex, mediaPlaces);
   }
 
   get textBytes(): number {
@@ -179,6 +190,12 @@ class JsonBody implements RequestBody {
 
   mayHold(landmark: Landmark): boolean {
     return this.scan.met.includes(landmark);
+  }
+
+  hasEscapedLetters(): boolean {
+    if (this.hasEscapes !== undefined) return this.hasEscapes;
+    const at = this.bytes.indexOf(escapeStart);
+    return (this.hasEscapes = at !== -1 && escapedLetter.test(this.bytes.toString("latin1", at)));
   }
 
   rewrite(changes: Changes): Buffer {

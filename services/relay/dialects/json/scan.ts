@@ -17,6 +17,7 @@ import {
   startOfData,
   type Cursor,
 } from "./bytes.ts";
+import { noLandmarks, noteLandmarks, type Landmark, type LandmarkIndex } from "./landmarks.ts";
 import { noMedia, type MediaPlace, type MediaPlaces, type NamedPlace } from "./media-places.ts";
 import { RequestError } from "../request-error.ts";
 
@@ -43,15 +44,12 @@ export type Scan = {
   values: number;
 };
 
-/** The beginning of a string, with its quote, that is looked for while all is read: alone it would take as long. */
-export type Landmark = Buffer;
-
 /** Bytes from `start` to `end` (exclusive). */
 export type Range = { start: number; end: number };
 
 /** What one pass looks for and has found. */
 type Findings = Pick<Scan, "mediaBytes" | "media" | "addresses" | "textBytes" | "met" | "values"> & {
-  landmarks: readonly Landmark[];
+  landmarks: LandmarkIndex;
 };
 
 /** Of a body. An embeddings request may have 300,000 tokens, which are a value each; nothing else comes near that. */
@@ -100,10 +98,6 @@ const startWalk = (cursor: Cursor, findings: Findings): Walk => ({
   told: [],
 });
 
-function noteLandmarks({ bytes, at }: Cursor, { landmarks, met }: Findings): void {
-  for (const landmark of landmarks) if (standsAt(bytes, landmark, at) && !met.includes(landmark)) met.push(landmark);
-}
-
 function countMedia(findings: Findings, range: Range): void {
   findings.media.push(range);
   const bytes = range.end - range.start;
@@ -130,8 +124,8 @@ function skipMedia({ cursor, findings, places, told }: Walk, holds: "base64" | "
 }
 
 function skipStringValue(walk: Walk): void {
-  const { cursor, place } = walk;
-  noteLandmarks(cursor, walk.findings);
+  const { cursor, findings, place } = walk;
+  noteLandmarks(cursor.bytes, cursor.at, findings.landmarks, findings.met);
   if (place?.holds !== undefined && walk.open.at(-1) === openBrace) skipMedia(walk, place.holds);
   else skipString(cursor);
 }
@@ -163,8 +157,8 @@ function noteTold({ cursor, told }: Walk, { bit, pattern }: { bit: number; patte
 function skipKey(walk: Walk): void {
   const { cursor, findings, places } = walk;
   if (skipSpace(cursor) !== quote) failAt(cursor.at);
-  noteLandmarks(cursor, findings);
   const start = cursor.at;
+  noteLandmarks(cursor.bytes, start, findings.landmarks, findings.met);
   skipString(cursor);
   const around = places[places.length - 1];
   walk.place = around && placeOfKey(walk, around, start);
@@ -252,7 +246,11 @@ function decodeKey(cursor: Cursor): string {
  * might obey the other one. Throws JsonScanError for anything but one well-formed object, at most 256 levels deep, and
  * RequestError above the limits for its values, its fields and their names.
  */
-export function scanJson(body: Buffer, landmarks: readonly Landmark[] = [], mediaPlaces: MediaPlaces = noMedia): Scan {
+export function scanJson(
+  body: Buffer,
+  landmarks: LandmarkIndex = noLandmarks,
+  mediaPlaces: MediaPlaces = noMedia,
+): Scan {
   const cursor: Cursor = { bytes: body, at: 0, words: undefined, offset: 0 };
   const scan: Scan & Findings = {
     fields: new Map(),
@@ -346,7 +344,7 @@ export function countItems(body: Buffer, scan: Scan, name: string, most: number)
     addresses: 0,
     met: [],
     values: 0,
-    landmarks: [],
+    landmarks: noLandmarks,
   });
   let count = 0;
   for (let next = comma; next === comma && count < most; cursor.at += 1) {

@@ -1,77 +1,16 @@
-import { code, colon, minus, quote, skipNumber, skipSpace, skipString, skipWord, type Cursor } from "./bytes.ts";
-
-const comma = code(",");
-const openBrace = code("{");
-const closeBrace = code("}");
-const openBracket = code("[");
-const closeBracket = code("]");
+import { code, skipSpace, type Cursor } from "./bytes.ts";
+import { cursorOf, eachField, eachItem, skipValue, takeString } from "./members.ts";
 
 // No provider has a longer name.
 const maxTypeBytes = 100;
-
-const isNumber = (byte: number): boolean => byte === minus || (byte >= code("0") && byte <= code("9"));
-
-/** Moves past one value of a body whose grammar was checked. */
-function skipValue(cursor: Cursor): void {
-  let depth = 0;
-  do {
-    const character = skipSpace(cursor);
-    if (character === quote) skipString(cursor);
-    else if (character === openBrace || character === openBracket) {
-      depth += 1;
-      cursor.at += 1;
-    } else if (character === closeBrace || character === closeBracket) {
-      depth -= 1;
-      cursor.at += 1;
-    } else if (character === comma || character === colon) cursor.at += 1;
-    else if (isNumber(character)) skipNumber(cursor);
-    else skipWord(cursor);
-  } while (depth > 0);
-}
-
-/** Reads a string; undefined, and moved past, when the value is none or is longer than any that is looked for. */
-function takeString(cursor: Cursor): string | undefined {
-  if (skipSpace(cursor) !== quote) {
-    skipValue(cursor);
-    return undefined;
-  }
-  const start = cursor.at;
-  skipString(cursor);
-  if (cursor.at - start > maxTypeBytes) return undefined;
-  return JSON.parse(cursor.bytes.toString("utf8", start, cursor.at)) as string;
-}
-
-/** Goes through what stands in an object or array, of which `take` moves past one at a time; past anything else. */
-function enter(cursor: Cursor, open: number, close: number, take: () => void): void {
-  if (skipSpace(cursor) !== open) return skipValue(cursor);
-  cursor.at += 1;
-  let isMore = skipSpace(cursor) !== close;
-  while (isMore) {
-    take();
-    isMore = skipSpace(cursor) === comma;
-    if (isMore) cursor.at += 1;
-  }
-  cursor.at += 1;
-}
 
 const smallN = code("n");
 
 /** Tells a type; null says nothing. */
 function takeType(cursor: Cursor, place: string, tell: (type: string) => void): void {
   if (skipSpace(cursor) === smallN) skipValue(cursor);
-  else tell(place + (takeString(cursor) ?? ""));
+  else tell(place + (takeString(cursor, maxTypeBytes) ?? ""));
 }
-
-const eachItem = (cursor: Cursor, take: () => void): void => enter(cursor, openBracket, closeBracket, take);
-
-const eachField = (cursor: Cursor, take: (name: string | undefined) => void): void =>
-  enter(cursor, openBrace, closeBrace, () => {
-    const name = takeString(cursor);
-    skipSpace(cursor);
-    // The colon.
-    cursor.at += 1;
-    take(name);
-  });
 
 type Tell = (type: string) => void;
 
@@ -88,8 +27,6 @@ function takeTool(cursor: Cursor, tell: Tell): void {
     } else skipValue(cursor);
   });
 }
-
-const cursorOf = (bytes: Buffer): Cursor => ({ bytes, at: 0, words: undefined, offset: 0 });
 
 /**
  * Tells `tell` the type of each tool in a `tools` field, without building what the tools are: those in namespaces too,
