@@ -25,7 +25,8 @@ export const variables = Type.Object({
   REDIS_URL: Type.String({
     description:
       "Redis 7 or newer, with appendonly and without eviction; rediss:// for TLS, user:password@ for a login; " +
-      "comma-separated for the nodes of a Redis Cluster.",
+      "comma-separated for the nodes of a Redis Cluster; " +
+      "redis+sentinel://user:password@host:26379,host:26379/master for Sentinels.",
     minLength: 1,
   }),
   REDIS_CA_FILE: Type.String({

@@ -1,5 +1,6 @@
 import type { Drill } from "./drill.ts";
 import { postgresDrills } from "./postgres-drills.ts";
+import { redisDrills } from "./redis-drills.ts";
 
 /** All failovers that are tried, in order. */
-export const drills: readonly Drill[] = [...postgresDrills];
+export const drills: readonly Drill[] = [...postgresDrills, ...redisDrills];

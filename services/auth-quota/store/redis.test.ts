@@ -101,3 +101,24 @@ test("what is no URL of Redis is refused without its text", () => {
   assert.deepEqual(place.nodes, [{ host: "::1", port: 6379, serverName: "" }]);
   assert.deepEqual(place.login, { username: "u", password: "p@", db: 2 });
 });
+
+test("Sentinels are read from one URL, with a login of their own", () => {
+  const place = readRedisUrl("rediss+sentinel://u:p%40@s1:26380,s2,[::1]/money/2?sentinelPassword=p%26w", "ca.pem");
+  assert.deepEqual(
+    place.nodes.map(({ host, port }) => [host, port]),
+    [
+      ["s1", 26_380],
+      ["s2", 26_379],
+      ["::1", 26_379],
+    ],
+  );
+  assert.deepEqual(place.login, { username: "u", password: "p@", db: 2 });
+  assert.deepEqual(place.sentinel, { master: "money", login: { password: "p&w" } });
+  assert.equal(place.isTls, true);
+  for (const url of ["redis+sentinel://u:hunter2@s1", "redis+sentinel:///money", "redis+sentinel://s1,,s2/money"]) {
+    assert.throws(
+      () => readRedisUrl(url, ""),
+      (error: Error) => !error.message.includes("hunter2"),
+    );
+  }
+});

@@ -1,14 +1,16 @@
 import { Redis } from "ioredis";
+import { every } from "#shared/process/lifecycle.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { keyPrefix } from "./key-prefix.ts";
 import { createRunner, type RunAnswer, type RunValues } from "./money-command.ts";
-import { connectorTo, findOwner, readRedisUrl } from "./redis-node.ts";
+import { addressOf, connectorTo, findOwner, readRedisUrl, type RedisAddress, type RedisNode } from "./redis-node.ts";
 import { moneyScript } from "./script.ts";
 
 const commandTimeoutMs = 1_500;
 // A server that is cut off or hangs ends no connection; TCP by itself would wait for a quarter of an hour.
 const silentMs = 2 * commandTimeoutMs;
 const longestReconnectMs = 500;
+const followMs = 1_000;
 
 /** A connected Redis and the commands that the store uses of it. */
 export type HotRedis = Redis & {
@@ -23,13 +25,18 @@ const isElsewhere = ({ message }: Error): boolean => /^(?:MOVED|ASK|CLUSTERDOWN|
  * Connects in the background and again for ever. While there is no connection every command fails at once: a command
  * that waited could be answered long after its caller has gone, and one that was sent is never sent again by itself.
  * Of a cluster it takes the one node that holds all keys of the store, over one connection as of a single Redis: a
- * command that finds the keys moved away fails, and the next connection goes to where they are by then.
+ * command that finds the keys moved away fails, and the next connection goes to where they are by then. Behind
+ * Sentinels it takes their master, and leaves it within two seconds when they name another.
  */
 export function connectRedis(url: string, log: Logger, caFile = ""): HotRedis & Disposable {
   const place = readRedisUrl(url, caFile);
-  const { nodes, login, isTls } = place;
-  const [single] = nodes;
-  const find = single && nodes.length === 1 ? async () => single : () => findOwner(place, keyPrefix);
+  const { login, isTls } = place;
+  let connectedTo = "";
+  const find = async (): Promise<RedisNode> => {
+    const node = await findNode(place);
+    connectedTo = addressOf(node);
+    return node;
+  };
   const redis = new Redis({
     ...login,
     ...(isTls ? { tls: {} } : {}),
@@ -49,5 +56,23 @@ export function connectRedis(url: string, log: Logger, caFile = ""): HotRedis & 
   redis.on("error", ({ message }: Error) => log.warn({ reason: message }, "redis connection"));
   redis.on("ready", () => log.info("redis is ready"));
   const applyMoney = createRunner(redis, moneyScript);
-  return Object.assign(redis, { applyMoney, [Symbol.dispose]: () => redis.disconnect() });
+  const watch = place.sentinel && every(followMs, () => leaveFormerMaster(redis, place, () => connectedTo), log);
+  const dispose = (): void => {
+    void watch?.[Symbol.asyncDispose]();
+    redis.disconnect();
+  };
+  return Object.assign(redis, { applyMoney, [Symbol.dispose]: dispose });
+}
+
+async function findNode(place: RedisAddress): Promise<RedisNode> {
+  const [single] = place.nodes;
+  return single && place.nodes.length === 1 && !place.sentinel ? single : findOwner(place, keyPrefix);
+}
+
+// A master that is cut off from its Sentinels goes on answering whoever still reaches it, and what it takes is lost.
+async function leaveFormerMaster(redis: Redis, place: RedisAddress, connectedTo: () => string): Promise<void> {
+  if (redis.status !== "ready") return;
+  const asked = connectedTo();
+  const master = await findNode(place).catch(() => undefined);
+  if (master && connectedTo() === asked && addressOf(master) !== asked) redis.disconnect(true);
 }
