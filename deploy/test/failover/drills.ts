@@ -1,6 +1,7 @@
 import type { Drill } from "./drill.ts";
+import { natsDrills } from "./nats-drills.ts";
 import { postgresDrills } from "./postgres-drills.ts";
 import { redisDrills } from "./redis-drills.ts";
 
 /** All failovers that are tried, in order. */
-export const drills: readonly Drill[] = [...postgresDrills, ...redisDrills];
+export const drills: readonly Drill[] = [...postgresDrills, ...redisDrills, ...natsDrills];

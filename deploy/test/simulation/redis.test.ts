@@ -75,7 +75,7 @@ function drawOperation(random: Random, rids: readonly string[]): HotOperation {
     ["spending", key, amount, String(random.between(1, 50)), random.pick(["0", "1"])],
     ["end-session", "relay_1", "2"],
     ["sweep", "1000000", "200"],
-    ["sweep-forgotten", "1000000", "200"],
+    ["sweep-forgotten", "1000000", "1000000", "200"],
     ["account-settings", account, "active", "0", random.pick(["0", "2"]), String(random.between(1, 3))],
     [
       "key-settings",

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Registry } from "prom-client";
 import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { answerCodes } from "../store/hot.ts";
 import { createMetrics } from "../metrics.ts";
 import { sweep as sweepAll } from "./sweep.ts";
 import { fundedActor, newRid, silentLog, startHotWorld, type HotEnvironment } from "../testing/hot-world.ts";
@@ -86,6 +87,36 @@ test("a relay that was taken for dead and comes back may go on: its session is s
   assert.equal((await payer.reserve(rid, 100)).code, Verdict.OK);
   await sweep();
   assert.equal(await payer.lookup(rid), CallState.HELD);
+});
+
+test("after a loss, what a living relay has not restored is ended: calls that an old copy of Redis takes for open", async () => {
+  const payer = await fundedActor(world.hot, 1_000);
+  const [over, open, late] = [newRid(), newRid(), newRid()];
+  await payer.reserve(over, 100);
+  await payer.checkpoint(over, 40);
+  await payer.reserve(open, 200);
+  const generation = world.hot.generation();
+  // Redis as it was before this process' last run.
+  await world.redis.hset("{auth-quota}:service", "generation", String(Number(generation) - 1));
+  await world.redis.zadd(`{auth-quota}:session:${payer.session}`, Date.now() - 1_000, over);
+  await world.hot.apply(payer.session, []);
+  assert.notEqual(world.hot.generation(), generation);
+  await payer.restore(open, 200);
+  const sweepRestored = async (restoredMs: string): Promise<void> => {
+    for (let code: number | undefined = answerCodes.more; code === answerCodes.more;) {
+      [{ code } = { code: undefined }] = await world.hot.apply("", [["sweep-forgotten", "7200000", restoredMs, "200"]]);
+    }
+  };
+  await sweepRestored("-1");
+  assert.equal(await payer.lookup(over), CallState.HELD, "not while relays may still restore");
+  await world.hot.apply("", [["open-gate", world.hot.generation()]]);
+  await sweepRestored("600000");
+  assert.equal(await payer.lookup(over), CallState.HELD, "not so soon");
+  await payer.fund(1_000, 2);
+  assert.equal((await payer.reserve(late, 10)).code, Verdict.OK);
+  await sweepRestored("-1");
+  const states = [await payer.lookup(over), await payer.lookup(open), await payer.lookup(late)];
+  assert.deepEqual(states, [CallState.EXPIRED, CallState.HELD, CallState.HELD]);
 });
 
 test("expired holds are counted", async () => {

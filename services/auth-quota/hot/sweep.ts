@@ -16,7 +16,7 @@ type SweepDeps = { hot: HotStore; metrics: Metrics; log: Logger };
 
 /**
  * Ends the holds of relay processes that have been silent for `relaySilentMs`, and single holds of living ones that
- * gave no sign of life for two hours: each is charged at its last checkpoint and the rest is freed. Replicas may do
+ * gave no sign of life for two hours, or none since a loss of Redis that is `relaySilentMs` ago: each is charged at its last checkpoint and the rest is freed. Replicas may do
  * this at the same time; every hold is ended once. Rejects when Redis does not answer.
  */
 export async function sweep(deps: SweepDeps, relaySilentMs: number): Promise<void> {
@@ -25,7 +25,7 @@ export async function sweep(deps: SweepDeps, relaySilentMs: number): Promise<voi
     ["sweep", String(relaySilentMs), String(holdsPerStep)],
     "a relay went silent; its holds are ended",
   );
-  const forgotten: HotOperation = ["sweep-forgotten", String(forgottenMs), String(holdsPerStep)];
+  const forgotten: HotOperation = ["sweep-forgotten", String(forgottenMs), String(relaySilentMs), String(holdsPerStep)];
   await sweepAll(deps, forgotten, "holds without a sign of life are ended");
 }
 

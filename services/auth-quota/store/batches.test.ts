@@ -68,7 +68,7 @@ function createRunner(prefix: string, perMinute = "1000000", ipPerMinute = "1000
 // One kind for each world: the first forgets the session, which the second then does not find within the same run.
 const endings: HotOperation[] = [
   ["end-session", "relay_1", "200"],
-  ["sweep-forgotten", "-1000", "200"],
+  ["sweep-forgotten", "-1000", "1000000", "200"],
 ];
 
 const times = /^(?:beat|floor|generation|arrival|posted_in|spent_in|seen:.*)$/;

@@ -28,11 +28,15 @@ export function createFundsPublisher({ pool, nats, replicas }: FundsPublisherDep
     declaredOn = connection;
     const lines = await readUnpublished(pool, linesPerPass);
     if (lines.length === 0) return;
-    for (const line of lines) {
-      await jetstream(connection).publish(fundsSubject, encodeLine(line), {
-        msgID: line.lineId,
-        timeout: ackTimeoutMs,
-      });
+    try {
+      for (const line of lines) {
+        const options = { msgID: line.lineId, timeout: ackTimeoutMs };
+        await jetstream(connection).publish(fundsSubject, encodeLine(line), options);
+      }
+    } catch (error) {
+      // The server may have come back without the stream, on the same connection.
+      declaredOn = undefined;
+      throw error;
     }
     await removeFromOutbox(
       pool,

@@ -234,3 +234,20 @@ test("a restored ledger that lacks today gets the day again, and nothing goes to
   assert.equal((await query(ledger.ownerUrl, "SELECT FROM billing.usage_quarantine")).rowCount, 0);
   assert.deepEqual(billing.reasons(), []);
 });
+
+test("a line by hand waits for the stream when that is gone, and is on the next one", async () => {
+  const manager = await jetstreamManager(connection);
+  await using ledger = await createLedger(postgres);
+  await using billing = billingOn(ledger.pool);
+  await using served = await serveApp(ledger.pool, billing.pusher);
+  await until("the stream is declared", async () => {
+    await billing.publishFunds();
+    return await manager.streams.info(fundsStream).then(() => true);
+  });
+  await manager.streams.delete(fundsStream);
+  await served.billing.credit({ accountId: "acct_test", amountNanos: 1_000n, paymentId: "meanwhile" });
+  await until("it is on a new stream", async () => {
+    await billing.publishFunds();
+    return (await manager.streams.info(fundsStream)).state.messages === 1;
+  });
+});

@@ -54,10 +54,15 @@ local function addRareOperations()
     end
   end
 
-  -- Ends holds that their own relay seems to have forgotten: it lives, but the call gave no sign of life for very long.
-  operations['sweep-forgotten'] = { 2, function(silentMs, most)
+  -- Ends holds that their own relay seems to have forgotten: it lives, but the call gave no sign of life for very long,
+  -- or it is none of those that the relay has restored since a loss.
+  operations['sweep-forgotten'] = { 3, function(silentMs, restoredMs, most)
     forgetProcesses()
-    local silentSince = int(nowMs - tonumber(silentMs))
+    local silentBefore, lostMs = nowMs - tonumber(silentMs), math.floor(tonumber(service.generation) / 1000)
+    if service.lossless ~= '1' and not service.gate and nowMs - lostMs > tonumber(restoredMs) then
+      silentBefore = math.max(silentBefore, lostMs - 1)
+    end
+    local silentSince = int(silentBefore)
     local sessions = redis.call('ZRANGE', prefix .. ':sessions', 0, -1)
     for i = 1, #sessions do
       local count = expireSome(sessions[i], silentSince, most)
