@@ -12,12 +12,12 @@ import type { BodyShare } from "../http/body-budget.ts";
 import { readClientEvent, type ClientEvent, type CreateEvent } from "./client-event.ts";
 import { errorEvent, failureEvent, notSteered, previousNotFound, tooManyWaiting, tooOld } from "./error-event.ts";
 import { Intake } from "./intake.ts";
-import { itemsUpTo, KeptResponses, type KeptResponse } from "./kept-responses.ts";
+import { KeptResponses, type KeptResponse } from "./kept-responses.ts";
 import { Lanes, type Waiting } from "./lanes.ts";
-import { httpBody, joinItems, newItems } from "./turn-body.ts";
+import { joinItems, prepareTurn, type TurnInput } from "./turn-input.ts";
 import { TurnRequest, turnHeaders } from "./turn-request.ts";
 import { TurnResponse, type EndedResponse } from "./turn-response.ts";
-import { writeWarmUp } from "./warm-up.ts";
+import type { WarmUp } from "./warm-up.ts";
 
 /** Why a socket ends, as its log line and metric say it. */
 export const socketEnds = [
@@ -73,6 +73,7 @@ export type Opened = {
 const dialect = dialects["openai-responses"];
 
 const ignore = (): void => undefined;
+const noBytes = Buffer.alloc(0);
 
 /** One socket of a caller: reads its events, runs its turns as calls, and keeps its responses. */
 export class CallerSocket {
@@ -174,14 +175,18 @@ export class CallerSocket {
     this.sendRefusal(errorEvent({ status: 429, error: tooManyWaiting, streamId }));
   }
 
-  private async takeTurn({ event, bytes }: Waiting): Promise<void> {
+  private async takeTurn(waiting: Waiting): Promise<void> {
+    const { bytes, event } = waiting;
+    const streamId = event?.streamId;
     try {
       if (this.opened.webSocket.readyState !== 1) return;
-      if (this.isLeaving) return this.refuseLeaving(event.streamId);
-      await this.runTurn(event);
+      if (this.isLeaving) return this.refuseLeaving(streamId);
+      const closed = closedFor(this.relay);
+      if (closed) return this.refuse(closed, streamId);
+      await this.runTurn(waiting);
     } catch (thrown) {
       const failure = failureOf(refusalOfBody(thrown));
-      this.refuse(failure, event.streamId);
+      this.refuse(failure, streamId);
       if (failure.name === "key_invalid") this.leave("key");
     } finally {
       this.intake.leave(bytes);
@@ -189,21 +194,25 @@ export class CallerSocket {
     }
   }
 
-  private async runTurn(event: CreateEvent): Promise<void> {
-    const { streamId, previousId, body, isWarmUp } = event;
-    const closed = closedFor(this.relay);
-    if (closed) return this.refuse(closed, streamId);
-    const before = previousId === undefined ? undefined : this.kept.take(previousId);
+  /** Takes the frame out of the turn that waited, so that a long answer keeps of it what is new only. */
+  private prepare(waiting: Waiting): TurnInput | undefined {
+    const { event } = waiting;
+    waiting.event = undefined;
+    return event && prepareTurn(event, (id) => this.kept.take(id));
+  }
+
+  private async runTurn(waiting: Waiting): Promise<void> {
+    const input = this.prepare(waiting);
+    if (!input) return;
+    const { streamId, missingId, before, added, warmUp } = input;
+    const onEnded = ({ id, items }: EndedResponse): void =>
+      this.keep(id, before, [added, ...items.map((item) => Buffer.from(item))]);
     try {
       // What is not stored anywhere can be nowhere else; the provider's clients then send all of it.
-      if (previousId !== undefined && !before && (isWarmUp || body.read("store") === false)) {
-        return this.sendRefusal(errorEvent({ status: 400, error: previousNotFound(previousId), streamId }));
+      if (missingId !== undefined && (warmUp || !input.mayStore)) {
+        return this.sendRefusal(errorEvent({ status: 400, error: previousNotFound(missingId), streamId }));
       }
-      const added = newItems(body);
-      const onEnded = ({ id, items }: EndedResponse): void =>
-        this.keep(id, before, [added, ...items.map((item) => Buffer.from(item))]);
-      if (isWarmUp) return await this.warmUp(event, onEnded);
-      await this.call(event, httpBody(event, before && itemsUpTo(before), added), onEnded);
+      await (warmUp ? this.warmUp(warmUp, onEnded) : this.call(input, onEnded));
     } finally {
       this.kept.letGo(before);
     }
@@ -211,40 +220,41 @@ export class CallerSocket {
 
   private keep(id: string, before: KeptResponse | undefined, lists: Buffer[]): void {
     this.refused = 0;
-    if (this.opened.webSocket.readyState === 1)
-      this.kept.keep(id, before, joinItems(lists.filter((list) => list.length > 0)));
+    if (this.opened.webSocket.readyState !== 1) return;
+    const items = joinItems(lists.filter((list) => list.length > 0));
+    this.kept.keep(id, before, items);
   }
 
   /** A turn is a call like any other: its key is checked, and it is held, charged and logged by an id of its own. */
-  private async call(event: CreateEvent, body: Buffer, onEnded: (ended: EndedResponse) => void): Promise<void> {
-    const { streamId, previousId } = event;
+  private async call(input: TurnInput, onEnded: (ended: EndedResponse) => void): Promise<void> {
+    const { ip, rid: socket, webSocket } = this.opened;
     this.turns += 1;
+    this.refused = 0;
     this.relay.metrics.socketTurns.inc({ kind: "call" });
     const response = new TurnResponse({
-      streamId,
-      previousId,
-      send: (text, sent) => this.opened.webSocket.send(text, () => sent?.()),
+      ...input,
+      send: (text, sent) => webSocket.send(text, () => sent?.()),
       cork: () => this.cork(),
       onEnded,
       onBroken: () => this.close("broken"),
     });
+    const request = new TurnRequest(this.headers, input.body);
+    input.body = noBytes;
     this.answers.add(response);
-    const { ip, rid: socket } = this.opened;
-    await handleCall({ request: new TurnRequest(this.headers, body), response, ip, dialect, socket }, this.relay);
+    await handleCall({ request, response, ip, dialect, socket }, this.relay);
     if (!response.closed) await once(response, "close");
     this.answers.delete(response);
     // The key is wrong from now on, so every later turn would be refused as well.
     if (response.statusCode === 401) this.leave("key");
   }
 
-  private async warmUp(event: CreateEvent, onEnded: (ended: EndedResponse) => void): Promise<void> {
+  private async warmUp({ id, frames }: WarmUp, onEnded: (ended: EndedResponse) => void): Promise<void> {
     this.relay.metrics.socketTurns.inc({ kind: "warm_up" });
-    const { caller } = this.opened;
+    const { caller, webSocket } = this.opened;
     caller.isAuthorized = false;
     await authorize(this.relay.settling.quota, caller);
-    const { id, frames } = writeWarmUp(event);
     onEnded({ id, items: [] });
-    for (const frame of frames) this.opened.webSocket.send(frame, ignore);
+    for (const frame of frames) webSocket.send(frame, ignore);
   }
 
   private refuseLeaving(streamId: string | undefined): void {

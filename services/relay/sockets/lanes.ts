@@ -1,7 +1,7 @@
 import type { CreateEvent } from "./client-event.ts";
 
-/** A turn that waits, and the bytes of its frame. */
-export type Waiting = { event: CreateEvent; bytes: number };
+/** A turn that waits, until it begins with its event, and the bytes of its frame. */
+export type Waiting = { event: CreateEvent | undefined; bytes: number };
 
 export type LaneLimits = { maxRunning: number; maxWaiting: number };
 
@@ -31,7 +31,7 @@ export class Lanes {
 
   /** Runs a turn when those before it in its stream are over; false where there is no room for it. */
   add(turn: Waiting): boolean {
-    const { streamId } = turn.event;
+    const streamId = turn.event?.streamId;
     const queue = this.queues.get(streamId);
     if (!queue) {
       if (this.queues.size >= this.limits.maxRunning) return false;
@@ -45,7 +45,7 @@ export class Lanes {
   }
 
   private async run(first: Waiting): Promise<void> {
-    const { streamId } = first.event;
+    const streamId = first.event?.streamId;
     const queue: Waiting[] = [];
     this.queues.set(streamId, queue);
     for (let turn: Waiting | undefined = first; turn; turn = queue.shift()) {

@@ -3,7 +3,7 @@ import { member, stringOf } from "../dialects/dialect.ts";
 import { eventData, eventEnd, eventJson } from "../dialects/sse.ts";
 import { failures } from "../failures.ts";
 import type { CallResponse } from "../http/exchange.ts";
-import { errorEvent } from "./error-event.ts";
+import { errorEvent, previousNotFound } from "./error-event.ts";
 
 /** A response that a later turn can continue. */
 export type EndedResponse = { id: string; items: string[] };
@@ -11,6 +11,10 @@ export type EndedResponse = { id: string; items: string[] };
 export type TurnSink = {
   streamId: string | undefined;
   previousId: string | undefined;
+  /** The id of a response to continue that is not kept here. */
+  missingId: string | undefined;
+  /** Whether the caller did not say that the response shall not be stored. */
+  mayStore: boolean;
   /** Sends a frame; `sent` is called when the connection has taken it. */
   send: (text: string, sent?: () => void) => void;
   /** Holds frames together until the next turn of the event loop. */
@@ -48,6 +52,9 @@ function itemsToSend(items: readonly unknown[], isStored: boolean): string[] {
   const kept = isStored ? items : items.filter((item) => !isLost(item)).map(withoutId);
   return kept.map((item) => JSON.stringify(item));
 }
+
+const isOfPrevious = (error: unknown): boolean =>
+  stringOf(member(error, "message"))?.includes("previous_response_id") === true;
 
 /**
  * The answer to a turn: what a call writes as events of HTTP goes out as frames of the socket, each as soon as it is
@@ -121,8 +128,12 @@ export class TurnResponse extends Writable implements CallResponse {
 
   private refusal(): string {
     const body = eventJson(Buffer.concat(this.errorBody).toString());
-    const error = member(body, "error") ?? cutShort;
     const status = this.statusCode === 200 ? 502 : this.statusCode;
+    const { missingId } = this.sink;
+    const told = member(body, "error") ?? cutShort;
+    // Models of other providers store nothing; by this code clients send all of the conversation.
+    const isMissing = missingId !== undefined && status === 400 && isOfPrevious(told);
+    const error = isMissing ? previousNotFound(missingId) : told;
     return errorEvent({ status, error, headers: this.shownHeaders(), streamId: this.sink.streamId });
   }
 
@@ -175,6 +186,6 @@ export class TurnResponse extends Writable implements CallResponse {
     if (!id) return;
     const output = member(response, "output");
     const items: unknown[] = Array.isArray(output) && output.length > 0 ? output : this.items;
-    this.sink.onEnded({ id, items: itemsToSend(items, member(response, "store") !== false) });
+    this.sink.onEnded({ id, items: itemsToSend(items, this.sink.mayStore && member(response, "store") !== false) });
   }
 }

@@ -9,8 +9,11 @@ const noUsage = {
   total_tokens: 0,
 };
 
+/** The id of a response without output, and its events. */
+export type WarmUp = { id: string; frames: string[] };
+
 /** The events of a response without output, which a later turn can continue; no model is called for it. */
-export function writeWarmUp({ body, streamId, previousId }: CreateEvent): { id: string; frames: string[] } {
+export function writeWarmUp({ body, streamId, previousId }: CreateEvent): WarmUp {
   const id = `resp_${createRid().replaceAll("-", "")}`;
   const response = {
     id,
