@@ -95,6 +95,7 @@ async function serve(request: IncomingMessage, response: ServerResponse, body: B
     endpoint,
     accountId: hold.accountId,
     keyId: hold.keyId,
+    holdSecret: hold.holdSecret,
     offered: model,
     model,
     isStream: member(asked, "stream") === true,

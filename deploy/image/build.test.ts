@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { after, describe, it, type TestContext } from "node:test";
 import { findTool } from "#shared/testing/binaries.ts";
 import { freePort } from "#shared/testing/free-port.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { repository, run } from "../tools/checks/run.ts";
@@ -198,6 +199,7 @@ describe("the image, built from the Dockerfile on stand-ins of its bases", { ski
       DATABASE_URL: login.href,
       REDIS_URL: stores.redis.url,
       BILLING_ADDRESS: "127.0.0.1:1",
+      HOLD_PROOF_KEYS: holdProofKeys,
       ALLOW_PLAIN_GRPC: "always",
       GRPC_PORT: String(grpcPort),
       OPS_PORT: String(opsPort),

@@ -140,6 +140,7 @@ describe("deploy/compose.yaml", () => {
     const defaults = [...text.matchAll(/\$\{(\w+):-([^}]*)\}/g)].map(([, name, value]) => `${name}=${value}`);
     assert.deepEqual([...new Set(defaults)].toSorted(), [
       "BIND_ADDRESS=127.0.0.1",
+      "HOLD_PROOF_FROM=",
       "IMAGE=model-relay",
       "PUBLIC_HOST=localhost",
     ]);

@@ -135,6 +135,10 @@ yes
 {{- default (printf "%s-grpc-tls" (include "model-relay.componentName" .)) $given -}}
 {{- end -}}
 
+{{- define "model-relay.holdProofSecret" -}}
+{{- printf "%s-hold-proof" (include "model-relay.fullname" .) -}}
+{{- end -}}
+
 {{- define "model-relay.devSecret" -}}
 {{- printf "%s-dev" (include "model-relay.fullname" .) -}}
 {{- end -}}

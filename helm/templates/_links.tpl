@@ -132,3 +132,19 @@ mounts:
 secretFolders: [{{ . | quote }}]
 {{- end }}
 {{- end -}}
+
+{{/* The keys' name has the rotation in it, so that another one begins new pods. */}}
+{{- define "model-relay.link.hold-proof" -}}
+{{- $proof := .root.Values.holdProof -}}
+{{- $own := include "model-relay.holdProofSecret" .root -}}
+{{- $made := dict "name" $own "key" (printf "keys-%d" (int $proof.rotation)) -}}
+secretEnv:
+  HOLD_PROOF_KEYS: {{- empty $proof.existingSecret.name | ternary $made $proof.existingSecret | toYaml | nindent 4 }}
+{{- if and (eq .component "billing") (not $proof.from) (not $proof.existingSecret.name) }}
+  HOLD_PROOF_FROM: { name: {{ $own | quote }}, key: from }
+{{- end }}
+{{- if and (eq .component "billing") $proof.from }}
+env:
+  HOLD_PROOF_FROM: {{ $proof.from | quote }}
+{{- end }}
+{{- end -}}

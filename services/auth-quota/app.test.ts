@@ -3,6 +3,8 @@ import { after, afterEach, before, test } from "node:test";
 import { v7 } from "uuid";
 import { CallState, Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { connectGrpc } from "#shared/grpc/grpc.ts";
+import { holdSecret, readProofKeys } from "#shared/money/hold-proof.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import { until } from "#shared/testing/until.ts";
 import { hashOf, startAppWorld, type AppEnvironment, type Payer } from "./testing/app-world.ts";
 import { openRelayLine, type RelayLine } from "./testing/relay-line.ts";
@@ -43,6 +45,9 @@ test("a first call of a new key is decided with settings from PostgreSQL and mon
   assert.equal(reserved?.verdict, Verdict.OK);
   assert.deepEqual([reserved?.accountId, reserved?.keyId], [payer.accountId, payer.keyId]);
   assert.equal(reserved?.heldNanos, 600n);
+  const [proofKey] = readProofKeys(holdProofKeys);
+  const secret = holdSecret(proofKey, { rid, accountId: payer.accountId, keyId: payer.keyId });
+  assert.deepEqual([Buffer.from(reserved?.holdSecret ?? []), refused?.holdSecret.length], [secret, 0]);
   assert.deepEqual(authorized?.models, ["m", "n"]);
   assert.equal(refused?.verdict, Verdict.KEY_LIMIT);
   const { openHolds, heldNanos, availableNanos } = await world.first.admin.getHolds({ accountId: payer.accountId });

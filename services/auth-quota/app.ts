@@ -5,6 +5,7 @@ import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials, type GrpcCredentials } from "#shared/grpc/credentials.ts";
 import { grpcMetrics } from "#shared/grpc/metrics.ts";
 import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type GrpcListener } from "#shared/grpc/grpc.ts";
+import { readProofKeys } from "#shared/money/hold-proof.ts";
 import { every } from "#shared/process/lifecycle.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
@@ -48,6 +49,7 @@ const limitsOf = (config: Config): CallLimits => ({
 
 /** Starts the service. Redis, PostgreSQL and billing may be up, down or on their way: it finds them when they come. */
 export async function startApp(config: Config, log: Logger): Promise<App> {
+  const [proofKey] = readProofKeys(config.HOLD_PROOF_KEYS);
   await using resources = new AsyncDisposableStack();
   const redis = resources.use(connectRedis(config.REDIS_URL, log, config.REDIS_CA_FILE));
   const database = resources.use(connectPostgres(config.DATABASE_URL, log));
@@ -64,7 +66,11 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   });
   const maintenance = resources.use(followMaintenance(database, log));
-  const sessions = createSessions(createDecide({ hot, identities, load, metrics, log }), maintenance.current, log);
+  const sessions = createSessions(
+    createDecide({ hot, identities, load, proofKey, metrics, log }),
+    maintenance.current,
+    log,
+  );
 
   // Redis may come back with less than it had acknowledged.
   let isRedisTrusted = false;
@@ -86,13 +92,8 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   resources.use(every(rebuildCheckMs, whenReady(rebuild), log));
   resources.use(every(repairMs, createRestoreWatch({ database, billing, identities, hot, log }), log));
   resources.use(every(repairMs, repair, log));
-  resources.use(
-    every(
-      gaugesMs,
-      whenReady(async () => metrics.totals(await hot.readTotals())),
-      log,
-    ),
-  );
+  const tellTotals = whenReady(async () => metrics.totals(await hot.readTotals()));
+  resources.use(every(gaugesMs, tellTotals, log));
 
   const unary = unaryHandlers(
     AuthQuotaService,

@@ -34,6 +34,12 @@ export const variables = Type.Object({
     default: "",
   }),
   BILLING_ADDRESS: Type.String({ description: "gRPC target of the billing service.", minLength: 1 }),
+  HOLD_PROOF_KEYS: Type.String({
+    description:
+      "Comma-separated keys of 32 random bytes in base64, by the first of which holds are proven to billing, which " +
+      "has the same.",
+    minLength: 1,
+  }),
   RELAY_SILENT_MS: Type.Integer({
     description: "Time of silence after which the holds of a relay process are charged at their last checkpoint.",
     minimum: 1_000,

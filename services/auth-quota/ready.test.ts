@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createLog } from "#shared/process/log.ts";
 import { freePort } from "#shared/testing/free-port.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { startApp } from "./app.ts";
@@ -15,6 +16,7 @@ test("a replica is not ready before its Redis is established: it could decide no
     REDIS_URL: stores.redis.url,
     DATABASE_URL: `postgres://${away}/none`,
     BILLING_ADDRESS: away,
+    HOLD_PROOF_KEYS: holdProofKeys,
   };
   const config = { ...readConfig(own), GRPC_PORT: 0, OPS_PORT: 0, DRAIN_MS: 0 };
   await using app = await startApp(config, createLog("auth-quota", "silent"));

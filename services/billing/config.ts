@@ -28,6 +28,18 @@ export const variables = Type.Object({
     minimum: 0,
     default: 30_000,
   }),
+  HOLD_PROOF_KEYS: Type.String({
+    description:
+      "Comma-separated keys of 32 random bytes in base64, as auth-quota has them. An event that is not of a hold by " +
+      "one of them is quarantined.",
+    minLength: 1,
+  }),
+  HOLD_PROOF_FROM: Type.String({
+    description:
+      "Events received before this time (ISO 8601) need no proof: for the upgrade from a version without; empty: all " +
+      "need one.",
+    default: "",
+  }),
   ...grpcTlsVariables,
   ...natsVariables,
   ...tracingVariables,

@@ -4,6 +4,7 @@ import { setTimeout as pace } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { startProcess, type ChildProcess } from "#shared/testing/child-process.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
@@ -25,6 +26,7 @@ async function startMain({ url, natsUrl, authQuotaAddress }: Addresses): Promise
     DATABASE_URL: url,
     NATS_URL: natsUrl,
     AUTH_QUOTA_ADDRESS: authQuotaAddress,
+    HOLD_PROOF_KEYS: holdProofKeys,
     ALLOW_PLAIN_GRPC: "always",
     USAGE_ACK_WAIT_MS: "1000",
   };

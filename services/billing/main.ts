@@ -19,6 +19,7 @@ import { keepConnected } from "./intake/nats.ts";
 import { createOutboxPass } from "./intake/outbox.ts";
 import { createReconcilePass } from "./reconcile/reconcile.ts";
 import { readSigningKey } from "#shared/money/report.ts";
+import { createProofs } from "./records/proofs.ts";
 import { createLedgerDays } from "./store/days.ts";
 import { sumUpQuarantine } from "./store/quarantine.ts";
 import { createPool, probe } from "#shared/stores/postgres.ts";
@@ -34,6 +35,7 @@ const config = readConfig(process.env);
 const log = createLog("billing", config.LOG_LEVEL);
 const signingFile = config.RECONCILE_SIGNING_KEY_FILE;
 const signingKey = signingFile === "" ? undefined : readSigningKey(readFileSync(signingFile, "utf8"));
+const proofs = createProofs(config.HOLD_PROOF_KEYS, config.HOLD_PROOF_FROM);
 const clock = systemClock;
 const registry = createRegistry("billing");
 const metrics = createMetrics(registry);
@@ -60,7 +62,7 @@ const stream = {
   maxBytes: config.USAGE_STREAM_MAX_BYTES,
   ackWaitMs: config.USAGE_ACK_WAIT_MS,
 };
-const outboxWork = { authQuota, pool, nats, pusher, metrics, clock, log, ageMs: config.OUTBOX_AGE_MS };
+const outboxWork = { authQuota, pool, nats, pusher, proofs, metrics, clock, log, ageMs: config.OUTBOX_AGE_MS };
 resources.use(every(5_000, createOutboxPass(outboxWork), log));
 resources.use(every(5_000, () => pusher.repair(pool), log));
 const reconciling = { pool, nats, authQuota: audit, metrics, clock, log, signingKey };
@@ -75,7 +77,7 @@ const look = async (): Promise<void> =>
   health.set("PostgreSQL", await probe(pool, "SELECT FROM billing.account LIMIT 1"));
 await look();
 resources.use(every(2_000, look, log));
-const booking = { pool, days, metrics, clock, log, nats, pusher };
+const booking = { pool, days, metrics, clock, log, nats, pusher, proofs };
 const publishFunds = createFundsPublisher({ pool, nats, replicas: stream.replicas });
 const repair = createLedgerRepair({
   ...booking,
@@ -93,7 +95,7 @@ resources.use(startConsumer({ ...booking, health, stream, repair }));
 const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
 const permitted = allowCallers(BillingService, callers, { credentials, log });
 const listen = { ...place, credentials, interceptors: [grpcMetrics(registry), ...permitted] };
-const app = buildApp({ ...reconciling, readPool, days, pusher });
+const app = buildApp({ ...reconciling, readPool, days, pusher, proofs });
 const { port } = resources.use(await serveGrpc([[BillingService, app]], listen));
 
 log.info({ port, opsPort }, "billing is ready");

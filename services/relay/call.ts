@@ -301,7 +301,7 @@ async function admitCall(
   }));
   times.reservingAt = performance.now();
   const traceparent = trace?.traceparent ?? "";
-  const { accountId, keyId, heldNanos } = await admit(quota, caller, { rid, envelope, model, traceparent });
+  const { accountId, keyId, heldNanos, holdSecret } = await admit(quota, caller, { rid, envelope, model, traceparent });
   times.reservedAt = performance.now();
   const call = beginLiveCall({
     generation: quota.generation(),
@@ -315,6 +315,7 @@ async function admitCall(
     isStream: envelope.answer === "events",
     requested,
     heldNanos,
+    holdSecret,
     startedAtMs,
     times,
     trace,

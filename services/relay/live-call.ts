@@ -27,6 +27,8 @@ export type LiveCall = {
   /** What to charge for the request should the provider's count never come. */
   requested: RequestFacts;
   heldNanos: bigint;
+  /** By which its records are proven; empty where auth-quota gave none. */
+  holdSecret: Uint8Array;
   /** The generation of the hot store that knows of the hold; see QuotaSession. */
   generation: string;
   /** Name in the catalog; empty before one was asked. */
@@ -81,6 +83,7 @@ export type AdmittedCall = Pick<
   | "isStream"
   | "requested"
   | "heldNanos"
+  | "holdSecret"
   | "generation"
   | "startedAtMs"
 > &
@@ -105,6 +108,7 @@ export function beginLiveCall(admitted: AdmittedCall): LiveCall {
     isStream: admitted.isStream,
     requested: admitted.requested,
     heldNanos: admitted.heldNanos,
+    holdSecret: admitted.holdSecret,
     generation: admitted.generation,
     startedAtMs: admitted.startedAtMs,
     times: admitted.times ?? { ...beginTimes(nowMs), reservedAt: nowMs },

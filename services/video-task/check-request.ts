@@ -132,6 +132,8 @@ export function checkSubmission(request: SubmitRequest): CheckedSubmission {
   demand(isPrompt, `prompt must have 1 to ${maxPromptCharacters} characters, none of them NUL`);
   demand(request.seconds >= 1 && request.seconds <= maxSeconds, `seconds must be 1 to ${maxSeconds}`);
   demand(sizePattern.test(request.size), "size must be width and height, such as 1280x720");
+  const secretBytes = request.holdSecret.length;
+  demand(secretBytes === 0 || secretBytes === 16, "hold_secret must have 16 bytes");
   const isDeadline = request.deadlineSeconds >= 1 && request.deadlineSeconds <= maxDeadlineSeconds;
   demand(isDeadline, `deadline_seconds must be 1 to ${maxDeadlineSeconds}`);
   const idempotencyKey = request.idempotencyKey === "" ? undefined : requireIdempotencyKey(request.idempotencyKey);

@@ -4,6 +4,7 @@ import { AuthQuotaService, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import { startStores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { migrate } from "../../../services/auth-quota/store/migrate.ts";
@@ -49,6 +50,7 @@ export async function startHoldWorld(): Promise<HoldWorld> {
     DATABASE_URL: databaseUrl,
     REDIS_URL: stores.redis.url,
     BILLING_ADDRESS: billing.address,
+    HOLD_PROOF_KEYS: holdProofKeys,
     GRPC_PORT: "0",
     OPS_PORT: "0",
     ALLOW_PLAIN_GRPC: "always",

@@ -1,6 +1,7 @@
 import type { Operation } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { connectGrpc, serveGrpc, unaryClient, unaryHandlers } from "#shared/grpc/grpc.ts";
+import { readProofKeys } from "#shared/money/hold-proof.ts";
 import { createLog } from "#shared/process/log.ts";
 import { createRegistry } from "#shared/metrics/ops.ts";
 import { readConfig } from "../../../services/auth-quota/config.ts";
@@ -37,6 +38,7 @@ const decide = createDecide({
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   }),
   load: createLoad(database, billing, hot.generation),
+  proofKey: readProofKeys(config.HOLD_PROOF_KEYS)[0],
   metrics: createMetrics(createRegistry("unary-auth-quota")),
   log,
 });

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { query } from "#shared/testing/postgres.ts";
 import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import { until } from "#shared/testing/until.ts";
 import { serveAuthQuotaStub } from "../../../services/billing/testing/auth-quota-stub.ts";
 import { createLedger, type TestLedger } from "../../../services/billing/testing/ledger.ts";
@@ -59,6 +60,7 @@ export async function bookFill(world: BookingWorld, fill: Fill, warmupEvents: nu
       NATS_URL: world.natsUrl,
       ALLOW_PLAIN_GRPC: "always",
       AUTH_QUOTA_ADDRESS: world.authQuotaAddress,
+      HOLD_PROOF_KEYS: holdProofKeys,
       USAGE_STREAM_MAX_BYTES: String(streamMaxBytes),
     },
   });

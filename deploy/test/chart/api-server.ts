@@ -54,7 +54,12 @@ function merged(object: Tree, patch: Tree): Tree {
 
 /** What the API server itself fills in. */
 function withDefaults(object: Tree): Tree {
-  const { kind, spec } = object;
+  const { kind, spec, stringData, ...rest } = object;
+  if (kind === "Secret" && isTree(stringData)) {
+    const given = Object.entries(stringData).map(([key, text]) => [key, Buffer.from(String(text)).toString("base64")]);
+    const data = isTree(rest["data"]) ? rest["data"] : {};
+    return { kind, ...rest, data: { ...data, ...Object.fromEntries(given) } };
+  }
   return kind === "Deployment" && isTree(spec) ? { ...object, spec: { replicas: 1, ...spec } } : object;
 }
 

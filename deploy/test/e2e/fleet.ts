@@ -58,8 +58,15 @@ function catalogBefore(fakeUrl: string, videosUrl: string): string {
   return JSON.stringify(JSON.parse(catalogOf(fakeUrl, videosUrl)), isKnown);
 }
 
-/** For versions that know no TLS between services. */
-const plain = { GRPC_CERT_FILE: "", GRPC_KEY_FILE: "", GRPC_CA_FILE: "", ALLOW_PLAIN_GRPC: "always" };
+/** For versions that know neither TLS between services nor proofs of holds. */
+const plain = {
+  GRPC_CERT_FILE: "",
+  GRPC_KEY_FILE: "",
+  GRPC_CA_FILE: "",
+  ALLOW_PLAIN_GRPC: "always",
+  // Their events have no proof.
+  HOLD_PROOF_FROM: "2100-01-01T00:00:00Z",
+};
 
 type FleetOptions = {
   areTwo: boolean;

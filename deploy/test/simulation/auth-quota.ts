@@ -7,6 +7,8 @@ import {
   PostResponseSchema,
 } from "#proto/authquota/v1/authquota_pb.ts";
 import { every } from "#shared/process/lifecycle.ts";
+import { readProofKeys } from "#shared/money/hold-proof.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { createDecide } from "../../../services/auth-quota/session/decide.ts";
 import { holdHandlers } from "../../../services/auth-quota/handlers/holds.ts";
@@ -40,6 +42,7 @@ const sweepMs = 5_000;
 const rebuildCheckMs = 2_500;
 
 const metrics = createMetrics(new Registry());
+const [proofKey] = readProofKeys(holdProofKeys);
 
 /** Wires one process as the service's app.ts does, with the product's own parts. */
 export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
@@ -51,7 +54,11 @@ export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
     const found = await findIdentities(database, hashes);
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   });
-  const sessions = createSessions(createDecide({ hot, identities, load, metrics, log }), () => undefined, log);
+  const sessions = createSessions(
+    createDecide({ hot, identities, load, proofKey, metrics, log }),
+    () => undefined,
+    log,
+  );
   const post = postHandler({ hot, billing, metrics, log });
   const { listUnposted } = holdHandlers(hot, load);
   every(sweepMs, () => sweep({ hot, metrics, log }, parts.relaySilentMs), log);

@@ -15,6 +15,8 @@ import { createMetrics } from "../../../services/billing/metrics.ts";
 import { createOutboxPass } from "../../../services/billing/intake/outbox.ts";
 import { getProgress } from "../../../services/billing/intake/progress.ts";
 import { createLedgerDays } from "../../../services/billing/store/days.ts";
+import { createProofs } from "../../../services/billing/records/proofs.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { createBalancePusher } from "../../../services/billing/intake/push-balances.ts";
 import type { AuthQuotaService, BillingClient } from "./neighbours.ts";
@@ -34,6 +36,7 @@ export type BillingDeps = {
 };
 
 const metrics = createMetrics(new Registry());
+const proofs = createProofs(holdProofKeys, "");
 const clock = { nowMs: () => Date.now() };
 
 // The simulated ledger loses nothing that it has committed.
@@ -58,10 +61,11 @@ export function startBilling({ name, network, ledger, stream, authQuota, ...part
   const days = createLedgerDays(pool);
   const pusher = createBalancePusher({ authQuota, metrics, log });
   const settings = { replicas: 1, maxBytes: 1_048_576, ackWaitMs: stream.ackWaitMs };
-  const work = { authQuota, pool, nats, pusher, metrics, clock, log, ageMs: parts.outboxAgeMs };
+  const work = { authQuota, pool, nats, pusher, proofs, metrics, clock, log, ageMs: parts.outboxAgeMs };
   every(5_000, createOutboxPass(work), log);
   every(5_000, () => pusher.repair(pool), log);
-  startConsumer({ pool, days, metrics, clock, log, nats, pusher, health: createHealth([]), stream: settings, repair });
+  const health = createHealth([]);
+  startConsumer({ pool, days, metrics, clock, log, nats, pusher, proofs, health, stream: settings, repair });
   return {
     getFunds: async (request) =>
       create(GetFundsResponseSchema, await getFunds(pool, create(GetFundsRequestSchema, request))),

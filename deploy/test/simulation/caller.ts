@@ -220,7 +220,7 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
     const body = { ...unseen, textTokens: () => inputTokens };
     const envelope = { body, outputCap: plan.outputCap, choices: 1, units: {} } as unknown as Envelope;
     const caller = { keyHash: payer.keyHash, address: "192.0.2.1", accountId: "", isAuthorized: false };
-    const { accountId, keyId, heldNanos } = await admitCall(settling.quota, caller, {
+    const { accountId, keyId, heldNanos, holdSecret } = await admitCall(settling.quota, caller, {
       rid: truth.rid,
       envelope,
       model,
@@ -237,6 +237,7 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
       isStream: true,
       requested: { inputTokens, units: {}, priceFields: {} },
       heldNanos,
+      holdSecret,
       startedAtMs: Date.now(),
     });
   } catch (error) {

@@ -21,7 +21,13 @@ export type Subscriber = {
 };
 
 /** A message as a consumer sees it. */
-export type DeliveredMessage = { seq: number; data: Uint8Array; ack: () => void; nak: () => void };
+export type DeliveredMessage = {
+  seq: number;
+  timestampNanos: bigint;
+  data: Uint8Array;
+  ack: () => void;
+  nak: () => void;
+};
 
 /** The one usage stream with its one durable consumer, as JetStream keeps them. */
 export type UsageStream = {
@@ -135,6 +141,7 @@ function handOut(stream: UsageStream, network: Network, { message, taker }: Deli
   };
   const delivered: DeliveredMessage = {
     seq: message.seq,
+    timestampNanos: BigInt(message.storedAtMs) * 1_000_000n,
     data: message.data,
     ack: answer(() => {
       // Its place may be gone, or another message may have it by now.

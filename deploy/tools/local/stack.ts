@@ -101,7 +101,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const places = await claimPlaces(state);
   const demo = needsDemo(options) ? resources.use(await startService(planDemo(options, places))) : undefined;
   const catalog = await provideCatalog(options, state, places);
-  const plans = planServices({ options, places, logins, stores, tlsFolder, catalogFile: catalog.file });
+  const plans = planServices({ options, state, places, logins, stores, tlsFolder, catalogFile: catalog.file });
   const authQuota = resources.use(await startService(plans["auth-quota"]));
   const billing = resources.use(await startService(plans.billing));
   const videoTask = resources.use(await startService(plans["video-task"]));
@@ -233,6 +233,7 @@ async function provideCatalog(options: StackOptions, state: LocalState, places: 
 
 type PlanInput = {
   options: StackOptions;
+  state: LocalState;
   places: ServiceAddresses;
   logins: ServiceLogins;
   stores: LocalStores;
@@ -270,12 +271,14 @@ function planServices(input: PlanInput): Record<ServiceName, ServicePlan> {
       DATABASE_URL: logins.authQuota,
       REDIS_URL: redis,
       BILLING_ADDRESS: billingAddress,
+      HOLD_PROOF_KEYS: input.state.holdProofKeys,
     }),
     billing: plan("billing", billingAddress, {
       ...grpc("billing"),
       DATABASE_URL: logins.billing,
       NATS_URL: nats,
       AUTH_QUOTA_ADDRESS: authQuotaAddress,
+      HOLD_PROOF_KEYS: input.state.holdProofKeys,
     }),
     "video-task": plan("video-task", videoTaskAddress, {
       ...grpc("video-task"),

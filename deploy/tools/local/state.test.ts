@@ -30,7 +30,9 @@ test("a state that was saved before there was video-task keeps all that it holds
   await writeFile(join(folder.path, "seed.json"), JSON.stringify(before));
   const state = await openState(folder.path);
   const { videoTask, ...others } = state.passwords;
-  assert.deepEqual({ ...state, passwords: others }, before);
+  const { holdProofKeys, ...rest } = state;
+  assert.deepEqual({ ...rest, passwords: others }, before);
+  assert.equal(Buffer.from(holdProofKeys, "base64").length, 32);
   assert.match(videoTask, /^[0-9a-f]{32}$/);
   assert.deepEqual(await openState(folder.path), state, "the new password is kept, even by a start that is cut short");
 });

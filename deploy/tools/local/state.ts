@@ -13,6 +13,8 @@ export type LocalState = {
   id: string;
   ports: Record<string, number>;
   passwords: Passwords;
+  /** HOLD_PROOF_KEYS of auth-quota and billing. */
+  holdProofKeys: string;
   /** The seeded key with its secret, so that a later start can print the same curl line. */
   key?: { keyId: string; secret: string };
   /** By which the first operator of the console is made. */
@@ -31,6 +33,7 @@ export async function openState(folder: string): Promise<LocalState> {
   const state: LocalState = {
     ...(saved ?? { id: randomBytes(4).toString("hex"), ports: {} }),
     passwords: { ...newPasswords(), ...saved?.passwords },
+    holdProofKeys: saved?.holdProofKeys ?? randomBytes(32).toString("base64"),
   };
   // Before anything is made with these passwords: a start that is cut short must not lose them.
   await saveState(folder, state);
@@ -38,7 +41,10 @@ export async function openState(folder: string): Promise<LocalState> {
 }
 
 /** A state that was saved before a service was added lacks the password of its login. */
-type SavedState = Omit<LocalState, "passwords"> & { passwords: Partial<Passwords> };
+type SavedState = Omit<LocalState, "passwords" | "holdProofKeys"> & {
+  passwords: Partial<Passwords>;
+  holdProofKeys?: string;
+};
 
 function newPasswords(): Passwords {
   const password = (): string => randomBytes(16).toString("hex");

@@ -1,5 +1,6 @@
 import { Verdict, type CallState } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { holdSecret } from "#shared/money/hold-proof.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Identities } from "../hot/identity.ts";
 import type { Load, Owner } from "../hot/load.ts";
@@ -15,7 +16,15 @@ export type BatchDecision = { results: Result[]; generation: string; timeMs: num
 /** Decides a batch. Never rejects. */
 export type Decide = (relaySession: string, operations: SessionOperation[]) => Promise<BatchDecision>;
 
-export type DecideDeps = { hot: HotStore; identities: Identities; load: Load; metrics: Metrics; log: Logger };
+export type DecideDeps = {
+  hot: HotStore;
+  identities: Identities;
+  load: Load;
+  /** Makes the secrets of holds. */
+  proofKey: Uint8Array;
+  metrics: Metrics;
+  log: Logger;
+};
 
 /** An operation on its way to a result. */
 type Task = { prepared: PreparedOperation; caller: Caller; result: Result | undefined };
@@ -134,7 +143,7 @@ function takeAnswer(deps: DecideDeps, task: Task, answer: HotAnswer): boolean {
   if (answer.code === answerCodes.need || answer.code === answerCodes.more) return false;
   const { prepared } = task;
   if (answer.code === answerCodes.concurrency) deps.metrics.concurrencyRefused();
-  task.result = toResult(task, answer);
+  task.result = toResult(deps, task, answer);
   if (answer.code === Verdict.CONFLICT) {
     deps.metrics.conflict(prepared.name, "content");
     deps.log.error({ rid: prepared.request.rid, operation: prepared.name }, "call id reused with different content");
@@ -142,7 +151,7 @@ function takeAnswer(deps: DecideDeps, task: Task, answer: HotAnswer): boolean {
   return true;
 }
 
-function toResult({ prepared, caller }: Task, { code, number, text }: HotAnswer): Result {
+function toResult({ proofKey }: DecideDeps, { prepared, caller }: Task, { code, number, text }: HotAnswer): Result {
   // A relay that does not know a verdict must not take it for a yes.
   const verdict = code === answerCodes.concurrency ? Verdict.ACCOUNT_RATE : (code as Verdict);
   switch (prepared.name) {
@@ -150,8 +159,10 @@ function toResult({ prepared, caller }: Task, { code, number, text }: HotAnswer)
     case "reserve": {
       const result: Result = { verdict, accountId: caller.accountId, keyId: caller.keyId };
       if (verdict === Verdict.IP_RATE) result.retryAfterSeconds = number;
-      else if (prepared.name === "reserve") result.heldNanos = number;
-      else if (text !== "") result.models = text.split("\n");
+      else if (prepared.name === "reserve") {
+        result.heldNanos = number;
+        if (verdict === Verdict.OK) result.holdSecret = holdSecret(proofKey, { rid: prepared.request.rid, ...caller });
+      } else if (text !== "") result.models = text.split("\n");
       // While the caller is unknown, there is no key to name.
       if (caller.keyId === "?") result.keyId = "";
       return result;

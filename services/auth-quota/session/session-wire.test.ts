@@ -124,6 +124,7 @@ const results: Result[] = [
   { verdict: 1, accountId: "a", keyId: "k", models: ["gpt", "", "clé"] },
   { verdict: 1, state: 5 },
   { verdict: 9, checkpointNanos: 123_456_789_012 },
+  { verdict: 1, heldNanos: 5, holdSecret: Buffer.from("0123456789abcdef") },
   { verdict: 1, states: Buffer.from([0, 1, 2, 3, 4, 5]) },
 ];
 

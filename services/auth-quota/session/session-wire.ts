@@ -68,6 +68,7 @@ export type Result = {
   state?: CallState;
   checkpointNanos?: number;
   states?: Buffer;
+  holdSecret?: Buffer;
 };
 
 export type SessionResponse = {
@@ -208,6 +209,7 @@ export function encodeSessionResponse(response: SessionResponse): Buffer {
 }
 
 function writeResult(result: Result): void {
+  if (result.holdSecret) writeBytes(writer, 10, result.holdSecret);
   if (result.states) writeBytes(writer, 9, result.states);
   if (result.checkpointNanos) writeNumber(writer, 8, result.checkpointNanos);
   if (result.state) writeNumber(writer, 7, result.state);

@@ -4,6 +4,7 @@ import type { DestinationStream } from "pino";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import { startStores, type Stores } from "#shared/testing/stores.ts";
 import { until } from "#shared/testing/until.ts";
 import { startApp, type App } from "../app.ts";
@@ -76,9 +77,10 @@ export async function startAppWorld(change: Partial<Config> = {}): Promise<AppEn
   const ownerUrl = await stores.postgres.createDatabase();
   await migrate(ownerUrl, log);
   const billing = resources.use(await startStubBilling(log));
-  const own = { DATABASE_URL: await createServiceUrl(ownerUrl), REDIS_URL: stores.redis.url };
+  const told = { BILLING_ADDRESS: billing.address, HOLD_PROOF_KEYS: holdProofKeys };
+  const own = { DATABASE_URL: await createServiceUrl(ownerUrl), REDIS_URL: stores.redis.url, ...told };
   const config: Config = {
-    ...readConfig({ ...own, BILLING_ADDRESS: billing.address, LOG_LEVEL: "debug", ALLOW_PLAIN_GRPC: "always" }),
+    ...readConfig({ ...own, LOG_LEVEL: "debug", ALLOW_PLAIN_GRPC: "always" }),
     GRPC_PORT: 0,
     OPS_PORT: 0,
     RELAY_SILENT_MS: 120_000,

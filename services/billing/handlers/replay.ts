@@ -7,14 +7,15 @@ import { badRequest, requireId, requireTimeMs } from "./check-request.ts";
 import type { NatsLink } from "../intake/nats.ts";
 import { planBatch, type AccountFunds, type BookedCall, type Plan } from "../records/plan.ts";
 import { readMessage, type ReadMessage, type Reject } from "../records/read-event.ts";
-import { readStreamAgain, type StreamSpan } from "../intake/read-stream.ts";
+import { readStreamAgain, type StreamMessage, type StreamSpan } from "../intake/read-stream.ts";
 import { readAccounts } from "../store/funds.ts";
 import { readBookedCalls } from "../store/post.ts";
+import type { Proofs } from "../records/proofs.ts";
 import type { BalancePusher } from "../intake/push-balances.ts";
 import type { ReplayTotals } from "../intake/repair-ledger.ts";
 
 /** What reading the stream again needs. */
-export type ReplayDeps = BookingDeps & { nats: NatsLink; pusher: BalancePusher };
+export type ReplayDeps = BookingDeps & { nats: NatsLink; pusher: BalancePusher; proofs: Proofs };
 
 const eventsPerBatch = 500;
 
@@ -32,7 +33,7 @@ export async function* replay(
   const accountId = request.accountId === "" ? undefined : requireId("account_id", request.accountId);
   const totals = { events: 0n, known: 0n, missing: 0n, missingNanos: 0n, rejected: 0n };
   const planned = new Map<string, BookedCall>();
-  for await (const batch of batchesOf(readStreamAgain(deps.nats, span, gone), deps.clock.nowMs)) {
+  for await (const batch of batchesOf(readStreamAgain(deps.nats, span, gone), deps)) {
     const wanted = accountId === undefined ? batch : ofAccount(batch, accountId);
     const plan = await examine(deps, wanted, planned);
     if (request.dryRun) remember(planned, plan);
@@ -67,14 +68,15 @@ function requireStreamSpan({ from, until }: ReplayRequest): StreamSpan {
   return span;
 }
 
-type Message = { data: Uint8Array; sequence: number };
-
 // A message may hold more events than a batch: it is divided, so that no response and no transaction outgrows its
 // bound.
-async function* batchesOf(messages: AsyncIterable<Message>, nowMs: () => number): AsyncGenerator<ReadMessage> {
+async function* batchesOf(
+  messages: AsyncIterable<StreamMessage>,
+  { clock, proofs }: Pick<ReplayDeps, "clock" | "proofs">,
+): AsyncGenerator<ReadMessage> {
   let batch: ReadMessage = { events: [], rejects: [] };
-  for await (const { data, sequence } of messages) {
-    const { events, rejects } = readMessage(data, sequence, nowMs());
+  for await (const { data, sequence, timeMs } of messages) {
+    const { events, rejects } = readMessage(data, sequence, clock.nowMs(), proofs(timeMs));
     for (const event of events) {
       batch.events.push(event);
       if (batch.events.length >= eventsPerBatch) {

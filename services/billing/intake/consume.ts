@@ -13,7 +13,9 @@ import { bookBatch, type BookingDeps } from "./book.ts";
 import type { Health } from "#shared/process/health.ts";
 import { createBatchQueue, type BatchQueue, type QueuedMessage } from "./batch-queue.ts";
 import type { NatsLink } from "./nats.ts";
-import { readMessage } from "../records/read-event.ts";
+import type { Proofs } from "../records/proofs.ts";
+import { readMessage, type ReadMessage } from "../records/read-event.ts";
+import { timeMsOf } from "./read-stream.ts";
 import { createStop, pause, type Stop, unlessStopped } from "#shared/process/stop.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
@@ -28,6 +30,7 @@ export type ConsumerDeps = BookingDeps & {
   pusher: BalancePusher;
   health: Health;
   stream: StreamSettings;
+  proofs: Proofs;
   repair: LedgerRepair;
 };
 
@@ -104,7 +107,7 @@ async function receiveFrom(connection: NatsConnection, context: ReceiveContext):
       hadMessages = true;
       if (message.redelivered) deps.metrics.redeliveries.inc();
       if (stop.isStopped()) late.push(message);
-      else await queue.put({ message, ...readMessage(message.data, message.seq, deps.clock.nowMs()) });
+      else await queue.put({ message, ...read(deps, message) });
     }
   } finally {
     forget();
@@ -114,6 +117,9 @@ async function receiveFrom(connection: NatsConnection, context: ReceiveContext):
   }
   return hadMessages;
 }
+
+const read = ({ clock, proofs }: ConsumerDeps, message: JsMsg): ReadMessage =>
+  readMessage(message.data, message.seq, clock.nowMs(), proofs(timeMsOf(message)));
 
 // Read after the stream, which may be declared anew at this moment.
 async function markOf(manager: JetStreamManager): Promise<StreamMark> {

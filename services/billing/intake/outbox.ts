@@ -13,6 +13,7 @@ import { isId } from "../records/check.ts";
 import type { Metrics } from "../metrics.ts";
 import type { NatsLink } from "./nats.ts";
 import { decide } from "../records/plan.ts";
+import type { Proofs } from "../records/proofs.ts";
 import { readEvent, rejectEvent, type ReadEvent, type Reject } from "../records/read-event.ts";
 import { readAccounts, readKeys } from "../store/funds.ts";
 import { readByHandSums } from "../store/lines.ts";
@@ -26,6 +27,7 @@ export type OutboxDeps = {
   pool: Pool;
   nats: NatsLink;
   pusher: BalancePusher;
+  proofs: Proofs;
   metrics: Metrics;
   clock: Clock;
   log: Logger;
@@ -58,7 +60,8 @@ type SortedEvents = { updates: CallUpdate[]; missing: ReadEvent[] };
 
 async function sort(deps: OutboxDeps, records: readonly Uint8Array[]): Promise<SortedEvents> {
   const nowMs = deps.clock.nowMs();
-  const read = records.map((bytes) => readEvent(bytes, undefined, nowMs));
+  const isProven = deps.proofs(nowMs);
+  const read = records.map((bytes) => readEvent(bytes, undefined, nowMs, isProven));
   const rejects = read.filter((result): result is Reject => "reason" in result);
   const events = read.filter((result): result is ReadEvent => !("reason" in result));
   const booked = await readBookedCalls(deps.pool, events);

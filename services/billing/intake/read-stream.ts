@@ -1,4 +1,4 @@
-import { DeliverPolicy, jetstream, jetstreamManager, type ConsumerMessages } from "@nats-io/jetstream";
+import { DeliverPolicy, jetstream, jetstreamManager, type ConsumerMessages, type JsMsg } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { ServiceError } from "#shared/process/errors.ts";
 import { usageStream } from "#shared/stores/usage-stream.ts";
@@ -13,6 +13,10 @@ export type StreamMessage = { data: Uint8Array; sequence: number; timeMs: number
 const pulledMessages = 64;
 const silenceMs = 30_000;
 const nanosPerMs = 1_000_000n;
+
+/** When the stream took a message. */
+export const timeMsOf = ({ timestampNanos }: Pick<JsMsg, "timestampNanos">): number =>
+  Number(timestampNanos / nanosPerMs);
 
 /**
  * The messages that a stream, by default that of usage, holds now, in their order, by a consumer of its own that
@@ -68,8 +72,9 @@ async function* readUntil(
 ): AsyncGenerator<StreamMessage> {
   const watch = endOnSilence(messages, gone);
   try {
-    for await (const { data, seq, info, timestampNanos } of messages) {
-      const timeMs = Number(timestampNanos / nanosPerMs);
+    for await (const message of messages) {
+      const { data, seq, info } = message;
+      const timeMs = timeMsOf(message);
       if (seq > sequence || (atMs !== undefined && timeMs >= atMs)) return;
       watch.pause();
       yield { data, sequence: seq, timeMs };

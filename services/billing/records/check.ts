@@ -16,6 +16,7 @@ export const rejectReasons = [
   "price_missing",
   "cost_mismatch",
   "cost_out_of_range",
+  "hold_unproven",
   "content_conflict",
   "balance_overflow",
   "refused_by_database",

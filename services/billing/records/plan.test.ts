@@ -41,6 +41,19 @@ test("a final alone is a charge; the same again is nothing", () => {
   assert.equal(again.calls.get(rid)?.chargedNanos, 400n, "what is booked is told for duplicates too");
 });
 
+test("what is not proven is booked by nobody, but known when it is booked already", () => {
+  const unproven = (one: ReadEvent): ReadEvent => ({ ...one, isProven: false });
+  const booked = emptyLedger();
+  const refused = plan([unproven(provisional), unproven(final)], booked);
+  assert.deepEqual([shown(refused), refused.rejects.map(({ reason }) => reason)], [[], Array(2).fill("hold_unproven")]);
+  assert.deepEqual(shown(plan([provisional], booked)), [[LineKind.PROVISIONAL_CHARGE, 300n]]);
+  const raised = plan([unproven(final)], booked);
+  assert.deepEqual([shown(raised), raised.rejects.map(({ reason }) => reason)], [[], ["hold_unproven"]]);
+  assert.deepEqual(shown(plan([final], booked)), [[LineKind.FINAL_ADJUSTMENT, 100n]]);
+  const known = plan([unproven(provisional), unproven(final)], booked);
+  assert.deepEqual([known.duplicates, known.rejects], [2, []]);
+});
+
 test("provisional, then final: the final adds the difference, in money and in units", () => {
   const booked = emptyLedger();
   assert.deepEqual(shown(plan([provisional], booked)), [[LineKind.PROVISIONAL_CHARGE, 300n]]);

@@ -84,10 +84,11 @@ type Charge = { kind: LineKind; chargedNanos: bigint; units: Units; isLowered: b
 type Step = "duplicate" | "superseded" | Rejection | Charge;
 
 /** What one event means for its call, `call` being what is booked of it. */
-export function decide({ event, hash }: ReadEvent, call: BookedCall | undefined): Step {
+export function decide({ event, hash, isProven }: ReadEvent, call: BookedCall | undefined): Step {
   const isFinal = event.kind === RecordKind.FINAL;
   const units = event.usage ?? {};
   if (!call) {
+    if (!isProven) return unproven;
     const kind = isFinal ? LineKind.CHARGE : LineKind.PROVISIONAL_CHARGE;
     return { kind, chargedNanos: event.costNanos, units, isLowered: false };
   }
@@ -97,6 +98,7 @@ export function decide({ event, hash }: ReadEvent, call: BookedCall | undefined)
     return conflict(`the call is booked for account ${call.accountId} and key ${call.keyId}`);
   }
   if (!isFinal) return "superseded";
+  if (!isProven) return unproven;
   const raiseNanos = event.costNanos - call.chargedNanos;
   return {
     kind: LineKind.FINAL_ADJUSTMENT,
@@ -159,6 +161,9 @@ function afterwards(call: BookedCall | undefined, { event, hash }: ReadEvent, ch
     final: isFinal ? { hash } : undefined,
   };
 }
+
+// Nothing of it can be trusted, so that nothing of it is told here.
+const unproven: Rejection = { reason: "hold_unproven", detail: "no proof, or one of other content or another hold" };
 
 function conflict(detail: string): Rejection {
   return { reason: "content_conflict", detail };

@@ -2,6 +2,7 @@ import { hash as digest } from "node:crypto";
 import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
 import { checkEvent, dayOfMs, type Rejection } from "./check.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
+import { isTrusted, type IsProven } from "./proofs.ts";
 import { readUsageRecord, type UsageRecord } from "./usage-record.ts";
 
 /** An event that may be booked. */
@@ -13,6 +14,8 @@ export type ReadEvent = {
   /** UTC day of its rid, YYYY-MM-DD: the same for every copy of the event, whenever it comes. */
   day: string;
   streamSequence: number | undefined;
+  /** Whether auth-quota has granted a hold for it; else it may only be what is booked already. */
+  isProven: boolean;
 };
 
 /** Bytes that cannot be booked, and why. */
@@ -26,7 +29,12 @@ export type Reject = Rejection & {
 export type ReadMessage = { events: ReadEvent[]; rejects: Reject[] };
 
 /** Reads one message of the stream. Nothing is thrown and nothing is left out: each event is in one of the lists. */
-export function readMessage(payload: Uint8Array, streamSequence: number | undefined, nowMs: number): ReadMessage {
+export function readMessage(
+  payload: Uint8Array,
+  streamSequence: number | undefined,
+  nowMs: number,
+  isProven: IsProven = isTrusted,
+): ReadMessage {
   const read: ReadMessage = { events: [], rejects: [] };
   if (payload.length === 0) return read;
   let records: Uint8Array[];
@@ -38,7 +46,7 @@ export function readMessage(payload: Uint8Array, streamSequence: number | undefi
     return read;
   }
   for (const bytes of records) {
-    const result = readEvent(bytes, streamSequence, nowMs);
+    const result = readEvent(bytes, streamSequence, nowMs, isProven);
     if ("reason" in result) read.rejects.push(result);
     else read.events.push(result);
   }
@@ -46,7 +54,12 @@ export function readMessage(payload: Uint8Array, streamSequence: number | undefi
 }
 
 /** Reads one encoded event: the form in which auth-quota's outbox keeps it, too. */
-export function readEvent(bytes: Uint8Array, streamSequence: number | undefined, nowMs: number): ReadEvent | Reject {
+export function readEvent(
+  bytes: Uint8Array,
+  streamSequence: number | undefined,
+  nowMs: number,
+  isProven: IsProven = isTrusted,
+): ReadEvent | Reject {
   let event: UsageRecord;
   try {
     event = readUsageRecord(bytes);
@@ -59,7 +72,8 @@ export function readEvent(bytes: Uint8Array, streamSequence: number | undefined,
     const why = rejection ?? { reason: "rid_invalid", detail: "no time" };
     return { ...rejectBytes(bytes, why, streamSequence), rid: atMs === undefined ? undefined : event.rid };
   }
-  return { event, bytes, hash: hashOf(bytes), day: dayOfMs(atMs), streamSequence };
+  const common = { event, bytes, hash: hashOf(bytes), day: dayOfMs(atMs), streamSequence };
+  return { ...common, isProven: isProven(event, bytes) };
 }
 
 /** Turns an event that was read into one that cannot be booked. */

@@ -63,10 +63,11 @@ function expected(bytes: Uint8Array): object {
     httpStatus,
     streamed,
     otherModels,
+    holdProof,
     ...rest
   } = message;
   assert.ok(endpoint !== undefined && httpStatus !== undefined && streamed !== undefined && [startedAt, firstByteAt]);
-  assert.ok(otherModels);
+  assert.ok(otherModels && holdProof);
   const own = {
     upstreamCostNanos: undefined,
     ...rest,

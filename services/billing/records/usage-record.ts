@@ -132,6 +132,7 @@ function readField(reader: WireReader, tag: number, record: UsageRecord): boolea
       return true;
     case varintTag(19):
     case varintTag(20):
+    case lengthTag(27):
       skip(reader, tag);
       return true;
     case varintTag(22):
@@ -148,7 +149,7 @@ function readField(reader: WireReader, tag: number, record: UsageRecord): boolea
   }
 }
 
-const highestField = 26;
+const highestField = 27;
 
 function skipUnknown(reader: WireReader, tag: number): boolean {
   if (tag >>> 3 <= highestField) return false;

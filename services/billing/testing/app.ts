@@ -10,7 +10,7 @@ import { bookBatch } from "../intake/book.ts";
 import { readMessage } from "../records/read-event.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import type { Posting, BalancePusher } from "../intake/push-balances.ts";
-import { bookingOn } from "./billing.ts";
+import { bookingOn, trusting } from "./billing.ts";
 import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "./events.ts";
 import { createLedger } from "./ledger.ts";
 
@@ -28,7 +28,7 @@ const noNats = { current: () => undefined, [Symbol.asyncDispose]: () => Promise.
 export async function serveApp(pool: Pool, pusher: BalancePusher, given: Partial<AppDeps> = {}): Promise<ServedApp> {
   await using resources = new AsyncDisposableStack();
   const log = createLog("test", "silent");
-  const absent = { readPool: pool, nats: noNats, authQuota: noAuthQuota, signingKey: undefined };
+  const absent = { readPool: pool, nats: noNats, authQuota: noAuthQuota, signingKey: undefined, proofs: trusting };
   const deps = { ...bookingOn(pool), ...absent, pusher, clock: systemClock, log, ...given };
   const listen = { host: "127.0.0.1", port: 0, drainMs: 100 };
   const server = resources.use(await serveGrpc([[BillingService, buildApp(deps)]], listen));

@@ -13,6 +13,7 @@ import { createLedgerRepair } from "../intake/repair-ledger.ts";
 import { createFundsPublisher } from "../intake/publish-funds.ts";
 import { rebookFunds } from "../intake/rebook-funds.ts";
 import { replayAll } from "../handlers/replay.ts";
+import { isTrusted, type Proofs } from "../records/proofs.ts";
 import { createLedgerDays } from "../store/days.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { createBalancePusher, type BalancePusher } from "../intake/push-balances.ts";
@@ -24,6 +25,9 @@ export function bookingOn(pool: Pool): BookingDeps {
   return { pool, days: createLedgerDays(pool), metrics: createMetrics(new Registry()), clock: systemClock, log };
 }
 
+/** Takes all events for proven. */
+export const trusting: Proofs = () => isTrusted;
+
 /** The consuming half of billing, inside the test's process. */
 export type TestBilling = AsyncDisposable & {
   metrics: Metrics;
@@ -34,9 +38,15 @@ export type TestBilling = AsyncDisposable & {
   publishFunds: () => Promise<void>;
 };
 
-type BillingAddresses = { pool: Pool; natsUrl: string; authQuotaAddress: string; ackWaitMs?: number };
+type BillingAddresses = { pool: Pool; natsUrl: string; authQuotaAddress: string; ackWaitMs?: number; proofs?: Proofs };
 
-export function startBilling({ pool, natsUrl, authQuotaAddress, ackWaitMs = 60_000 }: BillingAddresses): TestBilling {
+export function startBilling({
+  pool,
+  natsUrl,
+  authQuotaAddress,
+  ackWaitMs = 60_000,
+  proofs = trusting,
+}: BillingAddresses): TestBilling {
   const resources = new AsyncDisposableStack();
   const booking = bookingOn(pool);
   const { metrics, clock } = booking;
@@ -46,15 +56,15 @@ export function startBilling({ pool, natsUrl, authQuotaAddress, ackWaitMs = 60_0
   const nats = resources.use(keepConnected(natsUrl, { health, log }));
   const pusher = createBalancePusher({ authQuota, metrics, log });
   const stream = { replicas: 1, maxBytes: 256 * 2 ** 20, ackWaitMs };
-  const replayFrom = (fromMs: number | undefined) => replayAll({ ...booking, nats, pusher }, fromMs);
+  const replayFrom = (fromMs: number | undefined) => replayAll({ ...booking, nats, pusher, proofs }, fromMs);
   const publishFunds = createFundsPublisher({ pool, nats, replicas: 1 });
   const rebookFundsFrom = async (fromMs: number | undefined) => {
     await publishFunds();
     return await rebookFunds({ ...booking, nats }, fromMs);
   };
   const repair = createLedgerRepair({ ...booking, nats, pusher, authQuota, replayFrom, rebookFundsFrom });
-  resources.use(startConsumer({ ...booking, nats, pusher, health, stream, repair }));
-  const outboxPass = createOutboxPass({ authQuota, pool, nats, pusher, metrics, clock, log, ageMs: 0 });
+  resources.use(startConsumer({ ...booking, nats, pusher, proofs, health, stream, repair }));
+  const outboxPass = createOutboxPass({ authQuota, pool, nats, pusher, proofs, metrics, clock, log, ageMs: 0 });
   return {
     metrics,
     pusher,

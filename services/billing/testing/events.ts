@@ -8,8 +8,10 @@ import {
   UsageRecordedSchema,
   UsageSource,
 } from "#proto/usage/v1/usage_pb.ts";
+import { holdSecret, readProofKeys, withProof } from "#shared/money/hold-proof.ts";
 import { costNanos, type Units } from "#shared/money/pricing.ts";
 import { createRid } from "#shared/money/rid.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 
 type Fields = Omit<UsageRecorded, "$typeName" | "$unknown" | "usage" | "unitPriceNanos" | "toldUsage">;
 
@@ -20,6 +22,8 @@ export type EventFields = Partial<Fields> & {
   unitPriceNanos?: Units;
   toldUsage?: Units;
 };
+
+const [proofKey] = readProofKeys(holdProofKeys);
 
 // 2 nano-USD per input token, 10 per output token.
 const prices = { inputTokens: 2_000_000n, outputTokens: 10_000_000n };
@@ -55,8 +59,9 @@ export function makeEvent(given: EventFields = {}): UsageRecorded {
   });
 }
 
+/** An event as it is published: with its proof. */
 export function encodeEvent(event: UsageRecorded): Uint8Array {
-  return toBinary(UsageRecordedSchema, event);
+  return withProof(holdSecret(proofKey, event), toBinary(UsageRecordedSchema, event));
 }
 
 /** A UsageBatch of encoded events. */

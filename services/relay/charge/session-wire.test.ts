@@ -66,6 +66,7 @@ const results = fc.oneof(
       state: fc.constantFrom(CallState.POSTED, CallState.SETTLED),
       checkpointNanos: money,
       states: bytes,
+      holdSecret: bytes,
     },
     { requiredKeys: [] },
   ),

@@ -138,6 +138,7 @@ export function decodeSessionResponse(bytes: Buffer): SessionAnswer {
 
 const noModels: string[] = [];
 const noStates = new Uint8Array();
+const noSecret = new Uint8Array();
 
 /** A result that says nothing but its verdict. */
 export const resultOf = (verdict: Verdict): Result => ({
@@ -151,6 +152,7 @@ export const resultOf = (verdict: Verdict): Result => ({
   state: 0 as CallState,
   checkpointNanos: 0n,
   states: noStates,
+  holdSecret: noSecret,
 });
 
 const yes = Object.freeze(resultOf(Verdict.OK));
@@ -182,6 +184,7 @@ function readFields(reader: WireReader): Result {
     else if (tag === varintTag(7)) result.state = readInt32(reader) as CallState;
     else if (tag === varintTag(8)) result.checkpointNanos = BigInt(readInt64(reader));
     else if (tag === lengthTag(9)) result.states = readBytes(reader);
+    else if (tag === lengthTag(10)) result.holdSecret = new Uint8Array(readBytes(reader));
     else skip(reader, tag);
   }
   return result;

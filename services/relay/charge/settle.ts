@@ -24,6 +24,7 @@ import { boundCharge, boundedRecord, boundTally, sumOf, tellable } from "./possi
 import type { Publisher } from "./publish.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import type { Adopted, Spool } from "./spool.ts";
+import { closeCheckpoint, takeSecret } from "./spooled-secret.ts";
 import { asPricedTools } from "./tool-units.ts";
 import { causeOnBill, endingOf } from "./outcomes.ts";
 import { checkPriced } from "./unpriced.ts";
@@ -223,7 +224,7 @@ export function settle(settling: SettlementDeps, call: LiveCall, endCause: EndCa
   call.model = pricedFor(call.offered, () => traitsOf(call));
   const charged = meter(call, endCause);
   const record = recordOf(call, call.endCause, charged, settling);
-  const bytes = encodeRecord(record);
+  const bytes = encodeRecord(record, call.holdSecret);
   settling.spool.append(call.rid, bytes);
   faultPoint("relay: record in the spool, nobody told");
   call.chargedNanos = record.costNanos;
@@ -260,7 +261,7 @@ export function settleGiven(settling: SettlementDeps, call: LiveCall, given: Uin
 export function checkpointRecord(call: LiveCall): { costNanos: bigint; record: Uint8Array } {
   boundTally(call.tally, call.offered);
   const record = recordOf(call, EndCause.RELAY_LOST, meter(call, EndCause.RELAY_LOST));
-  return { costNanos: record.costNanos, record: encodeRecord(record) };
+  return { costNanos: record.costNanos, record: encodeRecord(record, call.holdSecret) };
 }
 
 /** Frees the hold of a call that no upstream was asked to serve. */
@@ -321,13 +322,7 @@ function readCharge(
   return { charge: bounded, record: toBinary(UsageRecordedSchema, bounded) };
 }
 
-/** The charge of a call whose relay was killed while it served it: what its last checkpoint says, for good. */
-function closeCheckpoint({ relaySession, nextSequence }: SettlementDeps, checkpoint: Uint8Array): UsageRecorded {
-  const record = fromBinary(UsageRecordedSchema, checkpoint);
-  return Object.assign(record, { kind: RecordKind.FINAL, relaySession, sequence: nextSequence() });
-}
-
-type UnfinishedCall = { rid: string; costNanos: bigint; record: Uint8Array; isFresh: boolean };
+type UnfinishedCall = { rid: string; costNanos: bigint; record: Uint8Array; holdSecret: Uint8Array; isFresh: boolean };
 
 /**
  * Whether a call is charged without its checkpoint: its charge had been told of, or auth-quota's checkpoint is newer,
@@ -350,8 +345,7 @@ async function isCharged(
 async function settleCheckpoint(settling: SettlementDeps, left: UnfinishedCall): Promise<void> {
   const { spool } = settling;
   if (await isCharged(settling, left)) return spool.confirm(left.rid);
-  const record = closeCheckpoint(settling, left.record);
-  const bytes = toBinary(UsageRecordedSchema, record);
+  const { record, bytes } = closeCheckpoint(settling, left);
   spool.append(left.rid, bytes);
   faultPoint("relay: call of a dead relay closed, nobody told");
   await forward(settling, record, bytes);
@@ -364,14 +358,17 @@ const freshMs = 4_000;
  * The last checkpoints in the spool of a dead relay. One that was written long before the relay's last word may be of a
  * call that has ended: the record of that is booked and gone, while another call's keeps the old segment.
  */
-function leftOf({ records, checkpoints }: Adopted): UnfinishedCall[] {
+function leftOf(settling: SettlementDeps, { records, checkpoints }: Adopted): UnfinishedCall[] {
   const read = (record: Uint8Array) => {
     const { rid, costNanos, endedAt, kind, relaySession } = fromBinary(UsageRecordedSchema, record);
     // A video's record is none of the relay's own: another machine's clock wrote it.
     const isOwn = kind === RecordKind.PROVISIONAL || relaySession !== "";
     return { rid, costNanos, record, atMs: endedAt && isOwn ? timestampMs(endedAt) : 0 };
   };
-  const left = checkpoints.map(read);
+  const left = checkpoints.map((spooled) => {
+    const { record, holdSecret } = takeSecret(spooled);
+    return { ...read(readCharge(settling, record).record), holdSecret };
+  });
   const lastMs = [...records.map(read), ...left].reduce((last, { atMs }) => Math.max(last, atMs), 0);
   return left.map(({ atMs, ...one }) => ({ ...one, isFresh: atMs >= lastMs - freshMs }));
 }
@@ -384,11 +381,10 @@ function leftOf({ records, checkpoints }: Adopted): UnfinishedCall[] {
 export async function replaySpool(settling: SettlementDeps): Promise<void> {
   const { spool, quota, log } = settling;
   for (const [relaySession, adopted] of spool.adopt()) {
-    const { records } = adopted;
-    const checkpoints = adopted.checkpoints.map((bytes) => readCharge(settling, bytes).record);
+    const { records, checkpoints } = adopted;
     const charges = records.map((bytes) => readCharge(settling, bytes));
     await Promise.all(charges.map(({ charge, record }) => forward(settling, charge, record)));
-    await Promise.all(leftOf({ records, checkpoints }).map((left) => settleCheckpoint(settling, left)));
+    await Promise.all(leftOf(settling, adopted).map((left) => settleCheckpoint(settling, left)));
     faultPoint("relay: spool of a dead relay told, its end not");
     await quota.tell({ operation: { case: "endSession", value: { relaySession } } });
     const left = { records: records.length, checkpoints: checkpoints.length };

@@ -4,6 +4,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 import { EndCause, ModelUsageSchema, RecordKind, UsageRecordedSchema, UsageSource } from "#proto/usage/v1/usage_pb.ts";
+import { withProof } from "#shared/money/hold-proof.ts";
 import { usageBuckets } from "#shared/money/pricing.ts";
 import type { OtherPart } from "./other-models.ts";
 import { modelOf } from "../testing/fakes.ts";
@@ -47,6 +48,8 @@ const records: fc.Arbitrary<CallRecord> = fc.record({
 const asMessage = ({ model: { id, prices, priceVersion }, usage, costNanos }: OtherPart) =>
   create(ModelUsageSchema, { model: id, usage, unitPriceNanos: prices, priceVersion, costNanos });
 
+const holdSecret = Buffer.alloc(16, 7);
+
 test("a record has the bytes that protobuf-es gives it, behind what its model's records have in common", () => {
   fc.assert(
     fc.property(records, (record) => {
@@ -64,7 +67,10 @@ test("a record has the bytes that protobuf-es gives it, behind what its model's 
         ...(toldUsage && { toldUsage }),
       });
       const expected = [common, own].map((part) => toBinary(UsageRecordedSchema, part));
-      assert.deepEqual(new Uint8Array(encodeRecord(record)), new Uint8Array(Buffer.concat(expected)));
+      const rest = Buffer.concat(expected);
+      assert.deepEqual(new Uint8Array(encodeRecord(record, new Uint8Array())), new Uint8Array(rest));
+      const proven = new Uint8Array(encodeRecord(record, holdSecret));
+      assert.deepEqual(proven, new Uint8Array(withProof(holdSecret, rest)));
     }),
     { numRuns: 500 },
   );
@@ -85,7 +91,7 @@ test("every field of the event is one that a record can fill", () => {
     firstByteAtMs: 1,
     streamed: true,
   };
-  const whole = encodeRecord({ ...record, ...texts, ...numbers, ...names, ...rest, model: modelOf() });
+  const whole = encodeRecord({ ...record, ...texts, ...numbers, ...names, ...rest, model: modelOf() }, holdSecret);
   const event = fromBinary(UsageRecordedSchema, whole);
   for (const field of UsageRecordedSchema.fields) {
     const value = event[field.localName as keyof typeof event];

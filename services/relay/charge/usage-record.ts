@@ -6,6 +6,7 @@ import {
   type RecordKind,
   type UsageSource,
 } from "#proto/usage/v1/usage_pb.ts";
+import { holdProof } from "#shared/money/hold-proof.ts";
 import { usageBuckets, type Units } from "#shared/money/pricing.ts";
 import {
   beginMessage,
@@ -19,6 +20,7 @@ import {
   writePresentInt64,
   writeText,
   writtenBytes,
+  writtenMessage,
 } from "#shared/protobuf/wire-writer.ts";
 import type { Model } from "../catalog/models.ts";
 import type { OtherPart } from "./other-models.ts";
@@ -58,9 +60,9 @@ const writer = createWireWriter();
 
 /**
  * Encodes a record by hand, because one is made of every call. The fields of its model stand in front; protobuf reads
- * fields in any order.
+ * fields in any order. Its proof stands before them.
  */
-export function encodeRecord(record: CallRecord): Buffer {
+export function encodeRecord(record: CallRecord, holdSecret: Uint8Array): Buffer {
   const { upstreamCostNanos, firstByteAtMs } = record;
   beginMessage(writer);
   if (record.toldUsage) writeUsage(26, record.toldUsage);
@@ -87,6 +89,7 @@ export function encodeRecord(record: CallRecord): Buffer {
   writeNumber(writer, 2, record.kind);
   writeText(writer, 1, record.rid);
   putBytes(writer, modelPart(record.model));
+  if (holdSecret.length > 0) writeBytes(writer, 27, holdProof(holdSecret, writtenMessage(writer)));
   return takeMessage(writer);
 }
 

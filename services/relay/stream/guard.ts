@@ -3,6 +3,7 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import type { LiveCall } from "../live-call.ts";
 import { runningCostNanos } from "../charge/meter.ts";
 import { checkpointRecord, type SettlementDeps } from "../charge/settle.ts";
+import { withSecret } from "../charge/spooled-secret.ts";
 
 const extendAtShare = 0.8;
 const extendAgainMs = 1_000;
@@ -33,7 +34,7 @@ function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
 export function checkpoint({ spool, quota }: SettlementDeps, call: LiveCall, isTold: boolean): void {
   const { costNanos, record } = checkpointRecord(call);
   if (costNanos === 0n) return;
-  spool.checkpoint(call.rid, record);
+  spool.checkpoint(call.rid, withSecret(record, call.holdSecret));
   if (isTold) void quota.tell({ operation: { case: "checkpoint", value: { rid: call.rid, costNanos, record } } });
 }
 

@@ -84,6 +84,7 @@ export function liveCallOf(changes: Partial<LiveCall> = {}): LiveCall {
     isStream: true,
     requested: { inputTokens: 100, units: {}, priceFields: {} },
     heldNanos: 1_000_000_000n,
+    holdSecret: new Uint8Array(),
     startedAtMs: Date.now(),
   });
   return { ...call, upstream: "somewhere", upstreamModel: "m-upstream", httpStatus: 200, ...changes };

@@ -81,5 +81,6 @@ export function submitRequest(priced: PricedVideo, call: LiveCall): SubmitInit {
     idempotencyKey,
     requestHash,
     deadlineSeconds,
+    holdSecret: call.holdSecret,
   };
 }

@@ -85,7 +85,7 @@ async function hold(
     traceparent: trace?.traceparent ?? "",
   });
   times.reservedAt = performance.now();
-  const { accountId, keyId, heldNanos } = held;
+  const { accountId, keyId, heldNanos, holdSecret } = held;
   return beginLiveCall({
     generation: quota.generation(),
     rid,
@@ -97,6 +97,7 @@ async function hold(
     isStream: false,
     requested: { inputTokens: 0, units: usage, priceFields },
     heldNanos,
+    holdSecret,
     startedAtMs,
     times,
     trace,

@@ -30,6 +30,11 @@ export function writtenBytes(writer: WireWriter): number {
   return writer.end - writer.at;
 }
 
+/** What is written of the message, until more is. */
+export function writtenMessage({ slab, at, end }: WireWriter): Buffer {
+  return slab.subarray(at, end);
+}
+
 /** Writes what stands before a part, such as a message within the message, that began when so many were written. */
 export function closePart(writer: WireWriter, field: number, writtenBefore: number): void {
   putVarint(writer, writer.end - writer.at - writtenBefore);

@@ -4,6 +4,7 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { UsageRecordedSchema, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import { RefusalReason } from "#proto/video/v1/video_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
+import { withProof } from "#shared/money/hold-proof.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import { isRefusedData, type Pool } from "#shared/stores/postgres.ts";
 import type { SubmissionResult } from "./request-routes.ts";
@@ -26,6 +27,9 @@ export type RecordDeps = {
   firstPollMs: () => number;
 };
 
+/** The charge as the relay sent it, and what proves it to billing. */
+export type HeldCharge = { charge: UsageRecorded; holdSecret: Uint8Array };
+
 type AcceptedResult = Extract<SubmissionResult, { kind: "accepted" }>;
 
 // An accepted submission is worth money: a short outage of the database must not lose it.
@@ -36,11 +40,12 @@ const againMs = 250;
  * Stores the result of a submission and resolves with the stored outcome, which differs when the lease had ended.
  * Retries for a minute while PostgreSQL is down, then rejects with the last error.
  */
-export async function recordOutcome(deps: RecordDeps, charge: UsageRecorded, result: SubmissionResult) {
+export async function recordOutcome(deps: RecordDeps, held: HeldCharge, result: SubmissionResult) {
+  const { charge } = held;
   const { pool, log } = deps;
   if (result.kind === "refused") return recordRefusal(pool, charge.rid, result.refusal);
   faultPoint("video-task: provider has taken it, nothing written");
-  const acceptance = acceptanceOf(deps, charge, result);
+  const acceptance = acceptanceOf(deps, held, result);
   const about = { rid: charge.rid, account: charge.accountId, upstream: acceptance.upstream };
   const taken = { ...about, upstreamId: acceptance.upstreamId, costNanos: String(acceptance.costNanos) };
   try {
@@ -60,7 +65,11 @@ export async function recordOutcome(deps: RecordDeps, charge: UsageRecorded, res
 }
 
 /** The final charge: the relay's, completed by the provider's answer. */
-function acceptanceOf({ firstPollMs }: RecordDeps, charge: UsageRecorded, accepted: AcceptedResult): Acceptance {
+function acceptanceOf(
+  { firstPollMs }: RecordDeps,
+  { charge, holdSecret }: HeldCharge,
+  accepted: AcceptedResult,
+): Acceptance {
   const { upstream, model, upstreamCostNanos } = accepted.route;
   const at = timestampFromMs(Date.now());
   const final = create(UsageRecordedSchema, {
@@ -76,7 +85,7 @@ function acceptanceOf({ firstPollMs }: RecordDeps, charge: UsageRecorded, accept
     dialect: accepted.dialect,
     upstreamId: accepted.upstreamId,
     costNanos: charge.costNanos,
-    charge: toBinary(UsageRecordedSchema, final),
+    charge: withProof(holdSecret, toBinary(UsageRecordedSchema, final)),
     firstPollMs: firstPollMs(),
   };
 }

@@ -5,6 +5,7 @@ import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { RefusalReason, TaskState } from "#proto/video/v1/video_pb.ts";
 import { createLog } from "#shared/process/log.ts";
 import { createPool, type Pool } from "#shared/stores/postgres.ts";
+import { withProof } from "#shared/money/hold-proof.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
@@ -82,6 +83,19 @@ test("a task that a provider takes is queued with its final charge and the event
     requestProvider.questions.map((question) => [question.upstream, question.rid]),
     [["first", rid]],
   );
+});
+
+test("the charge is proven by the secret of its hold, and the secret is written down nowhere", async () => {
+  const holdSecret = Buffer.from("0123456789abcdef");
+  const request = { ...makeSubmission(), holdSecret };
+  const { charge } = acceptedOf(await submitWith(scriptProviders(() => yes("video_proven")))(request));
+  const row = await rowOf(ridOf(request));
+  assert.deepEqual(row.charge, Buffer.from(charge ?? []));
+  const rest = row.charge.subarray(19);
+  assert.deepEqual(Buffer.from(withProof(holdSecret, rest)), row.charge);
+  assert.ok(!JSON.stringify(row).includes(holdSecret.toString()) && !row.charge.includes(holdSecret));
+  const short = { ...makeSubmission(), holdSecret: Buffer.from("short") };
+  await assert.rejects(submitWith(scriptProviders(() => yes("video_short")))(short), { code: "invalid_argument" });
 });
 
 test("the same rid twice at once, and again later, is submitted once; all get the same outcome and charge", async () => {

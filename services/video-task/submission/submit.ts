@@ -83,12 +83,12 @@ async function send(
   { intent, charge }: CheckedSubmission,
   context: SendContext,
 ): Promise<SubmittedTask> {
-  const { prompt, seconds, size, reference, routes } = context.request;
+  const { prompt, seconds, size, reference, routes, holdSecret } = context.request;
   const { rid, upstream } = intent;
   const { pool, log, leaseMs } = deps;
   await using lease = holdLease({ pool, log, rid, upstream, leaseMs }, context.sinceMs);
   const result = await requestRoutes(deps, { rid, job: { prompt, seconds, size, reference } }, routes, lease);
-  const row = await recordOutcome(deps, charge, result);
+  const row = await recordOutcome(deps, { charge, holdSecret }, result);
   const outcome = isTask(row) ? "accepted" : row.refusal === RefusalReason.UNKNOWN ? "unknown" : "refused";
   report(deps, row, { upstream: result.kind === "accepted" ? result.route.upstream : result.upstream, outcome });
   return row;

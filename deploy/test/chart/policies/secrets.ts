@@ -7,11 +7,14 @@ const isPassword = (name: string, value: string): boolean =>
 /** Certificates between services, which the release makes where nobody else does. */
 const isCertificate = (secret: KubeObject): boolean => secret["type"] === "kubernetes.io/tls";
 
+/** The keys that prove holds, too. */
+const isHoldProof = (secret: KubeObject): boolean => secret.metadata.name.endsWith("-hold-proof");
+
 /** Secrets are made by the operator and only named by the chart; the development set alone has some of its own. */
 export function noSecretValues(objects: KubeObject[]): string[] {
   if (isDevelopment(objects)) return [];
   const secrets = objects
-    .filter((object) => object.kind === "Secret" && !isCertificate(object))
+    .filter((object) => object.kind === "Secret" && !isCertificate(object) && !isHoldProof(object))
     .map((secret) => `${nameOf(secret)} is rendered`);
   const variables = podsOf(objects).flatMap((pod) =>
     containersOf(pod).flatMap(({ env = [], args = [], command = [] }) => [
