@@ -13,6 +13,8 @@ export type Started = { command: string; args: string[]; environment: Record<str
 export type Client = {
   name: string;
   kind: "program" | "agent";
+  /** Whether it must have called over a WebSocket, and not have fallen back. */
+  needsSocket?: boolean;
   install: () => Promise<Installed>;
   start: (installed: string, setting: Setting) => Promise<Started>;
 };
@@ -92,8 +94,8 @@ const pydanticAi = "pydantic-ai-slim[openai,anthropic]==2.68.0";
 
 /** The clients, in the order in which they run. */
 export const clients: readonly Client[] = [
-  inPython("openai for Python 3.57.0", "openai_sdk.py", "openai==3.57.0", "anthropic==2.14.0"),
-  inPython("anthropic for Python 2.14.0", "anthropic_sdk.py", "openai==3.57.0", "anthropic==2.14.0"),
+  inPython("openai for Python 3.57.0", "openai_sdk.py", "openai[realtime]==3.57.0", "anthropic==2.14.0"),
+  inPython("anthropic for Python 2.14.0", "anthropic_sdk.py", "openai[realtime]==3.57.0", "anthropic==2.14.0"),
   inGo("openai for Go 3.98.0", "openai"),
   inGo("anthropic for Go 1.84.0", "anthropic"),
   inNode("openai for Node", "openai.ts"),
@@ -106,6 +108,10 @@ export const clients: readonly Client[] = [
   inPython("openai-agents 0.24.0", "agents_client.py", "openai-agents==0.24.0"),
   inPython("litellm 1.110.2", "litellm_client.py", "litellm==1.110.2"),
   agent("Codex", "@openai/codex@0.169.0", "codex", "exec", ...codexFlags, task),
+  {
+    ...agent("Codex over a WebSocket", "@openai/codex@0.169.0", "codex", "exec", ...codexFlags, task),
+    needsSocket: true,
+  },
   agent("Claude Code", "@anthropic-ai/claude-code@2.1.332", "claude", "-p", task, "--allowedTools", "Bash,Read"),
   agent("opencode", "opencode-ai@1.18.33", "opencode", "run", task),
   agent("Qwen Code", "@qwen-code/qwen-code@0.24.4", "qwen", "-p", task, "--yolo", "--auth-type", "openai"),

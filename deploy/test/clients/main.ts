@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
+import { until } from "#shared/testing/until.ts";
 import { conversionCatalog, modelOf, providerNames, type ProviderName } from "../e2e/conversion.ts";
 import { startWorld, type World } from "../e2e/world.ts";
 import { clients, type Client, type Started } from "./clients.ts";
@@ -22,10 +23,11 @@ const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const clientTimeoutMs = 600_000;
 const words = ["word-alder", "word-birch"];
 
-/** Models as most servers behind the formats are: chat without tools of free text. */
+/** Models as most are: chat without tools of free text, Responses with a price for the web search of agents. */
 function catalog(fakeUrl: string): string {
-  const all = JSON.parse(conversionCatalog(fakeUrl)) as { models: Record<string, object> };
+  const all = JSON.parse(conversionCatalog(fakeUrl)) as { models: Record<string, { price?: object }> };
   Object.assign(all.models[modelOf("chat")] ?? {}, { quirks: ["no-custom-tools"] });
+  Object.assign(all.models[modelOf("responses")]?.price ?? {}, { web_searches: "10000" });
   return JSON.stringify(all);
 }
 
@@ -60,18 +62,29 @@ function readAgent({ code, output, errors }: Ended): Cell {
   return { passed: 0, failures: [`ended with ${code}: ${(output + errors).slice(-600)}`] };
 }
 
+async function hasSocket(world: World, accountId: string): Promise<boolean> {
+  const isOfIt = (line: string): boolean => line.includes("socket opened") && line.includes(accountId);
+  const found = until("the line of its socket", () => world.linesOf("relay").some(isOfIt), 10_000);
+  return found.then(
+    () => true,
+    () => false,
+  );
+}
+
 async function runCell(world: World, client: Client, installed: string, upstream: ProviderName): Promise<Cell> {
   const folder = await mkdtemp(join(tmpdir(), "relay-client-"));
   try {
     await writeFile(join(folder, "first.txt"), `${words[0]}\n`);
     await writeFile(join(folder, "second.txt"), `${words[1]}\n`);
-    const { secret: apiKey } = await world.createCustomer();
+    const { secret: apiKey, accountId } = await world.createCustomer();
     const setting = { baseUrl: world.relayUrl, apiKey, model: modelOf(upstream), folder };
     const ended = await runClient(await client.start(installed, setting), folder);
     if (values.verbose) {
       say(`${ended.output}${ended.errors}`);
       for (const { path, body } of world.fake.received) say(`${path} ${JSON.stringify(body).slice(0, 6_000)}`);
     }
+    if (client.needsSocket && !(await hasSocket(world, accountId)))
+      return { passed: 0, failures: ["it opened no socket"] };
     return client.kind === "agent" ? readAgent(ended) : readChecks(ended);
   } finally {
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });

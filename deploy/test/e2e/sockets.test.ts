@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, test } from "node:test";
+import { promisify } from "node:util";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
+import { repository } from "../../tools/checks/run.ts";
 import type { Json } from "./ask.ts";
 import { weather, weatherSchema } from "./clients-cases.ts";
 import { conversionCatalog, modelOf, providerNames } from "./conversion.ts";
@@ -180,4 +185,16 @@ describe("who may open a socket, and for how long", () => {
     assert.equal(line?.usage?.endCause, EndCause.CLIENT_GONE);
     assert.ok(line.amountNanos !== 0n);
   });
+});
+
+test("the README's example runs as pasted", async () => {
+  const readme = await readFile(join(repository, "services/relay/README.md"), "utf8");
+  const [, section = ""] = readme.split("## Responses over WebSocket\n");
+  const [, script = ""] = /^```sh\n(.*?)^```$/ms.exec(section) ?? [];
+  const { secret, accountId } = await world.createCustomer();
+  const env = { PATH: process.env["PATH"], BASE_URL: relayUrl, API_KEY: secret };
+  const mine = script.replaceAll("demo-chat", modelOf("gemini"));
+  const { stdout } = await promisify(execFile)("sh", ["-c", mine], { env, timeout: 60_000 });
+  assert.match(stdout, /"response\.completed".*"previous_response_id":"resp_.*"response\.completed"/s);
+  await world.untilSettled(accountId, 2);
 });

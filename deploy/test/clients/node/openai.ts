@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
+import { ResponsesWebSocketSession } from "openai/lib/responses/responses-websocket-session";
+import { ResponsesWS } from "openai/resources/responses/ws";
 import { expectWords, fake, runChecks, setting, structured, twoTools, words } from "./checks.ts";
 
 const { baseUrl, apiKey, model } = setting;
@@ -50,6 +52,34 @@ await runChecks({
       }
     }
     throw new Error("the loop does not end");
+  },
+  responses_by_socket: async () => {
+    const tools = Object.keys(words).map((name) => ({ type: "function" as const, name, parameters, strict: false }));
+    const socket = new ResponsesWS(client);
+    const limits = { maxLanes: 1, maxBufferedEvents: 10_000, maxBufferedBytes: 10_000_000 };
+    const lane = new ResponsesWebSocketSession(socket, limits).lane("main");
+    let more: { input: OpenAI.Responses.ResponseInput; previous_response_id?: string } = { input: [user(twoTools)] };
+    try {
+      await new Promise<void>((resolve, reject) => {
+        socket.socket.on("open", resolve);
+        socket.on("error", reject);
+      });
+      for (let turn = 0; turn < 3; turn += 1) {
+        lane.create({ model, tools, store: false, ...more });
+        const answer = await lane.finalResponse();
+        const calls = answer.output.filter((item) => item.type === "function_call");
+        if (calls.length === 0) return expectWords(answer.output_text);
+        const results = calls.map(({ call_id, name }) => ({
+          type: "function_call_output" as const,
+          call_id,
+          output: words[name as keyof typeof words],
+        }));
+        more = { input: results, previous_response_id: answer.id };
+      }
+      throw new Error("the loop does not end");
+    } finally {
+      socket.close();
+    }
   },
   errors_by_type: async () => {
     for (const [status, kind] of [

@@ -66,6 +66,33 @@ def chat_two_tools():
     expect_words(message.content)
 
 
+def final_of(connection):
+    text = ""
+    for event in connection:
+        if event.type == "response.output_text.delta":
+            text += event.delta
+        if event.type == "response.completed":
+            return event.response, text
+        assert event.type not in ("error", "response.failed"), event
+
+
+@check
+def responses_by_socket():
+    with client.responses.connect() as connection:
+        more = {"input": TWO_TOOLS}
+        for _ in range(3):
+            connection.response.create(model=MODEL, tools=TOOLS, store=False, **more)
+            response, text = final_of(connection)
+            calls = [item for item in response.output if item.type == "function_call"]
+            if not calls:
+                break
+            results = [
+                {"type": "function_call_output", "call_id": call.call_id, "output": WORDS[call.name]} for call in calls
+            ]
+            more = {"input": results, "previous_response_id": response.id}
+    expect_words(text)
+
+
 @check
 def chat_parse():
     answer = client.chat.completions.parse(model=MODEL, messages=user(STRUCTURED), response_format=Person)
