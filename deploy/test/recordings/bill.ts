@@ -6,7 +6,8 @@ import type { ProviderFormat } from "./reading.ts";
 //
 // chat        prompt_tokens holds what was read from and written to a cache, sounds and pictures; completion_tokens the
 //             reasoning, sounds and pictures. xAI's reasoning stands beside completion_tokens: then the total is larger
-//             than prompt and completion by just that. DeepSeek and Moonshot name the cache otherwise, Groq and
+//             than prompt and completion by just that. Vercel's gateway leaves Gemini's out of the total, too: they are
+//             more than the completion. DeepSeek and Moonshot name the cache otherwise, Groq and
 //             Moonshot put the counts elsewhere in a stream, Perplexity bills citation_tokens as input and its
 //             reasoning_tokens beside all other counts. Of a stream the last counts hold.
 // responses   input_tokens and output_tokens likewise. Beside them: each web search (not the pages that are opened),
@@ -77,7 +78,8 @@ function billChat(events: unknown[]): Bill | undefined {
     "completion_tokens_details.reasoning_tokens",
     ...(isResearch ? [] : ["reasoning_tokens"]),
   );
-  const isBeside = thought > 0 && number(usage, "total_tokens") === prompt + completion + thought;
+  const isBeside =
+    thought > completion || (thought > 0 && number(usage, "total_tokens") === prompt + completion + thought);
   const long = writtenLong(at(usage, "prompt_tokens_details"));
   return add(
     split(prompt, "inputTokens", {

@@ -215,6 +215,8 @@ export const quirks = [
   "thought-signatures",
   /** Tells its reasoning in total_tokens only, beside completion_tokens, as Google's own chat endpoint does. */
   "reasoning-in-total",
+  /** Tells its reasoning beside completion_tokens, in no total, as Vercel's gateway does for Gemini. */
+  "reasoning-beside-completion",
   /** Is known to count too few tokens: what it tells of a whole answer is a lower bound, too. */
   "untrusted-counts",
 ] as const;

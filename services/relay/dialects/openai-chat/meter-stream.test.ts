@@ -178,6 +178,27 @@ test("reasoning that only the total tells is counted for a model that is known t
   assert.equal(tally.usage?.reasoningTokens, 62n, "of one that is made alike, too");
 });
 
+test("reasoning that is more than the completion is none of it, and a model may be known to count so always", () => {
+  const outputWith = (completion: number, reasoning: number, ...quirks: "reasoning-beside-completion"[]) => {
+    const usage = {
+      ...{ prompt_tokens: 9, completion_tokens: completion, total_tokens: 9 + completion },
+      completion_tokens_details: { reasoning_tokens: reasoning },
+    };
+    const tap = createTap(asking, (error) => error, new Set(quirks));
+    const tally = emptyTally();
+    for (const event of [...answer, chunkOf({ choices: [], usage }), done]) {
+      tap.read(readStreamEvent(Buffer.from(event)), tally);
+    }
+    return [tally.usage?.outputTokens, tally.usage?.reasoningTokens];
+  };
+  // Vercel's gateway, gemini-2.5-flash: it billed 27 tokens of output for these.
+  assert.deepEqual(outputWith(2, 25), [2n, 25n]);
+  assert.deepEqual(outputWith(25, 25), [0n, 25n]);
+  assert.deepEqual(outputWith(40, 25), [15n, 25n]);
+  assert.deepEqual(outputWith(40, 25, "reasoning-beside-completion"), [40n, 25n]);
+  assert.deepEqual(outputWith(40, 0, "reasoning-beside-completion"), [40n, 0n]);
+});
+
 test("counts told while choices still run are running ones, those behind the last of them are not", () => {
   const early = chunkOf({ choices: [{ index: 0, delta: { content: "1234" }, finish_reason: null }], usage });
   const ofFirst = estimateTokens("1234");

@@ -70,11 +70,12 @@ export function readTotal(usage: unknown): bigint | undefined {
   return total === undefined ? undefined : total + read + thought;
 }
 
-/** How a model counts: whether its reasoning shows only in the total, where others would count no such tokens. */
-export type CountingRule = { isReasoningInTotal?: boolean };
+/** How a model counts: whether its reasoning shows only in the total, or is told beside completion_tokens. */
+export type CountingRule = { isReasoningInTotal?: boolean; isReasoningBeside?: boolean };
 
 export const countingOf = (quirks?: ReadonlySet<Quirk>): CountingRule => ({
   isReasoningInTotal: quirks?.has("reasoning-in-total") ?? false,
+  isReasoningBeside: quirks?.has("reasoning-beside-completion") ?? false,
 });
 
 /**
@@ -114,7 +115,10 @@ function readInput(usage: unknown): Units {
   return { inputTokens, ...input, ...(kept > 0n && { cacheWrite1hTokens: kept }) };
 }
 
-function readBuckets(usage: unknown, { isReasoningInTotal = false }: CountingRule): Units | undefined {
+function readBuckets(
+  usage: unknown,
+  { isReasoningInTotal = false, isReasoningBeside = false }: CountingRule,
+): Units | undefined {
   if (typeof usage !== "object" || usage === null) return undefined;
   const prompt = countOf(member(usage, "prompt_tokens"));
   const completion = countOf(member(usage, "completion_tokens"));
@@ -125,13 +129,15 @@ function readBuckets(usage: unknown, { isReasoningInTotal = false }: CountingRul
   const within = thought > 0n ? 0n : told;
   const beside = excess(total, prompt + completion);
   // Some compatible servers (xAI) count reasoning beside completion_tokens; only their total tells.
-  const isOutside = beside > 0n && (beside === within || isReasoningInTotal);
+  const isInTotal = beside > 0n && (beside === within || isReasoningInTotal);
+  // Vercel's gateway leaves the thoughts of Gemini out of completion_tokens and of the total, and bills them.
+  const outside = isInTotal ? beside : isReasoningBeside || within > completion ? within : 0n;
   const {
     rest: outputTokens,
     imageOutputTokens,
     ...output
-  } = takeParts(isOutside ? completion + beside : completion, {
-    reasoningTokens: isOutside && beside > within ? beside : within,
+  } = takeParts(completion + outside, {
+    reasoningTokens: outside > within ? outside : within,
     audioOutputTokens: countOf(member(details, "audio_tokens")),
     imageOutputTokens: countOf(member(details, "image_tokens")),
   });
