@@ -3,7 +3,7 @@ import { type CallPlan, wordsOf } from "./caller.ts";
 import type { Random } from "./random.ts";
 import type { Customer } from "./world.ts";
 
-/** Makes a call of the mix: mostly good ones of all four shapes; some fail, are cut, or are hung up on. */
+/** Makes a call of the mix: mostly good ones of all five shapes; some fail, are cut, or are hung up on. */
 export function planCall(random: Random, number: number, customers: readonly Customer[]): CallPlan {
   const { accountId, secret } = random.pick(customers);
   const sound = { number, accountId, secret, ...planSound(random) };
@@ -15,6 +15,7 @@ type Shape = Omit<CallPlan, "number" | "accountId" | "secret">;
 function planSound(random: Random): Shape {
   const dialect = random.pick(["chat", "messages"] as const);
   const isStream = random.chance(70);
+  const isBySocket = isStream && dialect === "chat" && random.chance(30);
   const isDear = isStream && random.chance(40);
   const words = isDear ? random.between(20, 70) : random.between(3, 40);
   const behaviour: Behaviour = {
@@ -23,7 +24,8 @@ function planSound(random: Random): Shape {
     gapMs: random.between(0, 25),
     usage: planClaim(random, dialect),
   };
-  return { dialect, isStream, model: isDear ? "dear-model" : "cheap-model", maxTokens: 100, behaviour, isSound: true };
+  const model = isDear ? "dear-model" : "cheap-model";
+  return { dialect, isStream, isBySocket, model, maxTokens: 100, behaviour, isSound: true };
 }
 
 // More input than the relay estimates from the bytes, so that the claim is above whatever a cut call may cost.

@@ -1,6 +1,7 @@
 import { type Agent, type IncomingMessage, request } from "node:http";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { answerProblems } from "./openapi.ts";
+import { callBySocket } from "./socket-call.ts";
 
 /** One call of a caller, and how the fake upstream is asked to serve it. */
 export type CallPlan = {
@@ -9,6 +10,8 @@ export type CallPlan = {
   secret: string;
   dialect: "chat" | "messages";
   isStream: boolean;
+  /** Whether it is a turn on a WebSocket instead of a request of its dialect. */
+  isBySocket?: boolean;
   model: string;
   maxTokens: number;
   behaviour: Behaviour;
@@ -55,6 +58,10 @@ export type CallOptions = { url: string; agent: Agent; onWords?: (words: number)
 /** Makes a call and waits for its end; rejects only when an answer is not as the public API's document describes it. */
 export function callRelay(plan: CallPlan, { url, agent, onWords }: CallOptions): Promise<CallLog> {
   const startedAtMs = Date.now();
+  if (plan.isBySocket) {
+    const turn = callBySocket(plan, { url, silentMs, silence: silenceReason, ...(onWords && { onWords }) });
+    return turn.then((got) => ({ plan, ...got, startedAtMs, endedAtMs: Date.now() }));
+  }
   const { path, headers, body } = write(plan);
   const { hangUpAfterWords = Number.POSITIVE_INFINITY } = plan;
   return new Promise((resolve, reject) => {
