@@ -228,11 +228,12 @@ function planFor(
   facts: BodyFacts | undefined,
 ): ParsedRequest | Promise<ParsedRequest> {
   const { request, dialect, times, response, caller, checkKey } = read;
-  const { units, priceFields } = envelope;
-  const requested = { inputTokens: countInputTokens(envelope, model), units, priceFields };
+  const { units, leastMediaMs = 0n, triesPerChoice = 1, priceFields } = envelope;
+  const inputTokens = countInputTokens(envelope, model);
+  const requested = { inputTokens, units, leastMediaMs, triesPerChoice, priceFields };
   const share = (): BodyShare => relay.bodyBudget.share(response, caller);
   const remember = (item: unknown): void => relay.items.remember(keyOf(caller), item);
-  const preparing = { envelope, dialect, model, inputTokens: requested.inputTokens, editsFor, remember, share };
+  const preparing = { envelope, dialect, model, inputTokens, editsFor, remember, share };
   const preparation = prepareWhereItFits(preparing, routes, read, facts);
   const parsed = { envelope, model, requested, routes, preparation };
   let fetchingAt = Infinity;

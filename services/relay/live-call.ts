@@ -1,13 +1,15 @@
-import type { Units } from "#shared/money/pricing.ts";
 import type { OnCallerGone } from "#shared/catalog/upstreams.ts";
 import type { Span } from "@opentelemetry/api";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { beginTimes, type CallTimes } from "./call-times.ts";
 import type { Model } from "./catalog/models.ts";
-import { emptyTally, type Tally } from "./dialects/dialect.ts";
+import { emptyTally, type Envelope, type Tally } from "./dialects/dialect.ts";
 
 /** What is known of a request's use without its answer. */
-export type RequestFacts = { inputTokens: number; units: Units; priceFields: Record<string, string> };
+export type RequestFacts = { inputTokens: number } & Pick<
+  Envelope,
+  "units" | "leastMediaMs" | "triesPerChoice" | "priceFields"
+>;
 
 /** What makes a call one that is traced. */
 export type CallTrace = { span: Span; traceId: string; traceparent: string };

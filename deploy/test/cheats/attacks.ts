@@ -5,13 +5,13 @@ import type { Plan } from "./provider.ts";
 /** A call, or several at once, by which somebody may get more than he pays for. */
 export type Attack = {
   name: string;
-  model?: "told" | "untold" | "sharing" | "liar" | "sound" | "searching";
+  model?: "told" | "untold" | "sharing" | "caching" | "completing" | "liar" | "sound" | "searching";
   path?: string;
   body?: Record<string, unknown>;
   /** The body as it is sent, where it is none that JSON.stringify writes. */
   raw?: string;
   form?: { file: Buffer; fields: Record<string, string> };
-  headers?: Record<string, string>;
+  contentType?: string;
   plan: Plan;
   /** Calls at once. */
   calls?: number;
@@ -270,32 +270,86 @@ const tools: Attack[] = [
   },
 ];
 
-const refused: Attack[] = [
-  { name: "n as a text", raw: '{"model":"told","n":"128","messages":[{"role":"user","content":"Go on."}]}' },
-  { name: "n as a fraction", raw: '{"model":"told","n":2.5,"messages":[{"role":"user","content":"Go on."}]}' },
-  {
-    name: "MODEL beside model",
-    raw: '{"model":"told","MODEL":"dearer","messages":[{"role":"user","content":"Go on."}]}',
-  },
-  {
-    name: "a key twice, once in escapes",
-    raw: '{"model":"told","mod\\u0065l":"dearer","messages":[{"role":"user","content":"Go on."}]}',
-  },
-  { name: "background as a text", path: responses, raw: '{"model":"told","background":"true","input":"Go on."}' },
-  { name: "a dearer tier without a price", body: say("Go on.", { service_tier: "priority" }) },
-  { name: "a dearer speed without a price", path: messages, body: say("Go on.", { max_tokens: 20, speed: "fast" }) },
-  {
-    name: "a dearer region without a price",
-    path: messages,
-    body: say("Go on.", { max_tokens: 20, inference_geo: "us" }),
-  },
-  {
-    name: "a provider's tool without a price",
+const written = words.repeat(1_000);
+const variants: Attack[] = [
+  ...(["30m", "12h"] as const).map((ttl): Attack => ({
+    name: `a cache written for ${ttl}, Responses`,
+    model: "caching",
     path: responses,
-    body: { input: "Go on.", tools: [{ type: "web_search" }] },
-  },
-  { name: "pictures by a tool", path: responses, body: { input: "Go on.", tools: [{ type: "image_generation" }] } },
-].map((attack) => ({ ...attack, plan: told() }));
+    body: { input: written, prompt_cache_options: { ttl } },
+    plan: told({ cacheWriteTtl: ttl }),
+  })),
+  ...(["right", "nothing"] as const).map((tells): Attack => ({
+    name: tells === "right" ? "best of 20" : "best of 20, no counts told",
+    model: "completing",
+    path: "/v1/completions",
+    body: { prompt: "Go on.", best_of: 20, max_tokens: 1_000 },
+    plan: told({ answer: long, tells }),
+  })),
+];
+
+const formOf = (head: string, lineEnd: string): string =>
+  ["model", "response_format", "file"]
+    .map((name) => {
+      const isFile = name === "file";
+      const value = isFile ? "x".repeat(40_000) : name === "model" ? "sound" : "text";
+      return ["--b", `${head}"${name}"${isFile ? '; filename="a.mp3"' : ""}`, "", value].join(lineEnd);
+    })
+    .concat("--b--", "")
+    .join(lineEnd);
+const disposition = "Content-Disposition: form-data; name=";
+const forms: Attack[] = [
+  { name: "a form with two boundaries", type: "multipart/form-data; boundary=b; boundary=c", lineEnd: "\r\n" },
+  { name: "a form with lines that end in LF", type: "multipart/form-data; boundary=b", lineEnd: "\n" },
+].map(({ name, type, lineEnd }) => ({
+  name,
+  path: "/v1/audio/transcriptions",
+  raw: formOf(disposition, lineEnd),
+  contentType: type,
+  plan: { answer: ["you"], tells: "nothing", soundMs: 600_000 },
+}));
+
+const refused: Attack[] = (
+  [
+    { name: "best_of as a text", model: "completing", path: "/v1/completions", body: { prompt: "x", best_of: "20" } },
+    {
+      name: "best_of as a fraction",
+      model: "completing",
+      path: "/v1/completions",
+      body: { prompt: "x", best_of: 2.5 },
+    },
+    {
+      name: "BEST_OF beside best_of",
+      model: "completing",
+      path: "/v1/completions",
+      body: { prompt: "x", best_of: 1, BEST_OF: 20 },
+    },
+    { name: "n as a text", raw: '{"model":"told","n":"128","messages":[{"role":"user","content":"Go on."}]}' },
+    { name: "n as a fraction", raw: '{"model":"told","n":2.5,"messages":[{"role":"user","content":"Go on."}]}' },
+    {
+      name: "MODEL beside model",
+      raw: '{"model":"told","MODEL":"dearer","messages":[{"role":"user","content":"Go on."}]}',
+    },
+    {
+      name: "a key twice, once in escapes",
+      raw: '{"model":"told","mod\\u0065l":"dearer","messages":[{"role":"user","content":"Go on."}]}',
+    },
+    { name: "background as a text", path: responses, raw: '{"model":"told","background":"true","input":"Go on."}' },
+    { name: "a dearer tier without a price", body: say("Go on.", { service_tier: "priority" }) },
+    { name: "a dearer speed without a price", path: messages, body: say("Go on.", { max_tokens: 20, speed: "fast" }) },
+    {
+      name: "a dearer region without a price",
+      path: messages,
+      body: say("Go on.", { max_tokens: 20, inference_geo: "us" }),
+    },
+    {
+      name: "a provider's tool without a price",
+      path: responses,
+      body: { input: "Go on.", tools: [{ type: "web_search" }] },
+    },
+    { name: "pictures by a tool", path: responses, body: { input: "Go on.", tools: [{ type: "image_generation" }] } },
+  ] satisfies Omit<Attack, "plan">[]
+).map((attack) => ({ ...attack, plan: told() }));
 
 const sound = (file: Buffer, format: string, seconds: number, text: string): Attack => ({
   name: `${seconds} s of silence as ${format}`,
@@ -303,9 +357,20 @@ const sound = (file: Buffer, format: string, seconds: number, text: string): Att
   path: "/v1/audio/transcriptions",
   form: { file, fields: { response_format: format } },
   plan: { answer: [text], tells: "nothing", soundMs: seconds * 1_000 },
-  pending: "until seconds are read from the file",
+});
+const lying = (name: string, file: Buffer, head: (file: Buffer) => Buffer): Attack => ({
+  ...sound(head(file), "text", 600, "you"),
+  name,
 });
 const sounds: Attack[] = [
+  lying("a WAV file whose head tells one byte", quietWav(600), (file) => {
+    file.writeUInt32LE(1, 40);
+    return file;
+  }),
+  lying("an MP3 file whose head tells one frame", quietMp3(600), (file) => {
+    file.write("Xing\0\0\0\u0001\0\0\0\u0001", 13, "latin1");
+    return file;
+  }),
   sound(quietMp3(600), "text", 600, "you"),
   sound(quietMp3(600), "srt", 600, "1\n00:00:00,000 --> 00:00:01,000\nyou\n"),
   sound(quietWav(600), "vtt", 600, "WEBVTT\n\n00:00.000 --> 00:01.000\nyou\n"),
@@ -321,6 +386,8 @@ export const attacks: readonly Attack[] = [
   ...leaving,
   ...many,
   ...tools,
+  ...variants,
   ...refused,
+  ...forms,
   ...sounds,
 ];

@@ -19,6 +19,8 @@ export type Plan = {
   hiddenTokens?: number;
   /** Sound that it writes down. */
   soundMs?: number;
+  /** For how long it keeps all of the input in its cache, which it bills instead. */
+  cacheWriteTtl?: "30m" | "12h";
   /** Searches that it makes. */
   searches?: number;
   /** Waits for `goOn` before the piece of this index, so that a caller can leave there. */
@@ -45,7 +47,7 @@ const pieceMs = 3;
 
 /** Counts a request as providers do: its texts, a few tokens for each message, and tools as they are written. */
 function countInput(body: Record<string, unknown>): number {
-  const messages = body["messages"] ?? body["input"];
+  const messages = body["messages"] ?? body["input"] ?? body["prompt"];
   const list = Array.isArray(messages) ? messages : [messages];
   const texts = list.flatMap((one) => textsOf(one)).concat(textsOf(body["system"]), textsOf(body["instructions"]));
   const tools = body["tools"] === undefined ? 0 : countTokens(textOf(body["tools"]));
@@ -56,10 +58,21 @@ type Call = { plan: Plan; response: ServerResponse; input: number; output: numbe
 
 const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
 
-function usageOf({ plan: { tells }, input, output }: Call, [ofInput, ofOutput]: [string, string]): object | undefined {
+function usageOf(
+  { plan: { tells, cacheWriteTtl }, input, output }: Call,
+  [ofInput, ofOutput]: [string, string],
+): object | undefined {
   if (tells === "nothing") return undefined;
   if (typeof tells === "object") return { [ofInput]: tells.input, [ofOutput]: tells.output };
-  return { [ofInput]: input, [ofOutput]: output };
+  return { [ofInput]: input, [ofOutput]: output, ...writesOf(cacheWriteTtl, input) };
+}
+
+/** What OpenAI tells of its cache (openai 7.55, ResponseUsage). */
+function writesOf(ttl: Plan["cacheWriteTtl"], tokens: number): object {
+  if (ttl === undefined) return {};
+  const details = { ttl_30m_tokens: ttl === "30m" ? tokens : 0, ttl_12h_tokens: ttl === "12h" ? tokens : 0 };
+  const cache = { cached_tokens: 0, cache_write_tokens: tokens, cache_write_tokens_details: details };
+  return { input_tokens_details: cache };
 }
 
 const chatNames: [string, string] = ["prompt_tokens", "completion_tokens"];
@@ -163,7 +176,19 @@ const messages: Format = {
   }),
 };
 
+const completions: Format = {
+  ...chat,
+  whole: (call, text) => ({
+    id: "c",
+    object: "text_completion",
+    model: "m",
+    choices: [{ index: 0, text, finish_reason: "stop", logprobs: null }],
+    usage: usageOf(call, chatNames),
+  }),
+};
+
 const formats: Record<string, Format> = {
+  "/v1/completions": completions,
   "/v1/chat/completions": chat,
   "/v1/responses": responses,
   "/v1/messages": messages,
@@ -179,9 +204,17 @@ type State = {
   left: PromiseWithResolvers<undefined>;
 };
 
+const inputPriceOf = ({ cacheWriteTtl }: Plan): bigint => {
+  if (cacheWriteTtl === undefined) return prices.inputTokens;
+  return cacheWriteTtl === "30m" ? prices.cacheWrite5mTokens : prices.cacheWrite1hTokens;
+};
+
 function bill(state: State, input: number, output: number): void {
-  state.billedNanos += (BigInt(input) * prices.inputTokens + BigInt(output) * prices.outputTokens) / 1_000_000n;
+  state.billedNanos += (BigInt(input) * inputPriceOf(state.plan) + BigInt(output) * prices.outputTokens) / 1_000_000n;
 }
+
+/** How many answers it makes, of which it gives one. */
+const triesOf = ({ best_of: tries }: Record<string, unknown>): number => Number(tries ?? 1);
 
 async function stream(call: Call, format: Format, state: State): Promise<void> {
   const { plan, response: to } = call;
@@ -223,7 +256,7 @@ async function answer(request: IncomingMessage, to: ServerResponse, state: State
   const format = formats[request.url ?? ""];
   if (!format) return void to.writeHead(404).end();
   if (body["stream"] === true) return stream(call, format, state);
-  call.output += countTokens(plan.answer.join(""));
+  call.output += countTokens(plan.answer.join("")) * triesOf(body);
   bill(state, 0, call.output);
   to.writeHead(200, { "content-type": "application/json" });
   to.end(JSON.stringify(format.whole(call, plan.answer.join(""))));

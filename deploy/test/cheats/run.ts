@@ -47,6 +47,10 @@ export async function startStage(): Promise<Stage> {
     input_tokens: formatUsd(prices.inputTokens),
     output_tokens: formatUsd(prices.outputTokens),
   };
+  const writePrices = {
+    cache_write_5m_tokens: formatUsd(prices.cacheWrite5mTokens),
+    cache_write_1h_tokens: formatUsd(prices.cacheWrite1hTokens),
+  };
   const model = (more: object = {}) => modelOn("provider", { context_tokens: 1_000_000, price, ...more });
   const searches = formatUsd(searchNanos * 1_000_000n);
   const world = resources.use(
@@ -66,6 +70,8 @@ export async function startStage(): Promise<Stage> {
             sharing: model({ shared_state: ["response", "conversation", "prompt", "file"] }),
             liar: model({ quirks: ["untrusted-counts"] }),
             dearer: model(),
+            caching: model({ price: { ...price, ...writePrices } }),
+            completing: model({ dialects: ["openai-completions"] }),
             searching: model({ price: { ...price, web_searches: searches } }),
             sound: modelOn("provider", {
               dialects: ["openai-transcriptions"],
@@ -83,7 +89,7 @@ function requestOf(attack: Attack, secret: string): RequestInit {
   const { model = "told", body, raw, form, path } = attack;
   const headers: Record<string, string> = { authorization: `Bearer ${secret}` };
   if (path === "/v1/messages") Object.assign(headers, { "x-api-key": secret, "anthropic-version": "2023-06-01" });
-  if (!form) headers["content-type"] = "application/json";
+  if (!form) headers["content-type"] = attack.contentType ?? "application/json";
   if (!form) return { method: "POST", headers, body: raw ?? JSON.stringify({ model, ...body }) };
   const data = new FormData();
   data.set("model", model);

@@ -263,6 +263,17 @@ test("a call of which no price speaks is not dropped: the ledger refuses it alou
   assert.ok(sum(chargeOf(completed, {}).usage) > 0n);
 });
 
+test("without counts, sound costs at least what its file lasts, and hidden tries what the shown one does", () => {
+  const requested = { ...bodyless, units: { mediaMs: 9_000n }, leastMediaMs: 8_000n, triesPerChoice: 4 };
+  const silence = tallyOf({ ...completed, usage: undefined, counted: { mediaMs: 134n }, contentTokens: 2.1 });
+  const { measured } = meterCall(silence, "whole", requested, { mediaMs: 1n, outputTokens: 1n });
+  assert.deepEqual([measured.mediaMs, measured.outputTokens], [8_000n, 9n]);
+  const longer = { ...silence, counted: { mediaMs: 8_500n } };
+  assert.equal(meterCall(longer, "whole", requested, { mediaMs: 1n }).measured.mediaMs, 8_500n);
+  const told = { ...silence, usage: { mediaMs: 7_000n } };
+  assert.equal(meterCall(told, "whole", requested, { mediaMs: 1n }).measured.mediaMs, 7_000n, "as it was told");
+});
+
 test("the hold of a call without text: its units at their prices", () => {
   const image = envelopeOf({ prompt: "x", n: 3 }, "openai-images");
   assert.equal(estimateNanos(image, modelOf({ prices: { images: 40_000_000_000_000n } })), 120_000_000n);

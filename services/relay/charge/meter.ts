@@ -65,9 +65,10 @@ export type MeterReading = { usage: Units; measured: Units; source: UsageSource 
 /** All input of a call, in tokens, however it was read. */
 export const inputOf = (usage: Units): bigint => sumOf(usage, inputBuckets);
 
-function counted(tally: Tally, { inputTokens, units }: RequestFacts): Units {
+function counted(tally: Tally, { inputTokens, units, leastMediaMs = 0n, triesPerChoice = 1 }: RequestFacts): Units {
   const known: Units = { inputTokens: BigInt(inputTokens), ...units, ...tally.counted, ...tally.inputUsage };
-  known.outputTokens = BigInt(Math.ceil(tally.contentTokens));
+  if (known.mediaMs !== undefined && known.mediaMs < leastMediaMs) known.mediaMs = leastMediaMs;
+  known.outputTokens = BigInt(Math.ceil(tally.contentTokens * triesPerChoice));
   const { usage } = tally;
   // What the provider told may be in units that the model is not priced by, and all of it 0.
   for (const name in usage) {

@@ -46,8 +46,12 @@ export type Envelope = {
   outputCap: number | undefined;
   /** How many answers of tokens the caller asked for; 0 where output is not counted in text tokens. */
   choices: number;
+  /** How many answers are made, and charged, for each that is shown; left out: one. */
+  triesPerChoice?: number;
   /** Units that the request itself settles or bounds: characters to speak, images to make. */
   units: Units;
+  /** How long the sound that it brings lasts at least, whatever an answer tells of it. */
+  leastMediaMs?: bigint;
   /** Fields by which a price may differ, such as the size of an image. */
   priceFields: Record<string, string>;
   /** Fields that the relay takes out although their provider knows them, for the caller to be told. */

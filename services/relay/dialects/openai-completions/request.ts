@@ -17,13 +17,15 @@ function countPrompts(body: RequestBody): number {
 
 /** Reads a request of the older text completion. best_of completions are made, and charged, to choose n of them. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
-  const made = Math.max(readCount(body, "n") ?? 1, readCount(body, "best_of") ?? 1);
+  const shown = readCount(body, "n") ?? 1;
+  const made = Math.max(shown, readCount(body, "best_of") ?? 1);
   return {
     body,
     model,
     answer: readSwitch(body, "stream") ? "events" : "json",
     outputCap: positive(body.read("max_tokens")),
     choices: Math.min(made * countPrompts(body), maxCompletions),
+    triesPerChoice: Math.min(made, maxCompletions) / Math.min(shown, maxCompletions),
     units: {},
     priceFields: {},
     wantsStreamUsage: member(readStreamOptions(body), "include_usage") === true,

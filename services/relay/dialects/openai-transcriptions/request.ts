@@ -1,8 +1,7 @@
+import { measureSound } from "./sound/measure-sound.ts";
 import { RequestError, type AnswerKind, type Envelope } from "../dialect.ts";
 import type { RequestBody } from "../json/request-body.ts";
 
-// 32 kbit/s, a low rate for speech that is still understood: most files hold less sound than this tells.
-const audioBytesPerSecond = 4_000;
 const textFormats = new Set(["text", "srt", "vtt"]);
 
 function answerOf(body: RequestBody): AnswerKind {
@@ -15,10 +14,13 @@ function answerOf(body: RequestBody): AnswerKind {
   return typeof format === "string" && textFormats.has(format) ? "text" : "json";
 }
 
-/** Reads a form with sound to write down; what it may cost is bounded by the file's size. */
+// What providers count of a second of sound.
+const audioTokensPerMs = 0.01;
+
+/** Reads a form with sound to write down; what it may cost is bounded by how long the sound is. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
-  const audioBytes = body.mediaBytes.reduce((sum, bytes) => sum + bytes, 0);
-  const seconds = Math.ceil(audioBytes / audioBytesPerSecond);
+  const file = body.mediaBytes.length > 0 ? body.read("file") : undefined;
+  const { leastMs, mostMs } = measureSound(Buffer.isBuffer(file) ? file : Buffer.alloc(0));
   return {
     // The file is counted as sound, not as a picture of so many bytes.
     body: { ...body, mediaBytes: [] },
@@ -26,7 +28,8 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     answer: answerOf(body),
     outputCap: undefined,
     choices: 1,
-    units: { mediaMs: BigInt(seconds * 1_000), audioInputTokens: BigInt(seconds * 10) },
+    units: { mediaMs: BigInt(mostMs), audioInputTokens: BigInt(Math.ceil(mostMs * audioTokensPerMs)) },
+    leastMediaMs: BigInt(leastMs),
     priceFields: {},
     wantsStreamUsage: true,
   };

@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { measureSound } from "./measure-sound.ts";
+
+// Built by the formats' own rules; the readers were tried on what ffmpeg writes as well.
+
+const bytes = (...parts: (Buffer | string | number[])[]): Buffer =>
+  Buffer.concat(parts.map((part) => (typeof part === "string" ? Buffer.from(part, "latin1") : Buffer.from(part))));
+const le32 = (value: number): Buffer => {
+  const buffer = Buffer.alloc(4);
+  buffer.writeUInt32LE(value);
+  return buffer;
+};
+const be32 = (value: number): Buffer => {
+  const buffer = Buffer.alloc(4);
+  buffer.writeUInt32BE(value);
+  return buffer;
+};
+const repeat = (count: number, part: Buffer): Buffer => Buffer.concat(Array.from({ length: count }, () => part));
+
+/** 16 bits, mono. */
+function wav(seconds: number, toldBytes: number, rate = 8_000): Buffer {
+  const format = bytes([1, 0, 1, 0], le32(rate), le32(1), [2, 0, 16, 0]);
+  const list = bytes("LIST", le32(3), "abc\0");
+  const head = bytes("RIFF", le32(0), "WAVEfmt ", le32(16), format, list, "data", le32(toldBytes));
+  return bytes(head, Buffer.alloc(seconds * rate * 2));
+}
+
+// MPEG 1, layer 3, 64 kbit/s, 32 kHz: 288 bytes and 36 ms.
+const mp3Frame = bytes([0xff, 0xfb, 0x58, 0xc0], Buffer.alloc(284));
+const mp3 = (frames: number): Buffer => repeat(frames, mp3Frame);
+const id3 = bytes("ID3", [4, 0, 0, 0, 0, 1, 0], Buffer.alloc(128, 0xff));
+const xing = bytes(mp3Frame.subarray(0, 36), "Xing", [0, 0, 0, 1], be32(1), Buffer.alloc(240));
+// AAC, 16 kHz: 100 bytes and 64 ms.
+const adtsFrame = bytes([0xff, 0xf1, 0x60, 0x40, 0x0c, 0x9f, 0xfc], Buffer.alloc(93));
+
+function oggPage(packets: Buffer[], position: number): Buffer {
+  const positions = Buffer.alloc(8);
+  positions.writeBigInt64LE(BigInt(position));
+  const sizes = packets.map(({ length }) => length);
+  return bytes("OggS", [0, 0], positions, Buffer.alloc(12), [sizes.length], sizes, ...packets);
+}
+const opusHead = bytes("OpusHead", [1, 1, 0, 0], le32(48_000), [0, 0, 0]);
+// 20 ms of CELT each.
+const opusPacket = bytes([0xf8], Buffer.alloc(40));
+const opus = (packets: number, position: number): Buffer =>
+  bytes(
+    oggPage([opusHead], 0),
+    oggPage([Buffer.from("OpusTags")], 0),
+    ...Array.from({ length: packets / 50 }, () =>
+      oggPage(
+        Array.from({ length: 50 }, () => opusPacket),
+        position,
+      ),
+    ),
+  );
+const vorbis = bytes(
+  oggPage([bytes("\u0001vorbis", le32(0), [1], le32(44_100))], 0),
+  oggPage([opusPacket], 441_000),
+  Buffer.alloc(1_000),
+);
+
+function flac(samples: number): Buffer {
+  const bits = Buffer.alloc(8);
+  bits.writeBigUInt64BE((44_100n << 44n) | (15n << 36n) | BigInt(samples));
+  return bytes("fLaC", be32(34), Buffer.alloc(10), bits, Buffer.alloc(16));
+}
+
+const box = (name: string, ...parts: (Buffer | number[])[]): Buffer => {
+  const content = bytes(...parts);
+  return bytes(be32(content.length + 8), name, content);
+};
+const handler = (kind: string): Buffer => box("hdlr", be32(0), be32(0), Buffer.from(kind), Buffer.alloc(12));
+function track(kind: string, samples: number, sampleBytes = 100): Buffer {
+  const head = box("tkhd", be32(0), be32(0), be32(0), be32(1), Buffer.alloc(72));
+  const media = box("mdhd", be32(0), be32(0), be32(0), be32(16_000), be32(samples * 1_024), be32(0));
+  const times = box("stts", be32(0), be32(samples > 0 ? 1 : 0), be32(samples), be32(1_024));
+  const sizes = box("stsz", be32(0), be32(sampleBytes), be32(samples));
+  return box("trak", head, box("mdia", media, handler(kind), box("minf", box("stbl", times, sizes))));
+}
+const mp4 = (...tracks: Buffer[]): Buffer =>
+  bytes(box("ftyp", Buffer.from("M4A ")), box("moov", ...tracks), box("mdat", Buffer.alloc(1_000_000)));
+const fragment = box(
+  "moof",
+  box("traf", box("tfhd", be32(0x8), be32(1), be32(512)), box("trun", be32(0), be32(100))),
+  box("traf", box("tfhd", be32(0), be32(1)), box("trun", be32(0x300), be32(2), be32(100), be32(9), be32(412), be32(9))),
+  box("traf", box("tfhd", be32(0x8), be32(2), be32(512)), box("trun", be32(0), be32(9_000))),
+);
+const fragmented = bytes(
+  box("ftyp", Buffer.from("mp42")),
+  box("moov", track("soun", 0), box("mvex", box("trex", be32(0), be32(1), be32(1), be32(7), be32(0), be32(0)))),
+  fragment,
+  fragment,
+);
+
+const element = (id: number[], ...parts: (Buffer | number[])[]): Buffer => {
+  const content = bytes(...parts);
+  return bytes(
+    id,
+    [0x08, 0, 0, 0]
+      .map((byte, at) => byte | ((content.length >> ((3 - at) * 8)) & 255))
+      .with(0, 0x10 | (content.length >> 24)),
+    content,
+  );
+};
+const unknownSize = [0x01, 255, 255, 255, 255, 255, 255, 255];
+function webm(codec: string, blocks: number): Buffer {
+  const entry = element([0xae], element([0xd7], [1]), element([0x86], Buffer.from(codec)));
+  const block = (at: number): Buffer => element([0xa3], [0x81, at >> 8, at & 255, 0x80], opusPacket);
+  const cluster = (time: number): Buffer =>
+    bytes(
+      [0x1f, 0x43, 0xb6, 0x75],
+      unknownSize,
+      element([0xe7], be32(time)),
+      ...Array.from({ length: blocks }, (_, at) => block(at * 20)),
+    );
+  const head = element([0x1a, 0x45, 0xdf, 0xa3], Buffer.alloc(4));
+  return bytes(
+    head,
+    [0x18, 0x53, 0x80, 0x67],
+    unknownSize,
+    element([0x16, 0x54, 0xae, 0x6b], entry),
+    cluster(0),
+    cluster(1_000),
+  );
+}
+
+const measured: [what: string, file: Buffer, ms: number][] = [
+  ["WAV", wav(3, 48_000), 3_000],
+  ["WAV whose head tells less", wav(3, 2), 3_000],
+  ["WAV that was written while it was recorded", wav(3, 0xffffffff), 3_000],
+  ["MP3", mp3(100), 3_600],
+  ["MP3 behind a tag", bytes(id3, mp3(100)), 3_600],
+  ["MP3 whose head tells one frame", bytes(xing, mp3(99)), 3_600],
+  ["MP3 with something between its frames", bytes(mp3(50), "junk \xff\xff", mp3(50)), 3_600],
+  ["AAC", repeat(100, adtsFrame), 6_400],
+  ["Opus in Ogg", opus(500, 480_000), 10_000],
+  ["Opus in Ogg whose pages tell less", opus(500, 1), 10_000],
+  ["Vorbis", vorbis, 10_000],
+  ["FLAC that lasts longer than its bytes can", flac(441_000), 42 * 32],
+  ["FLAC", bytes(flac(441_000), Buffer.alloc(9_000)), 10_000],
+  ["MP4", mp4(track("soun", 1_000)), 64_000],
+  ["a film, of whose bytes few are sound", mp4(track("vide", 90_000), track("soun", 100)), 6_400],
+  ["MP4 whose table tells less than its bytes are", mp4(track("soun", 10, 40_000)), 10_000],
+  ["MP4 in fragments", fragmented, 2 * ((100 * 512 + 512) / 16)],
+  ["Opus in WebM", webm("A_OPUS", 50), 2_000],
+  ["Vorbis in WebM", webm("A_VORBIS", 50), 1_980],
+];
+
+describe("how long a file sounds is read from its content", () => {
+  for (const [what, file, ms] of measured) {
+    test(what, () => assert.deepEqual(measureSound(file), { leastMs: ms, mostMs: ms }));
+  }
+
+  test("a file that nobody can read is bounded by its bytes", () => {
+    assert.deepEqual(measureSound(Buffer.alloc(1_764_000, 1)), { leastMs: 10_000, mostMs: 441_000 });
+    assert.deepEqual(measureSound(Buffer.alloc(0)), { leastMs: 0, mostMs: 0 });
+  });
+
+  test("a lossy file lasts at least as long as at the highest rate", () => {
+    const few = bytes(opus(50, 1), Buffer.alloc(4_000_000));
+    assert.ok(measureSound(few).leastMs > 100_000);
+  });
+
+  test("whatever a file is, reading it throws nothing and ends", () => {
+    const files = measured.map(([, file]) => file.subarray(0, 4_000));
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...files),
+        fc.array(fc.tuple(fc.nat(4_000), fc.nat(255)), { maxLength: 40 }),
+        fc.nat(4_000),
+        (file, changes, length) => {
+          const changed = Buffer.from(file.subarray(0, length));
+          for (const [at, byte] of changes) if (at < changed.length) changed[at] = byte;
+          const { leastMs, mostMs } = measureSound(changed);
+          assert.ok(Number.isFinite(leastMs) && leastMs >= 0 && mostMs >= leastMs);
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+});

@@ -1,0 +1,58 @@
+import { flacMs } from "./flac.ts";
+import { readMp4 } from "./mp4.ts";
+import { mpegMs } from "./mpeg.ts";
+import { oggMs } from "./ogg.ts";
+import type { Sound } from "./sound.ts";
+import { wavMs } from "./wav.ts";
+import { readWebm } from "./webm.ts";
+
+// Readers of their own, since those of libraries believe heads: a file whose head tells a second, and whose frames last
+// an hour, is an hour to whoever decodes it.
+
+/** 250 bit/s, less than silence takes: what is told beyond that is an error. */
+const maxMsPerByte = 32;
+
+const whole =
+  (read: (file: Buffer) => number | undefined) =>
+  (file: Buffer): Sound | undefined => {
+    const ms = read(file);
+    return ms === undefined ? undefined : { ms, bytes: file.length };
+  };
+
+type Reader = { at: number; mark: string; read: (file: Buffer) => Sound | undefined; bytesPerSecond: number };
+
+// No format of speech takes more: the most of MP3, and what others take at their best.
+const maxBytesPerSecond = 320_000 / 8;
+/** Samples as they are, in CD quality: what a file without loss takes at most. */
+const maxLosslessBytesPerSecond = 1_411_200 / 8;
+// 32 kbit/s, a low rate for speech that is still understood: most files hold less sound than this tells.
+const usualBytesPerSecond = 4_000;
+
+const readers: readonly Reader[] = [
+  { at: 8, mark: "WAVE", read: whole(wavMs), bytesPerSecond: Infinity },
+  { at: 0, mark: "OggS", read: whole(oggMs), bytesPerSecond: maxBytesPerSecond },
+  { at: 0, mark: "fLaC", read: whole(flacMs), bytesPerSecond: maxLosslessBytesPerSecond },
+  { at: 4, mark: "ftyp", read: readMp4, bytesPerSecond: maxBytesPerSecond },
+  { at: 0, mark: "\u001aE\u00df\u00a3", read: readWebm, bytesPerSecond: maxBytesPerSecond },
+];
+const mpeg: Reader = { at: 0, mark: "", read: whole(mpegMs), bytesPerSecond: maxBytesPerSecond };
+
+/** How much sound a file holds: what it lasts at least, and at most as far as can be told. */
+export type SoundLength = { leastMs: number; mostMs: number };
+
+/**
+ * Measures a file by its content. Bytes bound it, so that neither a head that lies nor a file that nobody can read is
+ * sound for nothing.
+ */
+export function measureSound(file: Buffer): SoundLength {
+  const isOf = ({ at, mark }: Reader): boolean => file.toString("latin1", at, at + mark.length) === mark;
+  const { read, bytesPerSecond } = readers.find(isOf) ?? mpeg;
+  const sound = read(file);
+  if (!sound) {
+    const leastMs = Math.ceil((file.length / maxLosslessBytesPerSecond) * 1_000);
+    return { leastMs, mostMs: Math.ceil(file.length / usualBytesPerSecond) * 1_000 };
+  }
+  const told = Math.min(sound.ms, file.length * maxMsPerByte);
+  const ms = Math.ceil(Math.max(told, (sound.bytes / bytesPerSecond) * 1_000));
+  return { leastMs: ms, mostMs: ms };
+}

@@ -1,0 +1,156 @@
+import type { Sound } from "./sound.ts";
+
+// ISO 14496-12: boxes within boxes.
+type Box = { name: string; start: number; end: number };
+
+/** A file, and how many boxes of it are still looked at: they may lie in each other as often as bytes allow. */
+type Input = { file: Buffer; left: number };
+
+// An hour in fragments of a second has some 30,000.
+const maxBoxes = 200_000;
+const maxTracks = 8;
+
+function* boxesOf(input: Input, { start, end }: { start: number; end: number }): Generator<Box> {
+  const { file } = input;
+  let at = start;
+  while (at + 8 <= end && (input.left -= 1) >= 0) {
+    let size = file.readUInt32BE(at);
+    let head = 8;
+    if (size === 1 && at + 16 <= end) {
+      size = Number(file.readBigUInt64BE(at + 8));
+      head = 16;
+    }
+    const stop = size === 0 ? end : at + size;
+    if (stop > end || stop < at + head) return;
+    yield { name: file.toString("latin1", at + 4, at + 8), start: at + head, end: stop };
+    at = stop;
+  }
+}
+
+function find(
+  input: Input,
+  within: { start: number; end: number },
+  [name, ...rest]: readonly string[],
+): Box | undefined {
+  for (const box of boxesOf(input, within)) {
+    if (box.name === name) return rest.length === 0 ? box : find(input, box, rest);
+  }
+  return undefined;
+}
+
+/** Units of a second. */
+function timescaleOf(file: Buffer, { start, end }: Box): number {
+  const at = start + (file[start] === 1 ? 20 : 12);
+  return at + 4 <= end ? file.readUInt32BE(at) : 0;
+}
+
+/** The table of how long each run of samples is. */
+function unitsOf(file: Buffer, { start, end }: Box): number {
+  let units = 0;
+  for (let at = start + 8; at + 8 <= end; at += 8) units += file.readUInt32BE(at) * file.readUInt32BE(at + 4);
+  return units;
+}
+
+/** Bytes of all samples of a track: of one size, or of each its own. */
+function bytesOf(file: Buffer, { start, end }: Box): number {
+  if (start + 12 > end) return 0;
+  const [size, count] = [file.readUInt32BE(start + 4), file.readUInt32BE(start + 8)];
+  if (size > 0) return size * count;
+  let bytes = 0;
+  for (let at = start + 12; at + 4 <= end; at += 4) bytes += file.readUInt32BE(at);
+  return bytes;
+}
+
+type Track = { id: number; timescale: number; units: number; bytes: number };
+
+function readTrack(input: Input, track: Box): Track | undefined {
+  const { file } = input;
+  const handler = find(input, track, ["mdia", "hdlr"]);
+  const head = find(input, track, ["tkhd"]);
+  const media = find(input, track, ["mdia", "mdhd"]);
+  if (!handler || !head || !media || handler.end < handler.start + 12 || head.end < head.start + 24) return undefined;
+  if (file.toString("latin1", handler.start + 8, handler.start + 12) !== "soun") return undefined;
+  const times = find(input, track, ["mdia", "minf", "stbl", "stts"]);
+  const sizes = find(input, track, ["mdia", "minf", "stbl", "stsz"]);
+  return {
+    id: file.readUInt32BE(head.start + (file[head.start] === 1 ? 20 : 12)),
+    timescale: timescaleOf(file, media),
+    units: times ? unitsOf(file, times) : 0,
+    bytes: sizes ? bytesOf(file, sizes) : 0,
+  };
+}
+
+// ISO 14496-12, 8.8.7 and 8.8.8: fields stand in fragments where a flag says so.
+const hasDuration = 0x100;
+
+/** How long a sample of a fragment is unless it says so itself. */
+function usualUnits(file: Buffer, { start, end }: Box, ofTrack: number): number {
+  const flags = file.readUInt32BE(start) & 0xffffff;
+  const at = start + 8 + ((flags & 1) === 0 ? 0 : 8) + ((flags & 2) === 0 ? 0 : 4);
+  return (flags & 8) === 0 || at + 4 > end ? ofTrack : file.readUInt32BE(at);
+}
+
+/** Units and bytes of one run of a fragment's samples. */
+function readRun(file: Buffer, { start, end }: Box, usual: number): { units: number; bytes: number } {
+  if (start + 8 > end) return { units: 0, bytes: 0 };
+  const flags = file.readUInt32BE(start) & 0xffffff;
+  const count = file.readUInt32BE(start + 4);
+  const step = 4 * [hasDuration, 0x200, 0x400, 0x800].filter((flag) => (flags & flag) !== 0).length;
+  let at = start + 8 + ((flags & 1) === 0 ? 0 : 4) + ((flags & 4) === 0 ? 0 : 4);
+  const run = { units: (flags & hasDuration) === 0 ? usual * count : 0, bytes: 0 };
+  if (step === 0) return run;
+  for (; at + step <= end; at += step) {
+    if ((flags & hasDuration) !== 0) run.units += file.readUInt32BE(at);
+    if ((flags & 0x200) !== 0) run.bytes += file.readUInt32BE(at + ((flags & hasDuration) === 0 ? 0 : 4));
+  }
+  return run;
+}
+
+function addRuns(input: Input, part: Box, usual: number, track: Track): void {
+  for (const run of boxesOf(input, part)) {
+    if (run.name !== "trun") continue;
+    const { units, bytes } = readRun(input.file, run, usual);
+    track.units += units;
+    track.bytes += bytes;
+  }
+}
+
+/** Adds what fragments bring of a track. */
+function addFragments(input: Input, movie: Box, track: Track): void {
+  const { file } = input;
+  let usual = 0;
+  const defaults = find(input, movie, ["mvex"]);
+  if (defaults) {
+    for (const { name, start, end } of boxesOf(input, defaults)) {
+      if (name === "trex" && start + 16 <= end && file.readUInt32BE(start + 4) === track.id) {
+        usual = file.readUInt32BE(start + 12);
+      }
+    }
+  }
+  for (const fragment of boxesOf(input, { start: 0, end: file.length })) {
+    if (fragment.name !== "moof") continue;
+    for (const part of boxesOf(input, fragment)) {
+      const head = part.name === "traf" ? find(input, part, ["tfhd"]) : undefined;
+      if (!head || head.start + 8 > head.end || file.readUInt32BE(head.start + 4) !== track.id) continue;
+      addRuns(input, part, usualUnits(file, head, usual), track);
+    }
+  }
+}
+
+/** The longest sound of an MP4 file, sample by sample, also where it comes in fragments. */
+export function readMp4(file: Buffer): Sound | undefined {
+  const input = { file, left: maxBoxes };
+  const movie = find(input, { start: 0, end: file.length }, ["moov"]);
+  if (!movie) return undefined;
+  const tracks: Box[] = [];
+  for (const box of boxesOf(input, movie)) if (box.name === "trak" && tracks.length < maxTracks) tracks.push(box);
+  let longest: Sound | undefined;
+  for (const box of tracks) {
+    const track = readTrack(input, box);
+    if (!track || track.timescale === 0) continue;
+    addFragments(input, movie, track);
+    const ms = (track.units / track.timescale) * 1_000;
+    if (ms > (longest?.ms ?? 0)) longest = { ms, bytes: track.bytes };
+  }
+  return longest;
+}

@@ -1,0 +1,98 @@
+import { opusPacketMs } from "./opus.ts";
+import type { Sound } from "./sound.ts";
+
+// RFC 8794 (EBML) and 9559 (Matroska): elements by their ids.
+const ids = {
+  segment: 0x18538067,
+  info: 0x1549a966,
+  scale: 0x2ad7b1,
+  tracks: 0x1654ae6b,
+  track: 0xae,
+  trackNumber: 0xd7,
+  codec: 0x86,
+  cluster: 0x1f43b675,
+  time: 0xe7,
+  group: 0xa0,
+  simpleBlock: 0xa3,
+  block: 0xa1,
+};
+const containers = new Set([ids.segment, ids.info, ids.tracks, ids.track, ids.cluster, ids.group]);
+const maxElements = 4_000_000;
+
+/** A number of one to eight bytes, whose first byte tells how many; -1 for a size that is not known. */
+function readNumber(file: Buffer, at: number, keepsMark: boolean): { value: number; end: number } | undefined {
+  const first = file[at] ?? 0;
+  const bytes = Math.clz32(first) - 23;
+  if (bytes > 8 || at + bytes > file.length) return undefined;
+  let value = keepsMark ? first : first & ((1 << (8 - bytes)) - 1);
+  let isUnknown = !keepsMark && value === (1 << (8 - bytes)) - 1;
+  for (let index = 1; index < bytes; index += 1) {
+    value = value * 256 + (file[at + index] as number);
+    isUnknown &&= file[at + index] === 255;
+  }
+  return { value: isUnknown ? -1 : value, end: at + bytes };
+}
+
+class Walk {
+  private readonly file: Buffer;
+  private scaleNs = 1_000_000;
+  private track = 0;
+  private opusTrack: number | undefined;
+  private clusterTime = 0;
+  private opusMs = 0;
+  private lastMs = 0;
+  private bytes = 0;
+
+  constructor(file: Buffer) {
+    this.file = file;
+  }
+
+  sound(): Sound | undefined {
+    const ms = Math.max(this.opusMs, this.lastMs);
+    return ms > 0 ? { ms, bytes: this.bytes } : undefined;
+  }
+
+  run(): void {
+    let at = 0;
+    for (let count = 0; count < maxElements && at < this.file.length; count += 1) {
+      const id = readNumber(this.file, at, true);
+      const size = id && readNumber(this.file, id.end, false);
+      if (!id || !size) return;
+      if (!containers.has(id.value)) {
+        if (size.value === -1) return;
+        this.take(id.value, size.end, Math.min(size.end + size.value, this.file.length));
+        at = size.end + size.value;
+      } else at = size.end;
+    }
+  }
+
+  private take(id: number, start: number, end: number): void {
+    const { file } = this;
+    const length = end - start;
+    const number = length >= 1 && length <= 6 ? file.readUIntBE(start, length) : 0;
+    if (id === ids.scale) this.scaleNs = number || this.scaleNs;
+    else if (id === ids.trackNumber) this.track = number;
+    else if (id === ids.codec && file.toString("latin1", start, end) === "A_OPUS") this.opusTrack = this.track;
+    else if (id === ids.time) this.clusterTime = number;
+    else if (id === ids.simpleBlock || id === ids.block) this.takeBlock(start, end);
+  }
+
+  private takeBlock(start: number, end: number): void {
+    const { file } = this;
+    const track = readNumber(file, start, false);
+    if (!track || track.end + 3 > end) return;
+    const time = this.clusterTime + file.readInt16BE(track.end);
+    if (this.opusTrack === undefined) this.lastMs = Math.max(this.lastMs, (time * this.scaleNs) / 1_000_000);
+    if (track.value !== (this.opusTrack ?? track.value)) return;
+    this.bytes += end - start;
+    if (this.opusTrack === undefined) return;
+    this.opusMs += opusPacketMs(file[track.end + 3] ?? 0, file[track.end + 4] ?? 0);
+  }
+}
+
+/** The sound of WebM: of Opus packet by packet, else until the last block. */
+export function readWebm(file: Buffer): Sound | undefined {
+  const walk = new Walk(file);
+  walk.run();
+  return walk.sound();
+}
