@@ -108,6 +108,7 @@ type VariantSource = BucketPrices & {
   size?: string;
   quality?: string;
   service_tier?: string;
+  search_context_size?: string;
   above_input_tokens?: number;
   multiplier?: string;
 };
@@ -117,10 +118,12 @@ export type PriceSource = BucketPrices & { variants?: VariantSource[] };
 
 function readVariant(source: VariantSource, base: Units, place: Place): VariantPrices {
   const { size, quality, service_tier: tier, above_input_tokens: above, multiplier } = source;
+  const { search_context_size: searched } = source;
   const where = {
     ...(size !== undefined && { size }),
     ...(quality !== undefined && { quality }),
     ...(tier !== undefined && { service_tier: tier }),
+    ...(searched !== undefined && { search_context_size: searched }),
   };
   const conditions = [...Object.values(where), ...(above === undefined ? [] : [`above-${above}`])];
   if (conditions.length === 0)

@@ -28,6 +28,7 @@ const variant = Type.Object(
     size: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
     quality: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
     service_tier: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
+    search_context_size: Type.Optional(Type.String({ minLength: 1, maxLength: 50 })),
     above_input_tokens: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000_000 })),
     multiplier: Type.Optional(
       Type.String({

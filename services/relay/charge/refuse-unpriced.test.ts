@@ -50,6 +50,15 @@ test("a service tier without a price row is refused by name; auto and default ne
   }
 });
 
+test("a search that nobody counts passes where a fee for each request covers it", () => {
+  const withFee = modelOf(`${prices}, requests: "5000"`);
+  for (const field of ["web_search_options", "search_parameters"]) {
+    const asked = { messages: [], [field]: { search_context_size: "high" } };
+    assert.match(refusalOf(asked, plain, "openai-chat") ?? "", new RegExp(field));
+    assert.equal(refusalOf(asked, withFee, "openai-chat"), undefined);
+  }
+});
+
 test("tools are counted, for telling what each costs takes time", () => {
   const tools = Array.from({ length: 10_001 }, () => ({ type: "function" }));
   assert.match(refusalOf({ tools }) ?? "", /at most 10000 tools/);

@@ -46,7 +46,8 @@ const maxTools = 10_000;
 
 function refuseTools({ body }: Envelope, { prices }: Model, format: Dialect["format"]): void {
   let tools = 0;
-  for (const field of searchFields) if (body.has(field)) refuse(`field ${field}`);
+  // A fee for each request covers searches that nobody counts.
+  for (const field of searchFields) if (body.has(field) && prices.requests === undefined) refuse(`field ${field}`);
   for (const [field, tellTypes] of toolPlaces[format]) {
     const bytes = body.slice(field);
     if (!bytes) continue;

@@ -97,6 +97,24 @@ test("a variant's version stands in the record beside its prices: together they 
   assert.deepEqual([priceVersion, unitPriceNanos?.inputTokens, costNanos], ["v1+priority", 5_000_000n, 750n]);
 });
 
+test("a fee for a request goes by how much its provider says it searched", () => {
+  const settling = settlingOf();
+  const prices = { inputTokens: 1_000_000n, outputTokens: 1_000_000n, requests: 12_000_000_000_000n };
+  const low = modelOf({ prices: { ...prices, requests: 5_000_000_000_000n }, priceVersion: "v1+low" });
+  const where = { search_context_size: "low" };
+  const offered = modelOf({ prices, variants: [{ where, aboveInputTokens: -1, model: low }] });
+  for (const [size, fee] of [
+    ["low", 5_000_000n],
+    ["high", 12_000_000n],
+    [undefined, 12_000_000n],
+  ] as const) {
+    const call = servedCall(50n, { offered, model: offered });
+    call.tally.searchContextSize = size;
+    settle(settling, call, EndCause.COMPLETE);
+    assert.equal(recordOf(settling, call.rid).costNanos, fee + 150n);
+  }
+});
+
 /** What was charged for a whole answer of 50 tokens of text, and how often its counts were called impossible. */
 async function wholeWith(usage: Units, quirks: Quirk[] = []) {
   const settling = settlingOf();

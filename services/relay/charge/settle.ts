@@ -125,6 +125,7 @@ function recordOf(call: LiveCall, endCause: EndCause, charged: MeteredCharge, cl
 function traitsOf({ tally, requested }: LiveCall): PriceTraits {
   const { service_tier: _, ...fields } = requested.priceFields;
   if (tally.serviceTier !== undefined) fields["service_tier"] = tally.serviceTier;
+  if (tally.searchContextSize !== undefined) fields["search_context_size"] = tally.searchContextSize;
   if (tally.longestInputTokens !== undefined) return { fields, inputTokens: tally.longestInputTokens };
   const told = tally.usage ?? tally.inputUsage;
   if (!told) return { fields, inputTokens: requested.inputTokens };

@@ -34,6 +34,8 @@ export type AnswerSink = {
   usage: (told: ToldUsage) => void;
   /** Units that were counted from the answer so far. */
   counted: (bucket: UsageBucket, units: bigint) => void;
+  /** How much was searched for the answer, in the provider's own word. */
+  searched: (contextSize: string) => void;
   /** The model that ran and the tier by which it was served, as far as they are told here. */
   served: (model: string | undefined, serviceTier?: string) => void;
   /** Whether the provider has said why the answer ended, and whether of all that was asked for. */

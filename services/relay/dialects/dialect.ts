@@ -96,6 +96,8 @@ export type Tally = {
   modelServed: string | undefined;
   /** The service tier that the provider says it served by: its price may be another. */
   serviceTier: string | undefined;
+  /** How much the provider says it searched for the answer, where its fee for a request depends on it. */
+  searchContextSize: string | undefined;
   /** Parts of `usage` that name the model which ran them. */
   byModel: ModelPart[] | undefined;
   /** The longest input that a model read at once, where an answer took several runs of it. */
@@ -119,6 +121,7 @@ export function emptyTally(): Tally {
     isFailed: false,
     modelServed: undefined,
     serviceTier: undefined,
+    searchContextSize: undefined,
     byModel: undefined,
     longestInputTokens: undefined,
     impossible: undefined,

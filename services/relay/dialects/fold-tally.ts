@@ -57,6 +57,10 @@ export class TallyFold implements AnswerSink {
     if (serviceTier) tally.serviceTier = serviceTier;
   }
 
+  searched(contextSize: string): void {
+    this.tally.searchContextSize = contextSize;
+  }
+
   ended(hasFinish: boolean, isEnding: boolean): void {
     this.tally.hasFinish = hasFinish;
     this.tally.isEnding = isEnding;

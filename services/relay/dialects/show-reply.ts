@@ -42,6 +42,10 @@ export class ReplyShower implements AnswerSink {
     this.fold.counted(bucket, units);
   }
 
+  searched(contextSize: string): void {
+    this.fold.searched(contextSize);
+  }
+
   served(model: string | undefined, serviceTier?: string): void {
     this.fold.served(model, serviceTier);
   }

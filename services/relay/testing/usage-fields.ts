@@ -90,7 +90,7 @@ export const researchUsage: FieldTable = {
   citation_tokens: fills("inputTokens"),
   reasoning_tokens: fills("reasoningTokens"),
   num_search_queries: fills("webSearches"),
-  search_context_size: no("asked for by the caller: it decides the price of the request"),
+  search_context_size: no("decides the price row"),
   "cost.total_cost": cost,
 };
 

@@ -70,6 +70,9 @@ function readChunk(reading: Reading, chunk: unknown): EventKind {
   const usage = usageOf(chunk);
   const units = readToldUsage(usage, reading.counting);
   if (units) sink.usage({ scope: "answer", units, total: readTotal(usage) });
+  // Perplexity's fee for a request.
+  const contextSize = stringOf(member(usage, "search_context_size"));
+  if (contextSize) sink.searched(contextSize);
   const tier = reading.serviceTier ? undefined : stringOf(member(chunk, "service_tier"));
   reading.serviceTier ||= tier;
   sink.served(stringOf(member(chunk, "model")), tier);
