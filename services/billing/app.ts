@@ -40,7 +40,7 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     listLedgerLines: (request) => answer(listLedgerLines(readPool, request)),
     queryUsage: (request) => answer(queryUsage(readPool, request)),
     listQuarantine: (request) => answer(listQuarantine(readPool, request)),
-    refund: (request) => answer(refund(deps, request)),
+    refund: (request, identities) => answer(refund(deps, request, identities)),
     getStatement: (request) => answer(getStatement({ ...deps, pool: readPool }, request)),
     reconcile: (request) => answer(reconcile(deps, request)),
     getReport: (request) => answer(getReport(pool, request)),

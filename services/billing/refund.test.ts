@@ -3,16 +3,19 @@ import { after, before, test } from "node:test";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import pg from "pg";
 import { Registry } from "prom-client";
-import { LineKind } from "#proto/billing/v1/billing_pb.ts";
+import { create } from "@bufbuild/protobuf";
+import { LineKind, RefundRequestSchema } from "#proto/billing/v1/billing_pb.ts";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { createLog } from "#shared/process/log.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
+import { refund } from "./handlers/book-by-hand.ts";
 import { createMetrics } from "./metrics.ts";
 import { readByHandSums } from "./store/lines.ts";
 import { createBalancePusher } from "./intake/push-balances.ts";
 import { startApp as startAppOn } from "./testing/app.ts";
+import { bookingOn } from "./testing/billing.ts";
 import { findImbalance, readLedger, startLedger } from "./testing/ledger.ts";
 
 let server: Awaited<ReturnType<typeof startLedger>>;
@@ -111,6 +114,30 @@ test("a key whose refund auth-quota was not told of is told again until it was, 
   await pusher.repair(app.ledger.pool);
   await pusher.repair(app.ledger.pool);
   assert.deepEqual(keys, [["key_test", 300n]]);
+});
+
+test("video-task refunds charges of videos, each once, and nothing else", async () => {
+  await using app = await startApp();
+  const [call, video] = [createRid(), createRid()];
+  await app.book({ rid: call }, { rid: video, endpoint: "/v1/videos" });
+  const deps = {
+    ...bookingOn(app.ledger.pool),
+    pusher: { push: () => Promise.resolve(true), repair: () => Promise.resolve() },
+  };
+  const byTask = (rid: string, refundId: string, amountNanos = 0n) =>
+    refund(deps, create(RefundRequestSchema, { ...asked(rid, refundId), amountNanos }), ["video-task"]);
+  await assert.rejects(byTask(call, `video:${call}`), {
+    code: "failed_precondition",
+    message: "this call is no video",
+  });
+  await assert.rejects(byTask(createRid(), `video:${createRid()}`), { code: "invalid_argument" });
+  await assert.rejects(byTask(video, "another", 100n), { code: "invalid_argument" });
+  await assert.rejects(byTask(video, `video:${video}`, 401n), { code: "failed_precondition" });
+  const first = await byTask(video, `video:${video}`, 100n);
+  assert.equal(first.line?.amountNanos, 100n);
+  await assert.rejects(byTask(video, `video:${video}`, 200n), { code: "already_exists" });
+  await app.billing.refund(asked(call));
+  assert.equal((await readLedger(app.ledger.ownerUrl)).lines.length, 4);
 });
 
 test("Refund is idempotent by refund_id: the same gives the earlier line, other content is already_exists", async () => {

@@ -11,6 +11,7 @@ import {
 } from "#proto/billing/v1/billing_pb.ts";
 import type { Clock } from "#shared/process/clock.ts";
 import { ServiceError } from "#shared/process/errors.ts";
+import type { Identity } from "#shared/grpc/identity.ts";
 import { formatUsd, maxAccountNanos } from "#shared/money/money.ts";
 import { dayOfMs } from "../records/check.ts";
 import { badRequest, requireId, requireText, requireUuidTimeMs } from "./check-request.ts";
@@ -75,10 +76,12 @@ export async function correct(
 /**
  * Gives back what a call was charged and was not given back yet, or a part of it, once per refund_id; an amount of 0 is
  * all that is left. More than is left, or a call that the account was never charged for, is `failed_precondition`.
+ * video-task gives back charges of videos only, each once.
  */
 export async function refund(
   deps: ManualBookingDeps,
   request: RefundRequest,
+  identities: readonly Identity[] = [],
 ): Promise<MessageInitShape<typeof RefundResponseSchema>> {
   const { accountId, amountNanos, rid } = request;
   if (amountNanos < 0n) throw badRequest("amount_nanos must not be negative");
@@ -86,8 +89,15 @@ export async function refund(
   const reference = requireText("refund_id", request.refundId, referenceLength);
   requireUuidTimeMs("rid", rid);
   const lineRequest = { kind: LineKind.REFUND, accountId, amountNanos, reference, note, rid } as const;
-  return await bookDecided(deps, lineRequest, (found) => decideRefund(found, amountNanos));
+  const isOfTask = identities.length > 0 && identities.every((identity) => identity === "video-task");
+  if (isOfTask && reference !== `video:${rid}`) throw badRequest("refund_id must be that of the call's video");
+  return await bookDecided(deps, lineRequest, (found) =>
+    isOfTask && found.charge?.endpoint !== videosPath ? notVideo : decideRefund(found, amountNanos),
+  );
 }
+
+const videosPath = "/v1/videos";
+const notVideo: Decision = { reason: "this call is no video" };
 
 // Money invariant I10. What people have booked about the call as corrections is beside this: only charges come back.
 function decideRefund({ account, charge }: ManualContext, askedNanos: bigint): Decision {

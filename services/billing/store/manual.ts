@@ -1,4 +1,6 @@
 import { dayMs } from "#shared/process/clock.ts";
+import { fromBinary } from "@bufbuild/protobuf";
+import { UsageRecordedSchema } from "#proto/usage/v1/usage_pb.ts";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { dayOfMs } from "../records/check.ts";
@@ -28,7 +30,7 @@ export type ManualLine = {
 /** What stands under the lock: the account, and of a call that is refunded what it was charged and given back. */
 export type ManualContext = { account: AccountRow; charge: CallCharge | undefined };
 
-export type CallCharge = { keyId: string; chargedNanos: bigint; refundedNanos: bigint };
+export type CallCharge = { keyId: string; endpoint: string; chargedNanos: bigint; refundedNanos: bigint };
 
 /** The amount to book, or why nothing is booked. */
 export type Decision = { amountNanos: bigint } | { reason: string };
@@ -124,16 +126,19 @@ async function bookedBefore(db: Queryable, before: EarlierBooking, account: Acco
 // relay was ahead, by at most a day.
 async function readCharge(db: Queryable, { accountId, rid = "" }: ManualLine): Promise<CallCharge | undefined> {
   const calledMs = ridTimeMs(rid) ?? 0;
-  const { rows } = await db.query<{ keyId: string | null; charged: string; refunded: string }>(
-    `SELECT max(key_id) FILTER (WHERE kind <= 3) AS "keyId",
+  const { rows } = await db.query<{ keyId: string | null; event: Buffer | null; charged: string; refunded: string }>(
+    `SELECT (array_agg(event) FILTER (WHERE kind <= 3))[1] AS event, max(key_id) FILTER (WHERE kind <= 3) AS "keyId",
        coalesce(-sum(amount_nanos) FILTER (WHERE kind <= 3), 0)::text AS charged,
        coalesce(sum(amount_nanos) FILTER (WHERE kind = 6), 0)::text AS refunded
      FROM billing.ledger_line WHERE rid = $1 AND account_id = $2
        AND ((kind <= 3 AND day = $3) OR (kind = 6 AND day >= $4))`,
     [rid, accountId, dayOfMs(calledMs), dayOfMs(calledMs - dayMs)],
   );
-  const { keyId, charged, refunded } = only(rows);
-  return keyId === null ? undefined : { keyId, chargedNanos: BigInt(charged), refundedNanos: BigInt(refunded) };
+  const { keyId, event, charged, refunded } = only(rows);
+  const endpoint = event ? fromBinary(UsageRecordedSchema, event).endpoint : "";
+  return keyId === null
+    ? undefined
+    : { keyId, endpoint, chargedNanos: BigInt(charged), refundedNanos: BigInt(refunded) };
 }
 
 async function register(db: Queryable, line: ManualLine, lineId: string): Promise<boolean> {

@@ -4,7 +4,7 @@ import type { DescMessage, DescMethod, DescService, MessageInitShape, MessageSha
 import * as grpc from "@grpc/grpc-js";
 import { errorTable, ServiceError, toServiceError } from "../process/errors.ts";
 import { plainGrpc, type GrpcCredentials } from "./credentials.ts";
-import { certificateNameOf, type Identity } from "./identity.ts";
+import { certificateNameOf, identitiesOf, type Identity } from "./identity.ts";
 import { followConnection } from "./patience.ts";
 import type { Logger } from "../process/log.ts";
 import { answerTraced, traceCall } from "./trace.ts";
@@ -36,6 +36,8 @@ type Unary<M extends Record<string, DescMethod>> = {
 export type UnaryHandlers<S extends DescService> = {
   [K in keyof Unary<Methods<S>>]: (
     request: MessageShape<Methods<S>[K]["input"]>,
+    /** Who calls, by its certificate; nobody without TLS. */
+    identities?: readonly Identity[],
   ) => Promise<MessageInitShape<Methods<S>[K]["output"]>>;
 };
 
@@ -72,13 +74,14 @@ export function unaryHandlers<S extends DescService>(
   handlers: UnaryHandlers<S>,
   log: Logger,
 ): grpc.UntypedServiceImplementation {
-  const byName = handlers as unknown as Record<string, (request: object) => Promise<Record<string, unknown>>>;
+  type Handler = (request: object, identities: readonly Identity[]) => Promise<Record<string, unknown>>;
+  const byName = handlers as unknown as Record<string, Handler>;
   const wrap = (method: DescMethod) => {
     const handler = byName[method.localName];
     if (!handler) throw new Error(`${service.typeName}/${method.name} has no handler`);
     const path = `/${service.typeName}/${method.name}`;
     return (call: grpc.ServerUnaryCall<object, object>, reply: grpc.sendUnaryData<object>): void => {
-      answerTraced(path, call.metadata, () => handler(call.request)).then(
+      answerTraced(path, call.metadata, () => handler(call.request, callerOf(call))).then(
         (response) => reply(null, create(method.output, response)),
         (thrown: unknown) => reply(statusOf(thrown, method, log)),
       );
@@ -87,6 +90,11 @@ export function unaryHandlers<S extends DescService>(
   const unary = service.methods.filter((method) => method.methodKind === "unary");
   return Object.fromEntries(unary.map((method) => [method.localName, wrap(method)]));
 }
+
+const callerOf = (call: grpc.ServerUnaryCall<object, object>): Identity[] => {
+  const certificate = call.getAuthContext().sslPeerCertificate;
+  return certificate ? identitiesOf(certificate) : [];
+};
 
 /** The status that a caller gets for what a handler has thrown; causes that are not the caller's go to the log. */
 export function statusOf(thrown: unknown, method: DescMethod, log: Logger): { code: number; details: string } {
