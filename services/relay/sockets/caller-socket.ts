@@ -52,6 +52,8 @@ export type SocketLimits = {
   maxAgeMs: number;
   idleMs: number;
   pingMs: number;
+  /** How often the key of a socket is looked at beside its turns. */
+  checkKeyMs: number;
   /** What may wait to be read by a caller before a refusal is written behind it. */
   maxBacklogBytes: number;
   /** Frames in a row that came to nothing. */
@@ -92,6 +94,7 @@ export class CallerSocket {
   private seenAtMs = this.openedAtMs;
   private pingedAtMs = this.openedAtMs;
   private busyAtMs = this.openedAtMs;
+  private keyAtMs = this.openedAtMs;
   private refused = 0;
   private isLeaving = false;
 
@@ -128,16 +131,28 @@ export class CallerSocket {
 
   /** The regular look at a socket: its age, whether its caller is there, and whether anything comes of it. */
   check(nowMs: number): void {
-    const { maxAgeMs, idleMs, pingMs } = this.limits;
+    const { maxAgeMs, idleMs, pingMs, checkKeyMs } = this.limits;
     const { webSocket } = this.opened;
     if (nowMs - this.openedAtMs > maxAgeMs) this.leave("age");
     if (this.lanes.running === 0 && nowMs - this.busyAtMs > idleMs) this.close("idle");
     if (this.intake.isSlow(nowMs)) this.close("slow_frame");
+    if (nowMs - this.keyAtMs > checkKeyMs) void this.checkKey(nowMs);
     const silentMs = nowMs - this.seenAtMs;
     if (silentMs > 3 * pingMs) this.cut("silent");
     else if (silentMs > pingMs && nowMs - this.pingedAtMs > pingMs) {
       this.pingedAtMs = nowMs;
       webSocket.ping(undefined, undefined, ignore);
+    }
+  }
+
+  /** Ends the socket of a key that was stopped; what cannot be decided now is left to the next look. */
+  private async checkKey(nowMs: number): Promise<void> {
+    this.keyAtMs = nowMs;
+    const caller = { ...this.opened.caller, isAuthorized: true };
+    try {
+      await authorize(this.relay.settling.quota, caller);
+    } catch (thrown) {
+      if (failureOf(thrown).name === "key_invalid") this.leave("key");
     }
   }
 

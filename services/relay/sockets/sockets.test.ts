@@ -202,6 +202,19 @@ describe("how a socket ends", async () => {
     assert.deepEqual([status, (error as Json)["code"]], [400, "websocket_connection_limit_reached"]);
   });
 
+  test("whose key was stopped, without another turn; what auth-quota cannot decide ends none", async () => {
+    let verdict: Verdict = Verdict.UNAVAILABLE;
+    let asked = 0;
+    const answer = () => {
+      asked += 1;
+      return { accountId: "acct_1", keyId: "key_1", verdict: asked === 1 ? Verdict.OK : verdict };
+    };
+    const { closed } = await open(await start({ checkKeyMs: 20 }, { answer }));
+    await until("it was looked at", () => asked > 3);
+    verdict = Verdict.KEY_INVALID;
+    assert.equal(await closed, 1008);
+  });
+
   test("whose caller is gone without a word", async () => {
     const relay = await start({ pingMs: 30 });
     const { closed } = await open(relay, { autoPong: false });

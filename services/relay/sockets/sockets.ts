@@ -39,6 +39,7 @@ export type SocketsLimits = SocketLimits & {
 export const defaultSocketLimits = {
   maxAgeMs: 60 * 60 * 1_000,
   pingMs: 30_000,
+  checkKeyMs: 30_000,
   maxBacklogBytes: 1_048_576,
   maxRefused: 32,
   checkEveryMs: 1_000,
