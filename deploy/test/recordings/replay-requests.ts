@@ -19,6 +19,15 @@ function leavesOf(value: unknown, path: string[] = []): { path: string[]; text: 
 const saying = new Set(["text", "content", "output", "instructions", "system", "input", "data", "url"]);
 const naming = new Set(["name", "description"]);
 
+/** What a call was made with: texts within JSON, or what a model wrote that is none. */
+function argumentsOf(text: string): string[] {
+  try {
+    return leavesOf(JSON.parse(text)).map((leaf) => leaf.text);
+  } catch {
+    return [text];
+  }
+}
+
 /** What a provider must be told of a request: all that is said and shown, tools by name, what calls were made with. */
 function mustArrive(body: Fields): string[] {
   const leaves = leavesOf(body).flatMap(({ path, text }) => {
@@ -26,7 +35,7 @@ function mustArrive(body: Fields): string[] {
     // Thoughts are for the provider that had them.
     if (path.includes("summary")) return [];
     if (path[0] === "tools") return naming.has(name) ? [text] : [];
-    if (name === "arguments") return leavesOf(JSON.parse(text)).map((leaf) => leaf.text);
+    if (name === "arguments") return argumentsOf(text);
     const isArgument = path[0] === "messages" && path.includes("input");
     return isArgument || (saying.has(name) && path[0] !== "text") ? [text] : [];
   });

@@ -118,6 +118,11 @@ test("custom tools: declaration, grammar, call and result are free text", () => 
   ]);
 });
 
+test("a tool without a type is a function, as Mistral's client sends it", () => {
+  const { tools } = read({ tools: [{ function: { name: "look", parameters: { type: "object" } } }] });
+  assert.deepEqual(tools, [{ name: "look", schema: { type: "object" } }]);
+});
+
 test("deprecated functions, function_call and role function: tools, a choice, a call and its result", () => {
   const conversation = read({
     functions: [{ name: "look", parameters: { type: "object" } }],

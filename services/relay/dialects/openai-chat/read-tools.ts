@@ -35,7 +35,8 @@ function flatFormat(format: unknown): unknown {
 /** Reads a tool; undefined when it is none of the caller's, and joins the foreign ones. */
 function readTool(tool: unknown, path: string, foreign: ForeignTool[]): Tool | undefined {
   const type = member(tool, "type");
-  if (type === "function") {
+  // Mistral's client leaves the type out, which says function there.
+  if (type === "function" || (!isGiven(type) && isGiven(member(tool, "function")))) {
     return { ...readFunction(member(tool, "function"), `${path}.function`), ...readCache(tool) };
   }
   if (type !== "custom") {

@@ -3,8 +3,9 @@ import { member } from "../dialect.ts";
 import { createStreamReader } from "./read-stream.ts";
 import { readUsage } from "./usage.ts";
 
-// Of a response that is not finished, or never will be, nothing can be shown.
-const endedStatuses = new Set<unknown>(["completed", "incomplete", undefined, null]);
+// Of a response that is not finished, or never will be, nothing can be shown. Servers that imitate OpenAI have words of
+// their own for one that is.
+const unfinishedStatuses = new Set<unknown>(["queued", "in_progress", "failed", "cancelled"]);
 
 function isPaidFor(response: unknown): boolean {
   const usage = readUsage(member(response, "usage")) ?? {};
@@ -15,7 +16,7 @@ function isPaidFor(response: unknown): boolean {
 export function readReply(body: unknown, sink: AnswerSink, context: ReadingContext): boolean {
   const output = member(body, "output");
   if (!Array.isArray(output)) return false;
-  if (!endedStatuses.has(member(body, "status"))) sink.unreadable("the response is not finished");
+  if (unfinishedStatuses.has(member(body, "status"))) sink.unreadable("the response is not finished");
   // What was paid for has content, also where nothing of it shows.
   if (output.length === 0 && isPaidFor(body)) sink.content(0);
   createStreamReader(sink, context).read({ data: "", json: { type: "response.completed", response: body } });

@@ -315,6 +315,7 @@ test("a whole response is read; of one that is not finished, or failed, nothing"
   for (const status of ["failed", "queued", "in_progress", "cancelled"]) {
     assert.equal(readReply({ ...whole, status }), undefined);
   }
+  assert.ok(readReply({ ...whole, status: "complete" }), "a word of a server that imitates OpenAI");
   for (const body of [undefined, null, "x", {}, { output: {} }, { error: { message: "x" } }]) {
     assert.equal(readReply(body), undefined);
   }
