@@ -22,6 +22,7 @@ import { createPollPass } from "./polling/poll.ts";
 import { createMetrics, watchCatalog } from "./metrics.ts";
 import { createChargePass } from "./charges/charge-outbox.ts";
 import { createSlots, defaultSlotLimits, type SubmissionSlots } from "./submission/slots.ts";
+import { createPromptPass } from "./store/prompts.ts";
 import { createSweepPass } from "./submission/sweep.ts";
 
 /** The running service; disposal drains it. */
@@ -126,5 +127,7 @@ function keepWorking(
   resources.use(every(Math.min(pollMs / 2, passMs), poll, log));
   resources.use(every(Math.min(confirmMs, passMs), createChargePass({ ...work, confirmMs }), log));
   resources.use(every(Math.min(leaseMs / 4, passMs), createSweepPass({ ...work, leaseMs, elapsedMs }), log));
+  const kept = { days: config.PROMPT_RETENTION_DAYS, nowMs: Date.now };
+  resources.use(every(60_000, createPromptPass(work.pool, kept), log));
   resources.use(every(5_000, createGaugesPass(work), log));
 }

@@ -47,6 +47,12 @@ export const variables = Type.Object({
     minimum: 10,
     default: 5_000,
   }),
+  PROMPT_RETENTION_DAYS: Type.Integer({
+    description: "Days after which the prompt of a video is forgotten; that of a deleted one is at once.",
+    minimum: 8,
+    maximum: 3_650,
+    default: 30,
+  }),
   ...grpcTlsVariables,
   ...natsVariables,
   ...tracingVariables,

@@ -128,6 +128,15 @@ test("code and type are cleaned like the message, and are short", () => {
   assert.equal(failure.code, `${"x".repeat(91)} [hidden]`);
 });
 
+test("control characters of an upstream reach neither callers nor the log: no header, no terminal obeys them", () => {
+  const nasty = "a\u0000b\r\nX-Injected: 1\u001b[2Jc\u009b31md\u202ee\tf";
+  const failure = upstreamFailure(400, errorOf(nasty, nasty, nasty), chat, upstream);
+  const { error } = failure.cause as { error: Record<string, string> };
+  const event = cleanerOf(upstream)({ message: nasty, type: nasty, code: nasty, param: nasty });
+  const told = [failure.detail, failure.upstreamType, failure.code, ...Object.values(error), ...Object.values(event)];
+  assert.deepEqual(new Set(told), new Set(["a b \nX-Injected: 1 [2Jc 31md e\tf"]));
+});
+
 test("the log is told the upstream's words and where they came from, but no secret", () => {
   const message = "our-own-credential and organisation-of-ours at llm-7.internal.example, p@ssphrase";
   const { cause } = upstreamFailure(401, errorOf(message), chat, upstream);

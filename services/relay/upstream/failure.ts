@@ -29,10 +29,15 @@ function without(insides: string[], text: string): string {
   return sorted.reduce((rest, inside) => rest.replaceAll(inside, hidden), text.slice(0, maxReadLength));
 }
 
+// A terminal or a log viewer would obey some of them; a line break and a tab are text.
+const controls = /[^\P{Cc}\n\t]|[\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
+
+const withoutControls = (text: string): string => text.replaceAll(controls, " ");
+
 /** Upstreams' wording may name our key, their hosts or our organisation there; callers see none of it. */
 function withoutInsides(text: string, upstream: Upstream, maxLength = maxMessageLength): string {
   // Cut to length last, because half a secret would not be recognised.
-  return without([...secretsOf(upstream), ...hostsOf(upstream)], text)
+  return withoutControls(without([...secretsOf(upstream), ...hostsOf(upstream)], text))
     .replaceAll(/\b(?:sk|org|proj|key)-[\w-]{6,}(?:\*+[\w-]*)?/g, hidden)
     .replaceAll(/https?:\/\/[^\s"')]+/g, hidden)
     .slice(0, maxLength);
@@ -68,6 +73,13 @@ function isOfAccount({ message, type, code }: UpstreamError): boolean {
   return accountWords.has(code ?? "") || accountWords.has(type ?? "") || accountWording.test(message);
 }
 
+/** An error for the log: with the upstream's hosts, without what gives access. */
+function loggedError({ message, type, code }: UpstreamError, upstream: Upstream): object {
+  const plain = (text: string): string =>
+    withoutControls(without(secretsOf(upstream), text)).slice(0, maxMessageLength);
+  return { message: plain(message), type: type && plain(type), code: code && plain(code) };
+}
+
 /**
  * What an upstream's error means to the caller (API spec, Cases, and its silent points): requests the upstream refuses
  * keep its wording; trouble with the service's own account there, rate limits and overload get the spec's words.
@@ -79,7 +91,7 @@ export function upstreamFailure(
   upstream: Upstream,
 ): Failure {
   const error = dialect.readError(body);
-  const cause = { status, error: error && { ...error, message: without(secretsOf(upstream), error.message) } };
+  const cause = { status, error: error && loggedError(error, upstream) };
   if (status === 401 || status === 402 || status === 403) return { name: "upstream_account", cause };
   if (status >= 400 && error && isOfAccount(error)) return { name: "upstream_account", cause };
   if (status === 429) return { name: "upstream_rate", cause };

@@ -24,7 +24,7 @@ export function videoObject(task: Task): object {
     completed_at: unixSeconds(task.completedAt),
     expires_at: unixSeconds(task.expiresAt),
     error: error ? { code: error.code, message: error.message } : null,
-    prompt,
+    prompt: prompt || null,
     seconds: String(seconds),
     size,
     remixed_from_video_id: null,

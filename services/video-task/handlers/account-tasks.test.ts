@@ -6,6 +6,7 @@ import { query } from "#shared/testing/postgres.ts";
 import { deleteTask, getTask, listTasksOf } from "./account-tasks.ts";
 import { locateContent } from "./locate-content.ts";
 import { taskIdOf } from "../task.ts";
+import { createPromptPass } from "../store/prompts.ts";
 import { putTask } from "../testing/states.ts";
 import { upstreams } from "../testing/submissions.ts";
 import { createTasksDatabase, startTasksDatabase } from "../testing/tasks-database.ts";
@@ -122,4 +123,46 @@ test("a file that the provider does not make, and one whose upstream left the ca
   await assert.rejects(locate(rid, "thumbnail"), { code: "invalid_argument" });
   await query(database.ownerUrl, `UPDATE video_task.task SET upstream = 'third' WHERE rid = '${rid}'`);
   await assert.rejects(locate(rid), { code: "unavailable" });
+});
+
+test("the prompt of a deleted task is forgotten at once, that of an old one after the retention", async () => {
+  const promptOf = async (rid: string): Promise<string | undefined> => {
+    const { rows } = await database.pool.query<{ prompt: string }>(
+      "SELECT prompt FROM video_task.task WHERE rid = $1",
+      [rid],
+    );
+    return rows[0]?.prompt;
+  };
+  const deleted = await putTask(database.ownerUrl, "completed");
+  assert.notEqual(await promptOf(deleted), "");
+  await remove(deleted);
+  assert.equal(await promptOf(deleted), "");
+
+  const day = 86_400_000;
+  let nowMs = Date.now();
+  const old = await putTask(database.ownerUrl, "failed");
+  const pass = createPromptPass(database.pool, { days: 30, nowMs: () => nowMs });
+  await pass();
+  assert.notEqual(await promptOf(old), "");
+  nowMs += 29 * day;
+  await pass();
+  assert.notEqual(await promptOf(old), "");
+  nowMs += 2 * day;
+  await pass();
+  assert.equal(await promptOf(old), "");
+  assert.equal((await get(old)).task?.prompt, "");
+});
+
+test("all old prompts are forgotten, however many there are", async () => {
+  await database.pool.query(
+    `INSERT INTO video_task.task (rid, account_id, state, request_hash, model, prompt, seconds, size, deadline_seconds,
+       charge, refusal, retry_after_seconds)
+     SELECT ('0000' || lpad(to_hex(number), 4, '0') || '-0000-7000-8000-000000000000')::uuid, 'acct_old', 'refused',
+       decode(repeat('00', 32), 'hex'), 'm', 'p', 1, '1x1', 1, '', 1, 0 FROM generate_series(1, 2500) AS number`,
+  );
+  await createPromptPass(database.pool, { days: 30, nowMs: Date.now })();
+  const { rows } = await database.pool.query(
+    "SELECT FROM video_task.task WHERE account_id = 'acct_old' AND prompt <> ''",
+  );
+  assert.equal(rows.length, 0);
 });

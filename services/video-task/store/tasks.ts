@@ -42,10 +42,10 @@ export async function listTasks(db: Queryable, { accountId, afterRid, limit, isA
   return rows as SubmittedTask[];
 }
 
-/** Hides a task that has ended from its account; undefined when there is none such. */
+/** Hides a task that has ended from its account and forgets its prompt; undefined when there is none such. */
 export async function hideTask(db: Queryable, { accountId, rid }: OwnedTask): Promise<SubmittedTask | undefined> {
   const { rows } = await db.query(
-    `UPDATE video_task.task SET deleted_at = now()
+    `UPDATE video_task.task SET deleted_at = now(), prompt = ''
      WHERE rid = $1 AND account_id = $2 AND deleted_at IS NULL AND state IN ('completed', 'failed')
      RETURNING ${submittedColumns}`,
     [rid, accountId],
