@@ -4,7 +4,6 @@ import { createRid } from "#shared/money/rid.ts";
 import { failureOf, type Relay } from "../call.ts";
 import { authorize, callerOf, type Caller } from "../charge/admit.ts";
 import { CallFailure, expectedCauses, type Failure } from "../failures.ts";
-import { maxBodyBytes } from "../http/body.ts";
 import { createBodyBudget, type BodyBudget, type BodyShare } from "../http/body-budget.ts";
 import { readKey } from "../http/read.ts";
 import { requestIdHeaders } from "../http/respond.ts";
@@ -56,11 +55,15 @@ function requireHandshake({ headers, socket }: IncomingMessage): void {
 const shareOf = (budget: BodyBudget, caller: Caller): BodyShare =>
   budget.share({ destroyed: false, once: () => undefined as never }, caller);
 
+// A frame is unmasked and read where all sockets are served: 16 MiB hold the event loop for some 40 ms. Whoever has more
+// to send, such as many pictures, sends it over HTTP, where large bodies are read in threads.
+const maxFrameBytes = 16 * 1024 * 1024;
+
 function createServer(ridOf: (request: IncomingMessage) => string): WebSocketServer {
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
-    maxPayload: maxBodyBytes,
+    maxPayload: maxFrameBytes,
     // A frame must not become larger than it came.
     perMessageDeflate: false,
     handleProtocols: () => false,
