@@ -181,7 +181,9 @@ test("reasoning that only the total tells is counted for a model that is known t
 test("reasoning that is more than the completion is none of it, and a model may be known to count so always", () => {
   const outputWith = (completion: number, reasoning: number, ...quirks: "reasoning-beside-completion"[]) => {
     const usage = {
-      ...{ prompt_tokens: 9, completion_tokens: completion, total_tokens: 9 + completion },
+      prompt_tokens: 9,
+      completion_tokens: completion,
+      total_tokens: 9 + completion,
       completion_tokens_details: { reasoning_tokens: reasoning },
     };
     const tap = createTap(asking, (error) => error, new Set(quirks));
