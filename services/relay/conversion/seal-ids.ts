@@ -18,18 +18,34 @@ export class IdSealer {
    * of items is gone through once. The same bytes where nothing changes.
    */
   seal(bytes: Buffer, ids: readonly string[]): Buffer {
+    const [id] = ids;
+    if (id === undefined) return bytes;
+    // As nearly all events of a stream, which name an item and no more.
+    if (ids.length === 1) return this.sealOne(bytes, id);
     const places: { start: number; texts: Texts }[] = [];
     let at = 0;
-    for (const id of ids) {
-      const texts = this.textsOf(id);
+    for (const one of ids) {
+      const texts = this.textsOf(one);
       if (texts.from === texts.to) continue;
       const ahead = bytes.indexOf(texts.from, at);
       const start = ahead === -1 ? bytes.indexOf(texts.from) : ahead;
-      if (start === -1 || places.some((place) => place.start === start)) continue;
+      if (start === -1 || (ahead === -1 && places.some((place) => place.start === start))) continue;
       places.push({ start, texts });
       at = start + texts.from.length;
     }
     return places.length === 0 ? bytes : replaceAt(bytes, places);
+  }
+
+  private sealOne(bytes: Buffer, id: string): Buffer {
+    const texts = this.textsOf(id);
+    const { from, to } = texts;
+    const start = from === to ? -1 : bytes.indexOf(from);
+    if (start === -1) return bytes;
+    const sealed = Buffer.allocUnsafe(bytes.length + to.length - from.length);
+    sealed.set(bytes, 0);
+    sealed.set(to, start);
+    bytes.copy(sealed, start + to.length, start + from.length);
+    return sealed;
   }
 
   /** The same for all ids that were sealed before. */

@@ -7,6 +7,7 @@ import { createRegistry } from "#shared/metrics/ops.ts";
 import { deliver, type Deliverable } from "./deliver.ts";
 import { dialects } from "../dialects/index.ts";
 import { createMetrics } from "../metrics.ts";
+import { CallFailure } from "../failures.ts";
 import type { Prepared } from "../conversion/prepare.ts";
 import type { UpstreamAnswer } from "../upstream/reach.ts";
 import { createSendSignal, SendError, type Answer } from "../upstream/send.ts";
@@ -49,6 +50,51 @@ test("a whole answer that breaks is its upstream's fault, unless its caller or t
   };
   assert.deepEqual([await breakOff(true), await breakOff(false)], [0, 1]);
 });
+
+const bodies: [what: string, answer: "json" | "events", body: unknown, failure: string][] = [
+  ["an error", "json", { error: { message: "Upstream is down", type: "server_error" } }, "upstream_error"],
+  ["an error with a status", "json", { error: { message: "Too long", code: 400 } }, "upstream_refused"],
+  ["a rate limit", "json", { error: { message: "Slow down", code: 429 } }, "upstream_rate"],
+  ["trouble with our account", "json", { error: { message: "No credits", code: 402 } }, "upstream_account"],
+  ["an error for a stream", "events", { error: { message: "Upstream is down", code: "502" } }, "upstream_error"],
+  ["neither answer nor error", "json", { ok: true }, "upstream_invalid"],
+  ["an answer where a stream was asked for", "events", { choices: [] }, "upstream_invalid"],
+];
+
+for (const [what, kind, body, failure] of bodies) {
+  test(`status 200 with ${what} is ${failure}, and nobody pays`, async () => {
+    const dialect = dialects["openai-chat"];
+    const prepared = { dialect, dropped: [], conversion: undefined, single: undefined } as unknown as Prepared;
+    const consume: Answer["consume"] = ({ data, end }) => {
+      data(Buffer.from(JSON.stringify(body)));
+      end();
+    };
+    const headers = { "content-type": "application/json" };
+    const answer: Answer = { status: 200, headers, consume, pause: nothing, resume: nothing, abort: nothing };
+    const call = liveCallOf({ upstream: "somewhere" });
+    const response = new ServerResponse(new IncomingMessage(new Socket()));
+    const envelope = { ...envelopeOf(), answer: kind };
+    const [route] = call.offered.routes;
+    assert.ok(route);
+    const relay = {
+      settling: settlingOf(),
+      metrics: createMetrics(createRegistry("relay")),
+      limits: { maxReplyBytes: 1_000, maxEventBytes: 1_000 },
+      threads: noThreads,
+    };
+    const settled: unknown[] = [];
+    await assert.rejects(
+      deliver(
+        { call, envelope, dialect, response, signal: createSendSignal() },
+        { answer, prepared, route },
+        relay,
+        (endCause) => settled.push(endCause),
+      ),
+      (thrown) => thrown instanceof CallFailure && thrown.failure.name === failure,
+    );
+    assert.deepEqual(settled, []);
+  });
+}
 
 /** Delivers a stream in memory. */
 function startFlow(consume: Answer["consume"], log = listeningLog()) {

@@ -8,6 +8,7 @@ import { IdSealer, sealTap } from "../conversion/seal-ids.ts";
 import { readReply, type ReadReply, type ReplyReading } from "../conversion/whole-reply.ts";
 import { noCounts, type AnswerKind, type Dialect, type Envelope, type StreamTap } from "../dialects/dialect.ts";
 import { readJsonBody } from "../dialects/json/request-body.ts";
+import { eventJson } from "../dialects/sse.ts";
 import { CallFailure } from "../failures.ts";
 import type { CallResponse } from "../http/exchange.ts";
 import { guardStream } from "./guard.ts";
@@ -18,7 +19,7 @@ import type { UpstreamAnswer } from "../upstream/reach.ts";
 import { droppedHeader, respondReply, streamHeaders } from "../http/respond.ts";
 import type { Answer, SendSignal } from "../upstream/send.ts";
 import type { SettlementDeps } from "../charge/settle.ts";
-import { cleanerOf } from "../upstream/failure.ts";
+import { cleanerOf, upstreamFailure } from "../upstream/failure.ts";
 import { countFault, faultOfEnd, faultOfError } from "../upstream/faults.ts";
 import { readLargeWhole, readWhole, type LargeAnswer } from "../upstream/whole.ts";
 import { factsOf } from "../threads/facts.ts";
@@ -79,14 +80,14 @@ async function deliverRead(
   using sessions = new DisposableStack();
   try {
     if (!isWhole(deliverable, answered)) {
-      await readWhole(answered.answer, relay.limits.maxReplyBytes);
-      throw invalid(answered.answer);
+      throw failureOfBody(await readWhole(answered.answer, relay.limits.maxReplyBytes), answered);
     }
     const body = await readAnswer(deliverable, answered, relay, sessions);
     noteEnd(call.times);
     const read = Buffer.isBuffer(body)
       ? readReply(body, readingOf(deliverable, answered))
       : await readInThread(body.session, deliverable, answered);
+    if (!read.reply && read.refusal === undefined && Buffer.isBuffer(body)) throw failureOfBody(body, answered);
     deliverWhole(deliverable, answered, read, settleCall);
   } catch (thrown) {
     // An upstream that we stopped has no fault in it.
@@ -122,6 +123,19 @@ function isWhole({ envelope, dialect }: Deliverable, { answer, prepared }: Upstr
 }
 
 const invalid = ({ headers }: Answer): CallFailure => new CallFailure({ name: "upstream_invalid", cause: headers });
+
+/**
+ * What an answer with status 200 is that is none of its format: gateways answer so with an error in the body, some with
+ * the status that it had elsewhere as its code (OpenRouter).
+ */
+function failureOfBody(bytes: Buffer, { answer, prepared, route }: UpstreamAnswer): CallFailure {
+  const body = isEncoded(answer) ? undefined : eventJson(bytes.toString());
+  const error = prepared.dialect.readError(body);
+  if (!error) return invalid(answer);
+  const code = Number(error.code);
+  const status = code >= 400 && code < 600 ? code : 500;
+  return new CallFailure(upstreamFailure(status, body, prepared.dialect, route.upstream));
+}
 
 function deliverWhole(
   { call, response }: Deliverable,

@@ -1,6 +1,15 @@
 import type { FinishReason } from "../reply.ts";
 import type { FinishName } from "./wire.ts";
 
+// Beside OpenAI's own: what Mistral, Groq's and Google's gateways, and Zhipu say.
+const limits = new Set(["length", "max_tokens", "model_length", "model_context_window_exceeded"]);
+const filters = new Set(["content_filter", "sensitive"]);
+// The server gave up: OpenRouter, DeepSeek, Zhipu, vLLM.
+const failures = new Set(["error", "insufficient_system_resource", "network_error", "abort"]);
+
+/** Whether an answer that ended for this reason is not what the model would have said. */
+export const isBrokenOff = (name: string | undefined): boolean => name !== undefined && failures.has(name);
+
 /** What an answer held, by which one reason can be told from another. */
 type ChoiceContent = { hasCalls: boolean; hasRefusal: boolean };
 
@@ -9,8 +18,8 @@ type ChoiceContent = { hasCalls: boolean; hasRefusal: boolean };
  * without any: what the answer holds decides.
  */
 export function readFinish(name: string, { hasCalls, hasRefusal }: ChoiceContent): FinishReason {
-  if (name === "length") return "length";
-  if (name === "content_filter") return "refusal";
+  if (limits.has(name)) return "length";
+  if (filters.has(name)) return "refusal";
   if (hasCalls) return "calls";
   return hasRefusal ? "refusal" : "stop";
 }

@@ -227,3 +227,11 @@ test("counts told while choices still run are running ones, those behind the las
     "counts that stand still hold for what they counted",
   );
 });
+
+test("what a gateway tells of its counts beside an error partway is what is charged", () => {
+  const usage = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 };
+  const error = { code: 502, message: "Provider disconnected" };
+  const broken = chunkOf({ error, choices: [{ index: 0, delta: { content: "" }, finish_reason: "error" }], usage });
+  const { tally } = watch([...answer, broken]);
+  assert.deepEqual([tally.isFailed, tally.usage?.inputTokens, tally.usage?.outputTokens], [true, 9n, 3n]);
+});

@@ -173,6 +173,9 @@ const reasons: [string, object, string][] = [
   ["tool_calls", { content: "x" }, "stop"],
   ["length", { content: "x" }, "length"],
   ["content_filter", {}, "refusal"],
+  ["sensitive", {}, "refusal"],
+  ["model_length", {}, "length"],
+  ["max_tokens", {}, "length"],
   ["eos", { content: "x" }, "stop"],
 ];
 
@@ -392,3 +395,11 @@ test("any data is read without raising anything, and ends exactly once", () => {
     { numRuns: 1000 },
   );
 });
+
+for (const reason of ["error", "insufficient_system_resource", "network_error", "abort"]) {
+  test(`an answer that its server broke off (${reason}) is shown as broken, not as one that has ended`, () => {
+    const events = readAll([delta({ content: "Hi" }), delta({}, reason), chunk({ choices: [], usage }), done]);
+    assert.ok(!events.some(({ kind }) => kind === "finish" || kind === "choice-finish"));
+    assert.equal(readReply({ id: "c", choices: [{ message: { content: "Hi" }, finish_reason: reason }] }), undefined);
+  });
+}

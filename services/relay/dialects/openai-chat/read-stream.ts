@@ -1,6 +1,7 @@
 import type { AnswerSink, ReadingContext, StreamReader } from "../answer.ts";
 import { member, stringOf } from "../dialect.ts";
 import { createChunkReader } from "../openai-shared/read-chunks.ts";
+import { isBrokenOff } from "./finish-reasons.ts";
 import { createChoice, finishChoice, readDelta, type ChoiceState } from "./read-delta.ts";
 
 type Reading = {
@@ -30,6 +31,8 @@ function readChoice({ choices, id, sink }: Reading, value: unknown, index: numbe
   if (!choice) choices.set(index, (choice = createChoice(index, id)));
   const isInOrder = readDelta(choice, member(value, "delta"), member(value, "logprobs"), sink);
   choice.reason = reason ?? choice.reason;
+  // In other formats nothing would tell it from a whole answer.
+  if (isBrokenOff(reason)) sink.unreadable(`the provider broke off: ${reason}`);
   if (!isInOrder) sink.unreadable("the provider went on with a tool call that had ended");
 }
 

@@ -81,6 +81,18 @@ for (const [what, event] of [
   });
 }
 
+test("a gateway's response.done is the event that its status says", () => {
+  const doneWith = (status: string) =>
+    watch([created, delta, eventOf("response.done", { response: { ...response, status, usage } })]).tally;
+  for (const status of ["completed", "incomplete"]) {
+    const { isComplete, usage: told } = doneWith(status);
+    assert.deepEqual([isComplete, told?.outputTokens], [true, 7n]);
+  }
+  const { isComplete, isFailed, usage: told } = doneWith("failed");
+  assert.deepEqual([isComplete, isFailed, told?.outputTokens], [false, true, 7n]);
+  assert.equal(watch([created, completed, eventOf("response.done", { response })]).tally.usage?.outputTokens, 7n);
+});
+
 test("a cut stream ends without response.completed and without any other event", () => {
   const { tally, end } = watch([created, delta]);
   assert.equal(tally.isComplete, false);

@@ -22,9 +22,12 @@ type Reading = {
   isOver: boolean;
 };
 
-/** The type of an event, "" for none. */
-export const typeOfEvent = (event: unknown): string =>
-  stringOf(member(event, "type")) ?? (member(event, "error") ? "error" : "");
+/** The type of an event, "" for none. OpenRouter names the last one otherwise, and leaves its kind to the status. */
+export function typeOfEvent(event: unknown): string {
+  const type = stringOf(member(event, "type")) ?? (member(event, "error") ? "error" : "");
+  if (type !== "response.done") return type;
+  return `response.${stringOf(member(member(event, "response"), "status")) ?? "completed"}`;
+}
 
 const indexOf = (event: unknown): number => {
   const index = member(event, "output_index");

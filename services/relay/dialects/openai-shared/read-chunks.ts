@@ -107,6 +107,9 @@ export function createChunkReader(
   const read = ({ data, json }: StreamEvent): EventKind => {
     if (member(json, "error")) {
       reading.hasFailed = true;
+      // What was used up to it, OpenRouter tells with it.
+      const units = readToldUsage(usageOf(json), reading.counting);
+      if (units) sink.usage({ scope: "answer", units });
       sink.error(readError(json) ?? namelessError);
       return "error";
     }
