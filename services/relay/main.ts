@@ -12,6 +12,7 @@ import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { createActiveSet } from "#shared/process/active-set.ts";
 import { startTracing } from "#shared/process/tracing.ts";
 import { buildApp } from "./app.ts";
+import { breakSlowReaders } from "./http/slow-readers.ts";
 import { callers } from "./callers.ts";
 import { createBodyBudget } from "./http/body-budget.ts";
 import { createItemMemory } from "./conversion/item-memory.ts";
@@ -174,6 +175,7 @@ const certificate =
     ? undefined
     : resources.use(followCertificate({ certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE }, log, registry));
 const app = buildApp(config, relay, { certificate });
+resources.use(every(5_000, breakSlowReaders(app.server, log), log));
 await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
 log.info({ addresses: app.addresses(), opsPort: ops.port, grpcPort: state.port, relaySession }, "relay is ready");
 const reason = await stopOrFault(log);
