@@ -1,7 +1,8 @@
+import { backupDrills } from "./backup-drills.ts";
 import type { Drill } from "./drill.ts";
 import { natsDrills } from "./nats-drills.ts";
 import { postgresDrills } from "./postgres-drills.ts";
 import { redisDrills } from "./redis-drills.ts";
 
 /** All failovers that are tried, in order. */
-export const drills: readonly Drill[] = [...postgresDrills, ...redisDrills, ...natsDrills];
+export const drills: readonly Drill[] = [...postgresDrills, ...redisDrills, ...natsDrills, ...backupDrills];

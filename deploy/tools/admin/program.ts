@@ -1,6 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { toServiceError } from "#shared/process/errors.ts";
 import { addAccountCommands } from "./account-commands.ts";
+import { addBackupCommands } from "./backup-commands.ts";
 import { readAddresses, readCredentials } from "./config.ts";
 import { openClients, type Output, type Run } from "./clients.ts";
 import { addExportCommand } from "./export-command.ts";
@@ -40,7 +41,9 @@ export async function runCommand(words: string[], surroundings: Environment): Pr
 
 function buildProgram({ environment, addressesFile, output }: Environment, ended: { code: number }): Command {
   const program = new Command("npm run admin --")
-    .description("Accounts, keys, money and ledger of a relay, over the services' gRPC calls.")
+    .description(
+      "Accounts, keys, money and ledger of a relay, over the services' gRPC calls; backups, from its stores.",
+    )
     .option("--json", "output JSON; amounts are decimal strings of nano-USD")
     .configureOutput({ writeOut: output.answer, writeErr: output.aside })
     .exitOverride();
@@ -63,5 +66,6 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
   addReplayCommand(program, run);
   addInvoiceCommands(program, run);
   addReconcileCommands(program, run);
+  addBackupCommands(program, run, { environment, output });
   return program;
 }

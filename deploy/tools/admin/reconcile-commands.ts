@@ -36,7 +36,8 @@ export function addReconcileCommands(program: Command, run: Run): void {
     .action((day: string, { verify }: { verify?: string }) => run((clients) => showReport(clients, day, verify)));
 }
 
-async function reconcile({ patientBilling }: Clients, day: string): Promise<Answer> {
+/** Compares ledger, stream and hot store. */
+export async function reconcile({ patientBilling }: Clients, day: string): Promise<Answer> {
   const { report } = await patientBilling.reconcile({ day });
   if (!report) throw new ServiceError("internal", "billing answered without a report");
   return renderReport(

@@ -16,8 +16,9 @@ type SweepDeps = { hot: HotStore; metrics: Metrics; log: Logger };
 
 /**
  * Ends the holds of relay processes that have been silent for `relaySilentMs`, and single holds of living ones that
- * gave no sign of life for two hours, or none since a loss of Redis that is `relaySilentMs` ago: each is charged at its last checkpoint and the rest is freed. Replicas may do
- * this at the same time; every hold is ended once. Rejects when Redis does not answer.
+ * gave no sign of life for two hours, or none since a loss of Redis that is `relaySilentMs` ago: each is charged at its
+ * last checkpoint and the rest is freed. Replicas may do this at the same time; every hold is ended once. Rejects when
+ * Redis does not answer.
  */
 export async function sweep(deps: SweepDeps, relaySilentMs: number): Promise<void> {
   await sweepAll(

@@ -6,7 +6,7 @@ import { AbstractConnector, Redis, type RedisOptions } from "ioredis";
 /** A node as a URL names it. `serverName` is what its certificate must be for, "" for the host. */
 export type RedisNode = { host: string; port: number; serverName: string };
 
-/** What REDIS_URL and REDIS_CA_FILE say: one Redis, some nodes of a cluster, or Sentinels and the name of their master. */
+/** What REDIS_URL and REDIS_CA_FILE say: one Redis, nodes of a cluster, or Sentinels and the name of their master. */
 export type RedisAddress = {
   nodes: RedisNode[];
   login: Pick<RedisOptions, "username" | "password" | "db">;
@@ -112,8 +112,8 @@ const limits = {
 } as const;
 
 /**
- * Finds the node that holds the keys of a name, or the master of the Sentinels: the one whom more than half of the given
- * nodes name, or, when all have answered or failed, whom most do. One that is cut off may name a former one for long.
+ * Finds the node that holds the keys of a name, or the master of the Sentinels: the one whom more than half of the
+ * given nodes name, or, when all have answered or failed, whom most do. One that is cut off may name a former one.
  */
 export async function findOwner(place: RedisAddress, name: string): Promise<RedisNode> {
   const votes = new Map<string, number>();
