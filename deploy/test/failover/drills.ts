@@ -3,6 +3,13 @@ import type { Drill } from "./drill.ts";
 import { natsDrills } from "./nats-drills.ts";
 import { postgresDrills } from "./postgres-drills.ts";
 import { redisDrills } from "./redis-drills.ts";
+import { zoneDrills } from "./zone-drills.ts";
 
 /** All failovers that are tried, in order. */
-export const drills: readonly Drill[] = [...postgresDrills, ...redisDrills, ...natsDrills, ...backupDrills];
+export const drills: readonly Drill[] = [
+  ...postgresDrills,
+  ...redisDrills,
+  ...natsDrills,
+  ...zoneDrills,
+  ...backupDrills,
+];

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -152,10 +153,46 @@ const splitBrain: Drill = {
   },
 };
 
+/** Stops the primary with all its sessions: connections to it stay open and say nothing, as of a machine that is gone. */
+const halfOpen: Drill = {
+  name: "postgres-half-open",
+  says: "the primary is gone without a word to its clients, and a replica that lags is promoted",
+  stage: async (resources) => {
+    const pair = resources.use(await startPostgresPair());
+    return {
+      scene: { given: { postgres: pair.url } },
+      harm: async (scenario, round) => {
+        const before = await addChanging(round);
+        await round.more(40);
+        pair.replication.cut();
+        const changes = await changeThings(scenario, round, before);
+        await round.more(40);
+        await pause(1_000);
+        const { pid } = pair.primary;
+        const sessions = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+        const all = [pid, ...sessions.map(Number)];
+        for (const each of all) process.kill(each, "SIGSTOP");
+        try {
+          await pair.promote();
+          pair.front.leadTo(pair.replica.port);
+          await round.untilServed();
+          await round.more(60);
+          await checkThings(round, changes);
+        } finally {
+          // Whoever stands still hears nothing of his server's end.
+          for (const each of all) process.kill(each, "SIGKILL");
+          await pair.primary.kill();
+        }
+      },
+    };
+  },
+};
+
 export const postgresDrills: readonly Drill[] = [
   laggingPromotion,
   restoredDump,
   splitBrain,
+  halfOpen,
   readOnlyPrimary,
   restartedPooler,
 ];

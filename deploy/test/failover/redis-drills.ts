@@ -19,7 +19,7 @@ async function untilFollowed(master: Server): Promise<void> {
 }
 
 /** Holds a replica behind while calls go on, and kills its master, so that the last writes are lost. */
-async function killAhead(master: Server, replica: Server, round: Round): Promise<void> {
+export async function killAhead(master: Server, replica: Server, round: Round): Promise<void> {
   process.kill(replica.pid, "SIGSTOP");
   await master.admin.client("KILL", "TYPE", "REPLICA");
   await round.more(10);
