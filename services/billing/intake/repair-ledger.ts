@@ -155,7 +155,7 @@ async function knowAllAccounts({ authQuota, pool }: LedgerRepairDeps): Promise<v
   while (afterAccountId !== undefined) {
     const { accounts } = await authQuota.listAccounts({ afterAccountId, limit: accountsPerPage });
     const ids = accounts.map(({ accountId }) => accountId);
-    await createAccounts(pool, ids);
+    await createAccounts(pool, ids, "unpushed");
     afterAccountId = ids.length < accountsPerPage ? undefined : ids.at(-1);
   }
 }

@@ -1,3 +1,4 @@
+import { plainArray } from "./arrays.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
 /**
@@ -126,11 +127,18 @@ export async function readEpoch(db: Queryable): Promise<number> {
   return rows[0]?.epoch ?? 0;
 }
 
-/** Makes accounts that the ledger does not know (any more), with nothing on them. Ids must have been checked. */
-export async function createAccounts(db: Queryable, accountIds: readonly string[]): Promise<void> {
+/**
+ * Makes accounts that the ledger does not know (any more), with nothing on them, in the order of their ids. An untouched
+ * one is pushed to auth-quota when something is booked on it, an unpushed one as it is. Ids must have been checked.
+ */
+export async function createAccounts(
+  db: Queryable,
+  accountIds: readonly string[],
+  state: "untouched" | "unpushed",
+): Promise<void> {
   await db.query(
-    `INSERT INTO billing.account (account_id, version) SELECT id, billing.first_version() + 1
+    `INSERT INTO billing.account (account_id, version) SELECT id, billing.first_version() + $2
      FROM unnest($1::text[]) AS id ORDER BY id ON CONFLICT DO NOTHING`,
-    [accountIds],
+    [plainArray(accountIds), state === "unpushed" ? 1 : 0],
   );
 }

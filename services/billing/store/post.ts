@@ -8,7 +8,7 @@ import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgre
 import { faultPoint } from "#shared/process/fault-point.ts";
 import { insertLines } from "./insert-lines.ts";
 import { checkPrices, rememberPrices, type PriceConflict } from "./prices.ts";
-import { advanceMark, type StreamMark } from "./ledger-epoch.ts";
+import { advanceMark, createAccounts, type StreamMark } from "./ledger-epoch.ts";
 import { insertQuarantine } from "./quarantine.ts";
 import { countEvents } from "./session-progress.ts";
 
@@ -36,7 +36,9 @@ export async function postBatch(
   progress?: Progress,
 ): Promise<PostResult> {
   const accountIds = [...new Set(events.map(({ event }) => event.accountId))].toSorted();
-  if (accountIds.length > 0) await createAccounts(pool, accountIds);
+  // Committed on its own: inside the transaction, inserting accounts after locking others could wait in a circle with a
+  // second process that does the same.
+  if (accountIds.length > 0) await createAccounts(pool, accountIds, "untouched");
   const { prices, ...posted } = await inTransaction(pool, async (db) => {
     const locked = await lockAccounts(db, accountIds);
     const booked = { calls: await readBookedCalls(db, events), accounts: locked };
@@ -55,14 +57,6 @@ export async function postBatch(
   });
   rememberPrices(pool, prices);
   return { ...posted, priceConflicts: prices.conflicts };
-}
-
-// Committed on its own, in the order of ids: inside the transaction, inserting accounts after locking others could
-// wait in a circle with a second process that does the same.
-async function createAccounts(pool: Pool, accountIds: string[]): Promise<void> {
-  await pool.query("INSERT INTO billing.account (account_id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", [
-    plainArray(accountIds),
-  ]);
 }
 
 async function lockAccounts(db: Queryable, accountIds: string[]): Promise<BookedState["accounts"]> {
