@@ -89,6 +89,8 @@ test("kinds that the operator shares pass as they come", () => {
 });
 
 test("where every route needs a conversion, that is what reads and refuses ids", () => {
+  const picture = { type: "input_image", image_url: "gs://bucket/a.png" };
+  refuses({ input: [{ role: "user", content: [picture] }] }, "input[0].content[0].image_url", [converted]);
   const bound = bind({ previous_response_id: "resp_1" }, [converted]);
   assert.deepEqual([bound.routes, bound.editsFor(converted)], [[converted], []]);
 });

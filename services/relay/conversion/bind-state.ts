@@ -69,6 +69,8 @@ export function bindState(
   routes: readonly Route[],
   isPassed: (route: Route) => boolean,
 ): BoundState {
+  const address = ids.find(({ isAddress }) => isAddress);
+  if (address) throw refusal(address);
   // A conversion reads what the request says, and refuses ids by itself.
   const passed = routes.filter(isPassed);
   if (passed.length === 0) return { routes: [...routes], editsFor: () => [] };

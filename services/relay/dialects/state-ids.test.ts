@@ -101,6 +101,32 @@ const found: [name: string, dialect: DialectName, body: object, ids: string[]][]
     ],
   ],
   [
+    "addresses that a provider opens with rights of the operator's",
+    "openai-chat",
+    {
+      messages: [
+        {
+          role: "user",
+          content: [
+            { type: "image_url", image_url: { url: "gs://bucket/a.png" } },
+            { type: "image_url", image_url: { url: "https://example.com/gs://a.png" } },
+            { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
+            { type: "video_url", video_url: { url: "s3://bucket/a.mp4" } },
+            { type: "image_url", image_url: "file:///etc/passwd" },
+            { type: "file", file_url: "https://generativelanguage.googleapis.com/v1beta/files/abc" },
+            { type: "text", text: "gs://bucket" },
+          ],
+        },
+      ],
+    },
+    [
+      "file messages[0].content[0].image_url.url=gs://bucket/a.png",
+      "file messages[0].content[3].video_url.url=s3://bucket/a.mp4",
+      "file messages[0].content[4].image_url=file:///etc/passwd",
+      "file messages[0].content[5].file_url=https://generativelanguage.googleapis.com/v1beta/files/abc",
+    ],
+  ],
+  [
     "a cached content, as Google's chat endpoint takes it",
     "openai-chat",
     { extra_body: { google: { cached_content: "cachedContents/1" } } },
@@ -160,6 +186,10 @@ describe("ids of a provider's state are found", () => {
     // Of two types the upstream might believe the other one.
     const typed = '{"messages":[{"content":[{"type":"code_execution_output","type":"x","file_id":"f"}]}]}';
     assert.equal(idsOf("anthropic-messages", typed).length, 1);
+    for (const url of ["gs:\\/\\/bucket", "\\u0067s://bucket", "GS://bucket"]) {
+      const body = `{"messages":[{"content":[{"type":"image_url","image_url":{"url":"${url}"}}]}]}`;
+      assert.equal(idsOf("openai-chat", body).length, 1, url);
+    }
     assert.throws(() => idsOf("openai-responses", '{"input":[{"id":"a","id":"b"}]}'), /input\[0\]\.id stands twice/);
   });
 

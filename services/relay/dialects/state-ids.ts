@@ -2,7 +2,17 @@ import type { Cursor } from "./json/bytes.ts";
 import { cursorOf, eachField, eachItem, isArray, isObject, isString, skipValue, takeString } from "./json/members.ts";
 import type { RequestBody } from "./json/request-body.ts";
 import { RequestError } from "./request-error.ts";
-import { audioLandmarks, itemLandmarks, kindOfName, nameLandmarks, namesOfTop, type StateKind } from "./state-names.ts";
+import {
+  addressLandmarks,
+  addressNames,
+  audioLandmarks,
+  itemLandmarks,
+  kindOfName,
+  nameLandmarks,
+  namesOfTop,
+  ownAddress,
+  type StateKind,
+} from "./state-names.ts";
 
 /** An id of a provider's state that a request names. */
 export type StateId = {
@@ -18,6 +28,8 @@ export type StateId = {
   end: number;
   /** Whether it only names an item that the request brings along, so that the request can do without it. */
   isOptional: boolean;
+  /** Whether it is an address, which a conversion would carry like any other. */
+  isAddress?: true;
 };
 
 /** An id as the upstream shall get it; without a text it and its key are left out. */
@@ -39,6 +51,7 @@ export type StatePlaces = { hasItems?: true; hasAudio?: true };
 
 const maxIds = 10_000;
 const maxIdBytes = 512;
+const addressHeadBytes = 64;
 
 // Go's encoding/json takes a name in any case.
 const folded = (name: string): string => name.toUpperCase().toLowerCase();
@@ -89,6 +102,7 @@ class Finder {
         own = isString(cursor) ? this.note({ path: here, kind: kind ?? "response", keyStart }) : undefined;
         if (!own) skipValue(cursor);
       } else if (callersOwn.has(meant)) skipValue(cursor);
+      else if (addressNames.has(meant) && isString(cursor)) this.takeAddress(here, keyStart);
       else {
         hasRole ||= meant === "role";
         const from = this.found.length;
@@ -114,6 +128,18 @@ class Finder {
     this.found.push(...kept);
   }
 
+  /** Only the beginning of an address tells; it may be a picture. */
+  private takeAddress(path: string, keyStart: number): void {
+    const { bytes, at } = this.cursor;
+    const head = bytes.toString("latin1", at + 1, at + addressHeadBytes).replaceAll("\\/", "/");
+    if (head.includes("\\u") || ownAddress.test(head)) {
+      const { length } = this.found;
+      const id = this.note({ path, kind: "file", keyStart });
+      id.isAddress = true;
+      if (id.text !== "" && !ownAddress.test(id.text)) this.found.length = length;
+    } else skipValue(this.cursor);
+  }
+
   private note({ path, kind = "response", keyStart }: Place): StateId {
     const { cursor, field, found } = this;
     const start = cursor.at;
@@ -133,6 +159,7 @@ function mayName(body: RequestBody, { hasItems, hasAudio }: StatePlaces): boolea
     topNames.some((name) => body.has(name)) ||
     body.slice("voice")?.[0] === openBrace ||
     nameLandmarks.some(isMet) ||
+    addressLandmarks.some(isMet) ||
     (hasItems === true && itemLandmarks.some(isMet)) ||
     (hasAudio === true && (audioLandmarks.some(isMet) || body.has("audio"))) ||
     body.hasEscapedLetters()

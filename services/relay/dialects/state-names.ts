@@ -51,5 +51,16 @@ export const nameLandmarks = [...kindOfName.keys()]
 export const itemLandmarks = ["id", "item_reference"].map((name) => Buffer.from(`"${name}"`));
 export const audioLandmarks = [Buffer.from('"audio"')];
 
+/** Fields that hold addresses. */
+export const addressNames = new Set(["url", "uri", "file_url", "file_uri", "fileuri", "image_url", "video_url"]);
+/**
+ * Addresses that a provider opens with the operator's own rights: buckets of its cloud (Vertex AI, Bedrock), files of
+ * the machine that a model runs on (vLLM), what was uploaded to it (Google's files have addresses for ids).
+ */
+export const ownAddress = /^\s*(?:(?!https?:)[a-z][\w+.-]*:\/\/|https?:\/\/generativelanguage\.googleapis\.com\/)/i;
+export const addressLandmarks = ["gs:", "s3:", "file:", "https://generativelanguage."].map((start) =>
+  Buffer.from(`"${start}`),
+);
+
 /** What is looked for in all of a body, so that one without ids costs nothing more. */
-export const stateLandmarks = [...nameLandmarks, ...itemLandmarks, ...audioLandmarks];
+export const stateLandmarks = [...nameLandmarks, ...itemLandmarks, ...audioLandmarks, ...addressLandmarks];
