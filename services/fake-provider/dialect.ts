@@ -10,6 +10,7 @@ export type FakeDialect =
   | "speech"
   | "moderations"
   | "transcriptions"
+  | "translations"
   | "gemini";
 
 /** The path of every wire format but Gemini, which has the model in it (see `geminiEndpoint`). */
@@ -24,6 +25,7 @@ export const fakePaths: Record<Exclude<FakeDialect, "gemini">, string> = {
   speech: "/v1/audio/speech",
   moderations: "/v1/moderations",
   transcriptions: "/v1/audio/transcriptions",
+  translations: "/v1/audio/translations",
 };
 
 /** What a path of Gemini says. */

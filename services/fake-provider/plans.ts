@@ -47,6 +47,7 @@ export const planners: Record<FakeDialect, Planner> = {
   speech: planSpeech,
   moderations: planModerations,
   transcriptions: planTranscription,
+  translations: planTranscription,
   gemini: planGemini,
 };
 

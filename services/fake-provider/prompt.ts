@@ -23,6 +23,7 @@ export function readPrompt(dialect: FakeDialect, body: Fields): Prompt {
     case "completions":
     case "images":
     case "transcriptions":
+    case "translations":
       return readTexts(body["prompt"]);
     case "embeddings":
     case "speech":

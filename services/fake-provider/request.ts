@@ -33,6 +33,7 @@ const requiredFields: Record<FakeDialect, string[]> = {
   speech: ["model", "input", "voice"],
   moderations: ["input"],
   transcriptions: ["model", "file"],
+  translations: ["model", "file"],
   gemini: ["contents"],
 };
 

@@ -18,7 +18,7 @@ import { durationMs } from "./sound.ts";
 const tokensPerSecond = 10;
 
 /**
- * Says what it heard: a word for every second of the file. Models named whisper bill by duration, in whole seconds, and
+ * Says what it heard, also in English where that is asked: a word for every second of the file. Models named whisper bill by duration, in whole seconds, and
  * do not stream; any other bills by tokens. Plain texts and subtitles have no place for the use.
  */
 export function planTranscription(request: FakeRequest, behaviour: Behaviour): Plan {
@@ -38,7 +38,8 @@ export function planTranscription(request: FakeRequest, behaviour: Behaviour): P
   const tellsUse = format === "json" || format === "verbose_json" || format === "diarized_json";
   const counted = byDuration ? { mediaMs: seconds * 1_000 } : tokensTold;
   const claim = tellsUse ? claimUnder(behaviour, counted) : undefined;
-  const heard: Transcript = { answer, seconds, claim, format };
+  const task = request.dialect === "translations" ? "translate" : "transcribe";
+  const heard: Transcript = { task, answer, seconds, claim, format };
   return {
     claim,
     tokens: answer.tokens,
@@ -53,9 +54,9 @@ export function planTranscription(request: FakeRequest, behaviour: Behaviour): P
   };
 }
 
-type Transcript = { answer: Answer; seconds: number; claim: Claim | undefined; format: string };
+type Transcript = { task: string; answer: Answer; seconds: number; claim: Claim | undefined; format: string };
 
-function renderWhole({ answer, seconds, claim, format }: Transcript): { type: string; body: string } {
+function renderWhole({ task, answer, seconds, claim, format }: Transcript): { type: string; body: string } {
   const text = joinPieces(answer.text);
   const usage = claim && { usage: renderUsage(claim) };
   const plain = "text/plain; charset=utf-8";
@@ -63,7 +64,7 @@ function renderWhole({ answer, seconds, claim, format }: Transcript): { type: st
   if (format === "srt") return { type: plain, body: `1\n00:00:00,000 --> ${clock(seconds)},000\n${text}\n\n` };
   if (format === "vtt") return { type: plain, body: `WEBVTT\n\n00:00:00.000 --> ${clock(seconds)}.000\n${text}\n\n` };
   const verbose = {
-    task: "transcribe",
+    task,
     language: "english",
     duration: seconds,
     text,

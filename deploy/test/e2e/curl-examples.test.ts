@@ -31,6 +31,7 @@ const answers: Record<string, RegExp> = {
   "/v1/images/generations": /^event: image_generation\.partial_image$.*^event: image_generation\.completed$/ms,
   "/v1/audio/speech": /^$/,
   "/v1/audio/transcriptions": /"text":"I am the demo upstream.*"usage":\{"type":"duration","seconds":1\}/,
+  "/v1/audio/translations": /"text":"I am the demo upstream.*"usage":\{"type":"duration","seconds":1\}/,
   "/v1/moderations": /"flagged": false.*"flagged": true/s,
   "/v1/videos": /"object":"video".*"status":"(?:queued|in_progress)"/,
   "/v1/models": /demo-chat.*demo-transcription/,

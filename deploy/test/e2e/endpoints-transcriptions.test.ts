@@ -168,3 +168,36 @@ describe("a streamed transcript that stops partway", atOnce, () => {
     await checkCharge(world, customer, { rid, endCause: COMPLETE, charge, prices: endpointPrices.listening });
   });
 });
+
+describe("POST /v1/audio/translations, of which the API spec says nothing, is passed through and metered likewise", () => {
+  const translations = "/v1/audio/translations";
+
+  for (const [format, start] of [
+    ["json", '{"text":"word1 word2 word3"'],
+    ["verbose_json", '{"task":"translate"'],
+    ["srt", "1\n00:00:00,000 -->"],
+  ] as const) {
+    test(`as ${format}: one ledger line of the sound that was heard`, async () => {
+      const customer = await world.createCustomer();
+      const form = formOf("translating-model", { response_format: format });
+      const reply = await postForm(relayUrl, customer.secret, { path: translations, form });
+      assert.equal(reply.status, 200, reply.text);
+      assert.ok(reply.text.startsWith(start), reply.text);
+      const heard = { mediaMs: 3_000n };
+      const charge = format === "srt" ? { counted: heard } : { provider: heard };
+      const prices = endpointPrices.minutes;
+      const line = await checkCharge(world, customer, { rid: reply.rid, endCause: COMPLETE, charge, prices });
+      assert.equal(line.usage.endpoint, translations);
+    });
+  }
+
+  test("a model that only writes down is told where it is served", async () => {
+    const { secret } = await world.createCustomer();
+    const reply = await postForm(relayUrl, secret, { path: translations, form: formOf("minutes-model") });
+    assert.equal(reply.status, 400);
+    assert.match(
+      reply.text,
+      /minutes-model is not served at \/v1\/audio\/translations but at \/v1\/audio\/transcriptions/,
+    );
+  });
+});

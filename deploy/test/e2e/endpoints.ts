@@ -70,6 +70,7 @@ export function endpointCatalog(fakeUrl: string): string {
       "spoken-model": only("openai-speech", "gpt-fake-tts", priceRow(spoken)),
       "moderation-model": only("openai-moderations", "omni-moderation-fake", priceRow(moderation)),
       "minutes-model": only("openai-transcriptions", "whisper-1", priceRow(minutes)),
+      "translating-model": only("openai-translations", "whisper-1", priceRow(minutes)),
       "listening-model": only("openai-transcriptions", "gpt-fake-transcribe", priceRow(listening)),
     },
   });

@@ -91,7 +91,7 @@ const unsupported: [string, [string, string][]][] = [
     "Cases: Unsupported endpoint",
     [
       ["POST", "/v1/nothing"],
-      ["POST", "/v1/audio/translations"],
+      ["POST", "/v1/audio/voices"],
       ["GET", "/v1/messages/batches"],
       ["POST", "/v1/messagesx"],
       ["GET", "/v1"],

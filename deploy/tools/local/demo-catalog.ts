@@ -40,6 +40,7 @@ const openAi: Offer = {
       - openai-images
       - openai-speech
       - openai-transcriptions
+      - openai-translations
     credential: { env: OPENAI_API_KEY }
 `,
   models: `  gpt-4.1-mini:
@@ -100,7 +101,7 @@ const openAi: Offer = {
   whisper-1:
     owned_by: openai
     upstreams: [{ name: openai }]
-    dialects: [openai-transcriptions]
+    dialects: [openai-transcriptions, openai-translations]
     price: { version: openai-1, media_ms: "0.10" }
 ${endedSora}`,
 };
@@ -216,7 +217,7 @@ const demoModels = `  demo-chat:
   demo-transcription:
     owned_by: demo
     upstreams: [{ name: demo, model: whisper-demo }]
-    dialects: [openai-transcriptions]
+    dialects: [openai-transcriptions, openai-translations]
     price: { version: demo-1, media_ms: "0.10" }
   demo-video:
     owned_by: demo
@@ -242,6 +243,7 @@ const demoOffer = ({ url, videosUrl }: DemoUrls): Offer => ({
       - openai-speech
       - openai-moderations
       - openai-transcriptions
+      - openai-translations
     credential: { env: DEMO_API_KEY }
   demo-gemini:
     base_url: ${url}

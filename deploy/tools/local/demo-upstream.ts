@@ -18,7 +18,8 @@ const echoedWords = 8;
 
 // Counts tokens as words, so that anybody can check the bill by hand: see the counting rule of `behaviourSchema`.
 function speak({ dialect, lastUserText }: FakeRequest): Behaviour {
-  if (dialect === "transcriptions") return { text: "I am the demo upstream: I hear how long you speak, and no word." };
+  if (dialect === "transcriptions" || dialect === "translations")
+    return { text: "I am the demo upstream: I hear how long you speak, and no word." };
   const words = lastUserText.match(/\S+/g) ?? [];
   const echo = words.slice(0, echoedWords).join(" ") + (words.length > echoedWords ? " …" : "");
   const text = `Hello! You said: "${echo}". I am the demo upstream: I run no model, I only speak slowly, word by word.`;

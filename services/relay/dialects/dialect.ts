@@ -21,6 +21,7 @@ export const dialectNames = [
   "openai-speech",
   "openai-moderations",
   "openai-transcriptions",
+  "openai-translations",
 ] as const;
 
 export type DialectName = (typeof dialectNames)[number];

@@ -168,6 +168,18 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     prepareBody: replaceModelInForm,
     ...metered(transcriptionsAnswers),
   },
+  "openai-translations": {
+    ...formatA,
+    name: "openai-translations",
+    path: "/v1/audio/translations",
+    measures: [["mediaMs"], ["audioInputTokens", "outputTokens"]],
+    requiredFields: ["model", "file"],
+    takesForm: true,
+    mayIgnoreStream: true,
+    readEnvelope: transcriptionsRequest.readEnvelope,
+    prepareBody: replaceModelInForm,
+    ...metered(transcriptionsAnswers),
+  },
 };
 
 // The paths of these formats are the same on the upstreams' side.
