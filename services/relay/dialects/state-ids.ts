@@ -58,6 +58,10 @@ const folded = (name: string): string => name.toUpperCase().toLowerCase();
 
 type Place = { path: string; kind?: StateKind | undefined; isItem?: boolean; keyStart: number };
 
+// What a caller is told of; nobody nests so deep that it does not fit.
+const maxPathCharacters = 200;
+const within = (path: string, name: string): string => (path.length > maxPathCharacters ? path : path + name);
+
 class Finder {
   private readonly cursor: Cursor;
   private readonly field: string;
@@ -69,19 +73,21 @@ class Finder {
     this.found = found;
   }
 
-  walk(place: Place): void {
+  /** Gives the id that the value itself is. */
+  walk(place: Place): StateId | undefined {
     const { cursor } = this;
     if (isObject(cursor)) this.walkObject(place);
     else if (isArray(cursor)) this.walkList(place);
-    else if (isString(cursor) && place.kind && !textsAreOthers.has(place.kind)) this.note(place);
+    else if (isString(cursor) && place.kind && !textsAreOthers.has(place.kind)) return this.note(place);
     else skipValue(cursor);
+    return undefined;
   }
 
   private walkList({ path, kind, isItem = false }: Place): void {
     let index = 0;
     eachItem(this.cursor, () => {
       isArray(this.cursor);
-      this.walk({ path: `${path}[${index}]`, kind, isItem, keyStart: this.cursor.at });
+      this.walk({ path: within(path, `[${index}]`), kind, isItem, keyStart: this.cursor.at });
       index += 1;
     });
   }
@@ -90,12 +96,13 @@ class Finder {
     const { cursor } = this;
     const first = this.found.length;
     const types: (string | undefined)[] = [];
+    const direct = new Set<StateId>();
     let own: StateId | undefined;
     let hasRole = false;
     let input = { from: first, to: first };
     eachField(cursor, (name, keyStart) => {
       const meant = folded(name ?? "");
-      const here = `${path}.${name ?? ""}`;
+      const here = within(path, `.${name ?? ""}`);
       if (meant === "type") types.push(takeString(cursor, maxIdBytes));
       else if (meant === "id" && (kind !== undefined || isItem)) {
         if (own) throw new RequestError(`field ${here} stands twice`);
@@ -106,7 +113,8 @@ class Finder {
       else {
         hasRole ||= meant === "role";
         const from = this.found.length;
-        this.walk({ path: here, kind: namesOfTop.has(meant) ? undefined : kindOfName.get(meant), keyStart });
+        const id = this.walk({ path: here, kind: namesOfTop.has(meant) ? undefined : kindOfName.get(meant), keyStart });
+        if (id) direct.add(id);
         if (meant === "input") input = { from, to: this.found.length };
       }
     });
@@ -114,16 +122,14 @@ class Finder {
     if (own && isItem) own.isOptional = type === undefined ? types.length === 0 && hasRole : type !== "item_reference";
     if (type === undefined) return;
     if (ownInputTypes.has(type)) this.found.splice(input.from, input.to - input.from);
-    else this.drop(first, path, type);
+    else this.drop(first, direct, type);
   }
 
   /** Leaves out what an object of this type names without the provider's looking it up. */
-  private drop(first: number, path: string, type: string): void {
+  private drop(first: number, direct: ReadonlySet<StateId>, type: string): void {
     const kind = type === "anthropic" ? "skill" : resultTypes.has(type) ? "file" : undefined;
     if (kind === undefined) return;
-    const kept = this.found
-      .slice(first)
-      .filter((id) => id.kind !== kind || /[.[]/.test(id.path.slice(path.length + 1)));
+    const kept = this.found.slice(first).filter((id) => id.kind !== kind || !direct.has(id));
     this.found.length = first;
     this.found.push(...kept);
   }
