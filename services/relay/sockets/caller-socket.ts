@@ -158,7 +158,8 @@ export class CallerSocket {
 
   private arrive(bytes: number): void {
     this.seenAtMs = performance.now();
-    if (this.intake.arrive(bytes)) return;
+    // What still comes on a socket that is closing is not kept.
+    if (this.opened.webSocket.readyState !== 1 || this.intake.arrive(bytes)) return;
     this.refuse({ name: "service_unavailable", cause: "no room for the frames of a socket" });
     this.close("no_room");
   }
