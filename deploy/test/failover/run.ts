@@ -1,6 +1,6 @@
 import { Finding } from "#proto/billing/v1/billing_pb.ts";
 import { until } from "#shared/testing/until.ts";
-import { type Scenario, startScene } from "../chaos/scenario.ts";
+import { type Round, type Scenario, startScene } from "../chaos/scenario.ts";
 import type { CallLog } from "../e2e/caller.ts";
 import type { Report } from "../e2e/checker.ts";
 import type { World } from "../e2e/world.ts";
@@ -26,7 +26,11 @@ export async function runDrill(drill: Drill, options: DrillOptions): Promise<Out
   await using resources = new AsyncDisposableStack();
   const { scene, alsoAllowed = [], harm } = await drill.stage(resources);
   const scenario = resources.use(await startScene({ ...options, ...scene }));
-  const { report, ends, calls } = await scenario.round((round) => harm(scenario, round), { alsoAllowed });
+  const harmAndHeal = async (round: Round): Promise<void> => {
+    await harm(scenario, round);
+    await untilBooked(scenario);
+  };
+  const { report, ends, calls } = await scenario.round(harmAndHeal, { alsoAllowed });
   const { differenceNanos, problems } = await reconcile(scenario);
   report.problems.push(...problems);
   return {
@@ -38,6 +42,15 @@ export async function runDrill(drill: Drill, options: DrillOptions): Promise<Out
     differenceNanos,
     linesOf: scenario.world.linesOf,
   };
+}
+
+/** Waits until the ledger has what the stream says that it had: it is judged when it has healed. */
+async function untilBooked({ world }: Scenario): Promise<void> {
+  const isBooked = async (): Promise<boolean> => {
+    const { report } = await world.billing.reconcile({ day: new Date().toISOString().slice(0, 10) });
+    return report?.lines.every(({ check, finding }) => check !== "R4" || finding !== Finding.WRONG) ?? false;
+  };
+  await until("what was lost is booked again", isBooked, reconciledMs);
 }
 
 /** The longest time in which no call ended whole. */

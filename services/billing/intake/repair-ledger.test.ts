@@ -251,3 +251,26 @@ test("a line by hand waits for the stream when that is gone, and is on the next 
     return (await manager.streams.info(fundsStream)).state.messages === 1;
   });
 });
+
+test("a repair that fails is tried again at once", async () => {
+  const { ownerUrl, pool } = await startBehind(copyDisk);
+  await using _pool = { [Symbol.asyncDispose]: () => pool.end() };
+  await using billing = billingOn(pool);
+  stub.onListAccounts = () => Promise.reject(new Error("away"));
+  try {
+    await until("it is tried", () =>
+      billing.repairPass().then(
+        () => false,
+        () => true,
+      ),
+    );
+  } finally {
+    stub.onListAccounts = () => Promise.resolve();
+  }
+  const isHealed = async (): Promise<boolean> => {
+    await billing.repairPass();
+    return (await query(ownerUrl, "SELECT FROM billing.ledger_epoch WHERE healed_at IS NULL")).rowCount === 0;
+  };
+  // Far less than a dead process keeps it.
+  await until("it is healed", isHealed, 20_000);
+});

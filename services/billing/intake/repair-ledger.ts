@@ -12,6 +12,7 @@ import {
   createAccounts,
   findLoss,
   openEpoch,
+  releaseEpoch,
   readEpoch,
   type LedgerLoss,
   type OpenEpoch,
@@ -101,7 +102,13 @@ export function createLedgerRepair(deps: LedgerRepairDeps): LedgerRepair {
       if (loss) await open(loss);
       await lookAtEpoch();
       const claimed = await claimEpoch(deps.pool);
-      if (claimed) await heal(deps, manager, claimed);
+      if (!claimed) return;
+      try {
+        await heal(deps, manager, claimed);
+      } catch (error) {
+        await releaseEpoch(deps.pool, claimed.epoch);
+        throw error;
+      }
     },
   };
 }

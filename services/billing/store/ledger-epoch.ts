@@ -114,6 +114,11 @@ export async function claimEpoch(pool: Pool): Promise<OpenEpoch | undefined> {
   return rows[0];
 }
 
+/** Gives an epoch back that could not be healed now: the next pass of any process takes it. */
+export async function releaseEpoch(pool: Pool, epoch: number): Promise<void> {
+  await pool.query("UPDATE billing.ledger_epoch SET claimed_until = now() WHERE epoch = $1", [epoch]);
+}
+
 /** Says that all is booked again that the stream holds. */
 export async function closeEpoch(pool: Pool, epoch: number): Promise<void> {
   await pool.query("UPDATE billing.ledger_epoch SET healed_at = now() WHERE epoch <= $1 AND healed_at IS NULL", [

@@ -11,6 +11,8 @@ export type AuthQuotaStub = AsyncDisposable & {
   unposted: Map<string, Uint8Array>;
   /** Ids of the accounts that it knows. */
   accounts: string[];
+  /** Called at each ListAccounts before it is answered; may throw. */
+  onListAccounts: () => Promise<void>;
   /** Called at each Post before it is answered; may throw or wait. */
   onPost: (request: PostRequest) => Promise<void>;
   /** Newest balance told of an account. */
@@ -30,7 +32,10 @@ export async function serveAuthQuotaStub(): Promise<AuthQuotaStub> {
       for (const { rid, isFinal } of request.calls) if (isFinal) stub.unposted.delete(rid);
       return {};
     },
-    listAccounts: async () => ({ accounts: stub.accounts.map((accountId) => ({ accountId })) }),
+    listAccounts: async () => {
+      await stub.onListAccounts();
+      return { accounts: stub.accounts.map((accountId) => ({ accountId })) };
+    },
     listUnposted: async ({ limit }) => ({ records: [...stub.unposted.values()].slice(0, limit) }),
   };
   const unary = unaryHandlers(AuthQuotaService, handlers, createLog("test", "silent"));
@@ -41,6 +46,7 @@ export async function serveAuthQuotaStub(): Promise<AuthQuotaStub> {
     posts: [],
     unposted: new Map(),
     accounts: [],
+    onListAccounts: () => Promise.resolve(),
     onPost: () => Promise.resolve(),
     balanceOf: (accountId) => balances.get(accountId)?.balanceNanos,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),

@@ -29,6 +29,8 @@
 --   :session:<id>   zset  rids of the open holds of a relay process by the last sign of life of the call (ms)
 --   :sessions       zset  relay processes by the time they were last heard (ms)
 --   :outbox         zset  rids of charges that the ledger has not confirmed, by the time of the charge (ms)
+--   :changes        hash  settings of accounts and keys as they were last changed: version and the whole row, by kind and
+--                         id; :changed-at, zset of these by the time of the change (ms), which forgets them
 --   :listed         zset  rids handed out for publishing again, by the time they were (written outside of this script)
 --   :rate:<ip>      theoretical arrival time (us) of the rate limiter of an address
 --   :service        hash  beat (last run, ms) floor (nobody counts as silent from before it, ms) open (holds in all) |
