@@ -153,7 +153,7 @@ const splitBrain: Drill = {
   },
 };
 
-/** Stops the primary with all its sessions: connections to it stay open and say nothing, as of a machine that is gone. */
+/** Stops the primary with its sessions: connections to it stay open and say nothing, as of a machine that is gone. */
 const halfOpen: Drill = {
   name: "postgres-half-open",
   says: "the primary is gone without a word to its clients, and a replica that lags is promoted",
