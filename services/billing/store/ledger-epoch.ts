@@ -134,7 +134,8 @@ export async function readEpoch(db: Queryable): Promise<number> {
 
 /**
  * Makes accounts that the ledger does not know (any more), with nothing on them, in the order of their ids. An
- * untouched one is pushed to auth-quota when something is booked on it, an unpushed one as it is. Ids must have been checked.
+ * untouched one is pushed to auth-quota when something is booked on it, an unpushed one as it is. Ids must have been
+ * checked.
  */
 export async function createAccounts(
   db: Queryable,
