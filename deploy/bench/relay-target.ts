@@ -87,7 +87,7 @@ export async function startRelay(upstreamPort: number, cores: Cores, profiles?: 
     environment: {
       ...grpcFilesIn(stack.tlsFolder, "relay"),
       AUTH_QUOTA_ADDRESS: authQuotaAddress,
-      NATS_URL: stack.stores.urls.nats,
+      NATS_URL: stack.stores.natsUrls.relay,
       CATALOG_FILE: stack.catalogFile,
       SPOOL_DIR: join(folder, "metered-spool"),
       ALLOW_PLAIN_HTTP: "loopback",

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { setTimeout as pause } from "node:timers/promises";
 import { promisify } from "node:util";
 import { jetstreamManager } from "@nats-io/jetstream";
-import { connect } from "@nats-io/transport-node";
+import { connectNats } from "#shared/testing/nats-login.ts";
 import { usageStream } from "#shared/stores/usage-stream.ts";
 import { until } from "#shared/testing/until.ts";
 import type { Round, Scenario } from "./scenario.ts";
@@ -28,7 +28,7 @@ export async function fillDisk(scenario: Scenario, round: Round): Promise<void> 
 /** Lets the usage stream hold no more than it does, and later as much as it may; callers must not notice. */
 export async function fillStream(scenario: Scenario, round: Round): Promise<void> {
   round.isUnnoticed = true;
-  await using connection = await connectNats(scenario.world.stack.stores.urls.nats);
+  await using connection = await openNats(scenario.world.stack.stores.urls.nats);
   const manager = await jetstreamManager(connection.nats);
   await round.more(scenario.random.between(20, 60));
   const { config, state } = await manager.streams.info(usageStream);
@@ -40,7 +40,7 @@ export async function fillStream(scenario: Scenario, round: Round): Promise<void
   await round.more(40);
 }
 
-async function connectNats(url: string) {
-  const nats = await connect({ servers: url });
+async function openNats(url: string) {
+  const nats = await connectNats(url);
   return { nats, [Symbol.asyncDispose]: () => nats.close() };
 }

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { jetstream, jetstreamManager } from "@nats-io/jetstream";
-import { connect } from "@nats-io/transport-node";
 import { RecordKind, UsageBatchSchema, UsageRecordedSchema, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import { holdSecret, withProof } from "#shared/money/hold-proof.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { encodeUsageBatch, usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
+import { connectNats } from "#shared/testing/nats-login.ts";
 import { until } from "#shared/testing/until.ts";
 import { chat, makeCall } from "./ask.ts";
 import { startWorld } from "./world.ts";
@@ -15,7 +15,10 @@ import { startWorld } from "./world.ts";
 
 const world = await startWorld({ serviceEnvironment: { billing: { OUTBOX_AGE_MS: "1000" } } });
 after(() => world[Symbol.asyncDispose]());
-const connection = await connect({ servers: world.stack.stores.urls.nats });
+const { natsUrls, urls } = world.stack.stores;
+const forger = await connectNats(natsUrls.relay);
+after(() => forger.close());
+const connection = await connectNats(urls.nats);
 after(() => connection.close());
 const manager = await jetstreamManager(connection);
 
@@ -35,7 +38,7 @@ async function lastEvent(): Promise<{ event: UsageRecorded; seq: number }> {
   return { event: event ?? assert.fail("an empty batch"), seq };
 }
 
-const publish = (...records: Uint8Array[]) => jetstream(connection).publish(usageSubject, encodeUsageBatch(records));
+const publish = (...records: Uint8Array[]) => jetstream(forger).publish(usageSubject, encodeUsageBatch(records));
 
 const quarantined = async (rid: string): Promise<{ reason: string; quarantineId: bigint }[]> =>
   (await world.billing.listQuarantine({ onlyOpen: true, limit: 1_000 })).records.filter((record) => record.rid === rid);

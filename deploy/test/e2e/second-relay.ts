@@ -23,7 +23,7 @@ export async function startSecondRelay({ stack }: World, spoolFolder: string): P
       GRPC_PORT: String(grpcPort),
       ...grpcFilesIn(stack.tlsFolder, "relay"),
       AUTH_QUOTA_ADDRESS: stack.addresses.authQuotaAddress,
-      NATS_URL: stack.stores.urls.nats,
+      NATS_URL: stack.stores.natsUrls.relay,
       CATALOG_FILE: stack.catalogFile,
       SPOOL_DIR: spoolFolder,
       ALLOW_PLAIN_HTTP: "loopback",

@@ -21,7 +21,7 @@ export async function startSecondVideoTask({ stack }: World, variables: Record<s
       GRPC_PORT: String(port),
       OPS_PORT: String(opsPort),
       DATABASE_URL: stack.logins.videoTask,
-      NATS_URL: stack.stores.urls.nats,
+      NATS_URL: stack.stores.natsUrls["video-task"],
       ...grpcFilesIn(stack.tlsFolder, "video-task"),
       BILLING_ADDRESS: stack.addresses.billingAddress,
       CATALOG_FILE: stack.catalogFile,

@@ -11,6 +11,7 @@ import { until } from "#shared/testing/until.ts";
 import { startContainers } from "./compose.ts";
 import { ensureDatabase } from "./database.ts";
 import { prepareStores, thisMachine } from "./machine.ts";
+import { natsLogins, natsSettings, sameForAll, type NatsUrls } from "./nats-logins.ts";
 import type { LocalState } from "./state.ts";
 
 export type StoreUrls = Record<StoreName, string>;
@@ -28,7 +29,10 @@ export type LocalStoresOptions = {
 };
 
 export type LocalStores = AsyncDisposable & {
+  /** By which whoever started them may do everything. */
   urls: StoreUrls;
+  /** By which each service logs in to NATS; all the same where it runs elsewhere or in a container. */
+  natsUrls: NatsUrls;
   /** The stores that run as processes of this stack. */
   processes: Partial<Record<StoreName, Store>>;
 };
@@ -62,9 +66,15 @@ export async function startLocalStores(options: LocalStoresOptions): Promise<Loc
     Object.assign(urls, resources.use(await startContainers(inContainers, settings)).urls);
   }
   const complete = urls as StoreUrls;
+  let natsUrls = sameForAll(complete.nats);
+  if (processes.nats) {
+    const { operator, services } = natsLogins(complete.nats, state.passwords);
+    complete.nats = operator;
+    natsUrls = services;
+  }
   if (!given.postgres) complete.postgres = await ensureDatabase(complete.postgres);
   const owned = resources.move();
-  return { urls: complete, processes, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { urls: complete, natsUrls, processes, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 /**
@@ -88,7 +98,7 @@ async function programOf(name: StoreName, options: LocalStoresOptions) {
   state.ports[name] ??= await freePort();
   const place = { binary: findStoreBinary(name) as string, folder, onLine: await logFile(name, options.folder) };
   if (name === "redis") return redisProgram({ ...place, orphanSignal: "SIGTERM" });
-  if (name === "nats") return natsProgram({ ...place, orphanSignal: "SIGTERM" });
+  if (name === "nats") return natsProgram({ ...place, orphanSignal: "SIGTERM" }, natsSettings(state.passwords));
   return postgresProgram({ ...place, orphanSignal: "SIGINT", password: state.passwords.postgres, isDurable });
 }
 

@@ -244,7 +244,8 @@ type PlanInput = {
 function planServices(input: PlanInput): Record<ServiceName, ServicePlan> {
   const { options, places, logins, stores, tlsFolder, catalogFile } = input;
   const { authQuotaAddress, billingAddress, videoTaskAddress, relayUrl, opsUrls } = addressesOf(places);
-  const { redis, nats } = stores.urls;
+  const { redis } = stores.urls;
+  const { natsUrls } = stores;
   const plan = (name: ServiceName, url: string, variables: Record<string, string>): ServicePlan => {
     const ops = { OPS_HOST: loopback, OPS_PORT: String(places[name].opsPort) };
     const told = options.reroute?.(name, variables) ?? variables;
@@ -276,14 +277,14 @@ function planServices(input: PlanInput): Record<ServiceName, ServicePlan> {
     billing: plan("billing", billingAddress, {
       ...grpc("billing"),
       DATABASE_URL: logins.billing,
-      NATS_URL: nats,
+      NATS_URL: natsUrls.billing,
       AUTH_QUOTA_ADDRESS: authQuotaAddress,
       HOLD_PROOF_KEYS: input.state.holdProofKeys,
     }),
     "video-task": plan("video-task", videoTaskAddress, {
       ...grpc("video-task"),
       DATABASE_URL: logins.videoTask,
-      NATS_URL: nats,
+      NATS_URL: natsUrls["video-task"],
       BILLING_ADDRESS: billingAddress,
       CATALOG_FILE: catalogFile,
       DEMO_API_KEY: "demo",
@@ -294,7 +295,7 @@ function planServices(input: PlanInput): Record<ServiceName, ServicePlan> {
       HTTP_PORT: String(places.relay.port),
       AUTH_QUOTA_ADDRESS: authQuotaAddress,
       VIDEO_TASK_ADDRESS: videoTaskAddress,
-      NATS_URL: nats,
+      NATS_URL: natsUrls.relay,
       SPOOL_DIR: join(options.folder, "spool"),
       CATALOG_FILE: catalogFile,
       ALLOW_PLAIN_HTTP: "loopback",

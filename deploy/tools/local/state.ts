@@ -4,8 +4,20 @@ import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort, isPortFree } from "#shared/testing/free-port.ts";
 
-/** Of PostgreSQL's superuser and of each service's login. */
-export type Passwords = { postgres: string; authQuota: string; billing: string; videoTask: string; console: string };
+/** Of PostgreSQL's superuser and of each service's login there, and of the logins of NATS. */
+export type Passwords = Record<(typeof logins)[number], string>;
+
+const logins = [
+  "postgres",
+  "authQuota",
+  "billing",
+  "videoTask",
+  "console",
+  "natsOperator",
+  "natsRelay",
+  "natsBilling",
+  "natsVideoTask",
+] as const;
 
 /** What a local stack remembers from one start to the next, in seed.json. Local development only. */
 export type LocalState = {
@@ -47,14 +59,7 @@ type SavedState = Omit<LocalState, "passwords" | "holdProofKeys"> & {
 };
 
 function newPasswords(): Passwords {
-  const password = (): string => randomBytes(16).toString("hex");
-  return {
-    postgres: password(),
-    authQuota: password(),
-    billing: password(),
-    videoTask: password(),
-    console: password(),
-  };
+  return Object.fromEntries(logins.map((login) => [login, randomBytes(16).toString("hex")])) as Passwords;
 }
 
 /** Writes the state, readable by its owner only. */

@@ -1,20 +1,37 @@
 import { randomUUID } from "node:crypto";
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { askLoopback } from "./loopback.ts";
 import type { StoreProgram } from "./store.ts";
 import type { StoreFolder } from "./store-folder.ts";
 
-/** NATS with JetStream. It greets with its name, which tells it from another server on the same port. */
-export function natsProgram({ binary, folder, orphanSignal, onLine }: StoreFolder): StoreProgram {
+/**
+ * NATS with JetStream, and with the text of a configuration file where one is given. It greets with its name, which
+ * tells it from another server on the same port.
+ */
+export function natsProgram({ binary, folder, orphanSignal, onLine }: StoreFolder, settings?: string): StoreProgram {
   const serverName = `local-${randomUUID()}`;
+  const settingsFile = join(folder, "nats.conf");
   return {
     name: "nats",
     prepare: async () => {
       await mkdir(folder, { recursive: true });
+      if (settings !== undefined) await writeFile(settingsFile, settings, { mode: 0o600 });
     },
     plan: (port) => ({
       command: binary,
-      args: ["-a", "127.0.0.1", "-p", String(port), "-n", serverName, "-js", "-sd", folder],
+      args: [
+        "-a",
+        "127.0.0.1",
+        "-p",
+        String(port),
+        "-n",
+        serverName,
+        "-js",
+        "-sd",
+        folder,
+        ...(settings === undefined ? [] : ["-c", settingsFile]),
+      ],
       orphanSignal,
       onLine,
     }),

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { jetstream } from "@nats-io/jetstream";
-import { connect } from "@nats-io/transport-node";
 import type { Page } from "playwright-core";
+import { connectNats } from "#shared/testing/nats-login.ts";
 import { until } from "#shared/testing/until.ts";
 import { chat, makeCall, ridOf } from "../ask.ts";
 import { submitVideo, videoOf } from "../videos.ts";
@@ -30,7 +30,7 @@ export const notPages: readonly string[] = [
 
 /** Has a message that is no usage record in the usage stream; tells its id in the quarantine. */
 async function quarantine({ stack, billing }: World): Promise<string> {
-  const connection = await connect({ servers: stack.stores.urls.nats });
+  const connection = await connectNats(stack.stores.urls.nats);
   try {
     await jetstream(connection).publish("usage.v1.record", "<img src=x onerror=alert(1)>");
   } finally {
