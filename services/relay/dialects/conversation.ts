@@ -62,7 +62,7 @@ export type MediaSource =
 export type Opaque = { issuer: Issuer; value: string };
 
 /** Whose opaque state it is: the dialect of the provider that gave it. */
-export type Issuer = "openai-responses" | "anthropic-messages" | "gemini-generate";
+export type Issuer = "openai-responses" | "anthropic-messages" | "gemini-generate" | "openai-chat";
 
 export type TextPart = { kind: "text"; text: string; citations?: Citation[]; cache?: CacheMark; opaque?: Opaque };
 export type ImagePart = { kind: "image"; source: MediaSource; detail?: string; cache?: CacheMark };
@@ -213,6 +213,8 @@ export const quirks = [
   "reasoning-content",
   /** Takes Gemini's thought signatures in `extra_content`, as Google's own chat endpoint does. */
   "thought-signatures",
+  /** Takes thoughts with their state in `reasoning_details`, as OpenRouter and Vercel's AI Gateway give them. */
+  "reasoning-details",
   /** Tells its reasoning in total_tokens only, beside completion_tokens, as Google's own chat endpoint does. */
   "reasoning-in-total",
   /** Tells its reasoning beside completion_tokens, in no total, as Vercel's gateway does for Gemini. */

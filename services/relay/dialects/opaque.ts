@@ -5,7 +5,7 @@ export const ourNote = "relay.";
 
 // Behind it: the issuer, then what it gave. No provider's own state begins like this.
 const mark = "relay.1.";
-const issuers: readonly Issuer[] = ["openai-responses", "anthropic-messages", "gemini-generate"];
+const issuers: readonly Issuer[] = ["openai-responses", "anthropic-messages", "gemini-generate", "openai-chat"];
 
 /** Opaque state as one text for a field of another dialect, so that it comes back to its issuer and to nobody else. */
 export function wrapOpaque({ issuer, value }: Opaque): string {

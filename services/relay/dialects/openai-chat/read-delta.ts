@@ -9,6 +9,7 @@ import type { BlockStart, TokenLogprob } from "../reply.ts";
 import { readExtra } from "./extra-content.ts";
 import { readFinish } from "./finish-reasons.ts";
 import { readCitations } from "./read-assistant.ts";
+import { addDetails, takeState, textOf, type Details } from "./reasoning-details.ts";
 
 /** A tool call of an answer, by the id that the provider gave it ("" when it gave none). */
 type CallState = { id: string; hasState: boolean; decoder: FreeTextDecoder | undefined };
@@ -21,6 +22,8 @@ export type ChoiceState = {
   open: BlockStart["kind"] | undefined;
   openCall: CallState | undefined;
   calls: Map<number, CallState>;
+  /** State that the next block to end takes along. */
+  details: Details;
   callCount: number;
   hasRefusal: boolean;
   reason: string | undefined;
@@ -36,6 +39,7 @@ export function createChoice(index: number, replyId: string): ChoiceState {
     open: undefined,
     openCall: undefined,
     calls: new Map(),
+    details: new Map(),
     callCount: 0,
     hasRefusal: false,
     reason: undefined,
@@ -47,6 +51,9 @@ export function createChoice(index: number, replyId: string): ChoiceState {
 function closeBlock(choice: ChoiceState, sink: AnswerSink): void {
   const rest = choice.openCall?.decoder && endFreeText(choice.openCall.decoder);
   if (rest) sink.show({ kind: "block-delta", choice: choice.index, text: rest });
+  const hasPlace = choice.open !== undefined && choice.open !== "refusal" && !choice.openCall?.hasState;
+  const opaque = hasPlace ? takeState(choice.details) : undefined;
+  if (opaque) sink.show({ kind: "block-opaque", choice: choice.index, opaque });
   if (choice.open !== undefined) sink.show({ kind: "block-end", choice: choice.index });
   choice.open = undefined;
   choice.openCall = undefined;
@@ -207,8 +214,11 @@ function addState(choice: ChoiceState, extra: unknown, sink: AnswerSink): void {
 export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown, sink: AnswerSink): boolean {
   if (typeof delta !== "object" || delta === null) return true;
   const fields = delta as Record<string, unknown>;
+  const { reasoning_content, reasoning, reasoning_details: details } = fields;
   // Compatible servers call their thinking one or the other; some give it under both names.
-  addText(choice, "thinking", stringOf(fields["reasoning_content"]) ?? fields["reasoning"], sink);
+  const thoughts = stringOf(reasoning_content) ?? reasoning ?? (details ? textOf(details) : undefined);
+  addText(choice, "thinking", thoughts, sink);
+  if (details && sink.isShown) addDetails(choice.details, details);
   const { content } = fields;
   const tokens = logprobs && sink.isShown ? readLogprobs(member(logprobs, "content")) : undefined;
   if (Array.isArray(content)) addParts(choice, content, sink);

@@ -49,6 +49,7 @@ export type AssistantMessage = {
   role: "assistant";
   content?: string | ChatPart[];
   reasoning_content?: string;
+  reasoning_details?: Record<string, unknown>[];
   tool_calls?: ChatCall[];
   extra_content?: ExtraContent;
 };

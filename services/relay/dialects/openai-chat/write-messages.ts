@@ -2,6 +2,7 @@ import { callIdFor } from "../call-id.ts";
 import {
   UnsupportedError,
   type CallPart,
+  type Opaque,
   type Part,
   type ResultPart,
   type TextPart,
@@ -9,6 +10,7 @@ import {
 } from "../conversation.ts";
 import { freeTextInput, writeToolName } from "../free-text.ts";
 import { writeExtra } from "./extra-content.ts";
+import { writeDetails } from "./reasoning-details.ts";
 import type { AssistantMessage, ChatCall, ChatMessage, ChatPart } from "./wire.ts";
 import { writePart, writeTexts, type SaidPart, type Writing } from "./write-content.ts";
 
@@ -62,9 +64,14 @@ function writeUser(parts: Part[], writing: Writing): ChatMessage[] {
   return [{ role: "user", content: isPlain ? only.text : content }];
 }
 
+/** Whether state stands in `reasoning_details` of the message. */
+const isDetail = (opaque: Opaque | undefined, { quirks }: Writing): boolean =>
+  opaque?.issuer === "openai-chat" && quirks.has("reasoning-details");
+
 /** State goes to its issuer alone, where its chat endpoint takes it. */
-function keepsState({ opaque }: CallPart | TextPart, { quirks, losses }: Writing): boolean {
-  if (!opaque) return false;
+function keepsState({ opaque }: CallPart | TextPart, writing: Writing): boolean {
+  const { quirks, losses } = writing;
+  if (!opaque || isDetail(opaque, writing)) return false;
   const isKept = opaque.issuer === "gemini-generate" && quirks.has("thought-signatures");
   if (!isKept) losses.add("opaqueState");
   return isKept;
@@ -89,10 +96,11 @@ function writeCall(call: CallPart, writing: Writing): ChatCall {
   return { id, type: "function", function: { name, arguments: input }, ...extra };
 }
 
-function writeThinking(parts: Part[], { quirks, losses }: Writing): string {
+function writeThinking(parts: Part[], writing: Writing): string {
+  const { quirks, losses } = writing;
   let thinking = "";
   for (const part of parts) {
-    if (part.kind !== "thinking") continue;
+    if (part.kind !== "thinking" || isDetail(part.opaque, writing)) continue;
     if (part.opaque) losses.add("opaqueState");
     if (part.text !== "" && !quirks.has("reasoning-content")) losses.add("thinking");
     thinking += part.text;
@@ -122,12 +130,14 @@ function writeAssistant(parts: Part[], writing: Writing): ChatMessage[] {
   const thinking = writeThinking(parts, writing);
   const signed = parts.filter((part) => part.kind === "text" && keepsState(part, writing)).at(-1);
   const extra = signed?.kind === "text" && signed.opaque ? { extra_content: writeExtra(signed.opaque) } : {};
+  const details = writing.quirks.has("reasoning-details") ? writeDetails(parts) : [];
   if (calls.length === 0 && content.content === undefined) return [];
   return [
     {
       role: "assistant",
       ...content,
       ...(thinking !== "" && { reasoning_content: thinking }),
+      ...(details.length > 0 && { reasoning_details: details }),
       ...(calls.length > 0 && { tool_calls: calls }),
       ...extra,
     },
