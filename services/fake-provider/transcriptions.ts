@@ -18,8 +18,9 @@ import { durationMs } from "./sound.ts";
 const tokensPerSecond = 10;
 
 /**
- * Says what it heard, also in English where that is asked: a word for every second of the file. Models named whisper bill by duration, in whole seconds, and
- * do not stream; any other bills by tokens. Plain texts and subtitles have no place for the use.
+ * Says what it heard, also in English where that is asked: a word for every second of the file. Models named whisper
+ * bill by duration, in whole seconds, and do not stream; any other bills by tokens. Plain texts and subtitles have no
+ * place for the use.
  */
 export function planTranscription(request: FakeRequest, behaviour: Behaviour): Plan {
   const file = request.fields["file"] as FormFile;

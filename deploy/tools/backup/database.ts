@@ -42,10 +42,7 @@ async function runTool(tool: string, words: string[], url: string): Promise<void
 }
 
 /** Runs statements on a connection of its own; gives the rows of the last. */
-async function queryAs<Row extends pg.QueryResultRow>(
-  url: string,
-  statements: readonly string[],
-): Promise<Row[]> {
+async function queryAs<Row extends pg.QueryResultRow>(url: string, statements: readonly string[]): Promise<Row[]> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
   client.on("error", () => undefined);
   try {

@@ -16,8 +16,8 @@ const passwordsOf = ({ natsRelay, natsBilling, natsVideoTask }: Passwords): Reco
 });
 
 /**
- * Settings of a NATS server of one's own: the users of deploy/stores/, with their passwords, and one with all rights for
- * whoever has started it.
+ * Settings of a NATS server of one's own: the users of deploy/stores/, with their passwords, and one with all rights
+ * for whoever has started it.
  */
 export function natsSettings(passwords: Passwords): string {
   let users = readFileSync(usersFile, "utf8");

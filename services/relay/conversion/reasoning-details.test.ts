@@ -128,7 +128,7 @@ function continued(to: DialectName, answer: unknown, quirks: Quirk[]): { details
 
 for (const [name, deltas] of Object.entries(answers) as [keyof typeof answers, Record<string, unknown>[]][]) {
   for (const to of ["anthropic-messages", "openai-responses"] as const) {
-    // State of a message's last text is kept from callers of Format B, whose clients take the last block for the answer.
+    // State of a last text is kept from callers of Format B, whose clients take the last block for the answer.
     if (name === "vercel" && to === "anthropic-messages") continue;
     test(`reasoning_details of ${name} come back through ${to} as they were given, streamed and whole`, () => {
       for (const answer of [streamed(to, deltas), whole(to, deltas)]) {

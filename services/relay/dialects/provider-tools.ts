@@ -59,8 +59,8 @@ export type ForeignTool = { type: string; name?: string | undefined; refusal: st
 
 /**
  * Leaves out tools that only their provider runs, and names them: an answer without them is still one. Throws
- * UnsupportedError for those that the caller would run, and wait for in vain, and where one of them may be the tool that
- * must be called.
+ * UnsupportedError for those that the caller would run, and wait for in vain, and where one of them may be the tool
+ * that must be called.
  */
 export function leaveOutTools(
   foreign: readonly ForeignTool[],

@@ -10,9 +10,9 @@ const readingLimits = { patienceMs: 60_000, leastBytesPerSecond: 8_192 };
 type Waiting = { sinceMs: number; readBytes: number };
 
 /**
- * Follows the connections of a server; gives the look that breaks those whose callers read too slowly, and tells how many. What waits is in
- * memory, whether its answer is still under way or over: else a byte a second would keep it there for hours. Costs the
- * path of a call nothing.
+ * Follows the connections of a server; gives the look that breaks those whose callers read too slowly, and tells how
+ * many. What waits is in memory, whether its answer is still under way or over: else a byte a second would keep it
+ * there for hours. Costs the path of a call nothing.
  */
 export function followReaders(server: Server, limits = readingLimits): (nowMs?: number) => number {
   const sockets = new Map<Socket, Waiting | undefined>();

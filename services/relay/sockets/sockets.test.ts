@@ -137,7 +137,9 @@ describe("what is no turn", async () => {
     await find("response.completed");
     for (let number = 0; number < 5; number += 1) webSocket.send("{");
     assert.equal(await closed, 1008);
-    await until("its line", () => relay.lines.some(({ msg, end }) => msg === "socket closed" && end === "misuse"));
+    await until("its line", () =>
+      relay.lines.some((line) => line["msg"] === "socket closed" && line["end"] === "misuse"),
+    );
   });
 
   test("what the endpoint refuses over HTTP is told in its words, and the socket goes on", async () => {
@@ -220,7 +222,9 @@ describe("how a socket ends", async () => {
     const relay = await start({ pingMs: 30 });
     const { closed } = await open(relay, { autoPong: false });
     assert.equal(await closed, 1006);
-    await until("its line", () => relay.lines.some(({ msg, end }) => msg === "socket closed" && end === "silent"));
+    await until("its line", () =>
+      relay.lines.some((line) => line["msg"] === "socket closed" && line["end"] === "silent"),
+    );
   });
 
   test("a caller who answers pings stays", async () => {
@@ -280,9 +284,9 @@ test("each turn is held and charged by an id of its own, and its line names the 
   create();
   create();
   await find("response.completed", 2);
-  const lines = (): Json[] => relay.lines.filter(({ msg }) => msg === "call");
+  const lines = (): Json[] => relay.lines.filter((line) => line["msg"] === "call");
   await until("two lines", () => lines().length === 2);
-  const opened = relay.lines.find(({ msg }) => msg === "socket opened");
+  const opened = relay.lines.find((line) => line["msg"] === "socket opened");
   assert.deepEqual(new Set(lines().map(({ socket }) => socket)), new Set([opened?.["rid"]]));
   assert.equal(new Set(lines().map(({ rid }) => rid)).size, 2);
 });

@@ -55,8 +55,8 @@ function requireHandshake({ headers, socket }: IncomingMessage): void {
 const shareOf = (budget: BodyBudget, caller: Caller): BodyShare =>
   budget.share({ destroyed: false, once: () => undefined as never }, caller);
 
-// A frame is unmasked and read where all sockets are served: 16 MiB hold the event loop for some 40 ms. Whoever has more
-// to send, such as many pictures, sends it over HTTP, where large bodies are read in threads.
+// A frame is unmasked and read where all sockets are served: 16 MiB hold the event loop for some 40 ms. Whoever has
+// more to send, such as many pictures, sends it over HTTP, where large bodies are read in threads.
 const maxFrameBytes = 16 * 1024 * 1024;
 
 function createServer(ridOf: (request: IncomingMessage) => string): WebSocketServer {

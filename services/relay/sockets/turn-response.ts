@@ -66,7 +66,7 @@ export class TurnResponse extends Writable implements CallResponse {
   shouldKeepAlive = true;
   readonly chunkedEncoding = false;
   readonly socket = null;
-  readonly req = { complete: true, resume: () => this.req } as unknown as CallResponse["req"];
+  readonly ["req"] = { complete: true, resume: () => this["req"] } as unknown as CallResponse["req"];
   private readonly sink: TurnSink;
   private headers: Record<string, string | number> = {};
   private rest = Buffer.alloc(0);

@@ -11,8 +11,9 @@ function ridAt(timeMs: number): string {
 }
 
 /**
- * Creates the pass that forgets prompts of submissions older than so many days, all of which have ended by then. It goes
- * through old ones once after the start, by the times in their rids, and then through those that have become old since.
+ * Creates the pass that forgets prompts of submissions older than so many days, all of which have ended by then. It
+ * goes through old ones once after the start, by the times in their rids, and then through those that have become old
+ * since.
  */
 export function createPromptPass(pool: Pool, { days, nowMs }: { days: number; nowMs: () => number }) {
   let fromRid = firstRid;

@@ -188,7 +188,7 @@ export function readAssistantContent(blocks: unknown[], dropped: Set<string>): P
   return parts;
 }
 
-/** Reads what a user said, results of tools first. Throws UnsupportedError for files by id and echoes of server tools. */
+/** Reads what a user said, results of tools first. Throws UnsupportedError for files by id and for server tools. */
 export function readUserContent(blocks: unknown[], dropped: Set<string>): Part[] {
   const results: Part[] = [];
   const others: Part[] = [];

@@ -105,7 +105,7 @@ function writeThinking({ text, opaque }: ThinkingPart, { losses, takesThinking }
   return block ? [block] : [];
 }
 
-/** Writes a part of a turn; nothing for what says nothing. Throws UnsupportedError for what the provider cannot read. */
+/** Writes a part of a turn; nothing for what says nothing. Throws UnsupportedError for what no provider reads. */
 export function writePart(part: Part, writing: PartWriting): RequestBlock[] {
   switch (part.kind) {
     case "text":

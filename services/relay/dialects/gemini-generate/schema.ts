@@ -170,8 +170,8 @@ function reduceNode(value: unknown, reducing: Reducing, depth: number): Node {
 
 /**
  * A JSON schema within the subset that Gemini reads: references into `$defs` only and with nothing beside them, no
- * allOf, no keyword it does not know. What the subset cannot say stands in the descriptions. Throws UnsupportedError for
- * a schema beyond 50,000 nodes or 64 levels.
+ * allOf, no keyword it does not know. What the subset cannot say stands in the descriptions. Throws UnsupportedError
+ * for a schema beyond 50,000 nodes or 64 levels.
  */
 export function reduceSchema(schema: unknown): Reduced {
   const root = isNode(schema) ? schema : {};
