@@ -16,6 +16,9 @@ export function judgeCallers(evidence: TaskEvidence): string[] {
   ];
 }
 
+/** What must be kept of a prompt: nothing of one whose video its caller has deleted. */
+export const keptPrompt = ({ isDeleted }: TaskRow, prompt: string): string => (isDeleted ? "" : prompt);
+
 /** The task of an id as callers know it: "video_" and the rid without dashes. */
 function rowOf(taskId: string, rows: ReadonlyMap<string, TaskRow>): TaskRow | undefined {
   const rid = taskId.replace(/^video_(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
@@ -31,7 +34,7 @@ function judgeAnswer(submission: Submission, rows: ReadonlyMap<string, TaskRow>)
   const row = rowOf(taskId, rows);
   if (!row || !isTaken(row))
     return [`${taskId}: accepted, but ${row ? `its task is ${row.state}` : "there is no task"}`];
-  const isOwn = row.accountId === accountId && row.prompt === prompt;
+  const isOwn = row.accountId === accountId && row.prompt === keptPrompt(row, prompt);
   return isOwn ? [] : [`${taskId}: the answer to another submission: ${prompt.slice(0, 100)}`];
 }
 

@@ -215,6 +215,11 @@ const wrongTasks: Wrong[] = [
     problem: /000001: the provider was asked for another video/,
   },
   {
+    wrong: "a deleted task that keeps its prompt",
+    evidence: { rows: withRow(rowOf(1, "completed", { isDeleted: true })) },
+    problem: /000001: the provider was asked for another video/,
+  },
+  {
     wrong: "a task that a provider took and that counts as refused",
     evidence: { jobs: [...right.jobs, jobOf(4)] },
     problem: /000004: a provider took it, which nobody knows/,
@@ -369,7 +374,7 @@ describe("the checker of video tasks", () => {
   test("lets a task end by its deadline, or because its provider has forgotten it, and be deleted", () => {
     const timedOut = rowOf(2, "failed", { errorCode: "timeout" });
     const gone = { rows: withRow(rowOf(2, "failed", { errorCode: "not_found" })), sightings: [] };
-    const deleted = { rows: withRow(rowOf(1, "completed", { isDeleted: true })) };
+    const deleted = { rows: withRow(rowOf(1, "completed", { isDeleted: true, prompt: "" })) };
     const cases: Partial<TaskEvidence>[] = [
       { rows: withRow(timedOut), jobs: withJob(jobOf(2, { end: undefined })), sightings: [] },
       { ...gone, jobs: withJob(jobOf(2, { end: undefined, isForgotten: true })) },

@@ -1,6 +1,6 @@
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { type CheckedLine, emptyReport, judgeAccount, kindsOf, type Report } from "./checker.ts";
-import { judgeCallers } from "./task-callers.ts";
+import { judgeCallers, keptPrompt } from "./task-callers.ts";
 import type { HarmTime, MoneyEventRow, ProviderJob, TaskEvidence, TaskRow } from "./task-evidence.ts";
 
 /** What became of tasks, beside what a report of calls tells. */
@@ -139,7 +139,7 @@ function judgeMoney(one: TaskCase, evidence: TaskEvidence, { report, counts }: T
 function judgeTaken({ jobs: [job] }: TaskCase, row: TaskRow, { report, counts }: TaskFindings, complain: Complain) {
   counts.accepted += 1;
   if (!job || job.id !== row.upstreamId) complain(`no provider took it as ${row.upstreamId}`);
-  if (job && job.prompt !== row.prompt) complain("the provider was asked for another video");
+  if (job && row.prompt !== keptPrompt(row, job.prompt)) complain("the provider was asked for another video");
   if (row.state === "completed") {
     report.served += 1;
     counts.completed += 1;
