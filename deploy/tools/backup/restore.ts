@@ -20,7 +20,7 @@ export type Restored = {
 export async function putBackup(folder: string, config: BackupConfig): Promise<Restored> {
   const manifest = await readManifest(folder);
   const { DATABASE_OWNER_URL: url, NATS_URL } = config;
-  const stamp = new Date().toISOString().replaceAll(/\D/g, "").slice(0, 14);
+  const stamp = new Date().toISOString().replaceAll(/\D/g, "");
   const name = await loadBeside(url, join(folder, "database.dump"), stamp);
   const streams: Restored["streams"] = {};
   // Before the ledger: billing makes streams that it does not find, and reads them again for what the ledger lacks.
