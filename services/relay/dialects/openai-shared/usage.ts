@@ -131,7 +131,8 @@ function readBuckets(
   // Some compatible servers (xAI) count reasoning beside completion_tokens; only their total tells.
   const isInTotal = beside > 0n && (beside === within || isReasoningInTotal);
   // Vercel's gateway leaves the thoughts of Gemini out of completion_tokens and of the total, and bills them.
-  const outside = isInTotal ? beside : isReasoningBeside || within > completion ? within : 0n;
+  const isTooMuch = within > completion && total === prompt + completion;
+  const outside = isInTotal ? beside : isReasoningBeside || isTooMuch ? within : 0n;
   const {
     rest: outputTokens,
     imageOutputTokens,
