@@ -52,10 +52,14 @@ function catalogOf(fakeUrl: string, videosUrl: string): string {
   return withVideos(catalogText(all), videosUrl);
 }
 
-/** A catalog without the fields that the version before does not know. */
+/** A catalog without the fields and endpoints that the version before does not know. */
 function catalogBefore(fakeUrl: string, videosUrl: string): string {
-  const isKnown = (name: string, value: unknown): unknown => (name === "on_caller_gone" ? undefined : value);
-  return JSON.stringify(JSON.parse(catalogOf(fakeUrl, videosUrl)), isKnown);
+  const known = (name: string, value: unknown): unknown => {
+    if (name === "on_caller_gone") return undefined;
+    if (name !== "dialects" || !Array.isArray(value)) return value;
+    return value.filter((dialect) => dialect !== "openai-translations");
+  };
+  return JSON.stringify(JSON.parse(catalogOf(fakeUrl, videosUrl)), known);
 }
 
 /** For versions that know neither TLS between services nor proofs of holds. */

@@ -36,15 +36,15 @@ describe("one version of skew between any two services, on the new schema", { sk
     const { relay, authQuota, billing, videoTask } = world.stack.services;
     const firsts = { relay, "auth-quota": authQuota, billing, "video-task": videoTask };
     await Promise.all(Object.values(firsts).map((service) => service.kill("SIGTERM")));
+    resources.defer(async () => {
+      for (const one of Object.values(running).toReversed()) await one[Symbol.asyncDispose]();
+    });
     const start = async (name: FleetName): Promise<void> => {
       running[name] = await startAt(name, places[name][0], { root: oldRoot });
     };
     await Promise.all(Object.keys(firsts).map((name) => start(name as FleetName)));
     const { service, browser } = await startFirstConsole(places.console[0], oldRoot);
     running.console = service;
-    resources.defer(async () => {
-      for (const one of Object.values(running).toReversed()) await one[Symbol.asyncDispose]();
-    });
     customer = { ...(await world.createCustomer({ creditNanos })), creditNanos };
     videoCustomer = await world.createCustomer({ creditNanos });
     const take = (name: FleetName): Service => running[name];
