@@ -44,6 +44,18 @@ const formatA = {
   readError: chatError.readError,
 } as const;
 
+/** What is heard in a file, in its language or in English. */
+const fromSound = {
+  ...formatA,
+  measures: [["mediaMs"], ["audioInputTokens", "outputTokens"]],
+  requiredFields: ["model", "file"],
+  takesForm: true,
+  mayIgnoreStream: true,
+  readEnvelope: transcriptionsRequest.readEnvelope,
+  prepareBody: replaceModelInForm,
+  ...metered(transcriptionsAnswers),
+} as const;
+
 const textMeasures = [["inputTokens", "outputTokens"]] as const;
 
 const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
@@ -157,28 +169,14 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     ...metered(moderationsAnswers),
   },
   "openai-transcriptions": {
-    ...formatA,
+    ...fromSound,
     name: "openai-transcriptions",
     path: "/v1/audio/transcriptions",
-    measures: [["mediaMs"], ["audioInputTokens", "outputTokens"]],
-    requiredFields: ["model", "file"],
-    takesForm: true,
-    mayIgnoreStream: true,
-    readEnvelope: transcriptionsRequest.readEnvelope,
-    prepareBody: replaceModelInForm,
-    ...metered(transcriptionsAnswers),
   },
   "openai-translations": {
-    ...formatA,
+    ...fromSound,
     name: "openai-translations",
     path: "/v1/audio/translations",
-    measures: [["mediaMs"], ["audioInputTokens", "outputTokens"]],
-    requiredFields: ["model", "file"],
-    takesForm: true,
-    mayIgnoreStream: true,
-    readEnvelope: transcriptionsRequest.readEnvelope,
-    prepareBody: replaceModelInForm,
-    ...metered(transcriptionsAnswers),
   },
 };
 

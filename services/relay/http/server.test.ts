@@ -7,7 +7,6 @@ import { buildApp } from "../app.ts";
 import { createBodyBudget } from "./body-budget.ts";
 import { createItemMemory } from "../conversion/item-memory.ts";
 import type { Relay } from "../call.ts";
-import { readConfig } from "../config.ts";
 import { dialects } from "../dialects/index.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { createActiveSet } from "#shared/process/active-set.ts";
@@ -18,15 +17,8 @@ import { createOrphans } from "../stream/orphans.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
 import { countThreads, createThreads } from "../threads/threads.ts";
-
-const config = readConfig({
-  AUTH_QUOTA_ADDRESS: "nowhere",
-  NATS_URL: "nowhere",
-  CATALOG_FILE: "none",
-  SPOOL_DIR: "none",
-  ALLOW_PLAIN_HTTP: "loopback",
-  ALLOW_PLAIN_GRPC: "always",
-});
+import { readConfig } from "../config.ts";
+import { loneConfig as config } from "../testing/lone-config.ts";
 
 /** A key's check that ends when the test says so. */
 let keyChecked = Promise.withResolvers<void>();

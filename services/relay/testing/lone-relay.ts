@@ -6,25 +6,16 @@ import { createActiveSet } from "#shared/process/active-set.ts";
 import { buildApp } from "../app.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import { createItemMemory } from "../conversion/item-memory.ts";
-import { readConfig } from "../config.ts";
 import { dialectNames } from "../dialects/dialect.ts";
 import { createOrphans } from "../stream/orphans.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf, upstreamOf } from "./fakes.ts";
 import { countThreads, createThreads } from "../threads/threads.ts";
+import { loneConfig as config } from "./lone-config.ts";
 
 // A relay in a process of its own, whose every caller has a key and no money. It writes its port and goes on until its
 // standard input ends.
-const config = readConfig({
-  AUTH_QUOTA_ADDRESS: "nowhere",
-  NATS_URL: "nowhere",
-  CATALOG_FILE: "none",
-  SPOOL_DIR: "none",
-  ALLOW_PLAIN_HTTP: "loopback",
-  ALLOW_PLAIN_GRPC: "always",
-});
-
 const converted = modelOf({
   id: "converted",
   routes: [{ upstream: upstreamOf({ dialects: ["gemini-generate"] }), model: "m", priority: 0, weight: 0 }],

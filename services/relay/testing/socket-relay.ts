@@ -5,7 +5,6 @@ import { createPools } from "#shared/catalog/pools.ts";
 import { createActiveSet } from "#shared/process/active-set.ts";
 import { buildApp } from "../app.ts";
 import type { Relay } from "../call.ts";
-import { readConfig } from "../config.ts";
 import { createItemMemory } from "../conversion/item-memory.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import type { SocketsLimits } from "../sockets/sockets.ts";
@@ -14,17 +13,9 @@ import { countThreads, createThreads } from "../threads/threads.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
 import { createVideos } from "../videos/videos.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf, upstreamOf } from "./fakes.ts";
+import { loneConfig as config } from "./lone-config.ts";
 
 type Answer = Parameters<typeof scriptedQuota>[0];
-
-const config = readConfig({
-  AUTH_QUOTA_ADDRESS: "nowhere",
-  NATS_URL: "nowhere",
-  CATALOG_FILE: "none",
-  SPOOL_DIR: "none",
-  ALLOW_PLAIN_HTTP: "loopback",
-  ALLOW_PLAIN_GRPC: "always",
-});
 
 /** A yes for everything, with money for each call. */
 const yes = (operation: Operation["operation"]) => ({

@@ -13,7 +13,6 @@ import { createBodyBudget } from "../http/body-budget.ts";
 import { createItemMemory } from "../conversion/item-memory.ts";
 import type { Relay } from "../call.ts";
 import type { Model } from "../catalog/models.ts";
-import { readConfig } from "../config.ts";
 import { isPublicAddress, publicRules, type FetchRules } from "../conversion/fetch-guarded.ts";
 import { openQuotaSession } from "../charge/quota-session.ts";
 import { createOrphans } from "../stream/orphans.ts";
@@ -24,6 +23,7 @@ import { listeningLog, memorySpool, modelOf, settlingOf, upstreamOf } from "./fa
 import { startQuotaServer } from "./quota-server.ts";
 import { startTaskServer } from "./task-server.ts";
 import { countThreads, createThreads } from "../threads/threads.ts";
+import { loneConfig as config } from "./lone-config.ts";
 
 type Result = MessageInitShape<typeof ResultSchema>;
 
@@ -64,15 +64,6 @@ type Setup = {
   isWithoutVideos?: boolean;
   isMaintenance?: boolean;
 };
-
-const config = readConfig({
-  AUTH_QUOTA_ADDRESS: "nowhere",
-  NATS_URL: "nowhere",
-  CATALOG_FILE: "none",
-  SPOOL_DIR: "none",
-  ALLOW_PLAIN_HTTP: "loopback",
-  ALLOW_PLAIN_GRPC: "always",
-});
 
 const rulesFor = (ports: number[]): FetchRules => ({
   ports: { "http:": ports.map(String), "https:": [""] },
