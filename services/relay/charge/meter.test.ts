@@ -96,6 +96,11 @@ test("the hold of output: the caller's cap, at most the model's, for each choice
   assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 50 }), model), 50);
   assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 5_000 }), model), 5_000);
   assert.equal(estimateOutputTokens(envelopeOf({ max_completion_tokens: 1e12 }), model), 10_000);
+  const older = { ...model, quirks: new Set(["max-tokens"] as const) };
+  assert.equal(estimateOutputTokens(envelopeOf({ max_completion_tokens: 5 }), model), 5);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_completion_tokens: 5 }), older), model.reserveOutputTokens);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 5 }), older), 5);
+  assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 5, max_completion_tokens: 4 }), older), 5);
   assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 50, n: 3 }), model), 150);
   assert.equal(estimateOutputTokens(envelopeOf({ max_tokens: 0 }, "anthropic-messages"), model), 0);
 });

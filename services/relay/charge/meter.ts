@@ -10,7 +10,8 @@ import { inputBuckets, possibleUnits, sumOf } from "./possible-usage.ts";
 import { asPricedTools, heldTools } from "./tool-units.ts";
 import { isPartlyUnseen } from "./unseen.ts";
 
-type Limits = Pick<Model, "contextTokens" | "maxOutputTokens" | "reserveOutputTokens">;
+type InputLimits = Pick<Model, "contextTokens">;
+type OutputLimits = Pick<Model, "maxOutputTokens" | "reserveOutputTokens" | "quirks">;
 
 // What providers add to a request: a prompt of their own where it has tools.
 const toolPromptTokens = 500;
@@ -20,7 +21,7 @@ const toolPromptTokens = 500;
  * and pages. As much as the model reads where the request names content that it does not bring along, or that cannot be
  * measured. It is a hold, not a price.
  */
-export function estimateInputTokens({ body }: Envelope, { contextTokens }: Limits): number {
+export function estimateInputTokens({ body }: Envelope, { contextTokens }: InputLimits): number {
   const media = mediaTokens(body);
   if (media.isUnbounded || isPartlyUnseen(body)) return contextTokens;
   const text = Math.ceil(body.textTokens(contextTokens) * 1.1) + (body.has("tools") ? toolPromptTokens : 0);
@@ -28,14 +29,18 @@ export function estimateInputTokens({ body }: Envelope, { contextTokens }: Limit
 }
 
 /** Input tokens charged when the provider's own count never came: what the text weighs, and its media. */
-export function countInputTokens({ body }: Envelope, { contextTokens }: Limits): number {
+export function countInputTokens({ body }: Envelope, { contextTokens }: InputLimits): number {
   const text = Math.ceil(body.textTokens(contextTokens));
   return Math.min(text + mediaTokens(body).tokens + body.addresses * usualPictureTokens, contextTokens);
 }
 
-/** Output tokens to hold money for: the caller's cap, at most the model's, or the model's reserve default. */
-export function estimateOutputTokens({ outputCap, choices }: Envelope, model: Limits): number {
-  return Math.min(outputCap ?? model.reserveOutputTokens, model.maxOutputTokens) * choices;
+/**
+ * Output tokens to hold money for: the caller's cap, at most the model's, or the model's reserve default. A cap that
+ * the upstream does not know is none.
+ */
+export function estimateOutputTokens({ outputCap, isNewCap, choices }: Envelope, model: OutputLimits): number {
+  const cap = isNewCap === true && model.quirks.has("max-tokens") ? undefined : outputCap;
+  return Math.min(cap ?? model.reserveOutputTokens, model.maxOutputTokens) * choices;
 }
 
 /** Nano-USD to hold. Output may turn out to be reasoning, so the dearer of the two prices counts. */

@@ -45,6 +45,8 @@ export type Envelope = {
   answer: AnswerKind;
   /** Upper bound of output tokens that the caller set for one choice; undefined when there is none. */
   outputCap: number | undefined;
+  /** Whether it is set by the newer name of chat alone, which some upstreams do not know. */
+  isNewCap?: boolean;
   /** How many answers of tokens the caller asked for; 0 where output is not counted in text tokens. */
   choices: number;
   /** How many answers are made, and charged, for each that is shown; left out: one. */

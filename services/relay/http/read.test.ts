@@ -123,7 +123,15 @@ test("a field that a lenient upstream would take for one that decides is refused
       dialects["openai-chat"],
       {},
     );
-  for (const name of ["MODEL", "Model", "mode\u006C ", "\u017Fervice_tier", "bac\u212Aground", "Max_Tokens"]) {
+  for (const name of [
+    "MODEL",
+    "Model",
+    "mode\u006C ",
+    "\u017Fervice_tier",
+    "bac\u212Aground",
+    "Max_Tokens",
+    "maxTokens",
+  ].concat(["service-tier", "model\0", "mo\uFFFDdel", "\u200Bmodel"])) {
     assert.throws(
       () => read(name),
       (error) => error instanceof CallFailure && error.failure.name === "field_invalid",

@@ -129,4 +129,7 @@ test("a form that parsers cut in different ways is refused", () => {
     refused(formOf(partOf(`Content-Disposition: form-data; name="prompt"${end}X: y`, "dearer")));
   }
   refused(formOf(field("prompt", `x\n--b0\n${hidden}\n\ndearer`)));
+  const behind = partOf(hidden, "dearer");
+  for (const start of ["\r\n", "\n", ""]) refused(Buffer.concat([form, Buffer.from(start), formOf(behind)]));
+  readFormBody(Buffer.concat([form, Buffer.from("\r\nan epilogue\r\n")]), type);
 });

@@ -57,6 +57,8 @@ function readParts(bytes: Buffer, boundary: string): Part[] {
     parts.push(part);
     at = part.end + delimiter.length;
   }
+  // Some parsers read on behind the last boundary.
+  if (bytes.includes(first, at)) throw new FormError(`a boundary behind the last one at byte ${at}`);
   return parts;
 }
 

@@ -84,6 +84,15 @@ test("API spec, Chat completions request: `max_completion_tokens` is the maximum
   for (const cap of [null, 0, -1, "10"]) assert.equal(withFields({ max_tokens: cap }).outputCap, undefined);
 });
 
+test("of two caps the larger is held for, whichever the upstream keeps to; one that is no number caps nothing", () => {
+  assert.equal(withFields({ max_tokens: 100_000, max_completion_tokens: 1 }).outputCap, 100_000);
+  assert.equal(withFields({ max_tokens: null, max_completion_tokens: 1 }).outputCap, 1);
+  for (const cap of [0, -1, "9"]) {
+    assert.equal(withFields({ max_tokens: 1, max_completion_tokens: cap }).outputCap, undefined);
+    assert.equal(withFields({ max_tokens: cap, max_completion_tokens: 1 }).outputCap, undefined);
+  }
+});
+
 test("n choices are counted, up to what a provider allows", () => {
   assert.equal(withFields({}).choices, 1);
   assert.equal(withFields({ n: 3 }).choices, 3);

@@ -6,12 +6,24 @@ import { landmarks, type RequestBody } from "../json/request-body.ts";
 // What the provider allows; a larger number is the provider's to refuse and must not inflate the hold.
 const maxChoices = 128;
 
+/**
+ * The larger of the two caps: one upstream keeps to the newer name, one to the older, one knows the older only. A cap
+ * that is no number is none, for upstreams that take -1 for no end.
+ */
+function readCap(body: RequestBody): Pick<Envelope, "outputCap" | "isNewCap"> {
+  const newer = body.has("max_completion_tokens") ? (positive(body.read("max_completion_tokens")) ?? Infinity) : 0;
+  const older = body.has("max_tokens") ? (positive(body.read("max_tokens")) ?? Infinity) : 0;
+  const larger = Math.max(newer, older);
+  const outputCap = larger > 0 && larger < Infinity ? larger : undefined;
+  return { outputCap, isNewCap: older === 0 && outputCap !== undefined };
+}
+
 export function readEnvelope(body: RequestBody, model: string): Envelope {
   return {
     body,
     model,
     answer: readSwitch(body, "stream") ? "events" : "json",
-    outputCap: positive(body.read("max_completion_tokens")) ?? positive(body.read("max_tokens")),
+    ...readCap(body),
     choices: Math.min(readCount(body, "n") ?? 1, maxChoices),
     units: {},
     priceFields: tierOf(body.read("service_tier")),
