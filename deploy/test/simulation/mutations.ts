@@ -7,6 +7,8 @@ export type Mutation = {
   patches: SourcePatch[];
   /** The profile of the worlds that show it soonest, where it shows in few of all. */
   profile?: string;
+  /** The first seed that is run, shortly before one that shows it, where many before it do not; left out: 1. */
+  from?: number;
 };
 
 const script = "auth-quota/store/script.lua";
@@ -16,7 +18,7 @@ const one = (name: string, file: string, find: string, replace: string): Mutatio
   patches: [{ file, find, replace }],
 });
 
-const seenIn = (profile: string, mutation: Mutation): Mutation => ({ ...mutation, profile });
+const seenIn = (profile: string, from: number, mutation: Mutation): Mutation => ({ ...mutation, profile, from });
 
 export const mutations: Mutation[] = [
   one(
@@ -64,6 +66,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     silence,
+    600,
     one(
       "a provisional charge that comes after the final one is booked again",
       "billing/records/plan.ts",
@@ -74,6 +77,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     silence,
+    100,
     one(
       "a final charge is booked beside the provisional one instead of raising it",
       "billing/records/plan.ts",
@@ -89,6 +93,7 @@ export const mutations: Mutation[] = [
   ),
   {
     name: "calls leave what is not booked before the balance is written",
+    from: 45,
     patches: [
       {
         file: "auth-quota/handlers/post.ts",
@@ -117,6 +122,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     redisLoss,
+    50,
     one(
       "no recovery lock: a Redis that has lost everything grants at once",
       script,
@@ -126,6 +132,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     redisLoss,
+    140,
     one(
       "no restore: holds that Redis has lost are not told again",
       "relay/charge/restore.ts",
@@ -135,6 +142,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     redisLoss,
+    350,
     one(
       "the loss of the last moments is not noticed",
       script,
@@ -144,6 +152,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     clocks,
+    125,
     one(
       "what a clock that was ahead has counted of a rate is waited out",
       script,
