@@ -1,4 +1,5 @@
-import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import type { Duplex } from "node:stream";
 import { freePort } from "../shared/testing/free-port.ts";
 
 export type ListenOptions = {
@@ -11,12 +12,27 @@ export type ListenOptions = {
   reopen: () => Promise<void>;
 };
 
+type ListenWishes = {
+  host?: string | undefined;
+  port?: number | undefined;
+  /** Takes requests for another protocol. */
+  onUpgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+};
+
 /** Listens on `port` of `host`; 0 or left out: any free port of 127.0.0.1. */
 export async function listenFake(
   handler: RequestListener,
-  { host = "127.0.0.1", port: wanted }: { host?: string | undefined; port?: number | undefined },
+  { host = "127.0.0.1", port: wanted, onUpgrade }: ListenWishes,
 ): Promise<ListenOptions> {
   const server = createServer(handler);
+  const upgraded = new Set<Duplex>();
+  if (onUpgrade) {
+    server.on("upgrade", (request, socket, head) => {
+      upgraded.add(socket);
+      socket.once("close", () => upgraded.delete(socket));
+      onUpgrade(request, socket, head);
+    });
+  }
   // Callers keep connections for reuse; one that closes under them at rest would look like a fault nobody scripted.
   server.keepAliveTimeout = 600_000;
   server.requestTimeout = 0;
@@ -26,6 +42,7 @@ export async function listenFake(
     if (!server.listening) return;
     const closed = new Promise((resolve) => server.close(resolve));
     server.closeAllConnections();
+    for (const socket of upgraded) socket.destroy();
     await closed;
   };
   return { url: `http://${host}:${port}`, port, close, reopen: () => listen(server, host, port) };

@@ -1,5 +1,6 @@
 import { type Behaviour, checkBehaviour } from "./behaviour.ts";
 import { type ListenOptions, listenFake } from "./listen.ts";
+import { type RealtimeFake, serveRealtime } from "./realtime.ts";
 import type { ReceivedRequest } from "./receive.ts";
 import { type BehaviourSource, type Fake, serveFake } from "./serve.ts";
 import { createTruthLog, type Truth } from "./truth.ts";
@@ -22,6 +23,9 @@ export type FakeUpstream = AsyncDisposable &
   ListenOptions & {
     /** The newest requests, oldest first. */
     received: ReceivedRequest[];
+    /** What callers sent in sessions, oldest first, and the heads with which they opened them. */
+    realtime: RealtimeFake["realtime"];
+    handshakes: RealtimeFake["handshakes"];
     /** What was really served, oldest first. */
     truth: Truth[];
     /** Sets the standing behaviour. */
@@ -47,12 +51,22 @@ export async function startFakeUpstream(options: FakeOptions = {}): Promise<Fake
     next: [],
     models: options.models ?? ["gpt-fake", "claude-fake"],
   };
-  const listening = await listenFake((request, response) => {
-    serveFake(fake, request, response).catch((error: unknown) => response.destroy(error as Error));
-  }, options);
+  const realtime: RealtimeFake = {
+    realtime: [],
+    handshakes: [],
+    nextBehaviour: () => ({ ...(typeof fake.standing === "function" ? {} : fake.standing), ...fake.next.shift() }),
+  };
+  const listening = await listenFake(
+    (request, response) => {
+      serveFake(fake, request, response).catch((error: unknown) => response.destroy(error as Error));
+    },
+    { ...options, onUpgrade: (request, socket, head) => serveRealtime(realtime, request, socket, head) },
+  );
   return {
     ...listening,
     received: fake.received,
+    realtime: realtime.realtime,
+    handshakes: realtime.handshakes,
     truth: fake.truthLog.records,
     ...scripting(fake),
     [Symbol.asyncDispose]: async () => {

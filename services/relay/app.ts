@@ -4,7 +4,7 @@ import { createRid } from "#shared/money/rid.ts";
 import { closedFor, handleCall, type Relay } from "./call.ts";
 import { callOutcomeOf, type CallOutcome } from "./report/call-outcome.ts";
 import type { Config } from "./config.ts";
-import { dialects } from "./dialects/index.ts";
+import { httpDialects } from "./dialects/index.ts";
 import type { Failure } from "./failures.ts";
 import { limitConnections, proxyMatcher } from "./http/connection-limit.ts";
 import { problemOfHead, type Refused } from "./http/malformed.ts";
@@ -13,8 +13,9 @@ import { requestIdHeaders, respondFailure } from "./http/respond.ts";
 import { answerModels } from "./routes/answer-models.ts";
 import { answerVideos } from "./routes/videos.ts";
 import { listenBeside, serverOptions, type ServerSettings } from "./http/server.ts";
-import { socketPath, videosPath } from "./http/paths.ts";
+import { clientSecretsPath, realtimePath, socketPath, videosPath } from "./http/paths.ts";
 import { headOfUpgrade } from "./http/upgrade.ts";
+import { answerClientSecret } from "./sockets/realtime/answer-client-secret.ts";
 import { createSockets, defaultSocketLimits, type Sockets, type SocketsLimits } from "./sockets/sockets.ts";
 
 const isLoopback = (address: string): boolean =>
@@ -83,7 +84,7 @@ const unreachable = (): never => {
  * is large, and takes any content type, malformed ones too.
  */
 function addRoutes(app: FastifyInstance, relay: Relay): void {
-  for (const dialect of Object.values(dialects)) {
+  for (const dialect of httpDialects) {
     const onRequest = (request: FastifyRequest, reply: FastifyReply): void =>
       void handleCall({ ...takeOver(request, reply), dialect }, relay);
     app.post(dialect.path, { onRequest }, unreachable);
@@ -99,8 +100,8 @@ function addRoutes(app: FastifyInstance, relay: Relay): void {
   addVideoRoutes(app, relay);
 }
 
-/** Responses over a WebSocket. Without its handshake the path is like any other that is unknown. */
-function addSocketRoute(app: FastifyInstance, relay: Relay, sockets: Sockets): void {
+/** Responses, and sessions, over a WebSocket. Without its handshake a path is like any other that is unknown. */
+function addSocketRoutes(app: FastifyInstance, relay: Relay, sockets: Sockets): void {
   const onRequest = (request: FastifyRequest, reply: FastifyReply): void => {
     const answering = takeOver(request, reply);
     const head = headOfUpgrade(request.raw);
@@ -110,6 +111,10 @@ function addSocketRoute(app: FastifyInstance, relay: Relay, sockets: Sockets): v
     });
   };
   app.get(socketPath, { onRequest }, unreachable);
+  app.get(realtimePath, { onRequest }, unreachable);
+  const onSecret = (request: FastifyRequest, reply: FastifyReply): void =>
+    void answerClientSecret(takeOver(request, reply), relay);
+  app.post(clientSecretsPath, { onRequest: onSecret }, unreachable);
 }
 
 /** Videos find their endpoint themselves: what is below their path has ids of any form in it. */
@@ -176,7 +181,7 @@ export function buildApp(config: Config, relay: Relay, settings: AppSettings = {
   });
   app.decorate("sockets", sockets);
   app.addHook("onClose", async () => sockets[Symbol.dispose]());
-  addSocketRoute(app, relay, sockets);
+  addSocketRoutes(app, relay, sockets);
   app.setErrorHandler((error, request, reply) => {
     relay.log.error({ err: error, url: request.url }, "request failed before the call");
     refuse(takeOver(request, reply), { name: "service_unavailable" }, relay);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { dialects } from "../../../services/relay/dialects/index.ts";
+import { httpDialects } from "../../../services/relay/dialects/index.ts";
 import { startStack } from "../../tools/local/stack.ts";
 
 const run = promisify(execFile);
@@ -34,6 +34,7 @@ const answers: Record<string, RegExp> = {
   "/v1/audio/translations": /"text":"I am the demo upstream.*"usage":\{"type":"duration","seconds":1\}/,
   "/v1/moderations": /"flagged": false.*"flagged": true/s,
   "/v1/videos": /"object":"video".*"status":"(?:queued|in_progress)"/,
+  "/v1/realtime/client_secrets": /"value":"ek_relay_[\w-]+","expires_at":\d+,"session":\{.*"model":"demo-realtime"/,
   "/v1/models": /demo-chat.*demo-transcription/,
 };
 
@@ -41,8 +42,8 @@ const convertedAnswer = /^x-relay-dropped: logit_bias\r$.*"content":"Hello! You 
 
 test("there is an example for every endpoint, and none for anything else", () => {
   const paths = new Set(examples.map(({ path }) => path));
-  const served = Object.values(dialects).map(({ path }) => path);
-  assert.deepEqual(paths, new Set([...served, "/v1/models", "/v1/videos"]));
+  const served = httpDialects.map(({ path }) => path);
+  assert.deepEqual(paths, new Set([...served, "/v1/realtime/client_secrets", "/v1/models", "/v1/videos"]));
 });
 
 describe("the README's curl examples run as pasted against what npm start starts", async () => {

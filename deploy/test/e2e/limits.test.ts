@@ -5,7 +5,7 @@ import { after, describe, test } from "node:test";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { parse } from "yaml";
 import { until } from "#shared/testing/until.ts";
-import { dialects } from "../../../services/relay/dialects/index.ts";
+import { httpDialects } from "../../../services/relay/dialects/index.ts";
 import { ask, bodyOf, chat, makeCall, messages, type Side, sides } from "./ask.ts";
 import { type CatalogSections, catalogText, testCatalog } from "./catalog.ts";
 import { checkRefusal, checkUntouched, rows } from "./refusal.ts";
@@ -225,7 +225,7 @@ describe("API spec, Cases: Service stopped or busy (maintenance)", () => {
 
     const received = world.fake.received.length;
     const asked = [
-      ...Object.values(dialects).map(({ path }) => ({ path, method: "POST", body: bodyOf({ side: chat }) })),
+      ...httpDialects.map(({ path }) => ({ path, method: "POST", body: bodyOf({ side: chat }) })),
       { path: "/v1/models", method: "GET" },
       { path: "/v1/models/test-model", method: "GET" },
       { path: "/v1/nothing", method: "GET" },

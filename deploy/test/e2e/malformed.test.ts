@@ -3,7 +3,7 @@ import { after, test } from "node:test";
 import fc from "fast-check";
 import { freePort } from "#shared/testing/free-port.ts";
 import { until } from "#shared/testing/until.ts";
-import { dialects } from "../../../services/relay/dialects/index.ts";
+import { httpDialects } from "../../../services/relay/dialects/index.ts";
 import { makeCall, sides } from "./ask.ts";
 import { neededHeapBytes } from "./heap.ts";
 import { corpusFor, malformedFor, type Malformed } from "./malformed-requests.ts";
@@ -19,7 +19,7 @@ const port = Number(new URL(world.relayUrl).port);
 const customer = await world.createCustomer();
 const { secret, accountId } = customer;
 
-const paths = [...Object.values(dialects).map(({ path }) => path), "/v1/models", "/v1/files", "/v1/v1/messages"];
+const paths = [...httpDialects.map(({ path }) => path), "/v1/models", "/v1/files", "/v1/v1/messages"];
 const targets = paths.map((path) => ({ path, secret }));
 
 /** The shape in which an answer's error is written; throws when it has none of the API spec's two. */

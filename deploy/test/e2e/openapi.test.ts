@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { dialects } from "../../../services/relay/dialects/index.ts";
+import { httpDialects } from "../../../services/relay/dialects/index.ts";
 import { type Answer, answerProblems, compileAt, document, requestProblems, resolve } from "./openapi.ts";
 
 /** Every value below `value` with the steps that lead to it. */
@@ -40,8 +40,9 @@ describe("the OpenAPI document of the public API", () => {
     const described = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
-    const served = Object.values(dialects).map(({ path }) => `POST ${path}`);
+    const served = httpDialects.map(({ path }) => `POST ${path}`);
     const others = [
+      "POST /v1/realtime/client_secrets",
       "GET /v1/models",
       "GET /v1/models/{model_id}",
       "POST /v1/videos",
@@ -54,7 +55,7 @@ describe("the OpenAPI document of the public API", () => {
   });
 
   test("a request's required fields are those that the relay asks for", () => {
-    for (const { path, requiredFields, takesForm } of Object.values(dialects)) {
+    for (const { path, requiredFields, takesForm } of httpDialects) {
       const type = takesForm ? "multipart~1form-data" : "application~1json";
       const place = `#/paths/${path.replaceAll("/", "~1")}/post/requestBody/content/${type}/schema/$ref`;
       const schema = resolve(String(resolve(place))) as { required: string[] };

@@ -41,6 +41,7 @@ const openAi: Offer = {
       - openai-speech
       - openai-transcriptions
       - openai-translations
+      - openai-realtime
     credential: { env: OPENAI_API_KEY }
 `,
   models: `  gpt-4.1-mini:
@@ -98,6 +99,20 @@ const openAi: Offer = {
     upstreams: [{ name: openai }]
     dialects: [openai-speech]
     price: { version: openai-1, characters: "15.00" }
+  gpt-realtime:
+    owned_by: openai
+    upstreams: [{ name: openai }]
+    dialects: [openai-realtime]
+    context_tokens: 32000
+    max_output_tokens: 4096
+    price:
+      version: openai-1
+      input_tokens: "4.00"
+      cache_read_tokens: "0.50"
+      output_tokens: "16.00"
+      audio_input_tokens: "32.00"
+      audio_output_tokens: "64.00"
+      image_input_tokens: "5.00"
   whisper-1:
     owned_by: openai
     upstreams: [{ name: openai }]
@@ -209,6 +224,20 @@ const demoModels = `  demo-chat:
     upstreams: [{ name: demo }]
     dialects: [openai-speech]
     price: { version: demo-1, characters: "15.00" }
+  demo-realtime:
+    owned_by: demo
+    upstreams: [{ name: demo }]
+    dialects: [openai-realtime]
+    context_tokens: 32000
+    max_output_tokens: 4096
+    price:
+      version: demo-1
+      input_tokens: "4.00"
+      cache_read_tokens: "0.40"
+      output_tokens: "16.00"
+      audio_input_tokens: "32.00"
+      audio_output_tokens: "64.00"
+      image_input_tokens: "5.00"
   demo-moderation:
     owned_by: demo
     upstreams: [{ name: demo }]
@@ -244,6 +273,7 @@ const demoOffer = ({ url, videosUrl }: DemoUrls): Offer => ({
       - openai-moderations
       - openai-transcriptions
       - openai-translations
+      - openai-realtime
     credential: { env: DEMO_API_KEY }
   demo-gemini:
     base_url: ${url}

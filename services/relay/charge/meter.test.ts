@@ -208,15 +208,21 @@ test("a text that begins like media is held and charged as text", () => {
 
 test("what a running stream has cost: counted input and the dearer of output and reasoning", () => {
   const prices = { inputTokens: 1_000_000n, outputTokens: 2_000_000n, reasoningTokens: 3_000_000n };
-  assert.equal(runningCostNanos(tallyOf({ contentTokens: 10 }), modelOf({ prices }), 100), 130);
+  assert.equal(
+    runningCostNanos(tallyOf({ contentTokens: 10 }), modelOf({ prices }), { inputTokens: 100, units: {} }),
+    130,
+  );
   const cheaperThought = modelOf({ prices: { ...prices, reasoningTokens: 1n } });
-  assert.equal(runningCostNanos(tallyOf({ contentTokens: 10 }), cheaperThought, 100), 120);
+  assert.equal(runningCostNanos(tallyOf({ contentTokens: 10 }), cheaperThought, { inputTokens: 100, units: {} }), 120);
 });
 
 test("what a running stream has cost: the provider's count of the input, at the prices of its buckets, once it came", () => {
   const prices = { inputTokens: 1_000_000n, cacheWrite1hTokens: 2_000_000n, outputTokens: 2_000_000n };
   const inputUsage = { inputTokens: 5n, cacheWrite1hTokens: 1_000n, outputTokens: 0n };
-  assert.equal(runningCostNanos(tallyOf({ contentTokens: 10, inputUsage }), modelOf({ prices }), 100), 2_025);
+  assert.equal(
+    runningCostNanos(tallyOf({ contentTokens: 10, inputUsage }), modelOf({ prices }), { inputTokens: 100, units: {} }),
+    2_025,
+  );
 });
 
 const completed = tallyOf({ hasContent: true, hasFinish: true, isComplete: true });

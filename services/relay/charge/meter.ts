@@ -187,15 +187,37 @@ function inputCostNanos(inputUsage: Units, model: Model): number {
   return known.nanos;
 }
 
+/** What a session's response reads beside text. */
+function heardCostNanos(
+  { audioInputTokens, imageInputTokens = 0n, cacheReadTokens = 0n }: Units,
+  model: Model,
+): number {
+  if (audioInputTokens === undefined) return 0;
+  return Number(
+    costNanos(pricedOnly({ audioInputTokens, imageInputTokens, cacheReadTokens }, model.prices), model.prices),
+  );
+}
+
+/** What a session has said, and how long it has taken. */
+function countedCostNanos({ counted: { audioOutputTokens, mediaMs } }: Tally, { prices }: Model): number {
+  if (audioOutputTokens === undefined && mediaMs === undefined) return 0;
+  const units = { audioOutputTokens: audioOutputTokens ?? 0n, mediaMs: mediaMs ?? 0n };
+  return Number(costNanos(pricedOnly(units, prices), prices));
+}
+
 /**
  * Nano-USD that a running stream has cost so far, as a number: it only steers holds and checkpoints, so a float's
  * rounding does no harm here.
  */
-export function runningCostNanos(tally: Tally, model: Model, inputTokens: number): number {
+export function runningCostNanos(
+  tally: Tally,
+  model: Model,
+  { inputTokens, units }: Pick<RequestFacts, "inputTokens" | "units">,
+): number {
   const { inputTokens: inputPrice = 0n, outputTokens: outputPrice = 0n, reasoningTokens = 0n } = model.prices;
   const dearest = Number(outputPrice > reasoningTokens ? outputPrice : reasoningTokens);
   const input = tally.inputUsage
     ? inputCostNanos(tally.inputUsage, model)
-    : (inputTokens * Number(inputPrice)) / 1_000_000;
-  return input + (tally.contentTokens * dearest) / 1_000_000;
+    : (inputTokens * Number(inputPrice)) / 1_000_000 + heardCostNanos(units, model);
+  return input + (tally.contentTokens * dearest) / 1_000_000 + countedCostNanos(tally, model);
 }

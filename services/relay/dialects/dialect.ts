@@ -22,6 +22,7 @@ export const dialectNames = [
   "openai-moderations",
   "openai-transcriptions",
   "openai-translations",
+  "openai-realtime",
 ] as const;
 
 export type DialectName = (typeof dialectNames)[number];
@@ -214,6 +215,8 @@ export type Dialect = UpstreamDialect & {
   stateIdsOf?: (json: unknown) => string[];
   /** Whether requests are forms with files instead of JSON. */
   takesForm: boolean;
+  /** Whether it is spoken on a WebSocket instead of by POST. */
+  isOfSocket?: true;
   /** Whether some models answer whole although a stream was asked for, as whisper-1 is documented to. */
   mayIgnoreStream?: true;
   /** Reads a request whose required fields are there. Throws RequestError, or what reading a field throws. */

@@ -15,6 +15,7 @@ import * as embeddingsRequest from "./openai-embeddings/request.ts";
 import { answers as imagesAnswers } from "./openai-images/answers.ts";
 import * as imagesRequest from "./openai-images/request.ts";
 import { answers as moderationsAnswers } from "./openai-moderations/answers.ts";
+import { answers as realtimeAnswers } from "./openai-realtime/answers.ts";
 import { answers as responsesAnswers } from "./openai-responses/answers.ts";
 import * as responsesRequest from "./openai-responses/request.ts";
 import { stateIdsOf } from "./openai-responses/state-ids.ts";
@@ -178,6 +179,17 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     name: "openai-translations",
     path: "/v1/audio/translations",
   },
+  "openai-realtime": {
+    ...formatA,
+    name: "openai-realtime",
+    path: "/v1/realtime",
+    // A session is priced by its time, or its responses by their tokens.
+    measures: [["mediaMs"], ["inputTokens", "outputTokens", "audioInputTokens", "audioOutputTokens"]],
+    requiredFields: ["model"],
+    isOfSocket: true,
+    readEnvelope: (body, model) => ({ ...embeddingsRequest.readEnvelope(body, model), answer: "events" }),
+    ...metered(realtimeAnswers),
+  },
 };
 
 // The paths of these formats are the same on the upstreams' side.
@@ -190,3 +202,6 @@ const withPath = (dialect: Omit<Dialect, "upstreamPath">): Dialect => ({
 export const dialects = Object.fromEntries(
   Object.entries(table).map(([name, dialect]) => [name, withPath(dialect)]),
 ) as Record<DialectName, Dialect>;
+
+/** Those of them in which calls are made by POST. */
+export const httpDialects: readonly Dialect[] = Object.values(dialects).filter(({ isOfSocket }) => !isOfSocket);

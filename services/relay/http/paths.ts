@@ -37,6 +37,9 @@ export function failureOfPath(method: string, path: string): Failure | undefined
   if (isUnder(path, "/v1beta/models")) return { name: "key_invalid" };
   if (!isOfApi(path)) return undefined;
   if (method === "GET" && path === "/v1/files") return { name: "malformed_request", cause: "files are not supported" };
+  if (isUnder(path, `${realtimePath}/calls`)) {
+    return { name: "invalid_url", detail: `${method} ${path}: WebRTC and SIP are not supported, open a WebSocket` };
+  }
   return { name: "invalid_url", detail: `${method} ${path}` };
 }
 
@@ -46,6 +49,13 @@ export const notFoundPage =
 
 /** Where responses are asked for, over HTTP and over a WebSocket. */
 export const socketPath = "/v1/responses";
+
+/** Where sessions are opened, over a WebSocket only, and what is below it. */
+export const realtimePath = "/v1/realtime";
+export const clientSecretsPath = `${realtimePath}/client_secrets`;
+
+/** Whether there is a WebSocket at a path. */
+export const isSocketPath = (path: string): boolean => path === socketPath || path === realtimePath;
 
 /** The path of videos, as routes and records name it. */
 export const videosPath = "/v1/videos";

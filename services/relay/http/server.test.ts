@@ -7,7 +7,7 @@ import { buildApp } from "../app.ts";
 import { createBodyBudget } from "./body-budget.ts";
 import { createItemMemory } from "../conversion/item-memory.ts";
 import type { Relay } from "../call.ts";
-import { dialects } from "../dialects/index.ts";
+import { httpDialects } from "../dialects/index.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { createActiveSet } from "#shared/process/active-set.ts";
 import { defaultServerLimits } from "./server.ts";
@@ -159,7 +159,7 @@ test("what a caller still sends does not take the answer back: the refusal arriv
 
 test("API spec, Cases: Service stopped or busy (maintenance) | 503: every path of the API, when auth-quota tells so", async () => {
   const asked = [
-    ...Object.values(dialects).map(({ path }) => ["POST", path]),
+    ...httpDialects.map(({ path }) => ["POST", path]),
     ...["/v1/models", "/v1/models/m", "/v1/videos", "/v1/videos/task_1/content", "/v1/nothing"].map((path) => [
       "GET",
       path,

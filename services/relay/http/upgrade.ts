@@ -1,14 +1,14 @@
 import { ServerResponse, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
-import { pathOf, socketPath } from "./paths.ts";
+import { isSocketPath, pathOf } from "./paths.ts";
 
 /**
  * Whether a request asks for a WebSocket where there is one. All other offers of another protocol are left alone, as
  * HTTP has it: some clients send `Upgrade: h2c` with every request, and are served over HTTP/1.1.
  */
 export const isSocketRequest = ({ method, headers, url = "" }: IncomingMessage): boolean =>
-  method === "GET" && headers.upgrade?.toLowerCase() === "websocket" && pathOf(url) === socketPath;
+  method === "GET" && headers.upgrade?.toLowerCase() === "websocket" && isSocketPath(pathOf(url));
 
 // What came behind the head of a request for a WebSocket.
 const heads = new WeakMap<IncomingMessage, Buffer>();

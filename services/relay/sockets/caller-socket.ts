@@ -15,50 +15,10 @@ import { Intake } from "./intake.ts";
 import { KeptResponses, type KeptResponse } from "./kept-responses.ts";
 import { Lanes, type Waiting } from "./lanes.ts";
 import { joinItems, prepareTurn, type TurnInput } from "./turn-input.ts";
+import { closeCodes, type HeldSocket, type SocketEnd, type SocketLimits, type ToldEnd } from "./socket-end.ts";
 import { TurnRequest, turnHeaders } from "./turn-request.ts";
 import { TurnResponse, type EndedResponse } from "./turn-response.ts";
 import type { WarmUp } from "./warm-up.ts";
-
-/** Why a socket ends, as its log line and metric say it. */
-export const socketEnds = [
-  "caller",
-  "idle",
-  "age",
-  "drain",
-  "key",
-  "not_reading",
-  "silent",
-  "slow_frame",
-  "no_room",
-  "misuse",
-  "broken",
-] as const;
-export type SocketEnd = (typeof socketEnds)[number];
-
-// Codes of RFC 6455 and the registry of WebSocket close codes; clients connect again after 1001, 1011, 1012 and 1013.
-const closeCodes: Record<Exclude<SocketEnd, "caller" | "silent" | "not_reading">, number> = {
-  idle: 1001,
-  age: 1001,
-  drain: 1012,
-  key: 1008,
-  slow_frame: 1008,
-  no_room: 1013,
-  misuse: 1008,
-  broken: 1011,
-};
-
-export type SocketLimits = {
-  /** The provider's own. */
-  maxAgeMs: number;
-  idleMs: number;
-  pingMs: number;
-  /** How often the key of a socket is looked at beside its turns. */
-  checkKeyMs: number;
-  /** What may wait to be read by a caller before a refusal is written behind it. */
-  maxBacklogBytes: number;
-  /** Frames in a row that came to nothing. */
-  maxRefused: number;
-};
 
 export type Opened = {
   rid: string;
@@ -78,7 +38,7 @@ const ignore = (): void => undefined;
 const noBytes = Buffer.alloc(0);
 
 /** One socket of a caller: reads its events, runs its turns as calls, and keeps its responses. */
-export class CallerSocket {
+export class CallerSocket implements HeldSocket {
   readonly accountId: string;
   turns = 0;
   end: SocketEnd = "caller";
@@ -117,11 +77,6 @@ export class CallerSocket {
     webSocket.once("close", () => this.onClosed());
   }
 
-  get keptBytes(): number {
-    return this.kept.bytes;
-  }
-
-  /** Takes no more turns, and closes when those that run are over. */
   leave(end: "age" | "drain" | "key"): void {
     if (this.isLeaving) return;
     this.isLeaving = true;
@@ -129,7 +84,6 @@ export class CallerSocket {
     if (this.lanes.running === 0) this.onIdle();
   }
 
-  /** The regular look at a socket: its age, whether its caller is there, and whether anything comes of it. */
   check(nowMs: number): void {
     const { maxAgeMs, idleMs, pingMs, checkKeyMs } = this.limits;
     const { webSocket } = this.opened;
@@ -309,7 +263,7 @@ export class CallerSocket {
     if (this.end === "age" || this.end === "drain" || this.end === "key") this.close(this.end);
   }
 
-  private close(end: keyof typeof closeCodes): void {
+  private close(end: ToldEnd): void {
     const { webSocket } = this.opened;
     if (webSocket.readyState !== 1) return;
     this.end = end;

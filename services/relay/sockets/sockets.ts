@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { WebSocketServer } from "ws";
+import { WebSocketServer, type WebSocket } from "ws";
 import { createRid } from "#shared/money/rid.ts";
 import { failureOf, type Relay } from "../call.ts";
 import { authorize, callerOf, type Caller } from "../charge/admit.ts";
@@ -7,7 +7,11 @@ import { CallFailure, expectedCauses, type Failure } from "../failures.ts";
 import { createBodyBudget, type BodyBudget, type BodyShare } from "../http/body-budget.ts";
 import { readKey } from "../http/read.ts";
 import { requestIdHeaders } from "../http/respond.ts";
-import { CallerSocket, type Opened, type SocketLimits } from "./caller-socket.ts";
+import { pathOf, realtimePath } from "../http/paths.ts";
+import { CallerSocket } from "./caller-socket.ts";
+import { dropSession, sessionCallerOf, startSession, type SessionCaller } from "./realtime/open-session.ts";
+import { RealtimeSession, type SessionStart } from "./realtime/session.ts";
+import type { HeldSocket, SocketLimits } from "./socket-end.ts";
 
 declare module "fastify" {
   interface FastifyInstance {
@@ -59,14 +63,14 @@ const shareOf = (budget: BodyBudget, caller: Caller): BodyShare =>
 // more to send, such as many pictures, sends it over HTTP, where large bodies are read in threads.
 const maxFrameBytes = 16 * 1024 * 1024;
 
-function createServer(ridOf: (request: IncomingMessage) => string): WebSocketServer {
+function createServer(ridOf: (request: IncomingMessage) => string, protocol?: string): WebSocketServer {
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
     maxPayload: maxFrameBytes,
     // A frame must not become larger than it came.
     perMessageDeflate: false,
-    handleProtocols: () => false,
+    handleProtocols: (offered) => (protocol !== undefined && offered.has(protocol) ? protocol : false),
   });
   return server.on("headers", (headers, request) => {
     for (const [name, value] of Object.entries(requestIdHeaders(ridOf(request)))) headers.push(`${name}: ${value}`);
@@ -78,7 +82,10 @@ class OpenSockets implements Sockets {
   private readonly limits: SocketsLimits;
   private readonly rids = new WeakMap<IncomingMessage, string>();
   private readonly server = createServer((request) => this.rids.get(request) ?? "");
-  private readonly all = new Set<CallerSocket>();
+  private readonly realtimeServer = createServer((request) => this.rids.get(request) ?? "", "realtime");
+  private readonly all = new Set<HeldSocket>();
+  /** Sockets on their way, whose providers are asked first. */
+  private readonly coming = new Set<Caller>();
   private readonly kept: BodyBudget;
   private readonly timer: NodeJS.Timeout;
 
@@ -96,14 +103,19 @@ class OpenSockets implements Sockets {
   async open(upgrade: Upgrade): Promise<Failure | undefined> {
     try {
       const { request, ip } = upgrade;
-      const caller = callerOf(readKey(request.headers, false), ip);
+      const isSession = pathOf(request.url ?? "") === realtimePath;
+      const asking = isSession
+        ? sessionCallerOf(request.headers, ip, this.relay)
+        : { caller: callerOf(readKey(request.headers, false), ip), secret: undefined };
+      const { caller } = asking;
       requireHandshake(request);
       this.requireRoom();
-      const { keyId } = await authorize(this.relay.settling.quota, caller);
+      const { keyId, models } = await authorize(this.relay.settling.quota, caller);
       requireHandshake(request);
       this.requireRoom();
       this.requireRoomFor(caller);
-      this.take(upgrade, caller, keyId);
+      if (isSession) await this.openSession(upgrade, asking, { keyId, models });
+      else this.take(upgrade, caller, keyId);
       return undefined;
     } catch (thrown) {
       return failureOf(thrown);
@@ -120,15 +132,45 @@ class OpenSockets implements Sockets {
 
   private requireRoom(): void {
     if (this.relay.isDraining) throw new CallFailure({ name: "service_unavailable", cause: expectedCauses.stopping });
-    if (this.all.size < this.limits.maxSockets) return;
+    if (this.all.size + this.coming.size < this.limits.maxSockets) return;
     throw new CallFailure({ name: "service_unavailable", cause: "MAX_SOCKETS are open" });
   }
 
   private requireRoomFor({ accountId }: Caller): void {
     let count = 0;
-    for (const socket of this.all) if (socket.accountId === accountId) count += 1;
+    for (const one of [this.all, this.coming]) for (const other of one) if (other.accountId === accountId) count += 1;
     if (count < this.limits.maxPerAccount) return;
     throw new CallFailure({ name: "account_rate", cause: "MAX_SOCKETS_PER_ACCOUNT are open" });
+  }
+
+  /** Opens a session when its provider has taken it. Throws a CallFailure. */
+  private async openSession(
+    { request, response, ip, head }: Upgrade,
+    asking: SessionCaller,
+    { keyId, models: allowedModels }: { keyId: string; models: readonly string[] },
+  ): Promise<void> {
+    const { caller } = asking;
+    const { url = "", headers, socket: connection } = request;
+    let start: SessionStart;
+    this.coming.add(caller);
+    try {
+      const isGone = (): boolean => connection.destroyed;
+      start = await startSession({ url, headers, ip, isGone, allowedModels }, asking, this.relay);
+    } finally {
+      this.coming.delete(caller);
+    }
+    if (connection.destroyed || this.relay.isDraining) {
+      dropSession(start, this.relay);
+      throw new CallFailure({ name: "service_unavailable", cause: expectedCauses.stopping });
+    }
+    const { rid } = start;
+    this.rids.set(request, rid);
+    response.detachSocket(connection);
+    this.realtimeServer.handleUpgrade(request, connection, head, (webSocket) => {
+      const opened = { webSocket, connection, intake: shareOf(this.relay.bodyBudget, caller) };
+      const session = new RealtimeSession(start, opened, this.relay, this.limits);
+      this.follow(session, { rid, ip, webSocket }, keyId);
+    });
   }
 
   private take({ request, response, ip, head }: Upgrade, caller: Caller, keyId: string): void {
@@ -143,7 +185,11 @@ class OpenSockets implements Sockets {
     });
   }
 
-  private follow(socket: CallerSocket, { rid, ip, webSocket }: Opened, keyId: string): void {
+  private follow(
+    socket: HeldSocket,
+    { rid, ip, webSocket }: { rid: string; ip: string; webSocket: WebSocket },
+    keyId: string,
+  ): void {
     const { metrics, log } = this.relay;
     const startedAtMs = performance.now();
     const told = { rid, ip, account: socket.accountId, key: keyId };

@@ -47,7 +47,7 @@ export function guardStream(settling: SettlementDeps, call: LiveCall, nowMs = pe
   const { tally, isOrphan } = call;
   if (call.endCause !== EndCause.UNSPECIFIED || !(tally.hasContent || isOrphan)) return;
   if (tally.contentTokens > call.maxContentTokens) return call.cut(EndCause.CLIENT_GONE);
-  const costSoFar = runningCostNanos(tally, call.model, call.requested.inputTokens);
+  const costSoFar = runningCostNanos(tally, call.model, call.requested);
   const held = Number(call.heldNanos);
   if (costSoFar >= held * extendAtShare && !call.isExtending) {
     if (costSoFar >= held && call.isRefused) return call.cut(EndCause.HOLD_EXHAUSTED);

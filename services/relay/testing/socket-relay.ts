@@ -15,6 +15,18 @@ import { createVideos } from "../videos/videos.ts";
 import { listeningLog, modelOf, scriptedQuota, settlingOf, upstreamOf } from "./fakes.ts";
 import { loneConfig as config } from "./lone-config.ts";
 
+// USD per 1,000,000 of each: 4 and 16 for text, 32 and 64 for sound, 0.40 for what is cached, 5 for pictures.
+const soundPrices = {
+  inputTokens: 4_000_000_000n,
+  outputTokens: 16_000_000_000n,
+  audioInputTokens: 32_000_000_000n,
+  audioOutputTokens: 64_000_000_000n,
+  cacheReadTokens: 400_000_000n,
+  imageInputTokens: 5_000_000_000n,
+};
+// 0.10 USD for 1,000 seconds.
+const timePrices = { mediaMs: 100_000_000n };
+
 type Answer = Parameters<typeof scriptedQuota>[0];
 
 /** A yes for everything, with money for each call. */
@@ -34,13 +46,22 @@ export async function startSocketRelay(
   const { log, lines } = listeningLog();
   const settling = settlingOf({ quota: scriptedQuota(answer), log });
   const baseUrl = new URL(fake.url);
-  const upstream = upstreamOf({ baseUrl, dialects: ["openai-responses"], credential: "demo", maxConcurrent: 100 });
+  const spoken = ["openai-responses", "openai-realtime", "openai-transcriptions"];
+  const upstream = upstreamOf({ baseUrl, dialects: spoken, credential: "demo", maxConcurrent: 100 });
   const patient = { ...upstream, firstByteTimeoutMs: 60_000, idleTimeoutMs: 60_000 };
-  const model = modelOf({ routes: [{ upstream: patient, model: "m", priority: 0, weight: 0 }] });
+  const at = (name: string) => [{ upstream: patient, model: name, priority: 0, weight: 0 }];
+  const models = new Map(
+    [
+      modelOf({ routes: at("m") }),
+      modelOf({ id: "talk", routes: at("gpt-talk"), dialects: new Set(["openai-realtime"]), prices: soundPrices }),
+      modelOf({ id: "timed", routes: at("gpt-timed"), dialects: new Set(["openai-realtime"]), prices: timePrices }),
+      modelOf({ id: "hear", routes: at("whisper"), dialects: new Set(["openai-transcriptions"]), prices: timePrices }),
+    ].map((model) => [model.id, model]),
+  );
   const state = { isMaintenance: false };
   const relay: Relay = {
     catalog: {
-      current: () => ({ models: new Map([["m", model]]), upstreams: [], isMaintenance: state.isMaintenance }),
+      current: () => ({ models, upstreams: [], isMaintenance: state.isMaintenance }),
       isStale: () => false,
       [Symbol.dispose]: () => undefined,
     },

@@ -46,7 +46,11 @@ type Failed = { failure: Failure; isAnswer: boolean; isFinal: boolean };
 // The upstream has said that it did not serve the call, so that another may.
 const failoverStatuses = new Set([401, 402, 403, 429, 500, 502, 503, 529]);
 
-const failuresOfObstacles: Record<Obstacle, FailureName> = {
+/** Whether an upstream that answers so did not serve, so that another may be asked. */
+export const isFailover = (status: number): boolean => failoverStatuses.has(status);
+
+/** What a caller is told whose upstreams are all left alone. */
+export const failuresOfObstacles: Record<Obstacle, FailureName> = {
   busy: "service_unavailable",
   rate: "upstream_rate",
   unavailable: "upstream_unavailable",
@@ -186,7 +190,7 @@ async function askUpstream(
   times.leftAt = performance.now();
   countFault(reach.metrics, upstream.name, faultOfStatus(status));
   learnFromError(reach, attempt, answer, failure.name);
-  return { failure, isAnswer: true, isFinal: !failoverStatuses.has(status) };
+  return { failure, isAnswer: true, isFinal: !isFailover(status) };
 }
 
 /** The wait for the upstream before, which did not serve, is none of ours. */

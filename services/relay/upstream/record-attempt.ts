@@ -26,7 +26,12 @@ export function learn(
 }
 
 /** Keeps what an error answer says about the upstream: what the caller did wrong says nothing, nor does overload. */
-export function learnFromError(learning: AttemptDeps, attempt: Attempt, answer: Answer, name: FailureName): void {
+export function learnFromError(
+  learning: AttemptDeps,
+  attempt: Attempt,
+  answer: Pick<Answer, "status" | "headers">,
+  name: FailureName,
+): void {
   // Not implemented is no sign of ill health.
   const isDown = answer.status >= 500 && answer.status !== 501 && name !== "upstream_overloaded";
   learn(learning, attempt, name, isDown ? "down" : "up");

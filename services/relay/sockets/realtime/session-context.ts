@@ -1,0 +1,110 @@
+import type { Units } from "#shared/money/pricing.ts";
+import type { Model } from "../../catalog/models.ts";
+import type { RequestFacts } from "../../live-call.ts";
+import type { ClientEvent, SessionChange } from "../../dialects/openai-realtime/client-event.ts";
+import { heardTokens, millisecondsOf, type SoundFormat } from "../../dialects/openai-realtime/sound.ts";
+import { usualPictureTokens } from "../../charge/media-tokens.ts";
+
+// Of what is heard and not yet said to be of the conversation, most may be silence that the provider throws away.
+const maxBufferedTokens = 600;
+
+// What providers add of their own.
+const promptTokens = 100;
+
+const whole = (tokens: number): bigint => BigInt(Math.ceil(tokens));
+const or0 = (units: bigint | undefined): number => Number(units ?? 0n);
+
+/** What the next response of a session reads, as far as it is known: for holds, and for what no provider counts. */
+export class SessionContext {
+  heard: SoundFormat = "pcm";
+  spoken: SoundFormat = "pcm";
+  /** The model that writes down what is heard, by the caller's name. */
+  transcriber: string | undefined;
+  private outputCap: number | undefined;
+  private text = promptTokens;
+  private sound = 0;
+  private pictures = 0;
+  private cached = 0;
+  private buffered = 0;
+  private readonly unwritten = new Map<string, number>();
+
+  change({ heard, spoken, transcriber, outputCap }: SessionChange): void {
+    this.heard = heard ?? this.heard;
+    this.spoken = spoken ?? this.spoken;
+    if (transcriber !== undefined) this.transcriber = transcriber ?? undefined;
+    if (outputCap !== undefined) this.outputCap = outputCap ?? undefined;
+  }
+
+  add({ textTokens, pictures, itemSound, heardSound, type }: ClientEvent): void {
+    this.text += textTokens;
+    this.pictures += pictures * usualPictureTokens;
+    this.sound += heardTokens(itemSound, this.heard);
+    this.buffered += heardTokens(heardSound, this.heard);
+    if (type === "input_audio_buffer.clear") this.buffered = 0;
+  }
+
+  /** What was heard is an item of the conversation now. */
+  commit(itemId: string): void {
+    this.sound += this.buffered;
+    if (this.transcriber !== undefined && this.unwritten.size < 1_000) this.unwritten.set(itemId, this.buffered);
+    this.buffered = 0;
+  }
+
+  /** Tokens of the sound of an item that has been written down, or never will be; 0 for one that is not known. */
+  written(itemId: string): number {
+    const tokens = this.unwritten.get(itemId) ?? 0;
+    this.unwritten.delete(itemId);
+    return tokens;
+  }
+
+  /** Sound that a model still writes down. */
+  get unwrittenItems(): readonly string[] {
+    return [...this.unwritten.keys()];
+  }
+
+  /** The provider has counted a response of the conversation: the next one reads that, and what was said. */
+  answered(usage: Units): void {
+    this.text = or0(usage.inputTokens) + or0(usage.outputTokens);
+    this.sound = or0(usage.audioInputTokens) + or0(usage.audioOutputTokens);
+    this.pictures = or0(usage.imageInputTokens);
+    this.cached = or0(usage.cacheReadTokens);
+  }
+
+  /** What the request settles, for a response that the provider does not count. */
+  requested(): RequestFacts {
+    const units: Units = { audioInputTokens: whole(this.sound + this.soundToCome()) };
+    if (this.pictures > 0) units.imageInputTokens = whole(this.pictures);
+    if (this.cached > 0) units.cacheReadTokens = whole(this.cached);
+    return { inputTokens: Math.ceil(this.text), units, priceFields: {} };
+  }
+
+  /** What the next response may use: all that it reads, and all that it may say. */
+  nextResponse(model: Model, cap = this.outputCap): Units {
+    const { inputTokens, units } = this.requested();
+    const output = BigInt(Math.min(cap ?? model.reserveOutputTokens, model.maxOutputTokens));
+    const { outputTokens = 0n, reasoningTokens = 0n, audioOutputTokens = 0n } = model.prices;
+    const dearest = reasoningTokens > outputTokens ? "reasoningTokens" : "outputTokens";
+    const isSpoken = audioOutputTokens >= (model.prices[dearest] ?? 0n);
+    return { ...units, inputTokens: BigInt(inputTokens), [isSpoken ? "audioOutputTokens" : dearest]: output };
+  }
+
+  /** What writing down may use of all that it has still to write. */
+  nextTranscript(): Units {
+    let tokens = this.soundToCome();
+    for (const unwritten of this.unwritten.values()) tokens += unwritten;
+    return transcriptUnits(Math.max(tokens, maxBufferedTokens));
+  }
+
+  private soundToCome(): number {
+    return Math.min(this.buffered, maxBufferedTokens);
+  }
+}
+
+/** What writing down so much sound takes, in either unit by which it is priced. */
+export function transcriptUnits(tokens: number): Units {
+  return {
+    audioInputTokens: whole(tokens),
+    outputTokens: whole(tokens / 2),
+    mediaMs: BigInt(millisecondsOf(tokens)),
+  };
+}

@@ -1,0 +1,430 @@
+import type { Duplex } from "node:stream";
+import type { WebSocket } from "ws";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { createRid } from "#shared/money/rid.ts";
+import { closedFor, failureOf, type Relay } from "../../call.ts";
+import { authorize, type Caller } from "../../charge/admit.ts";
+import type { Model } from "../../catalog/models.ts";
+import { member, stringOf } from "../../dialects/dialect.ts";
+import { dialects } from "../../dialects/index.ts";
+import { readClientEvent, type ClientEvent, type EventRules } from "../../dialects/openai-realtime/client-event.ts";
+import { readError } from "../../dialects/openai-shared/error.ts";
+import { eventJson } from "../../dialects/sse.ts";
+import { CallFailure, renderFailure, type Failure } from "../../failures.ts";
+import type { BodyShare } from "../../http/body-budget.ts";
+import { refusalOfBody } from "../../http/read.ts";
+import { cleanerOf } from "../../upstream/failure.ts";
+import { Intake } from "../intake.ts";
+import { closeCodes, type HeldSocket, type SocketEnd, type SocketLimits, type ToldEnd } from "../socket-end.ts";
+import type { UpstreamSocket } from "./connect-upstream.ts";
+import type { HeldAhead, HeldFor } from "./held-ahead.ts";
+import { Inbox } from "./inbox.ts";
+import { responseIdOf, Responses, type Reported } from "./responses.ts";
+import type { SessionContext } from "./session-context.ts";
+import { SessionTime } from "./session-time.ts";
+import { itemIdOf, Transcripts, transcriberAt } from "./transcripts.ts";
+
+const dialect = dialects["openai-realtime"];
+
+/** What a session begins with. */
+export type SessionStart = {
+  rid: string;
+  ip: string;
+  caller: Caller;
+  /** Models that the key may use; none: all. */
+  allowedModels: readonly string[];
+  model: Model;
+  upstream: UpstreamSocket;
+  /** The first call is held. */
+  ahead: HeldAhead;
+  context: SessionContext;
+  /** What a client secret says of the session, as the upstream shall get it. */
+  opening: ClientEvent | undefined;
+};
+
+export type OpenedSession = { webSocket: WebSocket; connection: Duplex; intake: BodyShare };
+
+// Bytes that wait to be sent on, above which nothing more is read.
+const maxBufferedBytes = 1_048_576;
+// More than sound that is sent as it is said has, in a second.
+const maxFramesPerSecond = 1_000;
+// A caller who does not read for so long has left.
+const maxUnreadMs = 60_000;
+// How long a provider is waited for to count what it was stopped at.
+const countingMs = 5_000;
+
+const ignore = (): void => undefined;
+
+const tooOld = {
+  type: "invalid_request_error",
+  code: "session_expired",
+  message: "Your session hit the maximum duration of 60 minutes.",
+  param: null,
+};
+
+const errorEvent = (rid: string, error: object): string =>
+  JSON.stringify({ type: "error", event_id: `event_${rid}`, error });
+
+/** A failure in the words of the endpoints over HTTP. */
+function failureEvent(failure: Failure, rid: string, eventId: string | undefined): string {
+  const { error } = JSON.parse(dialect.writeError(renderFailure(failure, dialect.format))) as { error: object };
+  return errorEvent(rid, { ...error, event_id: eventId ?? null });
+}
+
+/** A session of a caller with a provider: passes events both ways, and holds and charges what they cost. */
+export class RealtimeSession implements HeldSocket {
+  readonly accountId: string;
+  turns = 0;
+  end: SocketEnd = "caller";
+  private readonly start: SessionStart;
+  private readonly opened: OpenedSession;
+  private readonly relay: Relay;
+  private readonly limits: SocketLimits;
+  private readonly rules: EventRules;
+  private readonly responses: Responses;
+  private readonly transcripts: Transcripts;
+  private readonly time: SessionTime | undefined;
+  private readonly intake: Intake;
+  private readonly fromCaller: Inbox;
+  private readonly fromUpstream: Inbox;
+  private readonly reported: Reported;
+  private readonly clean: ReturnType<typeof cleanerOf>;
+  private readonly openedAtMs = performance.now();
+  private seenAtMs = this.openedAtMs;
+  private pingedAtMs = this.openedAtMs;
+  private busyAtMs = this.openedAtMs;
+  private keyAtMs = this.openedAtMs;
+  private unreadSinceMs = Infinity;
+  private frames = 0;
+  private refused = 0;
+  private isLeaving = false;
+  private isLeft = false;
+  private leftTimer: NodeJS.Timeout | undefined;
+  private isOver = false;
+
+  constructor(start: SessionStart, opened: OpenedSession, relay: Relay, limits: SocketLimits) {
+    const { model, upstream, ahead, context, rid: socket, ip } = start;
+    this.start = start;
+    this.opened = opened;
+    this.relay = relay;
+    this.limits = limits;
+    this.accountId = start.caller.accountId;
+    this.reported = { ip, socket };
+    this.rules = rulesOf(start, relay);
+    this.clean = cleanerOf(upstream.route.upstream);
+    this.time = SessionTime.isPriced(model) ? new SessionTime(relay, ahead, this.reported) : undefined;
+    this.responses = new Responses(relay, ahead, this.reported);
+    this.transcripts = new Transcripts(relay, context, this.reported);
+    this.intake = new Intake(opened.intake);
+    const { webSocket, connection } = opened;
+    connection.on("data", (chunk: Buffer) => this.arrive(chunk.length));
+    webSocket.on("error", ignore);
+    webSocket.once("close", () => this.callerGone());
+    upstream.webSocket.once("close", (code) => this.upstreamGone(code));
+    this.fromCaller = new Inbox(webSocket, (bytes, isBinary) => this.receive(bytes, isBinary));
+    this.fromUpstream = new Inbox(upstream.webSocket, (bytes) => this.pass(bytes));
+    ahead.onCut = this.onCut;
+    this.fromCaller.hold();
+    this.fromUpstream.hold();
+    void this.begin();
+  }
+
+  leave(end: "age" | "drain" | "key"): void {
+    if (this.isLeaving || this.isOver) return;
+    this.isLeaving = true;
+    this.end = end;
+    this.closeIfIdle();
+  }
+
+  check(nowMs: number): void {
+    if (this.isOver) return;
+    const { maxAgeMs, idleMs, pingMs, checkKeyMs } = this.limits;
+    this.frames = 0;
+    this.freeIfRoom();
+    if (nowMs - this.unreadSinceMs > maxUnreadMs) return this.cut("not_reading");
+    if (nowMs - this.openedAtMs > maxAgeMs) this.leave("age");
+    if (this.responses.size === 0 && nowMs - this.busyAtMs > idleMs) this.finish("idle", EndCause.COMPLETE);
+    if (this.intake.isSlow(nowMs)) this.finish("slow_frame", EndCause.CLIENT_GONE);
+    const { idleTimeoutMs } = this.start.upstream.route.upstream;
+    if (this.responses.isSilent(nowMs, idleTimeoutMs)) this.finish("upstream", EndCause.UPSTREAM_TIMEOUT);
+    if (nowMs - this.keyAtMs > checkKeyMs) void this.checkKey(nowMs);
+    const silentMs = nowMs - this.seenAtMs;
+    if (silentMs > 3 * pingMs) this.cut("silent");
+    else if (silentMs > pingMs && nowMs - this.pingedAtMs > pingMs) this.ping(nowMs);
+    this.time?.tick(nowMs);
+  }
+
+  private ping(nowMs: number): void {
+    this.pingedAtMs = nowMs;
+    this.opened.webSocket.ping(undefined, undefined, ignore);
+    this.start.upstream.webSocket.ping(undefined, undefined, ignore);
+  }
+
+  private async begin(): Promise<void> {
+    const { opening } = this.start;
+    try {
+      await this.time?.begin();
+      if (opening) await this.take(opening);
+      this.fromCaller.free();
+      this.fromUpstream.free();
+    } catch (thrown) {
+      this.fail(failureOf(thrown));
+    }
+  }
+
+  /** Ends the session of a key that was stopped; what cannot be decided now is left to the next look. */
+  private async checkKey(nowMs: number): Promise<void> {
+    this.keyAtMs = nowMs;
+    try {
+      await authorize(this.relay.settling.quota, { ...this.start.caller, isAuthorized: true });
+    } catch (thrown) {
+      if (failureOf(thrown).name === "key_invalid") this.leave("key");
+    }
+  }
+
+  private arrive(bytes: number): void {
+    this.seenAtMs = performance.now();
+    if (this.opened.webSocket.readyState !== 1 || this.intake.arrive(bytes)) return;
+    this.refuse({ name: "service_unavailable", cause: "no room for the frames of a socket" });
+    this.finish("no_room", EndCause.CLIENT_GONE);
+  }
+
+  private receive(bytes: Buffer, isBinary: boolean): void | Promise<void> {
+    if (this.isOver) return undefined;
+    this.intake.wait(0);
+    this.frames += 1;
+    if (this.frames > maxFramesPerSecond) this.fromCaller.hold();
+    let event: ClientEvent;
+    try {
+      if (isBinary) throw new CallFailure({ name: "invalid_json", cause: "a binary frame" });
+      const given = eventJson(bytes.toString());
+      if (given === undefined) throw new CallFailure({ name: "invalid_json", cause: "a frame that is no JSON" });
+      event = readClientEvent(given, this.rules);
+    } catch (thrown) {
+      return this.refuse(failureOf(refusalOfBody(thrown)));
+    }
+    return this.take(event);
+  }
+
+  /** Sends an event of the caller on, when what it may cost is held for. */
+  private async take(event: ClientEvent): Promise<void> {
+    const { context, ahead, upstream, model } = this.start;
+    const isResponse = event.type === "response.create";
+    if (isResponse && (this.isLeaving || closedFor(this.relay))) {
+      return this.refuse({ name: "service_unavailable", cause: "the session is leaving" }, event.eventId);
+    }
+    const { outputCap, ...change } = event.change;
+    const before = context.transcriber;
+    context.change(isResponse ? {} : { ...change, outputCap });
+    context.add(event);
+    try {
+      if (context.transcriber !== before) {
+        await this.transcripts.use(this.transcriberFor(context.transcriber), this.onCut);
+      }
+      if (!this.time) {
+        await ahead.prepare();
+        await ahead.grow(context.nextResponse(model, isResponse ? (outputCap ?? undefined) : undefined));
+      }
+      await this.transcripts.grow();
+    } catch (thrown) {
+      return this.fail(failureOf(thrown), event.eventId);
+    }
+    this.refused = 0;
+    this.busyAtMs = performance.now();
+    if (this.isOver) return;
+    upstream.webSocket.send(event.frame, () => this.freeIfRoom());
+    if (upstream.webSocket.bufferedAmount > maxBufferedBytes) this.fromCaller.hold();
+  }
+
+  private transcriberFor(name: string | undefined): HeldFor | undefined {
+    const { caller, upstream, context } = this.start;
+    const model = name === undefined ? undefined : this.relay.catalog.current().models.get(name);
+    const to = model?.routes.find((route) => route.upstream.name === upstream.route.upstream.name);
+    if (!model || !to) return undefined;
+    return { caller, model, route: to, next: () => context.nextTranscript() };
+  }
+
+  /** Passes an event of the provider, when what it costs is on the books. */
+  private async pass(bytes: Buffer): Promise<void> {
+    const text = bytes.toString();
+    const event = eventJson(text);
+    const type = stringOf(member(event, "type"));
+    if (type === undefined) return this.fail({ name: "upstream_invalid", cause: "a frame that is no event" });
+    try {
+      this.send(await this.account(event, type, text));
+      if (type === "response.done") await this.afterResponse();
+      if (type === "conversation.item.input_audio_transcription.completed") await this.transcripts.prepare();
+    } catch (thrown) {
+      this.fail(failureOf(thrown));
+    }
+  }
+
+  /** Counts an event, and gives it as the caller shall have it. Throws a CallFailure. */
+  private async account(event: unknown, type: string, text: string): Promise<string> {
+    const { context } = this.start;
+    const id = responseIdOf(event, type);
+    if (id !== undefined) return this.time ? text : this.accountResponse(id, event, type, text);
+    if (type === "input_audio_buffer.committed") context.commit(itemIdOf(event));
+    else if (type === "conversation.item.input_audio_transcription.failed") this.transcripts.failed(itemIdOf(event));
+    else if (type === "conversation.item.input_audio_transcription.completed") {
+      await this.transcripts.completed(itemIdOf(event), member(event, "usage"));
+    } else if (type === "error") return this.cleaned(event, text);
+    else if (type.startsWith("session.") && member(member(event, "session"), "client_secret") !== undefined) {
+      // It is the provider's own, by which a caller would go past the relay.
+      const { client_secret: _, ...session } = member(event, "session") as Record<string, unknown>;
+      return JSON.stringify({ ...(event as object), session });
+    }
+    return text;
+  }
+
+  private async accountResponse(id: string, event: unknown, type: string, text: string): Promise<string> {
+    const { context } = this.start;
+    const rid = await this.responses.begin(id, () => context.requested());
+    if (rid !== undefined) {
+      this.turns += 1;
+      this.relay.metrics.socketTurns.inc({ kind: "call" });
+    }
+    this.busyAtMs = performance.now();
+    const ended = this.responses.read(id, event, type, context.spoken);
+    const isOfConversation = stringOf(member(member(event, "response"), "conversation_id")) !== undefined;
+    if (ended?.tally.usage && isOfConversation) context.answered(ended.tally.usage);
+    return rid === undefined ? text : `{"headers":{"x-request-id":"${rid}"},${text.trimStart().slice(1)}`;
+  }
+
+  /** The next one is held for at once: its provider may begin it at any time. */
+  private async afterResponse(): Promise<void> {
+    if (this.isLeft && this.responses.size === 0) return this.settleAll(EndCause.CLIENT_GONE);
+    if (this.isLeaving) return this.closeIfIdle();
+    if (!this.time) await this.start.ahead.prepare();
+  }
+
+  private cleaned(event: unknown, text: string): string {
+    const error = readError(event);
+    if (!error) return text;
+    const told = { ...(member(event, "error") as object), ...this.clean(error) };
+    return JSON.stringify({ ...(event as object), error: told });
+  }
+
+  private send(text: string): void {
+    const { webSocket } = this.opened;
+    if (webSocket.readyState !== 1) return;
+    webSocket.send(text, () => this.freeIfRoom());
+    if (webSocket.bufferedAmount <= maxBufferedBytes) return;
+    if (this.unreadSinceMs === Infinity) this.unreadSinceMs = performance.now();
+    this.fromUpstream.hold();
+  }
+
+  private freeIfRoom(): void {
+    if (this.opened.webSocket.bufferedAmount <= maxBufferedBytes) {
+      this.unreadSinceMs = Infinity;
+      this.fromUpstream.free();
+    }
+    const hasRoom = this.start.upstream.webSocket.bufferedAmount <= maxBufferedBytes;
+    if (hasRoom && this.frames <= maxFramesPerSecond) this.fromCaller.free();
+  }
+
+  private refuse(failure: Failure, eventId?: string): void {
+    const rid = createRid();
+    const { metrics, log } = this.relay;
+    const { socket, ip } = this.reported;
+    metrics.socketTurns.inc({ kind: "refused" });
+    log.info(
+      { rid, socket, ip, account: this.accountId, failure: failure.name, cause: failure.cause },
+      "event refused",
+    );
+    const { webSocket } = this.opened;
+    this.refused += 1;
+    if (webSocket.bufferedAmount > this.limits.maxBacklogBytes) return this.cut("not_reading");
+    if (webSocket.readyState === 1) webSocket.send(failureEvent(failure, rid, eventId), ignore);
+    if (this.refused >= this.limits.maxRefused) this.finish("misuse", EndCause.CLIENT_GONE);
+  }
+
+  /** Tells why the session cannot go on, and ends it. */
+  private fail(failure: Failure, eventId?: string): void {
+    if (this.isOver) return;
+    this.refuse(failure, eventId);
+    if (failure.name === "key_invalid") return this.finish("key", EndCause.CLIENT_GONE);
+    if (failure.name === "upstream_invalid") return this.finish("upstream", EndCause.UPSTREAM_ERROR);
+    const isOurs = failure.name === "service_unavailable";
+    this.finish(isOurs ? "broken" : "no_hold", isOurs ? EndCause.UPSTREAM_CUT : EndCause.HOLD_EXHAUSTED);
+  }
+
+  private readonly onCut = (endCause: EndCause): void => {
+    if (endCause === EndCause.HOLD_EXHAUSTED) return this.fail({ name: "balance" });
+    this.finish(endCause === EndCause.DRAINED ? "drain" : "broken", endCause);
+  };
+
+  private closeIfIdle(): void {
+    if (!this.isLeaving || this.responses.size > 0) return;
+    if (this.end === "age") this.send(errorEvent(this.start.rid, tooOld));
+    this.finish(this.end as ToldEnd, EndCause.COMPLETE);
+  }
+
+  private cut(end: SocketEnd): void {
+    this.end = end;
+    this.opened.webSocket.terminate();
+  }
+
+  /** Ends the session on both sides; what runs is charged as it stands. */
+  private finish(end: ToldEnd, endCause: EndCause): void {
+    if (this.isOver) return;
+    this.end = end;
+    this.settleAll(endCause);
+    const { webSocket } = this.opened;
+    if (webSocket.readyState === 1) webSocket.close(closeCodes[end]);
+  }
+
+  private settleAll(endCause: EndCause): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    clearTimeout(this.leftTimer);
+    const { ahead, upstream } = this.start;
+    this.responses.endAll(endCause);
+    this.time?.end(endCause === EndCause.CLIENT_GONE ? EndCause.COMPLETE : endCause);
+    ahead.end();
+    void this.transcripts.close();
+    this.intake.release();
+    this.relay.health.leave(upstream.place);
+    upstream.webSocket.close();
+    setTimeout(() => upstream.webSocket.terminate(), countingMs).unref();
+  }
+
+  /** A provider is stopped at what it says to nobody, and waited for to count it. */
+  private callerGone(): void {
+    if (this.isOver) return;
+    this.isLeft = true;
+    this.responses.leave();
+    const { webSocket } = this.start.upstream;
+    for (const id of this.responses.ids) {
+      if (id !== "") webSocket.send(JSON.stringify({ type: "response.cancel", response_id: id }), ignore);
+    }
+    this.fromUpstream.free();
+    this.leftTimer = setTimeout(() => this.settleAll(EndCause.CLIENT_GONE), countingMs);
+    if (this.responses.size === 0) this.settleAll(EndCause.CLIENT_GONE);
+  }
+
+  private upstreamGone(code: number): void {
+    if (this.isOver) return;
+    const { rid } = this.start;
+    this.relay.log.info({ rid, code, running: this.responses.size }, "the provider ended a session");
+    this.finish("upstream", EndCause.UPSTREAM_CUT);
+  }
+}
+
+/** What the events of a session may do. */
+export function rulesOf(
+  { model, upstream, allowedModels }: Pick<SessionStart, "model" | "upstream" | "allowedModels">,
+  { catalog }: Pick<Relay, "catalog">,
+): EventRules {
+  const { route } = upstream;
+  return {
+    model: model.id,
+    upstreamModel: route.model,
+    transcriberOf: (name) => {
+      if (allowedModels.length > 0 && !allowedModels.includes(name)) return undefined;
+      return transcriberAt(catalog.current().models.get(name), route.upstream.name);
+    },
+    sharesPrompts: model.sharedState?.has("prompt") ?? false,
+    sharesVoices: model.sharedState?.has("voice") ?? false,
+  };
+}
