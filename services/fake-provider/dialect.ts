@@ -7,6 +7,7 @@ export type FakeDialect =
   | "embeddings"
   | "completions"
   | "images"
+  | "edits"
   | "speech"
   | "moderations"
   | "transcriptions"
@@ -22,6 +23,7 @@ export const fakePaths: Record<Exclude<FakeDialect, "gemini">, string> = {
   embeddings: "/v1/embeddings",
   completions: "/v1/completions",
   images: "/v1/images/generations",
+  edits: "/v1/images/edits",
   speech: "/v1/audio/speech",
   moderations: "/v1/moderations",
   transcriptions: "/v1/audio/transcriptions",

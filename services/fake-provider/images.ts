@@ -78,7 +78,7 @@ function renderFrames(
   const { size, quality, format } = paint;
   const made = { created_at: nowSeconds(), background: "opaque", output_format: format, quality, size };
   const frame = (type: string, fields: Fields, tokens: number): Frame => {
-    const event = `image_generation.${type}`;
+    const event = `${paint.request.dialect === "edits" ? "image_edit" : "image_generation"}.${type}`;
     return { event, data: JSON.stringify({ type: event, ...fields, ...made }), tokens, isContent: true };
   };
   const shown = Array.from({ length: partials }, (_, index) =>

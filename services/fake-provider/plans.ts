@@ -44,6 +44,7 @@ export const planners: Record<FakeDialect, Planner> = {
   compact: planCompact,
   embeddings: planEmbeddings,
   images: planImages,
+  edits: planImages,
   speech: planSpeech,
   moderations: planModerations,
   transcriptions: planTranscription,

@@ -22,6 +22,7 @@ export function readPrompt(dialect: FakeDialect, body: Fields): Prompt {
       return readContents(body["systemInstruction"] ?? body["system_instruction"], body["contents"]);
     case "completions":
     case "images":
+    case "edits":
     case "transcriptions":
     case "translations":
       return readTexts(body["prompt"]);

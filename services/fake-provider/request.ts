@@ -30,6 +30,7 @@ const requiredFields: Record<FakeDialect, string[]> = {
   embeddings: ["model", "input"],
   completions: ["model", "prompt"],
   images: ["prompt"],
+  edits: ["prompt"],
   speech: ["model", "input", "voice"],
   moderations: ["input"],
   transcriptions: ["model", "file"],
@@ -74,6 +75,10 @@ export function findRefusal(dialect: FakeDialect, headers: Headers, body: Fields
     const message = `Missing required parameter: '${missing}'.`;
     return { status: 400, message, param: missing, code: "missing_required_parameter" };
   }
+  const pictures = ["image", "image[]", "images"];
+  if (dialect === "edits" && !pictures.some((name) => body[name] !== undefined)) {
+    return { status: 400, message: "Missing required parameter: 'image'.", param: "image" };
+  }
   return findMisplacedField(dialect, body);
 }
 
@@ -101,9 +106,9 @@ export function readRequest(dialect: FakeDialect, body: Fields): FakeRequest {
     dialect,
     model: String(body["model"]),
     // All values of a form are texts.
-    isStream: body["stream"] === true || (dialect === "transcriptions" && body["stream"] === "true"),
+    isStream: body["stream"] === true || (hasForms(dialect) && body["stream"] === "true"),
     includesUsage: streamOptions["include_usage"] === true,
-    choices: prompts * (hasChoices(dialect) ? (integer(body["n"]) ?? 1) : 1),
+    choices: prompts * (hasChoices(dialect) ? (integer(hasForms(dialect) ? Number(body["n"]) : body["n"]) ?? 1) : 1),
     outputCap: cap === undefined ? Number.POSITIVE_INFINITY : Number(body[cap]),
     promptTokens: words + tokenLists.reduce((sum, tokens) => sum + tokens.length, 0),
     lastUserText,
@@ -112,7 +117,11 @@ export function readRequest(dialect: FakeDialect, body: Fields): FakeRequest {
 }
 
 function hasChoices(dialect: FakeDialect): boolean {
-  return dialect === "chat" || dialect === "completions" || dialect === "images";
+  return dialect === "chat" || dialect === "completions" || dialect === "images" || dialect === "edits";
+}
+
+function hasForms(dialect: FakeDialect): boolean {
+  return dialect === "transcriptions" || dialect === "edits";
 }
 
 function integer(value: unknown): number | undefined {

@@ -29,6 +29,7 @@ const answers: Record<string, RegExp> = {
   "/v1/embeddings": /"embedding":"[\w+/]{43}=".*"embedding":"[\w+/]{43}="/,
   "/v1/completions": /"text": "Hello! You said: \\"Once upon a time\\"/,
   "/v1/images/generations": /^event: image_generation\.partial_image$.*^event: image_generation\.completed$/ms,
+  "/v1/images/edits": /"b64_json".*"usage"/s,
   "/v1/audio/speech": /^$/,
   "/v1/audio/transcriptions": /"text":"I am the demo upstream.*"usage":\{"type":"duration","seconds":1\}/,
   "/v1/audio/translations": /"text":"I am the demo upstream.*"usage":\{"type":"duration","seconds":1\}/,

@@ -38,6 +38,7 @@ const openAi: Offer = {
       - openai-embeddings
       - openai-completions
       - openai-images
+      - openai-image-edits
       - openai-speech
       - openai-transcriptions
       - openai-translations
@@ -92,7 +93,7 @@ const openAi: Offer = {
   gpt-image-1:
     owned_by: openai
     upstreams: [{ name: openai }]
-    dialects: [openai-images]
+    dialects: [openai-images, openai-image-edits]
     price: { version: openai-1, input_tokens: "5.00", image_input_tokens: "10.00", image_output_tokens: "40.00" }
   tts-1:
     owned_by: openai
@@ -217,7 +218,7 @@ const demoModels = `  demo-chat:
   demo-image:
     owned_by: demo
     upstreams: [{ name: demo }]
-    dialects: [openai-images]
+    dialects: [openai-images, openai-image-edits]
     price: { version: demo-1, input_tokens: "5.00", image_output_tokens: "40.00" }
   demo-voice:
     owned_by: demo
@@ -269,6 +270,7 @@ const demoOffer = ({ url, videosUrl }: DemoUrls): Offer => ({
       - openai-embeddings
       - openai-completions
       - openai-images
+      - openai-image-edits
       - openai-speech
       - openai-moderations
       - openai-transcriptions

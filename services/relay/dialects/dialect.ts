@@ -18,6 +18,7 @@ export const dialectNames = [
   "openai-embeddings",
   "openai-completions",
   "openai-images",
+  "openai-image-edits",
   "openai-speech",
   "openai-moderations",
   "openai-transcriptions",
@@ -215,6 +216,10 @@ export type Dialect = UpstreamDialect & {
   stateIdsOf?: (json: unknown) => string[];
   /** Whether requests are forms with files instead of JSON. */
   takesForm: boolean;
+  /** Whether requests that are forms may be JSON as well. */
+  takesJson?: true;
+  /** The model of a request that names none, as its provider has it. */
+  defaultModel?: string;
   /** Whether it is spoken on a WebSocket instead of by POST. */
   isOfSocket?: true;
   /** Whether some models answer whole although a stream was asked for, as whisper-1 is documented to. */

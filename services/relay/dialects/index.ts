@@ -3,7 +3,14 @@ import * as messagesError from "./anthropic-messages/error.ts";
 import { answers as messagesAnswers } from "./anthropic-messages/answers.ts";
 import * as messagesRequest from "./anthropic-messages/request.ts";
 import { metered } from "./meter-answer.ts";
-import { chatMedia, messagesMedia, moderationsMedia, noMedia, responsesMedia } from "./json/media-places.ts";
+import {
+  chatMedia,
+  imageEditsMedia,
+  messagesMedia,
+  moderationsMedia,
+  noMedia,
+  responsesMedia,
+} from "./json/media-places.ts";
 import * as chatError from "./openai-shared/error.ts";
 import { answers as chatAnswers } from "./openai-chat/answers.ts";
 import * as chatRequest from "./openai-chat/request.ts";
@@ -26,7 +33,14 @@ import * as transcriptionsRequest from "./openai-transcriptions/request.ts";
 
 /** The caller's body with the upstream's model name and nothing else changed. */
 function replaceModel({ body, model }: Envelope, upstreamModel: string): Buffer {
+  if (!body.has("model")) return body.rewrite({ remove: ["model"], add: { model: JSON.stringify(upstreamModel) } });
   return upstreamModel === model ? body.bytes : body.rewrite({ replace: { model: JSON.stringify(upstreamModel) } });
+}
+
+/** The same of a request that may be a form or JSON. */
+function replaceModelIn(envelope: Envelope, upstreamModel: string): Buffer {
+  const isForm = envelope.body.contentType.toLowerCase().startsWith("multipart/");
+  return isForm ? replaceModelInForm(envelope, upstreamModel) : replaceModel(envelope, upstreamModel);
 }
 
 function replaceModelInForm({ body, model }: Envelope, upstreamModel: string): Buffer {
@@ -145,8 +159,24 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     name: "openai-images",
     path: "/v1/images/generations",
     measures: [["images"], ["inputTokens", "imageOutputTokens"]],
-    requiredFields: ["model", "prompt"],
+    requiredFields: ["prompt"],
+    // What OpenAI runs where none is named, by its reference of both endpoints.
+    defaultModel: "dall-e-2",
     readEnvelope: imagesRequest.readEnvelope,
+    ...metered(imagesAnswers),
+  },
+  "openai-image-edits": {
+    ...formatA,
+    name: "openai-image-edits",
+    path: "/v1/images/edits",
+    measures: [["images"], ["inputTokens", "imageOutputTokens"]],
+    requiredFields: ["model", "prompt"],
+    takesForm: true,
+    takesJson: true,
+    mediaPlaces: imageEditsMedia,
+    statePlaces: {},
+    readEnvelope: imagesRequest.readEditEnvelope,
+    prepareBody: replaceModelIn,
     ...metered(imagesAnswers),
   },
   "openai-speech": {
@@ -164,7 +194,8 @@ const table: Record<DialectName, Omit<Dialect, "upstreamPath">> = {
     name: "openai-moderations",
     path: "/v1/moderations",
     measures: [["requests"], ["inputTokens"]],
-    requiredFields: ["model", "input"],
+    requiredFields: ["input"],
+    defaultModel: "omni-moderation-latest",
     mediaPlaces: moderationsMedia,
     readEnvelope: embeddingsRequest.readEnvelope,
     ...metered(moderationsAnswers),

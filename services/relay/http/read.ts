@@ -44,6 +44,11 @@ function requireFields(body: RequestBody, dialect: Dialect): void {
   }
 }
 
+/** Whether a request is a form; where both are taken, its content type says so. */
+function isFormOf({ takesForm, takesJson }: Dialect, headers: IncomingHttpHeaders): boolean {
+  return takesForm && !(takesJson && /^application\/json\b/i.test(headers["content-type"] ?? ""));
+}
+
 /** The envelope with the ids of a provider's state that its body names. */
 function withStateIds(envelope: Envelope, { statePlaces }: Dialect): Envelope {
   const stateIds = statePlaces && findStateIds(envelope.body, statePlaces);
@@ -64,14 +69,15 @@ export function readEnvelope(
   complete: (envelope: Envelope) => Envelope = (envelope) => envelope,
 ): Envelope {
   try {
-    const body = dialect.takesForm
+    const body = isFormOf(dialect, headers)
       ? readFormBody(bytes, headers["content-type"] ?? "")
       : readJsonBody(bytes, dialect.mediaPlaces);
     refuseLookalikes(body);
     requireFields(body, dialect);
     const notArray = dialect.arrayFields.find((name) => !body.isArray(name));
     if (notArray !== undefined) throw new RequestError(`field ${notArray} must be an array`);
-    const model = body.readText("model", maxModelCharacters) ?? "";
+    const named = body.has("model") ? body.readText("model", maxModelCharacters) : undefined;
+    const model = named ?? dialect.defaultModel ?? "";
     if (model === "") throw new CallFailure({ name: "field_required", detail: "model" });
     if (dialect.format === "B" && readVersion(headers) === undefined) {
       throw new RequestError("header provider-version must be a date such as 2023-06-01");

@@ -46,7 +46,13 @@ export async function startSocketRelay(
   const { log, lines } = listeningLog();
   const settling = settlingOf({ quota: scriptedQuota(answer), log });
   const baseUrl = new URL(fake.url);
-  const spoken = ["openai-responses", "openai-realtime", "openai-transcriptions"];
+  const spoken = [
+    "openai-responses",
+    "openai-realtime",
+    "openai-transcriptions",
+    "openai-images",
+    "openai-image-edits",
+  ];
   const upstream = upstreamOf({ baseUrl, dialects: spoken, credential: "demo", maxConcurrent: 100 });
   const patient = { ...upstream, firstByteTimeoutMs: 60_000, idleTimeoutMs: 60_000 };
   const at = (name: string) => [{ upstream: patient, model: name, priority: 0, weight: 0 }];
@@ -55,6 +61,12 @@ export async function startSocketRelay(
       modelOf({ routes: at("m") }),
       modelOf({ id: "talk", routes: at("gpt-talk"), dialects: new Set(["openai-realtime"]), prices: soundPrices }),
       modelOf({ id: "timed", routes: at("gpt-timed"), dialects: new Set(["openai-realtime"]), prices: timePrices }),
+      modelOf({
+        id: "paint",
+        routes: at("gpt-image-fake"),
+        prices: { ...soundPrices, imageOutputTokens: 40_000_000_000n },
+      }),
+      modelOf({ id: "dall-e-2", routes: at("dall-e-2"), prices: { images: 20_000_000_000_000n } }),
       modelOf({ id: "hear", routes: at("whisper"), dialects: new Set(["openai-transcriptions"]), prices: timePrices }),
     ].map((model) => [model.id, model]),
   );

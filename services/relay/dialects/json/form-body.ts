@@ -9,8 +9,8 @@ export class FormError extends Error {}
 type Part = { name: string; isFile: boolean; start: number; end: number };
 
 const maxParts = 200;
-/** The one file that forms have to be counted by: the sound of a transcription. */
-const mediaField = "file";
+/** Files by which forms are counted: the sound of a transcription, the pictures of an edit. */
+const mediaFields = new Set(["file", "image", "image[]", "mask", "markup"]);
 const maxHeadBytes = 4_096;
 const boundaryPattern = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i;
 // The one spelling that clients use. Anything cleverer might be read otherwise by the upstream.
@@ -79,7 +79,7 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
   };
   const textOf = ({ start, end }: Part): string => bytes.toString("utf8", start, end);
   // A text that comes as a file is a text all the same.
-  const isMedia = ({ isFile, name }: Part): boolean => isFile && name === mediaField;
+  const isMedia = ({ isFile, name }: Part): boolean => isFile && mediaFields.has(name);
   const mediaBytes = parts.filter(isMedia).map(({ start, end }) => end - start);
   const textBytes = parts.reduce((sum, part) => sum + (isMedia(part) ? 0 : part.end - part.start), 0);
   const weighParts = (): number =>

@@ -67,4 +67,10 @@ export const chatMedia: MediaPlaces = new Map([
 ]);
 export const responsesMedia: MediaPlaces = new Map([["input", responseItem]]);
 export const messagesMedia: MediaPlaces = new Map([["messages", object({ content: messagesBlock() })]]);
+const picture = object({ image_url: address });
+export const imageEditsMedia: MediaPlaces = new Map([
+  ["images", picture],
+  ["mask", picture],
+  ["markup", picture],
+]);
 export const moderationsMedia: MediaPlaces = new Map([["input", object({ image_url: address })]]);
