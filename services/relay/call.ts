@@ -15,6 +15,7 @@ import { deliver, type Deliverable } from "./stream/deliver.ts";
 import type { Orphans } from "./stream/orphans.ts";
 import type { Dialect, Envelope } from "./dialects/dialect.ts";
 import type { RequestBody } from "./dialects/json/request-body.ts";
+import { ManyValuesError } from "./dialects/json/scan.ts";
 import { refuseEndpoint } from "./http/endpoints.ts";
 import type { CallRequest, CallResponse } from "./http/exchange.ts";
 import { expectedCauses, CallFailure, type Failure, type FailureName } from "./failures.ts";
@@ -25,17 +26,15 @@ import { withRecalled, type ItemMemory } from "./conversion/item-memory.ts";
 import {
   claimReading,
   countLosses,
-  createPreparation,
   isPassed,
   refuseLosses,
   type Preparation,
   type Prepared,
-  type PreparationInput,
 } from "./conversion/prepare.ts";
-import { createThreadPreparation } from "./conversion/prepare-in-thread.ts";
+import { prepareWhereItFits } from "./conversion/prepare-where-it-fits.ts";
 import type { LargeBody } from "./http/body.ts";
 import { envelopeOfFacts, type BodyFacts } from "./threads/facts.ts";
-import { manyValues, type Threads, type ThreadSession } from "./threads/threads.ts";
+import { largeBytes, longBytes, manyValues, type Threads, type ThreadSession } from "./threads/threads.ts";
 import { reachUpstream, type OutgoingCall } from "./upstream/reach.ts";
 import { readEnvelope, readingHeaders, readKey } from "./http/read.ts";
 import { reportCall } from "./report/report-call.ts";
@@ -120,7 +119,8 @@ export async function handleCall(incoming: IncomingCall, relay: Relay): Promise<
   try {
     const caller = callerOf(readKey(request.headers, dialect.format === "B"), ip);
     const openSession = (): ThreadSession => openFor(received, caller, relay);
-    const body = await takeAnyBody({ ...incoming, caller }, { ...relay, openSession });
+    const mostHere = dialect.takesForm ? largeBytes : longBytes;
+    const body = await takeAnyBody({ ...incoming, caller }, { ...relay, openSession, mostHere });
     if (!body) return;
     const parsed = await parseFor(caller, relay, (checkKey) =>
       parseRequest({ ...received, body, caller, openSession }, relay, checkKey),
@@ -178,21 +178,38 @@ type CallWithBody = CallContext & { body: Buffer | LargeBody; caller: Caller; op
 function parseRequest(read: CallWithBody, relay: Relay, checkKey: CheckKey): ParsedRequest | Promise<ParsedRequest> {
   const { body, dialect, request, times } = read;
   times.readAt = performance.now();
-  if (Buffer.isBuffer(body)) return plan({ ...read, checkKey }, relay, readHere(body, read, relay));
-  return body.session
+  const envelope = Buffer.isBuffer(body) ? readHere(body, read, relay) : undefined;
+  if (envelope) return plan({ ...read, checkKey }, relay, envelope);
+  const large = Buffer.isBuffer(body) ? handOver(body, read) : body;
+  return large.session
     .work<"read">({ kind: "read", dialect: dialect.name, headers: readingHeaders(request.headers) })
-    .then((facts) => plan({ ...read, checkKey }, relay, envelopeOfFacts(facts), facts.body));
+    .then((facts) => plan({ ...read, body: large, checkKey }, relay, envelopeOfFacts(facts), facts.body));
 }
 
-function readHere(body: Buffer, { request, response, dialect, caller }: CallWithBody, relay: Relay): Envelope {
-  return readEnvelope(body, dialect, request.headers, (read) =>
+/** Undefined for a long body of so many values that it is read in a thread. */
+function readHere(body: Buffer, read: CallWithBody, relay: Relay): Envelope | undefined {
+  const { request, response, dialect, caller } = read;
+  const complete = (envelope: Envelope): Envelope =>
     withRecalled(
-      read,
+      envelope,
       dialect,
       (id) => relay.items.recall(keyOf(caller), id),
-      () => claimReading(sizeOf(read.body), () => relay.bodyBudget.share(response, caller)),
-    ),
-  );
+      () => claimReading(sizeOf(envelope.body), () => relay.bodyBudget.share(response, caller)),
+    );
+  const mostValues = body.length > largeBytes ? manyValues : undefined;
+  try {
+    return readEnvelope(body, dialect, request.headers, { complete, mostValues });
+  } catch (thrown) {
+    if (thrown instanceof ManyValuesError) return undefined;
+    throw thrown;
+  }
+}
+
+/** Gives a body, which nothing here needs any more, to a thread. */
+function handOver(body: Buffer, { openSession }: Pick<CallWithBody, "openSession">): LargeBody {
+  const session = openSession();
+  session.add("request", body, true);
+  return { session, length: body.length };
 }
 
 const sizeOf = ({ bytes, values }: RequestBody) => ({ length: bytes.length, values });
@@ -234,7 +251,7 @@ function planFor(
   const share = (): BodyShare => relay.bodyBudget.share(response, caller);
   const remember = (item: unknown): void => relay.items.remember(keyOf(caller), item);
   const preparing = { envelope, dialect, model, inputTokens, editsFor, remember, share };
-  const preparation = prepareWhereItFits(preparing, routes, read, facts);
+  const preparation = prepareWhereItFits(preparing, routes, { ...read, headers: request.headers }, facts);
   const parsed = { envelope, model, requested, routes, preparation };
   let fetchingAt = Infinity;
   const fetched = preparation.readFor(routes, async () => {
@@ -248,27 +265,6 @@ function planFor(
     times.awaitedMs += Math.max(0, performance.now() - fetchingAt);
     return checkConvertible(parsed, request, relay);
   });
-}
-
-/** Prepares a request in a thread where its bytes are there, or where all of its many values must be read. */
-function prepareWhereItFits(
-  preparing: PreparationInput,
-  routes: readonly Route[],
-  { body, request, openSession }: CallWithBody,
-  facts: BodyFacts | undefined,
-): Preparation {
-  const { envelope, dialect } = preparing;
-  const { bytes, values } = envelope.body;
-  const isHere = !facts && (values < manyValues || routes.every((route) => isPassed(route, dialect)));
-  if (isHere) return createPreparation(preparing);
-  const headers = readingHeaders(request.headers);
-  if (facts && !Buffer.isBuffer(body)) {
-    const { length, isHoldingState } = facts;
-    return createThreadPreparation({ ...preparing, session: body.session, headers, length, isHoldingState });
-  }
-  const session = openSession();
-  session.add("request", bytes, false);
-  return createThreadPreparation({ ...preparing, session, headers, length: bytes.length, isHoldingState: false });
 }
 
 /** Runs before admission, so that a request which cannot be converted is rejected without a hold. */

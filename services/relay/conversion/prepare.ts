@@ -14,7 +14,7 @@ import { clients, providers, upstreamDialectFor, upstreamDialects } from "../dia
 import type { CallerRequest, SingleConversion } from "../dialects/conversion.ts";
 import type { Dialect, Envelope, UpstreamDialect, UpstreamDialectName } from "../dialects/dialect.ts";
 import { embedFetched, urlsToFetch } from "../dialects/fetched-media.ts";
-import { landmarks } from "../dialects/json/request-body.ts";
+import { isHoldingState } from "../dialects/json/request-body.ts";
 import { singleConversionFor, type SingleCell } from "../dialects/single-conversions.ts";
 import { CallFailure } from "../failures.ts";
 import { fetchUrls, type FetchedMedia, type MediaFetching } from "./fetch-media.ts";
@@ -175,8 +175,7 @@ export class RequestPreparation implements Preparation {
     const { envelope, dialect, model, editsFor } = this.preparing;
     const single = singleCellOf(route, dialect);
     const edits = editsFor?.(route) ?? [];
-    const isHoldingState = Object.values(landmarks).some((landmark) => envelope.body.mayHold(landmark));
-    if (single || isHoldingState || edits.length > 0) this.claimOnce();
+    if (single || isHoldingState(envelope.body) || edits.length > 0) this.claimOnce();
     if (single) return prepareSingle(envelope, single, route.model);
     if (dialect.isConversation) refuseUnpriced(envelope, model, dialect);
     const opened = withOpenIds(envelope, edits, dialect);

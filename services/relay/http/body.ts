@@ -35,8 +35,9 @@ export type BodyOptions = {
   checkKey: () => Promise<unknown>;
   budget: BodyBudget;
   owner: BodyOwner;
-  /** Opens a place in a thread for a body above 256 KiB; left out: it is kept here. */
+  /** Opens a place in a thread for a body above `mostHere`; left out: it is kept here. */
   openSession?: (() => ThreadSession) | undefined;
+  mostHere?: number;
   /** How long the sender may pause, and in which a large body must come on by 512 KiB; left out: 30 s. */
   stallMs?: number;
 };
@@ -123,7 +124,7 @@ function takeWhole(request: CallRequest, announced: number): Buffer | undefined 
 /** Where a body comes together: here, or in a thread as soon as it is large. */
 type BodyCollector = { add: (chunk: Buffer) => void; whole: () => Buffer | LargeBody; drop: () => void };
 
-function gather(mostBytes: number, openSession: BodyOptions["openSession"]): BodyCollector {
+function gather(mostBytes: number, { openSession, mostHere = largeBytes }: BodyOptions): BodyCollector {
   const local = startCollecting(mostBytes);
   if (!openSession) return local;
   let session: ThreadSession | undefined;
@@ -131,7 +132,7 @@ function gather(mostBytes: number, openSession: BodyOptions["openSession"]): Bod
   return {
     add: (chunk) => {
       length += chunk.length;
-      if (!session && length <= largeBytes) return local.add(chunk);
+      if (!session && length <= mostHere) return local.add(chunk);
       if (!session) {
         session = openSession();
         session.add("request", local.whole(), true);
@@ -180,7 +181,7 @@ async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undef
   const source = inflater ?? request;
   let { isKeyKnown } = collecting;
   const most = inflater || collecting.announced === 0 ? maxBodyBytes : collecting.announced;
-  const collected = gather(most, reading.openSession);
+  const collected = gather(most, reading);
   const waitMs = reading.stallMs ?? stallMs;
   let bytes = 0;
   let wireBytes = 0;

@@ -58,20 +58,27 @@ function withStateIds(envelope: Envelope, { statePlaces }: Dialect): Envelope {
 /** More than any name in a catalog has; a longer one is repeated to nobody. */
 export const maxModelCharacters = 1_024;
 
+type EnvelopeOptions = {
+  /** May put into an envelope what its body only refers to. */
+  complete?: (envelope: Envelope) => Envelope;
+  /** More JSON values than that are a ManyValuesError. */
+  mostValues?: number | undefined;
+};
+
 /**
  * Reads what the relay must know of a request body. Throws `invalid_json`, `field_required` or `field_invalid`;
- * everything else in the body is the upstream's to judge. `complete` may put into it what it only refers to.
+ * everything else in the body is the upstream's to judge.
  */
 export function readEnvelope(
   bytes: Buffer,
   dialect: Dialect,
   headers: IncomingHttpHeaders,
-  complete: (envelope: Envelope) => Envelope = (envelope) => envelope,
+  { complete = (envelope) => envelope, mostValues }: EnvelopeOptions = {},
 ): Envelope {
   try {
     const body = isFormOf(dialect, headers)
       ? readFormBody(bytes, headers["content-type"] ?? "")
-      : readJsonBody(bytes, dialect.mediaPlaces);
+      : readJsonBody(bytes, dialect.mediaPlaces, mostValues);
     refuseLookalikes(body);
     requireFields(body, dialect);
     const notArray = dialect.arrayFields.find((name) => !body.isArray(name));

@@ -32,13 +32,14 @@ export function takeBody(
 /** The same, where a large body is worked on in a thread. */
 export function takeAnyBody(
   { request, response, caller }: RequestHead,
-  { settling, bodyBudget, openSession }: BodyDeps & { openSession: () => ThreadSession },
+  { settling, bodyBudget, openSession, mostHere }: BodyDeps & { openSession: () => ThreadSession; mostHere: number },
 ): Promise<Buffer | LargeBody | undefined> {
   return readBody(request, response, {
     checkKey: keyCheckOf(settling, caller),
     budget: bodyBudget,
     owner: caller,
     openSession,
+    mostHere,
   });
 }
 

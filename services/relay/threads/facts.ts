@@ -1,6 +1,6 @@
 import { inputFactsOf, noteInputFacts, type InputFacts } from "../charge/input-facts.ts";
 import type { Envelope } from "../dialects/dialect.ts";
-import { landmarks, type RequestBody } from "../dialects/json/request-body.ts";
+import { isHoldingState, type RequestBody } from "../dialects/json/request-body.ts";
 
 /** What a body tells without its bytes. */
 export type BodyFacts = Pick<RequestBody, "contentType" | "textBytes" | "mediaBytes" | "values"> & {
@@ -29,9 +29,8 @@ function formatOf(body: RequestBody): unknown {
 export function factsOf(told: Envelope): EnvelopeFacts {
   const { body, ...envelope } = told;
   const { contentType, textBytes, mediaBytes, values, bytes } = body;
-  const isHoldingState =
-    told.stateIds !== undefined || Object.values(landmarks).some((landmark) => body.mayHold(landmark));
-  const facts = { contentType, textBytes, mediaBytes, values, length: bytes.length, isHoldingState };
+  const mustOpen = told.stateIds !== undefined || isHoldingState(body);
+  const facts = { contentType, textBytes, mediaBytes, values, length: bytes.length, isHoldingState: mustOpen };
   return { ...envelope, body: { ...facts, encodingFormat: formatOf(body), input: inputFactsOf(told) } };
 }
 

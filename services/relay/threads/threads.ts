@@ -8,6 +8,9 @@ import type { Answer, Order, Side, WorkResults, Work } from "./messages.ts";
 /** A body, or an answer, from here on is worked on in a thread: reading it would be felt by everybody else. */
 export const largeBytes = 256 * 1024;
 
+/** JSON of few values is scanned on the event loop up to here: that takes less than handing it to a thread. */
+export const longBytes = 1024 * 1024;
+
 /** So are bodies of that many values where all of them are read: 2 µs each. */
 export const manyValues = 4_000;
 

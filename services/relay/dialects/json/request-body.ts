@@ -93,6 +93,10 @@ const nullStart = "n".charCodeAt(0);
 /** What dialects look for in all of a body: state of other providers' models that came back with it. */
 export const landmarks = { extraContent: Buffer.from('"extra_content"'), note: Buffer.from(`"${ourNote}`) };
 
+/** Whether state of other providers' models must be taken out of a body, for which all of it is read. */
+export const isHoldingState = (body: Pick<RequestBody, "mayHold">): boolean =>
+  Object.values(landmarks).some((landmark) => body.mayHold(landmark));
+
 /** Names of content that a request does not bring along: keys, and words that some types are. */
 export const namesOfUnseen = {
   keys: ["file_id", "file_url", "container_upload"].map((key) => Buffer.from(`"${key}"`)),
@@ -115,9 +119,9 @@ class JsonBody implements RequestBody {
   private weight: number | undefined;
   private hasEscapes: boolean | undefined;
 
-  constructor(bytes: Buffer, mediaPlaces: MediaPlaces | undefined) {
+  constructor(bytes: Buffer, mediaPlaces: MediaPlaces | undefined, mostValues: number | undefined) {
     this.bytes = bytes;
-    this.scan = scanJson(bytes, landmarkIndex, mediaPlaces);
+    this.scan = scanJson(bytes, landmarkIndex, mediaPlaces, mostValues);
   }
 
   get textBytes(): number {
@@ -205,8 +209,8 @@ class JsonBody implements RequestBody {
 
 /**
  * Reads a JSON object; without `mediaPlaces` all in it is text. Throws JsonScanError when it is none, RequestError when
- * it has more in it than is read.
+ * it has more in it than is read, ManyValuesError when it has more values than a lower limit.
  */
-export function readJsonBody(bytes: Buffer, mediaPlaces?: MediaPlaces): RequestBody {
-  return new JsonBody(bytes, mediaPlaces);
+export function readJsonBody(bytes: Buffer, mediaPlaces?: MediaPlaces, mostValues?: number): RequestBody {
+  return new JsonBody(bytes, mediaPlaces, mostValues);
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { RequestError } from "../request-error.ts";
-import { JsonScanError, readField, rewriteFields, scanJson, type Scan } from "./scan.ts";
+import { JsonScanError, ManyValuesError, readField, rewriteFields, scanJson, type Scan } from "./scan.ts";
 
 type Entry = [name: string, value: unknown];
 
@@ -370,4 +370,10 @@ test("an object can lose its last field and gain its first", () => {
     rewriteFields(Buffer.from(" { } "), scanJson(Buffer.from(" { } ")), { add: { a: "1" } }).toString(),
     '{"a":1}',
   );
+});
+
+test("a body of more values than its reader wants ends the scan", () => {
+  const body = Buffer.from(JSON.stringify({ a: [1, 2, 3] }));
+  assert.equal(scanJson(body, undefined, undefined, 4).values, 4);
+  assert.throws(() => scanJson(body, undefined, undefined, 3), ManyValuesError);
 });

@@ -50,7 +50,16 @@ export type Range = { start: number; end: number };
 /** What one pass looks for and has found. */
 type Findings = Pick<Scan, "mediaBytes" | "media" | "addresses" | "textBytes" | "met" | "values"> & {
   landmarks: LandmarkIndex;
+  mostValues: number;
 };
+
+/** A body has more values than its reader wants to see here. */
+export class ManyValuesError extends Error {}
+
+function failAtValues(most: number): never {
+  if (most < maxValues) throw new ManyValuesError(`more than ${most} JSON values`);
+  throw new RequestError(`the body must have at most ${maxValues} JSON values`);
+}
 
 /** Of a body. An embeddings request may have 300,000 tokens, which are a value each; nothing else comes near that. */
 export const maxValues = 500_000;
@@ -220,7 +229,7 @@ function skipValue(walk: Walk, place: MediaPlace | undefined): void {
   for (;;) {
     const character = skipSpace(cursor);
     findings.values += 1;
-    if (findings.values > maxValues) throw new RequestError(`the body must have at most ${maxValues} JSON values`);
+    if (findings.values > findings.mostValues) failAtValues(findings.mostValues);
     if (character === quote) skipStringValue(walk);
     else if (character === openBrace || character === openBracket) {
       if (!enter(walk, character)) continue;
@@ -244,12 +253,13 @@ function decodeKey(cursor: Cursor): string {
  * Reads the fields of a JSON object without building its values: a relayed body is forwarded as it came, so only the
  * few fields that decide and meter are worth decoding. A field that stands twice is refused, because the upstream
  * might obey the other one. Throws JsonScanError for anything but one well-formed object, at most 256 levels deep, and
- * RequestError above the limits for its values, its fields and their names.
+ * RequestError above the limits for its values, its fields and their names, ManyValuesError above a lower limit.
  */
 export function scanJson(
   body: Buffer,
   landmarks: LandmarkIndex = noLandmarks,
   mediaPlaces: MediaPlaces = noMedia,
+  mostValues = maxValues,
 ): Scan {
   const cursor: Cursor = { bytes: body, at: 0, words: undefined, offset: 0 };
   const scan: Scan & Findings = {
@@ -261,6 +271,7 @@ export function scanJson(
     met: [],
     values: 0,
     landmarks,
+    mostValues,
   };
   const walk = startWalk(cursor, scan);
   if (skipSpace(cursor) !== openBrace) failAt(cursor.at);
@@ -345,6 +356,7 @@ export function countItems(body: Buffer, scan: Scan, name: string, most: number)
     met: [],
     values: 0,
     landmarks: noLandmarks,
+    mostValues: maxValues,
   });
   let count = 0;
   for (let next = comma; next === comma && count < most; cursor.at += 1) {
