@@ -58,11 +58,17 @@ function fit(usage: Units, buckets: readonly UsageBucket[], most: number): void 
   }
 }
 
+function isEmpty(usage: Units): boolean {
+  for (const _ in usage) return false;
+  return true;
+}
+
 /**
  * The same units when a call can have used them. Else tokens of a side that cannot be are what one sampling of the
  * model takes at most, and other units that cannot be are left out, as if they had not been told.
  */
 export function possibleUnits(usage: Units, { contextTokens, maxOutputTokens }: UnitLimits): Units {
+  if (isEmpty(usage)) return usage;
   const isInput = isPossible(usage, inputBuckets, contextTokens);
   const isOutput = isPossible(usage, outputBuckets, maxOutputTokens);
   const impossible = boundedBuckets.filter((bucket) => (usage[bucket] ?? 0n) > (mostUnits[bucket] ?? 0n));

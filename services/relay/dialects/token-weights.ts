@@ -289,7 +289,7 @@ export function weighRun(weighing: Weighing, stop: number): void {
     }
     const byte = bytes[at] as number;
     if (byte >= asciiEnd) break;
-    const unit = byte === backslash ? (escaped[bytes[at + 1] as number] as number) : byte;
+    const unit = byte === backslash ? (escaped[bytes[at + 1] ?? 0] as number) : byte;
     if (unit === 0 && byte === backslash) break;
     sum += pairWeights[last | (unit << 8)] as number;
     last = unit;

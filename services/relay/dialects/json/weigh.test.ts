@@ -39,6 +39,11 @@ test("the bytes of a text weigh what its characters do, wherever they lie in mem
   );
 });
 
+test("backslashes in a text that is no JSON hide nothing of it", () => {
+  const bytes = Buffer.from("\\q7#Z\\".repeat(1_000));
+  assert.ok(weighText(bytes, 0, bytes.length) >= weightOf("q7#Z".repeat(1_000)));
+});
+
 const mebibyte = 1024 * 1024;
 const heavy = "xq7#";
 const light = "rest of these words ";

@@ -1,11 +1,13 @@
 import { beginWeighing, part, weighRun, weightOfUnit, type Weighing } from "../token-weights.ts";
-import { backslash, code } from "./bytes.ts";
+import { code } from "./bytes.ts";
 import type { Field, Range } from "./scan.ts";
 
 // No model reads these.
 const unread = new Set(["model", "user", "metadata", "stream_options", "safety_identifier", "prompt_cache_key"]);
 
 const openers = new Set([code('"'), code("["), code("{")]);
+const smallU = code("u");
+const firstAfterAscii = 128;
 const longestEscape = 6;
 // A text is weighed in blocks; of those behind the first bytes of a body a sample, whose error is a few percent.
 const blockBytes = 4_096;
@@ -32,11 +34,14 @@ function addWide(weighing: Weighing): void {
   weighing.at = at + length;
 }
 
-/** Adds a code unit that is written as its number. */
-function addNumbered(weighing: Weighing): void {
+/** Adds a code unit that is written as its number, or what stands behind a backslash in a text that is no JSON. */
+function addEscape(weighing: Weighing): void {
   const { at, bytes } = weighing;
-  addUnit(weighing, Number.parseInt(bytes.toString("latin1", at + 2, at + longestEscape), 16) || 0);
-  weighing.at = at + longestEscape;
+  const kind = bytes[at + 1] ?? 0;
+  const isUnit = kind === smallU;
+  const unit = isUnit ? Number.parseInt(bytes.toString("latin1", at + 2, at + longestEscape), 16) : kind;
+  addUnit(weighing, unit || 0);
+  weighing.at = at + (isUnit ? longestEscape : 2);
 }
 
 /** Weighs bytes between two places until they are more than `most`. */
@@ -44,10 +49,12 @@ function addAll(weighing: Weighing, { start, end }: Range, most: number): void {
   weighing.at = start;
   while (weighing.at < end && weighing.sum <= most) {
     const { at, bytes } = weighing;
+    if ((bytes[at] as number) >= firstAfterAscii) {
+      addWide(weighing);
+      continue;
+    }
     weighRun(weighing, Math.min(at + blockBytes, end));
-    if (weighing.at > at) continue;
-    if (bytes[at] === backslash) addNumbered(weighing);
-    else addWide(weighing);
+    if (weighing.at === at) addEscape(weighing);
   }
 }
 

@@ -31,11 +31,21 @@ const toolFields: readonly [bucket: UsageBucket, path: readonly string[]][] = [
   ["fileSearches", ["server_side_tool_usage_details", "document_search_calls"]],
 ];
 
-const countAt = (usage: unknown, path: readonly string[]): bigint => countOf(path.reduce<unknown>(member, usage));
+const toolRoots = new Set(toolFields.map(([, [root = ""]]) => root));
+
+function countAt(usage: unknown, path: readonly string[]): bigint {
+  let found = usage;
+  for (const name of path) found = member(found, name);
+  return countOf(found);
+}
 
 /** Tools that a compatible provider tells to have run, in units by which it bills them. */
 export function readTools(usage: unknown): Units {
   const units: Units = {};
+  // Nearly no answer has any, and each path would be followed.
+  let hasTools = false;
+  for (const root of toolRoots) hasTools ||= member(usage, root) !== undefined;
+  if (!hasTools) return units;
   for (const [bucket, path] of toolFields) {
     const count = countAt(usage, path);
     if (count > 0n) units[bucket] = (units[bucket] ?? 0n) + count;
@@ -43,8 +53,18 @@ export function readTools(usage: unknown): Units {
   return units;
 }
 
+const cacheReads = [
+  ["prompt_tokens_details", "cached_tokens"],
+  ["prompt_cache_hit_tokens"],
+  ["cached_tokens"],
+  ["num_cached_tokens"],
+  ["cache_read_input_tokens"],
+];
+const cacheCreations = [["prompt_tokens_details", "cache_creation_tokens"], ["cache_creation_input_tokens"]];
+const reasonings = [["completion_tokens_details", "reasoning_tokens"], ["reasoning_tokens"]];
+
 /** The first of these counts that tells anything: providers have different names for one and the same. */
-function firstOf(usage: unknown, ...paths: (readonly string[])[]): bigint {
+function firstOf(usage: unknown, paths: readonly (readonly string[])[]): bigint {
   for (const path of paths) {
     const count = countAt(usage, path);
     if (count > 0n) return count;
@@ -96,18 +116,8 @@ function readInput(usage: unknown): Units {
     cacheWrite1hTokens: kept,
     ...input
   } = takeParts(countOf(member(usage, "prompt_tokens")), {
-    cacheReadTokens: firstOf(
-      usage,
-      ["prompt_tokens_details", "cached_tokens"],
-      ["prompt_cache_hit_tokens"],
-      ["cached_tokens"],
-      ["num_cached_tokens"],
-      ["cache_read_input_tokens"],
-    ),
-    cacheWrite5mTokens:
-      told + cacheWrite1hTokens > 0n
-        ? told
-        : firstOf(usage, ["prompt_tokens_details", "cache_creation_tokens"], ["cache_creation_input_tokens"]),
+    cacheReadTokens: firstOf(usage, cacheReads),
+    cacheWrite5mTokens: told + cacheWrite1hTokens > 0n ? told : firstOf(usage, cacheCreations),
     cacheWrite1hTokens,
     audioInputTokens: countOf(member(details, "audio_tokens")),
     imageInputTokens: countOf(member(details, "image_tokens")),
@@ -125,7 +135,7 @@ function readBuckets(
   const total = countOf(member(usage, "total_tokens"));
   const details = member(usage, "completion_tokens_details");
   const { read, thought } = readResearch(usage);
-  const told = firstOf(usage, ["completion_tokens_details", "reasoning_tokens"], ["reasoning_tokens"]);
+  const told = firstOf(usage, reasonings);
   const within = thought > 0n ? 0n : told;
   const beside = excess(total, prompt + completion);
   // Some compatible servers (xAI) count reasoning beside completion_tokens; only their total tells.
