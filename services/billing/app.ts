@@ -4,6 +4,7 @@ import { serverStreamHandlers, type ServerStreamHandlers } from "#shared/grpc/st
 import { unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { correct, credit, refund, type ManualBookingDeps } from "./handlers/book-by-hand.ts";
+import { answerCloseDay, listCloseLines } from "./handlers/day-close.ts";
 import { exportLines } from "./handlers/export-lines.ts";
 import { getBalance, getFunds } from "./handlers/funds.ts";
 import { getCall } from "./handlers/get-call.ts";
@@ -55,9 +56,11 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     listVouchers: (request) => answer(listVouchers(readPool, request)),
     voidVouchers: (request) => answer(voidVouchers(pool, request)),
     getProgress: () => answer(tellProgress(deps)),
+    closeDay: (request) => answer(answerCloseDay({ ...deps, pool: readPool }, request)),
   };
   const streams: ServerStreamHandlers<typeof BillingService> = {
     exportLines: (request) => answerAll(exportLines(readPool, request)),
+    listCloseLines: (request) => answerAll(listCloseLines(readPool, request)),
     replay: (request, gone) => answerAll(replay(deps, request, gone)),
   };
   return {

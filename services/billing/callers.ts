@@ -29,4 +29,6 @@ export const callers: Callers<typeof BillingService> = {
   listVouchers: byPeople,
   voidVouchers: byPeople,
   getProgress: ["auth-quota", ...byPeople],
+  closeDay: byPeople,
+  listCloseLines: byPeople,
 };

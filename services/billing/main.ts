@@ -13,6 +13,7 @@ import { buildApp } from "./app.ts";
 import { callers } from "./callers.ts";
 import { readConfig } from "./config.ts";
 import { startConsumer } from "./intake/consume.ts";
+import { createClosePass } from "./handlers/day-close.ts";
 import { createHealth } from "#shared/process/health.ts";
 import { createMetrics } from "./metrics.ts";
 import { keepConnected } from "./intake/nats.ts";
@@ -67,6 +68,7 @@ resources.use(every(5_000, createOutboxPass(outboxWork), log));
 resources.use(every(5_000, () => pusher.repair(pool), log));
 const reconciling = { pool, nats, authQuota: audit, metrics, clock, log, signingKey };
 resources.use(every(config.RECONCILE_MS, createReconcilePass(reconciling), log));
+resources.use(every(config.RECONCILE_MS, createClosePass({ pool: readPool, clock, log, signingKey }), log));
 const lookAtQuarantine = async (): Promise<void> => {
   const { open, oldestSeconds } = await sumUpQuarantine(readPool);
   metrics.quarantineOpen.set(open);

@@ -81,6 +81,7 @@ function withStreamServiceName(client: Clients["streams"], address: string): Cli
   return {
     exportLines: (request) => explainAll(client.exportLines(request), name),
     replay: (request) => explainAll(client.replay(request), name),
+    listCloseLines: (request) => explainAll(client.listCloseLines(request), name),
   };
 }
 

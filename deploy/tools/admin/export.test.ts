@@ -169,6 +169,7 @@ test("an export whose reader leaves ends at once, without a word, and the servic
       while (!signal.aborted) yield { lines: Array.from({ length: 100 }, () => charge) };
     },
     async *replay() {},
+    async *listCloseLines() {},
   };
   const service = serverStreamHandlers(BillingService, streams, createLog("stub", "silent"));
   await using server = await serveGrpc([[BillingService, service]], { host: "127.0.0.1", port: 0, drainMs: 100 });

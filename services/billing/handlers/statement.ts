@@ -11,7 +11,7 @@ import { readStatement } from "../store/statement.ts";
 // A line's id holds the time at which billing decided to book it, and its commit comes later: until then the line is in
 // no statement. Between the two are at most a dozen database statements of 35 s each, and the clocks of replicas may
 // differ by minutes. An hour after its end a statement can therefore not change any more.
-const settlingMs = 3_600_000;
+export const settlingMs = 3_600_000;
 
 /**
  * What was booked for an account within a time of at most 400 days, by the time in the ids of lines, which is that of

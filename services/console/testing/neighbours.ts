@@ -185,6 +185,8 @@ function billingCalls({ balances, charged, spent }: State) {
 }
 
 /** Every handler notes what changes something, and fails when the state says so. */
+async function* nothing() {}
+
 function scripted<H extends object>(handlers: H, state: State): H {
   const wrap = ([method, handler]: [string, (request: object) => Promise<object>]) => [
     method,
@@ -228,10 +230,11 @@ export async function serveNeighbours(nowMs: () => number): Promise<Neighbours> 
   const tasks = scripted({ ...refusing(VideoTaskService), ...state.videos.handlers }, state);
   const relay = scripted({ ...refusing(RelayService), ...state.relays.handlers }, state);
   const place = { host: "127.0.0.1", port: 0, drainMs: 100 };
+  const streams = { exportLines: usage.exportLines, replay: operators.replay, listCloseLines: nothing };
   const authQuota = { ...unaryHandlers(AuthQuotaService, quota, log), session: () => undefined };
   const billing = {
     ...unaryHandlers(BillingService, money, log),
-    ...serverStreamHandlers(BillingService, { exportLines: usage.exportLines, replay: operators.replay }, log),
+    ...serverStreamHandlers(BillingService, streams, log),
   };
   const first = resources.use(await serveGrpc([[AuthQuotaService, authQuota]], place));
   const second = resources.use(await serveGrpc([[BillingService, billing]], place));
