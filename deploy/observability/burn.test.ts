@@ -20,7 +20,7 @@ const didNotHappen = new RegExp(
     "^(relay|video-task)[.]json: (Calls|Time) of methods",
     "Contradictions|Certificates|cap of series|Failures by relay|fields that were dropped|Garbage collection",
     "Callers who left|Broken by|Cut by|Cut for|Failovers|Passed over|Left alone|do not add up|without a price",
-    "WebSockets|Submissions by outcome|Tasks that ended|Questions that providers",
+    "Models without a route|WebSockets|Submissions by outcome|Tasks that ended|Questions that providers",
   ].join("|"),
 );
 

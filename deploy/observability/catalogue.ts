@@ -3,7 +3,7 @@ import { createMetrics as createAuthQuotaMetrics, watchSessions } from "../../se
 import { createMetrics as createBillingMetrics } from "../../services/billing/metrics.ts";
 import { createMetrics as createConsoleMetrics } from "../../services/console/metrics.ts";
 import { watchCatalog } from "../../services/relay/catalog/gauges.ts";
-import { watchUpstreams } from "../../services/relay/upstream/gauges.ts";
+import { watchModels, watchUpstreams } from "../../services/relay/upstream/gauges.ts";
 import { createMetrics as createRelayMetrics, watchGauges } from "../../services/relay/metrics.ts";
 import { expiryGauge } from "../../services/shared/stores/certificate.ts";
 import { grpcMetrics } from "../../services/shared/grpc/metrics.ts";
@@ -28,6 +28,7 @@ const nothing = (): number => 0;
 function declareRelay(registry: Registry): void {
   createRelayMetrics(registry);
   watchUpstreams(registry, { list: () => [] });
+  watchModels(registry, { look: () => ({ underWay: 0, circuit: "closed" }) }, () => []);
   watchCatalog(registry, { file: () => ({ contentHash: "" }), isStale: () => false });
   watchGauges(registry, {
     liveCalls: nothing,

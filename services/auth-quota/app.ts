@@ -12,6 +12,7 @@ import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { accountHandlers } from "./handlers/accounts.ts";
 import { callers } from "./callers.ts";
 import { auditHandler } from "./handlers/audit.ts";
+import { catalogHandlers } from "./handlers/catalog.ts";
 import type { Config } from "./config.ts";
 import { createDecide } from "./session/decide.ts";
 import { holdHandlers } from "./handlers/holds.ts";
@@ -104,6 +105,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       ...accountHandlers(database, push),
       ...keyHandlers(database, push),
       ...maintenance.handlers,
+      ...catalogHandlers(database),
     },
     log,
   );

@@ -22,4 +22,6 @@ export const callers: Callers<typeof AuthQuotaService> = {
   findKeys: byPeople,
   getMaintenance: byPeople,
   setMaintenance: byPeople,
+  keepCatalog: ["relay"],
+  getKeptCatalog: ["relay", ...byPeople],
 };

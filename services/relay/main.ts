@@ -1,10 +1,12 @@
+import { hostname } from "node:os";
 import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { v7 } from "uuid";
+import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { RelayService } from "#proto/relay/v1/relay_pb.ts";
 import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
 import { grpcMetrics } from "#shared/grpc/metrics.ts";
-import { connectGrpc } from "#shared/grpc/grpc.ts";
+import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { drainMsAfter, every, stopOrFault } from "#shared/process/lifecycle.ts";
 import { createLog, gatherLines } from "#shared/process/log.ts";
 import { keepConnected } from "#shared/stores/nats.ts";
@@ -17,14 +19,15 @@ import { callers } from "./callers.ts";
 import { createBodyBudget } from "./http/body-budget.ts";
 import { createItemMemory } from "./conversion/item-memory.ts";
 import type { Relay } from "./call.ts";
-import { followCatalog, upstreamsOf, type Catalog } from "./catalog/catalog.ts";
+import { followCatalog, upstreamsOf, type Catalog, type CatalogFollower } from "./catalog/catalog.ts";
+import { catalogProblem, createKeeping, startCatalog } from "./catalog/last-good.ts";
 import { readConfig } from "./config.ts";
 import { drain } from "./drain.ts";
 import { guardLive } from "./stream/guard.ts";
 import { createOrphans } from "./stream/orphans.ts";
 import { watchCatalog } from "./catalog/gauges.ts";
 import { createMetrics, watchGauges } from "./metrics.ts";
-import { watchUpstreams } from "./upstream/gauges.ts";
+import { watchModels, watchUpstreams } from "./upstream/gauges.ts";
 import { createPublisher } from "./charge/publish.ts";
 import { openQuotaSession } from "./charge/quota-session.ts";
 import { createRestore } from "./charge/restore.ts";
@@ -64,11 +67,14 @@ const followUpstreams = (replaced: Catalog): void => {
   videos.filePools.retain(upstreams);
   health.retain(upstreams);
 };
-const catalog = resources.use(followCatalog(config.CATALOG_FILE, process.env, log, followUpstreams));
+const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));
+const keeper = unaryClient(AuthQuotaService, channel, 5_000);
+const openCatalog = (fallback?: string): CatalogFollower =>
+  followCatalog(config.CATALOG_FILE, process.env, log, followUpstreams, fallback);
+const catalog = resources.use(await startCatalog(openCatalog, keeper, log));
 const limits = { ...defaultSpoolLimits, maxBytes: config.SPOOL_MAX_BYTES };
 const spool = resources.use(await openSpool(config.SPOOL_DIR, relaySession, { log, ridOf: ridOfRecord, limits }));
 
-const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));
 const quota = resources.use(openQuotaSession(channel, relaySession, log));
 // The relay serves without NATS: records wait in the spool and in auth-quota's outbox.
 const link = { name: "relay", login: config, registry, onState: () => undefined, log };
@@ -135,6 +141,7 @@ watchGauges(registry, {
   downloads: () => videos.downloads.size,
 });
 watchUpstreams(registry, health);
+watchModels(registry, health, () => catalog.current().models.values());
 watchCatalog(registry, catalog);
 
 const standing = createStanding({
@@ -142,9 +149,10 @@ const standing = createStanding({
   isQuotaConnected: quota.isConnected,
   clockAheadMs: quota.clockAheadMs,
   spoolProblem: spool.problem,
+  catalogProblem: () => catalogProblem(catalog),
 });
 const opsPlace = { host: config.OPS_HOST, port: config.OPS_PORT };
-const ops = resources.use(await serveOps(opsPlace, registry, standing.notReady));
+const ops = resources.use(await serveOps(opsPlace, registry, standing.notReady, standing.problems));
 
 const permitted = allowCallers(RelayService, callers, { credentials, log });
 const state = await serveState(
@@ -167,6 +175,7 @@ resources.use(state);
 
 void replaySpool(settling);
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
+resources.use(every(5_000, createKeeping(keeper, catalog, { takenBy: hostname(), log }), log));
 resources.use(every(500, createRestore(settling, relay.live), log));
 resources.use(every(1_000, async () => guardLive(settling, relay.live, config.STREAM_HEARTBEAT_MS), log));
 

@@ -16,6 +16,12 @@ const calls: Panel[] = [
     queries: [{ expr: perSecond("relay_calls_total", "instance", 'outcome="gateway_error"'), legend: "{{instance}}" }],
   },
   {
+    title: "Accounts whose calls fail",
+    description: "The ten of each relay with most failed calls in the last five to ten minutes. Empty: none failed.",
+    unit: "short",
+    queries: [{ expr: sumOf("relay_failing_account_calls", "account, outcome"), legend: "{{account}} {{outcome}}" }],
+  },
+  {
     title: "Connected to auth-quota",
     description: "0: the relay refuses every call.",
     unit: "short",

@@ -9,6 +9,12 @@ const health: Panel[] = [
     queries: [{ expr: greatest("relay_upstream_circuit", "upstream"), legend: "{{upstream}}" }],
   },
   {
+    title: "Models without a route",
+    description: "Models whose upstreams are all left alone, by how many relays. Five minutes page. Empty: none.",
+    unit: "short",
+    queries: [{ expr: sumOf("relay_model_without_route", "model"), legend: "{{model}}" }],
+  },
+  {
     title: "Attempts by outcome",
     description: "Attempts at an upstream, by outcome.",
     unit: "reqps",

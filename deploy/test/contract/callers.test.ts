@@ -82,5 +82,6 @@ test("a relay reaches no method that makes money, keys or accounts", () => {
     Object.entries(callers).flatMap(([method, who]) => (who.includes("relay") ? [`${name} ${method}`] : [])),
   );
   const ofVideos = ["submit", "findSubmission", "conclude", "getTask", "listTasks", "deleteTask", "locateContent"];
-  assert.deepEqual(ofRelay, ["auth-quota session", ...ofVideos.map((method) => `video-task ${method}`)]);
+  const ofQuota = ["session", "keepCatalog", "getKeptCatalog"].map((method) => `auth-quota ${method}`);
+  assert.deepEqual(ofRelay, [...ofQuota, ...ofVideos.map((method) => `video-task ${method}`)]);
 });

@@ -3,7 +3,9 @@ import { toServiceError } from "#shared/process/errors.ts";
 import { addAccountCommands } from "./account-commands.ts";
 import { addBackupCommands } from "./backup-commands.ts";
 import { readAddresses, readCredentials } from "./config.ts";
-import { openClients, type Output, type Run } from "./clients.ts";
+import { addCatalogCommand } from "./catalog-command.ts";
+import { addCloseCommands } from "./close-commands.ts";
+import { type Answer, openClients, type Output, type Run } from "./clients.ts";
 import { addExportCommand } from "./export-command.ts";
 import { addInvoiceCommands } from "./invoice-commands.ts";
 import { addKeyCommands } from "./key-commands.ts";
@@ -47,15 +49,17 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
     .option("--json", "output JSON; amounts are decimal strings of nano-USD")
     .configureOutput({ writeOut: output.answer, writeErr: output.aside })
     .exitOverride();
-  const run: Run = async (work) => {
-    using clients = openClients(readAddresses(environment, addressesFile), readCredentials(environment, addressesFile));
-    const { text, data, hint, isWrong, isUnchecked } = await work(clients);
+  const show = ({ text, data, hint, isWrong, isUnchecked }: Answer): void => {
     const json = program.getOptionValue("json") === true;
     const answer = json && data !== undefined ? JSON.stringify(data, null, 2) : text;
     if (answer !== "") output.answer(`${answer}\n`);
     if (hint !== undefined && !json) output.aside(`${hint}\n`);
     if (isWrong) ended.code = 1;
     else if (isUnchecked) ended.code = 2;
+  };
+  const run: Run = async (work) => {
+    using clients = openClients(readAddresses(environment, addressesFile), readCredentials(environment, addressesFile));
+    show(await work(clients));
   };
   addAccountCommands(program, run);
   addKeyCommands(program, run);
@@ -66,6 +70,8 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
   addReplayCommand(program, run);
   addInvoiceCommands(program, run);
   addReconcileCommands(program, run);
+  addCloseCommands(program, run, async (work) => show(await work()));
+  addCatalogCommand(program, run);
   addBackupCommands(program, run, { environment, output });
   return program;
 }

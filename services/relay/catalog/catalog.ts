@@ -80,32 +80,38 @@ export type LiveCatalog = Followed<Catalog>;
 export type CatalogFile = {
   /** SHA-256 of the text in force, in hexadecimal. */
   contentHash: string;
+  text: string;
   loadedAt: Date;
   /** Why the file as it is now was refused; empty when it was not. */
   problem: string;
 };
 
+/** A catalog that follows its file, and what became of that. */
+export type CatalogFollower = LiveCatalog & { file: () => CatalogFile };
+
 /**
  * Reads the catalog file and follows its changes without a restart. A first file that cannot be used throws a
- * CatalogError; a later one is refused in the log and the last good one stays in force, also where a price version has
- * other prices than it had before. `onReplaced` gets each later one that is taken.
+ * CatalogError, unless there is a `fallback`, the text of another; a later one is refused in the log and the last good
+ * one stays in force, also where a price version has other prices than it had before. `onReplaced` gets each later one
+ * that is taken.
  */
 export function followCatalog(
   file: string,
   environment: NodeJS.ProcessEnv,
   log: Logger,
   onReplaced: (catalog: Catalog) => void = () => undefined,
-): LiveCatalog & { file: () => CatalogFile } {
+  fallback?: string,
+): CatalogFollower {
   const known: PriceVersions = new Map();
-  let seen: CatalogFile = { contentHash: "", loadedAt: new Date(0), problem: "" };
-  const read = (): Catalog => {
-    const text = readFileSync(file, "utf8");
+  let seen: CatalogFile = { contentHash: "", text: "", loadedAt: new Date(0), problem: "" };
+  const take = (text: string): Catalog => {
     const catalog = parseCatalog(text, file, environment, known);
     rememberPrices(catalog.models.values(), known);
-    seen = { contentHash: hash("sha256", text), loadedAt: new Date(), problem: "" };
+    seen = { contentHash: hash("sha256", text), text, loadedAt: new Date(), problem: "" };
     return catalog;
   };
-  const followed = followFiles([file], read, {
+  const followed = followFiles([file], () => take(readFileSync(file, "utf8")), {
+    fallback: fallback === undefined ? undefined : () => take(fallback),
     onReplaced: (catalog) => {
       onReplaced(catalog);
       log.info({ models: catalog.models.size, maintenance: catalog.isMaintenance }, "catalog reloaded");

@@ -4,13 +4,15 @@ import { createStanding } from "./readiness.ts";
 
 function standing() {
   const now = { isDraining: false, isConnected: false, aheadMs: 0, spool: undefined as string | undefined };
+  const catalog = { problem: undefined as string | undefined };
   const { problems, notReady } = createStanding({
     isDraining: () => now.isDraining,
     isQuotaConnected: () => now.isConnected,
     clockAheadMs: () => now.aheadMs,
     spoolProblem: () => now.spool,
+    catalogProblem: () => catalog.problem,
   });
-  return { now, problems, notReady };
+  return { now, catalog, problems, notReady };
 }
 
 test("a relay is not ready before it has found auth-quota, and stays ready when auth-quota goes", () => {
@@ -42,4 +44,11 @@ test("a relay whose clock is more than five minutes off is not ready until it is
   assert.deepEqual(notReady(), ["the clock is 301 s behind Redis'"]);
   now.aheadMs = 0;
   assert.deepEqual(notReady(), []);
+});
+
+test("a relay that serves with a catalog of before is ready, and says so", () => {
+  const { now, catalog, problems, notReady } = standing();
+  now.isConnected = true;
+  catalog.problem = "the catalog file is refused";
+  assert.deepEqual([problems(), notReady()], [["the catalog file is refused"], []]);
 });

@@ -9,19 +9,23 @@ type ReadinessInputs = {
   /** By how many ms the clock is ahead of the hot store's. */
   clockAheadMs: () => number;
   spoolProblem: () => string | undefined;
+  /** Why the catalog in force is not that of the file. */
+  catalogProblem: () => string | undefined;
 };
 
 const notConnected = "auth-quota is not connected";
 
 /**
  * A relay is ready once it has found auth-quota, and stays so when auth-quota is away later: that is so for all relays
- * at once, and without them callers would hear of it from a balancer, in words that are not ours.
+ * at once, and without them callers would hear of it from a balancer, in words that are not ours. It is ready with a
+ * catalog of before, too, and says so.
  */
 export function createStanding({
   isDraining,
   isQuotaConnected,
   clockAheadMs,
   spoolProblem,
+  catalogProblem,
 }: ReadinessInputs): Readiness {
   let wasConnected = false;
   const problems = (): string[] => {
@@ -32,11 +36,15 @@ export function createStanding({
       isConnected ? undefined : notConnected,
       clockProblem(clockAheadMs()),
       spoolProblem(),
+      catalogProblem(),
     ];
     return all.filter((problem) => problem !== undefined);
   };
   return {
     problems,
-    notReady: () => problems().filter((problem) => problem !== notConnected || !wasConnected),
+    notReady: () => {
+      const catalog = catalogProblem();
+      return problems().filter((problem) => problem !== catalog && (problem !== notConnected || !wasConnected));
+    },
   };
 }

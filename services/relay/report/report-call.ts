@@ -63,7 +63,10 @@ export function reportCall(
   const outcome = callOutcomeOf({ failure, end, status });
   metrics.calls.inc({ endpoint, status: String(status), end, outcome });
   metrics.callSeconds.observe({ endpoint, streamed: String(call?.isStream ?? false) }, durationMs / 1_000);
-  if (call) metrics.modelCalls.inc({ model: call.offered.id, upstream: call.upstream || "none", outcome });
+  if (call) {
+    metrics.modelCalls.inc({ model: call.offered.id, upstream: call.upstream || "none", outcome });
+    metrics.failedCall(call.accountId, outcome);
+  }
   observeTimes(report, metrics);
   const fields = {
     rid,

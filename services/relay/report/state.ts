@@ -22,7 +22,7 @@ export type StateParts = {
   notReady: string[];
   liveCalls: number;
   catalog: Catalog;
-  file: CatalogFile;
+  file: Omit<CatalogFile, "text">;
   health: Pick<UpstreamHealth, "look">;
   /** Whether videos can be asked for here. */
   offersVideos: boolean;

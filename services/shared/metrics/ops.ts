@@ -33,13 +33,15 @@ export function createRegistry(service: string): ServiceRegistry {
 }
 
 /**
- * Serves /livez (the event loop turns), /readyz (503 with reasons, one per line) and /metrics (as Prometheus text, or
- * as OpenMetrics with exemplars where that is asked for) on a port of its own, apart from the callers' one.
+ * Serves /livez (the event loop turns), /readyz (503 with reasons, one per line; with `notes` when ready) and /metrics
+ * (as Prometheus text, or as OpenMetrics with exemplars where that is asked for) on a port of its own, apart from the
+ * callers' one.
  */
 export async function serveOps(
   { host, port }: { host: string; port: number },
   registry: ServiceRegistry,
   notReadyReasons: ReadyCheck,
+  notes: () => string[] = () => [],
 ): Promise<OpsListener> {
   const { service } = registry;
   const server = createServer((request, response) => {
@@ -49,7 +51,9 @@ export async function serveOps(
     if (request.url === "/livez") return answer(200, "ok\n");
     if (request.url === "/readyz") {
       const reasons = notReadyReasons();
-      return reasons.length === 0 ? answer(200, "ok\n") : answer(503, `${reasons.join("\n")}\n`);
+      return reasons.length === 0
+        ? answer(200, ["ok", ...notes(), ""].join("\n"))
+        : answer(503, `${reasons.join("\n")}\n`);
     }
     if (request.url === "/metrics") {
       const isOpenMetrics = request.headers.accept?.includes("application/openmetrics-text") ?? false;

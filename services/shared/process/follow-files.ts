@@ -16,20 +16,30 @@ function stampOf(file: string): string {
   return stats ? `${stats.dev}:${stats.ino}:${stats.size}:${stats.mtimeMs}:${stats.ctimeMs}` : "absent";
 }
 
+type Following<T> = {
+  onReplaced: (value: T) => void;
+  onRefused: (error: unknown) => void;
+  /** Gives what is in force when the files cannot be read at the start. */
+  fallback?: (() => T) | undefined;
+};
+
 /**
- * Reads files and checks them for changes every second. An error of the first `read` is thrown; later ones go to
- * `onRefused`, and the last good value stays in force. `onReplaced` gets every later value.
+ * Reads files and checks them for changes every second. An error of the first `read` is thrown unless there is a
+ * fallback; later ones go to `onRefused`, and the last good value stays in force. `onReplaced` gets every later value.
  */
 export function followFiles<T>(
   files: string[],
   read: () => T,
-  { onReplaced, onRefused }: { onReplaced: (value: T) => void; onRefused: (error: unknown) => void },
+  { onReplaced, onRefused, fallback }: Following<T>,
 ): Followed<T> {
   const stamps = (): string => files.map(stampOf).join();
   // Before the reading, so that a change in between is seen at the next look.
   let seen = stamps();
-  let value = read();
   let isStale = false;
+  let value = readFirst(read, fallback, (error) => {
+    isStale = true;
+    onRefused(error);
+  });
   const look = (): void => {
     const now = stamps();
     if (now === seen) return;
@@ -50,4 +60,15 @@ export function followFiles<T>(
     isStale: () => isStale,
     [Symbol.dispose]: () => clearInterval(timer),
   };
+}
+
+function readFirst<T>(read: () => T, fallback: (() => T) | undefined, onRefused: (error: unknown) => void): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!fallback) throw error;
+    const value = fallback();
+    onRefused(error);
+    return value;
+  }
 }

@@ -1,0 +1,33 @@
+import { hash } from "node:crypto";
+import type { Database } from "./postgres.ts";
+
+/** A row of auth_quota.catalog; `version` grows by one or more with each other catalog. */
+export type CatalogRow = { version: bigint; hash: string; content: string; takenBy: string; takenAt: Date };
+
+const keptCatalogs = 50;
+
+/** The catalog that a relay has taken last; undefined before the first. */
+export async function readNewestCatalog(database: Database): Promise<CatalogRow | undefined> {
+  const [row] = await database.query<Omit<CatalogRow, "version"> & { version: string }>(
+    `select catalog_id::text as "version", hash, content, taken_by as "takenBy", taken_at as "takenAt"
+     from auth_quota.catalog order by catalog_id desc limit 1`,
+    [],
+  );
+  return row && { ...row, version: BigInt(row.version) };
+}
+
+/** Keeps a catalog as the newest, unless it is so already, and the fifty before it. */
+export async function keepCatalog(database: Database, content: string, takenBy: string): Promise<void> {
+  await database.query(
+    `with newest as (select hash from auth_quota.catalog order by catalog_id desc limit 1)
+     insert into auth_quota.catalog (hash, content, taken_by)
+     select $1, $2, $3 where not exists (select from newest where hash = $1)`,
+    [hash("sha256", content), content, takenBy],
+  );
+  await database.query(
+    `delete from auth_quota.catalog where catalog_id <= (
+       select catalog_id from auth_quota.catalog order by catalog_id desc offset ${keptCatalogs} limit 1
+     )`,
+    [],
+  );
+}

@@ -1,0 +1,101 @@
+import { setTimeout as wait } from "node:timers/promises";
+import type { AuthQuotaService, GetKeptCatalogResponse } from "#proto/authquota/v1/authquota_pb.ts";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import type { UnaryClient } from "#shared/grpc/grpc.ts";
+import { toServiceError } from "#shared/process/errors.ts";
+import type { Logger } from "#shared/process/log.ts";
+import type { CatalogFollower } from "./catalog.ts";
+
+/** Where catalogs are kept. */
+type Keeper = Pick<UnaryClient<typeof AuthQuotaService>, "keepCatalog" | "getKeptCatalog">;
+
+/** `open` follows the catalog's file; where that cannot be used it begins with the text that it is given, or throws. */
+type Open = (fallback?: string) => CatalogFollower;
+
+// Less than kubelet waits for a start; auth-quota may be starting, too.
+const maxTries = 30;
+const retryMs = 1_000;
+
+/**
+ * Begins with the catalog's file. Where it cannot be used the relay serves with the one that a relay has taken last, so
+ * that a mistake takes no capacity away; when there is none, or it cannot be used here, the file's error is thrown.
+ */
+export async function startCatalog(
+  open: Open,
+  keeper: Keeper,
+  log: Logger,
+  delayMs = retryMs,
+): Promise<CatalogFollower> {
+  try {
+    return open();
+  } catch (error) {
+    log.error({ problems: wordsOf(error).split("\n") }, "catalog refused at the start, asking for the last good one");
+    const kept = await readKept(keeper, log, delayMs);
+    if (!kept) throw error;
+    const { version, hash, takenBy, takenAt } = kept;
+    const catalog = openKept(open, kept, error);
+    const at = takenAt && timestampDate(takenAt).toISOString();
+    log.error({ version, hash, takenBy, takenAt: at }, "serving with the last good catalog, not with that of the file");
+    return catalog;
+  }
+}
+
+function openKept(open: Open, { content }: GetKeptCatalogResponse, refused: unknown): CatalogFollower {
+  try {
+    return open(content);
+  } catch (error) {
+    throw new Error(`${wordsOf(refused)}\nand the last good catalog cannot be used here:\n${wordsOf(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+async function readKept(keeper: Keeper, log: Logger, delayMs: number): Promise<GetKeptCatalogResponse | undefined> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await keeper.getKeptCatalog({});
+    } catch (error) {
+      const { code, message } = toServiceError(error);
+      if (code !== "unavailable" || tries >= maxTries) {
+        log.error({ code, reason: message }, "there is no last good catalog");
+        return undefined;
+      }
+      await wait(delayMs);
+    }
+  }
+}
+
+/**
+ * Keeps each catalog that this process takes from its file. To be called every few seconds: what could not be kept is
+ * tried again.
+ */
+export function createKeeping(
+  keeper: Keeper,
+  catalog: Pick<CatalogFollower, "file">,
+  { takenBy, log }: { takenBy: string; log: Logger },
+): () => Promise<void> {
+  // A file that is refused from the start leaves the kept catalog in force.
+  const { problem, contentHash } = catalog.file();
+  let kept = problem === "" ? undefined : contentHash;
+  let isFailing = false;
+  return async () => {
+    const { contentHash: hash, text } = catalog.file();
+    if (hash === kept) return;
+    try {
+      await keeper.keepCatalog({ content: text, takenBy: takenBy.slice(0, 100) });
+      kept = hash;
+      isFailing = false;
+    } catch (error) {
+      if (!isFailing) log.warn({ err: error }, "failed to keep the catalog for relays that start");
+      isFailing = true;
+    }
+  };
+}
+
+/** What operators are told while another catalog than the file's is in force. */
+export function catalogProblem({ isStale, file }: Pick<CatalogFollower, "isStale" | "file">): string | undefined {
+  if (!isStale()) return undefined;
+  return `the catalog file is refused; catalog ${file().contentHash.slice(0, 12)} is in use`;
+}
+
+const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
