@@ -18,9 +18,7 @@ spec:
   replicas: {{ . }}
   {{- end }}
   minReadySeconds: 10
-  strategy:
-    type: RollingUpdate
-    rollingUpdate: { maxUnavailable: 0, maxSurge: 25% }
+  strategy: {{- toYaml $values.strategy | nindent 4 }}
   selector:
     matchLabels: {{- include "model-relay.selectorLabels" $place | nindent 6 }}
   template:
@@ -61,6 +59,9 @@ serviceAccountName: {{ include "model-relay.serviceAccountName" $place }}
 terminationGracePeriodSeconds: {{ include "model-relay.graceSeconds" $place }}
 {{- with $values.priorityClassName }}
 priorityClassName: {{ . }}
+{{- end }}
+{{- with $values.dnsConfig }}
+dnsConfig: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}

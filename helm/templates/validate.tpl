@@ -118,6 +118,10 @@
 {{- $problems = append $problems "relay.service.externalTrafficPolicy is for an address outside: take it away, or set relay.service.type to LoadBalancer" -}}
 {{- end -}}
 
+{{- if and (ne $v.relay.service.type "LoadBalancer") $v.relay.service.loadBalancerClass -}}
+{{- $problems = append $problems "relay.service.loadBalancerClass is for a load balancer: take it away, or set relay.service.type to LoadBalancer" -}}
+{{- end -}}
+
 {{- /* The console. */ -}}
 {{- $console := $v.console -}}
 {{- $publicPattern := $v.dev.enabled | ternary "^https?://[^/]+/?$" "^https://[^/]+/?$" -}}

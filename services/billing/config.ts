@@ -54,7 +54,7 @@ export const variables = Type.Object({
     default: 60_000,
   }),
   USAGE_STREAM_REPLICAS: Type.Integer({
-    description: "Replicas of the stream; 3 in production.",
+    description: "Replicas of the stream; 3 in production. A single server holds one, whatever this says.",
     minimum: 1,
     maximum: 5,
     default: 1,

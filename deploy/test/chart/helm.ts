@@ -40,15 +40,20 @@ const relayByKeda = [
   "relay.autoscaling.keda.prometheusAddress=http://prometheus.monitoring:9090",
 ];
 
-/** The files of `helm/ci/` by the name of their set (`ha` is `ci/ha-values.yaml`), and `ha-keda`. */
-export function valueSets(): ValueSet[] {
-  const folder = join(chartFolder, "ci");
+function setsIn(name: "ci" | "sizes"): ValueSet[] {
+  const folder = join(chartFolder, name);
   const files = readdirSync(folder).filter((file) => file.endsWith("-values.yaml"));
-  const own = files
-    .toSorted()
-    .map((file) => ({ name: basename(file, "-values.yaml"), file: join(folder, file), sets: [] }));
-  return [...own, { name: "ha-keda", file: join(folder, "ha-values.yaml"), sets: relayByKeda }];
+  return files.toSorted().map((file) => ({ name: basename(file, "-values.yaml"), file: join(folder, file), sets: [] }));
 }
+
+/** The files of `helm/ci/` by the name of their set (`ha` is `ci/ha-values.yaml`), and `ha-keda`. */
+export function ciSets(): ValueSet[] {
+  const ha = join(chartFolder, "ci/ha-values.yaml");
+  return [...setsIn("ci"), { name: "ha-keda", file: ha, sets: relayByKeda }];
+}
+
+/** All sets of values that the chart comes with: those of `helm/ci/`, and those of `helm/sizes/`. */
+export const valueSets = (): ValueSet[] => [...ciSets(), ...setsIn("sizes")];
 
 const overrides = (sets: string[]): string[] => sets.flatMap((set) => ["--set", set]);
 

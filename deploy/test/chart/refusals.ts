@@ -35,6 +35,7 @@ export const refusals: Refusal[] = [
   own(["httpRoute.enabled=true", "httpRoute.relay.hostnames[0]=a.example"], /httpRoute\.parentRefs is empty/),
   own(["ingress.enabled=true"], /ingress\.relay\.hosts is empty: name the host/),
   own(["relay.service.externalTrafficPolicy=Local"], /externalTrafficPolicy is for an address outside/),
+  own(["relay.service.loadBalancerClass=a"], /loadBalancerClass is for a load balancer: take it away/),
   own(["console.publicUrl=http://console.example.org"], /console\.publicUrl must be where people open it/),
   own(["console.apiUrl=api.example.org"], /console\.apiUrl must be where callers reach the relay/),
   own(["console.trustedProxies=null"], /console\.trustedProxies is empty, so nobody could sign in/),

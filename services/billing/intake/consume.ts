@@ -18,7 +18,7 @@ import { readMessage, type ReadMessage } from "../records/read-event.ts";
 import { timeMsOf } from "./read-stream.ts";
 import { createStop, pause, type Stop, unlessStopped } from "#shared/process/stop.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
-import { consumerName, declareStream, isMissing, type StreamSettings } from "./stream.ts";
+import { consumerName, declareStream, isMissing, possibleReplicas, type StreamSettings } from "./stream.ts";
 import { markKeysUnpushed } from "../store/funds.ts";
 import type { Posting, BalancePusher } from "./push-balances.ts";
 import type { LedgerRepair } from "./repair-ledger.ts";
@@ -91,7 +91,11 @@ async function receive(context: ReceiveContext): Promise<void> {
 async function receiveFrom(connection: NatsConnection, context: ReceiveContext): Promise<boolean> {
   const { deps, queue, stop, late } = context;
   const manager = await jetstreamManager(connection);
-  await declareStream(manager, deps.stream);
+  const replicas = possibleReplicas(connection.info, deps.stream.replicas);
+  if (replicas < deps.stream.replicas) {
+    deps.log.warn({ wanted: deps.stream.replicas, replicas }, "NATS is a single server: usage events have one copy");
+  }
+  await declareStream(manager, { ...deps.stream, replicas });
   deps.repair.readsFrom(await markOf(manager));
   const consumer = await jetstream(connection).consumers.get(usageStream, consumerName);
   const messages = await consumer.consume({ max_messages: pullMessages, expires: 10_000 });

@@ -5,7 +5,7 @@ import type { NatsConnection } from "@nats-io/transport-node";
 import { until } from "#shared/testing/until.ts";
 import { usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
 import { getProgress } from "./progress.ts";
-import { consumerName, declareStream } from "./stream.ts";
+import { consumerName, declareStream, possibleReplicas } from "./stream.ts";
 import { startNats, type TestNats } from "../testing/nats.ts";
 
 const resources = new AsyncDisposableStack();
@@ -35,6 +35,12 @@ test("progress: no stream, then messages that nobody has booked, then all acknow
   assert.deepEqual(await getProgress(link), { lastSequence: 3n, bookedSequence: 0n }, "the first is still in hand");
   await first?.ackAck();
   await until("all is booked", async () => (await getProgress(link)).bookedSequence === 3n);
+});
+
+test("a single server is asked for one copy, a cluster for as many as are wanted", async () => {
+  assert.equal(possibleReplicas(connection.info, 3), 1);
+  assert.equal(possibleReplicas({ cluster: "c" }, 3), 3);
+  assert.equal(possibleReplicas({ cluster: "c" }, 1), 1);
 });
 
 test("without NATS there is no answer, rather than a wrong one", async () => {

@@ -8,7 +8,7 @@ import type { Pool } from "#shared/stores/postgres.ts";
 import { fundsStream, fundsSubject } from "#shared/stores/usage-stream.ts";
 import { readUnpublished, removeFromOutbox, type UnpublishedLine } from "../store/funds-outbox.ts";
 import type { NatsLink } from "./nats.ts";
-import { isMissing } from "./stream.ts";
+import { isMissing, possibleReplicas } from "./stream.ts";
 
 export type FundsPublisherDeps = { pool: Pool; nats: NatsLink; replicas: number };
 
@@ -53,10 +53,12 @@ function encodeLine({ contentHash, event: _, bookedAt, rid, reference, note, ...
   );
 }
 
-async function declareFundsStream(connection: NatsConnection, replicas: number): Promise<void> {
+async function declareFundsStream(connection: NatsConnection, wanted: number): Promise<void> {
   const manager = await jetstreamManager(connection);
+  const replicas = possibleReplicas(connection.info, wanted);
   try {
-    await manager.streams.info(fundsStream);
+    const { config } = await manager.streams.info(fundsStream);
+    if (config.num_replicas !== replicas) await manager.streams.update(fundsStream, { num_replicas: replicas });
   } catch (error) {
     if (!isMissing(error)) throw error;
     await manager.streams.add({

@@ -17,6 +17,11 @@ export const consumerName = "billing";
 
 export type StreamSettings = { replicas: number; maxBytes: number; ackWaitMs: number };
 
+/** A single server holds one copy, whatever is wanted: `cluster` is in what a server of a cluster says of itself. */
+export function possibleReplicas(server: { cluster?: string } | undefined, wanted: number): number {
+  return server?.cluster === undefined ? 1 : wanted;
+}
+
 /**
  * Declares the stream and billing's consumer; both stay as they are when they are as declared. A new consumer starts
  * at the first event that the stream holds: what was booked before is recognised.
