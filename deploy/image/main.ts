@@ -9,7 +9,12 @@ const mains = {
   admin: "../tools/admin/main.ts",
   certificates: "../tools/certificates/main.ts",
   catalog: "../../services/relay/catalog/check.ts",
+  backup: "../tools/admin/main.ts",
+  restore: "../tools/admin/main.ts",
 };
+
+// Commands of the operator's CLI, which has to see their names.
+const ofAdmin = new Set(["backup", "restore"]);
 
 const isCommand = (word: string | undefined): word is keyof typeof mains => Object.hasOwn(mains, word ?? "");
 
@@ -24,7 +29,7 @@ process.on("SIGINT", leave);
 const command = process.argv[2];
 if (isCommand(command)) {
   // What runs reads its own arguments behind the place where programs stand.
-  process.argv.splice(2, 1);
+  if (!ofAdmin.has(command)) process.argv.splice(2, 1);
   await import(mains[command]);
   process.off("SIGTERM", leave).off("SIGINT", leave);
 } else {
