@@ -1,5 +1,5 @@
 import type { Registry } from "prom-client";
-import { createFailingAccounts } from "./report/failing-accounts.ts";
+import { createFailingAccounts } from "./failing-accounts.ts";
 import { counter, counters, gauge, histogram, histograms } from "#shared/metrics/metrics.ts";
 
 const secondsBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];

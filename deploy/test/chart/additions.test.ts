@@ -96,9 +96,30 @@ describe("what operators add to the chart's own pods and accounts", { skip: cann
       assert.ok(!("team" in spec.selector.matchLabels), "a selector cannot change");
   });
 
+  test("pods are replaced as operators say, with DNS settings of their own", async () => {
+    const strategy = { type: "Recreate", rollingUpdate: null };
+    const dnsConfig = { options: [{ name: "ndots", value: "1" }] };
+    const objects = await rendered({ strategy, dnsConfig });
+    for (const { spec } of ofKind<{ strategy: object }>(objects, "Deployment"))
+      assert.deepEqual(spec.strategy, { type: "Recreate" });
+    for (const { spec } of serving(objects)) assert.deepEqual(spec.dnsConfig, dnsConfig);
+    assert.deepEqual(await typeProblems(new Map([["additions", objects]])), []);
+  });
+
+  test("the catalog is checked before anything else, without credentials and without the network", async () => {
+    const objects = await rendered({}, { catalog: { inline: "models: {}", credentialsSecret: "provider-keys" } });
+    const [job] = objects.filter(({ kind, metadata }) => kind === "Job" && metadata.name.endsWith("-catalog-check"));
+    const weights = objects.map(({ metadata }) => Number(metadata.annotations?.["helm.sh/hook-weight"] ?? 0));
+    assert.equal(job?.metadata.annotations?.["helm.sh/hook"], "pre-install,pre-upgrade");
+    assert.equal(Math.min(...weights), -20, "its own copy of the catalog comes first");
+    const [pod] = podsOf(objects).filter(({ component }) => component === "catalog-check");
+    assert.deepEqual(pod?.spec.containers[0]?.args, ["catalog", "/etc/model-relay/catalog/catalog.yaml"]);
+    assert.ok(pod && !JSON.stringify(pod.spec).includes("provider-keys"));
+  });
+
   test("the migration has an account that is there, and containers that run beside it until it ends", async () => {
     const migrate = { serviceAccount: { name: "migrator" }, extraInitContainers: [sidecar] };
-    const [job] = podsOf(await rendered({}, { migrate })).filter(({ kind }) => kind === "Job");
+    const [job] = podsOf(await rendered({}, { migrate })).filter(({ component }) => component === "migrate");
     assert.equal(job?.spec.serviceAccountName, "migrator");
     assert.deepEqual(job?.spec.initContainers, [sidecar]);
   });

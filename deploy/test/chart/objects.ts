@@ -63,6 +63,7 @@ export type PodSpec = {
   automountServiceAccountToken?: boolean;
   serviceAccountName?: string;
   terminationGracePeriodSeconds?: number;
+  dnsConfig?: object;
   hostNetwork?: boolean;
   hostPID?: boolean;
   hostIPC?: boolean;

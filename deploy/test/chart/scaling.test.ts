@@ -47,7 +47,11 @@ for (const [name, scaled] of [
     await using folder = await mkdtempDisposable(join(tmpdir(), "chart-scaling-"));
     const file = join(chartFolder, "ci/minimal-values.yaml");
     const upgradeTo = (sets: readonly string[]): Promise<void> =>
-      upgrade(cluster.url, folder.path, { name: "minimal", file, sets: ["migrate.enabled=false", ...sets] });
+      upgrade(cluster.url, folder.path, {
+        name: "minimal",
+        file,
+        sets: ["migrate.enabled=false", "catalog.check=false", ...sets],
+      });
     const spec = (service: string): Tree =>
       cluster.object("deployments", `shop-model-relay-${service}`)["spec"] as Tree;
 

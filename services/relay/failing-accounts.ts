@@ -1,16 +1,15 @@
 import type { Registry } from "prom-client";
 import { gauges } from "#shared/metrics/metrics.ts";
-import type { CallOutcome } from "./call-outcome.ts";
 
 const shownAccounts = 10;
 // A flood of accounts that fail once must not grow this process; who fails most is among the first to come.
 const countedPairs = 2_000;
 const windowMs = 300_000;
 
-type Failing = { account: string; outcome: CallOutcome };
+type Failing = { account: string; outcome: string };
 type Counts = Map<string, Failing & { calls: number }>;
 
-const notFailed = new Set<CallOutcome>(["ok", "client_gone", "draining"]);
+const notFailed = new Set(["ok", "client_gone", "draining"]);
 
 /**
  * Declares a gauge of the ten accounts with most failed calls, by outcome, in the last five to ten minutes; gives what
@@ -38,7 +37,7 @@ export function createFailingAccounts(registry: Registry, nowMs: () => number = 
       for (const { account, outcome, calls } of topOf(before, counts)) set({ account, outcome }, calls);
     },
   });
-  return (account: string, outcome: CallOutcome): void => {
+  return (account: string, outcome: string): void => {
     if (notFailed.has(outcome)) return;
     turn();
     const pair = `${account} ${outcome}`;
