@@ -54,7 +54,6 @@ export class CallerSocket implements HeldSocket {
   private seenAtMs = this.openedAtMs;
   private pingedAtMs = this.openedAtMs;
   private busyAtMs = this.openedAtMs;
-  private keyAtMs = this.openedAtMs;
   private refused = 0;
   private isLeaving = false;
 
@@ -85,28 +84,16 @@ export class CallerSocket implements HeldSocket {
   }
 
   check(nowMs: number): void {
-    const { maxAgeMs, idleMs, pingMs, checkKeyMs } = this.limits;
+    const { maxAgeMs, idleMs, pingMs } = this.limits;
     const { webSocket } = this.opened;
     if (nowMs - this.openedAtMs > maxAgeMs) this.leave("age");
     if (this.lanes.running === 0 && nowMs - this.busyAtMs > idleMs) this.close("idle");
     if (this.intake.isSlow(nowMs)) this.close("slow_frame");
-    if (nowMs - this.keyAtMs > checkKeyMs) void this.checkKey(nowMs);
     const silentMs = nowMs - this.seenAtMs;
     if (silentMs > 3 * pingMs) this.cut("silent");
     else if (silentMs > pingMs && nowMs - this.pingedAtMs > pingMs) {
       this.pingedAtMs = nowMs;
       webSocket.ping(undefined, undefined, ignore);
-    }
-  }
-
-  /** Ends the socket of a key that was stopped; what cannot be decided now is left to the next look. */
-  private async checkKey(nowMs: number): Promise<void> {
-    this.keyAtMs = nowMs;
-    const caller = { ...this.opened.caller, isAuthorized: true };
-    try {
-      await authorize(this.relay.settling.quota, caller);
-    } catch (thrown) {
-      if (failureOf(thrown).name === "key_invalid") this.leave("key");
     }
   }
 

@@ -38,8 +38,6 @@ export type SocketLimits = {
   maxAgeMs: number;
   idleMs: number;
   pingMs: number;
-  /** How often the key of a socket is looked at beside its turns. */
-  checkKeyMs: number;
   /** What may wait to be read by a caller before a refusal is written behind it. */
   maxBacklogBytes: number;
   /** Frames in a row that came to nothing. */

@@ -7,6 +7,7 @@ import { WebSocket, type ClientOptions } from "ws";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
+import type { ScriptedQuota } from "../testing/fakes.ts";
 import { startSocketRelay } from "../testing/socket-relay.ts";
 
 type Json = Record<string, unknown>;
@@ -212,10 +213,23 @@ describe("how a socket ends", async () => {
       asked += 1;
       return { accountId: "acct_1", keyId: "key_1", verdict: asked === 1 ? Verdict.OK : verdict };
     };
-    const { closed } = await open(await start({ checkKeyMs: 20 }, { answer }));
+    const { closed } = await open(await start({}, { answer }));
     await until("it was looked at", () => asked > 3);
     verdict = Verdict.KEY_INVALID;
     assert.equal(await closed, 1008);
+  });
+
+  test("keys are looked at once for all of their sockets, and in turn where there are many", async () => {
+    const relay = await start({ maxKeyChecks: 1 });
+    const secrets = ["sk-a", "sk-a", "sk-b"];
+    for (const secret of secrets) await open(relay, { headers: { authorization: `Bearer ${secret}` } });
+    const quota = relay.relay.settling.quota as ScriptedQuota;
+    const asked = () => quota.of("authorize").map(({ keyHash }) => Buffer.from(keyHash ?? []).toString("hex"));
+    const opened = asked().length;
+    await until("several rounds", () => asked().length >= opened + 6);
+    const [first, second, third, fourth] = asked().slice(opened);
+    assert.deepEqual([third, fourth], [first, second]);
+    assert.notEqual(first, second);
   });
 
   test("whose caller is gone without a word", async () => {

@@ -9,6 +9,7 @@ import { readKey } from "../http/read.ts";
 import { requestIdHeaders } from "../http/respond.ts";
 import { pathOf, realtimePath } from "../http/paths.ts";
 import { CallerSocket } from "./caller-socket.ts";
+import { KeyWatch } from "./key-watch.ts";
 import { dropSession, sessionCallerOf, startSession, type SessionCaller } from "./realtime/open-session.ts";
 import { RealtimeSession, type SessionStart } from "./realtime/session.ts";
 import type { HeldSocket, SocketLimits } from "./socket-end.ts";
@@ -37,15 +38,17 @@ export type SocketsLimits = SocketLimits & {
   /** Of all responses that are kept for later turns. */
   maxKeptBytes: number;
   checkEveryMs: number;
+  /** Keys that are looked at in each round. */
+  maxKeyChecks: number;
 };
 
 export const defaultSocketLimits = {
   maxAgeMs: 60 * 60 * 1_000,
   pingMs: 30_000,
-  checkKeyMs: 30_000,
   maxBacklogBytes: 1_048_576,
   maxRefused: 32,
   checkEveryMs: 1_000,
+  maxKeyChecks: 256,
 };
 
 const keyPattern = /^[+/0-9A-Za-z]{22}==$/;
@@ -63,11 +66,19 @@ const shareOf = (budget: BodyBudget, caller: Caller): BodyShare =>
 // more to send, such as many pictures, sends it over HTTP, where large bodies are read in threads.
 const maxFrameBytes = 16 * 1024 * 1024;
 
-function createServer(ridOf: (request: IncomingMessage) => string, protocol?: string): WebSocketServer {
+// An event of a session is read as a whole, and written anew.
+const maxEventBytes = 4 * 1024 * 1024;
+
+type ServerKind = { maxPayload: number; protocol?: string };
+
+function createServer(
+  ridOf: (request: IncomingMessage) => string,
+  { maxPayload, protocol }: ServerKind,
+): WebSocketServer {
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
-    maxPayload: maxFrameBytes,
+    maxPayload,
     // A frame must not become larger than it came.
     perMessageDeflate: false,
     handleProtocols: (offered) => (protocol !== undefined && offered.has(protocol) ? protocol : false),
@@ -81,17 +92,22 @@ class OpenSockets implements Sockets {
   private readonly relay: Relay;
   private readonly limits: SocketsLimits;
   private readonly rids = new WeakMap<IncomingMessage, string>();
-  private readonly server = createServer((request) => this.rids.get(request) ?? "");
-  private readonly realtimeServer = createServer((request) => this.rids.get(request) ?? "", "realtime");
+  private readonly server = createServer((request) => this.rids.get(request) ?? "", { maxPayload: maxFrameBytes });
+  private readonly realtimeServer = createServer((request) => this.rids.get(request) ?? "", {
+    maxPayload: maxEventBytes,
+    protocol: "realtime",
+  });
   private readonly all = new Set<HeldSocket>();
   /** Sockets on their way, whose providers are asked first. */
   private readonly coming = new Set<Caller>();
+  private readonly keys: KeyWatch;
   private readonly kept: BodyBudget;
   private readonly timer: NodeJS.Timeout;
 
   constructor(relay: Relay, limits: SocketsLimits) {
     this.relay = relay;
     this.limits = limits;
+    this.keys = new KeyWatch(relay.settling.quota, limits.maxKeyChecks);
     this.kept = createBodyBudget(limits.maxKeptBytes);
     this.timer = setInterval(() => this.check(), limits.checkEveryMs).unref();
   }
@@ -169,7 +185,7 @@ class OpenSockets implements Sockets {
     this.realtimeServer.handleUpgrade(request, connection, head, (webSocket) => {
       const opened = { webSocket, connection, intake: shareOf(this.relay.bodyBudget, caller) };
       const session = new RealtimeSession(start, opened, this.relay, this.limits);
-      this.follow(session, { rid, ip, webSocket }, keyId);
+      this.follow(session, { rid, ip, webSocket, caller }, keyId);
     });
   }
 
@@ -187,17 +203,19 @@ class OpenSockets implements Sockets {
 
   private follow(
     socket: HeldSocket,
-    { rid, ip, webSocket }: { rid: string; ip: string; webSocket: WebSocket },
+    { rid, ip, webSocket, caller }: { rid: string; ip: string; webSocket: WebSocket; caller: Caller },
     keyId: string,
   ): void {
     const { metrics, log } = this.relay;
     const startedAtMs = performance.now();
     const told = { rid, ip, account: socket.accountId, key: keyId };
     this.all.add(socket);
+    this.keys.add(caller, socket);
     metrics.sockets.inc();
     log.info(told, "socket opened");
     webSocket.once("close", (code) => {
       this.all.delete(socket);
+      this.keys.remove(caller, socket);
       metrics.sockets.dec();
       const { end, turns } = socket;
       metrics.socketEnds.inc({ reason: end });
@@ -209,6 +227,7 @@ class OpenSockets implements Sockets {
   private check(): void {
     const nowMs = performance.now();
     for (const socket of this.all) socket.check(nowMs);
+    this.keys.look();
     this.relay.metrics.socketKeptBytes.set(this.kept.bytes());
   }
 }

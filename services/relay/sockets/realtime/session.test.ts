@@ -314,8 +314,15 @@ describe("how a session ends", async () => {
       if (name === "authorize") asked += 1;
       return { accountId: "acct_1", keyId: "key_1", verdict: asked > 1 ? Verdict.KEY_INVALID : Verdict.OK };
     };
-    const { closed } = await open(await start({ checkKeyMs: 20 }, { answer }));
+    const { closed } = await open(await start({}, { answer }));
     assert.equal(await closed, 1008);
+  });
+
+  test("a caller who sends faster than sound is said waits, and nothing of it is lost", async () => {
+    const relay = await start();
+    const { send } = await open(relay);
+    for (let number = 0; number < 2_500; number += 1) send({ type: "input_audio_buffer.append", audio: "AAAA" });
+    await until("all are there", () => relay.fake.realtime.length === 2_500);
   });
 
   test("at its age, with the provider's own code", async () => {

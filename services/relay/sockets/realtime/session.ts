@@ -3,7 +3,7 @@ import type { WebSocket } from "ws";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { closedFor, failureOf, type Relay } from "../../call.ts";
-import { authorize, type Caller } from "../../charge/admit.ts";
+import type { Caller } from "../../charge/admit.ts";
 import type { Model } from "../../catalog/models.ts";
 import { member, stringOf } from "../../dialects/dialect.ts";
 import { dialects } from "../../dialects/index.ts";
@@ -46,8 +46,10 @@ export type OpenedSession = { webSocket: WebSocket; connection: Duplex; intake: 
 
 // Bytes that wait to be sent on, above which nothing more is read.
 const maxBufferedBytes = 1_048_576;
-// More than sound that is sent as it is said has, in a second.
-const maxFramesPerSecond = 1_000;
+// More than sound that is sent as it is said has, in a second, or between two looks; what is more waits. A mebibyte is
+// read in some 10 ms, in which nobody else is served.
+const maxFrames = 1_000;
+const maxFrameBytes = 8_388_608;
 // A caller who does not read for so long has left.
 const maxUnreadMs = 60_000;
 // How long a provider is waited for to count what it was stopped at.
@@ -93,9 +95,9 @@ export class RealtimeSession implements HeldSocket {
   private seenAtMs = this.openedAtMs;
   private pingedAtMs = this.openedAtMs;
   private busyAtMs = this.openedAtMs;
-  private keyAtMs = this.openedAtMs;
   private unreadSinceMs = Infinity;
   private frames = 0;
+  private frameBytes = 0;
   private refused = 0;
   private isLeaving = false;
   private isLeft = false;
@@ -138,8 +140,9 @@ export class RealtimeSession implements HeldSocket {
 
   check(nowMs: number): void {
     if (this.isOver) return;
-    const { maxAgeMs, idleMs, pingMs, checkKeyMs } = this.limits;
+    const { maxAgeMs, idleMs, pingMs } = this.limits;
     this.frames = 0;
+    this.frameBytes = 0;
     this.freeIfRoom();
     if (nowMs - this.unreadSinceMs > maxUnreadMs) return this.cut("not_reading");
     if (nowMs - this.openedAtMs > maxAgeMs) this.leave("age");
@@ -147,7 +150,6 @@ export class RealtimeSession implements HeldSocket {
     if (this.intake.isSlow(nowMs)) this.finish("slow_frame", EndCause.CLIENT_GONE);
     const { idleTimeoutMs } = this.start.upstream.route.upstream;
     if (this.responses.isSilent(nowMs, idleTimeoutMs)) this.finish("upstream", EndCause.UPSTREAM_TIMEOUT);
-    if (nowMs - this.keyAtMs > checkKeyMs) void this.checkKey(nowMs);
     const silentMs = nowMs - this.seenAtMs;
     if (silentMs > 3 * pingMs) this.cut("silent");
     else if (silentMs > pingMs && nowMs - this.pingedAtMs > pingMs) this.ping(nowMs);
@@ -172,16 +174,6 @@ export class RealtimeSession implements HeldSocket {
     }
   }
 
-  /** Ends the session of a key that was stopped; what cannot be decided now is left to the next look. */
-  private async checkKey(nowMs: number): Promise<void> {
-    this.keyAtMs = nowMs;
-    try {
-      await authorize(this.relay.settling.quota, { ...this.start.caller, isAuthorized: true });
-    } catch (thrown) {
-      if (failureOf(thrown).name === "key_invalid") this.leave("key");
-    }
-  }
-
   private arrive(bytes: number): void {
     this.seenAtMs = performance.now();
     if (this.opened.webSocket.readyState !== 1 || this.intake.arrive(bytes)) return;
@@ -193,7 +185,8 @@ export class RealtimeSession implements HeldSocket {
     if (this.isOver) return undefined;
     this.intake.wait(0);
     this.frames += 1;
-    if (this.frames > maxFramesPerSecond) this.fromCaller.hold();
+    this.frameBytes += bytes.length;
+    if (this.isTooFast()) this.fromCaller.hold();
     let event: ClientEvent;
     try {
       if (isBinary) throw new CallFailure({ name: "invalid_json", cause: "a binary frame" });
@@ -320,7 +313,11 @@ export class RealtimeSession implements HeldSocket {
       this.fromUpstream.free();
     }
     const hasRoom = this.start.upstream.webSocket.bufferedAmount <= maxBufferedBytes;
-    if (hasRoom && this.frames <= maxFramesPerSecond) this.fromCaller.free();
+    if (hasRoom && !this.isTooFast()) this.fromCaller.free();
+  }
+
+  private isTooFast(): boolean {
+    return this.frames > maxFrames || this.frameBytes > maxFrameBytes;
   }
 
   private refuse(failure: Failure, eventId?: string): void {
