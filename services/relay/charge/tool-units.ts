@@ -55,7 +55,7 @@ export function toolRuns(envelope: Envelope): Units {
   const before = known.get(envelope.body);
   if (before) return before;
   const declared = envelope.body.slice("tools");
-  const runs: Units = {};
+  const runs: Units = envelope.body.has("web_search_options") ? { webSearches: BigInt(usualRuns) } : {};
   if (declared) {
     tellToolTypes(declared, (type) => {
       const bucket = billingOf(type);

@@ -66,8 +66,11 @@ export function writeRequest(
 ): Converted {
   return refused(() => {
     const { body, losses } = provider.writeRequest(conversation, target);
-    const names = [...dropped, ...[...losses].map((loss) => client.lossNames[loss])];
-    return { body: Buffer.from(JSON.stringify(body)), dropped: [...new Set(names)] };
+    const { webSearch } = conversation;
+    const searching = webSearch && target.hasSearchPrice ? provider.addSearch?.(body, webSearch) : undefined;
+    const lost = [...dropped].filter((name) => !searching || name !== webSearch?.lostAs);
+    const names = [...lost, ...[...losses].map((loss) => client.lossNames[loss])];
+    return { body: Buffer.from(JSON.stringify(searching ?? body)), dropped: [...new Set(names)] };
   });
 }
 

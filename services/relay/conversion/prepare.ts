@@ -161,7 +161,8 @@ export class RequestPreparation implements Preparation {
     const parsed = (this.parsed ??= this.parse(cell));
     const { maxOutputTokens, quirks } = model;
     const takesOutputFormat = takesFormatOf(dialect, model);
-    const target = { model: route.model, maxOutputTokens, quirks, takesOutputFormat };
+    const hasSearchPrice = (model.prices.webSearches ?? model.prices.toolCalls) !== undefined;
+    const target = { model: route.model, maxOutputTokens, quirks, takesOutputFormat, hasSearchPrice };
     const { body, dropped } = writeRequest(parsed, cell, target);
     if (!dropped.includes("service_tier")) refuseTier(envelope, model);
     const { wantsStreamUsage } = envelope;

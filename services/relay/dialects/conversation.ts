@@ -6,6 +6,8 @@ export type Conversation = {
   turns: Turn[];
   tools: Tool[];
   toolChoice?: ToolChoice;
+  /** A search that the provider may do, beside the tools. */
+  webSearch?: WebSearch;
   /** False: at most one call in an answer. */
   allowsParallelCalls?: boolean;
   maxOutputTokens?: number;
@@ -110,6 +112,20 @@ export type Tool = {
   cache?: CacheMark;
 };
 
+/** A search of the web that the provider may do for an answer, in no wire format. */
+export type WebSearch = {
+  /** What the caller is told was left out where a model has no search that does the same. */
+  lostAs: string;
+  /** Searches at most; left out: as the provider likes. */
+  maxUses?: number;
+  /** Of these two at most one. */
+  allowedDomains?: string[];
+  blockedDomains?: string[];
+  /** Where who asks is, about: city, region, country, timezone. */
+  location?: Record<string, string>;
+  contextSize?: string;
+};
+
 /** `names`: only these tools may be called. */
 export type ToolChoice = { kind: "auto" | "none" | "required"; names?: string[] };
 
@@ -185,6 +201,8 @@ export type Target = {
   quirks: ReadonlySet<Quirk>;
   /** Whether `anthropic-messages` tells the model the format of the answer. */
   takesOutputFormat?: boolean;
+  /** Whether the model's prices speak of searches that its provider does. */
+  hasSearchPrice?: boolean;
 };
 
 /** How a model or its upstream differs from what its dialect says. */

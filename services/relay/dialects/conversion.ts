@@ -1,5 +1,5 @@
 import type { AnswerFormat } from "./answer.ts";
-import type { Conversation, Loss, Target } from "./conversation.ts";
+import type { Conversation, Loss, Target, WebSearch } from "./conversation.ts";
 import type { Envelope, Tally } from "./dialect.ts";
 import type { Reply, ReplyEvent } from "./reply.ts";
 
@@ -40,6 +40,8 @@ export type ClientConversion = {
 export type ProviderConversion = {
   /** Throws UnsupportedError for what the provider cannot be asked at all. */
   writeRequest: (conversation: Conversation, target: Target) => WrittenRequest;
+  /** The same request with a search of the web; undefined where the provider cannot be asked for it. */
+  addSearch?: (body: Record<string, unknown>, search: WebSearch) => Record<string, unknown> | undefined;
   answers: AnswerFormat;
   /** Whether pictures and files that are named by address must be fetched for it. */
   readsNoAddresses?: true;

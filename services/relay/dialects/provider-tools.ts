@@ -1,5 +1,6 @@
 import type { UsageBucket } from "#shared/money/pricing.ts";
-import { UnsupportedError, type ToolChoice } from "./conversation.ts";
+import { UnsupportedError, type ToolChoice, type WebSearch } from "./conversation.ts";
+import { isWebSearch, readWebSearch } from "./web-search.ts";
 
 /** Tools that providers know by a type of their own. */
 type ProviderTool = {
@@ -55,23 +56,34 @@ function toolOf(type: string): ProviderTool | undefined {
 export const billingOf = (type: string): ProviderTool["bills"] => toolOf(type)?.bills ?? "apart";
 
 /** A declared tool that only its provider knows, and the words in which it is refused. */
-export type ForeignTool = { type: string; name?: string | undefined; refusal: string };
+export type ForeignTool = {
+  type: string;
+  name?: string | undefined;
+  refusal: string;
+  /** As it was declared. */
+  tool: unknown;
+};
 
 /**
  * Leaves out tools that only their provider runs, and names them: an answer without them is still one. Throws
  * UnsupportedError for those that the caller would run, and wait for in vain, and where one of them may be the tool
- * that must be called.
+ * that must be called. Gives the search that is among them, which another provider may have as well.
  */
 export function leaveOutTools(
   foreign: readonly ForeignTool[],
   choice: ToolChoice | undefined,
   dropped: Set<string>,
-): void {
+): { webSearch?: WebSearch } {
   const chosen = choice?.names && new Set(choice.names);
   const mustBe = (name: string | undefined): boolean =>
     choice?.kind === "required" && (chosen === undefined || (name !== undefined && chosen.has(name)));
-  for (const { type, name, refusal } of foreign) {
+  let webSearch: WebSearch | undefined;
+  // What may be called is named, and a search is not.
+  const maySearch = choice?.kind !== "none" && chosen === undefined;
+  for (const { type, name, refusal, tool } of foreign) {
     if (mustBe(name) || toolOf(type)?.runsAt !== "provider") throw new UnsupportedError(refusal);
     dropped.add(`tools.${type}`);
+    if (maySearch && isWebSearch(type)) webSearch ??= readWebSearch(tool, type);
   }
+  return webSearch ? { webSearch } : {};
 }

@@ -4,6 +4,7 @@ import { answers } from "./answers.ts";
 import { sharedLossNames } from "../openai-shared/shared-settings.ts";
 import { readRequest } from "./read-request.ts";
 import { writeReply } from "./write-reply.ts";
+import { addToMessages } from "../web-search.ts";
 import { writeRequest } from "./write-request.ts";
 import { createStreamWriter } from "./write-stream.ts";
 
@@ -47,4 +48,4 @@ export const client: ClientConversion = {
   cutEnd: "",
 };
 
-export const provider: ProviderConversion = { writeRequest, answers };
+export const provider: ProviderConversion = { writeRequest, addSearch: addToMessages, answers };

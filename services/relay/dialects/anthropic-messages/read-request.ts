@@ -121,15 +121,21 @@ function readTool(tool: unknown, dropped: Set<string>): Tool {
 const typeOf = (tool: unknown): string => stringOf(member(tool, "type") ?? "custom") ?? "unknown";
 
 /** The caller's own tools. Others are left out where no tool must be called, and named. */
-function readTools(tools: unknown, choice: ToolChoice | undefined, dropped: Set<string>): Tool[] {
+function readTools(
+  tools: unknown,
+  choice: ToolChoice | undefined,
+  dropped: Set<string>,
+): Pick<Conversation, "tools" | "webSearch"> {
   const declared: unknown[] = Array.isArray(tools) ? tools : [];
   const foreign = declared.flatMap((tool): ForeignTool[] => {
     const type = typeOf(tool);
     const refusal = `tools: the type "${type.slice(0, 64)}" cannot be used with this model`;
-    return type === "custom" ? [] : [{ type, name: stringOf(member(tool, "name")), refusal }];
+    return type === "custom" ? [] : [{ type, name: stringOf(member(tool, "name")), refusal, tool }];
   });
-  leaveOutTools(foreign, choice, dropped);
-  return declared.filter((tool) => typeOf(tool) === "custom").map((tool) => readTool(tool, dropped));
+  return {
+    ...leaveOutTools(foreign, choice, dropped),
+    tools: declared.filter((tool) => typeOf(tool) === "custom").map((tool) => readTool(tool, dropped)),
+  };
 }
 
 function blocksOf(content: unknown, field: string): unknown[] {
@@ -203,7 +209,7 @@ export function readRequest(body: Record<string, unknown>): ReadRequest {
   refuseForeign(body);
   const conversation: Conversation = {
     turns: readTurns(body, dropped),
-    tools: readTools(body["tools"], readToolChoice(body["tool_choice"])?.toolChoice, dropped),
+    ...readTools(body["tools"], readToolChoice(body["tool_choice"])?.toolChoice, dropped),
     ...readLimit(body["max_tokens"], dropped),
     stopSequences: readStopSequences(body["stop_sequences"], dropped),
     isStream: body["stream"] === true,

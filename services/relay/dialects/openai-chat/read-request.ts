@@ -164,7 +164,7 @@ export function readRequest(body: Body): ReadRequest {
   const choice = readToolChoice(body, dropped);
   const conversation: Conversation = {
     turns: readMessages(body["messages"], dropped),
-    tools: readTools(body, choice.toolChoice, dropped),
+    ...readTools(body, choice.toolChoice, dropped),
     ...choice,
     ...readSwitches(body, dropped),
     ...readMaximum(body, dropped),

@@ -1,6 +1,7 @@
 import { UnsupportedError, type Conversation, type Tool, type ToolChoice } from "../conversation.ts";
 import { isGiven, member, stringOf } from "../dialect.ts";
 import { leaveOutTools, type ForeignTool } from "../provider-tools.ts";
+import { readSearchOptions } from "../web-search.ts";
 import { readCache } from "./read-parts.ts";
 
 /** What `function` and `custom` have in common. */
@@ -41,7 +42,7 @@ function readTool(tool: unknown, path: string, foreign: ForeignTool[]): Tool | u
   }
   if (type !== "custom") {
     const refusal = `field ${path}.type has a value that cannot be used with this model`;
-    foreign.push({ type: stringOf(type) ?? "unknown", refusal });
+    foreign.push({ type: stringOf(type) ?? "unknown", refusal, tool });
     return undefined;
   }
   const declared = member(tool, "custom");
@@ -58,7 +59,11 @@ function readTool(tool: unknown, path: string, foreign: ForeignTool[]): Tool | u
  * Reads `tools`, and behind them the deprecated `functions`. Leaves out what only the provider runs, where no tool must
  * be called. Throws UnsupportedError for other tools that are not the caller's.
  */
-export function readTools(body: Record<string, unknown>, choice: ToolChoice | undefined, dropped: Set<string>): Tool[] {
+export function readTools(
+  body: Record<string, unknown>,
+  choice: ToolChoice | undefined,
+  dropped: Set<string>,
+): Pick<Conversation, "tools" | "webSearch"> {
   const lists = (["tools", "functions"] as const).map((field) => {
     const list = body[field];
     if (Array.isArray(list)) return list as unknown[];
@@ -68,11 +73,15 @@ export function readTools(body: Record<string, unknown>, choice: ToolChoice | un
   const [tools = [], functions = []] = lists;
   const foreign: ForeignTool[] = [];
   const read = tools.map((tool, at) => readTool(tool, `tools[${at}]`, foreign));
-  leaveOutTools(foreign, choice, dropped);
-  return [
-    ...read.filter((tool) => tool !== undefined),
-    ...functions.map((declared, at) => readFunction(declared, `functions[${at}]`)),
-  ];
+  const search = readSearchOptions(choice?.kind === "none" ? undefined : body["web_search_options"]);
+  return {
+    ...leaveOutTools(foreign, choice, dropped),
+    ...(search && { webSearch: search }),
+    tools: [
+      ...read.filter((tool) => tool !== undefined),
+      ...functions.map((declared, at) => readFunction(declared, `functions[${at}]`)),
+    ],
+  };
 }
 
 const nameOf = (choice: unknown): string | undefined =>

@@ -4,6 +4,7 @@ import { answers } from "./answers.ts";
 import { sharedLossNames } from "../openai-shared/shared-settings.ts";
 import { readRequest } from "./read-request.ts";
 import { writeReply } from "./write-reply.ts";
+import { addToResponses } from "../web-search.ts";
 import { writeRequest } from "./write-request.ts";
 import { createStreamWriter } from "./write-stream.ts";
 
@@ -42,4 +43,4 @@ const lossNames: Record<Loss, string> = {
 export const client: ClientConversion = { readRequest, lossNames, writeReply, createStreamWriter, cutEnd: "" };
 
 /** Providers that speak Responses. */
-export const provider: ProviderConversion = { writeRequest, answers };
+export const provider: ProviderConversion = { writeRequest, addSearch: addToResponses, answers };

@@ -137,7 +137,7 @@ export function readRequest(body: Record<string, unknown>): ReadRequest {
   const choice = readToolChoice(body, names);
   const conversation: Conversation = {
     turns: readTurns(body, names, dropped),
-    tools: readTools(body, names, choice.toolChoice, dropped),
+    ...readTools(body, names, choice.toolChoice, dropped),
     stopSequences: [],
     ...choice,
     ...readPlain(body, dropped),

@@ -28,7 +28,7 @@ const joinTexts = (...texts: (string | undefined)[]): string | undefined =>
 function addTool(reading: Reading, tool: unknown, path: string, group?: Group): void {
   const type = member(tool, "type");
   if (!callableTypes.has(type)) {
-    reading.foreign.push({ type: stringOf(type) ?? "unknown", refusal: refusalOf(path, type) });
+    reading.foreign.push({ type: stringOf(type) ?? "unknown", refusal: refusalOf(path, type), tool });
     return;
   }
   const name = stringOf(member(tool, "name"));
@@ -67,16 +67,15 @@ export function readTools(
   names: ToolNames,
   choice: ToolChoice | undefined,
   dropped: Set<string>,
-): Tool[] {
-  if (tools === undefined || tools === null) return [];
+): Pick<Conversation, "tools" | "webSearch"> {
+  if (tools === undefined || tools === null) return { tools: [] };
   if (!Array.isArray(tools)) throw new UnsupportedError("field tools must be an array");
   const reading: Reading = { names, tools: [], foreign: [], dropped };
   tools.forEach((tool, at) => {
     if (member(tool, "type") === "namespace") addNamespace(reading, tool, `tools[${at}]`);
     else addTool(reading, tool, `tools[${at}]`);
   });
-  leaveOutTools(reading.foreign, choice, dropped);
-  return reading.tools;
+  return { tools: reading.tools, ...leaveOutTools(reading.foreign, choice, dropped) };
 }
 
 /** Flat names of what a choice names: a tool, or all tools of a namespace. */
