@@ -69,14 +69,21 @@ function prepare(name: WireName): PreparedWire {
   const streamHead = `${headOf("text/event-stream; charset=utf-8")}transfer-encoding: chunked\r\n\r\n`;
   const start = Buffer.concat([Buffer.from(streamHead), ...wire.start.map(chunked)]);
   const content = chunked(wire.content);
+  const instantAt = content.indexOf(instantMark) + instantMark.length;
+  // No two pieces of a real answer's text are the same, and a relay may use that they differ in nothing else.
+  const numbered = (index: number): Buffer => {
+    const chunk = Buffer.from(content);
+    chunk.write(String(index).padStart(instantDigits, "0"), instantAt, "latin1");
+    return chunk;
+  };
   const rest = Buffer.concat([...wire.rest.map(chunked), Buffer.from("0\r\n\r\n")]);
   return {
     whole: Buffer.from(`${headOf("application/json")}content-length: ${Buffer.byteLength(json)}\r\n\r\n${json}`),
     start,
     content,
-    instantAt: content.indexOf(instantMark) + instantMark.length,
+    instantAt,
     rest,
-    burst: Buffer.concat([start, ...Array.from({ length: streamChunks }, () => content), rest]),
+    burst: Buffer.concat([start, ...Array.from({ length: streamChunks }, (_, index) => numbered(index)), rest]),
   };
 }
 
