@@ -42,7 +42,7 @@ const registry = createRegistry("metered");
 
 await using resources = new AsyncDisposableStack();
 resources.defer(() => lines.flushSync());
-const catalog = resources.use(followCatalog(CATALOG_FILE, process.env, log, () => undefined));
+const catalog = resources.use(followCatalog(CATALOG_FILE, process.env, log));
 const spool = resources.use(await openSpool(SPOOL_DIR, session, { log, ridOf: ridOfRecord }));
 const credentials = resources.use(openGrpcCredentials({ GRPC_CERT_FILE, GRPC_KEY_FILE, GRPC_CA_FILE }, log));
 const channel = resources.use(connectGrpc(AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));

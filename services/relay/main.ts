@@ -70,7 +70,7 @@ const followUpstreams = (replaced: Catalog): void => {
 const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));
 const keeper = unaryClient(AuthQuotaService, channel, 5_000);
 const openCatalog = (fallback?: string): CatalogFollower =>
-  followCatalog(config.CATALOG_FILE, process.env, log, followUpstreams, fallback);
+  followCatalog(config.CATALOG_FILE, process.env, log, { onReplaced: followUpstreams, fallback });
 const catalog = resources.use(await startCatalog(openCatalog, keeper, log));
 const limits = { ...defaultSpoolLimits, maxBytes: config.SPOOL_MAX_BYTES };
 const spool = resources.use(await openSpool(config.SPOOL_DIR, relaySession, { log, ridOf: ridOfRecord, limits }));

@@ -104,6 +104,8 @@ export async function startApiServer(): Promise<ApiServer> {
         response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(told));
       });
   });
+  // Under load helm writes on a connection that was idle for longer than the default of five seconds.
+  server.keepAliveTimeout = 0;
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

@@ -99,8 +99,7 @@ export function followCatalog(
   file: string,
   environment: NodeJS.ProcessEnv,
   log: Logger,
-  onReplaced: (catalog: Catalog) => void = () => undefined,
-  fallback?: string,
+  { onReplaced, fallback }: { onReplaced?: (catalog: Catalog) => void; fallback?: string | undefined } = {},
 ): CatalogFollower {
   const known: PriceVersions = new Map();
   let seen: CatalogFile = { contentHash: "", text: "", loadedAt: new Date(0), problem: "" };
@@ -113,7 +112,7 @@ export function followCatalog(
   const followed = followFiles([file], () => take(readFileSync(file, "utf8")), {
     fallback: fallback === undefined ? undefined : () => take(fallback),
     onReplaced: (catalog) => {
-      onReplaced(catalog);
+      onReplaced?.(catalog);
       log.info({ models: catalog.models.size, maintenance: catalog.isMaintenance }, "catalog reloaded");
     },
     onRefused: (error) => {
