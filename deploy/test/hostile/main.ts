@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { attacks } from "./attacks.ts";
-import { type Damage, startScene } from "./scene.ts";
+import { type Damage, type Rest, startScene } from "./scene.ts";
 
 // What `npm run test:hostile` runs; see README.md.
 const { values } = parseArgs({
@@ -19,7 +19,7 @@ const chosen = attacks.filter(
 if (chosen.length === 0) throw new Error(`no attack ${values.only.join(", ")}`);
 
 /** What an attack did that it must not do. */
-function faultsOf({ figures, honest, isEnded, isKept }: Damage): string[] {
+function faultsOf({ figures, honest, isEnded, isKept }: Damage & Rest): string[] {
   const faults: string[] = [];
   if (isEnded) faults.push("the relay ended");
   if (figures.p99Ms > Number(values.p99)) faults.push("p99");
@@ -37,7 +37,7 @@ say("|---|---|---|---|---|---|---|---|---|---|");
 await using scene = await startScene();
 let missed = 0;
 for (const { name } of chosen) {
-  const damage = await scene.strike(name, Number(values.seconds));
+  const damage = { ...(await scene.strike(name, Number(values.seconds))), ...(await scene.rest()) };
   const { told, figures, honest, restMib } = damage;
   const faults = faultsOf(damage);
   if (faults.length > 0) missed += 1;

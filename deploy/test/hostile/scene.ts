@@ -25,13 +25,16 @@ export type Damage = {
   told: string;
   figures: Figures;
   honest: HonestTally;
-  restMib: number;
   isEnded: boolean;
-  isKept: boolean;
 };
+
+/** What the relay still takes when it had time to give back, and whether that is too much. */
+export type Rest = { restMib: number; isKept: boolean };
 
 export type Scene = AsyncDisposable & {
   strike: (name: string, seconds: number) => Promise<Damage>;
+  /** Waits until the relay has given back memory, for 15 s at most. */
+  rest: () => Promise<Rest>;
   linesOf: World["linesOf"];
 };
 
@@ -120,12 +123,12 @@ export async function startScene(): Promise<Scene> {
   await honest.take();
   const { rssMib: firstMib, pid: firstPid } = await takeFigures(socket, "rest");
 
-  /** What the relay takes when it had time to give back. */
-  const restMib = async (): Promise<number> => {
+  const rest = async (): Promise<Rest> => {
     const endsAt = performance.now() + restTriesMs;
     for (;;) {
-      const { rssMib } = await takeFigures(socket, "rest");
-      if (rssMib < firstMib + keptMib || performance.now() > endsAt) return rssMib;
+      const { rssMib: restMib } = await takeFigures(socket, "rest");
+      const isKept = restMib > firstMib + keptMib;
+      if (!isKept || performance.now() > endsAt) return { restMib, isKept };
       await pause(settleMs);
     }
   };
@@ -142,9 +145,8 @@ export async function startScene(): Promise<Scene> {
     await ended;
     const isEnded = figures.pid !== pid;
     ({ pid } = figures);
-    const rest = await restMib();
-    return { name, told, figures, honest: tally, restMib: rest, isEnded, isKept: rest > firstMib + keptMib };
+    return { name, told, figures, honest: tally, isEnded };
   };
   const owned = resources.move();
-  return { strike, linesOf: world.linesOf, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { strike, rest, linesOf: world.linesOf, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
