@@ -95,14 +95,15 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
   const fake = resources.use(await startFakeUpstream(options.fake));
   const videos = resources.use(await startFakeVideos(options.videos));
   const written = new Map<string, string[]>();
+  const catalog = options.catalog?.(fake.url, videos.url) ?? testCatalog(fake.url);
   const stack = resources.use(
     await startStack({
       folder,
       environment: { ...ofThisMachine(process.env), DRAIN_MS: "5000", ...options.console },
       hasConsole: options.console !== undefined,
-      catalog: options.catalog?.(fake.url, videos.url) ?? testCatalog(fake.url),
+      catalog,
       isDurable: false,
-      serviceEnvironment: testVariables(options.serviceEnvironment),
+      serviceEnvironment: testVariables(options.serviceEnvironment, catalog.includes(videos.url)),
       ...(options.reroute && { reroute: options.reroute }),
       ...(options.given && { given: options.given }),
       credentials: options.credentials,
@@ -139,6 +140,7 @@ const ofThisMachine = ({ PATH, HOME, NODE_COMPILE_CACHE }: NodeJS.ProcessEnv): N
 
 function testVariables(
   environment: WorldOptions["serviceEnvironment"],
+  hasVideos: boolean,
 ): NonNullable<WorldOptions["serviceEnvironment"]> {
   return {
     ...environment,
@@ -148,8 +150,12 @@ function testVariables(
       ACCOUNT_REQUESTS_PER_MINUTE: "100000",
       ...environment?.["auth-quota"],
     },
-    // What takes seconds between two looks at a provider shall be seen in a fraction of one.
-    "video-task": { POLL_INTERVAL_MS: "50", CONFIRM_MS: "100", ...environment?.["video-task"] },
+    // What takes seconds between two polls of a provider shall be seen in a fraction of one. Where no video can be
+    // made, such polls would cost a tenth of a core for nothing.
+    "video-task": {
+      ...(hasVideos && { POLL_INTERVAL_MS: "50", CONFIRM_MS: "100" }),
+      ...environment?.["video-task"],
+    },
   };
 }
 
