@@ -9,11 +9,11 @@ import type { ServiceError } from "#shared/process/errors.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { until } from "#shared/testing/until.ts";
 import { startApp as startAppOn } from "./testing/app.ts";
-import { findImbalance, readLedger, startLedger } from "./testing/ledger.ts";
+import { findImbalance, readLedger, startLedgerAlone } from "./testing/ledger.ts";
 
-let server: Awaited<ReturnType<typeof startLedger>>;
+let server: Awaited<ReturnType<typeof startLedgerAlone>>;
 before(async () => {
-  server = await startLedger();
+  server = await startLedgerAlone();
 });
 after(() => server[Symbol.asyncDispose]());
 

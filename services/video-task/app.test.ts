@@ -7,12 +7,12 @@ import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
 import { serveVideoTask } from "./testing/app.ts";
 import { makeSubmission, type SubmissionFields } from "./testing/submissions.ts";
-import { startTasksDatabase } from "./testing/tasks-database.ts";
+import { startTasksDatabaseAlone } from "./testing/tasks-database.ts";
 
-let database: Awaited<ReturnType<typeof startTasksDatabase>>;
+let database: Awaited<ReturnType<typeof startTasksDatabaseAlone>>;
 let provider: Awaited<ReturnType<typeof startFakeVideos>>;
 before(async () => {
-  database = await startTasksDatabase();
+  database = await startTasksDatabaseAlone();
   provider = await startFakeVideos();
 });
 after(async () => {

@@ -5,22 +5,18 @@ import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { freePort } from "#shared/testing/free-port.ts";
 import { until } from "#shared/testing/until.ts";
 import { bodyOf, chat, jsonEventsOf, makeCall, messages, ridOf, sides } from "./ask.ts";
-import { modelOn, testCatalog, upstreamAt } from "./catalog.ts";
+import { modelOn, upstreamAt } from "./catalog.ts";
 import { type FixedAnswer, startFixedUpstream } from "./fixed-upstream.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorldWith } from "./shared-world.ts";
 
 const bulk = await startBulkUpstream(200 * 1024 * 1024);
 after(() => bulk.close());
 const odd = await startFixedUpstream(oddAnswers());
 after(() => odd.close());
-const world = await startWorld({
-  catalog: (fakeUrl) =>
-    testCatalog(fakeUrl, {
-      upstreams: { bulk: upstreamAt(bulk.url), odd: upstreamAt(odd.url) },
-      models: { "bulk-model": modelOn("bulk"), "odd-model": modelOn("odd") },
-    }),
-});
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorldWith(() => ({
+  upstreams: { bulk: upstreamAt(bulk.url), odd: upstreamAt(odd.url) },
+  models: { "bulk-model": modelOn("bulk"), "odd-model": modelOn("odd") },
+}));
 const { relayUrl } = world;
 const customer = await world.createCustomer();
 

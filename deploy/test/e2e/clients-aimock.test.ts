@@ -4,9 +4,9 @@ import Anthropic from "@anthropic-ai/sdk";
 import { LLMock } from "@copilotkit/aimock";
 import OpenAI from "openai";
 import { UsageSource } from "#proto/usage/v1/usage_pb.ts";
-import { modelOn, testCatalog, upstreamAt } from "./catalog.ts";
+import { modelOn, upstreamAt } from "./catalog.ts";
 import { costOf } from "./charge.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorldWith } from "./shared-world.ts";
 
 // An upstream that nobody here wrote, so that the relay and its fake cannot agree on a mistake.
 const mock = new LLMock({ port: 0, host: "127.0.0.1", auth: { apiKeys: ["demo"] } });
@@ -23,11 +23,10 @@ mock.onMessage("fail", { error: { message: "The mock is sorry.", type: "server_e
 await mock.start();
 after(() => mock.stop());
 
-const world = await startWorld({
-  catalog: (fakeUrl) =>
-    testCatalog(fakeUrl, { upstreams: { mock: upstreamAt(mock.url) }, models: { "gpt-4o": modelOn("mock") } }),
-});
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorldWith(() => ({
+  upstreams: { mock: upstreamAt(mock.url) },
+  models: { "gpt-4o": modelOn("mock") },
+}));
 const { relayUrl } = world;
 const customer = await world.createCustomer();
 const openai = new OpenAI({ baseURL: `${relayUrl}/v1`, apiKey: customer.secret, maxRetries: 0 });

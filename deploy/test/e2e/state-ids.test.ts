@@ -1,27 +1,24 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import OpenAI from "openai";
 import { until } from "#shared/testing/until.ts";
 import { ask, chat, type Json, jsonEventsOf, messages, type Reply, type Side } from "./ask.ts";
-import { modelOn, testCatalog, upstreamAt } from "./catalog.ts";
+import { modelOn, upstreamAt } from "./catalog.ts";
 import { sideOf } from "./endpoints.ts";
 import { checkRefusal, checkUntouched } from "./refusal.ts";
-import { type Customer, startWorld } from "./world.ts";
+import { sharedWorldWith } from "./shared-world.ts";
+import type { Customer } from "./world.ts";
 
 // What a provider keeps, it keeps for the operator's account: nobody else's ids may reach it.
 
-const world = await startWorld({
-  catalog: (fakeUrl) =>
-    testCatalog(fakeUrl, {
-      upstreams: { other: upstreamAt(fakeUrl) },
-      models: {
-        "other-model": modelOn("other"),
-        "two-homes": modelOn("fake", { upstreams: [{ name: "other" }, { name: "fake", priority: 1 }] }),
-        "sharing-model": modelOn("fake", { shared_state: ["response", "prompt", "file"] }),
-      },
-    }),
-});
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorldWith((fakeUrl) => ({
+  upstreams: { other: upstreamAt(fakeUrl) },
+  models: {
+    "other-model": modelOn("other"),
+    "two-homes": modelOn("fake", { upstreams: [{ name: "other" }, { name: "fake", priority: 1 }] }),
+    "sharing-model": modelOn("fake", { shared_state: ["response", "prompt", "file"] }),
+  },
+}));
 const { relayUrl, fake } = world;
 const responses = sideOf("/v1/responses");
 const compact = sideOf("/v1/responses/compact");

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { after, describe, test } from "node:test";
+import { describe, test } from "node:test";
 import { ask, chat, type Json, messages, type Side } from "./ask.ts";
-import { modelOn, testCatalog } from "./catalog.ts";
+import { modelOn } from "./catalog.ts";
 import { sideOf } from "./endpoints.ts";
 import { checkRefusal, checkUntouched } from "./refusal.ts";
-import { type Customer, startWorld } from "./world.ts";
+import { sharedWorldWith } from "./shared-world.ts";
+import type { Customer } from "./world.ts";
 
 const price = { version: "e2e-1", input_tokens: "1", output_tokens: "2" };
 const models = {
@@ -12,8 +13,7 @@ const models = {
   "generous-model": modelOn("fake", { price, unpriced_tools: "pass" }),
 };
 
-const world = await startWorld({ catalog: (fakeUrl) => testCatalog(fakeUrl, { models }) });
-after(() => world[Symbol.asyncDispose]());
+const world = await sharedWorldWith(() => ({ models }));
 const { relayUrl } = world;
 
 const responses = sideOf("/v1/responses");

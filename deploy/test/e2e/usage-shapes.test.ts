@@ -3,11 +3,11 @@ import { after, describe, test } from "node:test";
 import { EndCause, UsageSource } from "#proto/usage/v1/usage_pb.ts";
 import type { Units } from "#shared/money/pricing.ts";
 import { chat, bodyOf, ridOf } from "./ask.ts";
-import { modelOn, prices, testCatalog, upstreamAt } from "./catalog.ts";
+import { modelOn, prices, upstreamAt } from "./catalog.ts";
 import { checkCharge, costOf, unitsOf } from "./charge.ts";
 import { callers, clientNames } from "./conversion.ts";
 import { startShapedUpstream, type Shape } from "./shaped-upstream.ts";
-import { startWorld } from "./world.ts";
+import { sharedWorldWith } from "./shared-world.ts";
 
 const text = "Hi there";
 
@@ -198,25 +198,21 @@ const row = (more: Record<string, string> = {}): Record<string, string> => ({
 });
 
 const dialects = ["anthropic-messages", "openai-responses", "openai-chat"] as const;
-const world = await startWorld({
-  catalog: (fakeUrl) =>
-    testCatalog(fakeUrl, {
-      upstreams: Object.fromEntries(dialects.map((name) => [name, upstreamAt(upstream.url, { dialects: [name] })])),
-      models: {
-        ...Object.fromEntries(
-          Object.entries(cases).map(([name, { dialect, settings, price }]) => [
-            modelName(name),
-            modelOn(dialect, { ...settings, price: row(price) }),
-          ]),
-        ),
-        [cutName]: modelOn("openai-chat"),
-        "adviser-model": modelOn("anthropic-messages", {
-          price: { version: "adviser-1", input_tokens: "20", output_tokens: "100" },
-        }),
-      },
+const world = await sharedWorldWith(() => ({
+  upstreams: Object.fromEntries(dialects.map((name) => [name, upstreamAt(upstream.url, { dialects: [name] })])),
+  models: {
+    ...Object.fromEntries(
+      Object.entries(cases).map(([name, { dialect, settings, price }]) => [
+        modelName(name),
+        modelOn(dialect, { ...settings, price: row(price) }),
+      ]),
+    ),
+    [cutName]: modelOn("openai-chat"),
+    "adviser-model": modelOn("anthropic-messages", {
+      price: { version: "adviser-1", input_tokens: "20", output_tokens: "100" },
     }),
-});
-after(() => world[Symbol.asyncDispose]());
+  },
+}));
 
 describe("usage in every shape that providers have is charged, whole and streamed, and shown in every format", () => {
   for (const [name, { charged }] of Object.entries(cases)) {

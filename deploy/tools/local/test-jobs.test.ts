@@ -7,13 +7,14 @@ import { longest, planJobs, readSources } from "./test-jobs.ts";
 const shared = ["shared", "World"].join("");
 const server = 'import { spawn } from "node:child_process";';
 
-test("unit tests share processes, tests on one system and the console's do, the longest go first, and what takes every core runs by itself", () => {
+test("tests without servers share processes, as do those on one system and of one service; the longest go first, and what takes every core runs by itself", () => {
   const [first = "", second = ""] = longest;
   const texts = new Map([
     ["deploy/test/e2e/a.test.ts", server],
     ["deploy/test/e2e/b.test.ts", `${server} await ${shared}();`],
     ["deploy/test/e2e/c.test.ts", `${server} await ${shared}(videoCatalog);`],
     ["deploy/test/e2e/d.test.ts", `${server} await ${shared}();`],
+    ["deploy/test/e2e/e.test.ts", `${server} await ${shared}With(() => more);`],
     [second, server],
     [first, server],
     ["deploy/test/simulation/simulation.test.ts", server],
@@ -21,6 +22,9 @@ test("unit tests share processes, tests on one system and the console's do, the 
     ["services/a/x.test.ts", ""],
     ["services/console/app.test.ts", server],
     ["services/console/access.test.ts", server],
+    ["services/b/x.test.ts", server],
+    ["services/b/y.test.ts", server],
+    ["services/c/x.test.ts", server],
     ["services/a/x.ts", ""],
     ["services/a/y.test.ts", ""],
   ]);
@@ -30,6 +34,9 @@ test("unit tests share processes, tests on one system and the console's do, the 
       { files: [second] },
       { files: ["deploy/test/e2e/b.test.ts", "deploy/test/e2e/d.test.ts"] },
       { files: ["deploy/test/e2e/c.test.ts"] },
+      { files: ["deploy/test/e2e/e.test.ts"] },
+      { files: ["services/b/x.test.ts", "services/b/y.test.ts"] },
+      { files: ["services/c/x.test.ts"] },
       { files: ["services/console/access.test.ts", "services/console/app.test.ts"] },
       { files: ["deploy/test/e2e/a.test.ts"] },
       { files: ["services/a/x.test.ts", "services/a/y.test.ts"] },

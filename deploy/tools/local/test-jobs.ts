@@ -11,6 +11,8 @@ const alone = /^deploy\/test\/(?:simulation\/(?:simulation|mutations)|recordings
 // The longest of all, measured on two cores: begun last, one of them would keep all others waiting for its end.
 export const longest: readonly string[] = [
   "deploy/test/e2e/skew.test.ts",
+  "deploy/image/build.test.ts",
+  "deploy/test/hostile/short.test.ts",
   "deploy/test/e2e/console-pages.test.ts",
   "deploy/test/e2e/rolling.test.ts",
   "deploy/test/e2e/kill-video-task.test.ts",
@@ -18,6 +20,7 @@ export const longest: readonly string[] = [
   "deploy/test/e2e/console-operators.test.ts",
   "deploy/test/e2e/kill-relay-lost.test.ts",
   "deploy/test/e2e/kill-relay.test.ts",
+  "deploy/test/e2e/limits.test.ts",
   "deploy/observability/scrape.test.ts",
 ];
 
@@ -25,15 +28,20 @@ const filesOfBatch = 40;
 // Few, so that the batches of one system can run beside each other, and a failure has few files to look for it in.
 const filesOfSystem = 7;
 
-// Loading the console takes as long as most of its tests, which start it in their own process.
-const ofConsole = /^services\/console\//;
-const filesOfConsole = 6;
+// To load what they test and to start its stores takes these as long as most of their tests do.
+const sharing: readonly { names: RegExp; most: number }[] = [
+  { names: /^(services\/console)\//, most: 6 },
+  { names: /^(services\/[^/]+)\//, most: 8 },
+  { names: /^(deploy\/bench)\/[^/]+$/, most: 8 },
+  { names: /^(deploy\/tools\/(?:admin|checks))\//, most: 5 },
+  { names: /^(deploy\/test\/chart)\//, most: 5 },
+];
 
-const sharedWorld = /\bsharedWorld\((\w*)\)/;
+const sharedWorld = /\bsharedWorld(With\b|\(\w*\))/;
 
 /**
- * Puts the files of tests, with the texts of all sources, into an order. Unit tests share processes, and so do some
- * others.
+ * Puts the files of tests, with the texts of all sources, into an order. Unit tests share processes, and so do tests of
+ * one service or tool.
  */
 export function planJobs(texts: ReadonlyMap<string, string>): Plan {
   const files = [...texts.keys()].filter((path) => path.endsWith(".test.ts")).toSorted();
@@ -41,18 +49,19 @@ export function planJobs(texts: ReadonlyMap<string, string>): Plan {
   const rest = files.filter((path) => !units.has(path));
   const systemOf = (path: string): string | undefined => sharedWorld.exec(texts.get(path) ?? "")?.[1];
   const single = (path: string): Job => ({ files: [path] });
-  const isSingle = (path: string): boolean =>
-    systemOf(path) === undefined && !ofConsole.test(path) && !alone.test(path);
-  const singles = rest.filter(isSingle);
-  const sharing = rest.filter((path) => systemOf(path) !== undefined);
+  const onSystems = rest.filter((path) => systemOf(path) !== undefined);
+  const others = rest.filter((path) => systemOf(path) === undefined && !alone.test(path));
+  const roomOf = (path: string): string | undefined => shareOf(path)?.room;
+  const singles = others.filter((path) => roomOf(path) === undefined);
+  const inRooms = Map.groupBy(
+    others.filter((path) => !singles.includes(path)),
+    roomOf,
+  );
   return {
     together: [
       ...longest.filter((path) => singles.includes(path)).map(single),
-      ...[...Map.groupBy(sharing, systemOf).values()].flatMap((group) => batches(group, filesOfSystem)),
-      ...batches(
-        rest.filter((path) => ofConsole.test(path)),
-        filesOfConsole,
-      ),
+      ...[...Map.groupBy(onSystems, systemOf).values()].flatMap((group) => batches(group, filesOfSystem)),
+      ...[...inRooms.values()].flatMap((group) => batches(group, shareOf(group[0] ?? "")?.most ?? 1)),
       ...singles.filter((path) => !longest.includes(path)).map(single),
       ...batches(
         files.filter((path) => units.has(path)),
@@ -61,6 +70,15 @@ export function planJobs(texts: ReadonlyMap<string, string>): Plan {
     ],
     alone: rest.filter((path) => alone.test(path)).map(single),
   };
+}
+
+/** With whom a file shares a process, if with any, and how many files one process takes. */
+function shareOf(path: string): { room: string; most: number } | undefined {
+  for (const { names, most } of sharing) {
+    const room = names.exec(path)?.[1];
+    if (room !== undefined) return { room, most };
+  }
+  return undefined;
 }
 
 function batches(files: readonly string[], most: number): Job[] {

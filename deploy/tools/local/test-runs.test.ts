@@ -26,13 +26,24 @@ const sources: Record<string, string> = {
   `,
   "unread.test.mjs": 'throw new Error("cannot be loaded");',
   "exit.test.mjs": 'import { test } from "node:test"; test("works", () => undefined); process.exitCode = 3;',
+  "leave.test.mjs": 'import { test } from "node:test"; test("leaves", () => process.exit(0));',
+  "idle.test.mjs": `
+    import { after, before, test } from "node:test";
+    before(() => globalThis.isOfIdle = true);
+    after(() => globalThis.isOfIdle = false);
+    test("waits", () => new Promise((resolve) => setTimeout(resolve, 200).unref()));`,
+  "own.test.mjs": `
+    import { test } from "node:test";
+    test("hooks", () => { if (globalThis.isOfIdle) throw new Error("of another file") });`,
   "one.test.mjs": 'import { test } from "node:test"; test("one", () => undefined);',
   "two.test.mjs": 'import { test } from "node:test"; test("two", () => { throw new Error("of two") });',
 };
 
-const jobs = [["every"], ["unread"], ["exit"], ["one", "two", "unread"]].map((names) => ({
-  files: names.map((name) => `${name}.test.mjs`),
-}));
+const jobs = [["every"], ["unread"], ["exit"], ["one", "two", "unread"], ["idle", "own"], ["leave", "own"]].map(
+  (names) => ({
+    files: names.map((name) => `${name}.test.mjs`),
+  }),
+);
 
 const driver = `
 import { runJobs } from ${JSON.stringify(join(import.meta.dirname, "test-runs.ts"))};
@@ -84,6 +95,15 @@ test("each test's name, file, outcome and cause are read from the process of its
     "two.test.mjs|failed|two|Error: of two",
     "unread.test.mjs|failed|unread.test.mjs|Error: cannot be loaded",
   ]);
+  assert.deepEqual(outcomesOf("idle.test.mjs,own.test.mjs"), [
+    "idle.test.mjs|passed|waits|",
+    "own.test.mjs|passed|hooks|",
+  ]);
+  const unfinished = ["leave", "own"].map((name) => `${name}.test.mjs`);
+  assert.deepEqual(
+    outcomesOf(unfinished.join()).filter((outcome) => outcome.includes("ended before")),
+    unfinished.map((file) => `${file}|failed|${file}|its process ended before all of it was run`),
+  );
   assert.match(printed, /^every\.test\.mjs \([\d.]+ s\)$/m);
   assert.match(printed, /✖ fails/);
 });

@@ -44,14 +44,25 @@ async function runJob(job: Job, { root, print }: RunSettings): Promise<JobRun> {
   });
   const reader = resultReader(entry);
   const shown: TestEvent[] = [];
+  const ended = new Set<string>();
   for await (const event of stream as AsyncIterable<TestEvent>) {
     reader.take(event);
+    if (event.type === "test:pass" || event.type === "test:fail") ended.add(event.data.name);
     if (isShown(event)) shown.push(event);
   }
   const written = await text(Readable.from(shown).compose(new spec()) as Readable);
   const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
   print(`${describeJob(job)} (${seconds} s)\n${written}`);
-  return { job, results: reader.results().map((result) => fromRoot(root, paths, result)) };
+  const results = [...reader.results(), ...notRun(paths, ended)];
+  return { job, results: results.map((result) => fromRoot(root, paths, result)) };
+}
+
+/** Files of a batch whose suites have not ended: its process has ended too soon, perhaps with exit code 0. */
+function notRun(paths: readonly string[], ended: ReadonlySet<string>): TestResult[] {
+  const cause = "its process ended before all of it was run";
+  return paths
+    .filter((path) => paths.length > 1 && !ended.has(path))
+    .map((path) => ({ name: path, file: path, outcome: "failed", cause }));
 }
 
 const describeJob = ({ files }: Job): string =>
@@ -62,11 +73,15 @@ function isShown({ type, data }: TestEvent): boolean {
   return type !== "test:summary" && !(type === "test:diagnostic" && data.file === undefined);
 }
 
-/** With paths from the root. What could not be loaded is a test with the path of its file for a name. */
+/**
+ * With paths from the root, and without the suite that a file is in a batch. What could not be loaded is a test with
+ * the path of its file for a name.
+ */
 function fromRoot(root: string, paths: readonly string[], { name, file, ...rest }: TestResult): TestResult {
   const isOfLoading = paths.includes(name);
+  const suite = paths.find((path) => name.startsWith(`${path} > `));
   return {
-    name: isOfLoading ? relative(root, name) : name,
+    name: isOfLoading ? relative(root, name) : name.slice(suite === undefined ? 0 : suite.length + 3),
     file: relative(root, isOfLoading ? name : file),
     ...rest,
   };

@@ -5,11 +5,11 @@ import { LineKind, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import { until } from "#shared/testing/until.ts";
 import { exportLines } from "./export-lines.ts";
 import { startApp as startAppOn } from "../testing/app.ts";
-import { startLedger } from "../testing/ledger.ts";
+import { startLedgerAlone } from "../testing/ledger.ts";
 
-let server: Awaited<ReturnType<typeof startLedger>>;
+let server: Awaited<ReturnType<typeof startLedgerAlone>>;
 before(async () => {
-  server = await startLedger();
+  server = await startLedgerAlone();
 });
 after(() => server[Symbol.asyncDispose]());
 

@@ -7,7 +7,7 @@ import type { ReplayResponse } from "#proto/billing/v1/billing_pb.ts";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { createLog } from "#shared/process/log.ts";
 import { createRid } from "#shared/money/rid.ts";
-import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
+import { type Databases, sharePostgres } from "#shared/testing/share.ts";
 import { until } from "#shared/testing/until.ts";
 import { usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
 import { createHealth } from "#shared/process/health.ts";
@@ -21,14 +21,14 @@ import { countLines, findImbalance, readLedger } from "../testing/ledger.ts";
 import { startNats, type TestNats } from "../testing/nats.ts";
 
 const resources = new AsyncDisposableStack();
-let postgres: PostgresStore;
+let postgres: Databases;
 let nats: TestNats;
 let stub: AuthQuotaStub;
 let link: NatsLink;
 let connection: NatsConnection;
 
 before(async () => {
-  ({ postgres } = resources.use(await startStores({ postgres: true })));
+  postgres = resources.use(await sharePostgres());
   nats = resources.use(await startNats());
   stub = resources.use(await serveAuthQuotaStub());
   link = resources.use(keepConnected(nats.url, { health: createHealth([]), log: createLog("test", "silent") }));

@@ -9,7 +9,7 @@ import { createRid } from "#shared/money/rid.ts";
 import { createPool, type Pool } from "#shared/stores/postgres.ts";
 import { fundsStream, usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
 import { query } from "#shared/testing/postgres.ts";
-import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
+import { type Databases, sharePostgres } from "#shared/testing/share.ts";
 import { until } from "#shared/testing/until.ts";
 import { serveApp, type ServedApp } from "../testing/app.ts";
 import { serveAuthQuotaStub, type AuthQuotaStub } from "../testing/auth-quota-stub.ts";
@@ -21,13 +21,16 @@ import { consumerName } from "./stream.ts";
 
 const run = promisify(execFile);
 const resources = new AsyncDisposableStack();
-let postgres: PostgresStore;
+let postgres: Databases;
 let nats: TestNats;
 let stub: AuthQuotaStub;
 let connection: NatsConnection;
 
+const endSessions = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid()`;
+
 before(async () => {
-  ({ postgres } = resources.use(await startStores({ postgres: true })));
+  postgres = resources.use(await sharePostgres());
   nats = resources.use(await startNats());
   stub = resources.use(await serveAuthQuotaStub());
   connection = await nats.connect();
@@ -58,7 +61,7 @@ async function startBehind(copy: (ledger: TestLedger) => Promise<string>): Promi
     });
   };
   await book(3);
-  await query(ledger.ownerUrl, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()");
+  await query(ledger.ownerUrl, endSessions);
   const ownerUrl = await copy(ledger);
   await book(6);
   await ledger[Symbol.asyncDispose]();
@@ -184,7 +187,7 @@ test("credits, corrections, refunds and vouchers that a backup lacks are booked 
     await billing.createVouchers(vouchers);
     await billing.credit({ accountId: "acct_test", amountNanos: 1_000n, paymentId: "before" });
   });
-  await query(lost.ownerUrl, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()");
+  await query(lost.ownerUrl, endSessions);
   const ownerUrl = await copyDump(lost);
   await book(lost.pool, async ({ billing }) => {
     await publish({ rid });

@@ -4,16 +4,16 @@ import type { NatsConnection } from "@nats-io/transport-node";
 import { Finding } from "#proto/billing/v1/billing_pb.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
-import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
+import { type Databases, sharePostgres } from "#shared/testing/share.ts";
 import { copyOf, look, startThreeCalls, type ThreeCalls } from "../testing/books.ts";
 import { startNats, type TestNats } from "../testing/nats.ts";
 
 const resources = new AsyncDisposableStack();
-let postgres: PostgresStore;
+let postgres: Databases;
 let nats: TestNats;
 let connection: NatsConnection;
 before(async () => {
-  ({ postgres } = resources.use(await startStores({ postgres: true })));
+  postgres = resources.use(await sharePostgres());
   nats = resources.use(await startNats());
   connection = await nats.connect();
   resources.defer(() => connection.close());

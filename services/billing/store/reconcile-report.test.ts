@@ -20,8 +20,9 @@ describe("who makes the daily report", () => {
   /** Does all of it as a login of the service on connections of its own to this URL. */
   async function tryAt(url: string): Promise<void> {
     await using pool = createPool(url, "billing", () => undefined);
-    const isLocked = async (): Promise<boolean> =>
-      (await query(ledger.ownerUrl, "SELECT FROM pg_locks WHERE locktype = 'advisory'")).rowCount !== 0;
+    const locks = `SELECT FROM pg_locks JOIN pg_database ON oid = database
+      WHERE locktype = 'advisory' AND datname = current_database()`;
+    const isLocked = async (): Promise<boolean> => (await query(ledger.ownerUrl, locks)).rowCount !== 0;
     const done: string[] = [];
     const other = await pool.connect();
     try {

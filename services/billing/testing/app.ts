@@ -4,7 +4,7 @@ import { ServiceError } from "#shared/process/errors.ts";
 import { streamingClient, type StreamingClient } from "#shared/grpc/stream.ts";
 import { connectGrpc, serveGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
-import type { PostgresStore } from "#shared/testing/stores.ts";
+import type { Databases } from "#shared/testing/share.ts";
 import { buildApp, type AppDeps } from "../app.ts";
 import { bookBatch } from "../intake/book.ts";
 import { readMessage } from "../records/read-event.ts";
@@ -45,7 +45,7 @@ export async function serveApp(pool: Pool, pusher: BalancePusher, given: Partial
  * Billing's calls on a ledger of their own, with what they told an auth-quota that confirms nothing. `book` books
  * events at once.
  */
-export async function startApp(postgres: PostgresStore, given: Partial<AppDeps> = {}) {
+export async function startApp(postgres: Databases, given: Partial<AppDeps> = {}) {
   await using resources = new AsyncDisposableStack();
   const ledger = resources.use(await createLedger(postgres));
   const told: Posting[] = [];

@@ -5,7 +5,7 @@ import type { AuditAccountsResponse, AuditedAccount } from "#proto/authquota/v1/
 import { createLog } from "#shared/process/log.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
-import type { PostgresStore } from "#shared/testing/stores.ts";
+import type { Databases } from "#shared/testing/share.ts";
 import { until } from "#shared/testing/until.ts";
 import { usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
 import { dayOfMs } from "../records/check.ts";
@@ -29,7 +29,7 @@ export type HotState = {
   isAway: boolean;
 };
 
-type BooksStores = { postgres: PostgresStore; nats: TestNats; connection: NatsConnection; signingKey?: KeyObject };
+type BooksStores = { postgres: Databases; nats: TestNats; connection: NatsConnection; signingKey?: KeyObject };
 
 const aheadMs = 240_000;
 

@@ -1,5 +1,6 @@
 import { createServiceDatabase, type ServiceDatabase } from "#shared/testing/service-database.ts";
 import pg from "pg";
+import { type Databases, sharePostgres } from "#shared/testing/share.ts";
 import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { migrate } from "../store/migrate.ts";
@@ -8,11 +9,20 @@ import { migrate } from "../store/migrate.ts";
 export type TestLedger = ServiceDatabase;
 
 /** Makes a database, its schema and a login for the service. */
-export const createLedger = (postgres: PostgresStore): Promise<TestLedger> =>
+export const createLedger = (postgres: Databases): Promise<TestLedger> =>
   createServiceDatabase(postgres, "billing", migrate);
 
-/** A PostgreSQL server with one ledger. */
-export async function startLedger(): Promise<TestLedger & { postgres: PostgresStore }> {
+/** A ledger on the PostgreSQL server that the test files of this process share, for more databases beside it. */
+export async function startLedger(): Promise<TestLedger & { postgres: Databases }> {
+  await using resources = new AsyncDisposableStack();
+  const postgres = resources.use(await sharePostgres());
+  const ledger = resources.use(await createLedger(postgres));
+  const owned = resources.move();
+  return { ...ledger, postgres, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** A PostgreSQL server of the test's own, which it may kill, with one ledger. */
+export async function startLedgerAlone(): Promise<TestLedger & { postgres: PostgresStore }> {
   await using resources = new AsyncDisposableStack();
   const { postgres } = resources.use(await startStores({ postgres: true }));
   const ledger = resources.use(await createLedger(postgres));

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createLog } from "#shared/process/log.ts";
 import { query } from "#shared/testing/postgres.ts";
-import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
+import { type Databases, sharePostgres } from "#shared/testing/share.ts";
 import { startApp, type App } from "../app.ts";
 import { readConfig, type Config } from "../config.ts";
 import { migrate } from "../store/migrate.ts";
@@ -20,7 +20,7 @@ export type ConsoleDatabase = ServiceDatabase & {
 };
 
 /** Makes a database, its schema and a login for the service. */
-export async function createConsoleDatabase(postgres: PostgresStore): Promise<ConsoleDatabase> {
+export async function createConsoleDatabase(postgres: Databases): Promise<ConsoleDatabase> {
   const database = await createServiceDatabase(postgres, "console", migrate);
   return { ...database, sql: async (statement) => (await query(database.ownerUrl, statement)).rows };
 }
@@ -46,10 +46,10 @@ export type World = AsyncDisposable & {
 // The least that Argon2 takes: tests hash hundreds of passwords.
 const cheap = { PASSWORD_MEMORY_KIB: 8, PASSWORD_PASSES: 1 };
 
-/** Starts PostgreSQL, the neighbours and one replica. */
+/** Starts the neighbours and one replica, on the PostgreSQL that the test files of this process share. */
 export async function startWorld(change: Partial<Config> = {}): Promise<World> {
   await using resources = new AsyncDisposableStack();
-  const { postgres } = resources.use(await startStores({ postgres: true }));
+  const postgres = resources.use(await sharePostgres());
   const database = resources.use(await createConsoleDatabase(postgres));
   const clock = { moveMs: 0, nowMs: () => Date.now() + clock.moveMs };
   const neighbours = resources.use(await serveNeighbours(clock.nowMs));

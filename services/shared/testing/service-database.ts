@@ -1,7 +1,7 @@
 import { createLog, type Logger } from "../process/log.ts";
 import { createPool, type Pool } from "../stores/postgres.ts";
 import { query } from "./postgres.ts";
-import type { PostgresStore } from "./stores.ts";
+import type { Databases } from "./share.ts";
 
 /** A service's schema in a database of its own. */
 export type ServiceDatabase = AsyncDisposable & {
@@ -14,7 +14,7 @@ export type ServiceDatabase = AsyncDisposable & {
 
 /** Makes a database, the schema of `<schema>_rw` in it, and a login for the service. */
 export async function createServiceDatabase(
-  postgres: PostgresStore,
+  postgres: Databases,
   schema: string,
   migrate: (ownerUrl: string, log: Logger) => Promise<void>,
 ): Promise<ServiceDatabase> {
