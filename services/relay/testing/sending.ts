@@ -35,9 +35,12 @@ export async function listen(server: Server): Promise<Listening> {
 
 export const serve = (listener: RequestListener): Promise<Listening> => listen(createHttpServer(listener));
 
+// A busy machine may stand still for seconds.
+const patient = { connectTimeoutMs: 30_000, firstByteTimeoutMs: 60_000, idleTimeoutMs: 60_000 };
+
 /** An upstream at a port of this machine. */
 export const upstreamAt = (port: number, changes: Partial<Upstream> = {}): Upstream =>
-  upstreamOf({ id: `${port}`, baseUrl: new URL(`http://127.0.0.1:${port}`), ...changes });
+  upstreamOf({ id: `${port}`, baseUrl: new URL(`http://127.0.0.1:${port}`), ...patient, ...changes });
 
 /** A request under way. */
 export type SentRequest = {
