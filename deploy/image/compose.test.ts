@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { after, describe, it } from "node:test";
+import { promisify } from "node:util";
 import { parse } from "yaml";
 import { identities } from "#shared/grpc/identity.ts";
 import { declaredServices, type Variables } from "../tools/checks/readme-tables.ts";
@@ -149,6 +151,23 @@ describe("deploy/compose.yaml", () => {
     assert.deepEqual(published, ["127.0.0.1:8443:8080", "127.0.0.1:9443:9443"]);
     for (const [name, network] of Object.entries(compose.networks))
       assert.equal(network?.internal ?? false, name !== "outside");
+  });
+
+  it("starts Redis with the users of deploy/stores, and the password that is given", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "relay-compose-redis-"));
+    after(() => rmSync(folder, { recursive: true }));
+    const { redis } = compose.services as { redis: Service };
+    const [, , script = ""] = redis.command;
+    const users = join(folder, "users.conf");
+    const words = script
+      .replaceAll("$$", "$")
+      .replace("/etc/redis/users.conf", join(repository, "deploy/stores/redis-users.conf"))
+      .replaceAll("/tmp/users.conf", users)
+      .replace("docker-entrypoint.sh", "echo");
+    const environment = { PATH: process.env["PATH"], REDIS_AUTH_QUOTA_PASSWORD: "s3cret" };
+    const { stdout } = await promisify(execFile)("sh", ["-c", words], { env: environment });
+    assert.match(stdout, /^redis-server \S+users\.conf --appendonly yes /);
+    assert.match(readFileSync(users, "utf8"), /^user auth-quota reset on >s3cret ~/m);
   });
 
   it("gives each service its own certificate, and the key of the authority to nobody but who makes them", () => {

@@ -116,7 +116,7 @@ test("a key whose refund auth-quota was not told of is told again until it was, 
   assert.deepEqual(keys, [["key_test", 300n]]);
 });
 
-test("video-task refunds charges of videos, each once, and nothing else", async () => {
+test("stolen: video-task's certificate: it refunds charges of videos, each once, and nothing else", async () => {
   await using app = await startApp();
   const [call, video] = [createRid(), createRid()];
   await app.book({ rid: call }, { rid: video, endpoint: "/v1/videos" });

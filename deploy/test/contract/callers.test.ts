@@ -77,10 +77,39 @@ for (const { name, service, callers } of callersOfServices) {
   });
 }
 
-test("a relay reaches no method that makes money, keys or accounts", () => {
-  const ofRelay = callersOfServices.flatMap(({ name, callers }) =>
-    Object.entries(callers).flatMap(([method, who]) => (who.includes("relay") ? [`${name} ${method}`] : [])),
+const methodsOf = (identity: string): string[] =>
+  callersOfServices.flatMap(({ name, callers }) =>
+    Object.entries(callers).flatMap(([method, who]) =>
+      (who as readonly string[]).includes(identity) ? [`${name} ${method}`] : [],
+    ),
   );
+
+const submitting = ["video-task submit", "video-task conclude"];
+
+test("stolen: video-task's certificate: reads ledger lines and refunds", () => {
+  assert.deepEqual(methodsOf("video-task"), ["billing listLedgerLines", "billing refund"]);
+});
+
+test("stolen: auth-quota's certificate: reads balances and progress", () => {
+  assert.deepEqual(methodsOf("auth-quota"), ["billing getFunds", "billing getProgress"]);
+});
+
+test("stolen: billing's certificate: tells auth-quota balances, and lists accounts", () => {
+  const methods = ["post", "listUnposted", "auditAccounts", "listAccounts"];
+  assert.deepEqual(methodsOf("billing").toSorted(), methods.map((method) => `auth-quota ${method}`).toSorted());
+});
+
+for (const identity of ["console", "admin"]) {
+  test(`stolen: console's or the operator's certificate: ${identity} holds no money and submits no videos`, () => {
+    const methods = methodsOf(identity);
+    for (const method of ["auth-quota createKey", "billing credit", "billing refund"])
+      assert.ok(methods.includes(method));
+    for (const method of ["auth-quota session", "auth-quota post", ...submitting]) assert.ok(!methods.includes(method));
+  });
+}
+
+test("stolen: the relay's certificate: no method that makes money, keys or accounts", () => {
+  const ofRelay = methodsOf("relay");
   const ofVideos = ["submit", "findSubmission", "conclude", "getTask", "listTasks", "deleteTask", "locateContent"];
   const ofQuota = ["session", "keepCatalog", "getKeptCatalog"].map((method) => `auth-quota ${method}`);
   assert.deepEqual(ofRelay, [...ofQuota, ...ofVideos.map((method) => `video-task ${method}`)]);

@@ -117,7 +117,7 @@ async function mayPublish(user: Parameters<typeof stores.natsUrlOf>[0], subject:
   return found;
 }
 
-test("NATS lets each service do what it needs and no more", async () => {
+test("stolen: the relay's or video-task's NATS login; stolen: billing's NATS login: what it needs and no more", async () => {
   const purge = "$JS.API.STREAM.PURGE.USAGE_V1";
   const pull = "$JS.API.CONSUMER.MSG.NEXT.USAGE_V1.billing";
   const cases = [
@@ -138,7 +138,7 @@ test("NATS lets each service do what it needs and no more", async () => {
   }
 });
 
-test("relay and video-task answer those who show a certificate, and nobody else", async () => {
+test("stolen: none, inside the network: relay and video-task answer those who show a certificate, and nobody else", async () => {
   const { relayAddress, videoTaskAddress } = world.stack.addresses;
   const states = (asking?: typeof credentials) =>
     createRelays(relayAddress, { timeoutMs: 20_000, ...(asking && { credentials: asking }) }, systemClock).states();

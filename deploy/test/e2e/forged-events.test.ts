@@ -13,7 +13,11 @@ import { startWorld } from "./world.ts";
 
 // Whoever may publish usage, and reads all that others publish, still charges nobody.
 
-const world = await startWorld({ serviceEnvironment: { billing: { OUTBOX_AGE_MS: "1000" } } });
+const proofKey = Buffer.alloc(32, 9);
+const own = { HOLD_PROOF_KEYS: proofKey.toString("base64") };
+const world = await startWorld({
+  serviceEnvironment: { billing: { OUTBOX_AGE_MS: "1000", ...own }, "auth-quota": own },
+});
 after(() => world[Symbol.asyncDispose]());
 const { natsUrls, urls } = world.stack.stores;
 const forger = await connectNats(natsUrls.relay);
@@ -54,7 +58,7 @@ const counter = async (name: string, labels = ""): Promise<number> => {
   return Number(new RegExp(`^${name}(?:\\{[^}]*${labels}[^}]*\\})? (\\S+)$`, "m").exec(text)?.[1] ?? 0);
 };
 
-describe("an event of no hold is on nobody's bill", () => {
+describe("stolen: the relay's or video-task's NATS login: an event of no hold is on nobody's bill", () => {
   it("of a call that never was, with no proof, with any, or with one that the forger has made", async () => {
     const victim = await world.createCustomer();
     const { rid } = await makeCall(world.relayUrl, victim.secret, { side: chat });
@@ -109,6 +113,20 @@ describe("an event of no hold is on nobody's bill", () => {
     assert.equal((await world.ledgerOf(payer.accountId)).length, 1);
     assert.equal((await world.ledgerOf(other.accountId)).length, 0);
     assert.equal((await world.moneyOf(other.accountId)).availableNanos, 10_000_000_000n);
+  });
+
+  it("stolen: HOLD_PROOF_KEYS, with a NATS login: unless it is proven by the key of the installation", async () => {
+    const victim = await world.createCustomer();
+    const { rid } = await makeCall(world.relayUrl, victim.secret, { side: chat });
+    await world.untilBooked(victim.accountId, rid);
+    const { event } = await lastEvent();
+    const forged = createRid();
+    const change = { ...event, rid: forged, holdProof: new Uint8Array() } as Change;
+    const { accountId, keyId } = victim;
+    const secret = holdSecret(proofKey, { rid: forged, accountId, keyId });
+    await publish(withProof(secret, toBinary(UsageRecordedSchema, create(UsageRecordedSchema, change))));
+    await world.untilBooked(accountId, forged);
+    assert.equal((await world.ledgerOf(accountId)).length, 2);
   });
 
   it("but a person who has looked at it may book it", async () => {

@@ -12,6 +12,7 @@ import { startContainers } from "./compose.ts";
 import { ensureDatabase } from "./database.ts";
 import { prepareStores, thisMachine } from "./machine.ts";
 import { natsLogins, natsSettings, sameForAll, type NatsUrls } from "./nats-logins.ts";
+import { redisLogins, redisSettings } from "./redis-logins.ts";
 import type { LocalState } from "./state.ts";
 
 export type StoreUrls = Record<StoreName, string>;
@@ -33,6 +34,8 @@ export type LocalStores = AsyncDisposable & {
   urls: StoreUrls;
   /** By which each service logs in to NATS; all the same where it runs elsewhere or in a container. */
   natsUrls: NatsUrls;
+  /** By which auth-quota logs in to Redis; the one of `urls` where it runs elsewhere or in a container. */
+  redisUrl: string;
   /** The stores that run as processes of this stack. */
   processes: Partial<Record<StoreName, Store>>;
 };
@@ -72,9 +75,11 @@ export async function startLocalStores(options: LocalStoresOptions): Promise<Loc
     complete.nats = operator;
     natsUrls = services;
   }
+  let redisUrl = complete.redis;
+  if (processes.redis) ({ operator: complete.redis, authQuota: redisUrl } = redisLogins(redisUrl, state.passwords));
   if (!given.postgres) complete.postgres = await ensureDatabase(complete.postgres);
   const owned = resources.move();
-  return { urls: complete, natsUrls, processes, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { urls: complete, natsUrls, redisUrl, processes, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 /**
@@ -97,7 +102,7 @@ async function programOf(name: StoreName, options: LocalStoresOptions) {
   const folder = name === "postgres" ? await postgresFolder(options) : join(options.folder, name);
   state.ports[name] ??= await freePort();
   const place = { binary: findStoreBinary(name) as string, folder, onLine: await logFile(name, options.folder) };
-  if (name === "redis") return redisProgram({ ...place, orphanSignal: "SIGTERM" });
+  if (name === "redis") return redisProgram({ ...place, orphanSignal: "SIGTERM" }, redisSettings(state.passwords));
   if (name === "nats") return natsProgram({ ...place, orphanSignal: "SIGTERM" }, natsSettings(state.passwords));
   return postgresProgram({ ...place, orphanSignal: "SIGINT", password: state.passwords.postgres, isDurable });
 }

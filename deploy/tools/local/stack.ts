@@ -244,8 +244,7 @@ type PlanInput = {
 function planServices(input: PlanInput): Record<ServiceName, ServicePlan> {
   const { options, places, logins, stores, tlsFolder, catalogFile } = input;
   const { authQuotaAddress, billingAddress, videoTaskAddress, relayUrl, opsUrls } = addressesOf(places);
-  const { redis } = stores.urls;
-  const { natsUrls } = stores;
+  const { natsUrls, redisUrl } = stores;
   const plan = (name: ServiceName, url: string, variables: Record<string, string>): ServicePlan => {
     const ops = { OPS_HOST: loopback, OPS_PORT: String(places[name].opsPort) };
     const told = options.reroute?.(name, variables) ?? variables;
@@ -270,7 +269,7 @@ function planServices(input: PlanInput): Record<ServiceName, ServicePlan> {
     "auth-quota": plan("auth-quota", authQuotaAddress, {
       ...grpc("auth-quota"),
       DATABASE_URL: logins.authQuota,
-      REDIS_URL: redis,
+      REDIS_URL: redisUrl,
       BILLING_ADDRESS: billingAddress,
       HOLD_PROOF_KEYS: input.state.holdProofKeys,
     }),

@@ -4,7 +4,7 @@ import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { freePort, isPortFree } from "#shared/testing/free-port.ts";
 
-/** Of PostgreSQL's superuser and of each service's login there, and of the logins of NATS. */
+/** Of PostgreSQL's superuser and of each service's login there, and of the logins of NATS and Redis. */
 export type Passwords = Record<(typeof logins)[number], string>;
 
 const logins = [
@@ -17,6 +17,8 @@ const logins = [
   "natsRelay",
   "natsBilling",
   "natsVideoTask",
+  "redisOperator",
+  "redisAuthQuota",
 ] as const;
 
 /** What a local stack remembers from one start to the next, in seed.json. Local development only. */

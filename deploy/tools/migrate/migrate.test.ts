@@ -84,7 +84,7 @@ test("an owner who may make no roles migrates where groups and logins are there,
   assert.doesNotMatch(refused.fault + refused.lines, /hidden/);
 });
 
-test("from an empty database: four schemas, four logins that can do their own work only, and a second run changes nothing", async () => {
+test("stolen: a service's PostgreSQL login: four schemas, four logins that can do their own work only; a second run changes nothing", async () => {
   const owner = await ownedDatabase("createrole");
   const suffix = newName();
   // Whatever may stand in a name or a password stays what it is.

@@ -105,6 +105,7 @@ async function askMaster(probe: Redis, master: string): Promise<[host: string, p
 const limits = {
   lazyConnect: true,
   enableReadyCheck: false,
+  disableClientInfo: true,
   connectTimeout: askMs,
   commandTimeout: askMs,
   maxRetriesPerRequest: 0,

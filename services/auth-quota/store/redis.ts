@@ -51,6 +51,8 @@ export function connectRedis(url: string, log: Logger, caFile = ""): HotRedis & 
     connectTimeout: 2_000,
     retryStrategy: (attempt) => Math.min(attempt * 50, longestReconnectMs),
     connectionName: "auth-quota",
+    // Redis 7.0 has no CLIENT SETINFO, so that no list of rights can name it.
+    disableClientInfo: true,
   });
   // Not the error itself, to which a refused login adds the password.
   redis.on("error", ({ message }: Error) => log.warn({ reason: message }, "redis connection"));

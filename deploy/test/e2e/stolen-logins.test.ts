@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { Redis } from "ioredis";
+import { connect } from "@nats-io/transport-node";
+import { query } from "#shared/testing/postgres.ts";
+import { chat, makeCall } from "./ask.ts";
+import { startWorld } from "./world.ts";
+
+// What whoever stole a login of a store can do with it, at the servers as `npm start` has them; the rest of the table in
+// services/shared/README.md#what-a-stolen-credential-can-do is tested where the table says.
+
+const given: Record<string, Record<string, string>> = {};
+const world = await startWorld({
+  reroute: (name, variables) => {
+    given[name] = variables;
+    return variables;
+  },
+});
+after(() => world[Symbol.asyncDispose]());
+const { urls } = world.stack.stores;
+const variable = (service: string, name: string): string => given[service]?.[name] ?? assert.fail(`no ${name}`);
+
+const redisOf = (url: string): Redis => {
+  const redis = new Redis(url, { enableReadyCheck: false, disableClientInfo: true, retryStrategy: () => null });
+  redis.on("error", () => undefined);
+  after(() => redis.disconnect());
+  return redis;
+};
+
+const refusedByRedis = { message: /^(?:ERR )?(?:NOPERM|NOAUTH|WRONGPASS)/ };
+
+test("stolen: auth-quota's Redis login: its own keys, and nothing of the server", async () => {
+  const redis = redisOf(variable("auth-quota", "REDIS_URL"));
+  assert.equal(await redis.set("{auth-quota}:call:forged", "x"), "OK", "it may write what is auth-quota's");
+  const refused: [command: string, ...values: string[]][] = [
+    ["SET", "other", "x"],
+    ["GET", "other"],
+    ["DEL", "{auth-quota}:call:forged"],
+    ["KEYS", "*"],
+    ["FLUSHALL"],
+    ["FLUSHDB"],
+    ["CONFIG", "SET", "dir", "/tmp"],
+    ["CONFIG", "GET", "*"],
+    ["ACL", "SETUSER", "mine", "on", "nopass", "+@all"],
+    ["ACL", "LIST"],
+    ["SHUTDOWN", "NOSAVE"],
+    ["REPLICAOF", "127.0.0.1", "1"],
+    ["MODULE", "LOAD", "/tmp/x.so"],
+    ["DEBUG", "SLEEP", "0"],
+    ["MONITOR"],
+    ["CLIENT", "LIST"],
+    ["SCRIPT", "FLUSH"],
+    ["FUNCTION", "FLUSH"],
+    ["SUBSCRIBE", "x"],
+    ["EVAL", "return redis.call('FLUSHALL')", "0"],
+    ["EVAL", "return redis.call('GET', 'other')", "0"],
+  ];
+  for (const [command, ...values] of refused) {
+    const asking = redis.call(command, ...values);
+    await assert.rejects(
+      asking,
+      { message: /NOPERM|ACL failure|can't run this command|not allowed/ },
+      `${command} ${values}`,
+    );
+  }
+  const operator = redisOf(urls.redis);
+  await operator.del("{auth-quota}:call:forged");
+});
+
+test("stolen: none, inside the network: no store answers whoever does not log in", async () => {
+  const { host } = new URL(urls.redis);
+  const stranger = redisOf(`redis://${host}`);
+  assert.equal(await stranger.ping(), "PONG", "health checks ask this");
+  for (const [command, ...values] of [["GET", "{auth-quota}:service"], ["INFO"], ["EVAL", "return 1", "0"]] as const) {
+    await assert.rejects(stranger.call(command, ...values), refusedByRedis, command);
+  }
+  await assert.rejects(redisOf(`redis://auth-quota:guessed@${host}`).ping());
+  await assert.rejects(connect({ servers: new URL(urls.nats).host, reconnect: false }), /Authorization Violation/i);
+  const postgres = new URL(urls.postgres);
+  postgres.password = "guessed";
+  await assert.rejects(query(postgres.href, "select 1"), /password authentication failed/);
+});
+
+const schemas: Record<string, string> = {
+  "auth-quota": "auth_quota",
+  billing: "billing",
+  "video-task": "video_task",
+};
+
+for (const [service, schema] of Object.entries(schemas)) {
+  test(`stolen: a service's PostgreSQL login: ${service}'s reads no other schema and changes no table`, async () => {
+    const url = variable(service, "DATABASE_URL");
+    const { rows } = (await query(
+      urls.postgres,
+      `select schemaname, tablename from pg_tables where schemaname in ('auth_quota', 'billing', 'video_task')`,
+    )) as { rows: { schemaname: string; tablename: string }[] };
+    assert.ok(rows.length > 10);
+    for (const { schemaname, tablename } of rows) {
+      const table = `${schemaname}."${tablename}"`;
+      if (schemaname !== schema) await assert.rejects(query(url, `select from ${table}`), /permission denied/, table);
+      await assert.rejects(query(url, `drop table ${table}`), /permission denied|must be owner/, table);
+      await assert.rejects(query(url, `truncate ${table}`), /permission denied/, table);
+    }
+    for (const statement of [
+      `create table ${schema}.mine (a int)`,
+      "create table public.mine (a int)",
+      "create role mine",
+      `alter role current_user superuser`,
+      "select pg_read_file('/etc/passwd')",
+      "copy (select 1) to program 'true'",
+      "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'postgres'",
+      `set role postgres`,
+    ]) {
+      const refusal = /permission denied|must be|only roles|Only roles|denied to/i;
+      await assert.rejects(query(url, statement), refusal, statement);
+    }
+  });
+}
+
+test("the services themselves are refused nothing by Redis", async () => {
+  const operator = redisOf(urls.redis);
+  await operator.call("ACL", "LOG", "RESET");
+  const customer = await world.createCustomer();
+  const { rid } = await makeCall(world.relayUrl, customer.secret, { side: chat });
+  await world.untilBooked(customer.accountId, rid);
+  await world.holdsOf(customer.accountId);
+  await world.stack.services.authQuota.kill("SIGTERM");
+  await world.stack.services.authQuota.restart();
+  await makeCall(world.relayUrl, customer.secret, { side: chat });
+  assert.deepEqual(await operator.call("ACL", "LOG"), []);
+});
