@@ -50,7 +50,7 @@ const limitsOf = (config: Config): CallLimits => ({
 
 /** Starts the service. Redis, PostgreSQL and billing may be up, down or on their way: it finds them when they come. */
 export async function startApp(config: Config, log: Logger): Promise<App> {
-  const [proofKey] = readProofKeys(config.HOLD_PROOF_KEYS);
+  const proofKeys = readProofKeys(config.HOLD_PROOF_KEYS);
   await using resources = new AsyncDisposableStack();
   const redis = resources.use(connectRedis(config.REDIS_URL, log, config.REDIS_CA_FILE));
   const database = resources.use(connectPostgres(config.DATABASE_URL, log));
@@ -68,7 +68,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   });
   const maintenance = resources.use(followMaintenance(database, log));
   const sessions = createSessions(
-    createDecide({ hot, identities, load, proofKey, metrics, log }),
+    createDecide({ hot, identities, load, proofKeys, metrics, log }),
     maintenance.current,
     log,
   );

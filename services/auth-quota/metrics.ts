@@ -5,7 +5,7 @@ import type { HotTotals } from "./store/hot.ts";
 import { verdictName, type OperationName } from "./operation-names.ts";
 
 /** Why an operation or a Post was answered with an alarm. */
-export type ConflictReason = "content" | "malformed" | "ledger";
+export type ConflictReason = "content" | "malformed" | "unproven" | "ledger";
 
 /** What auth-quota tells Prometheus. */
 export type Metrics = {

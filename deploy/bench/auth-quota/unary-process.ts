@@ -38,7 +38,7 @@ const decide = createDecide({
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   }),
   load: createLoad(database, billing, hot.generation),
-  proofKey: readProofKeys(config.HOLD_PROOF_KEYS)[0],
+  proofKeys: readProofKeys(config.HOLD_PROOF_KEYS),
   metrics: createMetrics(createRegistry("unary-auth-quota")),
   log,
 });

@@ -42,7 +42,7 @@ const sweepMs = 5_000;
 const rebuildCheckMs = 2_500;
 
 const metrics = createMetrics(new Registry());
-const [proofKey] = readProofKeys(holdProofKeys);
+const proofKeys = readProofKeys(holdProofKeys);
 
 /** Wires one process as the service's app.ts does, with the product's own parts. */
 export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
@@ -55,7 +55,7 @@ export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   });
   const sessions = createSessions(
-    createDecide({ hot, identities, load, proofKey, metrics, log }),
+    createDecide({ hot, identities, load, proofKeys, metrics, log }),
     () => undefined,
     log,
   );

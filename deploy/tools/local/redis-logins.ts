@@ -7,7 +7,7 @@ const usersFile = join(import.meta.dirname, "../../stores/redis-users.conf");
 /** Who may do everything: whoever has started the server. */
 const operator = "operator";
 
-export type RedisSettings = { users: string; operator: { name: string; password: string } };
+type RedisSettings = { users: string; operator: { name: string; password: string } };
 
 /** Settings of a Redis of one's own: the users of deploy/stores/, with their passwords, and the operator. */
 export function redisSettings({ redisOperator, redisAuthQuota }: Passwords): RedisSettings {

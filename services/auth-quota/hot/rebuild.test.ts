@@ -3,6 +3,8 @@ import { after, before, test } from "node:test";
 import { Redis } from "ioredis";
 import { v7 } from "uuid";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import { holdSecret, readProofKeys } from "#shared/money/hold-proof.ts";
+import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import { until } from "#shared/testing/until.ts";
 import { startAppWorld, type AppEnvironment, type Payer } from "../testing/app-world.ts";
 import type { RelayLine } from "../testing/relay-line.ts";
@@ -36,6 +38,8 @@ async function reserve(line: RelayLine, { keyHash }: Payer, estimateNanos = 100n
   return result?.verdict ?? Verdict.UNSPECIFIED;
 }
 
+const [proofKey] = readProofKeys(holdProofKeys);
+
 const untilGranted = (line: RelayLine, payer: Payer): Promise<boolean> =>
   until("calls are granted", async () => (await reserve(line, payer)) === Verdict.OK);
 
@@ -50,7 +54,8 @@ test("Redis emptied: 503 until holds are restored and the stream is booked, then
   const rid = v7();
   const { accountId, keyId } = payer;
   await until("a hold can be restored", async () => {
-    const value = { rid, accountId, keyId, heldNanos: 300n, costNanos: 120n, record };
+    const secret = holdSecret(proofKey, { rid, accountId, keyId });
+    const value = { rid, accountId, keyId, heldNanos: 300n, costNanos: 120n, record, holdSecret: secret };
     const [result] = await line.send([{ case: "restore", value }]);
     return result?.verdict === Verdict.OK;
   });

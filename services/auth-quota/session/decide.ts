@@ -1,11 +1,18 @@
 import { Verdict, type CallState } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
-import { holdSecret } from "#shared/money/hold-proof.ts";
+import { holdSecret, isHoldSecret, isProven } from "#shared/money/hold-proof.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Identities } from "../hot/identity.ts";
 import type { Load, Owner } from "../hot/load.ts";
 import type { Metrics } from "../metrics.ts";
-import { MalformedOperation, prepare, writeOperation, type Caller, type PreparedOperation } from "./operations.ts";
+import {
+  MalformedOperation,
+  prepare,
+  provenSettle,
+  writeOperation,
+  type Caller,
+  type PreparedOperation,
+} from "./operations.ts";
 import type { Result, SessionOperation } from "./session-wire.ts";
 import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } from "../store/hot.ts";
 import { traceReserves } from "./trace-reserves.ts";
@@ -20,8 +27,8 @@ export type DecideDeps = {
   hot: HotStore;
   identities: Identities;
   load: Load;
-  /** Makes the secrets of holds. */
-  proofKey: Uint8Array;
+  /** The first makes the secrets of holds; all of them show that a hold was granted. */
+  proofKeys: readonly [Uint8Array, ...Uint8Array[]];
   metrics: Metrics;
   log: Logger;
 };
@@ -77,6 +84,7 @@ function createSkewRecorder({ metrics, log }: DecideDeps): RecordSkew {
 function toTask(deps: DecideDeps, request: SessionOperation): Task {
   try {
     const prepared = prepare(request);
+    if (request.name === "restore" && !isGranted(deps, request)) return refuseUnproven(deps, prepared);
     const identity = prepared.keyHash === undefined ? null : deps.identities.recall(prepared.keyHash);
     return { prepared, caller: { ...callerOf(identity), isIpCounted: false }, result: undefined };
   } catch (error) {
@@ -87,6 +95,19 @@ function toTask(deps: DecideDeps, request: SessionOperation): Task {
     const prepared: PreparedOperation = { name, request, keyHash: undefined, ridMs: 0, operation: [""] };
     return { prepared, caller: nobody, result: { verdict: Verdict.CONFLICT } };
   }
+}
+
+/** Whether a relay shows that auth-quota has granted the hold: by its secret, or by a record that is proven by it. */
+function isGranted({ proofKeys }: DecideDeps, request: SessionOperation): boolean {
+  return isHoldSecret(proofKeys, request, request.holdSecret) || isProven(proofKeys, request, request.record);
+}
+
+/** What a relay tells of a hold that was never granted is forged, or of another installation's keys. */
+function refuseUnproven({ metrics, log }: DecideDeps, prepared: PreparedOperation): Task {
+  const { name, request } = prepared;
+  metrics.conflict(name, "unproven");
+  log.error({ rid: request.rid, operation: name }, "a relay tells of a hold that it cannot prove");
+  return { prepared, caller: nobody, result: { verdict: Verdict.CONFLICT } };
 }
 
 const nobody: Caller = { keyId: "", accountId: "", isIpCounted: false };
@@ -151,7 +172,7 @@ function takeAnswer(deps: DecideDeps, task: Task, answer: HotAnswer): boolean {
   return true;
 }
 
-function toResult({ proofKey }: DecideDeps, { prepared, caller }: Task, { code, number, text }: HotAnswer): Result {
+function toResult({ proofKeys }: DecideDeps, { prepared, caller }: Task, { code, number, text }: HotAnswer): Result {
   // A relay that does not know a verdict must not take it for a yes.
   const verdict = code === answerCodes.concurrency ? Verdict.ACCOUNT_RATE : (code as Verdict);
   switch (prepared.name) {
@@ -161,7 +182,8 @@ function toResult({ proofKey }: DecideDeps, { prepared, caller }: Task, { code, 
       if (verdict === Verdict.IP_RATE) result.retryAfterSeconds = number;
       else if (prepared.name === "reserve") {
         result.heldNanos = number;
-        if (verdict === Verdict.OK) result.holdSecret = holdSecret(proofKey, { rid: prepared.request.rid, ...caller });
+        if (verdict === Verdict.OK)
+          result.holdSecret = holdSecret(proofKeys[0], { rid: prepared.request.rid, ...caller });
       } else if (text !== "") result.models = text.split("\n");
       // While the caller is unknown, there is no key to name.
       if (caller.keyId === "?") result.keyId = "";
@@ -203,6 +225,11 @@ async function loadMissing(deps: DecideDeps, lacking: MissingData[]): Promise<Ho
 
 async function loadFor(deps: DecideDeps, task: Task, answer: HotAnswer | undefined): Promise<HotOperation[]> {
   if (answer?.code !== answerCodes.need || answer.number === 0) return [];
+  if (answer.number === need.proof) {
+    if (isGranted(deps, task.prepared.request)) task.prepared = provenSettle(task.prepared);
+    else task.result = refuseUnproven(deps, task.prepared).result;
+    return [];
+  }
   // The address was counted before the data was found missing.
   task.caller = { ...task.caller, isIpCounted: true };
   if (answer.number === need.identity) {

@@ -67,7 +67,7 @@ function prepareOfCall(name: CallOperation, request: SessionOperation): Prepared
     case "settle": {
       const [accountId, keyId] = ownerOf(request);
       const cost = amount("cost_nanos", request.costNanos);
-      return fixed(request, ["settle", rid, accountId, keyId, cost, checkedRecord(request.record, true)]);
+      return fixed(request, ["settle-own", rid, accountId, keyId, cost, checkedRecord(request.record, true)]);
     }
     case "release":
     case "lookup":
@@ -89,6 +89,12 @@ export function writeOperation({ request, ridMs, operation }: PreparedOperation,
   const ip = isIpCounted ? "" : request.ip;
   if (request.name === "authorize") return ["authorize", ip, keyId, accountId, request.mayBeUsedUp ? "1" : ""];
   return ["reserve", request.rid, String(ridMs), ip, keyId, accountId, request.model, String(request.estimateNanos)];
+}
+
+/** The same settle, of a call that is proven to have been granted. */
+export function provenSettle(prepared: PreparedOperation): PreparedOperation {
+  const [, ...values] = prepared.operation ?? [""];
+  return { ...prepared, operation: ["settle", ...values] };
 }
 
 function fixed(request: SessionOperation, operation: HotOperation): PreparedOperation {

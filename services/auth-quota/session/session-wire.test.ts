@@ -45,9 +45,15 @@ const operations: [operation: OperationInit, decoded: Partial<ReturnType<typeof 
   [
     {
       case: "restore",
-      value: { rid: "r", accountId: "a", keyId: "k", heldNanos: 1n, costNanos: 2n, record: bytes("x") },
+      value: {
+        ...{ rid: "r", accountId: "a", keyId: "k", heldNanos: 1n, costNanos: 2n, record: bytes("x") },
+        holdSecret: bytes("s"),
+      },
     },
-    { rid: "r", accountId: "a", keyId: "k", heldNanos: 1, costNanos: 2, record: bytes("x") },
+    {
+      ...{ rid: "r", accountId: "a", keyId: "k", heldNanos: 1, costNanos: 2, record: bytes("x") },
+      holdSecret: bytes("s"),
+    },
   ],
   [{ case: "lookupMany", value: { rids: Buffer.alloc(32, 1) } }, { rids: Buffer.alloc(32, 1) }],
 ];

@@ -53,6 +53,7 @@ export type SessionOperation = {
   keyHash: Buffer;
   record: Buffer;
   rids: Buffer;
+  holdSecret: Buffer;
 };
 
 export type SessionRequest = { relaySession: string; batch: number; operations: SessionOperation[] };
@@ -104,6 +105,7 @@ export const emptyOperation = (name: OperationName): SessionOperation => ({
   keyHash: noBytes,
   record: noBytes,
   rids: noBytes,
+  holdSecret: noBytes,
 });
 
 /** Decodes a SessionRequest. Throws BrokenMessage. */
@@ -129,7 +131,7 @@ type WireField =
 
 const texts = ["rid", "accountId", "keyId", "ip", "model", "traceparent", "relaySession"] as const;
 const amounts = ["estimateNanos", "totalNanos", "leastNanos", "heldNanos", "costNanos"] as const;
-const byteFields = ["keyHash", "record", "rids"] as const;
+const byteFields = ["keyHash", "record", "rids", "holdSecret"] as const;
 
 const wireFields = new Map<string, WireField>([
   ...texts.map((name) => [name, { type: "text", name }] as const),
@@ -154,7 +156,7 @@ const plans = [
   plan("release", "rid"),
   plan("lookup", "rid"),
   plan("endSession", "relaySession"),
-  plan("restore", "rid", "accountId", "keyId", "heldNanos", "costNanos", "record"),
+  plan("restore", "rid", "accountId", "keyId", "heldNanos", "costNanos", "record", "holdSecret"),
   plan("lookupMany", "rids"),
 ];
 

@@ -19,7 +19,7 @@ export type HotAnswer = { code: number; number: number; text: string };
 export const answerCodes = { need: 100, more: 101, skewed: 102, concurrency: 103 } as const;
 
 /** What the script lacks for a decision; the values add up. */
-export const need = { account: 1, balance: 2, key: 4, spending: 8, identity: 16 } as const;
+export const need = { account: 1, balance: 2, key: 4, spending: 8, identity: 16, proof: 32 } as const;
 
 /** Calls per minute, and calls under way, that hold where nothing else is set. */
 export type CallLimits = { accountPerMinute: number; ipPerMinute: number; accountConcurrent: number };

@@ -35,9 +35,10 @@ function restoreHolds(settling: SettlementDeps, live: Iterable<LiveCall>, genera
     if (call.generation === generation || call.endCause !== EndCause.UNSPECIFIED) continue;
     call.generation = generation;
     holds += 1;
-    const { rid, accountId, keyId, heldNanos } = call;
+    const { rid, accountId, keyId, heldNanos, holdSecret } = call;
     const { costNanos, record } = call.tally.hasContent || call.isOrphan ? checkpointRecord(call) : nothing;
-    const value = { rid, accountId, keyId, heldNanos, costNanos, record: costNanos > 0n ? record : nothing.record };
+    const told = { costNanos, record: costNanos > 0n ? record : nothing.record };
+    const value = { rid, accountId, keyId, heldNanos, ...told, holdSecret };
     void settling.quota.tell({ operation: { case: "restore", value } });
   }
   return holds;

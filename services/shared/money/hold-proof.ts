@@ -53,6 +53,10 @@ export function isProven(keys: readonly Uint8Array[], owner: HoldOwner, record: 
   return keys.some((key) => timingSafeEqual(holdProof(holdSecret(key, owner), rest), proof));
 }
 
+/** Whether these bytes are the secret of a hold of this owner, by any of the keys. */
+export const isHoldSecret = (keys: readonly Uint8Array[], owner: HoldOwner, secret: Uint8Array): boolean =>
+  secret.length === secretBytes && keys.some((key) => timingSafeEqual(holdSecret(key, owner), secret));
+
 const blockBytes = 64;
 const digestBytes = 32;
 const outer = Buffer.alloc(blockBytes + digestBytes);

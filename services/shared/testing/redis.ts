@@ -7,7 +7,10 @@ import type { StoreFolder } from "./store-folder.ts";
 /** Lines of a configuration file that make users, and the one of them that may ask for everything. */
 type RedisUsers = { users: string; operator: { name: string; password: string } };
 
-/** Redis with an append-only file that is synced every second and without snapshots; anybody's where no users are given. */
+/**
+ * Redis with an append-only file that is synced every second and without snapshots. It serves anybody where no users
+ * are given.
+ */
 export function redisProgram(
   { binary, folder, orphanSignal, onLine }: StoreFolder,
   settings?: RedisUsers,
@@ -25,7 +28,15 @@ export function redisProgram(
       command: binary,
       args: [
         ...(settings ? [usersFile] : []),
-        ...["--bind", "127.0.0.1", "--port", String(port), "--dir", folder, "--daemonize", "no", ...persistence],
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        String(port),
+        "--dir",
+        folder,
+        "--daemonize",
+        "no",
+        ...persistence,
       ],
       orphanSignal,
       onLine,

@@ -6,7 +6,8 @@
 
 -- An operation on a call waits behind an earlier one on the same call that needs data first: their order is kept.
 local ofCalls = {
-  reserve = true, extend = true, checkpoint = true, restore = true, settle = true, release = true, lookup = true,
+  reserve = true, extend = true, checkpoint = true, restore = true, settle = true, ['settle-own'] = true,
+  release = true, lookup = true,
 }
 
 local function find(name)

@@ -15,7 +15,7 @@ local function addFurtherOperations()
   operations.extend = { 3, function(rid, totalText, minText)
     local total, least = toNumber(totalText), toNumber(minText)
     local call = readCall(rid)
-    if not call or call.state ~= 'held' then
+    if not call or call.state ~= 'held' or call.session ~= session then
       return verdicts.NO_HOLD
     end
     if total <= call.held then
@@ -44,7 +44,7 @@ local function addFurtherOperations()
   operations.checkpoint = { 3, function(rid, costText, record)
     local cost = toNumber(costText)
     local call = readCall(rid)
-    if not call or call.state ~= 'held' then
+    if not call or call.state ~= 'held' or call.session ~= session then
       return verdicts.NO_HOLD, call and call.amount
     end
     change(rid, call)
@@ -95,7 +95,7 @@ local function addFurtherOperations()
     if call.state == 'released' and call.estimate >= 0 then
       return verdicts.OK
     end
-    if call.state ~= 'held' then
+    if call.state ~= 'held' or call.session ~= session then
       return verdicts.NO_HOLD
     end
     if call.checkpoint > 0 then

@@ -76,6 +76,16 @@ operations.settle = { 5, function(rid, accountId, keyId, costText, record)
   return verdicts.OK
 end }
 
+-- The same where the session's own hold, or an earlier charge of the call, shows that it was granted.
+operations['settle-own'] = { 5, function(rid, accountId, keyId, costText, record)
+  local call = readCall(rid)
+  local isEnded = call and (call.state == 'settled' or call.state == 'posted')
+  if not call or (call.session ~= session and not isEnded) then
+    return verdicts.NEED, needs.PROOF
+  end
+  return operations.settle[2](rid, accountId, keyId, costText, record)
+end }
+
 -- What the ledger booked for a call contradicts what is known here: it is taken all the same, and reported.
 local function isPostStrange(call, booked, isFinal)
   if call.state == 'released' and not call.isExpired then

@@ -62,7 +62,8 @@ local verdicts = {
   -- CONCURRENCY: too many calls under way; relays are told ACCOUNT_RATE.
   NEED = 100, MORE = 101, SKEWED = 102, CONCURRENCY = 103,
 }
-local needs = { ACCOUNT = 1, BALANCE = 2, KEY = 4, SPENDING = 8, IDENTITY = 16 }
+-- PROOF: a proof that the call was granted, because no hold of this session shows it.
+local needs = { ACCOUNT = 1, BALANCE = 2, KEY = 4, SPENDING = 8, IDENTITY = 16, PROOF = 32 }
 
 local tombstoneMs = '3600000'
 local ridWindowMs = 600000
