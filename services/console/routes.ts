@@ -1,5 +1,6 @@
 import type { Deps } from "./deps.ts";
 import type { Route } from "./html/route.ts";
+import { activityRoutes } from "./routes/account/activity.ts";
 import { auditRoutes } from "./routes/operator/audit.ts";
 import { invitationRoutes } from "./routes/account/invitations.ts";
 import { keyRoutes } from "./routes/account/keys.ts";
@@ -37,6 +38,7 @@ export function allRoutes(deps: Deps): Route[] {
     invitationRoutes,
     overviewRoutes,
     keyRoutes,
+    activityRoutes,
     usageRoutes,
     callRoutes,
     ledgerRoutes,

@@ -101,7 +101,7 @@ describe("pages of the console", needsBrowser, () => {
     await seeHeading(page, nasty.account);
     await tabTo(page, "Keys");
     await enter(page);
-    await tabTo(page, "New key");
+    await tabTo(page, "Create key");
     await enter(page);
     await tabTo(page, "name");
     await page.keyboard.type("typed");

@@ -7,24 +7,28 @@ import { fileURLToPath } from "node:url";
  * What browsers are given beside pages: the files in static/, and scripts of packages as they were installed. Their
  * path changes with their content, so browsers may keep them for ever.
  */
-export type Assets = {
+type Assets = {
   folders: string[];
   prefix: string;
   /** Whether a path below the prefix is one of them: nothing else in the folders of packages is served. */
   isServed: (path: string) => boolean;
-  styleUrl: string;
+  /** In their order: later ones win. */
+  styleUrls: string[];
   chartStyleUrl: string;
   iconUrl: string;
+  /** The sprite whose symbols pages show. */
+  iconsUrl: string;
   scripts: { url: string; isModule: boolean }[];
 };
 
 const ofPackages = [
+  import.meta.resolve("@knadh/oat/oat.min.css"),
   import.meta.resolve("htmx.org/dist/htmx.min.js"),
   import.meta.resolve("uplot/dist/uPlot.iife.min.js"),
   import.meta.resolve("uplot/dist/uPlot.min.css"),
 ].map((url) => fileURLToPath(url));
 
-export function readAssets(): Assets {
+function readAssets(): Assets {
   const folder = join(import.meta.dirname, "../static");
   const own = readdirSync(folder).toSorted();
   const files = [...ofPackages, ...own.map((name) => join(folder, name))];
@@ -37,9 +41,10 @@ export function readAssets(): Assets {
     folders: [folder, ...new Set(ofPackages.map((file) => dirname(file)))],
     prefix,
     isServed: (path) => names.has(path.slice(1)),
-    styleUrl: `${prefix}console.css`,
+    styleUrls: ["oat.min.css", "frame.css", "parts.css"].map((name) => prefix + name),
     chartStyleUrl: `${prefix}uPlot.min.css`,
     iconUrl: `${prefix}icon.svg`,
+    iconsUrl: `${prefix}icons.svg`,
     // Those of packages put their names where our modules, which come after them, find them.
     scripts: [
       ...ofPackages
@@ -50,3 +55,5 @@ export function readAssets(): Assets {
     ],
   };
 }
+
+export const assets: Assets = readAssets();

@@ -16,6 +16,19 @@ const endCauses: Record<EndCause, string> = {
   [EndCause.DRAINED]: "The relay was stopped before the answer was whole.",
 };
 
+/** The same in one or two words. */
+const endCauseNames: Record<EndCause, string> = {
+  [EndCause.UNSPECIFIED]: "unknown end",
+  [EndCause.COMPLETE]: "complete",
+  [EndCause.CLIENT_GONE]: "caller left",
+  [EndCause.UPSTREAM_ERROR]: "provider error",
+  [EndCause.UPSTREAM_CUT]: "connection lost",
+  [EndCause.UPSTREAM_TIMEOUT]: "provider silent",
+  [EndCause.HOLD_EXHAUSTED]: "balance used up",
+  [EndCause.RELAY_LOST]: "relay failed",
+  [EndCause.DRAINED]: "relay stopped",
+};
+
 const usageSources: Record<UsageSource, string> = {
   [UsageSource.UNSPECIFIED]: "It is not known where the counts come from.",
   [UsageSource.PROVIDER]: "The provider counted.",
@@ -39,5 +52,6 @@ export const lineKinds: Record<LineKind, string> = {
 const told = (words: Record<number, string>, code: number): string => words[code] ?? `Unknown (${code})`;
 
 export const endCauseWords = (code: number): string => told(endCauses, code);
+export const endCauseName = (code: number): string => told(endCauseNames, code);
 export const usageSourceWords = (code: number): string => told(usageSources, code);
 export const lineKindWords = (code: number): string => told(lineKinds, code);

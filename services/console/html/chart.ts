@@ -7,14 +7,16 @@ type ChartTable = {
   head: readonly string[];
   rows: readonly ChartRow[];
   /** The cells of a last row with sums, beside its heading. */
-  totals?: readonly string[];
+  totals?: readonly (string | Markup)[];
 };
 
 type ChartRow = {
   label: string;
   /** How high its bar is. */
   nanos: bigint;
-  cells: readonly string[];
+  /** Whether it is in the chart alone: the table has no line without use. */
+  isInChartAlone?: boolean;
+  cells: readonly (string | Markup)[];
 };
 
 /** A table of amounts, of which script draws a chart; its place in the page is right before the table. */
@@ -23,8 +25,8 @@ export function chartTable({ caption, head, rows, totals }: ChartTable): Markup 
     { caption, head, attributes: html` class="figures" data-chart="USD"` },
     html`<tbody>
         ${rows.map(
-          ({ label, nanos, cells }) =>
-            html`<tr data-value="${formatUsd(nanos)}">
+          ({ label, nanos, cells, isInChartAlone }) =>
+            html`<tr data-value="${formatUsd(nanos)}" ${isInChartAlone && html` hidden`}>
               <th scope="row">${label}</th>
               ${cellsOf(cells)}
             </tr>`,
@@ -42,4 +44,4 @@ export function chartTable({ caption, head, rows, totals }: ChartTable): Markup 
   );
 }
 
-const cellsOf = (cells: readonly string[]): Markup[] => cells.map((cell) => html`<td>${cell}</td>`);
+const cellsOf = (cells: readonly (string | Markup)[]): Markup[] => cells.map((cell) => html`<td>${cell}</td>`);

@@ -1,4 +1,3 @@
-import { formatUsd } from "#shared/money/money.ts";
 import { html, type Markup } from "./html.ts";
 import type { Form } from "./form.ts";
 import type { PageRequest } from "./route.ts";
@@ -117,7 +116,7 @@ type FormOptions = {
 /** A form that changes something. What is wrong in it, the layout says first, and each field again. */
 export function form({ csrfField }: PageRequest, sent: FormOptions, fields?: Markup): Markup {
   const { action, button, isDanger, buttonAction } = sent;
-  const own = html`${isDanger && html` class="danger"`}${buttonAction && html` formaction="${buttonAction}"`}`;
+  const own = html`${isDanger && html` data-variant="danger"`}${buttonAction && html` formaction="${buttonAction}"`}`;
   return html`<form method="post" action="${action}" novalidate>${csrfField}${fields}
 <p><button${own}>${button}</button></p>
 </form>`;
@@ -129,7 +128,7 @@ export function button(
   { action, button: label, isDanger }: FormOptions,
   about = "",
 ): Markup {
-  const own = isDanger && html` class="danger"`;
+  const own = html` class="outline"${isDanger && html` data-variant="danger"`}`;
   const more = about !== "" && html`<span class="hidden"> ${about}</span>`;
   return html`<form class="inline" method="post" action="${action}">${csrfField}
 <button${own}>${label}${more}</button>
@@ -138,7 +137,7 @@ export function button(
 
 /** A table that a keyboard can scroll sideways on a narrow screen. */
 export function table(caption: string, head: readonly string[], rows: readonly Markup[]): Markup {
-  if (rows.length === 0) return html`<p>${caption}: none.</p>`;
+  if (rows.length === 0) return html`<p class="card">${caption}: none.</p>`;
   return tableOf(
     { caption, head },
     html`<tbody>
@@ -177,15 +176,40 @@ export const figure = (name: string, value: string | Markup): Markup =>
     <dd>${value}</dd>
   </div>`;
 
-/** An amount with its nine decimals shortened to what is needed, two at least. */
-export function usd(nanos: bigint): string {
-  return `${formatUsd(nanos).replace(/0{1,7}$/, "")} USD`;
+/** The figure that is read first. */
+export const leadFigure = (name: string, value: Markup): Markup =>
+  html`<div class="lead">
+    <dt>${name}</dt>
+    <dd>${value}</dd>
+  </div>`;
+
+/** An instant for people, to the minute; script shows it in the zone of who reads it. */
+export function instant(at: Date): Markup {
+  return timeOf(at);
 }
 
-/** An instant for people, to the minute. */
-export function instant(at: Date): Markup {
-  return html`<time datetime="${at.toISOString()}">${at.toISOString().slice(0, 16).replace("T", " ")}</time>`;
+/** An instant as how long ago it was, which script keeps up; without script it is as any other. */
+export const ago = (at: Date): Markup => timeOf(at, html` data-ago`);
+
+function timeOf(at: Date, attributes?: Markup): Markup {
+  const iso = at.toISOString();
+  const utc = iso.slice(0, 19).replace("T", " ");
+  return html`<time datetime="${iso}" title="${utc} UTC" ${attributes}>${utc.slice(0, -3)}</time>`;
 }
+
+export type Tone = "success" | "warning" | "danger" | "secondary";
+
+/** A state in one word; the colour only helps. */
+export const badge = (words: string, tone: Tone): Markup =>
+  html`<span class="badge" data-variant="${tone}">${words}</span>`;
+
+/** What stands where a list would be, with the thing to do next. */
+export const emptyState = (title: string, text: string, action?: Markup | false): Markup =>
+  html`<section class="card empty">
+    <h2>${title}</h2>
+    <p>${text}</p>
+    ${action && html`<p>${action}</p>`}
+  </section>`;
 
 /** Which page of a list is asked for, from 0 on. */
 export const pageNumberOf = ({ query }: Pick<PageRequest, "query">): number =>

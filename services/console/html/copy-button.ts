@@ -5,7 +5,7 @@ import { html, type Markup } from "./html.ts";
  * hear it.
  */
 export function copyButton(id: string, about: string): Markup {
-  return html`<button type="button" class="quiet" data-copy="${id}" hidden>
+  return html`<button type="button" class="outline small" data-copy="${id}" hidden>
     Copy<span class="hidden"> ${about}</span>
   </button>`;
 }

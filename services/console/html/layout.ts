@@ -1,8 +1,11 @@
-import type { Assets } from "./assets.ts";
+import type { Role } from "../permissions.ts";
+import { assets } from "./assets.ts";
 import { html, type Markup } from "./html.ts";
-import { may, type Action, type Role } from "../permissions.ts";
+import { icon } from "./icon.ts";
+import { sideBar, sideBarId, type NamedAccount } from "./navigation.ts";
 import type { Visitor } from "./route.ts";
-import { installationPaths } from "./installation-navigation.ts";
+
+export type { NamedAccount } from "./navigation.ts";
 
 /** Where a person sets up a second factor; the layout reminds operators of it. */
 export const secondFactorPath = "/profile/second-factor";
@@ -10,7 +13,8 @@ export const secondFactorPath = "/profile/second-factor";
 export type Frame = {
   title: string;
   body: Markup;
-  assets: Pick<Assets, "styleUrl" | "chartStyleUrl" | "iconUrl" | "scripts">;
+  /** What there is to do on the page, beside its heading. */
+  actions?: Markup | undefined;
   /** What the page says first: that something was done. */
   flash?: string | undefined;
   visitor?: Visitor | undefined;
@@ -18,6 +22,8 @@ export type Frame = {
   accountId?: string | undefined;
   /** What the visitor is in it. */
   roles?: readonly Role[] | undefined;
+  /** The accounts that the visitor may switch between. */
+  accounts?: readonly NamedAccount[];
   path?: string;
   csrfField?: Markup;
   /** What is wrong in the form that came in, by field. */
@@ -26,7 +32,7 @@ export type Frame = {
 
 /** A whole page. */
 export function layout(frame: Frame): Markup {
-  const { title, body, assets, flash, visitor, accountId, roles = [], path = "", csrfField, errors } = frame;
+  const { title, flash, visitor, path = "", errors } = frame;
   const signedIn = visitor?.session.isComplete ? visitor : undefined;
   return html`<!doctype html>
     <html lang="en">
@@ -35,27 +41,36 @@ export function layout(frame: Frame): Markup {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <title>${title} – Relay console</title>
-        <link rel="stylesheet" href="${assets.styleUrl}" />
+        ${assets.styleUrls.map((url) => html`<link rel="stylesheet" href="${url}" />`)}
         <link rel="icon" href="${assets.iconUrl}" type="image/svg+xml" />
-        ${signedIn && scriptTags(assets)}
+        ${signedIn && scriptTags}
       </head>
-      <body>
+      <body${signedIn ? html` class="framed"` : html` class="plain"`}>
         <a class="skip" href="#main">Skip to the content</a>
-        <header>
-          <p class="brand"><a href="/">Relay console</a></p>
-          ${signedIn && mainNavigation(signedIn, path)} ${signedIn && csrfField && signOut(signedIn, csrfField)}
+        <header class="top">
+          <a class="brand" href="/">${icon("activity")}Relay console</a>
+          ${signedIn && html`<button class="ghost" popovertarget="${sideBarId}">${icon("menu")}Menu</button>`}
         </header>
-        ${signedIn && accountId !== undefined && accountNavigation({ accountId, roles, path })}
+        ${signedIn && barOf(frame, signedIn)}
         <main id="main" tabindex="-1">
-          ${signedIn && reminder(signedIn, path)}
-          <h1>${title}</h1>
-          ${flash !== undefined && html`<p class="notice" role="status">${flash}</p>`} ${errors && problemsOf(errors)}
-          ${body}
+          ${signedIn && reminder(signedIn, path)} ${headOf(frame)}
+          ${flash !== undefined && html`<p class="toast" role="status">${flash}</p>`} ${errors && problemsOf(errors)}
+          ${frame.body}
         </main>
-        <footer><p>Amounts are in USD, times in UTC.</p></footer>
+        <footer><span data-times>Amounts are in USD, times in UTC.</span></footer>
       </body>
     </html> `;
 }
+
+function barOf({ accountId, roles = [], accounts = [], path = "", csrfField }: Frame, visitor: Visitor): Markup {
+  return sideBar({ visitor, accountId, roles, accounts, path, csrfField });
+}
+
+const headOf = ({ title, actions }: Frame): Markup =>
+  html`<div class="page-head">
+    <h1>${title}</h1>
+    ${actions && html`<div class="row-of">${actions}</div>`}
+  </div>`;
 
 /** Operators have the most to lose: who has put the second factor off is reminded on every page. */
 function reminder({ person }: Visitor, path: string): Markup | undefined {
@@ -69,14 +84,11 @@ function reminder({ person }: Visitor, path: string): Markup | undefined {
 const htmxConfig = JSON.stringify({ includeIndicatorCSS: false, history: false, noSwap: [204, 304, "4xx", "5xx"] });
 
 /** Only who is signed in gets script: the forms that take passwords need none. */
-function scriptTags({ chartStyleUrl, scripts }: Frame["assets"]): Markup {
-  const tags = scripts.map(({ url, isModule }) =>
+const scriptTags = html`<link rel="stylesheet" href="${assets.chartStyleUrl}" />
+  <meta name="htmx-config" content="${htmxConfig}" />
+  ${assets.scripts.map(({ url, isModule }) =>
     isModule ? html`<script type="module" src="${url}"></script>` : html`<script defer src="${url}"></script>`,
-  );
-  return html`<link rel="stylesheet" href="${chartStyleUrl}" />
-    <meta name="htmx-config" content="${htmxConfig}" />
-    ${tags}`;
-}
+  )}`;
 
 function problemsOf(errors: ReadonlyMap<string, string>): Markup | undefined {
   if (errors.size === 0) return undefined;
@@ -87,52 +99,4 @@ function problemsOf(errors: ReadonlyMap<string, string>): Markup | undefined {
       ${lines}
     </ul>
   </div>`;
-}
-
-/** The pages below `href`, and below the others, are the link's. */
-function link(href: string, label: string, path: string, others: readonly string[] = []): Markup {
-  const isCurrent = [href, ...others].some((one) => isWithin(one, path));
-  return html`<li><a href="${href}" ${isCurrent && html` aria-current="page"`}>${label}</a></li>`;
-}
-
-const isWithin = (href: string, path: string): boolean => path === href || path.startsWith(`${href}/`);
-
-function mainNavigation({ person }: Visitor, path: string): Markup {
-  const roles: Role[] = person.isOperator ? ["operator"] : [];
-  return html`<nav aria-label="Console">
-    <ul>
-      ${link("/accounts", "My accounts", path)}
-      ${may(roles, "accounts.manage") && link("/operator/accounts", "All accounts", path)}
-      ${may(roles, "search.use") && link("/operator/search", "Search", path)}
-      ${may(roles, "vouchers.manage") && link("/operator/vouchers", "Vouchers", path)}
-      ${may(roles, "installation.view") && link("/operator/installation", "Installation", path, installationPaths)}
-      ${may(roles, "people.manage") && link("/operator/people", "People", path)}
-      ${may(roles, "audit.view") && link("/operator/audit", "Audit log", path)} ${link("/profile", "My profile", path)}
-    </ul>
-  </nav>`;
-}
-
-function signOut({ person }: Visitor, csrfField: Markup): Markup {
-  return html`<form class="sign-out" method="post" action="/sign-out">
-    ${csrfField} <span class="who">${person.email}</span> <button class="quiet">Sign out</button>
-  </form>`;
-}
-
-type AccountFrame = { accountId: string; roles: readonly Role[]; path: string };
-
-function accountNavigation({ accountId, roles, path }: AccountFrame): Markup {
-  const base = `/accounts/${accountId}`;
-  const to = (action: Action, below: string, label: string, others?: readonly string[]): Markup | false =>
-    may(roles, action) && link(`${base}/${below}`, label, path, others);
-  return html`<nav class="account" aria-label="Account ${accountId}">
-    <ul>
-      <li class="who">${accountId}</li>
-      <li><a href="${base}" ${path === base && html` aria-current="page"`}>Overview</a></li>
-      ${to("keys.view", "keys", "Keys")} ${to("usage.view", "usage", "Usage", [`${base}/calls`])}
-      ${to("ledger.view", "ledger", "Ledger")} ${to("videos.view", "videos", "Videos")}
-      ${to("models.view", "models", "Models")} ${to("top-ups.make", "top-up", "Top up")}
-      ${to("playground.use", "playground", "Playground")} ${to("overview.view", "quick-start", "Quick start")}
-      ${to("members.view", "members", "Members")}
-    </ul>
-  </nav>`;
 }

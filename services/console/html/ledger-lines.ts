@@ -2,7 +2,8 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { lineKindWords } from "./call-words.ts";
-import { instant, table, usd } from "./controls.ts";
+import { usd } from "./amounts.ts";
+import { instant, table } from "./controls.ts";
 import { html, type Markup } from "./html.ts";
 
 /** An amount with its sign, whichever that is. */

@@ -37,7 +37,7 @@ export type AccountRequest = SignedInRequest & { accountId: string; roles: reado
 export type PageResponse = { clearCookie?: true; sessionToken?: string } &
   /** `goesOnTo`: where the browser goes by itself, out of the console, which a redirect after a form may not. */
   (
-    | { kind: "page"; status?: number; title: string; body: Markup; goesOnTo?: URL }
+    | { kind: "page"; status?: number; title: string; body: Markup; actions?: Markup; goesOnTo?: URL }
     | { kind: "redirect"; to: string; flash?: string }
     /** A part of a page, which script puts in the place of the one before. */
     | { kind: "fragment"; body: Markup }
@@ -111,7 +111,8 @@ export const operatorRoute = (
 export const get = (url: string) => ({ method: "GET", url }) as const;
 export const post = (url: string) => ({ method: "POST", url }) as const;
 
-type PageOptions = { status?: number; sessionToken?: string; goesOnTo?: URL };
+/** `actions`: what there is to do on the page, beside its heading. */
+type PageOptions = { status?: number; sessionToken?: string; goesOnTo?: URL; actions?: Markup };
 
 export function page(title: string, body: Markup, more: PageOptions = {}): PageResponse {
   return { kind: "page", title, body, ...more };

@@ -6,10 +6,12 @@ export type Snippet = {
   install: string;
   /** The endpoint that the model must have. */
   endpoint: string;
-  /** How a file that holds it ends. */
-  kind: "sh" | "mjs" | "py";
-  text: (place: { baseUrl: string; model: string }) => string;
+  /** How a file that holds it ends; `set-up` is typed into a shell before the program is started. */
+  kind: "sh" | "mjs" | "py" | "go" | "set-up";
+  text: (place: SnippetPlace) => string;
 };
+
+export type SnippetPlace = { baseUrl: string; model: string };
 
 /** Name of the environment variable that holds the secret of a key. */
 export const keyVariable = "RELAY_API_KEY";
@@ -40,7 +42,7 @@ export const snippets: readonly Snippet[] = [
   },
   {
     id: "openai",
-    title: "openai (JavaScript)",
+    title: "Node",
     install: "npm install openai",
     endpoint: "/v1/chat/completions",
     kind: "mjs",
@@ -58,7 +60,7 @@ for await (const event of stream) process.stdout.write(event.choices[0]?.delta.c
   },
   {
     id: "openai-python",
-    title: "openai (Python)",
+    title: "Python",
     install: "pip install openai",
     endpoint: "/v1/chat/completions",
     kind: "py",
@@ -81,7 +83,7 @@ for event in stream:
   },
   {
     id: "anthropic",
-    title: "anthropic",
+    title: "Anthropic SDK",
     install: "npm install @anthropic-ai/sdk",
     endpoint: "/v1/messages",
     kind: "mjs",
@@ -100,7 +102,7 @@ await stream.finalMessage();
   },
   {
     id: "ai-sdk",
-    title: "ai-sdk",
+    title: "Vercel AI SDK",
     install: "npm install ai @ai-sdk/openai",
     endpoint: "/v1/chat/completions",
     kind: "mjs",
@@ -111,6 +113,116 @@ const relay = createOpenAI({ baseURL: ${quoted(`${baseUrl}/v1`)}, apiKey: proces
 
 const { textStream } = streamText({ model: relay.chat(${quoted(model)}), prompt: ${quoted(question)} });
 for await (const text of textStream) process.stdout.write(text);
+`,
+  },
+  {
+    id: "langchain",
+    title: "LangChain",
+    install: "npm install @langchain/openai",
+    endpoint: "/v1/chat/completions",
+    kind: "mjs",
+    text: ({ baseUrl, model }) => `import { ChatOpenAI } from "@langchain/openai";
+
+const chat = new ChatOpenAI({
+  model: ${quoted(model)},
+  apiKey: process.env.${keyVariable},
+  configuration: { baseURL: ${quoted(`${baseUrl}/v1`)} },
+});
+
+for await (const chunk of await chat.stream(${quoted(question)})) process.stdout.write(chunk.text);
+`,
+  },
+  {
+    id: "openai-go",
+    title: "Go",
+    install: "go mod init ask && go get github.com/openai/openai-go/v3",
+    endpoint: "/v1/chat/completions",
+    kind: "go",
+    // What JSON quotes, Go reads alike.
+    text: ({ baseUrl, model }) => `package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+)
+
+func main() {
+	client := openai.NewClient(
+		option.WithBaseURL(${quoted(`${baseUrl}/v1`)}),
+		option.WithAPIKey(os.Getenv("${keyVariable}")),
+	)
+	stream := client.Chat.Completions.NewStreaming(context.Background(), openai.ChatCompletionNewParams{
+		Model:    ${quoted(model)},
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(${quoted(question)})},
+	})
+	for stream.Next() {
+		if choices := stream.Current().Choices; len(choices) > 0 {
+			fmt.Print(choices[0].Delta.Content)
+		}
+	}
+	if err := stream.Err(); err != nil {
+		panic(err)
+	}
+}
+`,
+  },
+  {
+    id: "claude-code",
+    title: "Claude Code",
+    install: "npm install -g @anthropic-ai/claude-code",
+    endpoint: "/v1/messages",
+    kind: "set-up",
+    text: ({ baseUrl, model }) => {
+      const name = word(model);
+      return `export ANTHROPIC_BASE_URL=${word(baseUrl)} ANTHROPIC_AUTH_TOKEN="$${keyVariable}" ANTHROPIC_MODEL=${name}
+export ANTHROPIC_DEFAULT_OPUS_MODEL=${name} ANTHROPIC_DEFAULT_SONNET_MODEL=${name}
+export ANTHROPIC_DEFAULT_HAIKU_MODEL=${name}
+claude
+`;
+    },
+  },
+  {
+    id: "codex",
+    title: "Codex",
+    install: "npm install -g @openai/codex",
+    endpoint: "/v1/responses",
+    kind: "set-up",
+    text: ({ baseUrl, model }) => `mkdir -p ~/.codex
+cat > ~/.codex/config.toml <<'END'
+model = ${quoted(model)}
+model_provider = "relay"
+[model_providers.relay]
+name = "relay"
+base_url = ${quoted(`${baseUrl}/v1`)}
+env_key = "${keyVariable}"
+wire_api = "responses"
+END
+codex
+`,
+  },
+  {
+    id: "opencode",
+    title: "opencode",
+    install: "npm install -g opencode-ai",
+    endpoint: "/v1/chat/completions",
+    kind: "set-up",
+    text: ({ baseUrl, model }) => `cat > opencode.json <<'END'
+{
+  "model": ${quoted(`relay/${model}`)},
+  "provider": {
+    "relay": {
+      "npm": "@ai-sdk/openai-compatible",
+      "options": { "baseURL": ${quoted(`${baseUrl}/v1`)}, "apiKey": "{env:${keyVariable}}" },
+      "models": { ${quoted(model)}: {} }
+    }
+  }
+}
+END
+opencode
 `,
   },
 ];

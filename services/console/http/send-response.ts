@@ -1,17 +1,18 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
-import type { Assets } from "../html/assets.ts";
 import { html, render, type Markup } from "../html/html.ts";
-import { layout, type Frame } from "../html/layout.ts";
+import { layout, type Frame, type NamedAccount } from "../html/layout.ts";
 import type { Deps } from "../deps.ts";
+import { findAccounts } from "../directory.ts";
 import { problemOf, problems } from "../html/problem.ts";
-import type { PageResponse, PageRequest, AccountRequest } from "../html/route.ts";
+import type { PageResponse, PageRequest, AccountRequest, Visitor } from "../html/route.ts";
 import { reachable } from "../store/availability.ts";
+import { listMemberships } from "../store/memberships.ts";
 import { setFlash } from "../store/sessions.ts";
 import type { Cookies } from "./visitor.ts";
 
 /** What every page response needs. */
-export type Site = { deps: Deps; cookies: Cookies; assets: Assets };
+export type Site = { deps: Deps; cookies: Cookies };
 
 type Exchange = { reply: FastifyReply; pageRequest: PageRequest; response: PageResponse };
 
@@ -42,8 +43,8 @@ export async function send(site: Site, { reply, pageRequest, response }: Exchang
   }
   const frame = await frameOf(site, pageRequest, response);
   if (response.kind === "page" && response.goesOnTo) void reply.header("refresh", `0; url=${response.goesOnTo.href}`);
-  if (response.kind === "page") return sendPage(site, reply, { status: response.status ?? 200, frame });
-  const { before, after } = around(layout({ ...frame, assets: site.assets }), response.body);
+  if (response.kind === "page") return sendPage(reply, { status: response.status ?? 200, frame });
+  const { before, after } = around(layout(frame), response.body);
   const whole = inOrder(before, response.pieces, after);
   return reply.type("text/html; charset=utf-8").send(flowing(deps, reply, whole));
 }
@@ -58,13 +59,28 @@ function flowing({ log }: Deps, reply: FastifyReply, pieces: AsyncIterable<strin
   });
 }
 
-async function frameOf({ deps }: Site, pageRequest: PageRequest, { title, body }: { title: string; body: Markup }) {
+type Content = { title: string; body: Markup; actions?: Markup | undefined };
+
+async function frameOf({ deps }: Site, pageRequest: PageRequest, { title, body, actions }: Content): Promise<Frame> {
   const session = pageRequest.visitor?.session;
   const flash = session?.flash ?? undefined;
   if (session && flash !== undefined) await reachable(setFlash(deps.pool, session.sessionId, null));
   const { accountId, roles } = pageRequest as Partial<AccountRequest>;
   const { visitor, path, csrfField } = pageRequest;
-  return { title, body, flash, visitor, accountId, roles, path, csrfField, errors: pageRequest.form.errors };
+  const accounts = visitor?.session.isComplete ? await accountsToShow(deps, visitor, accountId) : [];
+  const { errors } = pageRequest.form;
+  return { title, body, actions, flash, visitor, accountId, accounts, roles, path, csrfField, errors };
+}
+
+const maxSwitched = 8;
+
+/** The first accounts of a person, and that of the page; by their ids when auth-quota does not answer. */
+async function accountsToShow(deps: Deps, { person }: Visitor, accountId = ""): Promise<NamedAccount[]> {
+  const page = { afterId: "", limit: maxSwitched };
+  const own = await reachable(listMemberships(deps.pool, person.personId, page));
+  const ids = new Set([...own.map((membership) => membership.accountId), accountId].filter((id) => id !== ""));
+  const names = await findAccounts(deps, [...ids]).catch(() => undefined);
+  return [...ids].map((id) => ({ accountId: id, name: names?.get(id)?.name || id }));
 }
 
 /** The page up to the end of its body, and what comes after it. */
@@ -80,14 +96,14 @@ async function* inOrder(before: string, pieces: AsyncIterable<Markup>, after: st
   yield after;
 }
 
-type Page = { status: number; frame: Omit<Frame, "assets"> };
+type Page = { status: number; frame: Frame };
 
-function sendPage({ assets }: Site, reply: FastifyReply, { status, frame }: Page): FastifyReply {
+function sendPage(reply: FastifyReply, { status, frame }: Page): FastifyReply {
   return reply
     .code(status)
     .header("cache-control", "no-store")
     .type("text/html; charset=utf-8")
-    .send(render(layout({ ...frame, assets })));
+    .send(render(layout(frame)));
 }
 
 /** Sends the page for an error; the cause is logged when it is ours. */
@@ -98,5 +114,5 @@ export function sendProblem(site: Site, reply: FastifyReply, thrown: unknown): F
   const body = html`<p>${text}</p>
     <p><a href="/">To the start page</a></p>`;
   if (status === 503 || status === 429) void reply.header("retry-after", "60");
-  return sendPage(site, reply, { status, frame: { title, body } });
+  return sendPage(reply, { status, frame: { title, body } });
 }

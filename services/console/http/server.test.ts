@@ -52,7 +52,7 @@ describe("what every answer carries", () => {
 
   it("the style sheet is kept for a year under an address that changes with it; nothing else is", async () => {
     const page = await world.browser().get("/sign-in");
-    const address = /<link rel="stylesheet" href="(\/static\/[0-9a-f]{16}\/console\.css)"/.exec(page.text)?.[1] ?? "";
+    const address = /<link rel="stylesheet" href="(\/static\/[0-9a-f]{16}\/frame\.css)"/.exec(page.text)?.[1] ?? "";
     const style = await world.browser().get(address);
     assert.equal(style.status, 200);
     assert.match(style.headers.get("content-type") ?? "", /^text\/css/);

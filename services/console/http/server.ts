@@ -12,7 +12,7 @@ import { html } from "../html/html.ts";
 import type { Deps } from "../deps.ts";
 import { addWebhook } from "../top-ups/webhook.ts";
 import { Problem } from "../html/problem.ts";
-import { readAssets } from "../html/assets.ts";
+import { assets } from "../html/assets.ts";
 import type { PageRequest, Route, Visitor } from "../html/route.ts";
 import { send, sendProblem, type Site } from "./send-response.ts";
 import { reachable } from "../store/availability.ts";
@@ -41,7 +41,7 @@ const addressesKept = 50_000;
 export async function buildServer(deps: Deps, routes: Route[], settings: ServerSettings): Promise<FastifyInstance> {
   const proxies = settings.proxies.split(",").map((proxy) => proxy.trim());
   const trusted = proxies.filter((proxy) => proxy !== "");
-  const site: Site = { deps, cookies: cookiesFor(deps.publicUrl), assets: readAssets() };
+  const site: Site = { deps, cookies: cookiesFor(deps.publicUrl) };
   const app = Fastify({
     logger: false,
     trustProxy: trusted.length > 0 ? trusted : false,
@@ -104,7 +104,7 @@ function watch(app: FastifyInstance, { log, metrics }: Deps): void {
   });
 }
 
-async function addPlugins(app: FastifyInstance, { deps, cookies, assets }: Site): Promise<void> {
+async function addPlugins(app: FastifyInstance, { deps, cookies }: Site): Promise<void> {
   const isHttps = deps.publicUrl.protocol === "https:";
   const self = ["'self'"];
   const none = ["'none'"];

@@ -5,6 +5,10 @@ const chartHeightPx = 240;
 
 for (const table of document.querySelectorAll("table[data-chart]")) showChart(table);
 for (const button of document.querySelectorAll("button[data-copy]")) showCopyButton(button);
+for (const toast of document.querySelectorAll(".toast")) showCloseButton(toast);
+showLocalTimes();
+setInterval(showLocalTimes, 30_000);
+document.addEventListener("htmx:after:swap", showLocalTimes);
 keepLivePartsInBounds();
 
 /** Draws the rows of a table as bars, before the table; the heading of a row is its label, `data-value` its height. */
@@ -24,7 +28,7 @@ function showChart(table) {
     chart?.destroy();
     const size = { width: place.clientWidth, height: chartHeightPx };
     chart = new globalThis.uPlot(
-      { ...size, ...chartOptions(labels, table.dataset.chart) },
+      { ...size, ...chartOptions(labels, table.dataset.chart, place) },
       [labels.map((_, index) => index), values],
       place,
     );
@@ -34,11 +38,14 @@ function showChart(table) {
   new ResizeObserver(() => chart.setSize({ width: place.clientWidth, height: chartHeightPx })).observe(place);
 }
 
-function chartOptions(labels, unit) {
-  const style = getComputedStyle(document.documentElement);
-  const color = (name) => style.getPropertyValue(name).trim();
-  const line = { stroke: color("--plane"), width: 1 };
-  const axis = { stroke: color("--ink"), grid: line, ticks: line };
+function chartOptions(labels, unit, place) {
+  // Tokens are written for both schemes; a canvas takes the one color that is meant now.
+  const color = (name) => {
+    place.style.color = `var(${name})`;
+    return getComputedStyle(place).color;
+  };
+  const line = { stroke: color("--border"), width: 1 };
+  const axis = { stroke: color("--muted-foreground"), grid: line, ticks: line };
   const figures = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 });
   const short = (label = "") => (label.length > 14 ? `${label.slice(0, 13)}…` : label);
   return {
@@ -55,7 +62,7 @@ function chartOptions(labels, unit) {
     series: [
       {},
       {
-        fill: color("--action"),
+        fill: color("--primary"),
         width: 0,
         points: { show: false },
         paths: globalThis.uPlot.paths.bars({ size: [0.7, 60] }),
@@ -84,6 +91,42 @@ function showCopyButton(button) {
       status.textContent = " Not copied: your browser does not allow it. Select the text and copy it.";
     }
   });
+}
+
+function showCloseButton(toast) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "ghost small";
+  button.textContent = "Dismiss";
+  button.addEventListener("click", () => toast.remove());
+  toast.append(" ", button);
+}
+
+/** Instants in the zone of who reads them, or as how long ago they were; `title` tells them in UTC. */
+function showLocalTimes() {
+  const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  for (const time of document.querySelectorAll("time:not([data-utc])")) {
+    const at = new Date(time.dateTime);
+    time.textContent = "ago" in time.dataset ? agoOf(at) : clock.format(at);
+  }
+  const zone = clock.resolvedOptions().timeZone;
+  const note = document.querySelector("[data-times]");
+  if (note) note.textContent = `Amounts are in USD, times in your zone (${zone}), days in UTC.`;
+}
+
+function agoOf(at) {
+  const steps = [
+    [60, "second"],
+    [60, "minute"],
+    [24, "hour"],
+    [Infinity, "day"],
+  ];
+  let number = (at.getTime() - Date.now()) / 1_000;
+  for (const [size, unit] of steps) {
+    if (Math.abs(number) < size)
+      return new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(Math.trunc(number), unit);
+    number /= size;
+  }
 }
 
 /** Live parts rest while nobody sees them, and do not show a sign-in within a page when the session has ended. */

@@ -33,7 +33,7 @@ export async function invite(by: Browser, accountId: string, email: string, role
   const action = role === "operator" ? "/operator/people/operators" : path;
   const made = await by.post(action, { email, role });
   assert.equal(made.title, "Invitation made", made.text);
-  return /https:\/\/console\.example(\/invitations\/[\w-]{43})/.exec(made.text)?.[1] ?? "";
+  return /https?:\/\/[\w.:]+(\/invitations\/[\w-]{43})/.exec(made.text)?.[1] ?? "";
 }
 
 /** A new person with a role in an account, signed in. */

@@ -6,8 +6,9 @@ import type { Page } from "playwright-core";
 import { contrastProblems } from "./contrast.ts";
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const [wide, narrow] = [
+const [wide, middle, narrow] = [
   { width: 1_280, height: 800 },
+  { width: 768, height: 900 },
   { width: 320, height: 640 },
 ];
 
@@ -24,23 +25,30 @@ export async function checkAccessibility(page: Page): Promise<void> {
 }
 
 /**
- * The rules and elements that axe-core objects to on the page as it stands, light at 1,280 px, and dark at 320 px as
- * far as that can make a difference; controls that cannot be read in one of their states; and whether it must be
- * scrolled sideways at 320 px (WCAG 1.4.10). Leaves the window wide and light.
+ * The rules and elements that axe-core objects to on the page as it stands, light at 1,280 px, and in both schemes at
+ * 768 px and dark at 320 px as far as that can make a difference; controls that cannot be read in one of their states;
+ * and whether it must be scrolled sideways (WCAG 1.4.10). Leaves the window wide and light.
  */
 export async function accessibilityProblems(page: Page): Promise<string[]> {
   const problems = [...(await axeProblems(page, "light", {})), ...(await contrastProblems(page)).map(inMode("light"))];
+  await page.setViewportSize(middle);
+  problems.push(...(await axeProblems(page, "light, 768 px", ofLayout)), ...(await overflowProblems(page, middle)));
   await page.emulateMedia({ colorScheme: "dark" });
+  problems.push(...(await axeProblems(page, "dark, 768 px", ofLayout)));
   await page.setViewportSize(narrow);
-  problems.push(
-    ...(await axeProblems(page, "dark, 320 px", { runOnly: ["color-contrast", "target-size"], rules: {} })),
-  );
+  problems.push(...(await axeProblems(page, "dark, 320 px", ofLayout)), ...(await overflowProblems(page, narrow)));
   problems.push(...(await contrastProblems(page)).map(inMode("dark")));
-  const width = await page.evaluate("document.documentElement.scrollWidth");
-  if (Number(width) > narrow.width) problems.push(`320 px: ${String(width)} px wide: ${await widest(page)}`);
   await page.emulateMedia({ colorScheme: "light" });
   await page.setViewportSize(wide);
   return problems.map((problem) => `${new URL(page.url()).pathname}: ${problem}`);
+}
+
+// What another width or scheme can change.
+const ofLayout: RunOptions = { runOnly: ["color-contrast", "target-size"], rules: {} };
+
+async function overflowProblems(page: Page, { width }: { width: number }): Promise<string[]> {
+  const needed = await page.evaluate("document.documentElement.scrollWidth");
+  return Number(needed) > width ? [`${width} px: ${String(needed)} px wide: ${await widest(page)}`] : [];
 }
 
 const inMode =

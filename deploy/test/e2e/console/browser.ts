@@ -46,6 +46,8 @@ async function openWindow(browser: Browser, watched: WatchedPage, options: Brows
     locale: "en-US",
     timezoneId: "UTC",
     colorScheme: "light",
+    // Colors are read while states change: nothing may be on its way between two.
+    reducedMotion: "reduce",
     permissions: ["clipboard-read", "clipboard-write"],
     ...options,
   });

@@ -5,6 +5,12 @@
   const [minOfText, minOfLargeText, minOfOutline] = [4.5, 3, 3];
 
   const channelsOf = (color) => {
+    // What color-mix() and relative colors come to: shares instead of 255ths.
+    const shares = /^color\(srgb ([^)]+)\)$/
+      .exec(color)?.[1]
+      ?.split(/[\s/]+/)
+      .map(Number);
+    if (shares) return [...shares.slice(0, 3).map((share) => share * 255), shares[3] ?? 1];
     const channels = /^rgba?\(([^)]+)\)$/
       .exec(color)?.[1]
       ?.split(/[\s,/]+/)

@@ -25,11 +25,7 @@ export async function contrastProblems(page: Page): Promise<string[]> {
     const problems: string[] = [];
     const nodeIds = await controlsOf(session);
     for (const [state, forcedPseudoClasses] of Object.entries(states)) {
-      await Promise.all(
-        nodeIds.map((nodeId) =>
-          session.send("CSS.forcePseudoState", { nodeId, forcedPseudoClasses: [...forcedPseudoClasses] }),
-        ),
-      );
+      await Promise.all(nodeIds.map((nodeId) => forceState(session, nodeId, [...forcedPseudoClasses])));
       problems.push(...(await (state === "disabled" ? disabledProblems(page) : problemsIn(page, state))));
     }
     return problems;
@@ -37,6 +33,13 @@ export async function contrastProblems(page: Page): Promise<string[]> {
     // Takes the forced states off, too.
     await session.detach();
   }
+}
+
+/** A live part may have been put in the place of the one that held the node: the new one stays in its default state. */
+async function forceState(session: CDPSession, nodeId: number, forcedPseudoClasses: string[]): Promise<void> {
+  await session.send("CSS.forcePseudoState", { nodeId, forcedPseudoClasses }).catch((error: unknown) => {
+    if (!String(error).includes("Could not find node")) throw error;
+  });
 }
 
 async function controlsOf(session: CDPSession): Promise<number[]> {

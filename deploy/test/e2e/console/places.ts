@@ -20,6 +20,8 @@ export const notPages: readonly string[] = [
   "/",
   "/accounts/:accountId/figures",
   "/accounts/:accountId/spending",
+  "/accounts/:accountId/activity/newest",
+  "/accounts/:accountId/keys/:keyId/first-call",
   "/accounts/:accountId/usage.csv",
   "/accounts/:accountId/ledger.csv",
   "/operator/installation/state",

@@ -155,9 +155,12 @@ describe("the page of a call", () => {
     }
   });
 
-  it("is below Usage in the navigation", async () => {
+  it("is below Activity in the navigation", async () => {
     const seen = await owner.browser.get("/accounts/acme/calls");
-    assert.match(seen.text, /<a href="\/accounts\/acme\/usage" aria-current="page">Usage<\/a>/);
+    assert.match(
+      seen.text,
+      /<a href="\/accounts\/acme\/activity" aria-current="page"><svg[^>]*><use[^>]*><\/use><\/svg>Activity<\/a>/,
+    );
   });
 
   it("names a key without a name by its id", async () => {

@@ -5,7 +5,8 @@ import { ServiceError } from "#shared/process/errors.ts";
 import { costNanos, type Units } from "#shared/money/pricing.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { endCauseWords, usageSourceWords } from "../../html/call-words.ts";
-import { figure, figureTable, input, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { figure, figureTable, input } from "../../html/controls.ts";
 import { copyButton } from "../../html/copy-button.ts";
 import { createForm, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
@@ -142,7 +143,7 @@ function about(request: AccountRequest, { call, keyName }: Call): Markup {
 function precise(at: Timestamp | undefined): Markup | string {
   if (!at) return "–";
   const text = timestampDate(at).toISOString();
-  return html`<time datetime="${text}">${text.slice(0, 23).replace("T", " ")}</time>`;
+  return html`<time datetime="${text}" data-utc>${text.slice(0, 23).replace("T", " ")}</time>`;
 }
 
 function after(from: Timestamp | undefined, at: Timestamp | undefined): string {

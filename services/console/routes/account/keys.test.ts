@@ -54,8 +54,22 @@ describe("making a key", () => {
   it("has a button to copy the secret, and says that reloading makes another key", async () => {
     const { text } = await make({ name: "copied" });
     assert.match(text, /<code class="secret" id="secret">secret-of-/);
-    assert.match(text, /<button type="button" class="quiet" data-copy="secret" hidden>Copy/);
+    assert.match(text, /<button type="button" class="outline small" data-copy="secret" hidden>Copy/);
     assert.match(text, /Do not reload this page: that would make another key/);
+  });
+
+  it("shows code for a model that the key may use, and tells of the first call once it is charged", async () => {
+    const { text } = await make({ name: "first", models: "chat-large" });
+    assert.match(text, /<code id="shell-line">export RELAY_API_KEY=secret-of-/);
+    assert.match(text, /<code id="curl">[^<]*chat-large/);
+    const where = /hx-get="([^"]+\/first-call)" hx-trigger="every 1s"/.exec(text)?.[1] ?? "";
+    const live = { "hx-request": "true" };
+    assert.match((await owner.browser.get(where, live)).text, /^<p role="status" hx-get=.*Waiting for your first call/);
+    const keyId = onlyKey()?.keyId ?? "";
+    world.neighbours.charged.set(keyId, new Date());
+    const told = await owner.browser.get(where, live);
+    assert.match(told.text, /Your first call came and cost<data[^>]* title="0\.007 USD">/);
+    assert.doesNotMatch(told.text, /hx-get/, "it asks no more");
   });
 
   it("takes a limit exact to the nano, the last day it works on, and models", async () => {
@@ -123,15 +137,21 @@ describe("making a key", () => {
   });
 });
 
+/** The exact amounts in the row of a key: spent, limit, left. */
+function amountsOf(text: string, name: string): string[] {
+  const row = text.split("<tr>").find((one) => one.startsWith(`<th scope="row">${name}<small>`)) ?? "";
+  return [...row.matchAll(/title="([^"]* USD)"/g)].map((match) => match[1] ?? "");
+}
+
 describe("the list of keys", () => {
   it("tells what is left of the limit, never less than nothing", async () => {
     await make({ name: "some", limit: "1" });
     await make({ name: "used up", limit: "0.005" });
     await make({ name: "none" });
     const { text } = await owner.browser.get(path);
-    assert.match(text, /some<\/th>.*?0\.007 USD<\/td><td>1\.00 USD<\/td><td>0\.993 USD<\/td>/);
-    assert.match(text, /used up<\/th>.*?0\.007 USD<\/td><td>0\.005 USD<\/td><td>0\.00 USD<\/td>/);
-    assert.match(text, /none<\/th>.*?0\.007 USD<\/td><td>–<\/td><td>–<\/td>/);
+    assert.deepEqual(amountsOf(text, "some"), ["0.007 USD", "1.00 USD", "0.993 USD"]);
+    assert.deepEqual(amountsOf(text, "used up"), ["0.007 USD", "0.005 USD", "0.00 USD"]);
+    assert.deepEqual(amountsOf(text, "none"), ["0.007 USD"]);
   });
 
   it("tells when a key was used last, as far as that is known, and leads to its usage", async () => {
@@ -141,25 +161,25 @@ describe("the list of keys", () => {
     world.neighbours.charged.set(used, new Date("2026-11-20T10:11:12Z"));
     world.neighbours.spent.set(unused, 0n);
     const { text } = await owner.browser.get(path);
-    assert.match(text, /used<\/th>(?:(?!<tr>).)*2026-11-20 10:11<\/time>/);
-    assert.match(text, /older<\/th>(?:(?!<tr>).)*not known<\/td>/);
-    assert.match(text, /unused<\/th>(?:(?!<tr>).)*never<\/td>/);
+    assert.match(text, /used<small>(?:(?!<tr>).)*2026-11-20 10:11<\/time>/);
+    assert.match(text, /older<small>(?:(?!<tr>).)*not known<\/td>/);
+    assert.match(text, /unused<small>(?:(?!<tr>).)*never<\/td>/);
     assert.match(text, new RegExp(`href="/accounts/acme/usage\\?key&#61;${used}"`));
   });
 
   it("calls a key without a name by its id", async () => {
     const keyId = world.neighbours.addKey("acme", "");
     const { text } = await owner.browser.get(path);
-    assert.match(text, new RegExp(`<th scope="row">${keyId}</th>`));
+    assert.match(text, new RegExp(`<th scope="row">${keyId}<small>`));
     assert.match(text, new RegExp(`Stop<span class="hidden">${keyId}</span>`));
     assert.match((await owner.browser.get(`${path}/${keyId}/delete`)).text, new RegExp(`The key ${keyId} will stop`));
   });
 
   it("says that a key is expired once its last day is over", async () => {
     await make({ name: "short", "last-day": "2027-01-31" });
-    assert.match((await owner.browser.get(path)).text, /<td>active<\/td><td>2027-01-31<\/td>/);
+    assert.match((await owner.browser.get(path)).text, />active<\/span>(?:(?!<tr>).)*<td>2027-01-31<\/td>/);
     await make({ name: "over", "last-day": "2026-11-01" });
-    assert.match((await owner.browser.get(path)).text, /<td>expired<\/td><td>2026-11-01<\/td>/);
+    assert.match((await owner.browser.get(path)).text, />expired<\/span>(?:(?!<tr>).)*<td>2026-11-01<\/td>/);
   });
 });
 

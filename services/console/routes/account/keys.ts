@@ -2,9 +2,13 @@ import { timestampDate, timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { KeyStatus, type Key } from "#proto/authquota/v1/authquota_pb.ts";
 import type { KeyFunds } from "#proto/billing/v1/billing_pb.ts";
 import { isId } from "../../ids.ts";
-import { button, figure, form, instant, nextPage, pageNumberOf, table, usd } from "../../html/controls.ts";
+import { money } from "../../html/amounts.ts";
+import { ago, badge, button, emptyState, figure, form, nextPage, pageNumberOf, table } from "../../html/controls.ts";
 import { copyButton } from "../../html/copy-button.ts";
 import { html, type Markup } from "../../html/html.ts";
+import { keyVariable } from "../../html/snippets.ts";
+import { snippetTabs, usableModels } from "../../html/snippet-tabs.ts";
+import { readLoadedModels, type LoadedModel } from "../../loaded-models.ts";
 import { auditSettings, keyFields, lastDayOf, nameOf, readKeySettings, settingsOf } from "../../html/key-fields.ts";
 import type { Deps } from "../../deps.ts";
 import { may } from "../../permissions.ts";
@@ -34,6 +38,7 @@ export function keyRoutes(deps: Deps): Route[] {
       page("Change key", changeForm(request, await findKey(deps, request))),
     ),
     accountRoute(post("/keys/:keyId"), "keys.change", (request) => change(deps, request)),
+    accountRoute(get("/keys/:keyId/first-call"), "keys.view", (request) => firstCall(deps, request)),
     accountRoute(post("/keys/:keyId/stop"), "keys.change", (request) => switchKey(deps, request, "stop")),
     accountRoute(post("/keys/:keyId/activate"), "keys.change", (request) => switchKey(deps, request, "activate")),
     accountRoute(get("/keys/:keyId/delete"), "keys.delete", async (request) =>
@@ -65,15 +70,17 @@ async function list(deps: Deps, request: AccountRequest): Promise<PageResponse> 
   const fundsOf = new Map(funds.keys.map((one) => [one.keyId, one]));
   const nowMs = deps.clock.nowMs();
   const rows = shown.map((key) => row(request, key, { funds: fundsOf.get(key.keyId), nowMs }));
+  const makeKey = may(roles, "keys.create") && html`<a class="button" href="${keysPath(request)}/new">Create key</a>`;
+  const none = emptyState("No keys yet", "A key lets a program call the API in the name of this account.", makeKey);
   return page(
     "Keys",
-    html`${may(roles, "keys.create") && html`<p><a class="button" href="${keysPath(request)}/new">New key</a></p>`}
-    ${table("Keys of this account, newest first", head, rows)}
+    html`${keys.length === 0 ? none : table("Keys of this account, newest first", head, rows)}
     ${keys.length > (number + 1) * pageSize && nextPage(`${keysPath(request)}?page=${number + 1}`)}`,
+    makeKey && keys.length > 0 ? { actions: makeKey } : {},
   );
 }
 
-const head = ["Name", "Begins with", "State", "Expires on", "Last used", "Spent", "Limit", "Left", "Models", "Actions"];
+const head = ["Name", "State", "Spent", "Limit", "Last used", "Expires on", "Models", "Actions"];
 
 type KeyContext = { funds: KeyFunds | undefined; nowMs: number };
 
@@ -81,17 +88,26 @@ function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): M
   const { expiresAt, limitNanos, models } = settingsOf(key);
   const spentNanos = funds?.spentNanos ?? 0n;
   return html`<tr>
-    <th scope="row">${nameOf(key)}</th>
-    <td><code>${key.secretPrefix}…</code></td>
-    <td>${isExpired(key, nowMs) ? "expired" : stateOf(key)}</td>
-    <td>${expiresAt ? lastDayOf(expiresAt) : "–"}</td>
+    <th scope="row">
+      ${nameOf(key)}<small><code>${key.secretPrefix}…</code></small>
+    </th>
+    <td>${stateBadge(key, nowMs)}</td>
+    <td class="amount">${money(spentNanos)}</td>
+    <td class="amount">${limitNanos === undefined ? "–" : limitOf(limitNanos, spentNanos)}</td>
     <td>${lastUse(funds)}</td>
-    <td>${usd(spentNanos)}</td>
-    <td>${limitNanos === undefined ? "–" : usd(limitNanos)}</td>
-    <td>${limitNanos === undefined ? "–" : usd(leftOf(limitNanos, spentNanos))}</td>
+    <td>${expiresAt ? lastDayOf(expiresAt) : "–"}</td>
     <td>${models.length === 0 ? "all" : models.join(", ")}</td>
     <td>${actions(request, key)}</td>
   </tr>`;
+}
+
+/** A limit and what is left of it. */
+const limitOf = (limitNanos: bigint, spentNanos: bigint): Markup =>
+  html`${money(limitNanos)}<small>${money(leftOf(limitNanos, spentNanos))} left</small>`;
+
+function stateBadge(key: Key, nowMs: number): Markup {
+  if (isExpired(key, nowMs)) return badge("expired", "warning");
+  return key.status === KeyStatus.ACTIVE ? badge("active", "success") : badge("stopped", "danger");
 }
 
 // A call under way may cost more than was left when it began.
@@ -100,7 +116,7 @@ const leftOf = (limitNanos: bigint, spentNanos: bigint): bigint =>
 
 /** When a charge of the key was booked last. Spending without a time is from before times were written down. */
 function lastUse(funds: KeyFunds | undefined): Markup | string {
-  if (funds?.chargedAt) return instant(timestampDate(funds.chargedAt));
+  if (funds?.chargedAt) return ago(timestampDate(funds.chargedAt));
   return (funds?.spentNanos ?? 0n) > 0n ? "not known" : "never";
 }
 
@@ -118,12 +134,14 @@ function actions(request: AccountRequest, key: Key): Markup {
   const label = turn === "stop" ? "Stop" : "Activate";
   const about = html`<span class="hidden"> ${name}</span>`;
   const usage = `/accounts/${request.accountId}/usage?key=${keyId}`;
-  return html`${may(roles, "usage.view") && html`<a href="${usage}">Usage${about}</a>`}
-  ${
-    may(roles, "keys.change") &&
-    html`<a href="${path}">Change${about}</a> ${button(request, { action: `${path}/${turn}`, button: label }, name)}`
-  }
-  ${may(roles, "keys.delete") && html` <a href="${path}/delete">Delete${about}</a>`}`;
+  return html`<div class="row-of">
+    ${may(roles, "usage.view") && html`<a href="${usage}">Usage${about}</a>`}
+    ${
+      may(roles, "keys.change") &&
+      html`<a href="${path}">Change${about}</a> ${button(request, { action: `${path}/${turn}`, button: label }, name)}`
+    }
+    ${may(roles, "keys.delete") && html`<a href="${path}/delete">Delete${about}</a>`}
+  </div>`;
 }
 
 const newForm = (request: AccountRequest): Markup =>
@@ -136,7 +154,7 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
   const { name, expiresAt, limitNanos, models } = settings;
   const after = auditSettings(settings);
   const event = { action: "key.create", accountId, target: name, after } as const;
-  const secret = await auditAround(deps, actorOf(request), event, async () => {
+  const { keyId, secret } = await auditAround(deps, actorOf(request), event, async () => {
     const made = await deps.authQuota.createKey({
       accountId,
       name,
@@ -144,24 +162,56 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
       ...(limitNanos !== undefined && { limitNanos }),
     });
-    const keyId = made.key?.keyId ?? "";
-    return { result: made.secret, target: keyId, after: { keyId, ...after } };
+    const madeId = made.key?.keyId ?? "";
+    return { result: { keyId: madeId, secret: made.secret }, target: madeId, after: { keyId: madeId, ...after } };
   });
-  return page(
-    "Your new key",
-    html`<p class="problems">
-        Copy the secret now and keep it safe. It is shown this once: nobody can show it again. Do not reload this page:
-        that would make another key.
+  const usable = usableModels((await readLoadedModels(deps.relays))?.models ?? []);
+  const isAllowed = (model: LoadedModel): boolean => models.length === 0 || models.includes(model.name);
+  const code = snippetTabs(deps.apiUrl.origin, usable.find(isAllowed));
+  return page("Your new key", newKey(request, { keyId, name, secret }, code));
+}
+
+type NewKey = { keyId: string; name: string; secret: string };
+
+const secretOf = ({ secret }: NewKey): Markup =>
+  html`<code class="secret" id="secret">${secret}</code> ${copyButton("secret", "the secret")}`;
+
+const newKey = (request: AccountRequest, made: NewKey, code: Markup): Markup =>
+  html`<p class="problems">
+      Copy the secret now and keep it safe. It is shown this once: nobody can show it again. Do not reload this page:
+      that would make another key.
+    </p>
+    <section class="card">
+      <dl>${figure("Name", made.name)} ${figure("Secret", secretOf(made))}</dl>
+    </section>
+    <section class="card">
+      <h2>Try it now</h2>
+      <p>Put it into your shell:</p>
+      <p>
+        <code id="shell-line">export ${keyVariable}=${made.secret}</code>
+        ${copyButton("shell-line", "the line for the shell")}
       </p>
-      <dl>
-        ${figure("Name", name)}
-        ${figure(
-          "Secret",
-          html`<code class="secret" id="secret">${secret}</code> ${copyButton("secret", "the secret")}`,
-        )}
-      </dl>
-      <p><a href="${keysPath(request)}">I have copied it: back to the keys</a></p>`,
-  );
+      ${code} ${waiting(request, made.keyId)}
+    </section>
+    <p><a href="${keysPath(request)}">I have copied it: back to the keys</a></p>`;
+
+const waiting = (request: AccountRequest, keyId: string): Markup =>
+  html`<p role="status" hx-get="${keysPath(request)}/${keyId}/first-call" hx-trigger="every 1s" hx-swap="outerHTML">
+    Waiting for your first call…
+  </p>`;
+
+/** Whether a call of the key has been charged; what it came to, and the way to it. */
+async function firstCall(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const { keyId } = await findKey(deps, request);
+  const { keys } = await deps.billing.getFunds({ keyIds: [keyId] });
+  const [funds] = keys;
+  if (!funds?.chargedAt) return { kind: "fragment", body: waiting(request, keyId) };
+  const activity = `/accounts/${request.accountId}/activity?key=${keyId}`;
+  const body = html`<p role="status">
+    ${badge("it works", "success")} Your first call came and cost ${money(funds.spentNanos)}.
+    <a href="${activity}">See it in Activity</a>
+  </p>`;
+  return { kind: "fragment", body };
 }
 
 function changeForm(request: AccountRequest, key: Key): Markup {

@@ -3,7 +3,8 @@ import { LineKind, type GetStatementResponse, type LedgerLine } from "#proto/bil
 import { accountTable } from "#shared/money/ledger-rows.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { lineKinds, lineKindWords } from "../../html/call-words.ts";
-import { choice, figureTable, input, nextPage, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { choice, figureTable, input, nextPage } from "../../html/controls.ts";
 import { csvFile } from "../../html/csv-file.ts";
 import { dayOf, lastDayOf, lastMonth, readSpan, thisMonth, type Span } from "../../html/days.ts";
 import { createForm, type Form } from "../../html/form.ts";

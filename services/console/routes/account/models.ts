@@ -1,4 +1,5 @@
-import { nextPage, pageNumberOf, table, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { nextPage, pageNumberOf, table } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { readLoadedModels, type LoadedModel, type PriceRow } from "../../loaded-models.ts";
 import type { Deps } from "../../deps.ts";

@@ -2,10 +2,13 @@ import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
 import { UsageGrouping, type UsageSum } from "#proto/billing/v1/billing_pb.ts";
 import { isId } from "../../ids.ts";
 import { chartTable } from "../../html/chart.ts";
-import { figure, instant, nextPage, table, usd } from "../../html/controls.ts";
+import { money } from "../../html/amounts.ts";
+import { ago, badge, figure, leadFigure, nextPage, table } from "../../html/controls.ts";
 import { dayOf, lastDays, thisMonth, type Span } from "../../html/days.ts";
 import { findAccount, findAccounts } from "../../directory.ts";
 import { html, type Markup } from "../../html/html.ts";
+import { icon } from "../../html/icon.ts";
+import { may, type Role } from "../../permissions.ts";
 import type { Deps } from "../../deps.ts";
 import { Problem } from "../../html/problem.ts";
 import { accountRoute, get, page, personRoute, redirect } from "../../html/route.ts";
@@ -80,21 +83,64 @@ async function overview(deps: Deps, { accountId, roles }: AccountRequest): Promi
   ]);
   if (!account) throw new Problem("not-found");
   const active = list.keys.filter(({ status }) => status === KeyStatus.ACTIVE).length;
+  const base = `/accounts/${accountId}`;
   const suspended = html`<p class="problems">This account is suspended: its keys are refused. Ask your operator.</p>`;
   return page(
     account.name,
     html`${account.status === AccountStatus.SUSPENDED && suspended}
-      <div hx-get="/accounts/${accountId}/figures" hx-trigger="every 5s">${fundsList(funds)}</div>
-      <div hx-get="/accounts/${accountId}/spending" hx-trigger="every 60s">${spendingList(sums, nowMs)}</div>
-      <dl>${figure("Keys", `${active} active of ${list.keys.length}`)} ${figure("Your role", roles.join(", "))}</dl>
-      <h2>Spend of the last ${chartDays} days</h2>
-      <details>
-        <summary>Show the figures of each day</summary>
-        ${spendByDay(sums, recent)}
-      </details>
-      <p><a href="/accounts/${accountId}/usage">Usage by model and key</a></p>`,
+      ${sums.length === 0 && firstSteps(deps, { base, roles, funds, hasKey: active > 0 })}
+      <div class="cards">
+        <section class="card" hx-get="${base}/figures" hx-trigger="every 5s">${fundsList(funds)}</section>
+        <section class="card" hx-get="${base}/spending" hx-trigger="every 60s">${spendingList(sums, nowMs)}</section>
+      </div>
+      <section class="card">
+        <h2>Spend of the last ${chartDays} days</h2>
+        ${sums.length === 0 && html`<p class="hint">The first call of this account will show up here.</p>`}
+        ${
+          sums.length > 0 &&
+          html`<details>
+            <summary>Show the figures of each day</summary>
+            ${spendByDay(sums, recent)}
+          </details>`
+        }
+        <a href="${base}/usage">Usage by model and key</a>
+      </section>
+      <section class="card">
+        <dl>${figure("Keys", `${active} active of ${list.keys.length}`)} ${figure("Your role", roles.join(", "))}</dl>
+      </section>`,
+    { actions: actionsOf(base, roles) },
   );
 }
+
+const actionsOf = (base: string, roles: readonly Role[]): Markup =>
+  html`${may(roles, "top-ups.make") && html`<a class="button outline" href="${base}/top-up">Add credits</a>`}
+  ${may(roles, "keys.create") && html`<a class="button" href="${base}/keys/new">${icon("plus")}Create key</a>`}`;
+
+type Beginning = { base: string; roles: readonly Role[]; funds: Funds; hasKey: boolean };
+
+/** What there is to do until the first call: each step with its state, and the way to it. */
+function firstSteps({ apiUrl }: Deps, { base, roles, funds, hasKey }: Beginning): Markup {
+  const hasCredit = funds.balance.balanceNanos > 0n;
+  const step = (isDone: boolean, title: string, more: Markup | false): Markup =>
+    html`<li>${badge(isDone ? "done" : "to do", isDone ? "success" : "secondary")} ${title} ${!isDone && more}</li>`;
+  const addCredits = may(roles, "top-ups.make") && html`<a href="${base}/top-up">Add credits</a>`;
+  const makeKey = may(roles, "keys.create") && html`<a href="${base}/keys/new">Create key</a>`;
+  return html`<section class="card">
+    <h2>Your first call</h2>
+    <ol class="steps">
+      ${step(hasCredit, "The account has a balance.", addCredits)} ${step(hasKey, "There is a key.", makeKey)}
+      ${step(
+        false,
+        "Make a call:",
+        html`<a href="${base}/quick-start">copy a snippet</a>
+          ${may(roles, "playground.use") && html` or <a href="${base}/playground">try it in the playground</a>`}`,
+      )}
+    </ol>
+    <p class="hint">The base URL is <code>${apiUrl.origin}/v1</code>. This page shows the first call by itself.</p>
+  </section>`;
+}
+
+type Funds = Awaited<ReturnType<typeof fundsOf>>;
 
 async function fundsOf({ authQuota, billing }: Deps, accountId: string) {
   const [balance, holds] = await Promise.all([billing.getBalance({ accountId }), authQuota.getHolds({ accountId })]);
@@ -102,11 +148,11 @@ async function fundsOf({ authQuota, billing }: Deps, accountId: string) {
 }
 
 /** What is cheap to ask for, so that it may move. */
-const fundsList = ({ balance, holds }: Awaited<ReturnType<typeof fundsOf>>): Markup =>
-  html`<dl>
-    ${figure("Balance", usd(balance.balanceNanos))} ${figure("Available now", usd(holds.availableNanos))}
-    ${figure("Held for running calls", `${usd(holds.heldNanos)} in ${count(holds.openHolds)} calls`)}
-    ${figure("Paid in", usd(balance.creditedNanos))} ${figure("Charged", usd(balance.chargedNanos))}
+const fundsList = ({ balance, holds }: Funds): Markup =>
+  html`<dl class="figures-row">
+    ${leadFigure("Balance", money(balance.balanceNanos))} ${figure("Available now", money(holds.availableNanos))}
+    ${figure("Held for running calls", html`${money(holds.heldNanos)} in ${count(holds.openHolds)} calls`)}
+    ${figure("Paid in", money(balance.creditedNanos))} ${figure("Charged", money(balance.chargedNanos))}
   </dl>`;
 
 /** Today's and this month's use, from sums of days that hold them. */
@@ -115,10 +161,10 @@ function spendingList(sums: readonly UsageSum[], nowMs: number): Markup {
   const today = since(lastDays(nowMs, 1));
   const month = since(thisMonth(nowMs));
   const calls = ({ calls: all, failedCalls }: Spend): string => `${count(all)}, ${count(failedCalls)} failed`;
-  return html`<dl>
-    ${figure("Spend today", usd(today.chargedNanos))} ${figure("Calls today", calls(today))}
-    ${figure("Spend this month", usd(month.chargedNanos))} ${figure("Calls this month", calls(month))}
-    ${figure("As of", instant(new Date(nowMs)))}
+  return html`<dl class="figures-row">
+    ${leadFigure("Spend this month", money(month.chargedNanos))} ${figure("Spend today", money(today.chargedNanos))}
+    ${figure("Calls today", calls(today))} ${figure("Calls this month", calls(month))}
+    ${figure("As of", ago(new Date(nowMs)))}
   </dl>`;
 }
 
@@ -126,7 +172,8 @@ function spendByDay(sums: readonly UsageSum[], span: Span): Markup {
   const rows = byDay(sums, span).map(({ day, sum }) => ({
     label: day,
     nanos: sum?.chargedNanos ?? 0n,
-    cells: [usd(sum?.chargedNanos ?? 0n), count(sum?.calls ?? 0n), count(sum?.failedCalls ?? 0n)],
+    isInChartAlone: sum === undefined,
+    cells: [money(sum?.chargedNanos ?? 0n), count(sum?.calls ?? 0n), count(sum?.failedCalls ?? 0n)],
   }));
   return chartTable({ caption: "Spend per day in USD", head: ["Day", "Charged", "Calls", "Failed calls"], rows });
 }

@@ -56,7 +56,7 @@ async function questionForm({ relays }: Deps, request: AccountRequest): Promise<
 // For static/playground.js, which shows it; a reader of the screen is told the answer when it is whole.
 const liveAnswer = html`<section id="live-answer" aria-labelledby="live-answer-title" hidden>
   <h2 id="live-answer-title">Answer</h2>
-  <p><button type="button" class="quiet" data-cancel>Cancel</button></p>
+  <p><button type="button" class="outline" data-cancel>Cancel</button></p>
   <div class="written" data-said aria-live="polite"></div>
   <p data-call hidden>Request id: <a></a></p>
 </section>`;

@@ -1,4 +1,5 @@
-import { form, input, instant, table, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { form, input, instant, table } from "../../html/controls.ts";
 import { createForm, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import type { Deps } from "../../deps.ts";

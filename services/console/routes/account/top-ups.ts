@@ -1,7 +1,7 @@
 import { ServiceError } from "#shared/process/errors.ts";
 import { inTransaction } from "#shared/stores/postgres.ts";
 import { isUuid } from "../../ids.ts";
-import { usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
 import { readUsd, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import type { Deps } from "../../deps.ts";

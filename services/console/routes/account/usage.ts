@@ -5,7 +5,8 @@ import { withoutFormula } from "#shared/money/csv.ts";
 import { formatUsd } from "#shared/money/money.ts";
 import { usageBuckets } from "#shared/money/pricing.ts";
 import { chartTable } from "../../html/chart.ts";
-import { choice, input, usd } from "../../html/controls.ts";
+import { money } from "../../html/amounts.ts";
+import { choice, input } from "../../html/controls.ts";
 import { csvFile } from "../../html/csv-file.ts";
 import { dayOf, lastDayOf, lastDays, readSpan, type Span } from "../../html/days.ts";
 import { createForm, type Form } from "../../html/form.ts";
@@ -140,14 +141,15 @@ function usageTable({ span, group }: Filter, rows: readonly Row[]): Markup {
     rows: rows.map(({ name, sum }) => ({
       label: name,
       nanos: sum?.chargedNanos ?? 0n,
+      isInChartAlone: sum === undefined,
       cells: [
-        usd(sum?.chargedNanos ?? 0n),
+        money(sum?.chargedNanos ?? 0n),
         count(sum?.calls ?? 0n),
         count(sum?.failedCalls ?? 0n),
         ...buckets.map((bucket) => count(sum?.usage?.[bucket] ?? 0n)),
       ],
     })),
-    totals: [usd(total.chargedNanos), count(total.calls), count(total.failedCalls), ...units.map(count)],
+    totals: [money(total.chargedNanos), count(total.calls), count(total.failedCalls), ...units.map(count)],
   });
 }
 

@@ -48,7 +48,10 @@ it("shows one with its whole prompt, when it ended, and the way to its charge", 
   checkPage(seen, path);
   assert.match(seen.text, new RegExp(prompt));
   assert.match(seen.text, /<dt>State<\/dt><dd>done<\/dd>/);
-  assert.match(seen.text, /<dt>Ended<\/dt><dd><time datetime="2026-11-20T10:05:00\.000Z">/);
+  assert.match(
+    seen.text,
+    /<dt>Ended<\/dt><dd><time datetime="2026-11-20T10:05:00\.000Z" title="2026-11-20 10:05:00 UTC">/,
+  );
   const rid = "0199f2a0-0000-7000-8000-000000000000";
   assert.match(seen.text, new RegExp(`href="/accounts/acme/calls/${rid}"`));
 });

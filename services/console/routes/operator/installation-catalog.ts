@@ -1,7 +1,8 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Catalog, Model, PriceRow, Route } from "#proto/relay/v1/relay_pb.ts";
 import type { Usage } from "#proto/usage/v1/usage_pb.ts";
-import { input, instant, nextPage, pageNumberOf, table, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { input, instant, nextPage, pageNumberOf, table } from "../../html/controls.ts";
 import { createForm } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";

@@ -1,5 +1,6 @@
 import { AccountStatus, type Account } from "#proto/authquota/v1/authquota_pb.ts";
-import { input, nextPage, table, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { input, nextPage, table } from "../../html/controls.ts";
 import { findAccounts } from "../../directory.ts";
 import { createForm } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";

@@ -1,7 +1,8 @@
 import { AccountStatus, KeyStatus, type Account } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { isId } from "../../ids.ts";
-import { button, figure, form, input, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { button, figure, form, input } from "../../html/controls.ts";
 import { findAccount } from "../../directory.ts";
 import { readNumber, readText } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";

@@ -2,7 +2,7 @@ import type { Account } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
-import { usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
 import { readText, readUsd } from "../../html/form.ts";
 import { accountIn, detail } from "./operator-accounts.ts";
 import type { Deps } from "../../deps.ts";

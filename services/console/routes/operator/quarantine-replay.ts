@@ -1,7 +1,8 @@
 import { PassThrough } from "node:stream";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { ReplayResponse } from "#proto/billing/v1/billing_pb.ts";
-import { choice, figure, form, input, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { choice, figure, form, input } from "../../html/controls.ts";
 import { linkCalls } from "../../html/call-link.ts";
 import { html, type Markup } from "../../html/html.ts";
 import type { Form } from "../../html/form.ts";

@@ -1,7 +1,8 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { QuarantinedRecord } from "#proto/billing/v1/billing_pb.ts";
 import { callLink } from "../../html/call-link.ts";
-import { figure, instant, nextPage, table, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { figure, instant, nextPage, table } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";
 import type { Deps } from "../../deps.ts";

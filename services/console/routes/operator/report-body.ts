@@ -4,7 +4,8 @@ import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Finding, type Report, type ReportLine, ReportSchema } from "#proto/billing/v1/billing_pb.ts";
 import { isSignedBy, toMessage } from "#shared/money/report.ts";
 import { linkCalls } from "../../html/call-link.ts";
-import { instant, table, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { instant, table } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 
 /** A report: first the money that nothing explains, then every check, then what is wrong or listed. */

@@ -77,7 +77,7 @@ describe("making vouchers", () => {
     checkPage(made, "new vouchers");
     const codes = codesOn(made);
     assert.equal(codes.length, 3);
-    assert.match(made.text, /<button type="button" class="quiet" data-copy="voucher-codes" hidden>/);
+    assert.match(made.text, /<button type="button" class="outline small" data-copy="voucher-codes" hidden>/);
     const hashes = codes.map((code) => hashVoucherCode(code)?.toString("hex"));
     assert.deepEqual([...world.neighbours.vouchers.vouchers.keys()], hashes);
     const { batchId = "", amountNanos, expiresAt, note } = batch() ?? {};

@@ -4,7 +4,8 @@ import { VoucherState, type Voucher, type VoucherBatch } from "#proto/billing/v1
 import { dayMs } from "#shared/process/clock.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { isId } from "../../ids.ts";
-import { figure, form, input, instant, nextPage, table, usd } from "../../html/controls.ts";
+import { usd } from "../../html/amounts.ts";
+import { figure, form, input, instant, nextPage, table } from "../../html/controls.ts";
 import { copyButton } from "../../html/copy-button.ts";
 import { readDay, readNumber, readText, readUsd, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";

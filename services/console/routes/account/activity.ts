@@ -1,0 +1,190 @@
+import { timestampDate, timestampMs } from "@bufbuild/protobuf/wkt";
+import { KeyStatus, type Key } from "#proto/authquota/v1/authquota_pb.ts";
+import { LineKind, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
+import { EndCause, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
+import { ridTimeMs } from "#shared/money/rid.ts";
+import { money } from "../../html/amounts.ts";
+import { endCauseName } from "../../html/call-words.ts";
+import { ago, badge, choice, emptyState, input, nextPage, tableOf } from "../../html/controls.ts";
+import { createForm, type Form } from "../../html/form.ts";
+import { html, type Markup } from "../../html/html.ts";
+import type { Deps } from "../../deps.ts";
+import { accountRoute, get, page, redirect } from "../../html/route.ts";
+import type { AccountRequest, PageResponse, Route } from "../../html/route.ts";
+import { count } from "../../html/units.ts";
+
+const pageSize = 50;
+// How many lines a page is searched for, when filters leave most of them out: a few indexed reads.
+const readSize = 500;
+const maxReads = 4;
+const fields = ["key", "model", "result", "rid"] as const;
+
+/** Every call that was charged or ended without a charge, newest first. */
+export function activityRoutes(deps: Deps): Route[] {
+  return [
+    accountRoute(get("/activity"), "usage.view", (request) => show(deps, request)),
+    accountRoute(get("/activity/newest"), "usage.view", async (request) => ({
+      kind: "fragment",
+      body: callsTable(request, await readActivity(deps, request, readFilter(request))),
+    })),
+  ];
+}
+
+const results = [
+  ["", "all"],
+  ["whole", "complete"],
+  ["failed", "ended early or failed"],
+] as const;
+
+type Filter = { given: Form; keyId: string; model: string; result: string; beforeLineId: string };
+
+function readFilter({ query }: AccountRequest): Filter {
+  const given = createForm(Object.fromEntries(fields.map((name) => [name, query(name)])));
+  const before = query("before");
+  const beforeLineId = ridTimeMs(before) === undefined ? "" : before;
+  const [keyId, model, result] = [given.typed("key"), given.typed("model"), given.typed("result")];
+  return { given, keyId, model, result, beforeLineId };
+}
+
+type Activity = {
+  calls: { line: LedgerLine; call: UsageRecorded }[];
+  /** The last line that was looked at; empty when there is none after it. */
+  nextLineId: string;
+  keys: readonly Key[];
+};
+
+/** Up to a page of calls that the filter lets through. Reads at most `maxReads` pages of lines. */
+async function readActivity(deps: Deps, { accountId }: AccountRequest, filter: Filter): Promise<Activity> {
+  const { keys } = await deps.authQuota.listKeys({ accountId, includeDeleted: true });
+  const calls: Activity["calls"] = [];
+  const isUnfiltered = filter.keyId === "" && filter.model === "" && filter.result === "";
+  const limit = isUnfiltered ? pageSize + 1 : readSize;
+  let beforeLineId = filter.beforeLineId;
+  for (let reads = 0; reads < maxReads; reads += 1) {
+    const { lines } = await deps.billing.listLedgerLines({ accountId, kind: LineKind.CHARGE, beforeLineId, limit });
+    for (const line of lines) {
+      const call = line.usage;
+      if (calls.length === pageSize) return { calls, keys, nextLineId: beforeLineId };
+      if (call && isWanted(call, filter)) calls.push({ line, call });
+      beforeLineId = line.lineId;
+    }
+    if (lines.length < limit) return { calls, keys, nextLineId: "" };
+  }
+  return { calls, keys, nextLineId: beforeLineId };
+}
+
+function isWanted(call: UsageRecorded, { keyId, model, result }: Filter): boolean {
+  if (keyId !== "" && call.keyId !== keyId) return false;
+  if (model !== "" && call.modelRequested !== model) return false;
+  return result === "" || (call.endCause === EndCause.COMPLETE) === (result === "whole");
+}
+
+async function show(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const filter = readFilter(request);
+  const base = `/accounts/${request.accountId}`;
+  const rid = filter.given.typed("rid").toLowerCase();
+  if (ridTimeMs(rid) !== undefined) return redirect(`${base}/calls/${rid}`);
+  if (rid !== "") filter.given.refuse("rid", "Give a request id such as 019a9f3c-0000-7000-8000-000000000001.");
+  const activity = await readActivity(deps, request, filter);
+  const { keyId: key, model, result, beforeLineId } = filter;
+  const chosen = new URLSearchParams({ key, model, result });
+  const older = new URLSearchParams({ key, model, result, before: activity.nextLineId });
+  // What is new comes to the first page by itself.
+  const live = html` hx-get="${base}/activity/newest?${chosen.toString()}" hx-trigger="every 5s"`;
+  const isWrong = filter.given.errors.size > 0;
+  return page(
+    "Activity",
+    html`${isWrong && html`<p class="problems" role="alert">${[...filter.given.errors.values()].join(" ")}</p>`}
+      ${filterForm(filter, activity.keys, `${base}/activity`)}
+      <div${beforeLineId === "" && live}>${callsTable(request, activity)}</div>
+      ${activity.nextLineId !== "" && nextPage(`${base}/activity?${older.toString()}`)}
+      <p class="hint">
+        A call is here moments after it ended. A call that was refused before it reached a provider is free and not in
+        this list.
+      </p>`,
+    {
+      ...(isWrong && { status: 422 }),
+      actions: html`<a class="button outline" href="${base}/ledger.csv">Download as CSV</a>`,
+    },
+  );
+}
+
+function filterForm({ given, keyId, model, result }: Filter, keys: readonly Key[], path: string): Markup {
+  const named = keys.map((key) => [key.keyId, nameOfKey(key)] as const);
+  return html`<form method="get" action="${path}" class="filters">
+    ${choice(given, { name: "key", label: "Key", value: keyId, choices: [["", "all"], ...named] })}
+    ${input(given, { name: "model", label: "Model", value: model, maxLength: 256, isOptional: true })}
+    ${choice(given, { name: "result", label: "Result", value: result, choices: results })}
+    ${input(given, { name: "rid", label: "Request id", maxLength: 100, isOptional: true })}
+    <p><button>Show</button></p>
+  </form>`;
+}
+
+const nameOfKey = ({ keyId, name, status }: Key): string =>
+  `${name || keyId}${status === KeyStatus.DELETED ? " (deleted)" : ""}`;
+
+const head = ["When", "Model and key", "Result", "Tokens in", "Tokens out", "Cost", "Latency", "Speed"];
+
+function callsTable({ accountId }: AccountRequest, { calls, keys }: Activity): Markup {
+  const base = `/accounts/${accountId}`;
+  const quickStart = html`<a class="button" href="${base}/quick-start">Quick start</a>`;
+  if (calls.length === 0) return emptyState("No calls here", "Calls show up here as soon as they end.", quickStart);
+  const names = new Map(keys.map((key) => [key.keyId, nameOfKey(key)]));
+  const rows = calls.map(({ line, call }) => row(base, line, { call, keyName: names.get(call.keyId) ?? call.keyId }));
+  return tableOf(
+    { caption: "Calls, newest first", head },
+    html`<tbody>
+      ${rows}
+    </tbody>`,
+  );
+}
+
+type Call = { call: UsageRecorded; keyName: string };
+
+function row(base: string, { rid, amountNanos }: LedgerLine, { call, keyName }: Call): Markup {
+  const { startedAt, firstByteAt, endedAt, usage, streamed } = call;
+  const tokensIn = sum([
+    usage?.inputTokens,
+    usage?.cacheReadTokens,
+    usage?.cacheWrite5mTokens,
+    usage?.cacheWrite1hTokens,
+  ]);
+  const tokensOut = sum([usage?.outputTokens, usage?.reasoningTokens]);
+  const since = (at: typeof endedAt): number | undefined =>
+    startedAt && at ? timestampMs(at) - timestampMs(startedAt) : undefined;
+  const [firstMs, allMs] = [since(firstByteAt), since(endedAt)];
+  const first = streamed && firstMs !== undefined && html`<small>first token ${seconds(firstMs)}</small>`;
+  return html`<tr>
+    <th scope="row">
+      <a href="${base}/calls/${rid}">${startedAt ? ago(timestampDate(startedAt)) : rid}</a>
+      <small>${streamed ? "stream" : "whole answer"}</small>
+    </th>
+    <td>${call.modelRequested}<small>${keyName}</small></td>
+    <td>${resultBadge(call)}</td>
+    <td class="amount">${count(tokensIn)}${part(usage?.cacheReadTokens, "cached")}</td>
+    <td class="amount">${count(tokensOut)}${part(usage?.reasoningTokens, "reasoning")}</td>
+    <td class="amount">${money(-amountNanos)}</td>
+    <td class="amount">${allMs === undefined ? "–" : seconds(allMs)}${first}</td>
+    <td class="amount">${speed(tokensOut, { fromMs: streamed ? (firstMs ?? 0) : 0, toMs: allMs })}</td>
+  </tr>`;
+}
+
+const sum = (units: readonly (bigint | undefined)[]): bigint =>
+  units.reduce<bigint>((all, unit) => all + (unit ?? 0n), 0n);
+
+const part = (units: bigint | undefined, words: string): Markup | undefined =>
+  units ? html`<small>${count(units)} ${words}</small>` : undefined;
+
+const seconds = (ms: number): string => (ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`);
+
+/** Tokens per second of the answer, from its first byte on when it was streamed. */
+function speed(tokens: bigint, { fromMs, toMs }: { fromMs: number; toMs: number | undefined }): string {
+  if (toMs === undefined || toMs <= fromMs || tokens === 0n) return "–";
+  return `${Math.round(Number(tokens) / ((toMs - fromMs) / 1_000)).toLocaleString("en-US")} tok/s`;
+}
+
+function resultBadge({ endCause, httpStatus }: UsageRecorded): Markup {
+  if (endCause === EndCause.COMPLETE) return badge(String(httpStatus || "complete"), "success");
+  const tone = endCause === EndCause.CLIENT_GONE ? "secondary" : "danger";
+  return html`${badge(String(httpStatus || "no answer"), tone)}<small>${endCauseName(endCause)}</small>`;
+}
