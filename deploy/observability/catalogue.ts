@@ -43,6 +43,7 @@ function declareRelay(registry: Registry): void {
     publishWaiting: nothing,
     publishOldestMs: nothing,
     quotaQueued: nothing,
+    leases: nothing,
     bodyBytes: nothing,
     threadWaiting: nothing,
     submissions: nothing,

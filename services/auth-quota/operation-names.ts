@@ -12,7 +12,9 @@ export type OperationName =
   | "lookup"
   | "endSession"
   | "restore"
-  | "lookupMany";
+  | "lookupMany"
+  | "lease"
+  | "draw";
 
 const names = new Map<Verdict, string>(Object.entries(Verdict).map(([name, verdict]) => [verdict, name.toLowerCase()]));
 

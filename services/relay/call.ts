@@ -19,6 +19,7 @@ import { ManyValuesError } from "./dialects/json/scan.ts";
 import { refuseEndpoint } from "./http/endpoints.ts";
 import type { CallRequest, CallResponse } from "./http/exchange.ts";
 import { expectedCauses, CallFailure, type Failure, type FailureName } from "./failures.ts";
+import type { Leases } from "./charge/leases.ts";
 import { beginLiveCall, type CallTrace, type LiveCall, type RequestFacts } from "./live-call.ts";
 import { countInputTokens, estimateInputTokens } from "./charge/meter.ts";
 import type { Metrics } from "./metrics.ts";
@@ -56,6 +57,8 @@ export type Relay = {
   threads: Threads;
   items: ItemMemory;
   settling: SettlementDeps;
+  /** Undefined: each call is admitted by auth-quota. */
+  leases?: Leases | undefined;
   metrics: Metrics;
   log: Logger;
   limits: { maxReplyBytes: number; maxEventBytes: number };
@@ -289,7 +292,7 @@ async function admitCall(
   { envelope, model: offered, requested, routes, preparation }: ParsedRequest,
   caller: Caller,
   received: CallContext,
-  { settling: { quota }, catalog, live, orphans }: Relay,
+  { settling: { quota }, leases, catalog, live, orphans }: Relay,
 ): Promise<Admission> {
   const { rid, request, response, startedAtMs, times, trace, dialect, signal } = received;
   const model = pricedFor(offered, () => ({
@@ -298,7 +301,12 @@ async function admitCall(
   }));
   times.reservingAt = performance.now();
   const traceparent = trace?.traceparent ?? "";
-  const { accountId, keyId, heldNanos, holdSecret } = await admit(quota, caller, { rid, envelope, model, traceparent });
+  const { accountId, keyId, heldNanos, holdSecret } = await admit({ quota, leases }, caller, {
+    rid,
+    envelope,
+    model,
+    traceparent,
+  });
   times.reservedAt = performance.now();
   const call = beginLiveCall({
     generation: quota.generation(),

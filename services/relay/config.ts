@@ -36,6 +36,14 @@ export const variables = Type.Object({
     description: "gRPC target of the video-task service; empty: this relay offers no videos.",
     default: "",
   }),
+  LEASE_FROM_CALLS_PER_SECOND: Type.Integer({
+    description:
+      "From how many calls of a key in a second on they are admitted within leases, without a round trip to " +
+      "auth-quota; 0: never.",
+    minimum: 0,
+    maximum: 1_000_000,
+    default: 0,
+  }),
   NATS_URL: Type.String({ description: "NATS servers, separated by commas.", minLength: 1 }),
   CATALOG_FILE: Type.String({
     description: "Models, upstreams and prices; reloaded on change.",

@@ -29,6 +29,7 @@ import { watchCatalog } from "./catalog/gauges.ts";
 import { createMetrics, watchGauges } from "./metrics.ts";
 import { watchModels, watchUpstreams } from "./upstream/gauges.ts";
 import { createPublisher } from "./charge/publish.ts";
+import { createLeases, leaseSettings } from "./charge/leases.ts";
 import { openQuotaSession } from "./charge/quota-session.ts";
 import { createRestore } from "./charge/restore.ts";
 import { createPools } from "#shared/catalog/pools.ts";
@@ -105,7 +106,11 @@ const settling: SettlementDeps = {
   nextSequence,
   refused: new Set(),
 };
+const leaseCounts = { admitted: () => metrics.leasedCalls.inc(), recalled: () => metrics.recalledLeases.inc() };
+const { LEASE_FROM_CALLS_PER_SECOND: leastPerSecond } = config;
+const leases = leastPerSecond > 0 ? createLeases(quota, leaseCounts, { ...leaseSettings, leastPerSecond }) : undefined;
 const relay: Relay = {
+  leases,
   catalog,
   pools,
   health,
@@ -135,6 +140,7 @@ watchGauges(registry, {
   publishWaiting: publisher.waiting,
   publishOldestMs: publisher.oldestMs,
   quotaQueued: quota.queued,
+  leases: () => leases?.size() ?? 0,
   bodyBytes: relay.bodyBudget.bytes,
   threadWaiting: threads.waiting,
   submissions: () => videos.submissions,
@@ -176,6 +182,7 @@ resources.use(state);
 void replaySpool(settling);
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
 resources.use(every(5_000, createKeeping(keeper, catalog, { takenBy: hostname(), log }), log));
+if (leases) resources.use(every(500, async () => leases.sweep(), log));
 resources.use(every(500, createRestore(settling, relay.live), log));
 resources.use(every(1_000, async () => guardLive(settling, relay.live, config.STREAM_HEARTBEAT_MS), log));
 
@@ -189,4 +196,5 @@ await app.listen({ host: config.HTTP_HOST, port: config.HTTP_PORT });
 log.info({ addresses: app.addresses(), opsPort: ops.port, grpcPort: state.port, relaySession }, "relay is ready");
 const reason = await stopOrFault(log);
 relay.isDraining = true;
+leases?.close();
 await drain(app, relay, drainMsAfter(reason, config.DRAIN_MS));

@@ -210,6 +210,8 @@ function createMoneyMetrics(registry: Registry) {
   return {
     charged: one("relay_charged_nanos_total", "Nano-USD charged."),
     overHold: one("relay_charges_over_hold_total", "Charges that exceeded what was held."),
+    leasedCalls: one("relay_leased_calls_total", "Calls admitted within a lease."),
+    recalledLeases: one("relay_leases_recalled_total", "Leases that auth-quota asked back before their end."),
     conflicts: one("relay_settle_conflicts_total", "Settles refused as conflicting."),
     published: one("relay_usage_published_total", "Usage records acknowledged by JetStream."),
     publishFailures: one("relay_usage_publish_failures_total", "Publishes that failed and were retried."),
@@ -277,6 +279,7 @@ export type Readings = {
   publishWaiting: () => number;
   publishOldestMs: () => number;
   quotaQueued: () => number;
+  leases: () => number;
   bodyBytes: () => number;
   threadWaiting: () => number;
   submissions: () => number;
@@ -310,6 +313,7 @@ export function watchGauges(registry: Registry, read: Readings): void {
     ["relay_video_submissions", "Submissions of videos that have not ended or are not concluded.", read.submissions],
     ["relay_video_downloads", "Video files being delivered to callers.", read.downloads],
     ["relay_quota_queued", "Operations that auth-quota has not answered.", read.quotaQueued],
+    ["relay_leases", "Leases within which calls are admitted without a round trip.", read.leases],
   ];
   for (const [name, help, value] of watched) gauge(registry, { name, help, read: value });
 }

@@ -34,6 +34,21 @@ const calls: Panel[] = [
     queries: [{ expr: sumOf("relay_quota_queued", "instance"), legend: "{{instance}}" }],
   },
   {
+    title: "Calls within leases",
+    description: "Admitted without a round trip, and leases asked back. Empty: LEASE_FROM_CALLS_PER_SECOND is 0.",
+    unit: "ops",
+    queries: [
+      { expr: perSecond("relay_leased_calls_total", "instance"), legend: "calls {{instance}}" },
+      { expr: perSecond("relay_leases_recalled_total", "instance"), legend: "asked back {{instance}}" },
+    ],
+  },
+  {
+    title: "Leases",
+    description: "Keys whose calls are admitted without a round trip now.",
+    unit: "short",
+    queries: [{ expr: sumOf("relay_leases", "instance"), legend: "{{instance}}" }],
+  },
+  {
     title: "Bodies in memory",
     description: "Request bodies above 64 KiB; at MAX_BODY_BYTES_IN_FLIGHT (320 MiB unless set) one more gets 503.",
     unit: "bytes",

@@ -58,6 +58,10 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
     outboxAgeMs: drawn.between(1_000, 5_000),
     clockRightAtMs: undefined,
     healsAtMs: 0,
+    hasLeases: hasLeases(seed),
+    leasesSeen: new Set(),
+    leasedCalls: 0,
+    recalledLeases: 0,
     hasForgotten: false,
     counts: new Map(),
     trace,
@@ -78,8 +82,24 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
       world.note(`redis ${values.slice(8).map(plain).join(" ")} => ${String(answer).slice(0, 200)}`);
     checks.afterRun(values, answer);
   };
-  schedule(world, drawCalls(drawn, { payers, lastMs: profile.loadMs, longShare: profile.longShare }));
+  const plans = drawCalls(drawn, { payers, lastMs: profile.loadMs, longShare: profile.longShare });
+  schedule(world, world.hasLeases ? followed(createRandom(seed ^ 0x5eed), plans) : plans);
   return world;
+}
+
+// In every second world, the others being the worlds that they were before.
+const hasLeases = (seed: number): boolean => seed % 2 === 1;
+
+/** Calls with some like each soon after it: leases are for keys whose calls come often. */
+const followed = (random: Random, plans: CallPlan[]): CallPlan[] =>
+  plans.flatMap((plan) => [plan, ...followersOf(random, plan)]);
+
+function followersOf(random: Random, plan: CallPlan): CallPlan[] {
+  return Array.from({ length: random.between(0, 8) }, (_, index) => ({
+    ...plan,
+    atMs: plan.atMs + (index + 1) * random.between(20, 700),
+    ridBytes: Uint8Array.from({ length: 16 }, () => random.between(0, 255)),
+  }));
 }
 
 // In every third world few calls may be under way: of the first account, and of the key of the second.
@@ -116,7 +136,7 @@ function createPlaces(): Pick<World, "relays" | "authQuotas" | "billings"> {
 }
 
 // Looks that change nothing, many of them.
-const quiet = new Set(["gate", "sweep", "sweep-forgotten"]);
+const quiet = new Set(["gate", "sweep", "sweep-forgotten", "sweep-leases"]);
 
 // Records are long and not for reading.
 const plain = (value: string): string => (value.length > 60 ? `<${value.length} bytes>` : value);

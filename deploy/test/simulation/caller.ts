@@ -74,6 +74,8 @@ export type Truth = {
   checkpoints: Set<bigint>;
   /** The highest of them that auth-quota has taken. */
   acceptedNanos: bigint;
+  /** The lease within which it was admitted; "": it was admitted by auth-quota. */
+  leaseRid: string;
   /** Whether its grant was looked at. */
   isCounted: boolean;
   /** Whether the relay's disk was lost before the call was known to be booked. */
@@ -164,6 +166,7 @@ export function beginTruth(plan: CallPlan, { name, process, clockAheadMs }: Rela
     finalNanos: undefined,
     checkpoints: new Set(),
     acceptedNanos: 0n,
+    leaseRid: "",
     isCounted: false,
     isDiskLost: false,
   };
@@ -220,7 +223,7 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
     const body = { ...unseen, textTokens: () => inputTokens };
     const envelope = { body, outputCap: plan.outputCap, choices: 1, units: {} } as unknown as Envelope;
     const caller = { keyHash: payer.keyHash, address: "192.0.2.1", accountId: "", isAuthorized: false };
-    const { accountId, keyId, heldNanos, holdSecret } = await admitCall(settling.quota, caller, {
+    const { accountId, keyId, heldNanos, holdSecret } = await admitCall(relay, caller, {
       rid: truth.rid,
       envelope,
       model,

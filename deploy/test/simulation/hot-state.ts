@@ -5,7 +5,16 @@ import type { World } from "./world.ts";
 const prefix = "{auth-quota}:";
 
 /** A call as the money script keeps it. */
-export type HotCall = { state: string; accountId: string; keyId: string; held: bigint; amount: bigint; booked: bigint };
+export type HotCall = {
+  state: string;
+  accountId: string;
+  keyId: string;
+  held: bigint;
+  amount: bigint;
+  booked: bigint;
+  /** As how many calls under way it counts. */
+  open: number;
+};
 
 const parsed = new Map<string, { text: string; call: HotCall }>();
 
@@ -24,7 +33,17 @@ function parse(key: string, text: string): HotCall {
   const known = parsed.get(key);
   if (known?.text === text) return known.call;
   const [state = "", accountId = "", keyId = "", , , held = "0", , amount = "0", , booked = "0"] = text.split(" ", 10);
-  const call = { state, accountId, keyId, held: BigInt(held), amount: BigInt(amount), booked: BigInt(booked) };
+  const record = text.slice(text.indexOf("\n") + 1);
+  const leased = state === "leased" ? Number(record.split(" ")[0]) : 0;
+  const call = {
+    state,
+    accountId,
+    keyId,
+    held: BigInt(held),
+    amount: BigInt(amount),
+    booked: BigInt(booked),
+    open: state === "held" ? 1 : leased,
+  };
   if (parsed.size > 1_000) parsed.clear();
   parsed.set(key, { text, call });
   return call;
@@ -39,7 +58,7 @@ export type Sums = { held: bigint; unposted: bigint };
 export function sumsOf(calls: Iterable<HotCall>): Sums {
   const sums = { held: 0n, unposted: 0n };
   for (const call of calls) {
-    if (call.state === "held") sums.held += call.held;
+    if (call.state === "held" || call.state === "leased") sums.held += call.held;
     if (isOwing(call)) sums.unposted += most(0n, call.amount - call.booked);
   }
   return sums;

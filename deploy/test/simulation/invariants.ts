@@ -20,7 +20,7 @@ export type RunChecks = {
 };
 
 const headValues = 8;
-const quietOperations = new Set(["gate", "sweep", "sweep-forgotten", "establish", "note-sequence"]);
+const quietOperations = new Set(["gate", "sweep", "sweep-forgotten", "sweep-leases", "establish", "note-sequence"]);
 
 /** What must hold after every run of the money script: M1, M2, M3, M5, M6 and M7 of state.lua, I7, I8, I18. */
 export function createRunChecks(world: World): RunChecks {
@@ -37,7 +37,9 @@ export function createRunChecks(world: World): RunChecks {
     const held = BigInt(hash["held"] ?? 0);
     const unposted = BigInt(hash["unposted"] ?? 0);
     // A call that is over and owes nothing has forgotten whose it was.
-    const own = [...calls].filter(([rid]) => world.truths.get(rid)?.payer.accountId === accountId);
+    const isOwn = (rid: string, { state, accountId: leasedTo }: HotCall): boolean =>
+      state === "leased" ? leasedTo === accountId : world.truths.get(rid)?.payer.accountId === accountId;
+    const own = [...calls].filter(([rid, call]) => isOwn(rid, call));
     const counted = sumsOf(own.map(([, call]) => call));
     if (held !== counted.held || unposted !== counted.unposted) {
       world.violate(
@@ -66,7 +68,9 @@ export function createRunChecks(world: World): RunChecks {
       if (values.length <= headValues || quietOperations.has(values[headValues] ?? "")) return;
       const calls = hotCalls(world);
       checkGrants(world, values, calls);
-      const hasSettled = values.includes("settle") || values.includes("restore") || values.includes("post");
+      const hasSettled = ["settle", "settle-own", "restore", "post", "draw", "draw-proven"].some((name) =>
+        values.includes(name),
+      );
       for (const payer of world.payers) {
         checkAccount(payer, calls, hasSettled);
         checkKey(payer, calls, hasSettled);
@@ -82,28 +86,47 @@ function checkAnswers(world: World, answer: LuaValue): void {
 }
 
 /**
- * I7 by what relays really have in hand, whatever Redis remembers: when a hold is granted, the ledger has the money for
- * it beside all that is held for calls or owed by them. Where relays were kept from restoring their holds after a loss
- * this need not be so, and how far a balance fell below zero is counted instead.
+ * I7 by what relays really have in hand, whatever Redis remembers: when a hold or a lease is granted, the ledger has
+ * the money for it beside all that is held for calls, leased, or owed. Where relays were kept from restoring their
+ * holds after a loss this need not be so, and how far a balance fell below zero is counted instead.
  */
 function checkGrants(world: World, values: readonly string[], calls: Map<string, HotCall>): void {
   if (world.losses.length > 0 && world.profile.name !== redisLoss) return;
-  const rid = values[values.indexOf("reserve") + 1] ?? "";
-  const granted = world.truths.get(rid);
-  const hot = calls.get(rid);
-  if (!values.includes("reserve") || granted?.state !== "asking" || hot?.state !== "held") return;
-  if (granted.isCounted) return;
-  granted.isCounted = true;
-  const { accountId } = granted.payer;
+  const rid = grantedIn(world, values, calls);
+  const hot = rid === undefined ? undefined : calls.get(rid);
+  if (rid === undefined || !hot) return;
+  const { accountId } = hot;
   let left = (world.ledger.accounts.get(accountId)?.balanceNanos ?? 0n) - hot.held;
+  for (const [other, lease] of calls) {
+    if (lease.state === "leased" && lease.accountId === accountId && other !== rid) left -= lease.held;
+  }
   for (const truth of world.truths.values()) {
-    if (truth.payer.accountId === accountId && truth !== granted) left -= inHand(world, truth, calls.get(truth.rid));
+    if (truth.payer.accountId === accountId && truth.rid !== rid) left -= inHand(world, truth, calls);
   }
   if (left < 0n) world.violate(`I7: ${rid} was granted ${hot.held} although ${accountId} then lacks ${-left}`);
 }
 
+/** The call or lease for which a run has set money aside, when it is looked at for the first time. */
+function grantedIn(world: World, values: readonly string[], calls: Map<string, HotCall>): string | undefined {
+  if (values.includes("lease")) {
+    const rid = values[values.indexOf("lease") + 1] ?? "";
+    if (calls.get(rid)?.state !== "leased" || world.leasesSeen.has(rid)) return undefined;
+    world.leasesSeen.add(rid);
+    return rid;
+  }
+  if (!values.includes("reserve")) return undefined;
+  const rid = values[values.indexOf("reserve") + 1] ?? "";
+  const granted = world.truths.get(rid);
+  if (granted?.state !== "asking" || granted.isCounted || calls.get(rid)?.state !== "held") return undefined;
+  granted.isCounted = true;
+  return rid;
+}
+
 /** Money that is set aside for a call, or owed by it, beyond what is booked of it. */
-function inHand({ ledger, sweptSessions }: World, truth: Truth, hot: HotCall | undefined): bigint {
+function inHand({ ledger, sweptSessions }: World, truth: Truth, calls: Map<string, HotCall>): bigint {
+  const hot = calls.get(truth.rid);
+  // Not drawn yet: it lies in the lease.
+  if (!hot && calls.get(truth.leaseRid)?.state === "leased") return 0n;
   const isTaken = truth.state === "running" || truth.state === "settling" || truth.state === "settled";
   if (!isTaken) return 0n;
   // Ended for a relay that was silent: what is owed beyond that was served without a hold.
@@ -121,7 +144,7 @@ function inHand({ ledger, sweptSessions }: World, truth: Truth, hot: HotCall | u
 
 /** What Redis counts for a call, in its sums or in the balance that it was told. */
 function knownOf(call: HotCall): bigint {
-  if (call.state === "held") return call.held;
+  if (call.state === "held" || call.state === "leased") return call.held;
   return isOwing(call) ? call.amount : call.booked;
 }
 
@@ -138,7 +161,19 @@ function checkNotOverstated(world: World, { accountId, available, own }: Availab
     const booked = world.ledger.calls.get(rid)?.chargedNanos ?? 0n;
     real -= knownOf(call) - booked;
   }
+  real += bookedUnheard(world, accountId, own);
   if (available > real) world.violate(`M6: ${accountId} has ${available} available, really no more than ${real}`);
+}
+
+/** What is booked of calls that were admitted within a lease, and of which Redis has not heard yet. */
+function bookedUnheard({ truths, ledger }: World, accountId: string, own: [string, HotCall][]): bigint {
+  const heard = new Set(own.map(([rid]) => rid));
+  let booked = 0n;
+  for (const { rid, leaseRid, payer } of truths.values()) {
+    if (leaseRid === "" || payer.accountId !== accountId || heard.has(rid)) continue;
+    booked += ledger.calls.get(rid)?.chargedNanos ?? 0n;
+  }
+  return booked;
 }
 
 // Longer than a call waits for its decision, and than a rate that counts as used up needs for one more.

@@ -12,7 +12,9 @@ export function createKeyChecks(world: World): KeyCheck {
     const hash = hashOf(world, `key:${keyId}`);
     const held = BigInt(hash["held"] ?? 0);
     const unposted = BigInt(hash["unposted"] ?? 0);
-    const own = [...calls].filter(([rid]) => world.truths.get(rid)?.payer.keyId === keyId);
+    const isOwn = (rid: string, { state, keyId: leasedTo }: HotCall): boolean =>
+      state === "leased" ? leasedTo === keyId : world.truths.get(rid)?.payer.keyId === keyId;
+    const own = [...calls].filter(([rid, call]) => isOwn(rid, call));
     const counted = sumsOf(own.map(([, call]) => call));
     if (held !== counted.held || unposted !== counted.unposted) {
       world.violate(
@@ -39,7 +41,7 @@ export function createOpenChecks(world: World): OpenCheck {
   const openBefore = new Map<string, number>();
   return ({ id, hash, own, most }, hasSettled) => {
     const open = Number(hash["open"] ?? 0);
-    const counted = own.filter(({ state }) => state === "held").length;
+    const counted = own.reduce((sum, call) => sum + call.open, 0);
     if (open !== counted) world.violate(`M2: ${id} counts ${open} calls under way, ${counted} are`);
     const name = `${id} ${world.losses.length}`;
     const hasGrown = open > (openBefore.get(name) ?? open);

@@ -161,6 +161,18 @@ export const mutations: Mutation[] = [
     ),
   ),
   one(
+    "a call within a lease is not told of",
+    "relay/charge/leases.ts",
+    "  lease.draws += 1;\n",
+    "  if (lease.leftCalls >= 0) return;\n  lease.draws += 1;\n",
+  ),
+  one(
+    "leases are granted without looking at what is held",
+    script,
+    "  local function shareOfMoney(accountId, used)\n    local room = available(accountId)\n",
+    "  local function shareOfMoney(accountId, used)\n    local room = account(accountId).posted * leaseShare\n",
+  ),
+  one(
     "nobody looks at charges that stay unconfirmed",
     "billing/intake/outbox.ts",
     "    const found = await sort(deps, records);",

@@ -1,3 +1,5 @@
+import { createHash } from "node:crypto";
+import { v7 } from "uuid";
 import { createLog } from "#shared/process/log.ts";
 import { startAuthQuota } from "./auth-quota.ts";
 import { startBilling } from "./billing.ts";
@@ -41,6 +43,10 @@ export function startPlace(world: World, place: RunningNode): void {
   enter(place.process, () => starters[place.kind](world, place));
 }
 
+/** Bytes that no other lease of a world has. */
+const leaseBytes = ({ name, starts }: RunningNode, asked: number): Uint8Array =>
+  createHash("sha256").update(`${name} ${starts} ${asked}`).digest().subarray(0, 16);
+
 const starters: Record<RunningNode["kind"], (world: World, place: RunningNode) => void> = {
   relay: (world, running) => {
     const place = running as RelayNode;
@@ -61,7 +67,18 @@ const starters: Record<RunningNode["kind"], (world: World, place: RunningNode) =
       place.onCharge = undefined;
       strike?.();
     };
-    const told = { onCharge, onConfirm, onCheckpoint, onAccepted };
+    const onDraw = (rid: string, leaseRid: string): void => {
+      const truth = world.truths.get(rid);
+      if (truth) truth.leaseRid = leaseRid;
+      world.leasedCalls += 1;
+    };
+    let leasesAsked = 0;
+    const leaseRid = world.hasLeases
+      ? (): string =>
+          v7({ msecs: Date.now() + place.clockAheadMs, seq: 0, random: leaseBytes(place, (leasesAsked += 1)) })
+      : undefined;
+    const onRecalled = (): void => void (world.recalledLeases += 1);
+    const told = { leaseRid, onDraw, onRecalled, onCharge, onConfirm, onCheckpoint, onAccepted };
     void startRelay({ name, relaySession, channel, stream: world.stream, disk, log, ...told }).then(
       (relay) => {
         if (place.process === at) place.relay = relay;

@@ -9,6 +9,7 @@ import type { LiveCall } from "../../../services/relay/live-call.ts";
 import { createMetrics } from "../../../services/relay/metrics.ts";
 import { createPublisher } from "../../../services/relay/charge/publish.ts";
 import { defaultLimits, openQuotaSession, type QuotaSession } from "../../../services/relay/charge/quota-session.ts";
+import { createLeases, type Leases } from "../../../services/relay/charge/leases.ts";
 import { createRestore } from "../../../services/relay/charge/restore.ts";
 import { confirmBooked, replaySpool, ridOfRecord, type SettlementDeps } from "../../../services/relay/charge/settle.ts";
 import { openSpool, type Spool } from "../../../services/relay/charge/spool.ts";
@@ -16,7 +17,12 @@ import { filesOn, type Disk } from "./disk.ts";
 import type { UsageStream } from "./stream.ts";
 
 /** A running relay process, as far as the path of the money goes. */
-export type Relay = { settling: SettlementDeps; live: Set<LiveCall> };
+export type Relay = {
+  settling: SettlementDeps;
+  quota: QuotaSession;
+  leases: Leases | undefined;
+  live: Set<LiveCall>;
+};
 
 export type RelayDeps = {
   name: string;
@@ -33,6 +39,11 @@ export type RelayDeps = {
   onCheckpoint: (rid: string) => void;
   /** Told of each sum that auth-quota has taken. */
   onAccepted: (rid: string, nanos: bigint) => void;
+  /** Told of each call that is admitted within a lease. */
+  onDraw: (rid: string, leaseRid: string) => void;
+  onRecalled: () => void;
+  /** Makes the ids of leases; undefined: each call is admitted by auth-quota. */
+  leaseRid: (() => string) | undefined;
 };
 
 const metrics = createMetrics(new Registry());
@@ -63,6 +74,11 @@ export async function startRelay(parts: RelayDeps): Promise<Relay> {
   const session = openQuotaSession(channel, relaySession, log, sessionLimits);
   const quota: QuotaSession = {
     ...session,
+    tellThen: (told, onAnswer) => {
+      if (told.operation?.case === "draw")
+        parts.onDraw(told.operation.value.rid ?? "", told.operation.value.leaseRid ?? "");
+      session.tellThen(told, onAnswer);
+    },
     tell: async (told) => {
       const { operation } = told;
       const isCheckpoint = operation?.case === "checkpoint" || operation?.case === "restore";
@@ -91,10 +107,15 @@ export async function startRelay(parts: RelayDeps): Promise<Relay> {
     nextSequence,
     refused: new Set(),
   };
+  const leaseCounts = { admitted: () => undefined, recalled: parts.onRecalled };
   const live = new Set<LiveCall>();
+  const { leaseRid: makeRid } = parts;
+  // Few calls are made here: leases come for less, and are kept for longer.
+  const leases = makeRid && createLeases(quota, leaseCounts, { leastPerSecond: 0.3, idleMs: 8_000, makeRid });
+  if (leases) every(500, async () => leases.sweep(), log);
   void replaySpool(settling);
   every(2_000, async () => void (await confirmBooked(settling)), log);
   every(500, createRestore(settling, live), log);
   every(1_000, async () => guardLive(settling, live), log);
-  return { settling, live };
+  return { settling, quota, leases, live };
 }

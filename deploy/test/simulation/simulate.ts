@@ -18,6 +18,8 @@ export type Outcome = {
   calls: number;
   served: number;
   whole: number;
+  leased: number;
+  recalled: number;
   /** Worst balance below zero, in nano-USD. */
   overspendNanos: bigint;
   /** What was served and is not charged, because relays were lost. */
@@ -103,6 +105,8 @@ function outcomeOf(world: World, events: number): Outcome {
     calls: truths.length,
     served: truths.filter(({ outputTokens }) => outputTokens > 0).length,
     whole: truths.filter(({ hasWhole }) => hasWhole).length,
+    leased: world.leasedCalls,
+    recalled: world.recalledLeases,
     overspendNanos: largest(accounts.map((accountId) => overspendOf(world, accountId))),
     lostNanos: owed.reduce((sum, nanos) => (nanos > 0n ? sum + nanos : sum), 0n),
     hasLost: world.losses.length > 0,

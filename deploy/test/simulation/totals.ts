@@ -7,6 +7,9 @@ export type Totals = {
   calls: number;
   served: number;
   whole: number;
+  /** Calls that were admitted within leases. */
+  leased: number;
+  recalled: number;
   virtualMs: number;
   elapsedMs: number;
   /** Worst balance below zero in worlds whose Redis lost nothing, and in those whose Redis lost something. */
@@ -27,6 +30,8 @@ export function emptyTotals(): Totals {
     calls: 0,
     served: 0,
     whole: 0,
+    leased: 0,
+    recalled: 0,
     virtualMs: 0,
     elapsedMs: 0,
     worst: { kept: "0", lost: "0" },
@@ -57,6 +62,8 @@ export function addTotals(totals: Totals, outcome: Outcome): Totals {
     calls: totals.calls + outcome.calls,
     served: totals.served + outcome.served,
     whole: totals.whole + outcome.whole,
+    leased: totals.leased + outcome.leased,
+    recalled: totals.recalled + outcome.recalled,
     virtualMs: totals.virtualMs + outcome.virtualMs,
     elapsedMs: totals.elapsedMs,
     worst: hasLost ? { kept, lost: larger(lost, overspendNanos) } : { kept: larger(kept, overspendNanos), lost },
@@ -76,6 +83,8 @@ export function joinTotals(one: Totals, other: Totals): Totals {
     calls: one.calls + other.calls,
     served: one.served + other.served,
     whole: one.whole + other.whole,
+    leased: one.leased + other.leased,
+    recalled: one.recalled + other.recalled,
     virtualMs: one.virtualMs + other.virtualMs,
     elapsedMs: Math.max(one.elapsedMs, other.elapsedMs),
     worst: { kept: larger(one.worst.kept, other.worst.kept), lost: larger(one.worst.lost, other.worst.lost) },
@@ -101,6 +110,7 @@ export function report(totals: Totals): string {
   const lines = [
     `${totals.seeds} seeds${perSecond}, ${totals.events} events, ${hours.toFixed(1)} virtual hours`,
     `${totals.calls} calls, ${totals.served} served, ${totals.whole} to their end`,
+    `${totals.leased} calls within leases; ${totals.recalled} leases asked back`,
     `worst balance: ${usd(totals.worst.kept)} USD below zero; where Redis lost data ${usd(totals.worst.lost)} USD`,
     `served by relays that were lost, and not charged: ${usd(totals.lostNanos)} USD`,
     `worlds with holds that only the sweep of forgotten ones ended: ${totals.forgotten}`,

@@ -50,6 +50,12 @@ export type World = {
   clockRightAtMs: number | undefined;
   /** When the last fault is over. */
   healsAtMs: number;
+  /** Whether relays admit calls within leases. */
+  hasLeases: boolean;
+  /** Leases whose grant was looked at. */
+  leasesSeen: Set<string>;
+  leasedCalls: number;
+  recalledLeases: number;
   /** Whether holds were left over that only the sweep of forgotten ones has ended. */
   hasForgotten: boolean;
   counts: Map<string, number>;

@@ -28,6 +28,7 @@ export async function sweep(deps: SweepDeps, relaySilentMs: number): Promise<voi
   );
   const forgotten: HotOperation = ["sweep-forgotten", String(forgottenMs), String(relaySilentMs), String(holdsPerStep)];
   await sweepAll(deps, forgotten, "holds without a sign of life are ended");
+  await sweepAll(deps, ["sweep-leases", String(holdsPerStep)], "leases that were not given back are ended");
 }
 
 async function sweepAll({ hot, metrics, log }: SweepDeps, operation: HotOperation, message: string): Promise<void> {

@@ -1,24 +1,24 @@
 import { Verdict, type CallState } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
-import { holdSecret, isHoldSecret, isProven } from "#shared/money/hold-proof.ts";
+import { holdSecret, isHoldSecret, isProven, leaseSecrets } from "#shared/money/hold-proof.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Identities } from "../hot/identity.ts";
 import type { Load, Owner } from "../hot/load.ts";
 import type { Metrics } from "../metrics.ts";
 import {
+  asProven,
   MalformedOperation,
   prepare,
-  provenSettle,
   writeOperation,
   type Caller,
   type PreparedOperation,
 } from "./operations.ts";
 import type { Result, SessionOperation } from "./session-wire.ts";
-import { answerCodes, need, type HotAnswer, type HotOperation, type HotStore } from "../store/hot.ts";
+import { answerCodes, need, type HotAnswer, type HotOperation, type HotRun, type HotStore } from "../store/hot.ts";
 import { traceReserves } from "./trace-reserves.ts";
 
 /** The decision on a batch: one result per operation, and the generation and time of the hot store. */
-export type BatchDecision = { results: Result[]; generation: string; timeMs: number };
+export type BatchDecision = { results: Result[]; generation: string; timeMs: number; recalledLeases: string[] };
 
 /** Decides a batch. Never rejects. */
 export type Decide = (relaySession: string, operations: SessionOperation[]) => Promise<BatchDecision>;
@@ -49,14 +49,14 @@ export function createDecide(given: DecideDeps): Decide {
     deps.metrics.batch(operations.length);
     const startedAtMs = Date.now();
     const tasks = operations.map((operation) => toTask(deps, operation));
-    await decideAll(deps, relaySession, tasks);
+    const recalledLeases = await decideAll(deps, relaySession, tasks);
     const results = tasks.map((task) => {
       const result = task.result ?? unavailable;
       deps.metrics.verdict(task.prepared.name, result.verdict);
       return result;
     });
     traceReserves(operations, results, startedAtMs);
-    return { results, generation: deps.hot.generation(), timeMs: deps.hot.timeMs() };
+    return { results, generation: deps.hot.generation(), timeMs: deps.hot.timeMs(), recalledLeases };
   };
 }
 
@@ -117,13 +117,17 @@ function callerOf(identity: Owner | null | undefined): Owner {
   return identity ?? { keyId: "", accountId: "" };
 }
 
-async function decideAll(deps: DecideContext, relaySession: string, tasks: Task[]): Promise<void> {
+/** Decides all tasks; gives the leases that the relay is to give back. */
+async function decideAll(deps: DecideContext, relaySession: string, tasks: Task[]): Promise<string[]> {
+  let recalledLeases: string[] = [];
   let open = tasks.filter((task) => !task.result);
   let loaded: HotOperation[] = [];
   // An empty batch still shows that the relay is alive.
   for (let round = 0; round < maxRounds && (round === 0 || open.length > 0); round += 1) {
-    const answers = await applyTimed(deps, relaySession, [...loaded, ...open.map(writeTask)]);
-    if (!answers) return;
+    const run = await applyTimed(deps, relaySession, [...loaded, ...open.map(writeTask)]);
+    if (!run) break;
+    const { answers } = run;
+    ({ recalledLeases } = run);
     const lacking: MissingData[] = [];
     open.forEach((task, index) => {
       const answer = answers[loaded.length + index];
@@ -137,6 +141,7 @@ async function decideAll(deps: DecideContext, relaySession: string, tasks: Task[
     loaded = await loadMissing(deps, lacking);
     open = lacking.map(({ task }) => task).filter((task) => !task.result);
   }
+  return recalledLeases;
 }
 
 const writeTask = ({ prepared, caller }: Task): HotOperation => writeOperation(prepared, caller);
@@ -145,13 +150,13 @@ async function applyTimed(
   { hot, metrics, log }: DecideDeps,
   relaySession: string,
   operations: HotOperation[],
-): Promise<HotAnswer[] | undefined> {
+): Promise<HotRun | undefined> {
   const startedAt = performance.now();
   try {
-    const answers = await hot.apply(relaySession, operations);
+    const run = await hot.applyFor(relaySession, operations);
     metrics.redis((performance.now() - startedAt) / 1_000, true);
     faultPoint("auth-quota: decided in Redis, not answered");
-    return answers;
+    return run;
   } catch (error) {
     metrics.redis((performance.now() - startedAt) / 1_000, false);
     log.error({ err: error, operations: operations.length }, "Redis did not answer, outcome unknown");
@@ -189,6 +194,12 @@ function toResult({ proofKeys }: DecideDeps, { prepared, caller }: Task, { code,
       if (caller.keyId === "?") result.keyId = "";
       return result;
     }
+    case "lease":
+      return verdict === Verdict.OK && number > 0
+        ? leaseResult(proofKeys[0], prepared, caller, { number, text })
+        : { verdict };
+    case "draw":
+      return { verdict, retryAfterSeconds: number };
     case "extend":
     case "restore":
       return { verdict, heldNanos: number };
@@ -202,6 +213,29 @@ function toResult({ proofKeys }: DecideDeps, { prepared, caller }: Task, { code,
     default:
       return { verdict };
   }
+}
+
+/** A granted lease by the words of the script: calls, how long it lasts, the rate of addresses; then the models. */
+function leaseResult(
+  proofKey: Uint8Array,
+  { ridMs }: PreparedOperation,
+  { accountId, keyId }: Caller,
+  { number, text }: Pick<HotAnswer, "number" | "text">,
+): Result {
+  const [head = "", ...models] = text.split("\n");
+  const [calls = 0, lastsMs = 0, ipPerMinute = 0] = head.split(" ").map(Number);
+  const secrets = leaseSecrets(proofKey, { accountId, keyId }, ridMs);
+  return {
+    verdict: Verdict.OK,
+    accountId,
+    keyId,
+    heldNanos: number,
+    calls,
+    lastsMs,
+    ipPerMinute,
+    models: models.filter((model) => model !== ""),
+    holdSecret: secrets,
+  };
 }
 
 type MissingData = { task: Task; answer: HotAnswer | undefined };
@@ -226,7 +260,7 @@ async function loadMissing(deps: DecideDeps, lacking: MissingData[]): Promise<Ho
 async function loadFor(deps: DecideDeps, task: Task, answer: HotAnswer | undefined): Promise<HotOperation[]> {
   if (answer?.code !== answerCodes.need || answer.number === 0) return [];
   if (answer.number === need.proof) {
-    if (isGranted(deps, task.prepared.request)) task.prepared = provenSettle(task.prepared);
+    if (isGranted(deps, task.prepared.request)) task.prepared = asProven(task.prepared);
     else task.result = refuseUnproven(deps, task.prepared).result;
     return [];
   }

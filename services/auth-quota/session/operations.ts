@@ -26,6 +26,9 @@ const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
 const maxRecordBytes = 65_536;
 const maxModelLength = 256;
 const endSessionChunk = "200";
+// How long a lease lasts: so long may a relay that hears nothing go on to admit calls by what it was told.
+const leaseMs = 10_000;
+const maxLeasedCalls = 100_000;
 const ridBytes = 16;
 const maxRids = 1_024;
 
@@ -40,6 +43,8 @@ export function prepare(request: SessionOperation): PreparedOperation {
       return { name, request, keyHash: hashText(request.keyHash), ridMs: 0, operation: undefined };
     case "reserve":
       return prepareReserve(request);
+    case "lease":
+      return prepareLease(request);
     case "endSession":
       assertId("relay_session", request.relaySession);
       return fixed(request, ["end-session", request.relaySession, endSessionChunk]);
@@ -51,7 +56,7 @@ export function prepare(request: SessionOperation): PreparedOperation {
   }
 }
 
-type CallOperation = "extend" | "checkpoint" | "settle" | "release" | "lookup" | "restore";
+type CallOperation = "extend" | "checkpoint" | "settle" | "release" | "lookup" | "restore" | "draw";
 
 function prepareOfCall(name: CallOperation, request: SessionOperation): PreparedOperation {
   const { rid } = request;
@@ -79,6 +84,13 @@ function prepareOfCall(name: CallOperation, request: SessionOperation): Prepared
       const record = checkedRecord(request.record, request.costNanos > 0);
       return fixed(request, ["restore", rid, accountId, keyId, held, cost, record]);
     }
+    case "draw": {
+      const { leaseRid, ip } = request;
+      const [accountId, keyId] = ownerOf(request);
+      assertRid(leaseRid);
+      assertIp(ip);
+      return fixed(request, ["draw", rid, leaseRid, accountId, keyId, amount("held_nanos", request.heldNanos), ip]);
+    }
   }
 }
 
@@ -87,14 +99,18 @@ export function writeOperation({ request, ridMs, operation }: PreparedOperation,
   if (operation) return operation;
   const { keyId, accountId, isIpCounted } = caller;
   const ip = isIpCounted ? "" : request.ip;
+  if (request.name === "lease") {
+    const { rid, estimateNanos, calls } = request;
+    return ["lease", rid, String(ridMs), keyId, accountId, String(estimateNanos), String(calls), String(leaseMs)];
+  }
   if (request.name === "authorize") return ["authorize", ip, keyId, accountId, request.mayBeUsedUp ? "1" : ""];
   return ["reserve", request.rid, String(ridMs), ip, keyId, accountId, request.model, String(request.estimateNanos)];
 }
 
-/** The same settle, of a call that is proven to have been granted. */
-export function provenSettle(prepared: PreparedOperation): PreparedOperation {
-  const [, ...values] = prepared.operation ?? [""];
-  return { ...prepared, operation: ["settle", ...values] };
+/** The same settle or draw, of a call that is proven to have been granted. */
+export function asProven(prepared: PreparedOperation): PreparedOperation {
+  const [name, ...values] = prepared.operation ?? [""];
+  return { ...prepared, operation: [name === "draw" ? "draw-proven" : "settle", ...values] };
 }
 
 function fixed(request: SessionOperation, operation: HotOperation): PreparedOperation {
@@ -109,6 +125,14 @@ function prepareReserve(request: SessionOperation): PreparedOperation {
   // A line break separates the models in a key's list.
   if (model.length > maxModelLength || model.includes("\n")) throw new MalformedOperation("model is not a name");
   return { name: "reserve", request, keyHash: hashText(keyHash), ridMs, operation: undefined };
+}
+
+function prepareLease(request: SessionOperation): PreparedOperation {
+  const { rid, estimateNanos, calls, keyHash } = request;
+  const ridMs = assertRid(rid);
+  amount("estimate_nanos", estimateNanos);
+  if (calls < 1 || calls > maxLeasedCalls) throw new MalformedOperation(`calls is not within 1 and ${maxLeasedCalls}`);
+  return { name: "lease", request, keyHash: hashText(keyHash), ridMs, operation: undefined };
 }
 
 function ownerOf({ accountId, keyId }: SessionOperation): [accountId: string, keyId: string] {

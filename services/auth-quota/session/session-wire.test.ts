@@ -154,6 +154,7 @@ for (const isMaintenance of [undefined, false, true]) {
       isMaintenance,
       isStopping,
       timeMs: 1_732_212_121_212,
+      recalledLeases: ["lease-1", "lease-2"],
     };
     const expected = create(SessionResponseSchema, {
       generation: answer.generation,
@@ -166,6 +167,7 @@ for (const isMaintenance of [undefined, false, true]) {
       hasLookupMany: true,
       timeMs: BigInt(answer.timeMs),
       isStopping,
+      recalledLeases: answer.recalledLeases,
       ...(isMaintenance === undefined ? {} : { isMaintenance }),
     });
     assert.deepEqual(encodeSessionResponse(answer), Buffer.from(toBinary(SessionResponseSchema, expected)));

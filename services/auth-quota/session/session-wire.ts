@@ -44,11 +44,13 @@ export type SessionOperation = {
   model: string;
   traceparent: string;
   relaySession: string;
+  leaseRid: string;
   estimateNanos: number;
   totalNanos: number;
   leastNanos: number;
   heldNanos: number;
   costNanos: number;
+  calls: number;
   mayBeUsedUp: boolean;
   keyHash: Buffer;
   record: Buffer;
@@ -70,6 +72,9 @@ export type Result = {
   checkpointNanos?: number;
   states?: Buffer;
   holdSecret?: Buffer;
+  calls?: number;
+  lastsMs?: number;
+  ipPerMinute?: number;
 };
 
 export type SessionResponse = {
@@ -82,6 +87,8 @@ export type SessionResponse = {
   timeMs: number;
   /** Asks the relay to connect to another replica. */
   isStopping: boolean;
+  /** Leases that the relay is to give back. */
+  recalledLeases: readonly string[];
 };
 
 const noBytes = Buffer.alloc(0);
@@ -96,11 +103,13 @@ export const emptyOperation = (name: OperationName): SessionOperation => ({
   model: "",
   traceparent: "",
   relaySession: "",
+  leaseRid: "",
   estimateNanos: 0,
   totalNanos: 0,
   leastNanos: 0,
   heldNanos: 0,
   costNanos: 0,
+  calls: 0,
   mayBeUsedUp: false,
   keyHash: noBytes,
   record: noBytes,
@@ -129,8 +138,8 @@ type WireField =
   | { type: "bytes"; name: FieldsOf<Buffer> }
   | { type: "flag"; name: FieldsOf<boolean> };
 
-const texts = ["rid", "accountId", "keyId", "ip", "model", "traceparent", "relaySession"] as const;
-const amounts = ["estimateNanos", "totalNanos", "leastNanos", "heldNanos", "costNanos"] as const;
+const texts = ["rid", "accountId", "keyId", "ip", "model", "traceparent", "relaySession", "leaseRid"] as const;
+const amounts = ["estimateNanos", "totalNanos", "leastNanos", "heldNanos", "costNanos", "calls"] as const;
 const byteFields = ["keyHash", "record", "rids", "holdSecret"] as const;
 
 const wireFields = new Map<string, WireField>([
@@ -158,6 +167,8 @@ const plans = [
   plan("endSession", "relaySession"),
   plan("restore", "rid", "accountId", "keyId", "heldNanos", "costNanos", "record", "holdSecret"),
   plan("lookupMany", "rids"),
+  plan("lease", "rid", "keyHash", "estimateNanos", "calls"),
+  plan("draw", "rid", "leaseRid", "accountId", "keyId", "heldNanos", "ip", "holdSecret"),
 ];
 
 function readOperation(reader: WireReader): SessionOperation {
@@ -194,8 +205,9 @@ const writer = createWireWriter();
 
 /** Encodes a SessionResponse, last field first. Field 5 says that this server supports LookupMany. */
 export function encodeSessionResponse(response: SessionResponse): Buffer {
-  const { batch, results, generation, isMaintenance, isStopping, timeMs } = response;
+  const { batch, results, generation, isMaintenance, isStopping, timeMs, recalledLeases } = response;
   beginMessage(writer);
+  for (let at = recalledLeases.length - 1; at >= 0; at -= 1) writePresentText(writer, 8, recalledLeases[at] ?? "");
   if (isStopping) writeNumber(writer, 7, 1);
   writeNumber(writer, 6, timeMs);
   writeNumber(writer, 5, 1);
@@ -211,6 +223,9 @@ export function encodeSessionResponse(response: SessionResponse): Buffer {
 }
 
 function writeResult(result: Result): void {
+  if (result.ipPerMinute) writeNumber(writer, 13, result.ipPerMinute);
+  if (result.lastsMs) writeNumber(writer, 12, result.lastsMs);
+  if (result.calls) writeNumber(writer, 11, result.calls);
   if (result.holdSecret) writeBytes(writer, 10, result.holdSecret);
   if (result.states) writeBytes(writer, 9, result.states);
   if (result.checkpointNanos) writeNumber(writer, 8, result.checkpointNanos);

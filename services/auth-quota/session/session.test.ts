@@ -36,7 +36,7 @@ function openSession() {
   return { sessions, deciding, answers, stream, send, logText: () => lines.join("") };
 }
 
-const yes: BatchDecision = { results: [{ verdict: Verdict.OK }], generation: "g", timeMs: 0 };
+const yes: BatchDecision = { results: [{ verdict: Verdict.OK }], generation: "g", recalledLeases: [], timeMs: 0 };
 
 test("a stop tells each relay at once, decides what it still sends, and is over when the relay has left", async () => {
   const { sessions, deciding, answers, stream, send } = openSession();

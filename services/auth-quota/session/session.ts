@@ -43,6 +43,7 @@ export function createSessions(decide: Decide, isMaintenance: () => boolean | un
       isMaintenance: isMaintenance(),
       isStopping: true,
       timeMs: 0,
+      recalledLeases: [],
     });
   };
   const open = (stream: Stream): void => {

@@ -119,7 +119,7 @@ function weigh(sums: Map<string, CallSums>, text: Buffer): void {
   const line = text.toString("latin1", 0, Math.max(0, text.indexOf(10)));
   const [state, accountId = "", , , , held, , amount, , booked] = line.split(" ");
   const sum = sums.get(accountId) ?? { heldNanos: 0n, unpostedNanos: 0n };
-  if (state === "held") {
+  if (state === "held" || state === "leased") {
     sum.heldNanos += BigInt(held ?? 0);
   } else if (state === "settled" || state === "expired") {
     const owed = BigInt(amount ?? 0) - BigInt(booked ?? 0);

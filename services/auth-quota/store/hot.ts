@@ -67,6 +67,9 @@ export type RecoveryLock = {
   sequence: bigint | undefined;
 };
 
+/** What a run for a relay process answers. */
+export type HotRun = { answers: HotAnswer[]; recalledLeases: string[] };
+
 /** The money script and the readings beside it. Every function rejects when Redis does not answer in time. */
 export type HotStore = {
   /**
@@ -74,6 +77,8 @@ export type HotStore = {
    * `unavailable` when Redis is empty and was not established.
    */
   apply: (relaySession: string, operations: readonly HotOperation[]) => Promise<HotAnswer[]>;
+  /** The same, with the leases that the relay process is to give back. */
+  applyFor: (relaySession: string, operations: readonly HotOperation[]) => Promise<HotRun>;
   /** The generation of the last answer; "" before the first one. */
   generation: () => string;
   /** Redis' clock in ms since 1970, by the last answer and the time since; 0 before the first one. */
@@ -92,12 +97,14 @@ export type HotStore = {
 
 export function createHotStore(redis: HotRedis, limits: CallLimits): HotStore {
   const apply = createApply(redis, limits);
+  const applyFor = async (relaySession: string, operations: readonly HotOperation[]): Promise<HotRun> => {
+    const run = await apply.run(relaySession, operations);
+    if (run.generation === "") throw new ServiceError("unavailable", "Redis is empty and not established yet");
+    return run;
+  };
   return {
-    apply: async (relaySession, operations) => {
-      const { generation, answers } = await apply.run(relaySession, operations);
-      if (generation === "") throw new ServiceError("unavailable", "Redis is empty and not established yet");
-      return answers;
-    },
+    apply: async (relaySession, operations) => (await applyFor(relaySession, operations)).answers,
+    applyFor,
     generation: apply.generation,
     timeMs: apply.timeMs,
     readRecoveryLock: async () => {
@@ -116,7 +123,7 @@ export function createHotStore(redis: HotRedis, limits: CallLimits): HotStore {
   };
 }
 
-type Run = { generation: string; answers: HotAnswer[] };
+type Run = HotRun & { generation: string };
 
 /**
  * Numbers the runs of this process, so that the script can tell when Redis has forgotten one that was answered. All
@@ -137,10 +144,10 @@ function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute, accountCo
       values.push(String(accountConcurrent), process, String(run), String(done.run), done.generation);
       for (const operation of operations) for (const value of operation) values.push(value);
       const answer = await redis.applyMoney(keyPrefix, values);
-      const generation = String(answer[0]);
+      const [generation = "", ...recalledLeases] = String(answer[0]).split(" ");
       if (generation !== "") offsetMs = toNumber(answer[1]) - performance.now();
       if (generation !== "" && (run > done.run || generation !== done.generation)) done = { run, generation };
-      return { generation, answers: readAnswers(answer) };
+      return { generation, recalledLeases, answers: readAnswers(answer) };
     },
   };
 }

@@ -37,6 +37,7 @@ const verdicts: [keyof typeof Verdict, object | undefined][] = [
   ["UNAVAILABLE", { name: "service_unavailable" }],
   ["NO_HOLD", { name: "service_unavailable" }],
   ["CONFLICT", { name: "service_unavailable" }],
+  ["RECALLED", { name: "service_unavailable" }],
   ["UNSPECIFIED", { name: "service_unavailable" }],
 ];
 
@@ -46,15 +47,15 @@ test("every verdict has its row here", () => {
 
 for (const [name, expected] of verdicts) {
   const decision = expected === undefined ? "admits" : "no decision possible is 503, never 401 or 403, never open";
-  test(`verdict ${name}: ${name === "OK" || /UNAV|HOLD|CONF|UNSPEC/.test(name) ? decision : "refuses in the words of the spec"}`, async () => {
+  test(`verdict ${name}: ${name === "OK" || /UNAV|HOLD|CONF|RECALLED|UNSPEC/.test(name) ? decision : "refuses in the words of the spec"}`, async () => {
     const quota = scriptedQuota(() => ({ verdict: Verdict[name], accountId: "acct_1", retryAfterSeconds: 17 }));
     const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
     if (expected === undefined) {
-      assert.equal((await admit(quota, newCaller(), asked)).accountId, "acct_1");
+      assert.equal((await admit({ quota }, newCaller(), asked)).accountId, "acct_1");
       assert.equal((await authorize(quota, newCaller())).accountId, "acct_1");
       return;
     }
-    const { cause: _, ...told } = await failureOf(admit(quota, newCaller(), asked));
+    const { cause: _, ...told } = await failureOf(admit({ quota }, newCaller(), asked));
     assert.deepEqual(told, expected);
     assert.equal((await failureOf(authorize(quota, newCaller()))).name, told.name);
   });
@@ -65,7 +66,7 @@ test("a reservation asks for the estimated price of this model, for this key fro
   const rid = createRid();
   const envelope = envelopeOf({ max_tokens: 500 });
   const model = modelOf();
-  await admit(quota, newCaller(), { rid, envelope, model });
+  await admit({ quota }, newCaller(), { rid, envelope, model });
   const [asked] = quota.of("reserve");
   assert.ok(asked);
   assert.equal(asked.rid, rid);
@@ -81,14 +82,14 @@ test("a hold of which nothing is known, because no answer came, is released: thi
   const silent = scriptedQuota(({ case: name }) => ({
     verdict: name === "reserve" ? Verdict.UNAVAILABLE : Verdict.OK,
   }));
-  await failureOf(admit(silent, newCaller(), asked));
+  await failureOf(admit({ quota: silent }, newCaller(), asked));
   assert.deepEqual(
     silent.of("release").map((release) => release.rid),
     [rid],
   );
   for (const verdict of [Verdict.BALANCE, Verdict.KEY_INVALID, Verdict.CONFLICT]) {
     const deciding = scriptedQuota(() => ({ verdict }));
-    await failureOf(admit(deciding, newCaller(), asked));
+    await failureOf(admit({ quota: deciding }, newCaller(), asked));
     assert.deepEqual(deciding.of("release"), [], "a no left no hold");
   }
 });
@@ -105,7 +106,7 @@ test("checking a key holds nothing", async () => {
 test("while auth-quota is away callers are told at once, and nothing is asked or released", async () => {
   const quota = { ...scriptedQuota(), isReachable: () => false };
   const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
-  assert.equal((await failureOf(admit(quota, newCaller(), asked))).name, "service_unavailable");
+  assert.equal((await failureOf(admit({ quota }, newCaller(), asked))).name, "service_unavailable");
   assert.equal((await failureOf(authorize(quota, newCaller()))).name, "service_unavailable");
   assert.deepEqual(quota.operations, []);
 });
@@ -113,14 +114,14 @@ test("while auth-quota is away callers are told at once, and nothing is asked or
 test("a call that is refused while this machine's clock is wrong says so in the log", async () => {
   const quota = { ...scriptedQuota(() => ({ verdict: Verdict.UNAVAILABLE })), clockAheadMs: () => 3_600_000 };
   const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
-  const failure = await failureOf(admit(quota, newCaller(), asked));
+  const failure = await failureOf(admit({ quota }, newCaller(), asked));
   assert.deepEqual(failure, { name: "service_unavailable", cause: "the clock is 3600 s ahead of Redis'" });
 });
 
 test("an estimate beyond what an account can hold is asked for as that, and refused as too much", async () => {
   const quota = scriptedQuota();
   const model = modelOf({ prices: { inputTokens: 10n ** 20n, outputTokens: 10n ** 20n } });
-  await admit(quota, newCaller(), { rid: createRid(), envelope: envelopeOf(), model });
+  await admit({ quota }, newCaller(), { rid: createRid(), envelope: envelopeOf(), model });
   assert.equal(quota.of("reserve")[0]?.estimateNanos, 9_007_199_254_740_991n);
 });
 
@@ -129,7 +130,7 @@ test("an address counts once for a request, also where its key is checked before
   const caller = newCaller();
   await authorize(quota, caller);
   await authorize(quota, caller);
-  await admit(quota, caller, { rid: createRid(), envelope: envelopeOf(), model: modelOf() });
+  await admit({ quota }, caller, { rid: createRid(), envelope: envelopeOf(), model: modelOf() });
   const counted = [...quota.of("authorize"), ...quota.of("reserve")].map(({ ip }) => ip);
   assert.deepEqual(counted, ["192.0.2.7", "", ""]);
 });

@@ -6,6 +6,7 @@ import type { Envelope } from "../dialects/dialect.ts";
 import { CallFailure, type Failure } from "../failures.ts";
 import { addressBlock } from "./address-block.ts";
 import { estimateNanos } from "./meter.ts";
+import type { Leases } from "./leases.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import { clockProblem } from "./clock-skew.ts";
 
@@ -77,12 +78,16 @@ export async function authorize(quota: QuotaSession, caller: Caller, mayBeUsedUp
   return result;
 }
 
+/** Where calls are admitted; without leases: always at auth-quota. */
+export type Admitting = { quota: QuotaSession; leases?: Leases | undefined };
+
 /**
- * Admits a call: checks the key and its rates and holds the estimated price, in one round trip. A hold of which nothing
- * is known, because no answer came in time, is released: it may have been made, and this call will never use it.
+ * Admits a call: checks the key and its rates and holds the estimated price, within a lease, else in one round trip. A
+ * hold of which nothing is known, because no answer came in time, is released: it may have been made, and this call
+ * will never use it.
  */
-export function admit(
-  quota: QuotaSession,
+export async function admit(
+  { quota, leases }: Admitting,
   caller: Caller,
   { rid, envelope, model, traceparent = "" }: { rid: string; envelope: Envelope; model: Model; traceparent?: string },
 ): Promise<Result> {
@@ -90,7 +95,16 @@ export function admit(
   // More than an account can hold is more than it has, and no amount that auth-quota reads.
   const estimated = estimate < maxAccountNanos ? estimate : maxAccountNanos;
   const wanted = { rid, model: model.id, estimateNanos: estimated, traceparent };
-  return admitAtPrice(quota, caller, wanted);
+  if (!leases) return admitAtPrice(quota, caller, wanted);
+  const leased = { ...wanted, keyHash: caller.keyHash, ip: countedIp(caller) };
+  const held = leases.admit(leased);
+  if (held) {
+    caller.accountId = held.accountId;
+    return held;
+  }
+  const result = await admitAtPrice(quota, caller, wanted);
+  leases.noteAdmitted(leased);
+  return result;
 }
 
 /** The same for a price that is known. */

@@ -39,6 +39,8 @@ export type QuotaSession = AsyncDisposable & {
   clockAheadMs: () => number;
   /** Operations that have not been answered. */
   queued: () => number;
+  /** Has every lease told that auth-quota asks back, until it is released. One listener. */
+  onRecalled: (listener: (leaseRids: readonly string[]) => void) => void;
 };
 
 type Waiting = {
@@ -77,6 +79,8 @@ const unreachableAfterMs = 1_000;
 const maxBatch = 512;
 const maxInFlight = 256;
 const retryMs = 500;
+// Leases come back with the next batches of their relays, or within a heartbeat.
+const recalledMs = 50;
 const sweepMs = 100;
 
 const unavailable = Object.freeze(resultOf(Verdict.UNAVAILABLE));
@@ -104,6 +108,7 @@ type State = QuotaStreams & {
   lingerTimer: NodeJS.Timeout | undefined;
   lastSentAt: number;
   isClosed: boolean;
+  onRecalled: (leaseRids: readonly string[]) => void;
 };
 
 function flush(state: State): void {
@@ -158,6 +163,7 @@ function expire(state: State): void {
     return false;
   };
   state.queue = state.queue.filter(isLive);
+  for (const waiting of state.retrying) if (!isLive(waiting)) state.retrying.delete(waiting);
   for (const { waiting } of state.inFlight) for (const one of waiting) isLive(one);
 }
 
@@ -175,6 +181,7 @@ function takeResults(state: State, answer: SessionAnswer): void {
   state.isMaintenance = answer.isMaintenance ?? state.isMaintenance;
   state.hasLookupMany = answer.hasLookupMany;
   if (answer.timeMs > 0) state.timeOffsetMs = answer.timeMs - performance.now();
+  if (answer.recalledLeases.length > 0) state.onRecalled(answer.recalledLeases);
   // Nearly always the first.
   const place = state.inFlight.findIndex((sent) => sent.batch === batch);
   const wasFull = state.inFlight.length >= maxInFlight;
@@ -191,7 +198,8 @@ function takeResults(state: State, answer: SessionAnswer): void {
 
 function takeResult(state: State, one: Waiting, result: Result): void {
   const mustArrive = one.deadlineAt === Infinity;
-  if (mustArrive && result.verdict === Verdict.UNAVAILABLE && !state.isClosed) return retryLater(state, one);
+  if (mustArrive && result.verdict === Verdict.UNAVAILABLE && !state.isClosed) return retryLater(state, one, retryMs);
+  if (result.verdict === Verdict.RECALLED && !state.isClosed) return retryLater(state, one, recalledMs);
   if (one.isSentAgain && result.verdict !== Verdict.OK) releaseRefused(state, one.operation);
   one.resolve(result);
 }
@@ -204,11 +212,11 @@ function releaseRefused(state: State, { operation }: Operation): void {
   enqueue(state, { operation: release, resolve: () => undefined, deadlineAt: Infinity, isSentAgain: false });
 }
 
-function retryLater(state: State, waiting: Waiting): void {
+function retryLater(state: State, waiting: Waiting, delayMs: number): void {
   state.retrying.add(waiting);
   setTimeout(() => {
     if (state.retrying.delete(waiting)) enqueue(state, waiting);
-  }, retryMs);
+  }, delayMs);
 }
 
 function enqueue(state: State, waiting: Waiting): void {
@@ -306,6 +314,7 @@ export function openQuotaSession(
     lingerTimer: undefined,
     lastSentAt: 0,
     isClosed: false,
+    onRecalled: () => undefined,
   };
   connect(state, channel, log);
   // Timers come before what the sockets hold: a process that stood still reads first, then says what is missing.
@@ -323,6 +332,9 @@ export function openQuotaSession(
     hasLookupMany: () => state.hasLookupMany,
     clockAheadMs: () => clockAheadMs(state),
     queued: () => unanswered(state).length,
+    onRecalled: (listener) => {
+      state.onRecalled = listener;
+    },
     [Symbol.asyncDispose]: async () => {
       state.isClosed = true;
       clearInterval(timer);

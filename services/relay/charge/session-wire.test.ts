@@ -31,6 +31,8 @@ const operations = fc.oneof(
   ofCase("extend", { rid, totalNanos: money, leastNanos: money }),
   ofCase("checkpoint", { rid, costNanos: money, record: bytes }),
   ofCase("endSession", { relaySession: text }),
+  ofCase("lease", { rid, keyHash: bytes, estimateNanos: money, calls: fc.nat() }),
+  ofCase("draw", { rid, leaseRid: text, accountId: text, keyId: text, heldNanos: money, ip: text, holdSecret: bytes }),
   ofCase("restore", { rid, accountId: text, keyId: text, heldNanos: money, costNanos: money, record: bytes }),
 );
 
@@ -67,6 +69,9 @@ const results = fc.oneof(
       checkpointNanos: money,
       states: bytes,
       holdSecret: bytes,
+      calls: fc.nat(),
+      lastsMs: fc.nat(),
+      ipPerMinute: fc.nat(),
     },
     { requiredKeys: [] },
   ),
@@ -80,6 +85,7 @@ const answers = fc.record({
   hasLookupMany: fc.boolean(),
   timeMs: money,
   isStopping: fc.boolean(),
+  recalledLeases: fc.array(text, { maxLength: 3 }),
 });
 
 type Answer = typeof answers extends fc.Arbitrary<infer T> ? T : never;
@@ -119,7 +125,7 @@ test("fields of a later version are passed over, in the answer and in a result",
 
 test("bytes that end too early are refused, not read as less", () => {
   const [results2, batch] = [[{ verdict: Verdict.OK, accountId: "acct_1", heldNanos: 5n }], 1n];
-  const all = { isMaintenance: true, hasLookupMany: true, isStopping: true, timeMs: 1n };
+  const all = { isMaintenance: true, recalledLeases: [], hasLookupMany: true, isStopping: true, timeMs: 1n };
   const whole = encode({ batch, results: results2, generation: "g", ...all });
   const resultEnd = whole.indexOf("acct_1") + 6;
   for (const end of [resultEnd - 8, resultEnd - 1, resultEnd, whole.length - 1])

@@ -3,6 +3,7 @@ import {
   OperationSchema,
   Verdict,
   type CallState,
+  type DrawSchema,
   type ReleaseSchema,
   type ReserveSchema,
   type Result,
@@ -50,11 +51,13 @@ export type SessionAnswer = {
   timeMs: number;
   /** Whether the process at the other end stops, so that another one is to be found. */
   isStopping: boolean;
+  /** Leases that are asked back. */
+  recalledLeases: readonly string[];
 };
 
 const writer = createWireWriter();
 
-/** Encodes a SessionRequest. Two operations are sent for each call, so these are written by hand. */
+/** Encodes a SessionRequest. Two operations are sent for each call, so those of calls are written by hand. */
 export function encodeSessionRequest(
   relaySession: string,
   batch: number,
@@ -83,6 +86,9 @@ function writeOperation(operation: Operation): void {
     case "release":
       writeRelease(operation.operation.value);
       return closePart(writer, 6, before);
+    case "draw":
+      writeDraw(operation.operation.value);
+      return closePart(writer, 12, before);
     default:
       putBytes(writer, toBinary(OperationSchema, create(OperationSchema, operation)));
   }
@@ -111,6 +117,18 @@ function writeRelease(value: MessageInitShape<typeof ReleaseSchema>): void {
   writeText(writer, 1, value.rid ?? "");
 }
 
+function writeDraw(value: MessageInitShape<typeof DrawSchema>): void {
+  writeBytes(writer, 7, value.holdSecret ?? noBytes);
+  writeText(writer, 6, value.ip ?? "");
+  writeInt64(writer, 5, value.heldNanos ?? 0n);
+  writeText(writer, 4, value.keyId ?? "");
+  writeText(writer, 3, value.accountId ?? "");
+  writeText(writer, 2, value.leaseRid ?? "");
+  writeText(writer, 1, value.rid ?? "");
+}
+
+const none: string[] = [];
+
 /** Decodes a SessionResponse. Throws for bytes that are none. */
 export function decodeSessionResponse(bytes: Buffer): SessionAnswer {
   const reader = openReader(bytes);
@@ -122,6 +140,7 @@ export function decodeSessionResponse(bytes: Buffer): SessionAnswer {
     hasLookupMany: false,
     timeMs: 0,
     isStopping: false,
+    recalledLeases: none,
   };
   for (let tag = readTag(reader); tag !== 0; tag = readTag(reader)) {
     if (tag === lengthTag(2)) answer.results.push(readResult(reader));
@@ -131,12 +150,12 @@ export function decodeSessionResponse(bytes: Buffer): SessionAnswer {
     else if (tag === varintTag(5)) answer.hasLookupMany = readBool(reader);
     else if (tag === varintTag(6)) answer.timeMs = readInt64(reader);
     else if (tag === varintTag(7)) answer.isStopping = readBool(reader);
+    else if (tag === lengthTag(8)) answer.recalledLeases = [...answer.recalledLeases, readText(reader)];
     else skip(reader, tag);
   }
   return answer;
 }
 
-const noModels: string[] = [];
 const noStates = new Uint8Array();
 const noSecret = new Uint8Array();
 
@@ -148,11 +167,14 @@ export const resultOf = (verdict: Verdict): Result => ({
   keyId: "",
   heldNanos: 0n,
   retryAfterSeconds: 0,
-  models: noModels,
+  models: none,
   state: 0 as CallState,
   checkpointNanos: 0n,
   states: noStates,
   holdSecret: noSecret,
+  calls: 0,
+  lastsMs: 0,
+  ipPerMinute: 0,
 });
 
 const yes = Object.freeze(resultOf(Verdict.OK));
@@ -185,6 +207,9 @@ function readFields(reader: WireReader): Result {
     else if (tag === varintTag(8)) result.checkpointNanos = BigInt(readInt64(reader));
     else if (tag === lengthTag(9)) result.states = readBytes(reader);
     else if (tag === lengthTag(10)) result.holdSecret = new Uint8Array(readBytes(reader));
+    else if (tag === varintTag(11)) result.calls = readInt32(reader);
+    else if (tag === varintTag(12)) result.lastsMs = readInt32(reader);
+    else if (tag === varintTag(13)) result.ipPerMinute = readInt32(reader);
     else skip(reader, tag);
   }
   return result;

@@ -133,6 +133,7 @@ export function scriptedQuota(
     setHasLookupMany: () => void (hasLookupMany = true),
     setMaintenance: (next) => void (isMaintenance = next),
     clockAheadMs: () => 0,
+    onRecalled: () => undefined,
     queued: () => 0,
     [Symbol.asyncDispose]: async () => undefined,
   };

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file authquota/v1/authquota.proto.
  */
 export const file_authquota_v1_authquota: GenFile = /*@__PURE__*/
-  fileDesc("ChxhdXRocXVvdGEvdjEvYXV0aHF1b3RhLnByb3RvEgxhdXRocXVvdGEudjEiYwoOU2Vzc2lvblJlcXVlc3QSFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCRINCgViYXRjaBgCIAEoBBIrCgpvcGVyYXRpb25zGAMgAygLMhcuYXV0aHF1b3RhLnYxLk9wZXJhdGlvbiLOAwoJT3BlcmF0aW9uEiwKCWF1dGhvcml6ZRgBIAEoCzIXLmF1dGhxdW90YS52MS5BdXRob3JpemVIABIoCgdyZXNlcnZlGAIgASgLMhUuYXV0aHF1b3RhLnYxLlJlc2VydmVIABImCgZleHRlbmQYAyABKAsyFC5hdXRocXVvdGEudjEuRXh0ZW5kSAASLgoKY2hlY2twb2ludBgEIAEoCzIYLmF1dGhxdW90YS52MS5DaGVja3BvaW50SAASJgoGc2V0dGxlGAUgASgLMhQuYXV0aHF1b3RhLnYxLlNldHRsZUgAEigKB3JlbGVhc2UYBiABKAsyFS5hdXRocXVvdGEudjEuUmVsZWFzZUgAEiYKBmxvb2t1cBgHIAEoCzIULmF1dGhxdW90YS52MS5Mb29rdXBIABIvCgtlbmRfc2Vzc2lvbhgIIAEoCzIYLmF1dGhxdW90YS52MS5FbmRTZXNzaW9uSAASKAoHcmVzdG9yZRgJIAEoCzIVLmF1dGhxdW90YS52MS5SZXN0b3JlSAASLwoLbG9va3VwX21hbnkYCiABKAsyGC5hdXRocXVvdGEudjEuTG9va3VwTWFueUgAQgsKCW9wZXJhdGlvbiJBCglBdXRob3JpemUSEAoIa2V5X2hhc2gYASABKAwSCgoCaXAYAiABKAkSFgoObWF5X2JlX3VzZWRfdXAYAyABKAgicAoHUmVzZXJ2ZRILCgNyaWQYASABKAkSEAoIa2V5X2hhc2gYAiABKAwSCgoCaXAYAyABKAkSDQoFbW9kZWwYBCABKAkSFgoOZXN0aW1hdGVfbmFub3MYBSABKAMSEwoLdHJhY2VwYXJlbnQYBiABKAkiPwoGRXh0ZW5kEgsKA3JpZBgBIAEoCRITCgt0b3RhbF9uYW5vcxgCIAEoAxITCgtsZWFzdF9uYW5vcxgDIAEoAyI9CgpDaGVja3BvaW50EgsKA3JpZBgBIAEoCRISCgpjb3N0X25hbm9zGAIgASgDEg4KBnJlY29yZBgDIAEoDCJdCgZTZXR0bGUSCwoDcmlkGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEhIKCmNvc3RfbmFub3MYBCABKAMSDgoGcmVjb3JkGAUgASgMIhYKB1JlbGVhc2USCwoDcmlkGAEgASgJIhUKBkxvb2t1cBILCgNyaWQYASABKAkiGgoKTG9va3VwTWFueRIMCgRyaWRzGAEgASgMIiMKCkVuZFNlc3Npb24SFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCSKHAQoHUmVzdG9yZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKaGVsZF9uYW5vcxgEIAEoAxISCgpjb3N0X25hbm9zGAUgASgDEg4KBnJlY29yZBgGIAEoDBITCgtob2xkX3NlY3JldBgHIAEoDCLKAQoPU2Vzc2lvblJlc3BvbnNlEg0KBWJhdGNoGAEgASgEEiUKB3Jlc3VsdHMYAiADKAsyFC5hdXRocXVvdGEudjEuUmVzdWx0EhIKCmdlbmVyYXRpb24YAyABKAkSGwoOaXNfbWFpbnRlbmFuY2UYBCABKAhIAIgBARIXCg9oYXNfbG9va3VwX21hbnkYBSABKAgSDwoHdGltZV9tcxgGIAEoAxITCgtpc19zdG9wcGluZxgHIAEoCEIRCg9faXNfbWFpbnRlbmFuY2Ui/AEKBlJlc3VsdBImCgd2ZXJkaWN0GAEgASgOMhUuYXV0aHF1b3RhLnYxLlZlcmRpY3QSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKaGVsZF9uYW5vcxgEIAEoAxIbChNyZXRyeV9hZnRlcl9zZWNvbmRzGAUgASgFEg4KBm1vZGVscxgGIAMoCRImCgVzdGF0ZRgHIAEoDjIXLmF1dGhxdW90YS52MS5DYWxsU3RhdGUSGAoQY2hlY2twb2ludF9uYW5vcxgIIAEoAxIOCgZzdGF0ZXMYCSABKAwSEwoLaG9sZF9zZWNyZXQYCiABKAwijwEKC1Bvc3RSZXF1ZXN0Ei4KCGFjY291bnRzGAEgAygLMhwuYXV0aHF1b3RhLnYxLkFjY291bnRCYWxhbmNlEicKBGtleXMYAiADKAsyGS5hdXRocXVvdGEudjEuS2V5U3BlbmRpbmcSJwoFY2FsbHMYAyADKAsyGC5hdXRocXVvdGEudjEuQm9va2VkQ2FsbCJMCg5BY2NvdW50QmFsYW5jZRISCgphY2NvdW50X2lkGAEgASgJEhUKDWJhbGFuY2VfbmFub3MYAiABKAMSDwoHdmVyc2lvbhgDIAEoAyJXCgtLZXlTcGVuZGluZxIOCgZrZXlfaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRITCgtzcGVudF9uYW5vcxgDIAEoAxIPCgd2ZXJzaW9uGAQgASgDImUKCkJvb2tlZENhbGwSCwoDcmlkGAEgASgJEhQKDGJvb2tlZF9uYW5vcxgCIAEoAxISCgphY2NvdW50X2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRIQCghpc19maW5hbBgFIAEoCCIOCgxQb3N0UmVzcG9uc2UiOAoTTGlzdFVucG9zdGVkUmVxdWVzdBISCgptaW5fYWdlX21zGAEgASgDEg0KBWxpbWl0GAIgASgFIicKFExpc3RVbnBvc3RlZFJlc3BvbnNlEg8KB3JlY29yZHMYASADKAwiKwoUQXVkaXRBY2NvdW50c1JlcXVlc3QSEwoLYWNjb3VudF9pZHMYASADKAkipwEKFUF1ZGl0QWNjb3VudHNSZXNwb25zZRIuCghhY2NvdW50cxgBIAMoCzIcLmF1dGhxdW90YS52MS5BdWRpdGVkQWNjb3VudBISCgppc19jb3VudGVkGAIgASgIEhYKDm9sZGVzdF9ob2xkX21zGAMgASgDEhoKEm9sZGVzdF91bnBvc3RlZF9tcxgEIAEoAxIWCg51bnBvc3RlZF9jYWxscxgFIAEoAyKMAgoOQXVkaXRlZEFjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoCRIRCglpc19sb2FkZWQYAiABKAgSFAoMcG9zdGVkX25hbm9zGAMgASgDEhYKDnBvc3RlZF92ZXJzaW9uGAQgASgDEhIKCmhlbGRfbmFub3MYBSABKAMSFgoOdW5wb3N0ZWRfbmFub3MYBiABKAMSEgoKb3Blbl9ob2xkcxgHIAEoAxIWCg51bnBvc3RlZF9jYWxscxgIIAEoAxIaChJjb3VudGVkX2hlbGRfbmFub3MYCSABKAMSHgoWY291bnRlZF91bnBvc3RlZF9uYW5vcxgKIAEoAxIRCglpc19tb3ZpbmcYCyABKAgiJQoPR2V0SG9sZHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkigwEKEEdldEhvbGRzUmVzcG9uc2USEgoKb3Blbl9ob2xkcxgBIAEoAxISCgpoZWxkX25hbm9zGAIgASgDEhYKDnVucG9zdGVkX2NhbGxzGAMgASgDEhYKDnVucG9zdGVkX25hbm9zGAQgASgDEhcKD2F2YWlsYWJsZV9uYW5vcxgFIAEoAyK9AQoHQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSKwoGc3RhdHVzGAMgASgOMhsuYXV0aHF1b3RhLnYxLkFjY291bnRTdGF0dXMSGwoTcmVxdWVzdHNfcGVyX21pbnV0ZRgEIAEoBRIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5tYXhfY29uY3VycmVudBgGIAEoBSJtChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSGwoTcmVxdWVzdHNfcGVyX21pbnV0ZRgDIAEoBRIWCg5tYXhfY29uY3VycmVudBgEIAEoBSI/ChVDcmVhdGVBY2NvdW50UmVzcG9uc2USJgoHYWNjb3VudBgBIAEoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50It0BChRVcGRhdGVBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhEKBG5hbWUYAiABKAlIAIgBARIrCgZzdGF0dXMYAyABKA4yGy5hdXRocXVvdGEudjEuQWNjb3VudFN0YXR1cxIgChNyZXF1ZXN0c19wZXJfbWludXRlGAQgASgFSAGIAQESGwoObWF4X2NvbmN1cnJlbnQYBSABKAVIAogBAUIHCgVfbmFtZUIWChRfcmVxdWVzdHNfcGVyX21pbnV0ZUIRCg9fbWF4X2NvbmN1cnJlbnQiPwoVVXBkYXRlQWNjb3VudFJlc3BvbnNlEiYKB2FjY291bnQYASABKAsyFS5hdXRocXVvdGEudjEuQWNjb3VudCIpChJHZXRBY2NvdW50c1JlcXVlc3QSEwoLYWNjb3VudF9pZHMYASADKAkiPgoTR2V0QWNjb3VudHNSZXNwb25zZRInCghhY2NvdW50cxgBIAMoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50Ik4KE0xpc3RBY2NvdW50c1JlcXVlc3QSGAoQYWZ0ZXJfYWNjb3VudF9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIOCgZzZWFyY2gYAyABKAkiPwoUTGlzdEFjY291bnRzUmVzcG9uc2USJwoIYWNjb3VudHMYASADKAsyFS5hdXRocXVvdGEudjEuQWNjb3VudCKpAgoDS2V5Eg4KBmtleV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSFQoNc2VjcmV0X3ByZWZpeBgEIAEoCRInCgZzdGF0dXMYBSABKA4yFy5hdXRocXVvdGEudjEuS2V5U3RhdHVzEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKC2xpbWl0X25hbm9zGAcgASgDSACIAQESDgoGbW9kZWxzGAggAygJEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDm1heF9jb25jdXJyZW50GAogASgFQg4KDF9saW1pdF9uYW5vcyK2AQoQQ3JlYXRlS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSLgoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLbGltaXRfbmFub3MYBCABKANIAIgBARIOCgZtb2RlbHMYBSADKAkSFgoObWF4X2NvbmN1cnJlbnQYBiABKAVCDgoMX2xpbWl0X25hbm9zIkMKEUNyZWF0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLmF1dGhxdW90YS52MS5LZXkSDgoGc2VjcmV0GAIgASgJIsICChBVcGRhdGVLZXlSZXF1ZXN0Eg4KBmtleV9pZBgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESJwoGc3RhdHVzGAMgASgOMhcuYXV0aHF1b3RhLnYxLktleVN0YXR1cxIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxjbGVhcl9leHBpcnkYBSABKAgSGAoLbGltaXRfbmFub3MYBiABKANIAYgBARITCgtjbGVhcl9saW1pdBgHIAEoCBIOCgZtb2RlbHMYCCADKAkSFAoMY2xlYXJfbW9kZWxzGAkgASgIEhsKDm1heF9jb25jdXJyZW50GAogASgFSAKIAQFCBwoFX25hbWVCDgoMX2xpbWl0X25hbm9zQhEKD19tYXhfY29uY3VycmVudCIzChFVcGRhdGVLZXlSZXNwb25zZRIeCgNrZXkYASABKAsyES5hdXRocXVvdGEudjEuS2V5IiIKEERlbGV0ZUtleVJlcXVlc3QSDgoGa2V5X2lkGAEgASgJIjMKEURlbGV0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLmF1dGhxdW90YS52MS5LZXkiPgoPTGlzdEtleXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFwoPaW5jbHVkZV9kZWxldGVkGAIgASgIIjMKEExpc3RLZXlzUmVzcG9uc2USHwoEa2V5cxgBIAMoCzIRLmF1dGhxdW90YS52MS5LZXkiIQoOR2V0S2V5c1JlcXVlc3QSDwoHa2V5X2lkcxgBIAMoCSIyCg9HZXRLZXlzUmVzcG9uc2USHwoEa2V5cxgBIAMoCzIRLmF1dGhxdW90YS52MS5LZXkiKAoPRmluZEtleXNSZXF1ZXN0EhUKDXNlY3JldF9wcmVmaXgYASABKAkiMwoQRmluZEtleXNSZXNwb25zZRIfCgRrZXlzGAEgAygLMhEuYXV0aHF1b3RhLnYxLktleSIXChVHZXRNYWludGVuYW5jZVJlcXVlc3QiYAoWR2V0TWFpbnRlbmFuY2VSZXNwb25zZRIWCg5pc19tYWludGVuYW5jZRgBIAEoCBIuCgpjaGFuZ2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIvChVTZXRNYWludGVuYW5jZVJlcXVlc3QSFgoOaXNfbWFpbnRlbmFuY2UYASABKAgiYAoWU2V0TWFpbnRlbmFuY2VSZXNwb25zZRIWCg5pc19tYWludGVuYW5jZRgBIAEoCBIuCgpjaGFuZ2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI3ChJLZWVwQ2F0YWxvZ1JlcXVlc3QSDwoHY29udGVudBgBIAEoCRIQCgh0YWtlbl9ieRgCIAEoCSIVChNLZWVwQ2F0YWxvZ1Jlc3BvbnNlIhcKFUdldEtlcHRDYXRhbG9nUmVxdWVzdCKIAQoWR2V0S2VwdENhdGFsb2dSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgDEgwKBGhhc2gYAiABKAkSDwoHY29udGVudBgDIAEoCRIQCgh0YWtlbl9ieRgEIAEoCRIsCgh0YWtlbl9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAq/QEKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEg4KClZFUkRJQ1RfT0sQARIXChNWRVJESUNUX0tFWV9JTlZBTElEEAISFQoRVkVSRElDVF9LRVlfTElNSVQQAxITCg9WRVJESUNUX0JBTEFOQ0UQBBIRCg1WRVJESUNUX01PREVMEAUSGAoUVkVSRElDVF9BQ0NPVU5UX1JBVEUQBhITCg9WRVJESUNUX0lQX1JBVEUQBxIXChNWRVJESUNUX1VOQVZBSUxBQkxFEAgSEwoPVkVSRElDVF9OT19IT0xEEAkSFAoQVkVSRElDVF9DT05GTElDVBAKKpwBCglDYWxsU3RhdGUSGgoWQ0FMTF9TVEFURV9VTlNQRUNJRklFRBAAEhMKD0NBTExfU1RBVEVfSEVMRBABEhcKE0NBTExfU1RBVEVfUkVMRUFTRUQQAhIWChJDQUxMX1NUQVRFX0VYUElSRUQQAxIWChJDQUxMX1NUQVRFX1NFVFRMRUQQBBIVChFDQUxMX1NUQVRFX1BPU1RFRBAFKmgKDUFjY291bnRTdGF0dXMSHgoaQUNDT1VOVF9TVEFUVVNfVU5TUEVDSUZJRUQQABIZChVBQ0NPVU5UX1NUQVRVU19BQ1RJVkUQARIcChhBQ0NPVU5UX1NUQVRVU19TVVNQRU5ERUQQAipuCglLZXlTdGF0dXMSGgoWS0VZX1NUQVRVU19VTlNQRUNJRklFRBAAEhUKEUtFWV9TVEFUVVNfQUNUSVZFEAESFgoSS0VZX1NUQVRVU19TVE9QUEVEEAISFgoSS0VZX1NUQVRVU19ERUxFVEVEEAMyqwwKEEF1dGhRdW90YVNlcnZpY2USSgoHU2Vzc2lvbhIcLmF1dGhxdW90YS52MS5TZXNzaW9uUmVxdWVzdBodLmF1dGhxdW90YS52MS5TZXNzaW9uUmVzcG9uc2UoATABEj0KBFBvc3QSGS5hdXRocXVvdGEudjEuUG9zdFJlcXVlc3QaGi5hdXRocXVvdGEudjEuUG9zdFJlc3BvbnNlElUKDExpc3RVbnBvc3RlZBIhLmF1dGhxdW90YS52MS5MaXN0VW5wb3N0ZWRSZXF1ZXN0GiIuYXV0aHF1b3RhLnYxLkxpc3RVbnBvc3RlZFJlc3BvbnNlElgKDUF1ZGl0QWNjb3VudHMSIi5hdXRocXVvdGEudjEuQXVkaXRBY2NvdW50c1JlcXVlc3QaIy5hdXRocXVvdGEudjEuQXVkaXRBY2NvdW50c1Jlc3BvbnNlEkkKCEdldEhvbGRzEh0uYXV0aHF1b3RhLnYxLkdldEhvbGRzUmVxdWVzdBoeLmF1dGhxdW90YS52MS5HZXRIb2xkc1Jlc3BvbnNlElgKDUNyZWF0ZUFjY291bnQSIi5hdXRocXVvdGEudjEuQ3JlYXRlQWNjb3VudFJlcXVlc3QaIy5hdXRocXVvdGEudjEuQ3JlYXRlQWNjb3VudFJlc3BvbnNlElgKDVVwZGF0ZUFjY291bnQSIi5hdXRocXVvdGEudjEuVXBkYXRlQWNjb3VudFJlcXVlc3QaIy5hdXRocXVvdGEudjEuVXBkYXRlQWNjb3VudFJlc3BvbnNlElIKC0dldEFjY291bnRzEiAuYXV0aHF1b3RhLnYxLkdldEFjY291bnRzUmVxdWVzdBohLmF1dGhxdW90YS52MS5HZXRBY2NvdW50c1Jlc3BvbnNlElUKDExpc3RBY2NvdW50cxIhLmF1dGhxdW90YS52MS5MaXN0QWNjb3VudHNSZXF1ZXN0GiIuYXV0aHF1b3RhLnYxLkxpc3RBY2NvdW50c1Jlc3BvbnNlEkwKCUNyZWF0ZUtleRIeLmF1dGhxdW90YS52MS5DcmVhdGVLZXlSZXF1ZXN0Gh8uYXV0aHF1b3RhLnYxLkNyZWF0ZUtleVJlc3BvbnNlEkwKCVVwZGF0ZUtleRIeLmF1dGhxdW90YS52MS5VcGRhdGVLZXlSZXF1ZXN0Gh8uYXV0aHF1b3RhLnYxLlVwZGF0ZUtleVJlc3BvbnNlEkwKCURlbGV0ZUtleRIeLmF1dGhxdW90YS52MS5EZWxldGVLZXlSZXF1ZXN0Gh8uYXV0aHF1b3RhLnYxLkRlbGV0ZUtleVJlc3BvbnNlEkkKCExpc3RLZXlzEh0uYXV0aHF1b3RhLnYxLkxpc3RLZXlzUmVxdWVzdBoeLmF1dGhxdW90YS52MS5MaXN0S2V5c1Jlc3BvbnNlEkYKB0dldEtleXMSHC5hdXRocXVvdGEudjEuR2V0S2V5c1JlcXVlc3QaHS5hdXRocXVvdGEudjEuR2V0S2V5c1Jlc3BvbnNlEkkKCEZpbmRLZXlzEh0uYXV0aHF1b3RhLnYxLkZpbmRLZXlzUmVxdWVzdBoeLmF1dGhxdW90YS52MS5GaW5kS2V5c1Jlc3BvbnNlElsKDkdldE1haW50ZW5hbmNlEiMuYXV0aHF1b3RhLnYxLkdldE1haW50ZW5hbmNlUmVxdWVzdBokLmF1dGhxdW90YS52MS5HZXRNYWludGVuYW5jZVJlc3BvbnNlElsKDlNldE1haW50ZW5hbmNlEiMuYXV0aHF1b3RhLnYxLlNldE1haW50ZW5hbmNlUmVxdWVzdBokLmF1dGhxdW90YS52MS5TZXRNYWludGVuYW5jZVJlc3BvbnNlElIKC0tlZXBDYXRhbG9nEiAuYXV0aHF1b3RhLnYxLktlZXBDYXRhbG9nUmVxdWVzdBohLmF1dGhxdW90YS52MS5LZWVwQ2F0YWxvZ1Jlc3BvbnNlElsKDkdldEtlcHRDYXRhbG9nEiMuYXV0aHF1b3RhLnYxLkdldEtlcHRDYXRhbG9nUmVxdWVzdBokLmF1dGhxdW90YS52MS5HZXRLZXB0Q2F0YWxvZ1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("ChxhdXRocXVvdGEvdjEvYXV0aHF1b3RhLnByb3RvEgxhdXRocXVvdGEudjEiYwoOU2Vzc2lvblJlcXVlc3QSFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCRINCgViYXRjaBgCIAEoBBIrCgpvcGVyYXRpb25zGAMgAygLMhcuYXV0aHF1b3RhLnYxLk9wZXJhdGlvbiKYBAoJT3BlcmF0aW9uEiwKCWF1dGhvcml6ZRgBIAEoCzIXLmF1dGhxdW90YS52MS5BdXRob3JpemVIABIoCgdyZXNlcnZlGAIgASgLMhUuYXV0aHF1b3RhLnYxLlJlc2VydmVIABImCgZleHRlbmQYAyABKAsyFC5hdXRocXVvdGEudjEuRXh0ZW5kSAASLgoKY2hlY2twb2ludBgEIAEoCzIYLmF1dGhxdW90YS52MS5DaGVja3BvaW50SAASJgoGc2V0dGxlGAUgASgLMhQuYXV0aHF1b3RhLnYxLlNldHRsZUgAEigKB3JlbGVhc2UYBiABKAsyFS5hdXRocXVvdGEudjEuUmVsZWFzZUgAEiYKBmxvb2t1cBgHIAEoCzIULmF1dGhxdW90YS52MS5Mb29rdXBIABIvCgtlbmRfc2Vzc2lvbhgIIAEoCzIYLmF1dGhxdW90YS52MS5FbmRTZXNzaW9uSAASKAoHcmVzdG9yZRgJIAEoCzIVLmF1dGhxdW90YS52MS5SZXN0b3JlSAASLwoLbG9va3VwX21hbnkYCiABKAsyGC5hdXRocXVvdGEudjEuTG9va3VwTWFueUgAEiQKBWxlYXNlGAsgASgLMhMuYXV0aHF1b3RhLnYxLkxlYXNlSAASIgoEZHJhdxgMIAEoCzISLmF1dGhxdW90YS52MS5EcmF3SABCCwoJb3BlcmF0aW9uIkEKCUF1dGhvcml6ZRIQCghrZXlfaGFzaBgBIAEoDBIKCgJpcBgCIAEoCRIWCg5tYXlfYmVfdXNlZF91cBgDIAEoCCJwCgdSZXNlcnZlEgsKA3JpZBgBIAEoCRIQCghrZXlfaGFzaBgCIAEoDBIKCgJpcBgDIAEoCRINCgVtb2RlbBgEIAEoCRIWCg5lc3RpbWF0ZV9uYW5vcxgFIAEoAxITCgt0cmFjZXBhcmVudBgGIAEoCSI/CgZFeHRlbmQSCwoDcmlkGAEgASgJEhMKC3RvdGFsX25hbm9zGAIgASgDEhMKC2xlYXN0X25hbm9zGAMgASgDIj0KCkNoZWNrcG9pbnQSCwoDcmlkGAEgASgJEhIKCmNvc3RfbmFub3MYAiABKAMSDgoGcmVjb3JkGAMgASgMIl0KBlNldHRsZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKY29zdF9uYW5vcxgEIAEoAxIOCgZyZWNvcmQYBSABKAwiFgoHUmVsZWFzZRILCgNyaWQYASABKAkiTQoFTGVhc2USCwoDcmlkGAEgASgJEhAKCGtleV9oYXNoGAIgASgMEhYKDmVzdGltYXRlX25hbm9zGAMgASgDEg0KBWNhbGxzGAQgASgFIn8KBERyYXcSCwoDcmlkGAEgASgJEhEKCWxlYXNlX3JpZBgCIAEoCRISCgphY2NvdW50X2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRISCgpoZWxkX25hbm9zGAUgASgDEgoKAmlwGAYgASgJEhMKC2hvbGRfc2VjcmV0GAcgASgMIhUKBkxvb2t1cBILCgNyaWQYASABKAkiGgoKTG9va3VwTWFueRIMCgRyaWRzGAEgASgMIiMKCkVuZFNlc3Npb24SFQoNcmVsYXlfc2Vzc2lvbhgBIAEoCSKHAQoHUmVzdG9yZRILCgNyaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSEgoKaGVsZF9uYW5vcxgEIAEoAxISCgpjb3N0X25hbm9zGAUgASgDEg4KBnJlY29yZBgGIAEoDBITCgtob2xkX3NlY3JldBgHIAEoDCLjAQoPU2Vzc2lvblJlc3BvbnNlEg0KBWJhdGNoGAEgASgEEiUKB3Jlc3VsdHMYAiADKAsyFC5hdXRocXVvdGEudjEuUmVzdWx0EhIKCmdlbmVyYXRpb24YAyABKAkSGwoOaXNfbWFpbnRlbmFuY2UYBCABKAhIAIgBARIXCg9oYXNfbG9va3VwX21hbnkYBSABKAgSDwoHdGltZV9tcxgGIAEoAxITCgtpc19zdG9wcGluZxgHIAEoCBIXCg9yZWNhbGxlZF9sZWFzZXMYCCADKAlCEQoPX2lzX21haW50ZW5hbmNlIrQCCgZSZXN1bHQSJgoHdmVyZGljdBgBIAEoDjIVLmF1dGhxdW90YS52MS5WZXJkaWN0EhIKCmFjY291bnRfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEhIKCmhlbGRfbmFub3MYBCABKAMSGwoTcmV0cnlfYWZ0ZXJfc2Vjb25kcxgFIAEoBRIOCgZtb2RlbHMYBiADKAkSJgoFc3RhdGUYByABKA4yFy5hdXRocXVvdGEudjEuQ2FsbFN0YXRlEhgKEGNoZWNrcG9pbnRfbmFub3MYCCABKAMSDgoGc3RhdGVzGAkgASgMEhMKC2hvbGRfc2VjcmV0GAogASgMEg0KBWNhbGxzGAsgASgFEhAKCGxhc3RzX21zGAwgASgFEhUKDWlwX3Blcl9taW51dGUYDSABKAUijwEKC1Bvc3RSZXF1ZXN0Ei4KCGFjY291bnRzGAEgAygLMhwuYXV0aHF1b3RhLnYxLkFjY291bnRCYWxhbmNlEicKBGtleXMYAiADKAsyGS5hdXRocXVvdGEudjEuS2V5U3BlbmRpbmcSJwoFY2FsbHMYAyADKAsyGC5hdXRocXVvdGEudjEuQm9va2VkQ2FsbCJMCg5BY2NvdW50QmFsYW5jZRISCgphY2NvdW50X2lkGAEgASgJEhUKDWJhbGFuY2VfbmFub3MYAiABKAMSDwoHdmVyc2lvbhgDIAEoAyJXCgtLZXlTcGVuZGluZxIOCgZrZXlfaWQYASABKAkSEgoKYWNjb3VudF9pZBgCIAEoCRITCgtzcGVudF9uYW5vcxgDIAEoAxIPCgd2ZXJzaW9uGAQgASgDImUKCkJvb2tlZENhbGwSCwoDcmlkGAEgASgJEhQKDGJvb2tlZF9uYW5vcxgCIAEoAxISCgphY2NvdW50X2lkGAMgASgJEg4KBmtleV9pZBgEIAEoCRIQCghpc19maW5hbBgFIAEoCCIOCgxQb3N0UmVzcG9uc2UiOAoTTGlzdFVucG9zdGVkUmVxdWVzdBISCgptaW5fYWdlX21zGAEgASgDEg0KBWxpbWl0GAIgASgFIicKFExpc3RVbnBvc3RlZFJlc3BvbnNlEg8KB3JlY29yZHMYASADKAwiKwoUQXVkaXRBY2NvdW50c1JlcXVlc3QSEwoLYWNjb3VudF9pZHMYASADKAkipwEKFUF1ZGl0QWNjb3VudHNSZXNwb25zZRIuCghhY2NvdW50cxgBIAMoCzIcLmF1dGhxdW90YS52MS5BdWRpdGVkQWNjb3VudBISCgppc19jb3VudGVkGAIgASgIEhYKDm9sZGVzdF9ob2xkX21zGAMgASgDEhoKEm9sZGVzdF91bnBvc3RlZF9tcxgEIAEoAxIWCg51bnBvc3RlZF9jYWxscxgFIAEoAyKMAgoOQXVkaXRlZEFjY291bnQSEgoKYWNjb3VudF9pZBgBIAEoCRIRCglpc19sb2FkZWQYAiABKAgSFAoMcG9zdGVkX25hbm9zGAMgASgDEhYKDnBvc3RlZF92ZXJzaW9uGAQgASgDEhIKCmhlbGRfbmFub3MYBSABKAMSFgoOdW5wb3N0ZWRfbmFub3MYBiABKAMSEgoKb3Blbl9ob2xkcxgHIAEoAxIWCg51bnBvc3RlZF9jYWxscxgIIAEoAxIaChJjb3VudGVkX2hlbGRfbmFub3MYCSABKAMSHgoWY291bnRlZF91bnBvc3RlZF9uYW5vcxgKIAEoAxIRCglpc19tb3ZpbmcYCyABKAgiJQoPR2V0SG9sZHNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkigwEKEEdldEhvbGRzUmVzcG9uc2USEgoKb3Blbl9ob2xkcxgBIAEoAxISCgpoZWxkX25hbm9zGAIgASgDEhYKDnVucG9zdGVkX2NhbGxzGAMgASgDEhYKDnVucG9zdGVkX25hbm9zGAQgASgDEhcKD2F2YWlsYWJsZV9uYW5vcxgFIAEoAyK9AQoHQWNjb3VudBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSKwoGc3RhdHVzGAMgASgOMhsuYXV0aHF1b3RhLnYxLkFjY291bnRTdGF0dXMSGwoTcmVxdWVzdHNfcGVyX21pbnV0ZRgEIAEoBRIuCgpjcmVhdGVkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5tYXhfY29uY3VycmVudBgGIAEoBSJtChRDcmVhdGVBY2NvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEhIKCmFjY291bnRfaWQYAiABKAkSGwoTcmVxdWVzdHNfcGVyX21pbnV0ZRgDIAEoBRIWCg5tYXhfY29uY3VycmVudBgEIAEoBSI/ChVDcmVhdGVBY2NvdW50UmVzcG9uc2USJgoHYWNjb3VudBgBIAEoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50It0BChRVcGRhdGVBY2NvdW50UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEhEKBG5hbWUYAiABKAlIAIgBARIrCgZzdGF0dXMYAyABKA4yGy5hdXRocXVvdGEudjEuQWNjb3VudFN0YXR1cxIgChNyZXF1ZXN0c19wZXJfbWludXRlGAQgASgFSAGIAQESGwoObWF4X2NvbmN1cnJlbnQYBSABKAVIAogBAUIHCgVfbmFtZUIWChRfcmVxdWVzdHNfcGVyX21pbnV0ZUIRCg9fbWF4X2NvbmN1cnJlbnQiPwoVVXBkYXRlQWNjb3VudFJlc3BvbnNlEiYKB2FjY291bnQYASABKAsyFS5hdXRocXVvdGEudjEuQWNjb3VudCIpChJHZXRBY2NvdW50c1JlcXVlc3QSEwoLYWNjb3VudF9pZHMYASADKAkiPgoTR2V0QWNjb3VudHNSZXNwb25zZRInCghhY2NvdW50cxgBIAMoCzIVLmF1dGhxdW90YS52MS5BY2NvdW50Ik4KE0xpc3RBY2NvdW50c1JlcXVlc3QSGAoQYWZ0ZXJfYWNjb3VudF9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIOCgZzZWFyY2gYAyABKAkiPwoUTGlzdEFjY291bnRzUmVzcG9uc2USJwoIYWNjb3VudHMYASADKAsyFS5hdXRocXVvdGEudjEuQWNjb3VudCKpAgoDS2V5Eg4KBmtleV9pZBgBIAEoCRISCgphY2NvdW50X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSFQoNc2VjcmV0X3ByZWZpeBgEIAEoCRInCgZzdGF0dXMYBSABKA4yFy5hdXRocXVvdGEudjEuS2V5U3RhdHVzEi4KCmV4cGlyZXNfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKC2xpbWl0X25hbm9zGAcgASgDSACIAQESDgoGbW9kZWxzGAggAygJEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDm1heF9jb25jdXJyZW50GAogASgFQg4KDF9saW1pdF9uYW5vcyK2AQoQQ3JlYXRlS2V5UmVxdWVzdBISCgphY2NvdW50X2lkGAEgASgJEgwKBG5hbWUYAiABKAkSLgoKZXhwaXJlc19hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLbGltaXRfbmFub3MYBCABKANIAIgBARIOCgZtb2RlbHMYBSADKAkSFgoObWF4X2NvbmN1cnJlbnQYBiABKAVCDgoMX2xpbWl0X25hbm9zIkMKEUNyZWF0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLmF1dGhxdW90YS52MS5LZXkSDgoGc2VjcmV0GAIgASgJIsICChBVcGRhdGVLZXlSZXF1ZXN0Eg4KBmtleV9pZBgBIAEoCRIRCgRuYW1lGAIgASgJSACIAQESJwoGc3RhdHVzGAMgASgOMhcuYXV0aHF1b3RhLnYxLktleVN0YXR1cxIuCgpleHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxjbGVhcl9leHBpcnkYBSABKAgSGAoLbGltaXRfbmFub3MYBiABKANIAYgBARITCgtjbGVhcl9saW1pdBgHIAEoCBIOCgZtb2RlbHMYCCADKAkSFAoMY2xlYXJfbW9kZWxzGAkgASgIEhsKDm1heF9jb25jdXJyZW50GAogASgFSAKIAQFCBwoFX25hbWVCDgoMX2xpbWl0X25hbm9zQhEKD19tYXhfY29uY3VycmVudCIzChFVcGRhdGVLZXlSZXNwb25zZRIeCgNrZXkYASABKAsyES5hdXRocXVvdGEudjEuS2V5IiIKEERlbGV0ZUtleVJlcXVlc3QSDgoGa2V5X2lkGAEgASgJIjMKEURlbGV0ZUtleVJlc3BvbnNlEh4KA2tleRgBIAEoCzIRLmF1dGhxdW90YS52MS5LZXkiPgoPTGlzdEtleXNSZXF1ZXN0EhIKCmFjY291bnRfaWQYASABKAkSFwoPaW5jbHVkZV9kZWxldGVkGAIgASgIIjMKEExpc3RLZXlzUmVzcG9uc2USHwoEa2V5cxgBIAMoCzIRLmF1dGhxdW90YS52MS5LZXkiIQoOR2V0S2V5c1JlcXVlc3QSDwoHa2V5X2lkcxgBIAMoCSIyCg9HZXRLZXlzUmVzcG9uc2USHwoEa2V5cxgBIAMoCzIRLmF1dGhxdW90YS52MS5LZXkiKAoPRmluZEtleXNSZXF1ZXN0EhUKDXNlY3JldF9wcmVmaXgYASABKAkiMwoQRmluZEtleXNSZXNwb25zZRIfCgRrZXlzGAEgAygLMhEuYXV0aHF1b3RhLnYxLktleSIXChVHZXRNYWludGVuYW5jZVJlcXVlc3QiYAoWR2V0TWFpbnRlbmFuY2VSZXNwb25zZRIWCg5pc19tYWludGVuYW5jZRgBIAEoCBIuCgpjaGFuZ2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCIvChVTZXRNYWludGVuYW5jZVJlcXVlc3QSFgoOaXNfbWFpbnRlbmFuY2UYASABKAgiYAoWU2V0TWFpbnRlbmFuY2VSZXNwb25zZRIWCg5pc19tYWludGVuYW5jZRgBIAEoCBIuCgpjaGFuZ2VkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCI3ChJLZWVwQ2F0YWxvZ1JlcXVlc3QSDwoHY29udGVudBgBIAEoCRIQCgh0YWtlbl9ieRgCIAEoCSIVChNLZWVwQ2F0YWxvZ1Jlc3BvbnNlIhcKFUdldEtlcHRDYXRhbG9nUmVxdWVzdCKIAQoWR2V0S2VwdENhdGFsb2dSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgDEgwKBGhhc2gYAiABKAkSDwoHY29udGVudBgDIAEoCRIQCgh0YWtlbl9ieRgEIAEoCRIsCgh0YWtlbl9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAqkwIKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEg4KClZFUkRJQ1RfT0sQARIXChNWRVJESUNUX0tFWV9JTlZBTElEEAISFQoRVkVSRElDVF9LRVlfTElNSVQQAxITCg9WRVJESUNUX0JBTEFOQ0UQBBIRCg1WRVJESUNUX01PREVMEAUSGAoUVkVSRElDVF9BQ0NPVU5UX1JBVEUQBhITCg9WRVJESUNUX0lQX1JBVEUQBxIXChNWRVJESUNUX1VOQVZBSUxBQkxFEAgSEwoPVkVSRElDVF9OT19IT0xEEAkSFAoQVkVSRElDVF9DT05GTElDVBAKEhQKEFZFUkRJQ1RfUkVDQUxMRUQQCyqcAQoJQ2FsbFN0YXRlEhoKFkNBTExfU1RBVEVfVU5TUEVDSUZJRUQQABITCg9DQUxMX1NUQVRFX0hFTEQQARIXChNDQUxMX1NUQVRFX1JFTEVBU0VEEAISFgoSQ0FMTF9TVEFURV9FWFBJUkVEEAMSFgoSQ0FMTF9TVEFURV9TRVRUTEVEEAQSFQoRQ0FMTF9TVEFURV9QT1NURUQQBSpoCg1BY2NvdW50U3RhdHVzEh4KGkFDQ09VTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGQoVQUNDT1VOVF9TVEFUVVNfQUNUSVZFEAESHAoYQUNDT1VOVF9TVEFUVVNfU1VTUEVOREVEEAIqbgoJS2V5U3RhdHVzEhoKFktFWV9TVEFUVVNfVU5TUEVDSUZJRUQQABIVChFLRVlfU1RBVFVTX0FDVElWRRABEhYKEktFWV9TVEFUVVNfU1RPUFBFRBACEhYKEktFWV9TVEFUVVNfREVMRVRFRBADMqsMChBBdXRoUXVvdGFTZXJ2aWNlEkoKB1Nlc3Npb24SHC5hdXRocXVvdGEudjEuU2Vzc2lvblJlcXVlc3QaHS5hdXRocXVvdGEudjEuU2Vzc2lvblJlc3BvbnNlKAEwARI9CgRQb3N0EhkuYXV0aHF1b3RhLnYxLlBvc3RSZXF1ZXN0GhouYXV0aHF1b3RhLnYxLlBvc3RSZXNwb25zZRJVCgxMaXN0VW5wb3N0ZWQSIS5hdXRocXVvdGEudjEuTGlzdFVucG9zdGVkUmVxdWVzdBoiLmF1dGhxdW90YS52MS5MaXN0VW5wb3N0ZWRSZXNwb25zZRJYCg1BdWRpdEFjY291bnRzEiIuYXV0aHF1b3RhLnYxLkF1ZGl0QWNjb3VudHNSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLkF1ZGl0QWNjb3VudHNSZXNwb25zZRJJCghHZXRIb2xkcxIdLmF1dGhxdW90YS52MS5HZXRIb2xkc1JlcXVlc3QaHi5hdXRocXVvdGEudjEuR2V0SG9sZHNSZXNwb25zZRJYCg1DcmVhdGVBY2NvdW50EiIuYXV0aHF1b3RhLnYxLkNyZWF0ZUFjY291bnRSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLkNyZWF0ZUFjY291bnRSZXNwb25zZRJYCg1VcGRhdGVBY2NvdW50EiIuYXV0aHF1b3RhLnYxLlVwZGF0ZUFjY291bnRSZXF1ZXN0GiMuYXV0aHF1b3RhLnYxLlVwZGF0ZUFjY291bnRSZXNwb25zZRJSCgtHZXRBY2NvdW50cxIgLmF1dGhxdW90YS52MS5HZXRBY2NvdW50c1JlcXVlc3QaIS5hdXRocXVvdGEudjEuR2V0QWNjb3VudHNSZXNwb25zZRJVCgxMaXN0QWNjb3VudHMSIS5hdXRocXVvdGEudjEuTGlzdEFjY291bnRzUmVxdWVzdBoiLmF1dGhxdW90YS52MS5MaXN0QWNjb3VudHNSZXNwb25zZRJMCglDcmVhdGVLZXkSHi5hdXRocXVvdGEudjEuQ3JlYXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5DcmVhdGVLZXlSZXNwb25zZRJMCglVcGRhdGVLZXkSHi5hdXRocXVvdGEudjEuVXBkYXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5VcGRhdGVLZXlSZXNwb25zZRJMCglEZWxldGVLZXkSHi5hdXRocXVvdGEudjEuRGVsZXRlS2V5UmVxdWVzdBofLmF1dGhxdW90YS52MS5EZWxldGVLZXlSZXNwb25zZRJJCghMaXN0S2V5cxIdLmF1dGhxdW90YS52MS5MaXN0S2V5c1JlcXVlc3QaHi5hdXRocXVvdGEudjEuTGlzdEtleXNSZXNwb25zZRJGCgdHZXRLZXlzEhwuYXV0aHF1b3RhLnYxLkdldEtleXNSZXF1ZXN0Gh0uYXV0aHF1b3RhLnYxLkdldEtleXNSZXNwb25zZRJJCghGaW5kS2V5cxIdLmF1dGhxdW90YS52MS5GaW5kS2V5c1JlcXVlc3QaHi5hdXRocXVvdGEudjEuRmluZEtleXNSZXNwb25zZRJbCg5HZXRNYWludGVuYW5jZRIjLmF1dGhxdW90YS52MS5HZXRNYWludGVuYW5jZVJlcXVlc3QaJC5hdXRocXVvdGEudjEuR2V0TWFpbnRlbmFuY2VSZXNwb25zZRJbCg5TZXRNYWludGVuYW5jZRIjLmF1dGhxdW90YS52MS5TZXRNYWludGVuYW5jZVJlcXVlc3QaJC5hdXRocXVvdGEudjEuU2V0TWFpbnRlbmFuY2VSZXNwb25zZRJSCgtLZWVwQ2F0YWxvZxIgLmF1dGhxdW90YS52MS5LZWVwQ2F0YWxvZ1JlcXVlc3QaIS5hdXRocXVvdGEudjEuS2VlcENhdGFsb2dSZXNwb25zZRJbCg5HZXRLZXB0Q2F0YWxvZxIjLmF1dGhxdW90YS52MS5HZXRLZXB0Q2F0YWxvZ1JlcXVlc3QaJC5hdXRocXVvdGEudjEuR2V0S2VwdENhdGFsb2dSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * A batch of operations from one relay process.
@@ -142,6 +142,22 @@ export type Operation = Message<"authquota.v1.Operation"> & {
      */
     value: LookupMany;
     case: "lookupMany";
+  } | {
+    /**
+     * Asks for a lease: money and calls of a key that this relay process may give to calls by itself.
+     *
+     * @generated from field: authquota.v1.Lease lease = 11;
+     */
+    value: Lease;
+    case: "lease";
+  } | {
+    /**
+     * Tells of a call that was admitted within a lease.
+     *
+     * @generated from field: authquota.v1.Draw draw = 12;
+     */
+    value: Draw;
+    case: "draw";
   } | { case: undefined; value?: undefined };
 };
 
@@ -366,13 +382,13 @@ export const SettleSchema: GenMessage<Settle> = /*@__PURE__*/
   messageDesc(file_authquota_v1_authquota, 6);
 
 /**
- * Frees the hold of a call that was never sent to an upstream.
+ * Frees the hold of a call that was never sent to an upstream, or gives a lease back.
  *
  * @generated from message authquota.v1.Release
  */
 export type Release = Message<"authquota.v1.Release"> & {
   /**
-   * The call.
+   * The call, or the lease.
    *
    * @generated from field: string rid = 1;
    */
@@ -385,6 +401,116 @@ export type Release = Message<"authquota.v1.Release"> & {
  */
 export const ReleaseSchema: GenMessage<Release> = /*@__PURE__*/
   messageDesc(file_authquota_v1_authquota, 7);
+
+/**
+ * Asks for a lease. Granted is what is asked for, or a share of what is free; nothing where that is little. A lease ends
+ * by itself, and is asked back in recalled_leases when others need what it may leave unused or its key has changed:
+ * the relay then admits no call within it any more, and releases it when its draws are answered.
+ *
+ * @generated from message authquota.v1.Lease
+ */
+export type Lease = Message<"authquota.v1.Lease"> & {
+  /**
+   * Id of the lease (UUIDv7).
+   *
+   * @generated from field: string rid = 1;
+   */
+  rid: string;
+
+  /**
+   * SHA-256 of the key's secret.
+   *
+   * @generated from field: bytes key_hash = 2;
+   */
+  keyHash: Uint8Array;
+
+  /**
+   * Nano-USD that calls are likely to take until it ends.
+   *
+   * @generated from field: int64 estimate_nanos = 3;
+   */
+  estimateNanos: bigint;
+
+  /**
+   * How many calls are likely to be admitted until it ends.
+   *
+   * @generated from field: int32 calls = 4;
+   */
+  calls: number;
+};
+
+/**
+ * Describes the message authquota.v1.Lease.
+ * Use `create(LeaseSchema)` to create a new message.
+ */
+export const LeaseSchema: GenMessage<Lease> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 8);
+
+/**
+ * Tells of a call that this relay process has admitted within its lease: what it holds leaves the lease. Taken also
+ * when the lease has ended meanwhile, for the call may have been served; its secret must show then that it was granted
+ * (else VERDICT_CONFLICT). VERDICT_IP_RATE: the hold is made all the same,
+ * and the address has used up its rate.
+ *
+ * @generated from message authquota.v1.Draw
+ */
+export type Draw = Message<"authquota.v1.Draw"> & {
+  /**
+   * The call.
+   *
+   * @generated from field: string rid = 1;
+   */
+  rid: string;
+
+  /**
+   * The lease.
+   *
+   * @generated from field: string lease_rid = 2;
+   */
+  leaseRid: string;
+
+  /**
+   * The account that pays.
+   *
+   * @generated from field: string account_id = 3;
+   */
+  accountId: string;
+
+  /**
+   * The key that was used.
+   *
+   * @generated from field: string key_id = 4;
+   */
+  keyId: string;
+
+  /**
+   * Nano-USD held for the call.
+   *
+   * @generated from field: int64 held_nanos = 5;
+   */
+  heldNanos: bigint;
+
+  /**
+   * The caller's address for the IP rate limit; empty: not counted.
+   *
+   * @generated from field: string ip = 6;
+   */
+  ip: string;
+
+  /**
+   * The call's hold_secret, made by those of the lease.
+   *
+   * @generated from field: bytes hold_secret = 7;
+   */
+  holdSecret: Uint8Array;
+};
+
+/**
+ * Describes the message authquota.v1.Draw.
+ * Use `create(DrawSchema)` to create a new message.
+ */
+export const DrawSchema: GenMessage<Draw> = /*@__PURE__*/
+  messageDesc(file_authquota_v1_authquota, 9);
 
 /**
  * Asks what became of a call.
@@ -405,7 +531,7 @@ export type Lookup = Message<"authquota.v1.Lookup"> & {
  * Use `create(LookupSchema)` to create a new message.
  */
 export const LookupSchema: GenMessage<Lookup> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 8);
+  messageDesc(file_authquota_v1_authquota, 10);
 
 /**
  * Asks what became of many calls.
@@ -426,7 +552,7 @@ export type LookupMany = Message<"authquota.v1.LookupMany"> & {
  * Use `create(LookupManySchema)` to create a new message.
  */
 export const LookupManySchema: GenMessage<LookupMany> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 9);
+  messageDesc(file_authquota_v1_authquota, 11);
 
 /**
  * Declares a dead relay process.
@@ -447,11 +573,12 @@ export type EndSession = Message<"authquota.v1.EndSession"> & {
  * Use `create(EndSessionSchema)` to create a new message.
  */
 export const EndSessionSchema: GenMessage<EndSession> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 10);
+  messageDesc(file_authquota_v1_authquota, 12);
 
 /**
- * Tells of a hold that was granted earlier, as its secret shows (else VERDICT_CONFLICT). Taken whether or not the money is there, for it was granted; a call that is
- * known keeps the higher hold and checkpoint, and one that has ended stays as it is.
+ * Tells of a hold that was granted earlier, as its secret shows (else VERDICT_CONFLICT). Taken whether or not the money
+ * is there, for it was granted; a call that is known keeps the higher hold and checkpoint, and one that has ended stays
+ * as it is.
  *
  * @generated from message authquota.v1.Restore
  */
@@ -511,7 +638,7 @@ export type Restore = Message<"authquota.v1.Restore"> & {
  * Use `create(RestoreSchema)` to create a new message.
  */
 export const RestoreSchema: GenMessage<Restore> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 11);
+  messageDesc(file_authquota_v1_authquota, 13);
 
 /**
  * Results of a batch.
@@ -571,6 +698,13 @@ export type SessionResponse = Message<"authquota.v1.SessionResponse"> & {
    * @generated from field: bool is_stopping = 7;
    */
   isStopping: boolean;
+
+  /**
+   * Leases of this relay process that are asked back; told until they are released.
+   *
+   * @generated from field: repeated string recalled_leases = 8;
+   */
+  recalledLeases: string[];
 };
 
 /**
@@ -578,7 +712,7 @@ export type SessionResponse = Message<"authquota.v1.SessionResponse"> & {
  * Use `create(SessionResponseSchema)` to create a new message.
  */
 export const SessionResponseSchema: GenMessage<SessionResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 12);
+  messageDesc(file_authquota_v1_authquota, 14);
 
 /**
  * Result of one operation.
@@ -594,21 +728,21 @@ export type Result = Message<"authquota.v1.Result"> & {
   verdict: Verdict;
 
   /**
-   * The account of the key (Authorize, Reserve).
+   * The account of the key (Authorize, Reserve, Lease).
    *
    * @generated from field: string account_id = 2;
    */
   accountId: string;
 
   /**
-   * The key (Authorize, Reserve).
+   * The key (Authorize, Reserve, Lease).
    *
    * @generated from field: string key_id = 3;
    */
   keyId: string;
 
   /**
-   * Nano-USD held for the call after the operation (Reserve, Extend).
+   * Nano-USD held for the call after the operation (Reserve, Extend), or in the lease; 0: there is no lease (Lease).
    *
    * @generated from field: int64 held_nanos = 4;
    */
@@ -622,7 +756,7 @@ export type Result = Message<"authquota.v1.Result"> & {
   retryAfterSeconds: number;
 
   /**
-   * Models that the key may use; empty: all (Authorize).
+   * Models that the key may use; empty: all (Authorize, Lease).
    *
    * @generated from field: repeated string models = 6;
    */
@@ -650,11 +784,33 @@ export type Result = Message<"authquota.v1.Result"> & {
   states: Uint8Array;
 
   /**
-   * 16 bytes by which the call's usage records are proven to be of this hold; a secret of the relay (Reserve).
+   * 16 bytes by which the call's usage records are proven to be of this hold; a secret of the relay (Reserve). Of a lease
+   * two times 16: what the secrets of calls are made of, by the hour of their rid; the hour of the lease's first (Lease).
    *
    * @generated from field: bytes hold_secret = 10;
    */
   holdSecret: Uint8Array;
+
+  /**
+   * How many calls may be admitted within the lease (Lease).
+   *
+   * @generated from field: int32 calls = 11;
+   */
+  calls: number;
+
+  /**
+   * Milliseconds, since it was asked for, after which no call may be admitted within the lease (Lease).
+   *
+   * @generated from field: int32 lasts_ms = 12;
+   */
+  lastsMs: number;
+
+  /**
+   * Calls of one address in a minute (Lease).
+   *
+   * @generated from field: int32 ip_per_minute = 13;
+   */
+  ipPerMinute: number;
 };
 
 /**
@@ -662,7 +818,7 @@ export type Result = Message<"authquota.v1.Result"> & {
  * Use `create(ResultSchema)` to create a new message.
  */
 export const ResultSchema: GenMessage<Result> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 13);
+  messageDesc(file_authquota_v1_authquota, 15);
 
 /**
  * What billing has booked.
@@ -697,7 +853,7 @@ export type PostRequest = Message<"authquota.v1.PostRequest"> & {
  * Use `create(PostRequestSchema)` to create a new message.
  */
 export const PostRequestSchema: GenMessage<PostRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 14);
+  messageDesc(file_authquota_v1_authquota, 16);
 
 /**
  * An account's money in the ledger.
@@ -732,7 +888,7 @@ export type AccountBalance = Message<"authquota.v1.AccountBalance"> & {
  * Use `create(AccountBalanceSchema)` to create a new message.
  */
 export const AccountBalanceSchema: GenMessage<AccountBalance> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 15);
+  messageDesc(file_authquota_v1_authquota, 17);
 
 /**
  * What a key has spent according to the ledger.
@@ -774,7 +930,7 @@ export type KeySpending = Message<"authquota.v1.KeySpending"> & {
  * Use `create(KeySpendingSchema)` to create a new message.
  */
 export const KeySpendingSchema: GenMessage<KeySpending> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 16);
+  messageDesc(file_authquota_v1_authquota, 18);
 
 /**
  * What is booked for a call.
@@ -823,7 +979,7 @@ export type BookedCall = Message<"authquota.v1.BookedCall"> & {
  * Use `create(BookedCallSchema)` to create a new message.
  */
 export const BookedCallSchema: GenMessage<BookedCall> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 17);
+  messageDesc(file_authquota_v1_authquota, 19);
 
 /**
  * Nothing.
@@ -838,7 +994,7 @@ export type PostResponse = Message<"authquota.v1.PostResponse"> & {
  * Use `create(PostResponseSchema)` to create a new message.
  */
 export const PostResponseSchema: GenMessage<PostResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 18);
+  messageDesc(file_authquota_v1_authquota, 20);
 
 /**
  * Which unconfirmed charges to list.
@@ -866,7 +1022,7 @@ export type ListUnpostedRequest = Message<"authquota.v1.ListUnpostedRequest"> & 
  * Use `create(ListUnpostedRequestSchema)` to create a new message.
  */
 export const ListUnpostedRequestSchema: GenMessage<ListUnpostedRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 19);
+  messageDesc(file_authquota_v1_authquota, 21);
 
 /**
  * Unconfirmed charges.
@@ -887,7 +1043,7 @@ export type ListUnpostedResponse = Message<"authquota.v1.ListUnpostedResponse"> 
  * Use `create(ListUnpostedResponseSchema)` to create a new message.
  */
 export const ListUnpostedResponseSchema: GenMessage<ListUnpostedResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 20);
+  messageDesc(file_authquota_v1_authquota, 22);
 
 /**
  * Which accounts to audit.
@@ -908,7 +1064,7 @@ export type AuditAccountsRequest = Message<"authquota.v1.AuditAccountsRequest"> 
  * Use `create(AuditAccountsRequestSchema)` to create a new message.
  */
 export const AuditAccountsRequestSchema: GenMessage<AuditAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 21);
+  messageDesc(file_authquota_v1_authquota, 23);
 
 /**
  * Accounts as the hot store has them.
@@ -957,7 +1113,7 @@ export type AuditAccountsResponse = Message<"authquota.v1.AuditAccountsResponse"
  * Use `create(AuditAccountsResponseSchema)` to create a new message.
  */
 export const AuditAccountsResponseSchema: GenMessage<AuditAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 22);
+  messageDesc(file_authquota_v1_authquota, 24);
 
 /**
  * The money of an account in the hot store.
@@ -1048,7 +1204,7 @@ export type AuditedAccount = Message<"authquota.v1.AuditedAccount"> & {
  * Use `create(AuditedAccountSchema)` to create a new message.
  */
 export const AuditedAccountSchema: GenMessage<AuditedAccount> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 23);
+  messageDesc(file_authquota_v1_authquota, 25);
 
 /**
  * Which holds to count.
@@ -1069,7 +1225,7 @@ export type GetHoldsRequest = Message<"authquota.v1.GetHoldsRequest"> & {
  * Use `create(GetHoldsRequestSchema)` to create a new message.
  */
 export const GetHoldsRequestSchema: GenMessage<GetHoldsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 24);
+  messageDesc(file_authquota_v1_authquota, 26);
 
 /**
  * Counts of holds.
@@ -1118,7 +1274,7 @@ export type GetHoldsResponse = Message<"authquota.v1.GetHoldsResponse"> & {
  * Use `create(GetHoldsResponseSchema)` to create a new message.
  */
 export const GetHoldsResponseSchema: GenMessage<GetHoldsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 25);
+  messageDesc(file_authquota_v1_authquota, 27);
 
 /**
  * An account as the keys see it; its money is in billing.
@@ -1174,7 +1330,7 @@ export type Account = Message<"authquota.v1.Account"> & {
  * Use `create(AccountSchema)` to create a new message.
  */
 export const AccountSchema: GenMessage<Account> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 26);
+  messageDesc(file_authquota_v1_authquota, 28);
 
 /**
  * An account to make.
@@ -1216,7 +1372,7 @@ export type CreateAccountRequest = Message<"authquota.v1.CreateAccountRequest"> 
  * Use `create(CreateAccountRequestSchema)` to create a new message.
  */
 export const CreateAccountRequestSchema: GenMessage<CreateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 27);
+  messageDesc(file_authquota_v1_authquota, 29);
 
 /**
  * The account made.
@@ -1237,7 +1393,7 @@ export type CreateAccountResponse = Message<"authquota.v1.CreateAccountResponse"
  * Use `create(CreateAccountResponseSchema)` to create a new message.
  */
 export const CreateAccountResponseSchema: GenMessage<CreateAccountResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 28);
+  messageDesc(file_authquota_v1_authquota, 30);
 
 /**
  * Changes of an account; unset fields stay.
@@ -1286,7 +1442,7 @@ export type UpdateAccountRequest = Message<"authquota.v1.UpdateAccountRequest"> 
  * Use `create(UpdateAccountRequestSchema)` to create a new message.
  */
 export const UpdateAccountRequestSchema: GenMessage<UpdateAccountRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 29);
+  messageDesc(file_authquota_v1_authquota, 31);
 
 /**
  * The account after the change.
@@ -1307,7 +1463,7 @@ export type UpdateAccountResponse = Message<"authquota.v1.UpdateAccountResponse"
  * Use `create(UpdateAccountResponseSchema)` to create a new message.
  */
 export const UpdateAccountResponseSchema: GenMessage<UpdateAccountResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 30);
+  messageDesc(file_authquota_v1_authquota, 32);
 
 /**
  * Which accounts.
@@ -1328,7 +1484,7 @@ export type GetAccountsRequest = Message<"authquota.v1.GetAccountsRequest"> & {
  * Use `create(GetAccountsRequestSchema)` to create a new message.
  */
 export const GetAccountsRequestSchema: GenMessage<GetAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 31);
+  messageDesc(file_authquota_v1_authquota, 33);
 
 /**
  * The accounts that exist.
@@ -1349,7 +1505,7 @@ export type GetAccountsResponse = Message<"authquota.v1.GetAccountsResponse"> & 
  * Use `create(GetAccountsResponseSchema)` to create a new message.
  */
 export const GetAccountsResponseSchema: GenMessage<GetAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 32);
+  messageDesc(file_authquota_v1_authquota, 34);
 
 /**
  * A page of accounts.
@@ -1384,7 +1540,7 @@ export type ListAccountsRequest = Message<"authquota.v1.ListAccountsRequest"> & 
  * Use `create(ListAccountsRequestSchema)` to create a new message.
  */
 export const ListAccountsRequestSchema: GenMessage<ListAccountsRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 33);
+  messageDesc(file_authquota_v1_authquota, 35);
 
 /**
  * A page of accounts.
@@ -1405,7 +1561,7 @@ export type ListAccountsResponse = Message<"authquota.v1.ListAccountsResponse"> 
  * Use `create(ListAccountsResponseSchema)` to create a new message.
  */
 export const ListAccountsResponseSchema: GenMessage<ListAccountsResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 34);
+  messageDesc(file_authquota_v1_authquota, 36);
 
 /**
  * A key without its secret.
@@ -1489,7 +1645,7 @@ export type Key = Message<"authquota.v1.Key"> & {
  * Use `create(KeySchema)` to create a new message.
  */
 export const KeySchema: GenMessage<Key> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 35);
+  messageDesc(file_authquota_v1_authquota, 37);
 
 /**
  * A key to make.
@@ -1545,7 +1701,7 @@ export type CreateKeyRequest = Message<"authquota.v1.CreateKeyRequest"> & {
  * Use `create(CreateKeyRequestSchema)` to create a new message.
  */
 export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 36);
+  messageDesc(file_authquota_v1_authquota, 38);
 
 /**
  * The key made.
@@ -1573,7 +1729,7 @@ export type CreateKeyResponse = Message<"authquota.v1.CreateKeyResponse"> & {
  * Use `create(CreateKeyResponseSchema)` to create a new message.
  */
 export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 37);
+  messageDesc(file_authquota_v1_authquota, 39);
 
 /**
  * Changes of a key; unset fields stay.
@@ -1657,7 +1813,7 @@ export type UpdateKeyRequest = Message<"authquota.v1.UpdateKeyRequest"> & {
  * Use `create(UpdateKeyRequestSchema)` to create a new message.
  */
 export const UpdateKeyRequestSchema: GenMessage<UpdateKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 38);
+  messageDesc(file_authquota_v1_authquota, 40);
 
 /**
  * The key after the change.
@@ -1678,7 +1834,7 @@ export type UpdateKeyResponse = Message<"authquota.v1.UpdateKeyResponse"> & {
  * Use `create(UpdateKeyResponseSchema)` to create a new message.
  */
 export const UpdateKeyResponseSchema: GenMessage<UpdateKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 39);
+  messageDesc(file_authquota_v1_authquota, 41);
 
 /**
  * A key to delete.
@@ -1699,7 +1855,7 @@ export type DeleteKeyRequest = Message<"authquota.v1.DeleteKeyRequest"> & {
  * Use `create(DeleteKeyRequestSchema)` to create a new message.
  */
 export const DeleteKeyRequestSchema: GenMessage<DeleteKeyRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 40);
+  messageDesc(file_authquota_v1_authquota, 42);
 
 /**
  * The deleted key.
@@ -1720,7 +1876,7 @@ export type DeleteKeyResponse = Message<"authquota.v1.DeleteKeyResponse"> & {
  * Use `create(DeleteKeyResponseSchema)` to create a new message.
  */
 export const DeleteKeyResponseSchema: GenMessage<DeleteKeyResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 41);
+  messageDesc(file_authquota_v1_authquota, 43);
 
 /**
  * Which keys to list.
@@ -1748,7 +1904,7 @@ export type ListKeysRequest = Message<"authquota.v1.ListKeysRequest"> & {
  * Use `create(ListKeysRequestSchema)` to create a new message.
  */
 export const ListKeysRequestSchema: GenMessage<ListKeysRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 42);
+  messageDesc(file_authquota_v1_authquota, 44);
 
 /**
  * Keys.
@@ -1769,7 +1925,7 @@ export type ListKeysResponse = Message<"authquota.v1.ListKeysResponse"> & {
  * Use `create(ListKeysResponseSchema)` to create a new message.
  */
 export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 43);
+  messageDesc(file_authquota_v1_authquota, 45);
 
 /**
  * Which keys.
@@ -1790,7 +1946,7 @@ export type GetKeysRequest = Message<"authquota.v1.GetKeysRequest"> & {
  * Use `create(GetKeysRequestSchema)` to create a new message.
  */
 export const GetKeysRequestSchema: GenMessage<GetKeysRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 44);
+  messageDesc(file_authquota_v1_authquota, 46);
 
 /**
  * The keys that exist.
@@ -1811,7 +1967,7 @@ export type GetKeysResponse = Message<"authquota.v1.GetKeysResponse"> & {
  * Use `create(GetKeysResponseSchema)` to create a new message.
  */
 export const GetKeysResponseSchema: GenMessage<GetKeysResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 45);
+  messageDesc(file_authquota_v1_authquota, 47);
 
 /**
  * Which keys to find.
@@ -1832,7 +1988,7 @@ export type FindKeysRequest = Message<"authquota.v1.FindKeysRequest"> & {
  * Use `create(FindKeysRequestSchema)` to create a new message.
  */
 export const FindKeysRequestSchema: GenMessage<FindKeysRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 46);
+  messageDesc(file_authquota_v1_authquota, 48);
 
 /**
  * The keys found.
@@ -1853,7 +2009,7 @@ export type FindKeysResponse = Message<"authquota.v1.FindKeysResponse"> & {
  * Use `create(FindKeysResponseSchema)` to create a new message.
  */
 export const FindKeysResponseSchema: GenMessage<FindKeysResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 47);
+  messageDesc(file_authquota_v1_authquota, 49);
 
 /**
  * Nothing.
@@ -1868,7 +2024,7 @@ export type GetMaintenanceRequest = Message<"authquota.v1.GetMaintenanceRequest"
  * Use `create(GetMaintenanceRequestSchema)` to create a new message.
  */
 export const GetMaintenanceRequestSchema: GenMessage<GetMaintenanceRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 48);
+  messageDesc(file_authquota_v1_authquota, 50);
 
 /**
  * Whether the API is closed.
@@ -1896,7 +2052,7 @@ export type GetMaintenanceResponse = Message<"authquota.v1.GetMaintenanceRespons
  * Use `create(GetMaintenanceResponseSchema)` to create a new message.
  */
 export const GetMaintenanceResponseSchema: GenMessage<GetMaintenanceResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 49);
+  messageDesc(file_authquota_v1_authquota, 51);
 
 /**
  * Whether the API shall be closed.
@@ -1917,7 +2073,7 @@ export type SetMaintenanceRequest = Message<"authquota.v1.SetMaintenanceRequest"
  * Use `create(SetMaintenanceRequestSchema)` to create a new message.
  */
 export const SetMaintenanceRequestSchema: GenMessage<SetMaintenanceRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 50);
+  messageDesc(file_authquota_v1_authquota, 52);
 
 /**
  * Whether the API is closed.
@@ -1945,7 +2101,7 @@ export type SetMaintenanceResponse = Message<"authquota.v1.SetMaintenanceRespons
  * Use `create(SetMaintenanceResponseSchema)` to create a new message.
  */
 export const SetMaintenanceResponseSchema: GenMessage<SetMaintenanceResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 51);
+  messageDesc(file_authquota_v1_authquota, 53);
 
 /**
  * A catalog that is good.
@@ -1973,7 +2129,7 @@ export type KeepCatalogRequest = Message<"authquota.v1.KeepCatalogRequest"> & {
  * Use `create(KeepCatalogRequestSchema)` to create a new message.
  */
 export const KeepCatalogRequestSchema: GenMessage<KeepCatalogRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 52);
+  messageDesc(file_authquota_v1_authquota, 54);
 
 /**
  * It is kept.
@@ -1988,7 +2144,7 @@ export type KeepCatalogResponse = Message<"authquota.v1.KeepCatalogResponse"> & 
  * Use `create(KeepCatalogResponseSchema)` to create a new message.
  */
 export const KeepCatalogResponseSchema: GenMessage<KeepCatalogResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 53);
+  messageDesc(file_authquota_v1_authquota, 55);
 
 /**
  * Asks for the catalog that was kept last.
@@ -2003,7 +2159,7 @@ export type GetKeptCatalogRequest = Message<"authquota.v1.GetKeptCatalogRequest"
  * Use `create(GetKeptCatalogRequestSchema)` to create a new message.
  */
 export const GetKeptCatalogRequestSchema: GenMessage<GetKeptCatalogRequest> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 54);
+  messageDesc(file_authquota_v1_authquota, 56);
 
 /**
  * The catalog that was kept last.
@@ -2052,7 +2208,7 @@ export type GetKeptCatalogResponse = Message<"authquota.v1.GetKeptCatalogRespons
  * Use `create(GetKeptCatalogResponseSchema)` to create a new message.
  */
 export const GetKeptCatalogResponseSchema: GenMessage<GetKeptCatalogResponse> = /*@__PURE__*/
-  messageDesc(file_authquota_v1_authquota, 55);
+  messageDesc(file_authquota_v1_authquota, 57);
 
 /**
  * What was decided.
@@ -2136,6 +2292,13 @@ export const Verdict = {
    * @generated from enum value: VERDICT_CONFLICT = 10;
    */
   CONFLICT: 10,
+
+  /**
+   * What is free does not suffice, and leases were asked back (Reserve, Extend): ask again in a moment.
+   *
+   * @generated from enum value: VERDICT_RECALLED = 11;
+   */
+  RECALLED: 11,
 } as const;
 
 /**

@@ -1,6 +1,7 @@
 -- A run: reads what its operations need, does them one after the other, and writes what has changed.
--- ARGV: relay session, default limits of account and IP per minute and of an account's calls at once, process with its runs (see state.lua), then name and
--- arguments of each operation. The answer begins with the generation and the time (ms); with "" alone when there is no
+-- ARGV: relay session, default limits of account and IP per minute and of an account's calls at once, process with its
+-- runs (see state.lua), then name and arguments of each operation. The answer begins with the generation, behind it by
+-- spaces the leases that the relay process is to give back, and the time (ms); with "" alone when there is no
 -- generation, and nothing was done. Of each operation follows the verdict times 4, plus 1 when a number follows, plus 2
 -- when a text does: both ends pay for every item of an answer, and most operations say their verdict alone.
 
@@ -8,11 +9,15 @@
 local ofCalls = {
   reserve = true, extend = true, checkpoint = true, restore = true, settle = true, ['settle-own'] = true,
   release = true, lookup = true,
+  draw = true, ['draw-proven'] = true, lease = true,
 }
 
 local function find(name)
   if not operations[name] then
     addFurtherOperations()
+  end
+  if not operations[name] then
+    addLeaseOperations()
   end
   if not operations[name] then
     addRareOperations()
@@ -49,6 +54,10 @@ local function ridsAsked()
       count = count + 1
       rids[count] = ARGV[at + 1]
     end
+    if name == 'draw' or name == 'draw-proven' then
+      count = count + 1
+      rids[count] = ARGV[at + 2]
+    end
     at = at + 1 + find(name)[1]
   end
   return rids
@@ -75,4 +84,7 @@ flushCalls()
 flushRates()
 flushSums()
 answers[1] = service.generation
+if readService[8] then
+  answers[1] = answers[1] .. ' ' .. readService[8]
+end
 return answers

@@ -21,21 +21,29 @@ local function newCall()
   }
 end
 
--- What a call weighs in the sums: money held, money owed to the ledger, whether its hold is open, whether the ledger
--- must still confirm something. Four values rather than a table: this runs for every operation.
+-- What a call weighs in the sums: money held, money owed to the ledger, calls under way, whether the ledger must still
+-- confirm something. Four values rather than a table: this runs for every operation.
 local function weigh(call)
   local state = call.state
   if state == 'held' then
-    return call.held, 0, true, false
+    return call.held, 0, 1, false
   end
   if state == 'settled' or state == 'expired' then
     local owed = call.amount - call.booked
     if owed < 0 then
       owed = 0
     end
-    return 0, owed, false, state == 'settled' or owed > 0
+    return 0, owed, 0, state == 'settled' or owed > 0
   end
-  return 0, 0, false, false
+  if state == 'leased' then
+    return call.held, 0, call.calls, false
+  end
+  return 0, 0, 0, false
+end
+
+-- Whether a call stands in the index of its relay process.
+local function isIndexed(state)
+  return state == 'held' or state == 'leased'
 end
 
 local callPattern = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ([^\n]*)\n()'
@@ -43,7 +51,7 @@ local callPattern = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+
 local function parseCall(text)
   local state, accountId, keyId, owner, estimate, held, checkpoint, amount, final, booked, expired, model, at =
     string.match(text, callPattern)
-  return {
+  local call = {
     state = state,
     account = accountId ~= '-' and accountId or nil,
     key = keyId ~= '-' and keyId or nil,
@@ -60,6 +68,11 @@ local function parseCall(text)
     record = nil,
     isChanged = false,
   }
+  if state == 'leased' then
+    local left, stepUs, endsMs = string.match(text, '^(%d+) (%d+) (%d+)$', at)
+    call.calls, call.stepUs, call.endsMs = toNumber(left), toNumber(stepUs), toNumber(endsMs)
+  end
+  return call
 end
 
 -- Reads calls by one command. Those that were read before stay as they are: they may have been changed since.
@@ -113,26 +126,26 @@ local function step(before, after)
 end
 
 -- What the call that is about to be changed weighs; see change().
-local heldBefore, owedBefore, wasOpen, wasPending
+local heldBefore, owedBefore, openBefore, wasPending
 
 -- A change of a call is enclosed by change() and changed(): sums, indexes and its life time follow from what it weighs
 -- before and after.
 local function change(rid, call)
-  heldBefore, owedBefore, wasOpen, wasPending = weigh(call)
+  heldBefore, owedBefore, openBefore, wasPending = weigh(call)
   if not call.isChanged then
     call.isChanged = true
     calls[rid] = call
     local at = #changedRids + 1
-    changedRids[at], indexedIn[at], wasInOutbox[at] = rid, wasOpen and call.session, wasPending
+    changedRids[at], indexedIn[at], wasInOutbox[at] = rid, isIndexed(call.state) and call.session, wasPending
   end
 end
 
 local function changed(call)
-  local held, owed, isOpen, isPending = weigh(call)
-  if held ~= heldBefore or owed ~= owedBefore or isOpen ~= wasOpen or isPending ~= wasPending then
-    moveSums(call, held - heldBefore, owed - owedBefore, step(wasOpen, isOpen), step(wasPending, isPending))
+  local held, owed, open, isPending = weigh(call)
+  if held ~= heldBefore or owed ~= owedBefore or open ~= openBefore or isPending ~= wasPending then
+    moveSums(call, held - heldBefore, owed - owedBefore, open - openBefore, step(wasPending, isPending))
   end
-  if not isOpen and not isPending then
+  if not isPending and not isIndexed(call.state) then
     call.account, call.key, call.session, call.model = nil, nil, nil, nil
     call.held, call.checkpoint, call.amount, call.record = 0, 0, call.booked, ''
   end
@@ -175,9 +188,10 @@ local function flushCalls()
   for i = 1, #changedRids do
     local rid, indexed = changedRids[i], indexedIn[i]
     local call = calls[rid]
-    local _, _, isOpen, isPending = weigh(call)
+    local _, _, _, isPending = weigh(call)
+    local isKept = isIndexed(call.state)
     call.isChanged = false
-    if isOpen then
+    if isKept then
       local list = listOf(opened, call.session)
       local at = #list
       list[at + 1], list[at + 2] = nowMsText, rid
@@ -191,7 +205,7 @@ local function flushCalls()
     elseif wasInOutbox[i] and not isPending then
       paid[#paid + 1] = rid
     end
-    if isOpen or isPending then
+    if isKept or isPending then
       kept[keptCount + 1] = callName .. rid
       keptCount = keptCount + 2
       kept[keptCount] = writeText(call, call.record or string.sub(texts[rid], call.recordAt))
@@ -209,9 +223,15 @@ local function flushCalls()
   changedRids, indexedIn, wasInOutbox = {}, {}, {}
 end
 
+-- Ends a lease: what is left of it is free again. In leases.lua, which is read after this.
+local endLease
+
 -- Ends the hold of a silent relay in one step: charged at its last checkpoint, the rest freed.
 local function expire(rid)
   local call = readCall(rid)
+  if call and call.state == 'leased' then
+    return endLease(rid, call)
+  end
   if not call or call.state ~= 'held' then
     return
   end

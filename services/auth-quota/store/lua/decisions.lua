@@ -12,7 +12,7 @@ local function nextArrival(arrivalUs, perMinute)
     arrivalUs = nowUs + burstUs - stepUs
   end
   local nextUs = (arrivalUs > nowUs and arrivalUs or nowUs) + stepUs
-  return nextUs, nextUs - nowUs - burstUs
+  return nextUs, nextUs - nowUs - burstUs, stepUs
 end
 
 -- Addresses are read once per run, counted here and written back by flushRates().

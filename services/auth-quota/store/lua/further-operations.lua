@@ -29,6 +29,9 @@ local function addFurtherOperations()
       return verdicts.NEED, missing, call.account .. ' ' .. call.key
     end
     local refusal, room = refuseByMoney(call.key, call.account, total - call.held)
+    if refusal and refuse(call.account, refusal) == verdicts.RECALLED then
+      return verdicts.RECALLED, call.held
+    end
     if refusal then
       total = call.held + room
       if least == 0 or room <= 0 or total < least then
@@ -45,7 +48,7 @@ local function addFurtherOperations()
     local cost = toNumber(costText)
     local call = readCall(rid)
     if not call or call.state ~= 'held' or call.session ~= session then
-      return verdicts.NO_HOLD, call and call.amount
+      return verdicts.NO_HOLD, call and math.max(call.amount, call.checkpoint)
     end
     change(rid, call)
     if cost > call.checkpoint then
@@ -91,6 +94,10 @@ local function addFurtherOperations()
       mark.state = 'released'
       changed(mark)
       return verdicts.NO_HOLD
+    end
+    if call.state == 'leased' and call.session == session then
+      endLease(rid, call)
+      return verdicts.OK
     end
     if call.state == 'released' and call.estimate >= 0 then
       return verdicts.OK

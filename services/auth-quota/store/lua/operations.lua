@@ -7,6 +7,17 @@ local operations = {}
 -- Calls of which an operation lacked data: what comes after it in the same run must not overtake it.
 local waiting = {}
 
+-- Asks for the leases of an account back, before a call of it is refused for what they may leave unused. In leases.lua.
+local recallLeases
+
+-- Refused for good, or asked again once the account's leases have come back.
+local function refuse(accountId, verdict, number)
+  if account(accountId).leases ~= '' and recallLeases(accountId) then
+    return verdicts.RECALLED
+  end
+  return verdict, number
+end
+
 operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, estimateText)
   local estimate = toNumber(estimateText)
   local known = readCall(rid)
@@ -30,10 +41,13 @@ operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, esti
   if not verdict and not isModelAllowed(key(keyId), model) then
     verdict = verdicts.MODEL
   end
-  verdict = verdict or (refuseByMoney(keyId, accountId, estimate)) or refuseByConcurrency(keyId, accountId)
-    or refuseByAccountRate(accountId)
   if verdict then
     return verdict, number
+  end
+  verdict = (refuseByMoney(keyId, accountId, estimate)) or refuseByConcurrency(keyId, accountId)
+    or refuseByAccountRate(accountId)
+  if verdict then
+    return refuse(accountId, verdict)
   end
   local call = newCall()
   change(rid, call)

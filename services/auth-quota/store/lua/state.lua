@@ -13,10 +13,13 @@
 --   M7  every operation is idempotent by the call's id; the same id with other content changes nothing.
 --   M8  a Redis that has lost anything that it had acknowledged goes on under another generation, with its gate closed:
 --       nothing is granted until the relays have restored their holds and the ledger holds what was on its way.
+--   M9  a lease is money, and calls under way, that one relay process may give to calls of one key by itself. It is kept
+--       like a call in state leased: held is what is left of it, and it counts for as many calls as it still admits.
+--       What a call draws leaves the lease in the same step, so M2 and M3 hold with leases as without.
 --
 -- Keys, all in one slot by their common tag, named from KEYS[1]:
 --   :account:<id>   hash  posted posted_version posted_in | held unposted open pending arrival |
---                         status per_minute max_concurrent version
+--                         status per_minute max_concurrent version | leases: their rids, by spaces
 --                         posted_in: generation in which the balance was asked for; in another one it counts as not
 --                         loaded. arrival: theoretical arrival time (us) of the account's rate limiter
 --   :key:<id>       hash  spent spent_version spent_in | held unposted open |
@@ -25,17 +28,20 @@
 --                   spaces; a line break; the bytes of the usage record to book. Unknown: "-", or -1 for numbers.
 --                   amount: charged as known here; final: cost of the final record; booked: in the ledger as told;
 --                   expired: 1 when its relay went silent. A hold never expires by TTL. A call that is over and owes
---                   nothing keeps state estimate final booked expired only, and is forgotten after an hour.
+--                   nothing keeps state estimate final booked expired only, and is forgotten after an hour. Of a
+--                   lease the record is: calls that it still admits, step (us) of the account's rate, end (ms).
 --   :session:<id>   zset  rids of the open holds of a relay process by the last sign of life of the call (ms)
 --   :sessions       zset  relay processes by the time they were last heard (ms)
 --   :outbox         zset  rids of charges that the ledger has not confirmed, by the time of the charge (ms)
 --   :changes        hash  settings of accounts and keys as they were last changed: version and the whole row, by kind and
 --                         id; :changed-at, zset of these by the time of the change (ms), which forgets them
+--   :leases         zset  rids of leases by their end (ms)
 --   :listed         zset  rids handed out for publishing again, by the time they were (written outside of this script)
 --   :rate:<ip>      theoretical arrival time (us) of the rate limiter of an address
 --   :service        hash  beat (last run, ms) floor (nobody counts as silent from before it, ms) open (holds in all) |
 --                         generation, lossless (1: nothing was lost before it), gate (since when it is closed, ms),
 --                         gate_sequence (what the usage stream held then) |
+--                         recall:<session>: rids of the leases that a relay process is to give back, by spaces |
 --                         seen:<process>: number and time (ms) of the last run of a process of the service
 --
 -- Numbers are doubles here, exact up to 2^53 - 1. They are written with int() and read with toNumber() or tonumber();
@@ -56,7 +62,7 @@ local firstOperation = 9
 
 local verdicts = {
   OK = 1, KEY_INVALID = 2, KEY_LIMIT = 3, BALANCE = 4, MODEL = 5, ACCOUNT_RATE = 6, IP_RATE = 7, UNAVAILABLE = 8,
-  NO_HOLD = 9, CONFLICT = 10,
+  NO_HOLD = 9, CONFLICT = 10, RECALLED = 11,
   -- Answers to the service only. NEED: data to load first, as a sum of `needs`. MORE: ask again, there is more to do.
   -- SKEWED: nothing was decided, because the id's time is too far from now; the number is how many ms it is ahead.
   -- CONCURRENCY: too many calls under way; relays are told ACCOUNT_RATE.
@@ -103,7 +109,7 @@ end
 local serviceName = prefix .. ':service'
 local seenField = 'seen:' .. process
 local readService = redis.call('HMGET', serviceName, 'generation', 'floor', 'beat', 'gate', 'gate_sequence', 'lossless',
-  seenField)
+  seenField, 'recall:' .. session)
 local service = {
   generation = readService[1] or nil, gate = readService[4] or nil, gate_sequence = readService[5] or nil,
   lossless = readService[6] or nil,
@@ -154,9 +160,9 @@ local function account(id)
   if found then
     return found
   end
-  local posted, postedVersion, postedIn, held, unposted, open, pending, arrival, status, perMinute, maxConcurrent, version =
-    unpack(redis.call('HMGET', prefix .. ':account:' .. id, 'posted', 'posted_version', 'posted_in', 'held', 'unposted',
-      'open', 'pending', 'arrival', 'status', 'per_minute', 'max_concurrent', 'version'))
+  local posted, postedVersion, postedIn, held, unposted, open, pending, arrival, status, perMinute, maxConcurrent, version,
+    leases = unpack(redis.call('HMGET', prefix .. ':account:' .. id, 'posted', 'posted_version', 'posted_in', 'held',
+      'unposted', 'open', 'pending', 'arrival', 'status', 'per_minute', 'max_concurrent', 'version', 'leases'))
   found = {
     posted = tonumber(posted or 0),
     postedVersion = postedVersion and tonumber(postedVersion),
@@ -170,6 +176,7 @@ local function account(id)
     perMinute = tonumber(perMinute or 0),
     maxConcurrent = tonumber(maxConcurrent or 0),
     version = version and tonumber(version),
+    leases = leases or '',
   }
   accounts[id] = found
   return found
@@ -211,6 +218,9 @@ local function flushSums()
     if changed.isDirty then
       redis.call('HSET', prefix .. ':account:' .. id, 'held', int(changed.held), 'unposted', int(changed.unposted),
         'open', int(changed.open), 'pending', int(changed.pending), 'arrival', int(changed.arrivalUs))
+    end
+    if changed.areLeasesChanged then
+      redis.call('HSET', prefix .. ':account:' .. id, 'leases', changed.leases)
     end
   end
   for id, changed in pairs(keys) do

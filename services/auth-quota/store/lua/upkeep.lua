@@ -114,6 +114,7 @@ local function addRareOperations()
       'max_concurrent', maxConcurrent, 'version', version)
     found.status, found.perMinute, found.version = status, tonumber(perMinute), tonumber(version)
     found.maxConcurrent = tonumber(maxConcurrent)
+    recallLeases(id)
     return verdicts.OK
   end }
 
@@ -126,6 +127,7 @@ local function addRareOperations()
       'limit', limit, 'models', models, 'max_concurrent', maxConcurrent, 'version', version)
     found.status, found.models, found.version = status, models, tonumber(version)
     found.expiresMs, found.limit, found.maxConcurrent = tonumber(expiresMs), tonumber(limit), tonumber(maxConcurrent)
+    recallLeases(accountId)
     return verdicts.OK
   end }
 

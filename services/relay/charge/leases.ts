@@ -1,0 +1,318 @@
+import { Verdict, type Result } from "#proto/authquota/v1/authquota_pb.ts";
+import { leasedSecret } from "#shared/money/hold-proof.ts";
+import { createRid } from "#shared/money/rid.ts";
+import { resultOf } from "./session-wire.ts";
+import type { QuotaSession } from "./quota-session.ts";
+
+/** A call that asks to be admitted. */
+export type WantedCall = { keyHash: Uint8Array; ip: string; rid: string; model: string; estimateNanos: bigint };
+
+/**
+ * What this process may give to calls without asking: for keys whose calls come often it holds a lease, an amount of
+ * money and a number of calls that auth-quota has set aside (rule M9 of the money script).
+ */
+export type Leases = {
+  /** Admits a call within a lease, at once, and tells auth-quota afterwards. Undefined: ask. */
+  admit: (wanted: WantedCall) => Result | undefined;
+  /** Counts a call that auth-quota has admitted. */
+  noteAdmitted: (wanted: WantedCall) => void;
+  /** Gives back what has ended or is not used; to be called every half second. */
+  sweep: () => void;
+  /** Gives everything back; nothing is admitted any more. */
+  close: () => void;
+  /** Leases that calls may be admitted within. */
+  size: () => number;
+};
+
+type Lease = {
+  rid: string;
+  accountId: string;
+  keyId: string;
+  /** Undefined: all. */
+  models: Set<string> | undefined;
+  secrets: Uint8Array;
+  generation: string;
+  leftNanos: bigint;
+  leftCalls: number;
+  /** Below one of them, or after that time, the next lease is asked for. */
+  renewNanos: bigint;
+  renewCalls: number;
+  renewAtMs: number;
+  endsAtMs: number;
+  usedAtMs: number;
+  ipPerMinute: number;
+  /** Draws that auth-quota has not answered: they must reach it before the lease is released. */
+  draws: number;
+  isEnded: boolean;
+};
+
+/** What is known of a key's calls. */
+type KeyUse = {
+  lease: Lease | undefined;
+  isAsking: boolean;
+  /** Monotonic ms before which no lease is asked for. */
+  waitUntilMs: number;
+  /** Calls, and their estimates, since that time, and calls a second before it. */
+  sinceMs: number;
+  calls: number;
+  nanos: bigint;
+  perSecond: number;
+  meanNanos: bigint;
+};
+
+const windowMs = 1_000;
+// As long as auth-quota grants them.
+const usualMs = 10_000;
+// More than the rate so far would take: it may grow.
+const headroom = 1.5;
+const leastCalls = 16;
+const refusedMs = 5_000;
+const recalledMs = 10_000;
+const maxKeys = 10_000;
+const maxAddresses = 10_000;
+const maxCalls = 100_000;
+// auth-quota and its store are on another clock, which must not differ by much for the hours of secrets to agree.
+const mostSkewMs = 60_000;
+const minuteMs = 60_000;
+
+type State = {
+  quota: QuotaSession;
+  settings: LeaseSettings;
+  keys: Map<string, KeyUse>;
+  /** Theoretical arrival times (monotonic ms) of addresses whose calls were admitted here. */
+  arrivals: Map<string, number>;
+  counts: LeaseCounts;
+  size: number;
+  isClosed: boolean;
+};
+
+/** Told of each call that was admitted within a lease, and of each lease that was asked back. */
+export type LeaseCounts = { admitted: () => void; recalled: () => void };
+
+export type LeaseSettings = {
+  /** From how many calls of a key in a second on a lease is asked for. */
+  leastPerSecond: number;
+  /** How long an unused lease is kept. */
+  idleMs: number;
+  makeRid: () => string;
+};
+
+export const leaseSettings = { idleMs: 2_000, makeRid: createRid };
+
+const nameOf = (keyHash: Uint8Array): string =>
+  (Buffer.isBuffer(keyHash) ? keyHash : Buffer.from(keyHash)).toString("latin1");
+
+/** Makes the leases of a process, none yet. */
+export function createLeases(quota: QuotaSession, counts: LeaseCounts, settings: LeaseSettings): Leases {
+  const state: State = {
+    quota,
+    settings,
+    keys: new Map(),
+    arrivals: new Map(),
+    counts,
+    size: 0,
+    isClosed: false,
+  };
+  quota.onRecalled((rids) => recall(state, rids));
+  return {
+    admit: (wanted) => admit(state, wanted),
+    noteAdmitted: (wanted) => noteAdmitted(state, wanted),
+    sweep: () => sweep(state),
+    close: () => {
+      state.isClosed = true;
+      for (const use of state.keys.values()) end(state, use);
+      state.keys.clear();
+    },
+    size: () => state.size,
+  };
+}
+
+function admit(state: State, wanted: WantedCall): Result | undefined {
+  const use = state.keys.get(nameOf(wanted.keyHash));
+  const lease = use?.lease;
+  if (!lease) return undefined;
+  const nowMs = performance.now();
+  if (!mayAdmit(state, lease, wanted, nowMs)) return undefined;
+  const holdSecret = leasedSecret(lease.secrets, lease.rid, wanted.rid);
+  if (!holdSecret || !countAddress(state, wanted.ip, lease.ipPerMinute, nowMs)) return undefined;
+  const { accountId, keyId } = lease;
+  lease.leftNanos -= wanted.estimateNanos;
+  lease.leftCalls -= 1;
+  lease.usedAtMs = nowMs;
+  state.counts.admitted();
+  count(use, wanted.estimateNanos, nowMs);
+  draw(state, lease, wanted, holdSecret);
+  renewInTime(state, use, wanted, nowMs);
+  const result = resultOf(Verdict.OK);
+  result.accountId = accountId;
+  result.keyId = keyId;
+  result.heldNanos = wanted.estimateNanos;
+  result.holdSecret = holdSecret;
+  return result;
+}
+
+function mayAdmit({ quota }: State, lease: Lease, { estimateNanos, model }: WantedCall, nowMs: number): boolean {
+  return (
+    lease.leftCalls > 0 &&
+    lease.leftNanos >= estimateNanos &&
+    nowMs < lease.endsAtMs &&
+    lease.generation === quota.generation() &&
+    (lease.models === undefined || lease.models.has(model)) &&
+    Math.abs(quota.clockAheadMs()) < mostSkewMs
+  );
+}
+
+/** Counts a call of an address as auth-quota does, by what came here; false where it has no room, or is not known. */
+function countAddress({ arrivals }: State, ip: string, perMinute: number, nowMs: number): boolean {
+  if (ip === "") return true;
+  const known = arrivals.get(ip);
+  if (known === undefined && arrivals.size >= maxAddresses) return false;
+  const next = Math.max(known ?? 0, nowMs) + minuteMs / perMinute;
+  if (next - nowMs > minuteMs) return false;
+  arrivals.set(ip, next);
+  return true;
+}
+
+/** Tells of a call that was admitted here. */
+function draw(
+  state: State,
+  lease: Lease,
+  { rid, estimateNanos: heldNanos, ip }: WantedCall,
+  holdSecret: Uint8Array,
+): void {
+  const { rid: leaseRid, accountId, keyId } = lease;
+  lease.draws += 1;
+  const value = { rid, leaseRid, accountId, keyId, heldNanos, ip, holdSecret };
+  state.quota.tellThen({ operation: { case: "draw", value } }, ({ verdict, retryAfterSeconds }) => {
+    lease.draws -= 1;
+    if (verdict === Verdict.IP_RATE) state.arrivals.set(ip, performance.now() + minuteMs + retryAfterSeconds * 1_000);
+    releaseEnded(state, lease);
+  });
+}
+
+/** An ended lease is released behind its last draw, so that no draw finds it gone. */
+function releaseEnded({ quota }: State, { rid, draws, isEnded }: Lease): void {
+  if (isEnded && draws === 0) quota.tellThen({ operation: { case: "release", value: { rid } } }, () => undefined);
+}
+
+function end(state: State, use: KeyUse): void {
+  const { lease } = use;
+  if (!lease) return;
+  use.lease = undefined;
+  lease.isEnded = true;
+  state.size -= 1;
+  releaseEnded(state, lease);
+}
+
+function recall(state: State, rids: readonly string[]): void {
+  const nowMs = performance.now();
+  for (const use of state.keys.values()) {
+    if (!use.lease || !rids.includes(use.lease.rid)) continue;
+    state.counts.recalled();
+    use.waitUntilMs = nowMs + recalledMs;
+    end(state, use);
+  }
+}
+
+function count(use: KeyUse, nanos: bigint, nowMs: number): void {
+  const sinceMs = nowMs - use.sinceMs;
+  if (sinceMs >= windowMs) {
+    use.perSecond = (use.calls * 1_000) / sinceMs;
+    if (use.calls > 0) use.meanNanos = use.nanos / BigInt(use.calls);
+    use.sinceMs = nowMs;
+    use.calls = 0;
+    use.nanos = 0n;
+  }
+  use.calls += 1;
+  use.nanos += nanos;
+}
+
+function noteAdmitted(state: State, wanted: WantedCall): void {
+  if (state.isClosed) return;
+  const nowMs = performance.now();
+  const name = nameOf(wanted.keyHash);
+  let use = state.keys.get(name);
+  if (!use) {
+    if (state.keys.size >= maxKeys) return;
+    use = {
+      lease: undefined,
+      isAsking: false,
+      waitUntilMs: 0,
+      sinceMs: nowMs,
+      calls: 0,
+      nanos: 0n,
+      perSecond: 0,
+      meanNanos: 0n,
+    };
+    state.keys.set(name, use);
+  }
+  count(use, wanted.estimateNanos, nowMs);
+  if (use.perSecond >= state.settings.leastPerSecond) ask(state, use, wanted.keyHash, nowMs);
+}
+
+function renewInTime(state: State, use: KeyUse, { keyHash }: WantedCall, nowMs: number): void {
+  const { lease } = use;
+  if (!lease || use.isAsking) return;
+  const isDue = lease.leftCalls < lease.renewCalls || lease.leftNanos < lease.renewNanos || nowMs >= lease.renewAtMs;
+  if (isDue && use.perSecond >= state.settings.leastPerSecond) ask(state, use, keyHash, nowMs);
+}
+
+/** Asks for a lease, or the next one, while calls go on. */
+function ask(state: State, use: KeyUse, keyHash: Uint8Array, nowMs: number): void {
+  if (use.isAsking || nowMs < use.waitUntilMs || use.meanNanos === 0n) return;
+  use.isAsking = true;
+  const rid = state.settings.makeRid();
+  const likely = Math.ceil((use.perSecond * usualMs * headroom) / 1_000);
+  const calls = Math.min(Math.max(likely, leastCalls), maxCalls);
+  const value = { rid, keyHash, estimateNanos: use.meanNanos * BigInt(calls), calls };
+  const { quota } = state;
+  void quota.ask({ operation: { case: "lease", value } }).then((granted) => {
+    use.isAsking = false;
+    const isGranted = granted.verdict === Verdict.OK && granted.heldNanos > 0n;
+    if (isGranted && !state.isClosed && granted.holdSecret.length > 0) return take(state, use, { rid, nowMs, granted });
+    use.waitUntilMs = performance.now() + refusedMs;
+    // It may have been granted all the same: nothing is known of a lease whose answer has not come.
+    if (granted.verdict === Verdict.UNAVAILABLE || isGranted)
+      quota.tellThen({ operation: { case: "release", value: { rid } } }, () => undefined);
+  });
+}
+
+type Grant = { rid: string; nowMs: number; granted: Result };
+
+/** Puts a lease in the place of the one before, which is given back. It ends by when it was asked for, not granted. */
+function take(state: State, use: KeyUse, { rid, nowMs, granted }: Grant): void {
+  end(state, use);
+  const { accountId, keyId, heldNanos, calls, lastsMs, models, ipPerMinute, holdSecret } = granted;
+  state.size += 1;
+  use.lease = {
+    rid,
+    accountId,
+    keyId,
+    models: models.length === 0 ? undefined : new Set(models),
+    secrets: holdSecret,
+    generation: state.quota.generation(),
+    leftNanos: heldNanos,
+    leftCalls: calls,
+    renewNanos: heldNanos / 2n,
+    renewCalls: Math.floor(calls / 2),
+    renewAtMs: nowMs + lastsMs / 2,
+    endsAtMs: nowMs + lastsMs,
+    usedAtMs: performance.now(),
+    ipPerMinute,
+    draws: 0,
+    isEnded: false,
+  };
+}
+
+function sweep(state: State): void {
+  const nowMs = performance.now();
+  const { idleMs } = state.settings;
+  for (const [name, use] of state.keys) {
+    const { lease } = use;
+    const isOver = lease && (nowMs >= lease.endsAtMs || lease.generation !== state.quota.generation());
+    if (isOver || (lease && nowMs - lease.usedAtMs > idleMs)) end(state, use);
+    if (!use.lease && !use.isAsking && nowMs - use.sinceMs > idleMs + windowMs && nowMs > use.waitUntilMs)
+      state.keys.delete(name);
+  }
+  for (const [ip, arrival] of state.arrivals) if (arrival <= nowMs) state.arrivals.delete(ip);
+}
