@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { v7 } from "uuid";
@@ -70,9 +71,10 @@ const followUpstreams = (replaced: Catalog): void => {
 };
 const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));
 const keeper = unaryClient(AuthQuotaService, channel, 5_000);
+const readText = (): string => readFileSync(config.CATALOG_FILE, "utf8");
 const openCatalog = (fallback?: string): CatalogFollower =>
   followCatalog(config.CATALOG_FILE, process.env, log, { onReplaced: followUpstreams, fallback });
-const catalog = resources.use(await startCatalog(openCatalog, keeper, log));
+const catalog = resources.use(await startCatalog(openCatalog, keeper, { readText, environment: process.env, log }));
 const limits = { ...defaultSpoolLimits, maxBytes: config.SPOOL_MAX_BYTES };
 const spool = resources.use(await openSpool(config.SPOOL_DIR, relaySession, { log, ridOf: ridOfRecord, limits }));
 
@@ -181,7 +183,8 @@ resources.use(state);
 
 void replaySpool(settling);
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
-resources.use(every(5_000, createKeeping(keeper, catalog, { takenBy: hostname(), log }), log));
+const keeping = { takenBy: hostname(), environment: process.env, log };
+resources.use(every(5_000, createKeeping(keeper, catalog, keeping), log));
 if (leases) resources.use(every(500, async () => leases.sweep(), log));
 resources.use(every(500, createRestore(settling, relay.live), log));
 resources.use(every(1_000, async () => guardLive(settling, relay.live, config.STREAM_HEARTBEAT_MS), log));

@@ -4,11 +4,20 @@ import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { until } from "#shared/testing/until.ts";
 import { chat, makeCall } from "./ask.ts";
+import { testCatalog, upstreamAt } from "./catalog.ts";
 import { startSecondRelay } from "./second-relay.ts";
 import { startWorld } from "./world.ts";
 
 test("a catalog with a typo takes no capacity: running relays go on, a new one serves with the last good one", async () => {
-  await using world = await startWorld();
+  // Nobody guesses this one, as is asked of a catalog that stands in for a file.
+  const environment = { SECRET_API_KEY: "sk-of-a-provider-0123456789" };
+  await using world = await startWorld({
+    catalog: (fakeUrl) => {
+      const upstreams = { secret: upstreamAt(fakeUrl, { credential: { env: "SECRET_API_KEY" } }) };
+      return testCatalog(fakeUrl, { upstreams });
+    },
+    serviceEnvironment: { relay: environment, "video-task": environment },
+  });
   const { stack, authQuota } = world;
   const { catalogFile } = stack;
   const customer = await world.createCustomer();
@@ -30,7 +39,7 @@ test("a catalog with a typo takes no capacity: running relays go on, a new one s
   );
 
   // Ready within the time that it has for a start.
-  await using started = await startSecondRelay(world, join(dirname(catalogFile), "second-spool"));
+  await using started = await startSecondRelay(world, join(dirname(catalogFile), "second-spool"), environment);
   for (const url of [world.relayUrl, started.url]) {
     const reply = await makeCall(url, customer.secret, { side: chat });
     assert.equal(reply.status, 200, reply.text);

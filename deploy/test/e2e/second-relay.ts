@@ -7,7 +7,11 @@ import type { World } from "./world.ts";
 const entry = join(import.meta.dirname, "../../../services/relay/main.ts");
 
 /** Starts one more relay beside the stack's own, with a spool folder of its own, and waits until it is ready. */
-export async function startSecondRelay({ stack }: World, spoolFolder: string): Promise<Service> {
+export async function startSecondRelay(
+  { stack }: World,
+  spoolFolder: string,
+  variables: Record<string, string> = {},
+): Promise<Service> {
   const [port, opsPort, grpcPort] = [await freePort(), await freePort(), await freePort()];
   const host = "127.0.0.1";
   const relay = await startService({
@@ -29,6 +33,7 @@ export async function startSecondRelay({ stack }: World, spoolFolder: string): P
       ALLOW_PLAIN_HTTP: "loopback",
       DEMO_API_KEY: "demo",
       DRAIN_MS: "5000",
+      ...variables,
     },
     onLine: () => undefined,
     stopGraceMs: 10_000,

@@ -2,14 +2,21 @@ import { hash } from "node:crypto";
 import type { Database } from "./postgres.ts";
 
 /** A row of auth_quota.catalog; `version` grows by one or more with each other catalog. */
-export type CatalogRow = { version: bigint; hash: string; content: string; takenBy: string; takenAt: Date };
+export type CatalogRow = {
+  version: bigint;
+  hash: string;
+  content: string;
+  proof: Buffer;
+  takenBy: string;
+  takenAt: Date;
+};
 
 const keptCatalogs = 50;
 
 /** The catalog that a relay has taken last; undefined before the first. */
 export async function readNewestCatalog(database: Database): Promise<CatalogRow | undefined> {
   const [row] = await database.query<Omit<CatalogRow, "version"> & { version: string }>(
-    `select catalog_id::text as "version", hash, content, taken_by as "takenBy", taken_at as "takenAt"
+    `select catalog_id::text as "version", hash, content, proof, taken_by as "takenBy", taken_at as "takenAt"
      from auth_quota.catalog order by catalog_id desc limit 1`,
     [],
   );
@@ -17,12 +24,15 @@ export async function readNewestCatalog(database: Database): Promise<CatalogRow 
 }
 
 /** Keeps a catalog as the newest, unless it is so already, and the fifty before it. */
-export async function keepCatalog(database: Database, content: string, takenBy: string): Promise<void> {
+export async function keepCatalog(
+  database: Database,
+  { content, proof, takenBy }: Pick<CatalogRow, "content" | "takenBy"> & { proof: Uint8Array },
+): Promise<void> {
   await database.query(
-    `with newest as (select hash from auth_quota.catalog order by catalog_id desc limit 1)
-     insert into auth_quota.catalog (hash, content, taken_by)
-     select $1, $2, $3 where not exists (select from newest where hash = $1)`,
-    [hash("sha256", content), content, takenBy],
+    `with newest as (select hash, proof from auth_quota.catalog order by catalog_id desc limit 1)
+     insert into auth_quota.catalog (hash, content, proof, taken_by)
+     select $1, $2, $3, $4 where not exists (select from newest where hash = $1 and proof = $3)`,
+    [hash("sha256", content), content, Buffer.from(proof), takenBy],
   );
   await database.query(
     `delete from auth_quota.catalog where catalog_id <= (

@@ -5,10 +5,16 @@ import { GetKeptCatalogResponseSchema } from "#proto/authquota/v1/authquota_pb.t
 import { ServiceError } from "#shared/process/errors.ts";
 import { createLog } from "#shared/process/log.ts";
 import type { CatalogFile, CatalogFollower } from "./catalog.ts";
-import { createKeeping, startCatalog } from "./last-good.ts";
+import { catalogProof, createKeeping, startCatalog } from "./last-good.ts";
 
 const log = createLog("test", "silent");
-const kept = create(GetKeptCatalogResponseSchema, { version: 7n, hash: "ab", content: "kept", takenBy: "pod-1" });
+const environment = { OPENAI_KEY: "sk-one-of-many-letters", OTHER_KEY: "EMPTY", HOME: "of-the-relay-itself" };
+const content = "kept: {credential: {env: OPENAI_KEY}}";
+const fileText = "mien: {credential: {env: OPENAI_KEY}}\nother: {credential: {env: 'OTHER_KEY'}}";
+const keptAs = (text: string, proof: Uint8Array = catalogProof(text, environment)) =>
+  create(GetKeptCatalogResponseSchema, { version: 7n, hash: "ab", content: text, proof, takenBy: "pod-1" });
+const kept = keptAs(content);
+const starting = { readText: () => fileText, environment, log };
 const refusal = new Error("catalog.yaml:3: mien is not a known field");
 
 /** A file that cannot be used; what is begun with instead. */
@@ -35,26 +41,46 @@ const away = new ServiceError("unavailable", "auth-quota does not answer");
 
 test("a relay whose file cannot be used begins with the kept catalog, as soon as auth-quota answers", async () => {
   const { begun, open } = brokenFile();
-  await startCatalog(open, keeperOf([away, away, kept]), log, 0);
-  assert.deepEqual(begun, ["kept"]);
+  await startCatalog(open, keeperOf([away, away, kept]), starting, 0);
+  assert.deepEqual(begun, [content]);
 });
 
 test("when none was kept, or auth-quota stays away, the file's own error is thrown", async () => {
   const { open } = brokenFile();
-  await assert.rejects(startCatalog(open, keeperOf([new ServiceError("not_found", "none")]), log, 0), refusal);
-  await assert.rejects(startCatalog(open, keeperOf(Array.from({ length: 30 }, () => away)), log, 0), refusal);
+  await assert.rejects(startCatalog(open, keeperOf([new ServiceError("not_found", "none")]), starting, 0), refusal);
+  await assert.rejects(startCatalog(open, keeperOf(Array.from({ length: 30 }, () => away)), starting, 0), refusal);
 });
 
 test("when the kept one cannot be used here, both reasons are told", async () => {
   const open = (fallback?: string): never => {
     throw fallback === undefined ? refusal : new Error("credential OTHER_KEY is not set");
   };
-  await assert.rejects(startCatalog(open, keeperOf([kept]), log, 0), /mien is not[^]*OTHER_KEY is not set/);
+  await assert.rejects(startCatalog(open, keeperOf([kept]), starting, 0), /mien is not[^]*OTHER_KEY is not set/);
+});
+
+test("one that is not proven by this relay's credentials, or names others than the file, is not used", async () => {
+  const begin = async (offered: typeof kept): Promise<void> => {
+    const { begun, open } = brokenFile();
+    await assert.rejects(startCatalog(open, keeperOf([offered]), starting, 0), (error: Error) => {
+      assert.match(error.message, /mien is not[^]*not used: it (?:is not proven|names credentials)/);
+      assert.doesNotMatch(error.message, /sk-/);
+      return true;
+    });
+    assert.deepEqual(begun, []);
+  };
+  await begin(keptAs(content, new Uint8Array()));
+  await begin(keptAs(content, new Uint8Array(32)));
+  await begin(keptAs(content, catalogProof(content, { ...environment, OPENAI_KEY: "sk-guessed" })));
+  await begin(keptAs(content, catalogProof(`${content}\n`, environment)));
+  await begin(keptAs("stolen: {credential: {env: HOME}}"));
+  await begin(keptAs('stolen: {"credential": {"file": "/etc/hostname"}}'));
+  await begin(keptAs("stolen:\n  credential:\n    env: OTHER_KEY"));
+  await begin(keptAs("stolen: {}"));
 });
 
 test("a file that can be used asks nobody", async () => {
   const catalog = { isStale: () => false } as CatalogFollower;
-  assert.equal(await startCatalog(() => catalog, keeperOf([]), log, 0), catalog);
+  assert.equal(await startCatalog(() => catalog, keeperOf([]), starting, 0), catalog);
 });
 
 function keeping(first: Partial<CatalogFile>) {
@@ -68,7 +94,7 @@ function keeping(first: Partial<CatalogFile>) {
     return {} as never;
   };
   const keeper = { ...keeperOf([]), keepCatalog };
-  const pass = createKeeping(keeper, { file: () => now }, { takenBy: "pod-1", log });
+  const pass = createKeeping(keeper, { file: () => now }, { takenBy: "pod-1", environment, log });
   return { now, given, failures, pass };
 }
 

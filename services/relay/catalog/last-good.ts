@@ -1,3 +1,5 @@
+import { existsSync, readFileSync } from "node:fs";
+import { createHmac, hash, timingSafeEqual } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import type { AuthQuotaService, GetKeptCatalogResponse } from "#proto/authquota/v1/authquota_pb.ts";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
@@ -12,6 +14,47 @@ type Keeper = Pick<UnaryClient<typeof AuthQuotaService>, "keepCatalog" | "getKep
 /** `open` follows the catalog's file; where that cannot be used it begins with the text that it is given, or throws. */
 type Open = (fallback?: string) => CatalogFollower;
 
+// A catalog says where providers' keys are sent, and whoever steals a relay's certificate can have one kept. So it is
+// proven by the values of the credentials that it names, which such a thief does not have. It may name no others than
+// the file that is refused does, and not only short ones: values of other variables and files can be guessed.
+
+const credentialPattern = /\bcredential"?\s*:\s*\{?\s*"?(env|file)"?\s*:\s*["']?([^\s"',}]+)/g;
+const leastSecretLength = 16;
+
+/** The variables and files that a catalog names as credentials: `env OPENAI_API_KEY`. */
+const credentialsOf = (text: string): string[] =>
+  [...new Set([...text.matchAll(credentialPattern)].map(([, kind, name]) => `${kind} ${name}`))].toSorted();
+
+function valueOf(credential: string, environment: NodeJS.ProcessEnv): string {
+  const name = credential.slice(credential.indexOf(" ") + 1);
+  if (credential.startsWith("env ")) return environment[name] ?? "";
+  return existsSync(name) ? readFileSync(name, "utf8").trim() : "";
+}
+
+/** What shows other relays that a catalog comes from one that has the credentials which it names. */
+export function catalogProof(content: string, environment: NodeJS.ProcessEnv): Buffer {
+  const values = credentialsOf(content).map((credential) => [credential, valueOf(credential, environment)]);
+  return createHmac("sha256", hash("sha256", JSON.stringify(values), "buffer"))
+    .update(content)
+    .digest();
+}
+
+/** Why a kept catalog is not used in the place of a file; undefined: it may be. */
+function distrustOf(
+  { content, proof }: GetKeptCatalogResponse,
+  fileText: string,
+  environment: NodeJS.ProcessEnv,
+): string | undefined {
+  const own = new Set(credentialsOf(fileText));
+  const named = credentialsOf(content);
+  const foreign = named.filter((credential) => !own.has(credential));
+  if (foreign.length > 0) return `it names credentials that the file does not: ${foreign.join(", ")}`;
+  const expected = catalogProof(content, environment);
+  const hasSecret = named.some((credential) => valueOf(credential, environment).length >= leastSecretLength);
+  const isProven = hasSecret && proof.length === expected.length && timingSafeEqual(expected, proof);
+  return isProven ? undefined : "it is not proven by this relay's credentials";
+}
+
 // Less than kubelet waits for a start; auth-quota may be starting, too.
 const maxTries = 30;
 const retryMs = 1_000;
@@ -23,7 +66,7 @@ const retryMs = 1_000;
 export async function startCatalog(
   open: Open,
   keeper: Keeper,
-  log: Logger,
+  { readText, environment, log }: { readText: () => string; environment: NodeJS.ProcessEnv; log: Logger },
   delayMs = retryMs,
 ): Promise<CatalogFollower> {
   try {
@@ -32,6 +75,11 @@ export async function startCatalog(
     log.error({ problems: wordsOf(error).split("\n") }, "catalog refused at the start, asking for the last good one");
     const kept = await readKept(keeper, log, delayMs);
     if (!kept) throw error;
+    const distrust = distrustOf(kept, readText(), environment);
+    if (distrust !== undefined) {
+      const reason = `${wordsOf(error)}\nand the last good catalog is not used: ${distrust}`;
+      throw new Error(reason, { cause: error });
+    }
     const { version, hash, takenBy, takenAt } = kept;
     const catalog = openKept(open, kept, error);
     const at = takenAt && timestampDate(takenAt).toISOString();
@@ -72,7 +120,7 @@ async function readKept(keeper: Keeper, log: Logger, delayMs: number): Promise<G
 export function createKeeping(
   keeper: Keeper,
   catalog: Pick<CatalogFollower, "file">,
-  { takenBy, log }: { takenBy: string; log: Logger },
+  { takenBy, environment, log }: { takenBy: string; environment: NodeJS.ProcessEnv; log: Logger },
 ): () => Promise<void> {
   // A file that is refused from the start leaves the kept catalog in force.
   const { problem, contentHash } = catalog.file();
@@ -82,7 +130,8 @@ export function createKeeping(
     const { contentHash: hash, text } = catalog.file();
     if (hash === kept) return;
     try {
-      await keeper.keepCatalog({ content: text, takenBy: takenBy.slice(0, 100) });
+      const proof = catalogProof(text, environment);
+      await keeper.keepCatalog({ content: text, proof, takenBy: takenBy.slice(0, 100) });
       kept = hash;
       isFailing = false;
     } catch (error) {

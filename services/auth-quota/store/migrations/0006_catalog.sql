@@ -5,6 +5,7 @@ CREATE TABLE auth_quota.catalog (
   catalog_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   hash text NOT NULL,
   content text NOT NULL,
+  proof bytea NOT NULL,
   taken_by text NOT NULL,
   taken_at timestamptz NOT NULL DEFAULT now()
 );
