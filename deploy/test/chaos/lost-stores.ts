@@ -92,7 +92,7 @@ async function spend(round: Round, spender: Customer, where: { url?: string; for
 
 /** Deletes everything in Redis while it runs. */
 export async function emptyRedis(scenario: Scenario): Promise<void> {
-  const redis = new Redis(storeOf(scenario, "redis").url);
+  const redis = new Redis(scenario.world.stack.stores.urls.redis);
   try {
     await redis.flushall();
   } finally {

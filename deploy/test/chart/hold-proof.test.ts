@@ -15,7 +15,7 @@ test(
     await using cluster = await startApiServer();
     await using folder = await mkdtempDisposable(join(tmpdir(), "chart-hold-proof-"));
     const run = (rotation: number): Promise<void> => {
-      const sets = ["migrate.enabled=false", `holdProof.rotation=${rotation}`];
+      const sets = ["migrate.enabled=false", "catalog.check=false", `holdProof.rotation=${rotation}`];
       return upgrade(cluster.url, folder.path, { name: "minimal", file, sets });
     };
     const read = (key: string): string => {
@@ -46,7 +46,7 @@ test(
     await using cluster = await startApiServer();
     await using folder = await mkdtempDisposable(join(tmpdir(), "chart-hold-proof-"));
     const run = (name: string): Promise<void> => {
-      const sets = ["migrate.enabled=false", `holdProof.existingSecret.name=${name}`];
+      const sets = ["migrate.enabled=false", "catalog.check=false", `holdProof.existingSecret.name=${name}`];
       return upgrade(cluster.url, folder.path, { name: "minimal", file, sets });
     };
     await run("own");

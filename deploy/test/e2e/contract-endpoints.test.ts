@@ -60,13 +60,15 @@ test("API spec, What the service does: 2. Endpoints cover: conversation generati
   }
   const list = await ask(`${relayUrl}/v1/models`, { method: "GET", headers: chat.headers(secret) });
   assert.equal(list.status, 200);
-  // Passed through beside them: compaction, transcription and translation; a model's own entry, a video's and its file.
+  // Beside them: what is passed through; a model's own entry, a video's and its file; secrets of realtime sessions.
   const beside = [
     "/v1/models",
     "/v1/models/{model_id}",
     "/v1/responses/compact",
     "/v1/audio/transcriptions",
     "/v1/audio/translations",
+    "/v1/images/edits",
+    "/v1/realtime/client_secrets",
     "/v1/videos/{task_id}",
     "/v1/videos/{task_id}/content",
   ];

@@ -52,13 +52,12 @@ function catalogOf(fakeUrl: string, videosUrl: string): string {
   return withVideos(catalogText(all), videosUrl);
 }
 
-/** A catalog without the fields and endpoints that the version before does not know. */
+const newDialects = new Set<unknown>(["openai-image-edits", "openai-realtime"]);
+
+/** A catalog without the endpoints that the version before does not know. */
 function catalogBefore(fakeUrl: string, videosUrl: string): string {
-  const known = (name: string, value: unknown): unknown => {
-    if (name === "on_caller_gone") return undefined;
-    if (name !== "dialects" || !Array.isArray(value)) return value;
-    return value.filter((dialect) => dialect !== "openai-translations");
-  };
+  const known = (name: string, value: unknown): unknown =>
+    name === "dialects" && Array.isArray(value) ? value.filter((dialect) => !newDialects.has(dialect)) : value;
   return JSON.stringify(JSON.parse(catalogOf(fakeUrl, videosUrl)), known);
 }
 

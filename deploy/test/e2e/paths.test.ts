@@ -47,13 +47,7 @@ const unsupported: [string, [string, string][]][] = [
       ["GET", "/v1/fine_tuning/jobs/job-1/events"],
     ],
   ],
-  [
-    "Not supported or not checked: `POST /v1/images/variations`",
-    [
-      ["POST", "/v1/images/variations"],
-      ["POST", "/v1/images/edits"],
-    ],
-  ],
+  ["Not supported or not checked: `POST /v1/images/variations`", [["POST", "/v1/images/variations"]]],
   [
     "Not supported or not checked: Balance (`/v1/dashboard/billing/...`)",
     [

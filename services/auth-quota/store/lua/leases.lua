@@ -54,7 +54,7 @@ end
 
 -- Whether its relay has forgotten a lease. Time in which no relay could be heard is none of it.
 local function isForgotten(lease)
-  local heard = redis.call('ZSCORE', prefix .. ':sessions', lease.session)
+  local heard = redis.call('ZMSCORE', prefix .. ':sessions', lease.session)[1]
   return not heard or tonumber(heard) > math.max(lease.endsMs, floorMs) + forgottenLeaseMs
 end
 

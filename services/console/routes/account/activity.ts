@@ -90,7 +90,7 @@ async function show(deps: Deps, request: AccountRequest): Promise<PageResponse> 
   const chosen = new URLSearchParams({ key, model, result });
   const older = new URLSearchParams({ key, model, result, before: activity.nextLineId });
   // What is new comes to the first page by itself.
-  const live = html` hx-get="${base}/activity/newest?${chosen.toString()}" hx-trigger="every 5s"`;
+  const live = html` hx-get="${base}/activity/newest?${chosen.toString()}" hx-trigger="every 5s" hx-swap="innerMorph"`;
   const isWrong = filter.given.errors.size > 0;
   return page(
     "Activity",
