@@ -1,5 +1,4 @@
 import { mkdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { askLoopback } from "./loopback.ts";
 import type { StoreProgram } from "./store.ts";
 import type { StoreFolder } from "./store-folder.ts";
@@ -16,7 +15,8 @@ export function redisProgram(
   settings?: RedisUsers,
 ): StoreProgram {
   const persistence = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""];
-  const usersFile = join(folder, "users.conf");
+  // Beside its data, which may be deleted.
+  const usersFile = `${folder}-users.conf`;
   const login = settings ? `AUTH ${settings.operator.name} ${settings.operator.password}\r\n` : "";
   return {
     name: "redis",
