@@ -223,6 +223,15 @@ local function flushCalls()
   changedRids, indexedIn, wasInOutbox = {}, {}, {}
 end
 
+-- A call with its hold; changed() is still to follow.
+local function beginHold(rid, accountId, keyId, held)
+  local call = newCall()
+  change(rid, call)
+  call.state, call.account, call.key, call.session = 'held', accountId, keyId, session
+  call.estimate, call.held = held, held
+  return call
+end
+
 -- Ends a lease: what is left of it is free again. In leases.lua, which is read after this.
 local endLease
 

@@ -118,13 +118,17 @@ local function isModelAllowed(used, model)
   return used.models == '' or string.find('\n' .. used.models .. '\n', '\n' .. model .. '\n', 1, true) ~= nil
 end
 
+-- What a key can still take of its limit; none: it has no limit.
+local function remaining(used)
+  return used.limit and used.limit - used.spent - used.held - used.unposted
+end
+
 -- Whether the key's limit and the account's money, in this order, can take more; and how much they can.
 local function refuseByMoney(keyId, accountId, more)
-  local used = key(keyId)
+  local left = remaining(key(keyId))
   local room = available(accountId)
-  local remaining = used.limit and used.limit - used.spent - used.held - used.unposted
-  if remaining and more > remaining then
-    return verdicts.KEY_LIMIT, math.min(room, remaining)
+  if left and more > left then
+    return verdicts.KEY_LIMIT, math.min(room, left)
   end
   if more > room then
     return verdicts.BALANCE, room

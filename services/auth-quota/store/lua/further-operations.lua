@@ -29,7 +29,7 @@ local function addFurtherOperations()
       return verdicts.NEED, missing, call.account .. ' ' .. call.key
     end
     local refusal, room = refuseByMoney(call.key, call.account, total - call.held)
-    if refusal and refuse(call.account, refusal) == verdicts.RECALLED then
+    if refusal and recallLeases(call.account) then
       return verdicts.RECALLED, call.held
     end
     if refusal then
@@ -63,10 +63,8 @@ local function addFurtherOperations()
     local held, cost = toNumber(heldText), toNumber(costText)
     local call = readCall(rid)
     if not call then
-      local restored = newCall()
-      change(rid, restored)
-      restored.state, restored.account, restored.key, restored.session = 'held', accountId, keyId, session
-      restored.estimate, restored.held, restored.checkpoint, restored.record = held, held, cost, record
+      local restored = beginHold(rid, accountId, keyId, held)
+      restored.checkpoint, restored.record = cost, record
       changed(restored)
       return verdicts.OK, held
     end

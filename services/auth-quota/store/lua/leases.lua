@@ -106,10 +106,7 @@ local function addLeaseOperations()
 
   local function shareOfMoney(accountId, used)
     local room = available(accountId)
-    if used.limit then
-      room = math.min(room, used.limit - used.spent - used.held - used.unposted)
-    end
-    return math.floor(room / leaseShare)
+    return math.floor(math.min(room, remaining(used) or room) / leaseShare)
   end
 
   local function describe(lease, used)
@@ -179,11 +176,7 @@ local function addLeaseOperations()
       writeLease(lease)
       changed(lease)
     end
-    local call = newCall()
-    change(rid, call)
-    call.state, call.account, call.key, call.session = 'held', accountId, keyId, session
-    call.estimate, call.held = held, held
-    changed(call)
+    changed(beginHold(rid, accountId, keyId, held))
     local verdict, number = refuseByIp(ip)
     return verdict or verdicts.OK, number
   end

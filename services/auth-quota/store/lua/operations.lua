@@ -10,14 +10,6 @@ local waiting = {}
 -- Asks for the leases of an account back, before a call of it is refused for what they may leave unused. In leases.lua.
 local recallLeases
 
--- Refused for good, or asked again once the account's leases have come back.
-local function refuse(accountId, verdict, number)
-  if account(accountId).leases ~= '' and recallLeases(accountId) then
-    return verdicts.RECALLED
-  end
-  return verdict, number
-end
-
 operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, estimateText)
   local estimate = toNumber(estimateText)
   local known = readCall(rid)
@@ -47,12 +39,10 @@ operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, esti
   verdict = (refuseByMoney(keyId, accountId, estimate)) or refuseByConcurrency(keyId, accountId)
     or refuseByAccountRate(accountId)
   if verdict then
-    return refuse(accountId, verdict)
+    return recallLeases(accountId) and verdicts.RECALLED or verdict
   end
-  local call = newCall()
-  change(rid, call)
-  call.state, call.account, call.key, call.session, call.model = 'held', accountId, keyId, session, model
-  call.estimate, call.held = estimate, estimate
+  local call = beginHold(rid, accountId, keyId, estimate)
+  call.model = model
   changed(call)
   return verdicts.OK, estimate
 end }
