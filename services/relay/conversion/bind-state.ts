@@ -1,4 +1,3 @@
-import { hkdfSync } from "node:crypto";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { Route } from "../catalog/choose.ts";
 import type { Model } from "../catalog/models.ts";
@@ -7,22 +6,14 @@ import { editStateIds, type StateEdit, type StateId } from "../dialects/state-id
 import { readJsonBody } from "../dialects/json/request-body.ts";
 import { CallFailure } from "../failures.ts";
 import type { Binding } from "../threads/messages.ts";
+import { keysFor } from "./derived-key.ts";
 import { openId } from "./sealed-id.ts";
 
 // Providers keep responses, files and more for the account that they serve, which is the operator's and so everybody's.
 // Ids of it that the relay shows go out sealed for the account and the upstream; others are nobody's.
 
-const keyBytes = 32;
-const keys = new WeakMap<Upstream, Uint8Array>();
-
-/** What ids of an upstream are sealed with: made of its credential, so that it is the same in every process. */
-function keyOf(upstream: Upstream): Uint8Array {
-  const known = keys.get(upstream);
-  if (known) return known;
-  const key = new Uint8Array(hkdfSync("sha256", upstream.credential, upstream.name, "relay state ids", keyBytes));
-  keys.set(upstream, key);
-  return key;
-}
+/** What ids of an upstream are sealed with. */
+const keyOf = keysFor("relay state ids");
 
 export const bindingOf = (upstream: Upstream, account: string): Binding => ({
   key: keyOf(upstream),

@@ -1,7 +1,8 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { member, stringOf } from "../../dialects/dialect.ts";
+import { keysFor } from "../../conversion/derived-key.ts";
 import { RequestError } from "../../dialects/request-error.ts";
 
 /** What a client secret stands for: a key, for one model, for a while, and how its sessions begin. */
@@ -21,16 +22,8 @@ const tagBytes = 16;
 const maxSecretCharacters = 12_288;
 const maxPlainBytes = 262_144;
 
-const keys = new WeakMap<Upstream, Uint8Array>();
-
-/** Made of the upstream's credential, as for ids of state: the same in every process, and none to share or rotate. */
-function keyOf(upstream: Upstream): Uint8Array {
-  const known = keys.get(upstream);
-  if (known) return known;
-  const key = new Uint8Array(hkdfSync("sha256", upstream.credential, upstream.name, "relay client secrets", 32));
-  keys.set(upstream, key);
-  return key;
-}
+/** What secrets for an upstream are sealed with. */
+const keyOf = keysFor("relay client secrets");
 
 /** Whether a key is a client secret of a relay, valid or not. */
 export const isClientSecret = (key: string): boolean => key.startsWith(prefix);
