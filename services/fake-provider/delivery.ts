@@ -16,9 +16,15 @@ export type Delivery = {
 
 export type Ending = "whole" | "cut";
 
+/** The other side has left before all of the answer was handed to the connection. */
+export class ConnectionGoneError extends Error {}
+
 /** Waits, at most until the connection is gone; then rejects. 0 or undefined does not wait. */
 export async function pause(delivery: Delivery, waitMs: number | undefined): Promise<void> {
-  if (waitMs) await setTimeout(waitMs, undefined, { signal: delivery.gone });
+  if (!waitMs) return;
+  await setTimeout(waitMs, undefined, { signal: delivery.gone }).catch((error: unknown) => {
+    throw new ConnectionGoneError("it went while the answer waited", { cause: error });
+  });
 }
 
 /** Does what a fault before the head asks for; false when there is no such fault. */
@@ -129,12 +135,13 @@ function forever(delivery: Delivery): Promise<never> {
 // Settles when the write reached the system, or rejects when the connection went first.
 function written({ gone }: Delivery, start: (done: (error?: Error | null) => void) => unknown): Promise<void> {
   return new Promise((resolve, reject) => {
-    const onGone = (): void => reject(new Error("the connection is gone"));
+    const onGone = (): void => reject(new ConnectionGoneError("it went before the write reached the system"));
     if (gone.aborted) return onGone();
     gone.addEventListener("abort", onGone, { once: true });
     start((error) => {
       gone.removeEventListener("abort", onGone);
-      if (error) reject(error);
+      // A write into a connection that the other side has reset fails before the close is told.
+      if (error) reject(new ConnectionGoneError("the write failed", { cause: error }));
       else resolve();
     });
   });

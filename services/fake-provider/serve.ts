@@ -1,7 +1,15 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Plan, randomId, type StreamReply, type WholeReply } from "./answer.ts";
 import { type Behaviour, readBehaviour } from "./behaviour.ts";
-import { deliverStream, deliverWhole, type Delivery, type Ending, pause, strikeBeforeHead } from "./delivery.ts";
+import {
+  ConnectionGoneError,
+  deliverStream,
+  deliverWhole,
+  type Delivery,
+  type Ending,
+  pause,
+  strikeBeforeHead,
+} from "./delivery.ts";
 import { type FakeDialect, fakePaths, geminiEndpoint } from "./dialect.ts";
 import { renderError, renderHtml } from "./errors.ts";
 import { findGeminiRefusal, readGeminiRequest } from "./gemini-request.ts";
@@ -88,7 +96,7 @@ async function answer(fake: Fake, received: ReceivedRequest, reply: RequestReply
   try {
     fake.truthLog.end(truth, await deliver(delivery, reply, { plan, truth }));
   } catch (error) {
-    if (!gone.signal.aborted) throw error;
+    if (!(error instanceof ConnectionGoneError)) throw error;
     fake.truthLog.end(truth, "client-gone");
   }
 }

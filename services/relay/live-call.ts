@@ -70,6 +70,8 @@ export type LiveCall = {
   beat: (silentMs: number) => void;
   /** How long the caller has not read what was written. */
   stalledMs: () => number;
+  /** Keeps the upstream waiting, or lets it go on; see guardStream. */
+  holdBack: (isHeld: boolean) => void;
   /** Breaks the connection to a caller who has stopped reading. */
   hangUp: () => void;
 };
@@ -136,6 +138,7 @@ export function beginLiveCall(admitted: AdmittedCall): LiveCall {
     cut: nothingToCut,
     beat: nothingToCut,
     stalledMs: neverStalled,
+    holdBack: nothingToCut,
     hangUp: nothingToCut,
   };
 }

@@ -229,7 +229,7 @@ test("a caller who does not read pauses the upstream, in a converted stream too;
     bytes += piece.length;
     last = Buffer.from(piece).toString("latin1").slice(-300);
   }
-  assert.ok(bytes > textBytes);
+  assert.ok(bytes > textBytes, `${bytes} bytes came of more than ${textBytes}; the last ones: ${last}`);
   assert.match(last, /message_stop/);
   const line = await world.untilBooked(customer.accountId, rid);
   assert.equal(line.usage.endCause, COMPLETE);

@@ -229,8 +229,10 @@ describe("a stream that outgrows its hold asks for more; refused, it is cut and 
       const line = await checkCharge(world, customer, { rid: reply.rid, endCause: HOLD_EXHAUSTED, charge });
       assert.ok(-line.amountNanos > creditNanos / 2n, "it was given what there was");
       assert.ok(-line.amountNanos < 2n * creditNanos, `${line.amountNanos} is far more than the account had`);
-      const truth = fake.truth.find(({ rid }) => rid === reply.rid);
-      await until("the upstream was cancelled", () => truth?.ended === "client-gone");
+      await until(
+        "the upstream was cancelled",
+        () => fake.truth.find(({ rid }) => rid === reply.rid)?.ended === "client-gone",
+      );
     });
 
     test(`with money, the hold grows and the stream is whole (${side.path})`, async () => {

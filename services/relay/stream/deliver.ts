@@ -244,10 +244,11 @@ function uncork({ socket }: CallResponse): void {
 }
 
 /** Puts the stream into the hands of those who look after the call, before anything of it passes. */
-function attach({ call, response }: Deliverable, { cut, beat, stalledMs }: PumpHandle): void {
+function attach({ call, response }: Deliverable, { cut, beat, stalledMs, holdBack }: PumpHandle): void {
   call.cut = cut;
   call.beat = beat;
   call.stalledMs = stalledMs;
+  call.holdBack = holdBack;
   call.hangUp = () => response.destroy();
 }
 

@@ -56,19 +56,28 @@ test("a hold is asked to grow at 80 % of it, not before, to half as much again",
   assert.deepEqual(stream.extends(), [1_500_000_001n, 2_250_000_002n]);
 });
 
-test("while the answer is out the stream goes on, also past 100 %, and nothing is asked twice", async () => {
-  const answer = Promise.withResolvers<Answer>();
-  const stream = runningStream(() => answer.promise);
-  quietCheckpoints(stream.call);
-  await stream.look(0.9 * dollar);
-  await stream.look(1.5 * dollar, 10_000);
-  assert.equal(stream.extends().length, 1);
-  assert.deepEqual(stream.cuts, []);
-  answer.resolve({ verdict: Verdict.BALANCE, heldNanos: 1_000_000_000n });
-  await new Promise(setImmediate);
-  await stream.look(1.5 * dollar, 10_000);
-  assert.deepEqual(stream.cuts, [EndCause.HOLD_EXHAUSTED]);
-});
+for (const { name, heldNanos, cuts } of [
+  { name: "BALANCE", heldNanos: 1_000_000_000n, cuts: [EndCause.HOLD_EXHAUSTED] },
+  { name: "OK", heldNanos: 3_000_000_000n, cuts: [] },
+] as const) {
+  test(`while the answer is out the stream goes on to 100 % and waits there; then ${name}`, async () => {
+    const answer = Promise.withResolvers<Answer>();
+    const stream = runningStream(() => answer.promise);
+    quietCheckpoints(stream.call);
+    const waits: boolean[] = [];
+    stream.call.holdBack = (isHeld) => void waits.push(isHeld);
+    await stream.look(0.9 * dollar);
+    assert.deepEqual(waits, []);
+    await stream.look(1.5 * dollar, 10_000);
+    assert.equal(stream.extends().length, 1, "nothing is asked twice");
+    assert.deepEqual(stream.cuts, []);
+    assert.deepEqual(waits, [true]);
+    answer.resolve({ verdict: Verdict[name], heldNanos });
+    await new Promise(setImmediate);
+    assert.deepEqual(waits, [true, false]);
+    assert.deepEqual(stream.cuts, cuts, "nobody need look again");
+  });
+}
 
 for (const name of ["BALANCE", "KEY_LIMIT", "NO_HOLD", "UNAVAILABLE"] as const) {
   test(`refused with ${name}: the stream uses up what it has and is cut at 100 %`, async () => {

@@ -23,7 +23,9 @@ function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
     .then(({ verdict, heldNanos }) => {
       call.isExtending = false;
       call.isRefused = verdict !== Verdict.OK;
+      call.holdBack(false);
       if (verdict === Verdict.OK) call.heldNanos = heldNanos;
+      else guardStream(settling, call, nowMs);
     });
 }
 
@@ -40,7 +42,8 @@ export function checkpoint({ spool, quota }: SettlementDeps, call: LiveCall, isT
 
 /**
  * Looks after the money of a running stream; called for each piece that passes and about once a second. A stream that
- * outgrows its hold asks for more and is cut when it gets none. What it cost so far is written into the spool every
+ * outgrows its hold asks for more, waits for the answer when it has used up all that it holds, and is cut when it gets
+ * none: a slow answer is no way to be served for more than an account has. What it cost so far is written into the spool every
  * 250 ms, and told to auth-quota first after 2 s or 0.01 USD, then every 5 s or 0.01 USD.
  */
 export function guardStream(settling: SettlementDeps, call: LiveCall, nowMs = performance.now()): void {
@@ -53,6 +56,7 @@ export function guardStream(settling: SettlementDeps, call: LiveCall, nowMs = pe
     if (costSoFar >= held && call.isRefused) return call.cut(EndCause.HOLD_EXHAUSTED);
     if (!call.isRefused || nowMs - call.extendAtMs >= extendAgainMs) extend(settling, call, nowMs);
   }
+  if (costSoFar >= held && call.isExtending) call.holdBack(true);
   const dueMs = call.checkpointNanos === 0 ? firstCheckpointMs : nextCheckpointMs;
   const isTold = nowMs - call.checkpointAtMs >= dueMs || costSoFar - call.checkpointNanos >= checkpointStepNanos;
   if (!isTold && nowMs - call.spooledAtMs < spoolEveryMs) return;

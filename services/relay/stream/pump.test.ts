@@ -90,6 +90,18 @@ test("a caller who does not read pauses the upstream with bounded bytes held, an
   assert.ok(received.endsWith(event + finish + done));
 });
 
+test("a stream that waits for money keeps its upstream waiting, whatever its caller does", async () => {
+  await using pumped = await startStream();
+  const told = () => pumped.steps.filter((step) => step === "pause" || step === "resume");
+  pumped.pumping.holdBack(true);
+  pumped.pumping.holdBack(true);
+  assert.deepEqual(told(), ["pause"]);
+  pumped.response.emit("drain");
+  assert.deepEqual(told(), ["pause"]);
+  pumped.pumping.holdBack(false);
+  assert.deepEqual(told(), ["pause", "resume"]);
+});
+
 // API spec, Streaming that stops partway.
 const cutRows: [string, DialectName, string, string][] = [
   [

@@ -40,6 +40,8 @@ export type PumpHandle = {
   beat: (silentMs: number) => void;
   /** How long the caller has not read what was written; 0 while it flows. */
   stalledMs: () => number;
+  /** Keeps the upstream waiting, or lets it go on. */
+  holdBack: (isHeld: boolean) => void;
 };
 
 /** What goes out now, what tells the caller that the answer has ended, and whether nothing more may follow. */
@@ -146,9 +148,10 @@ class Holding {
   }
 }
 
-/** Keeps the upstream waiting while the caller does not read. */
+/** Keeps the upstream waiting while the caller does not read, and while the money for more is asked for. */
 function createPausing({ answer, response, counts }: Pump) {
   let pausedAtMs: number | undefined;
+  let isHeldBack = false;
   const stalledMs = (): number => (pausedAtMs === undefined ? 0 : performance.now() - pausedAtMs);
   const end = (): void => {
     counts.backpressure.inc(stalledMs() / 1_000);
@@ -156,7 +159,13 @@ function createPausing({ answer, response, counts }: Pump) {
   };
   const resume = (): void => {
     end();
-    answer.resume();
+    if (!isHeldBack) answer.resume();
+  };
+  const holdBack = (isHeld: boolean): void => {
+    if (isHeldBack === isHeld) return;
+    isHeldBack = isHeld;
+    if (isHeld) answer.pause();
+    else if (pausedAtMs === undefined) answer.resume();
   };
   const begin = (): void => {
     if (response.destroyed) return;
@@ -168,7 +177,7 @@ function createPausing({ answer, response, counts }: Pump) {
   response.once("close", () => {
     if (pausedAtMs !== undefined) resume();
   });
-  return { begin, end, stalledMs, isPaused: () => pausedAtMs !== undefined };
+  return { begin, end, holdBack, stalledMs, isPaused: () => pausedAtMs !== undefined };
 }
 
 /** Writes what passes, and counts it. */
@@ -308,5 +317,5 @@ export function pumpStream(pump: Pump): PumpHandle {
   const beat = (silentMs: number): void => {
     if (!isOver && isOfEvents && !pausing.isPaused()) writing.beat(silentMs);
   };
-  return { flow, cut, over, beat, stalledMs: pausing.stalledMs };
+  return { flow, cut, over, beat, stalledMs: pausing.stalledMs, holdBack: pausing.holdBack };
 }
