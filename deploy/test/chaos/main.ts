@@ -13,6 +13,7 @@ const { values } = parseArgs({
     callers: { type: "string", default: "16" },
     point: { type: "string", default: "" },
     "postgres-away": { type: "string", default: "60" },
+    leases: { type: "boolean", default: false },
     only: { type: "string", multiple: true, default: [] },
   },
 });
@@ -43,7 +44,7 @@ const logFolder = join(import.meta.dirname, "../../../.local/chaos");
 async function runPhase(phase: Phase, options: PhaseOptions): Promise<Verdict> {
   const startedAt = performance.now();
   say(`\n${phase.name}: ${phase.says}`);
-  await using stage = await phase.start({ ...options, say });
+  await using stage = await phase.start({ ...options, hasLeases: values.leases, say });
   const parts = await stage.run(options);
   for (const part of parts) say(formatVerdict(part, true));
   const verdict = sumOf(phase.name, parts);
@@ -60,7 +61,7 @@ async function runPhase(phase: Phase, options: PhaseOptions): Promise<Verdict> {
 const options = readOptions();
 const chosen = chosenPhases();
 const { seed, kills, callers, point } = options;
-const only = values.only.map((name) => ` --only ${name}`).join("");
+const only = `${values.leases ? " --leases" : ""}${values.only.map((name) => ` --only ${name}`).join("")}`;
 const points = point === "" ? "" : ` --point "${point}"`;
 say(`again: npm run test:chaos -- --seed ${seed} --kills ${kills} --callers ${callers}${only}${points}`);
 const verdicts: Verdict[] = [];

@@ -8,7 +8,7 @@ import { removeAtEnd } from "#shared/testing/watchdog.ts";
 import { type CallLog, type CallOptions, type CallPlan, callRelay } from "../e2e/caller.ts";
 import { readCheckpoints } from "../e2e/checkpoints.ts";
 import { finalKinds, type CheckedLine, type LossRule, type Report } from "../e2e/checker.ts";
-import { auditBooks, soundButBroken } from "../e2e/kills.ts";
+import { auditBooks, readMetric, soundButBroken } from "../e2e/kills.ts";
 import { type Load, startLoad } from "../e2e/load.ts";
 import { loadCatalog } from "../e2e/load-models.ts";
 import { createRandom, type Random } from "../e2e/random.ts";
@@ -23,6 +23,8 @@ export type ScenarioOptions = {
   seed: number;
   /** Callers at work at the same time. */
   callers: number;
+  /** Whether the relay admits calls within leases. */
+  hasLeases?: boolean;
   /** Told what happens. */
   say: (text: string) => void;
   /** More variables of auth-quota. */
@@ -105,7 +107,7 @@ const variables: Record<ServiceName, Record<string, string>> = {
 
 /** Starts the system. */
 export async function startScene(options: ScenarioOptions): Promise<Scenario> {
-  const { seed, callers, say, given, direct = [] } = options;
+  const { seed, callers, say, given, direct = [], hasLeases = false } = options;
   await using resources = new AsyncDisposableStack();
   const faultPlace = await mkdtemp(join(tmpdir(), "relay-faults-"));
   removeAtEnd(faultPlace);
@@ -115,6 +117,7 @@ export async function startScene(options: ScenarioOptions): Promise<Scenario> {
   const serviceEnvironment = Object.fromEntries(
     Object.entries(variables).map(([name, own]) => [name, { ...own, ...faults.environmentOf() }]),
   );
+  if (hasLeases) Object.assign(serviceEnvironment["relay"] ?? {}, { LEASE_FROM_CALLS_PER_SECOND: "1" });
   Object.assign(serviceEnvironment["auth-quota"] ?? {}, options.authQuota);
   Object.assign(serviceEnvironment["billing"] ?? {}, options.billing);
   const world = resources.use(
@@ -127,7 +130,7 @@ export async function startScene(options: ScenarioOptions): Promise<Scenario> {
     }),
   );
   const random = createRandom(seed);
-  const round = createRounds({ world, seed, callers });
+  const round = createRounds({ world, seed, callers, hasLeases });
   const owned = resources.move();
   const folder = dirname(world.stack.catalogFile);
   return { world, links, faults, random, say, folder, round, [Symbol.asyncDispose]: () => owned.disposeAsync() };
@@ -136,9 +139,9 @@ export async function startScene(options: ScenarioOptions): Promise<Scenario> {
 const only = (told: Record<string, string>, names: readonly string[]): Record<string, string> =>
   Object.fromEntries(Object.entries(told).filter(([name]) => names.includes(name)));
 
-type Rounds = { world: World; seed: number; callers: number };
+type Rounds = { world: World; seed: number; callers: number; hasLeases: boolean };
 
-function createRounds({ world, seed, callers }: Rounds): Scenario["round"] {
+function createRounds({ world, seed, callers, hasLeases }: Rounds): Scenario["round"] {
   const firstNumbers = new Map<string, bigint>();
   const bound = overspendBoundNanos(callers);
   let count = 0;
@@ -176,8 +179,13 @@ function createRounds({ world, seed, callers }: Rounds): Scenario["round"] {
     noteNumbers(firstNumbers, lines);
     // What is judged need not be kept: a long run must not need more and more memory.
     world.fake.forget();
-    return { report, ends, calls: load.calls };
+    return { report, ends: hasLeases ? `${ends}; ${await leasedCalls(world)}` : ends, calls: load.calls };
   };
+}
+
+async function leasedCalls({ stack }: World): Promise<string> {
+  const leased = await readMetric(stack.services.relay.opsUrl, "relay_leased_calls_total");
+  return `${leased} calls within leases since the relay's last start`;
 }
 
 type Creditor = Customer & { creditNanos: bigint };

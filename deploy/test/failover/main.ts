@@ -12,6 +12,7 @@ const { values } = parseArgs({
   options: {
     seed: { type: "string", default: String(Math.floor(Math.random() * 1_000_000)) },
     callers: { type: "string", default: "8" },
+    leases: { type: "boolean", default: false },
     only: { type: "string", multiple: true, default: [] },
   },
 });
@@ -27,14 +28,15 @@ const chosen = drills.filter(
 
 await prepareStores(["redis", "nats", "postgres"], thisMachine(say));
 await prepareTools(["pgbouncer"], thisMachine(say));
-const only = values.only.map((name) => ` --only ${name}`).join("");
+const only = `${values.leases ? " --leases" : ""}${values.only.map((name) => ` --only ${name}`).join("")}`;
+const options = { seed: Number(values.seed), callers: Number(values.callers), hasLeases: values.leases, say };
 say(`again: npm run test:failover -- --seed ${values.seed} --callers ${values.callers}${only}`);
 
 const outcomes: Outcome[] = [];
 for (const drill of chosen) {
   const startedAt = performance.now();
   say(`\n${drill.name}: ${drill.says}`);
-  const outcome = await runDrill(drill, { seed: Number(values.seed), callers: Number(values.callers), say });
+  const outcome = await runDrill(drill, options);
   outcomes.push(outcome);
   say(`  ${outcome.ends} (${((performance.now() - startedAt) / 1_000).toFixed(0)} s)`);
   say(`  ${formatReport(outcome.report)}`);

@@ -1,6 +1,6 @@
 import { Finding } from "#proto/billing/v1/billing_pb.ts";
 import { until } from "#shared/testing/until.ts";
-import { type Round, type Scenario, startScene } from "../chaos/scenario.ts";
+import { type Round, type Scenario, type ScenarioOptions, startScene } from "../chaos/scenario.ts";
 import type { CallLog } from "../e2e/caller.ts";
 import type { Report } from "../e2e/checker.ts";
 import type { World } from "../e2e/world.ts";
@@ -17,7 +17,7 @@ export type Outcome = {
   linesOf: World["linesOf"];
 };
 
-export type DrillOptions = { seed: number; callers: number; say: (text: string) => void };
+export type DrillOptions = Pick<ScenarioOptions, "seed" | "callers" | "hasLeases" | "say">;
 
 const reconciledMs = 60_000;
 
