@@ -3,9 +3,9 @@ import { randomUUID } from "node:crypto";
 import { globSync, readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { after, describe, it, type TestContext } from "node:test";
-import { findTool } from "#shared/testing/binaries.ts";
+import { findStoreBinary, findTool } from "#shared/testing/binaries.ts";
 import { freePort } from "#shared/testing/free-port.ts";
 import { holdProofKeys } from "#shared/testing/proof-keys.ts";
 import { startStores } from "#shared/testing/stores.ts";
@@ -47,11 +47,14 @@ const mark = randomUUID();
 
 async function buildImage(buildah: Awaited<ReturnType<typeof openBuildah>>): Promise<Image> {
   const npm = await machineNpm();
-  const standIns = await makeStandIns(buildah.folder, npm);
+  const postgres = findStoreBinary("postgres");
+  assert.ok(postgres);
+  const standIns = await makeStandIns(buildah.folder, npm, dirname(postgres));
   const settings = join(buildah.folder, "npmrc");
   await writeFile(settings, `${npm.settings}//registry.invalid/:_authToken=${mark}\n`, { mode: 0o600 });
   const bases = [
     ["docker.io/library/node:24-bookworm-slim", standIns.build],
+    ["docker.io/library/postgres:17-bookworm", standIns.postgres],
     ["gcr.io/distroless/nodejs24-debian12:nonroot", standIns.runtime],
   ] as const;
   for (const [name, context] of bases) await buildah.run("bud", "--quiet", "--tag", name, context);
@@ -187,6 +190,12 @@ describe("the image, built from the Dockerfile on stand-ins of its bases", { ski
     [login.username, login.password] = ["image_login", "secret"];
     const migrated = await start(test, ["migrate"], { DATABASE_OWNER_URL: owner, AUTH_QUOTA_DATABASE_URL: login.href });
     assert.equal(await migrated.ended, "exit code 0", migrated.output());
+    const backup = await start(test, ["backup", "/tmp/one"], { DATABASE_OWNER_URL: owner });
+    assert.equal(await backup.ended, "exit code 0", backup.output());
+    assert.match(backup.output(), /^files +database\.dump$/m);
+    const loader = await startInImage({ root, command: ["/usr/bin/pg_restore", "--version"], environment: {} });
+    test.after(() => loader[Symbol.asyncDispose]());
+    assert.equal(await loader.ended, "exit code 0", loader.output());
     const tool = await start(test, ["admin", "--help"], {});
     assert.equal(await tool.ended, "exit code 0", tool.output());
     assert.match(tool.output(), /reconcile/);

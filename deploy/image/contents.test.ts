@@ -66,8 +66,10 @@ describe("the Dockerfile", () => {
     const bases = instructions.filter((line) => /^(ARG \w+_IMAGE|FROM)/.test(line));
     assert.deepEqual(bases, [
       "ARG BUILD_IMAGE=docker.io/library/node:24-bookworm-slim",
+      "ARG POSTGRES_IMAGE=docker.io/library/postgres:17-bookworm",
       "ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot",
       "FROM ${BUILD_IMAGE} AS build",
+      "FROM ${POSTGRES_IMAGE} AS postgres",
       "FROM ${RUNTIME_IMAGE}",
     ]);
   });
@@ -77,10 +79,14 @@ describe("the Dockerfile", () => {
       instructions.filter((line) => /^ADD|curl|wget|https?:/.test(line)),
       [],
     );
-    const [only, ...others] = instructions.filter((line) => line.startsWith("RUN"));
-    assert.match(only ?? "", /npm ci --omit=dev --ignore-scripts/);
+    const [packages, clients, ...others] = instructions.filter((line) => line.startsWith("RUN"));
+    assert.match(packages ?? "", /npm ci --omit=dev --ignore-scripts/);
     assert.deepEqual(others, []);
-    assert.doesNotMatch(only ?? "", /npm (install|i|update|exec)\b|npx/);
+    assert.doesNotMatch(packages ?? "", /npm (install|i|update|exec)\b|npx/);
+    assert.match(clients ?? "", /^RUN mkdir .* && cp /);
+    assert.doesNotMatch(clients ?? "", /apt|npm/);
+    const last = instructions.slice(instructions.findLastIndex((line) => line.startsWith("FROM")));
+    assert.ok(!last.some((line) => line.startsWith("RUN")));
   });
 
   it("keeps no setting of npm and no secret in a layer or a variable", () => {

@@ -7,13 +7,17 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 
 // What the Dockerfile's build stage runs.
-const buildPrograms = ["sh", "env", "find", "rm", "mkdir"];
+const buildPrograms = ["sh", "env", "find", "rm", "mkdir"].map((name) => `/usr/bin/${name}`);
+const copyPrograms = ["sh", "mkdir", "cp"].map((name) => `/usr/bin/${name}`);
 // Parts of libc that nothing of it is linked with: they resolve names, and packages with native code want them.
 const partsOfLibc = ["libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2", "librt.so.1"];
 const passwd = "root:x:0:0:root:/root:/bin/sh\nnonroot:x:65532:65532::/home/nonroot:/sbin/nologin\n";
 
 /** Settings of npm on this machine: where it is, what a build needs besides, and its settings as one file. */
 export type MachineNpm = { folder: string; caFile: string | undefined; settings: string };
+
+/** Folders from which images are made that stand in for the bases. */
+export type StandIns = { build: string; runtime: string; postgres: string };
 
 /** What npm goes by here. A registry of one's own, its credentials and its authorities are among it. */
 export async function machineNpm(): Promise<MachineNpm> {
@@ -41,9 +45,10 @@ export async function machineNpm(): Promise<MachineNpm> {
 
 /**
  * Makes folders from which images can be made that stand in for the Dockerfile's bases: this machine's Node with the
- * libraries that it needs, in the place where the base has it, and for the build stage npm and a shell.
+ * libraries that it needs, in the place where the base has it, for the build stage npm and a shell, and PostgreSQL's
+ * programs for backups, of which this machine's are in `postgresFolder`.
  */
-export async function makeStandIns(folder: string, npm: MachineNpm): Promise<{ build: string; runtime: string }> {
+export async function makeStandIns(folder: string, npm: MachineNpm, postgresFolder: string): Promise<StandIns> {
   const runtime = await makeRoot(join(folder, "runtime"), ["/nodejs/bin/node"], []);
   const build = await makeRoot(join(folder, "build"), ["/usr/local/bin/node"], buildPrograms);
   const rootfs = join(build, "rootfs");
@@ -57,7 +62,10 @@ export async function makeStandIns(folder: string, npm: MachineNpm): Promise<{ b
   await writeFile(join(build, "Dockerfile"), `FROM scratch\nCOPY rootfs /\nENV ${variables.join(" ")}\n`);
   const words = 'USER 65532\nENTRYPOINT ["/nodejs/bin/node"]';
   await writeFile(join(runtime, "Dockerfile"), `FROM scratch\nCOPY rootfs /\n${words}\n`);
-  return { build, runtime };
+  const clients = ["pg_dump", "pg_restore"].map((name) => join(postgresFolder, name));
+  const postgres = await makeRoot(join(folder, "postgres"), [], [...copyPrograms, ...clients]);
+  await writeFile(join(postgres, "Dockerfile"), "FROM scratch\nCOPY rootfs /\nENV PATH=/usr/bin\n");
+  return { build, runtime, postgres };
 }
 
 async function makeRoot(context: string, nodePlaces: string[], programs: string[]): Promise<string> {
@@ -69,11 +77,10 @@ async function makeRoot(context: string, nodePlaces: string[], programs: string[
     await mkdir(dirname(join(rootfs, place)), { recursive: true });
     await copyFile(process.execPath, join(rootfs, place));
   }
-  const files = programs.map((name) => `/usr/bin/${name}`);
-  const libraries = new Set((await Promise.all([process.execPath, ...files].map(librariesOf))).flat());
+  const libraries = new Set((await Promise.all([process.execPath, ...programs].map(librariesOf))).flat());
   const libc = [...libraries].find((file) => file.includes("libc.so")) as string;
   for (const name of partsOfLibc) libraries.add(join(dirname(libc), name));
-  for (const file of [...files, ...libraries]) if (existsSync(file)) await copyInto(rootfs, file);
+  for (const file of [...programs, ...libraries]) if (existsSync(file)) await copyInto(rootfs, file);
   if (programs.length > 0) await symlink("usr/bin", join(rootfs, "bin"));
   return context;
 }

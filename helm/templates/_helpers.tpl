@@ -1,6 +1,6 @@
 {{/*
 Names, labels and sums. Most take a dictionary: root (the top context) and component, one of relay, auth-quota, billing,
-video-task, console, migrate, dev-nats, dev-redis, dev-postgres.
+video-task, console, migrate, backup, restore, dev-nats, dev-redis, dev-postgres.
 */}}
 
 {{- define "model-relay.name" -}}

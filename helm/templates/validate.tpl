@@ -41,6 +41,20 @@
 {{- $problems = append $problems "nats.url holds a user: put it into a Secret and name that in nats.existingSecret.name" -}}
 {{- end -}}
 
+{{- /* Backup and restore. */ -}}
+{{- if and $v.dev.enabled (or $v.backup.enabled $v.restore.folder) -}}
+{{- $problems = append $problems "backup.enabled or restore.folder is set, but the stores of dev.enabled are for throwing away: take one of them away" -}}
+{{- end -}}
+{{- if and $v.backup.enabled (not $v.backup.databaseSecret.name) -}}
+{{- $problems = append $problems "backup.databaseSecret.name is empty: name the Secret that has the URL of a login for backups, which the migration makes" -}}
+{{- end -}}
+{{- if and (or $v.backup.enabled $v.restore.folder) (not $v.backup.volume) -}}
+{{- $problems = append $problems "backup.volume is empty: say where backups are, such as {persistentVolumeClaim: {claimName: backups}}" -}}
+{{- end -}}
+{{- if and $v.restore.folder (not $v.postgres.ownerSecret.name) -}}
+{{- $problems = append $problems "restore.folder is set, but not postgres.ownerSecret.name, of whose login a restore makes a database: name it" -}}
+{{- end -}}
+
 {{- /* Ports that stand in values; those in Secrets nobody sees here. */ -}}
 {{- $told := list -}}
 {{- range compact (splitList "," $v.nats.url) -}}

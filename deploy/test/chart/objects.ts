@@ -101,6 +101,9 @@ export function isDevelopment(objects: KubeObject[]): boolean {
 
 function templateOf(object: KubeObject): Template | undefined {
   if (object.kind === "Pod") return { metadata: object.metadata, spec: object["spec"] as PodSpec };
+  if (object.kind === "CronJob") {
+    return (object["spec"] as { jobTemplate: { spec: { template: Template } } }).jobTemplate.spec.template;
+  }
   if (!["Deployment", "StatefulSet", "DaemonSet", "Job"].includes(object.kind)) return undefined;
   return (object["spec"] as { template: Template }).template;
 }

@@ -3,6 +3,8 @@ import { readFile } from "node:fs/promises";
 import { describe, test } from "node:test";
 import { parse } from "yaml";
 import { declaredServices, type Variables } from "../../tools/checks/readme-tables.ts";
+import { grpcTlsVariables } from "#shared/stores/link-variables.ts";
+import { backupVariables, restoreVariables } from "../../tools/backup/config.ts";
 import { variables as migrateVariables } from "../../tools/migrate/config.ts";
 import { cannotRunHelm, render, valueSets } from "./helm.ts";
 import { networkPolicies } from "./planted/network.ts";
@@ -12,7 +14,16 @@ import { volumePolicies } from "./planted/volumes.ts";
 import { workloadPolicies } from "./planted/workloads.ts";
 import { valueAt } from "./values-file.ts";
 
-const services = new Map<string, Variables>([["migrate", migrateVariables]]);
+// Of the operator's CLI, which reads them by itself.
+const addresses = { AUTH_QUOTA_ADDRESS: {}, BILLING_ADDRESS: {} };
+const services = new Map<string, Variables>([
+  ["migrate", migrateVariables],
+  ["backup", backupVariables],
+  [
+    "restore",
+    { ...restoreVariables, properties: { ...restoreVariables.properties, ...grpcTlsVariables, ...addresses } },
+  ],
+]);
 for (const { service, variables } of await declaredServices()) services.set(service, variables);
 
 const policies = [

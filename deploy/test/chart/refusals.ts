@@ -45,6 +45,16 @@ export const refusals: Refusal[] = [
     /networkPolicy\.nats\.ports lacks 4333, the port of nats\.url: add it/,
   ),
   own(["tracing.otlpEndpoint=https://traces.example.org/otlp"], /networkPolicy\.tracing\.ports lacks 443/),
+  own(
+    ["backup.enabled=true", "backup.volume.emptyDir.sizeLimit=1Gi"],
+    /backup\.databaseSecret\.name is empty: name the Secret/,
+  ),
+  own(["restore.folder=a"], /backup\.volume is empty: say where backups are/),
+  own(
+    ["restore.folder=a", "postgres.ownerSecret.name="],
+    /restore\.folder is set, but not postgres\.ownerSecret\.name/,
+  ),
+  dev(["backup.enabled=true"], /backup\.enabled or restore\.folder is set, but the stores of dev\.enabled/),
   dev(["redis.existingSecret.name=a"], /redis\.existingSecret\.name is set, but dev\.enabled brings its own/),
   dev(["nats.url=nats://nats:4222"], /nats\.url or nats\.existingSecret\.name is set, but dev\.enabled brings/),
 ];
@@ -59,5 +69,6 @@ export const malformed: Refusal[] = [
   own(["image.pullPolicy=Sometimes"], /image\.pullPolicy: .* must be one of/),
   own(["image.digest=latest"], /image\.digest: Does not match pattern/),
   own(["commonLabels.app\\.kubernetes\\.io/name=mine"], /commonLabels: Must not validate the schema/),
+  own(["restore.folder=../a"], /restore\.folder: Does not match pattern/),
   own(["relay.drainSeconds=-1"], /relay\.drainSeconds: Must be greater than or equal to/),
 ];

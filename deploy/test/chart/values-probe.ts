@@ -38,8 +38,9 @@ async function openChart(folder: string): Promise<string> {
 
 /**
  * Values of a values.yaml that change nothing in any render. Most are seen to be used in one render, in which each has
- * a value of its own; those that do not show are changed one by one: with the defaults, with everything on,
- * and with the development set, too. Needs an empty folder. Throws when the chart does not render.
+ * a value of its own; those that do not show are changed one by one: with the defaults, with everything on, with the
+ * development set, too, and with the defaults and Jobs for backups. Needs an empty
+ * folder. Throws when the chart does not render.
  */
 export async function unusedValues(text: string, folder: string): Promise<string[]> {
   const chart = await openChart(folder);
@@ -58,7 +59,8 @@ export async function unusedValues(text: string, folder: string): Promise<string
   for (const [index, path] of paths.entries()) full = withValue(full, path, probeOf(valueAt(defaults, path), index));
   // A given certificate stands in the way of one that is made: one component has none.
   full = withValue({ ...full, dev: defaults["dev"], extraObjects: [] }, "grpcTls.existingSecrets.console", "");
-  const bases = [defaults, full, withValue(full, "dev.enabled", true)];
+  const jobs = withValue(withValue(defaults, "backup.enabled", true), "restore.folder", "a");
+  const bases = [defaults, full, withValue(full, "dev.enabled", true), jobs];
   const before = await Promise.all(bases.map(rendered));
 
   // Seconds may be shown as milliseconds.

@@ -1,18 +1,20 @@
 import type { Command } from "commander";
 import { ServiceError, toServiceError } from "#shared/process/errors.ts";
 import { makeBackup } from "../backup/backup.ts";
-import { type BackupConfig, readBackupConfig } from "../backup/config.ts";
+import { type BackupConfig, readBackupConfig, readRestoreConfig, type RestoreConfig } from "../backup/config.ts";
+import { dropOldBackups } from "../backup/keep.ts";
 import { putBackup, type Restored, untilHealed } from "../backup/restore.ts";
-import { type Answer, type Clients, type Output, type Run } from "./clients.ts";
+import { type Answer, type Clients, type Output, type Run, type RunAlone } from "./clients.ts";
 import { figures } from "./render.ts";
 import { reconcile } from "./reconcile-commands.ts";
 
 const hourMs = 3_600_000;
 const healMs = 900_000;
 
-type Tools = { environment: NodeJS.ProcessEnv; output: Output };
+type Tools = { environment: NodeJS.ProcessEnv; output: Output; runAlone: RunAlone };
+type BackupOptions = { every?: number; keep?: number };
 
-export function addBackupCommands(program: Command, run: Run, { environment, output }: Tools): void {
+export function addBackupCommands(program: Command, run: Run, { environment, output, runAlone }: Tools): void {
   program
     .command("backup")
     .description("write database, streams and catalog into an empty folder, as of one moment")
@@ -22,22 +24,31 @@ export function addBackupCommands(program: Command, run: Run, { environment, out
       "time between backups; exits with 1 when the usage stream holds less than twice that",
       Number,
     )
-    .action((folder: string, { every }: { every?: number }) =>
-      run(() => backup(folder, readBackupConfig(environment), every)),
+    .option(
+      "--keep <count>",
+      "whole backups that stay beside this one, itself included; older ones are deleted",
+      Number,
+    )
+    .action((folder: string, options: BackupOptions) =>
+      runAlone(() => backup(folder, readBackupConfig(environment), options)),
     );
   program
     .command("restore")
     .description("put a backup in place, book again what it lacks, reconcile, and open the API when nothing is wrong")
     .argument("<folder>", "a backup")
     .action((folder: string) =>
-      run((clients) => restore(folder, { clients, config: readBackupConfig(environment), say: output.aside })),
+      run((clients) => restore(folder, { clients, config: readRestoreConfig(environment), say: output.aside })),
     );
 }
 
-async function backup(folder: string, config: BackupConfig, everyHours: number | undefined): Promise<Answer> {
+async function backup(folder: string, config: BackupConfig, options: BackupOptions): Promise<Answer> {
+  const { every: everyHours, keep } = options;
   if (everyHours !== undefined && !(everyHours > 0))
     throw new ServiceError("invalid_argument", "--every is a number of hours");
+  if (keep !== undefined && !(Number.isInteger(keep) && keep >= 1))
+    throw new ServiceError("invalid_argument", "--keep is a number of backups");
   const { manifest, streamSinceMs } = await makeBackup(folder, config);
+  const dropped = keep === undefined ? [] : await dropOldBackups(folder, keep);
   const heldHours = streamSinceMs === undefined ? undefined : (Date.now() - streamSinceMs) / hourMs;
   const isShort = heldHours !== undefined && everyHours !== undefined && heldHours < 2 * everyHours;
   const bytes = manifest.files.reduce((sum, file) => sum + file.bytes, 0);
@@ -50,8 +61,9 @@ async function backup(folder: string, config: BackupConfig, everyHours: number |
         "usage stream holds",
         heldHours === undefined ? "everything since it was made" : `${heldHours.toFixed(1)} hours`,
       ],
+      ...(keep === undefined ? [] : [["deleted", dropped.join(", ") || "none"] as [string, string]]),
     ]),
-    data: { ...manifest, streamHours: heldHours ?? null },
+    data: { ...manifest, streamHours: heldHours ?? null, deleted: dropped },
     hint: isShort
       ? "raise USAGE_STREAM_MAX_BYTES or make backups more often: charges between two backups may be lost"
       : undefined,
@@ -59,7 +71,7 @@ async function backup(folder: string, config: BackupConfig, everyHours: number |
   };
 }
 
-type RestoreContext = { clients: Clients; config: BackupConfig; say: (text: string) => void };
+type RestoreContext = { clients: Clients; config: RestoreConfig; say: (text: string) => void };
 
 async function restore(folder: string, { clients, config, say }: RestoreContext): Promise<Answer> {
   const { authQuota } = clients;

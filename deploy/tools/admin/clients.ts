@@ -40,6 +40,9 @@ export type Output = { answer: (text: string) => void; aside: (text: string) => 
 /** Runs the work of a command with connected services and shows its answer. */
 export type Run = (work: (clients: Clients) => Promise<Answer>) => Promise<void>;
 
+/** Runs work that asks no service. */
+export type RunAlone = (work: () => Promise<Answer>) => Promise<void>;
+
 /** Opens channels; nothing is sent before the first call. The clients own the credentials. */
 export function openClients({ authQuotaAddress, billingAddress }: Addresses, credentials: GrpcCredentials): Clients {
   const channels = [

@@ -6,13 +6,10 @@ import { type CloseContent, readCloseContent } from "#shared/money/day-close.ts"
 import { formatUsd } from "#shared/money/money.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { readDay } from "./arguments.ts";
-import type { Answer, Clients, Run } from "./clients.ts";
+import type { Answer, Clients, Run, RunAlone } from "./clients.ts";
 import { chainProblem, type VerifiedDay, verifyClose, writeClose } from "./close-files.ts";
 import { createInvoices, documentColumns } from "./close-invoices.ts";
 import { figures } from "./render.ts";
-
-/** Runs what asks no service. */
-type RunAlone = (work: () => Promise<Answer>) => Promise<void>;
 
 export function addCloseCommands(program: Command, run: Run, runAlone: RunAlone): void {
   const close = program

@@ -5,7 +5,7 @@ import { addBackupCommands } from "./backup-commands.ts";
 import { readAddresses, readCredentials } from "./config.ts";
 import { addCatalogCommand } from "./catalog-command.ts";
 import { addCloseCommands } from "./close-commands.ts";
-import { type Answer, openClients, type Output, type Run } from "./clients.ts";
+import { type Answer, openClients, type Output, type Run, type RunAlone } from "./clients.ts";
 import { addExportCommand } from "./export-command.ts";
 import { addInvoiceCommands } from "./invoice-commands.ts";
 import { addKeyCommands } from "./key-commands.ts";
@@ -61,6 +61,7 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
     using clients = openClients(readAddresses(environment, addressesFile), readCredentials(environment, addressesFile));
     show(await work(clients));
   };
+  const runAlone: RunAlone = async (work) => show(await work());
   addAccountCommands(program, run);
   addKeyCommands(program, run);
   addMoneyCommands(program, run);
@@ -70,8 +71,8 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
   addReplayCommand(program, run);
   addInvoiceCommands(program, run);
   addReconcileCommands(program, run);
-  addCloseCommands(program, run, async (work) => show(await work()));
+  addCloseCommands(program, run, runAlone);
   addCatalogCommand(program, run);
-  addBackupCommands(program, run, { environment, output });
+  addBackupCommands(program, run, { environment, output, runAlone });
   return program;
 }

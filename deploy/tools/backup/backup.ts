@@ -1,4 +1,4 @@
-import { copyFile, mkdir, readdir } from "node:fs/promises";
+import { copyFile, mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ServiceError } from "#shared/process/errors.ts";
 import { usageStream } from "#shared/stores/usage-stream.ts";
@@ -17,7 +17,17 @@ export type BackupMade = { manifest: Manifest; streamSinceMs: number | undefined
 export async function makeBackup(folder: string, config: BackupConfig): Promise<BackupMade> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   if ((await readdir(folder)).length > 0) throw new ServiceError("failed_precondition", `${folder} is not empty`);
-  const { DATABASE_OWNER_URL: url, NATS_URL, CATALOG_FILE } = config;
+  try {
+    return await fill(folder, config);
+  } catch (error) {
+    // Parts of a backup would only take room. The folder itself may be a mounted volume.
+    for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true });
+    throw error;
+  }
+}
+
+async function fill(folder: string, config: BackupConfig): Promise<BackupMade> {
+  const { databaseUrl: url, NATS_URL, CATALOG_FILE } = config;
   const madeAt = new Date().toISOString();
   const { epoch: ledgerEpoch } = await readLedgerEpoch(url);
   const files = ["database.dump"];

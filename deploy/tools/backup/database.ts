@@ -2,10 +2,10 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import pg from "pg";
 import { ServiceError } from "#shared/process/errors.ts";
+import { backupGroup, schemas } from "../migrate/names.ts";
 
 const run = promisify(execFile);
 
-const schemas = ["auth_quota", "billing", "video_task", "console"];
 const leaveAttempts = 20;
 
 /** What PostgreSQL's own programs take from their environment; a password in arguments could be read by others. */
@@ -64,7 +64,8 @@ export function dumpDatabase(url: string, file: string): Promise<void> {
 /** Loads a dump into a new database beside that of the URL, with the API closed; returns its name. */
 export async function loadBeside(url: string, file: string, stamp: string): Promise<string> {
   const name = `${nameOf(url)}_restored_${stamp}`;
-  const roles = schemas.map((schema) => `${schema}_rw`);
+  // The dump grants them their rights, and a new server has none of them.
+  const roles = [...schemas.map((schema) => `${schema}_rw`), backupGroup];
   await queryAs(inDatabase(url, "postgres"), [
     ...roles.map(
       (role) => `DO $$ BEGIN

@@ -35,6 +35,16 @@ export async function writeManifest(
   return whole;
 }
 
+/** What the manifest of a folder says, its files unread; undefined where there is none of this format. */
+export async function peekManifest(folder: string): Promise<Manifest | undefined> {
+  try {
+    const found: unknown = JSON.parse(await readFile(join(folder, manifestFile), "utf8"));
+    return Value.Check(manifest, found) ? found : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Reads a manifest and compares each file with it; throws `failed_precondition` where one is not as it was. */
 export async function readManifest(folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, manifestFile), "utf8").catch(() => {

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import type { BackupConfig } from "./config.ts";
+import type { RestoreConfig } from "./config.ts";
 import { loadBeside, readLedgerEpoch, takePlace } from "./database.ts";
 import { type Manifest, readManifest } from "./manifest.ts";
 import { loadStream, withNats } from "./streams.ts";
@@ -17,7 +17,7 @@ export type Restored = {
  * Puts a backup in the place of the database that is there, which is kept under another name, and makes the streams
  * that NATS lacks. Nothing is touched before the whole dump is loaded. The API is closed in the restored database.
  */
-export async function putBackup(folder: string, config: BackupConfig): Promise<Restored> {
+export async function putBackup(folder: string, config: RestoreConfig): Promise<Restored> {
   const manifest = await readManifest(folder);
   const { DATABASE_OWNER_URL: url, NATS_URL } = config;
   const stamp = new Date().toISOString().replaceAll(/\D/g, "");
@@ -38,7 +38,7 @@ export async function putBackup(folder: string, config: BackupConfig): Promise<R
 const lookMs = 500;
 
 /** Waits until billing has begun a new epoch and booked again what the backup lacks; false when it has not in time. */
-export async function untilHealed({ DATABASE_OWNER_URL: url }: BackupConfig, after: number, forMs: number) {
+export async function untilHealed({ DATABASE_OWNER_URL: url }: RestoreConfig, after: number, forMs: number) {
   const deadlineMs = performance.now() + forMs;
   while (performance.now() < deadlineMs) {
     const { epoch, isHealed } = await readLedgerEpoch(url);

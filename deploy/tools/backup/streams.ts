@@ -6,7 +6,7 @@ import { createLog } from "#shared/process/log.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { keepConnected } from "#shared/stores/nats.ts";
 import { fundsStream, usageStream } from "#shared/stores/usage-stream.ts";
-import type { BackupConfig } from "./config.ts";
+import type { RestoreConfig } from "./config.ts";
 
 /** The streams of a backup. */
 export const backedUpStreams = [usageStream, fundsStream];
@@ -22,7 +22,7 @@ const silentMs = 60_000;
 const noStream = 10_059;
 
 /** Works with NATS on a connection of its own; throws `unavailable` when there is none. */
-export async function withNats<T>(config: BackupConfig, work: (connection: NatsConnection) => Promise<T>): Promise<T> {
+export async function withNats<T>(config: RestoreConfig, work: (connection: NatsConnection) => Promise<T>): Promise<T> {
   let problem: string | undefined;
   const options = { name: "backup", login: config, log: createLog("backup", "silent") };
   await using link = keepConnected(config.NATS_URL, { ...options, onState: (state) => (problem = state) });

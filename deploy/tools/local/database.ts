@@ -1,6 +1,6 @@
 import { query } from "#shared/testing/postgres.ts";
 import { connect, ensureLogin, replacePassword } from "../migrate/logins.ts";
-import type { Schema } from "../migrate/schemas.ts";
+import type { Schema } from "../migrate/names.ts";
 import type { LocalState } from "./state.ts";
 
 /** Makes the database `relay` on a server of our own, when it is not there; returns its URL for the superuser. */

@@ -14,6 +14,10 @@ export const variables = Type.Object({
   BILLING_DATABASE_URL: Type.String({ description: serviceUrl("billing"), default: "" }),
   VIDEO_TASK_DATABASE_URL: Type.String({ description: serviceUrl("video-task"), default: "" }),
   CONSOLE_DATABASE_URL: Type.String({ description: serviceUrl("console"), default: "" }),
+  BACKUP_DATABASE_URL: Type.String({
+    description: "URL of a login that reads everything, for backups, which is then made where it is missing.",
+    default: "",
+  }),
 });
 
 export type Config = Static<typeof variables>;

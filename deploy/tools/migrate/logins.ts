@@ -1,6 +1,6 @@
 import pg from "pg";
+import { backupGroup, type Schema } from "./names.ts";
 import { passwordVerifier } from "./password-verifier.ts";
-import type { Schema } from "./schemas.ts";
 
 /** What a service signs in with. */
 export type ServiceLogin = {
@@ -48,7 +48,40 @@ function clientOf(url: string): pg.Client {
  * owner may not do it.
  */
 export async function ensureLogin(owner: Owner, { url, schema }: ServiceLogin): Promise<"made" | "found"> {
-  const [name, group] = [loginName(url), `${schema}_rw`];
+  const name = loginName(url);
+  const outcome = await ensureMember(owner, url, `${schema}_rw`);
+  try {
+    await limitStatements(owner, name, schema);
+  } catch (error) {
+    // Then the login does so itself when it signs in.
+    if (codeOf(error) !== insufficientPrivilege) throw error;
+  }
+  return outcome;
+}
+
+/**
+ * Makes sure that the login is there and reads all of these schemas, whose tables an upgrade may have added to. A
+ * password and an owner without rights are treated as `ensureLogin` does.
+ */
+export async function ensureBackupLogin(
+  owner: Owner,
+  url: string,
+  schemas: readonly Schema[],
+): Promise<"made" | "found"> {
+  const found = await owner.query("select from pg_roles where rolname = $1", [backupGroup]);
+  if (found.rowCount === 0) {
+    await unlessThere(owner, "create role %1$I nologin", [backupGroup], remedy(loginName(url), backupGroup));
+  }
+  for (const schema of schemas) {
+    await execute(owner, "grant usage on schema %1$I to %2$I", [schema, backupGroup]);
+    await execute(owner, "grant select on all tables in schema %1$I to %2$I", [schema, backupGroup]);
+    await execute(owner, "grant select on all sequences in schema %1$I to %2$I", [schema, backupGroup]);
+  }
+  return ensureMember(owner, url, backupGroup);
+}
+
+async function ensureMember(owner: Owner, url: string, group: string): Promise<"made" | "found"> {
+  const name = loginName(url);
   const found = await owner.query<{ rolcanlogin: boolean }>("select rolcanlogin from pg_roles where rolname = $1", [
     name,
   ]);
@@ -62,12 +95,6 @@ export async function ensureLogin(owner: Owner, { url, schema }: ServiceLogin): 
   }
   const member = await owner.query("select where pg_has_role($1, $2, 'USAGE')", [name, group]);
   if (member.rowCount === 0) await unlessThere(owner, "grant %2$I to %1$I", [name, group], remedy(name, group));
-  try {
-    await limitStatements(owner, name, schema);
-  } catch (error) {
-    // Then the login does so itself when it signs in.
-    if (codeOf(error) !== insufficientPrivilege) throw error;
-  }
   return isMissing ? "made" : "found";
 }
 

@@ -12,7 +12,7 @@ const stores = await startStores({ postgres: true });
 after(() => stores[Symbol.asyncDispose]());
 const { postgres } = stores;
 
-const groups = ["auth_quota_rw", "billing_rw", "video_task_rw", "console_rw"];
+const groups = ["auth_quota_rw", "billing_rw", "video_task_rw", "console_rw", "backup_ro"];
 
 /** Runs it as the image would, without the process around it. */
 async function migrate(environment: Record<string, string>) {
@@ -99,6 +99,7 @@ test("stolen: a service's PostgreSQL login: four schemas, four logins that can d
     BILLING_DATABASE_URL: billing,
     VIDEO_TASK_DATABASE_URL: videoTask,
     CONSOLE_DATABASE_URL: site,
+    BACKUP_DATABASE_URL: loginUrl(owner, newName(), "reads"),
   };
   // As an administrator of a managed server may: groups that others own must be granted to the owner.
   for (const group of groups) {
@@ -112,9 +113,12 @@ test("stolen: a service's PostgreSQL login: four schemas, four logins that can d
   await query(videoTask, "select from video_task.task");
   await query(site, "select from console.person");
   await assert.rejects(query(authQuota, "select from billing.account"), /permission denied/);
+  const backup = environment.BACKUP_DATABASE_URL;
+  await query(backup, "select from console.person, billing.account, auth_quota.account, video_task.task");
+  await assert.rejects(query(backup, "delete from auth_quota.account"), /permission denied/);
   const second = await migrate(environment);
   assert.deepEqual([second.code, second.fault], [0, ""]);
-  assert.equal(second.lines.match(/"outcome":"found"/g)?.length, 4);
+  assert.equal(second.lines.match(/"outcome":"found"/g)?.length, 5);
   assert.equal(second.lines.match(/"migrations":\[\]/g)?.length, 4);
 });
 

@@ -1,8 +1,17 @@
 import type { DestinationStream } from "pino";
 import { createLog, type Logger } from "#shared/process/log.ts";
 import { type Config, readConfig } from "./config.ts";
-import { connect, ensureLogin, errorWords, loginName, signInProblem, type ServiceLogin } from "./logins.ts";
-import { migrateSchemas, type Schema } from "./schemas.ts";
+import {
+  connect,
+  ensureBackupLogin,
+  ensureLogin,
+  errorWords,
+  loginName,
+  signInProblem,
+  type ServiceLogin,
+} from "./logins.ts";
+import { type Schema, schemas } from "./names.ts";
+import { migrateSchemas } from "./schemas.ts";
 
 /** Where the log lines go, and the one text that tells why it failed. */
 export type Output = { lines?: DestinationStream; fault: (text: string) => void };
@@ -37,6 +46,10 @@ async function migrateAll(config: Config, log: Logger): Promise<void> {
     // A service may reach PostgreSQL by a way that is not open here; its own readiness will tell.
     if (problem) log.warn(`${login.schema}: its login could not be tried from here: ${problem.words}`);
   }
+  const backup = config.BACKUP_DATABASE_URL;
+  if (backup === "") return;
+  const outcome = await ensureBackupLogin(owner, backup, schemas);
+  log.info({ login: loginName(backup), outcome }, "the login for backups is there");
 }
 
 function loginsOf(config: Config): ServiceLogin[] {
@@ -46,6 +59,5 @@ function loginsOf(config: Config): ServiceLogin[] {
     video_task: config.VIDEO_TASK_DATABASE_URL,
     console: config.CONSOLE_DATABASE_URL,
   };
-  const schemas = Object.keys(urls) as Schema[];
   return schemas.filter((schema) => urls[schema] !== "").map((schema) => ({ schema, url: urls[schema] }));
 }

@@ -4,9 +4,6 @@ import { migrate as migrateBilling } from "../../../services/billing/store/migra
 import { migrate as migrateConsole } from "../../../services/console/store/migrate.ts";
 import { migrate as migrateVideoTask } from "../../../services/video-task/store/migrate.ts";
 
-/** Schemas of the system; the role `<schema>_rw` may do in each what its service does. */
-export type Schema = "auth_quota" | "billing" | "video_task" | "console";
-
 /** Brings every service's schema up to date as its owner, one after the other; throws as `migrateSchema` does. */
 export async function migrateSchemas(ownerUrl: string, log: Logger): Promise<void> {
   await migrateAuthQuota(ownerUrl, log);

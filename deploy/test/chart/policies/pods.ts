@@ -4,7 +4,7 @@ import { type Container, containersOf, type KubeObject, type Pod, podsOf, type P
 const marginSeconds = 15;
 
 /** Pods that run until they are told to stop, and so are probed and drained. */
-export const isServing = ({ kind }: Pod): boolean => kind !== "Job" && kind !== "Pod";
+export const isServing = ({ kind }: Pod): boolean => !["CronJob", "Job", "Pod"].includes(kind);
 
 /** Services of this project, which drain; the throw-away stores of a development set do not. */
 const isOurs = ({ component }: Pod): boolean => !component.startsWith("dev-");

@@ -1,8 +1,8 @@
 import type { Variables } from "../../../tools/checks/readme-tables.ts";
 import { type Container, type KubeObject, type Pod, podsOf, type Variable } from "../objects.ts";
 
-/** Variables that no service declares: Node's own. */
-const foreign = ["NODE_OPTIONS", "NODE_EXTRA_CA_CERTS", "UV_THREADPOOL_SIZE"];
+/** Variables that no service declares: Node's own, and one that names the folder in a backup's arguments. */
+const foreign = ["NODE_OPTIONS", "NODE_EXTRA_CA_CERTS", "UV_THREADPOOL_SIZE", "POD_NAME"];
 
 const declaredDefault = (variables: Variables, name: string): unknown =>
   (variables.properties[name] as { default?: unknown } | undefined)?.default;
