@@ -220,6 +220,13 @@ const many: Attack[] = [
     creditNanos: capped,
   },
   {
+    name: "20 small caps beside large ones of another server at once",
+    body: say("Go on.", { max_tokens: 20, n_predict: 90_000 }),
+    plan: told({ answer: grown }),
+    calls: 20,
+    creditNanos: capped,
+  },
+  {
     name: "20 streams at once on a balance for one",
     body: chatStream,
     plan: told({ answer: grown }),
@@ -347,6 +354,14 @@ const refused: Attack[] = (
       path: responses,
       body: { input: "Go on.", tools: [{ type: "web_search" }] },
     },
+    {
+      name: "tools that are no list",
+      path: responses,
+      body: { input: "Go on.", tools: { a: { type: "web_search" } } },
+    },
+    { name: "another model to fall back to", body: say("Go on.", { models: ["dearer"] }) },
+    { name: "the dearest provider", body: say("Go on.", { provider: { sort: "throughput" } }) },
+    { name: "best_of in chat", body: say("Go on.", { best_of: 20 }) },
     { name: "pictures by a tool", path: responses, body: { input: "Go on.", tools: [{ type: "image_generation" }] } },
   ] satisfies Omit<Attack, "plan">[]
 ).map((attack) => ({ ...attack, plan: told() }));

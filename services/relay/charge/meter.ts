@@ -4,9 +4,11 @@ import { costNanos, usageBuckets, type Units, type UsageBucket } from "#shared/m
 import type { Model } from "../catalog/models.ts";
 import type { Quirk } from "../dialects/conversation.ts";
 import { outputOf, type Envelope, type Tally } from "../dialects/dialect.ts";
+import type { RequestBody } from "../dialects/json/request-body.ts";
+import type { MoreOutput } from "../dialects/more-output.ts";
 import { maxPictureTokens, mediaTokens, usualPictureTokens } from "./media-tokens.ts";
 import { sourceOf, type Ending } from "./outcomes.ts";
-import { inputBuckets, possibleUnits, sumOf } from "./possible-usage.ts";
+import { inputBuckets, outputBuckets, possibleUnits, sumOf } from "./possible-usage.ts";
 import { asPricedTools, heldTools } from "./tool-units.ts";
 import { isPartlyUnseen } from "./unseen.ts";
 
@@ -38,18 +40,57 @@ export function countInputTokens({ body }: Envelope, { contextTokens }: InputLim
  * Output tokens to hold money for: the caller's cap, at most the model's, or the model's reserve default. A cap that
  * the upstream does not know is none.
  */
-export function estimateOutputTokens({ outputCap, isNewCap, choices }: Envelope, model: OutputLimits): number {
+export function estimateOutputTokens(envelope: Envelope, model: OutputLimits): number {
+  const { outputCap, isNewCap, choices, more } = envelope;
   const cap = isNewCap === true && model.quirks.has("max-tokens") ? undefined : outputCap;
-  return Math.min(cap ?? model.reserveOutputTokens, model.maxOutputTokens) * choices;
+  const own = cap ?? model.reserveOutputTokens;
+  return Math.min(more ? longer(own, more, envelope) : own, model.maxOutputTokens) * choices;
+}
+
+/** The cap with what else a request allows for: all of a prediction may be rejected, and it is a part of the body. */
+function longer(
+  cap: number,
+  { otherCap = 0, thinkingTokens = 0, hasPrediction }: MoreOutput,
+  { body }: Envelope,
+): number {
+  const rejected = hasPrediction ? Math.ceil(body.textTokens(Number.MAX_SAFE_INTEGER) * 1.1) : 0;
+  return Math.max(cap, otherCap) + thinkingTokens + rejected;
 }
 
 /** Nano-USD to hold. Output may turn out to be reasoning, so the dearer of the two prices counts. */
 export function estimateNanos(envelope: Envelope, model: Model): bigint {
   const usage: Units = { ...envelope.units, ...heldTools(envelope, model.prices) };
-  usage.inputTokens = BigInt(estimateInputTokens(envelope, model));
+  const inputTokens = estimateInputTokens(envelope, model);
+  usage.inputTokens = BigInt(inputTokens);
   usage.outputTokens = BigInt(estimateOutputTokens(envelope, model));
   usage.requests = 1n;
-  return costNanos(usage, holdPrices(model.prices));
+  const prices = envelope.more ? dearerPrices(model.prices, envelope.more) : holdPrices(model.prices);
+  return costNanos(usage, prices) + moreForMedia(envelope.body, inputTokens, prices);
+}
+
+const dearest = (prices: Units, buckets: readonly UsageBucket[]): bigint =>
+  buckets.reduce((most, bucket) => ((prices[bucket] ?? 0n) > most ? (prices[bucket] ?? 0n) : most), 0n);
+
+/** What media costs more than text, where the model has prices for its kinds: which kind it is, nobody can be sure. */
+function moreForMedia(body: RequestBody, inputTokens: number, prices: Units): bigint {
+  const { tokens } = mediaTokens(body);
+  if (tokens === 0) return 0n;
+  const { inputTokens: price = 0n } = prices;
+  const more = dearest(prices, ["inputTokens", "audioInputTokens", "imageInputTokens"]) - price;
+  return costNanos({ inputTokens: BigInt(Math.min(tokens, inputTokens)) }, { inputTokens: more });
+}
+
+const writes = {
+  minutes: ["inputTokens", "cacheWrite5mTokens"],
+  hours: ["inputTokens", "cacheWrite5mTokens", "cacheWrite1hTokens"],
+} as const;
+
+/** The prices of a request that asks for other output than text, or for its input to be written to a cache. */
+function dearerPrices(prices: Units, { hasOtherOutput, writesCache }: MoreOutput): Units {
+  const held = { ...holdPrices(prices) };
+  if (hasOtherOutput) held.outputTokens = dearest(prices, outputBuckets);
+  if (writesCache) held.inputTokens = dearest(prices, writes[writesCache]);
+  return held;
 }
 
 const holdPricesOf = new WeakMap<Units, Units>();

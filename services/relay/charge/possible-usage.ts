@@ -12,7 +12,7 @@ export type UnitLimits = Pick<Model, "contextTokens" | "maxOutputTokens">;
 
 const tokenBuckets = usageBuckets.filter((bucket) => bucket.endsWith("Tokens"));
 export const inputBuckets = tokenBuckets.filter((bucket) => /input|cache/i.test(bucket));
-const outputBuckets = tokenBuckets.filter((bucket) => !inputBuckets.includes(bucket));
+export const outputBuckets = tokenBuckets.filter((bucket) => !inputBuckets.includes(bucket));
 
 // A call may sample its model many times: up to 128 choices, tools that the provider runs, compactions, lists of texts.
 // Counts are believed up to so many times the model's limits, or as many tokens as the largest body (128 MB) has.

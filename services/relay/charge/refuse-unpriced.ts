@@ -1,6 +1,7 @@
 import type { Model } from "../catalog/models.ts";
 import { isFitting } from "../catalog/prices.ts";
 import type { Dialect, Envelope } from "../dialects/dialect.ts";
+import { findCostlyField } from "../dialects/costly-fields.ts";
 import { billingOf } from "../dialects/provider-tools.ts";
 import { tellInputToolTypes, tellMessageToolTypes, tellToolTypes } from "../dialects/json/tool-types.ts";
 import { CallFailure } from "../failures.ts";
@@ -11,9 +12,6 @@ import { estimateInputTokens } from "./meter.ts";
  * operator's project is set to at the provider: `default`, unless the operator chose another and prices it.
  */
 const commonTiers = new Set(["auto", "default"]);
-
-/** Fields by which a provider searches without a tool, and tells nobody how often (OpenAI's and xAI's chat). */
-const searchFields = ["web_search_options", "search_parameters"] as const;
 
 function refuse(what: string): never {
   throw new CallFailure({ name: "field_invalid", detail: `${what} has no price for this model and cannot be used` });
@@ -46,8 +44,9 @@ const maxTools = 10_000;
 
 function refuseTools({ body }: Envelope, { prices }: Model, format: Dialect["format"]): void {
   let tools = 0;
-  // A fee for each request covers searches that nobody counts.
-  for (const field of searchFields) if (body.has(field) && prices.requests === undefined) refuse(`field ${field}`);
+  if (body.has("tools") && !body.isArray("tools")) {
+    throw new CallFailure({ name: "field_invalid", detail: "field tools must be an array" });
+  }
   for (const [field, tellTypes] of toolPlaces[format]) {
     const bytes = body.slice(field);
     if (!bytes) continue;
@@ -63,12 +62,28 @@ function refuseTools({ body }: Envelope, { prices }: Model, format: Dialect["for
   }
 }
 
+function refuseFields({ body }: Envelope, model: Model, name: Dialect["name"]): void {
+  const { prices, passesUnpricedTools = false, sharedState } = model;
+  const found = findCostlyField(body, name, ({ pass, isOfImages }) => {
+    if (typeof pass === "object") return sharedState?.has(pass.sharedState) ?? false;
+    if (isOfImages && prices.images === undefined) return true;
+    // A fee for each request covers searches that nobody counts.
+    return passesUnpricedTools || (pass === "request-price" && prices.requests !== undefined);
+  });
+  if (found !== undefined) refuse(`field ${found}`);
+}
+
 /**
  * Refuses, before money, what of a request its provider bills and no price of the model speaks of: a service tier, a
- * tool that the provider runs. For requests that go out as they came; a conversion leaves such tools out. Throws
- * `field_invalid`.
+ * tool that the provider runs, a field of a server beyond the format. For requests that go out as they came; a
+ * conversion leaves such things out. Throws `field_invalid`.
  */
-export function refuseUnpriced(envelope: Envelope, model: Model, { format }: Pick<Dialect, "format">): void {
+export function refuseUnpriced(
+  envelope: Envelope,
+  model: Model,
+  { name, format, isConversation }: Pick<Dialect, "name" | "format" | "isConversation">,
+): void {
   refuseTier(envelope, model);
-  if (!model.passesUnpricedTools) refuseTools(envelope, model, format);
+  refuseFields(envelope, model, name);
+  if (isConversation && !model.passesUnpricedTools) refuseTools(envelope, model, format);
 }

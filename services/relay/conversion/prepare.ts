@@ -178,7 +178,7 @@ export class RequestPreparation implements Preparation {
     const edits = editsFor?.(route) ?? [];
     if (single || isHoldingState(envelope.body) || edits.length > 0) this.claimOnce();
     if (single) return prepareSingle(envelope, single, route.model);
-    if (dialect.isConversation) refuseUnpriced(envelope, model, dialect);
+    refuseUnpriced(envelope, model, dialect);
     const opened = withOpenIds(envelope, edits, dialect);
     const dropped = opened.removed ?? [];
     return { dialect, body: dialect.prepareBody(opened, route.model), conversion: undefined, dropped };

@@ -2,6 +2,7 @@ import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import type { Quirk } from "./conversation.ts";
 import type { MediaPlaces } from "./json/media-places.ts";
 import type { RequestBody } from "./json/request-body.ts";
+import type { MoreOutput } from "./more-output.ts";
 import type { StreamEvent } from "./sse.ts";
 import type { StateId, StatePlaces } from "./state-ids.ts";
 
@@ -49,6 +50,8 @@ export type Envelope = {
   outputCap: number | undefined;
   /** Whether it is set by the newer name of chat alone, which some upstreams do not know. */
   isNewCap?: boolean;
+  /** What else makes the answer longer or dearer; left out: nothing. */
+  more?: MoreOutput | undefined;
   /** How many answers of tokens the caller asked for; 0 where output is not counted in text tokens. */
   choices: number;
   /** How many answers are made, and charged, for each that is shown; left out: one. */

@@ -1,4 +1,6 @@
+import { costlyNames } from "./costly-fields.ts";
 import { positive } from "./dialect.ts";
+import { capNames } from "./more-output.ts";
 import type { RequestBody } from "./json/request-body.ts";
 import { RequestError } from "./request-error.ts";
 
@@ -23,35 +25,28 @@ export function readCount(body: RequestBody, name: string): number | undefined {
 
 /** Fields by which the relay decides where a request goes, what it holds and what it charges. */
 const decisiveFields = new Set([
-  "background",
-  "best_of",
+  ...costlyNames,
+  ...capNames,
   "cached_content",
   "container",
   "conversation",
-  "fallbacks",
+  "deferred",
   "file",
-  "inference_geo",
   "input",
-  "max_completion_tokens",
-  "max_output_tokens",
-  "max_tokens",
   "messages",
   "model",
-  "n",
   "previous_response_id",
+  "prediction",
   "prompt",
   "quality",
   "response_format",
-  "search_parameters",
   "service_tier",
   "size",
-  "speed",
   "stream",
   "stream_format",
   "stream_options",
   "thread",
   "tools",
-  "web_search_options",
 ]);
 
 const plainName = /^[a-z0-9_]+$/;

@@ -43,8 +43,8 @@ export function checkpoint({ spool, quota }: SettlementDeps, call: LiveCall, isT
 /**
  * Looks after the money of a running stream; called for each piece that passes and about once a second. A stream that
  * outgrows its hold asks for more, waits for the answer when it has used up all that it holds, and is cut when it gets
- * none: a slow answer is no way to be served for more than an account has. What it cost so far is written into the spool every
- * 250 ms, and told to auth-quota first after 2 s or 0.01 USD, then every 5 s or 0.01 USD.
+ * none: a slow answer is no way to be served for more than an account has. What it cost so far is written into the
+ * spool every 250 ms, and told to auth-quota first after 2 s or 0.01 USD, then every 5 s or 0.01 USD.
  */
 export function guardStream(settling: SettlementDeps, call: LiveCall, nowMs = performance.now()): void {
   const { tally, isOrphan } = call;

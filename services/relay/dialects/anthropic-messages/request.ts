@@ -1,4 +1,5 @@
 import { member, RequestError, type Envelope } from "../dialect.ts";
+import { readMoreOutput } from "../more-output.ts";
 import { isOurNote } from "../opaque.ts";
 import { readSwitch } from "../read-settings.ts";
 import { landmarks, type RequestBody } from "../json/request-body.ts";
@@ -28,6 +29,8 @@ const maxFallbacksBytes = 65_536;
 /** Throws RequestError for a list that is longer than any. */
 const readFallbacks = (body: RequestBody): unknown => body.readWhole("fallbacks", maxFallbacksBytes);
 
+const ownCaps = ["max_tokens"];
+
 export function readEnvelope(body: RequestBody, model: string): Envelope {
   const cap = body.read("max_tokens");
   readFallbacks(body);
@@ -36,6 +39,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     model,
     answer: readSwitch(body, "stream") ? "events" : "json",
     outputCap: typeof cap === "number" && Number.isFinite(cap) && cap >= 0 ? Math.ceil(cap) : undefined,
+    more: readMoreOutput(body, ownCaps),
     choices: 1,
     units: {},
     priceFields: {},

@@ -102,8 +102,11 @@ export const namesOfUnseen = {
   keys: ["file_id", "file_url", "container_upload"].map((key) => Buffer.from(`"${key}"`)),
   types: ["item_reference", "url"].map((type) => Buffer.from(`"${type}"`)),
 };
+/** By what a caller asks for a part of the input to be kept in a cache, and for an hour instead of five minutes. */
+export const cacheLandmarks = { mark: Buffer.from('"cache_control"'), hour: Buffer.from('"1h"') };
 const landmarkIndex = indexLandmarks([
   ...Object.values(landmarks),
+  ...Object.values(cacheLandmarks),
   ...namesOfUnseen.keys,
   ...namesOfUnseen.types,
   ...stateLandmarks,

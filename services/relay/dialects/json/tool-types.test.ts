@@ -29,7 +29,7 @@ const rows: [string, string, string[]][] = [
   ["what is no type", '[{"type":7},{"type":["web_search"]},{"type":null}]', ["", ""]],
   ["a type longer than any", `[{"type":"${"x".repeat(200)}"}]`, [""]],
   ["no tools", "[]", []],
-  ["tools that are none", '[1, "x", null, true, -1.5e+3, [{"type":"x"}], {}]', []],
+  ["tools that are none", '[1, "x", null, true, -1.5e+3, [{"type":"x"}], {}]', ["", "", "", "", "", ""]],
   ["a field that is no array", '{"type":"web_search"}', []],
   ["a namespace without tools", '[{"type":"namespace","tools":{"type":"x"},"environment":"x"}]', ["namespace"]],
 ];
@@ -67,14 +67,14 @@ test("whatever tools are, their types are told as JSON.parse reads them", () => 
   const isObject = (one: unknown): one is object => typeof one === "object" && one !== null && !Array.isArray(one);
   const typeOf = (found: unknown): string => (typeof found === "string" ? found : "");
   const expected = (tools: unknown): string[] =>
-    (Array.isArray(tools) ? tools : []).filter(isObject).flatMap((tool) =>
-      Object.entries(tool).flatMap(([name, held]: [string, unknown]): string[] => {
-        if (name === "type") return held === null ? [] : [typeOf(held)];
-        if (name === "tools") return expected(held);
-        const isPlace = name === "environment" && (member(held, "type") ?? null) !== null;
-        return isPlace ? [`environment.${typeOf(member(held, "type"))}`] : [];
-      }),
-    );
+    (Array.isArray(tools) ? tools : []).flatMap((tool: unknown) => (isObject(tool) ? expectedOf(tool) : [""]));
+  const expectedOf = (tool: object): string[] =>
+    Object.entries(tool).flatMap(([name, held]: [string, unknown]): string[] => {
+      if (name === "type") return held === null ? [] : [typeOf(held)];
+      if (name === "tools") return expected(held);
+      const isPlace = name === "environment" && (member(held, "type") ?? null) !== null;
+      return isPlace ? [`environment.${typeOf(member(held, "type"))}`] : [];
+    });
   const check = fc.property(value, fc.constantFrom(0, 2), (tools, indent) => {
     const text = JSON.stringify(tools, null, indent);
     assert.deepEqual(typesOf(text), expected(JSON.parse(text)));

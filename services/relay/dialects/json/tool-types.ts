@@ -1,5 +1,5 @@
 import { code, skipSpace, type Cursor } from "./bytes.ts";
-import { cursorOf, eachField, eachItem, skipValue, takeString } from "./members.ts";
+import { cursorOf, eachField, eachItem, isObject, skipValue, takeString } from "./members.ts";
 
 // No provider has a longer name.
 const maxTypeBytes = 100;
@@ -14,8 +14,9 @@ function takeType(cursor: Cursor, place: string, tell: (type: string) => void): 
 
 type Tell = (type: string) => void;
 
-/** Moves past a tool and tells of it. */
+/** Moves past a tool and tells of it; a list of them, or a text, may be one to a server that is lenient. */
 function takeTool(cursor: Cursor, tell: Tell): void {
+  if (!isObject(cursor)) tell("");
   eachField(cursor, (name) => {
     if (name === "type") takeType(cursor, "", tell);
     else if (name === "tools") eachItem(cursor, () => takeTool(cursor, tell));

@@ -1,4 +1,5 @@
-import { member, positive, tierOf, type Envelope } from "../dialect.ts";
+import { member, positive, RequestError, tierOf, type Envelope } from "../dialect.ts";
+import { readMoreOutput } from "../more-output.ts";
 import { readCount, readSwitch } from "../read-settings.ts";
 import { readStreamOptions } from "../openai-shared/stream-options.ts";
 import { landmarks, type RequestBody } from "../json/request-body.ts";
@@ -18,12 +19,17 @@ function readCap(body: RequestBody): Pick<Envelope, "outputCap" | "isNewCap"> {
   return { outputCap, isNewCap: older === 0 && outputCap !== undefined };
 }
 
+const ownCaps = ["max_completion_tokens", "max_tokens"];
+
 export function readEnvelope(body: RequestBody, model: string): Envelope {
+  // xAI answers with an id alone; what is fetched by it later cannot be counted, and no endpoint would fetch it.
+  if (readSwitch(body, "deferred")) throw new RequestError("field deferred must not be true");
   return {
     body,
     model,
     answer: readSwitch(body, "stream") ? "events" : "json",
     ...readCap(body),
+    more: readMoreOutput(body, ownCaps),
     choices: Math.min(readCount(body, "n") ?? 1, maxChoices),
     units: {},
     priceFields: tierOf(body.read("service_tier")),

@@ -1,4 +1,5 @@
-import { member, positive, type Envelope } from "../dialect.ts";
+import { member, positive, tierOf, type Envelope } from "../dialect.ts";
+import { readMoreOutput } from "../more-output.ts";
 import { readCount, readSwitch } from "../read-settings.ts";
 import { readStreamOptions } from "../openai-shared/stream-options.ts";
 import type { RequestBody } from "../json/request-body.ts";
@@ -15,6 +16,8 @@ function countPrompts(body: RequestBody): number {
   return isOfLists ? items.count : 1;
 }
 
+const ownCaps = ["max_tokens"];
+
 /** Reads a request of the older text completion. best_of completions are made, and charged, to choose n of them. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
   const shown = readCount(body, "n") ?? 1;
@@ -24,10 +27,11 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     model,
     answer: readSwitch(body, "stream") ? "events" : "json",
     outputCap: positive(body.read("max_tokens")),
+    more: readMoreOutput(body, ownCaps),
     choices: Math.min(made * countPrompts(body), maxCompletions),
     triesPerChoice: Math.min(made, maxCompletions) / Math.min(shown, maxCompletions),
     units: {},
-    priceFields: {},
+    priceFields: tierOf(body.read("service_tier")),
     wantsStreamUsage: member(readStreamOptions(body), "include_usage") === true,
   };
 }

@@ -1,4 +1,4 @@
-import type { Envelope } from "../dialect.ts";
+import { tierOf, type Envelope } from "../dialect.ts";
 import type { RequestBody } from "../json/request-body.ts";
 
 /** Reads a request that is answered once, as JSON, without output tokens: embeddings and moderations. */
@@ -10,7 +10,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     outputCap: undefined,
     choices: 0,
     units: {},
-    priceFields: {},
+    priceFields: tierOf(body.read("service_tier")),
     wantsStreamUsage: true,
   };
 }

@@ -1,7 +1,10 @@
 import { member, positive, RequestError, tierOf, type Envelope } from "../dialect.ts";
+import { readMoreOutput } from "../more-output.ts";
 import { readSwitch } from "../read-settings.ts";
 import { isOurNote } from "../opaque.ts";
 import { landmarks, type RequestBody } from "../json/request-body.ts";
+
+const ownCaps = ["max_output_tokens"];
 
 /** Reads a request for a response, or for the compaction of one, whose answer is never streamed. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
@@ -12,6 +15,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     model,
     answer: readSwitch(body, "stream") ? "events" : "json",
     outputCap: positive(body.read("max_output_tokens")),
+    more: readMoreOutput(body, ownCaps),
     choices: 1,
     units: {},
     priceFields: tierOf(body.read("service_tier")),
