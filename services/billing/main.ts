@@ -68,7 +68,8 @@ resources.use(every(5_000, createOutboxPass(outboxWork), log));
 resources.use(every(5_000, () => pusher.repair(pool), log));
 const reconciling = { pool, nats, authQuota: audit, metrics, clock, log, signingKey };
 resources.use(every(config.RECONCILE_MS, createReconcilePass(reconciling), log));
-resources.use(every(config.RECONCILE_MS, createClosePass({ pool: readPool, clock, log, signingKey }), log));
+const closing = createClosePass({ pool: readPool, clock, log, signingKey }, metrics.closedUntil);
+resources.use(every(config.RECONCILE_MS, closing, log));
 const lookAtQuarantine = async (): Promise<void> => {
   const { open, oldestSeconds } = await sumUpQuarantine(readPool);
   metrics.quarantineOpen.set(open);

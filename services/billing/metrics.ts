@@ -112,6 +112,10 @@ function createReconciliationMetrics(registry: Registry) {
       help: "Unix time of the last reconciliation, whatever it found.",
       labels: ["run"],
     }),
+    closedUntil: gauge(registry, {
+      name: "billing_closed_until_seconds",
+      help: "Unix time at which the day begins that is to be closed next; 0 without a key to sign with.",
+    }),
     sessionHoles: gauge(registry, {
       name: "billing_session_holes",
       help: "Events missing for ten minutes or more, according to the sequence numbers of relay processes.",

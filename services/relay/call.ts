@@ -66,6 +66,8 @@ export type Relay = {
   live: ActiveSet<LiveCall>;
   orphans: Orphans;
   videos: Videos;
+  /** Share of successful calls that are logged, 0 to 1. */
+  loggedShare: number;
   tracing: TraceSettings;
   isDraining: boolean;
 };

@@ -10,6 +10,12 @@ import {
 
 export const variables = Type.Object({
   LOG_LEVEL: Type.String({ description: "Minimum log level: debug, info, warn, error.", default: "info" }),
+  LOG_SUCCESS_SHARE: Type.Number({
+    description: "Share of successful calls that have a log line, 0 to 1; all others always have one.",
+    minimum: 0,
+    maximum: 1,
+    default: 1,
+  }),
   HTTP_HOST: Type.String({ description: "Address on which to serve callers.", default: "127.0.0.1" }),
   HTTP_PORT: Type.Integer({
     description: "Port on which to serve callers.",

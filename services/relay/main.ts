@@ -126,6 +126,7 @@ const relay: Relay = {
   live: createActiveSet(),
   orphans: createOrphans(settling),
   videos,
+  loggedShare: config.LOG_SUCCESS_SHARE,
   tracing: traceSettingsOf(config),
   isDraining: false,
 };

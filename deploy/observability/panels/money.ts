@@ -31,6 +31,13 @@ const difference: Panel[] = [
     queries: [{ expr: ago("billing_reconciliation_last_success_seconds", "run"), legend: "{{run}}" }],
   },
   {
+    title: "Begin of the day to close",
+    description: "How long ago; a day is closed 25 h after it began.",
+    unit: "s",
+    isNumber: true,
+    queries: [{ expr: `time() - ${greatest("billing_closed_until_seconds")}`, legend: "begin" }],
+  },
+  {
     title: "Events missing by the relays' numbers",
     description: "For ten minutes or more. Must be 0.",
     unit: "short",

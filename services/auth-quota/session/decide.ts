@@ -13,6 +13,7 @@ import {
   type Caller,
   type PreparedOperation,
 } from "./operations.ts";
+import { createDecisionLog } from "./log-decisions.ts";
 import type { Result, SessionOperation } from "./session-wire.ts";
 import { answerCodes, need, type HotAnswer, type HotOperation, type HotRun, type HotStore } from "../store/hot.ts";
 import { traceReserves } from "./trace-reserves.ts";
@@ -45,6 +46,7 @@ const maxRounds = 6;
  */
 export function createDecide(given: DecideDeps): Decide {
   const deps = { ...given, recordSkew: createSkewRecorder(given) };
+  const logDecisions = createDecisionLog(given.log);
   return async (relaySession, operations) => {
     deps.metrics.batch(operations.length);
     const startedAtMs = Date.now();
@@ -56,6 +58,7 @@ export function createDecide(given: DecideDeps): Decide {
       return result;
     });
     traceReserves(operations, results, startedAtMs);
+    logDecisions(operations, results, Date.now() - startedAtMs);
     return { results, generation: deps.hot.generation(), timeMs: deps.hot.timeMs(), recalledLeases };
   };
 }

@@ -32,7 +32,9 @@ async function startApp({ signingKey }: { signingKey: typeof privateKey | undefi
   const clock = { nowMs: () => time.nowMs };
   const app = await startAppOn(server.postgres, { clock, signingKey });
   const { pool } = app.ledger;
-  const pass = createClosePass({ pool, clock, signingKey, log: createLog("test", "silent") });
+  const told = { closedUntil: 0 };
+  const closedUntil = { set: (seconds: number) => void (told.closedUntil = seconds) };
+  const pass = createClosePass({ pool, clock, signingKey, log: createLog("test", "silent") }, closedUntil);
   const linesOf = async (of: string) =>
     (await Array.fromAsync(app.streams.listCloseLines({ day: of }))).flatMap(({ lines }) => lines);
   const close = async (of: string) => {
@@ -43,7 +45,7 @@ async function startApp({ signingKey }: { signingKey: typeof privateKey | undefi
   /** Books calls that begin now, by the clock of the test, unless their ids say otherwise. */
   const book = (...events: EventFields[]) =>
     app.book(...events.map((event) => ({ rid: v7({ msecs: time.nowMs }), ...event })));
-  return { ...app, book, time, pass, close, linesOf };
+  return { ...app, book, time, pass, told, close, linesOf };
 }
 
 const shown = (line: string) => {
@@ -91,10 +93,12 @@ test("days follow each other: opening balances are the closing ones before, and 
   await app.book({}, { accountId: "acct_2", keyId: "key_2" });
   app.time.nowMs = noonMs + dayMs / 2;
   await app.pass();
+  assert.equal(app.told.closedUntil, Date.parse(`${day}T00:00:00Z`) / 1_000, "the day is to be closed next");
   await assert.rejects(app.linesOf(day), { code: "not_found" }, "not before it is final");
   await assert.rejects(app.close(day), { code: "failed_precondition", message: /is not final/ });
   app.time.nowMs += hourMs;
   await app.pass();
+  assert.equal(app.told.closedUntil, Date.parse(`${day}T00:00:00Z`) / 1_000 + 86_400);
   const first = await app.close(day);
   await app.billing.credit({ accountId: "acct_2", amountNanos: 400n, paymentId: "p" });
   const [next, afterNext] = [dayOfMs(noonMs + dayMs), dayOfMs(noonMs + 2 * dayMs)];
@@ -147,6 +151,7 @@ test("without a key no day is closed, and what is closed cannot be changed", asy
   await using without = await startApp({ signingKey: undefined });
   without.time.nowMs = noonMs + 0.6 * dayMs;
   await without.pass();
+  assert.equal(without.told.closedUntil, 0);
   await assert.rejects(without.close(day), { code: "failed_precondition", message: /RECONCILE_SIGNING_KEY_FILE/ });
   await using app = await startApp();
   await app.book({});

@@ -77,14 +77,18 @@ async function close(deps: CloseDeps, day: string, previous: KeptClose | undefin
 
 /**
  * What is done every few minutes: closes the day after the last closed one once it is final, the first time yesterday.
- * One day at a time: after an outage they follow each other.
+ * One day at a time: after an outage they follow each other. `closedUntil` gets the start of the day to be closed next,
+ * in Unix seconds.
  */
-export function createClosePass(deps: CloseDeps): () => Promise<void> {
+export function createClosePass(deps: CloseDeps, closedUntil: { set: (seconds: number) => void }): () => Promise<void> {
   return async () => {
     if (!deps.signingKey) return;
     const last = await readLastClose(deps.pool);
     const day = last ? dayAfter(last.day) : dayOfMs(deps.clock.nowMs() - dayMs);
-    if (isFinal(day, deps)) await close(deps, day, last);
+    closedUntil.set(startOf(day) / 1_000);
+    if (!isFinal(day, deps)) return;
+    await close(deps, day, last);
+    closedUntil.set(startOf(dayAfter(day)) / 1_000);
   };
 }
 

@@ -14,7 +14,7 @@ import type { Health } from "#shared/process/health.ts";
 import { createBatchQueue, type BatchQueue, type QueuedMessage } from "./batch-queue.ts";
 import type { NatsLink } from "./nats.ts";
 import type { Proofs } from "../records/proofs.ts";
-import { readMessage, type ReadMessage } from "../records/read-event.ts";
+import { readMessage, type ReadEvent, type ReadMessage } from "../records/read-event.ts";
 import { timeMsOf } from "./read-stream.ts";
 import { createStop, pause, type Stop, unlessStopped } from "#shared/process/stop.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
@@ -224,6 +224,10 @@ async function bookNext(deps: ConsumerDeps, queue: BatchQueue<JsMsg>, stop: Stop
   return { messages, posting };
 }
 
+// A transaction of a thousand events takes some hundred milliseconds.
+const slowMs = 2_000;
+const firstRids = (events: readonly ReadEvent[]): string[] => events.slice(0, 10).map(({ event }) => event.rid);
+
 async function bookUntilDone(
   deps: ConsumerDeps,
   batch: readonly QueuedMessage<JsMsg>[],
@@ -236,16 +240,19 @@ async function bookUntilDone(
   const sequence = batch.reduce((highest, { message }) => Math.max(highest, message.seq), 0);
   for (let waitMs = retryMs.first; ; waitMs = Math.min(2 * waitMs, retryMs.max)) {
     try {
+      const startedAtMs = performance.now();
       const mark = deps.repair.mark();
       const posting = await bookBatch(deps, { events, rejects }, mark && { known: mark, sequence: BigInt(sequence) });
       deps.repair.hasBooked(BigInt(sequence));
+      const tookMs = Math.round(performance.now() - startedAtMs);
+      if (tookMs > slowMs) log.warn({ rids: firstRids(events), events: events.length, tookMs }, "slow booking");
       health.set("booking", undefined);
       return posting;
     } catch (error) {
       if (error instanceof LedgerLostError) await deps.repair.open(error.loss).catch(() => undefined);
       metrics.bookFailures.inc();
       health.set("booking", String(error));
-      log.error({ err: error, events: events.length }, "failed to book a batch, retrying");
+      log.error({ err: error, rids: firstRids(events), events: events.length }, "failed to book a batch, retrying");
     }
     if (stop.isStopped()) return undefined;
     await pause(waitMs, stop);

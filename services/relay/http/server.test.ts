@@ -43,6 +43,7 @@ const relay: Relay = {
   threads,
   bodyBudget: createBodyBudget(1_000_000),
   items: createItemMemory(),
+  loggedShare: 1,
   tracing: { share: 0, hasGenAi: false },
   settling,
   metrics: settling.metrics,

@@ -52,11 +52,11 @@ function logFailure(fields: PlainFields & { status: number }, { name, cause, isO
   else log.info(told, "call");
 }
 
-/** One log line and one count per call. */
-export function reportCall(
-  report: Report,
-  { metrics, log, tracing }: { metrics: Metrics; log: Logger; tracing: TraceSettings },
-): void {
+/** `loggedShare`: of calls that succeed, 0 to 1; every other call has its line. */
+export type ReportDeps = { metrics: Metrics; log: Logger; loggedShare: number; tracing: TraceSettings };
+
+/** One count per call, and one log line unless it is a successful one that is left out. */
+export function reportCall(report: Report, { metrics, log, loggedShare, tracing }: ReportDeps): void {
   const { rid, startedAtMs, endpoint, ip, response, call, failure, trace, socket, end = endOf(report) } = report;
   const durationMs = Date.now() - startedAtMs;
   const status = response.headersSent ? response.statusCode : 499;
@@ -84,6 +84,6 @@ export function reportCall(
     socket,
   };
   if (failure) logFailure(fields, { ...failure, isOurs: outcome === "gateway_error" }, log);
-  else infoPlain(log, fields, "call");
+  else if (outcome !== "ok" || loggedShare === 1 || Math.random() < loggedShare) infoPlain(log, fields, "call");
   if (trace) endTrace(trace, { ...report, status, end, failure: failure?.name }, tracing);
 }

@@ -41,6 +41,7 @@ const app = buildApp(config, {
   threads,
   bodyBudget: createBodyBudget(config.MAX_BODY_BYTES_IN_FLIGHT),
   items: createItemMemory(),
+  loggedShare: 1,
   tracing: { share: 0, hasGenAi: false },
   settling,
   metrics: settling.metrics,

@@ -82,6 +82,7 @@ export async function startSocketRelay(
     threads: resources.use(createThreads(countThreads(settling.metrics, log))),
     bodyBudget: createBodyBudget(maxBodyBytes),
     items: createItemMemory(),
+    loggedShare: 1,
     tracing: { share: 0, hasGenAi: false },
     settling,
     metrics: settling.metrics,

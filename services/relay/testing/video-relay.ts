@@ -116,6 +116,7 @@ export async function startVideoRelay(setup: Setup = {}) {
     threads,
     bodyBudget: createBodyBudget(256_000_000),
     items: createItemMemory(),
+    loggedShare: 1,
     tracing: { share: 0, hasGenAi: false },
     settling,
     metrics: settling.metrics,
