@@ -14,6 +14,8 @@ export type ToldUsage = {
   total?: bigint | undefined;
   /** Whether no later ones can come; others hold for what has passed by then. */
   isLast?: boolean;
+  /** Whether the input or the output is not among them: 0 there is no count, but a lower bound. */
+  isPartial?: boolean;
   /** Parts of them that name the model which ran them. */
   byModel?: ModelPart[] | undefined;
   /** The longest input that a model read at once, where an answer took several runs of it. */

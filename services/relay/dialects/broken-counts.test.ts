@@ -28,10 +28,6 @@ for (const [dialect, read, usageWith] of told) {
 
 test("a length of sound that is no number that can be is not told", () => {
   for (const seconds of [1e305, 1e308, -1, "many"]) {
-    assert.deepEqual(ofTranscriptions({ type: "duration", seconds }), {
-      inputTokens: 0n,
-      audioInputTokens: 0n,
-      outputTokens: 0n,
-    });
+    assert.equal(ofTranscriptions({ type: "duration", seconds }), undefined);
   }
 });

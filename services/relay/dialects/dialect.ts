@@ -79,7 +79,8 @@ export type Tally = {
   usage: Units | undefined;
   /**
    * Content tokens that had passed when the provider, while the answer still ran, told a higher output than before:
-   * with more content behind it `usage` is a lower bound. Undefined when it was told of the whole answer.
+   * with more content behind it `usage` is a lower bound. Undefined when it was told of the whole answer, -1 when a
+   * part of it was not told.
    */
   runningAt: number | undefined;
   /** The provider's own total of all tokens, where it tells one: the buckets must add up to it. */
@@ -304,6 +305,10 @@ export function tellsCounts(usage: unknown): usage is object {
   if (typeof usage !== "object" || usage === null) return false;
   return Object.values(usage).some((value) => value !== null && value !== undefined);
 }
+
+/** Whether a provider leaves out any of these counts; one of 0 is none that is left out. */
+export const lacksAny = (usage: unknown, names: readonly string[]): boolean =>
+  names.some((name) => (member(usage, name) ?? undefined) === undefined);
 
 /** Adds units to others, bucket by bucket. */
 export function addUnits(to: Units, more: Units): void {

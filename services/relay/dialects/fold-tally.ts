@@ -2,11 +2,15 @@ import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import type { AnswerSink, ToldUsage } from "./answer.ts";
 import { emptyTally, noCounts, outputOf, type Tally, type UpstreamError } from "./dialect.ts";
 
-/** Takes counts that may come again with the next piece of a stream. */
-function takeRunning({ units }: ToldUsage, tally: Tally): void {
-  const hasGrown = outputOf(units) > outputOf(tally.usage);
-  if (tally.isEnding) tally.runningAt = undefined;
-  else if (hasGrown || tally.runningAt === undefined) tally.runningAt = tally.contentTokens;
+// Before any content: all of it is more than was told.
+const beforeAll = -1;
+
+/** Behind how much content counts were told, which may come again with the next piece of a stream. */
+function runningAtOf({ units, isLast, isPartial }: ToldUsage, tally: Tally): number | undefined {
+  if (isPartial) return beforeAll;
+  if (isLast || tally.isEnding) return undefined;
+  const { usage, runningAt = beforeAll, contentTokens } = tally;
+  return runningAt === beforeAll || outputOf(units) > outputOf(usage) ? contentTokens : runningAt;
 }
 
 /** Whether all counts are 0, as some servers send them behind the real ones. One that is no count says more. */
@@ -32,14 +36,13 @@ export class TallyFold implements AnswerSink {
 
   usage(told: ToldUsage): void {
     const { tally } = this;
-    const { scope, units, total, isLast, byModel, longestInputTokens } = told;
+    const { scope, units, total, byModel, longestInputTokens } = told;
     if (scope === "input") {
       tally.inputUsage = units;
       return;
     }
     if (tellsNothing(units) && !tellsNothing(tally.usage)) return;
-    if (isLast) tally.runningAt = undefined;
-    else takeRunning(told, tally);
+    tally.runningAt = runningAtOf(told, tally);
     tally.usage = units;
     tally.toldTokens = total;
     tally.byModel = byModel;

@@ -1,72 +1,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Units } from "#shared/money/pricing.ts";
-import { upstreamDialects } from "./conversions.ts";
-import { emptyTally, type Tally, type UpstreamDialectName } from "./dialect.ts";
-import { createEventCursor } from "./event-cursor.ts";
-import { envelopeOf, tallyReaderOf } from "./testing/reading.ts";
+import {
+  chat,
+  chatEvents,
+  endChunk,
+  gemini,
+  messages,
+  plain,
+  plainBuckets,
+  readEveryWay,
+  textChunk,
+  type Case,
+} from "./testing/usage-cases.ts";
 
 // Counts as providers and compatible servers send them, in every framing that a stream of events may have, against
 // buckets that are computed by hand from each provider's own words on its bill.
-
-type Case = {
-  name: string;
-  dialect: UpstreamDialectName;
-  /** An answer that comes whole, or the data of its events; a text stands for data that is not JSON. */
-  whole?: object;
-  events?: (object | string)[];
-  buckets: Units;
-};
-
-const textChunk = { choices: [{ index: 0, delta: { content: "Hello there" }, finish_reason: null }] };
-const endChunk = { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] };
-const chatStream = (usage: object): (object | string)[] => [textChunk, endChunk, { choices: [], usage }, "[DONE]"];
-const chatWhole = (usage: object): object => ({
-  choices: [{ index: 0, message: { content: "Hello there" }, finish_reason: "stop" }],
-  usage,
-});
-const chat = (name: string, usage: object, buckets: Units): Case => ({
-  name,
-  dialect: "openai-chat",
-  whole: chatWhole(usage),
-  events: chatStream(usage),
-  buckets,
-});
-const plain = { prompt_tokens: 100, completion_tokens: 20, total_tokens: 120 };
-const plainBuckets: Units = { inputTokens: 100n, outputTokens: 20n };
-const chatEvents = (name: string, events: (object | string)[], buckets = plainBuckets): Case => ({
-  name,
-  dialect: "openai-chat",
-  events,
-  buckets,
-});
-
-const started = (usage: object) => ({ type: "message_start", message: { id: "m", model: "c", content: [], usage } });
-const spoken = [
-  { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
-  { type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "Hello there" } },
-  { type: "content_block_stop", index: 0 },
-];
-const stopped = (usage?: object) => [
-  { type: "message_delta", delta: { stop_reason: "end_turn" }, ...(usage && { usage }) },
-  { type: "message_stop" },
-];
-const messages = (name: string, first: object, last: object, buckets: Units): Case => ({
-  name,
-  dialect: "anthropic-messages",
-  events: [started(first), ...spoken, ...stopped(last)],
-  buckets,
-});
-
-const gemini = (name: string, usageMetadata: object, buckets: Units, more: object = {}): Case => {
-  const content = { parts: [{ text: "Hello there" }] };
-  const last = {
-    candidates: [{ content, finishReason: "STOP", ...more }],
-    usageMetadata,
-    modelVersion: "gemini-3-pro",
-  };
-  return { name, dialect: "gemini-generate", whole: last, events: [{ candidates: [{ content }] }, last], buckets };
-};
 
 const cases: Case[] = [
   chat("OpenAI", plain, plainBuckets),
@@ -144,6 +92,12 @@ const cases: Case[] = [
     { ...plain, prompt_audio_seconds: 12 },
     { inputTokens: 100n, outputTokens: 20n, mediaMs: 12_000n },
   ),
+  chat(
+    "a part of a second",
+    { ...plain, prompt_audio_seconds: 12.5 },
+    { inputTokens: 100n, outputTokens: 20n, mediaMs: 12_500n },
+  ),
+  chat("no time at all", { ...plain, prompt_audio_seconds: {} }, plainBuckets),
   chat(
     "sound in and out",
     {
@@ -321,50 +275,8 @@ const cases: Case[] = [
   },
 ];
 
-const framings: Record<string, (data: string, type: string) => string> = {
-  "as most send it": (data) => `data: ${data}\n\n`,
-  "with CRLF": (data) => `data: ${data}\r\n\r\n`,
-  "without a space": (data) => `data:${data}\n\n`,
-  "behind comments": (data) => `: keep-alive\n\n: again\ndata: ${data}\n\n`,
-  "with ids, retries and names": (data, type) => `id: 7\nretry: 10\nevent: ${type}\ndata: ${data}\n\n`,
-  "in several lines of data": (data) => `data: ${data.replaceAll(/,(?=")/g, ",\ndata: ")}\n\n`,
-  "in several lines of data with CRLF": (data) => `data: ${data.replaceAll(/,(?=")/g, ",\r\ndata: ")}\r\n\r\n`,
-};
-
-const bucketsOf = ({ counted, usage }: Tally): Units =>
-  Object.fromEntries(Object.entries({ ...counted, ...usage }).filter(([, count]) => count > 0n));
-
-/** Reads a stream from its bytes, which come in pieces of this size. */
-function readStream(dialect: UpstreamDialectName, bytes: Buffer, size: number): Tally {
-  const tally = emptyTally();
-  const tap = upstreamDialects[dialect].createTap(envelopeOf(), (error) => error);
-  const cursor = createEventCursor(1_000_000);
-  for (let at = 0; at < bytes.length; at += size) {
-    cursor.push(bytes.subarray(at, at + size));
-    for (let event = cursor.next(); event; event = cursor.next()) tap.read(event, tally);
-  }
-  return tally;
-}
-
-for (const { name, dialect, whole, events, buckets } of cases) {
-  if (whole) {
-    test(`whole: ${name}`, () => {
-      const tally = tallyReaderOf(dialect)(whole);
-      assert.deepEqual(tally && bucketsOf(tally), buckets);
-    });
-  }
-  if (!events) continue;
-  test(`streamed, in every framing: ${name}`, () => {
-    for (const [framing, frame] of Object.entries(framings)) {
-      const text: string[] = events.map((data) =>
-        typeof data === "string"
-          ? `data: ${data}\n\n`
-          : frame(JSON.stringify(data), String(Object.hasOwn(data, "type"))),
-      );
-      const bytes = Buffer.from(text.join(""));
-      for (const size of [bytes.length, 7]) {
-        assert.deepEqual(bucketsOf(readStream(dialect, bytes, size)), buckets, `${framing}, pieces of ${size}`);
-      }
-    }
+for (const one of cases) {
+  test(`whole, and streamed in every framing: ${one.name}`, () => {
+    for (const { way, buckets } of readEveryWay(one)) assert.deepEqual(buckets, one.buckets, way);
   });
 }

@@ -1,6 +1,16 @@
 import type { Units } from "#shared/money/pricing.ts";
 import type { ToldUsage } from "../answer.ts";
-import { addUnits, countOf, member, readCounts, stringOf, takeParts, tellsCounts, type ModelPart } from "../dialect.ts";
+import {
+  addUnits,
+  countOf,
+  lacksAny,
+  member,
+  readCounts,
+  stringOf,
+  takeParts,
+  tellsCounts,
+  type ModelPart,
+} from "../dialect.ts";
 
 const larger = (one: bigint, other: bigint): bigint => (one > other ? one : other);
 
@@ -96,5 +106,6 @@ export function readTold(counts: Record<string, unknown>): ToldUsage | undefined
   const units = readUsage(counts);
   if (!units) return undefined;
   const { byModel, longestInputTokens } = readRuns(counts);
-  return { scope: "answer", units, byModel: byModel.length > 0 ? byModel : undefined, longestInputTokens };
+  const isPartial = lacksAny(counts, ["input_tokens"]);
+  return { scope: "answer", units, byModel: byModel.length > 0 ? byModel : undefined, longestInputTokens, isPartial };
 }

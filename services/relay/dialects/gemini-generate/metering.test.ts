@@ -152,5 +152,6 @@ test("queries of a search that grounded an answer are counted, also where later 
 test("counts of a chunk without an ending are running ones", () => {
   const text = event(chunkOf([{ text: "1234" }], {}, { candidatesTokenCount: 1 }));
   assert.equal(watch([text]).tally.runningAt, estimateTokens("1234"));
-  assert.equal(watch([text, event(chunkOf([{ text: "1234" }], stop))]).tally.runningAt, undefined);
+  const last = event(chunkOf([{ text: "1234" }], stop, { candidatesTokenCount: 2 }));
+  assert.equal(watch([text, last]).tally.runningAt, undefined);
 });

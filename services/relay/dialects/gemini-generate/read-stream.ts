@@ -6,7 +6,7 @@ import { blockReasonOf, endingOf, finishReasonOf } from "./finish-reasons.ts";
 import { citationsOf } from "./citations.ts";
 import { readError } from "./error.ts";
 import { closeBlock, isAsciiText, readPart, type IdMaker, type Reading } from "./read-parts.ts";
-import { readServiceTier, readUsage } from "./usage.ts";
+import { isPartial, readServiceTier, readUsage } from "./usage.ts";
 
 // The provider allows 8; what a broken one sends beyond any dialect's limit is not read.
 const maxCandidates = 128;
@@ -146,7 +146,8 @@ function readChunk(chunk: unknown, state: State): void {
   sink.ended(isEnded, isEnded);
   const usage = member(chunk, "usageMetadata");
   const units = readUsage(usage);
-  if (units) sink.usage({ scope: "answer", units, total: totalOf(usage, "totalTokenCount") });
+  const total = totalOf(usage, "totalTokenCount");
+  if (units) sink.usage({ scope: "answer", units, total, isPartial: isPartial(usage) });
   sink.served(stringOf(member(chunk, "modelVersion")), readServiceTier(usage));
 }
 

@@ -1,5 +1,5 @@
 import type { Units } from "#shared/money/pricing.ts";
-import { countOf, excess, member, readCounts, stringOf } from "../dialect.ts";
+import { countOf, excess, lacksAny, member, readCounts, stringOf } from "../dialect.ts";
 
 const smaller = (one: bigint, other: bigint): bigint => (one < other ? one : other);
 
@@ -39,6 +39,7 @@ function visibleOutput(usage: unknown, visible: bigint): Units {
 const trafficTiers = new Map<unknown, string>([
   ["ON_DEMAND_FLEX", "flex"],
   ["ON_DEMAND_PRIORITY", "priority"],
+  ["ON_DEMAND_OFFPEAK", "offpeak"],
 ]);
 
 /** The tier that served an answer: its price may be another. */
@@ -46,6 +47,16 @@ export function readServiceTier(usage: unknown): string | undefined {
   const tier = stringOf(member(usage, "serviceTier"));
   return tier && tier !== "unspecified" ? tier : trafficTiers.get(member(usage, "trafficType"));
 }
+
+/** Whether all of an answer's output, or of its input, is not told; 0 is often left out. */
+export function isPartial(usage: unknown): boolean {
+  if (lacksAny(usage, ["promptTokenCount"])) return true;
+  if (!lacksAny(usage, ["candidatesTokenCount"]) || !lacksAny(usage, ["thoughtsTokenCount"])) return false;
+  return countOf(member(usage, "totalTokenCount")) <= readInput(usage);
+}
+
+const readInput = (usage: unknown): bigint =>
+  countOf(member(usage, "promptTokenCount")) + countOf(member(usage, "toolUsePromptTokenCount"));
 
 /**
  * Reads `usageMetadata` into disjoint buckets. promptTokenCount includes cached tokens; thoughtsTokenCount stands
@@ -56,7 +67,7 @@ export const readUsage = (usage: unknown): Units | undefined => readCounts(readB
 
 function readBuckets(usage: unknown): Units | undefined {
   if (!counts.some((name) => typeof member(usage, name) === "number")) return undefined;
-  const input = countOf(member(usage, "promptTokenCount")) + countOf(member(usage, "toolUsePromptTokenCount"));
+  const input = readInput(usage);
   const cacheReadTokens = smaller(countOf(member(usage, "cachedContentTokenCount")), input);
   const candidates = countOf(member(usage, "candidatesTokenCount"));
   const total = countOf(member(usage, "totalTokenCount"));

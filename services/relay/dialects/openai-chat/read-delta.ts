@@ -148,7 +148,6 @@ function inputOf(called: unknown): string {
   return typeof input === "object" && input !== null ? JSON.stringify(input) : "";
 }
 
-/** Adds a fragment of a call; false when the call has ended, so that nothing can be added to it. */
 /** Adds a fragment of a call. False when it goes on with a call that has ended, which no block can say. */
 function addCall(choice: ChoiceState, fragment: unknown, state: Opaque | undefined, sink: AnswerSink): boolean {
   const called = member(fragment, "function") ?? member(fragment, "custom");
@@ -215,8 +214,8 @@ export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown
   if (typeof delta !== "object" || delta === null) return true;
   const fields = delta as Record<string, unknown>;
   const { reasoning_content, reasoning, reasoning_details: details } = fields;
-  // Compatible servers call their thinking one or the other; some give it under both names.
-  const thoughts = stringOf(reasoning_content) ?? reasoning ?? (details ? textOf(details) : undefined);
+  // Compatible servers call their thinking one or the other; some give it under both names, one of which may be empty.
+  const thoughts = stringOf(reasoning_content) || stringOf(reasoning) || (details ? textOf(details) : undefined);
   addText(choice, "thinking", thoughts, sink);
   if (details && sink.isShown) addDetails(choice.details, details);
   const { content } = fields;

@@ -12,6 +12,14 @@ const billedCalls = new Map<unknown, UsageBucket>([
 // A broken provider makes nobody remember more.
 const mostContainers = 1_000;
 
+/** What names the container that an item's code ran in; undefined where it ran in none, or at the caller's. */
+function placeOf(item: unknown): unknown {
+  const type = member(item, "type");
+  if (type === "code_interpreter_call") return item;
+  const environment = type === "shell_call" ? member(item, "environment") : undefined;
+  return member(environment, "type") === "container_reference" ? environment : undefined;
+}
+
 // Of a web search only the search is billed, not the pages that are opened or looked through.
 function bucketOf(item: unknown, containers: Set<string>): UsageBucket | undefined {
   const type = member(item, "type");
@@ -20,8 +28,9 @@ function bucketOf(item: unknown, containers: Set<string>): UsageBucket | undefin
     return action === "search" ? "webSearches" : undefined;
   }
   if (type === "image_generation_call") return member(item, "result") ? "images" : undefined;
-  if (type !== "code_interpreter_call") return billedCalls.get(type);
-  const container = stringOf(member(item, "container_id")) ?? "";
+  const place = placeOf(item);
+  if (place === undefined) return billedCalls.get(type);
+  const container = stringOf(member(place, "container_id")) ?? "";
   if (containers.has(container) || containers.size === mostContainers) return undefined;
   containers.add(container);
   return "codeSessions";

@@ -1,6 +1,17 @@
 import type { Units } from "#shared/money/pricing.ts";
 import type { ToldUsage } from "../answer.ts";
-import { countOf, member, noCounts, readCounts, takeParts, tellsCounts, totalOf, type ModelPart } from "../dialect.ts";
+import {
+  addUnits,
+  countOf,
+  lacksAny,
+  member,
+  noCounts,
+  readCounts,
+  takeParts,
+  tellsCounts,
+  totalOf,
+  type ModelPart,
+} from "../dialect.ts";
 import { svgTokens, withSvgs } from "../openai-shared/svg.ts";
 import { readCacheWrites, readTools } from "../openai-shared/usage.ts";
 import { readToolUsage, type ToolUsage } from "./tools.ts";
@@ -14,20 +25,31 @@ export const readUsage = (usage: unknown): Units | undefined => readCounts(readB
 function readBuckets(usage: unknown): Units | undefined {
   if (!tellsCounts(usage)) return undefined;
   const inputDetails = member(usage, "input_tokens_details");
+  const cached = countOf(member(inputDetails, "cached_tokens"));
   const outputDetails = member(usage, "output_tokens_details");
   const {
     rest: inputTokens,
     cacheWrite1hTokens,
     ...input
   } = takeParts(countOf(member(usage, "input_tokens")), {
-    cacheReadTokens: countOf(member(inputDetails, "cached_tokens")),
-    ...readCacheWrites(inputDetails),
+    // Perplexity has Anthropic's name for it.
+    cacheReadTokens: cached || countOf(member(inputDetails, "cache_read_input_tokens")),
+    ...readWrites(usage, inputDetails),
   });
   const { rest: outputTokens, ...output } = takeParts(countOf(member(usage, "output_tokens")), {
     reasoningTokens: countOf(member(outputDetails, "reasoning_tokens")),
   });
   const kept = cacheWrite1hTokens > 0n ? { cacheWrite1hTokens } : {};
   return { inputTokens, ...input, ...kept, outputTokens, ...output, ...readTools(usage) };
+}
+
+/** What was written to the cache; DashScope tells it apart, in a list of what it bills. */
+function readWrites(usage: unknown, inputDetails: unknown): ReturnType<typeof readCacheWrites> {
+  const billed = member(usage, "x_details");
+  if (!Array.isArray(billed)) return readCacheWrites(inputDetails);
+  const written = { cacheWrite5mTokens: 0n, cacheWrite1hTokens: 0n };
+  for (const entry of billed) addUnits(written, readCacheWrites(member(entry, "prompt_tokens_details")));
+  return written;
 }
 
 /** What was told of the model's tokens, and beside it of the tools. */
@@ -41,6 +63,8 @@ function withTools(usage: Units, { units }: ToolUsage): Units {
   };
 }
 
+const wholes = ["input_tokens", "output_tokens"];
+
 /** The counts of a finished response, of which other models drew parts. */
 export function readFinal(response: unknown, drawings: ModelPart[]): ToldUsage | undefined {
   const told = member(response, "usage");
@@ -53,6 +77,7 @@ export function readFinal(response: unknown, drawings: ModelPart[]): ToldUsage |
     units: usage === noCounts ? usage : withSvgs(withTools(usage, tools), drawings),
     total: total === undefined ? undefined : total + tools.tokens + svgTokens(drawings),
     isLast: true,
+    isPartial: lacksAny(told, wholes),
     byModel: drawings.length > 0 ? drawings : undefined,
   };
 }

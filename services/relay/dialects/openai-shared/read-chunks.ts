@@ -9,7 +9,7 @@ import {
 import { estimateTokens, member, stringOf, tellsCounts, type Cleaner, type Envelope } from "../dialect.ts";
 import type { StreamEvent } from "../sse.ts";
 import { passErrors, readError } from "./error.ts";
-import { countingOf, readToldUsage, readTotal, type CountingRule } from "./usage.ts";
+import { countingOf, isPartial, readToldUsage, readTotal, type CountingRule } from "./usage.ts";
 
 // What OpenAI gives at most; a number beyond it is no choice of an answer.
 const maxChoices = 128;
@@ -69,7 +69,7 @@ function readChunk(reading: Reading, chunk: unknown): EventKind {
   if (hasChoices) readChoices(reading, choices);
   const usage = usageOf(chunk);
   const units = readToldUsage(usage, reading.counting);
-  if (units) sink.usage({ scope: "answer", units, total: readTotal(usage) });
+  if (units) sink.usage({ scope: "answer", units, total: readTotal(usage), isPartial: isPartial(usage) });
   // Perplexity's fee for a request.
   const contextSize = stringOf(member(usage, "search_context_size"));
   if (contextSize) sink.searched(contextSize);
@@ -109,7 +109,7 @@ export function createChunkReader(
       reading.hasFailed = true;
       // What was used up to it, OpenRouter tells with it.
       const units = readToldUsage(usageOf(json), reading.counting);
-      if (units) sink.usage({ scope: "answer", units });
+      if (units) sink.usage({ scope: "answer", units, isPartial: isPartial(usageOf(json)) });
       sink.error(readError(json) ?? namelessError);
       return "error";
     }

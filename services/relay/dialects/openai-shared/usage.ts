@@ -1,25 +1,58 @@
 import type { Units, UsageBucket } from "#shared/money/pricing.ts";
 import type { Quirk } from "../conversation.ts";
-import { countOf, excess, member, readCounts, takeParts, tellsCounts, totalOf } from "../dialect.ts";
+import { countOf, excess, lacksAny, member, readCounts, takeParts, tellsCounts, totalOf } from "../dialect.ts";
 
 type CacheWrites = { cacheWrite5mTokens: bigint; cacheWrite1hTokens: bigint };
 
+type Path = readonly string[];
+
+function countAt(usage: unknown, path: Path): bigint {
+  let found = usage;
+  for (const name of path) found = member(found, name);
+  return countOf(found);
+}
+
+/** The first of these counts that tells anything: providers have different names for one and the same. */
+function firstOf(usage: unknown, paths: readonly Path[]): bigint {
+  for (const path of paths) {
+    const count = countAt(usage, path);
+    if (count > 0n) return count;
+  }
+  return 0n;
+}
+
+// OpenAI's names, then those of Anthropic's counts, as gateways to it and DashScope have them
+// (https://www.alibabacloud.com/help/en/model-studio/context-cache).
+const wholeWrites: readonly Path[] = [
+  ["cache_write_tokens"],
+  ["cache_creation_tokens"],
+  ["cache_creation_input_tokens"],
+];
+const shortWrites: readonly Path[] = [
+  ["cache_write_tokens_details", "ttl_30m_tokens"],
+  ["cache_creation_token_details", "ephemeral_5m_input_tokens"],
+  ["cache_creation", "ephemeral_5m_input_tokens"],
+];
+const longWrites: readonly Path[] = [
+  ["cache_write_tokens_details", "ttl_12h_tokens"],
+  ["cache_creation_token_details", "ephemeral_1h_input_tokens"],
+  ["cache_creation", "ephemeral_1h_input_tokens"],
+];
+
 /**
- * What of an input was written to the cache, by how long it is kept there: 30 minutes unless the provider tells of 12
- * hours. The parts may cover less than the whole, and never count for more.
+ * What of an input was written to the cache, by how long it is kept there: shortly unless the provider tells of hours.
+ * The parts may cover less than the whole, and never count for more.
  */
 export function readCacheWrites(inputDetails: unknown): CacheWrites {
-  const parts = member(inputDetails, "cache_write_tokens_details");
-  const short = countOf(member(parts, "ttl_30m_tokens"));
-  const long = countOf(member(parts, "ttl_12h_tokens"));
-  const whole = countOf(member(inputDetails, "cache_write_tokens")) || short + long;
+  const long = firstOf(inputDetails, longWrites);
+  const whole = firstOf(inputDetails, wholeWrites) || firstOf(inputDetails, shortWrites) + long;
   const cacheWrite1hTokens = long < whole ? long : whole;
   return { cacheWrite5mTokens: whole - cacheWrite1hTokens, cacheWrite1hTokens };
 }
 
 // What compatible providers tell of tools that they ran: xAI its live search by the source and other tools by the call,
-// OpenRouter what Anthropic would tell, and Perplexity its searches.
-const toolFields: readonly [bucket: UsageBucket, path: readonly string[]][] = [
+// OpenRouter what Anthropic would tell, Perplexity and DashScope each tool by the call.
+const toolFields: readonly [bucket: UsageBucket, path: Path][] = [
   ["searchSources", ["num_sources_used"]],
   ["webSearches", ["num_search_queries"]],
   ["webSearches", ["server_tool_use", "web_search_requests"]],
@@ -29,15 +62,15 @@ const toolFields: readonly [bucket: UsageBucket, path: readonly string[]][] = [
   ["codeSessions", ["server_side_tool_usage_details", "code_interpreter_calls"]],
   ["fileSearches", ["server_side_tool_usage_details", "file_search_calls"]],
   ["fileSearches", ["server_side_tool_usage_details", "document_search_calls"]],
+  ["webSearches", ["tool_calls_details", "web_search", "invocation"]],
+  ["webSearches", ["tool_calls_details", "search_web", "invocation"]],
+  ["webFetches", ["tool_calls_details", "fetch_url", "invocation"]],
+  ["webSearches", ["x_tools", "web_search", "count"]],
+  ["webFetches", ["x_tools", "web_extractor", "count"]],
+  ["codeSessions", ["x_tools", "code_interpreter", "count"]],
 ];
 
 const toolRoots = new Set(toolFields.map(([, [root = ""]]) => root));
-
-function countAt(usage: unknown, path: readonly string[]): bigint {
-  let found = usage;
-  for (const name of path) found = member(found, name);
-  return countOf(found);
-}
 
 /** Tools that a compatible provider tells to have run, in units by which it bills them. */
 export function readTools(usage: unknown): Units {
@@ -53,24 +86,20 @@ export function readTools(usage: unknown): Units {
   return units;
 }
 
-const cacheReads = [
+/** Milliseconds, rounded up; 0 for what is no time. */
+export function millisecondsOf(seconds: unknown): bigint {
+  const value = Math.ceil(Number(seconds) * 1_000);
+  return Number.isSafeInteger(value) && value > 0 ? BigInt(value) : 0n;
+}
+
+const cacheReads: readonly Path[] = [
   ["prompt_tokens_details", "cached_tokens"],
   ["prompt_cache_hit_tokens"],
   ["cached_tokens"],
   ["num_cached_tokens"],
   ["cache_read_input_tokens"],
 ];
-const cacheCreations = [["prompt_tokens_details", "cache_creation_tokens"], ["cache_creation_input_tokens"]];
-const reasonings = [["completion_tokens_details", "reasoning_tokens"], ["reasoning_tokens"]];
-
-/** The first of these counts that tells anything: providers have different names for one and the same. */
-function firstOf(usage: unknown, paths: readonly (readonly string[])[]): bigint {
-  for (const path of paths) {
-    const count = countAt(usage, path);
-    if (count > 0n) return count;
-  }
-  return 0n;
-}
+const reasonings: readonly Path[] = [["completion_tokens_details", "reasoning_tokens"], ["reasoning_tokens"]];
 
 /**
  * What Perplexity reads and thinks while it searches. It bills both, in none of its other counts: neither in
@@ -89,6 +118,11 @@ export function readTotal(usage: unknown): bigint | undefined {
   const { read, thought } = readResearch(usage);
   return total === undefined ? undefined : total + read + thought;
 }
+
+const wholes = ["prompt_tokens", "completion_tokens"];
+
+/** Whether the prompt or the completion is not told. */
+export const isPartial = (usage: unknown): boolean => lacksAny(usage, wholes);
 
 /** How a model counts: whether its reasoning shows only in the total, or is told beside completion_tokens. */
 export type CountingRule = { isReasoningInTotal?: boolean; isReasoningBeside?: boolean };
@@ -110,15 +144,14 @@ export function readUsage(usage: unknown, counting: CountingRule = {}): Units | 
 /** The parts of prompt_tokens, by OpenAI's name or, where that tells nothing, by another provider's. */
 function readInput(usage: unknown): Units {
   const details = member(usage, "prompt_tokens_details");
-  const { cacheWrite5mTokens: told, cacheWrite1hTokens } = readCacheWrites(details);
+  const written = readCacheWrites(details);
   const {
     rest: inputTokens,
     cacheWrite1hTokens: kept,
     ...input
   } = takeParts(countOf(member(usage, "prompt_tokens")), {
     cacheReadTokens: firstOf(usage, cacheReads),
-    cacheWrite5mTokens: told + cacheWrite1hTokens > 0n ? told : firstOf(usage, cacheCreations),
-    cacheWrite1hTokens,
+    ...(written.cacheWrite5mTokens + written.cacheWrite1hTokens > 0n ? written : readCacheWrites(usage)),
     audioInputTokens: countOf(member(details, "audio_tokens")),
     imageInputTokens: countOf(member(details, "image_tokens")),
   });
@@ -153,7 +186,7 @@ function readBuckets(
     imageOutputTokens: countOf(member(details, "image_tokens")),
   });
   const { inputTokens = 0n, ...input } = readInput(usage);
-  const audioSeconds = countOf(member(usage, "prompt_audio_seconds"));
+  const mediaMs = millisecondsOf(member(usage, "prompt_audio_seconds"));
   return {
     inputTokens: inputTokens + read,
     ...input,
@@ -162,7 +195,7 @@ function readBuckets(
     reasoningTokens: output.reasoningTokens + thought,
     ...(imageOutputTokens > 0n && { imageOutputTokens }),
     // Mistral's models that listen are billed by the time of what they hear.
-    ...(audioSeconds > 0n && { mediaMs: audioSeconds * 1_000n }),
+    ...(mediaMs > 0n && { mediaMs }),
     ...readTools(usage),
   };
 }

@@ -1,7 +1,8 @@
 import { namelessError, type AnswerFormat, type AnswerSink, type EventKind, type StreamReader } from "../answer.ts";
 import { estimateTokens, member, stringOf } from "../dialect.ts";
 import { passErrors, readError } from "../openai-shared/error.ts";
-import { mediaMsOf, millisecondsOf, readUsage } from "./usage.ts";
+import { millisecondsOf } from "../openai-shared/usage.ts";
+import { mediaMsOf, readUsage } from "./usage.ts";
 
 /** Counts text that has passed, for the case that the provider tells no counts; gives the milliseconds so far. */
 function countText(text: string, sink: AnswerSink, beforeMs: bigint): bigint {

@@ -48,6 +48,14 @@ test("usage is of type tokens or of type duration", () => {
 
 const replyRows: [string, unknown, bigint | undefined, bigint | undefined][] = [
   ["usage by duration", { text: "hi", usage: { type: "duration", seconds: 3 } }, 3_000n, 134n],
+  [
+    "Mistral's usage, which tells the time beside tokens",
+    { text: "hi", usage: { prompt_audio_seconds: 3, prompt_tokens: 4, completion_tokens: 4, total_tokens: 383 } },
+    3_000n,
+    134n,
+  ],
+  ["usage in words that nobody knows tells nothing", { text: "hi", usage: { prompt_tokens: 4 } }, undefined, 134n],
+  ["usage of no kind, and a duration", { text: "hi", usage: { cost: 1 }, duration: 2 }, 2_000n, 134n],
   ["verbose_json tells its duration", { text: "hi", duration: 8.47 }, 8_470n, 134n],
   [
     "subtitles end with the last cue",

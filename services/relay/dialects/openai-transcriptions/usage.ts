@@ -1,22 +1,19 @@
 import type { Units } from "#shared/money/pricing.ts";
-import { countOf, excess, member, readCounts } from "../dialect.ts";
+import { countOf, excess, isGiven, member, readCounts } from "../dialect.ts";
+import { millisecondsOf } from "../openai-shared/usage.ts";
 
 // What speech has, about.
 const charactersPerSecond = 15;
 const cueEnd = /-->\s*(?:(\d+):)?(\d+):(\d+)[.,](\d{3})/g;
 
-export const millisecondsOf = (seconds: unknown): bigint => {
-  const value = Math.ceil(Number(seconds) * 1_000);
-  return Number.isSafeInteger(value) && value > 0 ? BigInt(value) : 0n;
-};
-
-/** Reads `usage`, which is of type tokens or of type duration. */
+/** Reads `usage`, which is of type tokens or of type duration; undefined where it tells neither. */
 export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);
 
 function readBuckets(usage: unknown): Units | undefined {
-  if (typeof usage !== "object" || usage === null) return undefined;
-  const mediaMs = millisecondsOf(member(usage, "seconds"));
+  // Mistral has a name of its own for the time, by which it bills, and tells tokens beside it.
+  const mediaMs = millisecondsOf(member(usage, "seconds") ?? member(usage, "prompt_audio_seconds"));
   if (mediaMs > 0n) return { mediaMs };
+  if (!isGiven(member(usage, "input_tokens")) && !isGiven(member(usage, "output_tokens"))) return undefined;
   const audioInputTokens = countOf(member(member(usage, "input_token_details"), "audio_tokens"));
   return {
     inputTokens: excess(countOf(member(usage, "input_tokens")), audioInputTokens),

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { chat, plain, plainBuckets, responses, readEveryWay, type Case } from "./testing/usage-cases.ts";
+
+// What gateways and compatible servers bill and OpenAI has no field for, by their own documents of November 2026.
+
+const cases: Case[] = [
+  chat(
+    "DashScope, which writes to a cache",
+    {
+      ...plain,
+      prompt_tokens_details: {
+        cached_tokens: 30,
+        cache_type: "ephemeral",
+        cache_creation_input_tokens: 50,
+        cache_creation: { ephemeral_5m_input_tokens: 50 },
+      },
+    },
+    { inputTokens: 20n, cacheReadTokens: 30n, cacheWrite5mTokens: 50n, outputTokens: 20n },
+  ),
+  chat(
+    "a gateway to Anthropic that tells both retentions",
+    {
+      ...plain,
+      cache_creation_input_tokens: 60,
+      prompt_tokens_details: {
+        cache_creation_tokens: 60,
+        cache_creation_token_details: { ephemeral_5m_input_tokens: 20, ephemeral_1h_input_tokens: 40 },
+      },
+    },
+    { inputTokens: 40n, cacheWrite5mTokens: 20n, cacheWrite1hTokens: 40n, outputTokens: 20n },
+  ),
+  responses(
+    "DashScope's responses, whose bill is a list beside the counts",
+    {
+      input_tokens: 1_524,
+      input_tokens_details: { cached_tokens: 1_305 },
+      output_tokens: 34,
+      output_tokens_details: { reasoning_tokens: 4 },
+      total_tokens: 1_558,
+      x_details: [
+        {
+          input_tokens: 1_524,
+          prompt_tokens_details: { cache_creation_input_tokens: 213, cached_tokens: 1_305, cache_type: "ephemeral" },
+          x_billing_type: "response_api",
+        },
+      ],
+      x_tools: { web_search: { count: 2 }, web_extractor: { count: 1 } },
+    },
+    {
+      inputTokens: 6n,
+      cacheReadTokens: 1_305n,
+      cacheWrite5mTokens: 213n,
+      outputTokens: 30n,
+      reasoningTokens: 4n,
+      webSearches: 2n,
+      webFetches: 1n,
+    },
+  ),
+  responses(
+    "Perplexity's responses",
+    {
+      input_tokens: 100,
+      input_tokens_details: { cache_read_input_tokens: 40, cache_creation_input_tokens: 10 },
+      output_tokens: 20,
+      total_tokens: 120,
+      tool_calls_details: { search_web: { invocation: 3 }, fetch_url: { invocation: 1 } },
+      cost: { currency: "USD", total_cost: 0.02 },
+    },
+    {
+      inputTokens: 50n,
+      cacheReadTokens: 40n,
+      cacheWrite5mTokens: 10n,
+      outputTokens: 20n,
+      webSearches: 3n,
+      webFetches: 1n,
+    },
+  ),
+  responses(
+    "commands that ran in the provider's containers, and one that the caller runs",
+    { input_tokens: 100, output_tokens: 20, total_tokens: 120 },
+    { ...plainBuckets, codeSessions: 3n },
+    [
+      { type: "shell_call", id: "a", environment: { type: "container_reference", container_id: "one" } },
+      { type: "shell_call", id: "b", environment: { type: "container_reference", container_id: "three" } },
+      { type: "code_interpreter_call", id: "c", container_id: "one" },
+      { type: "code_interpreter_call", id: "d", container_id: "two" },
+      { type: "shell_call", id: "e", environment: { type: "local" } },
+      { type: "shell_call", id: "f", environment: null },
+    ],
+  ),
+];
+
+for (const one of cases) {
+  test(`whole, and streamed in every framing: ${one.name}`, () => {
+    for (const { way, buckets } of readEveryWay(one)) assert.deepEqual(buckets, one.buckets, way);
+  });
+}
