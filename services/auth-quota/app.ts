@@ -22,6 +22,7 @@ import { createLoad } from "./hot/load.ts";
 import { followMaintenance } from "./handlers/maintenance.ts";
 import { createMetrics, watchSessions } from "./metrics.ts";
 import { postHandler } from "./handlers/post.ts";
+import { renewDueBudgets } from "./hot/budgets.ts";
 import { createPush } from "./hot/push.ts";
 import { createRebuild } from "./hot/rebuild.ts";
 import { createRestoreWatch } from "./hot/restores.ts";
@@ -40,6 +41,7 @@ const billingTimeoutMs = 5_000;
 const sweepMs = 2_000;
 const repairMs = 2_000;
 const rebuildCheckMs = 500;
+const budgetsMs = 1_000;
 const gaugesMs = 5_000;
 
 const limitsOf = (config: Config): CallLimits => ({
@@ -93,6 +95,8 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   resources.use(every(rebuildCheckMs, whenReady(rebuild), log));
   resources.use(every(repairMs, createRestoreWatch({ database, billing, identities, hot, log }), log));
   resources.use(every(repairMs, repair, log));
+  const renewBudgets = (): Promise<void> => renewDueBudgets({ database, billing, push });
+  resources.use(every(budgetsMs, renewBudgets, log));
   const tellTotals = whenReady(async () => metrics.totals(await hot.readTotals()));
   resources.use(every(gaugesMs, tellTotals, log));
 
@@ -103,7 +107,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       ...holdHandlers(hot, load),
       auditAccounts: auditHandler(redis, hot),
       ...accountHandlers(database, push),
-      ...keyHandlers(database, push),
+      ...keyHandlers(database, push, renewBudgets),
       ...maintenance.handlers,
       ...catalogHandlers(database),
     },

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { jetstreamManager, type JetStreamManager } from "@nats-io/jetstream";
-import { connect } from "@nats-io/transport-node";
+import { connectNats } from "#shared/testing/nats-login.ts";
 import { freePort } from "#shared/testing/free-port.ts";
 import { natsProgram } from "#shared/testing/nats.ts";
 import { pythonWith } from "#shared/testing/python.ts";
@@ -45,7 +45,7 @@ export async function startNatsNodes(): Promise<NatsNodes> {
       return { ...planned, args: [...planned.args, "-n", name, ...cluster] };
     };
     const isServing = (port: number): Promise<boolean> =>
-      connect({ port, reconnect: false, timeout: 2_000 }).then(async (connection) => {
+      connectNats(`nats://127.0.0.1:${port}`, { reconnect: false, timeout: 2_000 }).then(async (connection) => {
         await connection.close();
         return true;
       });
@@ -69,7 +69,7 @@ export async function startNatsNodes(): Promise<NatsNodes> {
 
 /** Asks about streams on a connection of its own. */
 export async function manage<T>(url: string, work: (manager: JetStreamManager) => Promise<T>): Promise<T> {
-  const connection = await connect({ servers: url.split(","), reconnect: false, timeout: 5_000 });
+  const connection = await connectNats(url, { reconnect: false, timeout: 5_000 });
   try {
     return await work(await jetstreamManager(connection));
   } finally {

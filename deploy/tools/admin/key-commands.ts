@@ -1,11 +1,12 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import {
   type Key,
   KeySchema,
   KeyStatus,
   KeyStatusSchema,
+  LimitPeriod,
   type UpdateKeyRequestSchema,
 } from "#proto/authquota/v1/authquota_pb.ts";
 import { enumWords } from "#shared/money/enum-words.ts";
@@ -20,16 +21,31 @@ const columns: Column<Key>[] = [
   { heading: "secret", cell: (key) => `${key.secretPrefix}…` },
   { heading: "status", cell: (key) => enumWords(KeyStatusSchema, key.status) },
   { heading: "expires", cell: (key) => instant(key.expiresAt, "never") },
-  { heading: "limit in USD", cell: ({ limitNanos }) => (limitNanos === undefined ? "none" : formatUsd(limitNanos)) },
+  { heading: "limit in USD", cell: limitOf },
   { heading: "models", cell: (key) => key.models.join(",") || "all" },
   { heading: "at once", cell: (key) => String(key.maxConcurrent || "-"), isFigure: true },
   { heading: "made", cell: (key) => instant(key.createdAt) },
 ];
 
+const periods = { day: LimitPeriod.DAY, week: LimitPeriod.WEEK, month: LimitPeriod.MONTH, never: LimitPeriod.NEVER };
+type PeriodWord = keyof typeof periods;
+
+function limitOf({ limitNanos, limitPeriod }: Key): string {
+  if (limitNanos === undefined) return "none";
+  const word = Object.entries(periods).find(([, period]) => period === limitPeriod)?.[0];
+  return word ? `${formatUsd(limitNanos)} a ${word}` : formatUsd(limitNanos);
+}
+
+const everyOption = (): Option =>
+  new Option("--every <period>", "how often the limit begins anew, by the calendar in UTC").choices(
+    Object.keys(periods),
+  );
+
 type CreateOptions = {
   name: string;
   expires?: Timestamp;
   limit?: bigint;
+  every?: PeriodWord;
   models?: string[];
   maxConcurrent?: number;
 };
@@ -63,10 +79,11 @@ function addCreate(key: Command, run: Run): void {
     .argument("<account>")
     .requiredOption("--name <text>", "display name")
     .option("--expires <time>", "expiry, such as 2027-01-31 or 2027-01-31T12:00:00Z", readInstant)
-    .option("--limit <usd>", "total amount the key may spend", readUsd)
+    .option("--limit <usd>", "amount the key may spend", readUsd)
+    .addOption(everyOption())
     .option("--models <names>", "models the key may use, comma-separated", readNames)
     .option("--max-concurrent <n>", "calls at once; 0 or omitted: as many as the account may have", readCount)
-    .action((accountId: string, { name, expires, limit, models = [], maxConcurrent = 0 }: CreateOptions) =>
+    .action((accountId: string, { name, expires, limit, every, models = [], maxConcurrent = 0 }: CreateOptions) =>
       run(async ({ authQuota }) => {
         const created = await authQuota.createKey({
           accountId,
@@ -75,6 +92,7 @@ function addCreate(key: Command, run: Run): void {
           maxConcurrent,
           ...(expires && { expiresAt: expires }),
           ...(limit !== undefined && { limitNanos: limit }),
+          ...(every && { limitPeriod: periods[every] }),
         });
         const { text, data } = one(created.key);
         return { text: created.secret, data: { key: data, secret: created.secret }, hint: text };
@@ -105,11 +123,16 @@ function addChanges(key: Command, run: Run): void {
     );
   key
     .command("limit")
-    .description("set the total amount the key may spend")
+    .description("set the amount the key may spend, in all or in each period; without --every the period stays")
     .argument("<key>")
     .argument("<usd>", "amount in USD, or none", orWord("none", readUsd))
-    .action((keyId: string, limitNanos: bigint | undefined) =>
-      change({ keyId, ...(limitNanos === undefined ? { clearLimit: true } : { limitNanos }) }),
+    .addOption(everyOption())
+    .action((keyId: string, limitNanos: bigint | undefined, { every }: { every?: PeriodWord }) =>
+      change({
+        keyId,
+        ...(limitNanos === undefined ? { clearLimit: true } : { limitNanos }),
+        ...(every && { limitPeriod: periods[every] }),
+      }),
     );
   key
     .command("models")

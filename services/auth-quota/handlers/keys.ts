@@ -2,6 +2,7 @@ import { hash, randomBytes } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   KeyStatus,
+  LimitPeriod,
   type AuthQuotaService,
   type KeySchema,
   type UpdateKeyRequest,
@@ -18,6 +19,7 @@ import {
   listKeys,
   markKeyDeleted,
   updateKey,
+  type BudgetPeriod,
   type KeyChange,
   type KeyRow,
 } from "../store/keys.ts";
@@ -45,10 +47,13 @@ const prefixLength = 10;
 const maxKeys = 1_000;
 const maxFound = 100;
 
-/** The administration of keys: PostgreSQL first, then Redis, where it takes effect. */
-export function keyHandlers(database: Database, push: Push): KeyHandlers {
+/**
+ * The administration of keys: PostgreSQL first, then Redis, where it takes effect. `renewBudgets` begins budgets that
+ * are due; where it fails now, it is called again within a second.
+ */
+export function keyHandlers(database: Database, push: Push, renewBudgets: () => Promise<void>): KeyHandlers {
   return {
-    createKey: async ({ accountId, name, expiresAt, limitNanos, models, maxConcurrent }) => {
+    createKey: async ({ accountId, name, expiresAt, limitNanos, limitPeriod, models, maxConcurrent }) => {
       const secret = `sk-${randomBytes(secretBytes).toString("base64url")}`;
       const row = await insertKey(database, {
         keyId: `key_${randomBytes(12).toString("hex")}`,
@@ -58,6 +63,7 @@ export function keyHandlers(database: Database, push: Push): KeyHandlers {
         name: checkName("name", name, 0),
         expiresAt: expiresAt ? checkInstant("expires_at", expiresAt) : null,
         limitNanos: limitNanos === undefined ? null : checkAmount("limit_nanos", limitNanos),
+        budgetPeriod: readPeriod(limitPeriod, limitNanos) ?? null,
         models: checkModels("models", models),
         maxConcurrent: checkConcurrency("max_concurrent", maxConcurrent),
       });
@@ -69,8 +75,13 @@ export function keyHandlers(database: Database, push: Push): KeyHandlers {
       const keyId = checkId("key_id", request.keyId);
       const row = await updateKey(database, keyId, readChange(request));
       if (!row) throw await whyNoKey(database, keyId);
-      await push.key(row);
-      return { key: toKey(row) };
+      if (row.budgetPeriod === null || row.budgetFrom !== null) {
+        await push.key(row);
+        return { key: toKey(row) };
+      }
+      // Should that fail now, what the key has spent before counts on the new limit until it works.
+      await renewBudgets().catch(() => undefined);
+      return { key: toKey((await findKeys(database, [keyId]))[0] ?? row) };
     },
     deleteKey: async ({ keyId }) => {
       const row = await markKeyDeleted(database, checkId("key_id", keyId));
@@ -111,9 +122,25 @@ function readChange(request: UpdateKeyRequest): KeyChange {
     status: readStatus(request.status),
     expiresAt: clearExpiry ? null : expiry,
     limitNanos: clearLimit ? null : limit,
+    budgetPeriod: readPeriod(request.limitPeriod, limitNanos),
     models: clearModels ? [] : list,
     maxConcurrent: maxConcurrent === undefined ? undefined : checkConcurrency("max_concurrent", maxConcurrent),
   };
+}
+
+const periodNumbers = { day: LimitPeriod.DAY, week: LimitPeriod.WEEK, month: LimitPeriod.MONTH } as const;
+const periods = new Map<LimitPeriod, BudgetPeriod>([
+  [LimitPeriod.DAY, "day"],
+  [LimitPeriod.WEEK, "week"],
+  [LimitPeriod.MONTH, "month"],
+]);
+
+/** Null: never; undefined: as it is. */
+function readPeriod(period: LimitPeriod, limitNanos: bigint | undefined): BudgetPeriod | null | undefined {
+  if (period === LimitPeriod.UNSPECIFIED) return undefined;
+  if (limitNanos === undefined) return refuse("limit_period needs limit_nanos");
+  if (period === LimitPeriod.NEVER) return null;
+  return periods.get(period) ?? refuse("limit_period is unknown");
 }
 
 function readStatus(status: KeyStatus): "active" | "stopped" | undefined {
@@ -139,6 +166,9 @@ const statusNumber = { active: KeyStatus.ACTIVE, stopped: KeyStatus.STOPPED, del
 
 function toKey(row: KeyRow): MessageInitShape<typeof KeySchema> {
   const { keyId, accountId, name, secretPrefix, models, maxConcurrent, createdAt } = row;
+  const { limitNanos, budgetNanos, budgetPeriod, budgetFrom } = row;
+  const shownNanos = budgetNanos ?? limitNanos;
+  const hasBegun = limitNanos !== null && budgetNanos !== null && budgetFrom !== null;
   return {
     keyId,
     accountId,
@@ -148,7 +178,9 @@ function toKey(row: KeyRow): MessageInitShape<typeof KeySchema> {
     maxConcurrent,
     status: statusNumber[row.status],
     ...(row.expiresAt && { expiresAt: toTimestamp(row.expiresAt) }),
-    ...(row.limitNanos !== null && { limitNanos: row.limitNanos }),
+    ...(shownNanos !== null && { limitNanos: shownNanos }),
+    ...(budgetPeriod && { limitPeriod: periodNumbers[budgetPeriod] }),
+    spentBeforeNanos: hasBegun ? limitNanos - budgetNanos : 0n,
     createdAt: toTimestamp(createdAt),
   };
 }

@@ -1,6 +1,9 @@
 import type { Database } from "./postgres.ts";
 import { isDangling } from "./postgres.ts";
 
+/** How often a budget begins anew, by the calendar in UTC; weeks begin on Mondays. */
+export type BudgetPeriod = "day" | "week" | "month";
+
 /** A row of auth_quota.key; the hash is in `row` only. */
 export type KeyRow = {
   keyId: string;
@@ -9,7 +12,12 @@ export type KeyRow = {
   name: string;
   status: "active" | "stopped" | "deleted";
   expiresAt: Date | null;
+  /** What is enforced; with a budget, what was spent when its period began and the budget. */
   limitNanos: bigint | null;
+  budgetNanos: bigint | null;
+  budgetPeriod: BudgetPeriod | null;
+  /** When the period began that the limit is for; null: none has yet. */
+  budgetFrom: Date | null;
   models: string[];
   /** Calls under way; 0: as many as its account may have. */
   maxConcurrent: number;
@@ -22,7 +30,15 @@ export type KeyRow = {
 
 export type NewKey = Pick<
   KeyRow,
-  "keyId" | "accountId" | "secretPrefix" | "name" | "expiresAt" | "limitNanos" | "models" | "maxConcurrent"
+  | "keyId"
+  | "accountId"
+  | "secretPrefix"
+  | "name"
+  | "expiresAt"
+  | "limitNanos"
+  | "budgetPeriod"
+  | "models"
+  | "maxConcurrent"
 > & {
   keyHash: Buffer;
 };
@@ -32,7 +48,9 @@ export type KeyChange = {
   name: string | undefined;
   status: "active" | "stopped" | undefined;
   expiresAt: Date | null | undefined;
+  /** In each period, where there is one; null takes the period away, too. */
   limitNanos: bigint | null | undefined;
+  budgetPeriod: BudgetPeriod | null | undefined;
   models: string[] | undefined;
   maxConcurrent: number | undefined;
 };
@@ -40,25 +58,42 @@ export type KeyChange = {
 /** What a secret stands for; never changes. */
 export type Identity = { keyId: string; accountId: string };
 
-type RawRow = Omit<KeyRow, "version" | "limitNanos"> & { version: string; limitNanos: string | null };
+type RawRow = Omit<KeyRow, "version" | "limitNanos" | "budgetNanos"> & {
+  version: string;
+  limitNanos: string | null;
+  budgetNanos: string | null;
+};
 
 const columns = `key_id as "keyId", account_id as "accountId", secret_prefix as "secretPrefix", name, status,
-  expires_at as "expiresAt", limit_nanos as "limitNanos", models, max_concurrent as "maxConcurrent", version,
-  created_at as "createdAt", updated_at as "updatedAt", to_jsonb(key)::text as "row"`;
+  expires_at as "expiresAt", limit_nanos as "limitNanos", budget_nanos as "budgetNanos",
+  budget_period as "budgetPeriod", nullif(budget_from, '-infinity') as "budgetFrom", models,
+  max_concurrent as "maxConcurrent", version, created_at as "createdAt", updated_at as "updatedAt",
+  to_jsonb(key)::text as "row"`;
+
+// What a number of the money script can hold.
+const maxExact = 9_007_199_254_740_991n;
+
+const periodStart = (period: string): string => `date_trunc(${period}, now(), 'UTC')`;
 
 const fromRaw = (raw: RawRow): KeyRow => ({
   ...raw,
   limitNanos: raw.limitNanos === null ? null : BigInt(raw.limitNanos),
+  budgetNanos: raw.budgetNanos === null ? null : BigInt(raw.budgetNanos),
   version: BigInt(raw.version),
 });
 
-/** Adds a key; undefined when its account does not exist. */
+/** Adds a key; undefined when its account does not exist. The first period of a budget has begun already. */
 export async function insertKey(database: Database, key: NewKey): Promise<KeyRow | undefined> {
   const statement = `insert into auth_quota.key
-    (key_id, account_id, key_hash, secret_prefix, name, expires_at, limit_nanos, models, max_concurrent)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning ${columns}`;
+    (key_id, account_id, key_hash, secret_prefix, name, expires_at, limit_nanos, models, max_concurrent,
+      budget_nanos, budget_period, budget_from)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+      case when $10::text is not null then $7::bigint end, $10, coalesce(${periodStart("$10::text")}, '-infinity'))
+    returning ${columns}`;
   const { keyId, accountId, keyHash, secretPrefix, name, expiresAt, limitNanos, models, maxConcurrent } = key;
-  const values = [keyId, accountId, keyHash, secretPrefix, name, expiresAt, limitNanos, models, maxConcurrent];
+  const { budgetPeriod } = key;
+  const settings = [name, expiresAt, limitNanos, models, maxConcurrent, budgetPeriod];
+  const values = [keyId, accountId, keyHash, secretPrefix, ...settings];
   try {
     return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
   } catch (error) {
@@ -67,19 +102,72 @@ export async function insertKey(database: Database, key: NewKey): Promise<KeyRow
   }
 }
 
-/** Changes a key that is not deleted and raises its version; undefined when there is none. */
+// Of another amount in the same period, what was spent before it still counts; any other limit begins anew.
+const changedLimit = `case when not $6 then limit_nanos
+  when budget_period is not null and ($10 = '' or $10 = budget_period)
+    then least(${maxExact}, greatest(0, limit_nanos - budget_nanos + $7::bigint))
+  else $7::bigint end`;
+const changedPeriod = `case when not $6 then budget_period when $7::bigint is null or $10 = 'never' then null
+  when $10 = '' then budget_period else $10 end`;
+
+/**
+ * Changes a key that is not deleted and raises its version; undefined when there is none. A budget of another period
+ * than before has not begun: see renewBudgets.
+ */
 export async function updateKey(database: Database, keyId: string, change: KeyChange): Promise<KeyRow | undefined> {
   const statement = `update auth_quota.key
     set name = coalesce($2, name), status = coalesce($3, status),
-      expires_at = case when $4 then $5 else expires_at end, limit_nanos = case when $6 then $7 else limit_nanos end,
+      expires_at = case when $4 then $5 else expires_at end, limit_nanos = ${changedLimit},
+      budget_nanos = case when ${changedPeriod} is null then null when $6 then $7::bigint else budget_nanos end,
+      budget_period = ${changedPeriod},
+      budget_from = case when ${changedPeriod} is not distinct from budget_period then budget_from
+        else '-infinity' end,
       models = coalesce($8, models), max_concurrent = coalesce($9, max_concurrent), version = version + 1,
       updated_at = now()
     where key_id = $1 and status <> 'deleted' returning ${columns}`;
-  const { name, status, expiresAt, limitNanos, models, maxConcurrent } = change;
+  const { name, status, expiresAt, limitNanos, budgetPeriod, models, maxConcurrent } = change;
   const expiry = [expiresAt !== undefined, expiresAt ?? null];
   const limit = [limitNanos !== undefined, limitNanos ?? null];
-  const values = [keyId, name, status, ...expiry, ...limit, models, maxConcurrent];
+  const period = budgetPeriod === undefined ? "" : (budgetPeriod ?? "never");
+  const values = [keyId, name, status, ...expiry, ...limit, models, maxConcurrent, period];
   return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
+}
+
+/** A budget whose period is over, or has never begun, and the period that runs now. */
+export type DueBudget = { keyId: string; period: BudgetPeriod; from: string };
+
+/** Budgets that must begin anew by the database's clock; at most so many. */
+export async function findDueBudgets(database: Database, limit: number): Promise<DueBudget[]> {
+  const due = (period: BudgetPeriod): string =>
+    `(budget_period = '${period}' and budget_from < ${periodStart(`'${period}'`)})`;
+  const statement = `select key_id as "keyId", budget_period as period, ${periodStart("budget_period")}::text as "from"
+    from auth_quota.key
+    where status <> 'deleted' and budget_period is not null and (${due("day")} or ${due("week")} or ${due("month")})
+    limit $1`;
+  return database.query(statement, [limit]);
+}
+
+/**
+ * Begins the periods of budgets with what the keys have spent before, once each, whoever else tries. Gives the rows
+ * that were changed.
+ */
+export async function renewBudgets(
+  database: Database,
+  due: readonly (DueBudget & { spentNanos: bigint })[],
+): Promise<KeyRow[]> {
+  const statement = `update auth_quota.key set limit_nanos = least(${maxExact}, budget_nanos + due.spent_nanos),
+      budget_from = due.period_from, version = version + 1, updated_at = now()
+    from unnest($1::text[], $2::text[], $3::timestamptz[], $4::bigint[])
+      as due (due_key_id, period, period_from, spent_nanos)
+    where key_id = due_key_id and status <> 'deleted' and budget_period = period and budget_from < period_from
+    returning ${columns}`;
+  const values = [
+    due.map(({ keyId }) => keyId),
+    due.map(({ period }) => period),
+    due.map(({ from }) => from),
+    due.map(({ spentNanos }) => spentNanos),
+  ];
+  return (await database.query<RawRow>(statement, values)).map(fromRaw);
 }
 
 /** Marks a key as deleted; undefined when there is none. One that was deleted before stays as it is. */

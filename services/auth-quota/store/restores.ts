@@ -69,7 +69,10 @@ const takeRows = {
   key: takeStatement(
     "key",
     ["account_id", "key_hash", "secret_prefix", "created_at"],
-    ["name", "status", "expires_at", "limit_nanos", "models", "max_concurrent", "version", "updated_at"],
+    [
+      ...["name", "status", "expires_at", "limit_nanos", "models", "max_concurrent", "version", "updated_at"],
+      ...["budget_nanos", "budget_period", "budget_from"],
+    ],
   ),
 };
 

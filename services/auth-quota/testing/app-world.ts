@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import pg from "pg";
 import type { DestinationStream } from "pino";
-import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
+import { AuthQuotaService, type LimitPeriod } from "#proto/authquota/v1/authquota_pb.ts";
 import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
 import { holdProofKeys } from "#shared/testing/proof-keys.ts";
@@ -29,9 +29,11 @@ export type AppEnvironment = AsyncDisposable & {
   /** Everything that the replicas have logged. */
   logText: () => string;
   /** Makes an account with money and a key. */
-  createPayer: (nanos: bigint, key?: { limitNanos?: bigint; models?: string[] }) => Promise<Payer>;
+  createPayer: (nanos: bigint, key?: NewKey) => Promise<Payer>;
   ownerUrl: string;
 };
+
+type NewKey = { limitNanos?: bigint; limitPeriod?: LimitPeriod; models?: string[] };
 
 export type Payer = { accountId: string; keyId: string; secret: string; keyHash: Uint8Array };
 

@@ -110,7 +110,7 @@ function accountCalls({ accounts, balances, maintenance }: State) {
 
 function keyCalls({ accounts, keys }: State) {
   return {
-    createKey: async ({ accountId, name, expiresAt, limitNanos, models }) => {
+    createKey: async ({ accountId, name, expiresAt, limitNanos, limitPeriod, models }) => {
       found(accounts, accountId);
       const keyId = `key_${keys.size}`;
       const key = create(KeySchema, {
@@ -123,7 +123,7 @@ function keyCalls({ accounts, keys }: State) {
       });
       key.status = KeyStatus.ACTIVE;
       if (expiresAt) key.expiresAt = expiresAt;
-      if (limitNanos !== undefined) key.limitNanos = limitNanos;
+      if (limitNanos !== undefined) Object.assign(key, { limitNanos, limitPeriod });
       keys.set(keyId, key);
       return { key, secret: `secret-of-${keyId}` };
     },
@@ -133,7 +133,8 @@ function keyCalls({ accounts, keys }: State) {
       key.status = request.status === KeyStatus.UNSPECIFIED ? key.status : request.status;
       if (request.expiresAt) key.expiresAt = request.expiresAt;
       if (request.clearExpiry) delete key.expiresAt;
-      if (request.limitNanos !== undefined) key.limitNanos = request.limitNanos;
+      const { limitNanos, limitPeriod } = request;
+      if (limitNanos !== undefined) Object.assign(key, { limitNanos, limitPeriod });
       if (request.clearLimit) delete key.limitNanos;
       if (request.models.length > 0 || request.clearModels) key.models = request.models;
       return { key };

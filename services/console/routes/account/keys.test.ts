@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
-import { KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
+import { KeyStatus, LimitPeriod } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Fields } from "../../testing/browser.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { join, setUp, type TestPerson } from "../../testing/people.ts";
@@ -22,7 +22,7 @@ beforeEach(() => {
 });
 
 const path = "/accounts/acme/keys";
-const blank = { name: "a key", "last-day": "", limit: "", models: "" };
+const blank = { name: "a key", "last-day": "", limit: "", "limit-period": "", models: "" };
 const make = (fields: Fields) => owner.browser.fill(`${path}/new`, { ...blank, ...fields });
 const onlyKey = () => [...world.neighbours.keys.values()].at(-1);
 const trail = (action: string) =>
@@ -112,6 +112,8 @@ describe("making a key", () => {
       { limit: "1e3" },
       { limit: "0.0000000001" },
       { limit: "9007199.254740992" },
+      { "limit-period": "day" },
+      { limit: "1", "limit-period": "year" },
       { "last-day": "31.01.2027" },
       { "last-day": "2027-02-29" },
       { models: "a".repeat(257) },
@@ -152,6 +154,22 @@ describe("the list of keys", () => {
     assert.deepEqual(amountsOf(text, "some"), ["0.007 USD", "1.00 USD", "0.993 USD"]);
     assert.deepEqual(amountsOf(text, "used up"), ["0.007 USD", "0.005 USD", "0.00 USD"]);
     assert.deepEqual(amountsOf(text, "none"), ["0.007 USD"]);
+  });
+
+  it("tells what is left of a limit for each day, of what was spent before it began nothing", async () => {
+    await make({ name: "daily", limit: "1", "limit-period": "day" });
+    const key = onlyKey();
+    assert.ok(key);
+    assert.equal(key.limitPeriod, LimitPeriod.DAY);
+    key.spentBeforeNanos = 5_000_000n;
+    const { text } = await owner.browser.get(path);
+    assert.deepEqual(amountsOf(text, "daily"), ["0.007 USD", "1.00 USD", "0.998 USD"]);
+    assert.match(text, /<\/data>each day<small>/);
+    const change = (await owner.browser.get(`${path}/${key.keyId}`)).text;
+    assert.match(change, /<option value="day"\s+selected>/);
+    assert.match(JSON.stringify((await trail("key.create")).at(-1)), /"limitPeriod":"day"/);
+    await owner.browser.fill(`${path}/${key.keyId}`, { ...blank, limit: "2", "limit-period": "month" });
+    assert.deepEqual([onlyKey()?.limitNanos, onlyKey()?.limitPeriod], [2_000_000_000n, LimitPeriod.MONTH]);
   });
 
   it("tells when a key was used last, as far as that is known, and leads to its usage", async () => {
@@ -203,7 +221,7 @@ describe("changing a key", () => {
     assert.match(page.text, /value="2027-01-31"/);
     assert.match(page.text, / value="5"/);
     assert.match(page.text, />gpt-a<\/textarea>/);
-    const changed = { name: "after", "last-day": "2027-01-31", limit: "", models: "" };
+    const changed = { name: "after", "last-day": "2027-01-31", limit: "", "limit-period": "", models: "" };
     const list = await owner.browser.submit(`${path}/${keyId}`, changed);
     assert.match(list.text, /The key after is changed/);
     const key = onlyKey();

@@ -9,7 +9,16 @@ import { html, type Markup } from "../../html/html.ts";
 import { keyVariable } from "../../html/snippets.ts";
 import { snippetTabs, usableModels } from "../../html/snippet-tabs.ts";
 import { readLoadedModels, type LoadedModel } from "../../loaded-models.ts";
-import { auditSettings, keyFields, lastDayOf, nameOf, readKeySettings, settingsOf } from "../../html/key-fields.ts";
+import {
+  auditSettings,
+  eachPeriod,
+  keyFields,
+  lastDayOf,
+  nameOf,
+  numberOfPeriod,
+  readKeySettings,
+  settingsOf,
+} from "../../html/key-fields.ts";
 import type { Deps } from "../../deps.ts";
 import { may } from "../../permissions.ts";
 import { Problem } from "../../html/problem.ts";
@@ -85,7 +94,7 @@ const head = ["Name", "State", "Spent", "Limit", "Last used", "Expires on", "Mod
 type KeyContext = { funds: KeyFunds | undefined; nowMs: number };
 
 function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): Markup {
-  const { expiresAt, limitNanos, models } = settingsOf(key);
+  const { expiresAt, models } = settingsOf(key);
   const spentNanos = funds?.spentNanos ?? 0n;
   return html`<tr>
     <th scope="row">
@@ -93,7 +102,7 @@ function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): M
     </th>
     <td>${stateBadge(key, nowMs)}</td>
     <td class="amount">${money(spentNanos)}</td>
-    <td class="amount">${limitNanos === undefined ? "–" : limitOf(limitNanos, spentNanos)}</td>
+    <td class="amount">${limitOf(key, spentNanos)}</td>
     <td>${lastUse(funds)}</td>
     <td>${expiresAt ? lastDayOf(expiresAt) : "–"}</td>
     <td>${models.length === 0 ? "all" : models.join(", ")}</td>
@@ -102,8 +111,12 @@ function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): M
 }
 
 /** A limit and what is left of it. */
-const limitOf = (limitNanos: bigint, spentNanos: bigint): Markup =>
-  html`${money(limitNanos)}<small>${money(leftOf(limitNanos, spentNanos))} left</small>`;
+function limitOf(key: Key, spentNanos: bigint): Markup | string {
+  const { limitNanos, limitPeriod } = settingsOf(key);
+  if (limitNanos === undefined) return "–";
+  const left = money(leftOf(limitNanos, spentNanos - key.spentBeforeNanos));
+  return html`${money(limitNanos)} ${eachPeriod(limitPeriod)}<small>${left} left</small>`;
+}
 
 function stateBadge(key: Key, nowMs: number): Markup {
   if (isExpired(key, nowMs)) return badge("expired", "warning");
@@ -151,7 +164,7 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
   const { accountId } = request;
   const settings = readKeySettings(request.form);
   if (!settings) return again("New key", newForm(request));
-  const { name, expiresAt, limitNanos, models } = settings;
+  const { name, expiresAt, limitNanos, limitPeriod, models } = settings;
   const after = auditSettings(settings);
   const event = { action: "key.create", accountId, target: name, after } as const;
   const { keyId, secret } = await auditAround(deps, actorOf(request), event, async () => {
@@ -160,7 +173,7 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
       name,
       models,
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
-      ...(limitNanos !== undefined && { limitNanos }),
+      ...(limitNanos !== undefined && { limitNanos, limitPeriod: numberOfPeriod(limitPeriod) }),
     });
     const madeId = made.key?.keyId ?? "";
     return { result: { keyId: madeId, secret: made.secret }, target: madeId, after: { keyId: madeId, ...after } };
@@ -228,7 +241,8 @@ async function change(deps: Deps, request: AccountRequest): Promise<PageResponse
   const before = settingsOf(key);
   const settings = readKeySettings(request.form, before);
   if (!settings) return again("Change key", changeForm(request, key));
-  const { name, expiresAt, limitNanos, models } = settings;
+  const { name, expiresAt, limitNanos, limitPeriod, models } = settings;
+  const limit = { limitNanos, limitPeriod: numberOfPeriod(limitPeriod) };
   const event = {
     action: "key.change",
     accountId: request.accountId,
@@ -241,7 +255,7 @@ async function change(deps: Deps, request: AccountRequest): Promise<PageResponse
       keyId,
       name,
       ...(expiresAt ? { expiresAt: timestampFromDate(expiresAt) } : { clearExpiry: true }),
-      ...(limitNanos === undefined ? { clearLimit: true } : { limitNanos }),
+      ...(limitNanos === undefined ? { clearLimit: true } : limit),
       ...(models.length === 0 ? { clearModels: true } : { models }),
     });
     return { result: undefined };
