@@ -78,6 +78,8 @@ async function listen(app: HttpApp, resources: AsyncDisposableStack): Promise<Ht
   return app;
 }
 
+const reporting = { loggedShare: 1, tracing: { share: 0, hasGenAi: false } };
+
 /** A relay that serves videos, between an auth-quota and a service of videos that do what the test says. */
 export async function startVideoRelay(setup: Setup = {}) {
   await using resources = new AsyncDisposableStack();
@@ -116,8 +118,7 @@ export async function startVideoRelay(setup: Setup = {}) {
     threads,
     bodyBudget: createBodyBudget(256_000_000),
     items: createItemMemory(),
-    loggedShare: 1,
-    tracing: { share: 0, hasGenAi: false },
+    ...reporting,
     settling,
     metrics: settling.metrics,
     log,
