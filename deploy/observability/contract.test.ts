@@ -78,7 +78,9 @@ describe("what is written of metrics is so in the code", () => {
 
   it("every metric that a page names exists", () => {
     const repository = join(folder, "../..");
-    const readmes = globSync(["services/*/README.md", "deploy/*/README.md", "helm/README.md"], { cwd: repository });
+    const readmes = globSync(["services/*/README.md", "deploy/*/*.md", "deploy/tools/*/README.md", "helm/README.md"], {
+      cwd: repository,
+    });
     const texts = [
       ...pages(),
       ...readmes.map((path) => ({ path, text: readFileSync(join(repository, path), "utf8") })),

@@ -62,6 +62,10 @@ export function lint({ file, sets }: ValueSet): Promise<CommandResult> {
   return run(program, ["lint", "--strict", chartFolder, "-f", file, ...overrides(sets)], repository);
 }
 
+/** What helm says of one of its commands. */
+export const helmHelp = async (words: readonly string[]): Promise<string> =>
+  (await run(program, [...words, "--help"], repository)).output;
+
 /** Runs `helm template` as for Kubernetes 1.31, with a file of values and `--set` words such as `relay.replicas=3`. */
 export function template(file: string, sets: string[] = [], folder = chartFolder): Promise<CommandResult> {
   const { name, namespace } = release;
