@@ -156,6 +156,25 @@ test("runs never make an answer cheaper than its top level, whatever they are", 
   assert.equal(readUsage({ ...top, iterations: [runOf("message", -5, 2 ** 60)] }), noCounts);
 });
 
+test("how long writes are kept is told by the runs, and where they do not by the top level", () => {
+  const written = (tokens: number, long: number | null) => ({
+    cache_creation_input_tokens: tokens,
+    cache_creation:
+      long === null ? null : { ephemeral_1h_input_tokens: long, ephemeral_5m_input_tokens: tokens - long },
+  });
+  const read = (top: object, ...runs: object[]) => {
+    const units = readUsage({ input_tokens: 1, output_tokens: 1, ...top, iterations: runs });
+    return [units?.cacheWrite5mTokens, units?.cacheWrite1hTokens];
+  };
+  // The top level of a stream has the parts of the first run, and the whole of all.
+  const top = { cache_creation_input_tokens: 300, cache_creation: { ephemeral_1h_input_tokens: 100 } };
+  const both = [runOf("message", 1, 0, written(100, 100)), runOf("message", 0, 1, written(200, 200))];
+  assert.deepEqual(read(top, ...both), [0n, 300n]);
+  const compacted = [runOf("compaction", 50, 9, written(70, null)), runOf("message", 1, 1, written(300, null))];
+  assert.deepEqual(read(top, ...compacted), [270n, 100n]);
+  assert.deepEqual(read({ cache_creation: { ephemeral_1h_input_tokens: 9 } }, runOf("message", 5, 50)), [0n, 0n]);
+});
+
 test("runs that name a model are told by it, and the input of the longest run", () => {
   const usage = {
     ...compacted,

@@ -3,6 +3,7 @@ import type { ToldUsage } from "../answer.ts";
 import {
   addUnits,
   countOf,
+  excess,
   lacksAny,
   member,
   readCounts,
@@ -39,12 +40,19 @@ function runsOf(usage: unknown): unknown[] {
   return Array.isArray(runs) ? runs : [];
 }
 
-/** An answer's compactions, advisers and turns with server tools are runs of their own; the top level has the last. */
+/**
+ * An answer's compactions, advisers and turns with server tools are runs of their own; the top level has the last. Runs
+ * tell best how long what they wrote is kept, and where they do not, the top level does of what it covers.
+ */
 function readAllTokens(usage: unknown): Units {
   const last = readTokens(usage);
   const all: Units = {};
   for (const run of runsOf(usage)) addUnits(all, readTokens(run));
-  return sumOf(all) > sumOf(last) ? all : last;
+  if (sumOf(all) === 0n || sumOf(all) < sumOf(last)) return last;
+  const { cacheWrite5mTokens: short = 0n, cacheWrite1hTokens: long = 0n } = all;
+  const untold = excess(last.cacheWrite1hTokens ?? 0n, long);
+  const moved = untold < short ? untold : short;
+  return { ...all, cacheWrite5mTokens: short - moved, cacheWrite1hTokens: long + moved };
 }
 
 function readTools(usage: unknown): Units {

@@ -1,14 +1,27 @@
 import type { FinishReason } from "../reply.ts";
 import type { FinishName } from "./wire.ts";
 
-// Beside OpenAI's own: what Mistral, Groq's and Google's gateways, and Zhipu say.
+// Beside OpenAI's own: what Mistral, Groq's and Google's gateways, and Zhipu say, and gateways that pass on a reason of
+// Anthropic's or Gemini's.
 const limits = new Set(["length", "max_tokens", "model_length", "model_context_window_exceeded"]);
-const filters = new Set(["content_filter", "sensitive"]);
+const filters = new Set([
+  "content_filter",
+  "sensitive",
+  "refusal",
+  "safety",
+  "recitation",
+  "blocklist",
+  "prohibited_content",
+  "spii",
+]);
 // The server gave up: OpenRouter, DeepSeek, Zhipu, vLLM.
 const failures = new Set(["error", "insufficient_system_resource", "network_error", "abort"]);
 
+// Servers write them in capitals and with hyphens, too.
+const normalized = (name: string): string => name.toLowerCase().replaceAll("-", "_");
+
 /** Whether an answer that ended for this reason is not what the model would have said. */
-export const isBrokenOff = (name: string | undefined): boolean => name !== undefined && failures.has(name);
+export const isBrokenOff = (name: string | undefined): boolean => name !== undefined && failures.has(normalized(name));
 
 /** What an answer held, by which one reason can be told from another. */
 type ChoiceContent = { hasCalls: boolean; hasRefusal: boolean };
@@ -17,7 +30,8 @@ type ChoiceContent = { hasCalls: boolean; hasRefusal: boolean };
  * Why a choice ended. Servers say `stop` after calls too (OpenAI when the call was forced), and some say `tool_calls`
  * without any: what the answer holds decides.
  */
-export function readFinish(name: string, { hasCalls, hasRefusal }: ChoiceContent): FinishReason {
+export function readFinish(told: string, { hasCalls, hasRefusal }: ChoiceContent): FinishReason {
+  const name = normalized(told);
   if (limits.has(name)) return "length";
   if (filters.has(name)) return "refusal";
   if (hasCalls) return "calls";

@@ -58,7 +58,8 @@ function start(blocks: Blocks): void {
     kind: "start",
     id: stringOf(member(response, "id")) ?? "",
     model: stringOf(member(response, "model")) ?? "",
-    ...(typeof createdAt === "number" && { createdAtSeconds: createdAt }),
+    // Some servers tell parts of a second, which no other format has.
+    ...(typeof createdAt === "number" && { createdAtSeconds: Math.floor(createdAt) }),
   });
 }
 

@@ -23,6 +23,11 @@ function read(events: unknown[]): ReplyEvent[] {
 const fold = (events: unknown[]): Reply => foldReply(read(events));
 const blocksOf = (events: unknown[]): Block[] | undefined => fold([created, ...events, completed]).choices[0]?.blocks;
 
+test("a time in parts of a second is told in whole ones, as other formats have it", () => {
+  const at = { ...created, response: { ...created.response, created_at: 7.93 } };
+  assert.equal(fold([at, completed]).createdAtSeconds, 7);
+});
+
 const message = (...texts: string[]): Fields => ({
   type: "message",
   id: "msg_1",
