@@ -62,6 +62,8 @@ export type LiveCall = {
   isExtending: boolean;
   extendAtMs: number;
   isRefused: boolean;
+  /** Since when it could not decide; 0: it could. */
+  undecidedAtMs: number;
   /** Among the calls that hold money now; see ActiveSet. */
   activeIndex: number;
   /** Ends the answer from outside: the guard when money runs out, the drain when time does. */
@@ -70,8 +72,8 @@ export type LiveCall = {
   beat: (silentMs: number) => void;
   /** How long the caller has not read what was written. */
   stalledMs: () => number;
-  /** Keeps the upstream waiting, or lets it go on; see guardStream. */
-  holdBack: (isHeld: boolean) => void;
+  /** Keeps the upstream waiting, or lets it go on; undefined where that cannot be done. See guardStream. */
+  holdBack: ((isHeld: boolean) => void) | undefined;
   /** Breaks the connection to a caller who has stopped reading. */
   hangUp: () => void;
 };
@@ -134,11 +136,12 @@ export function beginLiveCall(admitted: AdmittedCall): LiveCall {
     isExtending: false,
     extendAtMs: 0,
     isRefused: false,
+    undecidedAtMs: 0,
     activeIndex: -1,
     cut: nothingToCut,
     beat: nothingToCut,
     stalledMs: neverStalled,
-    holdBack: nothingToCut,
+    holdBack: undefined,
     hangUp: nothingToCut,
   };
 }

@@ -7,10 +7,15 @@ import { withSecret } from "../charge/spooled-secret.ts";
 
 const extendAtShare = 0.8;
 const extendAgainMs = 1_000;
+// Longer than a failover of Redis takes. Its caller waits meanwhile, and nobody owes more.
+const maxUndecidedMs = 30_000;
 const firstCheckpointMs = 2_000;
 const nextCheckpointMs = 5_000;
 const checkpointStepNanos = 10_000_000;
 const spoolEveryMs = 250;
+
+// Nobody could be asked, or the hot store has come back without the hold and is being told of it again.
+const undecided: ReadonlySet<Verdict> = new Set([Verdict.UNAVAILABLE, Verdict.NO_HOLD]);
 
 /** Asks for half as much again, or for what there is; whatever is not a yes leaves the stream with what it has. */
 function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
@@ -22,11 +27,20 @@ function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
     .ask({ operation: { case: "extend", value: { rid: call.rid, totalNanos, leastNanos } } })
     .then(({ verdict, heldNanos }) => {
       call.isExtending = false;
+      if (undecided.has(verdict) && canWait(call, nowMs)) return;
+      call.undecidedAtMs = 0;
       call.isRefused = verdict !== Verdict.OK;
-      call.holdBack(false);
+      call.holdBack?.(false);
       if (verdict === Verdict.OK) call.heldNanos = heldNanos;
       else guardStream(settling, call, nowMs);
     });
+}
+
+/** Whether the stream can wait for another answer; one that cannot be held back would be served for nothing. */
+function canWait(call: LiveCall, nowMs: number): boolean {
+  if (!call.holdBack) return false;
+  call.undecidedAtMs ||= nowMs;
+  return nowMs - call.undecidedAtMs < maxUndecidedMs;
 }
 
 /**
@@ -43,8 +57,9 @@ export function checkpoint({ spool, quota }: SettlementDeps, call: LiveCall, isT
 /**
  * Looks after the money of a running stream; called for each piece that passes and about once a second. A stream that
  * outgrows its hold asks for more, waits for the answer when it has used up all that it holds, and is cut when it gets
- * none: a slow answer is no way to be served for more than an account has. What it cost so far is written into the
- * spool every 250 ms, and told to auth-quota first after 2 s or 0.01 USD, then every 5 s or 0.01 USD.
+ * none: a slow answer is no way to be served for more than an account has. Where nothing can be decided it waits, too,
+ * at most 30 s. What it cost so far is written into the spool every 250 ms, and told to auth-quota first after 2 s or
+ * 0.01 USD, then every 5 s or 0.01 USD.
  */
 export function guardStream(settling: SettlementDeps, call: LiveCall, nowMs = performance.now()): void {
   const { tally, isOrphan } = call;
@@ -54,9 +69,10 @@ export function guardStream(settling: SettlementDeps, call: LiveCall, nowMs = pe
   const held = Number(call.heldNanos);
   if (costSoFar >= held * extendAtShare && !call.isExtending) {
     if (costSoFar >= held && call.isRefused) return call.cut(EndCause.HOLD_EXHAUSTED);
-    if (!call.isRefused || nowMs - call.extendAtMs >= extendAgainMs) extend(settling, call, nowMs);
+    const hasAsked = call.isRefused || call.undecidedAtMs > 0;
+    if (!hasAsked || nowMs - call.extendAtMs >= extendAgainMs) extend(settling, call, nowMs);
   }
-  if (costSoFar >= held && call.isExtending) call.holdBack(true);
+  if (costSoFar >= held && (call.isExtending || call.undecidedAtMs > 0)) call.holdBack?.(true);
   const dueMs = call.checkpointNanos === 0 ? firstCheckpointMs : nextCheckpointMs;
   const isTold = nowMs - call.checkpointAtMs >= dueMs || costSoFar - call.checkpointNanos >= checkpointStepNanos;
   if (!isTold && nowMs - call.spooledAtMs < spoolEveryMs) return;
