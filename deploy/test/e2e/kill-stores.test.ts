@@ -33,6 +33,8 @@ test("kill -9 of redis-server, nats-server and postgres in mid-load: all recover
   }
   await load.stop();
   assertOnlyUnavailable(load.calls);
+  const lost = scenario.world.linesOf("auth-quota").filter((line) => line.includes(`"isLocked":true`));
+  assert.deepEqual(lost, [], "a kill takes nothing from Redis that it has acknowledged");
   const report = await assertBooksRight(t, scenario, { calls: load.calls, relays: [relay] });
   assert.ok(report.served > 0);
 });

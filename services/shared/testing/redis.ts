@@ -45,8 +45,8 @@ export function redisProgram(
     isServing: async (port, pid) => {
       const hasPid = (answer: string): boolean => /process_id:\d+\r\n/.test(answer);
       const answer = await askLoopback(port, `${login}INFO server\r\n`, hasPid);
-      const ping = await askLoopback(port, "PING\r\n", (text) => text.endsWith("\r\n"));
-      return answer.includes(`process_id:${pid}\r\n`) && ping === "+PONG\r\n";
+      const ping = await askLoopback(port, `${login}PING\r\n`, (text) => /(?:PONG|^-.*)\r\n$/m.test(text));
+      return answer.includes(`process_id:${pid}\r\n`) && ping.endsWith("+PONG\r\n");
     },
     stopSignal: "SIGTERM",
   };
