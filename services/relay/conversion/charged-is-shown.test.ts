@@ -239,6 +239,8 @@ for (const from of callers) {
       const { told, tally, metered } = passed(from as Spoken, streamOf(from as Spoken, script));
       if (!tally.isComplete || tally.isFailed || metered.source !== UsageSource.PROVIDER) return;
       const [shown, charged] = [readShown(from, readOwn(from, told)), readCharged(metered)];
+      // Counts that are all 0 behind real ones tell nothing: servers send them.
+      if (Object.values(shown).every((count) => count === 0n)) return;
       // OpenAI tells searches beside its usage, or only by the items of the answer.
       assert.deepEqual({ ...shown, searches: 0n }, { ...charged, searches: 0n });
     });
@@ -254,9 +256,14 @@ test("counts of a message replace those before them one by one, however often it
     const stream = streamOf("anthropic-messages", { ...script, first: undefined, last: ending, steps, behind: [] });
     const { input, cached, searches } = Object.assign({}, ...told.toReversed(), ending) as Counts;
     const { metered } = passed("anthropic-messages", stream);
+    const charged = readCharged(metered);
+    // Counts without the input are lower bounds.
+    if (input === undefined) {
+      return assert.ok(charged.input >= BigInt(cached ?? 0) && charged.output >= BigInt(last.output ?? 0));
+    }
     const expected = { input: BigInt(input ?? 0) + BigInt(cached ?? 0), output: BigInt(last.output ?? 0) };
-    assert.partialDeepStrictEqual(readCharged(metered), { ...expected, cached: BigInt(cached ?? 0) });
-    assert.equal(readCharged(metered).searches, BigInt(searches ?? 0));
+    assert.partialDeepStrictEqual(charged, { ...expected, cached: BigInt(cached ?? 0) });
+    assert.equal(charged.searches, BigInt(searches ?? 0));
   });
   fc.assert(check, runs);
 });
