@@ -4,30 +4,25 @@ import { test } from "node:test";
 import { DeliverPolicy, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
 import { findProgram } from "#shared/testing/binaries.ts";
-import { repository, run } from "../../tools/checks/run.ts";
+import { run } from "../../tools/checks/run.ts";
 import { encodeGolden, goldenBatches } from "./golden-events.ts";
+import { pythonExample, typescriptExample } from "./examples.ts";
 import { proveConsumer } from "./prove-consumer.ts";
-import { preparePython } from "./python.ts";
 import { examples, publishAll, readConfig, startNatsWithUsers } from "./stage.ts";
 
 test("the TypeScript consumer counts each event once: twice on the stream, killed, and read again", async () => {
-  await proveConsumer({ command: process.execPath, args: [join(examples, "typescript/consume.ts")] });
+  await proveConsumer(typescriptExample);
 });
 
-const python = await preparePython();
+const python = await pythonExample();
 const withoutPython = "missing" in python && `${python.missing}: the Python consumer is not run`;
 
 test(
   "the Python consumer counts each event once: twice on the stream, killed, and read again",
   { skip: withoutPython },
   async () => {
-    assert.ok("program" in python);
-    const environment = {
-      USAGE_SCHEMA: join(repository, "proto/released.binpb"),
-      PYTHONPATH: join(import.meta.dirname, "late-answers"),
-    };
-    const args = ["-B", join(examples, "python/consume.py")];
-    await proveConsumer({ command: python.program, args, environment });
+    assert.ok("command" in python);
+    await proveConsumer(python);
   },
 );
 

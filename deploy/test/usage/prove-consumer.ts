@@ -7,7 +7,7 @@ import { encodeGolden, goldenBatches } from "./golden-events.ts";
 import { publishAll, renewConsumer, startBooks, startConsumer, startNatsWithUsers, untilConsumed } from "./stage.ts";
 
 /** How an example is started; beside what is given it finds NATS and its database in the environment. */
-type Example = { command: string; args: string[]; environment?: NodeJS.ProcessEnv };
+export type Example = { command: string; args: string[]; environment?: NodeJS.ProcessEnv };
 
 type Total = { calls: number; charged: bigint; provisional: number };
 
@@ -39,6 +39,9 @@ const linesOf = (totals: ReadonlyMap<string, Total>): string[] =>
         `${account}: ${calls} calls, ${charged} nano-USD, ${provisional} provisional`,
     )
     .toSorted();
+
+/** The lines that an example must print after all golden events, however often each came. */
+export const goldenLines = (): string[] => linesOf(goldenTotals());
 
 const [plain] = goldenBatches.flatMap(({ events }) => events);
 
@@ -99,7 +102,7 @@ export async function proveConsumer(example: Example): Promise<void> {
     await untilConsumed(nats.manager);
     const { end, totals, lines } = await consumer.stop();
     assert.equal(end, "exit code 0", lines.join("\n"));
-    assert.deepEqual(totals, linesOf(goldenTotals()));
+    assert.deepEqual(totals, goldenLines());
     const { rows } = await books.pool.query(
       `SELECT count(*)::int AS events, (SELECT array_agg(position ORDER BY stream_sequence) FROM dead_letter) AS dead
        FROM usage_event`,

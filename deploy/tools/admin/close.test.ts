@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { closeColumns, createCloseTally, encodeClose, hashOfContent } from "#shared/money/day-close.ts";
 import { signContent } from "#shared/money/report.ts";
+import { findProgram } from "#shared/testing/binaries.ts";
+import { run } from "../checks/run.ts";
 import { runAgainst } from "./testing/stub-services.ts";
 
 const { privateKey, publicKey } = generateKeyPairSync("ed25519");
@@ -138,4 +140,47 @@ test("invoices and credit notes of a period come from days that verify, the same
 test("close without a day says what is missing", async () => {
   const ended = await runAgainst({}, "close");
   assert.deepEqual([ended.code, ended.aside], [1, "error: name the day: --day 2027-01-31\n"]);
+});
+
+const skip = findProgram("jq") ? false : "jq is not on this machine";
+test("the README's lines make events for Lago and Stripe of a day's documents", { skip }, async () => {
+  await using place = await written();
+  const { answer } = await runAgainst(
+    {},
+    "close",
+    "invoices",
+    place.files[0] ?? "",
+    "--key",
+    place.key,
+    "--format",
+    "json",
+  );
+  const documents = join(place.days, "documents.json");
+  await writeFile(documents, answer);
+  await writeFile(join(place.days, "customers.json"), JSON.stringify({ acct_a: "cus_1" }));
+  const readme = await readFile(join(import.meta.dirname, "README.md"), "utf8");
+  const lines = [...readme.matchAll(/--format json \| (jq [^`]+)```/g)].map(([, line = ""]) => line);
+  assert.equal(lines.length, 2);
+  const made = [];
+  for (const line of lines) {
+    const command = `${line.replace(" TIME ", " 1796000000 ")} <documents.json`.replace("\n <", " <");
+    const { code, output, errors } = await run("sh", ["-c", command], place.days);
+    assert.equal(code, 0, errors);
+    made.push(JSON.parse(output));
+  }
+  const number = "acct_a/2026-11-29/2026-11-29/usage";
+  const lago = {
+    transaction_id: number,
+    external_subscription_id: "acct_a",
+    code: "model_usage",
+    timestamp: 1_796_000_000,
+    properties: { nanos: "1200", calls: "3" },
+  };
+  const stripe = {
+    event_name: "model_usage",
+    identifier: number,
+    timestamp: 1_796_000_000,
+    payload: { stripe_customer_id: "cus_1", value: "1200" },
+  };
+  assert.deepEqual(made, [{ events: [lago] }, stripe]);
 });
