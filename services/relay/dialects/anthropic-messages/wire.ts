@@ -66,4 +66,4 @@ export type ReplyBlock =
   | { type: "text"; text: string; citations?: CitationField[] }
   | { type: "image"; source: { type: "base64"; media_type: string; data: string } }
   | ThinkingBlock
-  | ToolUseBlock;
+  | (ToolUseBlock & { caller: { type: "direct" } });

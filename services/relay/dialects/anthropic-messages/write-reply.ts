@@ -15,9 +15,9 @@ export function messageId(id: string): string {
   return `msg_${id === "" ? crypto.randomUUID() : id}`;
 }
 
-/** What a block starts with where it is a tool call. */
+/** What a block starts with where it is a tool call. The model calls by itself; official types have it in each call. */
 export function toolUse(id: string, name: string, input: Record<string, unknown>): ReplyBlock {
-  return { type: "tool_use", id: callIdFor(id), name, input };
+  return { type: "tool_use", id: callIdFor(id), name, input, caller: { type: "direct" } };
 }
 
 function writeText({ text, citations = [] }: Extract<Block, { kind: "text" }>): ReplyBlock[] {

@@ -80,8 +80,8 @@ test("trap 20 (the ladder of blocks): they never overlap, each start has a stop,
   assert.deepEqual(
     message.content.filter(({ type }) => type === "tool_use"),
     [
-      { type: "tool_use", id: "call_1", name: "f", input: { a: 1 } },
-      { type: "tool_use", id: "call_2", name: "now", input: {} },
+      { type: "tool_use", id: "call_1", name: "f", input: { a: 1 }, caller: { type: "direct" } },
+      { type: "tool_use", id: "call_2", name: "now", input: {}, caller: { type: "direct" } },
     ],
   );
   assert.equal(message.stop_reason, "tool_use");
