@@ -2,8 +2,8 @@ import { request } from "node:http";
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from "node:zlib";
 import { filled, mebibyte } from "./filled.ts";
 
-/** Who is attacked, and with whose key. */
-export type Victim = { relayUrl: string; secret: string };
+/** Who is attacked, and with whose keys: of an account with money, and of one without. */
+export type Victim = { relayUrl: string; secret: string; poorSecret: string };
 
 /** Does harm once; tells what was answered. */
 export type Strike = (victim: Victim) => Promise<string>;

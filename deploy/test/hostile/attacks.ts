@@ -1,6 +1,7 @@
 import { type Attack, bombOf, json, packed } from "./attack.ts";
 import { filled, mebibyte } from "./filled.ts";
 import { slowReaders, drips } from "./connections.ts";
+import { sockets } from "./sockets.ts";
 
 const most = 127 * mebibyte;
 const user = '[{"role":"user","content":"x"}]';
@@ -123,4 +124,4 @@ const answers: Attack[] = [
   json("endless headers", chatPath, asked("heads-endless")),
 ];
 
-export const attacks: Attack[] = [...bodies, ...answers, drips, slowReaders];
+export const attacks: Attack[] = [...bodies, ...answers, drips, slowReaders, ...sockets];

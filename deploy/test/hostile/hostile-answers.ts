@@ -62,6 +62,10 @@ const makers: Record<string, () => Buffer> = {
     const chunk = `${chunkStart}x${chunkEnd}`;
     return streamed(Buffer.concat([Buffer.alloc(chunk.length * tinyEvents, chunk), Buffer.from(streamEnd)]));
   },
+  deltas: () => {
+    const event = 'data: {"type":"response.output_text.delta","item_id":"i","output_index":0,"delta":"x"}\n\n';
+    return streamed(Buffer.alloc(event.length * tinyEvents, event));
+  },
   "heads-103": () => Buffer.concat([Buffer.alloc(early.length * earlyHeads, early), whole(chatOf(400))]),
   "heads-endless": () =>
     filled({ start: `HTTP/1.1 200 OK${lineEnd}`, unit: `a: b${lineEnd}`, end: lineEnd }, 64 * mebibyte),

@@ -117,7 +117,9 @@ export async function startScene(): Promise<Scene> {
   );
   const honestOne = await world.createCustomer({ creditNanos: credit });
   const hostileOne = await world.createCustomer({ creditNanos: credit });
+  const poorOne = await world.createCustomer({ creditNanos: 1n });
   const { relayUrl } = world;
+  const secrets = [hostileOne.secret, poorOne.secret];
   const honest = resources.use(startHonestCallers({ relayUrl, secret: honestOne.secret }));
   await pause(2_000);
   await honest.take();
@@ -134,7 +136,7 @@ export async function startScene(): Promise<Scene> {
   };
   let pid = firstPid;
   const strike = async (name: string, seconds: number): Promise<Damage> => {
-    const { child, lines } = await startAttacker(name, [relayUrl, hostileOne.secret, String(seconds)]);
+    const { child, lines } = await startAttacker(name, [relayUrl, ...secrets, String(seconds)]);
     const ended = once(child, "exit");
     await honest.take();
     await takeFigures(socket);

@@ -62,7 +62,7 @@ const costlyFields: readonly CostlyField[] = [
   { names: ["use_beam_search"], pass: "operator" },
   { names: ["num_beams", "num_return_sequences", "candidate_count"], harmless: [1], pass: "operator" },
   { names: ["n"], harmless: [1], pass: "operator", dialects: oneAnswer },
-  // An answer that is fetched later is counted by nobody. Responses refuse it by themselves; of images it is the ground.
+  // An answer that is fetched later is counted by nobody. Responses refuse it by themselves; images have a ground.
   { names: ["background"], pass: "operator", dialects: ["openai-chat", "openai-completions", "anthropic-messages"] },
   // What a proxy lays over the request (LiteLLM); Google's server has settings of its own there.
   { names: ["extra_body"], harmlessMembers: ["google"], pass: "operator" },

@@ -168,11 +168,11 @@ describe("what is no turn", async () => {
     assert.deepEqual(events[0]?.["steer"], { input: "Stop.", previous_response_id: "resp_1" });
   });
 
-  test("a frame that says it is larger than 16 MiB closes the socket before it comes", async () => {
+  test("a frame that says it is larger than 4 MiB closes the socket before it comes", async () => {
     const answer = exchange(
       relay.port,
       handshake(bearer),
-      Buffer.from([0x81, 0xff, 0, 0, 0, 0, 0x01, 0, 0, 1, 0, 0, 0, 0]),
+      Buffer.from([0x81, 0xff, 0, 0, 0, 0, 0x00, 0x40, 0, 1, 0, 0, 0, 0]),
     );
     const code = Buffer.from([1009 >> 8, 1009 & 255]).toString("latin1");
     assert.ok((await answer).endsWith(`\x88\x02${code}`));

@@ -62,12 +62,10 @@ function requireHandshake({ headers, socket }: IncomingMessage): void {
 const shareOf = (budget: BodyBudget, caller: Caller): BodyShare =>
   budget.share({ destroyed: false, once: () => undefined as never }, caller);
 
-// A frame is unmasked and read where all sockets are served: 16 MiB hold the event loop for some 40 ms. Whoever has
-// more to send, such as many pictures, sends it over HTTP, where large bodies are read in threads.
-const maxFrameBytes = 16 * 1024 * 1024;
-
-// An event of a session is read as a whole, and written anew.
-const maxEventBytes = 4 * 1024 * 1024;
+// A frame is unmasked and read where all sockets are served, and an event of a session is written anew there: 4 MiB of
+// many small items take some 60 ms, 16 MiB more than twice that. Whoever has more to send, such as many pictures, sends
+// it over HTTP, where large bodies are read in threads.
+const maxFrameBytes = 4 * 1024 * 1024;
 
 type ServerKind = { maxPayload: number; protocol?: string };
 
@@ -94,7 +92,7 @@ class OpenSockets implements Sockets {
   private readonly rids = new WeakMap<IncomingMessage, string>();
   private readonly server = createServer((request) => this.rids.get(request) ?? "", { maxPayload: maxFrameBytes });
   private readonly realtimeServer = createServer((request) => this.rids.get(request) ?? "", {
-    maxPayload: maxEventBytes,
+    maxPayload: maxFrameBytes,
     protocol: "realtime",
   });
   private readonly all = new Set<HeldSocket>();
