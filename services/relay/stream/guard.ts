@@ -29,10 +29,10 @@ function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
       call.isExtending = false;
       if (undecided.has(verdict) && canWait(call, nowMs)) return;
       call.undecidedAtMs = 0;
-      call.isRefused = verdict !== Verdict.OK;
+      call.isRefused = verdict !== Verdict.OK || heldNanos <= call.heldNanos;
       call.holdBack?.(false);
-      if (verdict === Verdict.OK) call.heldNanos = heldNanos;
-      else guardStream(settling, call, nowMs);
+      if (call.isRefused) guardStream(settling, call, nowMs);
+      else call.heldNanos = heldNanos;
     });
 }
 

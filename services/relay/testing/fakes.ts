@@ -115,7 +115,8 @@ export function scriptedQuota(
   const take = async (init: MessageInitShape<typeof OperationSchema>) => {
     const { operation } = create(OperationSchema, init);
     operations.push(operation);
-    return create(ResultSchema, { verdict: Verdict.OK, ...(await answer(operation)) });
+    const granted = operation.case === "extend" ? { heldNanos: operation.value.totalNanos } : {};
+    return create(ResultSchema, { verdict: Verdict.OK, ...granted, ...(await answer(operation)) });
   };
   return {
     operations,

@@ -33,7 +33,7 @@ type Answer = Parameters<typeof scriptedQuota>[0];
 const yes = (operation: Operation["operation"]) => ({
   accountId: "acct_1",
   keyId: "key_1",
-  heldNanos: operation.case === "reserve" ? operation.value.estimateNanos : 0n,
+  ...(operation.case === "reserve" && { heldNanos: operation.value.estimateNanos }),
 });
 
 /** A relay with one model, "m", on a fake provider of responses; auth-quota answers as the test says. */
