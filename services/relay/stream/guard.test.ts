@@ -126,8 +126,8 @@ for (const name of ["BALANCE", "KEY_LIMIT", "NO_HOLD", "UNAVAILABLE"] as const) 
 
 test("after a no it asks again once a second, and a later yes carries it on", async () => {
   let verdict: Verdict = Verdict.BALANCE;
-  let heldNanos = 0n;
-  const stream = runningStream(() => ({ verdict, heldNanos: (heldNanos += 2_000_000_000n) }));
+  let heldNanos = 3_000_000_000n;
+  const stream = runningStream(() => ({ verdict, heldNanos }));
   quietCheckpoints(stream.call);
   await stream.look(0.8 * dollar, 5_000);
   await stream.look(0.85 * dollar, 5_999);
@@ -135,7 +135,8 @@ test("after a no it asks again once a second, and a later yes carries it on", as
   verdict = Verdict.OK;
   await stream.look(0.9 * dollar, 6_000);
   assert.equal(stream.extends().length, 2);
-  await stream.look(5 * dollar, 6_001);
+  heldNanos = 4_500_000_001n;
+  await stream.look(3 * dollar, 6_001);
   assert.deepEqual(stream.cuts, [], "the no is forgotten: the larger hold is asked to grow before anything is cut");
   assert.equal(stream.extends().length, 3);
 });
