@@ -20,17 +20,17 @@ import { createIdentities } from "./hot/identity.ts";
 import { keyHandlers } from "./handlers/keys.ts";
 import { createLoad } from "./hot/load.ts";
 import { followMaintenance } from "./handlers/maintenance.ts";
-import { createMetrics, watchSessions } from "./metrics.ts";
+import { createMetrics, watchSessions, type Metrics } from "./metrics.ts";
 import { postHandler } from "./handlers/post.ts";
 import { renewDueBudgets } from "./hot/budgets.ts";
-import { createPush } from "./hot/push.ts";
+import { createPush, type Push } from "./hot/push.ts";
 import { createRebuild } from "./hot/rebuild.ts";
 import { createRestoreWatch } from "./hot/restores.ts";
 import { sessionMethod } from "./session/session-wire.ts";
 import { createSessions } from "./session/session.ts";
 import { createHotStore, type CallLimits, type HotStore } from "./store/hot.ts";
-import { findIdentities } from "./store/keys.ts";
-import { connectPostgres } from "./store/postgres.ts";
+import { findIdentities, type Identity } from "./store/keys.ts";
+import { connectPostgres, type Database } from "./store/postgres.ts";
 import { connectRedis, type HotRedis } from "./store/redis.ts";
 import { sweep } from "./hot/sweep.ts";
 
@@ -64,41 +64,37 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const hot = createHotStore(redis, limitsOf(config));
   const load = createLoad(database, billing, hot.generation);
   const push = createPush(database, hot, log);
-  const identities = createIdentities(async (hashes) => {
-    const found = await findIdentities(database, hashes);
-    return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
-  });
+  const identities = createIdentities((hashes) => readIdentities(database, hashes));
   const maintenance = resources.use(followMaintenance(database, log));
-  const sessions = createSessions(
-    createDecide({ hot, identities, load, proofKeys, metrics, log }),
-    maintenance.current,
-    log,
-  );
+  const decide = createDecide({ hot, identities, load, proofKeys, metrics, log });
+  const sessions = createSessions(decide, maintenance.current, log);
 
-  // Redis may come back with less than it had acknowledged.
-  let isRedisTrusted = false;
-  redis.on("close", () => (isRedisTrusted = false));
   const whenBack = (): Promise<void> => rebuild().then(repair);
   redis.on("ready", () => void whenBack().catch((error: unknown) => log.error({ err: error }, "repair failed")));
-  const repair = async (): Promise<void> => {
-    if (redis.status !== "ready") return;
-    if (!isRedisTrusted) await push.distrust();
-    isRedisTrusted = true;
-    metrics.unpushed(await push.repair());
-  };
+  const repair = createRepair(redis, push, metrics);
   const rebuild = createRebuild({ hot, database, billing, metrics, log, rebuildMs: config.REBUILD_MS });
   const whenReady = (work: () => Promise<void>) => async (): Promise<void> => {
     if (redis.status === "ready") await work();
   };
-  const sweepSilent = whenReady(() => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS));
-  resources.use(every(sweepMs, sweepSilent, log));
+  resources.use(
+    every(
+      sweepMs,
+      whenReady(() => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS)),
+      log,
+    ),
+  );
   resources.use(every(rebuildCheckMs, whenReady(rebuild), log));
   resources.use(every(repairMs, createRestoreWatch({ database, billing, identities, hot, log }), log));
   resources.use(every(repairMs, repair, log));
   const renewBudgets = (): Promise<void> => renewDueBudgets({ database, billing, push });
   resources.use(every(budgetsMs, renewBudgets, log));
-  const tellTotals = whenReady(async () => metrics.totals(await hot.readTotals()));
-  resources.use(every(gaugesMs, tellTotals, log));
+  resources.use(
+    every(
+      gaugesMs,
+      whenReady(async () => metrics.totals(await hot.readTotals())),
+      log,
+    ),
+  );
 
   const unary = unaryHandlers(
     AuthQuotaService,
@@ -127,6 +123,24 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
 
   const owned = resources.move();
   return { grpcPort: grpc.port, opsPort: ops.port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Pushes what Redis lacks, after it was away also what it may have lost. */
+function createRepair(redis: HotRedis, push: Push, metrics: Metrics): () => Promise<void> {
+  let isTrusted = false;
+  // It may come back with less than it had acknowledged.
+  redis.on("close", () => (isTrusted = false));
+  return async () => {
+    if (redis.status !== "ready") return;
+    if (!isTrusted) await push.distrust();
+    isTrusted = true;
+    metrics.unpushed(await push.repair());
+  };
+}
+
+async function readIdentities(database: Database, hashes: string[]): Promise<Map<string, Identity>> {
+  const found = await findIdentities(database, hashes);
+  return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
 }
 
 /** Nothing can be decided before Redis is established, as that of a new installation is at the first look. */

@@ -69,10 +69,9 @@ const takeRows = {
   key: takeStatement(
     "key",
     ["account_id", "key_hash", "secret_prefix", "created_at"],
-    [
-      ...["name", "status", "expires_at", "limit_nanos", "models", "max_concurrent", "version", "updated_at"],
-      ...["budget_nanos", "budget_period", "budget_from"],
-    ],
+    "name status expires_at limit_nanos budget_nanos budget_period budget_from models max_concurrent version updated_at".split(
+      " ",
+    ),
   ),
 };
 
