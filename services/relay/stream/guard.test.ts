@@ -79,6 +79,16 @@ for (const { name, heldNanos, cuts } of [
   });
 }
 
+test("what comes while the stream is let go on is looked at with the larger hold", async () => {
+  const stream = runningStream(() => ({ verdict: Verdict.OK, heldNanos: 1_500_000_001n }));
+  quietCheckpoints(stream.call);
+  stream.call.holdBack = (isHeld) => {
+    if (!isHeld) void stream.look(1.1 * dollar);
+  };
+  await stream.look(dollar);
+  assert.deepEqual([stream.extends().length, stream.cuts], [1, []]);
+});
+
 for (const name of ["UNAVAILABLE", "NO_HOLD"] as const) {
   test(`nothing decided (${name}): the stream waits at 100 %, asks once a second and goes on with a yes`, async () => {
     let verdict: Verdict = Verdict[name];

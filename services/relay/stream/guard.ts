@@ -30,9 +30,10 @@ function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
       if (undecided.has(verdict) && canWait(call, nowMs)) return;
       call.undecidedAtMs = 0;
       call.isRefused = verdict !== Verdict.OK || heldNanos <= call.heldNanos;
+      if (!call.isRefused) call.heldNanos = heldNanos;
+      // What has waited may come within this, and is looked at with the hold of now.
       call.holdBack?.(false);
       if (call.isRefused) guardStream(settling, call, nowMs);
-      else call.heldNanos = heldNanos;
     });
 }
 
