@@ -115,7 +115,8 @@ function limitOf(key: Key, spentNanos: bigint): Markup | string {
   const { limitNanos, limitPeriod } = settingsOf(key);
   if (limitNanos === undefined) return "–";
   const left = money(leftOf(limitNanos, spentNanos - key.spentBeforeNanos));
-  return html`${money(limitNanos)} ${eachPeriod(limitPeriod)}<small>${left} left</small>`;
+  const each = eachPeriod(limitPeriod);
+  return html`${money(limitNanos)}${each && ` ${each}`}<small>${left} left</small>`;
 }
 
 function stateBadge(key: Key, nowMs: number): Markup {
