@@ -27,7 +27,17 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
           .filter(({ keyId }) => (ids as string[]).includes(keyId))
           .map(({ keyId, accountId, limitNanos, mostOfKey: maxConcurrent }) => {
             const unused = { secretPrefix: "", name: "k", expiresAt: null, models: [], createdAt };
-            return { keyId, accountId, status: "active", limitNanos, maxConcurrent, version: "1", ...unused };
+            const budget = { budgetNanos: null, budgetPeriod: null, budgetFrom: null };
+            return {
+              keyId,
+              accountId,
+              status: "active",
+              limitNanos,
+              ...budget,
+              maxConcurrent,
+              version: "1",
+              ...unused,
+            };
           }),
     ],
     [

@@ -60,6 +60,8 @@ export async function takeChanges(
   return (await database.query(takeRows[kind], [`[${rows.join()}]`])).length;
 }
 
+const budget = ["budget_nanos", "budget_period", "budget_from"];
+
 const takeRows = {
   account: takeStatement(
     "account",
@@ -69,9 +71,7 @@ const takeRows = {
   key: takeStatement(
     "key",
     ["account_id", "key_hash", "secret_prefix", "created_at"],
-    "name status expires_at limit_nanos budget_nanos budget_period budget_from models max_concurrent version updated_at".split(
-      " ",
-    ),
+    ["name", "status", "expires_at", "limit_nanos", ...budget, "models", "max_concurrent", "version", "updated_at"],
   ),
 };
 
