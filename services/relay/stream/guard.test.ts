@@ -89,37 +89,35 @@ test("what comes while the stream is let go on is looked at with the larger hold
   assert.deepEqual([stream.extends().length, stream.cuts], [1, []]);
 });
 
-for (const name of ["UNAVAILABLE", "NO_HOLD"] as const) {
-  test(`nothing decided (${name}): the stream waits at 100 %, asks once a second and goes on with a yes`, async () => {
-    let verdict: Verdict = Verdict[name];
-    const stream = runningStream(() => ({ verdict, heldNanos: 3_000_000_000n }));
-    quietCheckpoints(stream.call);
-    const waits: boolean[] = [];
-    stream.call.holdBack = (isHeld) => void waits.push(isHeld);
-    await stream.look(0.9 * dollar, 5_000);
-    await stream.look(0.95 * dollar, 5_999);
-    assert.deepEqual([stream.extends().length, waits], [1, []]);
-    await stream.look(dollar, 6_000);
-    assert.deepEqual([stream.extends().length, waits, stream.cuts], [2, [true], []]);
-    verdict = Verdict.OK;
-    await stream.look(dollar, 7_000);
-    assert.deepEqual([waits.at(-1), stream.cuts], [false, []]);
-    verdict = Verdict.BALANCE;
-    await stream.look(3 * dollar, 7_001);
-    assert.deepEqual([waits.at(-1), stream.cuts], [false, [EndCause.HOLD_EXHAUSTED]]);
-  });
+test("nothing decided: the stream waits at 100 %, asks once a second and goes on with a yes", async () => {
+  let verdict: Verdict = Verdict.UNAVAILABLE;
+  const stream = runningStream(() => ({ verdict, heldNanos: 3_000_000_000n }));
+  quietCheckpoints(stream.call);
+  const waits: boolean[] = [];
+  stream.call.holdBack = (isHeld) => void waits.push(isHeld);
+  await stream.look(0.9 * dollar, 5_000);
+  await stream.look(0.95 * dollar, 5_999);
+  assert.deepEqual([stream.extends().length, waits], [1, []]);
+  await stream.look(dollar, 6_000);
+  assert.deepEqual([stream.extends().length, waits, stream.cuts], [2, [true], []]);
+  verdict = Verdict.OK;
+  await stream.look(dollar, 7_000);
+  assert.deepEqual([waits.at(-1), stream.cuts], [false, []]);
+  verdict = Verdict.BALANCE;
+  await stream.look(3 * dollar, 7_001);
+  assert.deepEqual([waits.at(-1), stream.cuts], [false, [EndCause.HOLD_EXHAUSTED]]);
+});
 
-  test(`nothing decided (${name}) for 30 s: the stream is cut`, async () => {
-    const stream = runningStream(() => ({ verdict: Verdict[name], heldNanos: 0n }));
-    quietCheckpoints(stream.call);
-    stream.call.holdBack = () => undefined;
-    await stream.look(dollar, 5_000);
-    await stream.look(dollar, 34_999);
-    assert.deepEqual(stream.cuts, []);
-    await stream.look(dollar, 36_000);
-    assert.deepEqual(stream.cuts, [EndCause.HOLD_EXHAUSTED]);
-  });
-}
+test("nothing decided for 30 s: the stream is cut", async () => {
+  const stream = runningStream(() => ({ verdict: Verdict.UNAVAILABLE, heldNanos: 0n }));
+  quietCheckpoints(stream.call);
+  stream.call.holdBack = () => undefined;
+  await stream.look(dollar, 5_000);
+  await stream.look(dollar, 34_999);
+  assert.deepEqual(stream.cuts, []);
+  await stream.look(dollar, 36_000);
+  assert.deepEqual(stream.cuts, [EndCause.HOLD_EXHAUSTED]);
+});
 
 for (const name of ["BALANCE", "KEY_LIMIT", "NO_HOLD", "UNAVAILABLE"] as const) {
   test(`refused with ${name}, nothing to hold back: the stream uses up what it has and is cut at 100 %`, async () => {

@@ -14,9 +14,6 @@ const nextCheckpointMs = 5_000;
 const checkpointStepNanos = 10_000_000;
 const spoolEveryMs = 250;
 
-// Nobody could be asked, or the hot store has come back without the hold and is being told of it again.
-const undecided: ReadonlySet<Verdict> = new Set([Verdict.UNAVAILABLE, Verdict.NO_HOLD]);
-
 /** Asks for half as much again, or for what there is; whatever is not a yes leaves the stream with what it has. */
 function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
   call.isExtending = true;
@@ -27,7 +24,7 @@ function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
     .ask({ operation: { case: "extend", value: { rid: call.rid, totalNanos, leastNanos } } })
     .then(({ verdict, heldNanos }) => {
       call.isExtending = false;
-      if (undecided.has(verdict) && canWait(call, nowMs)) return;
+      if (verdict === Verdict.UNAVAILABLE && canWait(call, nowMs)) return;
       call.undecidedAtMs = 0;
       call.isRefused = verdict !== Verdict.OK || heldNanos <= call.heldNanos;
       if (!call.isRefused) call.heldNanos = heldNanos;
