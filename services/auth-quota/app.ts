@@ -22,7 +22,7 @@ import { createLoad } from "./hot/load.ts";
 import { followMaintenance } from "./handlers/maintenance.ts";
 import { createMetrics, watchSessions, type Metrics } from "./metrics.ts";
 import { postHandler } from "./handlers/post.ts";
-import { renewDueBudgets } from "./hot/budgets.ts";
+import { beginBudgets, renewDueBudgets } from "./hot/budgets.ts";
 import { createPush, type Push } from "./hot/push.ts";
 import { createRebuild } from "./hot/rebuild.ts";
 import { createRestoreWatch } from "./hot/restores.ts";
@@ -76,25 +76,15 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   const whenReady = (work: () => Promise<void>) => async (): Promise<void> => {
     if (redis.status === "ready") await work();
   };
-  resources.use(
-    every(
-      sweepMs,
-      whenReady(() => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS)),
-      log,
-    ),
-  );
+  const sweepSilent = whenReady(() => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS));
+  resources.use(every(sweepMs, sweepSilent, log));
   resources.use(every(rebuildCheckMs, whenReady(rebuild), log));
   resources.use(every(repairMs, createRestoreWatch({ database, billing, identities, hot, log }), log));
   resources.use(every(repairMs, repair, log));
-  const renewBudgets = (): Promise<void> => renewDueBudgets({ database, billing, push });
-  resources.use(every(budgetsMs, renewBudgets, log));
-  resources.use(
-    every(
-      gaugesMs,
-      whenReady(async () => metrics.totals(await hot.readTotals())),
-      log,
-    ),
-  );
+  const budgets = { database, billing, push };
+  resources.use(every(budgetsMs, () => renewDueBudgets(budgets), log));
+  const tellTotals = whenReady(async () => metrics.totals(await hot.readTotals()));
+  resources.use(every(gaugesMs, tellTotals, log));
 
   const unary = unaryHandlers(
     AuthQuotaService,
@@ -103,7 +93,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       ...holdHandlers(hot, load),
       auditAccounts: auditHandler(redis, hot),
       ...accountHandlers(database, push),
-      ...keyHandlers(database, push, renewBudgets),
+      ...keyHandlers(database, push, (keyId) => beginBudgets(budgets, [keyId])),
       ...maintenance.handlers,
       ...catalogHandlers(database),
     },

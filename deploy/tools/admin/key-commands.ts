@@ -7,6 +7,7 @@ import {
   KeyStatus,
   KeyStatusSchema,
   LimitPeriod,
+  LimitPeriodSchema,
   type UpdateKeyRequestSchema,
 } from "#proto/authquota/v1/authquota_pb.ts";
 import { enumWords } from "#shared/money/enum-words.ts";
@@ -32,8 +33,8 @@ type PeriodWord = keyof typeof periods;
 
 function limitOf({ limitNanos, limitPeriod }: Key): string {
   if (limitNanos === undefined) return "none";
-  const word = Object.entries(periods).find(([, period]) => period === limitPeriod)?.[0];
-  return word ? `${formatUsd(limitNanos)} a ${word}` : formatUsd(limitNanos);
+  const each = limitPeriod === LimitPeriod.UNSPECIFIED ? "" : ` a ${enumWords(LimitPeriodSchema, limitPeriod)}`;
+  return `${formatUsd(limitNanos)}${each}`;
 }
 
 const everyOption = (): Option =>

@@ -48,10 +48,14 @@ const maxKeys = 1_000;
 const maxFound = 100;
 
 /**
- * The administration of keys: PostgreSQL first, then Redis, where it takes effect. `renewBudgets` begins budgets that
- * are due; where it fails now, it is called again within a second.
+ * The administration of keys: PostgreSQL first, then Redis, where it takes effect. `beginBudget` begins the budget of a
+ * key; where it fails now, that is done within a second of billing's return.
  */
-export function keyHandlers(database: Database, push: Push, renewBudgets: () => Promise<void>): KeyHandlers {
+export function keyHandlers(
+  database: Database,
+  push: Push,
+  beginBudget: (keyId: string) => Promise<void>,
+): KeyHandlers {
   return {
     createKey: async ({ accountId, name, expiresAt, limitNanos, limitPeriod, models, maxConcurrent }) => {
       const secret = `sk-${randomBytes(secretBytes).toString("base64url")}`;
@@ -80,7 +84,7 @@ export function keyHandlers(database: Database, push: Push, renewBudgets: () => 
         return { key: toKey(row) };
       }
       // Should that fail now, what the key has spent before counts on the new limit until it works.
-      await renewBudgets().catch(() => undefined);
+      await beginBudget(keyId).catch(() => undefined);
       return { key: toKey((await findKeys(database, [keyId]))[0] ?? row) };
     },
     deleteKey: async ({ keyId }) => {
@@ -129,18 +133,14 @@ function readChange(request: UpdateKeyRequest): KeyChange {
 }
 
 const periodNumbers = { day: LimitPeriod.DAY, week: LimitPeriod.WEEK, month: LimitPeriod.MONTH } as const;
-const periods = new Map<LimitPeriod, BudgetPeriod>([
-  [LimitPeriod.DAY, "day"],
-  [LimitPeriod.WEEK, "week"],
-  [LimitPeriod.MONTH, "month"],
-]);
+const periodWords = ["day", "week", "month"] as const;
 
 /** Null: never; undefined: as it is. */
 function readPeriod(period: LimitPeriod, limitNanos: bigint | undefined): BudgetPeriod | null | undefined {
   if (period === LimitPeriod.UNSPECIFIED) return undefined;
   if (limitNanos === undefined) return refuse("limit_period needs limit_nanos");
   if (period === LimitPeriod.NEVER) return null;
-  return periods.get(period) ?? refuse("limit_period is unknown");
+  return periodWords.find((word) => periodNumbers[word] === period) ?? refuse("limit_period is unknown");
 }
 
 function readStatus(status: KeyStatus): "active" | "stopped" | undefined {

@@ -133,18 +133,14 @@ export async function updateKey(database: Database, keyId: string, change: KeyCh
   return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
 }
 
-/** A budget whose period is over, or has never begun, and the period that runs now. */
-export type DueBudget = { keyId: string; period: BudgetPeriod; from: string };
-
-/** Budgets that must begin anew by the database's clock; at most so many. */
-export async function findDueBudgets(database: Database, limit: number): Promise<DueBudget[]> {
+/** Keys whose budgets must begin anew by the database's clock; at most so many. */
+export async function findDueBudgets(database: Database, limit: number): Promise<string[]> {
   const due = (period: BudgetPeriod): string =>
     `(budget_period = '${period}' and budget_from < ${periodStart(`'${period}'`)})`;
-  const statement = `select key_id as "keyId", budget_period as period, ${periodStart("budget_period")}::text as "from"
-    from auth_quota.key
+  const statement = `select key_id as "keyId" from auth_quota.key
     where status <> 'deleted' and budget_period is not null and (${due("day")} or ${due("week")} or ${due("month")})
     limit $1`;
-  return database.query(statement, [limit]);
+  return (await database.query<{ keyId: string }>(statement, [limit])).map(({ keyId }) => keyId);
 }
 
 /**
@@ -153,20 +149,15 @@ export async function findDueBudgets(database: Database, limit: number): Promise
  */
 export async function renewBudgets(
   database: Database,
-  due: readonly (DueBudget & { spentNanos: bigint })[],
+  spent: readonly { keyId: string; spentNanos: bigint }[],
 ): Promise<KeyRow[]> {
-  const statement = `update auth_quota.key set limit_nanos = least(${maxExact}, budget_nanos + due.spent_nanos),
-      budget_from = due.period_from, version = version + 1, updated_at = now()
-    from unnest($1::text[], $2::text[], $3::timestamptz[], $4::bigint[])
-      as due (due_key_id, period, period_from, spent_nanos)
-    where key_id = due_key_id and status <> 'deleted' and budget_period = period and budget_from < period_from
+  const begins = periodStart("budget_period");
+  const statement = `update auth_quota.key set limit_nanos = least(${maxExact}, budget_nanos + spent_nanos),
+      budget_from = ${begins}, version = version + 1, updated_at = now()
+    from unnest($1::text[], $2::bigint[]) as spent (spent_key_id, spent_nanos)
+    where key_id = spent_key_id and status <> 'deleted' and budget_from < ${begins}
     returning ${columns}`;
-  const values = [
-    due.map(({ keyId }) => keyId),
-    due.map(({ period }) => period),
-    due.map(({ from }) => from),
-    due.map(({ spentNanos }) => spentNanos),
-  ];
+  const values = [spent.map(({ keyId }) => keyId), spent.map(({ spentNanos }) => spentNanos)];
   return (await database.query<RawRow>(statement, values)).map(fromRaw);
 }
 

@@ -73,10 +73,11 @@ const dearest = (prices: Units, buckets: readonly UsageBucket[]): bigint =>
 
 /** What media costs more than text, where the model has prices for its kinds: which kind it is, nobody can be sure. */
 function moreForMedia(body: RequestBody, inputTokens: number, prices: Units): bigint {
-  const { tokens } = mediaTokens(body);
-  if (tokens === 0) return 0n;
   const { inputTokens: price = 0n } = prices;
   const more = dearest(prices, ["inputTokens", "audioInputTokens", "imageInputTokens"]) - price;
+  // Most models have no such prices: their requests' media are measured once.
+  if (more === 0n) return 0n;
+  const { tokens } = mediaTokens(body);
   return costNanos({ inputTokens: BigInt(Math.min(tokens, inputTokens)) }, { inputTokens: more });
 }
 

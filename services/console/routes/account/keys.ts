@@ -18,6 +18,7 @@ import {
   numberOfPeriod,
   readKeySettings,
   settingsOf,
+  type KeySettings,
 } from "../../html/key-fields.ts";
 import type { Deps } from "../../deps.ts";
 import { may } from "../../permissions.ts";
@@ -94,7 +95,8 @@ const head = ["Name", "State", "Spent", "Limit", "Last used", "Expires on", "Mod
 type KeyContext = { funds: KeyFunds | undefined; nowMs: number };
 
 function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): Markup {
-  const { expiresAt, models } = settingsOf(key);
+  const settings = settingsOf(key);
+  const { expiresAt, models } = settings;
   const spentNanos = funds?.spentNanos ?? 0n;
   return html`<tr>
     <th scope="row">
@@ -102,7 +104,7 @@ function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): M
     </th>
     <td>${stateBadge(key, nowMs)}</td>
     <td class="amount">${money(spentNanos)}</td>
-    <td class="amount">${limitOf(key, spentNanos)}</td>
+    <td class="amount">${limitOf(settings, spentNanos - key.spentBeforeNanos)}</td>
     <td>${lastUse(funds)}</td>
     <td>${expiresAt ? lastDayOf(expiresAt) : "–"}</td>
     <td>${models.length === 0 ? "all" : models.join(", ")}</td>
@@ -110,11 +112,10 @@ function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): M
   </tr>`;
 }
 
-/** A limit and what is left of it. */
-function limitOf(key: Key, spentNanos: bigint): Markup | string {
-  const { limitNanos, limitPeriod } = settingsOf(key);
+/** A limit and what is left of it, of what counts on it. */
+function limitOf({ limitNanos, limitPeriod }: KeySettings, countedNanos: bigint): Markup | string {
   if (limitNanos === undefined) return "–";
-  const left = money(leftOf(limitNanos, spentNanos - key.spentBeforeNanos));
+  const left = money(leftOf(limitNanos, countedNanos));
   const each = eachPeriod(limitPeriod);
   return html`${money(limitNanos)}${each && ` ${each}`}<small>${left} left</small>`;
 }
