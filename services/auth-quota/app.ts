@@ -18,6 +18,7 @@ import { createDecide } from "./session/decide.ts";
 import { holdHandlers } from "./handlers/holds.ts";
 import { createIdentities } from "./hot/identity.ts";
 import { keyHandlers } from "./handlers/keys.ts";
+import { forgetRefusals, refusalHandlers } from "./handlers/refusals.ts";
 import { createLoad } from "./hot/load.ts";
 import { followMaintenance } from "./handlers/maintenance.ts";
 import { createMetrics, watchSessions, type Metrics } from "./metrics.ts";
@@ -43,6 +44,7 @@ const repairMs = 2_000;
 const rebuildCheckMs = 500;
 const budgetsMs = 1_000;
 const gaugesMs = 5_000;
+const forgetMs = 600_000;
 
 const limitsOf = (config: Config): CallLimits => ({
   accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
@@ -83,6 +85,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   resources.use(every(repairMs, repair, log));
   const budgets = { database, billing, push };
   resources.use(every(budgetsMs, () => renewDueBudgets(budgets), log));
+  resources.use(every(forgetMs, () => forgetRefusals(database), log));
   const tellTotals = whenReady(async () => metrics.totals(await hot.readTotals()));
   resources.use(every(gaugesMs, tellTotals, log));
 
@@ -96,6 +99,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       ...keyHandlers(database, push, (keyId) => beginBudgets(budgets, [keyId])),
       ...maintenance.handlers,
       ...catalogHandlers(database),
+      ...refusalHandlers(database),
     },
     log,
   );

@@ -24,4 +24,6 @@ export const callers: Callers<typeof AuthQuotaService> = {
   setMaintenance: byPeople,
   keepCatalog: ["relay"],
   getKeptCatalog: ["relay", ...byPeople],
+  reportRefusals: ["relay"],
+  listRefusals: byPeople,
 };

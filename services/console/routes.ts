@@ -21,6 +21,7 @@ import { passwordResetRoutes } from "./routes/person/password-reset.ts";
 import { playgroundRoutes } from "./routes/account/playground.ts";
 import { quarantineRoutes } from "./routes/operator/quarantine.ts";
 import { quickStartRoutes } from "./routes/account/quick-start.ts";
+import { refusalRoutes } from "./routes/account/refusals.ts";
 import { reportRoutes } from "./routes/operator/reports.ts";
 import { searchRoutes } from "./routes/operator/search.ts";
 import { topUpRoutes } from "./routes/account/top-ups.ts";
@@ -39,6 +40,7 @@ export function allRoutes(deps: Deps): Route[] {
     overviewRoutes,
     keyRoutes,
     activityRoutes,
+    refusalRoutes,
     usageRoutes,
     callRoutes,
     ledgerRoutes,

@@ -39,6 +39,7 @@ import { largeBytes, longBytes, manyValues, type Threads, type ThreadSession } f
 import { reachUpstream, type OutgoingCall } from "./upstream/reach.ts";
 import { readEnvelope, readingHeaders, readKey } from "./http/read.ts";
 import { reportCall } from "./report/report-call.ts";
+import type { Refusals } from "./report/refusals.ts";
 import { respondFailure, statusOfFailure } from "./http/respond.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
 import { createSendSignal, SendError, type SendSignal } from "./upstream/send.ts";
@@ -69,6 +70,7 @@ export type Relay = {
   /** Share of successful calls that are logged, 0 to 1. */
   loggedShare: number;
   tracing: TraceSettings;
+  refusals?: Refusals | undefined;
   isDraining: boolean;
 };
 
@@ -92,6 +94,7 @@ type CallContext = IncomingCall & {
   onLeft: (signal: SendSignal) => void;
   /** Where the request is, when it is in a thread. */
   session: ThreadSession | undefined;
+  caller: Caller | undefined;
 };
 
 /** What a request asks for, where it can be served, and how it is put there. */
@@ -122,7 +125,7 @@ export async function handleCall(incoming: IncomingCall, relay: Relay): Promise<
   let admission: Admission | undefined;
   let failure: Failure | undefined;
   try {
-    const caller = callerOf(readKey(request.headers, dialect.format === "B"), ip);
+    const caller = (received.caller = callerOf(readKey(request.headers, dialect.format === "B"), ip));
     const openSession = (): ThreadSession => openFor(received, caller, relay);
     const mostHere = dialect.takesForm ? largeBytes : longBytes;
     const body = await takeAnyBody({ ...incoming, caller }, { ...relay, openSession, mostHere });
@@ -153,6 +156,7 @@ function receive(incoming: IncomingCall, { tracing }: Relay): CallContext {
   const signal = createSendSignal();
   const received: CallContext = {
     ...incoming,
+    caller: undefined,
     rid: createRid(),
     startedAtMs: Date.now(),
     times,
@@ -386,7 +390,7 @@ function settleFailed({ call, signal, response, dialect }: Admission, failure: F
 /** Leaves nothing of a request behind but its log line. */
 function leave(
   admission: Admission | undefined,
-  { rid, startedAtMs, times, trace, ip, response, dialect, session, socket }: CallContext,
+  { rid, startedAtMs, times, trace, ip, response, dialect, session, socket, caller }: CallContext,
   failure: Failure | undefined,
   relay: Relay,
 ): void {
@@ -398,6 +402,6 @@ function leave(
   session?.forget();
   const call = admission?.call;
   const { path: endpoint } = dialect;
-  const report = { rid, startedAtMs, times, trace, call, failure, method: "POST", endpoint, response, ip };
+  const report = { rid, startedAtMs, times, trace, call, failure, method: "POST", endpoint, response, ip, caller };
   reportCall(socket === undefined ? report : { ...report, socket }, relay);
 }

@@ -34,6 +34,7 @@ import { createLeases, leaseSettings } from "./charge/leases.ts";
 import { openQuotaSession } from "./charge/quota-session.ts";
 import { createRestore } from "./charge/restore.ts";
 import { createPools } from "#shared/catalog/pools.ts";
+import { createRefusals } from "./report/refusals.ts";
 import { serveState } from "./report/serve-state.ts";
 import { createStanding } from "./report/readiness.ts";
 import { confirmBooked, replaySpool, ridOfRecord, type SettlementDeps } from "./charge/settle.ts";
@@ -111,7 +112,10 @@ const settling: SettlementDeps = {
 const leaseCounts = { admitted: () => metrics.leasedCalls.inc(), recalled: () => metrics.recalledLeases.inc() };
 const { LEASE_FROM_CALLS_PER_SECOND: leastPerSecond } = config;
 const leases = leastPerSecond > 0 ? createLeases(quota, leaseCounts, { ...leaseSettings, leastPerSecond }) : undefined;
+const refusals = createRefusals(keeper, { onOmitted: (refused) => metrics.omittedRefusals.inc(refused), log });
+resources.defer(refusals.report);
 const relay: Relay = {
+  refusals,
   leases,
   catalog,
   pools,
@@ -186,6 +190,7 @@ void replaySpool(settling);
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
 const keeping = { takenBy: hostname(), environment: process.env, log };
 resources.use(every(5_000, createKeeping(keeper, catalog, keeping), log));
+resources.use(every(5_000, refusals.report, log));
 if (leases) resources.use(every(500, async () => leases.sweep(), log));
 resources.use(every(500, createRestore(settling, relay.live), log));
 resources.use(every(1_000, async () => guardLive(settling, relay.live, config.STREAM_HEARTBEAT_MS), log));

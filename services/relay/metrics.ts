@@ -65,6 +65,10 @@ function createCallMetrics(registry: Registry) {
       name: "relay_connection_refusals_total",
       help: "Connections closed at once because their address had too many open.",
     }),
+    omittedRefusals: counter(registry, {
+      name: "relay_refusals_omitted_total",
+      help: "Refused calls that are not in the activity of their accounts: too many keys at once, or auth-quota away.",
+    }),
     droppedFields: counters(registry, {
       name: "relay_dropped_fields_total",
       help: "Request fields that could not be carried to the upstream's dialect.",

@@ -111,6 +111,8 @@ for (const identity of ["console", "admin"]) {
 test("stolen: the relay's certificate: no method that makes money, keys or accounts", () => {
   const ofRelay = methodsOf("relay");
   const ofVideos = ["submit", "findSubmission", "conclude", "getTask", "listTasks", "deleteTask", "locateContent"];
-  const ofQuota = ["session", "keepCatalog", "getKeptCatalog"].map((method) => `auth-quota ${method}`);
+  const ofQuota = ["session", "keepCatalog", "getKeptCatalog", "reportRefusals"].map(
+    (method) => `auth-quota ${method}`,
+  );
   assert.deepEqual(ofRelay, [...ofQuota, ...ofVideos.map((method) => `video-task ${method}`)]);
 });

@@ -135,6 +135,41 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     assert.equal(await figureOf(page, "HTTP status"), "200");
   }
 
+  test("calls that were refused are told: why, with which key, how often, and what to do", async () => {
+    const { page } = owner;
+    const secret = await makeKey(page, "Refused", "0.0001");
+    const ask = async (body: object): Promise<number> => {
+      const url = `${site.world.relayUrl}/v1/chat/completions`;
+      const headers = { authorization: `Bearer ${secret}`, "content-type": "application/json" };
+      const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
+      await answer.text();
+      return answer.status;
+    };
+    const prompt = "a prompt that must be kept nowhere";
+    assert.equal(await ask({ model: "test-model", prompt }), 400);
+    assert.equal(await ask({ model: "a-model-that-is-none", messages: messages({ text: prompt }) }), 503);
+    assert.equal(await statusOf(secret, {}, 100_000), "403 This API key has reached its spending limit");
+    assert.equal(await statusOf(secret, {}, 100_000), "403 This API key has reached its spending limit");
+    await page.goto(keysPath());
+    await press(page, "Stop Refused");
+    assert.match(await statusOf(secret), /^401/);
+    await until("the refusals are in the page", async () => {
+      await page.goto(`/accounts/${accountId}/activity/refused`);
+      return (await page.getByRole("row").filter({ hasText: "The key is stopped" }).count()) === 2;
+    });
+    const told = async (reason: string): Promise<string[]> => (await cellsOf(page, reason)).slice(0, 3);
+    assert.deepEqual(await told("More than the key may still spend"), ["403", "Refused", "2"]);
+    assert.deepEqual(await told("The key is stopped"), ["401", "Refused", "1"]);
+    assert.deepEqual(await told("A field is missing"), ["400", "Refused", "1"]);
+    assert.deepEqual(await told("No such model for this key"), ["503", "Refused", "1"]);
+    const calls = page.getByRole("table", { name: "The newest of them" });
+    assert.equal(await calls.getByRole("row").count(), 6);
+    assert.match(await calls.getByRole("row").filter({ hasText: "A field is missing" }).innerText(), /messages/);
+    assert.match(await calls.innerText(), /a-model-that-is-none/);
+    assert.ok(!(await page.content()).includes(prompt));
+    site.browser.check();
+  });
+
   test("a limit set in the page is hit: 403 when the estimate exceeds what is left, 401 once it is used up; raised, it works; stopped, 401", async () => {
     const { page } = owner;
     const secret = await makeKey(page, "Limited", "0.0015");

@@ -1,10 +1,11 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromDate, timestampNow } from "@bufbuild/protobuf/wkt";
+import { timestampFromDate, timestampMs, timestampNow, type Timestamp } from "@bufbuild/protobuf/wkt";
 import {
   AccountSchema,
   AccountStatus,
   AuthQuotaService,
   type GetMaintenanceResponseSchema,
+  type ListRefusalsResponseSchema,
   KeySchema,
   KeyStatus,
   type Account,
@@ -43,6 +44,8 @@ export type Neighbours = AsyncDisposable & {
   charged: Map<string, Date>;
   /** What a key has spent; 0.007 USD where nothing is said. */
   spent: Map<string, bigint>;
+  /** What was refused to the callers of an account. */
+  refused: Map<string, MessageInitShape<typeof ListRefusalsResponseSchema>>;
   /** Whether the operators have closed the API. */
   maintenance: MessageInitShape<typeof GetMaintenanceResponseSchema>;
   /** What was asked that changes something, or names a secret: `method` and the request. */
@@ -108,8 +111,17 @@ function accountCalls({ accounts, balances, maintenance }: State) {
   } satisfies Partial<UnaryHandlers<typeof AuthQuotaService>>;
 }
 
-function keyCalls({ accounts, keys }: State) {
+function keyCalls({ accounts, keys, refused }: State) {
   return {
+    listRefusals: async ({ accountId, keyId, since }) => {
+      const { counts = [], calls = [] } = refused.get(accountId) ?? {};
+      const isOf = (one: { keyId?: string }): boolean => keyId === "" || one.keyId === keyId;
+      const sinceMs = since ? timestampMs(since) : 0;
+      return {
+        counts: counts.filter((one) => isOf(one) && timestampMs(one.minute as Timestamp) >= sinceMs),
+        calls: calls.filter(isOf),
+      };
+    },
     createKey: async ({ accountId, name, expiresAt, limitNanos, limitPeriod, models }) => {
       found(accounts, accountId);
       const keyId = `key_${keys.size}`;
@@ -214,6 +226,7 @@ export async function serveNeighbours(nowMs: () => number): Promise<Neighbours> 
     balances,
     charged: new Map(),
     spent: new Map(),
+    refused: new Map(),
     maintenance: { isMaintenance: false },
     received: [],
     failure: undefined,

@@ -29,10 +29,10 @@ test("the secret goes no further than its SHA-256", () => {
 const verdicts: [keyof typeof Verdict, object | undefined][] = [
   ["OK", undefined],
   ["KEY_INVALID", { name: "key_invalid" }],
-  ["KEY_LIMIT", { name: "key_limit" }],
-  ["BALANCE", { name: "balance" }],
+  ["KEY_LIMIT", { name: "key_limit", detail: "m" }],
+  ["BALANCE", { name: "balance", detail: "m" }],
   ["MODEL", { name: "model_unavailable", detail: "m" }],
-  ["ACCOUNT_RATE", { name: "account_rate" }],
+  ["ACCOUNT_RATE", { name: "account_rate", detail: "m" }],
   ["IP_RATE", { name: "ip_rate", retryAfterSeconds: 17 }],
   ["UNAVAILABLE", { name: "service_unavailable" }],
   ["NO_HOLD", { name: "service_unavailable" }],

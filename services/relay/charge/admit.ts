@@ -10,12 +10,16 @@ import type { Leases } from "./leases.ts";
 import type { QuotaSession } from "./quota-session.ts";
 import { clockProblem } from "./clock-skew.ts";
 
+export type KeyOwner = { accountId: string; keyId: string };
+
 /** Who calls: the SHA-256 of the key (the secret itself goes no further than here) and the address that counts. */
 export type Caller = {
   keyHash: Uint8Array;
   address: string;
   /** "" until the key is known. */
   accountId: string;
+  /** Whose key it is, also where it is refused; undefined while that is not known, and of a key that is none. */
+  owner?: KeyOwner;
   /** Whether the key was found right before: an address counts against its rate once for a request. */
   isAuthorized: boolean;
 };
@@ -37,13 +41,13 @@ function failureOf({ verdict, retryAfterSeconds }: Result, model: string): Failu
     case Verdict.KEY_INVALID:
       return { name: "key_invalid" };
     case Verdict.KEY_LIMIT:
-      return { name: "key_limit" };
+      return { name: "key_limit", detail: model };
     case Verdict.BALANCE:
-      return { name: "balance" };
+      return { name: "balance", detail: model };
     case Verdict.MODEL:
       return { name: "model_unavailable", detail: model };
     case Verdict.ACCOUNT_RATE:
-      return { name: "account_rate" };
+      return { name: "account_rate", detail: model };
     case Verdict.IP_RATE:
       return { name: "ip_rate", retryAfterSeconds };
     case Verdict.UNSPECIFIED:
@@ -54,6 +58,10 @@ function failureOf({ verdict, retryAfterSeconds }: Result, model: string): Failu
       // No decision was made on money or on the key: 503, never 401 or 403, and never open.
       return { name: "service_unavailable", cause: `verdict ${verdict}` };
   }
+}
+
+function noteOwner(caller: Caller, { accountId, keyId }: Result): void {
+  if (keyId !== "") caller.owner = { accountId, keyId };
 }
 
 /** Nobody waits for an answer that cannot come: while auth-quota is away, callers hear so at once. */
@@ -71,6 +79,7 @@ export async function authorize(quota: QuotaSession, caller: Caller, mayBeUsedUp
   const { keyHash } = caller;
   const value = { keyHash, ip: countedIp(caller), mayBeUsedUp };
   const result = await quota.ask({ operation: { case: "authorize", value } });
+  noteOwner(caller, result);
   const failure = failureOf(result, "");
   if (failure) throw new CallFailure(failure);
   caller.isAuthorized = true;
@@ -118,6 +127,7 @@ export async function admitAtPrice(
   const result = await quota.ask({
     operation: { case: "reserve", value: { keyHash: caller.keyHash, ip: countedIp(caller), ...wanted } },
   });
+  noteOwner(caller, result);
   if (result.verdict === Verdict.UNAVAILABLE) void quota.tell({ operation: { case: "release", value: { rid } } });
   const failure = failureOf(result, model);
   if (failure?.name === "service_unavailable") failure.cause = clockProblem(quota.clockAheadMs()) ?? failure.cause;

@@ -1,11 +1,13 @@
 import { endName } from "#shared/money/end-name.ts";
 import { infoPlain, type Logger, type PlainFields } from "#shared/process/log.ts";
+import type { Caller } from "../charge/admit.ts";
 import { callOutcomeOf } from "./call-outcome.ts";
 import { overheadsOf, type CallTimes } from "../call-times.ts";
 import type { Failure } from "../failures.ts";
 import type { CallResponse } from "../http/exchange.ts";
 import type { CallTrace, LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
+import { isOfCaller, type Refusals } from "./refusals.ts";
 import { endTrace, type TraceSettings } from "./trace-call.ts";
 
 /** A call that has been answered. */
@@ -23,6 +25,8 @@ export type Report = {
   /** Undefined when no money was held. */
   call: LiveCall | undefined;
   failure: Failure | undefined;
+  /** Left out: nobody is told of what was refused to them. */
+  caller?: Pick<Caller, "owner"> | undefined;
   /** How the answer ended; left out: as the call did. */
   end?: string | undefined;
 };
@@ -53,10 +57,17 @@ function logFailure(fields: PlainFields & { status: number }, { name, cause, isO
 }
 
 /** `loggedShare`: of calls that succeed, 0 to 1; every other call has its line. */
-export type ReportDeps = { metrics: Metrics; log: Logger; loggedShare: number; tracing: TraceSettings };
+export type ReportDeps = {
+  metrics: Metrics;
+  log: Logger;
+  loggedShare: number;
+  tracing: TraceSettings;
+  refusals?: Refusals | undefined;
+};
 
 /** One count per call, and one log line unless it is a successful one that is left out. */
-export function reportCall(report: Report, { metrics, log, loggedShare, tracing }: ReportDeps): void {
+export function reportCall(report: Report, deps: ReportDeps): void {
+  const { metrics, log, loggedShare, tracing, refusals } = deps;
   const { rid, startedAtMs, endpoint, ip, response, call, failure, trace, socket, end = endOf(report) } = report;
   const durationMs = Date.now() - startedAtMs;
   const status = response.headersSent ? response.statusCode : 499;
@@ -67,6 +78,9 @@ export function reportCall(report: Report, { metrics, log, loggedShare, tracing 
     metrics.modelCalls.inc({ model: call.offered.id, upstream: call.upstream || "none", outcome });
     metrics.failedCall(call.accountId, outcome);
   }
+  const owner = report.caller?.owner;
+  // A call that held money is in the ledger.
+  if (failure && owner && !call && isOfCaller(outcome)) refusals?.note(owner, { rid, failure, status, endpoint });
   observeTimes(report, metrics);
   const fields = {
     rid,

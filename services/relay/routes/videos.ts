@@ -33,8 +33,8 @@ function respond({ response, submission }: VideoExchange, value: object, dropped
  * The account of the caller's key, also of one that has used up its limit: its videos are paid for. Throws what a wrong
  * key is told, or too many requests of an address.
  */
-async function accountOf({ request, ip, relay }: VideoExchange): Promise<string> {
-  const caller = callerOf(readKey(request.headers, false), ip);
+async function accountOf({ request, ip, submission, relay }: VideoExchange): Promise<string> {
+  const caller = (submission.caller = callerOf(readKey(request.headers, false), ip));
   return (await authorize(relay.settling.quota, caller, true)).accountId;
 }
 
@@ -49,7 +49,7 @@ function taskIdOf({ taskId, relay }: VideoExchange, absent: FailureName) {
 
 async function submit(asking: VideoExchange): Promise<void> {
   const { request, response, ip, submission, relay } = asking;
-  const caller = callerOf(readKey(request.headers, false), ip);
+  const caller = (submission.caller = callerOf(readKey(request.headers, false), ip));
   const submitted = await submitVideo({ request, response, caller, submission }, relay);
   if (submitted) respond(asking, videoObject(submitted.task), submitted.dropped);
 }

@@ -23,6 +23,7 @@ export type Submission = {
   times: CallTimes;
   trace: CallTrace | undefined;
   call: LiveCall | undefined;
+  caller?: Caller;
 };
 
 type IncomingSubmission = {

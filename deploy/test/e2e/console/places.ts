@@ -52,6 +52,8 @@ export async function seed(site: Site, owner: Person, { accountId, keyId, secret
     await makeCall(relayUrl, secret, { side: chat, model, isStream: false }),
     await makeCall(relayUrl, secret, { side: chat, isStream: true }),
   ];
+  // Refused, for a model that is none.
+  await makeCall(relayUrl, secret, { side: chat, model: "a-model-that-is-none", isStream: false });
   const task = videoOf(await submitVideo({ relayUrl, secret }));
   const [rid = ""] = calls.map(ridOf);
   await world.billing.createVouchers({ batchId, amountNanos: 10_000_000_000n, codeHashes: [randomBytes(32)] });

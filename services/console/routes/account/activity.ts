@@ -3,6 +3,7 @@ import { KeyStatus, type Key } from "#proto/authquota/v1/authquota_pb.ts";
 import { LineKind, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import { EndCause, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
+import { activityNavigation } from "../../html/activity-navigation.ts";
 import { money } from "../../html/amounts.ts";
 import { endCauseName } from "../../html/call-words.ts";
 import { ago, badge, choice, emptyState, input, nextPage, tableOf } from "../../html/controls.ts";
@@ -95,12 +96,12 @@ async function show(deps: Deps, request: AccountRequest): Promise<PageResponse> 
   return page(
     "Activity",
     html`${isWrong && html`<p class="problems" role="alert">${[...filter.given.errors.values()].join(" ")}</p>`}
-      ${filterForm(filter, activity.keys, `${base}/activity`)}
+      ${activityNavigation(base, "/activity")} ${filterForm(filter, activity.keys, `${base}/activity`)}
       <div${beforeLineId === "" && live}>${callsTable(request, activity)}</div>
       ${activity.nextLineId !== "" && nextPage(`${base}/activity?${older.toString()}`)}
       <p class="hint">
-        A call is here moments after it ended. A call that was refused before it reached a provider is free and not in
-        this list.
+        A call is here moments after it ended. Calls that were refused before they reached a provider are free and have
+        a list of their own.
       </p>`,
     {
       ...(isWrong && { status: 422 }),
