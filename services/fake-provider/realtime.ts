@@ -107,7 +107,7 @@ class Session {
       case "input_audio_buffer.commit":
         return this.commit(false);
       case "response.create":
-        return this.respond(isObject(event["response"]) ? event["response"] : {});
+        return this.create(isObject(event["response"]) ? event["response"] : {}, event["event_id"]);
       case "response.cancel":
         return this.cancel(String(event["response_id"]));
       default:
@@ -153,8 +153,23 @@ class Session {
     if (isAnswered) this.respond({});
   }
 
+  /** A conversation has one response at a time. */
+  private create(given: Fields, eventId: unknown): void {
+    const isBusy = [...this.running.values()].some(({ planned }) => planned.conversationId !== null);
+    if (!isBusy || given["conversation"] === "none") return this.respond(given);
+    const code = "conversation_already_has_active_response";
+    const message = "Conversation already has an active response in progress.";
+    this.send({ type: "error", error: { type: "invalid_request_error", code, message, event_id: eventId ?? null } });
+  }
+
   private respond(given: Fields): void {
     const behaviour: Behaviour = { ...this.standing, ...readBehaviour(this.said) };
+    const { headersAfterMs = 0 } = behaviour;
+    if (headersAfterMs === 0) return this.say(given, behaviour);
+    setTimeout(() => this.say(given, behaviour), headersAfterMs);
+  }
+
+  private say(given: Fields, behaviour: Behaviour): void {
     const modalities = given["output_modalities"] ?? this.session["output_modalities"];
     const isSpoken = Array.isArray(modalities) && modalities.includes("audio");
     const text = behaviour.text ?? "Hello from the fake upstream";

@@ -21,7 +21,7 @@ export type HeldFor = { caller: Caller; model: Model; route: Route; next: () => 
 
 export type OnCut = (endCause: EndCause) => void;
 
-const growAgainMs = 1_000;
+// Each growth is by a quarter at least, so that few are asked for however fast a caller sends.
 const growAtShare = 1.25;
 
 /**
@@ -35,7 +35,6 @@ export class HeldAhead {
   onCut: OnCut = () => undefined;
   private ready: LiveCall | undefined;
   private coming: Promise<void> | undefined;
-  private grownAtMs = -Infinity;
   private isOver = false;
 
   constructor(relay: Relay, heldFor: HeldFor) {
@@ -75,11 +74,9 @@ export class HeldAhead {
   /** Asks for more where the next call may cost more than is held for it. Throws a CallFailure when there is none. */
   async grow(usage: Units = this.heldFor.next()): Promise<void> {
     const { ready: call } = this;
-    const nowMs = performance.now();
-    if (!call || call.isExtending || nowMs - this.grownAtMs < growAgainMs) return;
+    if (!call || call.isExtending) return;
     const wanted = this.priceOf(usage);
     if (Number(wanted) <= Number(call.heldNanos) * growAtShare) return;
-    this.grownAtMs = nowMs;
     call.isExtending = true;
     const value = { rid: call.rid, totalNanos: wanted, leastNanos: wanted };
     const { verdict, heldNanos } = await this.relay.settling.quota.ask({ operation: { case: "extend", value } });

@@ -18,20 +18,25 @@ const or0 = (units: bigint | undefined): number => Number(units ?? 0n);
 export class SessionContext {
   heard: SoundFormat = "pcm";
   spoken: SoundFormat = "pcm";
-  /** The model that writes down what is heard, by the caller's name. */
+  /** The model that writes down what is heard, or did, by the caller's name. */
   transcriber: string | undefined;
+  /** Whether it does; it goes on until the provider has taken over that it shall not. */
+  private writing: "yes" | "ending" | "no" = "no";
   private outputCap: number | undefined;
   private text = promptTokens;
   private sound = 0;
   private pictures = 0;
   private cached = 0;
   private buffered = 0;
+  /** What of that is no silence that may be thrown away, for speech has begun or the caller has committed it. */
+  private kept: "some" | "all" | { behind: number } = "some";
   private readonly unwritten = new Map<string, number>();
 
   change({ heard, spoken, transcriber, outputCap }: SessionChange): void {
     this.heard = heard ?? this.heard;
     this.spoken = spoken ?? this.spoken;
-    if (transcriber !== undefined) this.transcriber = transcriber ?? undefined;
+    if (transcriber) [this.transcriber, this.writing] = [transcriber, "yes"];
+    else if (transcriber === null && this.writing === "yes") this.writing = "ending";
     if (outputCap !== undefined) this.outputCap = outputCap ?? undefined;
   }
 
@@ -40,14 +45,30 @@ export class SessionContext {
     this.pictures += pictures * usualPictureTokens;
     this.sound += heardTokens(itemSound, this.heard);
     this.buffered += heardTokens(heardSound, this.heard);
-    if (type === "input_audio_buffer.clear") this.buffered = 0;
+    if (type === "input_audio_buffer.clear") this.empty();
+    else if (type === "input_audio_buffer.commit") this.kept = "all";
+  }
+
+  /** The provider has taken over the settings: what was committed before is still written down, and nothing else. */
+  updated(): void {
+    if (this.writing === "ending") this.writing = "no";
+  }
+
+  /** Whether a model may write down what is heard: not while another one still does, for no event names which one. */
+  mayWrite(transcriber: string): boolean {
+    return transcriber === this.transcriber || (this.writing === "no" && this.unwritten.size === 0);
+  }
+
+  /** The provider hears somebody speak. */
+  speak(): void {
+    if (this.kept === "some") this.kept = { behind: Math.max(0, this.buffered - maxBufferedTokens) };
   }
 
   /** What was heard is an item of the conversation now. */
   commit(itemId: string): void {
     this.sound += this.buffered;
-    if (this.transcriber !== undefined && this.unwritten.size < 1_000) this.unwritten.set(itemId, this.buffered);
-    this.buffered = 0;
+    if (this.writing !== "no" && this.unwritten.size < 1_000) this.unwritten.set(itemId, this.buffered);
+    this.empty();
   }
 
   /** Tokens of the sound of an item that has been written down, or never will be; 0 for one that is not known. */
@@ -90,13 +111,19 @@ export class SessionContext {
 
   /** What writing down may use of all that it has still to write. */
   nextTranscript(): Units {
-    let tokens = this.soundToCome();
+    let tokens = this.writing === "no" ? 0 : this.soundToCome();
     for (const unwritten of this.unwritten.values()) tokens += unwritten;
     return transcriptUnits(Math.max(tokens, maxBufferedTokens));
   }
 
+  private empty(): void {
+    this.buffered = 0;
+    this.kept = "some";
+  }
+
   private soundToCome(): number {
-    return Math.min(this.buffered, maxBufferedTokens);
+    if (this.kept === "all") return this.buffered;
+    return this.kept === "some" ? Math.min(this.buffered, maxBufferedTokens) : this.buffered - this.kept.behind;
   }
 }
 

@@ -18,6 +18,7 @@ import { Intake } from "../intake.ts";
 import { closeCodes, type HeldSocket, type SocketEnd, type SocketLimits, type ToldEnd } from "../socket-end.ts";
 import type { UpstreamSocket } from "./connect-upstream.ts";
 import type { HeldAhead, HeldFor } from "./held-ahead.ts";
+import { Asked } from "./asked.ts";
 import { Inbox } from "./inbox.ts";
 import { responseIdOf, Responses, type Reported } from "./responses.ts";
 import type { SessionContext } from "./session-context.ts";
@@ -57,6 +58,11 @@ const countingMs = 5_000;
 
 const ignore = (): void => undefined;
 
+const otherWriter: Failure = {
+  name: "field_invalid",
+  detail: "field session.audio.input.transcription.model cannot change before the one in use has written all down",
+};
+
 const tooOld = {
   type: "invalid_request_error",
   code: "session_expired",
@@ -84,6 +90,7 @@ export class RealtimeSession implements HeldSocket {
   private readonly limits: SocketLimits;
   private readonly rules: EventRules;
   private readonly responses: Responses;
+  private readonly asked = new Asked();
   private readonly transcripts: Transcripts;
   private readonly time: SessionTime | undefined;
   private readonly intake: Intake;
@@ -154,6 +161,7 @@ export class RealtimeSession implements HeldSocket {
     if (silentMs > 3 * pingMs) this.cut("silent");
     else if (silentMs > pingMs && nowMs - this.pingedAtMs > pingMs) this.ping(nowMs);
     this.time?.tick(nowMs);
+    this.asked.check(nowMs, countingMs);
   }
 
   private ping(nowMs: number): void {
@@ -203,11 +211,13 @@ export class RealtimeSession implements HeldSocket {
   private async take(event: ClientEvent): Promise<void> {
     const { context, ahead, upstream, model } = this.start;
     const isResponse = event.type === "response.create";
+    if (isResponse) await this.asked.over();
     if (isResponse && (this.isLeaving || closedFor(this.relay))) {
       return this.refuse({ name: "service_unavailable", cause: "the session is leaving" }, event.eventId);
     }
     const { outputCap, ...change } = event.change;
-    const before = context.transcriber;
+    const { transcriber: before } = context;
+    if (change.transcriber && !context.mayWrite(change.transcriber)) return this.refuse(otherWriter, event.eventId);
     context.change(isResponse ? {} : { ...change, outputCap });
     context.add(event);
     try {
@@ -225,7 +235,8 @@ export class RealtimeSession implements HeldSocket {
     this.refused = 0;
     this.busyAtMs = performance.now();
     if (this.isOver) return;
-    upstream.webSocket.send(event.frame, () => this.freeIfRoom());
+    const frame = isResponse && !this.time ? this.asked.begin(event.frame, event.eventId) : event.frame;
+    upstream.webSocket.send(frame, () => this.freeIfRoom());
     if (upstream.webSocket.bufferedAmount > maxBufferedBytes) this.fromCaller.hold();
   }
 
@@ -258,11 +269,13 @@ export class RealtimeSession implements HeldSocket {
     const id = responseIdOf(event, type);
     if (id !== undefined) return this.time ? text : this.accountResponse(id, event, type, text);
     if (type === "input_audio_buffer.committed") context.commit(itemIdOf(event));
+    else if (type === "input_audio_buffer.speech_started") context.speak();
     else if (type === "conversation.item.input_audio_transcription.failed") this.transcripts.failed(itemIdOf(event));
     else if (type === "conversation.item.input_audio_transcription.completed") {
       await this.transcripts.completed(itemIdOf(event), member(event, "usage"));
     } else if (type === "error") return this.cleaned(event, text);
-    else if (type.startsWith("session.") && member(member(event, "session"), "client_secret") !== undefined) {
+    if (type === "session.updated") context.updated();
+    if (type.startsWith("session.") && member(member(event, "session"), "client_secret") !== undefined) {
       // It is the provider's own, by which a caller would go past the relay.
       const { client_secret: _, ...session } = member(event, "session") as Record<string, unknown>;
       return JSON.stringify({ ...(event as object), session });
@@ -273,10 +286,7 @@ export class RealtimeSession implements HeldSocket {
   private async accountResponse(id: string, event: unknown, type: string, text: string): Promise<string> {
     const { context } = this.start;
     const rid = await this.responses.begin(id, () => context.requested());
-    if (rid !== undefined) {
-      this.turns += 1;
-      this.relay.metrics.socketTurns.inc({ kind: "call" });
-    }
+    if (rid !== undefined) this.onBegun();
     this.busyAtMs = performance.now();
     const ended = this.responses.read(id, event, type, context.spoken);
     const isOfConversation = stringOf(member(member(event, "response"), "conversation_id")) !== undefined;
@@ -284,9 +294,16 @@ export class RealtimeSession implements HeldSocket {
     return rid === undefined ? text : `{"headers":{"x-request-id":"${rid}"},${text.trimStart().slice(1)}`;
   }
 
+  private onBegun(): void {
+    this.turns += 1;
+    this.relay.metrics.socketTurns.inc({ kind: "call" });
+    this.asked.end();
+    if (this.isLeft) this.stopResponses();
+  }
+
   /** The next one is held for at once: its provider may begin it at any time. */
   private async afterResponse(): Promise<void> {
-    if (this.isLeft && this.responses.size === 0) return this.settleAll(EndCause.CLIENT_GONE);
+    if (this.isLeft && this.isDone()) return this.settleAll(EndCause.CLIENT_GONE);
     if (this.isLeaving) return this.closeIfIdle();
     if (!this.time) await this.start.ahead.prepare();
   }
@@ -294,7 +311,8 @@ export class RealtimeSession implements HeldSocket {
   private cleaned(event: unknown, text: string): string {
     const error = readError(event);
     if (!error) return text;
-    const told = { ...(member(event, "error") as object), ...this.clean(error) };
+    const told = this.asked.refuse({ ...(member(event, "error") as object), ...this.clean(error) });
+    if (this.isLeft && this.isDone()) this.settleAll(EndCause.CLIENT_GONE);
     return JSON.stringify({ ...(event as object), error: told });
   }
 
@@ -352,7 +370,7 @@ export class RealtimeSession implements HeldSocket {
   };
 
   private closeIfIdle(): void {
-    if (!this.isLeaving || this.responses.size > 0) return;
+    if (!this.isLeaving || !this.isDone()) return;
     if (this.end === "age") this.send(errorEvent(this.start.rid, tooOld));
     this.finish(this.end as ToldEnd, EndCause.COMPLETE);
   }
@@ -374,6 +392,7 @@ export class RealtimeSession implements HeldSocket {
   private settleAll(endCause: EndCause): void {
     if (this.isOver) return;
     this.isOver = true;
+    this.asked.end();
     clearTimeout(this.leftTimer);
     const { ahead, upstream } = this.start;
     this.responses.endAll(endCause);
@@ -390,14 +409,23 @@ export class RealtimeSession implements HeldSocket {
   private callerGone(): void {
     if (this.isOver) return;
     this.isLeft = true;
+    this.stopResponses();
+    this.fromUpstream.free();
+    this.leftTimer = setTimeout(() => this.settleAll(EndCause.CLIENT_GONE), countingMs);
+    if (this.isDone()) this.settleAll(EndCause.CLIENT_GONE);
+  }
+
+  private stopResponses(): void {
     this.responses.leave();
     const { webSocket } = this.start.upstream;
     for (const id of this.responses.ids) {
       if (id !== "") webSocket.send(JSON.stringify({ type: "response.cancel", response_id: id }), ignore);
     }
-    this.fromUpstream.free();
-    this.leftTimer = setTimeout(() => this.settleAll(EndCause.CLIENT_GONE), countingMs);
-    if (this.responses.size === 0) this.settleAll(EndCause.CLIENT_GONE);
+  }
+
+  /** Whether no response is under way, nor asked for. */
+  private isDone(): boolean {
+    return this.responses.size === 0 && !this.asked.isOpen;
   }
 
   private upstreamGone(code: number): void {

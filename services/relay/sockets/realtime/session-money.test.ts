@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Verdict, type Operation } from "#proto/authquota/v1/authquota_pb.ts";
+import { EndCause } from "#proto/usage/v1/usage_pb.ts";
+import { until } from "#shared/testing/until.ts";
+import { charged, heldOf, open, partOf, quotaOf, start, type Json } from "../../testing/realtime-client.ts";
+import { SessionContext } from "./session-context.ts";
+
+// What a caller may try so that a session's provider does work that nobody has held for, or is charged for.
+
+const update = (audio: Json): Json => ({ type: "session.update", session: { type: "realtime", audio } });
+const beside: Json = { type: "response.create", response: { conversation: "none", input: [] } };
+const stalled = { fault: { kind: "stall" }, text: "slow" } as const;
+
+type Granted = { reserves: number; extends: number };
+
+/** Money for so many holds, and so many of their growths. */
+function moneyFor(granted: Granted) {
+  return (operation: Operation["operation"]) => {
+    const { case: name, value } = operation;
+    const known = { accountId: "acct_1", keyId: "key_1" };
+    if (name === "reserve") {
+      granted.reserves -= 1;
+      return granted.reserves < 0 ? { verdict: Verdict.BALANCE } : { ...known, heldNanos: value.estimateNanos };
+    }
+    if (name !== "extend") return known;
+    granted.extends -= 1;
+    return granted.extends < 0 ? { verdict: Verdict.BALANCE } : { ...known, heldNanos: value.totalNanos };
+  };
+}
+
+test("what grows again at once is held for again before the provider has it", async () => {
+  const relay = await start({}, { answer: moneyFor({ reserves: 1, extends: 1 }) });
+  const { say, closed } = await open(relay);
+  say("word ".repeat(20_000));
+  say("word ".repeat(60_000));
+  assert.equal(await closed, 1008);
+  assert.equal(quotaOf(relay).of("extend").length, 2);
+  assert.equal(relay.fake.realtime.filter(({ type }) => type === "conversation.item.create").length, 1);
+});
+
+test("no response is asked for while one is that has not begun, so that each has a hold of its own", async () => {
+  const relay = await start({}, { answer: moneyFor({ reserves: 1, extends: 9 }) });
+  const { ask, send, closed } = await open(relay);
+  ask(stalled);
+  for (let count = 0; count < 8; count += 1) send(beside);
+  assert.equal(await closed, 1008);
+  assert.equal(relay.fake.realtime.filter(({ type }) => type === "response.create").length, 1);
+  await until("it is charged", () => charged(relay).length === 1);
+});
+
+test("a response that its provider refuses makes room for the next one, and is told by its caller's name", async () => {
+  const relay = await start();
+  const { ask, send, find } = await open(relay);
+  ask(stalled);
+  await find("response.created");
+  send({ type: "response.create", event_id: "mine" });
+  send(beside);
+  const [error] = await find("error");
+  assert.equal(partOf(error, "error")["event_id"], "mine");
+  await find("response.created", 2);
+});
+
+test("a caller who leaves before the response that he asked for has begun pays for it", async () => {
+  const relay = await start();
+  const { ask, webSocket } = await open(relay);
+  ask({ ...stalled, headersAfterMs: 100 });
+  webSocket.close();
+  await until("it is charged", () => charged(relay).length === 1);
+  assert.equal(charged(relay)[0]?.endCause, EndCause.CLIENT_GONE);
+  await until("all is given back", () => heldOf(relay) === 0);
+  assert.ok(relay.fake.realtime.some(({ type }) => type === "response.cancel"));
+});
+
+test("what was heard before a caller wanted nothing more written down is charged", async () => {
+  const relay = await start();
+  const { send, find } = await open(relay);
+  send(update({ input: { transcription: { model: "hear" } } }));
+  send({ type: "input_audio_buffer.append", audio: Buffer.alloc(96_000).toString("base64") });
+  send({ type: "input_audio_buffer.commit" });
+  send(update({ input: { transcription: null } }));
+  await find("conversation.item.input_audio_transcription.completed");
+  await find("session.updated", 2);
+  assert.deepEqual(
+    charged(relay).map(({ modelRequested, costNanos }) => [modelRequested, costNanos]),
+    [["hear", 200_000n]],
+  );
+});
+
+test("no other model writes down what is heard before the one in use is done, for no event names it", () => {
+  const context = new SessionContext();
+  context.change({ transcriber: "dear" });
+  assert.ok(context.mayWrite("dear") && !context.mayWrite("cheap"));
+  context.commit("item_1");
+  context.change({ transcriber: null });
+  context.commit("item_2");
+  context.updated();
+  context.commit("item_3");
+  assert.deepEqual(context.unwrittenItems, ["item_1", "item_2"]);
+  assert.ok(!context.mayWrite("cheap"));
+  context.written("item_1");
+  context.written("item_2");
+  assert.ok(context.mayWrite("cheap"));
+});
+
+test("sound that a caller commits is held for before it is answered, however long it is", async () => {
+  const relay = await start();
+  const { send, find } = await open(relay);
+  const audio = { input: { format: { type: "audio/pcmu" } } };
+  send({ type: "session.update", session: { type: "realtime", max_output_tokens: 1, audio } });
+  // Four minutes each, of 10 tokens a second.
+  const sound = Buffer.alloc(4 * 60 * 8_000).toString("base64");
+  for (let count = 0; count < 6; count += 1) send({ type: "input_audio_buffer.append", audio: sound });
+  send({ type: "input_audio_buffer.commit" });
+  await find("input_audio_buffer.committed");
+  const extend = quotaOf(relay).of("extend").at(-1);
+  assert.ok(extend && extend.totalNanos >= 14_400n * 32_000n, `${extend?.totalNanos}`);
+});
+
+test("what is said behind the beginning of speech counts whole, silence before it for a minute", () => {
+  const context = new SessionContext();
+  const minute = { type: "input_audio_buffer.append", textTokens: 0, pictures: 0, itemSound: 0 };
+  const hear = (minutes: number) =>
+    context.add({ ...minute, eventId: undefined, frame: "", change: {}, heardSound: minutes * 60 * 64_000 });
+  const soundOf = (): bigint | undefined => context.requested().units.audioInputTokens;
+  hear(30);
+  assert.equal(soundOf(), 600n);
+  context.speak();
+  hear(10);
+  assert.equal(soundOf(), 6_600n);
+  context.commit("item_1");
+  assert.equal(soundOf(), 6_600n + 30n * 600n - 600n);
+});
