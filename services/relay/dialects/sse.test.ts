@@ -132,6 +132,8 @@ const dataRows = [
   ["an empty value", "data:\n\n", ""],
   ["a name without a colon", "data\n\n", ""],
   ["multi-byte characters", "data: é漢😀\n\n", "é漢😀"],
+  ["behind the byte order mark of a stream", "\u{feff}data: {}\n\n", "{}"],
+  ["behind a byte order mark, in several lines", "\u{feff}data: {\ndata: }\n\n", "{\n}"],
   ["a comment has none", ": data: {}\n\n", undefined],
   ["a longer name is another field", "database: {}\n\n", undefined],
   ["an event without data", "event: ping\n\n", undefined],
@@ -147,4 +149,5 @@ test("data that is not JSON reads as nothing instead of raising", () => {
   assert.equal(eventJson("[DONE]"), undefined);
   assert.equal(eventJson('{"a":'), undefined);
   assert.deepEqual(eventJson('{"a":1}  '), { a: 1 });
+  assert.deepEqual(eventJson('\u{feff}{"a":1}'), { a: 1 }, "a byte order mark is none of the text");
 });

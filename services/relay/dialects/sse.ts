@@ -3,6 +3,9 @@ const cr = 13;
 const colonCode = 58;
 const spaceCode = 32;
 const dataField = Buffer.from("data");
+// Some servers begin a stream, or a body, with one; it is no part of the text.
+const markCode = 0xfeff;
+const byteOrderMark = Buffer.from("\u{feff}");
 
 /**
  * Index just behind the blank line that ends the event which begins at `start`, or -1; nothing before `from` can be
@@ -24,8 +27,12 @@ function isLastLine(event: Buffer, lineEnd: number): boolean {
   return rest <= 0 || (rest <= 2 && event[event.length - 1] === lf);
 }
 
+const withoutMark = (bytes: Buffer): Buffer =>
+  bytes.subarray(0, byteOrderMark.length).equals(byteOrderMark) ? bytes.subarray(byteOrderMark.length) : bytes;
+
 /** The data of an event, its lines joined as the standard says; undefined for an event without data (a comment). */
-export function eventData(event: Buffer): string | undefined {
+export function eventData(bytes: Buffer): string | undefined {
+  const event = bytes[0] === byteOrderMark[0] ? withoutMark(bytes) : bytes;
   // Nearly every provider event is one "data: {…}" line, alone or behind an "event:" line.
   const at = event.indexOf(dataField);
   if (at === -1) return undefined;
@@ -50,7 +57,7 @@ export function eventData(event: Buffer): string | undefined {
 export function eventJson(data: string | undefined): unknown {
   if (data === undefined) return undefined;
   try {
-    return JSON.parse(data) as unknown;
+    return JSON.parse(data.charCodeAt(0) === markCode ? data.slice(1) : data) as unknown;
   } catch {
     return undefined;
   }

@@ -6,6 +6,16 @@ import { chat, plain, plainBuckets, responses, readEveryWay, type Case } from ".
 
 const cases: Case[] = [
   chat(
+    "OpenRouter, by its newer name for the tools that it ran",
+    { ...plain, server_tool_use_details: { tool_calls_requested: 3, tool_calls_executed: 2, web_search_requests: 2 } },
+    { ...plainBuckets, webSearches: 2n },
+  ),
+  chat(
+    "OpenRouter, by both of its names",
+    { ...plain, server_tool_use: { web_search_requests: 2 }, server_tool_use_details: { web_search_requests: 2 } },
+    { ...plainBuckets, webSearches: 2n },
+  ),
+  chat(
     "DashScope, which writes to a cache",
     {
       ...plain,

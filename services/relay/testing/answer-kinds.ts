@@ -1,3 +1,5 @@
+import type { FinishReason } from "../dialects/reply.ts";
+
 /** What becomes of a part of an answer in another format: what it is shown as, or why nothing shows it. */
 export type KindFate = { shown: string } | { lost: string };
 
@@ -7,20 +9,32 @@ const lost = (why: string): KindFate => ({ lost: why });
 const ownTool = lost("tells how the provider's own tool found the answer, which the text behind it is");
 const neverAsked = lost("only answers a tool that a conversion never sends");
 const ofTheAnswer = lost("tells about the answer, not of it");
+const beta = lost("only comes to who asks for a beta, which no conversion does");
+
+const responsesFile = "openai/resources/responses/responses.d.ts";
+const betaResponsesFile = "openai/resources/beta/responses/responses.d.ts";
+const messagesFile = "@anthropic-ai/sdk/resources/messages/messages.d.ts";
+const betaMessagesFile = "@anthropic-ai/sdk/resources/beta/messages/messages.d.ts";
+const chatFile = "openai/resources/chat/completions/completions.d.ts";
+const geminiFile = "@google/genai/dist/genai.d.ts";
+
+/** A type that an official client declares, or what one field of it may be. */
+type Declared = { file: string; type: string; field?: string };
 
 /** Where the official clients' types declare the parts of answers, and what becomes of each. */
 export const answerKinds: readonly {
   format: string;
-  file: string;
-  type: string;
+  types: readonly Declared[];
   /** Whether kinds are told apart by `type`; else each field is one. */
   isByType: boolean;
   fates: Record<string, KindFate>;
 }[] = [
   {
     format: "openai-responses",
-    file: "openai/resources/responses/responses.d.ts",
-    type: "ResponseOutputItem",
+    types: [
+      { file: responsesFile, type: "ResponseOutputItem" },
+      { file: betaResponsesFile, type: "BetaResponseOutputItem" },
+    ],
     isByType: true,
     fates: {
       message: shown("text with citations and logprobs, refusals"),
@@ -51,12 +65,17 @@ export const answerKinds: readonly {
       apply_patch_call_output: neverAsked,
       function_call_output: neverAsked,
       custom_tool_call_output: neverAsked,
+      agent_message: beta,
+      multi_agent_call: beta,
+      multi_agent_call_output: beta,
     },
   },
   {
     format: "anthropic-messages",
-    file: "@anthropic-ai/sdk/resources/messages/messages.d.ts",
-    type: "ContentBlock",
+    types: [
+      { file: messagesFile, type: "ContentBlock" },
+      { file: betaMessagesFile, type: "BetaContentBlock" },
+    ],
     isByType: true,
     fates: {
       text: shown("text with citations"),
@@ -71,12 +90,17 @@ export const answerKinds: readonly {
       text_editor_code_execution_tool_result: ownTool,
       tool_search_tool_result: ownTool,
       container_upload: neverAsked,
+      advisor_tool_result: beta,
+      mcp_tool_use: beta,
+      mcp_tool_result: beta,
+      mcp_tool_listing: beta,
+      compaction: beta,
+      fallback: beta,
     },
   },
   {
     format: "openai-chat",
-    file: "openai/resources/chat/completions/completions.d.ts",
-    type: "ChatCompletionMessage",
+    types: [{ file: chatFile, type: "ChatCompletionMessage" }],
     isByType: false,
     fates: {
       content: shown("text"),
@@ -90,8 +114,7 @@ export const answerKinds: readonly {
   },
   {
     format: "gemini-generate, parts",
-    file: "@google/genai/dist/genai.d.ts",
-    type: "Part",
+    types: [{ file: geminiFile, type: "Part" }],
     isByType: false,
     fates: {
       text: shown("text"),
@@ -115,8 +138,7 @@ export const answerKinds: readonly {
   },
   {
     format: "gemini-generate, candidates",
-    file: "@google/genai/dist/genai.d.ts",
-    type: "Candidate",
+    types: [{ file: geminiFile, type: "Candidate" }],
     isByType: false,
     fates: {
       content: shown("its parts"),
@@ -131,6 +153,73 @@ export const answerKinds: readonly {
       safetyRatings: lost("no other format rates its answers; a block is told as a refusal"),
       urlContextMetadata: neverAsked,
       continuationToken: neverAsked,
+    },
+  },
+];
+
+/** Why answers end, as the official clients' types have it, and what each reason is read as. */
+export const endingKinds: readonly {
+  format: string;
+  types: readonly Declared[];
+  reasons: Record<string, FinishReason>;
+}[] = [
+  {
+    format: "openai-chat",
+    types: [{ file: chatFile, type: "ChatCompletion.Choice", field: "finish_reason" }],
+    reasons: { stop: "stop", length: "length", content_filter: "refusal", tool_calls: "stop", function_call: "stop" },
+  },
+  {
+    format: "openai-responses",
+    types: [
+      { file: responsesFile, type: "Response.IncompleteDetails", field: "reason" },
+      { file: betaResponsesFile, type: "BetaResponse.IncompleteDetails", field: "reason" },
+    ],
+    reasons: { max_output_tokens: "length", max_messages: "length", steered: "length", content_filter: "refusal" },
+  },
+  {
+    format: "anthropic-messages",
+    types: [
+      { file: messagesFile, type: "StopReason" },
+      { file: betaMessagesFile, type: "BetaStopReason" },
+    ],
+    reasons: {
+      end_turn: "stop",
+      stop_sequence: "stop-sequence",
+      max_tokens: "length",
+      model_context_window_exceeded: "length",
+      tool_use: "calls",
+      pause_turn: "pause",
+      refusal: "refusal",
+      compaction: "stop",
+    },
+  },
+  {
+    format: "gemini-generate",
+    types: [{ file: geminiFile, type: "FinishReason" }],
+    reasons: {
+      STOP: "stop",
+      MAX_TOKENS: "length",
+      CONTINUATION: "length",
+      SAFETY: "refusal",
+      RECITATION: "refusal",
+      BLOCKLIST: "refusal",
+      PROHIBITED_CONTENT: "refusal",
+      SPII: "refusal",
+      MODEL_ARMOR: "refusal",
+      ESCALATION: "refusal",
+      PUP_LIMITED_DISABLED: "refusal",
+      IMAGE_SAFETY: "refusal",
+      IMAGE_PROHIBITED_CONTENT: "refusal",
+      IMAGE_RECITATION: "refusal",
+      IMAGE_OTHER: "refusal",
+      LANGUAGE: "stop",
+      OTHER: "stop",
+      NO_IMAGE: "stop",
+      MALFORMED_FUNCTION_CALL: "stop",
+      MALFORMED_RESPONSE: "stop",
+      UNEXPECTED_TOOL_CALL: "stop",
+      TOO_MANY_TOOL_CALLS: "stop",
+      MISSING_THOUGHT_SIGNATURE: "stop",
     },
   },
 ];

@@ -109,6 +109,8 @@ const replies: fc.Arbitrary<Reply> = fc
     model: fc.constant("m"),
     choices: fc
       .tuple(blocks, fc.constantFrom("stop" as const, "length" as const, "calls" as const, "refusal" as const))
+      // A refusal before any output is not billed, and tells no counts.
+      .filter(([given, reason]) => reason !== "refusal" || given.length > 0)
       .map(([given, reason]) => [{ blocks: given, reason }]),
     usage: fc.record({
       inputTokens: count,

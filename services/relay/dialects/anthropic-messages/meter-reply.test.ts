@@ -37,10 +37,20 @@ test("thinking and tool calls are content and counted", () => {
   assert.equal(tally?.hasContent, true);
 });
 
-test("a refusal without a block has no content but counts to be paid", () => {
+test("an answer without a block has no content but counts to be paid", () => {
   const tally = readReply(messageOf([]));
   assert.equal(tally?.hasContent, false);
   assert.equal(tally?.usage?.inputTokens, 10n);
+});
+
+test("a refusal before any output is not billed, whatever it counts; one behind output is", () => {
+  const refusal = (content: object[]) => ({ ...messageOf(content), stop_reason: "refusal" });
+  const empty = readReply(refusal([]));
+  assert.ok(empty?.isComplete && !empty.hasContent);
+  assert.equal(empty.usage, undefined);
+  assert.equal(readReply(refusal([{ type: "text", text: "Well," }]))?.usage?.inputTokens, 10n);
+  const hidden = { type: "thinking", thinking: "", signature: "opaque" };
+  assert.equal(readReply(refusal([hidden]))?.usage?.outputTokens, 3n, "thinking is output, shown or not");
 });
 
 for (const body of [undefined, null, "text", [], {}, { type: "error", error: {} }, { content: "x" }, { choices: [] }]) {

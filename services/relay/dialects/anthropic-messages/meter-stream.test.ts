@@ -133,6 +133,17 @@ for (const reason of ["end_turn", "max_tokens", "stop_sequence", "tool_use", "pa
   });
 }
 
+test("a refusal before any output is not billed, whatever it counts; one behind output is", () => {
+  const refused = (...output: string[]) =>
+    watch([messageStart(), ...output, messageDelta({ input_tokens: 25, output_tokens: 1 }, "refusal"), messageStop]);
+  const empty = refused().tally;
+  assert.ok(empty.isComplete && !empty.hasContent);
+  assert.equal(empty.usage, undefined);
+  assert.equal(refused(textStart, textDelta, blockStop).tally.usage?.inputTokens, 25n);
+  const hidden = refused(blockStart({ type: "thinking", thinking: "", signature: "" }), blockStop).tally;
+  assert.equal(hidden.usage?.outputTokens, 1n, "thinking is output, shown or not");
+});
+
 const contentRows: [string, string[], string][] = [
   ["text", [textStart, textDelta], "12345678"],
   ["thinking", [blockDelta({ type: "thinking_delta", thinking: "1234" })], "1234"],

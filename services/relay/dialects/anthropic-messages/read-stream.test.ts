@@ -192,6 +192,24 @@ test("trap 22 (a failure after 200 is an error, not a clean end): error events, 
   assert.equal(readAll({ type: "error" }).length, 1);
 });
 
+test("trap 20 (blocks never overlap): what goes on with a block that has ended is not put into another one", () => {
+  const call = open({ type: "tool_use", id: "toolu_1", name: "look", input: {} }, 1);
+  const other = open({ type: "tool_use", id: "toolu_2", name: "see", input: {} }, 2);
+  const input = (partial_json: string, index: number) => delta({ type: "input_json_delta", partial_json }, index);
+  const text = delta({ type: "text_delta", text: " there" });
+  for (const mixed of [
+    [...textBlock, call, input('{"a":', 1), text, input("1}", 1)],
+    [...textBlock, call, input('{"a":', 1), other, input('{"b":', 2), input("1}", 1)],
+  ]) {
+    const events = readAll(start(), ...mixed, stop, ending("tool_use"), end);
+    assert.equal(kinds(events.filter(({ kind }) => kind === "error" || kind === "finish")), "error");
+    const told = events.map((event) => (event.kind === "block-delta" ? event.text : "")).join("");
+    assert.ok(!told.includes("there") && !told.includes("1}"), told);
+  }
+  const unnumbered = [open({ type: "text", text: "" }, 5), delta({ type: "text_delta", text: "Hi" }, 0), stop];
+  assert.equal(kinds(readAll(start(), ...unnumbered, ending(), end)).includes("error"), false);
+});
+
 test("nothing is read behind the end, and nothing else than an object is an event", () => {
   const behind = [...textBlock, { type: "error", error: { message: "x" } }, "[DONE]", null, 7, [], {}];
   assert.equal(kinds(readAll("[DONE]", null, start(), ending(), end, ...behind)), "start choice-finish finish");

@@ -17,6 +17,8 @@ type OpenBlock = {
   signature: string;
   input: string;
   decoder?: FreeTextDecoder | undefined;
+  /** The number that it was started with. */
+  index?: unknown;
 };
 
 const choice = 0;
@@ -72,7 +74,11 @@ type Reading = {
   isStarted: boolean;
   hasFailed: boolean;
   isOver: boolean;
+  /** Whether the answer has any block, shown or not. */
+  hasBlocks: boolean;
   open: OpenBlock | undefined;
+  /** Blocks that were opened. */
+  openings: number;
   stopReason: string | undefined;
   stopSequence: string | undefined;
 };
@@ -89,9 +95,14 @@ function countTool(block: unknown, { tools, sink }: Reading): void {
   sink.counted(bucket, tools[bucket]);
 }
 
-/** Takes counts: later ones replace those before them one by one. Those of the output may be a placeholder. */
-function takeUsage({ counts, sink }: Reading, usage: unknown, hasOutput: boolean): void {
+/**
+ * Takes counts: later ones replace those before them one by one. Those of the output may be a placeholder, and those of
+ * a refusal before any output are no bill (platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/
+ * handle-streaming-refusals).
+ */
+function takeUsage({ counts, sink, stopReason, hasBlocks }: Reading, usage: unknown, hasOutput: boolean): void {
   if (typeof usage !== "object" || usage === null) return;
+  if (stopReason === "refusal" && !hasBlocks) return;
   for (const [name, count] of Object.entries(usage)) {
     const isTaken = hasOutput || (name !== "output_tokens" && name !== "output_tokens_details");
     if (isTaken && count !== null && count !== undefined) counts[name] = count;
@@ -114,6 +125,7 @@ function readWhole(reading: Reading, message: unknown): void {
   if (!Array.isArray(content)) return;
   const { sink } = reading;
   for (const value of content as unknown[]) {
+    reading.hasBlocks = true;
     countBlock(value, sink);
     countTool(value, reading);
     const block = sink.isShown ? readBlock(value) : undefined;
@@ -157,28 +169,37 @@ function closeBlock(reading: Reading): void {
   sink.show({ kind: "block-end", choice });
 }
 
-function openBlock(reading: Reading, content: unknown): void {
+function openBlock(reading: Reading, content: unknown, index?: unknown): void {
   const { sink } = reading;
   const { start: block, ...open } = readStart(content);
   start(reading, undefined);
   closeBlock(reading);
-  reading.open = open;
+  reading.open = { ...open, index };
+  reading.openings += 1;
   if (!block) return;
   sink.show({ kind: "block-start", choice, block });
   showFirstContent(content, open.kind, sink);
 }
 
-function readBlockStart(reading: Reading, content: unknown): void {
+function readBlockStart(reading: Reading, content: unknown, index: unknown): void {
+  reading.hasBlocks = true;
   countPart(content, reading.sink);
   countTool(content, reading);
-  if (reading.sink.isShown) openBlock(reading, content);
+  if (reading.sink.isShown) openBlock(reading, content, index);
   else reading.isStarted = true;
 }
 
-function readDelta(reading: Reading, delta: unknown): void {
+/** Whether a delta is for a block before the last one, as part of which another format would show it. */
+function isLate({ open, openings }: Reading, index: unknown): boolean {
+  return typeof index === "number" && index < openings - 1 && index !== open?.index;
+}
+
+function readDelta(reading: Reading, delta: unknown, index: unknown): void {
   const { sink } = reading;
+  reading.hasBlocks = true;
   countPart(delta, sink);
   if (!sink.isShown) return;
+  if (isLate(reading, index)) return sink.unreadable("the provider went on with a block that had ended");
   const type = stringOf(member(delta, "type")) ?? "";
   // Compatible servers were seen to leave out the start of a text.
   if (!reading.open && type === "text_delta") openBlock(reading, { type: "text" });
@@ -211,13 +232,13 @@ function readEvent(reading: Reading, data: unknown): EventKind {
   if (reading.isOver && type !== "error") return undefined;
   switch (type) {
     case "content_block_delta":
-      readDelta(reading, member(data, "delta"));
+      readDelta(reading, member(data, "delta"), member(data, "index"));
       return undefined;
     case "message_start":
       readMessageStart(reading, member(data, "message"));
       return undefined;
     case "content_block_start":
-      readBlockStart(reading, member(data, "content_block"));
+      readBlockStart(reading, member(data, "content_block"), member(data, "index"));
       return undefined;
     case "content_block_stop":
       closeBlock(reading);
@@ -250,7 +271,9 @@ export function createStreamReader(sink: AnswerSink, _context: ReadingContext): 
     isStarted: false,
     hasFailed: false,
     isOver: false,
+    hasBlocks: false,
     open: undefined,
+    openings: 0,
     stopReason: undefined,
     stopSequence: undefined,
   };

@@ -14,6 +14,9 @@ const refusals = new Set([
   "PROHIBITED_CONTENT",
   "SPII",
   "MODEL_ARMOR",
+  "ESCALATION",
+  // The operator's account was limited for what it is used for.
+  "PUP_LIMITED_DISABLED",
   "IMAGE_SAFETY",
   "IMAGE_PROHIBITED_CONTENT",
   "IMAGE_RECITATION",

@@ -158,6 +158,16 @@ test("trap 32 (price by the service tier named in the response): a stream names 
   const chunk = chunkOf({ model: "gpt-served", service_tier: "priority", choices: [] });
   assert.equal(watch([chunk, ...answer, done]).tally.serviceTier, "priority");
   assert.equal(watch([...answer, done]).tally.serviceTier, undefined);
+  const counts = chunkOf({ choices: [], usage: { ...inTotal, service_tier: "priority" } });
+  assert.equal(watch([...answer, counts, done]).tally.serviceTier, "priority", "Mistral's, in its counts");
+});
+
+test("an error that is an object of its own, as Mistral's and vLLM's are, is one within a stream too", () => {
+  const error = chunkOf({ object: "error", message: "Too many", type: "rate_limited", param: null, code: "1300" });
+  const { verdicts, tally } = watch([...answer.slice(0, 1), error, done]);
+  assert.equal(tally.isFailed, true);
+  const told = { message: "Too many", type: "rate_limited", param: "", code: "1300" };
+  assert.equal(String(verdicts[1]), `data: ${JSON.stringify({ error: told })}\n\n`, "as callers know errors");
 });
 
 const inTotal = { prompt_tokens: 40, completion_tokens: 7, total_tokens: 109 };

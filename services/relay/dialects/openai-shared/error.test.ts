@@ -33,6 +33,12 @@ test("the field that an upstream names is told", () => {
   assert.deepEqual(within, { error: { ...error, message: "hidden" } });
 });
 
+// As servers on FastAPI tell what is wrong with a request.
+const listed: unknown = JSON.parse('{"detail": [{"loc": ["body", "tools", 0, "kind"], "msg": "Extra inputs"}]}');
+const severalListed: unknown = JSON.parse(
+  '{"detail": [{"loc": ["body", "n"], "msg": "too large"}, {"msg": "no model"}]}',
+);
+
 const rows = [
   [
     { error: { message: "m", type: "t", param: "tools[0].name", code: "c" } },
@@ -44,6 +50,19 @@ const rows = [
   [{ error: { message: "m", code: 400 } }, { message: "m", type: undefined, code: "400" }],
   [{ error: { message: "m", type: null, code: null } }, { message: "m", type: undefined, code: undefined }],
   [{ error: "only words" }, { message: "only words", type: undefined, code: undefined }],
+  [
+    { object: "error", message: "m", type: "t", param: null, code: 429 },
+    { message: "m", type: "t", code: "429" },
+  ],
+  [
+    { object: "error", message: listed, type: "invalid_request_error" },
+    { message: "Extra inputs (tools.0.kind)", type: "invalid_request_error", code: undefined, param: "tools.0.kind" },
+  ],
+  [severalListed, { message: "too large (n); no model", type: undefined, code: undefined, param: "n" }],
+  [{ detail: "Not Found" }, { message: "Not Found", type: undefined, code: undefined }],
+  [{ detail: [] }, undefined],
+  [{ object: "error", message: { detail: [7] } }, undefined],
+  [{ object: "list", message: "m" }, undefined],
   [{ error: { code: "c" } }, undefined],
   [{ error: null }, undefined],
   [{ message: "no" }, undefined],

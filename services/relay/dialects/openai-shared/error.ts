@@ -15,14 +15,36 @@ export function paramOf(error: unknown): { param?: string } {
   return param ? { param } : {};
 }
 
-/** Reads `{error: {message, type, param, code}}`; some compatible servers send `error` as a string. */
+// Mistral, and vLLM before 2026, send the error without anything around it.
+const isBare = (body: unknown): boolean => member(body, "object") === "error";
+
+/** Whether an event of a stream is an error. */
+export const isError = (json: unknown): boolean => Boolean(member(json, "error")) || isBare(json);
+
+/** What servers on FastAPI find wrong in a request: `detail: [{loc, msg}]`, or in words. */
+function readDetail(detail: unknown): Pick<UpstreamError, "message" | "param"> | undefined {
+  if (typeof detail === "string") return { message: detail };
+  const found = (Array.isArray(detail) ? (detail as unknown[]) : []).flatMap((entry) => {
+    const [message, path] = [stringOf(member(entry, "msg")), member(entry, "loc")];
+    const place = Array.isArray(path) ? path.filter((name) => name !== "body").join(".") : "";
+    return message === undefined ? [] : [{ message, place }];
+  });
+  const [first] = found;
+  if (!first) return undefined;
+  const message = found.map((one) => (one.place === "" ? one.message : `${one.message} (${one.place})`)).join("; ");
+  return { message, ...(first.place !== "" && { param: first.place }) };
+}
+
+/** Reads `{error: {message, type, param, code}}`; some compatible servers send `error` as a string, or their own. */
 export function readError(body: unknown): UpstreamError | undefined {
-  const error = member(body, "error");
-  const message = stringOf(error) ?? stringOf(member(error, "message"));
-  if (message === undefined) return undefined;
+  const error = isBare(body) ? body : member(body, "error");
+  const told = member(error, "message");
+  const message = stringOf(error) ?? stringOf(told);
+  const found = message === undefined ? readDetail(member(told ?? body, "detail")) : { message };
+  if (!found) return undefined;
   const code = member(error, "code");
   return {
-    message,
+    ...found,
     type: stringOf(member(error, "type")),
     code: stringOf(code) ?? (typeof code === "number" ? String(code) : undefined),
     ...paramOf(error),
@@ -37,9 +59,9 @@ function writeEvent({ message, type = "api_error", code = "server_error", param 
 /** Lets errors within a stream pass as callers may see them; their very bytes when there is nothing to take out. */
 export function passErrors(clean: Cleaner): PassPolicy {
   return {
-    onError: (_event, error) => {
+    onError: ({ json }, error) => {
       const cleaned = clean(error);
-      return isUntouched(error, cleaned) ? "pass" : writeEvent(cleaned);
+      return isUntouched(error, cleaned) && !isBare(json) ? "pass" : writeEvent(cleaned);
     },
   };
 }

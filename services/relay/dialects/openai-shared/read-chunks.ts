@@ -8,7 +8,7 @@ import {
 } from "../answer.ts";
 import { estimateTokens, member, stringOf, tellsCounts, type Cleaner, type Envelope } from "../dialect.ts";
 import type { StreamEvent } from "../sse.ts";
-import { passErrors, readError } from "./error.ts";
+import { isError, passErrors, readError } from "./error.ts";
 import { countingOf, isPartial, readToldUsage, readTotal, type CountingRule } from "./usage.ts";
 
 // What OpenAI gives at most; a number beyond it is no choice of an answer.
@@ -73,7 +73,9 @@ function readChunk(reading: Reading, chunk: unknown): EventKind {
   // Perplexity's fee for a request.
   const contextSize = stringOf(member(usage, "search_context_size"));
   if (contextSize) sink.searched(contextSize);
-  const tier = reading.serviceTier ? undefined : stringOf(member(chunk, "service_tier"));
+  // Mistral tells it with its counts.
+  const told = stringOf(member(chunk, "service_tier")) ?? stringOf(member(usage, "service_tier"));
+  const tier = reading.serviceTier ? undefined : told;
   reading.serviceTier ||= tier;
   sink.served(stringOf(member(chunk, "model")), tier);
   return units ? kindOf(chunk) : undefined;
@@ -105,7 +107,7 @@ export function createChunkReader(
     isOver: false,
   };
   const read = ({ data, json }: StreamEvent): EventKind => {
-    if (member(json, "error")) {
+    if (isError(json)) {
       reading.hasFailed = true;
       // What was used up to it, OpenRouter tells with it.
       const units = readToldUsage(usageOf(json), reading.counting);

@@ -51,11 +51,11 @@ export function readCacheWrites(inputDetails: unknown): CacheWrites {
 }
 
 // What compatible providers tell of tools that they ran: xAI its live search by the source and other tools by the call,
-// OpenRouter what Anthropic would tell, Perplexity and DashScope each tool by the call.
-const toolFields: readonly [bucket: UsageBucket, path: Path][] = [
+// OpenRouter what Anthropic would tell, under one name or both, Perplexity and DashScope each tool by the call.
+const toolFields: readonly [bucket: UsageBucket, path: Path, again?: Path][] = [
   ["searchSources", ["num_sources_used"]],
   ["webSearches", ["num_search_queries"]],
-  ["webSearches", ["server_tool_use", "web_search_requests"]],
+  ["webSearches", ["server_tool_use", "web_search_requests"], ["server_tool_use_details", "web_search_requests"]],
   ["webFetches", ["server_tool_use", "web_fetch_requests"]],
   ["webSearches", ["server_side_tool_usage_details", "web_search_calls"]],
   ["toolCalls", ["server_side_tool_usage_details", "x_search_calls"]],
@@ -70,7 +70,7 @@ const toolFields: readonly [bucket: UsageBucket, path: Path][] = [
   ["codeSessions", ["x_tools", "code_interpreter", "count"]],
 ];
 
-const toolRoots = new Set(toolFields.map(([, [root = ""]]) => root));
+const toolRoots = new Set(toolFields.flatMap(([, [root = ""], again]) => [root, ...(again?.slice(0, 1) ?? [])]));
 
 /** Tools that a compatible provider tells to have run, in units by which it bills them. */
 export function readTools(usage: unknown): Units {
@@ -79,8 +79,8 @@ export function readTools(usage: unknown): Units {
   let hasTools = false;
   for (const root of toolRoots) hasTools ||= member(usage, root) !== undefined;
   if (!hasTools) return units;
-  for (const [bucket, path] of toolFields) {
-    const count = countAt(usage, path);
+  for (const [bucket, path, again] of toolFields) {
+    const count = firstOf(usage, again ? [path, again] : [path]);
     if (count > 0n) units[bucket] = (units[bucket] ?? 0n) + count;
   }
   return units;

@@ -77,9 +77,11 @@ export const gemini = (name: string, usageMetadata: object, buckets: Units, more
   return { name, dialect: "gemini-generate", whole: last, events: [{ candidates: [{ content }] }, last], buckets };
 };
 
+const marked = "behind a byte order mark";
 const framings: Record<string, (data: string, type: string) => string> = {
   "as most send it": (data) => `data: ${data}\n\n`,
   "with CRLF": (data) => `data: ${data}\r\n\r\n`,
+  [marked]: (data) => `data: ${data}\n\n`,
   "without a space": (data) => `data:${data}\n\n`,
   "behind comments": (data) => `: keep-alive\n\n: again\ndata: ${data}\n\n`,
   "with ids, retries and names": (data, type) => `id: 7\nretry: 10\nevent: ${type}\ndata: ${data}\n\n`,
@@ -110,7 +112,7 @@ export function* readEveryWay({ dialect, whole, events = [] }: Case): Generator<
     const text: string[] = events.map((data) =>
       typeof data === "string" ? `data: ${data}\n\n` : frame(JSON.stringify(data), String(Object.hasOwn(data, "type"))),
     );
-    const bytes = Buffer.from(text.join(""));
+    const bytes = Buffer.from(`${framing === marked ? "\u{feff}" : ""}${text.join("")}`);
     for (const size of [bytes.length, 7]) {
       yield { way: `${framing}, pieces of ${size}`, buckets: bucketsOf(readStream(dialect, bytes, size)) };
     }
