@@ -21,7 +21,7 @@ import { createBodyBudget } from "./http/body-budget.ts";
 import { createItemMemory } from "./conversion/item-memory.ts";
 import type { Relay } from "./call.ts";
 import { followCatalog, upstreamsOf, type Catalog, type CatalogFollower } from "./catalog/catalog.ts";
-import { catalogProblem, createKeeping, startCatalog } from "./catalog/last-good.ts";
+import { catalogProblem, createKeeping, startCatalog } from "#shared/catalog/last-good.ts";
 import { readConfig } from "./config.ts";
 import { drain } from "./drain.ts";
 import { guardLive } from "./stream/guard.ts";

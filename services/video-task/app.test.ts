@@ -20,8 +20,8 @@ after(async () => {
   await database[Symbol.asyncDispose]();
 });
 
-const serve = (variables: Record<string, string> = {}) =>
-  serveVideoTask({ databaseUrl: database.url, upstreamUrl: provider.url, variables });
+const serve = (variables: Record<string, string> = {}, catalog?: (good: string) => string) =>
+  serveVideoTask({ databaseUrl: database.url, upstreamUrl: provider.url, variables, ...(catalog && { catalog }) });
 const submissionOf = (behaviour: VideoBehaviour, given: SubmissionFields = {}) =>
   makeSubmission({ ...given, prompt: videoPrompt(behaviour) });
 const jobsOf = ({ charge }: ReturnType<typeof makeSubmission>) =>
@@ -157,4 +157,27 @@ test("a process that dies while it submits leaves an unknown submission, which i
   const { outcome } = await app.tasks.submit(request);
   assert.ok(outcome.case === "refused" && outcome.value.reason === RefusalReason.UNKNOWN);
   assert.equal(jobsOf(request).length, 1);
+});
+
+test("a process whose catalog has a typo begins with the one that was taken last, if it comes from one of its kind", async () => {
+  const withTypo = (good: string): string => good.replaceAll("base_url", "baes_url");
+  const kept = async (columns: string): Promise<Record<string, unknown>[]> =>
+    (await query(database.ownerUrl, `SELECT ${columns} FROM video_task.kept_catalog`)).rows;
+  await query(database.ownerUrl, "DELETE FROM video_task.kept_catalog");
+  await assert.rejects(serve({}, withTypo), /baes_url is not a known field/);
+  {
+    await using _good = await serve();
+    await until("the catalog is kept", async () => (await kept("version")).length === 1);
+  }
+  {
+    await using app = await serve({}, withTypo);
+    const { outcome } = await app.tasks.submit(submissionOf({ polls: 0 }));
+    assert.equal(outcome.case, "accepted");
+    const readyz = await (await fetch(`${app.opsUrl}/readyz`)).text();
+    assert.match(readyz, /^ok\nthe catalog file is refused; catalog [0-9a-f]{12} is in use\n$/);
+    assert.match(await (await fetch(`${app.opsUrl}/metrics`)).text(), /video_task_catalog_refused\S* 1\n/);
+  }
+  // Whoever has stolen the database's login does not know what the provider's key is.
+  await query(database.ownerUrl, "UPDATE video_task.kept_catalog SET proof = decode(repeat('00', 32), 'hex')");
+  await assert.rejects(serve({}, withTypo), /not used: it is not proven by the credentials here/);
 });

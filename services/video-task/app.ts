@@ -1,6 +1,9 @@
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
+import { catalogProblem, createKeeping, startCatalog } from "#shared/catalog/last-good.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
@@ -15,13 +18,14 @@ import { createPool, probe } from "#shared/stores/postgres.ts";
 import { createProviderRequests } from "./providers/request.ts";
 import { callers } from "./callers.ts";
 import { buildCalls } from "./handlers/calls.ts";
-import { followUpstreams } from "./catalog.ts";
+import { followUpstreams, type Upstreams, type UpstreamsFollower } from "./catalog.ts";
 import type { Config } from "./config.ts";
 import { createGaugesPass } from "./gauges.ts";
 import { createPollPass } from "./polling/poll.ts";
 import { createMetrics, watchCatalog } from "./metrics.ts";
 import { createChargePass } from "./charges/charge-outbox.ts";
 import { createSlots, defaultSlotLimits, type SubmissionSlots } from "./submission/slots.ts";
+import { keeperIn } from "./store/kept-catalog.ts";
 import { createPromptPass } from "./store/prompts.ts";
 import { createSweepPass } from "./submission/sweep.ts";
 
@@ -35,12 +39,13 @@ const passMs = 1_000;
 
 /**
  * Starts the service. PostgreSQL, NATS and billing may be up, down or starting: it connects when they come up.
- * `environment` holds the variables named by the catalog's credentials. Throws for an invalid catalog.
+ * `environment` holds the variables named by the catalog's credentials. Throws for an invalid catalog, unless one was
+ * taken before it: that is served with.
  */
 export async function startApp(config: Config, log: Logger, environment: NodeJS.ProcessEnv): Promise<App> {
   await using resources = new AsyncDisposableStack();
   const slots = createSlots({ ...defaultSlotLimits, drainMs: config.DRAIN_MS });
-  const reached = connect(resources, config, { log, environment });
+  const reached = await connect(resources, config, { log, environment });
   const { pool, upstreams } = reached;
   const opsPort = await watch(resources, config, { ...reached, log, slots });
   const work = { ...reached, log };
@@ -63,15 +68,20 @@ export async function startApp(config: Config, log: Logger, environment: NodeJS.
 type Start = { log: Logger; environment: NodeJS.ProcessEnv };
 
 // All connections of this process, and their metrics.
-function connect(resources: AsyncDisposableStack, config: Config, { log, environment }: Start) {
+async function connect(resources: AsyncDisposableStack, config: Config, { log, environment }: Start) {
   const registry = createRegistry("video-task");
   const metrics = createMetrics(registry);
   const onError = (error: Error): void => log.warn({ err: error }, "lost connection to PostgreSQL");
   const pool = resources.use(createPool(config.DATABASE_URL, "video-task", onError));
   const pools = resources.use(createPools());
-  const upstreams = resources.use(
-    followUpstreams(config.CATALOG_FILE, environment, log, (replaced) => pools.retain([...replaced.values()])),
-  );
+  const keeper = keeperIn(pool);
+  const open = (fallback?: string): UpstreamsFollower => {
+    const onReplaced = (replaced: Upstreams): void => pools.retain([...replaced.values()]);
+    return followUpstreams(config.CATALOG_FILE, environment, log, { onReplaced, fallback });
+  };
+  const readText = (): string => readFileSync(config.CATALOG_FILE, "utf8");
+  const upstreams = resources.use(await startCatalog(open, keeper, { readText, environment, log }));
+  resources.use(every(5_000, createKeeping(keeper, upstreams, { takenBy: hostname(), environment, log }), log));
   watchCatalog(registry, upstreams);
   const credentials = resources.use(openGrpcCredentials(config, log, registry));
   const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials, "billing"));
@@ -95,12 +105,12 @@ function connect(resources: AsyncDisposableStack, config: Config, { log, environ
   };
 }
 
-type Connections = ReturnType<typeof connect>;
+type Connections = Awaited<ReturnType<typeof connect>>;
 
 async function watch(
   resources: AsyncDisposableStack,
   config: Config,
-  { pool, registry, log, slots }: Connections & { log: Logger; slots: SubmissionSlots },
+  { pool, registry, upstreams, log, slots }: Connections & { log: Logger; slots: SubmissionSlots },
 ): Promise<number> {
   const health = createHealth(["PostgreSQL"]);
   const poll = async (): Promise<void> =>
@@ -108,7 +118,8 @@ async function watch(
   await poll();
   resources.use(every(2_000, poll, log));
   const reasons = (): string[] => [...health.reasons(), ...(slots.stop.isStopped() ? ["stopping"] : [])];
-  const ops = await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, reasons);
+  const notes = (): string[] => [catalogProblem(upstreams)].filter((note) => note !== undefined);
+  const ops = await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, reasons, notes);
   return resources.use(ops).port;
 }
 

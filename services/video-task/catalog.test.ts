@@ -69,7 +69,9 @@ test("the file is followed: another upstream replaces, a broken file is refused 
   const replaced: string[][] = [];
   const refused: unknown[] = [];
   const log = { info: () => undefined, error: (told: unknown) => refused.push(told) } as unknown as Logger;
-  using live = followUpstreams(file, environment, log, (upstreams) => replaced.push([...upstreams.keys()]));
+  using live = followUpstreams(file, environment, log, {
+    onReplaced: (upstreams) => replaced.push([...upstreams.keys()]),
+  });
   const before = live.current().get("studio");
   writeFileSync(file, textOf({ studio: { ...studio, base_url: "https://other.example" }, veo }));
   await until("the change is seen", () => replaced.length === 1);

@@ -1,17 +1,20 @@
-import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { Type } from "typebox";
 import { readCatalog, type CatalogProblem } from "#shared/catalog/document.ts";
 import { upstreamSchema, type UpstreamSource } from "#shared/catalog/upstream-schema.ts";
 import { buildUpstreams, readNamedFrom, type Upstream } from "#shared/catalog/upstreams.ts";
 import { videoDialectNames, videoDialectOf } from "#shared/catalog/video-dialects.ts";
-import { followFiles, type Followed } from "#shared/process/follow-files.ts";
+import { followCatalogFile, type FollowedCatalog, type FollowOptions } from "#shared/catalog/follow.ts";
+import type { Followed } from "#shared/process/follow-files.ts";
 import type { Logger } from "#shared/process/log.ts";
 
 /** The upstreams for videos, by name. */
 export type Upstreams = ReadonlyMap<string, Upstream>;
 
 export type LiveUpstreams = Followed<Upstreams>;
+
+/** The upstreams for videos of a catalog that follows its file. */
+export type UpstreamsFollower = FollowedCatalog<Upstreams>;
 
 /** Of upstreams for videos, what the schema says; of others, whatever stands there. */
 type Source = { upstreams: Record<string, { dialects?: unknown }> };
@@ -56,25 +59,19 @@ export function parseUpstreams(text: string, file: string, environment: NodeJS.P
 
 /**
  * Reads the catalog file and follows its changes without a restart. A first file that cannot be used throws a
- * CatalogError; a later one is refused in the log and the last good one stays in force. `onReplaced` gets each later
- * one that is taken.
+ * CatalogError, unless there is a `fallback`, the text of another; a later one is refused in the log and the last good
+ * one stays in force. `onReplaced` gets each later one that is taken.
  */
 export function followUpstreams(
   file: string,
   environment: NodeJS.ProcessEnv,
   log: Logger,
-  onReplaced: (upstreams: Upstreams) => void = () => undefined,
-): LiveUpstreams {
-  const read = (): Upstreams => parseUpstreams(readFileSync(file, "utf8"), file, environment);
-  return followFiles([file], read, {
-    onReplaced: (upstreams) => {
-      onReplaced(upstreams);
-      log.info({ upstreams: upstreams.size }, "video upstreams reloaded");
-    },
-    onRefused: (error) =>
-      log.error(
-        { problems: error instanceof Error ? error.message.split("\n") : error },
-        "catalog refused, the last good one stays",
-      ),
-  });
+  { onReplaced, fallback }: FollowOptions<Upstreams> = {},
+): UpstreamsFollower {
+  const tellReplaced = (upstreams: Upstreams): void => {
+    onReplaced?.(upstreams);
+    log.info({ upstreams: upstreams.size }, "video upstreams reloaded");
+  };
+  const take = (text: string): Upstreams => parseUpstreams(text, file, environment);
+  return followCatalogFile(file, take, log, { onReplaced: tellReplaced, fallback });
 }

@@ -1,9 +1,8 @@
-import { hash } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { readCatalog, type CatalogProblem } from "#shared/catalog/document.ts";
 import { buildUpstreams, readNamedFrom, type ReadNamed, type Upstream } from "#shared/catalog/upstreams.ts";
-import { followFiles, type Followed } from "#shared/process/follow-files.ts";
+import { followCatalogFile, type FollowedCatalog, type FollowOptions } from "#shared/catalog/follow.ts";
+import type { Followed } from "#shared/process/follow-files.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { buildModels, type Model } from "./models.ts";
 import { catalogSchema, type CatalogSource } from "./schema.ts";
@@ -76,18 +75,8 @@ export function upstreamsOf({ models }: Catalog): Upstream[] {
 /** A catalog that follows its file. */
 export type LiveCatalog = Followed<Catalog>;
 
-/** What became of a catalog's file. */
-export type CatalogFile = {
-  /** SHA-256 of the text in force, in hexadecimal. */
-  contentHash: string;
-  text: string;
-  loadedAt: Date;
-  /** Why the file as it is now was refused; empty when it was not. */
-  problem: string;
-};
-
 /** A catalog that follows its file, and what became of that. */
-export type CatalogFollower = LiveCatalog & { file: () => CatalogFile };
+export type CatalogFollower = FollowedCatalog<Catalog>;
 
 /**
  * Reads the catalog file and follows its changes without a restart. A first file that cannot be used throws a
@@ -99,27 +88,17 @@ export function followCatalog(
   file: string,
   environment: NodeJS.ProcessEnv,
   log: Logger,
-  { onReplaced, fallback }: { onReplaced?: (catalog: Catalog) => void; fallback?: string | undefined } = {},
+  { onReplaced, fallback }: FollowOptions<Catalog> = {},
 ): CatalogFollower {
   const known: PriceVersions = new Map();
-  let seen: CatalogFile = { contentHash: "", text: "", loadedAt: new Date(0), problem: "" };
   const take = (text: string): Catalog => {
     const catalog = parseCatalog(text, file, environment, known);
     rememberPrices(catalog.models.values(), known);
-    seen = { contentHash: hash("sha256", text), text, loadedAt: new Date(), problem: "" };
     return catalog;
   };
-  const followed = followFiles([file], () => take(readFileSync(file, "utf8")), {
-    fallback: fallback === undefined ? undefined : () => take(fallback),
-    onReplaced: (catalog) => {
-      onReplaced?.(catalog);
-      log.info({ models: catalog.models.size, maintenance: catalog.isMaintenance }, "catalog reloaded");
-    },
-    onRefused: (error) => {
-      const problem = error instanceof Error ? error.message : String(error);
-      seen = { ...seen, problem };
-      log.error({ problems: problem.split("\n") }, "catalog refused, the last good one stays");
-    },
-  });
-  return { ...followed, file: () => seen };
+  const tellReplaced = (catalog: Catalog): void => {
+    onReplaced?.(catalog);
+    log.info({ models: catalog.models.size, maintenance: catalog.isMaintenance }, "catalog reloaded");
+  };
+  return followCatalogFile(file, take, log, { onReplaced: tellReplaced, fallback });
 }

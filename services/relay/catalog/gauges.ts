@@ -1,6 +1,7 @@
 import type { Registry } from "prom-client";
 import { gauge, gauges } from "#shared/metrics/metrics.ts";
-import type { CatalogFile, LiveCatalog } from "./catalog.ts";
+import type { CatalogFile } from "#shared/catalog/follow.ts";
+import type { LiveCatalog } from "./catalog.ts";
 
 /** Declares the gauges of the catalog's file. */
 export function watchCatalog(

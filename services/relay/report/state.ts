@@ -8,7 +8,8 @@ import {
   type UpstreamSchema,
 } from "#proto/relay/v1/relay_pb.ts";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
-import type { Catalog, CatalogFile } from "../catalog/catalog.ts";
+import type { CatalogFile } from "#shared/catalog/follow.ts";
+import type { Catalog } from "../catalog/catalog.ts";
 import type { Model } from "../catalog/models.ts";
 import { endpointsOf } from "../http/endpoints.ts";
 import { conditionOf, priceRowsOf } from "../catalog/describe.ts";

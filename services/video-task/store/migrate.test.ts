@@ -48,10 +48,10 @@ test("migrations that run at the same time, in one database and in another of th
   const log = createLog("test", "silent");
   await Promise.all([first, first, second, second].map((url) => migrate(url, log)));
   await migrate(first, log);
-  const done = await query(first, "SELECT name FROM video_task.migration");
+  const done = await query(first, "SELECT name FROM video_task.migration ORDER BY name");
   assert.deepEqual(
     done.rows.map(({ name }) => name),
-    ["0001_tasks"],
+    ["0001_tasks", "0002_kept-catalog"],
   );
 });
 
@@ -60,6 +60,7 @@ test("the role of the service has no more rights than its work needs", async () 
     "DELETE FROM video_task.task",
     "TRUNCATE video_task.task CASCADE",
     "DELETE FROM video_task.money_event",
+    "DELETE FROM video_task.kept_catalog",
     "DELETE FROM video_task.migration",
     "ALTER TABLE video_task.task DISABLE TRIGGER ALL",
     "CREATE TABLE video_task.mine (id int)",

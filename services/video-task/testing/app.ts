@@ -7,13 +7,19 @@ import { createLog } from "#shared/process/log.ts";
 import { startApp } from "../app.ts";
 import { readConfig } from "../config.ts";
 
-export type AppOptions = { databaseUrl: string; upstreamUrl: string; variables?: Record<string, string> };
+export type AppOptions = {
+  databaseUrl: string;
+  upstreamUrl: string;
+  variables?: Record<string, string>;
+  /** Makes the catalog's file of a text that can be used; left out: it is that. */
+  catalog?: (good: string) => string;
+};
 
 /** Nobody listens there. */
 const away = "127.0.0.1:1";
 
 /** The whole service in this process, without NATS and billing, and a client for its calls. */
-export async function serveVideoTask({ databaseUrl, upstreamUrl, variables }: AppOptions) {
+export async function serveVideoTask({ databaseUrl, upstreamUrl, variables, catalog = (good) => good }: AppOptions) {
   await using resources = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "video-task-"));
   resources.defer(() => rm(folder, { recursive: true }));
@@ -21,7 +27,7 @@ export async function serveVideoTask({ databaseUrl, upstreamUrl, variables }: Ap
   const file = join(folder, "catalog.yaml");
   const dialects = { first: "openai-videos", second: "gemini-videos" };
   const entries = Object.entries(dialects).map(([name, dialect]) => [name, { ...upstream, dialects: [dialect] }]);
-  await writeFile(file, JSON.stringify({ upstreams: Object.fromEntries(entries) }));
+  await writeFile(file, catalog(JSON.stringify({ upstreams: Object.fromEntries(entries) })));
   const given = {
     GRPC_PORT: "0",
     OPS_PORT: "0",
@@ -35,7 +41,7 @@ export async function serveVideoTask({ databaseUrl, upstreamUrl, variables }: Ap
     ...variables,
   };
   const app = resources.use(
-    await startApp(readConfig(given), createLog("test", "silent"), { STUDIO_KEY: "sk-studio" }),
+    await startApp(readConfig(given), createLog("test", "silent"), { STUDIO_KEY: "sk-studio-0123456789" }),
   );
   const channel = connectGrpc(`127.0.0.1:${app.grpcPort}`);
   const owned = resources.move();

@@ -1,22 +1,35 @@
 import { existsSync, readFileSync } from "node:fs";
 import { createHmac, hash, timingSafeEqual } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
-import type { AuthQuotaService, GetKeptCatalogResponse } from "#proto/authquota/v1/authquota_pb.ts";
-import { timestampDate } from "@bufbuild/protobuf/wkt";
-import type { UnaryClient } from "#shared/grpc/grpc.ts";
+import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { toServiceError } from "#shared/process/errors.ts";
 import type { Logger } from "#shared/process/log.ts";
-import type { CatalogFollower } from "./catalog.ts";
+import type { CatalogFile } from "./follow.ts";
 
-/** Where catalogs are kept. */
-type Keeper = Pick<UnaryClient<typeof AuthQuotaService>, "keepCatalog" | "getKeptCatalog">;
+/** The catalog that was kept last. `version` grows with each other one. */
+export type KeptCatalog = {
+  version: bigint;
+  hash: string;
+  content: string;
+  takenBy: string;
+  takenAt?: Timestamp | undefined;
+  proof: Uint8Array;
+};
+
+/** Where catalogs are kept: auth-quota for relays, its own database for video-task. */
+export type CatalogKeeper = {
+  keepCatalog: (kept: Pick<KeptCatalog, "content" | "takenBy" | "proof">) => Promise<unknown>;
+  /** Throws a ServiceError: `not_found` before the first one, `unavailable` while nobody can tell. */
+  getKeptCatalog: (request: object) => Promise<KeptCatalog>;
+};
 
 /** `open` follows the catalog's file; where that cannot be used it begins with the text that it is given, or throws. */
-type Open = (fallback?: string) => CatalogFollower;
+type Open<T> = (fallback?: string) => T;
 
-// A catalog says where providers' keys are sent, and whoever steals a relay's certificate can have one kept. So it is
-// proven by the values of the credentials that it names, which such a thief does not have. It may name no others than
-// the file that is refused does, and not only short ones: values of other variables and files can be guessed.
+// A catalog says where providers' keys are sent, and whoever steals a certificate or a login of the service can have
+// one kept. So it is proven by the values of the credentials that it names, which such a thief does not have. It may
+// name no others than the file that is refused does, and not only short ones: values of other variables and files can
+// be guessed.
 
 const credentialPattern = /\bcredential"?\s*:\s*\{?\s*"?(env|file)"?\s*:\s*["']?([^\s"',}]+)/g;
 const leastSecretLength = 16;
@@ -31,7 +44,7 @@ function valueOf(credential: string, environment: NodeJS.ProcessEnv): string {
   return existsSync(name) ? readFileSync(name, "utf8").trim() : "";
 }
 
-/** What shows other relays that a catalog comes from one that has the credentials which it names. */
+/** What shows other processes that a catalog comes from one that has the credentials which it names. */
 export function catalogProof(content: string, environment: NodeJS.ProcessEnv): Buffer {
   const values = credentialsOf(content).map((credential) => [credential, valueOf(credential, environment)]);
   return createHmac("sha256", hash("sha256", JSON.stringify(values), "buffer"))
@@ -41,7 +54,7 @@ export function catalogProof(content: string, environment: NodeJS.ProcessEnv): B
 
 /** Why a kept catalog is not used in the place of a file; undefined: it may be. */
 function distrustOf(
-  { content, proof }: GetKeptCatalogResponse,
+  { content, proof }: KeptCatalog,
   fileText: string,
   environment: NodeJS.ProcessEnv,
 ): string | undefined {
@@ -52,23 +65,23 @@ function distrustOf(
   const expected = catalogProof(content, environment);
   const hasSecret = named.some((credential) => valueOf(credential, environment).length >= leastSecretLength);
   const isProven = hasSecret && proof.length === expected.length && timingSafeEqual(expected, proof);
-  return isProven ? undefined : "it is not proven by this relay's credentials";
+  return isProven ? undefined : "it is not proven by the credentials here";
 }
 
-// Less than kubelet waits for a start; auth-quota may be starting, too.
+// Less than kubelet waits for a start; whoever keeps catalogs may be starting, too.
 const maxTries = 30;
 const retryMs = 1_000;
 
 /**
- * Begins with the catalog's file. Where it cannot be used the relay serves with the one that a relay has taken last, so
- * that a mistake takes no capacity away; when there is none, or it cannot be used here, the file's error is thrown.
+ * Begins with the catalog's file. Where it cannot be used the service begins with the one that was taken last, so that
+ * a mistake takes no capacity away; when there is none, or it cannot be used here, the file's error is thrown.
  */
-export async function startCatalog(
-  open: Open,
-  keeper: Keeper,
+export async function startCatalog<T>(
+  open: Open<T>,
+  keeper: Pick<CatalogKeeper, "getKeptCatalog">,
   { readText, environment, log }: { readText: () => string; environment: NodeJS.ProcessEnv; log: Logger },
   delayMs = retryMs,
-): Promise<CatalogFollower> {
+): Promise<T> {
   try {
     return open();
   } catch (error) {
@@ -88,7 +101,7 @@ export async function startCatalog(
   }
 }
 
-function openKept(open: Open, { content }: GetKeptCatalogResponse, refused: unknown): CatalogFollower {
+function openKept<T>(open: Open<T>, { content }: KeptCatalog, refused: unknown): T {
   try {
     return open(content);
   } catch (error) {
@@ -98,7 +111,11 @@ function openKept(open: Open, { content }: GetKeptCatalogResponse, refused: unkn
   }
 }
 
-async function readKept(keeper: Keeper, log: Logger, delayMs: number): Promise<GetKeptCatalogResponse | undefined> {
+async function readKept(
+  keeper: Pick<CatalogKeeper, "getKeptCatalog">,
+  log: Logger,
+  delayMs: number,
+): Promise<KeptCatalog | undefined> {
   for (let tries = 1; ; tries += 1) {
     try {
       return await keeper.getKeptCatalog({});
@@ -118,8 +135,8 @@ async function readKept(keeper: Keeper, log: Logger, delayMs: number): Promise<G
  * tried again.
  */
 export function createKeeping(
-  keeper: Keeper,
-  catalog: Pick<CatalogFollower, "file">,
+  keeper: Pick<CatalogKeeper, "keepCatalog">,
+  catalog: { file: () => CatalogFile },
   { takenBy, environment, log }: { takenBy: string; environment: NodeJS.ProcessEnv; log: Logger },
 ): () => Promise<void> {
   // A file that is refused from the start leaves the kept catalog in force.
@@ -135,14 +152,16 @@ export function createKeeping(
       kept = hash;
       isFailing = false;
     } catch (error) {
-      if (!isFailing) log.warn({ err: error }, "failed to keep the catalog for relays that start");
+      if (!isFailing) log.warn({ err: error }, "failed to keep the catalog for processes that start");
       isFailing = true;
     }
   };
 }
 
+type CatalogState = { isStale: () => boolean; file: () => CatalogFile };
+
 /** What operators are told while another catalog than the file's is in force. */
-export function catalogProblem({ isStale, file }: Pick<CatalogFollower, "isStale" | "file">): string | undefined {
+export function catalogProblem({ isStale, file }: CatalogState): string | undefined {
   if (!isStale()) return undefined;
   return `the catalog file is refused; catalog ${file().contentHash.slice(0, 12)} is in use`;
 }

@@ -4,7 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import { GetKeptCatalogResponseSchema } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { createLog } from "#shared/process/log.ts";
-import type { CatalogFile, CatalogFollower } from "./catalog.ts";
+import type { CatalogFile } from "./follow.ts";
 import { catalogProof, createKeeping, startCatalog } from "./last-good.ts";
 
 const log = createLog("test", "silent");
@@ -20,10 +20,10 @@ const refusal = new Error("catalog.yaml:3: mien is not a known field");
 /** A file that cannot be used; what is begun with instead. */
 function brokenFile() {
   const begun: string[] = [];
-  const open = (fallback?: string): CatalogFollower => {
+  const open = (fallback?: string): { isStale: () => boolean } => {
     if (fallback === undefined) throw refusal;
     begun.push(fallback);
-    return { isStale: () => true } as CatalogFollower;
+    return { isStale: () => true };
   };
   return { begun, open };
 }
@@ -79,7 +79,7 @@ test("one that is not proven by this relay's credentials, or names others than t
 });
 
 test("a file that can be used asks nobody", async () => {
-  const catalog = { isStale: () => false } as CatalogFollower;
+  const catalog = { isStale: () => false };
   assert.equal(await startCatalog(() => catalog, keeperOf([]), starting, 0), catalog);
 });
 
