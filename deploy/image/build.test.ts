@@ -150,7 +150,8 @@ describe("the image, built from the Dockerfile on stand-ins of its bases", { ski
     const started = await start(test, ["node"]);
     assert.equal(await started.ended, "exit code 2");
     const services = "relay, auth-quota, billing, video-task, console";
-    assert.equal(started.output(), `name one of: ${services}, migrate, admin, certificates, catalog, backup, restore`);
+    const tools = "migrate, admin, certificates, catalog, debug, backup, restore";
+    assert.equal(started.output(), `name one of: ${services}, ${tools}`);
   });
 
   it("checks a catalog, whose credentials it need not have", async (test) => {

@@ -49,7 +49,7 @@ describe("what goes into the image", () => {
 
   it("is no test, nothing that only tests need, and nothing that is only read by people", () => {
     const ofTests = /\.test\.ts$|\/testing\/|\/fixtures\/|\/golden\/|\.md$/;
-    const notRun = /^deploy\/(?!image\/main\.ts|tools\/(?:migrate|admin|backup|certificates)\/)/;
+    const notRun = /^deploy\/(?!image\/main\.ts|tools\/(?:migrate|admin|backup|certificates|debug)\/)/;
     assert.deepEqual(
       copied.filter((file) => ofTests.test(file) || notRun.test(file)),
       [],

@@ -9,6 +9,7 @@ const mains = {
   admin: "../tools/admin/main.ts",
   certificates: "../tools/certificates/main.ts",
   catalog: "../../services/relay/catalog/check.ts",
+  debug: "../tools/debug/main.ts",
   backup: "../tools/admin/main.ts",
   restore: "../tools/admin/main.ts",
 };
