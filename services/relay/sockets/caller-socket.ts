@@ -16,6 +16,7 @@ import { KeptResponses, type KeptResponse } from "./kept-responses.ts";
 import { Lanes, type Waiting } from "./lanes.ts";
 import { joinItems, prepareTurn, type TurnInput } from "./turn-input.ts";
 import { closeCodes, type HeldSocket, type SocketEnd, type SocketLimits, type ToldEnd } from "./socket-end.ts";
+import { textFrames } from "./text-frames.ts";
 import { TurnRequest, turnHeaders } from "./turn-request.ts";
 import { TurnResponse, type EndedResponse } from "./turn-response.ts";
 import type { WarmUp } from "./warm-up.ts";
@@ -184,14 +185,13 @@ export class CallerSocket implements HeldSocket {
 
   /** A turn is a call like any other: its key is checked, and it is held, charged and logged by an id of its own. */
   private async call(input: TurnInput, onEnded: (ended: EndedResponse) => void): Promise<void> {
-    const { ip, rid: socket, webSocket } = this.opened;
+    const { ip, rid: socket } = this.opened;
     this.turns += 1;
     this.refused = 0;
     this.relay.metrics.socketTurns.inc({ kind: "call" });
-    const response = new TurnResponse({
+    const response: TurnResponse = new TurnResponse({
       ...input,
-      send: (text, sent) => webSocket.send(text, () => sent?.()),
-      cork: () => this.cork(),
+      send: (texts, sent) => this.write(response, texts, sent),
       onEnded,
       onBroken: () => this.close("broken"),
     });
@@ -237,10 +237,11 @@ export class CallerSocket implements HeldSocket {
     if (this.refused >= this.limits.maxRefused) this.close("misuse");
   }
 
-  private cork(): void {
-    const { connection } = this.opened;
-    connection.cork();
-    process.nextTick(() => connection.uncork());
+  /** Of a socket that takes no more its caller has left: an answer must not be read on as fast as nobody takes it. */
+  private write(response: TurnResponse, texts: string[], sent: () => void): void {
+    const { webSocket, connection } = this.opened;
+    if (webSocket.readyState !== 1) return void response.destroy();
+    connection.write(textFrames(texts), (error) => (error ? void response.destroy() : sent()));
   }
 
   private onIdle(): void {

@@ -14,11 +14,10 @@ function start(changes: Partial<TurnSink> = {}) {
     previousId: undefined,
     missingId: undefined,
     mayStore: true,
-    send: (text, sent) => {
-      frames.push(text);
-      sent?.();
+    send: (texts, sent) => {
+      frames.push(...texts);
+      sent();
     },
-    cork: () => undefined,
     onEnded: (one) => void ended.push(one),
     onBroken: () => void (broken += 1),
     ...changes,
@@ -139,7 +138,7 @@ test("a model that stores nothing is refused by the provider's code for a respon
 
 test("it is full while the connection does not take what was written", async () => {
   const waiting: (() => void)[] = [];
-  const { response } = start({ send: (_text, sent) => void (sent && waiting.push(sent)) });
+  const { response } = start({ send: (_texts, sent) => void waiting.push(sent) });
   response.writeHead(200, streamHead);
   const large = eventOf({ type: "x", text: "y".repeat(100_000) });
   assert.ok(!response.write(large));

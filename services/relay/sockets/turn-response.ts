@@ -15,10 +15,8 @@ export type TurnSink = {
   missingId: string | undefined;
   /** Whether the caller did not say that the response shall not be stored. */
   mayStore: boolean;
-  /** Sends a frame; `sent` is called when the connection has taken it. */
-  send: (text: string, sent?: () => void) => void;
-  /** Holds frames together until the next turn of the event loop. */
-  cork: () => void;
+  /** Sends a frame of each text; `sent` is called when the connection has taken them. */
+  send: (texts: string[], sent: () => void) => void;
   /** Called before the frame that ends the response goes out. */
   onEnded: (ended: EndedResponse) => void;
   /** Called where HTTP would break the connection off. */
@@ -107,10 +105,14 @@ export class TurnResponse extends Writable implements CallResponse {
     done();
   }
 
+  override _writev(chunks: { chunk: Buffer }[], done: (error?: Error | null) => void): void {
+    this._write(Buffer.concat(chunks.map(({ chunk }) => chunk)), "", done);
+  }
+
   override _final(done: (error?: Error | null) => void): void {
     if (this.isOver) return done();
     this.isOver = true;
-    this.sink.send(this.isEvents() ? this.cutEvent() : this.refusal(), () => done());
+    this.sink.send([this.isEvents() ? this.cutEvent() : this.refusal()], () => done());
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
@@ -154,11 +156,8 @@ export class TurnResponse extends Writable implements CallResponse {
       if (data?.startsWith("{")) frames.push(this.frameOf(data));
     }
     this.rest = Buffer.from(bytes.subarray(start));
-    const last = frames.pop();
-    if (last === undefined) return done();
-    if (frames.length > 0) this.sink.cork();
-    for (const frame of frames) this.sink.send(frame);
-    this.sink.send(last, done);
+    if (frames.length === 0) return done();
+    this.sink.send(frames, done);
   }
 
   private frameOf(data: string): string {

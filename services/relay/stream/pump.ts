@@ -10,6 +10,7 @@ import { readStreamEvent, streamBytes, type StreamEvent } from "../dialects/sse.
 import type { Answer, Consumer } from "../upstream/send.ts";
 import type { CallResponse } from "../http/exchange.ts";
 import { createPieceWriter, type PieceWriter } from "../http/write-pieces.ts";
+import { TurnShare } from "./turn-share.ts";
 
 export type Pump = {
   answer: Answer;
@@ -148,10 +149,14 @@ class Holding {
   }
 }
 
-/** Keeps the upstream waiting while the caller does not read, and while the money for more is asked for. */
+/**
+ * Keeps the upstream waiting while the caller does not read, while the money for more is asked for, and while what came
+ * waits for its turn.
+ */
 function createPausing({ answer, response, counts }: Pump) {
   let pausedAtMs: number | undefined;
   let isHeldBack = false;
+  let isQueued = false;
   const stalledMs = (): number => (pausedAtMs === undefined ? 0 : performance.now() - pausedAtMs);
   const end = (): void => {
     counts.backpressure.inc(stalledMs() / 1_000);
@@ -159,13 +164,18 @@ function createPausing({ answer, response, counts }: Pump) {
   };
   const resume = (): void => {
     end();
-    if (!isHeldBack) answer.resume();
+    if (!isHeldBack && !isQueued) answer.resume();
   };
   const holdBack = (isHeld: boolean): void => {
     if (isHeldBack === isHeld) return;
     isHeldBack = isHeld;
     if (isHeld) answer.pause();
-    else if (pausedAtMs === undefined) answer.resume();
+    else if (pausedAtMs === undefined && !isQueued) answer.resume();
+  };
+  const queue = (isWaiting: boolean): void => {
+    isQueued = isWaiting;
+    if (isWaiting) answer.pause();
+    else if (pausedAtMs === undefined && !isHeldBack) answer.resume();
   };
   const begin = (): void => {
     if (response.destroyed) return;
@@ -177,7 +187,7 @@ function createPausing({ answer, response, counts }: Pump) {
   response.once("close", () => {
     if (pausedAtMs !== undefined) resume();
   });
-  return { begin, end, holdBack, stalledMs, isPaused: () => pausedAtMs !== undefined };
+  return { begin, end, holdBack, queue, stalledMs, isPaused: () => pausedAtMs !== undefined };
 }
 
 /** Writes what passes, and counts it. */
@@ -218,6 +228,16 @@ class Writing {
   interrupt(): void {
     this.lastAtMs = 0;
   }
+}
+
+/** The same, as far as a turn of the event loop has room for it; the upstream waits meanwhile. */
+function inTurns(queue: (isWaiting: boolean) => void, consumer: Consumer): Consumer {
+  const share = new TurnShare({ pause: () => queue(true), resume: () => queue(false) });
+  return {
+    data: (chunk) => share.take(chunk.length, () => consumer.data(chunk)),
+    end: () => share.take(0, () => consumer.end()),
+    fail: (error) => share.take(0, () => consumer.fail(error)),
+  };
 }
 
 /** How a stream ended whose upstream has ended its answer. */
@@ -293,10 +313,9 @@ export function pumpStream(pump: Pump): PumpHandle {
 
   // What came with the head is given at once, and has waited since.
   let isHeadGiven = false;
-  const consumer: Consumer = {
+  const consumer = inTurns(pausing.queue, {
     data: (chunk) => {
       if (isOver) return;
-      if (times.firstByteAt === 0) times.arrivedAt = isHeadGiven ? performance.now() : times.answeredAt;
       try {
         take(chunk);
       } catch (thrown) {
@@ -309,9 +328,13 @@ export function pumpStream(pump: Pump): PumpHandle {
       finish(causeOfEnd(tally, last), last === "broken" ? undefined : last);
     },
     fail: (error) => finish(causeOfError(error)),
+  });
+  const noteArrival: Consumer["data"] = (chunk) => {
+    if (times.firstByteAt === 0) times.arrivedAt = isHeadGiven ? performance.now() : times.answeredAt;
+    consumer.data(chunk);
   };
   const flow = (): void => {
-    answer.consume(consumer);
+    answer.consume({ ...consumer, data: noteArrival });
     isHeadGiven = true;
   };
   const beat = (silentMs: number): void => {

@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { TurnShare } from "./turn-share.ts";
+
+const large = 65_536;
+
+function spend(ms: number): void {
+  const endsAt = performance.now() + ms;
+  while (performance.now() < endsAt);
+}
+
+function startStream(steps: string[], name: string) {
+  const share = new TurnShare({
+    pause: () => void steps.push(`${name} pauses`),
+    resume: () => void steps.push(`${name} resumes`),
+  });
+  return {
+    share,
+    read: (bytes: number, step: string) =>
+      share.take(bytes, () => {
+        steps.push(step);
+        spend(6);
+      }),
+  };
+}
+
+test("what is too much for one turn is read in later ones, each stream in its order, and others in between", async () => {
+  const steps: string[] = [];
+  const [one, other] = [startStream(steps, "one"), startStream(steps, "other")];
+  one.read(large, "one 1");
+  one.read(large, "one 2");
+  other.read(large, "other 1");
+  one.share.take(0, () => steps.push("one ends"));
+  assert.deepEqual(steps, ["one 1", "one pauses", "other pauses"]);
+  const later = nextTurn().then(() => steps.push("a turn"));
+  await later;
+  await nextTurn();
+  await nextTurn();
+  assert.deepEqual(steps.slice(3), ["one 2", "a turn", "other 1", "other resumes", "one ends", "one resumes"]);
+});
+
+test("what comes while a waiting step is done is behind it", async () => {
+  const steps: string[] = [];
+  const busy = startStream(steps, "busy");
+  busy.read(large, "busy");
+  const { share } = startStream(steps, "s");
+  share.take(large, () => {
+    share.take(0, () => steps.push("second"));
+    steps.push("first");
+  });
+  await nextTurn();
+  await nextTurn();
+  await nextTurn();
+  assert.deepEqual(steps, ["busy", "s pauses", "first", "second", "s resumes"]);
+});
+
+test("a stream that brings little waits for none that brings much", () => {
+  const steps: string[] = [];
+  startStream(steps, "large").read(large, "large");
+  startStream(steps, "small").read(100, "small");
+  assert.deepEqual(steps, ["large", "small"]);
+});
