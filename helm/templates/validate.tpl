@@ -148,6 +148,9 @@
 {{- if not (or $v.dev.enabled $console.trustedProxies) -}}
 {{- $problems = append $problems "console.trustedProxies is empty, so nobody could sign in: set it to the addresses of the proxies in front, which serve its TLS" -}}
 {{- end -}}
+{{- if ne (empty $console.smtp.secret) (empty $console.smtp.from) -}}
+{{- $problems = append $problems "console.smtp: secret and from are set both or none" -}}
+{{- end -}}
 {{- $oidc := list $console.oidc.issuer $console.oidc.clientId $console.oidc.name $console.oidc.clientSecret.name -}}
 {{- if not (has (len (compact $oidc)) (list 0 4)) -}}
 {{- $problems = append $problems "console.oidc: issuer, clientId, name and clientSecret.name are set all or none" -}}

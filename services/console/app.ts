@@ -11,10 +11,14 @@ import type { Identity } from "#shared/grpc/identity.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { createHealth } from "#shared/process/health.ts";
 import { every } from "#shared/process/lifecycle.ts";
+import { publicRules } from "#shared/net/guarded-agent.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { createPool, probe, type Pool } from "#shared/stores/postgres.ts";
 import { traceShareOf } from "#shared/process/tracing.ts";
+import { deliverDue } from "./alerts/deliver.ts";
+import { findCrossings } from "./alerts/find-crossings.ts";
+import { createMailer } from "./alerts/mailer.ts";
 import { ensureBootstrap } from "./sign-in/bootstrap.ts";
 import type { Config } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
@@ -26,6 +30,7 @@ import { createRelays } from "./relays.ts";
 import { allRoutes } from "./routes.ts";
 import { createSecretBox, readSecretsKey } from "./credentials/secrets.ts";
 import { buildServer } from "./http/server.ts";
+import { deleteOldDeliveries } from "./store/deliveries.ts";
 import { deleteEndedAttempts } from "./store/identities.ts";
 import { deleteEndedSessions } from "./store/sessions.ts";
 
@@ -40,9 +45,16 @@ const relayTimeoutMs = 2_000;
 const probeMs = 2_000;
 const sweepMs = 60_000;
 const maxSwept = 10_000;
+const alertsMs = 2_000;
+const deliveriesMs = 1_000;
 
 /** Starts the service. PostgreSQL, auth-quota and billing may be up, down or on their way. */
-export async function startApp(config: Config, log: Logger, clock: Clock = systemClock): Promise<App> {
+export async function startApp(
+  config: Config,
+  log: Logger,
+  clock: Clock = systemClock,
+  webhookRules = publicRules,
+): Promise<App> {
   await using resources = new AsyncDisposableStack();
   const box = createSecretBox(readSecretsKey(readFileSync(config.SECRETS_KEY_FILE, "utf8")));
   const cost = { memoryKib: config.PASSWORD_MEMORY_KIB, passes: config.PASSWORD_PASSES };
@@ -65,6 +77,8 @@ export async function startApp(config: Config, log: Logger, clock: Clock = syste
     oidc: oidcOf(config, callTimeoutMs, log),
     clock,
     payments: createPayments(config, clock),
+    mailer: createMailer(config),
+    webhookRules,
     secondFactorRequiredOf: config.SECOND_FACTOR_REQUIRED_OF,
     bootstrapAccountId: config.BOOTSTRAP_ACCOUNT === "" ? undefined : config.BOOTSTRAP_ACCOUNT,
     publicUrl: new URL(config.PUBLIC_URL),
@@ -75,6 +89,8 @@ export async function startApp(config: Config, log: Logger, clock: Clock = syste
   const reasons = await keepWatch(resources, pool, log);
   const { payments } = deps;
   if (payments) resources.use(every(sweepMs, () => settlePendingTopUps({ ...deps, payments }), log));
+  resources.use(every(alertsMs, () => findCrossings(deps), log));
+  resources.use(every(deliveriesMs, () => deliverDue(deps), log));
   let isStopping = false;
   const notReady = (): string[] => [...reasons(), ...(isStopping ? ["stopping"] : [])];
   const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
@@ -112,6 +128,7 @@ async function keepWatch(resources: AsyncDisposableStack, pool: Pool, log: Logge
   const sweep = async (): Promise<void> => {
     await deleteEndedSessions(pool, maxSwept);
     await deleteEndedAttempts(pool, maxSwept);
+    await deleteOldDeliveries(pool, maxSwept);
   };
   resources.use(every(sweepMs, sweep, log));
   return health.reasons;

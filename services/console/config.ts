@@ -112,6 +112,13 @@ export const variables = Type.Object({
     description: "URL of Stripe's API; change it only for a test double.",
     default: "https://api.stripe.com",
   }),
+  SMTP_URL_FILE: Type.String({
+    description:
+      "File with the URL of a mail server, such as smtps://user:password@mail.example.org; smtp:// begins TLS after " +
+      "the greeting. Empty: no alerts by mail.",
+    default: "",
+  }),
+  MAIL_FROM: Type.String({ description: "Sender of mails, such as relay@example.org.", default: "" }),
   ...grpcTlsVariables,
   ...tracingVariables,
   ...samplingVariables,
@@ -128,7 +135,7 @@ export type Config = Static<typeof variables>;
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const config = readVariables(variables, environment);
   checkLinks(config);
-  const problems = [problemOfUrl, problemOfBootstrap, problemOfApiUrl, problemOfStripe, problemOfOidc];
+  const problems = [problemOfUrl, problemOfBootstrap, problemOfApiUrl, problemOfStripe, problemOfMail, problemOfOidc];
   const problem = problems.map((of) => of(config)).find((found) => found !== undefined);
   if (problem !== undefined) throw new Error(`configuration is not usable:\n  ${problem}`);
   return config;
@@ -142,6 +149,12 @@ function problemOfStripe(config: Config): string | undefined {
   // The secret key goes there: in the clear only to a stand-in on this machine.
   const isUsable = /^(?:https:\/\/[\w.-]+|http:\/\/(?:localhost|127\.0\.0\.1))(?::\d{1,5})?\/?$/.test(STRIPE_API_URL);
   return isUsable ? undefined : "STRIPE_API_URL must be such as https://api.stripe.com, without a path";
+}
+
+function problemOfMail({ SMTP_URL_FILE, MAIL_FROM }: Config): string | undefined {
+  if ((SMTP_URL_FILE === "") !== (MAIL_FROM === "")) return "SMTP_URL_FILE and MAIL_FROM must both be set, or neither";
+  const isUsable = MAIL_FROM === "" || /^[^\s<>@",;]+@[^\s<>@",;]+$/.test(MAIL_FROM);
+  return isUsable ? undefined : "MAIL_FROM must be an address such as relay@example.org";
 }
 
 function problemOfApiUrl({ API_URL }: Config): string | undefined {

@@ -4,8 +4,10 @@ import type { VideoTaskService } from "#proto/video/v1/video_pb.ts";
 import type { Clock } from "#shared/process/clock.ts";
 import type { StreamingClient } from "#shared/grpc/stream.ts";
 import type { UnaryClient } from "#shared/grpc/grpc.ts";
+import type { FetchRules } from "#shared/net/guarded-agent.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
+import type { Mailer } from "./alerts/mailer.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Oidc } from "./credentials/oidc.ts";
 import type { Passwords } from "./credentials/passwords.ts";
@@ -29,6 +31,10 @@ export type Deps = {
   clock: Clock;
   /** The payment provider; undefined: top-ups by voucher only. */
   payments: PaymentProvider | undefined;
+  /** Undefined: nobody is told anything by mail. */
+  mailer: Mailer | undefined;
+  /** Where webhooks may be. */
+  webhookRules: FetchRules;
   /** Who must have a second factor to use their role. */
   secondFactorRequiredOf: "nobody" | "operators";
   /** The account that the first operator owns from the start; undefined outside a local stack. */

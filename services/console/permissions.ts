@@ -22,6 +22,8 @@ export const permissions = {
   "models.view": ["owner", "member", "read-only", "operator"],
   "playground.use": ["owner", "member"],
   "top-ups.make": ["owner", "member"],
+  "alerts.view": ["owner", "member", "read-only", "operator"],
+  "alerts.manage": ["owner"],
   "members.view": ["owner", "member", "read-only", "operator"],
   "members.manage": ["owner", "operator"],
   "accounts.manage": ["operator"],

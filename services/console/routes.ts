@@ -1,6 +1,7 @@
 import type { Deps } from "./deps.ts";
 import type { Route } from "./html/route.ts";
 import { activityRoutes } from "./routes/account/activity.ts";
+import { alertRoutes } from "./routes/account/alerts.ts";
 import { auditRoutes } from "./routes/operator/audit.ts";
 import { invitationRoutes } from "./routes/account/invitations.ts";
 import { keyRoutes } from "./routes/account/keys.ts";
@@ -47,6 +48,7 @@ export function allRoutes(deps: Deps): Route[] {
     videoRoutes,
     modelRoutes,
     topUpRoutes,
+    alertRoutes,
     playgroundRoutes,
     quickStartRoutes,
     memberRoutes,

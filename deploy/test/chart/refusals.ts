@@ -39,6 +39,7 @@ export const refusals: Refusal[] = [
   own(["console.publicUrl=http://console.example.org"], /console\.publicUrl must be where people open it/),
   own(["console.apiUrl=api.example.org"], /console\.apiUrl must be where callers reach the relay/),
   own(["console.trustedProxies=null"], /console\.trustedProxies is empty, so nobody could sign in/),
+  own(["console.smtp.secret=mail"], /console\.smtp: secret and from are set both or none/),
   own(["console.oidc.issuer=https://id.example.org"], /console\.oidc: issuer, .* are set all or none/),
   own(
     ["nats.url=nats://a:4222\\,nats://b:4333"],

@@ -194,6 +194,29 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     site.browser.check();
   });
 
+  test("an owner is told by mail that the balance is low, once, and where webhooks may not be", async () => {
+    const { page } = owner;
+    const { mailbox } = site;
+    await page.goto(`/accounts/${accountId}/alerts`);
+    await page.getByLabel("Balance below, in USD").fill("1000");
+    await press(page, "Save");
+    assert.match(await noticeOf(page), /changed/);
+    await until("the mail", async () => mailbox.mails.length > 0);
+    assert.deepEqual(mailbox.mails[0]?.to, [owner.email]);
+    assert.match(mailbox.mails[0]?.text ?? "", /^Subject: The balance of acme is below 1000\.00 USD\r$/m);
+    await until("it is in the log", async () => {
+      await page.reload();
+      return (await page.getByRole("row").filter({ hasText: "delivered" }).count()) === 1;
+    });
+    for (const inside of ["https://127.0.0.1/", "https://[::1]/", "https://169.254.169.254/", "http://example.org/"]) {
+      await page.getByLabel("Address").fill(inside);
+      await press(page, "Add webhook");
+      assert.match((await page.getByLabel("Address").getAttribute("aria-describedby")) ?? "", /url-error/, inside);
+    }
+    assert.equal(mailbox.mails.length, 1);
+    site.browser.check();
+  });
+
   test("two browsers redeem one voucher at the same time: one wins, and it is booked once", async () => {
     const { browser, operator, world } = site;
     const otherId = await makeAccount(operator, "Other", "other");

@@ -4,6 +4,7 @@ import { html, type Markup } from "./html.ts";
 /** Names of the symbols in static/icons.svg that pages show. */
 export type IconName =
   | "activity"
+  | "bell"
   | "boxes"
   | "building-2"
   | "chart-column"

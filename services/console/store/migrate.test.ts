@@ -21,7 +21,7 @@ test("migrations that run at the same time, in one database and in another of th
   const done = await query(first, "SELECT name FROM console.migration");
   assert.deepEqual(
     done.rows.map(({ name }) => name),
-    ["0001_console", "0002_top-ups", "0003_identities", "0004_reversals"],
+    ["0001_console", "0002_top-ups", "0003_identities", "0004_reversals", "0005_alerts"],
   );
 });
 
@@ -83,6 +83,10 @@ test("the role of the service has no more rights than its work needs", async () 
     "UPDATE console.top_up SET amount_nanos = 1",
     "UPDATE console.top_up SET person_id = person_id",
     "DELETE FROM console.top_up",
+    "UPDATE console.webhook SET url = 'https://other.example'",
+    "UPDATE console.webhook SET sealed_secret = ''",
+    "UPDATE console.delivery SET recipient = 'other@example.org'",
+    "UPDATE console.delivery SET body = '{}'",
     "SELECT FROM console.migration",
   ];
   for (const statement of refused) {

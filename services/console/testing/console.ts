@@ -4,6 +4,7 @@ import { writeFileSync } from "node:fs";
 import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { FetchRules } from "#shared/net/guarded-agent.ts";
 import { createLog } from "#shared/process/log.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { type Databases, sharePostgres } from "#shared/testing/share.ts";
@@ -47,7 +48,7 @@ export type World = AsyncDisposable & {
 const cheap = { PASSWORD_MEMORY_KIB: 8, PASSWORD_PASSES: 1 };
 
 /** Starts the neighbours and one replica, on the PostgreSQL that the test files of this process share. */
-export async function startWorld(change: Partial<Config> = {}): Promise<World> {
+export async function startWorld(change: Partial<Config> = {}, webhookRules?: FetchRules): Promise<World> {
   await using resources = new AsyncDisposableStack();
   const postgres = resources.use(await sharePostgres());
   const database = resources.use(await createConsoleDatabase(postgres));
@@ -78,7 +79,8 @@ export async function startWorld(change: Partial<Config> = {}): Promise<World> {
   };
   let logText = "";
   const log = createLog("console", "info", { write: (line: string) => void (logText += line) });
-  const start = (other: Partial<Config> = {}): Promise<App> => startApp({ ...config, ...other }, log, clock);
+  const start = (other: Partial<Config> = {}): Promise<App> =>
+    startApp({ ...config, ...other }, log, clock, webhookRules);
   const app = resources.use(await start());
   const owned = resources.move();
   return {

@@ -3,7 +3,8 @@ import dns from "node:dns";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { syncBuiltinESMExports } from "node:module";
 import { test, type TestContext } from "node:test";
-import { fetchGuarded, FetchRefusedError, isPublicAddress, publicRules, type FetchRules } from "./fetch-guarded.ts";
+import { FetchRefusedError, isPublicAddress, publicRules, type FetchRules } from "#shared/net/guarded-agent.ts";
+import { fetchGuarded } from "./fetch-guarded.ts";
 import { serveHttp } from "../testing/raw-client.ts";
 
 const limits = { maxBytes: 1_000, timeoutMs: 5_000 };

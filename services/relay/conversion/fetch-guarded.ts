@@ -1,7 +1,5 @@
-import { lookup } from "node:dns";
-import { isIP, type LookupFunction } from "node:net";
-import ipaddr from "ipaddr.js";
-import { Agent, request, type Dispatcher } from "undici";
+import { request, type Agent, type Dispatcher } from "undici";
+import { checkUrl, FetchRefusedError, guardedAgent, publicRules, type FetchRules } from "#shared/net/guarded-agent.ts";
 
 export type FetchLimits = {
   /** Of the body. */
@@ -10,83 +8,14 @@ export type FetchLimits = {
   timeoutMs: number;
 };
 
-/** Where a fetch may go; tests, whose servers are on this machine, have their own. */
-export type FetchRules = {
-  /** Ports by scheme, as `URL` writes both; a scheme that is not here is refused. */
-  ports: Readonly<Record<string, readonly string[]>>;
-  isAllowedAddress: (address: string) => boolean;
-};
-
 export type Fetched = { contentType: string | undefined; body: Buffer };
 
-/** A URL that was not fetched, or not to its end. The message is for the log: it may tell what a name resolves to. */
-export class FetchRefusedError extends Error {}
-
-const globalUnicast = ipaddr.IPv6.parseCIDR("2000::/3");
-
-// Of the public internet by its range, but answered by the host that a virtual machine of Azure runs on.
-const hostServices = new Set(["168.63.129.16"]);
-
-/**
- * Whether an address is one of the public internet that a single machine may have. Refuses among others private,
- * loopback, link-local (with the metadata services on 169.254.169.254), shared (CGNAT) and multicast addresses, and
- * IPv6 addresses that stand for an IPv4 address: mapped, 6to4, Teredo, NAT64.
- */
-export function isPublicAddress(address: string): boolean {
-  if (!ipaddr.isValid(address)) return false;
-  const parsed = ipaddr.parse(address);
-  if (parsed.range() !== "unicast" || hostServices.has(parsed.toString())) return false;
-  return parsed instanceof ipaddr.IPv4 || parsed.match(globalUnicast);
-}
-
-/**
- * HTTPS alone, because what an unencrypted answer says could be anybody's; the scheme's own port, because others lead
- * to services that are not meant for the public.
- */
-export const publicRules: FetchRules = { ports: { "https:": [""] }, isAllowedAddress: isPublicAddress };
-
 export const maxRedirects = 3;
-const maxUrlLength = 8_192;
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
 
 /** Where an answer leads on to; undefined when it is the answer itself. */
 export function redirectOf(status: number, location: string | string[] | undefined): string | undefined {
   return redirectStatuses.has(status) ? location?.toString() : undefined;
-}
-
-/** A URL that the rules let pass as far as it is written. Throws FetchRefusedError. */
-export function checkUrl(text: string, base: URL | undefined, { ports, isAllowedAddress }: FetchRules): URL {
-  const url = text.length <= maxUrlLength ? URL.parse(text, base?.href) : null;
-  if (!url) throw new FetchRefusedError("not a URL");
-  if (!ports[url.protocol]) throw new FetchRefusedError(`scheme ${url.protocol}`);
-  if (!ports[url.protocol]?.includes(url.port)) throw new FetchRefusedError(`port ${url.port}`);
-  if (`${url.username}${url.password}` !== "") throw new FetchRefusedError("a user or a password in the URL");
-  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
-  // An address is connected to without a look-up.
-  if (isIP(host) !== 0 && !isAllowedAddress(host)) throw new FetchRefusedError(`address ${host}`);
-  return url;
-}
-
-/**
- * Resolves a name for the very connection that is made next, so that it cannot be another address by then; a name is
- * refused when any of its addresses is.
- */
-const guardedLookup =
-  (isAllowedAddress: FetchRules["isAllowedAddress"]): LookupFunction =>
-  (hostname, options, callback) =>
-    lookup(hostname, { ...options, all: true }, (error, found) => {
-      if (error) return callback(error, []);
-      const refused = found.find(({ address }) => !isAllowedAddress(address));
-      const [first] = found;
-      if (refused || !first) return callback(new FetchRefusedError(`address ${refused?.address} of ${hostname}`), []);
-      if (options.all) callback(null, found);
-      else callback(null, first.address, first.family);
-    });
-
-/** Connections to addresses that the rules allow, and to nothing else; `timeoutMs` bounds each wait of them. */
-export function guardedAgent({ isAllowedAddress }: FetchRules, timeoutMs: number): Agent {
-  const connect = { lookup: guardedLookup(isAllowedAddress), timeout: timeoutMs };
-  return new Agent({ connect, allowH2: false, headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
 }
 
 async function readBody({ headers, body }: Dispatcher.ResponseData, maxBytes: number): Promise<Buffer> {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Conversation, Part } from "../dialects/conversation.ts";
 import { CallFailure } from "../failures.ts";
-import { FetchRefusedError } from "./fetch-guarded.ts";
+import { FetchRefusedError } from "#shared/net/guarded-agent.ts";
 import { embedFetched, urlsToFetch } from "../dialects/fetched-media.ts";
 import { fetchUrls, type FetchUrl, type MediaFetching } from "./fetch-media.ts";
 

@@ -1,6 +1,7 @@
 import type { BodyShare } from "../http/body-budget.ts";
 import { CallFailure } from "../failures.ts";
-import { FetchRefusedError, fetchGuarded, type Fetched, type FetchLimits } from "./fetch-guarded.ts";
+import { FetchRefusedError } from "#shared/net/guarded-agent.ts";
+import { fetchGuarded, type Fetched, type FetchLimits } from "./fetch-guarded.ts";
 
 const mediaLimits: FetchLimits = { maxBytes: 20_971_520, timeoutMs: 15_000 };
 const maxUrls = 16;

@@ -13,7 +13,7 @@ import { createBodyBudget } from "../http/body-budget.ts";
 import { createItemMemory } from "../conversion/item-memory.ts";
 import type { Relay } from "../call.ts";
 import type { Model } from "../catalog/models.ts";
-import { isPublicAddress, publicRules, type FetchRules } from "../conversion/fetch-guarded.ts";
+import { isPublicAddress, publicRules, type FetchRules } from "#shared/net/guarded-agent.ts";
 import { openQuotaSession } from "../charge/quota-session.ts";
 import { createOrphans } from "../stream/orphans.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";

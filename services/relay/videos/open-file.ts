@@ -2,7 +2,8 @@ import type { Dispatcher } from "undici";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { videoDialectOf } from "#shared/catalog/video-dialects.ts";
 import { CallFailure } from "../failures.ts";
-import { checkUrl, FetchRefusedError, guardedAgent, maxRedirects, redirectOf } from "../conversion/fetch-guarded.ts";
+import { checkUrl, FetchRefusedError, guardedAgent } from "#shared/net/guarded-agent.ts";
+import { maxRedirects, redirectOf } from "../conversion/fetch-guarded.ts";
 import { send, SendError, type Answer, type SendSignal } from "../upstream/send.ts";
 import type { Videos } from "./videos.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CallFailure } from "../failures.ts";
-import { FetchRefusedError } from "../conversion/fetch-guarded.ts";
+import { FetchRefusedError } from "#shared/net/guarded-agent.ts";
 import type { GivenReference } from "./read.ts";
 import { maxReferenceBytes, readReference, type ReferenceReading } from "./reference.ts";
 

@@ -5,7 +5,7 @@ import type { BodyBudget } from "../http/body-budget.ts";
 import type { LiveCall } from "../live-call.ts";
 import type { Metrics } from "../metrics.ts";
 import { createPools, type Pools } from "#shared/catalog/pools.ts";
-import { publicRules, type FetchRules } from "../conversion/fetch-guarded.ts";
+import { publicRules, type FetchRules } from "#shared/net/guarded-agent.ts";
 import type { VideoTasks } from "./tasks.ts";
 
 export type VideoBounds = {

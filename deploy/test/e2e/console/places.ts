@@ -61,6 +61,11 @@ export async function seed(site: Site, owner: Person, { accountId, keyId, secret
   const removal = operator.page.getByRole("link", { name: `Remove ${owner.email}` });
   await operator.page.goto(`/accounts/${accountId}/members`);
   const personId = (await removal.getAttribute("href"))?.split("/").at(-2) ?? "";
+  await owner.page.goto(`/accounts/${accountId}/alerts`);
+  await owner.page.getByLabel("Balance below, in USD").fill("1000");
+  await press(owner.page, "Save");
+  await owner.page.getByLabel("Address").fill("https://example.invalid/hook");
+  await press(owner.page, "Add webhook");
   await owner.page.goto(`/accounts/${accountId}/top-up`);
   await owner.page.getByLabel("Amount in USD").fill("20");
   await press(owner.page, "Continue to payment");

@@ -3,12 +3,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { startFakeStripe, type FakeStripe } from "../../../../services/console/testing/fake-stripe.ts";
+import { startMailbox, type Mailbox } from "../../../../services/console/testing/mailbox.ts";
 import { startWorld, type World, type WorldOptions } from "../world.ts";
 import { startBrowser, type TestBrowser } from "./browser.ts";
 import { type Person, setUp } from "./people.ts";
 
 /** The whole system as `npm start` runs it, its console open in a browser, and the operator who has set it up. */
-export type Site = AsyncDisposable & { world: World; browser: TestBrowser; operator: Person; stripe: FakeStripe };
+export type Site = AsyncDisposable & {
+  world: World;
+  browser: TestBrowser;
+  operator: Person;
+  stripe: FakeStripe;
+  mailbox: Mailbox;
+};
 
 const webhookSecret = "whsec_of_the_tests";
 
@@ -21,6 +28,7 @@ type SiteOptions = WorldOptions & {
 export async function startSite(options: SiteOptions = {}): Promise<Site> {
   await using resources = new AsyncDisposableStack();
   const stripe = resources.use(await startFakeStripe({ webhookSecret }));
+  const mailbox = resources.use(await startMailbox());
   const folder = resources.use(await mkdtempDisposable(join(tmpdir(), "console-payments-")));
   const fileOf = async (name: string, text: string): Promise<string> => {
     const file = join(folder.path, name);
@@ -33,6 +41,8 @@ export async function startSite(options: SiteOptions = {}): Promise<Site> {
     STRIPE_SECRET_KEY_FILE: await fileOf("key", "sk_test_of_the_tests"),
     STRIPE_WEBHOOK_SECRET_FILE: await fileOf("webhook", webhookSecret),
     STRIPE_API_URL: stripe.url,
+    SMTP_URL_FILE: mailbox.urlFile,
+    MAIL_FROM: "relay@example.org",
   };
   const world = resources.use(await startWorld({ ...options, console }));
   stripe.webhookUrl = `${world.stack.console?.url ?? ""}/payments/stripe/webhook`;
@@ -42,5 +52,5 @@ export async function startSite(options: SiteOptions = {}): Promise<Site> {
   await options.beforeSetUp?.(page);
   const operator = await setUp(world, page);
   const owned = resources.move();
-  return { world, browser, operator, stripe, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { world, browser, operator, stripe, mailbox, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

@@ -1,0 +1,61 @@
+import type { Key } from "#proto/authquota/v1/authquota_pb.ts";
+import { usd } from "../html/amounts.ts";
+import { nameOf } from "../html/key-fields.ts";
+import type { NewEvent } from "../store/deliveries.ts";
+
+/** What a webhook gets, and a mail is made of; amounts are nano-USD as text. */
+export type AlertEvent = { type: string; timestamp: string; data: Record<string, string | number> };
+
+type Found = { accountId: string; at: Date };
+
+export const balanceLow = (
+  { accountId, at }: Found,
+  { balanceNanos, thresholdNanos }: { balanceNanos: bigint; thresholdNanos: bigint },
+): NewEvent =>
+  eventOf(accountId, at, "balance.low", { balance_nanos: `${balanceNanos}`, threshold_nanos: `${thresholdNanos}` });
+
+export const limitReached = (
+  { accountId, at }: Found,
+  { key, spentNanos, percent }: { key: Key; spentNanos: bigint; percent: number },
+): NewEvent =>
+  eventOf(accountId, at, "key.limit_reached", {
+    key_id: key.keyId,
+    key_name: nameOf(key),
+    spent_nanos: `${spentNanos}`,
+    limit_nanos: `${key.limitNanos ?? 0n}`,
+    threshold_percent: percent,
+  });
+
+export const testEvent = (accountId: string, at: Date): NewEvent => eventOf(accountId, at, "test", {});
+
+function eventOf(accountId: string, at: Date, type: string, data: AlertEvent["data"]): NewEvent {
+  const event: AlertEvent = { type, timestamp: at.toISOString(), data: { account_id: accountId, ...data } };
+  return { accountId, eventType: type, body: JSON.stringify(event) };
+}
+
+/** Kinds of events, for people. */
+export const eventWords: Readonly<Record<string, string>> = {
+  "balance.low": "Low balance",
+  "key.limit_reached": "Limit of a key",
+  test: "Test",
+};
+
+const amount = (value: string | number | undefined): string => usd(BigInt(value ?? 0));
+
+/** The words of a mail. */
+export function mailOf({ type, data }: AlertEvent, consoleUrl: URL): { subject: string; text: string } {
+  const accountId = String(data["account_id"]);
+  const link = (path: string): string => new URL(`/accounts/${accountId}${path}`, consoleUrl).href;
+  const end = `\n\nWhat you are told of, and by what means: ${link("/alerts")}\n`;
+  if (type === "balance.low") {
+    const [balance, threshold] = [amount(data["balance_nanos"]), amount(data["threshold_nanos"])];
+    const subject = `The balance of ${accountId} is below ${threshold}`;
+    const text = `The balance of the account ${accountId} is ${balance}. Without money its calls are refused.`;
+    return { subject, text: `${text}\n\nAdd credits: ${link("/top-up")}${end}` };
+  }
+  const [name, percent] = [String(data["key_name"]), String(data["threshold_percent"])];
+  const [spent, limit] = [amount(data["spent_nanos"]), amount(data["limit_nanos"])];
+  const subject = `The key ${name} has spent ${percent} % of its limit`;
+  const text = `The key ${name} of the account ${accountId} has spent ${spent} of its limit of ${limit}.`;
+  return { subject, text: `${text}\n\nKeys and their limits: ${link("/keys")}${end}` };
+}

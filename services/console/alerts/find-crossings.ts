@@ -1,0 +1,95 @@
+import type { Key } from "#proto/authquota/v1/authquota_pb.ts";
+import { inTransaction } from "#shared/stores/postgres.ts";
+import type { Deps } from "../deps.ts";
+import {
+  addCrossing,
+  deleteCrossing,
+  listCrossings,
+  listOwnerAddresses,
+  takeAlertRules,
+  type AlertRule,
+  type Crossing,
+} from "../store/alerts.ts";
+import { insertDeliveries, listWebhooks, type NewEvent } from "../store/deliveries.ts";
+import { balanceLow, limitReached } from "./events.ts";
+
+type AlertDeps = Pick<Deps, "pool" | "authQuota" | "billing" | "clock" | "mailer">;
+
+const maxRules = 200;
+// As many as billing tells the money of at once.
+const maxFunds = 500;
+const maxOwners = 20;
+
+/** A subject that is on the wrong side now, with what its owners are told if they were not yet. */
+type Found = Crossing & { event: NewEvent };
+
+/**
+ * Compares accounts with their rules, those that have waited longest, and has each crossing told once: it is told again
+ * after the balance was back above the threshold, as a top-up brings it, or the key below its share.
+ */
+export async function findCrossings(deps: AlertDeps): Promise<void> {
+  const { pool, billing } = deps;
+  const rules = await takeAlertRules(pool, maxRules);
+  if (rules.length === 0) return;
+  const accountIds = rules.map(({ accountId }) => accountId);
+  const { accounts } = await billing.getFunds({ accountIds });
+  const balances = new Map(accounts.map(({ accountId, balanceNanos }) => [accountId, balanceNanos]));
+  const known = Map.groupBy(await listCrossings(pool, accountIds), ({ accountId }) => accountId);
+  for (const rule of rules) {
+    const found = [...lowBalanceOf(deps, rule, balances.get(rule.accountId)), ...(await reachedLimitsOf(deps, rule))];
+    await update(deps, { rule, found, known: known.get(rule.accountId) ?? [] });
+  }
+}
+
+function lowBalanceOf({ clock }: AlertDeps, rule: AlertRule, balanceNanos = 0n): Found[] {
+  const { accountId, lowBalanceNanos: thresholdNanos } = rule;
+  if (thresholdNanos === null || balanceNanos >= thresholdNanos) return [];
+  const event = balanceLow({ accountId, at: new Date(clock.nowMs()) }, { balanceNanos, thresholdNanos });
+  return [{ accountId, subject: "", event }];
+}
+
+async function reachedLimitsOf({ authQuota, billing, clock }: AlertDeps, rule: AlertRule): Promise<Found[]> {
+  const { accountId, limitPercent: percent } = rule;
+  if (percent === null) return [];
+  const { keys } = await authQuota.listKeys({ accountId });
+  const limited = keys.filter(({ limitNanos }) => limitNanos !== undefined);
+  const found: Found[] = [];
+  for (let from = 0; from < limited.length; from += maxFunds) {
+    const some = limited.slice(from, from + maxFunds);
+    const funds = await billing.getFunds({ keyIds: some.map(({ keyId }) => keyId) });
+    const spent = new Map(funds.keys.map(({ keyId, spentNanos }) => [keyId, spentNanos]));
+    for (const key of some) {
+      const spentNanos = (spent.get(key.keyId) ?? 0n) - key.spentBeforeNanos;
+      if (!isReached(key, spentNanos, percent)) continue;
+      const event = limitReached({ accountId, at: new Date(clock.nowMs()) }, { key, spentNanos, percent });
+      found.push({ accountId, subject: key.keyId, event });
+    }
+  }
+  return found;
+}
+
+const isReached = ({ limitNanos = 0n }: Key, spentNanos: bigint, percent: number): boolean =>
+  spentNanos * 100n >= limitNanos * BigInt(percent);
+
+type Compared = { rule: AlertRule; found: readonly Found[]; known: readonly Crossing[] };
+
+async function update(deps: AlertDeps, { rule, found, known }: Compared): Promise<void> {
+  const { pool } = deps;
+  const isIn = (list: readonly Crossing[], { subject }: Crossing): boolean =>
+    list.some((other) => other.subject === subject);
+  for (const crossing of known) if (!isIn(found, crossing)) await deleteCrossing(pool, crossing);
+  for (const crossing of found) if (!isIn(known, crossing)) await tell(deps, rule, crossing);
+}
+
+/** The crossing and its messages are written together: told once, by whichever replica, or not yet. */
+async function tell({ pool, mailer }: AlertDeps, { accountId, isMailed }: AlertRule, found: Found): Promise<void> {
+  await inTransaction(pool, async (db) => {
+    if (!(await addCrossing(db, found))) return;
+    const webhooks = await listWebhooks(db, accountId);
+    const addresses = isMailed && mailer ? await listOwnerAddresses(db, accountId, maxOwners) : [];
+    await insertDeliveries(db, found.event, [
+      ...webhooks.map(({ webhookId, url }) => ({ recipient: url, webhookId })),
+      ...addresses.map((recipient) => ({ recipient, webhookId: null })),
+    ]);
+  });
+}
