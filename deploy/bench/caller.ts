@@ -13,6 +13,8 @@ export type CallerHooks = {
   onReady: (caller: Caller) => void;
   onWhole: (elapsedUs: number) => void;
   onBroken: (complaint: string) => void;
+  /** The first record of a stream has come. */
+  onFirst: (elapsedUs: number) => void;
   onRecords: (records: number) => void;
   onInstant: (instantUs: number) => void;
   onClosed: (caller: Caller) => void;
@@ -32,11 +34,13 @@ export const nowUs = (): number => Number(process.hrtime.bigint() / 1_000n);
 export function openCaller(port: number, expected: Expectation, hooks: CallerHooks): Caller {
   let startedUs = 0;
   let isCalling = false;
+  let hasRecords = false;
   const socket: Socket = connect({ port, host: "127.0.0.1", noDelay: true });
   const checker = createChecker(expected, hooks.onInstant);
   const caller: Caller = {
     call: (request, sinceUs) => {
       isCalling = true;
+      hasRecords = false;
       startedUs = sinceUs;
       socket.write(request);
     },
@@ -44,7 +48,12 @@ export function openCaller(port: number, expected: Expectation, hooks: CallerHoo
   };
   const read = createAnswerReader({
     onHead: checker.begin,
-    onPayload: (part) => hooks.onRecords(checker.look(part)),
+    onPayload: (part) => {
+      const records = checker.look(part);
+      if (records > 0 && !hasRecords) hooks.onFirst(nowUs() - startedUs);
+      hasRecords ||= records > 0;
+      hooks.onRecords(records);
+    },
     onEnd: () => {
       isCalling = false;
       const complaint = checker.complaint();

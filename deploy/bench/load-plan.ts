@@ -1,5 +1,6 @@
 import type { ProcessUse } from "./process-use.ts";
 import type { CallPlan, Destination } from "./requests.ts";
+import type { Quantiles } from "./samples.ts";
 
 /** The line that the loader writes when all streams of a held load are open; SIGUSR2 lets them end. */
 export const openMark = "open";
@@ -34,9 +35,11 @@ export type LoadReport = {
   calls: number;
   chunks: number;
   windowUs: number;
-  callUs: { p50: number; p99: number };
+  callUs: Quantiles;
+  /** From the beginning of a call to the first record of its stream. */
+  firstUs: Quantiles;
   /** From the upstream's clock to the loader's, for paced streams. */
-  chunkUs: { p50: number; p99: number };
+  chunkUs: Quantiles;
   /** Use of the watched process in the window. */
   use: ProcessUse;
   /** How long the measured core was busy in the window, with whatever. */

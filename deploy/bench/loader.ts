@@ -23,6 +23,7 @@ const openingAtOnce = 100;
 const settleMs = 1_500;
 
 const callUs = createSamples();
+const firstUs = createSamples();
 const chunkUs = createSamples();
 const allCalls = { whole: 0, broken: 0 };
 const complaints: string[] = [];
@@ -65,6 +66,9 @@ function open(): void {
     onReady,
     onWhole: countWhole,
     onBroken: complain,
+    onFirst: (elapsedUs) => {
+      if (isOpen) firstUs.add(elapsedUs);
+    },
     onRecords: (records) => {
       if (isOpen) windowChunks += records;
       if (records > 0 && !hasRecords) openStreams += 1;
@@ -172,6 +176,7 @@ async function run(): Promise<LoadReport> {
     chunks: windowChunks,
     windowUs,
     callUs: callUs.quantiles(),
+    firstUs: firstUs.quantiles(),
     chunkUs: chunkUs.quantiles(),
     use: { cpuUs: after.cpuUs - before.cpuUs, residentMb: after.residentMb },
     coreBusyUs: busyUs,

@@ -9,13 +9,16 @@ import { manyStreams, memoryFigures, someStreams } from "./memory.ts";
 import { maxStreams } from "./open-files.ts";
 import type { TargetName } from "./targets.ts";
 
+const never = { p50: Number.NaN, p99: Number.NaN, p999: Number.NaN };
+
 function report(fields: Partial<LoadReport>): LoadReport {
   return {
     calls: 0,
     chunks: 0,
     windowUs: 2_000_000,
-    callUs: { p50: 1_500, p99: 9_000 },
-    chunkUs: { p50: Number.NaN, p99: Number.NaN },
+    callUs: { p50: 1_500, p99: 9_000, p999: 9_500 },
+    firstUs: never,
+    chunkUs: never,
     use: { cpuUs: 1_900_000, residentMb: 80 },
     coreBusyUs: 1_900_000,
     open: [],
@@ -54,18 +57,23 @@ test("a target that was left out has no ratio, and one without a figure shows a 
 });
 
 test("what a proxy adds is the difference to the upstream alone", () => {
-  const added = addedLatency(
-    { round: 1, load: "l", target: "pipe" },
-    { callUs: { p50: 500, p99: 3_000 } },
-    { callUs: { p50: 100, p99: 1_000 } },
+  const callUs = (p50: number, p99: number, p999: number) => ({ callUs: { p50, p99, p999 } });
+  const added = (kind: "json" | "paced", through: Partial<LoadReport>, alone: Partial<LoadReport>): string[] =>
+    addedLatency(
+      { round: 1, load: "l", target: "pipe" },
+      { load: { kind }, through: report({ calls: 2_000, ...through }), alone: report({ calls: 1_000, ...alone }) },
+    ).map(({ figure, value }) => `${figure} ${value}`);
+  assert.deepEqual(added("json", callUs(500, 3_000, 9_000), callUs(100, 1_000, 4_000)), [
+    "added p50 ms 0.4",
+    "added p99 ms 2",
+    "added p99.9 ms 5",
+  ]);
+  const first = added(
+    "paced",
+    { firstUs: { p50: 700, p99: 1_000, p999: 1 } },
+    { calls: 999, firstUs: { p50: 500, p99: 500, p999: 1 } },
   );
-  assert.deepEqual(
-    added.map(({ figure, value }) => [figure, value]),
-    [
-      ["added p50 ms", 0.4],
-      ["added p99 ms", 2],
-    ],
-  );
+  assert.deepEqual(first, ["added first byte p50 ms 0.2", "added first byte p99 ms 0.5"], "too few for a thousandth");
   assert.equal(halfOf([9_001, 5_001]), 2_500);
 });
 

@@ -1,6 +1,6 @@
 import type { Bar } from "./bars.ts";
 import { cpuPerCall, cpuPerChunk } from "./figures.ts";
-import { halfLoad } from "./latency.ts";
+import { halfLoad, rateLoad } from "./latency.ts";
 import { cellName, gapsLoad } from "./loads.ts";
 import { ratioAt, spreadAt, type Measured, type MeasuredKey } from "./measured.ts";
 import { manyStreams, someStreams } from "./memory.ts";
@@ -64,6 +64,15 @@ export const ratios: Ratio[] = [
     max: 1.5,
     isGuarded: false,
   },
+  ...[200, 500].flatMap((perSecond) =>
+    [["p50", 2] as const, ["p99", 3] as const].map(([share, max]) => ({
+      what: `added ${share} at ${perSecond} calls/s with leases, to undici dispatch`,
+      of: at(rateLoad(perSecond), `added ${share} ms`, "leased"),
+      to: at(rateLoad(perSecond), `added ${share} ms`, "bare"),
+      max,
+      isGuarded: false,
+    })),
+  ),
   {
     what: "RSS KB per open idle stream, 10,000 of them",
     of: at(manyStreams, "RSS KB per stream", "relay"),

@@ -2,7 +2,7 @@ import { figuresOf } from "./figures.ts";
 import type { LoadReport } from "./load-plan.ts";
 import { runLoad, type Load } from "./loads.ts";
 import type { Measured } from "./measured.ts";
-import type { Target } from "./targets.ts";
+import type { Target, TargetName } from "./targets.ts";
 import { createWarmth } from "./warm-up.ts";
 
 /** Runs loads and keeps what was seen of them. */
@@ -19,6 +19,8 @@ export type Recorder = {
   chargedCalls: Record<"whole" | "broken", number>;
 };
 
+const charging = new Set<TargetName>(["relay", "leased", "metered"]);
+
 /** Windows are `pace` times as long as their loads say. */
 export function createRecorder(upstreamPort: number, pace: number): Recorder {
   const measured: Measured[] = [];
@@ -27,7 +29,7 @@ export function createRecorder(upstreamPort: number, pace: number): Recorder {
   const warmth = createWarmth();
   const run: Recorder["run"] = async (round, load, target) => {
     const report = await runLoad({ ...load, windowMs: load.windowMs * pace }, target, upstreamPort);
-    if (target.name === "relay" || target.name === "metered") {
+    if (charging.has(target.name)) {
       chargedCalls.whole += report.allCalls.whole;
       chargedCalls.broken += report.allCalls.broken;
     }

@@ -1,10 +1,13 @@
 import { quantile } from "./statistics.ts";
 
+/** What so many of a hundred, or a thousand, stay below. */
+export type Quantiles = { p50: number; p99: number; p999: number };
+
 /** A growing list of numbers that makes no garbage. */
 export type Samples = {
   add: (value: number) => void;
   clear: () => void;
-  quantiles: () => { p50: number; p99: number };
+  quantiles: () => Quantiles;
 };
 
 export function createSamples(): Samples {
@@ -25,7 +28,7 @@ export function createSamples(): Samples {
     },
     quantiles: () => {
       const sorted = values.slice(0, count).sort();
-      return { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99) };
+      return { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99), p999: quantile(sorted, 0.999) };
     },
   };
 }

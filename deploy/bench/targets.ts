@@ -3,7 +3,7 @@ import { startAnnounced, type Started } from "./announced.ts";
 import type { Cores } from "./cores.ts";
 
 /** In the order in which tables show them. */
-export const targetNames = ["direct", "nginx", "bare", "pipe", "metered", "relay", "portkey"] as const;
+export const targetNames = ["direct", "nginx", "bare", "pipe", "metered", "relay", "leased", "portkey"] as const;
 export type TargetName = (typeof targetNames)[number];
 
 /** Something that answers calls and is measured. */

@@ -1,5 +1,6 @@
 import { claimCores, type Cores } from "./cores.ts";
 import type { Audit } from "./ledger.ts";
+import { startLeased } from "./leased-relay.ts";
 import { startNginx } from "./nginx-target.ts";
 import { maxStreams, openFilesLimit, raiseOpenFiles } from "./open-files.ts";
 import { startPortkey } from "./portkey-target.ts";
@@ -67,6 +68,7 @@ export async function startWorld(plan: WorldPlan): Promise<World> {
     relay,
     startFresh: async (name) => {
       if (name === "metered" && relay) return startMetered(direct.port, relay, cores);
+      if (name === "leased" && relay) return startLeased(relay, cores);
       const fresh = name === "relay" ? undefined : await start(name);
       if (fresh) return fresh;
       if (!relay) throw new Error(`${name} cannot be started`);
