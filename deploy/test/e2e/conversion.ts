@@ -95,15 +95,15 @@ const read = ({ headers }: Response): Pick<ParsedAnswer, "headers" | "rid"> => (
 const openai = (relayUrl: string, secret: string): OpenAI =>
   new OpenAI({ baseURL: `${relayUrl}/v1`, apiKey: secret, maxRetries: 0 });
 
-type Delta = Json & { tool_calls?: (Json & { index: number; function?: { arguments?: string } })[] };
+type Delta = Json & { tool_calls?: (Json & { index: number; function?: { arguments?: string } })[] | null };
 
 /** Adds up the deltas of a chat stream, fields that the client does not know among them. */
-function addDelta(message: Json, { tool_calls: calls = [], ...fields }: Delta): void {
+function addDelta(message: Json, { tool_calls: calls, ...fields }: Delta): void {
   for (const [name, value] of Object.entries(fields)) {
     const known = message[name];
     message[name] = typeof known === "string" && typeof value === "string" ? known + value : (value ?? known ?? null);
   }
-  for (const { index, function: called, ...call } of calls) {
+  for (const { index, function: called, ...call } of calls ?? []) {
     const known = ((message["tool_calls"] ??= []) as Json[])[index] as { function: { arguments: string } } | undefined;
     if (!known) (message["tool_calls"] as Json[])[index] = { ...call, function: called };
     else {
@@ -133,7 +133,7 @@ function wholeChat({ choices: [choice], usage }: OpenAI.ChatCompletion): ChatAns
 type ChatMessage = {
   content?: string | null;
   reasoning_content?: string;
-  tool_calls?: { id: string; function: { name: string; arguments: string } }[];
+  tool_calls?: { id: string; function: { name: string; arguments: string } }[] | null;
 };
 
 async function askChat(relayUrl: string, secret: string, asking: CallOptions): Promise<ParsedAnswer> {
@@ -151,11 +151,11 @@ async function askChat(relayUrl: string, secret: string, asking: CallOptions): P
     ? await completions.create(streamed).withResponse()
     : await completions.create(body).withResponse();
   const { message, finish, usage } = "choices" in answer.data ? wholeChat(answer.data) : await gatherChat(answer.data);
-  const { content, reasoning_content: thinking = "", tool_calls: calls = [] } = message as ChatMessage;
+  const { content, reasoning_content: thinking, tool_calls: calls } = message as ChatMessage;
   return {
     text: content ?? "",
-    thinking,
-    calls: calls.map(({ id, function: { name, arguments: input } }) => ({ id, name, input })),
+    thinking: thinking ?? "",
+    calls: (calls ?? []).map(({ id, function: { name, arguments: input } }) => ({ id, name, input })),
     finish,
     usage: usage as Json,
     said: [message],

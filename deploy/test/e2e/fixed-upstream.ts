@@ -1,17 +1,24 @@
 import { createServer } from "node:http";
 import { freePort } from "#shared/testing/free-port.ts";
 
-export type FixedAnswer = { whole: Buffer; stream: Buffer };
+/** `status`: 200 unless it says otherwise, which comes as JSON. */
+export type FixedAnswer = { whole: Buffer; stream: Buffer; status?: number };
 
-/** An upstream that answers with these very bytes, by the path and by whether the request is for a stream. */
+/**
+ * An upstream that answers with these very bytes, by the path, or the first name in it, and by whether the request is
+ * for a stream.
+ */
 export async function startFixedUpstream(answers: Record<string, FixedAnswer>) {
   const server = createServer((asked, answer) => {
     const pieces: Buffer[] = [];
     asked.on("data", (piece: Buffer) => pieces.push(piece));
     asked.on("end", () => {
-      const isStream = /"stream":true/.test(Buffer.concat(pieces).toString());
-      const fixed = answers[asked.url ?? ""];
-      answer.writeHead(fixed ? 200 : 404, { "content-type": isStream ? "text/event-stream" : "application/json" });
+      const url = asked.url ?? "";
+      const fixed = answers[url] ?? answers[url.split("/")[1] ?? ""];
+      const { status = fixed ? 200 : 404 } = fixed ?? {};
+      const isAsked = /"stream":true/.test(Buffer.concat(pieces).toString()) || url.includes("alt=sse");
+      const isStream = status === 200 && isAsked;
+      answer.writeHead(status, { "content-type": isStream ? "text/event-stream" : "application/json" });
       answer.end(isStream ? fixed?.stream : fixed?.whole);
     });
   });
