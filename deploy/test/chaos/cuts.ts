@@ -5,7 +5,12 @@ import type { Round, Scenario } from "./scenario.ts";
 import type { Verdict } from "./verdict.ts";
 
 // A caller cannot be served without these; without the others it notices nothing.
-const feltLinks = new Set<LinkName>(["relay to auth-quota", "relay to upstream", "auth-quota to Redis"]);
+const feltLinks = new Set<LinkName>([
+  "callers to relay",
+  "relay to auth-quota",
+  "relay to upstream",
+  "auth-quota to Redis",
+]);
 // What an upstream that is cut off may cause by the public API's error table.
 const upstreamStatuses = [500, 502, 503, 504];
 const delayMs = 100;
@@ -34,6 +39,7 @@ export async function runCuts(scenario: Scenario, names: readonly LinkName[] = l
 async function harmLink(scenario: Scenario, round: Round, name: LinkName): Promise<void> {
   const proxy = scenario.links.proxies[name];
   round.isUnnoticed = !feltLinks.has(name);
+  await round.more(1);
   if (proxy.opened() === 0) round.problems.push(`nobody goes by the link ${name}`);
   for (const { name: how, minMs, maxMs, do: harm } of harms) {
     await round.more(scenario.random.between(10, 30));

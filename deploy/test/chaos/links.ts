@@ -1,10 +1,11 @@
 import type { ServiceName, StackOptions } from "../../tools/local/stack.ts";
 import { type Proxy, startProxy } from "./proxy.ts";
 
-/** A way between processes, by the variable of the service that goes there; an upstream's is no variable. */
+/** A way between processes, by the variable of the service that goes there; some are told in other ways. */
 type LinkTarget = { service: ServiceName; variable: string } | undefined;
 
 const callWays = {
+  "callers to relay": undefined,
   "relay to auth-quota": { service: "relay", variable: "AUTH_QUOTA_ADDRESS" },
   "relay to NATS": { service: "relay", variable: "NATS_URL" },
   "relay to upstream": undefined,

@@ -130,7 +130,8 @@ export async function startScene(options: ScenarioOptions): Promise<Scenario> {
     }),
   );
   const random = createRandom(seed);
-  const round = createRounds({ world, seed, callers, hasLeases });
+  const url = links.lead("callers to relay", world.relayUrl);
+  const round = createRounds({ world, url, seed, callers, hasLeases });
   const owned = resources.move();
   const folder = dirname(world.stack.catalogFile);
   return { world, links, faults, random, say, folder, round, [Symbol.asyncDispose]: () => owned.disposeAsync() };
@@ -139,17 +140,18 @@ export async function startScene(options: ScenarioOptions): Promise<Scenario> {
 const only = (told: Record<string, string>, names: readonly string[]): Record<string, string> =>
   Object.fromEntries(Object.entries(told).filter(([name]) => names.includes(name)));
 
-type Rounds = { world: World; seed: number; callers: number; hasLeases: boolean };
+/** `url`: where callers find the relay. */
+type Rounds = { world: World; url: string; seed: number; callers: number; hasLeases: boolean };
 
-function createRounds({ world, seed, callers, hasLeases }: Rounds): Scenario["round"] {
+function createRounds({ world, url, seed, callers, hasLeases }: Rounds): Scenario["round"] {
   const firstNumbers = new Map<string, bigint>();
   const bound = overspendBoundNanos(callers);
   let count = 0;
   return async (harm, { alsoAllowed = [] } = {}) => {
     count += 1;
     const customers = await createCustomers(world, [richNanos, richNanos, poorNanos]);
-    const load = startLoad({ url: world.relayUrl, customers: [...customers], callers, seed: seed * 100 + count });
-    const round = createRound(load, world, customers);
+    const load = startLoad({ url, customers: [...customers], callers, seed: seed * 100 + count });
+    const round = createRound({ load, world, url, customers });
     try {
       await harm(round);
       await round.untilServed();
@@ -202,7 +204,9 @@ async function createCustomers(world: World, credits: readonly bigint[]): Promis
 
 const isRich = ({ creditNanos }: Creditor): boolean => creditNanos >= richNanos;
 
-function createRound(load: Load, world: World, customers: Creditor[]): Round {
+type RoundOptions = { load: Load; world: World; url: string; customers: Creditor[] };
+
+function createRound({ load, world, url, customers }: RoundOptions): Round {
   const floors = new Map<string, bigint>();
   const others: CallLog[] = [];
   const problems: string[] = [];
@@ -210,7 +214,7 @@ function createRound(load: Load, world: World, customers: Creditor[]): Round {
   let credits = 0;
   const agent = new Agent({ keepAlive: true });
   const call: Round["call"] = async (plan, options) => {
-    const log = await callRelay(plan, { url: world.relayUrl, agent, ...options });
+    const log = await callRelay(plan, { url, agent, ...options });
     others.push(log);
     return log;
   };

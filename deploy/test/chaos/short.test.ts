@@ -28,7 +28,7 @@ async function judge(t: TestContext, harm: (round: Round) => Promise<void>): Pro
 
 test("a process dies at the fault point that is armed, links break and freeze: the books are right", async (t) => {
   const points = ["relay: record in the spool", "auth-quota: decided in Redis", "billing: batch committed"];
-  const links: LinkName[] = ["relay to auth-quota", "auth-quota to Redis", "billing to NATS"];
+  const links: LinkName[] = ["callers to relay", "relay to auth-quota", "auth-quota to Redis", "billing to NATS"];
   await judge(t, async (round) => {
     for (const name of points) {
       const point = faultPoints.find((one) => one.name.startsWith(name));
