@@ -107,9 +107,9 @@ export const clients: readonly Client[] = [
   inPython("instructor 1.17.0", "instructor_client.py", "instructor==1.17.0"),
   inPython("openai-agents 0.24.0", "agents_client.py", "openai-agents==0.24.0"),
   inPython("litellm 1.110.2", "litellm_client.py", "litellm==1.110.2"),
-  agent("Codex", "@openai/codex@0.169.0", "codex", "exec", ...codexFlags, task),
+  agent("Codex", "@openai/codex@0.171.0", "codex", "exec", ...codexFlags, task),
   {
-    ...agent("Codex over a WebSocket", "@openai/codex@0.169.0", "codex", "exec", ...codexFlags, task),
+    ...agent("Codex over a WebSocket", "@openai/codex@0.171.0", "codex", "exec", ...codexFlags, task),
     needsSocket: true,
   },
   agent("Claude Code", "@anthropic-ai/claude-code@2.1.332", "claude", "-p", task, "--allowedTools", "Bash,Read"),

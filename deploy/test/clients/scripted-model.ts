@@ -51,16 +51,20 @@ function resultsOf({ fields }: FakeRequest): unknown[] {
   });
 }
 
+const wordsWanted = 2;
+const mostCalls = 6;
+
+/** Agents' shells were seen to lose what a command had printed: then it is asked for again, as by any model. */
 function loopOfTools(request: FakeRequest, names: readonly string[]): Behaviour {
   const results = resultsOf(request);
+  const words = new Set(JSON.stringify(results).match(word));
   const known = names.filter((name) => Object.hasOwn(inputs, name));
-  const name = known[results.length] ?? known[0];
+  const name = known[words.size] ?? known[0];
   const input = name === undefined ? undefined : inputs[name];
-  if (name !== undefined && input && results.length < 2) {
-    const call: ToolCall = { name, arguments: input(results.length) };
+  if (name !== undefined && input && words.size < wordsWanted && results.length < mostCalls) {
+    const call: ToolCall = { name, arguments: input(words.size) };
     return { text: "One moment.", thinking: "I need a tool.", tools: [call] };
   }
-  const words = new Set(JSON.stringify(results).match(word));
   return { text: `The words are ${[...words].join(" ")}` };
 }
 
