@@ -12,6 +12,7 @@ import { needsBrowser } from "./console/browser.ts";
 import { enter, tabTo } from "./console/keyboard.ts";
 import { credit, inviteInto, makeAccount, password, type Person, press, seeHeading, signIn } from "./console/people.ts";
 import { notPages, pathOf, seed, type SeededPaths } from "./console/places.ts";
+import { costOf } from "./console/page-budget.ts";
 import { checkPicture } from "./console/picture.ts";
 import { type Site, startSite } from "./console/site.ts";
 import { withVideos } from "./video-catalog.ts";
@@ -62,6 +63,25 @@ describe("pages of the console", needsBrowser, () => {
       return problems;
     });
     assert.deepEqual((await Promise.all(walks)).flat(), []);
+    site.browser.check();
+  });
+
+  test("the first page that a browser opens is at most 100 KB compressed, and nothing in it moves", async () => {
+    const stranger = await site.browser.open();
+    const base = `/accounts/${customer.accountId}`;
+    const pages: [Page, string][] = [
+      [stranger, "/sign-in"],
+      ...["", "/keys", "/activity", "/activity/refused", "/usage", "/quick-start", "/models", "/alerts", "/top-up"].map(
+        (path): [Page, string] => [owner.page, base + path],
+      ),
+    ];
+    const problems: string[] = [];
+    for (const [page, path] of pages) {
+      const { compressedBytes, shifts } = await costOf(page, path);
+      if (compressedBytes > 100_000) problems.push(`${path}: ${compressedBytes} bytes`);
+      problems.push(...shifts.map((shift) => `${path}: ${shift}`));
+    }
+    assert.deepEqual(problems, []);
     site.browser.check();
   });
 

@@ -84,10 +84,13 @@ function reminder({ person }: Visitor, path: string): Markup | undefined {
 const htmxConfig = JSON.stringify({ includeIndicatorCSS: false, history: false, noSwap: [204, 304, "4xx", "5xx"] });
 
 /** Only who is signed in gets script: the forms that take passwords need none. */
+// Browsers that know how wait with the first picture for what script does to the page, so that nothing moves after it.
 const scriptTags = html`<link rel="stylesheet" href="${assets.chartStyleUrl}" />
   <meta name="htmx-config" content="${htmxConfig}" />
   ${assets.scripts.map(({ url, isModule }) =>
-    isModule ? html`<script type="module" src="${url}"></script>` : html`<script defer src="${url}"></script>`,
+    isModule
+      ? html`<script type="module" blocking="render" src="${url}"></script>`
+      : html`<script defer src="${url}"></script>`,
   )}`;
 
 function problemsOf(errors: ReadonlyMap<string, string>): Markup | undefined {

@@ -10,7 +10,10 @@ export function checkPage({ text, headers }: SeenPage, where: string): void {
   for (const landmark of ["header", "main", "footer"]) {
     assert.equal(all(text, new RegExp(`<(${landmark})[ >]`, "g")).length, 1, `one ${landmark}: ${where}`);
   }
-  const withoutFiles = text.replaceAll(/<script (?:defer|type="module") src="\/static\/[\w./]+"><\/script>/g, "");
+  const withoutFiles = text.replaceAll(
+    /<script (?:defer|type="module" blocking="render") src="\/static\/[\w./]+"><\/script>/g,
+    "",
+  );
   assert.doesNotMatch(withoutFiles, /<script|<style|\sstyle=|\son[a-z]+=|javascript:/i, where);
   const ids = all(text, /\sid="([^"]+)"/g);
   assert.equal(new Set(ids).size, ids.length, `ids are unique: ${where}: ${ids.join(" ")}`);
