@@ -58,6 +58,20 @@ const everywhere: Record<string, unknown> = {
   preset: "mine",
   prompt_id: "of somebody",
   api_base: "https://elsewhere.example",
+  lora: [{ id: 0, scale: 1 }],
+  lora_path: "dearer",
+  adapter_id: "somebody/weights",
+  adapter_source: "hub",
+  safety_model: "guard",
+  user_config: { model_list: [] },
+  custom_llm_provider: "bedrock",
+  extra_headers: { "anthropic-beta": "fast" },
+  num_retries: 9,
+  priority: -1,
+  kv_transfer_params: { remote_host: "10.0.0.1" },
+  bootstrap_host: "10.0.0.1",
+  compound_custom: { models: { answering_model: "dearer" } },
+  session_params: { id: "of somebody" },
 };
 
 test("fields of other servers by which a call costs more than is told are refused by name", () => {
@@ -67,6 +81,34 @@ test("fields of other servers by which a call costs more than is told are refuse
       assert.equal(refusalOf({ [field]: value }, dialect), unpriced(field), dialect);
     }
   }
+});
+
+test("searches and caches that are billed beside the answer are refused where they are known", () => {
+  assert.equal(refusalOf({ web_search: { enable: true } }), unpriced("web_search"));
+  assert.equal(refusalOf({ caching: { type: "enabled" } }, "openai-responses"), unpriced("caching"));
+  assert.equal(refusalOf({ num_retries: 0, priority: 0 }), undefined);
+});
+
+test("a tool whose type is written twice, once as a lenient reader takes it, is refused", () => {
+  for (const name of ["Type", "TYPE", "type\0", "ty\u0000"]) {
+    const isRead = name !== "ty\u0000";
+    const tools = [{ type: "function", function: { name: "f" }, [name]: "web_search" }];
+    assert.equal(refusalOf({ tools }) !== undefined, isRead, JSON.stringify(name));
+  }
+  const inner = [{ type: "namespace", name: "n", Tools: [{ type: "code_interpreter" }] }];
+  assert.match(refusalOf({ tools: inner }, "openai-responses") ?? "", /a tool of type ""/);
+});
+
+test("counts of a stream cannot be switched off by a name that a lenient server takes for the one that asks", () => {
+  for (const name of ["Include_Usage", "includeUsage", "INCLUDE_USAGE"]) {
+    const stream_options = { include_usage: true, [name]: false };
+    assert.match(refusalOf({ stream: true, stream_options }) ?? "", /must be written include_usage/);
+  }
+  const twice =
+    '{"model":"m","messages":[],"stream":true,"stream_options":{"include_usage":false,"include_usage":true}}';
+  const envelope = readEnvelope(Buffer.from(twice), dialects["openai-chat"], {});
+  const sent = dialects["openai-chat"].prepareBody(envelope, "m").toString();
+  assert.ok(sent.endsWith('"stream_options":{"include_usage":true}}'), sent);
 });
 
 test("what asks for nothing passes", () => {
@@ -171,9 +213,9 @@ test("an answer that would be fetched later is refused, whatever the operator le
 
 test("the operator may let them pass, or share what is his", () => {
   const passing = modelOf({ passesUnpricedTools: true });
-  const sharing = modelOf({ sharedState: new Set(["prompt", "vector_store"] as const) });
+  const sharing = modelOf({ sharedState: new Set(["prompt", "vector_store", "conversation"] as const) });
   const withFee = modelOf({ prices: { ...tokens, requests: usd } });
-  const states = new Set(["data_sources", "agent", "agent_reference", "preset", "prompt_id"]);
+  const states = new Set(["data_sources", "agent", "agent_reference", "preset", "prompt_id", "session_params"]);
   for (const [field, value] of Object.entries(everywhere)) {
     const isState = states.has(field);
     assert.equal(refusalOf({ [field]: value }, "openai-chat", passing), isState ? unpriced(field) : undefined);

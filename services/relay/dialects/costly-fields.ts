@@ -36,6 +36,15 @@ const costlyFields: readonly CostlyField[] = [
     names: ["models", "model_list", "provider", "provider_options", "context_window_fallbacks", "api_base", "base_url"],
     pass: "operator",
   },
+  // Weights beside the model's own, which some load from anywhere (https://docs.sglang.io/docs/advanced_features/lora,
+  // https://github.com/predibase/lorax); a second model that checks what the first one writes (Together).
+  { names: ["lora", "lora_path", "adapter_id", "adapter_source", "safety_model"], pass: "operator" },
+  // What a proxy does instead of what it is set to do (LiteLLM): whom it calls, by which headers, how often.
+  { names: ["user_config", "custom_llm_provider", "extra_headers"], pass: "operator" },
+  { names: ["num_retries"], harmless: [0], pass: "operator" },
+  // A place before others, and hosts that a server shall fetch its state from (vLLM, SGLang).
+  { names: ["priority"], harmless: [0], pass: "operator" },
+  { names: ["kv_transfer_params", "bootstrap_host"], pass: "operator" },
   // Messages have a field of this name, whose models answers name.
   { names: ["fallbacks", "content_policy_fallbacks"], pass: "operator", except: ["anthropic-messages"] },
   // Searches, and files that are read, for a fee that no answer tells (https://openrouter.ai/docs/guides/features/plugins).
@@ -46,6 +55,12 @@ const costlyFields: readonly CostlyField[] = [
     pass: "request-price",
     dialects: ["openai-chat", "openai-responses", "openai-compact", "openai-completions"],
   },
+  // Baidu's Qianfan.
+  { names: ["web_search"], pass: "request-price", dialects: ["openai-chat"] },
+  // Models and tools of a system of many (https://console.groq.com/docs/compound).
+  { names: ["compound_custom"], pass: "operator" },
+  // What is kept is billed by the hour (Volcengine).
+  { names: ["caching"], pass: "operator", dialects: ["openai-chat", "openai-responses"] },
   // https://www.alibabacloud.com/help/en/model-studio/web-search
   { names: ["enable_search"], pass: "request-price" },
   { names: ["enable_code_interpreter"], pass: "operator" },
@@ -69,6 +84,7 @@ const costlyFields: readonly CostlyField[] = [
   // The operator's own data and settings, opened with his rights (Azure's data, agents of Azure's Foundry, presets of
   // OpenRouter, prompts of LiteLLM).
   { names: ["data_sources"], pass: { sharedState: "vector_store" } },
+  { names: ["session_params"], pass: { sharedState: "conversation" } },
   { names: ["agent", "agent_reference", "agent_id", "preset", "prompt_id"], pass: { sharedState: "prompt" } },
   // More pixels, steps and pictures, by other servers' words (Together, Fireworks, xAI, Stable Diffusion's).
   {

@@ -1,6 +1,7 @@
 import { costlyNames } from "./costly-fields.ts";
 import { positive } from "./dialect.ts";
 import { capNames } from "./more-output.ts";
+import { folded, isPlain } from "./json/folded-name.ts";
 import type { RequestBody } from "./json/request-body.ts";
 import { RequestError } from "./request-error.ts";
 
@@ -49,27 +50,12 @@ const decisiveFields = new Set([
   "tools",
 ]);
 
-const plainName = /^[a-z0-9_]+$/;
-
-/**
- * A name as the most lenient reader takes it. Go's encoding/json compares by simple folding, in which ſ is s and the
- * sign of Kelvin is k; readers of protobuf take `maxTokens` for max_tokens; some end a name at NUL, or leave out bytes
- * that are no text.
- */
-function folded(name: string): string {
-  const [read = ""] = name.split("\0");
-  return read
-    .toUpperCase()
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9]/g, "");
-}
-
 const decisiveByFolded = new Map([...decisiveFields].map((name) => [folded(name), name]));
 
 /** Throws RequestError for a field whose name a lenient upstream may take for one of those that decide. */
 export function refuseLookalikes(body: RequestBody): void {
   for (const name of body.names()) {
-    if (plainName.test(name)) continue;
+    if (isPlain(name)) continue;
     const meant = decisiveByFolded.get(folded(name));
     if (meant !== undefined) throw new RequestError(`field ${meant} must be written ${meant}`);
   }

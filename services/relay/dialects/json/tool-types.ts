@@ -1,4 +1,5 @@
 import { code, skipSpace, type Cursor } from "./bytes.ts";
+import { folded, isPlain } from "./folded-name.ts";
 import { cursorOf, eachField, eachItem, isObject, skipValue, takeString } from "./members.ts";
 
 // No provider has a longer name.
@@ -14,6 +15,11 @@ function takeType(cursor: Cursor, place: string, tell: (type: string) => void): 
 
 type Tell = (type: string) => void;
 
+/** By which it is told what a tool costs, and what a lenient provider takes for one of these. */
+const decisive = new Set(["type", "tools", "environment"]);
+const isLookalike = (name: string | undefined): boolean =>
+  name !== undefined && !isPlain(name) && decisive.has(folded(name));
+
 /** Moves past a tool and tells of it; a list of them, or a text, may be one to a server that is lenient. */
 function takeTool(cursor: Cursor, tell: Tell): void {
   if (!isObject(cursor)) tell("");
@@ -25,7 +31,10 @@ function takeTool(cursor: Cursor, tell: Tell): void {
         if (inner === "type") takeType(cursor, "environment.", tell);
         else skipValue(cursor);
       });
-    } else skipValue(cursor);
+    } else {
+      if (isLookalike(name)) tell("");
+      skipValue(cursor);
+    }
   });
 }
 

@@ -55,6 +55,16 @@ function withoutExtra(messages: unknown): unknown {
   });
 }
 
+const usageName = Buffer.from('"include_usage"');
+const backslash = 92;
+
+/** Whether the wish for counts stands once in its options: of two, servers take the one or the other. */
+function isOneUsage(body: RequestBody): boolean {
+  const options = body.slice("stream_options");
+  if (!options || options.includes(backslash)) return false;
+  return options.indexOf(usageName) === options.lastIndexOf(usageName);
+}
+
 /**
  * The caller's body with the upstream's model name. A stream is always asked for its token counts, because they are
  * what is charged; the tap keeps them from a caller who did not ask.
@@ -63,7 +73,7 @@ export function prepareBody({ body, model, answer, wantsStreamUsage }: Envelope,
   const replace: Record<string, string> = upstreamModel === model ? {} : { model: JSON.stringify(upstreamModel) };
   if (body.mayHold(landmarks.extraContent))
     replace["messages"] = JSON.stringify(withoutExtra(body.readWhole("messages")));
-  if (answer !== "events" || wantsStreamUsage) return body.rewrite({ replace });
+  if (answer !== "events" || (wantsStreamUsage && isOneUsage(body))) return body.rewrite({ replace });
   const asked = readStreamOptions(body);
   const streamOptions = JSON.stringify({ ...(typeof asked === "object" ? asked : {}), include_usage: true });
   if (asked === undefined) return body.rewrite({ replace, add: { stream_options: streamOptions } });
