@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { estimateTokens } from "../dialect.ts";
+import { estimateTokens, type Tally } from "../dialect.ts";
 import { tallyReaderOf } from "../testing/reading.ts";
 
 const readReply = tallyReaderOf("anthropic-messages");
@@ -51,7 +51,22 @@ test("a refusal before any output is not billed, whatever it counts; one behind 
   assert.equal(readReply(refusal([{ type: "text", text: "Well," }]))?.usage?.inputTokens, 10n);
   const hidden = { type: "thinking", thinking: "", signature: "opaque" };
   assert.equal(readReply(refusal([hidden]))?.usage?.outputTokens, 3n, "thinking is output, shown or not");
+  assert.deepEqual(
+    billedCategories((stop_details) => readReply({ ...refusal([]), stop_details })),
+    billed,
+  );
 });
+
+const billed = ["bio", "frontier_llm", "reasoning_extraction", "of_tomorrow"];
+
+/** The categories of refusals whose counts are a bill. */
+function billedCategories(read: (details: object | null) => Tally | undefined): unknown[] {
+  const categories = [null, "cyber", "general_harms", ...billed];
+  const isBilled = (category: string | null): boolean =>
+    read({ type: "refusal", category, explanation: null })?.usage !== undefined;
+  assert.equal(read(null)?.usage, undefined);
+  return categories.filter(isBilled);
+}
 
 for (const body of [undefined, null, "text", [], {}, { type: "error", error: {} }, { content: "x" }, { choices: [] }]) {
   test(`what is not a message is not taken for one: ${JSON.stringify(body)}`, () => {

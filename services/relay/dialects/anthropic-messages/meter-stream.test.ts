@@ -144,6 +144,23 @@ test("a refusal before any output is not billed, whatever it counts; one behind 
   assert.equal(hidden.usage?.outputTokens, 1n, "thinking is output, shown or not");
 });
 
+for (const [category, isBilled] of [
+  [null, false],
+  ["cyber", false],
+  ["general_harms", false],
+  ["bio", true],
+  ["frontier_llm", true],
+  ["reasoning_extraction", true],
+  ["of_tomorrow", true],
+] as const) {
+  test(`a refusal before any output of the category ${category} is ${isBilled ? "billed" : "not billed"}`, () => {
+    const delta = { stop_reason: "refusal", stop_details: { type: "refusal", category, explanation: null } };
+    const ending = eventOf("message_delta", { delta, usage: { input_tokens: 25, output_tokens: 0 } });
+    const { tally } = watch([messageStart(), ending, messageStop]);
+    assert.equal(tally.usage?.inputTokens, isBilled ? 25n : undefined);
+  });
+}
+
 const contentRows: [string, string[], string][] = [
   ["text", [textStart, textDelta], "12345678"],
   ["thinking", [blockDelta({ type: "thinking_delta", thinking: "1234" })], "1234"],

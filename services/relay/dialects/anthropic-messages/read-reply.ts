@@ -14,6 +14,7 @@ export function readReply(body: unknown, sink: AnswerSink, context: ReadingConte
     content,
     stop_reason: stringOf(member(body, "stop_reason")) || "end_turn",
     stop_sequence: member(body, "stop_sequence"),
+    stop_details: member(body, "stop_details"),
     usage: member(body, "usage"),
   };
   reader.read({ data: "", json: { type: "message_start", message } });

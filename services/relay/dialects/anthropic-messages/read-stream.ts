@@ -81,6 +81,8 @@ type Reading = {
   openings: number;
   stopReason: string | undefined;
   stopSequence: string | undefined;
+  /** Why the provider refused, where it says so. */
+  refusalCategory: string | undefined;
 };
 
 const toolBuckets = new Map<unknown, keyof Reading["tools"]>([
@@ -96,13 +98,19 @@ function countTool(block: unknown, { tools, sink }: Reading): void {
 }
 
 /**
- * Takes counts: later ones replace those before them one by one. Those of the output may be a placeholder, and those of
- * a refusal before any output are no bill (platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/
- * handle-streaming-refusals).
+ * Whether the provider bills nothing: a refusal before any output, unless it is of a category that is billed all the
+ * same, as any may become (platform.claude.com/docs/en/build-with-claude/refusals-and-fallback, in September 2026).
  */
-function takeUsage({ counts, sink, stopReason, hasBlocks }: Reading, usage: unknown, hasOutput: boolean): void {
-  if (typeof usage !== "object" || usage === null) return;
-  if (stopReason === "refusal" && !hasBlocks) return;
+function isUnbilled({ stopReason, hasBlocks, refusalCategory = "" }: Reading): boolean {
+  return stopReason === "refusal" && !hasBlocks && unbilledCategories.has(refusalCategory);
+}
+
+const unbilledCategories = new Set(["", "cyber", "general_harms"]);
+
+/** Takes counts: later ones replace those before them one by one. Those of the output may be a placeholder. */
+function takeUsage(reading: Reading, usage: unknown, hasOutput: boolean): void {
+  const { counts, sink } = reading;
+  if (typeof usage !== "object" || usage === null || isUnbilled(reading)) return;
   for (const [name, count] of Object.entries(usage)) {
     const isTaken = hasOutput || (name !== "output_tokens" && name !== "output_tokens_details");
     if (isTaken && count !== null && count !== undefined) counts[name] = count;
@@ -153,6 +161,7 @@ function readEnding(reading: Reading, value: unknown): boolean {
   const stopReason = stringOf(member(value, "stop_reason"));
   reading.stopReason = stopReason || reading.stopReason;
   reading.stopSequence = stringOf(member(value, "stop_sequence")) ?? reading.stopSequence;
+  reading.refusalCategory = stringOf(member(member(value, "stop_details"), "category")) ?? reading.refusalCategory;
   if (reading.stopReason !== undefined) reading.sink.ended(true, true);
   return Boolean(stopReason);
 }
@@ -276,6 +285,7 @@ export function createStreamReader(sink: AnswerSink, _context: ReadingContext): 
     openings: 0,
     stopReason: undefined,
     stopSequence: undefined,
+    refusalCategory: undefined,
   };
   return {
     read: ({ json }) => readEvent(reading, json),
