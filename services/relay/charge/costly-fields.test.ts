@@ -111,6 +111,11 @@ test("counts of a stream cannot be switched off by a name that a lenient server 
   assert.ok(sent.endsWith('"stream_options":{"include_usage":true}}'), sent);
 });
 
+test("nobody chooses whom the provider bills", () => {
+  const billing_policy = { type: "billing_policy", bill_to: "user_profile" };
+  assert.equal(refusalOf({ billing_policy }, "anthropic-messages"), unpriced("billing_policy"));
+});
+
 test("what asks for nothing passes", () => {
   for (const field of costlyNames.filter((name) => name !== "n" && !name.includes("search_"))) {
     for (const nothing of [null, false, "", [], {}]) assert.equal(refusalOf({ [field]: nothing }), undefined, field);

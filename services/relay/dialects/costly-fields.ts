@@ -45,6 +45,8 @@ const costlyFields: readonly CostlyField[] = [
   // A place before others, and hosts that a server shall fetch its state from (vLLM, SGLang).
   { names: ["priority"], harmless: [0], pass: "operator" },
   { names: ["kv_transfer_params", "bootstrap_host"], pass: "operator" },
+  // Whom Anthropic bills: the operator, or a customer of his that he has a profile of.
+  { names: ["billing_policy"], pass: "operator" },
   // Messages have a field of this name, whose models answers name.
   { names: ["fallbacks", "content_policy_fallbacks"], pass: "operator", except: ["anthropic-messages"] },
   // Searches, and files that are read, for a fee that no answer tells (https://openrouter.ai/docs/guides/features/plugins).
