@@ -221,3 +221,27 @@ test("an address that has too many connections open gets no more until one close
     return next.head().startsWith("HTTP/1.1 200");
   });
 });
+
+test("a caller's address is what the nearest proxy says that is trusted, whatever else the caller says of himself", async () => {
+  const forged =
+    "GET /pricing HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.1, 203.0.113.7\r\nX-Forwarded-Proto: https\r\n" +
+    "Forwarded: for=198.51.100.2;proto=https\r\nX-Real-IP: 198.51.100.3\r\nX-Client-IP: 198.51.100.4\r\n" +
+    "Connection: close\r\n\r\n";
+  const rows = [
+    ["127.0.0.1", "404", "203.0.113.7"],
+    ["", "403", "127.0.0.1"],
+    ["192.0.2.1", "403", "127.0.0.1"],
+  ] as const;
+  for (const [TRUSTED_PROXIES, status, ip] of rows) {
+    const proxied = buildApp({ ...config, TRUSTED_PROXIES }, relay, { limits });
+    await proxied.listen({ host: "127.0.0.1", port: 0 });
+    await using resources = new AsyncDisposableStack();
+    resources.defer(() => proxied.close());
+    const client = await connectRaw((proxied.server.address() as AddressInfo).port);
+    resources.defer(() => void client.socket.destroy());
+    client.socket.write(forged);
+    await until("the answer", () => client.head() !== "");
+    assert.equal(client.head().split(" ")[1], status);
+    assert.equal(lines.findLast((line) => "ip" in line)?.["ip"], ip);
+  }
+});
