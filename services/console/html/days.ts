@@ -12,7 +12,7 @@ export const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
 
 const nextDay = (day: Date): Date => new Date(day.getTime() + dayMs);
 
-export const lastDayOf = ({ until }: Span): string => dayOf(new Date(until.getTime() - dayMs));
+export const lastDayOf = ({ until }: Span): string => dayOf(new Date(until.getTime() - 1));
 
 /** Today and the days before it, so many in all. */
 export function lastDays(nowMs: number, days: number): Span {

@@ -120,6 +120,54 @@ describe("the usage page", () => {
     assert.equal(asked().groupBy, UsageGrouping.DAY);
   });
 
+  it("compares charges, calls, tokens, failures and cache hits with the period before", async () => {
+    book(0, { usage: { inputTokens: 600n, cacheReadTokens: 300n, cacheWrite5mTokens: 100n, outputTokens: 50n } });
+    book(6, { usage: { inputTokens: 1_000n }, endCause: EndCause.UPSTREAM_CUT });
+    book(7, { usage: { inputTokens: 900n, cacheReadTokens: 100n } });
+    book(13, { usage: { inputTokens: 3_000n } });
+    book(14);
+    const seen = await owner.browser.get(`${path}?from=2026-11-15&until=2026-11-21`);
+    checkPage(seen, path);
+    const text = textOf(seen.text).replaceAll("&#43;", "+");
+    assert.match(text, /\|Calls\|2\|as before\|/);
+    assert.match(text, /\|Tokens\|2,050\|-48\.7 % on the period before\|/);
+    assert.match(text, /\|Failed calls\|50\.0 %\|before: 0\.0 %\|/);
+    assert.match(text, /\|Cache hit rate\|15\.0 %\|before: 2\.5 %\|/);
+    const before = textOf((await owner.browser.get(`${path}?from=2026-11-01&until=2026-11-06`)).text);
+    assert.match(before, /\|Calls\|0\|as before\|.*\|Cache hit rate\|–\|before: –\|/);
+  });
+
+  it("has ranges up to now; that of 24 hours ends and begins within a day", async () => {
+    book(0);
+    book(0.9);
+    book(1.1);
+    const hours = await owner.browser.get(`${path}?range=24h`);
+    checkPage(hours, "24 hours");
+    assert.match(textOf(hours.text), /\|Calls\|2\|\+100\.0 % on the period before\|/);
+    assert.match(textOf(hours.text), /\|2026-11-20\|\$0\.00037\|1\|.*\|2026-11-21\|\$0\.00037\|1\|/);
+    assert.match(hours.text, /aria-current="page">24 hours</);
+    assert.match(hours.text, /Charged by day in USD, 2026-11-20 to 2026-11-21/);
+    const link = (label: string): string =>
+      new RegExp(`href="([^"]+)"[^>]*>${label}<`)
+        .exec(hours.text)?.[1]
+        ?.replaceAll(/&#(\d+);/g, (_, code) => String.fromCharCode(Number(code))) ?? label;
+    for (const [label, from] of [
+      ["7 days", "2026-11-15"],
+      ["30 days", "2026-10-23"],
+      ["90 days", "2026-08-24"],
+    ] as const) {
+      const seen = await owner.browser.get(link(label));
+      assert.match(seen.text, new RegExp(`aria-current="page">${label}<`));
+      assert.equal(new Date(Number(asked().from?.seconds) * 1_000).toISOString().slice(0, 10), from);
+    }
+    const file = await download(world, owner.browser, `${path}.csv?range=24h`);
+    const rows: { calls: string }[] = parse(await file.text(), { columns: true });
+    assert.deepEqual(
+      rows.map(({ calls }) => calls),
+      ["1", "1"],
+    );
+  });
+
   it("filters by days (the last one included), key and model, and groups by model or key under its name", async () => {
     book(2, { modelRequested: "embed-small", keyId: "key_1" });
     book(1);

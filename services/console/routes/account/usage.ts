@@ -4,6 +4,7 @@ import { UsageSchema } from "#proto/usage/v1/usage_pb.ts";
 import { withoutFormula } from "#shared/money/csv.ts";
 import { formatUsd } from "#shared/money/money.ts";
 import { usageBuckets } from "#shared/money/pricing.ts";
+import { dayMs } from "#shared/process/clock.ts";
 import { chartTable } from "../../html/chart.ts";
 import { money } from "../../html/amounts.ts";
 import { choice, input } from "../../html/controls.ts";
@@ -14,10 +15,11 @@ import { html, type Markup } from "../../html/html.ts";
 import type { Deps } from "../../deps.ts";
 import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
 import { bucketNames, bucketsInUse, count } from "../../html/units.ts";
+import { usageSummary } from "../../html/usage-summary.ts";
 import { byDay, totalOf, usageRequest } from "../../html/usage-figures.ts";
 
 const defaultDays = 30;
-const fields = ["from", "until", "group", "key", "model"] as const;
+const fields = ["range", "from", "until", "group", "key", "model"] as const;
 const modelLength = 256;
 
 const groupings = [
@@ -34,32 +36,58 @@ const groupCodes: Record<Group, UsageGrouping> = {
   key: UsageGrouping.KEY,
 };
 
-type Filter = { span: Span; group: Group; keyId: string; model: string };
+// The last 24 hours are the one range that is not whole days.
+const lastHours = "24h";
+const rangeDays = [7, 30, 90] as const;
+
+/** `range` is 24h, or empty: the days of the span. */
+type Filter = { range: string; span: Span; group: Group; keyId: string; model: string };
 
 /** What the account has used, by day, model or key. */
 export function usageRoutes(deps: Deps): Route[] {
   return [
-    accountRoute(get("/usage"), "usage.view", async (request) => show(request, await readUsage(deps, request))),
+    accountRoute(get("/usage"), "usage.view", (request) => compare(deps, request)),
     accountRoute(get("/usage.csv"), "usage.view", (request) => download(deps, request)),
   ];
 }
 
-type UsageView = { given: Form; filter: Filter; keys: readonly Key[]; rows: Row[] };
+type UsageView = { given: Form; filter: Filter; keys: readonly Key[]; rows: Row[]; before: readonly UsageSum[] };
 
 /** Reads what the query's filters select; with invalid filters, their errors are shown with the default selection. */
-async function readUsage({ authQuota, patientBilling, clock }: Deps, request: AccountRequest): Promise<UsageView> {
+async function readUsage(
+  { authQuota, patientBilling, clock }: Deps,
+  request: AccountRequest,
+  isCompared: boolean,
+): Promise<UsageView> {
   const { accountId } = request;
   const { keys } = await authQuota.listKeys({ accountId, includeDeleted: true });
   const given = createForm(Object.fromEntries(fields.map((name) => [name, request.query(name)])));
   const defaultSpan = lastDays(clock.nowMs(), defaultDays);
-  const filter = readFilter(given, defaultSpan, keys) ?? { span: defaultSpan, group: "day", keyId: "", model: "" };
+  const usual = { range: "", span: defaultSpan, group: "day", keyId: "", model: "" } as const;
+  const filter = readFilter(given, { nowMs: clock.nowMs(), defaultSpan }, keys) ?? usual;
   const query = usageRequest({ accountId, ...filter, groupBy: groupCodes[filter.group] });
+  const earlier = { ...filter, accountId, span: spanBefore(filter.span), groupBy: UsageGrouping.UNSPECIFIED };
+  const before = isCompared ? (await patientBilling.queryUsage(usageRequest(earlier))).sums : [];
   const { sums } = await patientBilling.queryUsage(query);
-  return { given, filter, keys, rows: rowsOf(sums, { filter, keys, until: defaultSpan.until }) };
+  return { given, filter, keys, rows: rowsOf(sums, { filter, keys, until: defaultSpan.until }), before };
 }
 
-function readFilter(given: Form, defaultSpan: Span, keys: readonly Key[]): Filter | undefined {
-  const span = readSpan(given, defaultSpan);
+/** As long a time, right before. */
+const spanBefore = ({ from, until }: Span): Span => ({
+  from: new Date(2 * from.getTime() - until.getTime()),
+  until: from,
+});
+
+type Now = { nowMs: number; defaultSpan: Span };
+
+function readChosenSpan(given: Form, { nowMs, defaultSpan }: Now): Span | undefined {
+  if (given.typed("range") !== lastHours) return readSpan(given, defaultSpan);
+  return { from: new Date(nowMs - dayMs), until: new Date(nowMs) };
+}
+
+function readFilter(given: Form, now: Now, keys: readonly Key[]): Filter | undefined {
+  const range = given.typed("range") === lastHours ? lastHours : "";
+  const span = readChosenSpan(given, now);
   const typed = given.typed("group") || "day";
   const group = groupings.map(([name]) => name).find((name) => name === typed);
   if (!group) given.refuse("group", "Choose day, model or key.");
@@ -71,7 +99,7 @@ function readFilter(given: Form, defaultSpan: Span, keys: readonly Key[]): Filte
   if (model.length > modelLength || /\p{Cc}/u.test(model)) {
     given.refuse("model", `Give the name of a model, at most ${modelLength} characters.`);
   }
-  return span && group && given.errors.size === 0 ? { span, group, keyId, model } : undefined;
+  return span && group && given.errors.size === 0 ? { range, span, group, keyId, model } : undefined;
 }
 
 /** A group with its name for people; a day without use has no sum. */
@@ -82,7 +110,8 @@ type RowContext = { filter: Filter; keys: readonly Key[]; until: Date };
 function rowsOf(sums: readonly UsageSum[], { filter: { span, group }, keys, until }: RowContext): Row[] {
   if (group === "day") {
     // Nothing is used on days to come.
-    const past = { from: span.from, until: span.until < until ? span.until : until };
+    const first = new Date(Math.floor(span.from.getTime() / dayMs) * dayMs);
+    const past = { from: first, until: span.until < until ? span.until : until };
     return byDay(sums, past).map(({ day, sum }) => ({ group: day, name: day, sum }));
   }
   const names = new Map(keys.map(({ keyId, name }) => [keyId, name]));
@@ -94,9 +123,14 @@ function rowsOf(sums: readonly UsageSum[], { filter: { span, group }, keys, unti
   }));
 }
 
-function show({ accountId }: AccountRequest, { given, filter, keys, rows }: UsageView): PageResponse {
-  const { span, group, keyId, model } = filter;
-  const chosen = { from: dayOf(span.from), until: lastDayOf(span), group, key: keyId, model };
+const compare = async (deps: Deps, request: AccountRequest): Promise<PageResponse> =>
+  show(deps, request, await readUsage(deps, request, true));
+
+function show({ clock }: Pick<Deps, "clock">, { accountId }: AccountRequest, view: UsageView): PageResponse {
+  const { given, filter, keys, rows, before } = view;
+  const { range, span, group, keyId, model } = filter;
+  const chosen = { range, from: dayOf(span.from), until: lastDayOf(span), group, key: keyId, model };
+  const sums = rows.map(({ sum }) => sum).filter((sum) => sum !== undefined);
   const path = `/accounts/${accountId}/usage`;
   const isWrong = given.errors.size > 0;
   const wrong = html`<p class="problems" role="alert">
@@ -104,7 +138,8 @@ function show({ accountId }: AccountRequest, { given, filter, keys, rows }: Usag
   </p>`;
   return page(
     "Usage",
-    html`${isWrong && wrong}${filterForm(given, { path, chosen, keys })}${usageTable(filter, rows)}
+    html`${isWrong && wrong}${rangeLinks(path, chosen, clock.nowMs())}${filterForm(given, { path, chosen, keys })}
+      ${!isWrong && usageSummary(sums, before)}${usageTable(filter, rows)}
       <p><a href="${path}.csv?${new URLSearchParams(chosen).toString()}">Download as CSV</a></p>
       <h2>One call</h2>
       <p><a href="/accounts/${accountId}/calls">Find a call by its request id</a></p>`,
@@ -112,7 +147,27 @@ function show({ accountId }: AccountRequest, { given, filter, keys, rows }: Usag
   );
 }
 
-type FilterForm = { path: string; chosen: Record<(typeof fields)[number], string>; keys: readonly Key[] };
+type Chosen = Record<(typeof fields)[number], string>;
+type FilterForm = { path: string; chosen: Chosen; keys: readonly Key[] };
+
+/** Ranges up to now, with the other filters as they are. */
+function rangeLinks(path: string, chosen: Chosen, nowMs: number): Markup {
+  const link = (label: string, range: Pick<Chosen, "range" | "from" | "until">): Markup => {
+    const isCurrent = Object.entries(range).every(([name, value]) => chosen[name as keyof Chosen] === value);
+    const href = `${path}?${new URLSearchParams({ ...chosen, ...range }).toString()}`;
+    return html`<li><a href="${href}" ${isCurrent && html` aria-current="page"`}>${label}</a></li>`;
+  };
+  const hours = { from: dayOf(new Date(nowMs - dayMs)), until: dayOf(new Date(nowMs)) };
+  const days = rangeDays.map((number) => {
+    const span = lastDays(nowMs, number);
+    return link(`${number} days`, { range: "", from: dayOf(span.from), until: lastDayOf(span) });
+  });
+  return html`<nav aria-label="Range">
+    <ul>
+      ${link("24 hours", { range: lastHours, ...hours })} ${days}
+    </ul>
+  </nav>`;
+}
 
 function filterForm(given: Form, { path, chosen, keys }: FilterForm): Markup {
   const named = keys.map(({ keyId, name }) => [keyId, `${name} (${keyId})`] as const);
@@ -154,9 +209,9 @@ function usageTable({ span, group }: Filter, rows: readonly Row[]): Markup {
 }
 
 async function download(deps: Deps, request: AccountRequest): Promise<PageResponse> {
-  const looked = await readUsage(deps, request);
+  const looked = await readUsage(deps, request, false);
   // A file with something else in it than was asked for would pass for the right one.
-  if (looked.given.errors.size > 0) return show(request, looked);
+  if (looked.given.errors.size > 0) return show(deps, request, looked);
   const { filter, rows } = looked;
   const { span, group } = filter;
   const name = `usage-${request.accountId}-${dayOf(span.from)}-to-${lastDayOf(span)}.csv`;

@@ -1,0 +1,54 @@
+import type { UsageSum } from "#proto/billing/v1/billing_pb.ts";
+import { money } from "./amounts.ts";
+import { figure, leadFigure } from "./controls.ts";
+import { html, type Markup } from "./html.ts";
+import { count } from "./units.ts";
+import { totalOf } from "./usage-figures.ts";
+
+type Period = {
+  chargedNanos: bigint;
+  calls: bigint;
+  failedCalls: bigint;
+  tokens: bigint;
+  prompt: bigint;
+  cached: bigint;
+};
+
+/** What sums come to together; `prompt` are input tokens, those of caches included. */
+function periodOf(sums: readonly UsageSum[]): Period {
+  const period = { ...totalOf(sums), tokens: 0n, prompt: 0n, cached: 0n };
+  for (const { usage } of sums) {
+    if (!usage) continue;
+    const cached = usage.cacheReadTokens;
+    const prompt = usage.inputTokens + cached + usage.cacheWrite5mTokens + usage.cacheWrite1hTokens;
+    period.cached += cached;
+    period.prompt += prompt;
+    period.tokens += prompt + usage.outputTokens + usage.reasoningTokens;
+  }
+  return period;
+}
+
+/** The sums of a period beside those of the one before it. */
+export function usageSummary(now: readonly UsageSum[], before: readonly UsageSum[]): Markup {
+  const [is, was] = [periodOf(now), periodOf(before)];
+  const rates = (part: "failedCalls" | "cached", of: "calls" | "prompt"): Markup =>
+    withSmall(share(is[part], is[of]), `before: ${share(was[part], was[of])}`);
+  return html`<dl class="figures-row">
+    ${leadFigure("Charged", withSmall(money(is.chargedNanos), change(is.chargedNanos, was.chargedNanos)))}
+    ${figure("Calls", withSmall(count(is.calls), change(is.calls, was.calls)))}
+    ${figure("Tokens", withSmall(count(is.tokens), change(is.tokens, was.tokens)))}
+    ${figure("Failed calls", rates("failedCalls", "calls"))} ${figure("Cache hit rate", rates("cached", "prompt"))}
+  </dl>`;
+}
+
+const withSmall = (value: string | Markup, small: string): Markup => html`${value} <small>${small}</small>`;
+
+const tenthsOf = (part: bigint, whole: bigint): string => `${(Number((part * 1_000n) / whole) / 10).toFixed(1)} %`;
+
+const share = (part: bigint, whole: bigint): string => (whole === 0n ? "–" : tenthsOf(part, whole));
+
+function change(is: bigint, was: bigint): string {
+  if (is === was) return "as before";
+  if (was === 0n) return "none before";
+  return `${is < was ? "-" : "+"}${tenthsOf(is < was ? was - is : is - was, was)} on the period before`;
+}
