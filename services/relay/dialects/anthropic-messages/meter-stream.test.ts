@@ -276,3 +276,56 @@ test("counts of a message_delta without a stop_reason are running ones", () => {
 test("an input of one token in message_start is a placeholder", () => {
   assert.equal(watch([messageStart({ input_tokens: 1, output_tokens: 1 }), textDelta]).tally.inputUsage, undefined);
 });
+
+const fallback = (category: string | null): string =>
+  blockStart({
+    type: "fallback",
+    from: { model: "claude-a" },
+    to: { model: "claude-b" },
+    trigger: { type: "refusal", category },
+  }) + blockStop;
+const runOf = (model: string, input: number, output: number, type = "message"): object => ({
+  type,
+  model,
+  input_tokens: input,
+  output_tokens: output,
+});
+
+/** Counts of a model that declined, of another that answered, and of the top level, which has the last. */
+const handedOver = (output: number): object => ({
+  input_tokens: 30,
+  output_tokens: 7,
+  iterations: [runOf("claude-a", 20, output), runOf("claude-b", 30, 7, "fallback_message")],
+});
+
+test("a model that declines before any output and hands over is billed by its category, behind output always", () => {
+  const answered = (before: string[], output: number): bigint | undefined =>
+    watch([
+      messageStart(),
+      ...before.flatMap((event) => event.split(/(?<=\n\n)/)),
+      ...[textStart, textDelta, blockStop, messageDelta(handedOver(output)), messageStop],
+    ]).tally.usage?.inputTokens;
+  assert.equal(answered([fallback("cyber")], 0), 30n);
+  assert.equal(answered([fallback(null)], 0), 30n);
+  assert.equal(answered([fallback("bio")], 0), 50n);
+  assert.equal(answered([textStart, textDelta, blockStop, fallback("cyber")], 3), 50n);
+});
+
+test("where the last of several models declines, too, each is billed by its own category", () => {
+  const refused = (first: string, last: string): Tally => {
+    const delta = { stop_reason: "refusal", stop_details: { type: "refusal", category: last } };
+    const usage = {
+      input_tokens: 30,
+      output_tokens: 0,
+      iterations: [runOf("claude-a", 20, 0), runOf("claude-b", 30, 0)],
+    };
+    const events = [messageStart(), ...fallback(first).split(/(?<=\n\n)/), eventOf("message_delta", { delta, usage })];
+    return watch([...events, messageStop]).tally;
+  };
+  assert.equal(refused("bio", "bio").usage?.inputTokens, 50n);
+  assert.equal(refused("cyber", "bio").usage?.inputTokens, 30n);
+  assert.equal(refused("bio", "cyber").usage?.inputTokens, 20n);
+  const free = refused("cyber", "cyber");
+  assert.equal(free.usage?.inputTokens ?? 0n, 0n);
+  assert.equal(free.hasContent, false, "the mark of a handover is no content");
+});

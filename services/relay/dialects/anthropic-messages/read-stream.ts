@@ -7,7 +7,7 @@ import { readStopReason } from "./finish-reasons.ts";
 import { decodeFreeText, endFreeText, type FreeTextDecoder } from "../free-text.ts";
 import { countBlock, countPart, inputText, readBlock, readCallStart } from "./read-blocks.ts";
 import { redactedState, signedState } from "./thinking-state.ts";
-import { readTold } from "./usage.ts";
+import { readTold, withoutFree } from "./usage.ts";
 
 const brokenOff: UpstreamError = { message: "the answer ended partway", type: "api_error", code: undefined };
 
@@ -74,8 +74,10 @@ type Reading = {
   isStarted: boolean;
   hasFailed: boolean;
   isOver: boolean;
-  /** Whether the answer has any block, shown or not. */
+  /** Whether the model that runs now has written any block, shown or not. */
   hasBlocks: boolean;
+  /** Of each model that has handed over to another: whether its turn is free. */
+  freeTurns: boolean[];
   open: OpenBlock | undefined;
   /** Blocks that were opened. */
   openings: number;
@@ -97,26 +99,35 @@ function countTool(block: unknown, { tools, sink }: Reading): void {
   sink.counted(bucket, tools[bucket]);
 }
 
-/**
- * Whether the provider bills nothing: a refusal before any output, unless it is of a category that is billed all the
- * same, as any may become (platform.claude.com/docs/en/build-with-claude/refusals-and-fallback, in September 2026).
- */
-function isUnbilled({ stopReason, hasBlocks, refusalCategory = "" }: Reading): boolean {
-  return stopReason === "refusal" && !hasBlocks && unbilledCategories.has(refusalCategory);
-}
+// A refusal before any output is free, unless it is of a category that is billed all the same, as any may become
+// (platform.claude.com/docs/en/build-with-claude/refusals-and-fallback, in September 2026).
+const freeCategories = new Set<unknown>([undefined, null, "", "cyber", "general_harms"]);
 
-const unbilledCategories = new Set(["", "cyber", "general_harms"]);
+const isLastFree = ({ stopReason, hasBlocks, refusalCategory }: Reading): boolean =>
+  stopReason === "refusal" && !hasBlocks && freeCategories.has(refusalCategory);
+
+/** Notes a block, which is output but for the mark at which a model that declined hands over to the next one. */
+function noteBlock(reading: Reading, block: unknown): boolean {
+  const isOutput = member(block, "type") !== "fallback";
+  if (!isOutput) {
+    const isFree = !reading.hasBlocks && freeCategories.has(member(member(block, "trigger"), "category"));
+    reading.freeTurns.push(isFree);
+  }
+  reading.hasBlocks = isOutput;
+  return isOutput;
+}
 
 /** Takes counts: later ones replace those before them one by one. Those of the output may be a placeholder. */
 function takeUsage(reading: Reading, usage: unknown, hasOutput: boolean): void {
   const { counts, sink } = reading;
-  if (typeof usage !== "object" || usage === null || isUnbilled(reading)) return;
+  if (typeof usage !== "object" || usage === null) return;
   for (const [name, count] of Object.entries(usage)) {
     const isTaken = hasOutput || (name !== "output_tokens" && name !== "output_tokens_details");
     if (isTaken && count !== null && count !== undefined) counts[name] = count;
   }
   sink.served(undefined, stringOf(counts["service_tier"]));
-  const told = readTold(counts);
+  const billed = withoutFree(counts, reading.freeTurns, isLastFree(reading));
+  const told = billed && readTold(billed);
   if (told) sink.usage(told);
 }
 
@@ -133,7 +144,7 @@ function readWhole(reading: Reading, message: unknown): void {
   if (!Array.isArray(content)) return;
   const { sink } = reading;
   for (const value of content as unknown[]) {
-    reading.hasBlocks = true;
+    if (!noteBlock(reading, value)) continue;
     countBlock(value, sink);
     countTool(value, reading);
     const block = sink.isShown ? readBlock(value) : undefined;
@@ -191,9 +202,10 @@ function openBlock(reading: Reading, content: unknown, index?: unknown): void {
 }
 
 function readBlockStart(reading: Reading, content: unknown, index: unknown): void {
-  reading.hasBlocks = true;
-  countPart(content, reading.sink);
-  countTool(content, reading);
+  if (noteBlock(reading, content)) {
+    countPart(content, reading.sink);
+    countTool(content, reading);
+  }
   if (reading.sink.isShown) openBlock(reading, content, index);
   else reading.isStarted = true;
 }
@@ -281,6 +293,7 @@ export function createStreamReader(sink: AnswerSink, _context: ReadingContext): 
     hasFailed: false,
     isOver: false,
     hasBlocks: false,
+    freeTurns: [],
     open: undefined,
     openings: 0,
     stopReason: undefined,

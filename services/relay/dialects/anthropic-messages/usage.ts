@@ -76,6 +76,33 @@ function readBuckets(usage: unknown): Units | undefined {
   return { ...input, outputTokens, reasoningTokens, ...readTools(usage) };
 }
 
+const turnTypes = new Set<unknown>(["message", "fallback_message"]);
+const noTokens = { input_tokens: 0, output_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 0 };
+
+/**
+ * Counts without what the provider does not bill: turns of models that declined before any output, of which `freeTurns`
+ * has those that another model took over from, in their order. Undefined: nothing is billed. A turn is a model's runs
+ * one behind the other; the other runs, such as compactions, are no turns.
+ */
+export function withoutFree(
+  counts: Record<string, unknown>,
+  freeTurns: readonly boolean[],
+  isLastFree: boolean,
+): Record<string, unknown> | undefined {
+  if (!isLastFree && !freeTurns.includes(true)) return counts;
+  if (isLastFree && freeTurns.length === 0) return undefined;
+  const areFree = [...freeTurns, isLastFree];
+  let turn = -1;
+  let model: unknown;
+  const iterations = runsOf(counts).filter((run) => {
+    if (!turnTypes.has(member(run, "type"))) return true;
+    if (member(run, "model") !== model) turn += 1;
+    model = member(run, "model");
+    return !areFree[turn];
+  });
+  return { ...counts, ...(isLastFree && noTokens), iterations };
+}
+
 // An answer takes a handful of models; what a broken provider names beyond that is the called one's.
 const mostModels = 16;
 
