@@ -13,7 +13,7 @@ export type CallResponse = Writable & {
   readonly chunkedEncoding: boolean;
   /** Null where the answer shares its connection with others. */
   readonly socket: Socket | null;
-  readonly ["req"]: Pick<IncomingMessage, "complete" | "resume">;
+  readonly ["req"]: Pick<IncomingMessage, "complete" | "resume" | "once">;
   setHeader(name: string, value: string): unknown;
   writeHead(status: number, headers: Record<string, string | number>): Pick<CallResponse, "end" | "flushHeaders">;
   writeContinue(): void;

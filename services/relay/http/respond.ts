@@ -45,6 +45,9 @@ export function respondFailure(
   if (rendered.shouldRetry !== undefined) headers["x-should-retry"] = String(rendered.shouldRetry);
   // A caller who is still sending would lose the answer if the connection were closed then; what comes is dropped.
   if (!response.req.complete) {
+    const { socket } = response;
+    // One who wanted it closed gets that when all has come.
+    if (!response.shouldKeepAlive) response.req.once("end", () => socket?.end());
     response.shouldKeepAlive = true;
     response.req.resume();
   }

@@ -183,6 +183,22 @@ test("API spec, Cases: Service stopped or busy (maintenance) | 503: every path o
   for (const one of asked) assert.notEqual((await ask(one)).status, 503, one.join(" "));
 });
 
+for (const version of ["1.0", "1.1"]) {
+  test(`a caller of HTTP/${version} who wants the connection closed behind a refusal gets that`, async () => {
+    for (const [head, body] of [
+      ["GET /v1/models", ""],
+      ["POST /v1/chat/completions", "x".repeat(200_000)],
+    ] as const) {
+      const client = await connectRaw(port);
+      const length = body === "" ? "" : `Content-Length: ${body.length}\r\n`;
+      client.socket.write(`${head} HTTP/${version}\r\nHost: a\r\n${length}Connection: close\r\n\r\n${body}`);
+      await client.closed;
+      assert.equal(client.head().split(" ")[1], "401", head);
+      assert.match(client.body().toString(), /"Invalid API key".*\}$/s);
+    }
+  });
+}
+
 test("TLS settings are both or neither", () => {
   const given = {
     ALLOW_PLAIN_GRPC: "always",
