@@ -18,7 +18,7 @@ import { createPool, probe, type Pool } from "#shared/stores/postgres.ts";
 import { traceShareOf } from "#shared/process/tracing.ts";
 import { deliverDue } from "./alerts/deliver.ts";
 import { findCrossings } from "./alerts/find-crossings.ts";
-import { createMailer } from "./alerts/mailer.ts";
+import { createMailer } from "./mailer.ts";
 import { ensureBootstrap } from "./sign-in/bootstrap.ts";
 import type { Config } from "./config.ts";
 import { createMetrics } from "./metrics.ts";

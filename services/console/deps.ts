@@ -7,7 +7,7 @@ import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import type { FetchRules } from "#shared/net/guarded-agent.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
-import type { Mailer } from "./alerts/mailer.ts";
+import type { Mailer } from "./mailer.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Oidc } from "./credentials/oidc.ts";
 import type { Passwords } from "./credentials/passwords.ts";

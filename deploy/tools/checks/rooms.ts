@@ -80,12 +80,14 @@ export const rooms: Record<string, readonly string[]> = {
     "http",
     "sign-in",
     "top-ups",
+    "alerts",
     "directory.ts",
     "playground-call.ts",
     "invitation-link.ts",
     "loaded-models.ts",
     "audit-log.ts",
     "deps.ts",
+    "mailer.ts",
     "relays.ts",
     "metrics.ts",
     "credentials",
@@ -97,7 +99,7 @@ export const rooms: Record<string, readonly string[]> = {
     "ids.ts",
     "chat-stream.ts",
   ],
-  "services/shared": ["catalog", "grpc", "stores", "metrics", "process", "money", "protobuf"],
+  "services/shared": ["catalog", "grpc", "net", "stores", "metrics", "process", "money", "protobuf"],
 };
 
 export type SourceFile = { path: string; text: string };

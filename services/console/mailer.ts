@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { createTransport } from "nodemailer";
-import type { Config } from "../config.ts";
+import type { Config } from "./config.ts";
 
 /** Sends a mail; rejects when the server does not take it. */
 export type Mailer = { send: (mail: { to: string; subject: string; text: string }) => Promise<void> };
