@@ -303,7 +303,11 @@ test("a model that declines before any output and hands over is billed by its ca
     watch([
       messageStart(),
       ...before.flatMap((event) => event.split(/(?<=\n\n)/)),
-      ...[textStart, textDelta, blockStop, messageDelta(handedOver(output)), messageStop],
+      textStart,
+      textDelta,
+      blockStop,
+      messageDelta(handedOver(output)),
+      messageStop,
     ]).tally.usage?.inputTokens;
   assert.equal(answered([fallback("cyber")], 0), 30n);
   assert.equal(answered([fallback(null)], 0), 30n);
