@@ -1,3 +1,4 @@
+import { setTimeout as wait } from "node:timers/promises";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import type { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
@@ -23,6 +24,8 @@ export type OnCut = (endCause: EndCause) => void;
 
 // Each growth is by a quarter at least, so that few are asked for however fast a caller sends.
 const growAtShare = 1.25;
+const maxUndecidedMs = 30_000;
+const askAgainMs = 500;
 
 /**
  * A session's next call of one model, held before it begins: a provider answers when it likes, and whatever it does is
@@ -78,11 +81,26 @@ export class HeldAhead {
     const wanted = this.priceOf(usage);
     if (Number(wanted) <= Number(call.heldNanos) * growAtShare) return;
     call.isExtending = true;
-    const value = { rid: call.rid, totalNanos: wanted, leastNanos: wanted };
-    const { verdict, heldNanos } = await this.relay.settling.quota.ask({ operation: { case: "extend", value } });
-    call.isExtending = false;
-    if (verdict === Verdict.OK) call.heldNanos = heldNanos;
-    else if (verdict !== Verdict.UNAVAILABLE) throw new CallFailure({ name: "balance" });
+    try {
+      call.heldNanos = await this.extended(call.rid, wanted);
+    } finally {
+      call.isExtending = false;
+    }
+  }
+
+  /** What is held then. Where nothing can be decided it waits, as a stream does: nobody owes more meanwhile. */
+  private async extended(rid: string, totalNanos: bigint): Promise<bigint> {
+    const untilMs = performance.now() + maxUndecidedMs;
+    for (;;) {
+      const value = { rid, totalNanos, leastNanos: totalNanos };
+      const { verdict, heldNanos } = await this.relay.settling.quota.ask({ operation: { case: "extend", value } });
+      if (verdict === Verdict.OK) return heldNanos;
+      if (verdict !== Verdict.UNAVAILABLE) throw new CallFailure({ name: "balance" });
+      if (this.isOver || performance.now() > untilMs) {
+        throw new CallFailure({ name: "service_unavailable", cause: "no answer about a larger hold" });
+      }
+      await wait(askAgainMs);
+    }
   }
 
   /** Gives back what no call has used. */

@@ -39,6 +39,25 @@ test("what grows again at once is held for again before the provider has it", as
   assert.equal(relay.fake.realtime.filter(({ type }) => type === "conversation.item.create").length, 1);
 });
 
+test("while nobody can say whether there is money for more, what costs more waits", async () => {
+  const verdicts = [Verdict.UNAVAILABLE, Verdict.OK];
+  const relay = await start(
+    {},
+    {
+      answer: ({ case: name, value }) => {
+        if (name === "reserve") return { accountId: "acct_1", keyId: "key_1", heldNanos: value.estimateNanos };
+        if (name !== "extend") return {};
+        return { verdict: verdicts.shift() ?? Verdict.OK, heldNanos: value.totalNanos };
+      },
+    },
+  );
+  const { say } = await open(relay);
+  const received = (): number => relay.fake.realtime.filter(({ type }) => type === "conversation.item.create").length;
+  say("word ".repeat(20_000));
+  await until("it is with the provider", () => received() === 1);
+  assert.equal(quotaOf(relay).of("extend").length, 2);
+});
+
 test("no response is asked for while one is that has not begun, so that each has a hold of its own", async () => {
   const relay = await start({}, { answer: moneyFor({ reserves: 1, extends: 9 }) });
   const { ask, send, closed } = await open(relay);
