@@ -3,7 +3,6 @@ import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Browser, createBrowser } from "../../../services/console/testing/browser.ts";
 import { freePort } from "#shared/testing/free-port.ts";
-import { plainGrpc } from "#shared/grpc/credentials.ts";
 import { grpcFilesIn } from "../../tools/certificates/folder.ts";
 import { bootstrapTokenOf } from "../../tools/local/console.ts";
 import { type Service, startService } from "../../tools/local/service.ts";
@@ -52,33 +51,8 @@ function catalogOf(fakeUrl: string, videosUrl: string): string {
   return withVideos(catalogText(all), videosUrl);
 }
 
-const newDialects = new Set<unknown>(["openai-image-edits", "openai-realtime"]);
-
-/** A catalog without the endpoints that the version before does not know. */
-function catalogBefore(fakeUrl: string, videosUrl: string): string {
-  const known = (name: string, value: unknown): unknown =>
-    name === "dialects" && Array.isArray(value) ? value.filter((dialect) => !newDialects.has(dialect)) : value;
-  return JSON.stringify(JSON.parse(catalogOf(fakeUrl, videosUrl)), known);
-}
-
-/** For versions that know neither TLS between services nor proofs of holds. */
-const plain = {
-  GRPC_CERT_FILE: "",
-  GRPC_KEY_FILE: "",
-  GRPC_CA_FILE: "",
-  ALLOW_PLAIN_GRPC: "always",
-  // Their events have no proof.
-  HOLD_PROOF_FROM: "2100-01-01T00:00:00Z",
-};
-
-type FleetOptions = {
-  areTwo: boolean;
-  /** Whether gRPC goes without TLS. */
-  isPlain?: boolean;
-};
-
 /** Starts the stores and the services of the stack; with `areTwo` every process knows both places of each service. */
-export async function startFleet({ areTwo, isPlain = false }: FleetOptions): Promise<Fleet> {
+export async function startFleet({ areTwo }: { areTwo: boolean }): Promise<Fleet> {
   await using resources = new AsyncDisposableStack();
   const seconds: Record<string, number> = {};
   for (const name of Object.keys(variables)) seconds[name] = await freePort();
@@ -88,18 +62,10 @@ export async function startFleet({ areTwo, isPlain = false }: FleetOptions): Pro
       const neighbour = answeredBy[key];
       return [key, areTwo && neighbour ? `ipv4:${value},${host}:${seconds[neighbour]}` : value];
     });
-    return (told[name] = { ...Object.fromEntries(changed), ...(isPlain && plain) } as Record<string, string>);
+    return (told[name] = Object.fromEntries(changed) as Record<string, string>);
   };
   const fake = { receivedLimit: 1, truthLimit: 1_000_000 };
-  const world = resources.use(
-    await startWorld({
-      catalog: isPlain ? catalogBefore : catalogOf,
-      fake,
-      serviceEnvironment: variables,
-      reroute,
-      ...(isPlain && { credentials: plainGrpc }),
-    }),
-  );
+  const world = resources.use(await startWorld({ catalog: catalogOf, fake, serviceEnvironment: variables, reroute }));
   const folder = dirname(world.stack.catalogFile);
   const pairOf = async (name: ServiceName): Promise<[ReplicaAddress, ReplicaAddress]> => {
     const first = firstPlace(name, world, told[name] ?? {});
@@ -108,7 +74,7 @@ export async function startFleet({ areTwo, isPlain = false }: FleetOptions): Pro
   const relay = await pairOf("relay");
   const neighbours = { ...told["video-task"], ...told["relay"] };
   const relays = (areTwo ? relay : [relay[0]]).map(({ environment }) => `${host}:${environment["GRPC_PORT"]}`);
-  const toConsole = { ...(await tellConsole(world, neighbours, relays.join(","))), ...(isPlain && plain) };
+  const toConsole = await tellConsole(world, neighbours, relays.join(","));
   const places: Fleet["places"] = {
     relay,
     "auth-quota": await pairOf("auth-quota"),

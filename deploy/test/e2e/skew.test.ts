@@ -31,7 +31,7 @@ describe("one version of skew between any two services, on the new schema", { sk
     const folder = resources.use(await mkdtempDisposable(join(tmpdir(), "relay-previous-")));
     oldRoot = folder.path;
     await unpackBefore(oldRoot);
-    fleet = resources.use(await startFleet({ areTwo: false, isPlain: true }));
+    fleet = resources.use(await startFleet({ areTwo: false }));
     const { world, places } = fleet;
     const { relay, authQuota, billing, videoTask } = world.stack.services;
     const firsts = { relay, "auth-quota": authQuota, billing, "video-task": videoTask };
