@@ -1,14 +1,21 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { afterEach, beforeEach, mock, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { TurnShare } from "./turn-share.ts";
 
 const large = 65_536;
 
-function spend(ms: number): void {
-  const endsAt = performance.now() + ms;
-  while (performance.now() < endsAt);
-}
+let nowMs = 0;
+
+const spend = (ms: number): void => void (nowMs += ms);
+
+beforeEach(async () => {
+  // A machine that stands still would spend a turn by itself.
+  mock.method(performance, "now", () => nowMs);
+  await nextTurn();
+  await nextTurn();
+});
+afterEach(() => mock.restoreAll());
 
 function startStream(steps: string[], name: string) {
   const share = new TurnShare({
