@@ -90,6 +90,12 @@ const calls: Panel[] = [
     unit: "ops",
     queries: [{ expr: perSecond("relay_dropped_fields_total", "field"), legend: "{{field}}" }],
   },
+  {
+    title: "Refused calls left out",
+    description: "They are in no account's activity: too many keys at once, or auth-quota was away.",
+    unit: "reqps",
+    queries: [{ expr: perSecond("relay_refusals_omitted_total"), legend: "left out" }],
+  },
 ];
 
 const records: Panel[] = [
