@@ -162,20 +162,23 @@ function createPausing({ answer, response, counts }: Pump) {
     counts.backpressure.inc(stalledMs() / 1_000);
     pausedAtMs = undefined;
   };
+  const goOn = (): void => {
+    if (pausedAtMs === undefined && !isHeldBack && !isQueued) answer.resume();
+  };
   const resume = (): void => {
     end();
-    if (!isHeldBack && !isQueued) answer.resume();
+    goOn();
   };
   const holdBack = (isHeld: boolean): void => {
     if (isHeldBack === isHeld) return;
     isHeldBack = isHeld;
     if (isHeld) answer.pause();
-    else if (pausedAtMs === undefined && !isQueued) answer.resume();
+    else goOn();
   };
   const queue = (isWaiting: boolean): void => {
     isQueued = isWaiting;
     if (isWaiting) answer.pause();
-    else if (pausedAtMs === undefined && !isHeldBack) answer.resume();
+    else goOn();
   };
   const begin = (): void => {
     if (response.destroyed) return;

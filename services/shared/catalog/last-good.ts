@@ -4,7 +4,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { toServiceError } from "#shared/process/errors.ts";
 import type { Logger } from "#shared/process/log.ts";
-import type { CatalogFile } from "./follow.ts";
+import type { FollowedCatalog } from "./follow.ts";
 
 /** The catalog that was kept last. `version` grows with each other one. */
 export type KeptCatalog = {
@@ -136,7 +136,7 @@ async function readKept(
  */
 export function createKeeping(
   keeper: Pick<CatalogKeeper, "keepCatalog">,
-  catalog: { file: () => CatalogFile },
+  catalog: Pick<FollowedCatalog<unknown>, "file">,
   { takenBy, environment, log }: { takenBy: string; environment: NodeJS.ProcessEnv; log: Logger },
 ): () => Promise<void> {
   // A file that is refused from the start leaves the kept catalog in force.
@@ -158,10 +158,11 @@ export function createKeeping(
   };
 }
 
-type CatalogState = { isStale: () => boolean; file: () => CatalogFile };
-
 /** What operators are told while another catalog than the file's is in force. */
-export function catalogProblem({ isStale, file }: CatalogState): string | undefined {
+export function catalogProblem({
+  isStale,
+  file,
+}: Pick<FollowedCatalog<unknown>, "isStale" | "file">): string | undefined {
   if (!isStale()) return undefined;
   return `the catalog file is refused; catalog ${file().contentHash.slice(0, 12)} is in use`;
 }
