@@ -119,7 +119,8 @@ export const variables = Type.Object({
     default: 900_000,
   }),
   MAX_STREAM_EVENT_BYTES: Type.Integer({
-    description: "Maximum size of a stream event; a stream with a larger one is cut.",
+    description:
+      "Maximum size of a stream event; a stream with a larger one, or one of 500,000 values or lines, is cut.",
     minimum: 65_536,
     default: 16_777_216,
   }),

@@ -57,6 +57,10 @@ const makers: Record<string, () => Buffer> = {
         12 * mebibyte,
       ),
     ),
+  "event-lists": () =>
+    streamed(filled({ start: 'data: {"x":[', unit: "[],", end: `0]}\n\n${streamEnd}` }, 12 * mebibyte)),
+  "event-lines": () => streamed(filled({ start: "data: [", unit: "data\n", end: `]\n\n${streamEnd}` }, 12 * mebibyte)),
+  "event-pieces": () => streamed(chunkOf(12 * mebibyte)),
   "event-200mb": () => streamed(chunkOf(200 * mebibyte)),
   "event-tiny": () => {
     const chunk = `${chunkStart}x${chunkEnd}`;
@@ -70,6 +74,9 @@ const makers: Record<string, () => Buffer> = {
   "heads-endless": () =>
     filled({ start: `HTTP/1.1 200 OK${lineEnd}`, unit: `a: b${lineEnd}`, end: lineEnd }, 64 * mebibyte),
 };
+
+/** How much of an answer is written at once. */
+export const pieceBytesOf = (model: string): number => (model === "event-pieces" ? 1_400 : 256 * 1024);
 
 export const hostileModels: readonly string[] = Object.keys(makers);
 

@@ -1,14 +1,13 @@
 import { createServer, type AddressInfo, type Socket } from "node:net";
-import { answerOf } from "./hostile-answers.ts";
+import { answerOf, pieceBytesOf } from "./hostile-answers.ts";
 
 // A provider that does harm, in a process of its own. It writes its port and goes on until its standard input ends.
 
 const headEnd = "\r\n\r\n";
-const pieceBytes = 256 * 1024;
 const keptBytes = 4_096;
 
 /** Writes as fast as it is read, and no faster. */
-async function write(socket: Socket, bytes: Buffer): Promise<void> {
+async function write(socket: Socket, bytes: Buffer, pieceBytes: number): Promise<void> {
   for (let at = 0; at < bytes.length && !socket.destroyed; at += pieceBytes) {
     const piece = bytes.subarray(at, at + pieceBytes);
     await new Promise<void>((written) => {
@@ -30,9 +29,10 @@ function serve(socket: Socket): void {
   let kept = "";
   const answer = async (): Promise<void> => {
     const path = head.split(" ")[1] ?? "";
-    const bytes = answerOf(path, /"model":"([^"]+)"/.exec(kept)?.[1] ?? "");
+    const model = /"model":"([^"]+)"/.exec(kept)?.[1] ?? "";
+    const bytes = answerOf(path, model);
     [head, left, kept] = ["", -1, ""];
-    await write(socket, bytes);
+    await write(socket, bytes, pieceBytesOf(model));
     if (isClosing(bytes)) socket.end();
   };
   const take = (chunk: Buffer): void => {
@@ -49,7 +49,10 @@ function serve(socket: Socket): void {
     left -= body.length;
     if (left <= 0) void answer();
   };
-  socket.on("data", take).on("error", () => socket.destroy());
+  socket
+    .setNoDelay(true)
+    .on("data", take)
+    .on("error", () => socket.destroy());
 }
 
 const server = createServer(serve).listen(0, "127.0.0.1", () => {

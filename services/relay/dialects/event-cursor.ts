@@ -1,7 +1,4 @@
-import { eventEnd, readStreamEvent, type StreamEvent } from "./sse.ts";
-
-/** Raised when one event of a stream is larger than the relay holds. */
-export class EventTooLargeError extends Error {}
+import { eventEnd, EventTooLargeError, readStreamEvent, type StreamEvent } from "./sse.ts";
 
 /** Goes through the events of a stream without copying those that arrive whole. */
 export type EventCursor = {
@@ -23,12 +20,17 @@ export type EventCursor = {
 };
 
 const nothing = Buffer.alloc(0);
+// What is left of most chunks is part of a small event. A large one comes in many pieces, and copying all of it for
+// each of them would take minutes.
+const roomFromBytes = 65_536;
 
 class ChunkCursor implements EventCursor {
   bytes: Buffer = nothing;
   start = 0;
   end = 0;
   private searchFrom = 0;
+  /** Memory of a large event that is not complete yet, with room for more of it. */
+  private room: Buffer | undefined;
   private readonly maxEventBytes: number;
 
   constructor(maxEventBytes: number) {
@@ -37,7 +39,11 @@ class ChunkCursor implements EventCursor {
 
   push(chunk: Buffer): void {
     const rest = this.rest();
-    this.bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    if (rest.length >= roomFromBytes) this.bytes = this.append(rest, chunk);
+    else {
+      this.room = undefined;
+      this.bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    }
     this.end = 0;
     // No line feed of the rest ended it.
     this.searchFrom = rest.length;
@@ -65,7 +71,22 @@ class ChunkCursor implements EventCursor {
     return this.end === 0 ? this.bytes : this.bytes.subarray(this.end);
   }
 
+  /** Nothing of the memory changes that was given away: what comes is added behind it. */
+  private append(rest: Buffer, chunk: Buffer): Buffer {
+    const length = rest.length + chunk.length;
+    let from = rest.byteOffset - (this.room?.byteOffset ?? 0);
+    let { room } = this;
+    if (!room || rest.buffer !== room.buffer || from + length > room.length) {
+      this.room = room = Buffer.allocUnsafeSlow(2 * length);
+      rest.copy(room);
+      from = 0;
+    }
+    chunk.copy(room, from + rest.length);
+    return room.subarray(from, from + length);
+  }
+
   private release(): void {
+    this.room = undefined;
     this.bytes = nothing;
     this.start = this.end = 0;
   }

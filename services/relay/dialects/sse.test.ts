@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { createEventCursor, EventTooLargeError, type EventCursor } from "./event-cursor.ts";
-import { eventData, eventJson } from "./sse.ts";
+import { createEventCursor, type EventCursor } from "./event-cursor.ts";
+import { eventData, eventJson, EventTooLargeError } from "./sse.ts";
 
 const limitBytes = 1_000_000;
 
@@ -111,6 +111,34 @@ test("an event over the limit raises before more of it is kept; at the limit it 
   assert.throws(() => push(cursor, Buffer.from("x")), EventTooLargeError);
   assert.throws(() => push(createEventCursor(10), Buffer.from("data: a\n\n01234567890")), EventTooLargeError);
 });
+
+test("a large event in many pieces is not copied for each of them, and keeps what it was", () => {
+  const piece = Buffer.from("0123456789".repeat(100));
+  const cursor = createEventCursor(4_000_000);
+  const memories = new Set<ArrayBufferLike>();
+  push(cursor, Buffer.from("data: "));
+  for (let at = 0; at < 3_000; at += 1) {
+    push(cursor, piece);
+    if (at > 100) memories.add(cursor.rest().buffer);
+  }
+  const [event] = push(cursor, Buffer.from("\n\ndata: "));
+  const before = cursor.rest();
+  push(cursor, Buffer.concat([piece, Buffer.from("\n\n")]));
+  assert.equal(event?.toString(), `data: ${piece.toString().repeat(3_000)}\n\n`);
+  assert.equal(before.toString(), "data: ");
+  assert.ok(memories.size < 8, `${memories.size} copies`);
+});
+
+for (const [what, unit] of [
+  ["values", "[],"],
+  ["lines", "data:\n"],
+  ["lines of other fields", "x\r\n"],
+] as const) {
+  test(`an event of more ${what} than can be read while others wait raises before it is read`, () => {
+    const event = Buffer.from(`data: [${unit.repeat(500_001)}0]\n\n`);
+    assert.throws(() => push(createEventCursor(event.length), event), EventTooLargeError);
+  });
+}
 
 test("the limit is of one event: a long stream of small events passes in chunks of any size", () => {
   const cursor = createEventCursor(32);

@@ -1,5 +1,9 @@
+import { hasManyMarks } from "./json/marks.ts";
+
 const lf = 10;
 const cr = 13;
+// As many as a body may have values. Probabilities of tokens may be some 100,000 in the last event of an answer.
+const maxMarks = 500_000;
 const colonCode = 58;
 const spaceCode = 32;
 const dataField = Buffer.from("data");
@@ -73,8 +77,12 @@ export type StreamEvent = {
   bytes?: Buffer;
 };
 
-/** Reads an event's data. */
+/** Raised when one event of a stream is larger than the relay holds, or reads while others wait. */
+export class EventTooLargeError extends Error {}
+
+/** Reads an event's data. Raises EventTooLargeError. */
 export function readStreamEvent(bytes: Buffer): StreamEvent {
+  if (hasManyMarks(bytes, maxMarks)) throw new EventTooLargeError(`an event has more than ${maxMarks} values or lines`);
   const data = eventData(bytes);
   return { data, json: data?.startsWith("[DONE]") ? undefined : eventJson(data), bytes };
 }

@@ -109,9 +109,9 @@ const keepAlive = Buffer.from(": keep-alive\n\n");
  * The last event of an upstream that leaves out the blank line behind it; half an event is neither served nor counted.
  */
 function readRest(rest: Buffer, { tap, tally, onBroken }: Pump): Buffer | "broken" | undefined {
-  const event: StreamEvent = readStreamEvent(rest);
-  if (!event.data?.startsWith("[DONE]") && event.json === undefined) return undefined;
   try {
+    const event: StreamEvent = readStreamEvent(rest);
+    if (!event.data?.startsWith("[DONE]") && event.json === undefined) return undefined;
     const verdict = tap.read(event, tally);
     if (verdict === "pass") return Buffer.concat([rest, blankLine]);
     return typeof verdict === "string" ? undefined : Buffer.concat([verdict, blankLine]);

@@ -20,6 +20,8 @@ const folder = mkdtempSync(join(tmpdir(), "relay-realtime-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 const [certFile, keyFile] = [join(folder, "cert.pem"), join(folder, "key.pem")];
 await makeCertificate({ certFile, keyFile }, "relay");
+// Before any test: while it is installed, the tests before it would end, and the relay with them.
+const python = await pythonWith("openai[realtime]==3.57.0");
 const relay = await start();
 const ca = readFileSync(certFile);
 const front = createServer({ cert: ca, key: readFileSync(keyFile) }, (socket) => {
@@ -76,8 +78,6 @@ with client.realtime.connect(model="talk") as connection:
             print("|", event.response.usage.output_token_details.text_tokens)
             break
 `;
-
-const python = await pythonWith("openai[realtime]==3.54.0");
 
 test("openai for Python: the same, as text", { skip: "missing" in python && python.missing }, async () => {
   assert.ok("program" in python);

@@ -20,6 +20,7 @@ const dialect = dialects["openai-realtime"];
 // As large as what callers may send.
 const maxFrameBytes = 16 * 1024 * 1024;
 const maxErrorBytes = 65_536;
+const errorTimeoutMs = 2_000;
 const maxHandshakeMs = 30_000;
 
 /** A session's connection to its provider; it does not flow yet. */
@@ -52,6 +53,7 @@ function addressOf({ baseUrl }: Upstream, model: string): URL {
 
 async function readRefusal(response: IncomingMessage): Promise<unknown> {
   let text = "";
+  const timer = setTimeout(() => response.destroy(), errorTimeoutMs);
   try {
     for await (const piece of response) {
       text += (piece as Buffer).toString();
@@ -59,6 +61,8 @@ async function readRefusal(response: IncomingMessage): Promise<unknown> {
     }
   } catch {
     // A part of an error is none.
+  } finally {
+    clearTimeout(timer);
   }
   response.destroy();
   return eventJson(text);

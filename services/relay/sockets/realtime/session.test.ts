@@ -99,6 +99,11 @@ describe("what a caller may not do", async () => {
     ["a field in another case", session({ Model: "m" }), /session\.Model is not supported/],
     ["a field beside the session", { ...session({}), model: "m" }, /field model is not supported/],
     ["an event of no client", { type: "transcription_session.update" }, /not supported/],
+    [
+      "more values than can be read while others wait",
+      item({ type: "x", y: Array(100_000).fill([]) }),
+      /too many JSON/,
+    ],
     ["an address of the operator's", item({ type: "input_image", image_url: "gs://bucket/x" }), /image_url/],
   ];
   for (const [what, event, message] of rows) {
@@ -120,6 +125,8 @@ describe("what a caller may not do", async () => {
     webSocket.send(Buffer.from("x"));
     const errors = await find("error", 2);
     for (const { error } of errors) assert.match(String((error as Json)["message"]), /invalid JSON/);
+    webSocket.send(`{"type":"conversation.item.create","item":${"[".repeat(50_000)}${"]".repeat(50_000)}}`);
+    await find("error", 3);
     for (let count = 0; count < 40; count += 1) webSocket.send("{}");
     assert.equal(await closed, 1008);
   });

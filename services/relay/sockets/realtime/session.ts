@@ -9,6 +9,8 @@ import { member, stringOf } from "../../dialects/dialect.ts";
 import { dialects } from "../../dialects/index.ts";
 import { readClientEvent, type ClientEvent, type EventRules } from "../../dialects/openai-realtime/client-event.ts";
 import { readError } from "../../dialects/openai-shared/error.ts";
+import { hasManyMarks } from "../../dialects/json/marks.ts";
+import { RequestError } from "../../dialects/request-error.ts";
 import { eventJson } from "../../dialects/sse.ts";
 import { CallFailure, renderFailure, type Failure } from "../../failures.ts";
 import type { BodyShare } from "../../http/body-budget.ts";
@@ -51,6 +53,8 @@ const maxBufferedBytes = 1_048_576;
 // read in some 10 ms, in which nobody else is served.
 const maxFrames = 1_000;
 const maxFrameBytes = 8_388_608;
+// Of one event: tools have some thousands, and prose has a comma in ten words.
+const maxMarks = 100_000;
 // A caller who does not read for so long has left.
 const maxUnreadMs = 60_000;
 // How long a provider is waited for to count what it was stopped at.
@@ -198,6 +202,7 @@ export class RealtimeSession implements HeldSocket {
     let event: ClientEvent;
     try {
       if (isBinary) throw new CallFailure({ name: "invalid_json", cause: "a binary frame" });
+      if (hasManyMarks(bytes, maxMarks)) throw new RequestError("the event has too many JSON values");
       const given = eventJson(bytes.toString());
       if (given === undefined) throw new CallFailure({ name: "invalid_json", cause: "a frame that is no JSON" });
       event = readClientEvent(given, this.rules);
@@ -251,7 +256,7 @@ export class RealtimeSession implements HeldSocket {
   /** Passes an event of the provider, when what it costs is on the books. */
   private async pass(bytes: Buffer): Promise<void> {
     const text = bytes.toString();
-    const event = eventJson(text);
+    const event = hasManyMarks(bytes, maxMarks) ? undefined : eventJson(text);
     const type = stringOf(member(event, "type"));
     if (type === undefined) return this.fail({ name: "upstream_invalid", cause: "a frame that is no event" });
     try {
