@@ -16,7 +16,7 @@ export type ReplyEvent =
   /** The block's opaque state, whole. */
   | { kind: "block-opaque"; choice: number; opaque: Opaque }
   | { kind: "block-end"; choice: number }
-  | { kind: "choice-finish"; choice: number; reason: FinishReason; stopSequence?: string }
+  | ({ kind: "choice-finish"; choice: number } & Ending)
   /** The last event of an answer that is whole. */
   | { kind: "finish"; usage: ReplyUsage | undefined }
   /** The last event of an answer that the provider broke off. */
@@ -55,7 +55,10 @@ export type Block =
   | Picture
   | { kind: "call"; id: string; name: string; input: string; isFreeText?: boolean; opaque?: Opaque };
 
-export type Choice = { blocks: Block[]; reason: FinishReason; stopSequence?: string };
+/** How a choice ended. `explanation`: why the provider refused, in its words, which are not the model's. */
+export type Ending = { reason: FinishReason; stopSequence?: string; explanation?: string };
+
+export type Choice = { blocks: Block[] } & Ending;
 
 /** The neutral answer as a whole. */
 export type Reply = {
@@ -70,9 +73,9 @@ export type Reply = {
 export function unfoldReply({ id, model, createdAtSeconds, choices, usage }: Reply): ReplyEvent[] {
   const created = createdAtSeconds === undefined ? {} : { createdAtSeconds };
   const events: ReplyEvent[] = [{ kind: "start", id, model, ...created }];
-  choices.forEach(({ blocks, reason, stopSequence }, choice) => {
+  choices.forEach(({ blocks, ...ending }, choice) => {
     for (const block of blocks) events.push(...unfoldBlock(block, choice));
-    events.push({ kind: "choice-finish", choice, reason, ...(stopSequence !== undefined && { stopSequence }) });
+    events.push({ kind: "choice-finish", choice, ...ending });
   });
   return [...events, { kind: "finish", usage }];
 }

@@ -61,7 +61,10 @@ const reasons = fc.constantFrom("stop", "stop-sequence", "length", "calls", "ref
 /** Answers of one choice that a provider may give; without free text where a client knows no tools that take it. */
 const replies = (hasFreeText: boolean): fc.Arbitrary<Reply> => {
   const block: fc.Arbitrary<Block> = fc.oneof(text, thinking, call, refusal, ...(hasFreeText ? [freeTextCall] : []));
-  const choice = fc.record({ blocks: fc.array(block, { maxLength: 5 }), reason: reasons });
+  const choice = fc.record(
+    { blocks: fc.array(block, { maxLength: 5 }), reason: reasons, explanation: words },
+    { requiredKeys: ["blocks", "reason"] },
+  );
   return fc.record({
     id: fc.constantFrom("", "msg_1", "resp_1", "chatcmpl-1"),
     model: fc.constant("m"),

@@ -1,4 +1,4 @@
-import type { FinishReason } from "../reply.ts";
+import type { Ending, FinishReason } from "../reply.ts";
 
 const reasons = new Map<string, FinishReason>([
   ["end_turn", "stop"],
@@ -24,15 +24,17 @@ const stopReasons: Record<FinishReason, string> = {
   pause: "pause_turn",
 };
 
-/** `stop_reason` and `stop_sequence`. A refusal in words is `refusal` here too, although other formats say `stop`. */
+type StopDetails = { type: "refusal"; category: null; explanation: string };
+
+/** Why a message ended. A refusal in words is `refusal` here too, although other formats say `stop`. */
 export function writeStopReason(
-  reason: FinishReason,
-  stopSequence: string | undefined,
+  { reason, stopSequence, explanation }: Ending,
   isRefused: boolean,
-): { stop_reason: string; stop_sequence: string | null } {
+): { stop_reason: string; stop_sequence: string | null; stop_details?: StopDetails } {
   const told = isRefused && reason === "stop" ? "refusal" : reason;
   return {
     stop_reason: stopReasons[told],
     stop_sequence: told === "stop-sequence" ? (stopSequence ?? null) : null,
+    ...(explanation !== undefined && { stop_details: { type: "refusal", category: null, explanation } }),
   };
 }

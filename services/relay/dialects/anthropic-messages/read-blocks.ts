@@ -54,11 +54,18 @@ export function readBlock(block: unknown): Block | undefined {
 }
 
 const textFields = ["text", "partial_json", "thinking"];
+const summaryFields = ["content"];
+
+/** What a model has written when it compacts a conversation; elsewhere a field of this name holds a tool's result. */
+const fieldsOf = (part: unknown): readonly string[] => {
+  const type = member(part, "type");
+  return type === "compaction" || type === "compaction_delta" ? summaryFields : textFields;
+};
 
 /** Counts a block as it starts, or a delta. Text that is still empty, as most blocks open, is no content yet. */
 export function countPart(part: unknown, sink: AnswerSink): void {
   let [isText, isEmpty, tokens] = [false, true, 0];
-  for (const name of textFields) {
+  for (const name of fieldsOf(part)) {
     const text = member(part, name);
     if (typeof text !== "string") continue;
     isText = true;
@@ -71,6 +78,8 @@ export function countPart(part: unknown, sink: AnswerSink): void {
 /** Counts a block that comes whole. */
 export function countBlock(block: unknown, sink: AnswerSink): void {
   const input = member(block, "input");
-  const text = stringOf(member(block, "text")) ?? stringOf(member(block, "thinking"));
+  const text = fieldsOf(block)
+    .map((name) => stringOf(member(block, name)))
+    .find((found) => found !== undefined);
   sink.content(estimateTokens(text ?? (input === undefined ? "" : JSON.stringify(input))));
 }

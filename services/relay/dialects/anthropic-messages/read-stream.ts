@@ -85,6 +85,7 @@ type Reading = {
   stopSequence: string | undefined;
   /** Why the provider refused, where it says so. */
   refusalCategory: string | undefined;
+  explanation: string | undefined;
 };
 
 const toolBuckets = new Map<unknown, keyof Reading["tools"]>([
@@ -172,7 +173,9 @@ function readEnding(reading: Reading, value: unknown): boolean {
   const stopReason = stringOf(member(value, "stop_reason"));
   reading.stopReason = stopReason || reading.stopReason;
   reading.stopSequence = stringOf(member(value, "stop_sequence")) ?? reading.stopSequence;
-  reading.refusalCategory = stringOf(member(member(value, "stop_details"), "category")) ?? reading.refusalCategory;
+  const details = member(value, "stop_details");
+  reading.refusalCategory = stringOf(member(details, "category")) ?? reading.refusalCategory;
+  reading.explanation = stringOf(member(details, "explanation")) || reading.explanation;
   if (reading.stopReason !== undefined) reading.sink.ended(true, true);
   return Boolean(stopReason);
 }
@@ -236,7 +239,7 @@ function readDelta(reading: Reading, delta: unknown, index: unknown): void {
 }
 
 function finish(reading: Reading): void {
-  const { sink, stopReason, stopSequence } = reading;
+  const { sink, stopReason, stopSequence, explanation } = reading;
   sink.markEnd();
   if (stopReason === undefined) return sink.unreadable(brokenOff.message);
   reading.isOver = !reading.hasFailed;
@@ -244,7 +247,13 @@ function finish(reading: Reading): void {
   start(reading, undefined);
   closeBlock(reading);
   const reason = readStopReason(stopReason);
-  sink.show({ kind: "choice-finish", choice, reason, ...(stopSequence !== undefined && { stopSequence }) });
+  sink.show({
+    kind: "choice-finish",
+    choice,
+    reason,
+    ...(stopSequence !== undefined && { stopSequence }),
+    ...(reason === "refusal" && explanation !== undefined && { explanation }),
+  });
   sink.finish();
 }
 
@@ -299,6 +308,7 @@ export function createStreamReader(sink: AnswerSink, _context: ReadingContext): 
     stopReason: undefined,
     stopSequence: undefined,
     refusalCategory: undefined,
+    explanation: undefined,
   };
   return {
     read: ({ json }) => readEvent(reading, json),

@@ -63,7 +63,7 @@ function endWithText(content: ReplyBlock[]): ReplyBlock[] {
 
 /** Writes a whole message: the first choice, as this format has one answer only. */
 export function writeReply({ id, choices, usage }: Reply, asked: CallerRequest): Record<string, unknown> {
-  const { blocks, reason, stopSequence } = choices[0] ?? { blocks: [], reason: "stop" as const };
+  const { blocks, ...ending } = choices[0] ?? { blocks: [], reason: "stop" as const };
   const counts = usage ?? estimatedUsage(asked);
   const isRefused = blocks.some(({ kind }) => kind === "refusal");
   return {
@@ -72,7 +72,7 @@ export function writeReply({ id, choices, usage }: Reply, asked: CallerRequest):
     role: "assistant",
     model: asked.model,
     content: endWithText(blocks.flatMap(writeBlock)),
-    ...writeStopReason(reason, stopSequence, isRefused),
+    ...writeStopReason(ending, isRefused),
     usage: { ...writeUsage(counts), cache_creation: writeCacheCreation(counts) },
   };
 }

@@ -1,6 +1,6 @@
 import type { Opaque } from "../conversation.ts";
 import type { CallerRequest, StreamWriter } from "../conversion.ts";
-import type { BlockStart, FinishReason, Picture, ReplyEvent, ReplyUsage } from "../reply.ts";
+import type { BlockStart, Ending, Picture, ReplyEvent, ReplyUsage } from "../reply.ts";
 import { writeCitation } from "./citations.ts";
 import { writeStopReason } from "./finish-reasons.ts";
 import { writeAttached, writeSignature, writeWordlessThinking } from "./thinking-state.ts";
@@ -28,8 +28,7 @@ type Writing = {
   /** State of texts, which is written only when something comes behind it: see writeAttached. */
   attached: Opaque[];
   isRefused: boolean;
-  reason: FinishReason;
-  stopSequence: string | undefined;
+  ending: Ending;
 };
 
 function eventText(type: string, fields: object): string {
@@ -141,8 +140,8 @@ function closeBlock(writing: Writing): string {
 
 /** Without the provider's counts, the estimate of message_start stands. */
 function writeEnd(writing: Writing, usage: ReplyUsage | undefined): string {
-  const { reason, stopSequence, isRefused } = writing;
-  const delta = writeStopReason(reason, stopSequence, isRefused);
+  const { ending, isRefused } = writing;
+  const delta = writeStopReason(ending, isRefused);
   const counts = usage ? writeUsage(usage) : { output_tokens: 0 };
   return closeBlock(writing) + eventText("message_delta", { delta, usage: counts }) + eventText("message_stop", {});
 }
@@ -163,8 +162,7 @@ function writeChoiceEvent(writing: Writing, event: Extract<ReplyEvent, { choice:
     case "block-end":
       return closeBlock(writing);
     case "choice-finish":
-      writing.reason = event.reason;
-      writing.stopSequence = event.stopSequence;
+      writing.ending = event;
       return "";
   }
 }
@@ -180,8 +178,7 @@ export function createStreamWriter(asked: CallerRequest): StreamWriter {
     open: undefined,
     attached: [],
     isRefused: false,
-    reason: "stop",
-    stopSequence: undefined,
+    ending: { reason: "stop" },
   };
   return {
     write: (event) => {

@@ -85,7 +85,7 @@ function addBlock(written: Written, block: Block): void {
 }
 
 /** A message as providers send it, `annotations` and `refusal` always there; content is null beside its stand-in. */
-function writeMessage(blocks: Block[], isOld: boolean): Record<string, unknown> {
+function writeMessage({ blocks, explanation }: Choice, isOld: boolean): Record<string, unknown> {
   const written: Written = {
     place: createPlace(),
     content: undefined,
@@ -97,6 +97,7 @@ function writeMessage(blocks: Block[], isOld: boolean): Record<string, unknown> 
     extra: {},
   };
   for (const block of blocks) addBlock(written, block);
+  written.refusal ??= explanation ?? null;
   const { content, thinking, refusal, annotations, calls, images, extra } = written;
   const [old, ...others] = isOld ? calls : [undefined, ...calls];
   if (old?.extra_content) addExtra(extra, old.extra_content);
@@ -113,12 +114,13 @@ function writeMessage(blocks: Block[], isOld: boolean): Record<string, unknown> 
   };
 }
 
-function writeChoice({ blocks, reason }: Choice, index: number, isOld: boolean): Record<string, unknown> {
+function writeChoice(choice: Choice, index: number, isOld: boolean): Record<string, unknown> {
+  const { blocks, reason } = choice;
   const hasRefusal = blocks.some(({ kind }) => kind === "refusal");
   const finish_reason = writeFinish(reason, hasRefusal, isOld);
   const tokens = blocks.flatMap((block) => (block.kind === "text" ? (block.logprobs ?? []) : []));
   const logprobs = tokens.length > 0 ? writeTokens(tokens) : null;
-  return { index, message: writeMessage(blocks, isOld), logprobs, finish_reason };
+  return { index, message: writeMessage(choice, isOld), logprobs, finish_reason };
 }
 
 /** Writes a whole chat completion. */

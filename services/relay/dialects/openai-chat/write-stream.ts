@@ -1,7 +1,7 @@
 import type { Citation, Opaque } from "../conversation.ts";
 import type { CallerRequest, StreamWriter } from "../conversion.ts";
 import type { UpstreamError } from "../dialect.ts";
-import type { BlockStart, FinishReason, ReplyEvent, TokenLogprob } from "../reply.ts";
+import type { BlockStart, Ending, ReplyEvent, TokenLogprob } from "../reply.ts";
 import { writeExtra } from "./extra-content.ts";
 import { writeFinish } from "./finish-reasons.ts";
 import { asksFunctionCall } from "./read-tools.ts";
@@ -146,9 +146,11 @@ function writeBlockEnd(frame: Frame, choice: ChoiceState): string {
   return input + state;
 }
 
-function writeChoiceFinish(frame: Frame, choice: ChoiceState, reason: FinishReason): string {
+function writeChoiceFinish(frame: Frame, choice: ChoiceState, { reason, explanation }: Ending): string {
   const role = writeRole(frame, choice, "text");
-  return role + chunk(frame, choice.index, "{}", writeFinish(reason, choice.hasRefusal, choice.isOld));
+  const told = explanation !== undefined && !choice.hasRefusal;
+  const refusal = told ? chunk(frame, choice.index, JSON.stringify({ refusal: explanation })) : "";
+  return role + refusal + chunk(frame, choice.index, "{}", writeFinish(reason, choice.hasRefusal, choice.isOld));
 }
 
 function writeStreamError(error: UpstreamError): string {
@@ -172,7 +174,7 @@ function writeChoice(frame: Frame, choice: ChoiceState, event: ChoiceEvent): str
     case "block-end":
       return writeBlockEnd(frame, choice);
     case "choice-finish":
-      return writeChoiceFinish(frame, choice, event.reason);
+      return writeChoiceFinish(frame, choice, event);
   }
 }
 

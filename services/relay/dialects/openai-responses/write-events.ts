@@ -1,6 +1,6 @@
 import type { CallerRequest } from "../conversion.ts";
 import type { UpstreamError } from "../dialect.ts";
-import type { ReplyEvent, ReplyUsage } from "../reply.ts";
+import type { Ending, ReplyEvent, ReplyUsage } from "../reply.ts";
 import { nameTools } from "./tool-names.ts";
 import { endingOf } from "./finish-reasons.ts";
 import { echoSettings, idBase, writeFailure, writeUsage, type ResponseObject } from "./response.ts";
@@ -13,6 +13,7 @@ import {
   type Emit,
   type Writing,
 } from "./write-items.ts";
+import type { OutputItem } from "./wire.ts";
 
 /** Makes a response of a reply's events. Holds the whole answer: its last event repeats all of it. */
 export type ResponseWriter = {
@@ -44,6 +45,18 @@ function begin(writing: Writing, id: string, createdAtSeconds = nowSeconds()): R
   return response;
 }
 
+/** What its provider says of a refusal is shown as one, and the answer is not whole all the same. */
+function finishChoice(writing: Writing, output: OutputItem[], { reason, explanation }: Ending): void {
+  writing.reason = reason;
+  const { hasRefusal } = writing;
+  if (explanation === undefined || hasRefusal) return;
+  finishBlock(writing, output);
+  startBlock(writing, output, { kind: "refusal" });
+  writeDelta(writing, output, explanation);
+  finishBlock(writing, output);
+  writing.hasRefusal = hasRefusal;
+}
+
 function finishResponse(writing: Writing, response: ResponseObject, usage: ReplyUsage | undefined): void {
   finishBlock(writing, response.output);
   closeMessage(writing, response.output);
@@ -72,7 +85,7 @@ function writeEvent(writing: Writing, event: ReplyEvent): void {
   else if (event.kind === "block-delta") writeDelta(writing, output, event.text, event.logprobs);
   else if (event.kind === "block-start") startBlock(writing, output, event.block);
   else if (event.kind === "block-end") finishBlock(writing, output);
-  else if (event.kind === "choice-finish") writing.reason = event.reason;
+  else if (event.kind === "choice-finish") finishChoice(writing, output, event);
   else if (writing.block && event.kind === "block-citation") writing.block.citations.push(event.citation);
   else if (writing.block && event.kind === "block-opaque") writing.block.opaque = event.opaque;
 }
