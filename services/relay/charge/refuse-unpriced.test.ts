@@ -50,6 +50,15 @@ test("a service tier without a price row is refused by name; auto and default ne
   }
 });
 
+test("a dearer size or quality in other letters is refused: a server may take it for what it looks like", () => {
+  const dearer = "variants: [{ quality: hd, size: 1024x1792, images: '3' }, { quality: hd, images: '2' }]";
+  const drawing = modelOf(`${prices}, images: "1", ${dearer}`);
+  const refusal = (fields: object) => refusalOf({ prompt: "x", ...fields }, drawing, "openai-images");
+  for (const quality of ["HD", " hd", "h-d"]) assert.equal(refusal({ quality }), "field quality must be written hd");
+  assert.equal(refusal({ size: "1024X1792" }), "field size must be written 1024x1792");
+  for (const quality of ["hd", "standard", "auto"]) assert.equal(refusal({ quality, size: "1024x1024" }), undefined);
+});
+
 test("a search that nobody counts passes where a fee for each request covers it", () => {
   const withFee = modelOf(`${prices}, requests: "5000"`);
   for (const field of ["web_search_options", "search_parameters"]) {

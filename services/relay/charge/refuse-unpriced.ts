@@ -3,6 +3,7 @@ import { isFitting } from "../catalog/prices.ts";
 import type { Dialect, Envelope } from "../dialects/dialect.ts";
 import { findCostlyField } from "../dialects/costly-fields.ts";
 import { billingOf } from "../dialects/provider-tools.ts";
+import { folded } from "../dialects/json/folded-name.ts";
 import { tellInputToolTypes, tellMessageToolTypes, tellToolTypes } from "../dialects/json/tool-types.ts";
 import { CallFailure } from "../failures.ts";
 import { estimateInputTokens } from "./meter.ts";
@@ -25,6 +26,20 @@ export function refuseTier(envelope: Envelope, model: Model): void {
   const row = model.variants.find((variant) => isFitting(variant, traits));
   if (row?.where["service_tier"] === tier) return;
   refuse(`field service_tier "${tier.slice(0, 64)}"`);
+}
+
+/**
+ * Refuses a size or quality that a server may take for one that has a price of its own, and that would be charged as
+ * any other. Throws `field_invalid`.
+ */
+function refuseOtherSpellings({ priceFields }: Envelope, { variants }: Model): void {
+  for (const { where } of variants) {
+    for (const name of ["size", "quality"] as const) {
+      const [value, priced] = [priceFields[name], where[name]];
+      if (value === undefined || priced === undefined || value === priced || folded(value) !== folded(priced)) continue;
+      throw new CallFailure({ name: "field_invalid", detail: `field ${name} must be written ${priced}` });
+    }
+  }
 }
 
 /** Fields in which tools stand, by the format; in all but chat also in the middle of a conversation. */
@@ -84,6 +99,7 @@ export function refuseUnpriced(
   { name, format, isConversation }: Pick<Dialect, "name" | "format" | "isConversation">,
 ): void {
   refuseTier(envelope, model);
+  refuseOtherSpellings(envelope, model);
   refuseFields(envelope, model, name);
   if (isConversation && !model.passesUnpricedTools) refuseTools(envelope, model, format);
 }

@@ -16,11 +16,15 @@ export function readSwitch(body: RequestBody, name: string): boolean {
   throw new RequestError(`field ${name} must be true or false`);
 }
 
-/** A number of at least 1, rounded up; undefined where none is given. Throws RequestError for what is no number. */
-export function readCount(body: RequestBody, name: string): number | undefined {
+/**
+ * A number from 1 to `most`, rounded up; undefined where none is given. Throws RequestError for what is no number and
+ * for more, which some servers make, and which could not be held for.
+ */
+export function readCount(body: RequestBody, name: string, most: number): number | undefined {
   const value = body.read(name);
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "number") throw new RequestError(`field ${name} must be a number`);
+  if (value > most) throw new RequestError(`field ${name} must be at most ${most}`);
   return positive(value);
 }
 

@@ -83,6 +83,25 @@ for (const head of oddHeads) {
   });
 }
 
+const plain = 'Content-Disposition: form-data; name="a"';
+for (const more of ["Content-Transfer-Encoding: base64", "content-transfer-encoding:quoted-printable", "X: a\r\n b"]) {
+  test(`a part is refused that parsers take for different content: ${JSON.stringify(more)}`, () => {
+    refused(formOf(partOf(`${plain}\r\n${more}`, "x")));
+    refused(formOf(partOf(`${more}\r\n${plain}`, "x")));
+  });
+}
+
+test("a part may say that it is not encoded", () => {
+  for (const encoding of ["7bit", "8bit", "binary "]) {
+    readFormBody(formOf(partOf(`${plain}\r\nContent-Transfer-Encoding: ${encoding}`, "x")), type);
+  }
+});
+
+test("a field that decides must not come as a file", () => {
+  const body = readFormBody(formOf(partOf('Content-Disposition: form-data; name="n"; filename="x"', "2")), type);
+  assert.throws(() => body.read("n"), /field n must not be a file/);
+});
+
 test("what is not a form is refused", () => {
   refused(formOf(field("model", "m")), "application/json");
   refused(formOf(field("model", "m")), "multipart/form-data");

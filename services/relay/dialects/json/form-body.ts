@@ -11,6 +11,7 @@ type Part = { name: string; isFile: boolean; start: number; end: number };
 const maxParts = 200;
 /** Files by which forms are counted: the sound of a transcription, the pictures of an edit. */
 const mediaFields = new Set(["file", "image", "image[]", "mask", "markup"]);
+const fileFields = new Set([...mediaFields, "input_reference"]);
 const maxHeadBytes = 4_096;
 const boundaryPattern = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))/i;
 // The one spelling that clients use. Anything cleverer might be read otherwise by the upstream.
@@ -28,12 +29,21 @@ function readDisposition(head: string, headStart: number): Pick<Part, "name" | "
   return { name, isFile: file !== undefined };
 }
 
+const encodingPattern = /^content-transfer-encoding:(?![ \t]*(?:7bit|8bit|binary)[ \t]*$)/im;
+
+/** Some parsers join a line to the one before, decode what a part says is encoded, or do neither of it. */
+function refuseOddHead(head: string, headStart: number): void {
+  if (/\n[ \t]/.test(head)) throw new FormError(`a line that goes on at byte ${headStart}`);
+  if (encodingPattern.test(head)) throw new FormError(`an encoded part at byte ${headStart}`);
+}
+
 function readPart(bytes: Buffer, headStart: number, delimiter: Buffer): Part {
   const headStop = bytes.indexOf(headEnd, headStart);
   if (headStop === -1 || headStop - headStart > maxHeadBytes) throw new FormError(`no part at byte ${headStart}`);
   const head = bytes.toString("utf8", headStart, headStop);
   // Some parsers end a line at either of the two, and would find other headers.
   if (/(?<!\r)\n|\r(?!\n)/.test(head)) throw new FormError(`a line that has no end of its own at byte ${headStart}`);
+  refuseOddHead(head, headStart);
   const { name, isFile } = readDisposition(head, headStart);
   const start = headStop + headEnd.length;
   const end = bytes.indexOf(delimiter, start);
@@ -96,6 +106,7 @@ export function readFormBody(bytes: Buffer, contentType: string): RequestBody {
     read: (name) => {
       const part = find(name);
       if (!part) return undefined;
+      if (part.isFile && !fileFields.has(name)) throw new RequestError(`field ${name} must not be a file`);
       if (part.isFile) return bytes.subarray(part.start, part.end);
       if (part.end - part.start > maxScalarBytes) {
         throw new RequestError(`field ${name} must have at most ${maxScalarBytes} bytes`);

@@ -96,7 +96,8 @@ test("of two caps the larger is held for, whichever the upstream keeps to; one t
 test("n choices are counted, up to what a provider allows", () => {
   assert.equal(withFields({}).choices, 1);
   assert.equal(withFields({ n: 3 }).choices, 3);
-  assert.equal(withFields({ n: 1e9 }).choices, 128);
+  assert.equal(withFields({ n: 128 }).choices, 128);
+  for (const n of [129, 1e9]) assert.throws(() => withFields({ n }), /field n must be at most 128/);
   for (const n of [null, 0, -3]) assert.equal(withFields({ n }).choices, 1);
 });
 

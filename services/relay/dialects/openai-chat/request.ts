@@ -4,7 +4,7 @@ import { readCount, readSwitch } from "../read-settings.ts";
 import { readStreamOptions } from "../openai-shared/stream-options.ts";
 import { landmarks, type RequestBody } from "../json/request-body.ts";
 
-// What the provider allows; a larger number is the provider's to refuse and must not inflate the hold.
+// What the provider allows.
 const maxChoices = 128;
 
 /**
@@ -30,7 +30,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
     answer: readSwitch(body, "stream") ? "events" : "json",
     ...readCap(body),
     more: readMoreOutput(body, ownCaps),
-    choices: Math.min(readCount(body, "n") ?? 1, maxChoices),
+    choices: readCount(body, "n", maxChoices) ?? 1,
     units: {},
     priceFields: tierOf(body.read("service_tier")),
     wantsStreamUsage: member(readStreamOptions(body), "include_usage") === true,

@@ -20,11 +20,17 @@ const promptRows: [string, object, number][] = [
   ["lists of tokens", { prompt: [[1], [2]] }, 2],
   ["several choices of each", { prompt: ["a", "b"], n: 3 }, 6],
   ["best_of that are all made", { prompt: "a", n: 1, best_of: 5 }, 5],
-  ["no more than a provider makes", { n: 1e9 }, 2_048],
+  ["all that the dearest request makes", { prompt: Array(2_048).fill("a"), best_of: 128 }, 262_144],
 ];
 for (const [what, fields, choices] of promptRows) {
   test(`completions that are made: ${what}`, () => assert.equal(withFields(fields).choices, choices));
 }
+
+test("more completions than a provider makes are refused, for a server that makes them could not be paid for", () => {
+  assert.throws(() => withFields({ n: 129 }), /field n must be at most 128/);
+  assert.throws(() => withFields({ best_of: 1e9 }), /field best_of must be at most 128/);
+  assert.throws(() => withFields({ prompt: Array(2_049).fill([1]) }), /field prompt must have at most 2048 items/);
+});
 
 test("a whole text completion is counted by the provider's usage", () => {
   const usage = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };

@@ -22,11 +22,11 @@ function framesOf(format: unknown, count: number | undefined): number {
 
 /** Reads a request for images; size and quality decide the price where the catalog says so. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
-  const images = Math.min(readCount(body, "n") ?? 1, maxImages);
+  const images = readCount(body, "n", maxImages) ?? 1;
   const quality = body.read("quality");
   const size = body.read("size");
   const tokens = tokensByQuality.get(quality) ?? dearestTokens;
-  const frames = framesOf(body.read("output_format"), readCount(body, "frame_count"));
+  const frames = framesOf(body.read("output_format"), readCount(body, "frame_count", maxImages));
   return {
     body,
     model,
@@ -52,8 +52,9 @@ const pictureFields = ["image", "image[]", "mask", "markup"];
 /** A number that a form or JSON gives. Throws RequestError for what is none. */
 function countOfField(body: RequestBody, name: string): number | undefined {
   const value = body.read(name);
-  if (typeof value !== "string") return readCount(body, name);
+  if (typeof value !== "string") return readCount(body, name, maxImages);
   if (!/^[1-9]\d{0,3}$/.test(value)) throw new RequestError(`field ${name} must be a number`);
+  if (Number(value) > maxImages) throw new RequestError(`field ${name} must be at most ${maxImages}`);
   return Number(value);
 }
 
@@ -81,7 +82,7 @@ const withoutMedia = (body: RequestBody): RequestBody =>
 export function readEditEnvelope(body: RequestBody, model: string): Envelope {
   const pictures = countPictures(body);
   if (pictures === 0) throw new RequestError("field image is required");
-  const images = Math.min(countOfField(body, "n") ?? 1, maxImages);
+  const images = countOfField(body, "n") ?? 1;
   const quality = body.read("quality");
   const size = body.read("size");
   const frames = framesOf(body.read("output_format"), countOfField(body, "frame_count"));

@@ -19,8 +19,10 @@ const audioTokensPerMs = 0.01;
 
 /** Reads a form with sound to write down; what it may cost is bounded by how long the sound is. */
 export function readEnvelope(body: RequestBody, model: string): Envelope {
-  const file = body.mediaBytes.length > 0 ? body.read("file") : undefined;
-  const { leastMs, mostMs } = measureSound(Buffer.isBuffer(file) ? file : Buffer.alloc(0));
+  const file = body.read("file");
+  // What an address leads to could not be measured.
+  if (!Buffer.isBuffer(file)) throw new RequestError("field file must be a file");
+  const { leastMs, mostMs } = measureSound(file);
   return {
     // The file is counted as sound, not as a picture of so many bytes.
     body: { ...body, mediaBytes: [] },

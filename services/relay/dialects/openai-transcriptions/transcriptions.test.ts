@@ -33,6 +33,14 @@ test("what is held is bounded by the size of the file", () => {
   assert.deepEqual(withFields({}, 8_001).units, { mediaMs: 3_000n, audioInputTokens: 30n });
 });
 
+test("sound that is no file of the form cannot be measured, and is refused", () => {
+  const bytes = Buffer.from(
+    '--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nhttps://a.example/b\r\n--b--\r\n',
+  );
+  const body = readFormBody(bytes, "multipart/form-data; boundary=b");
+  assert.throws(() => readEnvelope(body, "m"), /field file must be a file/);
+});
+
 test("the form goes on with the upstream's model and is otherwise untouched", () => {
   const envelope = withFields({ language: "de" });
   const prepared = dialects["openai-transcriptions"].prepareBody(envelope, "theirs").toString();
