@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { after, afterEach, before, test } from "node:test";
+import { after, afterEach, before, describe, it, test } from "node:test";
 import pg from "pg";
 import { v7 } from "uuid";
 import { LimitPeriod, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { until } from "#shared/testing/until.ts";
-import { startAppWorld, type AppEnvironment, type Payer, type Replica } from "./testing/app-world.ts";
+import { hashOf, startAppWorld, type AppEnvironment, type Payer, type Replica } from "./testing/app-world.ts";
 import type { RelayLine } from "./testing/relay-line.ts";
 
 let world: AppEnvironment;
@@ -43,11 +43,16 @@ async function book({ keyId }: Payer, spentNanos: bigint): Promise<void> {
 }
 
 /** Lets the period be over, as the calendar does. */
-async function endPeriod({ keyId }: Payer): Promise<void> {
+async function endPeriod({ accountId, keyId }: Payer): Promise<void> {
   const client = new pg.Client({ connectionString: world.ownerUrl });
   await client.connect();
-  const earlier = "update auth_quota.key set budget_from = budget_from - interval '1 second' where key_id = $1";
-  await client.query(earlier, [keyId]);
+  for (const [table, id] of [
+    ["key", keyId],
+    ["account", accountId],
+  ] as const) {
+    const earlier = `update auth_quota.${table} set budget_from = budget_from - interval '1 second'`;
+    await client.query(`${earlier} where ${table}_id = $1`, [id]);
+  }
   await client.end();
 }
 
@@ -109,6 +114,78 @@ test("another period begins at once, above what was spent; without one all count
   const free = await update({ clearLimit: true });
   assert.deepEqual([free?.limitNanos, free?.limitPeriod], [undefined, 0]);
   assert.equal(await reserve(payer, 1_000n), Verdict.OK);
+});
+
+describe("a budget of an account", () => {
+  const accountOf = async ({ accountId }: Payer) =>
+    (await world.first.admin.getAccounts({ accountIds: [accountId] })).accounts[0];
+  const update = async ({ accountId }: Payer, fields: object) => {
+    const { account } = await world.first.admin.updateAccount({ accountId, ...fields });
+    return [account?.limitNanos, account?.limitPeriod, account?.spentBeforeNanos];
+  };
+  /** What billing has booked of the account. */
+  const bookAll = ({ accountId }: Payer, spentNanos: bigint, version: bigint): void =>
+    void world.billing.balances.set(accountId, { nanos: 1_000_000n - spentNanos, spentNanos, version });
+
+  for (const name of ["DAY", "WEEK", "MONTH"] as const) {
+    it(`begins anew with each ${name}, for all keys together, once`, async () => {
+      const payer = await world.createPayer(1_000_000n);
+      const { secret } = await world.first.admin.createKey({ accountId: payer.accountId, name: "another" });
+      const another = { ...payer, keyHash: hashOf(secret) };
+      assert.deepEqual(await update(payer, { limitNanos: 100n, limitPeriod: LimitPeriod[name] }), [
+        100n,
+        LimitPeriod[name],
+        0n,
+      ]);
+      assert.equal(await reserve(payer, 60n), Verdict.OK);
+      assert.equal(await reserve(another, 41n), Verdict.BALANCE);
+      assert.equal(await reserve(another, 40n), Verdict.OK);
+      bookAll(payer, 30n, 7n);
+      await endPeriod(payer);
+      await until("the next period has begun", async () => (await accountOf(payer))?.spentBeforeNanos === 30n);
+      await until("it is enforced", async () => (await reserve(another, 30n)) === Verdict.OK);
+      assert.equal(await reserve(payer, 1n), Verdict.BALANCE, "130 are held of 130");
+      bookAll(payer, 60n, 8n);
+      assert.equal((await accountOf(payer))?.spentBeforeNanos, 30n);
+    });
+  }
+
+  it("keeps its old limit while billing is away, or does not tell what was spent", async () => {
+    const payer = await world.createPayer(1_000_000n);
+    await update(payer, { limitNanos: 100n, limitPeriod: LimitPeriod.DAY });
+    assert.equal(await reserve(payer, 100n), Verdict.OK);
+    bookAll(payer, 100n, 7n);
+    world.billing.isDown = true;
+    await endPeriod(payer);
+    const asked = world.billing.calls;
+    await until("billing was asked", () => world.billing.calls > asked + 1);
+    assert.equal(await reserve(payer, 1n), Verdict.BALANCE);
+    world.billing.isDown = false;
+    await until("the period has begun", async () => (await reserve(payer, 100n)) === Verdict.OK);
+  });
+
+  it("counts what the period has spent when its amount changes, begins at once with another period, and ends", async () => {
+    const payer = await world.createPayer(1_000_000n);
+    bookAll(payer, 500n, 2n);
+    const month = LimitPeriod.MONTH;
+    assert.deepEqual(await update(payer, { limitNanos: 100n, limitPeriod: month }), [100n, month, 500n]);
+    assert.equal(await reserve(payer, 100n), Verdict.OK);
+    assert.deepEqual(await update(payer, { limitNanos: 150n }), [150n, month, 500n]);
+    assert.equal(await reserve(payer, 51n), Verdict.BALANCE);
+    assert.deepEqual(await update(payer, { name: "renamed" }), [150n, month, 500n]);
+    assert.deepEqual(await update(payer, { limitNanos: 700n, limitPeriod: LimitPeriod.NEVER }), [700n, 0, 0n]);
+    assert.equal(await reserve(payer, 101n), Verdict.BALANCE, "200 are left of 700, 100 are held");
+    assert.deepEqual(await update(payer, { clearLimit: true }), [undefined, 0, 0n]);
+    assert.equal(await reserve(payer, 1_000n), Verdict.OK);
+  });
+
+  it("needs an amount", async () => {
+    const { accountId } = await world.createPayer(1_000n);
+    const invalid = { code: "invalid_argument", message: /^limit_period needs limit_nanos/ };
+    await assert.rejects(world.first.admin.updateAccount({ accountId, limitPeriod: LimitPeriod.DAY }), invalid);
+    const both = world.first.admin.updateAccount({ accountId, limitNanos: 1n, clearLimit: true });
+    await assert.rejects(both, { code: "invalid_argument", message: /exclude each other/ });
+  });
 });
 
 test("a period needs an amount", async () => {

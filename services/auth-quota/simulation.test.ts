@@ -3,7 +3,7 @@ import { after, before, test } from "node:test";
 import * as fc from "fast-check";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import type { HotSums } from "./store/hot.ts";
-import { book, createLedger, credit, type Ledger, type LedgerUpdate } from "./testing/reference-ledger.ts";
+import { book, createLedger, credit, spentBy, type Ledger, type LedgerUpdate } from "./testing/reference-ledger.ts";
 import * as reference from "./testing/reference-model.ts";
 import { actor, freshNames, newRid, startHotWorld, type HotEnvironment, type Names } from "./testing/hot-world.ts";
 
@@ -16,6 +16,7 @@ after(() => world[Symbol.asyncDispose]());
 const payers = 2;
 const callsPerRun = 10;
 const limits = [undefined, 300] as const;
+const accountLimits = [350, undefined] as const;
 
 // What a call asks for is fixed by its number, as every sender of it says the same; only order and repetition vary.
 // Money is short, so that refusals are as frequent as grants.
@@ -72,7 +73,9 @@ async function startRun(): Promise<Run> {
   const model = reference.createModel();
   for (const [index, one] of actors.entries()) {
     const limit = limits[index];
-    await one.setAccount();
+    const accountLimit = accountLimits[index];
+    await (accountLimit === undefined ? one.setAccount() : one.limitAccount(BigInt(accountLimit), 1));
+    if (accountLimit !== undefined) model.limits.set(one.account, accountLimit);
     await one.setKey({ limitNanos: limit === undefined ? undefined : BigInt(limit) });
     await one.fund(0, 0);
     await one.spend(0, 0);
@@ -95,7 +98,9 @@ async function deliver(run: Run, told: LedgerUpdate): Promise<void> {
   // In one Post, and so in one step: sums first, then the call.
   reference.setSum(run.model.balances, told.account, told.balance);
   reference.setSum(run.model.spending, told.key, told.spending);
-  await acting.fund(told.balance.nanos, told.balance.version);
+  const { nanos, version } = told.balance;
+  reference.setSum(run.model.spentByAccount, told.account, { nanos: told.accountSpent, version });
+  await acting.fund(nanos, version, told.accountSpent);
   await acting.spend(told.spending.nanos, told.spending.version);
   reference.post(run.model, told.rid, acting, told);
   await acting.post(told.rid, told.booked, told.isFinal);
@@ -122,8 +127,10 @@ async function take(run: Run, action: Step): Promise<void> {
     case "credit": {
       const account = run.actors[action.payer]?.account ?? "";
       const sum = credit(run.ledger, account, action.amount);
+      const spent = spentBy(run.ledger, account);
       reference.setSum(run.model.balances, account, sum);
-      await run.actors[action.payer]?.fund(sum.nanos, sum.version);
+      reference.setSum(run.model.spentByAccount, account, { nanos: spent, version: sum.version });
+      await run.actors[action.payer]?.fund(sum.nanos, sum.version, spent);
       return;
     }
     case "deliver": {

@@ -73,17 +73,21 @@ test("a charge says when the key was charged last, a refund does not", async () 
   assert.ok(second > first);
 });
 
-test("Refund lowers what the key has spent, with a version that grows, and tells auth-quota both sums", async () => {
+test("Refund lowers what key and account have spent, with a version that grows, and tells auth-quota both sums", async () => {
   await using app = await startApp();
   const rid = createRid();
   await app.book({ rid });
   await app.billing.refund({ ...asked(rid), amountNanos: 100n });
-  const { keys } = await app.billing.getFunds({ keyIds: ["key_test"] });
+  const { keys, accounts } = await app.billing.getFunds({ keyIds: ["key_test"], accountIds: ["acct_test", "none"] });
+  assert.deepEqual(
+    accounts.map(({ spentNanos }) => spentNanos),
+    [300n, 0n],
+  );
   assert.deepEqual([keys[0]?.spentNanos, keys[0]?.version], [300n, 2n]);
   const [posting] = app.told;
   assert.deepEqual(
-    posting?.accounts.map((row) => [row.accountId, row.balanceNanos, row.version]),
-    [["acct_test", -300n, 2n]],
+    posting?.accounts.map((row) => [row.accountId, row.balanceNanos, row.spentNanos, row.version]),
+    [["acct_test", -300n, 300n, 2n]],
   );
   assert.deepEqual(
     posting?.keys.map((row) => [row.keyId, row.spentNanos, row.version]),

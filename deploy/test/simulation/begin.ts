@@ -105,10 +105,13 @@ function followersOf(random: Random, plan: CallPlan): CallPlan[] {
 // In every third world few calls may be under way: of the first account, and of the key of the second.
 function drawPayers(random: Random, seed: number): Payer[] {
   const isNarrow = seed % 3 === 1;
+  // In every fourth world the first account may spend so much and no more.
+  const limited = seed % 4 === 2 ? String(createRandom(seed ^ 0xb0d).between(20_000_000, 200_000_000)) : null;
   return [1, 2].map((number) => ({
     mostOfAccount: isNarrow && number === 1 ? 3 : 0,
     mostOfKey: isNarrow && number === 2 ? 2 : 0,
     accountId: `acct_${number}`,
+    limitOfAccount: number === 1 ? limited : null,
     keyId: `key_${number}`,
     keyHash: new Uint8Array(32).fill(number),
     // One of the keys has a limit of its own.

@@ -14,6 +14,8 @@ import type { Relay } from "./relay.ts";
 /** Who pays: an account with its one key. */
 export type Payer = {
   accountId: string;
+  /** What the account may spend in all; null: limited by its balance alone. */
+  limitOfAccount: string | null;
   keyId: string;
   keyHash: Uint8Array;
   limitNanos: string | null;

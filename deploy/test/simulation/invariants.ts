@@ -29,7 +29,7 @@ export function createRunChecks(world: World): RunChecks {
   const checkKey = createKeyChecks(world);
   const checkOpen = createOpenChecks(world);
   const checkAccount = (
-    { accountId, mostOfAccount }: Payer,
+    { accountId, mostOfAccount, limitOfAccount }: Payer,
     calls: Map<string, HotCall>,
     hasSettled: boolean,
   ): void => {
@@ -56,6 +56,7 @@ export function createRunChecks(world: World): RunChecks {
     if (hash["posted_version"] === undefined) return;
     const available = BigInt(hash["posted"] ?? 0) - held - unposted;
     if (hasGranted && !hasSettled && available < 0n) world.violate(`I7: a grant left ${accountId} with ${available}`);
+    if (hasGranted && !hasSettled) checkLimit(world, accountId, limitOfAccount, hash);
     const version = BigInt(hash["posted_version"]);
     if (version < (versions.get(name) ?? 0n)) world.violate(`I8: the version of ${accountId} went back to ${version}`);
     versions.set(name, version);
@@ -77,6 +78,14 @@ export function createRunChecks(world: World): RunChecks {
       }
     },
   };
+}
+
+/** M3 for the limit of an account: no grant goes beyond it. */
+function checkLimit(world: World, accountId: string, limit: string | null, hash: Record<string, string>): void {
+  if (limit === null) return;
+  const [spent = 0n, held = 0n, unposted = 0n] = ["spent", "held", "unposted"].map((name) => BigInt(hash[name] ?? 0));
+  const left = BigInt(limit) - spent - held - unposted;
+  if (left < 0n) world.violate(`I7: a grant took ${accountId} ${-left} beyond its limit`);
 }
 
 function checkAnswers(world: World, answer: LuaValue): void {
@@ -281,6 +290,10 @@ export function checkAtRest(world: World): void {
     const isLoaded = hash["posted_in"] === hashOf(world, "service")["generation"];
     if (posted !== undefined && (isLoaded || world.losses.length === 0) && BigInt(posted) !== account.balanceNanos) {
       world.violate(`R5: Redis has ${posted} for ${accountId}, the ledger ${account.balanceNanos}`);
+    }
+    const spent = hash["spent"];
+    if (spent !== undefined && isLoaded && BigInt(spent) !== account.chargedNanos) {
+      world.violate(`R5: Redis has ${spent} spent for ${accountId}, the ledger ${account.chargedNanos}`);
     }
     if (BigInt(hash["held"] ?? 0) !== 0n || BigInt(hash["unposted"] ?? 0) !== 0n) {
       world.violate(`R5: ${accountId} has ${hash["held"]} held and ${hash["unposted"]} unposted at rest`);

@@ -9,14 +9,15 @@ const generations = new WeakMap<Ledger, string>();
 /** The tables of auth-quota, on the same PostgreSQL as the books: accounts and keys as they always are. */
 export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): Database {
   const createdAt = new Date(0);
+  const noBudget = { budgetNanos: null, budgetPeriod: null, budgetFrom: null };
   const answers: [pattern: RegExp, answer: Answer][] = [
     [
       /from auth_quota\.account where account_id = any/,
       ([ids]) =>
         payers
           .filter(({ accountId }) => (ids as string[]).includes(accountId))
-          .map(({ accountId, mostOfAccount: maxConcurrent }) => {
-            const limits = { requestsPerMinute: 0, maxConcurrent };
+          .map(({ accountId, limitOfAccount: limitNanos, mostOfAccount: maxConcurrent }) => {
+            const limits = { requestsPerMinute: 0, maxConcurrent, limitNanos, ...noBudget };
             return { accountId, name: "a", status: "active", ...limits, version: "1", createdAt };
           }),
     ],
@@ -27,13 +28,12 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
           .filter(({ keyId }) => (ids as string[]).includes(keyId))
           .map(({ keyId, accountId, limitNanos, mostOfKey: maxConcurrent }) => {
             const unused = { secretPrefix: "", name: "k", expiresAt: null, models: [], createdAt };
-            const budget = { budgetNanos: null, budgetPeriod: null, budgetFrom: null };
             return {
               keyId,
               accountId,
               status: "active",
               limitNanos,
-              ...budget,
+              ...noBudget,
               maxConcurrent,
               version: "1",
               ...unused,

@@ -4,17 +4,28 @@ import type * as lines from "../../../services/billing/store/lines.ts";
 import type * as post from "../../../services/billing/store/post.ts";
 import type * as quarantine from "../../../services/billing/store/quarantine.ts";
 import type { ReadEvent, Reject } from "../../../services/billing/records/read-event.ts";
-import { bookedCalls, bookPlan, readLedger, writeLedger, type LedgerLink, type Ledger } from "./ledger.ts";
+import {
+  bookedCalls,
+  bookPlan,
+  readLedger,
+  writeLedger,
+  type Account,
+  type LedgerLink,
+  type Ledger,
+} from "./ledger.ts";
 
 // Takes the place of billing's store/ files: the same functions on the books of the simulated world, where their `db`
 // or `pool` is a LedgerLink. See stand-ins.ts.
 
 const linkOf = (db: unknown): LedgerLink => db as LedgerLink;
 
+// Nothing is refunded in the simulated world.
+const withSpent = (account: Account) => ({ ...account, spentNanos: account.chargedNanos });
+
 const accountsOf = (ledger: Ledger, ids: readonly string[]) =>
   ids.flatMap((id) => {
     const account = ledger.accounts.get(id);
-    return account ? [{ ...account }] : [];
+    return account ? [withSpent(account)] : [];
   });
 
 const keysOf = (ledger: Ledger, ids: readonly string[]) =>
@@ -47,7 +58,7 @@ export const readKeyFunds: typeof funds.readKeyFunds = (db, ids) =>
 export const readUnpushedAccounts: typeof funds.readUnpushedAccounts = (db, limit) =>
   readLedger(linkOf(db), ({ accounts }) =>
     [...accounts.values()].filter(({ version, pushedVersion }) => version > pushedVersion).slice(0, limit),
-  ).then((rows) => rows.map((row) => ({ ...row })));
+  ).then((rows) => rows.map(withSpent));
 
 export const markPushed: typeof funds.markPushed = async (db, versions) => {
   if (versions.size === 0) return;

@@ -109,6 +109,18 @@ export const mutations: Mutation[] = [
     "local function available(accountId)\n  local found = account(accountId)\n  if true then return found.posted end\n",
   ),
   one(
+    "the limit of an account is not looked at",
+    script,
+    "found.limit and math.min(found.posted, found.limit - found.spent) or found.posted",
+    "found.posted",
+  ),
+  one(
+    "what an account has spent stays as it was first told",
+    script,
+    "if spent ~= '' and (not found.spentVersion or tonumber(version) > found.spentVersion) then",
+    "if spent ~= '' and not found.spentVersion then",
+  ),
+  one(
     "calls under way are counted and not limited",
     script,
     "if payer.open >= mostConcurrent(payer) or (used.maxConcurrent > 0 and used.open >= used.maxConcurrent) then",

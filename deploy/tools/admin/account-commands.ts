@@ -1,8 +1,9 @@
 import type { Command } from "commander";
 import { type Account, AccountSchema, AccountStatus, AccountStatusSchema } from "#proto/authquota/v1/authquota_pb.ts";
 import { enumWords } from "#shared/money/enum-words.ts";
-import { readCount } from "./arguments.ts";
+import { orWord, readCount, readUsd } from "./arguments.ts";
 import { type Answer, asData, type Clients, type Run } from "./clients.ts";
+import { everyOption, limitChange, limitOf, type PeriodWord } from "./limits.ts";
 import { type Column, instant, table } from "./render.ts";
 
 const columns: Column<Account>[] = [
@@ -11,6 +12,7 @@ const columns: Column<Account>[] = [
   { heading: "status", cell: (account) => enumWords(AccountStatusSchema, account.status) },
   { heading: "calls per minute", cell: (account) => String(account.requestsPerMinute || "default"), isFigure: true },
   { heading: "at once", cell: (account) => String(account.maxConcurrent || "default"), isFigure: true },
+  { heading: "limit in USD", cell: limitOf },
   { heading: "made", cell: (account) => instant(account.createdAt) },
 ];
 
@@ -67,6 +69,18 @@ export function addAccountCommands(program: Command, run: Run): void {
     .argument("<calls>", "calls at once; 0: the service's default", readCount)
     .action((accountId: string, maxConcurrent: number) =>
       run(async ({ authQuota }) => one((await authQuota.updateAccount({ accountId, maxConcurrent })).account)),
+    );
+  account
+    .command("limit")
+    .description("set what all keys of the account may spend, in all or in each period; without --every that stays")
+    .argument("<account>")
+    .argument("<usd>", "amount in USD, or none", orWord("none", readUsd))
+    .addOption(everyOption())
+    .action((accountId: string, limitNanos: bigint | undefined, { every }: { every?: PeriodWord }) =>
+      run(async ({ authQuota }) => {
+        const change = { accountId, ...limitChange(limitNanos, every) };
+        return one((await authQuota.updateAccount(change)).account);
+      }),
     );
 }
 

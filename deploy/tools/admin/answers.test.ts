@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import { AccountStatus, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
+import { AccountStatus, KeyStatus, LimitPeriod } from "#proto/authquota/v1/authquota_pb.ts";
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { runAgainst } from "./testing/stub-services.ts";
@@ -58,6 +58,8 @@ test("account list is a table of all accounts", async () => {
       status: AccountStatus.SUSPENDED,
       requestsPerMinute: 1_200,
       maxConcurrent: 50,
+      limitNanos: 5_000n,
+      limitPeriod: LimitPeriod.DAY,
       createdAt: at,
     },
   ];
@@ -65,9 +67,9 @@ test("account list is a table of all accounts", async () => {
   assert.equal(
     answer,
     lines(
-      "account  name  status     calls per minute  at once  made",
-      "acct_1   Shop  active              default  default  2026-11-20T10:11:12Z",
-      "acct_22  S     suspended              1200       50  2026-11-20T10:11:12Z",
+      "account  name  status     calls per minute  at once  limit in USD       made",
+      "acct_1   Shop  active              default  default  none               2026-11-20T10:11:12Z",
+      "acct_22  S     suspended              1200       50  0.000005000 a day  2026-11-20T10:11:12Z",
     ),
   );
 });

@@ -1,19 +1,17 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import {
   type Key,
   KeySchema,
   KeyStatus,
   KeyStatusSchema,
-  LimitPeriod,
-  LimitPeriodSchema,
   type UpdateKeyRequestSchema,
 } from "#proto/authquota/v1/authquota_pb.ts";
 import { enumWords } from "#shared/money/enum-words.ts";
-import { formatUsd } from "#shared/money/money.ts";
 import { orWord, readCount, readInstant, readNames, readUsd } from "./arguments.ts";
 import { type Answer, asData, type Run } from "./clients.ts";
+import { everyOption, limitChange, limitOf, periodOf, type PeriodWord } from "./limits.ts";
 import { type Column, instant, table } from "./render.ts";
 
 const columns: Column<Key>[] = [
@@ -27,20 +25,6 @@ const columns: Column<Key>[] = [
   { heading: "at once", cell: (key) => String(key.maxConcurrent || "-"), isFigure: true },
   { heading: "made", cell: (key) => instant(key.createdAt) },
 ];
-
-const periods = { day: LimitPeriod.DAY, week: LimitPeriod.WEEK, month: LimitPeriod.MONTH, never: LimitPeriod.NEVER };
-type PeriodWord = keyof typeof periods;
-
-function limitOf({ limitNanos, limitPeriod }: Key): string {
-  if (limitNanos === undefined) return "none";
-  const each = limitPeriod === LimitPeriod.UNSPECIFIED ? "" : ` a ${enumWords(LimitPeriodSchema, limitPeriod)}`;
-  return `${formatUsd(limitNanos)}${each}`;
-}
-
-const everyOption = (): Option =>
-  new Option("--every <period>", "how often the limit begins anew, by the calendar in UTC").choices(
-    Object.keys(periods),
-  );
 
 type CreateOptions = {
   name: string;
@@ -93,7 +77,7 @@ function addCreate(key: Command, run: Run): void {
           maxConcurrent,
           ...(expires && { expiresAt: expires }),
           ...(limit !== undefined && { limitNanos: limit }),
-          ...(every && { limitPeriod: periods[every] }),
+          ...periodOf(every),
         });
         const { text, data } = one(created.key);
         return { text: created.secret, data: { key: data, secret: created.secret }, hint: text };
@@ -129,11 +113,7 @@ function addChanges(key: Command, run: Run): void {
     .argument("<usd>", "amount in USD, or none", orWord("none", readUsd))
     .addOption(everyOption())
     .action((keyId: string, limitNanos: bigint | undefined, { every }: { every?: PeriodWord }) =>
-      change({
-        keyId,
-        ...(limitNanos === undefined ? { clearLimit: true } : { limitNanos }),
-        ...(every && { limitPeriod: periods[every] }),
-      }),
+      change({ keyId, ...limitChange(limitNanos, every) }),
     );
   key
     .command("models")

@@ -19,6 +19,12 @@ const rows: Row[] = [
   ["account activate acct_1", "updateAccount", { accountId: "acct_1", status: "ACCOUNT_STATUS_ACTIVE" }],
   ["account rate acct_1 0", "updateAccount", { accountId: "acct_1", requestsPerMinute: 0 }],
   ["account concurrency acct_1 7", "updateAccount", { accountId: "acct_1", maxConcurrent: 7 }],
+  ["account limit acct_1 none", "updateAccount", { accountId: "acct_1", clearLimit: true }],
+  [
+    "account limit acct_1 7.25 --every week",
+    "updateAccount",
+    { accountId: "acct_1", limitNanos: "7250000000", limitPeriod: "LIMIT_PERIOD_WEEK" },
+  ],
   ["credit acct_1 12.5 --payment-id p1", "credit", { amountNanos: "12500000000", paymentId: "p1", note: "" }],
   ["credit acct_1 0.000000001 --payment-id p1 --note n", "credit", { amountNanos: "1", note: "n" }],
   [
@@ -90,7 +96,8 @@ for (const [words, method, request] of rows) {
 
 test("what a change does not name is not sent, so that it stays as it is", async () => {
   const { asked } = await runAgainst({}, "account", "suspend", "acct_1");
-  assert.deepEqual(asked, [["updateAccount", { accountId: "acct_1", status: "ACCOUNT_STATUS_SUSPENDED" }]]);
+  const unset = { clearLimit: false, limitPeriod: "LIMIT_PERIOD_UNSPECIFIED" };
+  assert.deepEqual(asked, [["updateAccount", { accountId: "acct_1", status: "ACCOUNT_STATUS_SUSPENDED", ...unset }]]);
 });
 
 test("use without times is asked for the last 30 days, up to now", async () => {

@@ -3,6 +3,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { AccountStatus, type AccountSchema, type AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
+import { isToBegin, readLimitChange, toLimit } from "./limits.ts";
 import type { Push } from "../hot/push.ts";
 import { findAccounts, insertAccount, listAccounts, updateAccount, type AccountRow } from "../store/accounts.ts";
 import type { Database } from "../store/postgres.ts";
@@ -24,8 +25,12 @@ type AccountHandlers = Pick<
 
 const listLimit = { default: 100, max: 1_000 };
 
-/** The administration of accounts: PostgreSQL first, then Redis, where it takes effect. */
-export function accountHandlers(database: Database, push: Push): AccountHandlers {
+/** The administration of accounts: PostgreSQL first, then Redis, where it takes effect. `beginBudget`: as of keys. */
+export function accountHandlers(
+  database: Database,
+  push: Push,
+  beginBudget: (accountId: string) => Promise<void>,
+): AccountHandlers {
   return {
     createAccount: async ({ name, accountId, requestsPerMinute, maxConcurrent }) => {
       const row = await insertAccount(database, {
@@ -38,17 +43,23 @@ export function accountHandlers(database: Database, push: Push): AccountHandlers
       await push.account(row);
       return { account: toAccount(row) };
     },
-    updateAccount: async ({ accountId, name, status, requestsPerMinute, maxConcurrent }) => {
+    updateAccount: async (request) => {
+      const { accountId, name, status, requestsPerMinute, maxConcurrent } = request;
       const row = await updateAccount(database, checkId("account_id", accountId), {
         name: name === undefined ? undefined : checkName("name", name, 1),
         status: readStatus(status),
         requestsPerMinute:
           requestsPerMinute === undefined ? undefined : checkRate("requests_per_minute", requestsPerMinute),
         maxConcurrent: maxConcurrent === undefined ? undefined : checkConcurrency("max_concurrent", maxConcurrent),
+        ...readLimitChange(request),
       });
       if (!row) throw accountNotFound(accountId);
-      await push.account(row);
-      return { account: toAccount(row) };
+      if (!isToBegin(row)) {
+        await push.account(row);
+        return { account: toAccount(row) };
+      }
+      await beginBudget(accountId).catch(() => undefined);
+      return { account: toAccount((await findAccounts(database, [accountId]))[0] ?? row) };
     },
     getAccounts: async ({ accountIds }) => {
       const ids = checkIds("account_ids", accountIds);
@@ -86,5 +97,6 @@ function readStatus(status: AccountStatus): AccountRow["status"] | undefined {
 function toAccount(row: AccountRow): MessageInitShape<typeof AccountSchema> {
   const { accountId, name, requestsPerMinute, maxConcurrent, createdAt } = row;
   const status = row.status === "active" ? AccountStatus.ACTIVE : AccountStatus.SUSPENDED;
-  return { accountId, name, status, requestsPerMinute, maxConcurrent, createdAt: toTimestamp(createdAt) };
+  const limits = { requestsPerMinute, maxConcurrent, ...toLimit(row) };
+  return { accountId, name, status, ...limits, createdAt: toTimestamp(createdAt) };
 }

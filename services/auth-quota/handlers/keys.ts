@@ -2,7 +2,6 @@ import { hash, randomBytes } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   KeyStatus,
-  LimitPeriod,
   type AuthQuotaService,
   type KeySchema,
   type UpdateKeyRequest,
@@ -10,6 +9,7 @@ import {
 import { ServiceError } from "#shared/process/errors.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 import { accountNotFound } from "./accounts.ts";
+import { isToBegin, readLimitChange, readPeriod, toLimit } from "./limits.ts";
 import type { Push } from "../hot/push.ts";
 import { findAccounts } from "../store/accounts.ts";
 import {
@@ -19,7 +19,6 @@ import {
   listKeys,
   markKeyDeleted,
   updateKey,
-  type BudgetPeriod,
   type KeyChange,
   type KeyRow,
 } from "../store/keys.ts";
@@ -79,7 +78,7 @@ export function keyHandlers(
       const keyId = checkId("key_id", request.keyId);
       const row = await updateKey(database, keyId, readChange(request));
       if (!row) throw await whyNoKey(database, keyId);
-      if (row.budgetPeriod === null || row.budgetFrom !== null) {
+      if (!isToBegin(row)) {
         await push.key(row);
         return { key: toKey(row) };
       }
@@ -114,33 +113,19 @@ export function keyHandlers(
 }
 
 function readChange(request: UpdateKeyRequest): KeyChange {
-  const { name, expiresAt, clearExpiry, limitNanos, clearLimit, models, clearModels, maxConcurrent } = request;
+  const { name, expiresAt, clearExpiry, models, clearModels, maxConcurrent } = request;
   if (clearExpiry && expiresAt) refuse("expires_at and clear_expiry exclude each other");
-  if (clearLimit && limitNanos !== undefined) refuse("limit_nanos and clear_limit exclude each other");
   if (clearModels && models.length > 0) refuse("models and clear_models exclude each other");
   const expiry = expiresAt && checkInstant("expires_at", expiresAt);
-  const limit = limitNanos === undefined ? undefined : checkAmount("limit_nanos", limitNanos);
   const list = models.length === 0 ? undefined : checkModels("models", models);
   return {
     name: name === undefined ? undefined : checkName("name", name, 0),
     status: readStatus(request.status),
     expiresAt: clearExpiry ? null : expiry,
-    limitNanos: clearLimit ? null : limit,
-    budgetPeriod: readPeriod(request.limitPeriod, limitNanos),
+    ...readLimitChange(request),
     models: clearModels ? [] : list,
     maxConcurrent: maxConcurrent === undefined ? undefined : checkConcurrency("max_concurrent", maxConcurrent),
   };
-}
-
-const periodNumbers = { day: LimitPeriod.DAY, week: LimitPeriod.WEEK, month: LimitPeriod.MONTH } as const;
-const periodWords = ["day", "week", "month"] as const;
-
-/** Null: never; undefined: as it is. */
-function readPeriod(period: LimitPeriod, limitNanos: bigint | undefined): BudgetPeriod | null | undefined {
-  if (period === LimitPeriod.UNSPECIFIED) return undefined;
-  if (limitNanos === undefined) return refuse("limit_period needs limit_nanos");
-  if (period === LimitPeriod.NEVER) return null;
-  return periodWords.find((word) => periodNumbers[word] === period) ?? refuse("limit_period is unknown");
 }
 
 function readStatus(status: KeyStatus): "active" | "stopped" | undefined {
@@ -166,9 +151,6 @@ const statusNumber = { active: KeyStatus.ACTIVE, stopped: KeyStatus.STOPPED, del
 
 function toKey(row: KeyRow): MessageInitShape<typeof KeySchema> {
   const { keyId, accountId, name, secretPrefix, models, maxConcurrent, createdAt } = row;
-  const { limitNanos, budgetNanos, budgetPeriod, budgetFrom } = row;
-  const shownNanos = budgetNanos ?? limitNanos;
-  const hasBegun = limitNanos !== null && budgetNanos !== null && budgetFrom !== null;
   return {
     keyId,
     accountId,
@@ -178,9 +160,7 @@ function toKey(row: KeyRow): MessageInitShape<typeof KeySchema> {
     maxConcurrent,
     status: statusNumber[row.status],
     ...(row.expiresAt && { expiresAt: toTimestamp(row.expiresAt) }),
-    ...(shownNanos !== null && { limitNanos: shownNanos }),
-    ...(budgetPeriod && { limitPeriod: periodNumbers[budgetPeriod] }),
-    spentBeforeNanos: hasBegun ? limitNanos - budgetNanos : 0n,
+    ...toLimit(row),
     createdAt: toTimestamp(createdAt),
   };
 }

@@ -27,7 +27,9 @@ export function postHandler(deps: PostDeps): UnaryHandlers<typeof AuthQuotaServi
     const { accounts, keys, calls } = request;
     const sums: HotOperation[] = [
       ...(await readMissingSums(deps, request)),
-      ...accounts.map((row) => writeBalance(row.accountId, { nanos: row.balanceNanos, version: row.version }, unasked)),
+      ...accounts.map(({ accountId, balanceNanos, spentNanos, version }) =>
+        writeBalance(accountId, { nanos: balanceNanos, spentNanos, version }, unasked),
+      ),
       ...keys.map((row) => writeSpending(row.keyId, { nanos: row.spentNanos, version: row.version }, unasked)),
     ];
     const posts = calls.map(({ rid, bookedNanos, isFinal }): HotOperation => [

@@ -86,9 +86,9 @@ export async function readFunds(
   const { accounts, keys } = await billing.getFunds({ accountIds, keyIds });
   return {
     accounts: new Map(
-      accounts.map(({ accountId, balanceNanos, version }) => [
+      accounts.map(({ accountId, balanceNanos, spentNanos, version }) => [
         accountId,
-        writeBalance(accountId, { nanos: balanceNanos, version }, askedIn),
+        writeBalance(accountId, { nanos: balanceNanos, spentNanos, version }, askedIn),
       ]),
     ),
     keys: new Map(

@@ -14,6 +14,7 @@ import type { Database } from "../store/postgres.ts";
 export type Push = {
   /** Pushes a row just committed. Never rejects: what fails now is repeated by repair(). */
   account: (row: AccountRow) => Promise<void>;
+  accounts: (rows: AccountRow[]) => Promise<void>;
   key: (row: KeyRow) => Promise<void>;
   keys: (rows: KeyRow[]) => Promise<void>;
   /** Pushes every row that Redis has not certainly taken; tells how many there were. Rejects when a store is down. */
@@ -57,6 +58,7 @@ export function createPush(database: Database, hot: HotStore, log: Logger): Push
   };
   return {
     account: (row) => attempt(pushAccounts([row]), { accountId: row.accountId }),
+    accounts: (rows) => attempt(pushAccounts(rows), { accounts: rows.length }),
     key: (row) => attempt(pushKeys([row]), { keyId: row.keyId }),
     keys: (rows) => attempt(pushKeys(rows), { keys: rows.length }),
     repair: async () => {

@@ -1,8 +1,17 @@
+import {
+  budgetColumns,
+  budgetValues,
+  changeBudget,
+  fromRawBudget,
+  type Budget,
+  type BudgetChange,
+  type RawBudget,
+} from "./budgets.ts";
 import type { Database } from "./postgres.ts";
 import { isTaken } from "./postgres.ts";
 
-/** A row of auth_quota.account. */
-export type AccountRow = {
+/** A row of auth_quota.account; its budget is for what all its keys spend together. */
+export type AccountRow = Budget & {
   accountId: string;
   name: string;
   status: "active" | "suspended";
@@ -16,20 +25,20 @@ export type AccountRow = {
   row: string;
 };
 
-export type AccountChange = {
+export type AccountChange = BudgetChange & {
   name: string | undefined;
   status: AccountRow["status"] | undefined;
   requestsPerMinute: number | undefined;
   maxConcurrent: number | undefined;
 };
 
-type RawRow = Omit<AccountRow, "version"> & { version: string };
+type RawRow = Omit<AccountRow, "version" | keyof RawBudget> & RawBudget & { version: string };
 
 const columns = `account_id as "accountId", name, status, requests_per_minute as "requestsPerMinute",
-  max_concurrent as "maxConcurrent", version, created_at as "createdAt",
+  max_concurrent as "maxConcurrent", ${budgetColumns}, version, created_at as "createdAt",
   updated_at as "updatedAt", to_jsonb(account)::text as "row"`;
 
-const fromRaw = (raw: RawRow): AccountRow => ({ ...raw, version: BigInt(raw.version) });
+const fromRaw = (raw: RawRow): AccountRow => ({ ...raw, ...fromRawBudget(raw), version: BigInt(raw.version) });
 
 /** Adds an account; undefined when its id is taken. */
 export async function insertAccount(
@@ -48,19 +57,21 @@ export async function insertAccount(
   }
 }
 
-/** Changes an account and raises its version; undefined when there is none. */
+/** Changes an account and raises its version; undefined when there is none. See changeBudget for its budget. */
 export async function updateAccount(
   database: Database,
   accountId: string,
-  { name, status, requestsPerMinute, maxConcurrent }: AccountChange,
+  change: AccountChange,
 ): Promise<AccountRow | undefined> {
   const statement = `update auth_quota.account
     set name = coalesce($2, name), status = coalesce($3, status),
       requests_per_minute = coalesce($4, requests_per_minute), max_concurrent = coalesce($5, max_concurrent),
+      ${changeBudget("$6", "$7", "$8")},
       version = version + 1, updated_at = now()
     where account_id = $1 returning ${columns}`;
-  const rows = await database.query<RawRow>(statement, [accountId, name, status, requestsPerMinute, maxConcurrent]);
-  return rows.map(fromRaw)[0];
+  const { name, status, requestsPerMinute, maxConcurrent } = change;
+  const values = [accountId, name, status, requestsPerMinute, maxConcurrent, ...budgetValues(change)];
+  return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
 }
 
 /**

@@ -49,9 +49,9 @@ function drawOperation({ below, pick }: Random, rids: readonly string[], ending:
     ["lookup-many", rids.join("")],
     ["post", rid, "40", pick(["0", "1"])],
     ["post", rid, "40", "1"],
-    ["balance", account, amount, String(below(50)), ""],
+    ["balance", account, amount, String(below(200)), String(below(50)), ""],
     ending,
-    ["account-settings", account, "active", "0", pick(["0", "2"]), String(below(3))],
+    ["account-settings", account, "active", "0", pick(["0", "2"]), pick(["", "400"]), String(below(3))],
     ["key-settings", key, account, "active", "", pick(["", "500"]), "", pick(["0", "1"]), String(below(3))],
   ]);
 }
@@ -103,9 +103,9 @@ async function open(run: Run, perMinute = "1000000"): Promise<void> {
   await run([["establish", "0"]]);
   for (const number of [0, 1]) {
     const account = accounts[number] ?? "";
-    await run([["account-settings", account, "active", perMinute, "0", "0"]]);
+    await run([["account-settings", account, "active", perMinute, "0", "", "0"]]);
     await run([["key-settings", `key_${number}`, account, "active", "", "", "", "0", "0"]]);
-    await run([["balance", account, "100000", "0", ""]]);
+    await run([["balance", account, "100000", "0", "0", ""]]);
     await run([["spending", `key_${number}`, "0", "0", ""]]);
   }
 }

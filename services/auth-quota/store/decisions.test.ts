@@ -163,6 +163,57 @@ describe("calls under way", () => {
   });
 });
 
+describe("a limit of an account", () => {
+  it("is for what its keys spend together: what is booked, owed and held", async () => {
+    const payer = await fundedActor(world.hot, 1_000);
+    const other = actor(world.hot, { ...payer, key: `${payer.key}_other` });
+    await other.setKey();
+    await payer.limitAccount(300n, 2);
+    await payer.fund(1_000, 2, 100);
+    const rid = newRid();
+    assert.equal((await payer.reserve(rid, 201)).code, Verdict.BALANCE);
+    assert.equal((await payer.reserve(rid, 150)).code, Verdict.OK);
+    assert.equal((await other.reserve(newRid(), 51)).code, Verdict.BALANCE);
+    await payer.settle(rid, 120);
+    assert.equal((await other.reserve(newRid(), 81)).code, Verdict.BALANCE);
+    await payer.fund(880, 3, 220);
+    await payer.post(rid, 120);
+    assert.equal((await other.reserve(newRid(), 80)).code, Verdict.OK);
+    assert.equal((await payer.sums()).availableNanos, 800, "the balance is what it was");
+  });
+
+  it("does not let more than the balance be spent, and ends when it is taken away", async () => {
+    const payer = await fundedActor(world.hot, 50);
+    await payer.limitAccount(300n, 2);
+    assert.equal((await payer.reserve(newRid(), 51)).code, Verdict.BALANCE);
+    await payer.limitAccount(0n, 3);
+    assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.BALANCE);
+    assert.equal((await payer.authorize()).code, Verdict.OK, "its keys stay valid");
+    await payer.limitAccount(null, 4);
+    assert.equal((await payer.reserve(newRid(), 50)).code, Verdict.OK);
+  });
+
+  it("bounds an extension, which takes what is left", async () => {
+    const payer = await fundedActor(world.hot, 1_000);
+    await payer.limitAccount(300n, 2);
+    const rid = newRid();
+    await payer.reserve(rid, 100);
+    assert.equal((await payer.extend(rid, 301)).code, Verdict.BALANCE);
+    assert.deepEqual(await payer.extend(rid, 500, 200), { code: Verdict.OK, number: 300, text: "" });
+  });
+
+  it("waits for what was spent where that is of another version than the balance", async () => {
+    const payer = await fundedActor(world.hot, 1_000);
+    await payer.limitAccount(300n, 2);
+    // As a process of the version before takes a balance over.
+    await world.redis.hset(`{auth-quota}:account:${payer.account}`, "posted", "900", "posted_version", "2");
+    assert.deepEqual(await payer.reserve(newRid(), 1), { code: answerCodes.need, number: need.balance, text: "" });
+    await payer.fund(900, 2, 100);
+    assert.equal((await payer.reserve(newRid(), 201)).code, Verdict.BALANCE);
+    assert.equal((await payer.reserve(newRid(), 200)).code, Verdict.OK);
+  });
+});
+
 test("a clock of Redis that was ahead and was put right locks nobody out, and gives nobody more than the rate", async () => {
   const payer = await fundedActor(world.hot, 1_000);
   const ip = freshIp();

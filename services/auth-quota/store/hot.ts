@@ -29,6 +29,7 @@ export type AccountSettings = {
   status: string;
   requestsPerMinute: number;
   maxConcurrent: number;
+  limitNanos: bigint | null;
   version: bigint;
 };
 
@@ -45,6 +46,9 @@ export type KeySettings = {
 
 /** What billing has in its ledger for an account or key. */
 export type Funds = { nanos: bigint; version: bigint };
+
+/** The same of an account, with what it has spent; undefined: not told. */
+export type AccountFunds = Funds & { spentNanos: bigint | undefined };
 
 /** Sums of one account; `availableNanos` is undefined while its balance is not loaded. */
 export type HotSums = {
@@ -171,8 +175,9 @@ const toNumber = (item: RunAnswer[number] | undefined): number =>
 
 /** The operation that brings an account's settings up to this version; an older version changes nothing. */
 export function writeAccount(account: AccountSettings): HotOperation {
-  const { accountId, status, requestsPerMinute, maxConcurrent, version } = account;
-  return ["account-settings", accountId, status, String(requestsPerMinute), String(maxConcurrent), String(version)];
+  const { accountId, status, requestsPerMinute, maxConcurrent, limitNanos, version } = account;
+  const limits = [requestsPerMinute, maxConcurrent, limitNanos ?? ""].map(String);
+  return ["account-settings", accountId, status, ...limits, String(version)];
 }
 
 /** The operation that brings a key's settings up to this version; an older version changes nothing. */
@@ -196,11 +201,14 @@ export function keepChange({ kind, row }: Change, { id, version }: { id: string;
 export const unasked = "";
 
 /**
- * The operation that sets an account's balance; an older version changes nothing. It counts as loaded when it was asked
- * for in the generation that stands: an answer to an earlier question may be old, and the newer one lost with Redis.
+ * The operation that sets an account's balance and spending; an older version changes nothing. It counts as loaded when
+ * it was asked for in the generation that stands: an answer to an earlier question may be old, and the newer one lost
+ * with Redis.
  */
-export function writeBalance(accountId: string, { nanos, version }: Funds, askedIn: string): HotOperation {
-  return ["balance", accountId, String(clamp(nanos)), String(version), askedIn];
+export function writeBalance(accountId: string, funds: AccountFunds, askedIn: string): HotOperation {
+  const { nanos, spentNanos, version } = funds;
+  const spent = spentNanos === undefined ? "" : String(clamp(spentNanos));
+  return ["balance", accountId, String(clamp(nanos)), spent, String(version), askedIn];
 }
 
 /** The operation that sets what a key has spent, by the same rules. */

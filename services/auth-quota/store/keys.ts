@@ -1,23 +1,24 @@
+import {
+  budgetColumns,
+  budgetValues,
+  changeBudget,
+  fromRawBudget,
+  periodStart,
+  type Budget,
+  type BudgetChange,
+  type RawBudget,
+} from "./budgets.ts";
 import type { Database } from "./postgres.ts";
 import { isDangling } from "./postgres.ts";
 
-/** How often a budget begins anew, by the calendar in UTC; weeks begin on Mondays. */
-export type BudgetPeriod = "day" | "week" | "month";
-
 /** A row of auth_quota.key; the hash is in `row` only. */
-export type KeyRow = {
+export type KeyRow = Budget & {
   keyId: string;
   accountId: string;
   secretPrefix: string;
   name: string;
   status: "active" | "stopped" | "deleted";
   expiresAt: Date | null;
-  /** What is enforced; with a budget, what was spent when its period began and the budget. */
-  limitNanos: bigint | null;
-  budgetNanos: bigint | null;
-  budgetPeriod: BudgetPeriod | null;
-  /** When the period began that the limit is for; null: none has yet. */
-  budgetFrom: Date | null;
   models: string[];
   /** Calls under way; 0: as many as its account may have. */
   maxConcurrent: number;
@@ -44,13 +45,10 @@ export type NewKey = Pick<
 };
 
 /** What to change; undefined leaves a field as it is. */
-export type KeyChange = {
+export type KeyChange = BudgetChange & {
   name: string | undefined;
   status: "active" | "stopped" | undefined;
   expiresAt: Date | null | undefined;
-  /** In each period, where there is one; null takes the period away, too. */
-  limitNanos: bigint | null | undefined;
-  budgetPeriod: BudgetPeriod | null | undefined;
   models: string[] | undefined;
   maxConcurrent: number | undefined;
 };
@@ -58,27 +56,16 @@ export type KeyChange = {
 /** What a secret stands for; never changes. */
 export type Identity = { keyId: string; accountId: string };
 
-type RawRow = Omit<KeyRow, "version" | "limitNanos" | "budgetNanos"> & {
-  version: string;
-  limitNanos: string | null;
-  budgetNanos: string | null;
-};
+type RawRow = Omit<KeyRow, "version" | keyof RawBudget> & RawBudget & { version: string };
 
 const columns = `key_id as "keyId", account_id as "accountId", secret_prefix as "secretPrefix", name, status,
-  expires_at as "expiresAt", limit_nanos as "limitNanos", budget_nanos as "budgetNanos",
-  budget_period as "budgetPeriod", nullif(budget_from, '-infinity') as "budgetFrom", models,
+  expires_at as "expiresAt", ${budgetColumns}, models,
   max_concurrent as "maxConcurrent", version, created_at as "createdAt", updated_at as "updatedAt",
   to_jsonb(key)::text as "row"`;
 
-// What a number of the money script can hold.
-const maxExact = 9_007_199_254_740_991n;
-
-const periodStart = (period: string): string => `date_trunc(${period}, now(), 'UTC')`;
-
 const fromRaw = (raw: RawRow): KeyRow => ({
   ...raw,
-  limitNanos: raw.limitNanos === null ? null : BigInt(raw.limitNanos),
-  budgetNanos: raw.budgetNanos === null ? null : BigInt(raw.budgetNanos),
+  ...fromRawBudget(raw),
   version: BigInt(raw.version),
 });
 
@@ -102,14 +89,6 @@ export async function insertKey(database: Database, key: NewKey): Promise<KeyRow
   }
 }
 
-// Of another amount in the same period, what was spent before it still counts; any other limit begins anew.
-const changedLimit = `case when not $6 then limit_nanos
-  when budget_period is not null and ($10 = '' or $10 = budget_period)
-    then least(${maxExact}, greatest(0, limit_nanos - budget_nanos + $7::bigint))
-  else $7::bigint end`;
-const changedPeriod = `case when not $6 then budget_period when $7::bigint is null or $10 = 'never' then null
-  when $10 = '' then budget_period else $10 end`;
-
 /**
  * Changes a key that is not deleted and raises its version; undefined when there is none. A budget of another period
  * than before has not begun: see renewBudgets.
@@ -117,48 +96,15 @@ const changedPeriod = `case when not $6 then budget_period when $7::bigint is nu
 export async function updateKey(database: Database, keyId: string, change: KeyChange): Promise<KeyRow | undefined> {
   const statement = `update auth_quota.key
     set name = coalesce($2, name), status = coalesce($3, status),
-      expires_at = case when $4 then $5 else expires_at end, limit_nanos = ${changedLimit},
-      budget_nanos = case when ${changedPeriod} is null then null when $6 then $7::bigint else budget_nanos end,
-      budget_period = ${changedPeriod},
-      budget_from = case when ${changedPeriod} is not distinct from budget_period then budget_from
-        else '-infinity' end,
+      expires_at = case when $4 then $5 else expires_at end, ${changeBudget("$6", "$7", "$10")},
       models = coalesce($8, models), max_concurrent = coalesce($9, max_concurrent), version = version + 1,
       updated_at = now()
     where key_id = $1 and status <> 'deleted' returning ${columns}`;
-  const { name, status, expiresAt, limitNanos, budgetPeriod, models, maxConcurrent } = change;
+  const { name, status, expiresAt, models, maxConcurrent } = change;
   const expiry = [expiresAt !== undefined, expiresAt ?? null];
-  const limit = [limitNanos !== undefined, limitNanos ?? null];
-  const period = budgetPeriod === undefined ? "" : (budgetPeriod ?? "never");
-  const values = [keyId, name, status, ...expiry, ...limit, models, maxConcurrent, period];
+  const [isLimited, limitNanos, period] = budgetValues(change);
+  const values = [keyId, name, status, ...expiry, isLimited, limitNanos, models, maxConcurrent, period];
   return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
-}
-
-/** Keys whose budgets must begin anew by the database's clock; at most so many. */
-export async function findDueBudgets(database: Database, limit: number): Promise<string[]> {
-  const due = (period: BudgetPeriod): string =>
-    `(budget_period = '${period}' and budget_from < ${periodStart(`'${period}'`)})`;
-  const statement = `select key_id as "keyId" from auth_quota.key
-    where status <> 'deleted' and budget_period is not null and (${due("day")} or ${due("week")} or ${due("month")})
-    limit $1`;
-  return (await database.query<{ keyId: string }>(statement, [limit])).map(({ keyId }) => keyId);
-}
-
-/**
- * Begins the periods of budgets with what the keys have spent before, once each, whoever else tries. Gives the rows
- * that were changed.
- */
-export async function renewBudgets(
-  database: Database,
-  spent: readonly { keyId: string; spentNanos: bigint }[],
-): Promise<KeyRow[]> {
-  const begins = periodStart("budget_period");
-  const statement = `update auth_quota.key set limit_nanos = least(${maxExact}, budget_nanos + spent_nanos),
-      budget_from = ${begins}, version = version + 1, updated_at = now()
-    from unnest($1::text[], $2::bigint[]) as spent (spent_key_id, spent_nanos)
-    where key_id = spent_key_id and status <> 'deleted' and budget_from < ${begins}
-    returning ${columns}`;
-  const values = [spent.map(({ keyId }) => keyId), spent.map(({ spentNanos }) => spentNanos)];
-  return (await database.query<RawRow>(statement, values)).map(fromRaw);
 }
 
 /** Marks a key as deleted; undefined when there is none. One that was deleted before stays as it is. */

@@ -139,6 +139,14 @@ describe("a lease", () => {
     assert.equal((await other.reserve(newRid(), 7_500)).code, Verdict.BALANCE, "nothing else can come back");
   });
 
+  it("takes no more than its share of an account's limit", async () => {
+    const payer = await fundedActor(world.hot, 80_000);
+    await payer.limitAccount(8_000n, 2);
+    const leases = leasesOf(payer);
+    assert.equal((await leases.lease(newRid(), 4_000, 40)).number, 1_000);
+    assert.equal((await leases.reserve(newRid(), 7_500)).code, Verdict.RECALLED);
+  });
+
   it("is asked back for an extension too", async () => {
     const payer = await fundedActor(world.hot, 8_000);
     const leases = leasesOf(payer);
@@ -161,7 +169,8 @@ describe("a lease", () => {
     assert.deepEqual((await leases.beat()).recalledLeases, [first]);
     await leases.release(first);
     await leases.lease(second, 1_000, 20);
-    const settings = { accountId, status: "suspended", requestsPerMinute: 0, maxConcurrent: 0, version: 2n };
+    const limits = { requestsPerMinute: 0, maxConcurrent: 0, limitNanos: null };
+    const settings = { accountId, status: "suspended", ...limits, version: 2n };
     await world.hot.apply("", [writeAccount(settings)]);
     assert.deepEqual((await leases.beat()).recalledLeases, [second]);
     assert.equal((await leases.lease(newRid(), 1_000, 20)).code, Verdict.KEY_INVALID);

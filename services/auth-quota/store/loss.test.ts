@@ -45,7 +45,7 @@ test("before anything was lost, what billing tells counts as loaded: a new accou
   const payer = actor(hot);
   await payer.setAccount();
   await payer.setKey();
-  await hot.apply("", [["balance", payer.account, "700", "1", ""]]);
+  await hot.apply("", [["balance", payer.account, "700", "0", "1", ""]]);
   assert.equal((await payer.reserve(newRid(), 100)).code, Verdict.OK);
 });
 
@@ -145,9 +145,9 @@ test("what billing tells is taken by version, but only what was asked for now co
   await loseTail(1);
   await payer.lookup(newRid());
   await open();
-  await hot.apply("", [["balance", payer.account, "700", "2", ""]]);
+  await hot.apply("", [["balance", payer.account, "700", "0", "2", ""]]);
   assert.equal((await payer.reserve(newRid(), 1)).code, 100);
-  await hot.apply("", [["balance", payer.account, "650", "3", before]]);
+  await hot.apply("", [["balance", payer.account, "650", "0", "3", before]]);
   assert.equal((await payer.reserve(newRid(), 1)).code, 100, "an answer to a question from before the loss may be old");
   await payer.fund(900, 1);
   assert.equal((await payer.sums()).availableNanos, 650, "the newer version stays");

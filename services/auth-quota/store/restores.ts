@@ -66,7 +66,7 @@ const takeRows = {
   account: takeStatement(
     "account",
     ["created_at"],
-    ["name", "status", "requests_per_minute", "max_concurrent", "version", "updated_at"],
+    ["name", "status", "requests_per_minute", "max_concurrent", "limit_nanos", ...budget, "version", "updated_at"],
   ),
   key: takeStatement(
     "key",

@@ -53,6 +53,12 @@ export function freshNames(): Names {
 
 export const record = (text: string): Buffer => Buffer.from(`record of ${text}`);
 
+const fundsOf = (nanos: number, version: number, spent: number) => ({
+  nanos: BigInt(nanos),
+  spentNanos: BigInt(spent),
+  version: BigInt(version),
+});
+
 /** Operations of one account, key and relay, each answered on its own. */
 export function actor(hot: HotStore, names = freshNames()) {
   const { account, key, session } = names;
@@ -64,12 +70,19 @@ export function actor(hot: HotStore, names = freshNames()) {
   const byRelay = (operation: HotOperation) => one(session, operation);
   return {
     ...names,
-    fund: (nanos: number, version = 1) =>
-      one("", writeBalance(account, { nanos: BigInt(nanos), version: BigInt(version) }, hot.generation())),
+    fund: (nanos: number, version = 1, spent = 0) =>
+      one("", writeBalance(account, fundsOf(nanos, version, spent), hot.generation())),
     spend: (nanos: number, version = 1) =>
       one("", writeSpending(key, { nanos: BigInt(nanos), version: BigInt(version) }, hot.generation())),
-    setAccount: (status = "active", requestsPerMinute = 0, version = 1, maxConcurrent = 0) =>
-      one("", writeAccount({ accountId: account, status, requestsPerMinute, maxConcurrent, version: BigInt(version) })),
+    setAccount: (status = "active", requestsPerMinute = 0, version = 1, maxConcurrent = 0) => {
+      const limits = { requestsPerMinute, maxConcurrent, limitNanos: null };
+      return one("", writeAccount({ accountId: account, status, ...limits, version: BigInt(version) }));
+    },
+    /** Limits what the account may spend, in the place of all other settings. */
+    limitAccount: (limitNanos: bigint | null, version: number) => {
+      const limits = { requestsPerMinute: 0, maxConcurrent: 0, limitNanos };
+      return one("", writeAccount({ accountId: account, status: "active", ...limits, version: BigInt(version) }));
+    },
     setKey: (change: Partial<KeySettings> = {}) => {
       const none = { expiresAtMs: undefined, limitNanos: undefined, models: [], maxConcurrent: 0 };
       const usual = { status: "active", ...none, version: 1n };

@@ -9,6 +9,8 @@ export type LedgerUpdate = {
   booked: number;
   isFinal: boolean;
   balance: { nanos: number; version: number };
+  /** Of the account, by the version of its balance. */
+  accountSpent: number;
   spending: { nanos: number; version: number };
 };
 
@@ -16,9 +18,21 @@ type Booked = { account: string; amount: number; hasFinal: boolean; hasProvision
 type Sum = { nanos: number; version: number };
 type Charge = { rid: string; account: string; key: string; cost: number; isFinal: boolean };
 
-export type Ledger = { calls: Map<string, Booked>; balances: Map<string, Sum>; spending: Map<string, Sum> };
+export type Ledger = {
+  calls: Map<string, Booked>;
+  balances: Map<string, Sum>;
+  spending: Map<string, Sum>;
+  spentByAccount: Map<string, number>;
+};
 
-export const createLedger = (): Ledger => ({ calls: new Map(), balances: new Map(), spending: new Map() });
+export const createLedger = (): Ledger => ({
+  calls: new Map(),
+  balances: new Map(),
+  spending: new Map(),
+  spentByAccount: new Map(),
+});
+
+export const spentBy = (ledger: Ledger, account: string): number => ledger.spentByAccount.get(account) ?? 0;
 
 function add(sums: Map<string, Sum>, id: string, nanos: number): Sum {
   const { nanos: before, version } = sums.get(id) ?? { nanos: 0, version: 0 };
@@ -39,6 +53,7 @@ export function book(ledger: Ledger, { rid, account, key, cost, isFinal }: Charg
   if (isFinal) call.hasFinal = true;
   else call.hasProvisional = true;
   ledger.calls.set(rid, call);
+  ledger.spentByAccount.set(account, spentBy(ledger, account) + more);
   return {
     rid,
     account,
@@ -46,6 +61,7 @@ export function book(ledger: Ledger, { rid, account, key, cost, isFinal }: Charg
     booked: call.amount,
     isFinal: call.hasFinal,
     balance: add(ledger.balances, account, -more),
+    accountSpent: spentBy(ledger, account),
     spending: add(ledger.spending, key, more),
   };
 }

@@ -22,6 +22,9 @@ export type Model = {
   calls: Map<string, ModelCall>;
   balances: Map<string, { nanos: number; version: number }>;
   spending: Map<string, { nanos: number; version: number }>;
+  /** What accounts have spent, by the versions of their balances. */
+  spentByAccount: Map<string, { nanos: number; version: number }>;
+  /** Of keys, and of accounts. */
   limits: Map<string, number>;
 };
 
@@ -29,6 +32,7 @@ export const createModel = (): Model => ({
   calls: new Map(),
   balances: new Map(),
   spending: new Map(),
+  spentByAccount: new Map(),
   limits: new Map(),
 });
 
@@ -60,7 +64,10 @@ function refusal(model: Model, account: string, key: string, more: number): Verd
   const used = (weight: (call: ModelCall) => number) => sum(model, "key", key, weight);
   const spent = model.spending.get(key)?.nanos ?? 0;
   if (limit !== undefined && more > limit - spent - used(heldOf) - used(owed)) return Verdict.KEY_LIMIT;
-  return more > sumsOf(model, account).availableNanos ? Verdict.BALANCE : undefined;
+  const { availableNanos, heldNanos, unpostedNanos } = sumsOf(model, account);
+  const spentInAll = model.spentByAccount.get(account)?.nanos ?? 0;
+  const left = (model.limits.get(account) ?? Infinity) - spentInAll - heldNanos - unpostedNanos;
+  return more > availableNanos || more > left ? Verdict.BALANCE : undefined;
 }
 
 function isUsedUp(model: Model, key: string): boolean {

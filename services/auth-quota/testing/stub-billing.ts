@@ -5,12 +5,13 @@ import type { Logger } from "#shared/process/log.ts";
 import { refusing } from "#shared/testing/refusing.ts";
 
 type Sum = { nanos: bigint; version: bigint };
+type AccountSum = Sum & { spentNanos?: bigint };
 
 /** A billing service that serves nothing but GetFunds and GetProgress, from memory, over real gRPC. */
 export type StubBilling = AsyncDisposable & {
   address: string;
   /** Balances by account and spending by key; what is not here has 0 at version 0. */
-  balances: Map<string, Sum>;
+  balances: Map<string, AccountSum>;
   spending: Map<string, Sum>;
   /** How far the usage stream is booked. */
   progress: { lastSequence: bigint; bookedSequence: bigint };
@@ -25,7 +26,7 @@ export type StubBilling = AsyncDisposable & {
 
 export async function startStubBilling(log: Logger): Promise<StubBilling> {
   const state = {
-    balances: new Map<string, Sum>(),
+    balances: new Map<string, AccountSum>(),
     spending: new Map<string, Sum>(),
     progress: { lastSequence: 0n, bookedSequence: 0n },
     ledgerEpoch: 1,
@@ -33,7 +34,7 @@ export async function startStubBilling(log: Logger): Promise<StubBilling> {
     beforeAnswer: async (): Promise<void> => undefined,
     calls: 0,
   };
-  const nothing: Sum = { nanos: 0n, version: 0n };
+  const nothing: AccountSum = { nanos: 0n, version: 0n };
   const handlers = unaryHandlers(
     BillingService,
     {
@@ -46,8 +47,8 @@ export async function startStubBilling(log: Logger): Promise<StubBilling> {
         state.calls += 1;
         if (state.isDown) throw new ServiceError("unavailable", "billing is down");
         const accounts = accountIds.map((accountId) => {
-          const { nanos, version } = state.balances.get(accountId) ?? nothing;
-          return { accountId, balanceNanos: nanos, version };
+          const { nanos, version, spentNanos = 0n } = state.balances.get(accountId) ?? nothing;
+          return { accountId, balanceNanos: nanos, spentNanos, version };
         });
         const keys = keyIds.map((keyId) => {
           const { nanos, version } = state.spending.get(keyId) ?? nothing;

@@ -36,8 +36,8 @@ export async function getFunds(
   const keys = new Map((await readKeyFunds(pool, keyIds)).map((row) => [row.keyId, row]));
   return {
     accounts: accountIds.map((accountId) => {
-      const { balanceNanos = 0n, version = 0n } = accounts.get(accountId) ?? {};
-      return { accountId, balanceNanos, version };
+      const { balanceNanos = 0n, spentNanos = 0n, version = 0n } = accounts.get(accountId) ?? {};
+      return { accountId, balanceNanos, spentNanos, version };
     }),
     keys: keyIds.map((keyId) => {
       const { spentNanos = 0n, version = 0n, chargedAt } = keys.get(keyId) ?? {};

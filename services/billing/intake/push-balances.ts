@@ -92,7 +92,12 @@ export function createBalancePusher({
 
 function toRequest({ accounts, keys, calls }: Posting): Parameters<PostClient["post"]>[0] {
   return {
-    accounts: accounts.map(({ accountId, balanceNanos, version }) => ({ accountId, balanceNanos, version })),
+    accounts: accounts.map(({ accountId, balanceNanos, spentNanos, version }) => ({
+      accountId,
+      balanceNanos,
+      spentNanos,
+      version,
+    })),
     keys: keys.map(({ keyId, accountId, spentNanos, version }) => ({
       keyId,
       accountId,

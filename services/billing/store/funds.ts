@@ -6,6 +6,8 @@ export type AccountRow = {
   balanceNanos: bigint;
   creditedNanos: bigint;
   chargedNanos: bigint;
+  /** Charged, less what was refunded. */
+  spentNanos: bigint;
   version: bigint;
 };
 
@@ -13,7 +15,8 @@ export type KeyRow = { keyId: string; accountId: string; spentNanos: bigint; ver
 
 /** What an AccountRow is read from. */
 export const accountColumns = `account_id AS "accountId", balance_nanos AS "balanceNanos",
-  credited_nanos AS "creditedNanos", charged_nanos AS "chargedNanos", version`;
+  credited_nanos AS "creditedNanos", charged_nanos AS "chargedNanos",
+  charged_nanos - refunded_nanos AS "spentNanos", version`;
 
 /** What a KeyRow is read from. */
 export const keyColumns = `key_id AS "keyId", account_id AS "accountId", spent_nanos AS "spentNanos", version`;

@@ -187,8 +187,10 @@ async function giveBackToKey(db: Queryable, keyId: string, amountNanos: bigint):
 
 async function addToAccount(db: Queryable, { kind, accountId, amountNanos }: ManualLine): Promise<AccountRow> {
   const credited = kind === LineKind.CREDIT ? "credited_nanos + $2" : "credited_nanos";
+  const refunded = kind === LineKind.REFUND ? "refunded_nanos + $2" : "refunded_nanos";
   const { rows } = await db.query<AccountRow>(
-    `UPDATE billing.account SET balance_nanos = balance_nanos + $2, credited_nanos = ${credited}, version = version + 1
+    `UPDATE billing.account SET balance_nanos = balance_nanos + $2, credited_nanos = ${credited},
+       refunded_nanos = ${refunded}, version = version + 1
      WHERE account_id = $1
      RETURNING ${accountColumns}`,
     [accountId, amountNanos],

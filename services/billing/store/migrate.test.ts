@@ -24,7 +24,15 @@ test("migrations that run at the same time, in one database and in another of th
   const done = await query(first, "SELECT name FROM billing.migration");
   assert.deepEqual(
     done.rows.map(({ name }) => name),
-    ["0001_ledger", "0002_audit", "0003_console", "0004_tool_units", "0005_ledger_epoch", "0006_daily_close"],
+    [
+      "0001_ledger",
+      "0002_audit",
+      "0003_console",
+      "0004_tool_units",
+      "0005_ledger_epoch",
+      "0006_daily_close",
+      "0007_refunded",
+    ],
   );
 });
 

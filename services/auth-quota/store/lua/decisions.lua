@@ -80,7 +80,8 @@ local function missingData(payer, used, isMoneyNeeded)
   if not used.version then
     missing = missing + needs.KEY + (used.isLoaded and 0 or needs.SPENDING)
   end
-  if isMoneyNeeded and not payer.isLoaded then
+  local isSpentKnown = not payer.limit or payer.spentVersion == payer.postedVersion
+  if isMoneyNeeded and not (payer.isLoaded and isSpentKnown) then
     missing = missing + needs.BALANCE
   end
   return missing

@@ -168,8 +168,15 @@ local function addFurtherOperations()
     return verdicts.OK
   end
 
-  operations.balance = { 4, function(accountId, posted, version, askedIn)
-    return takeOver(account(accountId), prefix .. ':account:' .. accountId, 'posted', posted, version, askedIn)
+  -- With what the account has spent of late; "": an older version of billing does not tell that. Where an older version
+  -- of this service has taken over a balance alone, the two are of different versions, and are asked for again.
+  operations.balance = { 5, function(accountId, posted, spent, version, askedIn)
+    local found, name = account(accountId), prefix .. ':account:' .. accountId
+    if spent ~= '' and (not found.spentVersion or tonumber(version) > found.spentVersion) then
+      redis.call('HSET', name, 'spent', spent, 'spent_version', version)
+      found.spent, found.spentVersion = tonumber(spent), tonumber(version)
+    end
+    return takeOver(found, name, 'posted', posted, version, askedIn)
   end }
 
   operations.spending = { 4, function(keyId, spent, version, askedIn)

@@ -1,7 +1,8 @@
 -- The hot money of all accounts: one script, run once per batch, atomic and alone while it runs.
 --
 -- Rules that hold before and after every run (all amounts are integer nano-USD):
---   M1  available(account) = posted - held - unposted, and remaining(key) = limit - spent - held - unposted.
+--   M1  available(account) = posted - held - unposted, and remaining(key) = limit - spent - held - unposted. An account
+--       with a limit has no more available than is remaining of that, by the same formula.
 --   M2  held = sum of the holds of the calls in state held, and open = their number; unposted = sum of what ended calls
 --       owe to the ledger.
 --   M3  no grant (reserve, extend) is made while available or remaining is less than what it takes.
@@ -18,8 +19,8 @@
 --       What a call draws leaves the lease in the same step, so M2 and M3 hold with leases as without.
 --
 -- Keys, all in one slot by their common tag, named from KEYS[1]:
---   :account:<id>   hash  posted posted_version posted_in | held unposted open pending arrival |
---                         status per_minute max_concurrent version | leases: their rids, by spaces
+--   :account:<id>   hash  posted posted_version posted_in spent spent_version | held unposted open pending arrival |
+--                         status per_minute max_concurrent limit version | leases: their rids, by spaces
 --                         posted_in: generation in which the balance was asked for; in another one it counts as not
 --                         loaded. arrival: theoretical arrival time (us) of the account's rate limiter
 --   :key:<id>       hash  spent spent_version spent_in | held unposted open |
@@ -160,13 +161,16 @@ local function account(id)
   if found then
     return found
   end
-  local posted, postedVersion, postedIn, held, unposted, open, pending, arrival, status, perMinute, maxConcurrent, version,
-    leases = unpack(redis.call('HMGET', prefix .. ':account:' .. id, 'posted', 'posted_version', 'posted_in', 'held',
-      'unposted', 'open', 'pending', 'arrival', 'status', 'per_minute', 'max_concurrent', 'version', 'leases'))
+  local posted, postedVersion, postedIn, spent, spentVersion, held, unposted, open, pending, arrival, status, perMinute,
+    maxConcurrent, limit, version, leases = unpack(redis.call('HMGET', prefix .. ':account:' .. id, 'posted',
+      'posted_version', 'posted_in', 'spent', 'spent_version', 'held', 'unposted', 'open', 'pending', 'arrival', 'status',
+      'per_minute', 'max_concurrent', 'limit', 'version', 'leases'))
   found = {
     posted = tonumber(posted or 0),
     postedVersion = postedVersion and tonumber(postedVersion),
     isLoaded = postedIn == service.generation,
+    spent = tonumber(spent or 0),
+    spentVersion = spentVersion and tonumber(spentVersion),
     held = tonumber(held or 0),
     unposted = tonumber(unposted or 0),
     open = tonumber(open or 0),
@@ -175,6 +179,7 @@ local function account(id)
     status = status,
     perMinute = tonumber(perMinute or 0),
     maxConcurrent = tonumber(maxConcurrent or 0),
+    limit = tonumber(limit or ''),
     version = version and tonumber(version),
     leases = leases or '',
   }
@@ -210,7 +215,8 @@ end
 
 local function available(accountId)
   local found = account(accountId)
-  return found.posted - found.held - found.unposted
+  local most = found.limit and math.min(found.posted, found.limit - found.spent) or found.posted
+  return most - found.held - found.unposted
 end
 
 local function flushSums()

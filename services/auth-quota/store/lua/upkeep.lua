@@ -105,15 +105,15 @@ local function addRareOperations()
     return verdicts.OK
   end }
 
-  operations['account-settings'] = { 5, function(id, status, perMinute, maxConcurrent, version)
+  operations['account-settings'] = { 6, function(id, status, perMinute, maxConcurrent, limit, version)
     local found = account(id)
     if found.version and found.version >= tonumber(version) then
       return verdicts.OK
     end
     redis.call('HSET', prefix .. ':account:' .. id, 'status', status, 'per_minute', perMinute,
-      'max_concurrent', maxConcurrent, 'version', version)
+      'max_concurrent', maxConcurrent, 'limit', limit, 'version', version)
     found.status, found.perMinute, found.version = status, tonumber(perMinute), tonumber(version)
-    found.maxConcurrent = tonumber(maxConcurrent)
+    found.maxConcurrent, found.limit = tonumber(maxConcurrent), tonumber(limit)
     recallLeases(id)
     return verdicts.OK
   end }
