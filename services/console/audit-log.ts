@@ -36,6 +36,7 @@ export const auditActions = [
   "account.credit",
   "account.correct",
   "account.refund",
+  "budget.change",
   "top-up.begin",
   "top-up.book",
   "top-up.reverse",

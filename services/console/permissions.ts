@@ -22,6 +22,8 @@ export const permissions = {
   "models.view": ["owner", "member", "read-only", "operator"],
   "playground.use": ["owner", "member"],
   "top-ups.make": ["owner", "member"],
+  "budget.view": ["owner", "member", "read-only", "operator"],
+  "budget.change": ["owner", "operator"],
   "alerts.view": ["owner", "member", "read-only", "operator"],
   "alerts.manage": ["owner"],
   "members.view": ["owner", "member", "read-only", "operator"],

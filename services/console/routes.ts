@@ -12,6 +12,7 @@ import { overviewRoutes } from "./routes/account/overview.ts";
 import { peopleRoutes } from "./routes/operator/people.ts";
 import { profileRoutes } from "./routes/person/profile.ts";
 import { secondFactorRoutes } from "./routes/person/second-factor.ts";
+import { budgetRoutes } from "./routes/account/budget.ts";
 import { callRoutes } from "./routes/account/calls.ts";
 import { identityRoutes } from "./routes/person/identities.ts";
 import { installationRoutes } from "./routes/operator/installation.ts";
@@ -48,6 +49,7 @@ export function allRoutes(deps: Deps): Route[] {
     videoRoutes,
     modelRoutes,
     topUpRoutes,
+    budgetRoutes,
     alertRoutes,
     playgroundRoutes,
     quickStartRoutes,

@@ -71,9 +71,18 @@ describe("pages of the console", needsBrowser, () => {
     const base = `/accounts/${customer.accountId}`;
     const pages: [Page, string][] = [
       [stranger, "/sign-in"],
-      ...["", "/keys", "/activity", "/activity/refused", "/usage", "/quick-start", "/models", "/alerts", "/top-up"].map(
-        (path): [Page, string] => [owner.page, base + path],
-      ),
+      ...[
+        "",
+        "/keys",
+        "/activity",
+        "/activity/refused",
+        "/usage",
+        "/quick-start",
+        "/models",
+        "/alerts",
+        "/top-up",
+        "/budget",
+      ].map((path): [Page, string] => [owner.page, base + path]),
     ];
     const problems: string[] = [];
     for (const [page, path] of pages) {

@@ -11,6 +11,7 @@ export type IconName =
   | "chevrons-up-down"
   | "clapperboard"
   | "credit-card"
+  | "gauge"
   | "key-round"
   | "layout-dashboard"
   | "log-out"

@@ -72,6 +72,7 @@ const accountPlaces: readonly Place[] = [
   { action: "videos.view", href: "/videos", label: "Videos", icon: "clapperboard" },
   { action: "ledger.view", href: "/ledger", label: "Ledger", icon: "receipt-text" },
   { action: "top-ups.make", href: "/top-up", label: "Add credits", icon: "credit-card" },
+  { action: "budget.view", href: "/budget", label: "Budget", icon: "gauge" },
   { action: "alerts.view", href: "/alerts", label: "Alerts", icon: "bell" },
   { action: "members.view", href: "/members", label: "Members", icon: "users" },
 ];

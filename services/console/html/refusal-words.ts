@@ -13,8 +13,8 @@ const reasons: Record<string, RefusalWords> = {
   key_invalid: { title: "The key does not work", advice: "Look under Keys what is wrong with it." },
   account_suspended: { title: "The account is suspended", advice: "Ask those who run the service." },
   balance: {
-    title: "The balance is too low",
-    advice: "Add credits, or ask for less: a smaller maximum of output tokens holds less money.",
+    title: "The balance, or what is left of the budget, is too low",
+    advice: "Add credits, raise the budget, or ask for less: a smaller maximum of output tokens holds less money.",
   },
   key_limit: {
     title: "More than the key may still spend",

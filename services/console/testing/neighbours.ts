@@ -80,12 +80,15 @@ function accountCalls({ accounts, balances, maintenance }: State) {
       accounts.set(id, account);
       return { account };
     },
-    updateAccount: async ({ accountId, name, status, requestsPerMinute, maxConcurrent }) => {
+    updateAccount: async (request) => {
+      const { accountId, name, status, requestsPerMinute, maxConcurrent, limitNanos, limitPeriod } = request;
       const account = found(accounts, accountId);
       account.name = name ?? account.name;
       account.status = status === AccountStatus.UNSPECIFIED ? account.status : status;
       account.requestsPerMinute = requestsPerMinute ?? account.requestsPerMinute;
       account.maxConcurrent = maxConcurrent ?? account.maxConcurrent;
+      if (limitNanos !== undefined) Object.assign(account, { limitNanos, limitPeriod });
+      if (request.clearLimit) delete account.limitNanos;
       return { account };
     },
     getAccounts: async ({ accountIds }) => ({
@@ -188,7 +191,11 @@ function billingCalls({ balances, charged, spent }: State) {
       book(`correction ${correctionId}`, accountId, amountNanos),
     getBalance: async ({ accountId }) => ({ balanceNanos: balances.get(accountId) ?? 0n }),
     getFunds: async ({ accountIds, keyIds }) => ({
-      accounts: accountIds.map((accountId) => ({ accountId, balanceNanos: balances.get(accountId) ?? 0n })),
+      accounts: accountIds.map((accountId) => ({
+        accountId,
+        balanceNanos: balances.get(accountId) ?? 0n,
+        spentNanos: spent.get(accountId) ?? 0n,
+      })),
       keys: keyIds.map((keyId) => {
         const at = charged.get(keyId);
         return { keyId, spentNanos: spent.get(keyId) ?? 7_000_000n, ...(at && { chargedAt: timestampFromDate(at) }) };

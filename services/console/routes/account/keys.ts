@@ -9,17 +9,8 @@ import { html, type Markup } from "../../html/html.ts";
 import { keyVariable } from "../../html/snippets.ts";
 import { snippetTabs, usableModels } from "../../html/snippet-tabs.ts";
 import { readLoadedModels, type LoadedModel } from "../../loaded-models.ts";
-import {
-  auditSettings,
-  eachPeriod,
-  keyFields,
-  lastDayOf,
-  nameOf,
-  numberOfPeriod,
-  readKeySettings,
-  settingsOf,
-  type KeySettings,
-} from "../../html/key-fields.ts";
+import { auditSettings, keyFields, lastDayOf, nameOf, readKeySettings, settingsOf } from "../../html/key-fields.ts";
+import { changedLimit, limitAndRest, setLimit } from "../../html/limit-fields.ts";
 import type { Deps } from "../../deps.ts";
 import { may } from "../../permissions.ts";
 import { Problem } from "../../html/problem.ts";
@@ -104,7 +95,7 @@ function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): M
     </th>
     <td>${stateBadge(key, nowMs)}</td>
     <td class="amount">${money(spentNanos)}</td>
-    <td class="amount">${limitOf(settings, spentNanos - key.spentBeforeNanos)}</td>
+    <td class="amount">${limitAndRest(settings, spentNanos - key.spentBeforeNanos) ?? "–"}</td>
     <td>${lastUse(funds)}</td>
     <td>${expiresAt ? lastDayOf(expiresAt) : "–"}</td>
     <td>${models.length === 0 ? "all" : models.join(", ")}</td>
@@ -112,22 +103,10 @@ function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): M
   </tr>`;
 }
 
-/** A limit and what is left of it, of what counts on it. */
-function limitOf({ limitNanos, limitPeriod }: KeySettings, countedNanos: bigint): Markup | string {
-  if (limitNanos === undefined) return "–";
-  const left = money(leftOf(limitNanos, countedNanos));
-  const each = eachPeriod(limitPeriod);
-  return html`${money(limitNanos)}${each && ` ${each}`}<small>${left} left</small>`;
-}
-
 function stateBadge(key: Key, nowMs: number): Markup {
   if (isExpired(key, nowMs)) return badge("expired", "warning");
   return key.status === KeyStatus.ACTIVE ? badge("active", "success") : badge("stopped", "danger");
 }
-
-// A call under way may cost more than was left when it began.
-const leftOf = (limitNanos: bigint, spentNanos: bigint): bigint =>
-  limitNanos > spentNanos ? limitNanos - spentNanos : 0n;
 
 /** When a charge of the key was booked last. Spending without a time is from before times were written down. */
 function lastUse(funds: KeyFunds | undefined): Markup | string {
@@ -166,7 +145,7 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
   const { accountId } = request;
   const settings = readKeySettings(request.form);
   if (!settings) return again("New key", newForm(request));
-  const { name, expiresAt, limitNanos, limitPeriod, models } = settings;
+  const { name, expiresAt, limitNanos, models } = settings;
   const after = auditSettings(settings);
   const event = { action: "key.create", accountId, target: name, after } as const;
   const { keyId, secret } = await auditAround(deps, actorOf(request), event, async () => {
@@ -175,7 +154,7 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
       name,
       models,
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
-      ...(limitNanos !== undefined && { limitNanos, limitPeriod: numberOfPeriod(limitPeriod) }),
+      ...(limitNanos !== undefined && setLimit(limitNanos, settings)),
     });
     const madeId = made.key?.keyId ?? "";
     return { result: { keyId: madeId, secret: made.secret }, target: madeId, after: { keyId: madeId, ...after } };
@@ -243,8 +222,7 @@ async function change(deps: Deps, request: AccountRequest): Promise<PageResponse
   const before = settingsOf(key);
   const settings = readKeySettings(request.form, before);
   if (!settings) return again("Change key", changeForm(request, key));
-  const { name, expiresAt, limitNanos, limitPeriod, models } = settings;
-  const limit = { limitNanos, limitPeriod: numberOfPeriod(limitPeriod) };
+  const { name, expiresAt, models } = settings;
   const event = {
     action: "key.change",
     accountId: request.accountId,
@@ -257,7 +235,7 @@ async function change(deps: Deps, request: AccountRequest): Promise<PageResponse
       keyId,
       name,
       ...(expiresAt ? { expiresAt: timestampFromDate(expiresAt) } : { clearExpiry: true }),
-      ...(limitNanos === undefined ? { clearLimit: true } : limit),
+      ...changedLimit(settings),
       ...(models.length === 0 ? { clearModels: true } : { models }),
     });
     return { result: undefined };

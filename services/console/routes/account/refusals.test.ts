@@ -53,7 +53,7 @@ describe("refused calls", () => {
     const seen = await open();
     checkPage(seen, path);
     const rowOf = (words: string): string => seen.text.split("<tr>").find((row) => row.includes(words)) ?? "";
-    const low = rowOf("The balance is too low<small>Add credits");
+    const low = rowOf("The balance, or what is left of the budget, is too low<small>Add credits");
     assert.match(low, />403<\/span>[^]*Website[^]*>12,345</);
     assert.match(rowOf(rid), /\/v1\/chat\/completions<small>chat-large<\/small>[^]*Website/);
     assert.match(rowOf("of_a_later_version"), />418</);
@@ -65,7 +65,10 @@ describe("refused calls", () => {
     assert.match((await open("?span=week")).text, /The key has expired<small>Set a later last day/);
     const ofKey = (await open(`?key=${batch}`)).text;
     assert.match(ofKey, /of_a_later_version/);
-    assert.doesNotMatch(ofKey, /The balance is too low/);
-    assert.match((await open("?span=nonsense&key=key_of_nobody")).text, /The balance is too low/);
+    assert.doesNotMatch(ofKey, /The balance, or what is left of the budget, is too low/);
+    assert.match(
+      (await open("?span=nonsense&key=key_of_nobody")).text,
+      /The balance, or what is left of the budget, is too low/,
+    );
   });
 });
