@@ -8,13 +8,14 @@ import { LineKind, RefundRequestSchema } from "#proto/billing/v1/billing_pb.ts";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { createLog } from "#shared/process/log.ts";
 import { createRid } from "#shared/money/rid.ts";
+import { createPool } from "#shared/stores/postgres.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { until } from "#shared/testing/until.ts";
 import { refund } from "./handlers/book-by-hand.ts";
 import { createMetrics } from "./metrics.ts";
 import { readByHandSums } from "./store/lines.ts";
 import { createBalancePusher } from "./intake/push-balances.ts";
-import { startApp as startAppOn } from "./testing/app.ts";
+import { serveApp, startApp as startAppOn } from "./testing/app.ts";
 import { bookingOn } from "./testing/billing.ts";
 import { findImbalance, readLedger, startLedger } from "./testing/ledger.ts";
 
@@ -187,6 +188,27 @@ test("refunds at the same time never give back more than the charge, whatever th
   const { lines, balances, spent } = await readLedger(app.ledger.ownerUrl);
   assert.equal(lines.filter(({ kind }) => kind === LineKind.REFUND).length, 2);
   assert.deepEqual([balances["acct_test"]?.balance, spent["key_test"]], ["-100", "100"]);
+  assert.deepEqual(await findImbalance(app.ledger.ownerUrl), []);
+});
+
+test("20 refunds of one call at once, on two instances, give it back once, under one id or under many", async () => {
+  await using app = await startApp();
+  await using pool = createPool(app.ledger.url, "second", () => undefined);
+  const pusher = { push: () => Promise.resolve(true), repair: () => Promise.resolve() };
+  await using second = await serveApp(pool, pusher);
+  for (const idOf of [() => "ref_same", (at: number) => `ref_${at}`]) {
+    const rid = createRid();
+    await app.book({ rid });
+    const results = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? app : second).billing.refund(asked(rid, idOf(at)))),
+    );
+    const lines = results.flatMap((result) => (result.status === "fulfilled" ? [result.value.line?.lineId] : []));
+    assert.equal(lines.length, idOf(0) === idOf(1) ? 20 : 1);
+    assert.equal(new Set(lines).size, 1);
+  }
+  const { lines, balances } = await readLedger(app.ledger.ownerUrl);
+  assert.equal(lines.filter(({ kind }) => kind === LineKind.REFUND).length, 2);
+  assert.equal(balances["acct_test"]?.balance, "0");
   assert.deepEqual(await findImbalance(app.ledger.ownerUrl), []);
 });
 

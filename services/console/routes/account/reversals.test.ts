@@ -70,6 +70,23 @@ describe("a payment", () => {
     assert.equal(await stripe.tell("charge.refunded", { ...charge(100), payment_intent: "pi_of_nobody" }), 200);
   });
 
+  it("of which 20 reversals are told at once, in any order, is taken from the account once", async () => {
+    const session = stripe.pay((await begin()).id);
+    await stripe.tell(completed, session);
+    const about = { payment_intent: session.payment_intent };
+    const dispute = { id: "dp_20", object: "dispute", amount: 2_550, status: "needs_response", ...about };
+    const told = Array.from({ length: 20 }, (_, at) => {
+      if (at % 2 === 0) return stripe.tell("charge.dispute.created", dispute, { created: 10 + at });
+      const charge = { id: "ch_20", object: "charge", amount_refunded: 150 * at, ...about };
+      return stripe.tell("charge.refunded", charge, { created: 10 + at });
+    });
+    const statuses = await Promise.all(told);
+    assert.equal(balance(), 0n, statuses.join());
+    const taken = (await trailOf(session)).filter(({ action }) => action === "top-up.reverse");
+    const sum = taken.reduce((all, entry) => all + BigInt((entry["after"] as { amountNanos: string }).amountNanos), 0n);
+    assert.equal(sum, -25_500_000_000n);
+  });
+
   it("that is disputed is taken from the account until the dispute is won; never more than was paid", async () => {
     const session = stripe.pay((await begin()).id);
     await stripe.tell(completed, session);
