@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
 import { after, test } from "node:test";
 import { Redis } from "ioredis";
 import { connect } from "@nats-io/transport-node";
@@ -11,6 +12,7 @@ import { startWorld } from "./world.ts";
 
 const given: Record<string, Record<string, string>> = {};
 const world = await startWorld({
+  console: {},
   reroute: (name, variables) => {
     given[name] = variables;
     return variables;
@@ -117,6 +119,40 @@ for (const [service, schema] of Object.entries(schemas)) {
     }
   });
 }
+
+/** The passwords in variables that are addresses, and those that are keys or passwords themselves. */
+const secretsOf = (variables: Record<string, string>): string[] =>
+  Object.entries(variables).flatMap(([name, value]) => {
+    if (/(?:SECRET|PASSWORD|TOKEN|_KEY)$/.test(name)) return [value];
+    return value.split(",").flatMap((part) => (URL.canParse(part) ? [new URL(part).password] : []));
+  });
+
+async function argumentsOfProcesses(): Promise<string[]> {
+  const processes = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+  // Some end while they are looked at.
+  const read = processes.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""));
+  return (await Promise.all(read)).filter((text) => text !== "");
+}
+
+test("no process has a secret among its arguments, where every user of the machine reads it", async (context) => {
+  if (process.platform !== "linux") return context.skip("only Linux tells the arguments of processes as files");
+  const customer = await world.createCustomer();
+  const found = [...Object.values(given), world.stack.stores.urls as unknown as Record<string, string>].flatMap(
+    secretsOf,
+  );
+  const secrets = [...new Set([customer.secret, ...found])].filter((secret) => secret.length >= 8);
+  assert.ok(secrets.length > 8, `each service has logins of its own: ${secrets.length}`);
+  const all = await argumentsOfProcesses();
+  assert.ok(
+    all.some((text) => text.includes("services/auth-quota/main.ts")),
+    "the services are among them",
+  );
+  const shown = all.filter((text) => secrets.some((secret) => text.includes(secret)));
+  assert.deepEqual(
+    shown.map((text) => text.split("\0")[0]),
+    [],
+  );
+});
 
 test("the services themselves are refused nothing by Redis", async () => {
   const operator = redisOf(urls.redis);
