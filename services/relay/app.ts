@@ -12,7 +12,8 @@ import { errorsOfPath, failureOfPath, isOfApi, notFoundPage, pathOf } from "./ht
 import { requestIdHeaders, respondFailure } from "./http/respond.ts";
 import { answerModels } from "./routes/answer-models.ts";
 import { answerVideos } from "./routes/videos.ts";
-import { listenBeside, serverOptions, type ServerSettings } from "./http/server.ts";
+import { serveDirect } from "./http/direct/serve-direct.ts";
+import { defaultServerLimits, listenBeside, serverOptions, type ServerSettings } from "./http/server.ts";
 import { clientSecretsPath, realtimePath, socketPath, videosPath } from "./http/paths.ts";
 import { headOfUpgrade } from "./http/upgrade.ts";
 import { answerClientSecret } from "./sockets/realtime/answer-client-secret.ts";
@@ -186,6 +187,10 @@ export function buildApp(config: Config, relay: Relay, settings: AppSettings = {
     relay.log.error({ err: error, url: request.url }, "request failed before the call");
     refuse(takeOver(request, reply), { name: "service_unavailable" }, relay);
   });
+  if (config.DIRECT_HTTP === "on") {
+    const { keepAliveMs } = settings.limits ?? defaultServerLimits;
+    serveDirect(app.server, { paths: new Set(httpDialects.map(({ path }) => path)), keepAliveMs });
+  }
   listenBeside(app, settings, refused);
   limitConnections(app.server, {
     most: config.MAX_CONNECTIONS_PER_ADDRESS,

@@ -81,6 +81,12 @@ export const variables = Type.Object({
     description: "Private key (PEM) of the certificate; set both or neither.",
     default: "",
   }),
+  DIRECT_HTTP: Type.Union([Type.Literal("on"), Type.Literal("off")], {
+    description:
+      "Whether plain calls are read and answered on the bare connection, at half the cost; off: by node:http, as " +
+      "everything else.",
+    default: "on",
+  }),
   MAX_BODY_BYTES_IN_FLIGHT: Type.Integer({
     description:
       "Maximum bytes of request bodies in memory, four fifths of them for one account or address; what exceeds it " +
