@@ -22,6 +22,7 @@ import { createReconcilePass } from "./reconcile/reconcile.ts";
 import { readSigningKey } from "#shared/money/report.ts";
 import { createProofs } from "./records/proofs.ts";
 import { createLedgerDays } from "./store/days.ts";
+import { makeSums } from "./store/make-sums.ts";
 import { sumUpQuarantine } from "./store/quarantine.ts";
 import { createPool, probe } from "#shared/stores/postgres.ts";
 import { startTracing } from "#shared/process/tracing.ts";
@@ -70,6 +71,7 @@ const reconciling = { pool, nats, authQuota: audit, metrics, clock, log, signing
 resources.use(every(config.RECONCILE_MS, createReconcilePass(reconciling), log));
 const closing = createClosePass({ pool: readPool, clock, log, signingKey }, metrics.closedUntil);
 resources.use(every(config.RECONCILE_MS, closing, log));
+resources.use(every(60_000, async () => void (await makeSums(readPool, clock.nowMs())), log));
 const lookAtQuarantine = async (): Promise<void> => {
   const { open, oldestSeconds } = await sumUpQuarantine(readPool);
   metrics.quarantineOpen.set(open);

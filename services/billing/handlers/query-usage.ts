@@ -1,4 +1,3 @@
-import { firstUuidAt } from "../records/line-id.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   UsageGrouping,
@@ -7,9 +6,8 @@ import {
   type UsageSumSchema,
 } from "#proto/billing/v1/billing_pb.ts";
 import { usageBuckets, type Units } from "#shared/money/pricing.ts";
-import { dayOfMs } from "../records/check.ts";
-import { badRequest, requireId, requireSpan, requireText } from "./check-request.ts";
-import { sumUsage, type UsageGroup, type UsageSumRow } from "../store/lines.ts";
+import { badRequest, detached, requireId, requireSpan, requireText } from "./check-request.ts";
+import { sumUsage, type UsageGroup, type UsageSumRow } from "../store/usage.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 
 const groups: Record<UsageGrouping, UsageGroup> = {
@@ -21,25 +19,25 @@ const groups: Record<UsageGrouping, UsageGroup> = {
 
 const modelLength = { min: 1, max: 1_000 };
 
-/** Sums of the calls admitted in a span of at most 400 days, by the time in their rid. */
+/**
+ * Sums of the calls admitted in a span of at most 400 days, by the time in their rid. `failed_precondition` when it
+ * begins or ends within an hour of a day whose partition is detached.
+ */
 export async function queryUsage(
   pool: Pool,
   { accountId, from, until, groupBy, keyId, model }: QueryUsageRequest,
 ): Promise<MessageInitShape<typeof QueryUsageResponseSchema>> {
   const group = groups[groupBy];
   if (!group) throw badRequest("group_by is unknown");
-  const { fromMs, untilMs } = requireSpan({ from, until });
-  const sums = await sumUsage(pool, {
+  const { detachedDay, sums } = await sumUsage(pool, {
     accountId: requireId("account_id", accountId),
-    days: { first: dayOfMs(fromMs), last: dayOfMs(untilMs) },
-    rids: { from: firstUuidAt(fromMs), until: firstUuidAt(untilMs) },
+    span: requireSpan({ from, until }),
     groupBy: group,
     keyId: keyId === "" ? undefined : requireId("key_id", keyId),
     model: model === "" ? undefined : requireText("model", model, modelLength),
   });
-  return {
-    sums: sums.map(toUsageSum),
-  };
+  if (detachedDay !== undefined) throw detached(detachedDay);
+  return { sums: sums.map(toUsageSum) };
 }
 
 /** A sum as callers see it. */

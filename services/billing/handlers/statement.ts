@@ -1,9 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { GetStatementRequest, GetStatementResponseSchema } from "#proto/billing/v1/billing_pb.ts";
-import { dayMs, type Clock } from "#shared/process/clock.ts";
-import { dayOfMs, newestDays, oldestDays } from "../records/check.ts";
+import type { Clock } from "#shared/process/clock.ts";
 import { detached, requireId, requireSpan } from "./check-request.ts";
-import { firstUuidAt } from "../records/line-id.ts";
 import { toUsageSum } from "./query-usage.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { readStatement } from "../store/statement.ts";
@@ -16,18 +14,16 @@ export const settlingMs = 3_600_000;
 /**
  * What was booked for an account within a time of at most 400 days, by the time in the ids of lines, which is that of
  * the booking: a call counts when it was booked, however late that was. Opening balance plus sums is closing balance.
- * `failed_precondition` when a partition is detached that may hold lines booked within the time or later.
+ * `failed_precondition` when it needs lines of a detached partition, because it begins or ends within an hour.
  */
 export async function getStatement(
   { pool, clock }: { pool: Pool; clock: Clock },
   request: GetStatementRequest,
 ): Promise<MessageInitShape<typeof GetStatementResponseSchema>> {
-  const { fromMs, untilMs } = requireSpan(request);
+  const span = requireSpan(request);
   const { detachedDay, closingBalanceNanos, sums, models } = await readStatement(pool, {
     accountId: requireId("account_id", request.accountId),
-    lineIds: { from: firstUuidAt(fromMs), until: firstUuidAt(untilMs) },
-    // Of a call that was booked within the time, the rid may be this old, or this far ahead; one day for both clocks.
-    days: { first: dayOfMs(fromMs - (oldestDays + 1) * dayMs), last: dayOfMs(untilMs + (newestDays + 1) * dayMs) },
+    span,
   });
   if (detachedDay !== undefined) throw detached(detachedDay);
   const bookedNanos = sums.reduce((sum, { amountNanos }) => sum + amountNanos, 0n);
@@ -36,6 +32,6 @@ export async function getStatement(
     closingBalanceNanos,
     sums,
     models: models.map(toUsageSum),
-    isFinal: untilMs + settlingMs <= clock.nowMs(),
+    isFinal: span.untilMs + settlingMs <= clock.nowMs(),
   };
 }

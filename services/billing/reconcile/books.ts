@@ -13,6 +13,18 @@ export function judgeSums(rows: readonly SumRow[], of: string): CheckResult {
   );
 }
 
+/** R11: sums of hours and days are those of the day's lines. */
+export function judgeUnequal(rows: readonly SumRow[], day: string): CheckResult {
+  const [first] = rows;
+  if (!first) return right(`the sums of ${day} are those of its lines`);
+  const offNanos = BigInt(first.offNanos);
+  return wrong(
+    `${counted(first.rows, "sum")} of hours and days differ from the lines of ${day}, by ${usd(offNanos)} in all`,
+    rows.map(({ what, kept, summed }) => `${what}: kept ${kept || "nothing"}, lines give ${summed || "nothing"}`),
+    offNanos,
+  );
+}
+
 /** R3: each call is charged once, what it costs, and not more is given back. */
 export function judgeCalls(rows: readonly CallRow[]): CheckResult {
   const [first] = rows;

@@ -6,10 +6,10 @@ import { dayOfMs } from "../records/check.ts";
 import type { Metrics } from "../metrics.ts";
 import type { NatsLink } from "../intake/nats.ts";
 import { firstUuidAt } from "../records/line-id.ts";
-import { judgeCalls, judgeSums } from "./books.ts";
+import { judgeCalls, judgeSums, judgeUnequal } from "./books.ts";
 import { judgeEstimates, judgeInvoices, judgeLosses } from "./calls.ts";
 import { compareHot, judgeAged, judgeHot, type HotAudit, type HotComparison } from "./hot.ts";
-import { counted, unchecked, type CheckResult, type Window } from "../records/finding.ts";
+import { counted, right, unchecked, type CheckResult, type Window } from "../records/finding.ts";
 import { judgeOddities } from "./quarantine.ts";
 import { countHoles, judgeCompleteness, readCompleteness } from "./sessions.ts";
 import { compareStream, judgeStream } from "./stream.ts";
@@ -17,6 +17,7 @@ import { findingWord, type ReportLine } from "#shared/money/report.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { countAccounts, findWrongCalls, findWrongSums, readChangedAccounts } from "../store/reconcile-books.ts";
 import { readEstimates, readInvoiced, readLosses, readProvisional } from "../store/reconcile-calls.ts";
+import { findUnequalSums } from "../store/reconcile-sums.ts";
 import { countDoubts, readLateFinals, readOpenQuarantine, readPriceSamples } from "../store/reconcile-quarantine.ts";
 
 /** What reconciliation needs. */
@@ -71,6 +72,7 @@ const checks: Check[] = [
     run: async ({ deps, window }) => judgeLosses(await readLosses(deps.pool, window)),
   },
   { check: "R10", name: "nothing waits for a decision", run: checkOddities },
+  { check: "R11", name: "sums are those of the lines", run: checkUnequal },
 ];
 
 async function checkSums({ deps: { pool }, window, bounds: { accounts }, changed }: Run): Promise<CheckResult> {
@@ -82,6 +84,12 @@ async function checkSums({ deps: { pool }, window, bounds: { accounts }, changed
   const most = ids.length > accounts ? ` (of more, the day's report looks at all)` : "";
   const looked = ids.slice(0, accounts);
   return judgeSums(await findWrongSums(pool, looked), `${counted(looked.length, "account")} that changed${most}`);
+}
+
+// Adding up a partition again is for the report of a day.
+async function checkUnequal({ deps: { pool }, window: { day } }: Run): Promise<CheckResult> {
+  if (day === undefined) return right("the day's report looks at them");
+  return judgeUnequal(await findUnequalSums(pool, day), day);
 }
 
 async function checkCompleteness({ deps: { pool, authQuota, metrics, log }, window }: Run): Promise<CheckResult> {

@@ -6,6 +6,7 @@ import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { type Databases, sharePostgres } from "#shared/testing/share.ts";
 import { copyOf, look, startThreeCalls, type ThreeCalls } from "../testing/books.ts";
+import { sumUpAll } from "../testing/ledger.ts";
 import { startNats, type TestNats } from "../testing/nats.ts";
 
 const resources = new AsyncDisposableStack();
@@ -58,6 +59,50 @@ const planted: PlantedError[] = [
     check: "R1",
     item: /^account acct_test: kept -1200 0 1200, lines give -800 0 800$/,
     nanos: 800n,
+  },
+  {
+    name: "a line that was deleted after it was summed up",
+    plant: async (books) => {
+      await sumUpAll(books.ledger);
+      await books.falsify(`DELETE FROM billing.ledger_line WHERE rid = '${books.second}'`);
+    },
+    check: "R11",
+    item: /^hour acct_test .* 1 key_test demo-chat: kept 3 0 -1200 300 .*, lines give 2 0 -800 200 /,
+    nanos: 400n,
+    only: "day",
+  },
+  {
+    name: "units of a line that were changed after it was summed up",
+    plant: async (books) => {
+      await sumUpAll(books.ledger);
+      await books.falsify(`UPDATE billing.ledger_line SET output_tokens = 21 WHERE rid = '${books.second}'`);
+    },
+    check: "R11",
+    item: /^hour acct_test .*: kept 3 0 -1200 300 0 0 0 60 .*, lines give 3 0 -1200 300 0 0 0 61 /,
+    nanos: 0n,
+    only: "day",
+  },
+  {
+    name: "a sum of a day that was changed",
+    plant: async (books) => {
+      await sumUpAll(books.ledger);
+      await books.falsify("UPDATE billing.day_sum SET amount_nanos = amount_nanos - 9");
+    },
+    check: "R11",
+    item: /^day acct_test .*: kept 3 0 -1209 .*, lines give 3 0 -1200 /,
+    nanos: 9n,
+    only: "day",
+  },
+  {
+    name: "a sum of hours that was taken away",
+    plant: async (books) => {
+      await sumUpAll(books.ledger);
+      await books.falsify("DELETE FROM billing.hour_sum; DELETE FROM billing.day_sum");
+    },
+    check: "R11",
+    item: /^hour acct_test .*: kept nothing, lines give 3 0 -1200 /,
+    nanos: 1_200n,
+    only: "day",
   },
   {
     name: "a line that was deleted, seen from the stream",

@@ -12,10 +12,11 @@ import { usageStream } from "#shared/stores/usage-stream.ts";
 import { dayOfMs } from "../records/check.ts";
 import { createReconcilePass, getReport, reconcile, reportDay } from "./reconcile.ts";
 import { isSignedBy } from "#shared/money/report.ts";
-import { closeDays } from "../store/reconcile-closing.ts";
+import { closeLedgerDay, findClosableDays } from "../store/reconcile-closing.ts";
 import { alone } from "../store/reconcile-report.ts";
 import { copyOf, look, startThreeCalls, type ThreeCalls } from "../testing/books.ts";
 import { encodeEvent, makeEvent } from "../testing/events.ts";
+import { sumUpAll } from "../testing/ledger.ts";
 import { startNats, type TestNats } from "../testing/nats.ts";
 
 const resources = new AsyncDisposableStack();
@@ -54,12 +55,13 @@ for (const span of spans) {
         R8: LISTED,
         R9: LISTED,
         R10: RIGHT,
+        R11: RIGHT,
       },
       JSON.stringify([...lines.values()].map(({ check, summary, items }) => [check, summary, items])),
     );
     assert.deepEqual(
       [...lines.values()].map(({ differenceNanos }) => differenceNanos),
-      Array.from({ length: 10 }, () => 0n),
+      Array.from({ length: 11 }, () => 0n),
     );
     assert.match(lines.get("R4")?.summary ?? "", /^3 events on the stream \(0\.000001200 USD\), 3 booked; 3 lines of /);
     assert.match(lines.get("R9")?.summary ?? "", /^balance below zero: 1, 0\.000001200 USD$/);
@@ -227,7 +229,7 @@ test("the report of a day is kept, signed, and told again as it was; its signatu
 test("what was looked at lately is not kept, a report is never changed, a day to come is refused", async () => {
   await using books = await startThreeCalls({ postgres, nats, connection, signingKey: privateKey });
   const lately = await reconcile(books.reconciling, { $typeName: "billing.v1.ReconcileRequest", day: "" });
-  assert.deepEqual([lately.report?.day, lately.report?.content?.length, lately.report?.lines?.length], ["", 0, 10]);
+  assert.deepEqual([lately.report?.day, lately.report?.content?.length, lately.report?.lines?.length], ["", 0, 11]);
   const asked = { $typeName: "billing.v1.GetReportRequest", day: books.day } as const;
   await assert.rejects(getReport(books.ledger.pool, asked), { code: "not_found" });
   await reportDay(books.reconciling, books.day);
@@ -263,16 +265,37 @@ test("a closed day is not read again: its partition may go, and its sums are hel
   await using books = await startThreeCalls({ postgres, nats, connection, signingKey: privateKey });
   const { pool } = books.ledger;
   const tomorrow = dayOfMs(Date.now() + dayMs);
-  const closings = await Promise.allSettled([closeDays(pool, tomorrow), closeDays(pool, tomorrow)]);
-  assert.ok(closings.some(({ status }) => status === "fulfilled"));
-  assert.deepEqual(await closeDays(pool, tomorrow), []);
+  assert.deepEqual(await findClosableDays(pool, tomorrow), [], "its lines are not summed up");
+  await sumUpAll(books.ledger);
+  assert.deepEqual(await findClosableDays(pool, tomorrow), [books.day]);
+  const closings = await Promise.all([closeLedgerDay(pool, books.day), closeLedgerDay(pool, books.day)]);
+  assert.equal(closings.filter(Boolean).length, 1);
+  assert.deepEqual(await findClosableDays(pool, tomorrow), []);
   const partition = `billing.ledger_line_${books.day.replaceAll("-", "_")}`;
   await query(books.ledger.ownerUrl, `ALTER TABLE billing.ledger_line DETACH PARTITION ${partition}`);
   assert.equal((await look(books, "day")).get("R1")?.finding, Finding.RIGHT);
-  await books.falsify("UPDATE billing.closed_sum SET amount_nanos = amount_nanos + 3");
+  await books.falsify("UPDATE billing.booked_sum SET amount_nanos = amount_nanos + 3");
   const line = (await look(books, "lately")).get("R1");
   assert.deepEqual([line?.finding, line?.differenceNanos], [Finding.RIGHT, 0n], "no account has changed lately");
   assert.equal((await look(books, "day")).get("R1")?.differenceNanos, 6n, "of the account, and of its key");
+});
+
+test("a day is not closed while its sums are not those of its lines", async () => {
+  await using books = await startThreeCalls({ postgres, nats, connection, signingKey: privateKey });
+  await sumUpAll(books.ledger);
+  const pass = createReconcilePass({
+    ...books.reconciling,
+    clock: { nowMs: () => Date.parse(`${books.day}T00:20:00Z`) + 63 * dayMs },
+  });
+  const closed = async () => (await books.ledger.pool.query("SELECT day FROM billing.closed_day")).rows;
+  const change = (nanos: number) => books.falsify(`UPDATE billing.hour_sum SET amount_nanos = amount_nanos + ${nanos}`);
+  await change(1);
+  await pass();
+  assert.deepEqual(await closed(), []);
+  await change(-1);
+  await books.falsify("DELETE FROM billing.report");
+  await pass();
+  assert.deepEqual(await closed(), [{ day: books.day }]);
 });
 
 test("only one of two replicas does what must be done alone", async () => {

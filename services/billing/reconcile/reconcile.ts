@@ -14,7 +14,8 @@ import { runChecks, type ReconcileDeps } from "./checks.ts";
 import type { Window } from "../records/finding.ts";
 import { contentOf, isComplete, signContent, toMessage, type KeptReport } from "#shared/money/report.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
-import { closeDays } from "../store/reconcile-closing.ts";
+import { closeLedgerDay, findClosableDays } from "../store/reconcile-closing.ts";
+import { findUnequalSums } from "../store/reconcile-sums.ts";
 import { alone, insertReport, readReports } from "../store/reconcile-report.ts";
 
 /** What changed lately: calls made from eleven minutes to one minute ago. */
@@ -96,8 +97,22 @@ async function reportIfDue(deps: ReconcileDeps, day: string): Promise<void> {
   deps.log.info({ day }, "daily report created");
   const isSumRight = report.lines?.some(({ check, finding }) => check === "R1" && finding === Finding.RIGHT);
   if (!isSumRight) return;
-  const closed = await closeDays(deps.pool, dayOfMs(deps.clock.nowMs() - closedAfterDays * dayMs));
-  if (closed.length > 0) deps.log.info({ days: closed }, "daily sums closed");
+  await closeOldDays(deps);
+}
+
+// Held against its lines once more: late lines are in, and nobody reads them again.
+async function closeOldDays({ pool, clock, log }: ReconcileDeps): Promise<void> {
+  for (const day of await findClosableDays(pool, dayOfMs(clock.nowMs() - closedAfterDays * dayMs))) {
+    const [off] = await findUnequalSums(pool, day);
+    if (off) {
+      log.error(
+        { day, sum: off.what, kept: off.kept, lines: off.summed },
+        "sums differ from the lines: day not closed",
+      );
+      return;
+    }
+    if (await closeLedgerDay(pool, day)) log.info({ day }, "ledger day closed");
+  }
 }
 
 async function isDue(pool: Pool, day: string): Promise<boolean> {

@@ -18,8 +18,15 @@ export type BookedCall = {
 
 export type AccountFunds = { balanceNanos: bigint; chargedNanos: bigint };
 
-/** What is in the ledger when a batch is decided: its calls by rid, its accounts by id, locked. */
-export type BookedState = { calls: Map<string, BookedCall>; accounts: Map<string, AccountFunds> };
+/**
+ * What is in the ledger when a batch is decided: its calls by rid, its accounts by id, locked. Hours before `fenceMs`
+ * are summed up: no line may get an id of that time, however late the clock is.
+ */
+export type BookedState = {
+  calls: Map<string, BookedCall>;
+  accounts: Map<string, AccountFunds>;
+  fenceMs?: number;
+};
 
 /** A line of a call to insert. `units` are what it adds. */
 export type NewLine = { lineId: string; kind: LineKind; amountNanos: bigint; units: Units; read: ReadEvent };
@@ -52,7 +59,7 @@ const maxInt64 = 2n ** 63n - 1n;
  */
 export function planBatch(events: readonly ReadEvent[], booked: BookedState, nowMs: number): Plan {
   const plan: Plan = {
-    nowMs,
+    nowMs: Math.max(nowMs, booked.fenceMs ?? 0),
     lines: [],
     rejects: [],
     doubts: [],

@@ -8,6 +8,7 @@ import { createLineId } from "../records/line-id.ts";
 import { accountColumns, type AccountRow, keyColumns, type KeyRow, readKeys } from "./funds.ts";
 import { addToOutbox } from "./funds-outbox.ts";
 import { lineColumns, type LineRow } from "./lines.ts";
+import { readFence } from "./sum-state.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
 /** A line that somebody asks for, with the id that makes it happen once. */
@@ -75,7 +76,7 @@ export async function bookLocked(
   const decision = decide({ account, charge });
   if ("reason" in decision) return { outcome: "refused", reason: decision.reason };
   const line = { ...asked, amountNanos: decision.amountNanos };
-  const lineId = createLineId(line.bookedAtMs);
+  const lineId = createLineId(Math.max(line.bookedAtMs, await readFence(db)));
   // Waits for a request with the same reference that runs now for another account.
   if (!(await register(db, line, lineId))) return { outcome: "other-content" };
   await addToOutbox(db, { accountId: line.accountId, lineId, day: line.day });

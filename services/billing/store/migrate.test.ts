@@ -32,6 +32,7 @@ test("migrations that run at the same time, in one database and in another of th
       "0005_ledger_epoch",
       "0006_daily_close",
       "0007_refunded",
+      "0008_sums",
     ],
   );
 });

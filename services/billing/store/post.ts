@@ -11,6 +11,7 @@ import { checkPrices, rememberPrices, type PriceConflict } from "./prices.ts";
 import { advanceMark, createAccounts, type StreamMark } from "./ledger-epoch.ts";
 import { insertQuarantine } from "./quarantine.ts";
 import { countEvents } from "./session-progress.ts";
+import { readFence } from "./sum-state.ts";
 
 /** What was decided and is committed, with the balances and spendings of all that the batch touched. */
 export type PostResult = {
@@ -41,7 +42,8 @@ export async function postBatch(
   if (accountIds.length > 0) await createAccounts(pool, accountIds, "untouched");
   const { prices, ...posted } = await inTransaction(pool, async (db) => {
     const locked = await lockAccounts(db, accountIds);
-    const booked = { calls: await readBookedCalls(db, events), accounts: locked };
+    const fenceMs = await readFence(db);
+    const booked = { calls: await readBookedCalls(db, events), accounts: locked, fenceMs };
     const plan = decide(booked);
     await insertLines(db, plan.lines);
     const newRejects = await insertQuarantine(db, [...plan.rejects, ...plan.doubts]);

@@ -1,8 +1,11 @@
 import type { Window } from "../records/finding.ts";
-import { plainArray } from "./arrays.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
-import { closedThrough } from "./reconcile-closing.ts";
-import { askLong, ofWindow, windowValues } from "./reconcile-query.ts";
+import { firstUuidAt } from "../records/line-id.ts";
+import { plainArray } from "./arrays.ts";
+import { askLong, longestMs, ofWindow, windowValues } from "./reconcile-query.ts";
+import { hourOf } from "./sum-columns.ts";
+import { firstDayOfBooked, readWithSums, type SumState } from "./sum-state.ts";
+import { createValues } from "./values.ts";
 
 /** An account or key whose kept sum is not the sum of its lines; the first of many, with figures for all. */
 export type SumRow = { what: string; kept: string; summed: string; rows: bigint; offNanos: string };
@@ -28,23 +31,40 @@ export async function countAccounts(pool: Pool): Promise<bigint> {
   return row?.accounts ?? 0n;
 }
 
+const amounts = `sum(amount_nanos) AS amount, coalesce(sum(amount_nanos) FILTER (WHERE kind = 4), 0) AS credited,
+  coalesce(-sum(amount_nanos) FILTER (WHERE kind <= 3), 0) AS charged`;
+
 /**
  * Adds up the lines of accounts (all, when none are named) and of their keys, in one statement and so at one instant,
- * and tells which sums are kept otherwise. Money invariant I1. Closed days are not read again.
+ * and tells which sums are kept otherwise. Money invariant I1. Of lines that are summed up the sums are taken.
  */
 export async function findWrongSums(pool: Pool, accountIds: readonly string[] | undefined): Promise<SumRow[]> {
-  const named = accountIds ? "account_id = ANY ($2::text[])" : "true";
-  const values = accountIds ? [100, plainArray(accountIds)] : [100];
-  return await askLong<SumRow>(
-    pool,
-    `WITH line AS (
-       SELECT account_id, key_id, sum(amount_nanos) AS amount,
-         coalesce(sum(amount_nanos) FILTER (WHERE kind = 4), 0) AS credited,
-         coalesce(-sum(amount_nanos) FILTER (WHERE kind <= 3), 0) AS charged
-       FROM billing.ledger_line WHERE ${named} AND day > ${closedThrough} GROUP BY account_id, key_id
+  return await readWithSums(pool, async (db, state) => {
+    await db.query(`SET LOCAL statement_timeout = ${longestMs}`);
+    const question = { ...wrongSums(accountIds, state), query_timeout: longestMs + 5_000 };
+    return (await db.query<SumRow>(question)).rows;
+  });
+}
+
+function wrongSums(accountIds: readonly string[] | undefined, state: SumState): { text: string; values: unknown[] } {
+  const { all: values, name } = createValues();
+  const named = accountIds ? `account_id = ANY (${name(plainArray(accountIds))}::text[])` : "true";
+  const lines = (where: string): string =>
+    `SELECT account_id, key_id, ${amounts} FROM billing.ledger_line WHERE ${named} AND ${where} GROUP BY 1, 2`;
+  const open = `line_id >= ${name(firstUuidAt(state.summedUntilMs))}
+    AND day >= ${name(firstDayOfBooked(state.summedUntilMs))}`;
+  // Of days that were closed before there were sums of hours, booked_sum has the lines already.
+  const unsummed = state.unsummed.filter(({ isClosed }) => !isClosed).map(({ day }) => day);
+  const unsummedLines = `day = ANY (${name(plainArray(unsummed))}::date[])
+    AND line_id < ${name(firstUuidAt(state.backfillUntilMs))}`;
+  const text = `WITH line AS (
+       ${lines(open)} UNION ALL ${lines(unsummedLines)}
+       UNION ALL
+       SELECT account_id, nullif(key_id, ''), ${amounts} FROM billing.hour_sum
+       WHERE ${named} AND booked_at >= ${name(new Date(state.dayUntilMs))} GROUP BY 1, 2
        UNION ALL
        SELECT account_id, nullif(key_id, ''), amount_nanos, credited_nanos, charged_nanos
-       FROM billing.closed_sum WHERE ${named}
+       FROM billing.booked_sum WHERE ${named}
     ), account_sum AS (
        SELECT account_id, sum(amount) AS balance, sum(credited) AS credited, sum(charged) AS charged
        FROM line GROUP BY account_id
@@ -67,22 +87,20 @@ export async function findWrongSums(pool: Pool, accountIds: readonly string[] | 
      )
      SELECT what, coalesce(kept, '') AS kept, coalesce(summed, '') AS summed, count(*) OVER () AS rows,
        sum(nanos) OVER ()::text AS "offNanos"
-     FROM off WHERE nanos <> 0 ORDER BY nanos DESC, what LIMIT $1`,
-    values,
-  );
+     FROM off WHERE nanos <> 0 ORDER BY nanos DESC, what LIMIT 100`;
+  return { text, values };
 }
 
 /** A call that breaks a rule about its lines. */
 export type CallRow = { rid: string; problem: string; rows: bigint; offNanos: string };
 
-// The day of a call's lines is that of the first 48 bits of its rid, milliseconds since 1970.
-const dayOfRid = `(to_timestamp(('x' || left(replace(rid::text, '-', ''), 12))::bit(48)::bigint / 1000.0)
-  AT TIME ZONE 'UTC')::date`;
+// The day of a call's lines is that of its rid.
+const dayOfRid = (rid: string): string => `(${hourOf(rid)} AT TIME ZONE 'UTC')::date`;
 
 /**
  * Calls of the window that are charged twice or otherwise than they cost, and refunds above their charge (money
  * invariants I2, I3). A second line of the same kind can only be on another day than that of the rid, so lines on a
- * wrong day are looked for from `firstDay` on.
+ * wrong day are looked for from `firstDay` on, of those that were booked in the window or later.
  */
 export async function findWrongCalls(pool: Pool, window: Window, firstDay: string): Promise<CallRow[]> {
   return await askLong<CallRow>(
@@ -93,9 +111,13 @@ export async function findWrongCalls(pool: Pool, window: Window, firstDay: strin
          count(*) FILTER (WHERE cost_nanos IS NULL) AS unknown
        FROM billing.ledger_line WHERE ${ofWindow} AND kind <= 3 GROUP BY rid
      ), refunded AS (
-       SELECT rid, sum(amount_nanos) AS nanos FROM billing.ledger_line
-       WHERE kind IN (1, 2, 3, 6) AND rid IN (SELECT rid FROM billing.ledger_line WHERE day >= $1 AND kind = 6)
-       GROUP BY rid HAVING sum(amount_nanos) > 0
+       SELECT rid, charged + given_back AS nanos
+       FROM (SELECT DISTINCT rid FROM billing.ledger_line WHERE day >= $1 AND kind = 6 AND rid IS NOT NULL) AS given,
+         LATERAL (SELECT coalesce(sum(amount_nanos), 0) AS charged FROM billing.ledger_line AS c
+           WHERE c.rid = given.rid AND c.kind <= 3 AND c.day = ${dayOfRid("given.rid")}) AS charge,
+         LATERAL (SELECT sum(amount_nanos) AS given_back FROM billing.ledger_line AS r
+           WHERE r.rid = given.rid AND r.kind > 3 AND r.kind = 6) AS refund
+       WHERE charged + given_back > 0
      ), problem AS (
        SELECT rid, CASE WHEN charges > 1 THEN 'charged ' || charges || ' times'
            WHEN adjustments > provisionals THEN 'adjusted without a provisional charge'
@@ -104,7 +126,7 @@ export async function findWrongCalls(pool: Pool, window: Window, firstDay: strin
        FROM call WHERE charges > 1 OR adjustments > provisionals OR (unknown = 0 AND charged <> cost)
        UNION ALL SELECT rid, 'refunded ' || nanos || ' more than it was charged', nanos FROM refunded
        UNION ALL SELECT rid, 'a charge on ' || day || ', which is not the day of its rid', abs(amount_nanos)
-       FROM billing.ledger_line WHERE day >= $5 AND kind <= 3 AND day <> ${dayOfRid}
+       FROM billing.ledger_line WHERE day >= $5 AND line_id >= $3 AND kind <= 3 AND day <> ${dayOfRid("rid")}
      )
      SELECT rid, problem, count(*) OVER () AS rows, sum(nanos) OVER ()::text AS "offNanos"
      FROM problem ORDER BY rid, problem LIMIT 100`,

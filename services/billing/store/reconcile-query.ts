@@ -3,8 +3,8 @@ import { firstUuidAt } from "../records/line-id.ts";
 import type { Window } from "../records/finding.ts";
 import { inTransaction, type Pool } from "#shared/stores/postgres.ts";
 
-// A sum over the whole ledger takes longer than any other statement may.
-const longestMs = 600_000;
+/** A sum over many lines takes longer than any other statement may. */
+export const longestMs = 600_000;
 
 /** Runs a statement that may take up to ten minutes. */
 export async function askLong<Row extends object>(pool: Pool, text: string, values: unknown[]): Promise<Row[]> {

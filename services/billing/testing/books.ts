@@ -104,7 +104,8 @@ export async function look(
 /** Statements that put a copy of a call's line into the ledger, changed. */
 export function copyOf(rid: string, changes: string): string {
   return `CREATE TEMP TABLE copied AS SELECT * FROM billing.ledger_line WHERE rid = '${rid}' AND kind <= 3;
-    UPDATE copied SET line_id = gen_random_uuid(), ${changes};
+    UPDATE copied SET ${changes},
+      line_id = overlay(gen_random_uuid()::text PLACING left(line_id::text, 13) FROM 1)::uuid;
     INSERT INTO billing.ledger_line SELECT * FROM copied;`;
 }
 

@@ -3,6 +3,8 @@ import pg from "pg";
 import { type Databases, sharePostgres } from "#shared/testing/share.ts";
 import { startStores, type PostgresStore } from "#shared/testing/stores.ts";
 import { query } from "#shared/testing/postgres.ts";
+import { dayMs } from "#shared/process/clock.ts";
+import { sumStep } from "../store/make-sums.ts";
 import { migrate } from "../store/migrate.ts";
 
 /** A ledger in a database of its own. */
@@ -95,3 +97,15 @@ export async function findImbalance(ownerUrl: string): Promise<unknown[]> {
   );
   return found.rows;
 }
+
+/** Sums up all lines of the last three days; what is booked later gets ids of the day after. */
+export async function sumUpAll({ ownerUrl, pool }: Pick<TestLedger, "ownerUrl" | "pool">): Promise<void> {
+  await query(
+    ownerUrl,
+    `UPDATE billing.sum_state SET fence_ms = ${startOfTomorrow()},
+       day_until_ms = greatest(day_until_ms, ${startOfTomorrow() - 3 * dayMs})`,
+  );
+  while ((await sumStep(pool)) !== "idle");
+}
+
+const startOfTomorrow = (): number => (Math.floor(Date.now() / dayMs) + 1) * dayMs;

@@ -1300,7 +1300,7 @@ export const ReportSchema: GenMessage<Report> = /*@__PURE__*/
  */
 export type ReportLine = Message<"billing.v1.ReportLine"> & {
   /**
-   * R1 to R10.
+   * R1 to R11.
    *
    * @generated from field: string check = 1;
    */
