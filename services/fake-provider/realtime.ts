@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
+import { setTimeout as pause } from "node:timers/promises";
 import { WebSocketServer, type WebSocket } from "ws";
 import { type Claim, randomId } from "./answer.ts";
 import { type Behaviour, readBehaviour } from "./behaviour.ts";
@@ -178,6 +179,8 @@ class Session {
     const planned = { ...ids, text, isSpoken, conversationId };
     const claim = claimOf(behaviour, this.heard, countWords(text), isSpoken);
     this.running.set(planned.id, { planned, claim });
+    const { gapMs = 0 } = behaviour;
+    if (gapMs > 0) return void this.sayBySteps(planned, gapMs);
     for (const event of startEvents(planned)) this.send(event);
     const { kind } = behaviour.fault ?? {};
     if (kind === "stall") return;
@@ -187,6 +190,16 @@ class Session {
       this.send({ type: "error", error });
     }
     this.end(planned.id, kind === "failed-event" ? "failed" : "completed");
+  }
+
+  /** As a model speaks: word after word, until it is stopped or left. */
+  private async sayBySteps(planned: PlannedResponse, gapMs: number): Promise<void> {
+    for (const event of startEvents(planned)) {
+      if (!this.running.has(planned.id) || this.webSocket.readyState !== this.webSocket.OPEN) return;
+      this.send(event);
+      await pause(gapMs);
+    }
+    this.end(planned.id, "completed");
   }
 
   private cancel(id: string): void {

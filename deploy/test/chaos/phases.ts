@@ -5,6 +5,7 @@ import { loseRelay } from "./lost-relay.ts";
 import { pauseService } from "./pauses.ts";
 import { fillDisk, fillStream } from "./full.ts";
 import { type Round, type Scenario, type ScenarioOptions, startScene } from "./scenario.ts";
+import { runSessions } from "./sessions.ts";
 import { startTaskScene } from "./task-scenario.ts";
 import { runTasks } from "./tasks.ts";
 import type { Verdict } from "./verdict.ts";
@@ -83,6 +84,11 @@ export const phases: readonly Phase[] = [
     start: async (options) => stageOf(await startTaskScene(options), runTasks),
   },
   { name: "links", says: "every link cut, frozen and slowed down", start: onCalls((scenario) => runCuts(scenario)) },
+  {
+    name: "sessions",
+    says: "processes killed and paused, links cut and frozen, while realtime sessions speak",
+    start: onCalls((scenario) => runSessions(scenario)),
+  },
   phaseOf("flushall", "Redis is emptied while it runs", { harm: flushRedis }),
   phaseOf("flushall-unbooked", "Redis is emptied while only the stream knows what is spent", {
     kills: 1,

@@ -207,7 +207,7 @@ export function priceOf(claim: NonNullable<Truth["claim"]>, prices: Prices): big
 export const finalKinds: ReadonlySet<LineKind> = new Set([LineKind.CHARGE, LineKind.FINAL_ADJUSTMENT]);
 
 // One charge, or one provisional charge and at most one adjustment of it.
-function isBookedTwice(lines: readonly CheckedLine[]): boolean {
+export function isBookedTwice(lines: readonly Pick<CheckedLine, "kind">[]): boolean {
   const kinds = lines.map(({ kind }) => kind);
   const isRepeated = new Set(kinds).size < kinds.length;
   return isRepeated || (kinds.includes(LineKind.CHARGE) && kinds.length > 1);
@@ -219,7 +219,7 @@ function isAdjustedAlone(lines: readonly CheckedLine[]): boolean {
 }
 
 /** The kinds of lines in words. */
-export function kindsOf(lines: readonly CheckedLine[]): string {
+export function kindsOf(lines: readonly Pick<CheckedLine, "kind">[]): string {
   const nameOf = (kind: LineKind): string =>
     Object.entries(LineKind).find(([, value]) => value === kind)?.[0] ?? String(kind);
   return lines.length === 0 ? "no line" : lines.map(({ kind }) => nameOf(kind)).join(" and ");

@@ -7,8 +7,12 @@ export type Prices = { [bucket in keyof typeof prices]: bigint };
 // 0.001 USD a word, so that streams soon have a checkpoint: the relay writes one at every further 0.01 USD.
 const dearPrices: Prices = { ...prices, outputTokens: 1_000_000_000_019n, reasoningTokens: 1_000_000_000_023n };
 
-/** The models that are called under load. */
-export const modelPrices: Record<string, Prices> = { "cheap-model": prices, "dear-model": dearPrices };
+/** The models that are called under load; the last by sessions. */
+export const modelPrices: Record<string, Prices> = {
+  "cheap-model": prices,
+  "dear-model": dearPrices,
+  "talking-model": prices,
+};
 
 /** Text of a catalog that offers them, all on the fake upstream. */
 export function loadCatalog(fakeUrl: string): string {
@@ -23,6 +27,10 @@ export function loadCatalog(fakeUrl: string): string {
   };
   return catalogText({
     upstreams: { fake: upstreamAt(fakeUrl, { on_caller_gone: "drain" }) },
-    models: { "cheap-model": modelOn("fake"), "dear-model": modelOn("fake", { price }) },
+    models: {
+      "cheap-model": modelOn("fake"),
+      "dear-model": modelOn("fake", { price }),
+      "talking-model": modelOn("fake", { dialects: ["openai-realtime"] }),
+    },
   });
 }

@@ -13,7 +13,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 const resolverFile = join(folder, "resolv.conf");
 writeFileSync(resolverFile, "nameserver 127.0.0.1\noptions timeout:2\n");
 
-const unshare = findProgram("unshare") ?? "";
+const unshare = findProgram("unshare") ?? "unshare";
 const ownNetwork = ["--user", "--map-root-user", "--net", "--mount", "sh", "-c"];
 const setUp = `ip link set lo up && ip address add 8.8.8.8/32 dev lo && mount --bind "$0" /etc/resolv.conf`;
 
@@ -21,7 +21,7 @@ const isolated = (command: string, ...args: string[]) =>
   spawnSync(unshare, [...ownNetwork, `${setUp} && ${command}`, resolverFile, ...args], { encoding: "utf8" });
 
 const { status, stderr } = isolated("true");
-const skip = status === 0 ? false : `no network of its own can be made here: ${stderr.trim()}`;
+const skip = status === 0 ? false : `no network of its own can be made here: ${String(stderr).trim()}`;
 
 test(
   "a name that turns from an address outside to one inside, at a real resolver, never leads inside",
