@@ -24,6 +24,7 @@ import type { Config } from "./config.ts";
 import { createMetrics } from "./metrics.ts";
 import { oidcOf } from "./credentials/oidc.ts";
 import { createPasswords } from "./credentials/passwords.ts";
+import { chargeDue, chargePending } from "./top-ups/automatic.ts";
 import { settlePendingTopUps } from "./top-ups/settle.ts";
 import { createPayments } from "./payments/settings.ts";
 import { createRelays } from "./relays.ts";
@@ -47,6 +48,7 @@ const sweepMs = 60_000;
 const maxSwept = 10_000;
 const alertsMs = 2_000;
 const deliveriesMs = 1_000;
+const chargesMs = 5_000;
 
 /** Starts the service. PostgreSQL, auth-quota and billing may be up, down or on their way. */
 export async function startApp(
@@ -88,7 +90,12 @@ export async function startApp(
   };
   const reasons = await keepWatch(resources, pool, log);
   const { payments } = deps;
-  if (payments) resources.use(every(sweepMs, () => settlePendingTopUps({ ...deps, payments }), log));
+  if (payments) {
+    const paying = { ...deps, payments };
+    resources.use(every(sweepMs, () => settlePendingTopUps(paying), log));
+    resources.use(every(alertsMs, () => chargeDue(paying), log));
+    resources.use(every(chargesMs, () => chargePending(paying), log));
+  }
   resources.use(every(alertsMs, () => findCrossings(deps), log));
   resources.use(every(deliveriesMs, () => deliverDue(deps), log));
   let isStopping = false;

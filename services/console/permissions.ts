@@ -22,6 +22,7 @@ export const permissions = {
   "models.view": ["owner", "member", "read-only", "operator"],
   "playground.use": ["owner", "member"],
   "top-ups.make": ["owner", "member"],
+  "auto-top-ups.manage": ["owner"],
   "budget.view": ["owner", "member", "read-only", "operator"],
   "budget.change": ["owner", "operator"],
   "alerts.view": ["owner", "member", "read-only", "operator"],

@@ -26,6 +26,11 @@ export const limitReached = (
     threshold_percent: percent,
   });
 
+export const topUpFailed = (
+  { accountId, at }: Found,
+  { topUpId, amountNanos, reason }: { topUpId: string; amountNanos: bigint; reason: string },
+): NewEvent => eventOf(accountId, at, "top_up.failed", { top_up_id: topUpId, amount_nanos: `${amountNanos}`, reason });
+
 export const testEvent = (accountId: string, at: Date): NewEvent => eventOf(accountId, at, "test", {});
 
 function eventOf(accountId: string, at: Date, type: string, data: AlertEvent["data"]): NewEvent {
@@ -37,6 +42,7 @@ function eventOf(accountId: string, at: Date, type: string, data: AlertEvent["da
 export const eventWords: Readonly<Record<string, string>> = {
   "balance.low": "Low balance",
   "key.limit_reached": "Limit of a key",
+  "top_up.failed": "Automatic top-up",
   test: "Test",
 };
 
@@ -52,6 +58,13 @@ export function mailOf({ type, data }: AlertEvent, consoleUrl: URL): { subject: 
     const subject = `The balance of ${accountId} is below ${threshold}`;
     const text = `The balance of the account ${accountId} is ${balance}. Without money its calls are refused.`;
     return { subject, text: `${text}\n\nAdd credits: ${link("/top-up")}${end}` };
+  }
+  if (type === "top_up.failed") {
+    const [sum, reason] = [amount(data["amount_nanos"]), String(data["reason"])];
+    const subject = `The automatic top-up of ${accountId} has failed`;
+    const text = `The saved card of the account ${accountId} could not be charged with ${sum}: ${reason}.`;
+    const off = "Automatic top-ups are off until you switch them on again";
+    return { subject, text: `${text}\n\n${off}: ${link("/top-up/automatic")}${end}` };
   }
   const [name, percent] = [String(data["key_name"]), String(data["threshold_percent"])];
   const [spent, limit] = [amount(data["spent_nanos"]), amount(data["limit_nanos"])];

@@ -5,20 +5,19 @@ import {
   addCrossing,
   deleteCrossing,
   listCrossings,
-  listOwnerAddresses,
   takeAlertRules,
   type AlertRule,
   type Crossing,
 } from "../store/alerts.ts";
-import { insertDeliveries, listWebhooks, type NewEvent } from "../store/deliveries.ts";
+import type { NewEvent } from "../store/deliveries.ts";
 import { balanceLow, limitReached } from "./events.ts";
+import { tellAccount } from "./tell-account.ts";
 
 type AlertDeps = Pick<Deps, "pool" | "authQuota" | "billing" | "clock" | "mailer">;
 
 const maxRules = 200;
 // As many as billing tells the money of at once.
 const maxFunds = 500;
-const maxOwners = 20;
 
 /** A subject that is on the wrong side now, with what its owners are told if they were not yet. */
 type Found = Crossing & { event: NewEvent };
@@ -82,14 +81,9 @@ async function update(deps: AlertDeps, { rule, found, known }: Compared): Promis
 }
 
 /** The crossing and its messages are written together: told once, by whichever replica, or not yet. */
-async function tell({ pool, mailer }: AlertDeps, { accountId, isMailed }: AlertRule, found: Found): Promise<void> {
+async function tell({ pool, mailer }: AlertDeps, { isMailed }: AlertRule, found: Found): Promise<void> {
   await inTransaction(pool, async (db) => {
-    if (!(await addCrossing(db, found))) return;
-    const webhooks = await listWebhooks(db, accountId);
-    const addresses = isMailed && mailer ? await listOwnerAddresses(db, accountId, maxOwners) : [];
-    await insertDeliveries(db, found.event, [
-      ...webhooks.map(({ webhookId, url }) => ({ recipient: url, webhookId })),
-      ...addresses.map((recipient) => ({ recipient, webhookId: null })),
-    ]);
+    if (await addCrossing(db, found))
+      await tellAccount(db, found.event, { isMailed: isMailed && mailer !== undefined });
   });
 }

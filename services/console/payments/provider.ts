@@ -1,3 +1,4 @@
+import type { SavedCard } from "../store/auto-top-ups.ts";
 import type { Reversal } from "../store/reversals.ts";
 
 /** What somebody wants to pay. */
@@ -8,7 +9,15 @@ export type Order = {
   /** Where the person goes after paying, or instead of it. */
   successUrl: string;
   cancelUrl: string;
+  /** Whether the card may be charged later without the person. */
+  savesCard: boolean;
 };
+
+/** A charge of a saved card, without anybody there. */
+export type CardCharge = { topUpId: string; accountId: string; amountNanos: bigint; customer: string; method: string };
+
+/** Nothing was charged, and asking again would not help; why is for people. */
+export type Declined = { declined: string };
 
 /** A page of the provider on which an order is paid, and the provider's id of it. */
 export type Checkout = { url: string; reference: string };
@@ -47,7 +56,12 @@ export type PaymentProvider = {
   pageOrigins: readonly string[];
   /** The same order gets the same checkout, however often it is asked for. */
   beginCheckout: (order: Order) => Promise<Checkout>;
-  /** How it stands with a checkout; undefined when it is none of ours. */
+  /** The card that a checkout was paid with, if it may be charged later. */
+  readCard: (reference: string) => Promise<SavedCard | undefined>;
+  /** Charges once, however often it is asked for within a day. */
+  chargeCard: (charge: CardCharge) => Promise<Payment | Declined>;
+  forgetCard: (card: SavedCard) => Promise<void>;
+  /** How it stands with a checkout or a charge; undefined when it is none of ours. */
   lookUp: (reference: string) => Promise<Payment | undefined>;
   /** Reads what came to the webhook; undefined when it is of no interest. Throws BadSignature. */
   readWebhook: (body: Buffer, signature: string) => Notice | undefined;

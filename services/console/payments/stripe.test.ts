@@ -146,6 +146,7 @@ describe("a checkout", () => {
     amountNanos: 25_500_000_000n,
     successUrl: "https://console.example/done",
     cancelUrl: "https://console.example/back",
+    savesCard: false,
   };
 
   it("is asked for in cents and USD with our id as its idempotency key, and is the same however often", async () => {

@@ -1,6 +1,8 @@
 import Stripe from "stripe";
 import type { Clock } from "#shared/process/clock.ts";
 import { ServiceError } from "#shared/process/errors.ts";
+import { cardCalls, chargeOf } from "./stripe-cards.ts";
+import { nanosPerCent, paymentIdOf, topUpIdIn } from "./stripe-ids.ts";
 import { BadSignature, type Notice, type Payment, type PaymentProvider } from "./provider.ts";
 import type { Reversal } from "../store/reversals.ts";
 
@@ -16,7 +18,11 @@ const timeoutMs = 8_000;
 const retries = 1;
 // As Stripe advises against replays: https://docs.stripe.com/webhooks#replay-attacks
 const toleranceSeconds = 300;
-const nanosPerCent = 10_000_000n;
+// Without a customer the card would not be kept: https://docs.stripe.com/payments/checkout/save-during-payment
+const cardsOfNewCustomer = {
+  customer_creation: "always",
+  allowed_payment_method_types: ["card"],
+} satisfies Partial<Stripe.Checkout.SessionCreateParams>;
 const hostedCheckout = "https://checkout.stripe.com";
 
 /** Stripe Checkout in payment mode: https://docs.stripe.com/payments/checkout */
@@ -34,26 +40,35 @@ export function createStripe({ secretKey, webhookSecrets, apiUrl, clock }: Strip
   return {
     name: "stripe",
     pageOrigins: isStandIn ? [hostedCheckout, apiUrl.origin] : [hostedCheckout],
-    beginCheckout: async ({ topUpId, accountId, amountNanos, successUrl, cancelUrl }) => {
+    beginCheckout: async ({ topUpId, accountId, amountNanos, successUrl, cancelUrl, savesCard }) => {
       const about = { top_up_id: topUpId, account_id: accountId };
       const name = `Top-up of account ${accountId}`;
       const price = { currency: "usd", unit_amount: Number(amountNanos / nanosPerCent), product_data: { name } };
       const request = {
-        mode: "payment",
+        mode: "payment" as const,
         client_reference_id: topUpId,
         metadata: about,
-        payment_intent_data: { metadata: about, description: name },
+        payment_intent_data: {
+          metadata: about,
+          description: name,
+          ...(savesCard && { setup_future_usage: "off_session" as const }),
+        },
+        ...(savesCard && cardsOfNewCustomer),
         line_items: [{ quantity: 1, price_data: price }],
         // What is paid must be what is booked: Stripe would otherwise offer the payer's own currency.
         adaptive_pricing: { enabled: false },
         success_url: successUrl,
         cancel_url: cancelUrl,
-      } as const satisfies Stripe.Checkout.SessionCreateParams;
+      } satisfies Stripe.Checkout.SessionCreateParams;
       const session = await calling(() => stripe.checkout.sessions.create(request, { idempotencyKey: topUpId }));
       if (!session.url) throw new ServiceError("unavailable", "no payment page was made");
       return { url: session.url, reference: session.id };
     },
-    lookUp: async (reference) => paymentOf(await calling(() => stripe.checkout.sessions.retrieve(reference))),
+    ...cardCalls(stripe, calling),
+    lookUp: async (reference) =>
+      reference.startsWith("pi_")
+        ? chargeOf(await calling(() => stripe.paymentIntents.retrieve(reference)))
+        : paymentOf(await calling(() => stripe.checkout.sessions.retrieve(reference))),
     readWebhook: (body, signature) => noticeOf(readEvent(stripe, webhookSecrets, { body, signature, clock })),
   };
 }
@@ -105,6 +120,9 @@ function noticeOf(event: Stripe.Event): Notice | undefined {
       const payment = paymentOf(event.data.object);
       return payment && ofPayment({ ...payment, outcome: "expired" });
     }
+    case "payment_intent.succeeded":
+    case "payment_intent.canceled":
+      return ofPayment(chargeOf(event.data.object));
     default:
       return reversalIn(event);
   }
@@ -156,17 +174,6 @@ function ofReversal(event: Stripe.Event, what: Reversal["what"], reversed: Rever
 }
 
 const ofPayment = (payment: Payment | undefined): Notice | undefined => payment && { kind: "payment", payment };
-
-const paymentIdOf = (intent: string | { id: string } | null): string =>
-  intent === null ? "" : `stripe:${typeof intent === "string" ? intent : intent.id}`;
-
-const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-/** Our own id, which whoever makes the payment has put there; empty when it is none. */
-function topUpIdIn(metadata: Stripe.Metadata | null | undefined): string {
-  const topUpId = metadata?.["top_up_id"] ?? "";
-  return uuid.test(topUpId) ? topUpId : "";
-}
 
 /** Undefined for a session that is none of ours: whoever pays by a payment link can choose its reference, not this. */
 function paymentOf(session: Stripe.Checkout.Session): Payment | undefined {

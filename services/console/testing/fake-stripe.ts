@@ -1,6 +1,7 @@
 import { createHmac, randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { listenFake } from "#fake-provider/listen.ts";
+import { createFakeCards, type FakeCards } from "./fake-cards.ts";
 import { receive, type ReceivedRequest } from "#fake-provider/receive.ts";
 import { html, render, type Markup } from "../html/html.ts";
 
@@ -18,6 +19,9 @@ export type FakeSession = {
   success_url: string;
   cancel_url: string;
   url: string;
+  customer: string | null;
+  /** Whether the card is kept: `payment_intent_data[setup_future_usage]`. */
+  setup_future_usage: string | null;
 };
 
 type MessageOptions = { secret?: string; timestamp?: number; to?: string; created?: number };
@@ -40,6 +44,7 @@ export type FakeStripe = AsyncDisposable & {
   tell: (type: string, object: object, telling?: MessageOptions) => Promise<number>;
   /** Pays a session without a message. */
   pay: (id: string) => FakeSession;
+  cards: FakeCards;
 };
 
 /** The header by https://docs.stripe.com/webhooks/signature#verify-manually, made without Stripe's package. */
@@ -60,6 +65,7 @@ export async function startFakeStripe({ webhookUrl = "", webhookSecret, port }: 
     webhookHeaders: {},
     pageUrl: server.url,
     failure: undefined,
+    cards: createFakeCards(),
     tell: async (type, object, { secret = webhookSecret, timestamp, to = fake.webhookUrl, created } = {}) => {
       const happened = created ?? Math.floor(Date.now() / 1_000);
       const event = { id: `evt_${randomUUID()}`, object: "event", type, created: happened, data: { object } };
@@ -73,6 +79,7 @@ export async function startFakeStripe({ webhookUrl = "", webhookSecret, port }: 
     pay: (id) => {
       const session = fake.sessions.get(id);
       if (session?.status !== "open") throw new Error(`${id} cannot be paid`);
+      if (session.customer === "new") session.customer = fake.cards.keep(id, session.setup_future_usage);
       return Object.assign(session, { status: "complete", payment_status: "paid", payment_intent: `pi_of_${id}` });
     },
     [Symbol.asyncDispose]: server.close,
@@ -83,14 +90,24 @@ export async function startFakeStripe({ webhookUrl = "", webhookSecret, port }: 
 async function answer(fake: FakeStripe, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const received = await receive(request);
   const { method, path } = received;
-  const [, place = "", id = ""] = /^(\/v1\/checkout\/sessions|\/pay)\/?([\w-]*)$/.exec(path) ?? [];
+  const [, place = "", id = ""] = /^(\/v1\/checkout\/sessions|\/pay)\/?([\w-]*)(?:\?.*)?$/.exec(path) ?? [];
   const session = fake.sessions.get(id);
   if (place === "/pay" && session) return method === "POST" ? pay(fake, session, response) : showPay(session, response);
   fake.received.push(received);
   if (fake.failure !== undefined) return json(response, fake.failure, { error: { type: "api_error", message: "no" } });
-  if (place.startsWith("/v1") && method === "GET" && session) return json(response, 200, session);
+  const ofCards = fake.cards.answer(received);
+  if (ofCards) return json(response, ...ofCards);
+  if (place.startsWith("/v1") && method === "GET" && session)
+    return json(response, 200, shown(fake, session, received));
   if (place.startsWith("/v1") && method === "POST" && id === "") return json(response, 200, begin(fake, received));
   json(response, 404, { error: { type: "invalid_request_error", code: "resource_missing", message: "No such" } });
+}
+
+function shown({ cards }: FakeStripe, session: FakeSession, { path }: ReceivedRequest): object {
+  const isExpanded = decodeURIComponent(path).includes("payment_intent.payment_method");
+  if (!isExpanded || session.payment_intent === null) return session;
+  const { payment_intent: id } = session;
+  return { ...session, payment_intent: { id, object: "payment_intent", payment_method: cards.methodOf(session.id) } };
 }
 
 /** The same idempotency key gets the session of the first time. */
@@ -115,6 +132,8 @@ function begin({ sessions, pageUrl }: FakeStripe, { rawBody, headers }: Received
     success_url: field("success_url"),
     cancel_url: field("cancel_url"),
     url: `${pageUrl}/pay/${id}`,
+    customer: field("customer_creation") === "always" ? "new" : null,
+    setup_future_usage: form.get("payment_intent_data[setup_future_usage]"),
   };
   const session = sessions.get(id) ?? made;
   sessions.set(id, session);

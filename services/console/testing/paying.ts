@@ -3,6 +3,7 @@ import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { App } from "../app.ts";
+import type { Config } from "../config.ts";
 import { startWorld, type World } from "./console.ts";
 import { startFakeStripe, type FakeStripe } from "./fake-stripe.ts";
 
@@ -14,7 +15,7 @@ export type PaymentEnvironment = AsyncDisposable & { world: World; stripe: FakeS
 
 export const webhookOf = ({ httpPort }: App): string => `http://127.0.0.1:${httpPort}/payments/stripe/webhook`;
 
-export async function startPaying(): Promise<PaymentEnvironment> {
+export async function startPaying(change: Partial<Config> = {}): Promise<PaymentEnvironment> {
   await using resources = new AsyncDisposableStack();
   const stripe = resources.use(await startFakeStripe({ webhookSecret }));
   const folder = resources.use(await mkdtempDisposable(join(tmpdir(), "console-stripe-")));
@@ -27,6 +28,7 @@ export async function startPaying(): Promise<PaymentEnvironment> {
       STRIPE_SECRET_KEY_FILE: file("key", `${secretKey}\n`),
       STRIPE_WEBHOOK_SECRET_FILE: file("webhook", `the-next-one\n${webhookSecret}\n`),
       STRIPE_API_URL: stripe.url,
+      ...change,
     }),
   );
   stripe.webhookUrl = webhookOf(world.app);

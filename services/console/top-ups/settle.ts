@@ -1,6 +1,8 @@
 import { ServiceError } from "#shared/process/errors.ts";
 import { inTransaction } from "#shared/stores/postgres.ts";
+import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Deps } from "../deps.ts";
+import { keepCard } from "../store/auto-top-ups.ts";
 import type { AuditValues } from "../store/audit.ts";
 import {
   findByPayment,
@@ -50,7 +52,7 @@ const findNamed = async (pool: Deps["pool"], topUpId: string): Promise<TopUp | u
   topUpId === "" ? undefined : findTopUp(pool, topUpId);
 
 /** The provider itself as an actor in the audit log. */
-const reporterOf = ({ payments }: SettleDeps, address: string): Reporter => ({
+export const reporterOf = ({ payments }: Pick<SettleDeps, "payments">, address: string): Reporter => ({
   personId: null,
   email: payments.name,
   address,
@@ -60,7 +62,7 @@ const reporterOf = ({ payments }: SettleDeps, address: string): Reporter => ({
  * Brings a top-up to the state of its payment. A paid one is booked to the account of our own row, once, however often
  * it is reported. Rejects when billing or PostgreSQL is down; it must then be reported again.
  */
-async function settle(deps: SettleDeps, payment: Payment, reporter: Reporter): Promise<void> {
+export async function settle(deps: SettleDeps, payment: Payment, reporter: Reporter): Promise<void> {
   const { pool, log, metrics, payments } = deps;
   const { topUpId, outcome } = payment;
   const topUp = await findTopUp(pool, topUpId);
@@ -98,9 +100,12 @@ async function book(deps: SettleDeps, { topUp, payment, reporter }: PaidTopUp): 
     if (!(error instanceof ServiceError) || error.code === "unavailable" || error.code === "internal") throw error;
     return leaveUnbooked(deps, { topUp, payment, reporter }, error);
   }
+  faultPoint("console: top-up credited, not noted");
+  const card = topUp.savesCard ? await payments.readCard(reference) : undefined;
   const isFirst = await inTransaction(pool, async (db) => {
     await setReference(db, topUpId, reference);
     if (!(await markPaid(db, topUpId, paymentId))) return false;
+    if (card) await keepCard(db, topUp, card);
     const after = { state: "paid", amountNanos: amountNanos.toString(), paymentId, lineId };
     await recordAudit(db, reporter, bookingEvent(topUp, after));
     return true;

@@ -1,7 +1,8 @@
 import { usd } from "../../html/amounts.ts";
-import { form, input, instant, table } from "../../html/controls.ts";
+import { choice, form, input, instant, table } from "../../html/controls.ts";
 import { createForm, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
+import { may } from "../../permissions.ts";
 import type { Deps } from "../../deps.ts";
 import type { AccountRequest } from "../../html/route.ts";
 import { listTopUps, type TopUp } from "../../store/top-ups.ts";
@@ -28,16 +29,35 @@ export async function topUpPage({ pool, billing, payments }: Deps, request: Acco
     ${
       payments &&
       html`<h2>Pay by card or otherwise</h2>
-        ${form(request, { action: `${path}/checkout`, button: "Continue to payment" }, amountField(request.form))}`
+        ${form(request, { action: `${path}/checkout`, button: "Continue to payment" }, checkoutFields(request))}
+        ${
+          may(request.roles, "auto-top-ups.manage") &&
+          html`<p><a href="${path}/automatic">Top up automatically when the balance is low</a></p>`
+        }`
     }
     <h2>Redeem a voucher</h2>
     ${form(request, { action: `${path}/voucher`, button: "Redeem" }, codeField(request.form))}
     ${
       (payments !== undefined || rows.length > 0) &&
       html`<h2>Latest payments</h2>
-        ${table("Payments of this account, newest first", ["Begun", "Amount", "State"], rows)}`
+        ${table("Payments of this account, newest first", ["Begun", "Amount", "By", "State"], rows)}`
     }`;
 }
+
+const checkoutFields = ({ form: given, roles }: AccountRequest): Markup =>
+  html`${amountField(given)}
+  ${
+    may(roles, "auto-top-ups.manage") &&
+    choice(given, {
+      name: "save-card",
+      label: "The card that you pay with",
+      hint: "A saved card is charged only when you switch automatic top-ups on.",
+      choices: [
+        ["", "Use it once"],
+        ["yes", "Save it for automatic top-ups"],
+      ],
+    })
+  }`;
 
 const amountField = (given: Form): Markup =>
   input(given, {
@@ -67,10 +87,12 @@ const words: Record<TopUp["state"], string> = {
   unbooked: "paid, not booked: ask your operator",
 };
 
-function topUpRow(path: string, { topUpId, createdAt, amountNanos, state }: TopUp): Markup {
+export function topUpRow(path: string, topUp: TopUp): Markup {
+  const { topUpId, createdAt, amountNanos, state, isAutomatic, problem } = topUp;
   return html`<tr>
     <th scope="row"><a href="${path}/${topUpId}">${instant(createdAt)}</a></th>
     <td>${usd(amountNanos)}</td>
-    <td>${words[state]}</td>
+    <td>${isAutomatic ? "automatic" : "a person"}</td>
+    <td>${problem === "" ? words[state] : `${words[state]}: ${problem}`}</td>
   </tr>`;
 }

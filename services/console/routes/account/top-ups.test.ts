@@ -90,7 +90,7 @@ describe("beginning to pay", () => {
     assert.deepEqual(credits(), [], "nothing is booked");
     const page = await owner.browser.get(path);
     checkPage(page, "top-up");
-    assert.match(page.text, /<td>25\.50 USD<\/td><td>not paid yet<\/td>/);
+    assert.match(page.text, /<td>25\.50 USD<\/td><td>a person<\/td><td>not paid yet<\/td>/);
   });
 
   it("is allowed by the policy for forms, which browsers hold redirects to", async () => {

@@ -20,6 +20,7 @@ import {
   type Route,
 } from "../../html/route.ts";
 import { findTopUp, insertTopUp, markExpired, setReference, type TopUp } from "../../store/top-ups.ts";
+import { may } from "../../permissions.ts";
 import { recordAudit, auditAround, actorOf } from "../../audit-log.ts";
 import { hashVoucherCode } from "../../sign-in/voucher-codes.ts";
 import { minNanos, maxNanos, topUpPage, topUpTitle } from "./top-up-page.ts";
@@ -77,7 +78,7 @@ function sentenceOf(error: unknown): string | undefined {
   return "This voucher has been redeemed already, by another account.";
 }
 
-function providerOf({ payments }: Deps): PaymentProvider {
+export function providerOf({ payments }: Deps): PaymentProvider {
   if (!payments) throw new Problem("not-found");
   return payments;
 }
@@ -93,14 +94,17 @@ async function checkout(deps: Deps, request: AccountRequest): Promise<PageRespon
   const { accountId } = request;
   const amountNanos = readAmount(request.form);
   if (amountNanos === undefined) return again(topUpTitle, await topUpPage(deps, request));
-  const topUpId = await begin(deps, request, { payments, amountNanos });
+  // Whoever may not charge a card later cannot have one kept either.
+  const savesCard = request.form.typed("save-card") === "yes" && may(request.roles, "auto-top-ups.manage");
+  const topUpId = await begin(deps, request, { payments, amountNanos, savesCard });
   if (topUpId === undefined) {
     const sentence = "Too many payments were begun in the last hour and not paid. Try again in an hour.";
     return refused(deps, request, "amount", sentence);
   }
   const path = topUpPath(request);
   const [successUrl, cancelUrl] = [`${path}/${topUpId}`, path].map((to) => new URL(to, deps.publicUrl).href);
-  const order = { topUpId, accountId, amountNanos, successUrl: successUrl ?? "", cancelUrl: cancelUrl ?? "" };
+  const urls = { successUrl: successUrl ?? "", cancelUrl: cancelUrl ?? "" };
+  const order = { topUpId, accountId, amountNanos, savesCard, ...urls };
   const url = await makeCheckout(deps, payments, order);
   if (payments.pageOrigins.includes(new URL(url).origin)) return redirect(url);
   // Stripe's page can have a domain of one's own, to which the policy does not let a form lead.
@@ -108,17 +112,18 @@ async function checkout(deps: Deps, request: AccountRequest): Promise<PageRespon
   return page("On to the payment page", body, { goesOnTo: new URL(url) });
 }
 
-type CheckoutStart = { payments: PaymentProvider; amountNanos: bigint };
+type CheckoutStart = { payments: PaymentProvider; amountNanos: bigint; savesCard: boolean };
 
 /** The row comes first: nobody can pay what we do not know of. */
-function begin({ pool, metrics }: Deps, request: AccountRequest, { payments, amountNanos }: CheckoutStart) {
+function begin({ pool, metrics }: Deps, request: AccountRequest, start: CheckoutStart) {
+  const { payments, amountNanos, savesCard } = start;
   const { accountId, visitor } = request;
   const { personId } = visitor.person;
   return inTransaction(pool, async (db) => {
     const provider = payments.name;
-    const topUpId = await insertTopUp(db, { accountId, personId, provider, amountNanos });
+    const topUpId = await insertTopUp(db, { accountId, personId, provider, amountNanos, savesCard });
     if (topUpId === undefined) return undefined;
-    const after = { provider, amountNanos: `${amountNanos}` };
+    const after = { provider, amountNanos: `${amountNanos}`, ...(savesCard && { savesCard }) };
     await recordAudit(db, actorOf(request), { action: "top-up.begin", accountId, target: topUpId, after });
     metrics.topUps.inc({ provider, outcome: "begun" });
     return topUpId;
@@ -144,7 +149,7 @@ async function makeCheckout({ pool }: Deps, payments: PaymentProvider, order: Or
 async function comeBack(deps: Deps, request: AccountRequest): Promise<PageResponse> {
   const before = await ownTopUp(deps, request);
   const { payments, log } = deps;
-  if (payments && payments.name === before.provider && before.state !== "paid") {
+  if (payments && payments.name === before.provider && before.state !== "paid" && !before.isAutomatic) {
     try {
       await settlePendingTopUp({ ...deps, payments }, before, actorOf(request));
     } catch (error) {
@@ -169,9 +174,10 @@ async function ownTopUp({ pool }: Deps, { accountId, parameters }: AccountReques
   return topUp;
 }
 
-function outcomeOf({ state, amountNanos, topUpId }: TopUp): Markup {
+function outcomeOf({ state, amountNanos, topUpId, problem }: TopUp): Markup {
   const amount = usd(amountNanos);
   if (state === "paid") return html`<p class="notice">Thank you: ${amount} was added to the account.</p>`;
+  if (problem !== "") return html`<p>Nothing was paid, and nothing was added to the account: ${problem}.</p>`;
   if (state === "expired") return html`<p>Nothing was paid, and nothing was added to the account.</p>`;
   if (state === "unbooked") {
     return html`<p class="problems">

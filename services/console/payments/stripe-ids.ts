@@ -1,0 +1,15 @@
+import type Stripe from "stripe";
+
+export const nanosPerCent = 10_000_000n;
+
+/** Under which billing books a payment once. */
+export const paymentIdOf = (intent: string | { id: string } | null): string =>
+  intent === null ? "" : `stripe:${typeof intent === "string" ? intent : intent.id}`;
+
+const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** Our own id, which whoever makes the payment has put there; empty when it is none. */
+export function topUpIdIn(metadata: Stripe.Metadata | null | undefined): string {
+  const topUpId = metadata?.["top_up_id"] ?? "";
+  return uuid.test(topUpId) ? topUpId : "";
+}
