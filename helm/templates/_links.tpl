@@ -76,8 +76,9 @@ mounts:
 secretEnv:
   REDIS_URL:
     {{- include "model-relay.secretRef" (dict "root" .root "ref" $redis.existingSecret "devKey" "redis-url") | nindent 4 }}
-{{- if $redis.caSecret.name }}
 env:
+  REDIS_SHARDS: {{ $redis.shards | quote }}
+{{- if $redis.caSecret.name }}
   REDIS_CA_FILE: /etc/model-relay/redis/ca.crt
 mounts:
   redis-ca:

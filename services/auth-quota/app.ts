@@ -21,22 +21,29 @@ import { keyHandlers } from "./handlers/keys.ts";
 import { forgetRefusals, refusalHandlers } from "./handlers/refusals.ts";
 import { createLoad } from "./hot/load.ts";
 import { followMaintenance } from "./handlers/maintenance.ts";
-import { createMetrics, watchSessions, type Metrics } from "./metrics.ts";
+import { createMetrics, watchSessions, watchShards, type Metrics } from "./metrics.ts";
+import { shardHandlers } from "./handlers/shards.ts";
 import { postHandler } from "./handlers/post.ts";
 import { beginBudgets, renewDueBudgets } from "./hot/budgets.ts";
 import { createPush, type Push } from "./hot/push.ts";
-import { createRebuild } from "./hot/rebuild.ts";
+import { createRebuild, type RebuildDeps } from "./hot/rebuild.ts";
 import { createRestoreWatch } from "./hot/restores.ts";
 import { sessionMethod } from "./session/session-wire.ts";
 import { createSessions } from "./session/session.ts";
-import { createHotStore, type CallLimits, type HotStore } from "./store/hot.ts";
 import { findIdentities, type Identity } from "./store/keys.ts";
 import { connectPostgres, type Database } from "./store/postgres.ts";
-import { connectRedis, type HotRedis } from "./store/redis.ts";
+import type { HotRedis } from "./store/redis.ts";
+import { readTotals, type Shard, type Shards } from "./store/shards.ts";
+import { openShards, takeLayout, watchLayout } from "./open-shards.ts";
 import { sweep } from "./hot/sweep.ts";
 
 /** The running service; disposal drains it. */
-export type App = AsyncDisposable & { grpcPort: number; opsPort: number };
+export type App = AsyncDisposable & {
+  grpcPort: number;
+  opsPort: number;
+  /** Resolves when the process must end because the number of shards was changed. */
+  outdated: Promise<string>;
+};
 
 const billingTimeoutMs = 5_000;
 const sweepMs = 2_000;
@@ -46,55 +53,50 @@ const budgetsMs = 1_000;
 const gaugesMs = 5_000;
 const forgetMs = 600_000;
 
-const limitsOf = (config: Config): CallLimits => ({
-  accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
-  ipPerMinute: config.IP_REQUESTS_PER_MINUTE,
-  accountConcurrent: config.ACCOUNT_MAX_CONCURRENT,
-});
-
-/** Starts the service. Redis, PostgreSQL and billing may be up, down or on their way: it finds them when they come. */
+/**
+ * Starts the service. Redis, PostgreSQL and billing may be up, down or on their way: it finds them when they come; only
+ * several shards wait for PostgreSQL. Rejects when their number is not that of the installation.
+ */
 export async function startApp(config: Config, log: Logger): Promise<App> {
   const proofKeys = readProofKeys(config.HOLD_PROOF_KEYS);
   await using resources = new AsyncDisposableStack();
-  const redis = resources.use(connectRedis(config.REDIS_URL, log, config.REDIS_CA_FILE));
   const database = resources.use(connectPostgres(config.DATABASE_URL, log));
   const registry = createRegistry("auth-quota");
   const credentials = resources.use(openGrpcCredentials(config, log, registry));
   const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials, "billing"));
   const billing = unaryClient(BillingService, channel, billingTimeoutMs);
   const metrics = createMetrics(registry);
-  const hot = createHotStore(redis, limitsOf(config));
-  const load = createLoad(database, billing, hot.generation);
-  const push = createPush(database, hot, log);
+  const state = { problems: (): string[] => ["PostgreSQL has not told the number of shards yet"] };
+  const ops = resources.use(
+    await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, () => state.problems()),
+  );
+  const layout = await takeLayout(database, config.REDIS_SHARDS, log);
+  const { shards, connections } = openShards(config, layout, { resources, log });
+  watchShards(registry, shards);
+  const load = createLoad(database, billing, shards);
+  const push = createPush(database, shards, log);
   const identities = createIdentities((hashes) => readIdentities(database, hashes));
   const maintenance = resources.use(followMaintenance(database, log));
-  const decide = createDecide({ hot, identities, load, proofKeys, metrics, log });
+  const decide = createDecide({ shards, identities, load, proofKeys, metrics, log });
   const sessions = createSessions(decide, maintenance.current, log);
 
-  const whenBack = (): Promise<void> => rebuild().then(repair);
-  redis.on("ready", () => void whenBack().catch((error: unknown) => log.error({ err: error }, "repair failed")));
-  const repair = createRepair(redis, push, metrics);
-  const rebuild = createRebuild({ hot, database, billing, metrics, log, rebuildMs: config.REBUILD_MS });
-  const whenReady = (work: () => Promise<void>) => async (): Promise<void> => {
-    if (redis.status === "ready") await work();
-  };
-  const sweepSilent = whenReady(() => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS));
-  resources.use(every(sweepMs, sweepSilent, log));
-  resources.use(every(rebuildCheckMs, whenReady(rebuild), log));
-  resources.use(every(repairMs, createRestoreWatch({ database, billing, identities, hot, log }), log));
+  const repair = createRepair(connections, push, metrics);
+  const works = tendShards({ config, shards, connections, repair, database, billing, push, metrics, log });
+  for (const work of works) resources.use(work);
+  resources.use(every(repairMs, createRestoreWatch({ database, billing, identities, shards, log }), log));
   resources.use(every(repairMs, repair, log));
   const budgets = { database, billing, push };
   resources.use(every(budgetsMs, () => renewDueBudgets(budgets), log));
   resources.use(every(forgetMs, () => forgetRefusals(database), log));
-  const tellTotals = whenReady(async () => metrics.totals(await hot.readTotals()));
-  resources.use(every(gaugesMs, tellTotals, log));
+  resources.use(every(gaugesMs, () => tellTotals(shards, metrics), log));
 
   const unary = unaryHandlers(
     AuthQuotaService,
     {
-      post: postHandler({ hot, billing, metrics, log }),
-      ...holdHandlers(hot, load),
-      auditAccounts: auditHandler(redis, hot),
+      post: postHandler({ shards, billing, metrics, log }),
+      ...holdHandlers(shards, load),
+      auditAccounts: auditHandler(shards),
+      ...shardHandlers({ database, shards, layout, log }),
       ...accountHandlers(database, push, (accountId) => beginBudgets(budgets, "account", [accountId])),
       ...keyHandlers(database, push, (keyId) => beginBudgets(budgets, "key", [keyId])),
       ...maintenance.handlers,
@@ -103,8 +105,9 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     },
     log,
   );
-  const notReady = (): string[] => [...problemOfRedis(redis, hot), ...(sessions.isEnding() ? ["stopping"] : [])];
-  const ops = resources.use(await serveOps({ host: config.OPS_HOST, port: config.OPS_PORT }, registry, notReady));
+  const { look, outdated } = watchLayout(database, layout, connections, log);
+  resources.use(every(repairMs, look, log));
+  state.problems = () => [...problemsOf(shards), ...(sessions.isEnding() ? ["stopping"] : [])];
   const grpc = resources.use(
     await serve(config, { credentials, registry, log }, { ...unary, session: sessions.handler }),
   );
@@ -116,18 +119,50 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   watchSessions(registry, sessions.open);
 
   const owned = resources.move();
-  return { grpcPort: grpc.port, opsPort: ops.port, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { grpcPort: grpc.port, opsPort: ops.port, outdated, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Pushes what Redis lacks, after it was away also what it may have lost. */
-function createRepair(redis: HotRedis, push: Push, metrics: Metrics): () => Promise<void> {
-  let isTrusted = false;
+type Tending = Omit<RebuildDeps, "hot" | "repush" | "rebuildMs"> & {
+  config: Config;
+  shards: Shards;
+  connections: readonly HotRedis[];
+  repair: () => Promise<void>;
+  push: Push;
+};
+
+/** Looks after each shard by itself: the holds of silent relays end, and what is lost is rebuilt. */
+function tendShards({ config, shards, connections, repair, push, ...deps }: Tending): AsyncDisposable[] {
+  const { metrics, log } = deps;
+  return connections.flatMap((redis, index) => {
+    const hot = shards.all[index] ?? shards.all[0];
+    const rebuild = createRebuild({ ...deps, hot, rebuildMs: config.REBUILD_MS, repush: push.repush });
+    const whenBack = (): Promise<void> => rebuild().then(repair);
+    redis.on("ready", () => void whenBack().catch((error: unknown) => log.error({ err: error }, "repair failed")));
+    const sweepSilent = () => sweep({ hot, metrics, log }, config.RELAY_SILENT_MS);
+    return [every(sweepMs, whenReady(hot, sweepSilent), log), every(rebuildCheckMs, whenReady(hot, rebuild), log)];
+  });
+}
+
+const whenReady = (hot: Shard, work: () => Promise<void>) => async (): Promise<void> => {
+  if (hot.isReady()) await work();
+};
+
+async function tellTotals({ all }: Shards, metrics: Metrics): Promise<void> {
+  const ready = all.filter((shard) => shard.isReady());
+  if (ready.length > 0) metrics.totals(await readTotals(ready));
+}
+
+/** Pushes what Redis lacks, after a shard was away also what that may have lost. */
+function createRepair(connections: readonly HotRedis[], push: Push, metrics: Metrics): () => Promise<void> {
+  const distrusted = new Set(connections);
   // It may come back with less than it had acknowledged.
-  redis.on("close", () => (isTrusted = false));
+  for (const redis of connections) redis.on("close", () => distrusted.add(redis));
   return async () => {
-    if (redis.status !== "ready") return;
-    if (!isTrusted) await push.distrust();
-    isTrusted = true;
+    const ready = connections.filter(({ status }) => status === "ready");
+    if (ready.length === 0) return;
+    const back = ready.filter((redis) => distrusted.has(redis));
+    if (back.length > 0) await push.distrust();
+    for (const redis of back) distrusted.delete(redis);
     metrics.unpushed(await push.repair());
   };
 }
@@ -137,10 +172,17 @@ async function readIdentities(database: Database, hashes: string[]): Promise<Map
   return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
 }
 
-/** Nothing can be decided before Redis is established, as that of a new installation is at the first look. */
-function problemOfRedis({ status }: HotRedis, hot: HotStore): string[] {
-  if (status !== "ready") return [`redis is ${status}`];
-  return hot.generation() === "" ? ["redis is not established yet"] : [];
+/**
+ * Why nothing can be decided; one shard that is ready is enough to be asked. Nothing can before a shard is established,
+ * as that of a new installation is at the first look.
+ */
+function problemsOf({ all }: Shards): string[] {
+  const problems = all.flatMap((shard) => {
+    const name = all.length === 1 ? "redis" : `redis of shard ${shard.index}`;
+    if (!shard.isReady()) return [`${name} is ${shard.status()}`];
+    return shard.generation() === "" ? [`${name} is not established yet`] : [];
+  });
+  return problems.length < all.length ? [] : problems;
 }
 
 function serve(

@@ -22,6 +22,7 @@ export const callers: Callers<typeof AuthQuotaService> = {
   findKeys: byPeople,
   getMaintenance: byPeople,
   setMaintenance: byPeople,
+  changeShards: ["admin"],
   keepCatalog: ["relay"],
   getKeptCatalog: ["relay", ...byPeople],
   reportRefusals: ["relay"],

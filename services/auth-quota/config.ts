@@ -33,6 +33,14 @@ export const variables = Type.Object({
     description: "CA bundle (PEM) used to verify Redis; empty: the CAs of Node.js.",
     default: "",
   }),
+  REDIS_SHARDS: Type.Integer({
+    description:
+      "Shards of the hot money, in as many slots of a Redis Cluster. PostgreSQL records it; changed by " +
+      "`npm run admin -- shards`.",
+    minimum: 1,
+    maximum: 64,
+    default: 1,
+  }),
   BILLING_ADDRESS: Type.String({ description: "gRPC target of the billing service.", minLength: 1 }),
   HOLD_PROOF_KEYS: Type.String({
     description:

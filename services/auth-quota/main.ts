@@ -12,4 +12,5 @@ resources.use(await startTracing("auth-quota", config.OTEL_EXPORTER_OTLP_ENDPOIN
 const app = resources.use(await startApp(config, log));
 
 log.info({ grpcPort: app.grpcPort, opsPort: app.opsPort }, "auth-quota is ready");
-log.info({ reason: await stopOrFault(log) }, "auth-quota is stopping");
+const outdated = app.outdated.finally(() => (process.exitCode = 1));
+log.info({ reason: await Promise.race([stopOrFault(log), outdated]) }, "auth-quota is stopping");

@@ -1,7 +1,8 @@
 import type { Registry } from "prom-client";
 import type { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
-import { counter, counters, gauge, histogram, histograms } from "#shared/metrics/metrics.ts";
+import { counter, counters, gauge, gauges, histogram, histograms } from "#shared/metrics/metrics.ts";
 import type { HotTotals } from "./store/hot.ts";
+import type { Shards } from "./store/shards.ts";
 import { verdictName, type OperationName } from "./operation-names.ts";
 
 /** Why an operation or a Post was answered with an alarm. */
@@ -20,8 +21,8 @@ export type Metrics = {
   expired: (holds: number) => void;
   totals: (totals: HotTotals) => void;
   unpushed: (rows: number) => void;
-  /** How long the recovery lock has been closed; undefined while it is open. */
-  recoveryLock: (closedMs: number | undefined) => void;
+  /** How long the recovery lock of a shard has been closed; undefined while it is open. */
+  recoveryLock: (shard: number, closedMs: number | undefined) => void;
 };
 
 export function createMetrics(registry: Registry): Metrics {
@@ -67,10 +68,11 @@ export function createMetrics(registry: Registry): Metrics {
     "unpushed_rows",
     "Accounts and keys whose last change is not yet pushed to Redis; counted up to 500 each.",
   );
-  const gateClosed = level(
-    "gate_closed_seconds",
-    "Time since the recovery lock closed because Redis lost data; 0 while calls are granted.",
-  );
+  const gateClosed = gauges(registry, {
+    name: "auth_quota_gate_closed_seconds",
+    help: "Time since the recovery lock of a shard closed because Redis lost data; 0 while calls are granted.",
+    labels: ["shard"],
+  });
 
   return {
     verdict: (operation, verdict) => countOf(operation, verdict).inc(),
@@ -86,7 +88,8 @@ export function createMetrics(registry: Registry): Metrics {
       outboxOldest.set(totals.outboxOldestMs / 1_000);
     },
     unpushed: (rows) => unpushed.set(rows),
-    recoveryLock: (closedMs) => gateClosed.set(closedMs === undefined ? 0 : Math.max(closedMs, 1) / 1_000),
+    recoveryLock: (shard, closedMs) =>
+      gateClosed.set({ shard: String(shard) }, closedMs === undefined ? 0 : Math.max(closedMs, 1) / 1_000),
   };
 }
 
@@ -103,4 +106,16 @@ function rememberCounts<C>(find: (operation: OperationName, verdict: Verdict) =>
 /** Declares the gauge of the relay processes that are connected here. */
 export function watchSessions(registry: Registry, read: () => number): void {
   gauge(registry, { name: "auth_quota_sessions", help: "Open session streams of relays to this process.", read });
+}
+
+/** Declares the gauge of the shards whose Redis answers this process. */
+export function watchShards(registry: Registry, { all }: Pick<Shards, "all">): void {
+  gauges(registry, {
+    name: "auth_quota_shard_connected",
+    help: "Whether this process is connected to the Redis of a shard of the hot money (1) or not (0).",
+    labels: ["shard"],
+    read: (set) => {
+      for (const shard of all) set({ shard: String(shard.index) }, shard.isReady() ? 1 : 0);
+    },
+  });
 }

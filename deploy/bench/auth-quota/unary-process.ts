@@ -14,10 +14,9 @@ import {
   type Result,
   type SessionOperation,
 } from "../../../services/auth-quota/session/session-wire.ts";
-import { createHotStore } from "../../../services/auth-quota/store/hot.ts";
 import { findIdentities } from "../../../services/auth-quota/store/keys.ts";
 import { connectPostgres } from "../../../services/auth-quota/store/postgres.ts";
-import { connectRedis } from "../../../services/auth-quota/store/redis.ts";
+import { openShards, takeLayout } from "../../../services/auth-quota/open-shards.ts";
 import { UnaryService } from "./unary-contract.ts";
 
 // The naive way to the same decisions: auth-quota's own decide(), Redis and PostgreSQL behind a unary call instead of
@@ -26,18 +25,16 @@ const config = readConfig(process.env);
 const log = createLog("unary auth-quota", config.LOG_LEVEL);
 const database = connectPostgres(config.DATABASE_URL, log);
 const billing = unaryClient(BillingService, connectGrpc(config.BILLING_ADDRESS), 5_000);
-const hot = createHotStore(connectRedis(config.REDIS_URL, log), {
-  accountPerMinute: config.ACCOUNT_REQUESTS_PER_MINUTE,
-  ipPerMinute: config.IP_REQUESTS_PER_MINUTE,
-  accountConcurrent: config.ACCOUNT_MAX_CONCURRENT,
-});
+const resources = new AsyncDisposableStack();
+const layout = await takeLayout(database, config.REDIS_SHARDS, log);
+const { shards } = openShards(config, layout, { resources, log });
 const decide = createDecide({
-  hot,
+  shards,
   identities: createIdentities(async (hashes) => {
     const found = await findIdentities(database, hashes);
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   }),
-  load: createLoad(database, billing, hot.generation),
+  load: createLoad(database, billing, shards),
   proofKeys: readProofKeys(config.HOLD_PROOF_KEYS),
   metrics: createMetrics(createRegistry("unary-auth-quota")),
   log,

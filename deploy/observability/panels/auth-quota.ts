@@ -62,7 +62,13 @@ const stores: Panel[] = [
     title: "Gate closed for",
     description: "Nothing is granted since Redis lost data; 0: it grants.",
     unit: "s",
-    queries: [{ expr: greatest("auth_quota_gate_closed_seconds"), legend: "closed" }],
+    queries: [{ expr: greatest("auth_quota_gate_closed_seconds", "shard"), legend: "shard {{shard}}" }],
+  },
+  {
+    title: "Processes connected to each shard",
+    description: "Of auth-quota to Redis; calls of accounts of a shard at 0 are refused.",
+    unit: "short",
+    queries: [{ expr: sumOf("auth_quota_shard_connected", "shard"), legend: "shard {{shard}}" }],
   },
   {
     title: "Outbox",

@@ -54,7 +54,7 @@ export async function startEncryptedStores(folder: string, authority: Authority)
     "--tls-ca-cert-file",
     caFile,
   ];
-  const user = "--user quota on >p@ss ~{auth-quota}* +@all -@dangerous +info".split(" ");
+  const user = "--user quota on >p@ss ~{auth-quota* +@all -@dangerous +info".split(" ");
   const redisPlan = redisProgram(place("redis"));
   const withTls = (port: number) => {
     const planned = redisPlan.plan(port);

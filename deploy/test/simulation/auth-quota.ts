@@ -20,6 +20,7 @@ import { createRebuild } from "../../../services/auth-quota/hot/rebuild.ts";
 import { createSessions } from "../../../services/auth-quota/session/session.ts";
 import { createHotStore } from "../../../services/auth-quota/store/hot.ts";
 import { findIdentities } from "../../../services/auth-quota/store/keys.ts";
+import { createShards } from "../../../services/auth-quota/store/shards.ts";
 import type { Database } from "../../../services/auth-quota/store/postgres.ts";
 import { sweep } from "../../../services/auth-quota/hot/sweep.ts";
 import type { AuthQuotaService, BillingClient } from "./neighbours.ts";
@@ -29,7 +30,7 @@ import type { Network } from "./network.ts";
 export type AuthQuotaDeps = {
   name: string;
   network: Network;
-  redis: RedisServer;
+  redises: readonly RedisServer[];
   database: Database;
   billing: BillingClient;
   relaySilentMs: number;
@@ -46,23 +47,30 @@ const proofKeys = readProofKeys(holdProofKeys);
 
 /** Wires one process as the service's app.ts does, with the product's own parts. */
 export function startAuthQuota(parts: AuthQuotaDeps): AuthQuotaService {
-  const { name, network, redis, database, billing, log } = parts;
+  const { name, network, redises, database, billing, log } = parts;
   const limits = { accountPerMinute: 1_000_000, ipPerMinute: 1_000_000, accountConcurrent: 0 };
-  const hot = createHotStore(connectSimulatedRedis(redis, network, name), limits);
-  const load = createLoad(database, billing, hot.generation);
+  const stores = redises.map((redis) => ({
+    ...createHotStore(connectSimulatedRedis(redis, network, name), limits),
+    status: () => "ready",
+  }));
+  const shards = createShards(stores);
+  const load = createLoad(database, billing, shards);
   const identities = createIdentities(async (hashes) => {
     const found = await findIdentities(database, hashes);
     return new Map(found.map(({ hash, keyId, accountId }) => [hash, { keyId, accountId }]));
   });
   const sessions = createSessions(
-    createDecide({ hot, identities, load, proofKeys, metrics, log }),
+    createDecide({ shards, identities, load, proofKeys, metrics, log }),
     () => undefined,
     log,
   );
-  const post = postHandler({ hot, billing, metrics, log });
-  const { listUnposted } = holdHandlers(hot, load);
-  every(sweepMs, () => sweep({ hot, metrics, log }, parts.relaySilentMs), log);
-  every(rebuildCheckMs, createRebuild({ hot, database, billing, metrics, log, rebuildMs: parts.rebuildMs }), log);
+  const post = postHandler({ shards, billing, metrics, log });
+  const { listUnposted } = holdHandlers(shards, load);
+  const rebuilding = { database, billing, metrics, log, rebuildMs: parts.rebuildMs, repush: async () => undefined };
+  for (const hot of shards.all) {
+    every(sweepMs, () => sweep({ hot, metrics, log }, parts.relaySilentMs), log);
+    every(rebuildCheckMs, createRebuild({ hot, ...rebuilding }), log);
+  }
   return {
     post: async (request) => create(PostResponseSchema, await post(create(PostRequestSchema, request))),
     listUnposted: async (request) =>

@@ -12,6 +12,8 @@ import { killPlace, loseDisk, startPlace } from "./nodes.ts";
 import { clocks, drawnFrom, drawProfile } from "./profile.ts";
 import { createRandom, type Random } from "./random.ts";
 import { createMemoryRedis } from "./redis.ts";
+import type { RedisServer } from "./redis-link.ts";
+import { shardPrefixes } from "../../../services/auth-quota/store/key-prefix.ts";
 import { createLines } from "./session-stream.ts";
 import { createUsageStream } from "./stream.ts";
 import { note, placesOf, startMs, type RunningNode, type Trace, type World } from "./world.ts";
@@ -30,16 +32,7 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
     random: random.fork(),
     profile,
     network,
-    redis: {
-      memory: createMemoryRedis(
-        () => (Date.now() + world.redis.clockAheadMs) * 1_000,
-        (below) => random.between(0, below - 1),
-      ),
-      script,
-      isDown: false,
-      clockAheadMs: 0,
-      onRun: () => undefined,
-    },
+    redises: createRedises(seed, script, (below) => random.between(0, below - 1)),
     ledger: createLedger((lines) => {
       for (const line of lines) world.note(`booked ${line.rid} kind ${line.kind} ${line.amountNanos}`);
       checkCommitted(world, lines);
@@ -71,20 +64,40 @@ export function beginWorld(seed: number, script: LuaScript, hasTrace: boolean): 
       world.note(`VIOLATION ${text}`);
       world.violations.push(text);
     },
-    noteLoss: () => void world.losses.push(Date.now()),
+    noteLoss: (server) => void world.losses.push({ atMs: Date.now(), server }),
     kill: (killed) => killPlace(world, killed),
     start: (started) => startPlace(world, started),
     loseDisk: (lost) => loseDisk(world, ({ place: at }) => at === lost.name),
   };
   const checks = createRunChecks(world);
-  world.redis.onRun = (values, answer) => {
-    if (!quiet.has(values[8] ?? ""))
-      world.note(`redis ${values.slice(8).map(plain).join(" ")} => ${String(answer).slice(0, 200)}`);
-    checks.afterRun(values, answer);
-  };
+  for (const redis of world.redises) {
+    redis.onRun = (values, answer) => {
+      if (!quiet.has(values[8] ?? ""))
+        world.note(`${redis.name} ${values.slice(8).map(plain).join(" ")} => ${String(answer).slice(0, 200)}`);
+      checks.afterRun(values, answer);
+    };
+  }
   const plans = drawCalls(drawn, { payers, lastMs: profile.loadMs, longShare: profile.longShare });
   schedule(world, world.hasLeases ? followed(createRandom(seed ^ 0x5eed), plans) : plans);
   return world;
+}
+
+// In every fifth world, with one shard in each.
+const redisesOf = (seed: number): number => (seed % 5 === 3 ? 3 : 1);
+
+function createRedises(seed: number, script: LuaScript, random: (below: number) => number): RedisServer[] {
+  return shardPrefixes({ shards: redisesOf(seed), number: 0 }).map((prefix, index) => {
+    const server: RedisServer = {
+      name: index === 0 ? "redis" : `redis-${index}`,
+      prefix,
+      memory: createMemoryRedis(() => (Date.now() + server.clockAheadMs) * 1_000, random),
+      script,
+      isDown: false,
+      clockAheadMs: 0,
+      onRun: () => undefined,
+    };
+    return server;
+  });
 }
 
 // In every second world, the others being the worlds that they were before.

@@ -4,6 +4,7 @@ import { createDisk } from "./disk.ts";
 import type { FaultName } from "./profile.ts";
 import type { Random } from "./random.ts";
 import { keepaliveMs } from "./session-stream.ts";
+import type { RedisServer } from "./redis-link.ts";
 import type { RunningNode, World } from "./world.ts";
 
 // With appendfsync everysec a Redis may lose two seconds.
@@ -50,15 +51,19 @@ function setClock(world: World, machine: { clockAheadMs: number }, aheadMs: numb
 const anyPlace = ({ random, relays, authQuotas, billings }: World): RunningNode =>
   random.pick<RunningNode>([...relays, ...authQuotas, ...billings]);
 
+const anyRedis = ({ random, redises }: World): RedisServer =>
+  redises.length === 1 ? (redises[0] as RedisServer) : random.pick(redises);
+
 /** Two places that talk with each other. */
-function anyWay({ random, relays, authQuotas, billings }: World): [string, string] {
+function anyWay(world: World): [string, string] {
+  const { random, relays, authQuotas, billings } = world;
   const relay = random.pick(relays).name;
   const authQuota = random.pick(authQuotas).name;
   const billing = random.pick(billings).name;
   return random.pick([
     [relay, authQuota],
     [relay, "nats"],
-    [authQuota, "redis"],
+    [authQuota, anyRedis(world).name],
     [authQuota, "postgres"],
     [authQuota, billing],
     [billing, authQuota],
@@ -117,21 +122,24 @@ const faults: Record<FaultName, Fault> = {
   },
   "break-lines": (world) => world.lines.breakWhere(() => world.random.chance(0.7)),
   "redis-down": (world) => {
-    world.redis.isDown = true;
-    later(() => (world.redis.isDown = false), downMs(world.random));
+    const redis = anyRedis(world);
+    redis.isDown = true;
+    later(() => (redis.isDown = false), downMs(world.random));
   },
   "redis-flush": (world) => {
-    world.redis.memory.clear();
-    world.noteLoss();
+    const redis = anyRedis(world);
+    redis.memory.clear();
+    world.noteLoss(redis);
   },
   // It comes back as it was a moment before.
   "redis-tail": (world) => {
-    const saved = world.redis.memory.save();
+    const redis = anyRedis(world);
+    const saved = redis.memory.save();
     later(() => {
-      world.redis.memory.restore(saved);
-      world.redis.isDown = true;
-      world.noteLoss();
-      later(() => (world.redis.isDown = false), downMs(world.random));
+      redis.memory.restore(saved);
+      redis.isDown = true;
+      world.noteLoss(redis);
+      later(() => (redis.isDown = false), downMs(world.random));
     }, lostTailMs);
   },
   "nats-down": (world) => {
@@ -155,7 +163,7 @@ const faults: Record<FaultName, Fault> = {
     const place = world.random.pick(world.relays);
     setClock(world, place, world.random.pick([-1, 1]) * 3_600_000);
   },
-  "redis-clock": (world) => setClock(world, world.redis, world.random.pick([-300_000, 300_000, 3_600_000])),
+  "redis-clock": (world) => setClock(world, anyRedis(world), world.random.pick([-300_000, 300_000, 3_600_000])),
   "disk-full": (world) => {
     const { disk } = world.random.pick(world.relays);
     disk.isFull = true;
@@ -182,8 +190,10 @@ export function heal(world: World): void {
   world.note("all faults are over");
   world.network.weather = { typicalMs: 3, slowMs: 0, slowChance: 0, lossChance: 0 };
   world.network.healAll();
-  world.redis.isDown = false;
-  world.redis.clockAheadMs = 0;
+  for (const redis of world.redises) {
+    redis.isDown = false;
+    redis.clockAheadMs = 0;
+  }
   world.stream.isDown = false;
   world.stream.pump();
   world.ledger.isDown = false;

@@ -1,8 +1,6 @@
-import type { World } from "./world.ts";
+import { redisOf, type World } from "./world.ts";
 
 // What the money script keeps in Redis, read past the network.
-
-const prefix = "{auth-quota}:";
 
 /** A call as the money script keeps it. */
 export type HotCall = {
@@ -19,12 +17,18 @@ export type HotCall = {
 const parsed = new Map<string, { text: string; call: HotCall }>();
 
 /** All calls that Redis knows, by rid. */
-export function hotCalls({ redis }: World): Map<string, HotCall> {
+export function hotCalls({ redises }: World): Map<string, HotCall> {
   const calls = new Map<string, HotCall>();
-  for (const key of redis.memory.keys()) {
-    if (!key.startsWith(`${prefix}call:`)) continue;
-    const text = String(redis.memory.execute(["GET", key]) ?? "");
-    if (text !== "") calls.set(key.slice(prefix.length + 5), parse(key, text));
+  for (const { memory, prefix } of redises) {
+    const begin = `${prefix}:call:`;
+    for (const key of memory.keys()) {
+      if (!key.startsWith(begin)) continue;
+      const text = String(memory.execute(["GET", key]) ?? "");
+      const call = parse(key, text);
+      const rid = key.slice(begin.length);
+      // A release leaves a mark wherever the call was not known.
+      if (text !== "" && (call.state !== "released" || !calls.has(rid))) calls.set(rid, call);
+    }
   }
   return calls;
 }
@@ -64,9 +68,10 @@ export function sumsOf(calls: Iterable<HotCall>): Sums {
   return sums;
 }
 
-/** The fields of one of the script's hashes. */
-export function hashOf(world: World, key: string): Record<string, string> {
-  const flat = world.redis.memory.execute(["HGETALL", `${prefix}${key}`]) as string[];
+/** The fields of one of the script's hashes, in the shard of an account. */
+export function hashOf(world: World, accountId: string, key: string): Record<string, string> {
+  const { memory, prefix } = redisOf(world, accountId);
+  const flat = memory.execute(["HGETALL", `${prefix}:${key}`]) as string[];
   const hash: Record<string, string> = {};
   for (let at = 0; at < flat.length; at += 2) hash[flat[at] ?? ""] = flat[at + 1] ?? "";
   return hash;

@@ -10,7 +10,7 @@ import type { LuaValue } from "./lua.ts";
 import { checkOverspend, noteSwept } from "./overspend.ts";
 import { clocks, redisLoss } from "./profile.ts";
 import type { StoredMessage } from "./stream.ts";
-import type { World } from "./world.ts";
+import { lossesOf, type World } from "./world.ts";
 
 const conflict = 10;
 
@@ -33,7 +33,7 @@ export function createRunChecks(world: World): RunChecks {
     calls: Map<string, HotCall>,
     hasSettled: boolean,
   ): void => {
-    const hash = hashOf(world, `account:${accountId}`);
+    const hash = hashOf(world, accountId, `account:${accountId}`);
     const held = BigInt(hash["held"] ?? 0);
     const unposted = BigInt(hash["unposted"] ?? 0);
     // A call that is over and owes nothing has forgotten whose it was.
@@ -48,9 +48,9 @@ export function createRunChecks(world: World): RunChecks {
         )}`,
       );
     }
-    checkOpen({ id: accountId, hash, own: own.map(([, call]) => call), most: mostOfAccount }, hasSettled);
+    checkOpen({ id: accountId, accountId, hash, own: own.map(([, call]) => call), most: mostOfAccount }, hasSettled);
     // After a loss sums are what they were before it, which is no grant.
-    const name = `${accountId} ${world.losses.length}`;
+    const name = `${accountId} ${lossesOf(world, accountId).length}`;
     const hasGranted = held > (heldBefore.get(name) ?? held);
     heldBefore.set(name, held);
     if (hash["posted_version"] === undefined) return;
@@ -100,11 +100,11 @@ function checkAnswers(world: World, answer: LuaValue): void {
  * holds after a loss this need not be so, and how far a balance fell below zero is counted instead.
  */
 function checkGrants(world: World, values: readonly string[], calls: Map<string, HotCall>): void {
-  if (world.losses.length > 0 && world.profile.name !== redisLoss) return;
   const rid = grantedIn(world, values, calls);
   const hot = rid === undefined ? undefined : calls.get(rid);
   if (rid === undefined || !hot) return;
   const { accountId } = hot;
+  if (lossesOf(world, accountId).length > 0 && world.profile.name !== redisLoss) return;
   let left = (world.ledger.accounts.get(accountId)?.balanceNanos ?? 0n) - hot.held;
   for (const [other, lease] of calls) {
     if (lease.state === "leased" && lease.accountId === accountId && other !== rid) left -= lease.held;
@@ -164,7 +164,7 @@ type Available = { accountId: string; available: bigint; own: [string, HotCall][
  * them. After a loss this holds again only when the recovery lock has opened.
  */
 function checkNotOverstated(world: World, { accountId, available, own }: Available): void {
-  if (world.losses.length > 0) return;
+  if (lossesOf(world, accountId).length > 0) return;
   let real = world.ledger.accounts.get(accountId)?.balanceNanos ?? 0n;
   for (const [rid, call] of own) {
     const booked = world.ledger.calls.get(rid)?.chargedNanos ?? 0n;
@@ -193,9 +193,10 @@ const againMs = 3_000;
  * unless another one came just before: whatever the clocks were until then.
  */
 export function checkServed(world: World, { rid, startedAtMs }: Truth, refusal: FailureName): void {
-  const { profile, relays, redis, clockRightAtMs } = world;
+  const { profile, relays, redises, clockRightAtMs } = world;
   if (profile.name !== clocks || clockRightAtMs === undefined || startedAtMs < clockRightAtMs + againMs) return;
-  if (redis.clockAheadMs !== 0 || relays.some(({ clockAheadMs }) => clockAheadMs !== 0)) return;
+  if (redises.some(({ clockAheadMs }) => clockAheadMs !== 0) || relays.some(({ clockAheadMs }) => clockAheadMs !== 0))
+    return;
   const isAlone = ![...world.truths.values()].some(
     (other) => other.rid !== rid && Math.abs(startedAtMs - other.startedAtMs) < againMs,
   );
@@ -272,7 +273,7 @@ export function checkAtRest(world: World): void {
       const words = [...allowed].join(" or ");
       world.violate(`I3: ${truth.rid} (${truth.state}) is charged ${charged}, it should be ${words}`);
     }
-    if (charged < truth.acceptedNanos && world.losses.length === 0) {
+    if (charged < truth.acceptedNanos && lossesOf(world, truth.payer.accountId).length === 0) {
       world.violate(`I3: ${truth.rid} is charged ${charged}, its checkpoint was ${truth.acceptedNanos}`);
     }
     const isMissing = truth.hasWhole && !truth.isDiskLost && !world.ledger.calls.get(truth.rid)?.final;
@@ -284,11 +285,15 @@ export function checkAtRest(world: World): void {
       0n,
     );
     if (sum !== account.balanceNanos) world.violate(`I1: ${accountId} has ${account.balanceNanos}, its lines ${sum}`);
-    const hash = hashOf(world, `account:${accountId}`);
+    const hash = hashOf(world, accountId, `account:${accountId}`);
     const posted = hash["posted"];
     // In another generation than it was asked for in, a balance counts as not there.
-    const isLoaded = hash["posted_in"] === hashOf(world, "service")["generation"];
-    if (posted !== undefined && (isLoaded || world.losses.length === 0) && BigInt(posted) !== account.balanceNanos) {
+    const isLoaded = hash["posted_in"] === hashOf(world, accountId, "service")["generation"];
+    if (
+      posted !== undefined &&
+      (isLoaded || lossesOf(world, accountId).length === 0) &&
+      BigInt(posted) !== account.balanceNanos
+    ) {
       world.violate(`R5: Redis has ${posted} for ${accountId}, the ledger ${account.balanceNanos}`);
     }
     const spent = hash["spent"];

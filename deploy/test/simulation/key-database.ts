@@ -4,7 +4,7 @@ import { readLedger, type Ledger, type LedgerLink } from "./ledger.ts";
 
 type Answer = (values: unknown[]) => object[];
 
-const generations = new WeakMap<Ledger, string>();
+const generations = new WeakMap<Ledger, Map<number, string>>();
 
 /** The tables of auth-quota, on the same PostgreSQL as the books: accounts and keys as they always are. */
 export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): Database {
@@ -50,13 +50,14 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
         }),
     ],
     [
-      /select generation/,
-      () => [generations.get(link.ledger)].flatMap((generation) => (generation ? [{ generation }] : [])),
+      /as generation\s+from auth_quota\.hot_store/,
+      ([shard]) => [{ generation: generations.get(link.ledger)?.get(Number(shard)) ?? null }],
     ],
     [
-      /insert into auth_quota\.hot_store/,
-      ([generation]) => {
-        generations.set(link.ledger, String(generation));
+      /(insert into|update) auth_quota\.hot_store/,
+      ([generation, shard = 0]) => {
+        const known = generations.get(link.ledger) ?? new Map<number, string>();
+        generations.set(link.ledger, known.set(Number(shard), String(generation)));
         return [];
       },
     ],

@@ -93,7 +93,7 @@ const starters: Record<RunningNode["kind"], (world: World, place: RunningNode) =
   "auth-quota": (world, running) => {
     const place = running as AuthQuotaRunning;
     const { name } = place;
-    const { network, redis, ledger, payers, billings } = world;
+    const { network, redises, ledger, payers, billings } = world;
     const database = createKeyDatabase({ ledger, network, from: name }, payers);
     const ask = <T>(work: (service: BillingClient) => Promise<T>): Promise<T> => {
       const to = network.random.pick(billings);
@@ -104,7 +104,7 @@ const starters: Record<RunningNode["kind"], (world: World, place: RunningNode) =
       getProgress: (request) => ask((service) => service.getProgress(request)),
     };
     const times = { relaySilentMs: world.relaySilentMs, rebuildMs: 10_000 };
-    place.service = startAuthQuota({ name, network, redis, database, billing, log, ...times });
+    place.service = startAuthQuota({ name, network, redises, database, billing, log, ...times });
     place.serve = place.service.serve;
   },
   billing: (world, running) => {

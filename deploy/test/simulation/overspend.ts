@@ -4,7 +4,7 @@ import { priceOf, type Truth } from "./caller.ts";
 import { most } from "./hot-state.ts";
 import type { Line } from "./ledger.ts";
 import type { LuaValue } from "./lua.ts";
-import type { World } from "./world.ts";
+import { lossesOf, type World } from "./world.ts";
 
 const more = 101;
 
@@ -29,9 +29,9 @@ function overspendBound(world: World, accountId: string): bigint {
 }
 
 /** Whether the money for a call was held from its admission until it was booked. */
-function isHoldSure({ losses, sweptSessions }: World, { relaySession, startedAtMs, bookedAtMs }: Truth): boolean {
-  if (sweptSessions.has(relaySession)) return false;
-  return !losses.some((atMs) => startedAtMs <= atMs && atMs <= bookedAtMs);
+function isHoldSure(world: World, { relaySession, startedAtMs, bookedAtMs, payer }: Truth): boolean {
+  if (world.sweptSessions.has(relaySession)) return false;
+  return !lossesOf(world, payer.accountId).some((atMs) => startedAtMs <= atMs && atMs <= bookedAtMs);
 }
 
 /** Notes when calls were booked last. */

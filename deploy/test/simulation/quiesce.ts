@@ -1,8 +1,6 @@
 import { isOver } from "./clock.ts";
 import type { World } from "./world.ts";
 
-const prefix = "{auth-quota}:";
-
 /** The only unrest left is holds of calls that are long over. */
 export const forgottenHolds = "forgotten holds";
 
@@ -22,18 +20,22 @@ export function findUnrest(world: World): string | undefined {
   for (const { accountId, version, pushedVersion } of world.ledger.accounts.values()) {
     if (version > pushedVersion) return `auth-quota was not told of ${accountId}`;
   }
-  const { memory } = world.redis;
-  const outbox = Number(memory.execute(["ZCARD", `${prefix}outbox`]));
-  if (outbox > 0) return `${outbox} charges are in the outbox`;
-  if (memory.execute(["HGET", `${prefix}service`, "gate"]) !== null) return "the recovery lock is closed";
-  const open = Number(memory.execute(["HGET", `${prefix}service`, "open"]) ?? 0);
+  let open = 0;
+  for (const { memory, prefix } of world.redises) {
+    const outbox = Number(memory.execute(["ZCARD", `${prefix}:outbox`]));
+    if (outbox > 0) return `${outbox} charges are in the outbox`;
+    if (memory.execute(["HGET", `${prefix}:service`, "gate"]) !== null) return "the recovery lock is closed";
+    open += Number(memory.execute(["HGET", `${prefix}:service`, "open"]) ?? 0);
+  }
   if (open === 0) return undefined;
   return openCalls(world).every((rid) => isForgotten(world, rid)) ? forgottenHolds : `${open} holds are open`;
 }
 
-function openCalls({ redis }: World): string[] {
-  const sessions = [...redis.memory.keys()].filter((key) => key.startsWith(`${prefix}session:`));
-  return sessions.flatMap((key) => redis.memory.execute(["ZRANGE", key, "0", "-1"]) as string[]);
+function openCalls({ redises }: World): string[] {
+  return redises.flatMap(({ memory, prefix }) => {
+    const sessions = [...memory.keys()].filter((key) => key.startsWith(`${prefix}:session:`));
+    return sessions.flatMap((key) => memory.execute(["ZRANGE", key, "0", "-1"]) as string[]);
+  });
 }
 
 /** Whether the relay is done with a call, so that nobody but the sweep of forgotten holds will end its hold. */

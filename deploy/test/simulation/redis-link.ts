@@ -4,8 +4,11 @@ import type { LuaScript, LuaValue } from "./lua.ts";
 import { asking, createPipe, later, step, type Network } from "./network.ts";
 import type { MemoryRedis } from "./redis.ts";
 
-/** The one Redis of the world. */
+/** A Redis of the world, with one shard of the hot money. */
 export type RedisServer = {
+  name: string;
+  /** Beginning of the names of its shard. */
+  prefix: string;
   memory: MemoryRedis;
   script: LuaScript;
   isDown: boolean;
@@ -15,7 +18,6 @@ export type RedisServer = {
   onRun: (values: string[], answer: LuaValue) => void;
 };
 
-const redisName = "redis";
 const timeoutMs = 1_500;
 
 type PendingRequest = { process: Process; answer: PromiseWithResolvers<LuaValue> };
@@ -42,8 +44,8 @@ type Runner = (work: () => LuaValue) => Promise<LuaValue>;
 
 function createRunner(server: RedisServer, network: Network, from: string): Runner {
   const connection: Connection = { isUp: true, number: 0, asked: new Set() };
-  const there = createPipe(network, from, redisName);
-  const back = createPipe(network, redisName, from);
+  const there = createPipe(network, from, server.name);
+  const back = createPipe(network, server.name, from);
   return (work) => {
     const process = asking();
     const answer = Promise.withResolvers<LuaValue>();
@@ -90,5 +92,5 @@ export function connectSimulatedRedis(server: RedisServer, network: Network, fro
   const names = ["hget", "hmget", "hgetall", "get", "time", "zadd", "zcard", "zscore", "zrange", "zmscore"];
   names.push("zrangebyscore", "zremrangebyscore", "smembers", "scard", "exists");
   const commands = Object.fromEntries(names.map((name) => [name, plain(name.toUpperCase())]));
-  return { status: "ready", ...commands, applyMoney, mgetBuffer } as unknown as HotRedis;
+  return { status: "ready", prefix: server.prefix, ...commands, applyMoney, mgetBuffer } as unknown as HotRedis;
 }

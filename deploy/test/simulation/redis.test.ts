@@ -33,6 +33,8 @@ before(async () => {
     () => 0,
   );
   const server = {
+    name: "redis",
+    prefix: real.prefix,
     memory,
     script: await loadScript(moneyScript),
     isDown: false,

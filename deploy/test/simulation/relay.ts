@@ -58,8 +58,8 @@ export async function startRelay(parts: RelayDeps): Promise<Relay> {
   const opened = await openSpool("spool", relaySession, { log, ridOf: ridOfRecord, limits: spoolLimits, files });
   const spool: Spool = {
     ...opened,
-    append: (rid, record) => {
-      opened.append(rid, record);
+    append: (rid, record, hash) => {
+      opened.append(rid, record, hash);
       parts.onCharge();
     },
     checkpoint: (rid, record) => {

@@ -1,3 +1,4 @@
+import { accountHash } from "#shared/money/account-hash.ts";
 import type { AuthQuotaService, BillingClient } from "./neighbours.ts";
 import type { Payer, Truth } from "./caller.ts";
 import { currentProcess } from "./clock.ts";
@@ -31,7 +32,8 @@ export type World = {
   random: Random;
   profile: Profile;
   network: Network;
-  redis: RedisServer;
+  /** One for each shard of the hot money. */
+  redises: RedisServer[];
   ledger: Ledger;
   stream: UsageStream;
   lines: Lines;
@@ -40,8 +42,8 @@ export type World = {
   billings: BillingRunning[];
   payers: Payer[];
   truths: Map<string, Truth>;
-  /** When Redis lost something. */
-  losses: number[];
+  /** When a Redis lost something. */
+  losses: { atMs: number; server: RedisServer }[];
   /** Relay processes whose holds were ended because they were silent. */
   sweptSessions: Set<string>;
   relaySilentMs: number;
@@ -63,7 +65,7 @@ export type World = {
   violations: string[];
   note: (text: string) => void;
   violate: (text: string) => void;
-  noteLoss: () => void;
+  noteLoss: (server: RedisServer) => void;
   kill: (place: RunningNode) => void;
   start: (place: RunningNode) => void;
   loseDisk: (place: RelayNode) => void;
@@ -89,3 +91,11 @@ export const placesOf = ({ relays, authQuotas, billings }: World): RunningNode[]
   ...authQuotas,
   ...billings,
 ];
+
+/** The Redis with the shard of an account. */
+export const redisOf = ({ redises }: World, accountId: string): RedisServer =>
+  redises[accountHash(accountId) % redises.length] as RedisServer;
+
+/** When the Redis of an account lost something. */
+export const lossesOf = (world: World, accountId: string): number[] =>
+  world.losses.filter(({ server }) => server === redisOf(world, accountId)).map(({ atMs }) => atMs);

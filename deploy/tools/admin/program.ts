@@ -13,6 +13,7 @@ import { addLedgerCommands } from "./ledger-commands.ts";
 import { addMoneyCommands } from "./money-commands.ts";
 import { addReconcileCommands } from "./reconcile-commands.ts";
 import { addReplayCommand } from "./replay-command.ts";
+import { addShardsCommand } from "./shards-command.ts";
 import { addStatementCommand } from "./statement-command.ts";
 
 export type Environment = {
@@ -73,6 +74,7 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
   addReconcileCommands(program, run);
   addCloseCommands(program, run, runAlone);
   addCatalogCommand(program, run);
+  addShardsCommand(program, run);
   addBackupCommands(program, run, { environment, output, runAlone });
   return program;
 }

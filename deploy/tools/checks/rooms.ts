@@ -43,6 +43,7 @@ export const rooms: Record<string, readonly string[]> = {
   "services/auth-quota": [
     "main.ts",
     "app.ts",
+    "open-shards.ts",
     "handlers",
     "session",
     "hot",

@@ -4,6 +4,7 @@ import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 import { whenRedisAnswers } from "./hot-errors.ts";
 import type { Load } from "../hot/load.ts";
 import { need, type HotStore, type HotSums } from "../store/hot.ts";
+import { listUnposted, readTotals, type Shards } from "../store/shards.ts";
 import { checkId, checkLimit, refuse } from "./validate.ts";
 
 type HoldHandlers = Pick<UnaryHandlers<typeof AuthQuotaService>, "getHolds" | "listUnposted">;
@@ -11,14 +12,14 @@ type HoldHandlers = Pick<UnaryHandlers<typeof AuthQuotaService>, "getHolds" | "l
 const maxAgeMs = 10n * 365n * 86_400_000n;
 
 /** What is open: holds, and charges that the ledger has not confirmed. */
-export function holdHandlers(hot: HotStore, load: Load): HoldHandlers {
+export function holdHandlers(shards: Shards, load: Load): HoldHandlers {
   return {
     getHolds: async ({ accountId }) => {
       if (accountId === "") {
-        const { openHolds, outboxSize } = await whenRedisAnswers(hot.readTotals());
+        const { openHolds, outboxSize } = await whenRedisAnswers(readTotals(shards.all));
         return { openHolds: BigInt(openHolds), unpostedCalls: BigInt(outboxSize) };
       }
-      const sums = await readLoadedSums(hot, load, checkId("account_id", accountId));
+      const sums = await readLoadedSums(shards.of(accountId), load, checkId("account_id", accountId));
       return {
         openHolds: BigInt(sums.openHolds),
         heldNanos: BigInt(sums.heldNanos),
@@ -30,7 +31,7 @@ export function holdHandlers(hot: HotStore, load: Load): HoldHandlers {
     listUnposted: async ({ minAgeMs, limit }) => {
       if (minAgeMs < 0n || minAgeMs > maxAgeMs) refuse("min_age_ms must be 0 or more, and at most ten years");
       const most = checkLimit("limit", limit, { default: 100, max: 1_000 });
-      return { records: await whenRedisAnswers(hot.listUnposted(Number(minAgeMs), most)) };
+      return { records: await whenRedisAnswers(listUnposted(shards, Number(minAgeMs), most)) };
     },
   };
 }

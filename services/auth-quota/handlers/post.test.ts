@@ -4,6 +4,7 @@ import { create } from "@bufbuild/protobuf";
 import { PostRequestSchema, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { postHandler } from "./post.ts";
+import { createShards, type Shard } from "../store/shards.ts";
 import type { HotOperation } from "../store/hot.ts";
 
 const owner = { accountId: "acct_1", keyId: "key_1" };
@@ -21,7 +22,7 @@ async function post(count: number, strange: number) {
     return operations.map(([, rid]) => ({ code: codeOf(rid), number: 0, text: "" }));
   };
   const deps = {
-    hot: { apply, generation: () => "1" },
+    shards: createShards([{ apply, generation: () => "1", status: () => "ready" } as unknown as Shard]),
     metrics: { conflict: () => undefined },
     log: { error: ({ rid }: { rid: string }) => reported.push(rid) },
   };

@@ -5,12 +5,13 @@ import { faultPoint } from "#shared/process/fault-point.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { whenRedisAnswers } from "./hot-errors.ts";
-import { readFunds, type FundsSource } from "../hot/load.ts";
+import { accountOfFunds, readFunds, type FundsSource } from "../hot/load.ts";
 import type { Metrics } from "../metrics.ts";
-import { unasked, writeBalance, writeSpending, type HotOperation, type HotStore } from "../store/hot.ts";
+import { unasked, writeBalance, writeSpending, type HotOperation } from "../store/hot.ts";
+import { byShard, forEachOf, type Shard, type Shards } from "../store/shards.ts";
 import { checkId, refuse } from "./validate.ts";
 
-type PostDeps = { hot: HotStore; billing: FundsSource; metrics: Metrics; log: Logger };
+type PostDeps = { shards: Shards; billing: FundsSource; metrics: Metrics; log: Logger };
 
 // Bounds the time for which one run of the script keeps all others waiting.
 const chunkSize = 500;
@@ -25,28 +26,37 @@ export function postHandler(deps: PostDeps): UnaryHandlers<typeof AuthQuotaServi
   return async (request) => {
     check(request);
     const { accounts, keys, calls } = request;
-    const sums: HotOperation[] = [
+    const sums: OwnedOperation[] = [
       ...(await readMissingSums(deps, request)),
-      ...accounts.map(({ accountId, balanceNanos, spentNanos, version }) =>
-        writeBalance(accountId, { nanos: balanceNanos, spentNanos, version }, unasked),
-      ),
-      ...keys.map((row) => writeSpending(row.keyId, { nanos: row.spentNanos, version: row.version }, unasked)),
+      ...accounts.map(({ accountId, balanceNanos: nanos, spentNanos, version }) => ({
+        accountId,
+        operation: writeBalance(accountId, { nanos, spentNanos, version }, unasked),
+      })),
+      ...keys.map(({ accountId, keyId, spentNanos: nanos, version }) => ({
+        accountId,
+        operation: writeSpending(keyId, { nanos, version }, unasked),
+      })),
     ];
-    const posts = calls.map(({ rid, bookedNanos, isFinal }): HotOperation => [
-      "post",
-      rid,
-      bookedText(bookedNanos),
-      isFinal ? "1" : "0",
-    ]);
+    const posts = calls.map(({ rid, accountId, bookedNanos, isFinal }): OwnedOperation => {
+      return { accountId, operation: ["post", rid, bookedText(bookedNanos), isFinal ? "1" : "0"] };
+    });
     faultPoint("auth-quota: told what is booked, nothing of it taken over");
-    for (const chunk of chunks([...sums, ...posts])) {
-      const answers = await whenRedisAnswers(deps.hot.apply("", chunk));
-      answers.forEach(({ code }, index) => {
-        if (code === Verdict.CONFLICT) report(deps, chunk[index]);
-      });
-    }
+    const owned = byShard(deps.shards, [...sums, ...posts], ({ accountId }) => accountId);
+    await whenRedisAnswers(forEachOf(owned, ([shard, own]) => postTo(deps, shard, own)));
     return {};
   };
+}
+
+/** An operation on what an account has. */
+type OwnedOperation = { accountId: string; operation: HotOperation };
+
+async function postTo(deps: PostDeps, shard: Shard, owned: OwnedOperation[]): Promise<void> {
+  for (const chunk of chunks(owned.map(({ operation }) => operation))) {
+    const answers = await shard.apply("", chunk);
+    answers.forEach(({ code }, index) => {
+      if (code === Verdict.CONFLICT) report(deps, chunk[index]);
+    });
+  }
 }
 
 function report({ metrics, log }: PostDeps, operation: HotOperation | undefined): void {
@@ -64,29 +74,23 @@ function* chunks<T>(items: T[]): Generator<T[]> {
  * a question that may have been asked before that.
  */
 async function readMissingSums(
-  { billing, hot }: PostDeps,
+  { billing, shards }: PostDeps,
   { accounts, keys, calls }: PostRequest,
-): Promise<HotOperation[]> {
-  const accountIds = missingFrom(
-    accounts.map((row) => row.accountId),
-    calls.map((call) => call.accountId),
-  );
-  const keyIds = missingFrom(
-    keys.map((row) => row.keyId),
-    calls.map((call) => call.keyId),
-  );
-  const operations: HotOperation[] = [];
-  for (let at = 0; at < Math.max(accountIds.length, keyIds.length); at += fundsPerCall) {
+): Promise<OwnedOperation[]> {
+  const toldAccounts = new Set(accounts.map(({ accountId }) => accountId));
+  const toldKeys = new Set(keys.map(({ keyId }) => keyId));
+  const missing = calls.filter(({ accountId }) => !toldAccounts.has(accountId));
+  const accountIds = [...new Set(missing.map(({ accountId }) => accountId))];
+  const keyless = calls.filter(({ keyId }) => !toldKeys.has(keyId));
+  const owners = [...new Map(keyless.map(({ accountId, keyId }) => [keyId, { accountId, keyId }])).values()];
+  const operations: OwnedOperation[] = [];
+  for (let at = 0; at < Math.max(accountIds.length, owners.length); at += fundsPerCall) {
     const end = at + fundsPerCall;
-    const found = await readFunds(billing, hot.generation(), [accountIds.slice(at, end), keyIds.slice(at, end)]);
-    operations.push(...found.accounts.values(), ...found.keys.values());
+    const wanted = { accountIds: accountIds.slice(at, end), keys: owners.slice(at, end) };
+    for (const [name, operation] of await readFunds(billing, shards, wanted))
+      operations.push({ accountId: accountOfFunds(name), operation });
   }
   return operations;
-}
-
-function missingFrom(told: string[], needed: string[]): string[] {
-  const known = new Set(told);
-  return [...new Set(needed)].filter((id) => !known.has(id));
 }
 
 // By-hand corrections can leave a call with less than nothing booked; for what is still owed that is nothing.

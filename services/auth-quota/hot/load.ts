@@ -5,16 +5,17 @@ import { gather } from "./batch-loader.ts";
 import { findAccounts } from "../store/accounts.ts";
 import {
   need,
+  unasked,
   writeAccount,
   writeBalance,
   writeKey,
   writeSpending,
   type HotOperation,
-  type HotStore,
   type KeySettings,
 } from "../store/hot.ts";
 import { findKeys, type KeyRow } from "../store/keys.ts";
 import type { Database } from "../store/postgres.ts";
+import type { Shards } from "../store/shards.ts";
 
 /** Whose data is missing. */
 export type Owner = { accountId: string; keyId: string };
@@ -31,7 +32,7 @@ export type Load = (missing: number, owner: Owner) => Promise<HotOperation[]>;
 /** The part of billing that is asked for money. */
 export type FundsSource = Pick<UnaryClient<typeof BillingService>, "getFunds">;
 
-export function createLoad(database: Database, billing: FundsSource, generation: HotStore["generation"]): Load {
+export function createLoad(database: Database, billing: FundsSource, shards: Shards): Load {
   const account = gather(async (ids) => {
     const rows = await findAccounts(database, ids);
     return new Map(rows.map((row) => [row.accountId, writeAccount(row)]));
@@ -41,18 +42,22 @@ export function createLoad(database: Database, billing: FundsSource, generation:
     return new Map(rows.map((row) => [row.keyId, writeKey(toKeySettings(row))]));
   });
   const funds = gather(async (names) => {
-    const idsOf = (kind: string): string[] =>
-      names.filter((name) => name.startsWith(kind)).map((name) => name.slice(kind.length));
-    const { accounts, keys } = await readFunds(billing, generation(), [idsOf(accountName), idsOf(keyName)]);
-    return new Map([...prefixed(accountName, accounts), ...prefixed(keyName, keys)]);
+    const accountIds: string[] = [];
+    const keys: Owner[] = [];
+    for (const name of names) {
+      const [accountId = "", keyId] = name.split(" ");
+      if (keyId === undefined) accountIds.push(accountId);
+      else keys.push({ accountId, keyId });
+    }
+    return readFunds(billing, shards, { accountIds, keys });
   });
 
   return async (missing, { accountId, keyId }) => {
     const wanted: Promise<HotOperation | undefined>[] = [];
     if (missing & need.account) wanted.push(account(accountId));
-    if (missing & need.balance) wanted.push(funds(accountName + accountId));
+    if (missing & need.balance) wanted.push(funds(accountId));
     if (missing & need.key) wanted.push(key(keyId));
-    if (missing & need.spending) wanted.push(funds(keyName + keyId));
+    if (missing & need.spending) wanted.push(funds(keyFundsName({ accountId, keyId })));
     const found = await Promise.all(wanted);
     return found.map((operation) => {
       if (!operation) throw new ServiceError("not_found", `account ${accountId} or key ${keyId} does not exist`);
@@ -66,36 +71,33 @@ export function toKeySettings({ expiresAt, limitNanos, ...row }: KeyRow): KeySet
   return { ...row, expiresAtMs: expiresAt?.getTime(), limitNanos: limitNanos ?? undefined };
 }
 
-// One call brings balances and spending; these tell them apart.
-const accountName = "account ";
-const keyName = "key ";
-
-function prefixed<V>(kind: string, map: Map<string, V>): [string, V][] {
-  return [...map].map(([id, value]) => [kind + id, value]);
-}
+// One call brings balances and spending: an account has its id as its name there, a key also its own, which no id has.
+const keyFundsName = ({ accountId, keyId }: Owner): string => `${accountId} ${keyId}`;
+/** The account behind a name of readFunds(). */
+export const accountOfFunds = (name: string): string => name.split(" ")[0] ?? "";
 
 /**
- * Asks billing for balances and spending as they are now, as operations that write them, by account and by key.
- * `askedIn` is the generation of the hot store at this moment.
+ * Asks billing for balances and spending as they are now, as operations that write them, by name. Each is of the
+ * generation that the shard of its account has at this moment.
  */
 export async function readFunds(
   billing: FundsSource,
-  askedIn: string,
-  [accountIds, keyIds]: [string[], string[]],
-): Promise<{ accounts: Map<string, HotOperation>; keys: Map<string, HotOperation> }> {
-  const { accounts, keys } = await billing.getFunds({ accountIds, keyIds });
-  return {
-    accounts: new Map(
-      accounts.map(({ accountId, balanceNanos, spentNanos, version }) => [
-        accountId,
-        writeBalance(accountId, { nanos: balanceNanos, spentNanos, version }, askedIn),
-      ]),
-    ),
-    keys: new Map(
-      keys.map(({ keyId, spentNanos, version }) => [
-        keyId,
-        writeSpending(keyId, { nanos: spentNanos, version }, askedIn),
-      ]),
-    ),
-  };
+  shards: Shards,
+  { accountIds, keys: owners }: { accountIds: string[]; keys: Owner[] },
+): Promise<Map<string, HotOperation>> {
+  const generationOf = (accountId: string): string => shards.of(accountId).generation();
+  const askedIn = new Map(accountIds.map((accountId) => [accountId, generationOf(accountId)]));
+  const owned = new Map(owners.map((owner) => [owner.keyId, { ...owner, askedIn: generationOf(owner.accountId) }]));
+  const { accounts, keys } = await billing.getFunds({ accountIds, keyIds: [...owned.keys()] });
+  const found = new Map<string, HotOperation>();
+  for (const { accountId, balanceNanos, spentNanos, version } of accounts) {
+    const told = { nanos: balanceNanos, spentNanos, version };
+    found.set(accountId, writeBalance(accountId, told, askedIn.get(accountId) ?? unasked));
+  }
+  for (const { keyId, spentNanos, version } of keys) {
+    const owner = owned.get(keyId);
+    if (!owner) continue;
+    found.set(keyFundsName(owner), writeSpending(keyId, { nanos: spentNanos, version }, owner.askedIn));
+  }
+  return found;
 }

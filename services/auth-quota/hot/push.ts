@@ -6,9 +6,10 @@ import {
   markAccountsPushed,
   type AccountRow,
 } from "../store/accounts.ts";
-import { keepChange, writeAccount, writeKey, type HotStore } from "../store/hot.ts";
+import { keepChange, writeAccount, writeKey, type Change, type HotOperation } from "../store/hot.ts";
 import { findUnpushedKeys, forgetRecentKeyPushes, markKeysPushed, type KeyRow } from "../store/keys.ts";
 import type { Database } from "../store/postgres.ts";
+import { byShard, forEachOf, type Shards } from "../store/shards.ts";
 
 /** Brings committed settings to Redis, where they take effect. */
 export type Push = {
@@ -24,31 +25,59 @@ export type Push = {
    * and a key that was stopped in it must not work again.
    */
   distrust: () => Promise<void>;
+  /** Has it push all that a shard keeps for a database that forgets it: for one that has lost everything. */
+  repush: () => Promise<void>;
 };
 
 const maxPerRepair = 500;
+// Rows of a shard that is away must not keep those of the others from their turn.
+const maxPages = 20;
 const distrustedMinutes = 10;
 // After a restore all rows are pushed, and most were changed before anything that a restore can forget.
 const keptMs = 14 * 86_400_000;
-const isRecent = ({ updatedAt }: { updatedAt: Date }): boolean => Date.now() - updatedAt.getTime() < keptMs;
 
-export function createPush(database: Database, hot: HotStore, log: Logger): Push {
-  const pushAccounts = async (rows: AccountRow[]): Promise<void> => {
-    if (rows.length === 0) return;
-    const kept = rows
-      .filter(isRecent)
-      .map((row) => keepChange({ kind: "account", row: row.row }, { id: row.accountId, version: row.version }));
-    await hot.apply("", [...rows.map(writeAccount), ...kept]);
-    await markAccountsPushed(database, rows);
-  };
-  const pushKeys = async (rows: KeyRow[]): Promise<void> => {
-    if (rows.length === 0) return;
-    const kept = rows
-      .filter(isRecent)
-      .map((row) => keepChange({ kind: "key", row: row.row }, { id: row.keyId, version: row.version }));
-    await hot.apply("", [...rows.map((row) => writeKey(toKeySettings(row))), ...kept]);
-    await markKeysPushed(database, rows);
-  };
+/** One kind of rows: how they are written, and where it is noted that they are. */
+type Kind<Row> = {
+  write: (row: Row) => HotOperation;
+  change: (row: Row) => { change: Change; id: string };
+  mark: (database: Database, rows: Row[]) => Promise<void>;
+  find: (database: Database, limit: number, offset: number) => Promise<Row[]>;
+};
+type AnyRow = { accountId: string; version: bigint; updatedAt: Date };
+
+const accountRows: Kind<AccountRow> = {
+  write: writeAccount,
+  change: ({ accountId, row }) => ({ change: { kind: "account", row }, id: accountId }),
+  mark: markAccountsPushed,
+  find: findUnpushedAccounts,
+};
+const keyRows: Kind<KeyRow> = {
+  write: (row) => writeKey(toKeySettings(row)),
+  change: ({ keyId, row }) => ({ change: { kind: "key", row }, id: keyId }),
+  mark: markKeysPushed,
+  find: findUnpushedKeys,
+};
+
+async function forgetPushes(database: Database, minutes: number): Promise<void> {
+  await forgetRecentAccountPushes(database, minutes);
+  await forgetRecentKeyPushes(database, minutes);
+}
+
+const isRecent = ({ updatedAt }: AnyRow): boolean => Date.now() - updatedAt.getTime() < keptMs;
+
+export function createPush(database: Database, shards: Shards, log: Logger): Push {
+  const pushRows = <Row extends AnyRow>(kind: Kind<Row>, rows: readonly Row[]): Promise<void> =>
+    forEachOf(
+      byShard(shards, rows, (row) => row.accountId),
+      async ([shard, own]) => {
+        const kept = own.filter(isRecent).map((row) => {
+          const { change, id } = kind.change(row);
+          return keepChange(change, { id, version: row.version });
+        });
+        await shard.apply("", [...own.map(kind.write), ...kept]);
+        await kind.mark(database, own);
+      },
+    );
   const attempt = async (work: Promise<void>, about: object): Promise<void> => {
     try {
       await work;
@@ -56,21 +85,26 @@ export function createPush(database: Database, hot: HotStore, log: Logger): Push
       log.error({ err: error, ...about }, "failed to push a committed change, will retry");
     }
   };
+  const repairKind = async <Row extends AnyRow>(kind: Kind<Row>): Promise<number> => {
+    let found = 0;
+    let waiting = 0;
+    for (let page = 0; page < maxPages; page += 1) {
+      const rows = await kind.find(database, maxPerRepair, waiting);
+      found += rows.length;
+      const ready = rows.filter((row) => shards.of(row.accountId).isReady());
+      await pushRows(kind, ready);
+      waiting += rows.length - ready.length;
+      if (rows.length < maxPerRepair || ready.length === rows.length) break;
+    }
+    return found;
+  };
   return {
-    account: (row) => attempt(pushAccounts([row]), { accountId: row.accountId }),
-    accounts: (rows) => attempt(pushAccounts(rows), { accounts: rows.length }),
-    key: (row) => attempt(pushKeys([row]), { keyId: row.keyId }),
-    keys: (rows) => attempt(pushKeys(rows), { keys: rows.length }),
-    repair: async () => {
-      const accounts = await findUnpushedAccounts(database, maxPerRepair);
-      await pushAccounts(accounts);
-      const keys = await findUnpushedKeys(database, maxPerRepair);
-      await pushKeys(keys);
-      return accounts.length + keys.length;
-    },
-    distrust: async () => {
-      await forgetRecentAccountPushes(database, distrustedMinutes);
-      await forgetRecentKeyPushes(database, distrustedMinutes);
-    },
+    account: (row) => attempt(pushRows(accountRows, [row]), { accountId: row.accountId }),
+    accounts: (rows) => attempt(pushRows(accountRows, rows), { accounts: rows.length }),
+    key: (row) => attempt(pushRows(keyRows, [row]), { keyId: row.keyId }),
+    keys: (rows) => attempt(pushRows(keyRows, rows), { keys: rows.length }),
+    repair: async () => (await repairKind(accountRows)) + (await repairKind(keyRows)),
+    distrust: () => forgetPushes(database, distrustedMinutes),
+    repush: () => forgetPushes(database, keptMs / 60_000),
   };
 }

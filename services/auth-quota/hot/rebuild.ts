@@ -3,46 +3,55 @@ import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Metrics } from "../metrics.ts";
-import type { RecoveryLock, HotStore } from "../store/hot.ts";
+import type { RecoveryLock } from "../store/hot.ts";
 import { readGeneration, writeGeneration } from "../store/generation.ts";
 import type { Database } from "../store/postgres.ts";
+import type { Shard } from "../store/shards.ts";
 
 export type RebuildDeps = {
-  hot: HotStore;
+  hot: Shard;
   database: Database;
   billing: Pick<UnaryClient<typeof BillingService>, "getProgress">;
   metrics: Metrics;
   log: Logger;
+  /** Has settings that were changed lately pushed again. */
+  repush: () => Promise<void>;
   /** How long relays have to restore their holds. */
   rebuildMs: number;
 };
 
 /**
- * Creates the pass that checks whether Redis has lost data. A Redis that lost everything, or its last moments, grants
+ * Creates the pass that checks whether a shard has lost data. A Redis that lost everything, or its last moments, grants
  * no calls until its relays have had time to restore their holds and the ledger has booked everything that was on
  * its way at the loss: only then do balances and holds together say what is available (rule M8 of state.lua). Rejects
  * when a store does not answer; the recovery lock then stays as it is.
  */
 export function createRebuild(deps: RebuildDeps): () => Promise<void> {
+  const { index } = deps.hot;
   let remembered = "";
   return async () => {
     const lock = (await deps.hot.readRecoveryLock()) ?? (await establish(deps));
     if (!lock) return;
     if (lock.generation !== remembered) {
       faultPoint("auth-quota: generation established, not remembered");
-      await writeGeneration(deps.database, lock.generation);
-      deps.log.info({ generation: lock.generation, isLocked: lock.closedMs !== undefined }, "hot store generation");
+      await writeGeneration(deps.database, index, lock.generation);
+      deps.log.info(
+        { shard: index, generation: lock.generation, isLocked: lock.closedMs !== undefined },
+        "hot store generation",
+      );
       remembered = lock.generation;
     }
-    deps.metrics.recoveryLock(lock.closedMs);
+    deps.metrics.recoveryLock(index, lock.closedMs);
     if (lock.closedMs !== undefined) await tryToOpen(deps, lock, lock.closedMs);
   };
 }
 
 // Only PostgreSQL can tell a new installation from one whose Redis lost everything.
-async function establish({ hot, database, log }: RebuildDeps): Promise<RecoveryLock | undefined> {
-  const hadOne = (await readGeneration(database)) !== undefined;
-  if (hadOne) log.error("Redis lost all data: no calls are granted until holds and balances are rebuilt");
+async function establish({ hot, database, log, repush }: RebuildDeps): Promise<RecoveryLock | undefined> {
+  const hadOne = (await readGeneration(database, hot.index)) !== undefined;
+  if (hadOne)
+    log.error({ shard: hot.index }, "Redis lost all data: no calls are granted until holds and balances are rebuilt");
+  if (hadOne) await repush();
   await hot.establish(hadOne);
   return hot.readRecoveryLock();
 }
@@ -63,5 +72,5 @@ async function tryToOpen(
   if (closedMs < rebuildMs || !isBooked) return;
   faultPoint("auth-quota: everything rebuilt, recovery lock not open");
   await hot.apply("", [["open-gate", generation]]);
-  log.info({ generation, closedMs }, "hot store rebuilt, granting calls again");
+  log.info({ shard: hot.index, generation, closedMs }, "hot store rebuilt, granting calls again");
 }

@@ -2,7 +2,7 @@ import type { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Database } from "../store/postgres.ts";
-import type { HotStore } from "../store/hot.ts";
+import type { Shards } from "../store/shards.ts";
 import { countRestores, isRestored, takeChanges } from "../store/restores.ts";
 import type { Identities } from "./identity.ts";
 
@@ -10,14 +10,14 @@ export type RestoreWatchDeps = {
   database: Database;
   billing: Pick<UnaryClient<typeof BillingService>, "getProgress">;
   identities: Pick<Identities, "forget">;
-  hot: Pick<HotStore, "readChanges">;
+  shards: Shards;
   log: Logger;
 };
 
 /**
  * Creates the pass that notices a database which was restored or promoted. Changes that it has forgotten and Redis has
  * not come back first. Then all settings go to Redis again, with newer versions, and what nobody knows any more is
- * forgotten here, too, so that such keys work no longer. Rejects while Redis does not answer, to be tried again.
+ * forgotten here, too, so that such keys work no longer. Rejects while a shard does not answer, to be tried again.
  */
 export function createRestoreWatch(deps: RestoreWatchDeps): () => Promise<void> {
   const { database, billing, identities, log } = deps;
@@ -37,10 +37,12 @@ export function createRestoreWatch(deps: RestoreWatchDeps): () => Promise<void> 
   };
 }
 
-async function takeAll({ database, hot }: RestoreWatchDeps): Promise<number> {
+async function takeAll({ database, shards }: RestoreWatchDeps): Promise<number> {
   let taken = 0;
   for (const kind of ["account", "key"] as const) {
-    for await (const changes of hot.readChanges()) taken += await takeChanges(database, kind, changes);
+    for (const shard of shards.all) {
+      for await (const changes of shard.readChanges()) taken += await takeChanges(database, kind, changes);
+    }
   }
   return taken;
 }

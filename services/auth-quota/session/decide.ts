@@ -1,6 +1,6 @@
-import { Verdict, type CallState } from "#proto/authquota/v1/authquota_pb.ts";
+import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import type { Logger } from "#shared/process/log.ts";
-import { holdSecret, isHoldSecret, isProven, leaseSecrets } from "#shared/money/hold-proof.ts";
+import { isHoldSecret, isProven } from "#shared/money/hold-proof.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Identities } from "../hot/identity.ts";
 import type { Load, Owner } from "../hot/load.ts";
@@ -15,17 +15,27 @@ import {
 } from "./operations.ts";
 import { createDecisionLog } from "./log-decisions.ts";
 import type { Result, SessionOperation } from "./session-wire.ts";
-import { answerCodes, need, type HotAnswer, type HotOperation, type HotRun, type HotStore } from "../store/hot.ts";
+import { createContacts, type Contact } from "./contacts.ts";
+import { divide, mergeParts } from "./divide.ts";
+import { toResult } from "./results.ts";
+import { answerCodes, need, type HotAnswer, type HotOperation, type HotRun } from "../store/hot.ts";
+import type { Shard, Shards } from "../store/shards.ts";
+import type { Task } from "./task.ts";
 import { traceReserves } from "./trace-reserves.ts";
 
 /** The decision on a batch: one result per operation, and the generation and time of the hot store. */
-export type BatchDecision = { results: Result[]; generation: string; timeMs: number; recalledLeases: string[] };
+export type BatchDecision = {
+  results: Result[];
+  generation: string;
+  timeMs: number;
+  recalledLeases: readonly string[];
+};
 
 /** Decides a batch. Never rejects. */
 export type Decide = (relaySession: string, operations: SessionOperation[]) => Promise<BatchDecision>;
 
 export type DecideDeps = {
-  hot: HotStore;
+  shards: Shards;
   identities: Identities;
   load: Load;
   /** The first makes the secrets of holds; all of them show that a hold was granted. */
@@ -34,32 +44,38 @@ export type DecideDeps = {
   log: Logger;
 };
 
-/** An operation on its way to a result. */
-type Task = { prepared: PreparedOperation; caller: Caller; result: Result | undefined };
-
 // A cold key takes three rounds: its identity, its data, the decision. The rest is a margin.
 const maxRounds = 6;
 
 /**
- * Creates the function that decides batches. All operations of a batch go to Redis in one round; those whose data is
- * missing there are decided in a further round, once it is loaded, while their batch waits.
+ * Creates the function that decides batches. All operations of a batch go to Redis in one round, those of each shard in
+ * one run; those whose data is missing there are decided in a further round, once it is loaded, while their batch
+ * waits.
  */
 export function createDecide(given: DecideDeps): Decide {
-  const deps = { ...given, recordSkew: createSkewRecorder(given) };
+  const { shards } = given;
+  const contacts = createContacts(shards);
+  const recordSkew = createSkewRecorder(given);
   const logDecisions = createDecisionLog(given.log);
   return async (relaySession, operations) => {
+    const deps: BatchContext = { ...given, recordSkew, relaySession, contact: contacts.of(relaySession) };
     deps.metrics.batch(operations.length);
     const startedAtMs = Date.now();
     const tasks = operations.map((operation) => toTask(deps, operation));
-    const recalledLeases = await decideAll(deps, relaySession, tasks);
+    await decideAll(deps, tasks);
     const results = tasks.map((task) => {
-      const result = task.result ?? unavailable;
+      const result = task.result ?? (task.parts ? mergeParts(shards, task.prepared, task.parts) : unavailable);
       deps.metrics.verdict(task.prepared.name, result.verdict);
       return result;
     });
     traceReserves(operations, results, startedAtMs);
     logDecisions(operations, results, Date.now() - startedAtMs);
-    return { results, generation: deps.hot.generation(), timeMs: deps.hot.timeMs(), recalledLeases };
+    return {
+      results,
+      generation: shards.generation(),
+      timeMs: shards.timeMs(),
+      recalledLeases: deps.contact.recalledLeases(),
+    };
   };
 }
 
@@ -67,7 +83,7 @@ const unavailable: Result = { verdict: Verdict.UNAVAILABLE };
 
 /** Records a call that was not decided because the time in its id is too far from Redis' clock. */
 type RecordSkew = (relaySession: string, aheadMs: number) => void;
-type DecideContext = DecideDeps & { recordSkew: RecordSkew };
+type BatchContext = DecideDeps & { recordSkew: RecordSkew; relaySession: string; contact: Contact };
 
 // Affects every call of a relay, and a line for each would bury all others.
 const skewLineMs = 10_000;
@@ -89,7 +105,9 @@ function toTask(deps: DecideDeps, request: SessionOperation): Task {
     const prepared = prepare(request);
     if (request.name === "restore" && !isGranted(deps, request)) return refuseUnproven(deps, prepared);
     const identity = prepared.keyHash === undefined ? null : deps.identities.recall(prepared.keyHash);
-    return { prepared, caller: { ...callerOf(identity), isIpCounted: false }, result: undefined };
+    const task: Task = { prepared, caller: { ...callerOf(identity), isIpCounted: false }, result: undefined };
+    const parts = divide(deps.shards, task);
+    return parts ? { ...task, parts } : task;
   } catch (error) {
     if (!(error instanceof MalformedOperation)) throw error;
     const { name } = request;
@@ -120,49 +138,117 @@ function callerOf(identity: Owner | null | undefined): Owner {
   return identity ?? { keyId: "", accountId: "" };
 }
 
-/** Decides all tasks; gives the leases that the relay is to give back. */
-async function decideAll(deps: DecideContext, relaySession: string, tasks: Task[]): Promise<string[]> {
-  let recalledLeases: string[] = [];
-  let open = tasks.filter((task) => !task.result);
-  let loaded: HotOperation[] = [];
+/** Decides all tasks, and has the relay heard in every shard about once a second, whomever its calls concern. */
+async function decideAll(deps: BatchContext, tasks: readonly Task[]): Promise<void> {
+  const open = tasks.flatMap((task) => task.parts ?? task).filter((task) => !task.result);
   // An empty batch still shows that the relay is alive.
-  for (let round = 0; round < maxRounds && (round === 0 || open.length > 0); round += 1) {
-    const run = await applyTimed(deps, relaySession, [...loaded, ...open.map(writeTask)]);
-    if (!run) break;
-    const { answers } = run;
-    ({ recalledLeases } = run);
+  if (open.length === 0) await Promise.all(deps.shards.all.map((shard) => applyTimed(deps, shard, [])));
+  else await decideTasks(deps, open);
+  for (const shard of deps.contact.unheard()) void applyTimed(deps, shard, []);
+}
+
+const isUnknown = ({ caller }: Task): boolean => caller.keyId === "?";
+
+/** Where a task is decided. A caller who is not known yet is first counted where its address is. */
+function shardOf({ shards }: DecideDeps, { prepared, caller, shard }: Task): Shard {
+  if (shard || shards.all.length === 1) return shard ?? shards.all[0];
+  const { keyHash, request } = prepared;
+  if (keyHash === undefined) return shards.of(request.accountId);
+  return shards.of(caller.accountId === "" ? request.ip : caller.accountId);
+}
+
+async function decideTasks(deps: BatchContext, tasks: readonly Task[]): Promise<void> {
+  const tasksOf = new Map<Shard, Task[]>();
+  const nameless: Task[] = [];
+  const isDivided = deps.shards.all.length > 1;
+  for (const task of tasks) {
+    // Nothing is counted of it, so no shard need be asked before it is known whose it is.
+    if (isDivided && isUnknown(task) && task.prepared.request.ip === "") {
+      nameless.push(task);
+      continue;
+    }
+    const shard = shardOf(deps, task);
+    const own = tasksOf.get(shard);
+    if (own) own.push(task);
+    else tasksOf.set(shard, [task]);
+  }
+  const deciding = [...tasksOf].map(async ([shard, own]) => {
+    const moved = await decideOn(deps, shard, own);
+    if (moved.length > 0) await decideTasks(deps, moved);
+  });
+  if (nameless.length > 0) deciding.push(identify(deps, nameless).then((known) => decideTasks(deps, known)));
+  await Promise.all(deciding);
+}
+
+/** Decides tasks in one shard; gives those that turned out to be of another one. */
+async function decideOn(deps: BatchContext, shard: Shard, tasks: Task[]): Promise<Task[]> {
+  const isDivided = deps.shards.all.length > 1;
+  const moved: Task[] = [];
+  let open = tasks;
+  let loaded: HotOperation[] = [];
+  for (let round = 0; round < maxRounds && open.length > 0; round += 1) {
+    const run = await applyTimed(deps, shard, [...loaded, ...open.map(writeTask)]);
+    // Of a caller who is not known yet, another shard may be the right one.
+    if (!run) return isDivided ? [...moved, ...(await identify(deps, open.filter(isUnknown)))] : moved;
     const lacking: MissingData[] = [];
     open.forEach((task, index) => {
-      const answer = answers[loaded.length + index];
+      const answer = run.answers[loaded.length + index];
       if (answer?.code === answerCodes.skewed) {
         task.result = unavailable;
-        deps.recordSkew(relaySession, answer.number);
+        deps.recordSkew(deps.relaySession, answer.number);
+      } else if (isDivided && isUnknown(task) && answer?.code === Verdict.UNAVAILABLE) {
+        lacking.push({ task, answer: { code: answerCodes.need, number: need.identity, text: "" } });
       } else if (!answer || !takeAnswer(deps, task, answer)) lacking.push({ task, answer });
     });
     // Ending a large session takes many rounds, each of which makes progress.
     if (lacking.some(({ answer }) => answer?.code === answerCodes.more)) round = 0;
     loaded = await loadMissing(deps, lacking);
-    open = lacking.map(({ task }) => task).filter((task) => !task.result);
+    const undecided = lacking.map(({ task }) => task).filter((task) => !task.result);
+    open = undecided.filter((task) => shardOf(deps, task) === shard);
+    moved.push(...undecided.filter((task) => shardOf(deps, task) !== shard).map(countedAnew));
   }
-  return recalledLeases;
+  return moved;
+}
+
+/** Each shard counts the addresses of the calls that it decides. */
+function countedAnew(task: Task): Task {
+  task.caller = { ...task.caller, isIpCounted: false };
+  return task;
+}
+
+/** Looks up whose the tasks are; gives those of which that is known now. */
+async function identify(deps: BatchContext, tasks: readonly Task[]): Promise<Task[]> {
+  const answer: HotAnswer = { code: answerCodes.need, number: need.identity, text: "" };
+  await loadMissing(
+    deps,
+    tasks.map((task) => ({ task, answer })),
+  );
+  for (const task of tasks) {
+    // Nothing was ever held for a key that does not exist.
+    if (task.prepared.name === "release" && task.caller.keyId === "") task.result ??= { verdict: Verdict.NO_HOLD };
+  }
+  return tasks.filter((task) => !task.result).map(countedAnew);
 }
 
 const writeTask = ({ prepared, caller }: Task): HotOperation => writeOperation(prepared, caller);
 
 async function applyTimed(
-  { hot, metrics, log }: DecideDeps,
-  relaySession: string,
+  { contact, relaySession, metrics, log }: BatchContext,
+  shard: Shard,
   operations: HotOperation[],
 ): Promise<HotRun | undefined> {
   const startedAt = performance.now();
+  contact.noteRun(shard);
   try {
-    const run = await hot.applyFor(relaySession, operations);
+    const run = await shard.applyFor(relaySession, operations);
     metrics.redis((performance.now() - startedAt) / 1_000, true);
+    contact.noteRecalled(shard, run.recalledLeases);
     faultPoint("auth-quota: decided in Redis, not answered");
     return run;
   } catch (error) {
     metrics.redis((performance.now() - startedAt) / 1_000, false);
-    log.error({ err: error, operations: operations.length }, "Redis did not answer, outcome unknown");
+    const about = { shard: shard.index, operations: operations.length };
+    log.error({ err: error, ...about }, "Redis did not answer, outcome unknown");
     return undefined;
   }
 }
@@ -172,73 +258,12 @@ function takeAnswer(deps: DecideDeps, task: Task, answer: HotAnswer): boolean {
   if (answer.code === answerCodes.need || answer.code === answerCodes.more) return false;
   const { prepared } = task;
   if (answer.code === answerCodes.concurrency) deps.metrics.concurrencyRefused();
-  task.result = toResult(deps, task, answer);
+  task.result = toResult(deps.proofKeys[0], task, answer);
   if (answer.code === Verdict.CONFLICT) {
     deps.metrics.conflict(prepared.name, "content");
     deps.log.error({ rid: prepared.request.rid, operation: prepared.name }, "call id reused with different content");
   }
   return true;
-}
-
-function toResult({ proofKeys }: DecideDeps, { prepared, caller }: Task, { code, number, text }: HotAnswer): Result {
-  // A relay that does not know a verdict must not take it for a yes.
-  const verdict = code === answerCodes.concurrency ? Verdict.ACCOUNT_RATE : (code as Verdict);
-  switch (prepared.name) {
-    case "authorize":
-    case "reserve": {
-      const result: Result = { verdict, accountId: caller.accountId, keyId: caller.keyId };
-      if (verdict === Verdict.IP_RATE) result.retryAfterSeconds = number;
-      else if (prepared.name === "reserve") {
-        result.heldNanos = number;
-        if (verdict === Verdict.OK)
-          result.holdSecret = holdSecret(proofKeys[0], { rid: prepared.request.rid, ...caller });
-      } else if (text !== "") result.models = text.split("\n");
-      // While the caller is unknown, there is no key to name.
-      if (caller.keyId === "?") result.keyId = "";
-      return result;
-    }
-    case "lease":
-      return verdict === Verdict.OK && number > 0
-        ? leaseResult(proofKeys[0], prepared, caller, { number, text })
-        : { verdict };
-    case "draw":
-      return { verdict, retryAfterSeconds: number };
-    case "extend":
-    case "restore":
-      return { verdict, heldNanos: number };
-    case "checkpoint":
-      return { verdict, checkpointNanos: number };
-    case "lookup":
-      return { verdict, state: number as CallState };
-    case "lookupMany":
-      // A digit for each call.
-      return { verdict, states: Buffer.from(text, "latin1").map((digit) => digit - 48) as Buffer };
-    default:
-      return { verdict };
-  }
-}
-
-/** A granted lease by the words of the script: calls, how long it lasts, the rate of addresses; then the models. */
-function leaseResult(
-  proofKey: Uint8Array,
-  { ridMs }: PreparedOperation,
-  { accountId, keyId }: Caller,
-  { number, text }: Pick<HotAnswer, "number" | "text">,
-): Result {
-  const [head = "", ...models] = text.split("\n");
-  const [calls = 0, lastsMs = 0, ipPerMinute = 0] = head.split(" ").map(Number);
-  const secrets = leaseSecrets(proofKey, { accountId, keyId }, ridMs);
-  return {
-    verdict: Verdict.OK,
-    accountId,
-    keyId,
-    heldNanos: number,
-    calls,
-    lastsMs,
-    ipPerMinute,
-    models: models.filter((model) => model !== ""),
-    holdSecret: secrets,
-  };
 }
 
 type MissingData = { task: Task; answer: HotAnswer | undefined };

@@ -11,7 +11,7 @@ export type Caller = { keyId: string; accountId: string; isIpCounted: boolean };
 export type PreparedOperation = {
   name: OperationName;
   request: SessionOperation;
-  /** For operations that check a key: SHA-256 of its secret in base64. */
+  /** For operations that check a key, or name their account by one: SHA-256 of its secret in base64. */
   keyHash: string | undefined;
   /** Of a reserve: the time in its rid, in milliseconds since 1970; else 0. */
   ridMs: number;
@@ -31,6 +31,7 @@ const leaseMs = 10_000;
 const maxLeasedCalls = 100_000;
 const ridBytes = 16;
 const maxRids = 1_024;
+const hashBytes = 4;
 
 /** Validates an operation. Throws MalformedOperation. */
 export function prepare(request: SessionOperation): PreparedOperation {
@@ -49,9 +50,11 @@ export function prepare(request: SessionOperation): PreparedOperation {
       assertId("relay_session", request.relaySession);
       return fixed(request, ["end-session", request.relaySession, endSessionChunk]);
     case "lookupMany":
-      return fixed(request, ["lookup-many", ridTexts(request.rids)]);
+      return fixed(request, ["lookup-many", ridTexts(request)]);
     default:
       assertRid(rid);
+      // Of the version before, it names none.
+      if (request.accountId !== "") assertId("account_id", request.accountId);
       return prepareOfCall(name, request);
   }
 }
@@ -74,7 +77,10 @@ function prepareOfCall(name: CallOperation, request: SessionOperation): Prepared
       const cost = amount("cost_nanos", request.costNanos);
       return fixed(request, ["settle-own", rid, accountId, keyId, cost, checkedRecord(request.record, true)]);
     }
-    case "release":
+    case "release": {
+      const isByKey = request.accountId === "" && request.keyHash.length > 0;
+      return { ...fixed(request, [name, rid]), keyHash: isByKey ? hashText(request.keyHash) : undefined };
+    }
     case "lookup":
       return fixed(request, [name, rid]);
     case "restore": {
@@ -174,9 +180,12 @@ function checkedRecord(record: Buffer, isNeeded: boolean): Buffer {
 }
 
 /** Concatenates rids as text. */
-function ridTexts(packed: Buffer): string {
+function ridTexts({ rids: packed, accountHashes }: SessionOperation): string {
   if (packed.length % ridBytes !== 0 || packed.length > maxRids * ridBytes) {
     throw new MalformedOperation(`rids are not at most ${maxRids} of ${ridBytes} bytes each`);
+  }
+  if (accountHashes.length > 0 && accountHashes.length * ridBytes !== packed.length * hashBytes) {
+    throw new MalformedOperation(`account_hashes are not ${hashBytes} bytes for each of rids`);
   }
   const digits = packed.toString("hex");
   let texts = "";

@@ -55,6 +55,7 @@ export type SessionOperation = {
   keyHash: Buffer;
   record: Buffer;
   rids: Buffer;
+  accountHashes: Buffer;
   holdSecret: Buffer;
 };
 
@@ -114,6 +115,7 @@ export const emptyOperation = (name: OperationName): SessionOperation => ({
   keyHash: noBytes,
   record: noBytes,
   rids: noBytes,
+  accountHashes: noBytes,
   holdSecret: noBytes,
 });
 
@@ -140,7 +142,7 @@ type WireField =
 
 const texts = ["rid", "accountId", "keyId", "ip", "model", "traceparent", "relaySession", "leaseRid"] as const;
 const amounts = ["estimateNanos", "totalNanos", "leastNanos", "heldNanos", "costNanos", "calls"] as const;
-const byteFields = ["keyHash", "record", "rids", "holdSecret"] as const;
+const byteFields = ["keyHash", "record", "rids", "accountHashes", "holdSecret"] as const;
 
 const wireFields = new Map<string, WireField>([
   ...texts.map((name) => [name, { type: "text", name }] as const),
@@ -159,14 +161,14 @@ const plans = [
   plan("none"),
   plan("authorize", "keyHash", "ip", "mayBeUsedUp"),
   plan("reserve", "rid", "keyHash", "ip", "model", "estimateNanos", "traceparent"),
-  plan("extend", "rid", "totalNanos", "leastNanos"),
-  plan("checkpoint", "rid", "costNanos", "record"),
+  plan("extend", "rid", "totalNanos", "leastNanos", "accountId"),
+  plan("checkpoint", "rid", "costNanos", "record", "accountId"),
   plan("settle", "rid", "accountId", "keyId", "costNanos", "record"),
-  plan("release", "rid"),
-  plan("lookup", "rid"),
+  plan("release", "rid", "accountId", "keyHash"),
+  plan("lookup", "rid", "accountId"),
   plan("endSession", "relaySession"),
   plan("restore", "rid", "accountId", "keyId", "heldNanos", "costNanos", "record", "holdSecret"),
-  plan("lookupMany", "rids"),
+  plan("lookupMany", "rids", "accountHashes"),
   plan("lease", "rid", "keyHash", "estimateNanos", "calls"),
   plan("draw", "rid", "leaseRid", "accountId", "keyId", "heldNanos", "ip", "holdSecret"),
 ];

@@ -94,10 +94,10 @@ export async function findAccounts(database: Database, accountIds: string[]): Pr
   return (await database.query<RawRow>(statement, [accountIds])).map(fromRaw);
 }
 
-/** Accounts whose newest version Redis has not certainly taken. */
-export async function findUnpushedAccounts(database: Database, limit: number): Promise<AccountRow[]> {
-  const statement = `select ${columns} from auth_quota.account where version > pushed_version limit $1`;
-  return (await database.query<RawRow>(statement, [limit])).map(fromRaw);
+/** Accounts whose newest version Redis has not certainly taken, but for so many that come first. */
+export async function findUnpushedAccounts(database: Database, limit: number, offset: number): Promise<AccountRow[]> {
+  const statement = `select ${columns} from auth_quota.account where version > pushed_version limit $1 offset $2`;
+  return (await database.query<RawRow>(statement, [limit, offset])).map(fromRaw);
 }
 
 /** Notes which versions Redis has taken; never lowers one. */

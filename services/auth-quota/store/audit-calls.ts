@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from "node:util";
-import { keyPrefix } from "./key-prefix.ts";
 import type { HotRedis } from "./redis.ts";
 
 /** Sums of an account as its hash keeps them; amounts are nano-USD. */
@@ -61,8 +60,8 @@ type Hashes = { generation: string | null; hashes: (string | null)[][] };
 
 async function readHashes(redis: HotRedis, accountIds: readonly string[]): Promise<Hashes> {
   const [generation, ...hashes] = await Promise.all([
-    redis.hget(`${keyPrefix}:service`, "generation"),
-    ...accountIds.map((accountId) => redis.hmget(`${keyPrefix}:account:${accountId}`, ...fields)),
+    redis.hget(`${redis.prefix}:service`, "generation"),
+    ...accountIds.map((accountId) => redis.hmget(`${redis.prefix}:account:${accountId}`, ...fields)),
   ]);
   return { generation, hashes };
 }
@@ -86,10 +85,10 @@ type Index = { rids: string[] | undefined; oldestHoldMs: number };
 async function readIndex(redis: HotRedis): Promise<Index> {
   const [[seconds = 0], sessions, outboxSize] = await Promise.all([
     redis.time(),
-    redis.zrange(`${keyPrefix}:sessions`, "0", String(maxSessions - 1)),
-    redis.zcard(`${keyPrefix}:outbox`),
+    redis.zrange(`${redis.prefix}:sessions`, "0", String(maxSessions - 1)),
+    redis.zcard(`${redis.prefix}:outbox`),
   ]);
-  const names = sessions.map((session) => `${keyPrefix}:session:${session}`);
+  const names = sessions.map((session) => `${redis.prefix}:session:${session}`);
   const sizes = await Promise.all(names.map((name) => redis.zcard(name)));
   const oldest = await Promise.all(names.map((name) => redis.zrange(name, "0", "0", "WITHSCORES")));
   const scores = oldest.flatMap(([, score]) => (score === undefined ? [] : [Number(score)]));
@@ -98,7 +97,7 @@ async function readIndex(redis: HotRedis): Promise<Index> {
   const calls = sizes.reduce((sum, size) => sum + size, outboxSize);
   if (calls > maxCalls || sessions.length === maxSessions) return { rids: undefined, oldestHoldMs };
   const lists = await Promise.all(
-    [...names, `${keyPrefix}:outbox`].map((name) => redis.zrange(name, "0", String(maxCalls))),
+    [...names, `${redis.prefix}:outbox`].map((name) => redis.zrange(name, "0", String(maxCalls))),
   );
   return { rids: [...new Set(lists.flat())], oldestHoldMs };
 }
@@ -107,7 +106,7 @@ async function addUp(redis: HotRedis, rids: readonly string[]): Promise<Map<stri
   const sums = new Map<string, CallSums>();
   for (let at = 0; at < rids.length; at += callsPerPage) {
     const page = rids.slice(at, at + callsPerPage);
-    for (const text of await redis.mgetBuffer(...page.map((rid) => `${keyPrefix}:call:${rid}`)))
+    for (const text of await redis.mgetBuffer(...page.map((rid) => `${redis.prefix}:call:${rid}`)))
       if (text) weigh(sums, text);
   }
   return sums;

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
-import { keyPrefix } from "./key-prefix.ts";
+import { auditCalls, type Audit } from "./audit-calls.ts";
 import type { RunAnswer } from "./money-command.ts";
 import type { HotRedis } from "./redis.ts";
 
@@ -91,10 +91,14 @@ export type HotStore = {
   readRecoveryLock: () => Promise<RecoveryLock | undefined>;
   /** Begins the first generation of an empty Redis; one that was not empty before has lost everything. */
   establish: (hadOne: boolean) => Promise<void>;
+  /** Takes its generation away: it decides nothing more, and is established as one that has lost everything. */
+  retire: () => Promise<void>;
   readSums: (accountId: string) => Promise<HotSums>;
   readTotals: () => Promise<HotTotals>;
   /** All changes of the last two weeks, some at a time. */
   readChanges: () => AsyncIterable<Change[]>;
+  /** Sums of accounts, added up once more from their calls. */
+  audit: (accountIds: readonly string[]) => Promise<Audit>;
   /** Usage records that the ledger has not confirmed for `minAgeMs`, oldest first. */
   listUnposted: (minAgeMs: number, limit: number) => Promise<Buffer[]>;
 };
@@ -120,9 +124,11 @@ export function createHotStore(redis: HotRedis, limits: CallLimits): HotStore {
       return { generation, closedMs: isOpen ? undefined : answer.number, sequence };
     },
     establish: async (hadOne) => void (await apply.run("", [["establish", hadOne ? "1" : "0"]])),
+    retire: async () => void (await redis.hdel(`${redis.prefix}:service`, "generation")),
     readSums: (accountId) => readSums(redis, accountId),
     readTotals: () => readTotals(redis),
     readChanges: () => readChanges(redis),
+    audit: (accountIds) => auditCalls(redis, accountIds),
     listUnposted: (minAgeMs, limit) => listUnposted(redis, minAgeMs, limit),
   };
 }
@@ -147,7 +153,7 @@ function createApply(redis: HotRedis, { accountPerMinute, ipPerMinute, accountCo
       const values: (string | Buffer)[] = [relaySession, String(accountPerMinute), String(ipPerMinute)];
       values.push(String(accountConcurrent), process, String(run), String(done.run), done.generation);
       for (const operation of operations) for (const value of operation) values.push(value);
-      const answer = await redis.applyMoney(keyPrefix, values);
+      const answer = await redis.applyMoney(redis.prefix, values);
       const [generation = "", ...recalledLeases] = String(answer[0]).split(" ");
       if (generation !== "") offsetMs = toNumber(answer[1]) - performance.now();
       if (generation !== "" && (run > done.run || generation !== done.generation)) done = { run, generation };
@@ -226,8 +232,8 @@ function clamp(nanos: bigint): bigint {
 async function readSums(redis: HotRedis, accountId: string): Promise<HotSums> {
   const fields = ["posted", "posted_in", "held", "unposted", "open", "pending", "version"];
   const [[posted, postedIn, held, unposted, open, pending, version], generation] = await Promise.all([
-    redis.hmget(`${keyPrefix}:account:${accountId}`, ...fields),
-    redis.hget(`${keyPrefix}:service`, "generation"),
+    redis.hmget(`${redis.prefix}:account:${accountId}`, ...fields),
+    redis.hget(`${redis.prefix}:service`, "generation"),
   ]);
   const isLoaded = postedIn !== null && postedIn === generation;
   const heldNanos = Number(held ?? 0);
@@ -249,9 +255,9 @@ async function readNowMs(redis: HotRedis): Promise<number> {
 
 async function readTotals(redis: HotRedis): Promise<HotTotals> {
   const [open, outboxSize, oldest, nowMs] = await Promise.all([
-    redis.hget(`${keyPrefix}:service`, "open"),
-    redis.zcard(`${keyPrefix}:outbox`),
-    redis.zrange(`${keyPrefix}:outbox`, "0", "0", "WITHSCORES"),
+    redis.hget(`${redis.prefix}:service`, "open"),
+    redis.zcard(`${redis.prefix}:outbox`),
+    redis.zrange(`${redis.prefix}:outbox`, "0", "0", "WITHSCORES"),
     readNowMs(redis),
   ]);
   const outboxOldestMs = oldest[1] === undefined ? 0 : Math.max(0, nowMs - Number(oldest[1]));
@@ -263,7 +269,7 @@ const changesPerPage = 500;
 async function* readChanges(redis: HotRedis): AsyncIterable<Change[]> {
   let cursor = "0";
   do {
-    const [next, found] = await redis.hscan(`${keyPrefix}:changes`, cursor, "COUNT", changesPerPage);
+    const [next, found] = await redis.hscan(`${redis.prefix}:changes`, cursor, "COUNT", changesPerPage);
     const changes: Change[] = [];
     for (let at = 0; at < found.length; at += 2) {
       const [name = "", text = ""] = found.slice(at, at + 2);
@@ -283,18 +289,25 @@ const maxPages = 20;
  */
 async function listUnposted(redis: HotRedis, minAgeMs: number, limit: number): Promise<Buffer[]> {
   const nowMs = await readNowMs(redis);
-  const listed = `${keyPrefix}:listed`;
+  const listed = `${redis.prefix}:listed`;
   await redis.zremrangebyscore(listed, "-inf", nowMs - minAgeMs);
   const records: Buffer[] = [];
   for (let page = 0; page < maxPages && records.length < limit; page += 1) {
     const offset = page * pageSize;
-    const rids = await redis.zrangebyscore(`${keyPrefix}:outbox`, "-inf", nowMs - minAgeMs, "LIMIT", offset, pageSize);
+    const rids = await redis.zrangebyscore(
+      `${redis.prefix}:outbox`,
+      "-inf",
+      nowMs - minAgeMs,
+      "LIMIT",
+      offset,
+      pageSize,
+    );
     if (rids.length === 0) break;
     const listedAt = await redis.zmscore(listed, ...rids);
     const due = rids.filter((_, index) => !listedAt[index]).slice(0, limit - records.length);
     if (due.length === 0) continue;
     // A record that is gone has been booked since.
-    const found = await redis.mgetBuffer(...due.map((rid) => `${keyPrefix}:call:${rid}`));
+    const found = await redis.mgetBuffer(...due.map((rid) => `${redis.prefix}:call:${rid}`));
     records.push(
       ...found
         .filter((call) => call !== null)

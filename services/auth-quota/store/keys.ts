@@ -145,10 +145,10 @@ export async function findIdentities(database: Database, hashes: string[]): Prom
   return database.query(statement, [hashes.map((hash) => Buffer.from(hash, "base64"))]);
 }
 
-/** Keys whose newest version Redis has not certainly taken. */
-export async function findUnpushedKeys(database: Database, limit: number): Promise<KeyRow[]> {
-  const statement = `select ${columns} from auth_quota.key where version > pushed_version limit $1`;
-  return (await database.query<RawRow>(statement, [limit])).map(fromRaw);
+/** Keys whose newest version Redis has not certainly taken, but for so many that come first. */
+export async function findUnpushedKeys(database: Database, limit: number, offset: number): Promise<KeyRow[]> {
+  const statement = `select ${columns} from auth_quota.key where version > pushed_version limit $1 offset $2`;
+  return (await database.query<RawRow>(statement, [limit, offset])).map(fromRaw);
 }
 
 /** Notes which versions Redis has taken; never lowers one. */

@@ -12,8 +12,10 @@ const silentMs = 2 * commandTimeoutMs;
 const longestReconnectMs = 500;
 const followMs = 1_000;
 
-/** A connected Redis and the commands that the store uses of it. */
+/** A connected Redis, where the names of one shard lie, and the commands that the store uses of it. */
 export type HotRedis = Redis & {
+  /** Beginning of all names of the shard. */
+  prefix: string;
   /** Runs the money script: the key prefix, then its arguments as described in apply.lua. */
   applyMoney: (prefix: string, values: RunValues) => Promise<RunAnswer>;
 };
@@ -24,16 +26,16 @@ const isElsewhere = ({ message }: Error): boolean => /^(?:MOVED|ASK|CLUSTERDOWN|
 /**
  * Connects in the background and again for ever. While there is no connection every command fails at once: a command
  * that waited could be answered long after its caller has gone, and one that was sent is never sent again by itself.
- * Of a cluster it takes the one node that holds all keys of the store, over one connection as of a single Redis: a
+ * Of a cluster it takes the one node that holds all keys of the shard, over one connection as of a single Redis: a
  * command that finds the keys moved away fails, and the next connection goes to where they are by then. Behind
  * Sentinels it takes their master, and leaves it within two seconds when they name another.
  */
-export function connectRedis(url: string, log: Logger, caFile = ""): HotRedis & Disposable {
+export function connectRedis(url: string, log: Logger, caFile = "", prefix: string = keyPrefix): HotRedis & Disposable {
   const place = readRedisUrl(url, caFile);
   const { login, isTls } = place;
   let connectedTo = "";
   const find = async (): Promise<RedisNode> => {
-    const node = await findNode(place);
+    const node = await findNode(place, prefix);
     connectedTo = addressOf(node);
     return node;
   };
@@ -55,26 +57,26 @@ export function connectRedis(url: string, log: Logger, caFile = ""): HotRedis & 
     disableClientInfo: true,
   });
   // Not the error itself, to which a refused login adds the password.
-  redis.on("error", ({ message }: Error) => log.warn({ reason: message }, "redis connection"));
-  redis.on("ready", () => log.info("redis is ready"));
+  redis.on("error", ({ message }: Error) => log.warn({ reason: message, shard: prefix }, "redis connection"));
+  redis.on("ready", () => log.info({ shard: prefix }, "redis is ready"));
   const applyMoney = createRunner(redis, moneyScript);
   const watch = place.sentinel && every(followMs, () => leaveFormerMaster(redis, place, () => connectedTo), log);
   const dispose = (): void => {
     void watch?.[Symbol.asyncDispose]();
     redis.disconnect();
   };
-  return Object.assign(redis, { applyMoney, [Symbol.dispose]: dispose });
+  return Object.assign(redis, { prefix, applyMoney, [Symbol.dispose]: dispose });
 }
 
-async function findNode(place: RedisAddress): Promise<RedisNode> {
+async function findNode(place: RedisAddress, prefix: string): Promise<RedisNode> {
   const [single] = place.nodes;
-  return single && place.nodes.length === 1 && !place.sentinel ? single : findOwner(place, keyPrefix);
+  return single && place.nodes.length === 1 && !place.sentinel ? single : findOwner(place, prefix);
 }
 
 // A master that is cut off from its Sentinels goes on answering whoever still reaches it, and what it takes is lost.
 async function leaveFormerMaster(redis: Redis, place: RedisAddress, connectedTo: () => string): Promise<void> {
   if (redis.status !== "ready") return;
   const asked = connectedTo();
-  const master = await findNode(place).catch(() => undefined);
+  const master = await findNode(place, keyPrefix).catch(() => undefined);
   if (master && connectedTo() === asked && addressOf(master) !== asked) redis.disconnect(true);
 }

@@ -128,7 +128,8 @@ export async function admitAtPrice(
     operation: { case: "reserve", value: { keyHash: caller.keyHash, ip: countedIp(caller), ...wanted } },
   });
   noteOwner(caller, result);
-  if (result.verdict === Verdict.UNAVAILABLE) void quota.tell({ operation: { case: "release", value: { rid } } });
+  if (result.verdict === Verdict.UNAVAILABLE)
+    void quota.tell({ operation: { case: "release", value: { rid, keyHash: caller.keyHash } } });
   const failure = failureOf(result, model);
   if (failure?.name === "service_unavailable") failure.cause = clockProblem(quota.clockAheadMs()) ?? failure.cause;
   if (failure) throw new CallFailure(failure);

@@ -191,8 +191,9 @@ function draw(
 }
 
 /** An ended lease is released behind its last draw, so that no draw finds it gone. */
-function releaseEnded({ quota }: State, { rid, draws, isEnded }: Lease): void {
-  if (isEnded && draws === 0) quota.tellThen({ operation: { case: "release", value: { rid } } }, () => undefined);
+function releaseEnded({ quota }: State, { rid, accountId, draws, isEnded }: Lease): void {
+  if (isEnded && draws === 0)
+    quota.tellThen({ operation: { case: "release", value: { rid, accountId } } }, () => undefined);
 }
 
 function end(state: State, use: KeyUse): void {
@@ -273,7 +274,7 @@ function ask(state: State, use: KeyUse, keyHash: Uint8Array, nowMs: number): voi
     use.waitUntilMs = performance.now() + refusedMs;
     // It may have been granted all the same: nothing is known of a lease whose answer has not come.
     if (granted.verdict === Verdict.UNAVAILABLE || isGranted)
-      quota.tellThen({ operation: { case: "release", value: { rid } } }, () => undefined);
+      quota.tellThen({ operation: { case: "release", value: { rid, keyHash } } }, () => undefined);
   });
 }
 

@@ -10,6 +10,7 @@ import { listeningLog, scriptedQuota } from "../testing/fakes.ts";
 import { echoOf, startQuotaServer } from "../testing/quota-server.ts";
 
 const rids = (count: number): string[] => Array.from({ length: count }, createRid);
+const callsOf = (all: readonly string[]) => all.map((rid) => ({ rid }));
 
 test("many calls are asked about at once, 1,024 in an operation, and each gets its own state", async () => {
   const all = rids(1_030);
@@ -22,7 +23,7 @@ test("many calls are asked about at once, 1,024 in an operation, and each gets i
   });
   quota.setHasLookupMany();
   assert.deepEqual(
-    await lookUpCalls(quota, all),
+    await lookUpCalls(quota, callsOf(all)),
     all.map((_, index) => stateOf(index)),
   );
   assert.deepEqual(
@@ -32,13 +33,26 @@ test("many calls are asked about at once, 1,024 in an operation, and each gets i
   assert.deepEqual(await lookUpCalls(quota, []), []);
 });
 
+test("accounts are named by their hashes in the order of the calls; those without are asked about apart", async () => {
+  const [first = "", second = "", other = ""] = rids(3);
+  const quota = scriptedQuota(({ value }) => ({
+    states: Uint8Array.from(value && "accountHashes" in value && value.accountHashes.length > 0 ? [5, 255] : [4]),
+  }));
+  quota.setHasLookupMany();
+  const calls = [{ rid: first, accountHash: 1 }, { rid: other }, { rid: second, accountHash: 0xfe_00_00_02 }];
+  const states = await lookUpCalls(quota, calls);
+  assert.deepEqual(states, [CallState.POSTED, CallState.SETTLED, undefined], "255: its shard could not be asked");
+  const asked = quota.of("lookupMany").map(({ accountHashes }) => Buffer.from(accountHashes).toString("hex"));
+  assert.deepEqual(asked, ["00000001fe000002", ""]);
+});
+
 test("a server that does not say it knows that is asked about each", async () => {
   const all = rids(3);
   const quota = scriptedQuota(({ value }) => ({
     verdict: value && "rid" in value && value.rid === all[1] ? Verdict.UNAVAILABLE : Verdict.OK,
     state: CallState.POSTED,
   }));
-  assert.deepEqual(await lookUpCalls(quota, all), [CallState.POSTED, undefined, CallState.POSTED]);
+  assert.deepEqual(await lookUpCalls(quota, callsOf(all)), [CallState.POSTED, undefined, CallState.POSTED]);
   assert.deepEqual(
     quota.of("lookup").map(({ rid }) => rid),
     all,
@@ -55,7 +69,7 @@ test("nothing is taken from an answer that is no yes, or not as long as the ques
   ]) {
     const quota = scriptedQuota(() => answer);
     quota.setHasLookupMany();
-    assert.deepEqual(await lookUpCalls(quota, rids(2)), [undefined, undefined], JSON.stringify(answer));
+    assert.deepEqual(await lookUpCalls(quota, callsOf(rids(2))), [undefined, undefined], JSON.stringify(answer));
   }
 });
 
@@ -66,7 +80,7 @@ test("an id that auth-quota would refuse does not keep the others from being ask
     state: CallState.POSTED,
   }));
   quota.setHasLookupMany();
-  assert.deepEqual(await lookUpCalls(quota, ["no id", one as string]), [undefined, CallState.POSTED]);
+  assert.deepEqual(await lookUpCalls(quota, callsOf(["no id", one as string])), [undefined, CallState.POSTED]);
 });
 
 test("LookupMany goes to no server but one that says it knows it, also when the stream breaks", async () => {
@@ -83,16 +97,16 @@ test("LookupMany goes to no server but one that says it knows it, also when the 
   await until("the session is connected", () => session.isConnected());
   assert.equal(session.hasLookupMany(), true);
   const [one = ""] = rids(1);
-  const sent = lookUpCalls(session, [one]);
+  const sent = lookUpCalls(session, callsOf([one]));
   await until("it is with the server", () => server.batches.length === 1);
-  const queued = lookUpCalls(session, [one]);
+  const queued = lookUpCalls(session, callsOf([one]));
   // What this server left unanswered must not be asked of the next.
   isKnown = false;
   server.streams[0]?.break();
   assert.deepEqual(await Promise.all([sent, queued]), [[undefined], [undefined]]);
   await until("the next stream is proven", () => session.isConnected() && server.streams.length === 2);
   assert.equal(session.hasLookupMany(), false);
-  assert.deepEqual(await lookUpCalls(session, [one]), [CallState.SETTLED]);
+  assert.deepEqual(await lookUpCalls(session, callsOf([one])), [CallState.SETTLED]);
   const kinds = server.batches.flatMap(({ operations }) => operations.map(({ operation }) => operation.case));
   assert.equal(kinds.at(-1), "lookup");
   assert.ok(kinds.slice(0, -1).every((kind) => kind === "lookupMany") && kinds.length <= 3, kinds.join());

@@ -3,37 +3,68 @@ import { ridTimeMs } from "#shared/money/rid.ts";
 import type { QuotaSession } from "./quota-session.ts";
 
 const ridBytes = 16;
+const hashBytes = 4;
 const mostAtOnce = 1_024;
+/** In place of a state: it could not be asked. */
+const unasked = 255;
+
+/** A call that is asked about; without its account's hash every shard of the hot money is. */
+export type AskedCall = { rid: string; accountHash?: number | undefined };
 
 /** Asks what became of calls, in their order; undefined where nothing was heard. */
-export async function lookUpCalls(quota: QuotaSession, rids: readonly string[]): Promise<(CallState | undefined)[]> {
-  if (!quota.hasLookupMany()) return Promise.all(rids.map((rid) => lookUpOne(quota, rid)));
-  const starts = Array.from({ length: Math.ceil(rids.length / mostAtOnce) }, (_, index) => index * mostAtOnce);
-  const chunks = starts.map((start) => lookUpMany(quota, rids.slice(start, start + mostAtOnce)));
-  return (await Promise.all(chunks)).flat();
+export async function lookUpCalls(
+  quota: QuotaSession,
+  calls: readonly AskedCall[],
+): Promise<(CallState | undefined)[]> {
+  if (!quota.hasLookupMany()) return Promise.all(calls.map((call) => lookUpOne(quota, call)));
+  const states = new Map<string, CallState | undefined>();
+  const known = calls.filter(({ accountHash }) => accountHash !== undefined);
+  const others = calls.filter(({ accountHash }) => accountHash === undefined);
+  const chunks = [...chunksOf(known), ...chunksOf(others)].map(async (chunk) => {
+    const found = await lookUpMany(quota, chunk);
+    chunk.forEach(({ rid }, index) => states.set(rid, found[index]));
+  });
+  await Promise.all(chunks);
+  return calls.map(({ rid }) => states.get(rid));
 }
 
-async function lookUpOne(quota: QuotaSession, rid: string): Promise<CallState | undefined> {
+function chunksOf(calls: readonly AskedCall[]): AskedCall[][] {
+  const starts = Array.from({ length: Math.ceil(calls.length / mostAtOnce) }, (_, index) => index * mostAtOnce);
+  return starts.map((start) => calls.slice(start, start + mostAtOnce));
+}
+
+async function lookUpOne(quota: QuotaSession, { rid }: AskedCall): Promise<CallState | undefined> {
   const { verdict, state } = await quota.ask({ operation: { case: "lookup", value: { rid } } });
   return verdict === Verdict.OK ? state : undefined;
 }
 
-async function lookUpMany(quota: QuotaSession, rids: readonly string[]): Promise<(CallState | undefined)[]> {
-  const packed = packRids(rids);
+async function lookUpMany(quota: QuotaSession, calls: readonly AskedCall[]): Promise<(CallState | undefined)[]> {
+  const rids = packRids(calls);
   // Not one bad id may keep all others from being asked about.
-  if (!packed) return Promise.all(rids.map((rid) => lookUpOne(quota, rid)));
-  const { verdict, states } = await quota.ask({ operation: { case: "lookupMany", value: { rids: packed } } });
-  const areAll = verdict === Verdict.OK && states.length === rids.length;
-  return rids.map((_, index) => (areAll ? (states[index] as CallState) : undefined));
+  if (!rids) return Promise.all(calls.map((call) => lookUpOne(quota, call)));
+  const value = { rids, accountHashes: packHashes(calls) };
+  const { verdict, states } = await quota.ask({ operation: { case: "lookupMany", value } });
+  const areAll = verdict === Verdict.OK && states.length === calls.length;
+  return calls.map((_, index) => {
+    const state = states[index];
+    return areAll && state !== unasked ? (state as CallState) : undefined;
+  });
 }
 
 /** The bytes of the ids, one behind the other; undefined when one is none that auth-quota takes. */
-function packRids(rids: readonly string[]): Buffer | undefined {
-  const packed = Buffer.allocUnsafe(rids.length * ridBytes);
-  for (let index = 0; index < rids.length; index += 1) {
-    const rid = rids[index] as string;
+function packRids(calls: readonly AskedCall[]): Buffer | undefined {
+  const packed = Buffer.allocUnsafe(calls.length * ridBytes);
+  for (const [index, { rid }] of calls.entries()) {
     if (ridTimeMs(rid) === undefined) return undefined;
     packed.write(rid.replaceAll("-", ""), index * ridBytes, ridBytes, "hex");
   }
+  return packed;
+}
+
+/** Those of the accounts, in the same order; empty where they are not known. */
+function packHashes(calls: readonly AskedCall[]): Buffer {
+  if (calls[0]?.accountHash === undefined) return Buffer.alloc(0);
+  const packed = Buffer.allocUnsafe(calls.length * hashBytes);
+  for (const [index, { accountHash = 0 }] of calls.entries()) packed.writeUInt32BE(accountHash, index * hashBytes);
   return packed;
 }

@@ -207,8 +207,8 @@ function takeResult(state: State, one: Waiting, result: Result): void {
 /** A Reserve that was refused here may be granted by who got it first, after a pause: nobody would use that hold. */
 function releaseRefused(state: State, { operation }: Operation): void {
   if (operation?.case !== "reserve") return;
-  const { rid = "" } = operation.value;
-  const release: Operation = { operation: { case: "release", value: { rid } } };
+  const { rid = "", keyHash = new Uint8Array() } = operation.value;
+  const release: Operation = { operation: { case: "release", value: { rid, keyHash } } };
   enqueue(state, { operation: release, resolve: () => undefined, deadlineAt: Infinity, isSentAgain: false });
 }
 

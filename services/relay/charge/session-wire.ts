@@ -114,6 +114,8 @@ function writeSettle(value: MessageInitShape<typeof SettleSchema>): void {
 }
 
 function writeRelease(value: MessageInitShape<typeof ReleaseSchema>): void {
+  writeBytes(writer, 3, value.keyHash ?? noBytes);
+  writeText(writer, 2, value.accountId ?? "");
   writeText(writer, 1, value.rid ?? "");
 }
 

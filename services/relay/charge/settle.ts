@@ -11,6 +11,7 @@ import {
 import type { Logger } from "#shared/process/log.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Histogram } from "#shared/metrics/family.ts";
+import { accountHash } from "#shared/money/account-hash.ts";
 import { costNanos, usageBuckets, type Units } from "#shared/money/pricing.ts";
 import { pricedFor, type Model } from "../catalog/models.ts";
 import { pricesFor, type PriceTable, type PriceTraits } from "../catalog/prices.ts";
@@ -226,7 +227,7 @@ export function settle(settling: SettlementDeps, call: LiveCall, endCause: EndCa
   const charged = meter(call, endCause);
   const record = recordOf(call, call.endCause, charged, settling);
   const bytes = encodeRecord(record, call.holdSecret);
-  settling.spool.append(call.rid, bytes);
+  settling.spool.append(call.rid, bytes, accountHash(call.accountId));
   faultPoint("relay: record in the spool, nobody told");
   call.chargedNanos = record.costNanos;
   settling.metrics.charged.inc(Number(record.costNanos));
@@ -249,7 +250,7 @@ export function settleGiven(settling: SettlementDeps, call: LiveCall, given: Uin
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   const record = fromBinary(UsageRecordedSchema, given);
   call.endCause = record.endCause;
-  settling.spool.append(record.rid, given);
+  settling.spool.append(record.rid, given, accountHash(record.accountId));
   faultPoint("relay: charge of a task in the spool, nobody told");
   call.upstream = record.upstream;
   call.chargedNanos = record.costNanos;
@@ -270,7 +271,7 @@ export function release(settling: SettlementDeps, call: LiveCall): void {
   if (call.endCause !== EndCause.UNSPECIFIED) return;
   call.endCause = EndCause.CLIENT_GONE;
   observeHold(settling.metrics.holdSeconds.released, call);
-  void settling.quota.tell({ operation: { case: "release", value: { rid: call.rid } } });
+  void settling.quota.tell({ operation: { case: "release", value: { rid: call.rid, accountId: call.accountId } } });
 }
 
 const confirmAgeMs = 5_000;
@@ -287,7 +288,8 @@ export async function confirmBooked(
 ): Promise<number> {
   const { spool, quota, refused } = settling;
   const rids = spool.unconfirmed(beforeMs, confirmAtOnce);
-  const states = await lookUpCalls(quota, rids);
+  const calls = rids.map((rid) => ({ rid, accountHash: spool.accountHashOf(rid) }));
+  const states = await lookUpCalls(quota, calls);
   const lost = new Set<string>();
   let heard = 0;
   rids.forEach((rid, index) => {
@@ -323,7 +325,14 @@ function readCharge(
   return { charge: bounded, record: toBinary(UsageRecordedSchema, bounded) };
 }
 
-type UnfinishedCall = { rid: string; costNanos: bigint; record: Uint8Array; holdSecret: Uint8Array; isFresh: boolean };
+type UnfinishedCall = {
+  rid: string;
+  accountId: string;
+  costNanos: bigint;
+  record: Uint8Array;
+  holdSecret: Uint8Array;
+  isFresh: boolean;
+};
 
 /**
  * Whether a call is charged without its checkpoint: its charge had been told of, or auth-quota's checkpoint is newer,
@@ -331,13 +340,14 @@ type UnfinishedCall = { rid: string; costNanos: bigint; record: Uint8Array; hold
  */
 async function isCharged(
   { quota }: SettlementDeps,
-  { rid, costNanos, record, isFresh }: UnfinishedCall,
+  { rid, accountId, costNanos, record, isFresh }: UnfinishedCall,
 ): Promise<boolean> {
-  const told = await quota.tell({ operation: { case: "checkpoint", value: { rid, costNanos, record } } });
+  const value = { rid, costNanos, record, accountId };
+  const told = await quota.tell({ operation: { case: "checkpoint", value } });
   // The disk was full when auth-quota still heard of the call.
   if (told.checkpointNanos > costNanos) return true;
   if (told.verdict === Verdict.OK) return false;
-  const { state } = await quota.tell({ operation: { case: "lookup", value: { rid } } });
+  const { state } = await quota.tell({ operation: { case: "lookup", value: { rid, accountId } } });
   if (state === CallState.UNSPECIFIED) return !isFresh;
   return state === CallState.SETTLED || state === CallState.POSTED;
 }
@@ -347,7 +357,7 @@ async function settleCheckpoint(settling: SettlementDeps, left: UnfinishedCall):
   const { spool } = settling;
   if (await isCharged(settling, left)) return spool.confirm(left.rid);
   const { record, bytes } = closeCheckpoint(settling, left);
-  spool.append(left.rid, bytes);
+  spool.append(left.rid, bytes, accountHash(left.accountId));
   faultPoint("relay: call of a dead relay closed, nobody told");
   await forward(settling, record, bytes);
 }
@@ -361,10 +371,10 @@ const freshMs = 4_000;
  */
 function leftOf(settling: SettlementDeps, { records, checkpoints }: Adopted): UnfinishedCall[] {
   const read = (record: Uint8Array) => {
-    const { rid, costNanos, endedAt, kind, relaySession } = fromBinary(UsageRecordedSchema, record);
+    const { rid, accountId, costNanos, endedAt, kind, relaySession } = fromBinary(UsageRecordedSchema, record);
     // A video's record is none of the relay's own: another machine's clock wrote it.
     const isOwn = kind === RecordKind.PROVISIONAL || relaySession !== "";
-    return { rid, costNanos, record, atMs: endedAt && isOwn ? timestampMs(endedAt) : 0 };
+    return { rid, accountId, costNanos, record, atMs: endedAt && isOwn ? timestampMs(endedAt) : 0 };
   };
   const left = checkpoints.map((spooled) => {
     const { record, holdSecret } = takeSecret(spooled);

@@ -25,7 +25,9 @@ export type Spool = AsyncDisposable & {
   /**
    * Writes a record. Never throws: `problem` names a disk that refuses, and the record is tried again until it is in.
    */
-  append: (rid: string, record: Uint8Array) => void;
+  append: (rid: string, record: Uint8Array, accountHash?: number) => void;
+  /** The `accountHash` that an unconfirmed record was written with; undefined for those of other processes. */
+  accountHashOf: (rid: string) => number | undefined;
   /**
    * Writes what a running call has cost so far, as a provisional record, for whoever takes over should this process be
    * killed. Best effort: the next one, or the record itself, takes its place. Never throws.
@@ -105,6 +107,7 @@ type State = {
   limits: SpoolLimits;
   files: SpoolFiles;
   open: Map<string, Open>;
+  accountHashes: Map<string, number>;
   newest: Open | undefined;
   segments: Set<Segment>;
   current: Segment | undefined;
@@ -292,6 +295,7 @@ function confirm(state: State, rid: string): void {
   const open = state.open.get(rid);
   if (!open) return;
   state.open.delete(rid);
+  state.accountHashes.delete(rid);
   release(state, open.segment);
 }
 
@@ -321,6 +325,7 @@ export async function openSpool(
     limits,
     files,
     open: new Map(),
+    accountHashes: new Map(),
     newest: undefined,
     segments: new Set(),
     current: undefined,
@@ -341,7 +346,11 @@ export async function openSpool(
   }, limits.syncMs);
   const totalBytes = (): number => [...state.segments].reduce((sum, { bytes }) => sum + bytes, 0);
   return {
-    append: (rid, record) => append(state, rid, record),
+    append: (rid, record, accountHash) => {
+      if (accountHash !== undefined) state.accountHashes.set(rid, accountHash);
+      append(state, rid, record);
+    },
+    accountHashOf: (rid) => state.accountHashes.get(rid),
     checkpoint: (rid, record) => checkpoint(state, rid, record),
     adopt: () => adopt(state, ridOf),
     read: (rids) => read(state, rids, ridOf),

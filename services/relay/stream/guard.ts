@@ -20,8 +20,9 @@ function extend(settling: SettlementDeps, call: LiveCall, nowMs: number): void {
   call.extendAtMs = nowMs;
   const totalNanos = call.heldNanos + call.heldNanos / 2n + 1n;
   const leastNanos = call.heldNanos + 1n;
+  const { rid, accountId } = call;
   void settling.quota
-    .ask({ operation: { case: "extend", value: { rid: call.rid, totalNanos, leastNanos } } })
+    .ask({ operation: { case: "extend", value: { rid, totalNanos, leastNanos, accountId } } })
     .then(({ verdict, heldNanos }) => {
       call.isExtending = false;
       if (verdict === Verdict.UNAVAILABLE && canWait(call, nowMs)) return;
@@ -48,8 +49,9 @@ function canWait(call: LiveCall, nowMs: number): boolean {
 export function checkpoint({ spool, quota }: SettlementDeps, call: LiveCall, isTold: boolean): void {
   const { costNanos, record } = checkpointRecord(call);
   if (costNanos === 0n) return;
-  spool.checkpoint(call.rid, withSecret(record, call.holdSecret));
-  if (isTold) void quota.tell({ operation: { case: "checkpoint", value: { rid: call.rid, costNanos, record } } });
+  const { rid, accountId } = call;
+  spool.checkpoint(rid, withSecret(record, call.holdSecret));
+  if (isTold) void quota.tell({ operation: { case: "checkpoint", value: { rid, costNanos, record, accountId } } });
 }
 
 /**

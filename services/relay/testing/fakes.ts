@@ -147,10 +147,15 @@ export function memorySpool(changes: Partial<Spool> = {}): MemorySpool {
   const records = new Map<string, Uint8Array>();
   const checkpoints = new Map<string, Uint8Array>();
   const postponed = new Set<string>();
+  const hashes = new Map<string, number | undefined>();
   return {
     records,
     checkpoints,
-    append: (rid, record) => void records.set(rid, record),
+    append: (rid, record, accountHash) => {
+      records.set(rid, record);
+      hashes.set(rid, accountHash);
+    },
+    accountHashOf: (rid) => hashes.get(rid),
     checkpoint: (rid, record) => void checkpoints.set(rid, record),
     unconfirmed: (_beforeMs, limit) => [...records.keys()].filter((rid) => !postponed.has(rid)).slice(0, limit),
     postpone: (rid) => void postponed.add(rid),

@@ -82,17 +82,17 @@ export class HeldAhead {
     if (Number(wanted) <= Number(call.heldNanos) * growAtShare) return;
     call.isExtending = true;
     try {
-      call.heldNanos = await this.extended(call.rid, wanted);
+      call.heldNanos = await this.extended(call, wanted);
     } finally {
       call.isExtending = false;
     }
   }
 
   /** What is held then. Where nothing can be decided it waits, as a stream does: nobody owes more meanwhile. */
-  private async extended(rid: string, totalNanos: bigint): Promise<bigint> {
+  private async extended({ rid, accountId }: LiveCall, totalNanos: bigint): Promise<bigint> {
     const untilMs = performance.now() + maxUndecidedMs;
     for (;;) {
-      const value = { rid, totalNanos, leastNanos: totalNanos };
+      const value = { rid, totalNanos, leastNanos: totalNanos, accountId };
       const { verdict, heldNanos } = await this.relay.settling.quota.ask({ operation: { case: "extend", value } });
       if (verdict === Verdict.OK) return heldNanos;
       if (verdict !== Verdict.UNAVAILABLE) throw new CallFailure({ name: "balance" });

@@ -1,0 +1,93 @@
+import { CallState, Verdict } from "#proto/authquota/v1/authquota_pb.ts";
+import type { Shard, Shards } from "../store/shards.ts";
+import type { PreparedOperation } from "./operations.ts";
+import type { Result, SessionOperation } from "./session-wire.ts";
+import type { Task } from "./task.ts";
+
+// Operations that concern several shards: the end of a relay, a look at many calls, and whatever a relay of the version
+// before asks without an account.
+
+const ridLength = 36;
+const hashBytes = 4;
+/** In place of a state: the shard of the call did not answer. */
+const unasked = 255;
+
+/** The parts of an operation that concerns several shards; undefined for one that has its shard. */
+export function divide(shards: Shards, { prepared, caller }: Task): Task[] | undefined {
+  const { request, keyHash } = prepared;
+  if (shards.all.length === 1 || keyHash !== undefined || request.accountId !== "") return undefined;
+  const partOf = (shard: Shard, operation = prepared.operation): Task => ({
+    prepared: { ...prepared, operation },
+    caller,
+    shard,
+    result: undefined,
+  });
+  if (request.name !== "lookupMany" || request.accountHashes.length === 0)
+    return shards.all.map((shard) => partOf(shard));
+  const all = String(prepared.operation?.[1] ?? "");
+  const texts = new Map<Shard, string>();
+  for (const [at, shard] of shardsOf(shards, request).entries()) {
+    texts.set(shard, (texts.get(shard) ?? "") + all.slice(at * ridLength, (at + 1) * ridLength));
+  }
+  return [...texts].map(([shard, rids]) => partOf(shard, ["lookup-many", rids]));
+}
+
+/** The shard of each call that is asked about. */
+function shardsOf(shards: Shards, { accountHashes }: SessionOperation): Shard[] {
+  const count = accountHashes.length / hashBytes;
+  return Array.from({ length: count }, (_, at) => shards.ofHash(accountHashes.readUInt32BE(at * hashBytes)));
+}
+
+const unavailable: Result = { verdict: Verdict.UNAVAILABLE };
+
+/** The result of an operation by those of its parts. */
+export function mergeParts(shards: Shards, { request }: PreparedOperation, parts: readonly Task[]): Result {
+  const results = parts.map(({ result }) => result ?? unavailable);
+  switch (request.name) {
+    case "lookupMany":
+      return { verdict: Verdict.OK, states: Buffer.from(mergeMany(shards, request, parts)) };
+    case "lookup": {
+      const states = results.map(({ verdict, state }) => (verdict === Verdict.OK ? (state ?? 0) : undefined));
+      const state = mergeStates(states);
+      return state === unasked ? unavailable : { verdict: Verdict.OK, state: state as CallState };
+    }
+    case "endSession":
+      return results.find(({ verdict }) => verdict !== Verdict.OK) ?? { verdict: Verdict.OK };
+    default:
+      return mergeOfCall(results);
+  }
+}
+
+/** One shard knows the call; the others say that it has no hold there. */
+function mergeOfCall(results: readonly Result[]): Result {
+  const { NO_HOLD, UNAVAILABLE } = Verdict;
+  const known = results.find(({ verdict }) => verdict !== NO_HOLD && verdict !== UNAVAILABLE);
+  const undecided = results.find(({ verdict }) => verdict === UNAVAILABLE);
+  const charged = results.find(({ checkpointNanos }) => (checkpointNanos ?? 0) > 0);
+  return known ?? undecided ?? charged ?? { verdict: NO_HOLD };
+}
+
+function mergeMany(shards: Shards, request: SessionOperation, parts: readonly Task[]): number[] {
+  const statesOf = new Map(parts.map(({ shard, result }) => [shard, result?.states]));
+  if (request.accountHashes.length > 0) {
+    const read = new Map<Shard, number>();
+    return shardsOf(shards, request).map((shard) => {
+      const at = read.get(shard) ?? 0;
+      read.set(shard, at + 1);
+      return statesOf.get(shard)?.[at] ?? unasked;
+    });
+  }
+  const count = request.rids.length / 16;
+  return Array.from({ length: count }, (_, at) => mergeStates([...statesOf.values()].map((states) => states?.[at])));
+}
+
+/**
+ * What became of a call by what each shard says, undefined where one did not answer. A release leaves a mark wherever
+ * the call was not known.
+ */
+function mergeStates(states: readonly (number | undefined)[]): number {
+  const told = states.filter((state) => state !== undefined);
+  const known = told.filter((state) => state !== CallState.UNSPECIFIED && state !== CallState.RELEASED);
+  if (known.length > 0) return Math.max(...known);
+  return told.length < states.length ? unasked : Math.max(...told);
+}
