@@ -13,7 +13,7 @@ test("metrics.md is the catalogue of the code; `npm run generate` makes it so", 
 const allowed = new Set(
   (
     "bucket check code end endpoint field finding hash kind major method metric minor model node_version operation outcome " +
-    "patch path phase provider reason run space state status streamed upstream use verb verdict version"
+    "patch path phase provider reason run shard space state status streamed upstream use verb verdict version"
   ).split(" "),
 );
 

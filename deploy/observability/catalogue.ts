@@ -1,5 +1,9 @@
 import type { Registry } from "prom-client";
-import { createMetrics as createAuthQuotaMetrics, watchSessions } from "../../services/auth-quota/metrics.ts";
+import {
+  createMetrics as createAuthQuotaMetrics,
+  watchSessions,
+  watchShards,
+} from "../../services/auth-quota/metrics.ts";
 import { createMetrics as createBillingMetrics } from "../../services/billing/metrics.ts";
 import { createMetrics as createConsoleMetrics } from "../../services/console/metrics.ts";
 import { watchCatalog } from "../../services/relay/catalog/gauges.ts";
@@ -57,6 +61,7 @@ const declarations: Record<string, (registry: Registry) => void> = {
   "auth-quota": (registry) => {
     createAuthQuotaMetrics(registry);
     watchSessions(registry, nothing);
+    watchShards(registry, []);
     grpcMetrics(registry);
   },
   billing: (registry) => {

@@ -72,7 +72,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   );
   const layout = await takeLayout(database, config.REDIS_SHARDS, log);
   const { shards, connections } = openShards(config, layout, { resources, log });
-  watchShards(registry, shards);
+  watchShards(registry, shards.all);
   const load = createLoad(database, billing, shards);
   const push = createPush(database, shards, log);
   const identities = createIdentities((hashes) => readIdentities(database, hashes));

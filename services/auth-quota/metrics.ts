@@ -2,7 +2,7 @@ import type { Registry } from "prom-client";
 import type { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { counter, counters, gauge, gauges, histogram, histograms } from "#shared/metrics/metrics.ts";
 import type { HotTotals } from "./store/hot.ts";
-import type { Shards } from "./store/shards.ts";
+import type { Shard } from "./store/shards.ts";
 import { verdictName, type OperationName } from "./operation-names.ts";
 
 /** Why an operation or a Post was answered with an alarm. */
@@ -109,13 +109,13 @@ export function watchSessions(registry: Registry, read: () => number): void {
 }
 
 /** Declares the gauge of the shards whose Redis answers this process. */
-export function watchShards(registry: Registry, { all }: Pick<Shards, "all">): void {
+export function watchShards(registry: Registry, shards: readonly Pick<Shard, "index" | "isReady">[]): void {
   gauges(registry, {
     name: "auth_quota_shard_connected",
     help: "Whether this process is connected to the Redis of a shard of the hot money (1) or not (0).",
     labels: ["shard"],
     read: (set) => {
-      for (const shard of all) set({ shard: String(shard.index) }, shard.isReady() ? 1 : 0);
+      for (const shard of shards) set({ shard: String(shard.index) }, shard.isReady() ? 1 : 0);
     },
   });
 }

@@ -97,8 +97,12 @@ export const mutations: Mutation[] = [
     patches: [
       {
         file: "auth-quota/handlers/post.ts",
-        find: "    for (const chunk of chunks([...sums, ...posts])) {\n",
-        replace: "    for (const chunk of [...chunks(posts), ...chunks(sums)]) {\n",
+        find: "  for (const chunk of chunks(owned.map(({ operation }) => operation))) {\n",
+        replace:
+          "  const all = owned.map(({ operation }) => operation);\n" +
+          "  const posts = all.filter(([name]) => name === 'post');\n" +
+          "  const sums = all.filter(([name]) => name !== 'post');\n" +
+          "  for (const chunk of [...chunks(posts), ...chunks(sums)]) {\n",
       },
     ],
   },

@@ -39,7 +39,7 @@ export type Payer = { accountId: string; keyId: string; secret: string; keyHash:
 
 export const hashOf = (secret: string): Uint8Array => hash("sha256", secret, "buffer");
 
-async function query(url: string, statement: string): Promise<void> {
+export async function query(url: string, statement: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   await client.query(statement);
