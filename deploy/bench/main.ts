@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { measureHolds } from "./auth-quota/measure-holds.ts";
 import { measureBooking } from "./billing/measure-booking.ts";
+import { measureBooks } from "./books/measure-books.ts";
 import { checkBaseline, writeBaseline } from "./check.ts";
 import { httpSections, measureHttp, type HttpSection } from "./http.ts";
 import { measureMoney } from "./money.ts";
@@ -19,6 +20,7 @@ const { values: options } = parseArgs({
   options: {
     rounds: { type: "string" },
     only: { type: "string" },
+    lines: { type: "string", default: "5000000" },
     quick: { type: "boolean", default: false },
     peer: { type: "string" },
     "without-relay": { type: "boolean", default: false },
@@ -29,7 +31,7 @@ const { values: options } = parseArgs({
   },
 });
 const { only, quick, peer, check, profile, "without-relay": isWithoutRelay, "write-baseline": isBaseline } = options;
-const parts = ["money", "videos", "http", "translation", "scale", ...httpSections];
+const parts = ["money", "videos", "http", "translation", "scale", "books", ...httpSections];
 if (only !== undefined && !parts.includes(only)) throw new Error(`--only takes ${parts.join(", ")}`);
 if (peer !== undefined && peer !== "portkey") throw new Error("--peer takes portkey");
 if (profile && (check || isBaseline)) throw new Error("--profile slows what it looks at: nothing is compared with it");
@@ -48,9 +50,11 @@ const plan: WorldPlan = {
   say,
 };
 
-// Without the relay nothing needs a store; scale has to be asked for.
+// Without the relay nothing needs a store; scale and books have to be asked for.
 const needsStores = ["money", "videos"];
 const isWanted = (part: string): boolean => (only ?? part) === part && !(needsStores.includes(part) && isWithoutRelay);
+
+const booksSize = { lines: Number(options.lines), days: 365, accounts: 10_000 };
 
 async function measureAll() {
   const load = loadavg();
@@ -61,8 +65,9 @@ async function measureAll() {
   const translations = isWanted("translation") ? measureTranslations() : undefined;
   if (translations) say(`\n${renderTranslations(translations)}`);
   const scale = only === "scale" ? await measureScale(plan) : undefined;
+  const books = only === "books" ? await measureBooks(booksSize, say) : undefined;
   const machine = { cpu: cpus()[0]?.model, cores: cpus().length, node: process.version, load };
-  return { at: new Date().toISOString(), machine, rounds, money, videos, ...http, translations, scale };
+  return { at: new Date().toISOString(), machine, rounds, money, videos, ...http, translations, scale, books };
 }
 
 const startedAt = performance.now();

@@ -38,7 +38,7 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     correct: (request) => answer(correct(deps, request)),
     getBalance: (request) => answer(getBalance(pool, request)),
     getFunds: (request) => answer(getFunds(pool, request)),
-    listLedgerLines: (request) => answer(listLedgerLines(readPool, request)),
+    listLedgerLines: (request) => answer(listLedgerLines({ ...deps, pool: readPool }, request)),
     queryUsage: (request) => answer(queryUsage(readPool, request)),
     listQuarantine: (request) => answer(listQuarantine(readPool, request)),
     refund: (request, identities) => answer(refund(deps, request, identities)),

@@ -7,6 +7,7 @@ import { create } from "@bufbuild/protobuf";
 import { LineKind, RefundRequestSchema } from "#proto/billing/v1/billing_pb.ts";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { createLog } from "#shared/process/log.ts";
+import { v7 } from "uuid";
 import { createRid } from "#shared/money/rid.ts";
 import { createPool } from "#shared/stores/postgres.ts";
 import { query } from "#shared/testing/postgres.ts";
@@ -53,6 +54,34 @@ test("Refund gives a part of a charge back, then with 0 all that is left, and th
   const { creditedNanos, chargedNanos, version } = await app.billing.getBalance({ accountId: "acct_test" });
   assert.deepEqual([creditedNanos, chargedNanos, version], [0n, 800n, 3n]);
   assert.deepEqual(await findImbalance(app.ledger.ownerUrl), []);
+});
+
+test("what needs lines of a day that is detached is refused, and nothing is booked on that day again", async () => {
+  await using app = await startApp();
+  const { ownerUrl } = app.ledger;
+  const calledMs = Date.now() - 50 * 86_400_000;
+  const event = { rid: v7({ msecs: calledMs }) };
+  await app.book(event);
+  await app.billing.credit({ accountId: "acct_test", amountNanos: 5n, paymentId: "paid" });
+  const [called, paid] = [calledMs, Date.now()].map((atMs) => new Date(atMs).toISOString().slice(0, 10));
+  for (const day of [called, paid]) {
+    await query(ownerUrl, `INSERT INTO billing.closed_day (day) VALUES ('${day}')`);
+    const partition = `billing.ledger_line_${day?.replaceAll("-", "_")}`;
+    await query(ownerUrl, `ALTER TABLE billing.ledger_line DETACH PARTITION ${partition}; DROP TABLE ${partition}`);
+  }
+  const refused = (day: string | undefined) => ({
+    code: "failed_precondition",
+    message: `the lines of ${day} are detached from the ledger`,
+  });
+  await assert.rejects(app.billing.refund(asked(event.rid)), refused(called));
+  const again = { accountId: "acct_test", amountNanos: 5n, paymentId: "paid" };
+  await assert.rejects(app.billing.credit(again), refused(paid));
+  // The process that has booked it takes the partition for there; what it is given again finds out.
+  await assert.rejects(app.book(event), /no partition of relation/);
+  await app.book(event);
+  const { balances, quarantine } = await readLedger(ownerUrl);
+  assert.equal(balances["acct_test"]?.balance, "-395");
+  assert.deepEqual(quarantine, [`day_out_of_range: the ledger takes no lines on ${called}`]);
 });
 
 test("a charge says when the key was charged last, a refund does not", async () => {

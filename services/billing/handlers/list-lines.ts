@@ -1,4 +1,4 @@
-import { dayMs } from "#shared/process/clock.ts";
+import { dayMs, type Clock } from "#shared/process/clock.ts";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   LineKind,
@@ -15,13 +15,14 @@ const lineKinds = new Set<number>(Object.values(LineKind));
 
 /** A page of an account's lines, newest first; the last line_id of a page leads to the next. */
 export async function listLedgerLines(
-  pool: Pool,
+  { pool, clock }: { pool: Pool; clock: Clock },
   { accountId, beforeLineId, limit, rid, kind }: ListLedgerLinesRequest,
 ): Promise<MessageInitShape<typeof ListLedgerLinesResponseSchema>> {
   if (!lineKinds.has(kind)) throw badRequest("kind is unknown");
   const rows = await readLines(pool, {
     accountId: requireId("account_id", accountId),
     limit: requireLimit(limit),
+    newestMs: beforeLineId === "" ? clock.nowMs() : requireUuidTimeMs("before_line_id", beforeLineId),
     before: beforeLineId === "" ? undefined : beforeOf(beforeLineId),
     call: rid === "" ? undefined : { rid, day: dayOfMs(requireUuidTimeMs("rid", rid)) },
     kind: kind || undefined,

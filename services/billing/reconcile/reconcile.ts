@@ -16,6 +16,7 @@ import { contentOf, isComplete, signContent, toMessage, type KeptReport } from "
 import type { Pool } from "#shared/stores/postgres.ts";
 import { closeLedgerDay, findClosableDays } from "../store/reconcile-closing.ts";
 import { findUnequalSums } from "../store/reconcile-sums.ts";
+import { forgetSessions } from "../store/session-progress.ts";
 import { alone, insertReport, readReports } from "../store/reconcile-report.ts";
 
 /** What changed lately: calls made from eleven minutes to one minute ago. */
@@ -96,6 +97,8 @@ async function reportIfDue(deps: ReconcileDeps, day: string): Promise<void> {
   const report = toMessage(await reportDay(deps, day));
   deps.log.info({ day }, "daily report created");
   const isSumRight = report.lines?.some(({ check, finding }) => check === "R1" && finding === Finding.RIGHT);
+  const forgotten = await forgetSessions(deps.pool);
+  if (forgotten > 0n) deps.log.info({ processes: `${forgotten}` }, "old relay processes forgotten");
   if (!isSumRight) return;
   await closeOldDays(deps);
 }

@@ -12,6 +12,13 @@ export type Cover = {
   whole: Span | undefined;
 };
 
+/** The same, where there are no sums of hours before this time: their lines are read as those of the ends are. */
+export function withoutHoursBefore(cover: Cover, firstMs: number): Cover {
+  const old = cover.hours.filter(({ fromMs }) => fromMs < firstMs);
+  if (old.length === 0) return cover;
+  return { ...cover, hours: cover.hours.filter((hour) => !old.includes(hour)), edges: [...cover.edges, ...old] };
+}
+
 const hourMs = 3_600_000;
 const floor = (atMs: number, unitMs: number): number => Math.floor(atMs / unitMs) * unitMs;
 const ceil = (atMs: number, unitMs: number): number => Math.ceil(atMs / unitMs) * unitMs;

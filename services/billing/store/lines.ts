@@ -1,5 +1,8 @@
 import type { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import { plainArray } from "./arrays.ts";
+import { dayMs } from "#shared/process/clock.ts";
+import { firstUuidAt } from "../records/line-id.ts";
+import { firstDayOfBooked } from "./sum-state.ts";
 import type { Queryable } from "#shared/stores/postgres.ts";
 
 export type LineRow = {
@@ -22,6 +25,8 @@ export const lineColumns = `line_id AS "lineId", account_id AS "accountId", kind
 export type LineQuery = {
   accountId: string;
   limit: number;
+  /** No line of the page was booked later; about is enough. */
+  newestMs: number;
   /** Lines before this one, and the last day on which such a line can be. */
   before: { lineId: string; day: string } | undefined;
   /** Lines of one call, and the day of the call. */
@@ -29,16 +34,33 @@ export type LineQuery = {
   kind: LineKind | undefined;
 };
 
-/** Lines of an account, newest first. */
-export async function readLines(
+// A page is mostly of a day or a month: older days need then not be looked into.
+const reachesMs = [dayMs, 31 * dayMs];
+
+/** Lines of an account, newest first; those of a call from all days, else from as few days as hold so many. */
+export async function readLines(db: Queryable, query: LineQuery): Promise<LineRow[]> {
+  if (query.call) return await readPage(db, query, undefined);
+  for (const reachMs of reachesMs) {
+    const page = await readPage(db, query, query.newestMs - reachMs);
+    if (page.length >= query.limit) return page;
+  }
+  return await readPage(db, query, undefined);
+}
+
+async function readPage(
   db: Queryable,
   { accountId, limit, before, call, kind }: LineQuery,
+  bookedFromMs: number | undefined,
 ): Promise<LineRow[]> {
   const values: unknown[] = [];
   const value = (given: unknown): string => `$${values.push(given)}`;
   const conditions = [`account_id = ${value(accountId)}`];
   if (before) conditions.push(`line_id < ${value(before.lineId)}`, `day <= ${value(before.day)}`);
   if (kind) conditions.push(`kind = ${value(kind)}`);
+  if (bookedFromMs !== undefined) {
+    const firstDay = firstDayOfBooked(bookedFromMs);
+    conditions.push(`line_id >= ${value(firstUuidAt(Math.max(0, bookedFromMs)))}`, `day >= ${value(firstDay)}`);
+  }
   const select = (more: string[]): string =>
     `SELECT ${lineColumns} FROM billing.ledger_line WHERE ${[...conditions, ...more].join(" AND ")}`;
   let lines = select([]);

@@ -4,7 +4,7 @@ import { faultPoint } from "#shared/process/fault-point.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 import { firstUuidAt } from "../records/line-id.ts";
 import { daySums, groupColumns, hourSums, sumColumns } from "./sum-columns.ts";
-import { firstDayOfBooked, readSumState, type SumState } from "./sum-state.ts";
+import { firstDayOfBooked, readSumState, withoutJit, type SumState } from "./sum-state.ts";
 
 const hourMs = 3_600_000;
 // Processes of a version that did not know the fence may still book while this one is rolled out.
@@ -13,6 +13,9 @@ const marginMs = 300_000;
 const fenceWaitMs = 1_000;
 // A day's lines take longer than any other statement may.
 const longestMs = 600_000;
+
+// Days are closed 62 days after they end, and their hours are compared with their lines until then.
+const keptHoursMs = 100 * dayMs;
 
 /**
  * Moves the fence to the start of this hour: when this returns, no line gets an id of an earlier one any more. The time
@@ -55,10 +58,11 @@ async function beginSums(db: Queryable, fence: bigint): Promise<void> {
        day_until_ms = $1::bigint / ${dayMs} * ${dayMs}`,
     [fence],
   );
+  await forgetHours(db, Math.floor(Number(fence) / dayMs) * dayMs - keptHoursMs);
 }
 
 /** What one step of summing up did: `idle`, nothing is left to do; `busy`, another process is at it. */
-export type SumStep = "hours" | "backfill" | "day" | "idle" | "busy";
+export type SumStep = "hours" | "backfill" | "day" | "forget" | "idle" | "busy";
 
 /**
  * Sums up a part of what the fence has left behind: the hours, one day from before there were sums, or a whole day of
@@ -67,7 +71,7 @@ export type SumStep = "hours" | "backfill" | "day" | "idle" | "busy";
 export async function sumStep(pool: Pool): Promise<SumStep> {
   return await inTransaction(pool, async (db) => {
     // Alone first: the snapshot is that of the first statement after it.
-    await db.query(`SET LOCAL statement_timeout = ${longestMs}`);
+    await db.query(`SET LOCAL statement_timeout = ${longestMs}; ${withoutJit}`);
     const { rows } = await db.query<{ isOurs: boolean }>(
       `SELECT pg_try_advisory_xact_lock(hashtext('billing.make_sums')) AS "isOurs"`,
     );
@@ -89,9 +93,13 @@ async function oneStep(db: Queryable, state: SumState & { fenceMs: number }): Pr
     await backfillDay(db, state, next);
     return "backfill";
   }
-  if (state.dayUntilMs + dayMs > state.summedUntilMs) return "idle";
-  await sumDay(db, state.dayUntilMs);
-  return "day";
+  if (state.dayUntilMs + dayMs <= state.summedUntilMs) {
+    await sumDay(db, state.dayUntilMs);
+    return "day";
+  }
+  if (state.hoursFromMs >= state.dayUntilMs - keptHoursMs) return "idle";
+  await forgetHours(db, state.dayUntilMs - keptHoursMs);
+  return "forget";
 }
 
 const long = async (db: Queryable, text: string, values: unknown[]): Promise<void> => {
@@ -114,19 +122,24 @@ async function sumHours(db: Queryable, { summedUntilMs, fenceMs }: SumState & { 
 // Days before `dayUntilMs` are whole already, so that what is booked on them goes to all three tables at once.
 async function backfillDay(
   db: Queryable,
-  { backfillUntilMs, dayUntilMs }: SumState,
+  { backfillUntilMs, dayUntilMs, hoursFromMs }: SumState,
   { day, isClosed }: { day: string; isClosed: boolean },
 ): Promise<void> {
   await long(
     db,
-    `WITH hour AS (
-       ${insertInto("hour_sum")} ${hourSums("l.day = $1 AND l.line_id < $2", "p.day = $1")} RETURNING *
+    `WITH hour AS MATERIALIZED (${hourSums("l.day = $1 AND l.line_id < $2", "p.day = $1")}), kept AS (
+       ${insertInto("hour_sum")} SELECT * FROM hour WHERE booked_at >= $4
      ), before AS (SELECT * FROM hour WHERE booked_at < $3)
      ${isClosed ? "" : `, total AS (${addTotals("before")})`}
      ${insertInto("day_sum")} ${daySums("before")}`,
-    [day, firstUuidAt(backfillUntilMs), new Date(dayUntilMs)],
+    [day, firstUuidAt(backfillUntilMs), new Date(dayUntilMs), new Date(hoursFromMs)],
   );
   await db.query("DELETE FROM billing.unsummed_day WHERE day = $1", [day]);
+}
+
+/** Forgets the sums of hours before that time, which must be the start of a day: those of days have them. */
+export async function forgetHours(db: Queryable, beforeMs: number): Promise<void> {
+  await long(db, "SELECT billing.forget_hours($1)", [beforeMs]);
 }
 
 async function sumDay(db: Queryable, fromMs: number): Promise<void> {

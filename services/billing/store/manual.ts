@@ -8,6 +8,7 @@ import { createLineId } from "../records/line-id.ts";
 import { accountColumns, type AccountRow, keyColumns, type KeyRow, readKeys } from "./funds.ts";
 import { addToOutbox } from "./funds-outbox.ts";
 import { lineColumns, type LineRow } from "./lines.ts";
+import { findDetachedDay } from "./partitions.ts";
 import { readFence } from "./sum-state.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 
@@ -73,6 +74,10 @@ export async function bookLocked(
   const before = await findBefore(db, asked);
   if (before) return before.isSame ? await bookedBefore(db, before, account) : { outcome: "other-content" };
   const charge = asked.kind === LineKind.REFUND ? await readCharge(db, asked) : undefined;
+  if (asked.kind === LineKind.REFUND && !charge) {
+    const calledOn = dayOfMs(ridTimeMs(asked.rid ?? "") ?? 0);
+    if ((await findDetachedDay(db, calledOn, calledOn)) !== undefined) return detachedDay(calledOn);
+  }
   const decision = decide({ account, charge });
   if ("reason" in decision) return { outcome: "refused", reason: decision.reason };
   const line = { ...asked, amountNanos: decision.amountNanos };
@@ -98,6 +103,11 @@ export async function lockAccount(db: Queryable, accountId: string): Promise<Acc
   return only(rows);
 }
 
+const detachedDay = (day: string): ManualResult => ({
+  outcome: "refused",
+  reason: `the lines of ${day} are detached from the ledger`,
+});
+
 type EarlierBooking = { isSame: boolean; accountId: string; lineId: string; day: string };
 
 async function findBefore(
@@ -119,6 +129,10 @@ async function bookedBefore(db: Queryable, before: EarlierBooking, account: Acco
      WHERE account_id = $1 AND line_id = $2 AND day = $3`,
     [before.accountId, before.lineId, before.day],
   );
+  // The same request again, of which only the registry tells: its line is on a day that is gone.
+  if (rows.length === 0 && (await findDetachedDay(db, before.day, before.day)) !== undefined) {
+    return detachedDay(before.day);
+  }
   const { keyId, ...line } = only(rows);
   return { outcome: "booked-before", line, account, keys: keyId === null ? [] : await readKeys(db, [keyId]) };
 }

@@ -21,13 +21,14 @@ const differences = (table: string, kept: string, summed: string): string => `
   WHERE (${rowOf("kept")}) IS DISTINCT FROM (${rowOf("summed")})`;
 
 /**
- * Adds up the lines of a day again and tells which sums of hours are not theirs, and which sums of days are not those
- * of their hours; the first of many. Reads one partition.
+ * Adds up the lines of a day again and tells which sums of hours and of days are not theirs; the first of many. Reads
+ * one partition.
  */
 export async function findUnequalSums(pool: Pool, day: string): Promise<SumRow[]> {
   const fromMs = Date.parse(`${day}T00:00:00Z`);
-  return await readWithSums(pool, async (db, { summedUntilMs, backfillUntilMs, dayUntilMs, unsummed }) => {
+  return await readWithSums(pool, async (db, state) => {
     await db.query(`SET LOCAL statement_timeout = ${longestMs}`);
+    const { summedUntilMs, backfillUntilMs, dayUntilMs, hoursFromMs, unsummed } = state;
     const mine = unsummed.find((one) => one.day === day);
     if (mine?.isDetached) return [];
     const question = {
@@ -35,11 +36,11 @@ export async function findUnequalSums(pool: Pool, day: string): Promise<SumRow[]
           ${hourSums("l.day = $1 AND l.line_id >= $2 AND l.line_id < $3", "p.day = $1")}
         ), hour AS (
           SELECT ${groupColumns}, ${sumColumns} FROM billing.hour_sum WHERE called_at >= $4 AND called_at < $5
-        ), whole AS (SELECT * FROM hour WHERE booked_at < $6),
+        ), whole AS (SELECT * FROM line WHERE booked_at < $6),
         total AS (${daySums("whole")}),
         day AS (
           SELECT ${groupColumns}, ${sumColumns} FROM billing.day_sum WHERE called_at >= $4 AND called_at < $5
-        ), off AS (${differences("hour", "hour", "line")} UNION ALL ${differences("day", "day", "total")})
+        ), off AS (${differences("hour", "hour", "line")} AND $7 UNION ALL ${differences("day", "day", "total")})
         SELECT what, coalesce(kept, '') AS kept, coalesce(summed, '') AS summed, count(*) OVER () AS rows,
           sum(nanos) OVER ()::text AS "offNanos"
         FROM off ORDER BY nanos DESC, what LIMIT 100`,
@@ -50,6 +51,8 @@ export async function findUnequalSums(pool: Pool, day: string): Promise<SumRow[]
         new Date(fromMs),
         new Date(fromMs + dayMs),
         new Date(dayUntilMs),
+        // Of a day whose first hours may be forgotten only the sums of days are compared.
+        hoursFromMs === 0 || fromMs - dayMs >= hoursFromMs,
       ],
       query_timeout: longestMs + 5_000,
     };

@@ -5,6 +5,7 @@ import { createRid } from "#shared/money/rid.ts";
 import { query } from "#shared/testing/postgres.ts";
 import { bookBatch } from "../intake/book.ts";
 import { readMessage } from "../records/read-event.ts";
+import { forgetSessions } from "./session-progress.ts";
 import { bookingOn } from "../testing/billing.ts";
 import { encodeBatch, encodeEvent, makeEvent, type EventFields } from "../testing/events.ts";
 import { createLedger, startLedger } from "../testing/ledger.ts";
@@ -91,4 +92,22 @@ test("a line holds what audits ask for: model served, hold, cost, cost at the pr
     [2, "-400", "demo-chat-2026-01", "600", "400", "70"],
     [3, "-100", 'odd"\\{name}', "700", "500", null],
   ]);
+});
+
+test("a relay process is forgotten 400 days after its last event, not before, and by the service alone", async () => {
+  await using booking = await startBooking();
+  const { ownerUrl, pool } = booking.ledger;
+  await booking.book({ relaySession: "old" }, { relaySession: "older" }, { relaySession: "new" });
+  await query(
+    ownerUrl,
+    `UPDATE billing.session_progress SET changed_at = now() - interval '399 days' WHERE relay_session = 'old';
+     UPDATE billing.session_progress SET changed_at = now() - interval '401 days' WHERE relay_session = 'older'`,
+  );
+  assert.equal(await forgetSessions(pool), 1n);
+  assert.equal(await forgetSessions(pool), 0n);
+  const { rows } = await query(ownerUrl, "SELECT relay_session AS name FROM billing.session_progress ORDER BY 1");
+  assert.deepEqual(
+    rows.map(({ name }) => name),
+    ["new", "old"],
+  );
 });

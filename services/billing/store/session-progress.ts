@@ -29,6 +29,12 @@ export async function countEvents(db: Queryable, lines: readonly NewLine[]): Pro
   );
 }
 
+/** Forgets relay processes that booked nothing for 400 days; returns how many. */
+export async function forgetSessions(db: Queryable): Promise<bigint> {
+  const { rows } = await db.query<{ forgotten: bigint }>("SELECT billing.forget_sessions() AS forgotten");
+  return rows[0]?.forgotten ?? 0n;
+}
+
 function progressOf(lines: readonly NewLine[]): [string, Progress][] {
   const sessions = new Map<string, Progress>();
   for (const { read } of lines) {

@@ -1,7 +1,7 @@
 import type { LineKind } from "#proto/billing/v1/billing_pb.ts";
 import type { Pool, Queryable } from "#shared/stores/postgres.ts";
 import { dayOfMs, newestDays } from "../records/check.ts";
-import { coverOf, type Cover, type Span } from "../records/cover.ts";
+import { coverOf, withoutHoursBefore, type Cover, type Span } from "../records/cover.ts";
 import { dayMs } from "#shared/process/clock.ts";
 import { firstUuidAt } from "../records/line-id.ts";
 import { plainArray } from "./arrays.ts";
@@ -42,12 +42,12 @@ export async function readStatement(pool: Pool, { accountId, span }: StatementQu
 }
 
 /** A time of booking by the sums that cover it; its edges are all that is not summed up. */
-function partsOf({ fromMs, untilMs }: Span, { summedUntilMs, dayUntilMs }: SumState): Cover {
+function partsOf({ fromMs, untilMs }: Span, { summedUntilMs, dayUntilMs, hoursFromMs }: SumState): Cover {
   const isOpen = untilMs > summedUntilMs;
   const summed = { fromMs, untilMs: Math.min(untilMs, summedUntilMs) };
   const open = isOpen ? [{ fromMs: Math.max(fromMs, summedUntilMs), untilMs }] : [];
   if (summed.fromMs >= summed.untilMs) return { days: undefined, hours: [], edges: open, whole: undefined };
-  const cover = coverOf(summed, dayUntilMs);
+  const cover = withoutHoursBefore(coverOf(summed, dayUntilMs), hoursFromMs);
   return { ...cover, edges: [...cover.edges, ...open] };
 }
 
@@ -85,7 +85,7 @@ async function readSumOf(db: Queryable, accountId: string, span: Span, state: Su
   const rows = rowsOf({ accountId, span }, state, {
     value: values.name,
     columns: "amount_nanos",
-    line: "amount_nanos",
+    line: () => "amount_nanos",
   });
   const { rows: sums } = await db.query<{ amount: string }>(
     `SELECT coalesce(sum(amount_nanos), 0)::text AS amount FROM (${rows}) AS row`,
@@ -94,17 +94,17 @@ async function readSumOf(db: Queryable, accountId: string, span: Span, state: Su
   return BigInt(sums[0]?.amount ?? 0);
 }
 
-type Reading = { value: (given: unknown) => string; columns: string; line: string };
+type Reading = { value: (given: unknown) => string; columns: string; line: (firstDay: string) => string };
 
 // As rowsOf of usage, but by the time of the booking.
 function rowsOf({ accountId, span }: StatementQuery, state: SumState, { value, columns, line }: Reading): string {
-  const { days, hours, edges, whole } = partsOf(span, state);
+  const { days, hours, edges } = partsOf(span, state);
   const account = `account_id = ${value(accountId)}`;
   const sums = (table: string, { fromMs, untilMs }: Span): string =>
     `SELECT ${columns} FROM billing.${table}
      WHERE ${account} AND booked_at >= ${value(new Date(fromMs))} AND booked_at < ${value(new Date(untilMs))}`;
   const lines = ({ fromMs, untilMs }: Span, where: string): string =>
-    `SELECT ${line} FROM billing.ledger_line AS l
+    `SELECT ${line(firstDayOfBooked(fromMs))} FROM billing.ledger_line AS l
      WHERE ${account} AND line_id >= ${value(firstUuidAt(fromMs))}
        ${untilMs === Infinity ? "" : `AND line_id < ${value(firstUuidAt(untilMs))}`}
        AND day BETWEEN ${value(firstDayOfBooked(fromMs))} AND ${value(lastDayOfBooked(untilMs))}${where}`;
@@ -112,11 +112,14 @@ function rowsOf({ accountId, span }: StatementQuery, state: SumState, { value, c
   for (const hour of hours) rows.push(sums("hour_sum", hour));
   if (days) rows.push(sums("day_sum", days));
   const unsummed = state.unsummed.filter(({ isDetached }) => !isDetached).map(({ day }) => day);
-  const before = whole && { fromMs: whole.fromMs, untilMs: Math.min(whole.untilMs, state.backfillUntilMs) };
-  if (before && before.fromMs < before.untilMs && unsummed.length > 0) {
+  for (const { fromMs, untilMs } of unsummed.length > 0 ? [...(days ? [days] : []), ...hours] : []) {
+    const before = { fromMs, untilMs: Math.min(untilMs, state.backfillUntilMs) };
+    if (before.fromMs >= before.untilMs) continue;
     rows.push(lines(before, ` AND day = ANY (${value(plainArray(unsummed))}::date[])`));
   }
-  return rows.length > 0 ? rows.join(" UNION ALL ") : `SELECT ${line} FROM billing.ledger_line AS l WHERE false`;
+  return rows.length > 0
+    ? rows.join(" UNION ALL ")
+    : `SELECT ${line("1970-01-01")} FROM billing.ledger_line AS l WHERE false`;
 }
 
 type KindRow = { kind: LineKind; model: string; lines: bigint; failed: string; amount: string; units: string[] };
@@ -125,14 +128,14 @@ async function readKindsAndModels(db: Queryable, accountId: string, span: Span, 
   const values = createValues();
   // Written out: not every statement reads both lines and sums, and a value must be used.
   const opened = `'${new Date(floorHour(span.fromMs)).toISOString()}'::timestamptz`;
-  const isSeen = `p.line_id >= '${firstUuidAt(span.fromMs)}' AND p.day >= '${firstDayOfBooked(span.fromMs)}'`;
+  const isSeen = (firstDay: string): string => `p.line_id >= '${firstUuidAt(span.fromMs)}' AND p.day >= '${firstDay}'`;
   const units = unitColumns.join(", ");
   const rows = rowsOf({ accountId, span }, state, {
     value: values.name,
     // A call counts where its first line is; an adjustment of an earlier one does not say here how it ended.
     columns: `called_at, kind, key_id, model, lines, 
       CASE WHEN opened_at < ${opened} THEN 0 ELSE failed END AS failed, amount_nanos, ${units}`,
-    line: asSums(failedOf(isSeen)),
+    line: (firstDay) => asSums(failedOf(isSeen(firstDay))),
   });
   const sums = unitColumns.map((name) => `coalesce(sum(${name}), 0)`);
   const { rows: found } = await db.query<KindRow>(

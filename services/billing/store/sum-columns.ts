@@ -31,8 +31,8 @@ export const sumColumns = ["lines", "failed", "amount_nanos", ...unitColumns].jo
 export const groupColumns = "account_id, booked_at, opened_at, called_at, kind, key_id, model";
 
 /**
- * Lines, summed up as hour_sum has them. `where` says which, as `l`; `provisionalDays` bounds, as `p`, the days of
- * their calls, for the planner.
+ * Lines, summed up as hour_sum has them, in the order of accounts: what is read together shall lie together. `where`
+ * says which, as `l`; `provisionalDays` bounds, as `p`, the days of their calls, for the planner.
  */
 export const hourSums = (where: string, provisionalDays: string): string => `
   SELECT ${groupColumns}, count(*) AS lines, sum(failed) AS failed, sum(amount_nanos) AS amount_nanos, ${unitSums}
@@ -45,7 +45,7 @@ export const hourSums = (where: string, provisionalDays: string): string => `
       coalesce(l.key_id, '') AS key_id, coalesce(l.model_requested, '') AS model,
       ${failedOf(provisionalDays)} AS failed, l.amount_nanos, ${unitColumns.map((name) => `l.${name}`).join(", ")}
     FROM billing.ledger_line AS l WHERE ${where}
-  ) AS line GROUP BY ${groupColumns}`;
+  ) AS line GROUP BY ${groupColumns} ORDER BY account_id`;
 
 /** Rows of hour_sum, summed up as day_sum has them. */
 export const daySums = (from: string): string => `
@@ -53,4 +53,4 @@ export const daySums = (from: string): string => `
     ELSE date_trunc('day', booked_at, 'UTC') END AS opened_at,
     date_trunc('day', called_at, 'UTC') AS called_at, kind, key_id, model, sum(lines) AS lines, sum(failed) AS failed,
     sum(amount_nanos) AS amount_nanos, ${unitSums}
-  FROM ${from} GROUP BY 1, 2, 3, 4, 5, 6, 7`;
+  FROM ${from} GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY 1`;

@@ -9,7 +9,7 @@ import { query } from "#shared/testing/postgres.ts";
 import { startApp as startAppOn } from "../testing/app.ts";
 import { firstUuidAt } from "../records/line-id.ts";
 import { startLedger } from "../testing/ledger.ts";
-import { makeSums, moveFence, sumStep } from "./make-sums.ts";
+import { forgetHours, makeSums, moveFence, sumStep } from "./make-sums.ts";
 import { findWrongSums } from "./reconcile-books.ts";
 import { findUnequalSums } from "./reconcile-sums.ts";
 import { readSumState } from "./sum-state.ts";
@@ -85,6 +85,13 @@ const anySpans = fc
 const wholeSpans = [-8, -6, -3, -1].map((day) => [today + day * dayMs, today + dayMs] as const);
 const spans = [...wholeSpans, ...anySpans];
 
+async function assertEqualSums({ ledger }: App): Promise<void> {
+  for (let day = -9; day < 2; day += 1) {
+    const name = new Date(today + day * dayMs).toISOString().slice(0, 10);
+    assert.deepEqual(await findUnequalSums(ledger.pool, name), [], name);
+  }
+}
+
 for (const { name, sumsBefore } of [
   { name: "by one pass at the end, as for a ledger from before there were sums", sumsBefore: () => false },
   { name: "before every booking", sumsBefore: () => true },
@@ -98,11 +105,14 @@ for (const { name, sumsBefore } of [
     await query(ownerUrl, "CREATE TABLE kept AS SELECT * FROM billing.sum_state");
     const reset = `SET session_replication_role = replica; DELETE FROM billing.hour_sum; DELETE FROM billing.day_sum;
       DELETE FROM billing.booked_sum; DELETE FROM billing.unsummed_day;
-      UPDATE billing.sum_state SET fence_ms = 0, summed_until_ms = 0, backfill_until_ms = 0, day_until_ms = 0`;
+      UPDATE billing.sum_state SET fence_ms = 0, summed_until_ms = 0, backfill_until_ms = 0, day_until_ms = 0,
+        hours_from_ms = 0`;
     await query(ownerUrl, reset);
     const fromLines = await tell(app, spans);
     assert.deepEqual(inSteps, fromLines);
     await moveFence(pool, today + hourMs / 2);
+    // What is told of parts of old days is read from their lines.
+    await forgetHours(pool, today - 3 * dayMs);
     for (let step = await sumStep(pool); step !== "idle"; step = await sumStep(pool)) {
       assert.deepEqual(await tell(app, spans.slice(0, 12)), fromLines.slice(0, 12), `after ${step}`);
       assert.deepEqual(await findWrongSums(pool, undefined), [], `after ${step}`);
@@ -111,9 +121,13 @@ for (const { name, sumsBefore } of [
     const { dayUntilMs, unsummed } = await readSumState(pool);
     assert.deepEqual([dayUntilMs, unsummed], [today, []]);
     assert.deepEqual(await findWrongSums(pool, ["acct_test"]), []);
-    for (let day = -9; day < 2; day += 1) {
-      assert.deepEqual(await findUnequalSums(pool, new Date(today + day * dayMs).toISOString().slice(0, 10)), []);
-    }
+    await assertEqualSums(app);
+    const { rows } = await pool.query("SELECT min(booked_at) AS first FROM billing.hour_sum");
+    assert.ok(rows[0].first.getTime() >= today - 3 * dayMs);
+    await forgetHours(pool, today - 2 * dayMs);
+    assert.deepEqual(await tell(app, spans), fromLines, "after more hours are forgotten");
+    await assertEqualSums(app);
+    await assert.rejects(forgetHours(pool, today + dayMs), /a day that is not whole/);
   });
 }
 

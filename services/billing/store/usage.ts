@@ -1,6 +1,7 @@
 import type { Pool, Queryable } from "#shared/stores/postgres.ts";
+import { dayMs } from "#shared/process/clock.ts";
 import { dayOfMs } from "../records/check.ts";
-import { coverOf, type Span } from "../records/cover.ts";
+import { coverOf, withoutHoursBefore, type Cover, type Span } from "../records/cover.ts";
 import { firstUuidAt } from "../records/line-id.ts";
 import { plainArray } from "./arrays.ts";
 import { unitColumns } from "./columns.ts";
@@ -54,7 +55,7 @@ export type UsageRows = { detachedDay: string | undefined; sums: UsageSumRow[] }
 /** Sums the calls of an account, in the order of groups: from sums of days and hours, and lines that are in none. */
 export async function sumUsage(pool: Pool, query: UsageQuery): Promise<UsageRows> {
   return await readWithSums(pool, async (db, state) => {
-    const { edges } = coverOf(query.span);
+    const { edges } = coverOfCalls(query.span, state);
     for (const { fromMs, untilMs } of edges) {
       const detachedDay = await findDetachedDay(db, dayOfMs(fromMs), dayOfMs(untilMs - 1));
       if (detachedDay !== undefined) return { detachedDay, sums: [] };
@@ -83,9 +84,13 @@ async function querySums(db: Queryable, query: UsageQuery, state: SumState): Pro
   }));
 }
 
+// A relay's clock may be ahead: a call may be booked up to a day before its time.
+const coverOfCalls = (span: Span, { hoursFromMs }: SumState): Cover =>
+  withoutHoursBefore(coverOf(span), hoursFromMs === 0 ? 0 : hoursFromMs + dayMs);
+
 // Sums of days lack what was booked since the last whole day, sums of hours what was booked since the last whole hour.
 function rowsOf(query: UsageQuery, state: SumState, value: (given: unknown) => string): string[] {
-  const { days, hours, edges, whole } = coverOf(query.span);
+  const { days, hours, edges, whole } = coverOfCalls(query.span, state);
   const account = `account_id = ${value(query.accountId)} AND kind <= 3`;
   const keyId = query.keyId === undefined ? "" : ` AND key_id = ${value(query.keyId)}`;
   const model = query.model === undefined ? undefined : value(query.model);
@@ -95,8 +100,8 @@ function rowsOf(query: UsageQuery, state: SumState, value: (given: unknown) => s
     `called_at >= ${value(new Date(fromMs))} AND called_at < ${value(new Date(untilMs))}`;
   const sums = (table: string, where: string): string =>
     `SELECT called_at, ${columns.join(", ")} FROM billing.${table} WHERE ${ofSums} AND ${where}`;
-  const lines = (span: Span, where: string): string => {
-    const days = `BETWEEN ${value(dayOfMs(span.fromMs))} AND ${value(dayOfMs(span.untilMs - 1))}`;
+  const lines = (span: Span, where: string, firstDay = dayOfMs(span.fromMs)): string => {
+    const days = `BETWEEN ${value(firstDay)} AND ${value(dayOfMs(span.untilMs - 1))}`;
     return `SELECT ${asSums(failedOf(`p.day ${days}`))} FROM billing.ledger_line AS l
       WHERE ${ofLines} AND day ${days} AND rid >= ${value(firstUuidAt(span.fromMs))}
         AND rid < ${value(firstUuidAt(span.untilMs))}${where}`;
@@ -108,12 +113,16 @@ function rowsOf(query: UsageQuery, state: SumState, value: (given: unknown) => s
     rows.push(sums("hour_sum", `booked_at >= ${value(new Date(state.dayUntilMs))} AND ${called(days)}`));
   }
   if (whole) {
-    const booked = `line_id >= ${value(firstUuidAt(state.summedUntilMs))}`;
-    rows.push(lines(whole, ` AND ${booked} AND day >= ${value(firstDayOfBooked(state.summedUntilMs))}`));
+    const openDay = firstDayOfBooked(state.summedUntilMs);
+    const firstDay = dayOfMs(whole.fromMs);
+    const booked = ` AND line_id >= ${value(firstUuidAt(state.summedUntilMs))}`;
+    // Days are compared as text, which is their order.
+    rows.push(lines(whole, booked, firstDay > openDay ? firstDay : openDay));
     const unsummed = state.unsummed.filter(({ isDetached }) => !isDetached).map(({ day }) => day);
-    if (unsummed.length > 0) {
+    if (unsummed.length > 0 && (days || hours.length > 0)) {
       const before = `line_id < ${value(firstUuidAt(state.backfillUntilMs))}`;
-      rows.push(lines(whole, ` AND ${before} AND day = ANY (${value(plainArray(unsummed))}::date[])`));
+      const where = ` AND ${before} AND day = ANY (${value(plainArray(unsummed))}::date[])`;
+      for (const span of [...(days ? [days] : []), ...hours]) rows.push(lines(span, where));
     }
   }
   return rows;
