@@ -25,6 +25,7 @@ import { createMetrics } from "./metrics.ts";
 import { oidcOf } from "./credentials/oidc.ts";
 import { createPasswords } from "./credentials/passwords.ts";
 import { chargeDue, chargePending } from "./top-ups/automatic.ts";
+import { endPlaygroundKeys } from "./playground-key.ts";
 import { settlePendingTopUps } from "./top-ups/settle.ts";
 import { createPayments } from "./payments/settings.ts";
 import { createRelays } from "./relays.ts";
@@ -97,6 +98,7 @@ export async function startApp(
     resources.use(every(chargesMs, () => chargePending(paying), log));
   }
   resources.use(every(alertsMs, () => findCrossings(deps), log));
+  resources.use(every(sweepMs, () => endPlaygroundKeys(deps), log));
   resources.use(every(deliveriesMs, () => deliverDue(deps), log));
   let isStopping = false;
   const notReady = (): string[] => [...reasons(), ...(isStopping ? ["stopping"] : [])];

@@ -2,7 +2,7 @@ import { request, type Dispatcher } from "undici";
 import { readChatStream, readError } from "./chat-stream.ts";
 import type { Deps } from "./deps.ts";
 
-/** What somebody asks with a key of their own. */
+/** What somebody asks, with the key that is kept for them. */
 export type PlaygroundRequest = {
   key: string;
   model: string;

@@ -84,6 +84,7 @@ export const rooms: Record<string, readonly string[]> = {
     "alerts",
     "directory.ts",
     "playground-call.ts",
+    "playground-key.ts",
     "invitation-link.ts",
     "loaded-models.ts",
     "audit-log.ts",

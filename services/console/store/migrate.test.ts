@@ -21,7 +21,15 @@ test("migrations that run at the same time, in one database and in another of th
   const done = await query(first, "SELECT name FROM console.migration");
   assert.deepEqual(
     done.rows.map(({ name }) => name),
-    ["0001_console", "0002_top-ups", "0003_identities", "0004_reversals", "0005_alerts", "0006_auto-top-ups"],
+    [
+      "0001_console",
+      "0002_top-ups",
+      "0003_identities",
+      "0004_reversals",
+      "0005_alerts",
+      "0006_auto-top-ups",
+      "0007_playground-keys",
+    ],
   );
 });
 

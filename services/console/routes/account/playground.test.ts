@@ -2,17 +2,21 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { after, before, beforeEach, describe, it } from "node:test";
+import { timestampMs, type Timestamp } from "@bufbuild/protobuf/wkt";
+import { AuthQuotaService, KeyStatus } from "#proto/authquota/v1/authquota_pb.ts";
+import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
 import { ServiceError } from "#shared/process/errors.ts";
-import { createPool, inTransaction } from "#shared/stores/postgres.ts";
+import { createPool, inTransaction, type Pool } from "#shared/stores/postgres.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { until } from "#shared/testing/until.ts";
+import { endPlaygroundKeys } from "../../playground-key.ts";
 import { readChatStream } from "../../chat-stream.ts";
 import { createSlots } from "../../credentials/slots.ts";
 import type { Fields } from "../../testing/browser.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { chatEnd, chatEvent, startFakeApi, type FakeApi } from "../../testing/fake-api.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, type TestPerson } from "../../testing/people.ts";
+import { join, setUp, signIn, type TestPerson } from "../../testing/people.ts";
 
 let world: World;
 let api: FakeApi;
@@ -38,8 +42,9 @@ beforeEach(() => {
 });
 
 const path = "/accounts/acme/playground";
-const secret = "sk-typed-by-a-person";
-const usual = { key: secret, model: "chat-large", message: "Hi", system: "", "max-tokens": "" };
+/** The secret of the newest key that the console has made. */
+const secretNow = (): string => `secret-of-${[...world.neighbours.keys.keys()].at(-1) ?? "nothing"}`;
+const usual = { model: "chat-large", message: "Hi", system: "", "max-tokens": "" };
 const post = (fields: Fields = {}) => member.browser.post(path, { ...usual, ...fields });
 
 /** Sends the form as static/playground.js does and tells the answer as soon as it begins. */
@@ -67,7 +72,8 @@ describe("the form", () => {
     checkPage(seen, path);
     assert.match(seen.text, /<datalist id="models"><option value="chat-large"><\/option><\/datalist>/);
     assert.match(seen.text, /name="model"[^>]* value="chat-large"/);
-    assert.match(seen.text, /name="key" type="password" autocomplete="off"/);
+    assert.doesNotMatch(seen.text, /type="password"/);
+    assert.match(seen.text, new RegExp(`Playground of ${member.email}`));
     world.neighbours.failure = new ServiceError("unavailable", "gone");
     try {
       assert.equal((await member.browser.get(path)).status, 200);
@@ -78,11 +84,6 @@ describe("the form", () => {
 
   it("refuses what is no key, model, message or number, and asks the API for nothing", async () => {
     const wrong: Fields[] = [
-      { key: "" },
-      { key: "two words" },
-      { key: "line\r\nx-evil: 1" },
-      { key: "ключ" },
-      { key: "k".repeat(513) },
       { model: "" },
       { model: "m".repeat(257) },
       { message: " " },
@@ -104,7 +105,7 @@ describe("the form", () => {
 });
 
 describe("an answer", () => {
-  it("comes from the API, asked as any caller does with the key that was typed", async () => {
+  it("comes from the API, asked as any caller does with a key of the member", async () => {
     const rid = createRid();
     api.answer = (response) => {
       response.setHeader("x-request-id", rid);
@@ -118,7 +119,7 @@ describe("an answer", () => {
     assert.match(seen.text, /Hi &#60;i&#62;there&#60;\/i&#62;<\/textarea>/, "the form is as it was sent");
     const [asked] = api.received;
     assert.equal(asked?.path, "/v1/chat/completions");
-    assert.equal(asked?.headers["authorization"], `Bearer ${secret}`);
+    assert.equal(asked?.headers["authorization"], `Bearer ${secretNow()}`);
     assert.deepEqual(asked?.body, {
       model: "chat-large",
       messages: [
@@ -177,7 +178,7 @@ describe("an answer", () => {
   it("that the API refuses is its status and message, without the key that it may repeat", async () => {
     api.answer = (response) => {
       response.writeHead(401, { "x-request-id": "rid-2" });
-      response.end(JSON.stringify({ error: { message: `Invalid key ${secret} <script>` } }));
+      response.end(JSON.stringify({ error: { message: `Invalid key ${secretNow()} <script>` } }));
     };
     const seen = await post();
     assert.match(seen.text, /The API answered with status 401: Invalid key \(the key\) &#60;script&#62;/);
@@ -282,11 +283,73 @@ describe("how much at once", () => {
   });
 });
 
+describe("the key of the playground", () => {
+  const own = () => [...world.neighbours.keys.values()].filter(({ name }) => name === `Playground of ${member.email}`);
+  const used = (): string[] => api.received.map(({ headers }) => String(headers["authorization"]));
+  const sweep = () => endPlaygroundKeys({ pool, authQuota });
+  let pool: Pool;
+  let channel: ReturnType<typeof connectGrpc>;
+  let authQuota: UnaryClient<typeof AuthQuotaService>;
+  before(() => {
+    pool = createPool(world.database.url, "test", () => undefined);
+    channel = connectGrpc(world.neighbours.authQuotaAddress);
+    authQuota = unaryClient(AuthQuotaService, channel, 5_000);
+  });
+  after(() => {
+    channel[Symbol.dispose]();
+    return pool.end();
+  });
+
+  it("is made once for all answers of a member, by whichever replica, and lasts a day after the last of them", async () => {
+    await Promise.all([stream(member), stream(member)].map(async (one) => (await one).text()));
+    await post();
+    assert.equal(new Set(used()).size, 1);
+    assert.equal(own().length, 1);
+    const endsMs = () => timestampMs(own()[0]?.expiresAt as Timestamp);
+    const before = endsMs();
+    world.clock.moveMs += 13 * 3_600_000;
+    const later = await signIn(world, member.email);
+    await later.get(path);
+    await later.post(path, usual).finally(() => (world.clock.moveMs -= 13 * 3_600_000));
+    assert.ok(endsMs() - before >= 13 * 3_600_000, "it is put off");
+  });
+
+  it("that was deleted under Keys is made anew", async () => {
+    const [key] = own();
+    await authQuota.deleteKey({ keyId: key?.keyId ?? "" });
+    await post();
+    assert.equal(own().length, 2);
+    assert.equal(used().at(-1), `Bearer secret-of-${own()[1]?.keyId ?? ""}`);
+  });
+
+  it("ends with the right to use it, and when nobody used it for a day", async () => {
+    const newest = () => own().at(-1);
+    await post();
+    await sweep();
+    assert.notEqual(newest()?.status, KeyStatus.DELETED);
+    const setRole = async (role: string): Promise<void> =>
+      void (await world.database.sql(
+        `UPDATE console.membership SET role = '${role}' WHERE person_id = '${member.personId}'`,
+      ));
+    await setRole("read-only");
+    await sweep();
+    await setRole("member");
+    assert.equal(newest()?.status, KeyStatus.DELETED);
+    await post();
+    assert.notEqual(newest()?.status, KeyStatus.DELETED);
+    await world.database.sql("UPDATE console.playground_key SET expires_at = now() - interval '1 second'");
+    await sweep();
+    assert.equal(newest()?.status, KeyStatus.DELETED);
+    assert.deepEqual(await world.database.sql("SELECT FROM console.playground_key"), []);
+  });
+});
+
 it("the key is in no page, row or line of the log", async () => {
   const pages = [await post(), await post({ model: "" }), await member.browser.get(path)];
+  const secret = secretNow();
   for (const { text } of pages) assert.ok(!text.includes(secret));
   assert.ok(api.received.some(({ headers }) => headers["authorization"]?.includes(secret)));
-  for (const table of ["audit_entry", "session", "person"]) {
+  for (const table of ["audit_entry", "session", "person", "playground_key"]) {
     const rows = await world.database.sql(`SELECT t::text AS text FROM console.${table} AS t`);
     assert.ok(
       rows.every(({ text }) => !String(text).includes(secret)),

@@ -4,6 +4,7 @@ import { html, type Markup } from "../../html/html.ts";
 import { readLoadedModels } from "../../loaded-models.ts";
 import type { Deps } from "../../deps.ts";
 import { createSlots, type Slots } from "../../credentials/slots.ts";
+import { playgroundKeyName, playgroundSecret } from "../../playground-key.ts";
 import { askApi, type PlaygroundRequest, type Reply } from "../../playground-call.ts";
 import {
   accountRoute,
@@ -21,7 +22,7 @@ const maxMessageBytes = 32_768;
 const maxSystemBytes = 8_192;
 const maxTokens = 1_000_000;
 
-/** A page that asks a model with the person's own key, as any program would. */
+/** A page that asks a model for whoever is signed in, with a key that the console keeps for them. */
 export function playgroundRoutes(deps: Deps): Route[] {
   const places = createSlots({ inAll: 8, ofOne: 2 });
   return [
@@ -35,13 +36,12 @@ export function playgroundRoutes(deps: Deps): Route[] {
 async function questionForm({ relays }: Deps, request: AccountRequest): Promise<Markup> {
   const { accountId, form: sent } = request;
   const models = (await readLoadedModels(relays))?.models.filter(({ endpoints }) => endpoints.includes(chatPath)) ?? [];
-  const fields = html`${input(sent, {
-      name: "key",
-      label: "Key",
-      type: "password",
-      hint: "The secret of a key. It is used for this call and not stored; the call is charged to the key's account.",
-      maxLength: 512,
-    })}
+  const keys = `/accounts/${accountId}/keys`;
+  const keyName = playgroundKeyName(request.visitor.person.email);
+  const fields = html`<p class="hint">
+      Calls are charged to this account. They are made with a key of your own, <a href="${keys}">${keyName}</a>, whose
+      secret nobody is shown.
+    </p>
     ${input(sent, { name: "model", label: "Model", value: request.query("model"), maxLength: 256, list: "models" })}
     <datalist id="models">${models.map(({ name }) => html`<option value="${name}"></option>`)}</datalist>
     ${area(sent, { name: "system", label: "System message", rows: 2 })}
@@ -73,11 +73,21 @@ async function ask(deps: Deps, places: Slots, request: AccountRequest): Promise<
       ${await questionForm(deps, request)}${liveAnswer}`;
     return page("Playground", body, { status: 429 });
   }
-  const reply = await askApi(deps, question, request.gone, leave);
+  const reply = await answerTo(deps, request, question, leave);
   if (isText) return { kind: "text", requestId: reply.requestId, pieces: inText(reply) };
   const body = html`${await questionForm(deps, request)}
     <h2>Answer</h2>`;
   return { kind: "stream", title: "Playground", body, pieces: inMarkup(request, reply) };
+}
+
+async function answerTo(deps: Deps, request: AccountRequest, question: Question, leave: () => void): Promise<Reply> {
+  try {
+    const key = await playgroundSecret(deps, request);
+    return await askApi(deps, { ...question, key }, request.gone, leave);
+  } catch (error) {
+    leave();
+    throw error;
+  }
 }
 
 const tooMany = "Too many answers are under way. Wait until one has ended, then ask again.";
@@ -91,16 +101,16 @@ async function* inOne(text: string): AsyncGenerator<string> {
   yield text;
 }
 
-function readQuestion(sent: Form): PlaygroundRequest | undefined {
-  const key = sent.typed("key");
-  if (!/^[\x21-\x7e]{1,512}$/.test(key)) sent.refuse("key", "Give the secret of a key, without spaces.");
+type Question = Omit<PlaygroundRequest, "key">;
+
+function readQuestion(sent: Form): Question | undefined {
   const model = readText(sent, "model", { maxLength: 256, what: "the name of a model" });
   const system = readLines(sent, "system", maxSystemBytes);
   const message = readLines(sent, "message", maxMessageBytes);
   if (message === "") sent.refuse("message", "Write a message.");
   const most = sent.typed("max-tokens") === "" ? undefined : readNumber(sent, "max-tokens", maxTokens);
   if (model === undefined || sent.errors.size > 0) return undefined;
-  return { key, model, message, system, maxTokens: most };
+  return { model, message, system, maxTokens: most };
 }
 
 /** Text of several lines, whose ends browsers send as CRLF. */
