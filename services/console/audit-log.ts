@@ -46,6 +46,7 @@ export const auditActions = [
   "alerts.change",
   "webhook.create",
   "webhook.delete",
+  "webhook.secret",
   "voucher.redeem",
   "vouchers.create",
   "vouchers.void",

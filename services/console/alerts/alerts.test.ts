@@ -82,8 +82,11 @@ const url = (of = ""): string => `http://127.0.0.1:${receiver.port}/hook${of}`;
 async function addWebhook(to = url()): Promise<string> {
   await owner.browser.get(path);
   const { text } = await owner.browser.post(`${path}/webhooks`, { url: to });
-  return /id="secret">(whsec_[^<]+)</.exec(text)?.[1]?.replaceAll("&#61;", "=").replaceAll("&#43;", "+") ?? text;
+  return secretIn(text);
 }
+
+const secretIn = (text: string): string =>
+  /id="secret">(whsec_[^<]+)</.exec(text)?.[1]?.replaceAll("&#61;", "=").replaceAll("&#43;", "+") ?? text;
 
 /** Has the rules compared with again now; gives once that has begun. */
 async function compareAgain(): Promise<void> {
@@ -177,6 +180,34 @@ describe("alerts", () => {
     assert.equal(mailbox.mails.length, 0);
     const sealed = await world.database.sql("SELECT encode(sealed_secret, 'base64') AS text FROM console.webhook");
     assert.doesNotMatch(JSON.stringify(sealed), new RegExp(secret.slice(6, 20).replaceAll("+", "\\+")));
+  });
+
+  it("are signed with a webhook's new secret and, for a day, with the one before", async () => {
+    const first = await addWebhook();
+    const [webhook] = await world.database.sql("SELECT webhook_id AS id FROM console.webhook");
+    const hook = `${path}/webhooks/${String(webhook?.["id"])}`;
+    const verifiedBy = async (secrets: string[]): Promise<boolean[]> => {
+      const before = receiver.messages.length;
+      await owner.browser.get(path);
+      await owner.browser.post(`${hook}/test`);
+      await until("the test has come", () => receiver.messages.length > before);
+      const { body, headers } = receiver.messages.at(-1) ?? { body: "", headers: {} };
+      return secrets.map((secret) => {
+        try {
+          return Boolean(new Webhook(secret).verify(body, headers as Record<string, string>));
+        } catch {
+          return false;
+        }
+      });
+    };
+    await owner.browser.get(path);
+    const made = await owner.browser.post(`${hook}/secret`);
+    checkPage(made, "a new secret");
+    const second = secretIn(made.text);
+    assert.match(second, /^whsec_/);
+    assert.deepEqual(await verifiedBy([first, second]), [true, true]);
+    await world.database.sql("UPDATE console.webhook SET previous_until = now()");
+    assert.deepEqual(await verifiedBy([first, second]), [false, true]);
   });
 
   it("are tried again with the same id until they are taken, later each time, and given up in the end", async () => {

@@ -1,6 +1,6 @@
 import { FetchRefusedError } from "#shared/net/guarded-agent.ts";
 import type { Deps } from "../deps.ts";
-import { findSealedSecret, recordAttempt, takeDue, type AttemptOutcome, type Delivery } from "../store/deliveries.ts";
+import { listSealedSecrets, recordAttempt, takeDue, type AttemptOutcome, type Delivery } from "../store/deliveries.ts";
 import { mailOf, type AlertEvent } from "./events.ts";
 import { postMessage } from "./webhook.ts";
 
@@ -43,11 +43,11 @@ async function mail({ mailer, publicUrl }: DeliveryDeps, delivery: Delivery): Pr
 
 async function post(deps: DeliveryDeps, delivery: Delivery, webhookId: string): Promise<AttemptOutcome> {
   const { pool, box, clock, webhookRules } = deps;
-  const sealed = await findSealedSecret(pool, webhookId);
-  if (!sealed) return { isDelivered: false, result: "the webhook is deleted", retrySeconds: undefined };
-  const secret = box.open(sealed, sealedFor(webhookId));
+  const sealed = await listSealedSecrets(pool, webhookId);
+  if (sealed.length === 0) return { isDelivered: false, result: "the webhook is deleted", retrySeconds: undefined };
+  const secrets = sealed.map((one) => box.open(one, sealedFor(webhookId)));
   const { eventId: id, body, recipient } = delivery;
-  const status = await postMessage(recipient, { id, body, secret, nowMs: clock.nowMs() }, webhookRules);
+  const status = await postMessage(recipient, { id, body, secrets, nowMs: clock.nowMs() }, webhookRules);
   const result = `HTTP ${status}`;
   if (status >= 200 && status < 300) return { isDelivered: true, result, retrySeconds: undefined };
   // It wants no more of it.

@@ -5,18 +5,19 @@ import { checkUrl, FetchRefusedError, guardedAgent, type FetchRules } from "#sha
 /** A secret as those who verify get it (Standard Webhooks): 32 bytes in base64 after a prefix. */
 export const secretText = (secret: Buffer): string => `whsec_${secret.toString("base64")}`;
 
-export type SignedMessage = { id: string; body: string; secret: Buffer; nowMs: number };
+export type SignedMessage = { id: string; body: string; secrets: readonly Buffer[]; nowMs: number };
 
-/** The headers of a message as Standard Webhooks has them. */
-function signedHeaders({ id, body, secret, nowMs }: SignedMessage): Record<string, string> {
+/** The headers of a message as Standard Webhooks has them: one signature for each secret, by spaces. */
+function signedHeaders({ id, body, secrets, nowMs }: SignedMessage): Record<string, string> {
   const timestamp = String(Math.floor(nowMs / 1_000));
-  const signature = createHmac("sha256", secret).update(`${id}.${timestamp}.${body}`).digest("base64");
+  const sign = (secret: Buffer): string =>
+    `v1,${createHmac("sha256", secret).update(`${id}.${timestamp}.${body}`).digest("base64")}`;
   return {
     "content-type": "application/json",
     "user-agent": "model-relay-webhooks",
     "webhook-id": id,
     "webhook-timestamp": timestamp,
-    "webhook-signature": `v1,${signature}`,
+    "webhook-signature": secrets.map(sign).join(" "),
   };
 }
 

@@ -52,9 +52,25 @@ export async function deleteWebhook(db: Queryable, accountId: string, webhookId:
   return (await db.query<Webhook>(statement, [accountId, webhookId])).rows[0];
 }
 
-export async function findSealedSecret(db: Queryable, webhookId: string): Promise<Buffer | undefined> {
-  const statement = `SELECT sealed_secret AS "sealedSecret" FROM console.webhook WHERE webhook_id = $1`;
-  return (await db.query<{ sealedSecret: Buffer }>(statement, [webhookId])).rows[0]?.sealedSecret;
+/** The secrets that sign a webhook's messages now, the newest first; none: there is no such webhook. */
+export async function listSealedSecrets(db: Queryable, webhookId: string): Promise<Buffer[]> {
+  const { rows } = await db.query<{ sealed: Buffer; previous: Buffer | null }>(
+    `SELECT sealed_secret AS sealed, CASE WHEN previous_until > now() THEN previous_secret END AS previous
+     FROM console.webhook WHERE webhook_id = $1`,
+    [webhookId],
+  );
+  return rows.flatMap(({ sealed, previous }) => (previous === null ? [sealed] : [sealed, previous]));
+}
+
+type NewSecret = Pick<Webhook, "accountId" | "webhookId"> & { sealedSecret: Buffer };
+
+/** Gives a webhook of the account another secret; the one before stays for a day. Undefined: there is no such webhook. */
+export async function rotateSecret(db: Queryable, given: NewSecret): Promise<Webhook | undefined> {
+  const statement = `UPDATE console.webhook SET previous_secret = sealed_secret,
+      previous_until = now() + interval '24 hours', sealed_secret = $3
+    WHERE account_id = $1 AND webhook_id = $2 RETURNING ${webhookColumns}`;
+  const values = [given.accountId, given.webhookId, given.sealedSecret];
+  return (await db.query<Webhook>(statement, values)).rows[0];
 }
 
 export type NewEvent = Pick<Delivery, "accountId" | "eventType" | "body">;

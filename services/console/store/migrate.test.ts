@@ -29,6 +29,7 @@ test("migrations that run at the same time, in one database and in another of th
       "0005_alerts",
       "0006_auto-top-ups",
       "0007_playground-keys",
+      "0008_webhook-secrets",
     ],
   );
 });
@@ -92,7 +93,7 @@ test("the role of the service has no more rights than its work needs", async () 
     "UPDATE console.top_up SET person_id = person_id",
     "DELETE FROM console.top_up",
     "UPDATE console.webhook SET url = 'https://other.example'",
-    "UPDATE console.webhook SET sealed_secret = ''",
+    "UPDATE console.webhook SET url = ''",
     "UPDATE console.delivery SET recipient = 'other@example.org'",
     "UPDATE console.delivery SET body = '{}'",
     "SELECT FROM console.migration",

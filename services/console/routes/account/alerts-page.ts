@@ -92,6 +92,7 @@ function webhookTable(request: AccountRequest, webhooks: readonly Webhook[], may
     const path = `${alertsPath(request)}/webhooks/${webhookId}`;
     const actions = html`<td>
       ${button(request, { action: `${path}/test`, button: "Send test" }, `to ${url}`)}
+      ${button(request, { action: `${path}/secret`, button: "New secret" }, `for ${url}`)}
       ${button(request, { action: `${path}/delete`, button: "Delete", isDanger: true }, url)}
     </td>`;
     return html`<tr>

@@ -8,13 +8,20 @@ import { actorOf, recordAudit } from "../../audit-log.ts";
 import type { Deps } from "../../deps.ts";
 import { copyButton } from "../../html/copy-button.ts";
 import { readNumber, readUsd, type Form } from "../../html/form.ts";
-import { html } from "../../html/html.ts";
+import { html, type Markup } from "../../html/html.ts";
 import { Problem } from "../../html/problem.ts";
 import { accountRoute, again, get, page, post, redirect } from "../../html/route.ts";
 import type { AccountRequest, PageResponse, Route } from "../../html/route.ts";
 import { isUuid } from "../../ids.ts";
 import { findAlertRule, setAlertRule, type AlertRule } from "../../store/alerts.ts";
-import { deleteWebhook, insertDeliveries, insertWebhook, listWebhooks, type Webhook } from "../../store/deliveries.ts";
+import {
+  deleteWebhook,
+  insertDeliveries,
+  insertWebhook,
+  listWebhooks,
+  rotateSecret,
+  type Webhook,
+} from "../../store/deliveries.ts";
 import type { AuditValues } from "../../store/audit.ts";
 import { alertsPage, alertsPath, alertsTitle } from "./alerts-page.ts";
 
@@ -30,6 +37,7 @@ export function alertRoutes(deps: Deps): Route[] {
     manage("/alerts", change),
     manage("/alerts/webhooks", addWebhook),
     manage("/alerts/webhooks/:webhookId/test", sendTest),
+    manage("/alerts/webhooks/:webhookId/secret", newSecret),
     manage("/alerts/webhooks/:webhookId/delete", removeWebhook),
   ];
 }
@@ -91,18 +99,36 @@ async function addWebhook(deps: Deps, request: AccountRequest): Promise<PageResp
     form.refuse("url", `An account has at most ${maxWebhooks} webhooks. Delete one first.`);
     return again(alertsTitle, await alertsPage(deps, request));
   }
+  return page("Your new webhook", secretPage(request, secret));
+}
+
+const secretPage = (request: AccountRequest, secret: Buffer): Markup =>
+  html`<p class="problems">
+      Copy the secret now and keep it safe: it is shown this once. Messages to this webhook are signed with it, so that
+      you can tell them from others.
+    </p>
+    <p><code class="secret" id="secret">${secretText(secret)}</code> ${copyButton("secret", "the secret")}</p>
+    <p>
+      The signature is that of <a href="https://www.standardwebhooks.com">Standard Webhooks</a>, for which there are
+      libraries in most languages.
+    </p>
+    <p><a href="${alertsPath(request)}">I have copied it: back to the alerts</a></p>`;
+
+/** Another secret for a webhook. Messages are signed with both for a day, so that none is refused meanwhile. */
+async function newSecret(deps: Deps, request: AccountRequest): Promise<PageResponse> {
+  const { accountId } = request;
+  const [webhookId, secret] = [idOf(request), randomBytes(32)];
+  const sealedSecret = deps.box.seal(secret, sealedFor(webhookId));
+  await inTransaction(deps.pool, async (db) => {
+    const webhook = await rotateSecret(db, { accountId, webhookId, sealedSecret });
+    if (!webhook) throw new Problem("not-found");
+    const after = { url: webhook.url };
+    await recordAudit(db, actorOf(request), { action: "webhook.secret", accountId, target: webhookId, after });
+  });
   return page(
-    "Your new webhook",
-    html`<p class="problems">
-        Copy the secret now and keep it safe: it is shown this once. Messages to this webhook are signed with it, so
-        that you can tell them from others.
-      </p>
-      <p><code class="secret" id="secret">${secretText(secret)}</code> ${copyButton("secret", "the secret")}</p>
-      <p>
-        The signature is that of <a href="https://www.standardwebhooks.com">Standard Webhooks</a>, for which there are
-        libraries in most languages.
-      </p>
-      <p><a href="${alertsPath(request)}">I have copied it: back to the alerts</a></p>`,
+    "The new secret of your webhook",
+    html`${secretPage(request, secret)}
+      <p>The secret before it stays valid for 24 hours: each message is signed with both until then.</p>`,
   );
 }
 
