@@ -64,7 +64,7 @@ export async function listSealedSecrets(db: Queryable, webhookId: string): Promi
 
 type NewSecret = Pick<Webhook, "accountId" | "webhookId"> & { sealedSecret: Buffer };
 
-/** Gives a webhook of the account another secret; the one before stays for a day. Undefined: there is no such webhook. */
+/** Gives a webhook of the account another secret; the one before stays for a day. Undefined: there is no such one. */
 export async function rotateSecret(db: Queryable, given: NewSecret): Promise<Webhook | undefined> {
   const statement = `UPDATE console.webhook SET previous_secret = sealed_secret,
       previous_until = now() + interval '24 hours', sealed_secret = $3
