@@ -53,7 +53,7 @@ const paused: Harm = {
   },
 };
 
-export const sessionHarms: readonly Harm[] = [
+const sessionHarms: readonly Harm[] = [
   killed("relay"),
   linked("callers to relay", "cut"),
   linked("relay to upstream", "cut"),
@@ -144,7 +144,7 @@ function startTalking({ world, links, random }: Scenario, customers: readonly Cu
 }
 
 /** Harms the system while sessions are open, and judges what their responses were charged. */
-export async function runSessions(scenario: Scenario, harms: readonly Harm[] = sessionHarms): Promise<Verdict[]> {
+export async function runSessions(scenario: Scenario): Promise<Verdict[]> {
   const { world, random, say } = scenario;
   const customers = await Promise.all(
     Array.from({ length: 6 }, () => world.createCustomer({ creditNanos: 10n ** 13n })),
@@ -152,7 +152,7 @@ export async function runSessions(scenario: Scenario, harms: readonly Harm[] = s
   const talking = startTalking(scenario, customers);
   const problems: string[] = [];
   try {
-    for (const harm of harms) {
+    for (const harm of sessionHarms) {
       await talking.more(random.between(10, 25));
       say(`  ${harm.name}`);
       await harm.do(scenario);
@@ -175,6 +175,6 @@ export async function runSessions(scenario: Scenario, harms: readonly Harm[] = s
   }
   const report = judgeAll(talking.responses, lines);
   report.problems.push(...problems);
-  const kills = harms.reduce((sum, harm) => sum + harm.kills, 0);
-  return [{ name: "sessions", kills, faults: harms.length - kills, report }];
+  const kills = sessionHarms.reduce((sum, harm) => sum + harm.kills, 0);
+  return [{ name: "sessions", kills, faults: sessionHarms.length - kills, report }];
 }

@@ -49,3 +49,44 @@ export const slowReaders: Attack = {
     return "left";
   },
 };
+
+/** Writes the same on each of some connections for a while, as fast as it is taken; what is answered is thrown away. */
+const floods = (
+  name: string,
+  makePiece: (victim: Victim) => Buffer,
+  makeStart?: (victim: Victim) => string,
+): Attack => ({
+  name,
+  prepare: () => async (victim) => {
+    const piece = makePiece(victim);
+    const sockets = Array.from({ length: floodConnections }, () => openTo(victim).resume());
+    for (const socket of sockets) {
+      if (makeStart) socket.write(makeStart(victim));
+      const write = (): void => {
+        while (!socket.destroyed && socket.write(piece));
+      };
+      socket.on("drain", write);
+      write();
+    }
+    await pause(dripMs * drops);
+    for (const socket of sockets) socket.destroy();
+    return "left";
+  },
+});
+
+const floodConnections = 20;
+const pieceBytes = 65_536;
+const repeated = (text: string): Buffer => Buffer.from(text.repeat(Math.ceil(pieceBytes / text.length)));
+
+const chunkedHead = (victim: Victim): string =>
+  headOf(victim, 0).replace("Content-Length: 0", "Transfer-Encoding: chunked");
+
+export const floodsOfRequests: Attack[] = [
+  floods("pipelined requests of nobody", () => repeated("GET /v1/models HTTP/1.1\r\nHost: relay\r\n\r\n")),
+  floods("pipelined requests of a key", ({ secret }) =>
+    repeated(`GET /v1/models HTTP/1.1\r\nHost: relay\r\nAuthorization: Bearer ${secret}\r\n\r\n`),
+  ),
+  floods("pipelined requests of nowhere", () => repeated("GET /x HTTP/1.1\r\nHost: relay\r\n\r\n")),
+  floods("bodies in chunks of a byte", () => repeated("1\r\n \r\n"), chunkedHead),
+  floods("chunks with extensions", () => repeated(`1;${"a=b;".repeat(2_000)}\r\n \r\n`), chunkedHead),
+];

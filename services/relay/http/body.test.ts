@@ -254,11 +254,11 @@ test("an encoded body that yields nothing is refused above 128 MB on the wire", 
   assert.deepEqual(await (await caller.reading).outcome, { failure: "body_too_large" });
 });
 
-test("a body in chunks of a byte is put together as it comes, and takes its bytes", async () => {
+test("a body in chunks of few bytes is put together as it comes, and takes its bytes", async () => {
   await using caller = await startReading();
   await announceChunks(caller.client);
-  const bytes = 300_000;
-  await write(caller.client, "1\r\nx\r\n".repeat(bytes));
+  const bytes = 320_000;
+  await write(caller.client, `10\r\n${"x".repeat(16)}\r\n`.repeat(bytes / 16));
   await write(caller.client, lastChunk);
   const { outcome, body } = await caller.reading.then(async (reading) => ({
     outcome: await reading.outcome,
@@ -267,6 +267,19 @@ test("a body in chunks of a byte is put together as it comes, and takes its byte
   assert.deepEqual(outcome, { bytes });
   assert.equal(body.buffer.byteLength, bytes, "its memory is its own");
   assert.ok(body.equals(Buffer.alloc(bytes, "x")));
+});
+
+test("a small body may come byte by byte; of a larger one that is refused, for each piece costs as much as many", async () => {
+  for (const [bytes, expected] of [
+    [1_000, { bytes: 1_000 }],
+    [20_000, { failure: "malformed_request" }],
+  ] as const) {
+    await using caller = await startReading();
+    await announceChunks(caller.client);
+    await write(caller.client, "1\r\nx\r\n".repeat(bytes));
+    await write(caller.client, lastChunk);
+    assert.deepEqual(await (await caller.reading).outcome, expected);
+  }
 });
 
 test("a caller who expects 100-continue is asked for the body only once it is wanted", async () => {

@@ -4,6 +4,7 @@ import type { BodyBudget, BodyOwner, BodyShare } from "./body-budget.ts";
 import { expectedCauses, CallFailure } from "../failures.ts";
 import { createInflater, encodingOf } from "./inflate.ts";
 import type { CallRequest, CallResponse } from "./exchange.ts";
+import { forgetBody } from "./in-turn.ts";
 import { startCollecting } from "./collect-pieces.ts";
 import { largeBytes, type ThreadSession } from "../threads/threads.ts";
 
@@ -18,6 +19,10 @@ const stallMs = 30_000;
 
 /** What must come of a body above 64 KiB in each such time, so that nobody holds memory by dripping: 17 KiB/s. */
 const leastBytes = 512 * 1024;
+
+/** Of many pieces, as chunks may be: each costs as much as thousands of bytes do. */
+const freePieces = 1_024;
+const leastPieceBytes = 8;
 
 /** How much larger than on the wire a body may become, beyond the first of it: text becomes a tenth of itself. */
 const maxRatio = 100;
@@ -92,6 +97,10 @@ export async function readBody(
     response.setHeader("connection", "close");
     return malformed(cause);
   };
+  const onTiny = (): CallFailure => {
+    forgetBody(request.socket);
+    return onStall("the body comes in tiny pieces");
+  };
   if (!isLarge) {
     // What came in one piece with the head is parsed in this turn, right behind what runs now.
     await Promise.resolve();
@@ -100,7 +109,7 @@ export async function readBody(
     if (whole) return whole;
   }
   try {
-    return await collect({ request, inflater, share, announced, isKeyKnown: isLarge, reading, onStall });
+    return await collect({ request, inflater, share, announced, isKeyKnown: isLarge, reading, onStall, onTiny });
   } catch (failure) {
     // At once, so that of several large bodies that need more than there is not all are refused.
     share.release();
@@ -162,6 +171,15 @@ function startPace(windowMs: number): { isSlow: (bytes: number) => boolean; rest
   return { isSlow, restart };
 }
 
+/** Tells of each piece, by what has come with it in all, whether they are too many for that. */
+function countPieces(): (bytes: number) => boolean {
+  let pieces = 0;
+  return (bytes) => {
+    pieces += 1;
+    return pieces > freePieces && bytes < pieces * leastPieceBytes;
+  };
+}
+
 const ignore = (): void => undefined;
 
 type BodyRead = {
@@ -173,6 +191,8 @@ type BodyRead = {
   reading: BodyOptions;
   /** Called when the sender has paused for too long, or is too slow; gives what is then thrown. */
   onStall: (cause: string) => CallFailure;
+  /** The same when the pieces that come are tiny. */
+  onTiny: () => CallFailure;
 };
 
 async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undefined> {
@@ -185,6 +205,7 @@ async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undef
   const waitMs = reading.stallMs ?? stallMs;
   let bytes = 0;
   let wireBytes = 0;
+  const areTiny = countPieces();
   const pace = startPace(waitMs);
   let isOver = false;
   const fail = (failure: CallFailure): void => {
@@ -193,8 +214,10 @@ async function collect(collecting: BodyRead): Promise<Buffer | LargeBody | undef
   };
   const timer = setTimeout(() => fail(collecting.onStall("the body stopped coming")), waitMs);
   const onWire = (chunk: Buffer): void => {
+    if (isOver) return;
     timer.refresh();
     wireBytes += chunk.length;
+    if (areTiny(wireBytes)) return fail(collecting.onTiny());
     const isSlow = pace.isSlow(chunk.length);
     // Some encodings can go on for ever without yielding anything.
     if (wireBytes > maxBodyBytes) fail(tooLarge());

@@ -3,7 +3,9 @@ import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 
 /** What a caller asks, as far as a call reads it: a request of HTTP, or a turn on a WebSocket. */
-export type CallRequest = Readable & Pick<IncomingMessage, "headers" | "httpVersion" | "complete">;
+export type CallRequest = Readable &
+  Pick<IncomingMessage, "headers" | "httpVersion" | "complete"> &
+  Partial<Pick<IncomingMessage, "socket">>;
 
 /** Where the answer to it is written: Node's own response is one. */
 export type CallResponse = Writable & {

@@ -106,6 +106,22 @@ for (const [what, sent, format] of slow) {
     }));
 }
 
+test("a few requests that come at once are answered, of many the connection is closed", async () => {
+  await withClient(async (client) => {
+    client.socket.write(models.repeat(3));
+    await until(
+      "three answers",
+      () => `${client.head()}${client.body().toString()}`.split("HTTP/1.1 200 OK").length === 4,
+    );
+  });
+  const before = lines.length;
+  await withClient(async (client) => {
+    client.socket.on("error", () => undefined).write(models.repeat(5_000));
+    await client.closed;
+  });
+  assert.ok(lines.length - before < 10, "nor are they looked at");
+});
+
 test("what comes behind a whole request and is none is refused after the answer to that request", () =>
   withClient(async (client) => {
     client.socket.write(models);

@@ -1,7 +1,8 @@
-import type { Server } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { FastifyHttpOptions, FastifyInstance } from "fastify";
 import { followConnections } from "#shared/process/connections.ts";
 import { answerClientError, answerConnect, maxHeaderFields, type Refused } from "./malformed.ts";
+import { isInTurn } from "./in-turn.ts";
 import { isSocketRequest, routeUpgrades } from "./upgrade.ts";
 import type { LiveCertificate, SecureServer } from "./tls.ts";
 
@@ -56,8 +57,12 @@ export function listenBeside(app: FastifyInstance, { certificate }: ServerSettin
   server.on("connect", (request, socket) => answerConnect(request, socket, refused));
   // The body is asked for once it is wanted, so that a refused caller need not send it; any other expectation is
   // refused with the head.
-  server.on("checkContinue", (request, response) => app.routing(request, response));
-  server.on("checkExpectation", (request, response) => app.routing(request, response));
+  server.removeAllListeners("request");
+  for (const event of ["request", "checkContinue", "checkExpectation"]) {
+    server.on(event, (request: IncomingMessage, response: ServerResponse) => {
+      if (isInTurn(request, response)) app.routing(request, response);
+    });
+  }
   routeUpgrades(app);
   certificate?.serve(server as unknown as SecureServer);
 }

@@ -10,6 +10,7 @@ const patienceMs = 1_000;
 const lookEveryMs = 1_000;
 /** What a caller may send ahead while he is answered; then he is not read. */
 const aheadBytes = directLimits.headBytes + directLimits.bodyBytes;
+const aheadPieces = 64;
 
 type DirectServing = {
   server: Server;
@@ -53,7 +54,7 @@ class DirectConnection {
     this.pieces.push(chunk);
     this.bytes += chunk.length;
     if (!this.response) this.takeRequest();
-    else if (this.bytes > aheadBytes) this.socket.pause();
+    else if (this.bytes > aheadBytes || this.pieces.length > aheadPieces) this.socket.pause();
   };
 
   /** Begins to answer the request that has come, if all of it has. */
