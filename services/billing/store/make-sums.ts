@@ -1,6 +1,5 @@
 import pg from "pg";
 import { dayMs } from "#shared/process/clock.ts";
-import { faultPoint } from "#shared/process/fault-point.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 import { firstUuidAt } from "../records/line-id.ts";
 import { daySums, groupColumns, hourSums, sumColumns } from "./sum-columns.ts";
@@ -78,7 +77,6 @@ export async function sumStep(pool: Pool): Promise<SumStep> {
     if (!rows[0]?.isOurs) return "busy";
     const state = await readSumState(db);
     const step = await oneStep(db, state);
-    faultPoint("billing: sums not committed");
     return step;
   });
 }
