@@ -9,6 +9,7 @@ import { checkBaseline, writeBaseline } from "./check.ts";
 import { httpSections, measureHttp, type HttpSection } from "./http.ts";
 import { measureMoney } from "./money.ts";
 import { tellProfiles } from "./profiles.ts";
+import { measureShards } from "./scale/measure-shards.ts";
 import { measureScale } from "./scale/measure-scale.ts";
 import { measureTranslations, renderTranslations } from "./translation.ts";
 import { measureEnds } from "./videos/measure-ends.ts";
@@ -31,7 +32,7 @@ const { values: options } = parseArgs({
   },
 });
 const { only, quick, peer, check, profile, "without-relay": isWithoutRelay, "write-baseline": isBaseline } = options;
-const parts = ["money", "videos", "http", "translation", "scale", "books", ...httpSections];
+const parts = ["money", "videos", "http", "translation", "scale", "shards", "books", ...httpSections];
 if (only !== undefined && !parts.includes(only)) throw new Error(`--only takes ${parts.join(", ")}`);
 if (peer !== undefined && peer !== "portkey") throw new Error("--peer takes portkey");
 if (profile && (check || isBaseline)) throw new Error("--profile slows what it looks at: nothing is compared with it");
@@ -64,10 +65,11 @@ async function measureAll() {
   const http = sections.length > 0 ? await measureHttp(plan, sections) : undefined;
   const translations = isWanted("translation") ? measureTranslations() : undefined;
   if (translations) say(`\n${renderTranslations(translations)}`);
+  const shards = only === "scale" || only === "shards" ? await measureShards(rounds, say) : undefined;
   const scale = only === "scale" ? await measureScale(plan) : undefined;
   const books = only === "books" ? await measureBooks(booksSize, say) : undefined;
   const machine = { cpu: cpus()[0]?.model, cores: cpus().length, node: process.version, load };
-  return { at: new Date().toISOString(), machine, rounds, money, videos, ...http, translations, scale, books };
+  return { at: new Date().toISOString(), machine, rounds, money, videos, ...http, translations, shards, scale, books };
 }
 
 const startedAt = performance.now();

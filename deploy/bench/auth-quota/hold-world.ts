@@ -18,7 +18,7 @@ import { UnaryService } from "./unary-contract.ts";
 export type HoldWorld = AsyncDisposable & {
   service: Started;
   unary: Started;
-  redisPid: number;
+  redisPids: readonly number[];
   payers: readonly Payer[];
   /** One batch of the session stream; its own stream for each `relaySession`. */
   openLine: (relaySession: string) => SendBatch;
@@ -28,7 +28,6 @@ export type HoldWorld = AsyncDisposable & {
   audit: (settled: number) => Promise<string>;
 };
 
-const accounts = 16;
 const perMinute = 1_000_000;
 const callTimeoutMs = 10_000;
 const entries = {
@@ -38,8 +37,11 @@ const entries = {
 
 type Admin = UnaryClient<typeof AuthQuotaService>;
 
+/** How many accounts there are, and in which Redis with how many shards; without one it is a single Redis. */
+export type HoldPlan = { accounts: number; shards: number; redis?: { url: string; pids: readonly number[] } };
+
 /** Starts it. Rates are raised, not switched off: each call still asks for those of its account and its address. */
-export async function startHoldWorld(): Promise<HoldWorld> {
+export async function startHoldWorld(plan: HoldPlan = { accounts: 16, shards: 1 }): Promise<HoldWorld> {
   await using resources = new AsyncDisposableStack();
   const log = createLog("bench", "warn");
   const stores = resources.use(await startStores({ redis: true, postgres: true }));
@@ -48,7 +50,8 @@ export async function startHoldWorld(): Promise<HoldWorld> {
   const billing = resources.use(await startStubBilling(log));
   const environment = {
     DATABASE_URL: databaseUrl,
-    REDIS_URL: stores.redis.url,
+    REDIS_URL: plan.redis?.url ?? stores.redis.url,
+    REDIS_SHARDS: String(plan.shards),
     BILLING_ADDRESS: billing.address,
     HOLD_PROOF_KEYS: holdProofKeys,
     GRPC_PORT: "0",
@@ -64,13 +67,15 @@ export async function startHoldWorld(): Promise<HoldWorld> {
   const unaryChannel = resources.use(connectGrpc(`127.0.0.1:${unary.port}`));
 
   const admin = unaryClient(AuthQuotaService, channel, callTimeoutMs);
-  const payers = await openAccounts(admin, (id) => billing.balances.set(id, { nanos: maxAccountNanos, version: 1n }));
+  const payers = await openAccounts(admin, plan.accounts, (id) =>
+    billing.balances.set(id, { nanos: maxAccountNanos, version: 1n }),
+  );
   const naive = unaryClient(UnaryService, unaryChannel, callTimeoutMs);
   const owned = resources.move();
   return {
     service,
     unary,
-    redisPid: stores.redis.pid,
+    redisPids: plan.redis?.pids ?? [stores.redis.pid],
     payers,
     openLine: (relaySession) => owned.use(openRelayLine(channel, relaySession)).send,
     callUnary: async (operations) => {
@@ -82,7 +87,7 @@ export async function startHoldWorld(): Promise<HoldWorld> {
   };
 }
 
-async function openAccounts(admin: Admin, fund: (accountId: string) => void): Promise<Payer[]> {
+async function openAccounts(admin: Admin, accounts: number, fund: (accountId: string) => void): Promise<Payer[]> {
   const payers: Payer[] = [];
   for (let made = 0; made < accounts; made += 1) {
     const accountId = `acct_bench_${made}`;
@@ -90,7 +95,7 @@ async function openAccounts(admin: Admin, fund: (accountId: string) => void): Pr
     await admin.createAccount({ accountId, name: "Bench", requestsPerMinute: perMinute });
     const { key, secret } = await admin.createKey({ accountId, name: "Bench" });
     const keyHash = hash("sha256", secret, "buffer");
-    payers.push({ accountId, keyId: key?.keyId ?? "", keyHash, ip: `198.51.100.${made}` });
+    payers.push({ accountId, keyId: key?.keyId ?? "", keyHash, ip: `198.51.100.${made % 200}` });
   }
   return payers;
 }

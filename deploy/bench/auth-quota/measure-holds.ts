@@ -68,7 +68,7 @@ async function measureWindow(
 ): Promise<VariantWindow> {
   const stop = startMeter({
     "auth-quota": () => readProcessUse(serverPid).cpuUs,
-    Redis: () => readProcessUse(world.redisPid).cpuUs,
+    Redis: () => world.redisPids.reduce((sum, pid) => sum + readProcessUse(pid).cpuUs, 0),
     "relay stub": () => readProcessUse(process.pid).cpuUs,
   });
   const run = await runPairs(variant, durationMs);

@@ -69,12 +69,15 @@ const clusterDrill = (
   name: string,
   says: string,
   harm: (cluster: RedisCluster, round: Round) => Promise<void>,
+  shards = 1,
 ): Drill => ({
   name,
   says,
   stage: async (resources) => {
     const cluster = resources.use(await startRedisCluster());
-    return { scene: { given: { redis: cluster.url }, direct }, harm: (_scenario, round) => harm(cluster, round) };
+    const authQuota = { REDIS_SHARDS: String(shards) };
+    const scene = { given: { redis: cluster.url }, direct, authQuota };
+    return { scene, harm: (_scenario, round) => harm(cluster, round) };
   },
 });
 
@@ -149,6 +152,24 @@ export const redisDrills: readonly Drill[] = [
       await replica.restart();
       await round.more(40);
     },
+  ),
+  clusterDrill(
+    "redis-cluster-shards",
+    "with six shards, a master is killed, then another with lost writes",
+    killTwice,
+    6,
+  ),
+  clusterDrill(
+    "redis-cluster-shards-emptied",
+    "with six shards, one master is emptied",
+    async ({ others: [one] }, round) => {
+      await round.more(40);
+      await one?.admin.flushall();
+      await round.more(40);
+      await round.untilServed();
+      await round.more(40);
+    },
+    6,
   ),
   copyDrill("redis-old-copy", "Redis comes back with a copy that is 40 s old", (scenario, round) =>
     comeBackOld(scenario, round, 40_000),

@@ -30,8 +30,9 @@ const nodeTimeoutMs = "700";
 async function startNode(folder: string, resources: AsyncDisposableStack): Promise<ClusterNode> {
   const busPort = await freePort();
   const settings = ["--cluster-enabled", "yes", "--cluster-port", String(busPort)];
-  // A replica may take over however far it is behind.
+  // A replica may take over however far it is behind, and slots that nobody has keep none of the others from service.
   const failover = ["--cluster-node-timeout", nodeTimeoutMs, "--cluster-replica-validity-factor", "0"];
+  failover.push("--cluster-require-full-coverage", "no");
   const binary = findStoreBinary("redis") ?? "redis-server";
   const program = redisProgram({ binary, folder, orphanSignal: "SIGKILL" });
   const plan = (port: number) => {
