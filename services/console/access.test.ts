@@ -24,7 +24,14 @@ before(async () => {
   const operator = await setUp(world);
   for (const accountId of ["acme", "other"]) world.neighbours.addAccount(accountId);
   const role = (name: Role) => join(world, operator.browser, "acme", name);
-  people = { operator, owner: await role("owner"), member: await role("member"), "read-only": await role("read-only") };
+  people = {
+    operator,
+    owner: await role("owner"),
+    admin: await role("admin"),
+    member: await role("member"),
+    billing: await role("billing"),
+    "read-only": await role("read-only"),
+  };
   // There is another owner, so that the one of the test may be changed.
   await role("owner");
   victim = await role("member");
@@ -153,12 +160,29 @@ describe("who may come", () => {
   });
 });
 
+it("an admin makes, changes and removes no owner", async () => {
+  const { browser } = people.admin;
+  const members = "/accounts/acme/members";
+  await browser.get(members);
+  const owner = `${members}/${people.owner.personId}`;
+  const tries: [string, Record<string, string>][] = [
+    [members, { email: "another-owner@example.org", role: "owner" }],
+    [`${owner}/role`, { "new-role": "member" }],
+    [`${owner}/remove`, {}],
+    [`${members}/${people.member.personId}/role`, { "new-role": "owner" }],
+    [`${members}/${people.admin.personId}/role`, { "new-role": "owner" }],
+  ];
+  for (const [path, fields] of tries) assert.equal((await browser.post(path, fields)).status, 403, path);
+  const invited = await browser.post(members, { email: "books@example.org", role: "billing" });
+  assert.equal(invited.title, "Invitation made");
+});
+
 it("the README shows the table of permissions as it is", async () => {
   const readme = await readFile(joinPath(import.meta.dirname, "README.md"), "utf8");
   const roles = [...memberRoles, "operator"] as const;
   const rows = Object.entries(permissions).map(([action, allowed]: [string, readonly Role[]]) => {
     return `| \`${action}\` | ${roles.map((role) => (allowed.includes(role) ? "yes" : "")).join(" | ")} |`;
   });
-  const table = [`| action | ${roles.join(" | ")} |`, "|---|---|---|---|---|", ...rows].join("\n");
+  const table = [`| action | ${roles.join(" | ")} |`, `|---|${roles.map(() => "---|").join("")}`, ...rows].join("\n");
   assert.ok(readme.includes(`<!-- roles:start -->\n\n${table}\n\n<!-- roles:end -->`), table);
 });

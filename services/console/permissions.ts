@@ -1,34 +1,36 @@
 /** What a person may be in an account. */
-export const memberRoles = ["owner", "member", "read-only"] as const;
+export const memberRoles = ["owner", "admin", "member", "billing", "read-only"] as const;
 
 export type MemberRole = (typeof memberRoles)[number];
 
 /** An operator runs the installation; everybody else is somebody in single accounts. */
 export type Role = MemberRole | "operator";
 
+const everybody = [...memberRoles, "operator"] as const;
+
 /**
  * Who may do what: the one place where it is said. Actions on an account count for the role in that very account;
  * operators have theirs in all. Operators cannot make keys: they would see a secret that spends another's money.
  */
 export const permissions = {
-  "overview.view": ["owner", "member", "read-only", "operator"],
-  "keys.view": ["owner", "member", "read-only", "operator"],
-  "keys.create": ["owner", "member"],
-  "keys.change": ["owner", "member", "operator"],
-  "keys.delete": ["owner", "member"],
-  "usage.view": ["owner", "member", "read-only", "operator"],
-  "ledger.view": ["owner", "member", "read-only", "operator"],
-  "videos.view": ["owner", "member", "read-only", "operator"],
-  "models.view": ["owner", "member", "read-only", "operator"],
-  "playground.use": ["owner", "member"],
-  "top-ups.make": ["owner", "member"],
-  "auto-top-ups.manage": ["owner"],
-  "budget.view": ["owner", "member", "read-only", "operator"],
-  "budget.change": ["owner", "operator"],
-  "alerts.view": ["owner", "member", "read-only", "operator"],
-  "alerts.manage": ["owner"],
-  "members.view": ["owner", "member", "read-only", "operator"],
-  "members.manage": ["owner", "operator"],
+  "overview.view": everybody,
+  "keys.view": everybody,
+  "keys.create": ["owner", "admin", "member"],
+  "keys.change": ["owner", "admin", "member", "operator"],
+  "keys.delete": ["owner", "admin", "member"],
+  "usage.view": everybody,
+  "ledger.view": everybody,
+  "videos.view": everybody,
+  "models.view": everybody,
+  "playground.use": ["owner", "admin", "member"],
+  "top-ups.make": ["owner", "admin", "member", "billing"],
+  "auto-top-ups.manage": ["owner", "admin", "billing"],
+  "budget.view": everybody,
+  "budget.change": ["owner", "admin", "billing", "operator"],
+  "alerts.view": everybody,
+  "alerts.manage": ["owner", "admin", "billing"],
+  "members.view": everybody,
+  "members.manage": ["owner", "admin", "operator"],
   "accounts.manage": ["operator"],
   "accounts.money": ["operator"],
   "search.use": ["operator"],
@@ -46,3 +48,7 @@ export function may(roles: readonly Role[], action: Action): boolean {
   const allowed: readonly Role[] = permissions[action];
   return roles.some((role) => allowed.includes(role));
 }
+
+/** Whether they may make somebody an owner, or change who is one: admins may not take an account over. */
+export const mayManageOwners = (roles: readonly Role[]): boolean =>
+  roles.some((role) => role === "owner" || role === "operator");

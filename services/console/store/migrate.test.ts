@@ -30,6 +30,7 @@ test("migrations that run at the same time, in one database and in another of th
       "0006_auto-top-ups",
       "0007_playground-keys",
       "0008_webhook-secrets",
+      "0009_roles",
     ],
   );
 });

@@ -6,7 +6,7 @@ import { readEmail } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { invitationLink } from "../../invitation-link.ts";
 import type { Deps } from "../../deps.ts";
-import { may, memberRoles, type MemberRole } from "../../permissions.ts";
+import { may, mayManageOwners, memberRoles, type MemberRole } from "../../permissions.ts";
 import { Problem } from "../../html/problem.ts";
 import {
   accountRoute,
@@ -99,7 +99,9 @@ function inviteForm(request: AccountRequest): Markup {
     ${choice(request.form, {
       name: "role",
       label: "Role",
-      hint: "Owners manage members and keys, members manage keys, read-only members only view.",
+      hint:
+        "Admins do what owners do, but for owners themselves; members manage keys; billing manages money and alerts; " +
+        "read-only members only view.",
       value: "member",
       choices: roleChoices,
     })}`,
@@ -124,10 +126,16 @@ function readRole(request: AccountRequest, field: string): MemberRole | undefine
   return role ?? request.form.refuse(field, "Choose a role.");
 }
 
+/** Lets nobody make, change or remove an owner who may not. */
+function checkOwners({ roles }: AccountRequest): void {
+  if (!mayManageOwners(roles)) throw new Problem("not-allowed");
+}
+
 async function invite(deps: Deps, request: AccountRequest): Promise<PageResponse> {
   const { accountId } = request;
   const email = readEmail(request.form, "email");
   const role = readRole(request, "role");
+  if (role === "owner") checkOwners(request);
   if (email === undefined || role === undefined) return again("Members", await list(deps, request));
   if (!(await findAccount(deps, accountId))) throw new Problem("not-found");
   const token = createToken();
@@ -167,6 +175,7 @@ async function changeRole(deps: Deps, request: AccountRequest): Promise<PageResp
   const flash = await inTransaction(deps.pool, async (db) => {
     const member = await lockMember(db, accountId, personId);
     if (!member) throw new Problem("not-found");
+    if (role === "owner" || member.role === "owner") checkOwners(request);
     if (member.isLastOwner && role !== "owner") return needsOwner;
     await setRole(db, { personId, accountId, role });
     await markForRotation(db, personId);
@@ -199,6 +208,7 @@ async function remove(deps: Deps, request: AccountRequest): Promise<PageResponse
   const flash = await inTransaction(deps.pool, async (db) => {
     const member = await lockMember(db, accountId, personId);
     if (!member) throw new Problem("not-found");
+    if (member.role === "owner") checkOwners(request);
     if (member.isLastOwner) return needsOwner;
     await deleteMembership(db, personId, accountId);
     await markForRotation(db, personId);
