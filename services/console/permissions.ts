@@ -31,6 +31,7 @@ export const permissions = {
   "alerts.manage": ["owner", "admin", "billing"],
   "members.view": everybody,
   "members.manage": ["owner", "admin", "operator"],
+  "account-audit.view": ["owner", "admin", "operator"],
   "accounts.manage": ["operator"],
   "accounts.money": ["operator"],
   "search.use": ["operator"],

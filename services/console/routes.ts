@@ -12,6 +12,7 @@ import { overviewRoutes } from "./routes/account/overview.ts";
 import { peopleRoutes } from "./routes/operator/people.ts";
 import { profileRoutes } from "./routes/person/profile.ts";
 import { secondFactorRoutes } from "./routes/person/second-factor.ts";
+import { accountAuditRoutes } from "./routes/account/account-audit.ts";
 import { autoTopUpRoutes } from "./routes/account/auto-top-up.ts";
 import { budgetRoutes } from "./routes/account/budget.ts";
 import { callRoutes } from "./routes/account/calls.ts";
@@ -56,6 +57,7 @@ export function allRoutes(deps: Deps): Route[] {
     playgroundRoutes,
     quickStartRoutes,
     memberRoutes,
+    accountAuditRoutes,
     profileRoutes,
     secondFactorRoutes,
     identityRoutes,

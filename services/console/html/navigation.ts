@@ -75,6 +75,7 @@ const accountPlaces: readonly Place[] = [
   { action: "budget.view", href: "/budget", label: "Budget", icon: "gauge" },
   { action: "alerts.view", href: "/alerts", label: "Alerts", icon: "bell" },
   { action: "members.view", href: "/members", label: "Members", icon: "users" },
+  { action: "account-audit.view", href: "/audit", label: "Audit log", icon: "shield-check" },
 ];
 
 function accountNavigation({ accountId, roles, path }: AccountFrame): Markup {

@@ -67,7 +67,8 @@ function row({ at, email, address, action, accountId, target, outcome, before, a
   </tr>`;
 }
 
-function values(given: AuditValues | null): Markup | string {
+/** Values before or after a change. */
+export function values(given: AuditValues | null): Markup | string {
   if (given === null) return "–";
   const lines = Object.entries(given).map(([name, value]) => {
     const text = Array.isArray(value) ? value.join(", ") : String(value ?? "–");
