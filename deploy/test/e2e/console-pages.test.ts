@@ -82,6 +82,7 @@ describe("pages of the console", needsBrowser, () => {
         "/alerts",
         "/top-up",
         "/budget",
+        "/audit",
       ].map((path): [Page, string] => [owner.page, base + path]),
     ];
     const problems: string[] = [];
