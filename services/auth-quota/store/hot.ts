@@ -3,6 +3,7 @@ import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
 import { auditCalls, type Audit } from "./audit-calls.ts";
+import { joinRuns } from "./join-runs.ts";
 import type { RunAnswer } from "./money-command.ts";
 import type { HotRedis } from "./redis.ts";
 
@@ -105,11 +106,11 @@ export type HotStore = {
 
 export function createHotStore(redis: HotRedis, limits: CallLimits): HotStore {
   const apply = createApply(redis, limits);
-  const applyFor = async (relaySession: string, operations: readonly HotOperation[]): Promise<HotRun> => {
+  const applyFor = joinRuns<HotOperation, HotAnswer>(async (relaySession, operations) => {
     const run = await apply.run(relaySession, operations);
     if (run.generation === "") throw new ServiceError("unavailable", "Redis is empty and not established yet");
     return run;
-  };
+  });
   return {
     apply: async (relaySession, operations) => (await applyFor(relaySession, operations)).answers,
     applyFor,
