@@ -22,9 +22,9 @@ function takeNext<One extends { operations: readonly unknown[] }>(waiting: One[]
 }
 
 /**
- * Joins what comes for a relay process while a run for it is under way into one run behind that: a run costs Redis twice
- * as much as what it does for one call (the figures are in deploy/bench). A batch that comes alone goes at once, and all
- * keep their order. A run that fails fails all batches in it.
+ * Joins what comes for a relay process while a run for it is under way into one run behind that: a run costs Redis
+ * twice as much as what it does for one call (the figures are in deploy/bench). A batch that comes alone goes at once,
+ * and all keep their order. A run that fails fails all batches in it.
  */
 export function joinRuns<Operation, Answer>(run: RunFor<Operation, Answer>): RunFor<Operation, Answer> {
   /** By relay process; there is none when nothing is under way for it. */
