@@ -179,6 +179,32 @@ test("what a caller sends ahead of his turn is not read without a bound, and is 
   await until("all are served", () => direct.seen.length === before + count);
 });
 
+test("between calls that were sent at once, others have their turn", async () => {
+  const socket = await open(direct);
+  const before = direct.seen.length;
+  let most = 0;
+  let known = before;
+  const watch = (): void => {
+    most = Math.max(most, direct.seen.length - known);
+    known = direct.seen.length;
+    if (known < before + 100) setImmediate(watch);
+  };
+  setImmediate(watch);
+  socket.resume().write(plain().repeat(100));
+  await until("all are served", () => direct.seen.length === before + 100);
+  assert.equal(most, 1);
+});
+
+test("a server that closes does not wait for connections on which nothing is asked", async () => {
+  const closing = await start(true);
+  const socket = await open(closing);
+  socket.write(plain());
+  await once(socket.resume(), "data");
+  const closed = once(closing.server, "close");
+  closing.server.close();
+  await closed;
+});
+
 test("a connection that nobody uses any more is closed, and one that was never used is Node's", async () => {
   const brief = await start(true, 1_000);
   const socket = await open(brief);

@@ -32,6 +32,7 @@ class DirectConnection {
   /** When the first byte came of what waits, or the last answer went. */
   private sinceMs = performance.now();
   private isUsed = false;
+  private hasTurn = false;
 
   constructor(socket: Socket, serving: DirectServing) {
     this.socket = socket;
@@ -42,7 +43,7 @@ class DirectConnection {
 
   /** Hands over who is slow, and closes what nobody uses any more. Tells whether the connection goes on here. */
   look(nowMs: number): boolean {
-    if (this.response) return true;
+    if (this.response || this.hasTurn) return true;
     const waitedMs = nowMs - this.sinceMs;
     if (!this.isUsed || this.bytes > 0) return waitedMs < patienceMs || this.handOver();
     if (waitedMs >= this.serving.keepAliveMs) this.socket.destroySoon();
@@ -53,7 +54,7 @@ class DirectConnection {
     if (this.bytes === 0) this.sinceMs = performance.now();
     this.pieces.push(chunk);
     this.bytes += chunk.length;
-    if (!this.response) this.takeRequest();
+    if (!this.response && !this.hasTurn) this.takeRequest();
     else if (this.bytes > aheadBytes || this.pieces.length > aheadPieces) this.socket.pause();
   };
 
@@ -87,7 +88,15 @@ class DirectConnection {
     if (socket.destroyed) return;
     this.sinceMs = performance.now();
     if (socket.isPaused()) socket.resume();
-    if (this.bytes > 0) this.takeRequest();
+    if (this.bytes === 0) return;
+    // Others come between the calls that one caller has sent at once.
+    this.hasTurn = true;
+    setImmediate(this.takeTurn);
+  };
+
+  private readonly takeTurn = (): void => {
+    this.hasTurn = false;
+    if (!this.socket.destroyed) this.takeRequest();
   };
 
   /** As Node does: a caller who closes his side has left, and half a request is wrong. */
@@ -118,6 +127,11 @@ class DirectConnection {
   }
 
   onHandedOver: () => void = ignore;
+
+  /** Closes the connection when nothing is asked or answered on it. */
+  closeIdle(): void {
+    if (!this.response && this.bytes === 0) this.socket.destroySoon();
+  }
 }
 
 function ignore(): void {
@@ -147,6 +161,12 @@ export function serveDirect(
     connection.onHandedOver = leave;
     socket.once("close", leave);
   });
+  // Node knows only of those that it was given.
+  const closeIdle = server.closeIdleConnections.bind(server);
+  server.closeIdleConnections = () => {
+    closeIdle();
+    for (const connection of connections) connection.closeIdle();
+  };
   const timer = setInterval(() => {
     const nowMs = performance.now();
     for (const connection of connections) connection.look(nowMs);
