@@ -55,6 +55,8 @@ test("calls of tools that the provider bills are counted, others are not", () =>
 test("an answer without output that was paid for has content; one without either has none", () => {
   assert.equal(readReply({ output: [], usage })?.hasContent, true);
   assert.equal(readReply({ output: [], usage: null })?.hasContent, false);
+  assert.equal(readReply({ object: "response", output: null, usage })?.usage?.outputTokens, 4n);
+  assert.equal(readReply({ object: "response", output: null, usage })?.hasContent, true);
 });
 
 for (const body of [undefined, null, 7, "text", [], {}, { output: "x" }, { error: { message: "no" } }]) {

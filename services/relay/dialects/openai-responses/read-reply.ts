@@ -14,7 +14,9 @@ function isPaidFor(response: unknown): boolean {
 
 /** Reads a whole response or compaction, as a stream of its last event; false for what is none. */
 export function readReply(body: unknown, sink: AnswerSink, context: ReadingContext): boolean {
-  const output = member(body, "output");
+  const told = member(body, "output");
+  // Some servers write null where there is no output.
+  const output = told === null && member(body, "object") === "response" ? [] : told;
   if (!Array.isArray(output)) return false;
   if (unfinishedStatuses.has(member(body, "status"))) sink.unreadable("the response is not finished");
   // What was paid for has content, also where nothing of it shows.
