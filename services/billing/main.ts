@@ -24,6 +24,7 @@ import { createProofs } from "./records/proofs.ts";
 import { createLedgerDays } from "./store/days.ts";
 import { makeSums } from "./store/make-sums.ts";
 import { sumUpQuarantine } from "./store/quarantine.ts";
+import { readSumsLag } from "./store/sum-state.ts";
 import { createPool, probe } from "#shared/stores/postgres.ts";
 import { startTracing } from "#shared/process/tracing.ts";
 import { encodePost } from "./intake/post-wire.ts";
@@ -78,6 +79,12 @@ const lookAtQuarantine = async (): Promise<void> => {
   metrics.quarantineOldest.set(oldestSeconds);
 };
 resources.use(every(15_000, lookAtQuarantine, log));
+const lookAtSums = async (): Promise<void> => {
+  const { behindSeconds, unsummedDays } = await readSumsLag(readPool);
+  metrics.sumsBehind.set(behindSeconds);
+  metrics.unsummedDays.set(unsummedDays);
+};
+resources.use(every(15_000, lookAtSums, log));
 const look = async (): Promise<void> =>
   health.set("PostgreSQL", await probe(pool, "SELECT FROM billing.account LIMIT 1"));
 await look();

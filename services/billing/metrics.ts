@@ -73,6 +73,7 @@ export function createMetrics(registry: Registry) {
       name: "billing_quarantine_oldest_seconds",
       help: "Age of the oldest unsettled record in quarantine.",
     }),
+    ...createSumMetrics(registry),
     ...createReconciliationMetrics(registry),
   };
 }
@@ -86,6 +87,19 @@ function createEpochMetrics(registry: Registry) {
     ledgerRebooked: counter(registry, {
       name: "billing_ledger_rebooked_total",
       help: "Lost bookings that were booked again from the stream.",
+    }),
+  };
+}
+
+function createSumMetrics(registry: Registry) {
+  return {
+    sumsBehind: gauge(registry, {
+      name: "billing_sums_behind_seconds",
+      help: "Time since the end of what is summed up by hour and by day; up to 70 minutes where nothing is wrong.",
+    }),
+    unsummedDays: gauge(registry, {
+      name: "billing_sums_unsummed_days",
+      help: "Days from before there were sums that are still to be summed up.",
     }),
   };
 }

@@ -64,6 +64,18 @@ const alarms: Panel[] = [
     queries: [{ expr: greatest("billing_quarantine_open"), legend: "open" }],
   },
   {
+    title: "Sums behind",
+    description: "How long ago what is summed up by hour and day ends. Up to 70 minutes; above three hours a ticket.",
+    unit: "s",
+    queries: [{ expr: greatest("billing_sums_behind_seconds"), legend: "behind" }],
+  },
+  {
+    title: "Days to be summed up",
+    description: "From before there were sums; their lines are read until then.",
+    unit: "short",
+    queries: [{ expr: greatest("billing_sums_unsummed_days"), legend: "days" }],
+  },
+  {
     title: "Ledger epoch",
     description: "Grows when the ledger was promoted or restored.",
     unit: "short",

@@ -39,6 +39,22 @@ export async function readSumState(db: Queryable): Promise<SumState & { fenceMs:
   };
 }
 
+/**
+ * How long ago the sums of hours or days end, by the database's clock: a process whose clock is late must not find itself
+ * in time. Today needs no sum of a day yet. And how many days are still to be backfilled.
+ */
+export async function readSumsLag(db: Queryable): Promise<{ behindSeconds: number; unsummedDays: number }> {
+  const { rows } = await db.query<{ behindSeconds: number; unsummedDays: number }>(
+    `SELECT extract(epoch FROM clock_timestamp())::float8
+         - least(summed_until_ms, day_until_ms + ${dayMs})::float8 / 1000 AS "behindSeconds",
+       (SELECT count(*)::int FROM billing.unsummed_day WHERE NOT is_detached) AS "unsummedDays"
+     FROM billing.sum_state`,
+  );
+  const [row] = rows;
+  if (!row) throw new Error("billing.sum_state has no row");
+  return row;
+}
+
 /** The first day on which there can be lines that were booked at this time or later; one day for both clocks. */
 export const firstDayOfBooked = (bookedMs: number): string => dayOfMs(Math.max(0, bookedMs - (oldestDays + 1) * dayMs));
 

@@ -12,7 +12,7 @@ import { startLedger } from "../testing/ledger.ts";
 import { forgetHours, makeSums, moveFence, sumStep } from "./make-sums.ts";
 import { findWrongSums } from "./reconcile-books.ts";
 import { findUnequalSums } from "./reconcile-sums.ts";
-import { readSumState } from "./sum-state.ts";
+import { readSumsLag, readSumState } from "./sum-state.ts";
 
 let server: Awaited<ReturnType<typeof startLedger>>;
 before(async () => {
@@ -142,6 +142,32 @@ test("a line that is booked by a clock that is late gets an id of an hour that i
   assert.deepEqual(await findWrongSums(app.ledger.pool, undefined), []);
   const { rows: sums } = await query(app.ledger.ownerUrl, "SELECT sum(lines)::int AS lines FROM billing.hour_sum");
   assert.equal(sums[0].lines, 2);
+});
+
+test("what is behind is told of hours and of days, by the database's clock, and how many days wait", async () => {
+  await using app = await startApp(today);
+  const { pool, ownerUrl } = app.ledger;
+  /** Whether it is behind since that time. */
+  const assertBehindSince = async (sinceMs: number): Promise<void> => {
+    const earliestMs = Date.now();
+    const { behindSeconds } = await readSumsLag(pool);
+    const slackMs = 1;
+    assert.ok(behindSeconds * 1_000 >= earliestMs - sinceMs - slackMs, `${behindSeconds}`);
+    assert.ok(behindSeconds * 1_000 <= Date.now() - sinceMs + slackMs, `${behindSeconds}`);
+  };
+  await app.book({});
+  await makeSums(pool, today - 2 * hourMs + 400_000);
+  await assertBehindSince(today - 2 * hourMs);
+  assert.equal((await readSumsLag(pool)).unsummedDays, 0);
+  // Hours are in time, their day is not: since it was over.
+  await query(ownerUrl, `UPDATE billing.sum_state SET day_until_ms = ${today - 4 * dayMs}`);
+  await assertBehindSince(today - 3 * dayMs);
+  await query(
+    ownerUrl,
+    `INSERT INTO billing.unsummed_day (day, is_closed, is_detached)
+     VALUES ('2026-01-01', false, false), ('2026-01-02', true, false), ('2026-01-03', true, true)`,
+  );
+  assert.equal((await readSumsLag(pool)).unsummedDays, 2, "what is detached is not waited for");
 });
 
 test("the fence waits for those who are booking, and moves when they have committed", async () => {
