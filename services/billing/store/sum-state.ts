@@ -40,8 +40,8 @@ export async function readSumState(db: Queryable): Promise<SumState & { fenceMs:
 }
 
 /**
- * How long ago the sums of hours or days end, by the database's clock: a process whose clock is late must not find itself
- * in time. Today needs no sum of a day yet. And how many days are still to be backfilled.
+ * How long ago the sums of hours or days end, by the database's clock: a process whose clock is late must not find
+ * itself in time. Today needs no sum of a day yet. And how many days are still to be backfilled.
  */
 export async function readSumsLag(db: Queryable): Promise<{ behindSeconds: number; unsummedDays: number }> {
   const { rows } = await db.query<{ behindSeconds: number; unsummedDays: number }>(
