@@ -146,6 +146,16 @@ test("what comes behind a request that waits for its answer is the one thing tha
     await checkRefused(client);
   }));
 
+test("whoever drains the server knows of each request that is being answered", () =>
+  withClient(async (client) => {
+    keyChecked = Promise.withResolvers();
+    client.socket.write(models);
+    await until("it is known", () => app.connections.requests().length === 1);
+    keyChecked.resolve();
+    await until("the answer", () => client.body().length > 0);
+    await until("it is over", () => app.connections.requests().length === 0);
+  }));
+
 test("a caller who resets the connection after CONNECT, or behind a refusal, harms nobody", async () => {
   for (const sent of ["CONNECT relay:443 HTTP/1.1\r\nHost: relay\r\n\r\n", "nonsense\r\n\r\n"]) {
     await withClient(async (client) => {

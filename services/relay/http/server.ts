@@ -51,18 +51,19 @@ export function serverOptions(
 /** Takes what Node's HTTP server would answer by itself, or not at all. */
 export function listenBeside(app: FastifyInstance, { certificate }: ServerSettings, refused: Refused): void {
   const { server } = app;
-  app.decorate("connections", followConnections(server));
   // One more than are taken: Node drops what is above it without a word.
   server.maxHeadersCount = maxHeaderFields + 1;
   server.on("connect", (request, socket) => answerConnect(request, socket, refused));
   // The body is asked for once it is wanted, so that a refused caller need not send it; any other expectation is
   // refused with the head.
+  // Fastify's own, which would serve every request; it comes before whoever else listens.
   server.removeAllListeners("request");
   for (const event of ["request", "checkContinue", "checkExpectation"]) {
     server.on(event, (request: IncomingMessage, response: ServerResponse) => {
       if (isInTurn(request, response)) app.routing(request, response);
     });
   }
+  app.decorate("connections", followConnections(server));
   routeUpgrades(app);
   certificate?.serve(server as unknown as SecureServer);
 }
