@@ -33,7 +33,7 @@ ALTER TABLE console.top_up
   ADD COLUMN customer text,
   ADD COLUMN method text,
   ADD COLUMN problem text NOT NULL DEFAULT '',
-  ADD CHECK (is_automatic = (customer IS NOT NULL AND method IS NOT NULL));
+  ADD CONSTRAINT top_up_card CHECK (is_automatic = (customer IS NOT NULL AND method IS NOT NULL));
 -- However many replicas there are: one charge at a time.
 CREATE UNIQUE INDEX top_up_undecided ON console.top_up (account_id)
   WHERE is_automatic AND state IN ('begun', 'unbooked');
