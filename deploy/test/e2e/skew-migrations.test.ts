@@ -33,6 +33,7 @@ describe("a migration that the version before could not live with", () => {
     "ALTER TABLE a ADD COLUMN b text;",
     "ALTER TABLE a ADD COLUMN b text NOT NULL DEFAULT '';",
     "ALTER TABLE a ALTER COLUMN b DROP NOT NULL, ALTER COLUMN c DROP DEFAULT;",
+    "ALTER TABLE a DROP CONSTRAINT a_b_check, ADD CHECK (b IS NOT NULL OR c);",
     "CREATE TABLE a (b text NOT NULL, type text NOT NULL);",
     "-- nothing is renamed: DROP TABLE would be wrong\nCREATE INDEX i ON a (b);",
     "INSERT INTO a VALUES ('drop table');",
