@@ -22,7 +22,7 @@ export async function takeLayout(database: Database, wanted: number, log: Logger
   });
   if (layout.shards === wanted) return layout;
   const told = `REDIS_SHARDS is ${wanted}, and the hot money of this installation is in ${layout.shards}`;
-  throw new Error(`${told}: set REDIS_SHARDS=${layout.shards}, or see "Shards" in services/auth-quota/README.md`);
+  throw new Error(`${told}: set REDIS_SHARDS=${layout.shards}, or see deploy/operations/shards.md`);
 }
 
 async function keepWhenBack(database: Database, wanted: number): Promise<Layout> {
