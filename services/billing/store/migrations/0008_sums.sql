@@ -50,7 +50,7 @@ CREATE TABLE billing.day_sum (LIKE billing.hour_sum INCLUDING ALL);
 -- version that runs beside this one takes that for the sums of closed days.
 CREATE TABLE billing.booked_sum (LIKE billing.closed_sum INCLUDING ALL);
 
-CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON billing.hour_sum
+CREATE TRIGGER append_only BEFORE UPDATE OR TRUNCATE ON billing.hour_sum
   FOR EACH STATEMENT EXECUTE FUNCTION billing.refuse_change();
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON billing.day_sum
   FOR EACH STATEMENT EXECUTE FUNCTION billing.refuse_change();

@@ -51,9 +51,6 @@ GRANT EXECUTE ON FUNCTION billing.forget_sessions() TO billing_rw;
 -- Sums of hours are kept for as long as days are open and some more: afterwards those of days tell all but parts of a day.
 -- hour_sum holds what was booked from `hours_from_ms` on.
 ALTER TABLE billing.sum_state ADD COLUMN hours_from_ms bigint NOT NULL DEFAULT 0;
-DROP TRIGGER append_only ON billing.hour_sum;
-CREATE TRIGGER append_only BEFORE UPDATE OR TRUNCATE ON billing.hour_sum
-  FOR EACH STATEMENT EXECUTE FUNCTION billing.refuse_change();
 CREATE FUNCTION billing.forget_hours(before_ms bigint) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
