@@ -1,14 +1,20 @@
 import { request, type Dispatcher } from "undici";
 import { readChatStream, readError } from "./chat-stream.ts";
 import type { Deps } from "./deps.ts";
+import type { Turn } from "./html/conversation.ts";
+import type { ChatBody } from "./html/snippets.ts";
 
 /** What somebody asks, with the key that is kept for them. */
 export type PlaygroundRequest = {
   key: string;
   model: string;
+  turns: readonly Turn[];
   message: string;
   system: string;
+  temperature: number | undefined;
+  topP: number | undefined;
   maxTokens: number | undefined;
+  effort: string | undefined;
 };
 
 /** A part of an answer: what the model says, or what a person must know about it. */
@@ -37,7 +43,7 @@ export async function askApi(
     const { statusCode, headers, body } = await request(new URL("/v1/chat/completions", apiUrl), {
       method: "POST",
       headers: { authorization: `Bearer ${question.key}`, "content-type": "application/json" },
-      body: JSON.stringify(bodyOf(question)),
+      body: JSON.stringify({ ...chatBodyOf(question), stream: true }),
       signal,
       headersTimeout: callMs,
       bodyTimeout: callMs,
@@ -59,11 +65,21 @@ export async function askApi(
 const tooSlow = "The answer took longer than 120 seconds and was cancelled.";
 const broken = "The response was cut off and is incomplete.";
 
-const bodyOf = ({ model, message, system, maxTokens }: PlaygroundRequest) => ({
-  model,
-  messages: [...(system === "" ? [] : [{ role: "system", content: system }]), { role: "user", content: message }],
-  stream: true,
-  ...(maxTokens !== undefined && { max_completion_tokens: maxTokens }),
+/** What the API is asked, without `stream`. */
+export const chatBodyOf = (question: Omit<PlaygroundRequest, "key">): ChatBody => ({
+  model: question.model,
+  messages: [
+    ...(question.system === "" ? [] : [{ role: "system", content: question.system }]),
+    ...question.turns.flatMap((turn) => [
+      { role: "user", content: turn.question },
+      { role: "assistant", content: turn.answer },
+    ]),
+    { role: "user", content: question.message },
+  ],
+  temperature: question.temperature,
+  top_p: question.topP,
+  max_completion_tokens: question.maxTokens,
+  reasoning_effort: question.effort,
 });
 
 /** A request id that may stand in an address. */

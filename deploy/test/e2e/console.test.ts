@@ -4,6 +4,7 @@ import OpenAI from "openai";
 import type { Page } from "playwright-core";
 import { type Behaviour, behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
+import { checkAccessibility } from "./console/accessibility.ts";
 import { needsBrowser } from "./console/browser.ts";
 import { amountOf, cellsOf, figureOf } from "./console/figures.ts";
 import { credit, inviteInto, makeAccount, noticeOf, type Person, press, seeHeading, signIn } from "./console/people.ts";
@@ -267,20 +268,35 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     browser.check();
   });
 
-  test("the playground streams an answer, with script and without, and links to its call", async () => {
+  test("the playground holds a conversation, with script and without: figures, code, a call each, and an end", async () => {
     const plain = await site.browser.open({ hasScript: false });
     await signIn(plain, owner.email);
     for (const page of [owner.page, plain]) {
       await page.goto(`/accounts/${accountId}/playground`);
       await page.getByLabel("Model").fill("test-model");
-      await page.getByLabel("Message", { exact: true }).fill(behaviourText({ text: "Nice to meet you.", gapMs: 50 }));
-      await page.getByRole("button", { name: "Send" }).click();
-      await page.getByText("Nice to meet you.").waitFor();
-      const link = page.locator("main a[href*='/calls/']");
-      await link.waitFor();
-      const rid = await link.innerText();
+      await page.getByText("System message and parameters").click();
+      await page.getByLabel("Temperature").fill("0.5");
+      const message = page.getByLabel("Message", { exact: true });
+      const links = page.locator("main a[href*='/calls/']");
+      for (const [index, text] of ["Nice to meet you.", "Nice to see you again."].entries()) {
+        await message.fill(behaviourText({ text, gapMs: 50 }));
+        await page.getByRole("button", { name: "Send" }).click();
+        await links.nth(index).waitFor();
+        assert.match(await page.locator("main").innerText(), new RegExp(`^${text}$`, "m"));
+        assert.equal(await message.inputValue(), "");
+      }
+      const rid = await links.nth(1).innerText();
       await until("the call is booked", () => site.world.untilBooked(accountId, rid));
-      await link.click();
+      await page.getByText("View code").click();
+      await page.getByText("Node", { exact: true }).click();
+      const code = await page.locator("#code-node").innerText();
+      assert.match(code, /role: "assistant", content: "Nice to meet you\."/);
+      assert.match(code, /temperature: 0\.5,/);
+      if (page === owner.page) await checkAccessibility(page);
+      await page.getByRole("button", { name: "Clear" }).click();
+      await links.first().waitFor({ state: "detached" });
+      assert.equal(await page.getByLabel("Temperature").inputValue(), "0.5");
+      await page.goto(`/accounts/${accountId}/calls/${rid}`);
       await seeHeading(page, "Call");
       assert.match(await page.content(), /Playground of /);
     }

@@ -43,8 +43,8 @@ export type PageResponse = { clearCookie?: true; sessionToken?: string } &
     | { kind: "fragment"; body: Markup }
     /** A page whose body ends with pieces that come over time. */
     | { kind: "stream"; title: string; body: Markup; pieces: AsyncIterable<Markup> }
-    /** Text that comes over time, for a script that shows it; `requestId` is that of a call of the API. */
-    | { kind: "text"; status?: number; requestId?: string | undefined; pieces: AsyncIterable<string> }
+    /** Lines of JSON that come over time, for a script that shows them. */
+    | { kind: "lines"; status?: number; lines: AsyncIterable<object> }
     /** A file to keep, which comes over time. */
     | { kind: "file"; name: string; type: string; pieces: AsyncIterable<string> }
   );
@@ -58,10 +58,12 @@ export type Route = {
   access: Access;
   /** Whether requests are counted against the few that an address has for guessing. */
   isGuessable?: true;
+  /** Most bytes of a form, where that is not 64 KiB. */
+  bodyBytes?: number;
   handle: (request: PageRequest) => Promise<PageResponse>;
 };
 
-type RoutePath = Pick<Route, "method" | "url" | "isGuessable">;
+type RoutePath = Pick<Route, "method" | "url" | "isGuessable" | "bodyBytes">;
 
 // The guard in guard.ts has made sure of what these casts say before `handle` runs; a test walks all routes for it.
 

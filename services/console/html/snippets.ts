@@ -23,6 +23,72 @@ const word = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 const question = "Say hello.";
 
+/** The body of a chat completion that is streamed, without `stream`. */
+export type ChatBody = { model: string; messages: readonly ChatMessage[] } & Record<string, ChatValue>;
+type ChatMessage = { role: string; content: string };
+type ChatValue = string | number | undefined | readonly ChatMessage[];
+
+const hello = (model: string): ChatBody => ({ model, messages: [{ role: "user", content: question }] });
+
+const given = (body: ChatBody): [string, ChatValue][] =>
+  Object.entries(body).filter(([, value]) => value !== undefined);
+
+/** What JSON quotes, Python reads alike. */
+function written(value: ChatValue, message: (one: ChatMessage) => string, indent: string): string {
+  if (typeof value !== "object") return JSON.stringify(value);
+  if (value.length === 1) return `[${value.map(message).join("")}]`;
+  return `[\n${value.map((one) => `${indent}${indent}${message(one)},\n`).join("")}${indent}]`;
+}
+
+function curlCode(baseUrl: string, body: object): string {
+  return `curl ${baseUrl}/v1/chat/completions \\
+  -H "Authorization: Bearer $${keyVariable}" \\
+  -H "Content-Type: application/json" \\
+  -d ${word(JSON.stringify(body))}
+`;
+}
+
+function nodeCode(baseUrl: string, body: ChatBody): string {
+  const message = ({ role, content }: ChatMessage): string => `{ role: ${quoted(role)}, content: ${quoted(content)} }`;
+  const fields = given(body).map(([name, value]) => `  ${name}: ${written(value, message, "  ")},\n`);
+  return `import OpenAI from "openai";
+
+const client = new OpenAI({ baseURL: ${quoted(`${baseUrl}/v1`)}, apiKey: process.env.${keyVariable} });
+
+const stream = await client.chat.completions.create({
+${fields.join("")}  stream: true,
+});
+for await (const event of stream) process.stdout.write(event.choices[0]?.delta.content ?? "");
+`;
+}
+
+function pythonCode(baseUrl: string, body: ChatBody): string {
+  const message = ({ role, content }: ChatMessage): string =>
+    `{"role": ${quoted(role)}, "content": ${quoted(content)}}`;
+  const fields = given(body).map(([name, value]) => `    ${name}=${written(value, message, "    ")},\n`);
+  return `import os
+
+from openai import OpenAI
+
+client = OpenAI(base_url=${quoted(`${baseUrl}/v1`)}, api_key=os.environ["${keyVariable}"])
+
+stream = client.chat.completions.create(
+${fields.join("")}    stream=True,
+)
+for event in stream:
+    if event.choices:
+        print(event.choices[0].delta.content or "", end="", flush=True)
+`;
+}
+
+/** Code that asks what the playground has asked; the secret of a key is to be put into the environment. */
+export const chatCode = (baseUrl: string, body: ChatBody): { id: string; title: string; text: string }[] => [
+  // Without buffering, as what comes is a stream.
+  { id: "curl", title: "curl", text: curlCode(baseUrl, { ...body, stream: true }).replace("curl", "curl -N") },
+  { id: "python", title: "Python", text: pythonCode(baseUrl, body) },
+  { id: "node", title: "Node", text: nodeCode(baseUrl, body) },
+];
+
 /** Each works as it is once the environment variable is set. */
 export const snippets: readonly Snippet[] = [
   {
@@ -31,14 +97,7 @@ export const snippets: readonly Snippet[] = [
     install: "",
     endpoint: "/v1/chat/completions",
     kind: "sh",
-    text: ({ baseUrl, model }) => {
-      const body = JSON.stringify({ model, messages: [{ role: "user", content: question }] });
-      return `curl ${baseUrl}/v1/chat/completions \\
-  -H "Authorization: Bearer $${keyVariable}" \\
-  -H "Content-Type: application/json" \\
-  -d ${word(body)}
-`;
-    },
+    text: ({ baseUrl, model }) => curlCode(baseUrl, hello(model)),
   },
   {
     id: "openai",
@@ -46,17 +105,7 @@ export const snippets: readonly Snippet[] = [
     install: "npm install openai",
     endpoint: "/v1/chat/completions",
     kind: "mjs",
-    text: ({ baseUrl, model }) => `import OpenAI from "openai";
-
-const client = new OpenAI({ baseURL: ${quoted(`${baseUrl}/v1`)}, apiKey: process.env.${keyVariable} });
-
-const stream = await client.chat.completions.create({
-  model: ${quoted(model)},
-  messages: [{ role: "user", content: ${quoted(question)} }],
-  stream: true,
-});
-for await (const event of stream) process.stdout.write(event.choices[0]?.delta.content ?? "");
-`,
+    text: ({ baseUrl, model }) => nodeCode(baseUrl, hello(model)),
   },
   {
     id: "openai-python",
@@ -64,22 +113,7 @@ for await (const event of stream) process.stdout.write(event.choices[0]?.delta.c
     install: "pip install openai",
     endpoint: "/v1/chat/completions",
     kind: "py",
-    // What JSON quotes, Python reads alike.
-    text: ({ baseUrl, model }) => `import os
-
-from openai import OpenAI
-
-client = OpenAI(base_url=${quoted(`${baseUrl}/v1`)}, api_key=os.environ["${keyVariable}"])
-
-stream = client.chat.completions.create(
-    model=${quoted(model)},
-    messages=[{"role": "user", "content": ${quoted(question)}}],
-    stream=True,
-)
-for event in stream:
-    if event.choices:
-        print(event.choices[0].delta.content or "", end="", flush=True)
-`,
+    text: ({ baseUrl, model }) => pythonCode(baseUrl, hello(model)),
   },
   {
     id: "anthropic",

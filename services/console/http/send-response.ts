@@ -30,10 +30,9 @@ export async function send(site: Site, { reply, pageRequest, response }: Exchang
     return reply.redirect(response.to, 303);
   }
   if (response.kind === "fragment") return reply.type("text/html; charset=utf-8").send(render(response.body));
-  if (response.kind === "text") {
-    if (response.requestId !== undefined) void reply.header("x-request-id", response.requestId);
-    void reply.code(response.status ?? 200).type("text/plain; charset=utf-8");
-    return reply.send(flowing(deps, reply, response.pieces));
+  if (response.kind === "lines") {
+    void reply.code(response.status ?? 200).type("application/x-ndjson");
+    return reply.send(flowing(deps, reply, asText(response.lines)));
   }
   if (response.kind === "file") {
     return reply
@@ -94,6 +93,10 @@ async function* inOrder(before: string, pieces: AsyncIterable<Markup>, after: st
   yield before;
   for await (const piece of pieces) yield render(piece);
   yield after;
+}
+
+async function* asText(lines: AsyncIterable<object>): AsyncGenerator<string> {
+  for await (const line of lines) yield `${JSON.stringify(line)}\n`;
 }
 
 type Page = { status: number; frame: Frame };

@@ -162,6 +162,7 @@ function addRoute(app: FastifyInstance, route: Route, site: Site, countGuess: Co
   app.route({
     method: route.method,
     url: route.url,
+    bodyLimit: route.bodyBytes ?? bodyBytes,
     onRequest: route.isGuessable ? [countGuess] : [],
     preHandler: [
       async (request, reply) => {

@@ -76,7 +76,7 @@ function chartOptions(labels, unit, place) {
 }
 
 /** Browsers give the clipboard to pages that came over HTTPS or from this machine. */
-function showCopyButton(button) {
+export function showCopyButton(button) {
   if (!navigator.clipboard) return;
   const status = document.createElement("span");
   status.setAttribute("role", "status");

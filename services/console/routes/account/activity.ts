@@ -1,10 +1,11 @@
-import { timestampDate, timestampMs } from "@bufbuild/protobuf/wkt";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { KeyStatus, type Key } from "#proto/authquota/v1/authquota_pb.ts";
 import { LineKind, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import { EndCause, type UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { activityNavigation } from "../../html/activity-navigation.ts";
 import { money } from "../../html/amounts.ts";
+import { callFigures, seconds } from "../../html/call-figures.ts";
 import { endCauseName } from "../../html/call-words.ts";
 import { ago, badge, choice, emptyState, input, nextPage, tableOf } from "../../html/controls.ts";
 import { createForm, type Form } from "../../html/form.ts";
@@ -143,17 +144,8 @@ function callsTable({ accountId }: AccountRequest, { calls, keys }: Activity): M
 type Call = { call: UsageRecorded; keyName: string };
 
 function row(base: string, { rid, amountNanos }: LedgerLine, { call, keyName }: Call): Markup {
-  const { startedAt, firstByteAt, endedAt, usage, streamed } = call;
-  const tokensIn = sum([
-    usage?.inputTokens,
-    usage?.cacheReadTokens,
-    usage?.cacheWrite5mTokens,
-    usage?.cacheWrite1hTokens,
-  ]);
-  const tokensOut = sum([usage?.outputTokens, usage?.reasoningTokens]);
-  const since = (at: typeof endedAt): number | undefined =>
-    startedAt && at ? timestampMs(at) - timestampMs(startedAt) : undefined;
-  const [firstMs, allMs] = [since(firstByteAt), since(endedAt)];
+  const { startedAt, usage, streamed } = call;
+  const { tokensIn, tokensOut, firstMs, allMs } = callFigures(call);
   const first = streamed && firstMs !== undefined && html`<small>first token ${seconds(firstMs)}</small>`;
   return html`<tr>
     <th scope="row">
@@ -170,13 +162,8 @@ function row(base: string, { rid, amountNanos }: LedgerLine, { call, keyName }: 
   </tr>`;
 }
 
-const sum = (units: readonly (bigint | undefined)[]): bigint =>
-  units.reduce<bigint>((all, unit) => all + (unit ?? 0n), 0n);
-
 const part = (units: bigint | undefined, words: string): Markup | undefined =>
   units ? html`<small>${count(units)} ${words}</small>` : undefined;
-
-const seconds = (ms: number): string => (ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`);
 
 /** Tokens per second of the answer, from its first byte on when it was streamed. */
 function speed(tokens: bigint, { fromMs, toMs }: { fromMs: number; toMs: number | undefined }): string {

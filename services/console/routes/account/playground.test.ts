@@ -17,6 +17,7 @@ import { startWorld, type World } from "../../testing/console.ts";
 import { chatEnd, chatEvent, startFakeApi, type FakeApi } from "../../testing/fake-api.ts";
 import { checkPage } from "../../testing/pages.ts";
 import { join, setUp, signIn, type TestPerson } from "../../testing/people.ts";
+import { linesOf, saidBy, saidIn, sendAsScript } from "../../testing/playground.ts";
 
 let world: World;
 let api: FakeApi;
@@ -47,14 +48,8 @@ const secretNow = (): string => `secret-of-${[...world.neighbours.keys.keys()].a
 const usual = { model: "chat-large", message: "Hi", system: "", "max-tokens": "" };
 const post = (fields: Fields = {}) => member.browser.post(path, { ...usual, ...fields });
 
-/** Sends the form as static/playground.js does and tells the answer as soon as it begins. */
-function stream({ browser }: TestPerson, fields: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
-  const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
-  const headers = { cookie, "x-forwarded-proto": "https", "x-forwarded-for": browser.address };
-  const body = new URLSearchParams({ csrf: browser.csrf(), as: "text", ...usual, ...fields });
-  const init = { method: "POST", body, headers, ...(signal && { signal }) };
-  return fetch(`http://127.0.0.1:${world.app.httpPort}${path}`, init);
-}
+const stream = (person: TestPerson, fields: Record<string, string> = {}, signal?: AbortSignal) =>
+  sendAsScript({ world, person, path }, { ...usual, ...fields }, signal);
 
 /** Answers that wait: each begins and is then a test's to go on with. */
 function hold(): ServerResponse[] {
@@ -90,16 +85,20 @@ describe("the form", () => {
       { message: "m".repeat(32_769) },
       { system: "s".repeat(8_193) },
       { "max-tokens": "many" },
+      { temperature: "2.1" },
+      { temperature: "warm" },
+      { "top-p": "1.01" },
+      { "top-p": "-1" },
     ];
     for (const fields of wrong) {
       const seen = await post(fields);
       assert.equal(seen.status, 422, JSON.stringify(fields).slice(0, 60));
       checkPage(seen, path);
     }
-    assert.equal((await post({ message: "é".repeat(16_000) })).status, 413);
+    assert.equal((await post({ message: "é".repeat(50_000) })).status, 413);
     const asText = await stream(member, { model: "" });
     assert.equal(asText.status, 422);
-    assert.equal(await asText.text(), "Give the name of a model.");
+    assert.deepEqual(await linesOf(asText), [{ problem: "Give the name of a model." }]);
     assert.deepEqual(api.received, []);
   });
 });
@@ -116,7 +115,10 @@ describe("an answer", () => {
     checkPage(seen, path);
     assert.match(seen.text, /&#60;b&#62;Hello&#60;\/b&#62; ?<\/span>(<span class="written">)?you &#38; me/);
     assert.match(seen.text, new RegExp(`Request id:<a href="/accounts/acme/calls/${rid}">${rid}</a>`));
-    assert.match(seen.text, /Hi &#60;i&#62;there&#60;\/i&#62;<\/textarea>/, "the form is as it was sent");
+    assert.match(seen.text, /<div class="written">Hi &#60;i&#62;there&#60;\/i&#62;<\/div>/);
+    assert.match(seen.text, /Be\s+kind\.<\/textarea>/, "the settings stay as they were sent");
+    assert.match(seen.text, /name="max-tokens"[^>]* value="50"/);
+    assert.match(seen.text, /<textarea\s+id="message"[^>]*>\s*<\/textarea>/, "the message is empty for the next");
     const [asked] = api.received;
     assert.equal(asked?.path, "/v1/chat/completions");
     assert.equal(asked?.headers["authorization"], `Bearer ${secretNow()}`);
@@ -131,21 +133,26 @@ describe("an answer", () => {
     });
   });
 
-  it("is text for the script, with the call's id in a header", async () => {
+  it("is lines for the script: the question, what is said, and what goes with the next message", async () => {
     api.answer = (response) => {
       response.setHeader("x-request-id", "rid-1");
       response.end(chatEvent("<b>Hé") + chatEvent("llo") + chatEnd);
     };
     const response = await stream(member);
-    assert.equal(response.headers.get("content-type"), "text/plain; charset=utf-8");
+    assert.equal(response.headers.get("content-type"), "application/x-ndjson");
     assert.equal(response.headers.get("cache-control"), "no-store");
     assert.equal(response.headers.get("x-accel-buffering"), "no");
-    assert.equal(response.headers.get("x-request-id"), "rid-1");
-    assert.equal(await response.text(), "<b>Héllo");
+    const lines = await linesOf(response);
+    assert.equal(saidIn(lines), "<b>Héllo");
+    assert.match(lines[0]?.question ?? "", /<div class="written">Hi<\/div>/);
+    const end = lines.at(-1);
+    assert.match(end?.figures ?? "", /calls\/rid-1"/);
+    assert.deepEqual(JSON.parse(end?.conversation ?? ""), [{ question: "Hi", answer: "<b>Héllo", requestId: "rid-1" }]);
+    assert.equal(end?.isKept, true);
   });
 
   it("is passed on piece by piece, in a page and as text, while the API still holds the rest", async () => {
-    for (const as of ["text", ""]) {
+    for (const as of ["lines", ""]) {
       const held = hold();
       const response = await stream(member, { as });
       const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
@@ -154,7 +161,12 @@ describe("an answer", () => {
       assert.doesNotMatch(seen, /second|<\/html>/);
       held[0]?.end(chatEvent("second piece") + chatEnd);
       for (let part = await reader?.read(); part?.done === false; part = await reader?.read()) seen += part.value;
-      assert.match(seen, as === "text" ? /^first piecesecond piece$/ : /second piece<\/span>\s*<\/main>[^]*<\/html>/);
+      assert.match(
+        seen,
+        as === "lines"
+          ? /"said":"first piece"\}\n\{"said":"second piece"\}\n\{"figures"/
+          : /second piece<\/span>[^]*<\/form>\s*<\/main>[^]*<\/html>/,
+      );
     }
   });
 
@@ -191,14 +203,14 @@ describe("an answer", () => {
   it("that is not whole says so: an error within, no reason for its end, a cut, the most tokens, no API", async () => {
     const said = async (answer: FakeApi["answer"]): Promise<string> => {
       api.answer = answer;
-      return (await stream(member)).text();
+      return saidBy(await stream(member));
     };
     const error = `data: {"error":{"message":"The upstream failed","code":"server_error"}}\n\n`;
-    assert.match(await said((one) => one.end(chatEvent("A") + error)), /^A\n\n\[.* stopped .*: The upstream failed\]$/);
-    assert.match(await said((one) => one.end(`${chatEvent("A")}data: [DONE]\n\n`)), /^A\n\n\[The response was cut off/);
+    assert.match(await said((one) => one.end(chatEvent("A") + error)), /^A\[.* stopped .*: The upstream failed\]$/);
+    assert.match(await said((one) => one.end(`${chatEvent("A")}data: [DONE]\n\n`)), /^A\[The response was cut off/);
     const cut = (one: ServerResponse): void => void one.write(chatEvent("A"), () => one.destroy());
-    assert.match(await said(cut), /^A\n\n\[The response was cut off/);
-    assert.match(await said((one) => one.end(chatEvent("A", "length"))), /^A\n\n\[.* most tokens\.\]$/);
+    assert.match(await said(cut), /^A\[The response was cut off/);
+    assert.match(await said((one) => one.end(chatEvent("A", "length"))), /^A\[.* most tokens\.\]$/);
     assert.match(await said((one) => one.destroy()), /The API cannot be reached right now/);
   });
 
@@ -209,8 +221,8 @@ describe("an answer", () => {
       response.once("close", () => gone.resolve());
       for (let index = 0; index < 17; index += 1) response.write(piece);
     };
-    const text = await (await stream(member)).text();
-    assert.equal(text, `${"a".repeat(1_048_576)}\n\n[The answer is cut here: it is too long.]`);
+    const text = await saidBy(await stream(member));
+    assert.equal(text, `${"a".repeat(1_048_576)}[The answer is cut here: it is too long.]`);
     await gone.promise;
   });
 
@@ -249,7 +261,7 @@ describe("how much at once", () => {
       assert.equal((await world.browser().get("/nothing")).status, 404);
     });
     const both = [await stream(member), await stream(member)];
-    const texts = await Promise.all(both.map((response) => response.text()));
+    const texts = await Promise.all(both.map(saidBy));
     assert.deepEqual([texts, api.received.length], [["Hello", "Hello"], 2]);
   });
 
@@ -258,16 +270,16 @@ describe("how much at once", () => {
     const running = [await stream(member), await stream(member)];
     const third = await stream(member);
     assert.equal(third.status, 429);
-    assert.match(await third.text(), /Too many answers are under way/);
+    assert.match(await saidBy(third), /Too many answers are under way/);
     const page = await post();
     assert.equal(page.status, 429);
     checkPage(page, path);
     const others = await stream(another);
     assert.equal(others.status, 200);
     for (const response of held) response.end(chatEnd);
-    for (const response of [...running, others]) assert.equal(await response.text(), "first piece");
+    for (const response of [...running, others]) assert.equal(await saidBy(response), "first piece");
     api.answer = (response) => response.end(chatEvent("again") + chatEnd);
-    await until("a place is free", async () => (await (await stream(member)).text()) === "again");
+    await until("a place is free", async () => (await saidBy(await stream(member))) === "again");
   });
 
   it("there are eight places for all, and leaving one twice frees one", () => {

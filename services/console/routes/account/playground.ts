@@ -1,11 +1,22 @@
-import { area, form, input } from "../../html/controls.ts";
-import { readNumber, readText, type Form } from "../../html/form.ts";
-import { html, type Markup } from "../../html/html.ts";
-import { readLoadedModels } from "../../loaded-models.ts";
-import type { Deps } from "../../deps.ts";
+import { setTimeout } from "node:timers/promises";
+import type { LedgerLine } from "#proto/billing/v1/billing_pb.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { ridTimeMs } from "#shared/money/rid.ts";
+import { readTurns, type Turn, writeTurns, mayGoOn } from "../../html/conversation.ts";
 import { createSlots, type Slots } from "../../credentials/slots.ts";
-import { playgroundKeyName, playgroundSecret } from "../../playground-key.ts";
-import { askApi, type PlaygroundRequest, type Reply } from "../../playground-call.ts";
+import type { Deps } from "../../deps.ts";
+import { createForm, readNumber, readText, type Form } from "../../html/form.ts";
+import { html, render, type Markup } from "../../html/html.ts";
+import {
+  codeOf,
+  conversation,
+  efforts,
+  figuresOf,
+  fullNote,
+  playgroundForm,
+  questionHead,
+  settings,
+} from "../../html/playground-page.ts";
 import {
   accountRoute,
   again,
@@ -16,68 +27,110 @@ import {
   type AccountRequest,
   type Route,
 } from "../../html/route.ts";
+import { readLoadedModels } from "../../loaded-models.ts";
+import { askApi, chatBodyOf, type Piece, type PlaygroundRequest, type Reply } from "../../playground-call.ts";
+import { playgroundKeyName, playgroundSecret } from "../../playground-key.ts";
 
 const chatPath = "/v1/chat/completions";
 const maxMessageBytes = 32_768;
 const maxSystemBytes = 8_192;
 const maxTokens = 1_000_000;
+// Message, system message and conversation, of which each byte may take three in a form.
+const bodyBytes = 262_144;
+const bookedWithin = { tries: 20, gapMs: 100 };
 
 /** A page that asks a model for whoever is signed in, with a key that the console keeps for them. */
 export function playgroundRoutes(deps: Deps): Route[] {
   const places = createSlots({ inAll: 8, ofOne: 2 });
   return [
     accountRoute(get("/playground"), "playground.use", async (request) =>
-      page("Playground", html`${await questionForm(deps, request)}${liveAnswer}`),
+      page("Playground", await body(deps, request, { sent: request.form, turns: [] })),
     ),
-    accountRoute(post("/playground"), "playground.use", (request) => ask(deps, places, request)),
+    accountRoute({ ...post("/playground"), bodyBytes }, "playground.use", (request) => ask(deps, places, request)),
   ];
 }
 
-async function questionForm({ relays }: Deps, request: AccountRequest): Promise<Markup> {
-  const { accountId, form: sent } = request;
-  const models = (await readLoadedModels(relays))?.models.filter(({ endpoints }) => endpoints.includes(chatPath)) ?? [];
-  const keys = `/accounts/${accountId}/keys`;
-  const keyName = playgroundKeyName(request.visitor.person.email);
-  const fields = html`<p class="hint">
-      Calls are charged to this account. They are made with a key of your own, <a href="${keys}">${keyName}</a>, whose
-      secret nobody is shown.
-    </p>
-    ${input(sent, { name: "model", label: "Model", value: request.query("model"), maxLength: 256, list: "models" })}
-    <datalist id="models">${models.map(({ name }) => html`<option value="${name}"></option>`)}</datalist>
-    ${area(sent, { name: "system", label: "System message", rows: 2 })}
-    ${area(sent, { name: "message", label: "Message", rows: 6, isRequired: true })}
-    ${input(sent, { name: "max-tokens", label: "Max tokens", inputmode: "numeric", maxLength: 7, isOptional: true })}`;
-  const action = `/accounts/${accountId}/playground`;
-  return html`<div data-playground="/accounts/${accountId}/calls/">
-    ${form(request, { action, button: "Send" }, fields)}
-  </div>`;
+type Shown = { sent: Form; turns: readonly Turn[] };
+
+async function body(deps: Deps, request: AccountRequest, { sent, turns }: Shown): Promise<Markup> {
+  const models = await chatModels(deps);
+  return html`${await conversationSoFar(deps, request, turns)}${codePlace} ${formOf(request, { sent, models, turns })}`;
 }
 
-// For static/playground.js, which shows it; a reader of the screen is told the answer when it is whole.
-const liveAnswer = html`<section id="live-answer" aria-labelledby="live-answer-title" hidden>
-  <h2 id="live-answer-title">Answer</h2>
-  <p><button type="button" class="outline" data-cancel>Cancel</button></p>
-  <div class="written" data-said aria-live="polite"></div>
-  <p data-call hidden>Request id: <a></a></p>
-</section>`;
+function formOf(request: AccountRequest, next: Shown & { models: readonly string[] }): Markup {
+  return playgroundForm(request, { ...next, keyName: playgroundKeyName(request.visitor.person.email) });
+}
+
+/** Where static/playground.js puts the code of the last message. */
+const codePlace = html`<div id="turn-code"></div>`;
+
+async function chatModels({ relays }: Deps): Promise<string[]> {
+  const models = (await readLoadedModels(relays))?.models ?? [];
+  return models.filter(({ endpoints }) => endpoints.includes(chatPath)).map(({ name }) => name);
+}
+
+async function conversationSoFar(deps: Deps, request: AccountRequest, turns: readonly Turn[]): Promise<Markup> {
+  const withLines = turns.map(async (turn) => ({ ...turn, line: await findLine(deps, request, turn.requestId) }));
+  return conversation(request, await Promise.all(withLines));
+}
+
+/** The line by which a call was charged; billing being away is no reason to show no answer. */
+async function findLine(
+  { billing, log }: Deps,
+  { accountId }: AccountRequest,
+  rid: string,
+): Promise<LedgerLine | undefined> {
+  if (ridTimeMs(rid) === undefined) return undefined;
+  try {
+    return (await billing.getCall({ rid, accountId })).lines.findLast(({ usage }) => usage);
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    if (error.code !== "not_found") log.warn({ err: error, rid }, "playground could not read the cost of a call");
+    return undefined;
+  }
+}
+
+/** The same for a call that has just ended: it is booked a moment later. */
+async function awaitLine(deps: Deps, request: AccountRequest, rid: string): Promise<LedgerLine | undefined> {
+  if (ridTimeMs(rid) === undefined) return undefined;
+  for (let tries = 1; ; tries += 1) {
+    const line = await findLine(deps, request, rid);
+    if (line || tries === bookedWithin.tries || request.gone.aborted) return line;
+    await setTimeout(bookedWithin.gapMs);
+  }
+}
+
+/** The fields that stay, with an empty message. */
+const settingsOf = ({ form }: AccountRequest): Form =>
+  createForm(Object.fromEntries(settings.map((name) => [name, form.exact(name)])));
 
 async function ask(deps: Deps, places: Slots, request: AccountRequest): Promise<PageResponse> {
-  // static/playground.js asks for the text alone.
-  const isText = request.form.exact("as") === "text";
-  const question = readQuestion(request.form);
-  if (!question) return isText ? only(422, [...request.form.errors.values()].join(" ")) : refused(deps, request);
-  const leave = places.take(request.visitor.person.personId);
+  const { form: sent, visitor } = request;
+  if (sent.exact("clear") === "yes")
+    return page("Playground", await body(deps, request, { sent: settingsOf(request), turns: [] }));
+  // static/playground.js asks for the parts alone.
+  const isLive = sent.exact("as") === "lines";
+  const question = readQuestion(sent);
+  if (!question) {
+    if (isLive) return only(422, [...sent.errors.values()].join(" "));
+    return again("Playground", await body(deps, request, { sent, turns: readTurns(sent) }));
+  }
+  // All that may fail is read before there is a place or an answer to give up.
+  const before = isLive ? html`` : await conversationSoFar(deps, request, question.turns);
+  const models = isLive ? [] : await chatModels(deps);
+  const leave = places.take(visitor.person.personId);
   if (!leave) {
-    if (isText) return only(429, tooMany);
-    const body = html`<p class="problems" role="alert">${tooMany}</p>
-      ${await questionForm(deps, request)}${liveAnswer}`;
-    return page("Playground", body, { status: 429 });
+    if (isLive) return only(429, tooMany);
+    const form = formOf(request, { sent, models, turns: question.turns });
+    const markup = html`<p class="problems" role="alert">${tooMany}</p>
+      ${before}${codePlace}${form}`;
+    return page("Playground", markup, { status: 429 });
   }
   const reply = await answerTo(deps, request, question, leave);
-  if (isText) return { kind: "text", requestId: reply.requestId, pieces: inText(reply) };
-  const body = html`${await questionForm(deps, request)}
-    <h2>Answer</h2>`;
-  return { kind: "stream", title: "Playground", body, pieces: inMarkup(request, reply) };
+  const events = answerEvents(deps, request, { question, reply });
+  if (isLive) return { kind: "lines", lines: inLines(question, events) };
+  const markup = html`${before}${questionHead(question.message, question.turns.length)}`;
+  return { kind: "stream", title: "Playground", body: markup, pieces: inMarkup(request, { events, models }) };
 }
 
 async function answerTo(deps: Deps, request: AccountRequest, question: Question, leave: () => void): Promise<Reply> {
@@ -92,13 +145,10 @@ async function answerTo(deps: Deps, request: AccountRequest, question: Question,
 
 const tooMany = "Too many answers are under way. Wait until one has ended, then ask again.";
 
-const refused = async (deps: Deps, request: AccountRequest): Promise<PageResponse> =>
-  again("Playground", html`${await questionForm(deps, request)}${liveAnswer}`);
+const only = (status: number, text: string): PageResponse => ({ kind: "lines", status, lines: inOne(text) });
 
-const only = (status: number, text: string): PageResponse => ({ kind: "text", status, pieces: inOne(text) });
-
-async function* inOne(text: string): AsyncGenerator<string> {
-  yield text;
+async function* inOne(problem: string): AsyncGenerator<object> {
+  yield { problem };
 }
 
 type Question = Omit<PlaygroundRequest, "key">;
@@ -108,9 +158,24 @@ function readQuestion(sent: Form): Question | undefined {
   const system = readLines(sent, "system", maxSystemBytes);
   const message = readLines(sent, "message", maxMessageBytes);
   if (message === "") sent.refuse("message", "Write a message.");
-  const most = sent.typed("max-tokens") === "" ? undefined : readNumber(sent, "max-tokens", maxTokens);
-  if (model === undefined || sent.errors.size > 0) return undefined;
-  return { model, message, system, maxTokens: most };
+  const question = {
+    turns: readTurns(sent),
+    message,
+    system,
+    temperature: readDecimal(sent, "temperature", 2),
+    topP: readDecimal(sent, "top-p", 1),
+    maxTokens: sent.typed("max-tokens") === "" ? undefined : readNumber(sent, "max-tokens", maxTokens),
+    effort: efforts.find((effort) => effort === sent.typed("effort")),
+  };
+  return model === undefined || sent.errors.size > 0 ? undefined : { model, ...question };
+}
+
+/** A number from 0 on; empty: what the model does by default. */
+function readDecimal(sent: Form, name: string, max: number): number | undefined {
+  const text = sent.typed(name);
+  if (text === "") return undefined;
+  const number = /^\d(\.\d{1,5})?$/.test(text) ? Number(text) : Number.NaN;
+  return number <= max ? number : sent.refuse(name, `Give a number from 0 to ${max}, such as 0.5.`);
 }
 
 /** Text of several lines, whose ends browsers send as CRLF. */
@@ -120,16 +185,53 @@ function readLines(sent: Form, name: string, maxBytes: number): string {
   return text;
 }
 
-async function* inText({ pieces }: Reply): AsyncGenerator<string> {
-  for await (const { kind, text } of pieces) yield kind === "said" ? text : `\n\n[${text}]`;
+/** An answer as it comes, and what there is once it has ended; `isKept`: whether it is part of the conversation. */
+type AnswerEvent = Piece | { kind: "end"; figures: Markup; code: Markup; turns: readonly Turn[]; isKept: boolean };
+
+async function* answerEvents(
+  deps: Deps,
+  request: AccountRequest,
+  { question, reply }: { question: Question; reply: Reply },
+): AsyncGenerator<AnswerEvent> {
+  let answer = "";
+  for await (const piece of reply.pieces) {
+    if (piece.kind === "said") answer += piece.text;
+    yield piece;
+  }
+  const { requestId = "" } = reply;
+  const line = await awaitLine(deps, request, requestId);
+  const isKept = answer !== "";
+  const turns = isKept ? [...question.turns, { question: question.message, answer, requestId }] : question.turns;
+  const figures = html`${figuresOf(request.accountId, requestId, line)}${fullNote(turns)}`;
+  yield { kind: "end", figures, code: codeOf(deps.apiUrl.origin, chatBodyOf(question)), turns, isKept };
 }
 
-async function* inMarkup({ accountId }: AccountRequest, { requestId, pieces }: Reply): AsyncGenerator<Markup> {
-  for await (const { kind, text } of pieces) {
-    yield kind === "said"
-      ? html`<span class="written">${text}</span>`
-      : html`<p class="problems" role="alert">${text}</p>`;
+async function* inLines({ message, turns }: Question, events: AsyncIterable<AnswerEvent>): AsyncGenerator<object> {
+  yield { question: render(questionHead(message, turns.length)) };
+  for await (const event of events) {
+    if (event.kind === "end") {
+      const { figures, code, isKept } = event;
+      const kept = mayGoOn(event.turns) ? writeTurns(event.turns) : "";
+      yield { figures: render(figures), code: render(code), conversation: kept, isKept };
+    } else {
+      yield event.kind === "said" ? { said: event.text } : { problem: event.text };
+    }
   }
-  if (requestId !== undefined)
-    yield html`<p>Request id: <a href="/accounts/${accountId}/calls/${requestId}">${requestId}</a></p>`;
+}
+
+async function* inMarkup(
+  request: AccountRequest,
+  { events, models }: { events: AsyncIterable<AnswerEvent>; models: readonly string[] },
+): AsyncGenerator<Markup> {
+  for await (const event of events) {
+    if (event.kind === "end") {
+      const { figures, code, turns, isKept } = event;
+      const sent = isKept ? settingsOf(request) : request.form;
+      yield html`${figures}${code}${formOf(request, { sent, models, turns })}`;
+    } else {
+      yield event.kind === "said"
+        ? html`<span class="written">${event.text}</span>`
+        : html`<p class="problems" role="alert">${event.text}</p>`;
+    }
+  }
 }

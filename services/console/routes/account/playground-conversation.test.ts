@@ -1,0 +1,155 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { promisify } from "node:util";
+import { chatCode } from "../../html/snippets.ts";
+import type { Fields } from "../../testing/browser.ts";
+import { startWorld, type World } from "../../testing/console.ts";
+import { chatEnd, chatEvent, startFakeApi, type FakeApi } from "../../testing/fake-api.ts";
+import { checkPage } from "../../testing/pages.ts";
+import { join, setUp, type TestPerson } from "../../testing/people.ts";
+import { conversationIn, linesOf, sendAsScript } from "../../testing/playground.ts";
+
+const run = promisify(execFile);
+
+let world: World;
+let api: FakeApi;
+let member: TestPerson;
+
+before(async () => {
+  api = await startFakeApi();
+  world = await startWorld({ API_URL: api.url });
+  const operator = await setUp(world);
+  world.neighbours.addAccount("acme");
+  member = await join(world, operator.browser, "acme", "member");
+  await member.browser.get(path);
+});
+after(async () => {
+  await world[Symbol.asyncDispose]();
+  await api[Symbol.asyncDispose]();
+});
+beforeEach(() => {
+  api.received.length = 0;
+  api.answer = (response) => response.end(chatEvent("Hello") + chatEnd);
+});
+
+const path = "/accounts/acme/playground";
+const secretNow = (): string => `secret-of-${[...world.neighbours.keys.keys()].at(-1) ?? "nothing"}`;
+const usual = { model: "chat-large", message: "Hi", system: "", "max-tokens": "" };
+const post = (fields: Fields = {}) => member.browser.post(path, { ...usual, ...fields });
+const stream = (fields: Record<string, string> = {}) =>
+  sendAsScript({ world, person: member, path }, { ...usual, ...fields });
+
+describe("a conversation", () => {
+  const turn = (question: string, answer: string, requestId = "") => ({ question, answer, requestId });
+
+  it("goes on by the field of the page before, and is cleared with the settings left", async () => {
+    const asked = { system: "Be kind.", temperature: "0.7", "top-p": "0.9", effort: "low" };
+    api.answer = (response) => response.end(chatEvent(`He said "<hi>"`) + chatEnd);
+    const first = await post({ ...asked, message: "One & <two>" });
+    api.answer = (response) => response.end(chatEvent("Second.") + chatEnd);
+    const second = await post({ ...asked, message: "And?", conversation: conversationIn(first.text) });
+    checkPage(second, path);
+    assert.deepEqual(api.received[1]?.body, {
+      model: "chat-large",
+      messages: [
+        { role: "system", content: "Be kind." },
+        { role: "user", content: "One & <two>" },
+        { role: "assistant", content: `He said "<hi>"` },
+        { role: "user", content: "And?" },
+      ],
+      temperature: 0.7,
+      top_p: 0.9,
+      reasoning_effort: "low",
+      stream: true,
+    });
+    assert.match(second.text, /He said &#34;&#60;hi&#62;&#34;<\/div>[^]*<h2>Message 2<\/h2>[^]*And\?[^]*Second\./);
+    assert.equal(JSON.parse(conversationIn(second.text)).length, 2);
+    const cleared = await post({ ...asked, clear: "yes", conversation: conversationIn(second.text) });
+    checkPage(cleared, path);
+    assert.equal(conversationIn(cleared.text), "");
+    assert.doesNotMatch(cleared.text, /Second\./);
+    assert.match(cleared.text, /name="temperature"[^>]* value="0\.7"/);
+    assert.equal(api.received.length, 2);
+  });
+
+  it("keeps no message that was not answered: that stays in the form", async () => {
+    api.answer = (response) => response.writeHead(429).end();
+    const conversation = JSON.stringify([turn("A", "B")]);
+    const seen = await post({ message: "Lost?", conversation });
+    assert.equal(conversationIn(seen.text), conversation);
+    assert.match(seen.text, /Lost\?<\/textarea>/);
+    assert.equal((await linesOf(await stream({ conversation }))).at(-1)?.isKept, false);
+  });
+
+  it("ends after ten answers or 40 KiB, and the next message begins a new one", async () => {
+    const nine = Array.from({ length: 9 }, () => turn("A", "B"));
+    for (const conversation of [nine, [turn("A", "b".repeat(40_900))]].map((turns) => JSON.stringify(turns))) {
+      const [end] = (await linesOf(await stream({ conversation }))).slice(-1);
+      assert.equal(end?.conversation, "");
+      assert.match(end?.figures ?? "", /The next message begins a new one/);
+    }
+    assert.equal(api.received.length, 2);
+  });
+
+  it("that is too long or none is refused, and asks the API for nothing", async () => {
+    const wrong = [
+      "{",
+      "{}",
+      "[1]",
+      `[{"question":1,"answer":"","requestId":""}]`,
+      JSON.stringify(Array.from({ length: 10 }, () => turn("A", "B"))),
+      JSON.stringify([turn("A", "b".repeat(40_960))]),
+    ];
+    for (const conversation of wrong) {
+      const seen = await post({ conversation });
+      assert.equal(seen.status, 422);
+      assert.match(seen.text, /<a href="#conversation">This conversation cannot be continued\. Clear it\./);
+      checkPage(seen, path);
+    }
+    assert.deepEqual(api.received, []);
+  });
+
+  it("and all fields at their most fit into one form, whatever letters they have", async () => {
+    const conversation = JSON.stringify([turn("é", "é".repeat(20_400))]);
+    const seen = await post({ conversation, message: "é".repeat(16_384), system: "é".repeat(4_096) });
+    assert.equal(seen.status, 200);
+    assert.equal(api.received.length, 1);
+  });
+
+  it("tells the tokens, time and exact cost of each turn from the ledger, of the account alone", async () => {
+    const call = (accountId: string, inputTokens: bigint): string =>
+      world.neighbours.usage.bookCall(accountId, Date.now() - 5_000, {
+        usage: { inputTokens, cacheReadTokens: 1n, outputTokens: 7n },
+        unitPriceNanos: { inputTokens: 1_250_000_000n, outputTokens: 10_000_000_000n },
+      });
+    const [earlier, foreign, now] = [call("acme", 1_999n), call("else", 5_555n), call("acme", 99n)];
+    api.answer = (response) => response.setHeader("x-request-id", now).end(chatEvent("Hello") + chatEnd);
+    const conversation = JSON.stringify([turn("A", "B", earlier), turn("C", "D", foreign)]);
+    const text = (await post({ conversation })).text.replaceAll(/\s+/g, " ");
+    assert.match(text, /Tokens in: 2,000 \(1 cached\) · tokens out: 7 · first token: 250 ms · latency: 2\.0 s/);
+    assert.match(text, /Tokens in: 100 \(1 cached\)[^]*cost:<data class="money" value="0\.000193750"/);
+    assert.doesNotMatch(text, /5,55/);
+    assert.match(text, /Not in the ledger yet, or free/);
+  });
+
+  it("shows as code what was asked, which asks the same, with no secret in it", async () => {
+    const conversation = JSON.stringify([turn("It's", `"B" \n $(rm) </code>`)]);
+    const lines = await linesOf(await stream({ conversation, "top-p": "0.5" }));
+    const code = lines.at(-1)?.code ?? "";
+    assert.ok(!code.includes(secretNow()));
+    for (const language of ["curl", "Python", "Node"]) assert.match(code, new RegExp(`Code for ${language}`));
+    assert.match(code, /RELAY_API_KEY/);
+    assert.doesNotMatch(code, /\$\(rm\) <\/code>/);
+    const question = { model: "chat-large", messages: [{ role: "user", content: "It's\n" }], top_p: 0.5 };
+    const [curl, python, node] = chatCode("http://127.0.0.1:1", { ...question, temperature: undefined });
+    const echo = `curl() { for last; do :; done; printf %s "$last"; }\n${curl?.text}`;
+    const { stdout } = await run("sh", ["-c", echo]);
+    assert.deepEqual(JSON.parse(stdout), { ...question, stream: true });
+    assert.match(
+      python?.text ?? "",
+      /messages=\[\{"role": "user", "content": "It's\\n"\}\],\n    top_p=0\.5,\n    stream=True/,
+    );
+    assert.match(node?.text ?? "", /  top_p: 0\.5,\n  stream: true,\n\}\);/);
+  });
+});
