@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { ServiceError } from "#shared/process/errors.ts";
@@ -245,6 +246,17 @@ it("the log names patterns of paths only, and metrics count by them", async () =
   assert.ok(!world.logText().includes(token));
   const metrics = await (await fetch(`http://127.0.0.1:${world.app.opsPort}/metrics`)).text();
   assert.match(metrics, /console_request_duration_seconds_count\{[^}]*path="\/invitations\/:token"[^}]*\} \d/);
+});
+
+it("a connection on which many requests are sent ahead is closed and not served", { timeout: 60_000 }, async () => {
+  const socket = connect(world.app.httpPort, "127.0.0.1");
+  let got = "";
+  socket.on("data", (bytes) => (got += String(bytes)));
+  socket.on("error", () => undefined);
+  const closed = once(socket, "close");
+  socket.write("GET /sign-in HTTP/1.1\r\nhost: a\r\nx-forwarded-proto: https\r\n\r\n".repeat(500));
+  await closed;
+  assert.equal(got, "");
 });
 
 it("a stop lets a request in hand end, and takes no other", async () => {

@@ -6,6 +6,7 @@ import rateLimit from "@fastify/rate-limit";
 import statics from "@fastify/static";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { followConnections } from "#shared/process/connections.ts";
+import { serveInTurn } from "#shared/process/in-turn.ts";
 import { createForm } from "../html/form.ts";
 import { admit } from "./guard.ts";
 import { html } from "../html/html.ts";
@@ -65,6 +66,7 @@ export async function buildServer(deps: Deps, routes: Route[], settings: ServerS
   });
   traceRequests(app, settings.traceShare);
   watch(app, deps);
+  serveInTurn(app);
   app.decorate("connections", followConnections(app.server));
   await addPlugins(app, site);
   const guessing = { max: settings.guessesPerMinute, timeWindow: 60_000, cache: addressesKept };

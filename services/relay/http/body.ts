@@ -1,10 +1,10 @@
 import type { IncomingMessage } from "node:http";
 import type { Transform } from "node:stream";
+import { forgetBody } from "#shared/process/in-turn.ts";
 import type { BodyBudget, BodyOwner, BodyShare } from "./body-budget.ts";
 import { expectedCauses, CallFailure } from "../failures.ts";
 import { createInflater, encodingOf } from "./inflate.ts";
 import type { CallRequest, CallResponse } from "./exchange.ts";
-import { forgetBody } from "./in-turn.ts";
 import { startCollecting } from "./collect-pieces.ts";
 import { largeBytes, type ThreadSession } from "../threads/threads.ts";
 

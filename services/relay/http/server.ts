@@ -1,8 +1,8 @@
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Server } from "node:http";
 import type { FastifyHttpOptions, FastifyInstance } from "fastify";
 import { followConnections } from "#shared/process/connections.ts";
+import { serveInTurn } from "#shared/process/in-turn.ts";
 import { answerClientError, answerConnect, maxHeaderFields, type Refused } from "./malformed.ts";
-import { isInTurn } from "./in-turn.ts";
 import { isSocketRequest, routeUpgrades } from "./upgrade.ts";
 import type { LiveCertificate, SecureServer } from "./tls.ts";
 
@@ -56,13 +56,7 @@ export function listenBeside(app: FastifyInstance, { certificate }: ServerSettin
   server.on("connect", (request, socket) => answerConnect(request, socket, refused));
   // The body is asked for once it is wanted, so that a refused caller need not send it; any other expectation is
   // refused with the head.
-  // Fastify's own, which would serve every request; it comes before whoever else listens.
-  server.removeAllListeners("request");
-  for (const event of ["request", "checkContinue", "checkExpectation"]) {
-    server.on(event, (request: IncomingMessage, response: ServerResponse) => {
-      if (isInTurn(request, response)) app.routing(request, response);
-    });
-  }
+  serveInTurn(app, ["request", "checkContinue", "checkExpectation"]);
   app.decorate("connections", followConnections(server));
   routeUpgrades(app);
   certificate?.serve(server as unknown as SecureServer);

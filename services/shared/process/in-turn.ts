@@ -1,9 +1,12 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
 // Node takes 64 KiB of a connection at once, and tells of all that is in it before anything else runs: a thousand
 // requests, or ten thousand chunks of a body. What stands here are handles of its parser that it does not document;
 // should they be gone one day, such a piece takes some 20 ms again.
+
+/** Such as Fastify. */
+type Served = { server: Server; routing: (request: IncomingMessage, response: ServerResponse) => void };
 
 type OwnParser = { parser?: { onIncoming?: unknown; [callback: number]: unknown } | null };
 
@@ -27,7 +30,7 @@ function endAtOnce(socket: Socket): void {
  * Whether a request may be served: not one of many behind an answer that is still to come on its connection, which ends
  * then.
  */
-export function isInTurn({ socket }: IncomingMessage, response: ServerResponse): boolean {
+function isInTurn({ socket }: IncomingMessage, response: ServerResponse): boolean {
   if (socket.destroyed) return false;
   // Node gives the connection to the answer that is next.
   if (response.socket) return true;
@@ -39,6 +42,19 @@ export function isInTurn({ socket }: IncomingMessage, response: ServerResponse):
   waiting.set(socket, count);
   response.once("close", () => waiting.set(socket, (waiting.get(socket) ?? 1) - 1));
   return true;
+}
+
+/**
+ * Has requests served that are in turn, and no longer by who has listened to them: Fastify's own listener serves every
+ * one. Whoever else wants to hear of requests begins after this.
+ */
+export function serveInTurn(app: Served, events: readonly string[] = ["request"]): void {
+  app.server.removeAllListeners("request");
+  for (const event of events) {
+    app.server.on(event, (request: IncomingMessage, response: ServerResponse) => {
+      if (isInTurn(request, response)) app.routing(request, response);
+    });
+  }
 }
 
 /** Lets go of what has come of a body, behind whose answer the connection ends. */
