@@ -5,7 +5,7 @@ export type Turn = { question: string; answer: string; requestId: string };
 
 /** Turns of one conversation, and bytes of those that are sent again with the next question. */
 export const maxTurns = 10;
-export const maxConversationBytes = 40_960;
+const maxConversationBytes = 40_960;
 
 /** Turns as a hidden field holds them: nothing of a conversation is stored. */
 export const writeTurns = (turns: readonly Turn[]): string => (turns.length === 0 ? "" : JSON.stringify(turns));
