@@ -1,13 +1,15 @@
 /** A migration by its name without the ending, and its text. */
 export type Migration = { name: string; text: string };
 
+const requiredColumn =
+  /\badd\s+(column\s+)?(if\s+not\s+exists\s+)?(?!(constraint|check)\b)\w+\s[^,;]*\bnot\s+null\b(?![^,;]*\bdefault\b)/i;
+
 // What the version before may still read or write, or may not know that it must.
 const breaking: Record<string, RegExp> = {
   "drops something": /\bdrop\s+(?!(default|not\s+null|constraint)\b)\w+/i,
   "renames something": /\brename\b/i,
   "forbids NULL": /\bset\s+not\s+null\b/i,
-  "adds a column that must be given":
-    /\badd\s+(column\s+)?(if\s+not\s+exists\s+)?(?!(constraint|check)\b)\w+\s[^,;]*\bnot\s+null\b(?![^,;]*\bdefault\b)/i,
+  "adds a column that must be given": requiredColumn,
   "changes a type": /\balter\s+(column\s+)?\w+\s+(set\s+data\s+)?type\b/i,
 };
 
