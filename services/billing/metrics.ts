@@ -98,7 +98,7 @@ function createSumMetrics(registry: Registry) {
       help: "Time since the end of what is summed up by hour and by day; up to 70 minutes where nothing is wrong.",
     }),
     unsummedDays: gauge(registry, {
-      name: "billing_sums_unsummed_days",
+      name: "billing_sums_unsummed_partitions",
       help: "Days from before there were sums that are still to be summed up.",
     }),
   };

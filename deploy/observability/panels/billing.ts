@@ -73,7 +73,7 @@ const alarms: Panel[] = [
     title: "Days to be summed up",
     description: "From before there were sums; their lines are read until then.",
     unit: "short",
-    queries: [{ expr: greatest("billing_sums_unsummed_days"), legend: "days" }],
+    queries: [{ expr: greatest("billing_sums_unsummed_partitions"), legend: "days" }],
   },
   {
     title: "Ledger epoch",

@@ -6,6 +6,7 @@ import { until } from "#shared/testing/until.ts";
 import { autoTopUps } from "../testing/auto-top-up.ts";
 import { startPaying, type PaymentEnvironment } from "../testing/paying.ts";
 import { join, setUp } from "../testing/people.ts";
+import { chargeFaultPoints } from "../testing/fault-points.ts";
 
 const entry = fileURLToPath(new URL("../main.ts", import.meta.url));
 const preload = new URL("../testing/kill-at.ts", import.meta.url).href;
@@ -36,11 +37,7 @@ async function start(killAt = ""): Promise<ChildProcess> {
   return startProcess({ command: process.execPath, args, environment: config, orphanSignal: "SIGKILL" });
 }
 
-for (const point of [
-  "console: charge written down, nothing asked",
-  "console: card charged, nothing credited",
-  "console: top-up credited, not noted",
-]) {
+for (const point of chargeFaultPoints) {
   test(`killed at "${point}": two others charge and credit once`, { timeout: 120_000 }, async () => {
     const { stripe, world } = paying;
     stripe.cards.intents.clear();

@@ -115,10 +115,23 @@ describe("who is let in", async () => {
     assert.match(answer, /^HTTP\/1\.1 200 .*"object": ?"response"/s);
   });
 
-  test("a handshake behind a call that is not answered closes the connection, and nothing else breaks", async () => {
+  test("a handshake behind a plain call has its turn when that is answered", async () => {
+    const relay = await start();
+    const socket = connect(relay.port, "127.0.0.1");
+    const body = '{"model":"m","input":"Hi"}';
+    const head = `POST /v1/responses HTTP/1.1\r\nHost: relay\r\n${bearer}Content-Type: application/json\r\n`;
+    socket.write(`${head}Content-Length: ${body.length}\r\n\r\n${body}${handshake(bearer)}`);
+    let answers = "";
+    socket.on("data", (chunk: Buffer) => (answers += chunk.toString()));
+    await until("both are answered", () => /^HTTP\/1\.1 200 .*HTTP\/1\.1 101 /s.test(answers));
+    socket.destroy();
+  });
+
+  test("behind a call that node:http answers it closes the connection, and nothing else breaks", async () => {
     const relay = await start();
     const body = JSON.stringify({ model: "m", input: behaviourText({ headersAfterMs: 60_000 }) });
-    const head = `POST /v1/responses HTTP/1.1\r\nHost: relay\r\n${bearer}Content-Type: application/json\r\n`;
+    const plain = `POST /v1/responses HTTP/1.1\r\nHost: relay\r\n${bearer}Content-Type: application/json\r\n`;
+    const head = `${plain}TE: trailers\r\n`;
     await exchange(relay.port, `${head}Content-Length: ${body.length}\r\n\r\n${body}`, handshake(bearer));
     const { create, find } = await open(relay);
     create();
