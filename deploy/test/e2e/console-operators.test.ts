@@ -50,7 +50,7 @@ describe("the console, clicked through by operators and by strangers", needsBrow
     await page.getByLabel("Model").fill("test-model");
     await page.getByLabel("Message", { exact: true }).fill(behaviourText({ text: "Nice to meet you." }));
     await page.getByRole("button", { name: "Send" }).click();
-    await page.getByText("Nice to meet you.").waitFor();
+    await page.getByText("Nice to meet you.", { exact: true }).waitFor();
     site.browser.check();
   });
 
