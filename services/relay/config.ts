@@ -83,8 +83,8 @@ export const variables = Type.Object({
   }),
   DIRECT_HTTP: Type.Union([Type.Literal("on"), Type.Literal("off")], {
     description:
-      "Whether plain calls are read and answered on the bare connection, at half the cost; off: by node:http, as " +
-      "everything else.",
+      "Whether plain calls are read and answered on the bare connection, which takes less CPU; off: by node:http, " +
+      "as everything else.",
     default: "on",
   }),
   MAX_BODY_BYTES_IN_FLIGHT: Type.Integer({

@@ -158,20 +158,12 @@ function shardOf({ shards }: DecideDeps, { prepared, caller, shard }: Task): Sha
 }
 
 async function decideTasks(deps: BatchContext, tasks: readonly Task[]): Promise<void> {
-  const tasksOf = new Map<Shard, Task[]>();
-  const nameless: Task[] = [];
   const isDivided = deps.shards.all.length > 1;
-  for (const task of tasks) {
-    // Nothing is counted of it, so no shard need be asked before it is known whose it is.
-    if (isDivided && isUnknown(task) && task.prepared.request.ip === "") {
-      nameless.push(task);
-      continue;
-    }
-    const shard = shardOf(deps, task);
-    const own = tasksOf.get(shard);
-    if (own) own.push(task);
-    else tasksOf.set(shard, [task]);
-  }
+  // Nothing is counted of it, so no shard need be asked before it is known whose it is.
+  const isNameless = (task: Task): boolean => isDivided && isUnknown(task) && task.prepared.request.ip === "";
+  const nameless = tasks.filter(isNameless);
+  const named = nameless.length === 0 ? tasks : tasks.filter((task) => !isNameless(task));
+  const tasksOf = Map.groupBy(named, (task) => shardOf(deps, task));
   const deciding = [...tasksOf].map(async ([shard, own]) => {
     const moved = await decideOn(deps, shard, own);
     if (moved.length > 0) await decideTasks(deps, moved);

@@ -33,13 +33,13 @@ export function joinRuns<Operation, Answer>(run: RunFor<Operation, Answer>): Run
   const work = async (relaySession: string, queue: Waiting<Operation, Answer>[]): Promise<void> => {
     while (queue.length > 0) {
       const joined = takeNext(queue);
-      const operations = joined.length === 1 ? joined[0]?.operations : joined.flatMap((one) => one.operations);
+      const operations = joined.flatMap((one) => one.operations);
       try {
-        const { answers, recalledLeases } = await run(relaySession, operations ?? []);
+        const { answers, recalledLeases } = await run(relaySession, operations);
         let at = 0;
         for (const one of joined) {
           const end = at + one.operations.length;
-          one.answer.resolve({ answers: joined.length === 1 ? answers : answers.slice(at, end), recalledLeases });
+          one.answer.resolve({ answers: answers.slice(at, end), recalledLeases });
           at = end;
         }
       } catch (error) {

@@ -49,14 +49,7 @@ export function createShards(stores: readonly ConnectedStore[]): Shards {
 
 /** Things by the shard of their account, as pairs. */
 export function byShard<T>(shards: Shards, things: readonly T[], accountOf: (thing: T) => string): [Shard, T[]][] {
-  const found = new Map<Shard, T[]>();
-  for (const thing of things) {
-    const shard = shards.of(accountOf(thing));
-    const own = found.get(shard);
-    if (own) own.push(thing);
-    else found.set(shard, [thing]);
-  }
-  return [...found];
+  return [...Map.groupBy(things, (thing) => shards.of(accountOf(thing)))];
 }
 
 /** Does work for each of them, whatever becomes of one. Rejects with the first failure when all have ended. */
