@@ -160,6 +160,35 @@ describe("alerts", () => {
     neighbours.keys.delete(keyId);
   });
 
+  it("tell by mail and webhook that the keys together have spent their share of the account's budget", async () => {
+    const { neighbours } = world;
+    const account = neighbours.accounts.get("acme") ?? assert.fail();
+    account.limitNanos = 50_000_000_000n;
+    account.spentBeforeNanos = 10_000_000_000n;
+    neighbours.spent.set("acme", 49_000_000_000n);
+    await addWebhook();
+    await save({ "limit-percent": "80" });
+    await compareAgain();
+    await compareAgain();
+    assert.equal(await deliveries(), 0, "39 of 50 USD are no 80 %");
+    neighbours.spent.set("acme", 50_000_000_000n);
+    await untilTold(1);
+    const text = mailbox.mails[0]?.text ?? "";
+    assert.match(text, /^Subject: The account acme has spent 80 % of its budget\r$/m);
+    assert.match(text, /have spent 40\.00 USD of its budget of 50\.00/);
+    await until("the message", () => receiver.messages.length > 0);
+    assert.deepEqual(JSON.parse(receiver.messages[0]?.body ?? "").data, {
+      account_id: "acme",
+      spent_nanos: "40000000000",
+      limit_nanos: "50000000000",
+      threshold_percent: 80,
+    });
+    account.spentBeforeNanos = 50_000_000_000n;
+    await untilBack();
+    assert.equal(await deliveries(), 2, "a new period tells nothing");
+    Object.assign(account, { limitNanos: undefined, spentBeforeNanos: 0n });
+  });
+
   it("go to webhooks, signed as Standard Webhooks says, with a log of what came of them", async () => {
     const secret = await addWebhook();
     await save({ "low-balance": "20", "by-mail": "no" });

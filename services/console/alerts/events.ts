@@ -26,6 +26,16 @@ export const limitReached = (
     threshold_percent: percent,
   });
 
+export const budgetReached = (
+  { accountId, at }: Found,
+  { limitNanos, spentNanos, percent }: { limitNanos: bigint; spentNanos: bigint; percent: number },
+): NewEvent =>
+  eventOf(accountId, at, "account.budget_reached", {
+    spent_nanos: `${spentNanos}`,
+    limit_nanos: `${limitNanos}`,
+    threshold_percent: percent,
+  });
+
 export const topUpFailed = (
   { accountId, at }: Found,
   { topUpId, amountNanos, reason }: { topUpId: string; amountNanos: bigint; reason: string },
@@ -42,6 +52,7 @@ function eventOf(accountId: string, at: Date, type: string, data: AlertEvent["da
 export const eventWords: Readonly<Record<string, string>> = {
   "balance.low": "Low balance",
   "key.limit_reached": "Limit of a key",
+  "account.budget_reached": "Budget of the account",
   "top_up.failed": "Automatic top-up",
   test: "Test",
 };
@@ -66,8 +77,15 @@ export function mailOf({ type, data }: AlertEvent, consoleUrl: URL): { subject: 
     const off = "Automatic top-ups are off until you switch them on again";
     return { subject, text: `${text}\n\n${off}: ${link("/top-up/automatic")}${end}` };
   }
-  const [name, percent] = [String(data["key_name"]), String(data["threshold_percent"])];
+  const percent = String(data["threshold_percent"]);
   const [spent, limit] = [amount(data["spent_nanos"]), amount(data["limit_nanos"])];
+  if (type === "account.budget_reached") {
+    const subject = `The account ${accountId} has spent ${percent} % of its budget`;
+    const text = `The keys of the account ${accountId} have spent ${spent} of its budget of ${limit}.`;
+    const refused = "Calls that could cost more than is left are refused";
+    return { subject, text: `${text} ${refused}.\n\nThe budget: ${link("/budget")}${end}` };
+  }
+  const name = String(data["key_name"]);
   const subject = `The key ${name} has spent ${percent} % of its limit`;
   const text = `The key ${name} of the account ${accountId} has spent ${spent} of its limit of ${limit}.`;
   return { subject, text: `${text}\n\nKeys and their limits: ${link("/keys")}${end}` };

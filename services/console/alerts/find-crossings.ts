@@ -1,4 +1,3 @@
-import type { Key } from "#proto/authquota/v1/authquota_pb.ts";
 import { inTransaction } from "#shared/stores/postgres.ts";
 import type { Deps } from "../deps.ts";
 import {
@@ -10,12 +9,15 @@ import {
   type Crossing,
 } from "../store/alerts.ts";
 import type { NewEvent } from "../store/deliveries.ts";
-import { balanceLow, limitReached } from "./events.ts";
+import { findAccount } from "../directory.ts";
+import { balanceLow, budgetReached, limitReached } from "./events.ts";
 import { tellAccount } from "./tell-account.ts";
 
 type AlertDeps = Pick<Deps, "pool" | "authQuota" | "billing" | "clock" | "mailer">;
 
 const maxRules = 200;
+// No key has an id like this.
+const budgetSubject = "budget";
 // As many as billing tells the money of at once.
 const maxFunds = 500;
 
@@ -24,7 +26,7 @@ type Found = Crossing & { event: NewEvent };
 
 /**
  * Compares accounts with their rules, those that have waited longest, and has each crossing told once: it is told again
- * after the balance was back above the threshold, as a top-up brings it, or the key below its share.
+ * after the balance was back above the threshold, as a top-up brings it, or the key or budget below its share.
  */
 export async function findCrossings(deps: AlertDeps): Promise<void> {
   const { pool, billing } = deps;
@@ -32,10 +34,15 @@ export async function findCrossings(deps: AlertDeps): Promise<void> {
   if (rules.length === 0) return;
   const accountIds = rules.map(({ accountId }) => accountId);
   const { accounts } = await billing.getFunds({ accountIds });
-  const balances = new Map(accounts.map(({ accountId, balanceNanos }) => [accountId, balanceNanos]));
+  const funds = new Map(accounts.map((one) => [one.accountId, one]));
   const known = Map.groupBy(await listCrossings(pool, accountIds), ({ accountId }) => accountId);
   for (const rule of rules) {
-    const found = [...lowBalanceOf(deps, rule, balances.get(rule.accountId)), ...(await reachedLimitsOf(deps, rule))];
+    const { balanceNanos, spentNanos } = funds.get(rule.accountId) ?? {};
+    const found = [
+      ...lowBalanceOf(deps, rule, balanceNanos),
+      ...(await reachedBudgetOf(deps, rule, spentNanos)),
+      ...(await reachedLimitsOf(deps, rule)),
+    ];
     await update(deps, { rule, found, known: known.get(rule.accountId) ?? [] });
   }
 }
@@ -45,6 +52,23 @@ function lowBalanceOf({ clock }: AlertDeps, rule: AlertRule, balanceNanos = 0n):
   if (thresholdNanos === null || balanceNanos >= thresholdNanos) return [];
   const event = balanceLow({ accountId, at: new Date(clock.nowMs()) }, { balanceNanos, thresholdNanos });
   return [{ accountId, subject: "", event }];
+}
+
+async function reachedBudgetOf(
+  deps: AlertDeps,
+  rule: AlertRule,
+  spentInAllNanos: bigint | undefined,
+): Promise<Found[]> {
+  const { accountId, limitPercent: percent } = rule;
+  if (percent === null || spentInAllNanos === undefined) return [];
+  const account = await findAccount(deps, accountId);
+  if (account?.limitNanos === undefined) return [];
+  const { limitNanos, spentBeforeNanos } = account;
+  const spentNanos = spentInAllNanos - spentBeforeNanos;
+  if (!isReached(limitNanos, spentNanos, percent)) return [];
+  const at = new Date(deps.clock.nowMs());
+  const event = budgetReached({ accountId, at }, { limitNanos, spentNanos, percent });
+  return [{ accountId, subject: budgetSubject, event }];
 }
 
 async function reachedLimitsOf({ authQuota, billing, clock }: AlertDeps, rule: AlertRule): Promise<Found[]> {
@@ -59,7 +83,7 @@ async function reachedLimitsOf({ authQuota, billing, clock }: AlertDeps, rule: A
     const spent = new Map(funds.keys.map(({ keyId, spentNanos }) => [keyId, spentNanos]));
     for (const key of some) {
       const spentNanos = (spent.get(key.keyId) ?? 0n) - key.spentBeforeNanos;
-      if (!isReached(key, spentNanos, percent)) continue;
+      if (!isReached(key.limitNanos ?? 0n, spentNanos, percent)) continue;
       const event = limitReached({ accountId, at: new Date(clock.nowMs()) }, { key, spentNanos, percent });
       found.push({ accountId, subject: key.keyId, event });
     }
@@ -67,7 +91,7 @@ async function reachedLimitsOf({ authQuota, billing, clock }: AlertDeps, rule: A
   return found;
 }
 
-const isReached = ({ limitNanos = 0n }: Key, spentNanos: bigint, percent: number): boolean =>
+const isReached = (limitNanos: bigint, spentNanos: bigint, percent: number): boolean =>
   spentNanos * 100n >= limitNanos * BigInt(percent);
 
 type Compared = { rule: AlertRule; found: readonly Found[]; known: readonly Crossing[] };

@@ -39,7 +39,8 @@ function ruleForm(request: AccountRequest, rule: AlertRule | undefined, hasMaile
   const { lowBalanceNanos = null, limitPercent = null, isMailed = true } = rule ?? {};
   return html`<p>
       You are told once when the balance falls below an amount, and again only after it was above it. The same goes for
-      what keys have spent of their limits.
+      what keys have spent of their limits, and the account of its
+      <a href="/accounts/${request.accountId}/budget">budget</a>.
     </p>
     ${form(
       request,
@@ -55,8 +56,8 @@ function ruleForm(request: AccountRequest, rule: AlertRule | undefined, hasMaile
       })}
       ${input(request.form, {
         name: "limit-percent",
-        label: "A key has spent of its limit, in percent",
-        hint: "Such as 80; of the day, week or month where its limit is for one. Empty: you are not told.",
+        label: "Spent of a key's limit, or of the budget, in percent",
+        hint: "Such as 80; of the day, week or month where a limit is for one. Empty: you are not told.",
         value: limitPercent === null ? "" : String(limitPercent),
         inputmode: "numeric",
         maxLength: 3,
