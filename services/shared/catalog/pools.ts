@@ -1,4 +1,5 @@
 import { Pool, ProxyAgent, type Dispatcher } from "undici";
+import { boundedConnector } from "../net/bounded-connector.ts";
 import type { Upstream } from "./upstreams.ts";
 
 /** Connections to upstreams, kept open between calls; one pool per upstream and settings. */
@@ -18,7 +19,8 @@ function openPool(upstream: Upstream): Dispatcher {
     headersTimeout: upstream.firstByteTimeoutMs,
     bodyTimeout: upstream.idleTimeoutMs,
   };
-  if (!proxy) return new Pool(baseUrl.origin, { ...settings, connect: { ...tls, timeout } });
+  if (!proxy)
+    return new Pool(baseUrl.origin, { ...settings, connect: boundedConnector({ ...tls, allowH2: false, timeout }) });
   return new ProxyAgent({
     ...settings,
     uri: proxy.href,

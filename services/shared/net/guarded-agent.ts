@@ -2,6 +2,7 @@ import { lookup } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 import { Agent } from "undici";
+import { boundedConnector } from "./bounded-connector.ts";
 
 /** Where a fetch may go; tests, whose servers are on this machine, have their own. */
 export type FetchRules = {
@@ -69,6 +70,6 @@ const guardedLookup =
 
 /** Connections to addresses that the rules allow, and to nothing else; `timeoutMs` bounds each wait of them. */
 export function guardedAgent({ isAllowedAddress }: FetchRules, timeoutMs: number): Agent {
-  const connect = { lookup: guardedLookup(isAllowedAddress), timeout: timeoutMs };
+  const connect = boundedConnector({ lookup: guardedLookup(isAllowedAddress), timeout: timeoutMs, allowH2: false });
   return new Agent({ connect, allowH2: false, headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
 }
