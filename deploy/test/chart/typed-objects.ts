@@ -12,6 +12,9 @@ const packages: Record<string, string> = {
   "monitoring.coreos.com": "@kubernetes-models/prometheus-operator",
 };
 
+/** The package that describes an API group, for resources that are not Kubernetes' own. */
+export const packageOf = (apiVersion: string): string | undefined => packages[apiVersion.split("/")[0] ?? ""];
+
 const settings = {
   compilerOptions: {
     strict: true,
@@ -28,7 +31,7 @@ const settings = {
 /** An object as a literal of its kind's type: the compiler refuses fields that the type does not know. */
 function typedLiteral(object: KubeObject): string {
   const { apiVersion, kind } = object;
-  const from = `${packages[apiVersion.split("/")[0] ?? ""] ?? "kubernetes-models"}/${apiVersion}/${kind}`;
+  const from = `${packageOf(apiVersion) ?? "kubernetes-models"}/${apiVersion}/${kind}`;
   const type = `I${kind}`;
   return `import type { ${type} } from "${from}";\nexport const it: ${type} = ${JSON.stringify(object, null, 2)};\n`;
 }

@@ -6,6 +6,8 @@ export type Staged = {
   /** Statuses that callers may get besides 503. */
   alsoAllowed?: readonly number[];
   harm: (scenario: Scenario, round: Round) => Promise<void>;
+  /** What else is wrong when the system is at rest. */
+  afterwards?: (scenario: Scenario) => Promise<string[]>;
 };
 
 /** A failover that is tried. `stage` starts the stores that it is about; they end with `resources`. */

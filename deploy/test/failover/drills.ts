@@ -1,4 +1,5 @@
 import { backupDrills } from "./backup-drills.ts";
+import { consumerDrills } from "./consumer-drills.ts";
 import type { Drill } from "./drill.ts";
 import { natsDrills } from "./nats-drills.ts";
 import { postgresDrills } from "./postgres-drills.ts";
@@ -10,6 +11,7 @@ export const drills: readonly Drill[] = [
   ...postgresDrills,
   ...redisDrills,
   ...natsDrills,
+  ...consumerDrills,
   ...zoneDrills,
   ...backupDrills,
 ];

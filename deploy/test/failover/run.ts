@@ -24,7 +24,7 @@ const reconciledMs = 60_000;
 /** Runs one drill on a system of its own. */
 export async function runDrill(drill: Drill, options: DrillOptions): Promise<Outcome> {
   await using resources = new AsyncDisposableStack();
-  const { scene, alsoAllowed = [], harm } = await drill.stage(resources);
+  const { scene, alsoAllowed = [], harm, afterwards } = await drill.stage(resources);
   const scenario = resources.use(await startScene({ ...options, ...scene }));
   const harmAndHeal = async (round: Round): Promise<void> => {
     await harm(scenario, round);
@@ -32,7 +32,7 @@ export async function runDrill(drill: Drill, options: DrillOptions): Promise<Out
   };
   const { report, ends, calls } = await scenario.round(harmAndHeal, { alsoAllowed });
   const { differenceNanos, problems } = await reconcile(scenario);
-  report.problems.push(...problems);
+  report.problems.push(...problems, ...((await afterwards?.(scenario)) ?? []));
   return {
     name: drill.name,
     report,
