@@ -48,10 +48,28 @@ export function summarizeVariants(windows: readonly VariantWindow[], naiveWay: s
 
 /** How often the speed of one way is that of another, round by round. */
 export function ratioOf(windows: readonly VariantWindow[], variant: string, base: string): Spread {
-  const speedIn = (wanted: string, round: number): number =>
-    windows.find((window) => window.variant === wanted && window.round === round)?.perSecond ?? Number.NaN;
+  return spreadOfRatios(windows, [variant, base], ({ perSecond }) => perSecond);
+}
+
+/** How often the CPU that a unit of work costs in all processes, in one way, is what it costs in another. */
+export function ratioOfCpu(windows: readonly VariantWindow[], variant: string, base: string): Spread {
+  // A process without a reading in a window did not run in it.
+  const costOf = ({ cpuUs }: VariantWindow): number =>
+    Object.values(cpuUs).reduce((sum, us) => sum + (Number.isNaN(us) ? 0 : us), 0);
+  return spreadOfRatios(windows, [variant, base], costOf);
+}
+
+function spreadOfRatios(
+  windows: readonly VariantWindow[],
+  [variant, base]: readonly [string, string],
+  figureOf: (window: VariantWindow) => number,
+): Spread {
+  const figureIn = (wanted: string, round: number): number => {
+    const found = windows.find((window) => window.variant === wanted && window.round === round);
+    return found ? figureOf(found) : Number.NaN;
+  };
   const rounds = [...new Set(windows.map(({ round }) => round))];
-  return spreadOf(rounds.map((round) => speedIn(variant, round) / speedIn(base, round)));
+  return spreadOf(rounds.map((round) => figureIn(variant, round) / figureIn(base, round)));
 }
 
 /** The variants as a table; the first column is headed by what was done. */

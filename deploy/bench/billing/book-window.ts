@@ -43,14 +43,35 @@ export async function startBookingWorld(): Promise<BookingWorld> {
   };
 }
 
+/** What a window books, and by how many processes. `warmupEvents` are booked before it is measured. */
+export type Booking = { fill: Fill; warmupEvents: number; replicas: number };
+
 /**
- * Fills the stream, starts a billing process on an empty ledger and waits until all is booked. Measured is from when
+ * Fills the stream, starts billing processes on an empty ledger and waits until all is booked. Measured is from when
  * `warmupEvents` are booked: what starting costs is not the price of an event.
  */
-export async function bookFill(world: BookingWorld, fill: Fill, warmupEvents: number): Promise<BookingResult> {
+export async function bookFill(world: BookingWorld, booking: Booking): Promise<BookingResult> {
+  const { fill, warmupEvents, replicas } = booking;
   await using ledger = await openLedger(world);
   await fillStream(world.natsUrl, fill);
-  await using billing = await startAnnounced({
+  await using processes = new AsyncDisposableStack();
+  const pids: number[] = [];
+  for (let replica = 0; replica < replicas; replica += 1) {
+    pids.push(processes.use(await startBilling(world, ledger)).pid);
+  }
+  const perEventNanos = fill.chargedNanos / BigInt(fill.events);
+  const reach = (events: number): Promise<number> =>
+    until(`${events} events are booked`, () => bookedAtLeast(ledger, events, perEventNanos), bookTimeoutMs);
+  const first = await reach(warmupEvents);
+  const stop = startMeter(readersOf(world, pids));
+  const last = await reach(fill.events);
+  const metered = stop();
+  const complaints = await auditBooks(ledger.ownerUrl, { lines: fill.events, chargedNanos: fill.chargedNanos });
+  return { done: last - first, metered, complaints };
+}
+
+const startBilling = (world: BookingWorld, ledger: TestLedger): ReturnType<typeof startAnnounced> =>
+  startAnnounced({
     command: process.execPath,
     args: [billingEntry],
     environment: {
@@ -64,16 +85,6 @@ export async function bookFill(world: BookingWorld, fill: Fill, warmupEvents: nu
       USAGE_STREAM_MAX_BYTES: String(streamMaxBytes),
     },
   });
-  const perEventNanos = fill.chargedNanos / BigInt(fill.events);
-  const reach = (events: number): Promise<number> =>
-    until(`${events} events are booked`, () => bookedAtLeast(ledger, events, perEventNanos), bookTimeoutMs);
-  const first = await reach(warmupEvents);
-  const stop = startMeter(readersOf(world, billing.pid));
-  const last = await reach(fill.events);
-  const metered = stop();
-  const complaints = await auditBooks(ledger.ownerUrl, { lines: fill.events, chargedNanos: fill.chargedNanos });
-  return { done: last - first, metered, complaints };
-}
 
 /** Books in the naive way for `durationMs`, after as much of it as warms up. */
 export async function bookByBisection(
@@ -83,7 +94,7 @@ export async function bookByBisection(
 ): Promise<BookingResult> {
   await using ledger = await openLedger(world);
   const warmup = await bookNaively(ledger, accounts, durationMs / 4);
-  const stop = startMeter(readersOf(world, undefined));
+  const stop = startMeter(readersOf(world, []));
   const run = await bookNaively(ledger, accounts, durationMs);
   const metered = stop();
   const expected = { lines: warmup.events + run.events, chargedNanos: warmup.chargedNanos + run.chargedNanos };
@@ -111,11 +122,12 @@ async function bookedAtLeast(ledger: TestLedger, events: number, perEventNanos: 
 }
 
 // Without a billing process it is the bench itself that books.
-function readersOf({ postgres, natsPid }: BookingWorld, billingPid: number | undefined): Record<string, CpuReader> {
+function readersOf({ postgres, natsPid }: BookingWorld, billingPids: readonly number[]): Record<string, CpuReader> {
+  const booking = billingPids.length === 0 ? [process.pid] : billingPids;
   return {
-    billing: () => readProcessUse(billingPid ?? process.pid).cpuUs,
+    billing: () => booking.reduce((sum, pid) => sum + readProcessUse(pid).cpuUs, 0),
     PostgreSQL: () => readTreeCpuUs(postgres.pid),
     NATS: () => readProcessUse(natsPid).cpuUs,
-    "auth-quota stub": () => (billingPid === undefined ? Number.NaN : readProcessUse(process.pid).cpuUs),
+    "auth-quota stub": () => (billingPids.length === 0 ? Number.NaN : readProcessUse(process.pid).cpuUs),
   };
 }

@@ -3,8 +3,9 @@ import { after, before, test } from "node:test";
 import fc from "fast-check";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import { query } from "#shared/testing/postgres.ts";
+import { until } from "#shared/testing/until.ts";
 import { createRid } from "#shared/money/rid.ts";
-import { bookBatch } from "./book.ts";
+import { bookBatch, type BookingDeps } from "./book.ts";
 import { dayOfMs } from "../records/check.ts";
 import { readMessage, type ReadMessage } from "../records/read-event.ts";
 import { bookingOn, valueOf } from "../testing/billing.ts";
@@ -129,38 +130,86 @@ test("money invariant I3: in whatever order, a call's charges sum to its final, 
   const booking = bookingOn(ledger.pool);
   const property = fc.asyncProperty(history, async (batches) => {
     const rids = Array.from({ length: 12 }, createRid);
-    const bytesOf = ({ call, kind }: Record): Uint8Array =>
-      encodeEvent(
-        makeEvent({
-          rid: rids[call] ?? "",
-          accountId: `acct_${call % 3}`,
-          keyId: `key_${call % 4}_${call % 3}`,
-          kind: kind === "final" ? RecordKind.FINAL : RecordKind.PROVISIONAL,
-          outputTokens: kind === "final" ? 50n + BigInt(call) : BigInt(call),
-          ...fixedTimes,
-        }),
-      );
     const versions = new Map<string, bigint>();
     for (const batch of batches) {
-      const posting = await bookBatch(booking, readMessage(encodeBatch(batch.map(bytesOf)), 1, Date.now()));
+      const posting = await bookBatch(booking, messageOf(batch, rids));
       for (const { accountId, version } of posting.accounts) {
         assert.ok(version >= (versions.get(accountId) ?? 0n), "an account's version never falls");
         versions.set(accountId, version);
       }
     }
-    const seen = batches.flat();
-    const { lines, quarantine } = await readLedger(ledger.ownerUrl);
-    assert.deepEqual(quarantine, []);
-    for (const [call, rid] of rids.entries()) {
-      const kinds = new Set(seen.filter((record) => record.call === call).map(({ kind }) => kind));
-      const expected = kinds.has("final") ? 700 + 10 * call : kinds.has("provisional") ? 200 + 10 * call : 0;
-      const charged = lines.filter((line) => line.rid === rid).reduce((sum, { amount }) => sum - Number(amount), 0);
-      assert.equal(charged, expected, `call ${call}, ${[...kinds].join(" and ")}`);
-    }
-    assert.deepEqual(await findImbalance(ledger.ownerUrl), []);
+    await assertCharged(ledger.ownerUrl, batches.flat(), rids);
   });
   await fc.assert(property, { numRuns: 60 });
 });
+
+test("money invariant I3 holds when three processes book the records of the same calls at once", async () => {
+  await using ledger = await createLedger(server.postgres);
+  const processes = [0, 1, 2].map(() => bookingOn(ledger.pool));
+  const property = fc.asyncProperty(fc.tuple(history, history, history), async (histories) => {
+    const rids = Array.from({ length: 12 }, createRid);
+    const bookAll = async (booking: BookingDeps, batches: Record[][]): Promise<void> => {
+      for (const batch of batches) await bookBatch(booking, messageOf(batch, rids));
+    };
+    await Promise.all(processes.map((booking, index) => bookAll(booking, histories[index] ?? [])));
+    await assertCharged(ledger.ownerUrl, histories.flat(2), rids);
+  });
+  await fc.assert(property, { numRuns: 15 });
+});
+
+test("a final is booked while others are, and a provisional record beside no other", async () => {
+  await using ledger = await createLedger(server.postgres);
+  const booking = bookingOn(ledger.pool);
+  const other = await ledger.pool.connect();
+  try {
+    await other.query("BEGIN; SELECT pg_advisory_xact_lock_shared(hashtext('billing.calls'))");
+    await bookBatch(booking, batchOf({}));
+    const provisional = bookBatch(booking, batchOf({ kind: RecordKind.PROVISIONAL }));
+    await until("the provisional record waits", async () => {
+      const { rows } = await query(
+        ledger.ownerUrl,
+        `SELECT FROM pg_locks JOIN pg_database AS d ON d.oid = database
+         WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted`,
+      );
+      return rows.length;
+    });
+    await other.query("COMMIT");
+    await provisional;
+  } finally {
+    other.release();
+  }
+  assert.deepEqual(
+    (await readLedger(ledger.ownerUrl)).lines.map(({ kind }) => kind),
+    [1, 2],
+  );
+});
+
+function messageOf(records: readonly Record[], rids: readonly string[]): ReadMessage {
+  const bytesOf = ({ call, kind }: Record): Uint8Array =>
+    encodeEvent(
+      makeEvent({
+        rid: rids[call] ?? "",
+        accountId: `acct_${call % 3}`,
+        keyId: `key_${call % 4}_${call % 3}`,
+        kind: kind === "final" ? RecordKind.FINAL : RecordKind.PROVISIONAL,
+        outputTokens: kind === "final" ? 50n + BigInt(call) : BigInt(call),
+        ...fixedTimes,
+      }),
+    );
+  return readMessage(encodeBatch(records.map(bytesOf)), 1, Date.now());
+}
+
+async function assertCharged(ownerUrl: string, seen: readonly Record[], rids: readonly string[]): Promise<void> {
+  const { lines, quarantine } = await readLedger(ownerUrl);
+  assert.deepEqual(quarantine, []);
+  for (const [call, rid] of rids.entries()) {
+    const kinds = new Set(seen.filter((record) => record.call === call).map(({ kind }) => kind));
+    const expected = kinds.has("final") ? 700 + 10 * call : kinds.has("provisional") ? 200 + 10 * call : 0;
+    const charged = lines.filter((line) => line.rid === rid).reduce((sum, { amount }) => sum - Number(amount), 0);
+    assert.equal(charged, expected, `call ${call}, ${[...kinds].join(" and ")}`);
+  }
+  assert.deepEqual(await findImbalance(ownerUrl), []);
+}
 
 // Copies of a record are the same to the byte.
 const { startedAt, firstByteAt, endedAt } = makeEvent();

@@ -7,6 +7,7 @@ import { planBatch, type BookedState, type NewLine, type Plan } from "../records
 import { rejectEvent, type ReadMessage, type Reject } from "../records/read-event.ts";
 import { isDayMissing, type LedgerDays } from "../store/days.ts";
 import { isRefusedData, type Pool } from "#shared/stores/postgres.ts";
+import { BookedMeanwhileError } from "../store/insert-lines.ts";
 import { postBatch, type PostResult, type Progress } from "../store/post.ts";
 import { callUpdateOf, type Posting } from "./push-balances.ts";
 import { traceLines } from "./trace-lines.ts";
@@ -25,12 +26,26 @@ export type Outcome = Posting & { rejects: Reject[] };
  */
 export async function bookBatch(booking: BookingDeps, batch: ReadMessage, progress?: Progress): Promise<Outcome> {
   try {
-    return await bookOnce(booking, batch, progress);
+    return await bookSeen(booking, batch, progress);
   } catch (error) {
     // A restored ledger lacks days that it had: nothing is wrong with the events.
     if (isDayMissing(error)) booking.days.forget();
     if (isDayMissing(error) || !isRefusedData(error)) throw error;
     return await bookApart(booking, batch, error);
+  }
+}
+
+// NATS delivers a message again that was not acknowledged in time: two processes may then book it at once. The second
+// one fails once for each transaction of others that it has in common, and finds the calls booked when it looks again.
+const maxTries = 5;
+
+async function bookSeen(booking: BookingDeps, batch: ReadMessage, progress?: Progress): Promise<Outcome> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await bookOnce(booking, batch, progress);
+    } catch (error) {
+      if (!(error instanceof BookedMeanwhileError) || tries === maxTries) throw error;
+    }
   }
 }
 

@@ -82,9 +82,17 @@ function give<V extends Value>(
 
 const uniqueViolation = "23505";
 
+/** Thrown when another process has booked one of these calls since the ledger was read: reading it again helps. */
+export class BookedMeanwhileError extends Error {
+  constructor(cause: Error) {
+    super("another process has booked one of these calls meanwhile", { cause });
+    this.name = "BookedMeanwhileError";
+  }
+}
+
 /**
- * Inserts lines of calls that the ledger does not have; their account must be locked. Arrays are unnested in the list
- * of columns: in FROM, PostgreSQL would keep a copy of each of them first.
+ * Inserts lines of calls that the ledger did not have when it was read; throws BookedMeanwhileError if it has one of
+ * them now. Arrays are unnested in the list of columns: in FROM, PostgreSQL would keep a copy of each of them first.
  */
 export async function insertLines(db: Queryable, lines: readonly NewLine[]): Promise<void> {
   if (lines.length === 0) return;
@@ -99,9 +107,8 @@ export async function insertLines(db: Queryable, lines: readonly NewLine[]): Pro
       given.map(({ parameter }) => parameter),
     );
   } catch (error) {
-    // Only a record that names another account for the same call can slip in between: the next try sees it. The data
-    // themselves are not refused, nor is the batch to be taken apart.
+    // The data themselves are not refused, nor is the batch to be taken apart.
     if (!(error instanceof pg.DatabaseError && error.code === uniqueViolation)) throw error;
-    throw new Error("another process booked one of these calls for another account", { cause: error });
+    throw new BookedMeanwhileError(error);
   }
 }

@@ -34,6 +34,7 @@ test("migrations that run at the same time, in one database and in another of th
       "0007_refunded",
       "0008_sums",
       "0009_bounds",
+      "0010_replicas",
     ],
   );
 });

@@ -1,4 +1,5 @@
 import { LineKind } from "#proto/billing/v1/billing_pb.ts";
+import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
 import type { BookedCall, BookedState, Plan } from "../records/plan.ts";
 import type { ReadEvent, Reject } from "../records/read-event.ts";
 import { readUsageRecord } from "../records/usage-record.ts";
@@ -26,9 +27,14 @@ export type PostResult = {
 export type Progress = { known: StreamMark; sequence: bigint };
 
 /**
- * Books a batch in one transaction. `decide` is told what the ledger holds, under the locks of the accounts, and must
- * not wait. When this returns the batch is committed; when it throws nothing is known, and the same batch may come
- * again. Days must have their partitions.
+ * Books a batch in one transaction. `decide` is told what the ledger holds and must not wait. When this returns the
+ * batch is committed; when it throws nothing is known, and the same batch may come again. Days must have their
+ * partitions.
+ *
+ * Several processes book at once, often for the same accounts. Whatever is locked is locked last, for the few
+ * statements before the commit: accounts, keys, then the progress of relays, each in the order of their ids, so that
+ * two transactions cannot wait in a circle. What is decided before that is only what nobody else can change: that a
+ * line is there once is the unique index, and see enterCalls for the rest.
  */
 export async function postBatch(
   pool: Pool,
@@ -41,33 +47,43 @@ export async function postBatch(
   // second process that does the same.
   if (accountIds.length > 0) await createAccounts(pool, accountIds, "untouched");
   const { prices, ...posted } = await inTransaction(pool, async (db) => {
-    const locked = await lockAccounts(db, accountIds);
+    await enterCalls(db, events);
     const fenceMs = await readFence(db);
-    const booked = { calls: await readBookedCalls(db, events), accounts: locked, fenceMs };
-    const plan = decide(booked);
+    const found = await readAccounts(db, accountIds);
+    const accounts = new Map(found.map(({ accountId, ...funds }) => [accountId, funds]));
+    const plan = decide({ calls: await readBookedCalls(db, events), accounts, fenceMs });
     await insertLines(db, plan.lines);
     const newRejects = await insertQuarantine(db, [...plan.rejects, ...plan.doubts]);
+    const prices = await checkPrices(pool, db, plan.lines);
+    await lockAccounts(db, [...plan.chargedByAccount.keys()]);
     await chargeKeys(db, plan.chargedByKey);
-    const keyIds = new Set([...plan.calls.values()].map(({ keyId }) => keyId));
-    const keys = await readKeys(db, [...keyIds]);
-    const accounts = await chargeAccounts(db, accountIds, plan.chargedByAccount);
+    await chargeAccounts(db, plan.chargedByAccount);
     faultPoint("billing: batch not committed");
     await countEvents(db, plan.lines);
-    const prices = await checkPrices(pool, db, plan.lines);
     if (progress) await advanceMark(db, progress.known, progress.sequence);
-    return { plan, newRejects, accounts, keys, prices };
+    const keyIds = new Set([...plan.calls.values()].map(({ keyId }) => keyId));
+    const keys = await readKeys(db, [...keyIds]);
+    return { plan, newRejects, accounts: await readAccounts(db, accountIds), keys, prices };
   });
   rememberPrices(pool, prices);
   return { ...posted, priceConflicts: prices.conflicts };
 }
 
-async function lockAccounts(db: Queryable, accountIds: string[]): Promise<BookedState["accounts"]> {
-  const { rows } = await db.query<AccountRow>(
-    `SELECT account_id AS "accountId", balance_nanos AS "balanceNanos", charged_nanos AS "chargedNanos"
-     FROM billing.account WHERE account_id = ANY ($1::text[]) ORDER BY account_id FOR UPDATE`,
-    [plainArray(accountIds)],
-  );
-  return new Map(rows.map(({ accountId, ...funds }) => [accountId, funds]));
+/**
+ * Waits until nobody books a call in a way that this batch could miss. Two finals of a call meet in the unique index,
+ * and so do two provisionals; a final and a provisional do not, and each would be charged as if it were alone. So a
+ * batch with provisionals, which only a lost relay leaves behind, is booked beside no other.
+ */
+async function enterCalls(db: Queryable, events: readonly ReadEvent[]): Promise<void> {
+  const isAlone = events.some(({ event }) => event.kind !== RecordKind.FINAL);
+  await db.query(`SELECT pg_advisory_xact_lock${isAlone ? "" : "_shared"}(hashtext('billing.calls'))`);
+}
+
+async function lockAccounts(db: Queryable, accountIds: readonly string[]): Promise<void> {
+  if (accountIds.length === 0) return;
+  await db.query("SELECT FROM billing.account WHERE account_id = ANY ($1::text[]) ORDER BY account_id FOR UPDATE", [
+    plainArray(accountIds),
+  ]);
 }
 
 type LineRow = {
@@ -123,19 +139,13 @@ async function chargeKeys(db: Queryable, charged: Plan["chargedByKey"]): Promise
   );
 }
 
-async function chargeAccounts(
-  db: Queryable,
-  accountIds: string[],
-  charged: Plan["chargedByAccount"],
-): Promise<AccountRow[]> {
-  if (charged.size > 0) {
-    await db.query(
-      `UPDATE billing.account AS a SET balance_nanos = a.balance_nanos - new.charged_nanos,
-         charged_nanos = a.charged_nanos + new.charged_nanos, version = a.version + 1
-       FROM unnest($1::text[], $2::bigint[]) AS new (account_id, charged_nanos)
-       WHERE a.account_id = new.account_id`,
-      [plainArray([...charged.keys()]), numberArray([...charged.values()])],
-    );
-  }
-  return await readAccounts(db, accountIds);
+async function chargeAccounts(db: Queryable, charged: Plan["chargedByAccount"]): Promise<void> {
+  if (charged.size === 0) return;
+  await db.query(
+    `UPDATE billing.account AS a SET balance_nanos = a.balance_nanos - new.charged_nanos,
+       charged_nanos = a.charged_nanos + new.charged_nanos, version = a.version + 1
+     FROM unnest($1::text[], $2::bigint[]) AS new (account_id, charged_nanos)
+     WHERE a.account_id = new.account_id`,
+    [plainArray([...charged.keys()]), numberArray([...charged.values()])],
+  );
 }

@@ -71,6 +71,6 @@ export async function readWithSums<T>(pool: Pool, work: (db: Queryable, state: S
 
 /** The time before which no line of this transaction may have its id; asked before the lines are decided. */
 export async function readFence(db: Queryable): Promise<number> {
-  const { rows } = await db.query<{ fence: bigint }>("SELECT billing.line_fence() AS fence");
+  const { rows } = await db.query<{ fence: bigint }>("SELECT billing.sums_fence() AS fence");
   return Number(rows[0]?.fence ?? 0);
 }

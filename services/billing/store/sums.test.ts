@@ -175,7 +175,7 @@ test("the fence waits for those who are booking, and moves when they have commit
   const { pool } = app.ledger;
   const booking = await pool.connect();
   try {
-    await booking.query("BEGIN; SELECT billing.line_fence()");
+    await booking.query("BEGIN; SELECT billing.sums_fence()");
     assert.deepEqual(await makeSums(pool, today), []);
     assert.equal((await readSumState(pool)).fenceMs, 0);
     await booking.query("COMMIT");
