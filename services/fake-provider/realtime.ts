@@ -5,7 +5,7 @@ import { WebSocketServer, type WebSocket } from "ws";
 import { type Claim, randomId } from "./answer.ts";
 import { type Behaviour, readBehaviour } from "./behaviour.ts";
 import { type Fields, isObject } from "./dialect.ts";
-import { renderError } from "./errors.ts";
+import { refuseHandshake } from "./handshake.ts";
 import { countWords } from "./prompt.ts";
 import {
   claimOf,
@@ -29,13 +29,6 @@ export type RealtimeFake = {
 };
 
 const server = new WebSocketServer({ noServer: true, perMessageDeflate: false });
-
-function refuseHandshake(socket: Duplex, status: number, message: string, behaviour: Behaviour = {}): void {
-  const override = { message, ...behaviour.error };
-  const body = renderError("chat", { status, override, requestId: randomId("req_", 24) });
-  const length = Buffer.byteLength(body);
-  socket.end(`HTTP/1.1 ${status} No\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n${body}`);
-}
 
 /** Takes a handshake as OpenAI does: at one path, with a key and a model. */
 export function serveRealtime(fake: RealtimeFake, request: IncomingMessage, socket: Duplex, head: Buffer): void {

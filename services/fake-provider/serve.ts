@@ -41,7 +41,12 @@ export async function serveFake(fake: Fake, request: IncomingMessage, response: 
   const path = (request.url ?? "").split("?", 1)[0] ?? "";
   // Asked by whoever starts this as a process; no request to a provider.
   if (path === "/readyz") return void response.end("ok\n");
-  const received = await receive(request);
+  await serveRequest(fake, await receive(request), response);
+}
+
+/** The same for a request that came whole, or on a socket. */
+export async function serveRequest(fake: Fake, received: ReceivedRequest, response: ServerResponse): Promise<void> {
+  const path = received.path.split("?", 1)[0] ?? "";
   fake.received.push(received);
   if (fake.received.length > fake.receivedLimit) fake.received.shift();
 

@@ -2,6 +2,7 @@ import { type Behaviour, checkBehaviour } from "./behaviour.ts";
 import { type ListenOptions, listenFake } from "./listen.ts";
 import { type RealtimeFake, serveRealtime } from "./realtime.ts";
 import type { ReceivedRequest } from "./receive.ts";
+import { createResponsesSockets, type ResponsesSockets, serveResponses } from "./responses-socket.ts";
 import { type BehaviourSource, type Fake, serveFake } from "./serve.ts";
 import { createTruthLog, type Truth } from "./truth.ts";
 
@@ -26,6 +27,8 @@ export type FakeUpstream = AsyncDisposable &
     /** What callers sent in sessions, oldest first, and the heads with which they opened them. */
     realtime: RealtimeFake["realtime"];
     handshakes: RealtimeFake["handshakes"];
+    /** The sockets on which responses are asked for. */
+    sockets: ResponsesSockets;
     /** What was really served, oldest first. */
     truth: Truth[];
     /** Sets the standing behaviour. */
@@ -56,17 +59,23 @@ export async function startFakeUpstream(options: FakeOptions = {}): Promise<Fake
     handshakes: [],
     nextBehaviour: () => ({ ...(typeof fake.standing === "function" ? {} : fake.standing), ...fake.next.shift() }),
   };
+  const sockets = createResponsesSockets();
+  const onUpgrade: NonNullable<Parameters<typeof listenFake>[1]["onUpgrade"]> = (request, socket, head) => {
+    if (request.url === "/v1/responses") serveResponses({ fake, sockets }, request, socket, head);
+    else serveRealtime(realtime, request, socket, head);
+  };
   const listening = await listenFake(
     (request, response) => {
       serveFake(fake, request, response).catch((error: unknown) => response.destroy(error as Error));
     },
-    { ...options, onUpgrade: (request, socket, head) => serveRealtime(realtime, request, socket, head) },
+    { ...options, onUpgrade },
   );
   return {
     ...listening,
     received: fake.received,
     realtime: realtime.realtime,
     handshakes: realtime.handshakes,
+    sockets,
     truth: fake.truthLog.records,
     ...scripting(fake),
     [Symbol.asyncDispose]: async () => {

@@ -42,6 +42,7 @@ import { reportCall } from "./report/report-call.ts";
 import type { Refusals } from "./report/refusals.ts";
 import { respondFailure, statusOfFailure } from "./http/respond.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
+import type { TurnSending } from "./upstream/send-turn.ts";
 import { createSendSignal, SendError, type SendSignal } from "./upstream/send.ts";
 import { release, settle, type SettlementDeps } from "./charge/settle.ts";
 import { accountOf, keyOf, parseFor, takeAnyBody, type CheckKey } from "./http/take-body.ts";
@@ -81,6 +82,7 @@ export type IncomingCall = {
   ip: string;
   dialect: Dialect;
   socket?: string;
+  turn?: TurnSending;
 };
 
 /** What goes with a request through all of its steps. */
@@ -335,7 +337,8 @@ async function admitCall(
   faultPoint("relay: reserve granted, upstream not asked");
   call.cut = cutBy(signal);
   if (!signal.isAborted) received.onLeft = leaveBy(call, preparation, orphans);
-  return { call, envelope, routes, preparation, callerHeaders: request.headers, signal, dialect, response };
+  const callerHeaders = request.headers;
+  return { call, envelope, routes, preparation, callerHeaders, signal, dialect, response, turn: received.turn };
 }
 
 // The closures below stand apart from handleCall, because those of it kept whole calls alive: 6.7 MB instead of 0.9 MB

@@ -132,6 +132,15 @@ function createSocketMetrics(registry: Registry) {
       help: "Turns on WebSockets: call, warm_up (nothing is generated), and refused before they were calls.",
       labels: ["kind"],
     }),
+    upstreamSockets: gauge(registry, {
+      name: "relay_upstream_sockets",
+      help: "WebSockets to upstreams open for turns.",
+    }),
+    upstreamTurns: counters(registry, {
+      name: "relay_upstream_socket_turns_total",
+      help: "Turns that had a WebSocket to their upstream: continued by id, sent whole, or sent over http after all.",
+      labels: ["way"],
+    }),
     socketEnds: counters(registry, {
       name: "relay_socket_ends_total",
       help: "WebSockets closed, by reason.",

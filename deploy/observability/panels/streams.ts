@@ -82,6 +82,19 @@ const sockets: Panel[] = [
     queries: [{ expr: perSecond("relay_socket_turns_total", "kind"), legend: "{{kind}}" }],
   },
   {
+    title: "WebSockets to upstreams open",
+    description: "For turns of callers' sockets, where the upstream has responses_websocket.",
+    unit: "short",
+    queries: [{ expr: sumOf("relay_upstream_sockets", "instance"), legend: "{{instance}}" }],
+  },
+  {
+    title: "Turns on WebSockets to upstreams",
+    description:
+      "continued: only what is new was sent; whole: all of it; http: the upstream closed the socket instead.",
+    unit: "ops",
+    queries: [{ expr: perSecond("relay_upstream_socket_turns_total", "way"), legend: "{{way}}" }],
+  },
+  {
     title: "WebSockets closed",
     description: "By reason: caller is the usual one.",
     unit: "ops",

@@ -43,6 +43,7 @@ const openAi: Offer = {
       - openai-transcriptions
       - openai-translations
       - openai-realtime
+    responses_websocket: true
     credential: { env: OPENAI_API_KEY }
 `,
   models: `  gpt-4.1-mini:
@@ -276,6 +277,7 @@ const demoOffer = ({ url, videosUrl }: DemoUrls): Offer => ({
       - openai-transcriptions
       - openai-translations
       - openai-realtime
+    responses_websocket: true
     credential: { env: DEMO_API_KEY }
   demo-gemini:
     base_url: ${url}

@@ -9,6 +9,9 @@ import { dialects } from "../dialects/index.ts";
 import { CallFailure, expectedCauses, type Failure } from "../failures.ts";
 import { refusalOfBody } from "../http/read.ts";
 import type { BodyShare } from "../http/body-budget.ts";
+import { TurnSending } from "../upstream/send-turn.ts";
+import { TurnLink, type RefusedSockets } from "../upstream/turn-link.ts";
+import type { Made } from "../upstream/turn-socket.ts";
 import { readClientEvent, type ClientEvent, type CreateEvent } from "./client-event.ts";
 import { errorEvent, failureEvent, notSteered, previousNotFound, tooManyWaiting, tooOld } from "./error-event.ts";
 import { Intake } from "./intake.ts";
@@ -31,6 +34,7 @@ export type Opened = {
   ip: string;
   keep: BodyShare;
   intake: BodyShare;
+  refusedSockets: RefusedSockets;
 };
 
 const dialect = dialects["openai-responses"];
@@ -50,6 +54,7 @@ export class CallerSocket implements HeldSocket {
   private readonly kept: KeptResponses;
   private readonly intake: Intake;
   private readonly lanes: Lanes;
+  private readonly link: TurnLink;
   private readonly answers = new Set<TurnResponse>();
   private readonly openedAtMs = performance.now();
   private seenAtMs = this.openedAtMs;
@@ -66,6 +71,7 @@ export class CallerSocket implements HeldSocket {
     this.headers = turnHeaders(opened.headers);
     this.kept = new KeptResponses(opened.keep);
     this.intake = new Intake(opened.intake);
+    this.link = new TurnLink(relay, opened.rid, opened.refusedSockets);
     this.lanes = new Lanes(
       (turn) => this.takeTurn(turn),
       () => this.onIdle(),
@@ -90,6 +96,7 @@ export class CallerSocket implements HeldSocket {
     if (nowMs - this.openedAtMs > maxAgeMs) this.leave("age");
     if (this.lanes.running === 0 && nowMs - this.busyAtMs > idleMs) this.close("idle");
     if (this.intake.isSlow(nowMs)) this.close("slow_frame");
+    this.link.check(nowMs, pingMs);
     const silentMs = nowMs - this.seenAtMs;
     if (silentMs > 3 * pingMs) this.cut("silent");
     else if (silentMs > pingMs && nowMs - this.pingedAtMs > pingMs) {
@@ -156,35 +163,44 @@ export class CallerSocket implements HeldSocket {
   private prepare(waiting: Waiting): TurnInput | undefined {
     const { event } = waiting;
     waiting.event = undefined;
-    return event && prepareTurn(event, (id) => this.kept.take(id));
+    return (
+      event &&
+      prepareTurn(
+        event,
+        (id) => this.kept.take(id),
+        (made) => this.link.holds(made),
+      )
+    );
   }
 
   private async runTurn(waiting: Waiting): Promise<void> {
     const input = this.prepare(waiting);
     if (!input) return;
     const { streamId, missingId, before, added, warmUp } = input;
+    const turn = new TurnSending(this.link, input.continued);
+    input.continued = undefined;
     const onEnded = ({ id, items }: EndedResponse): void =>
-      this.keep(id, before, [added, ...items.map((item) => Buffer.from(item))]);
+      this.keep(id, before, [added, ...items.map((item) => Buffer.from(item))], turn.made);
     try {
       // What is not stored anywhere can be nowhere else; the provider's clients then send all of it.
       if (missingId !== undefined && (warmUp || !input.mayStore)) {
         return this.sendRefusal(errorEvent({ status: 400, error: previousNotFound(missingId), streamId }));
       }
-      await (warmUp ? this.warmUp(warmUp, onEnded) : this.call(input, onEnded));
+      await (warmUp ? this.warmUp(warmUp, onEnded) : this.call(input, turn, onEnded));
     } finally {
       this.kept.letGo(before);
     }
   }
 
-  private keep(id: string, before: KeptResponse | undefined, lists: Buffer[]): void {
+  private keep(id: string, before: KeptResponse | undefined, lists: Buffer[], made: Made | undefined): void {
     this.refused = 0;
     if (this.opened.webSocket.readyState !== 1) return;
     const items = joinItems(lists.filter((list) => list.length > 0));
-    this.kept.keep(id, before, items);
+    this.kept.keep(id, before, items, made);
   }
 
   /** A turn is a call like any other: its key is checked, and it is held, charged and logged by an id of its own. */
-  private async call(input: TurnInput, onEnded: (ended: EndedResponse) => void): Promise<void> {
+  private async call(input: TurnInput, turn: TurnSending, onEnded: (ended: EndedResponse) => void): Promise<void> {
     const { ip, rid: socket } = this.opened;
     this.turns += 1;
     this.refused = 0;
@@ -198,7 +214,7 @@ export class CallerSocket implements HeldSocket {
     const request = new TurnRequest(this.headers, input.body);
     input.body = noBytes;
     this.answers.add(response);
-    await handleCall({ request, response, ip, dialect, socket }, this.relay);
+    await handleCall({ request, response, ip, dialect, socket, turn }, this.relay);
     if (!response.closed) await once(response, "close");
     this.answers.delete(response);
     // The key is wrong from now on, so every later turn would be refused as well.
@@ -267,6 +283,7 @@ export class CallerSocket implements HeldSocket {
   private onClosed(): void {
     // As over HTTP: each call goes on without its caller, or is cut, and is charged for what was served.
     for (const answer of this.answers) answer.destroy();
+    this.link.close();
     this.kept.clear();
     this.intake.release();
   }

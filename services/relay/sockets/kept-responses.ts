@@ -1,4 +1,5 @@
 import type { BodyShare } from "../http/body-budget.ts";
+import type { Made } from "../upstream/turn-socket.ts";
 
 /** A response of a socket: its items behind those of the one that it continued. */
 export type KeptResponse = {
@@ -6,6 +7,8 @@ export type KeptResponse = {
   before: KeptResponse | undefined;
   /** What the caller sent for it and what it brought, as JSON values with commas between them. */
   items: Buffer;
+  /** Where an upstream has it too, and can go on from it. */
+  made: Made | undefined;
   /** How many stand on it: those that continued it, turns under way, and its name while it can be asked for. */
   uses: number;
 };
@@ -55,9 +58,9 @@ export class KeptResponses {
     }
   }
 
-  keep(id: string, before: KeptResponse | undefined, items: Buffer): void {
+  keep(id: string, before: KeptResponse | undefined, items: Buffer, made?: Made): void {
     this.forget(id);
-    const kept: KeptResponse = { id, before, items, uses: 1 };
+    const kept: KeptResponse = { id, before, items, made, uses: 1 };
     if (before) before.uses += 1;
     this.byId.set(id, kept);
     this.held += sizeOf(kept);

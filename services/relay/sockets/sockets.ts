@@ -8,6 +8,7 @@ import { createBodyBudget, type BodyBudget, type BodyShare } from "../http/body-
 import { readKey } from "../http/read.ts";
 import { requestIdHeaders } from "../http/respond.ts";
 import { pathOf, realtimePath } from "../http/paths.ts";
+import type { RefusedSockets } from "../upstream/turn-link.ts";
 import { CallerSocket } from "./caller-socket.ts";
 import { KeyWatch } from "./key-watch.ts";
 import { dropSession, sessionCallerOf, startSession, type SessionCaller } from "./realtime/open-session.ts";
@@ -99,6 +100,7 @@ class OpenSockets implements Sockets {
   /** Sockets on their way, whose providers are asked first. */
   private readonly coming = new Set<Caller>();
   private readonly keys: KeyWatch;
+  private readonly refusedSockets: RefusedSockets = new Map();
   private readonly kept: BodyBudget;
   private readonly timer: NodeJS.Timeout;
 
@@ -194,7 +196,8 @@ class OpenSockets implements Sockets {
     response.detachSocket(connection);
     this.server.handleUpgrade(request, connection, head, (webSocket) => {
       const shares = { keep: shareOf(this.kept, caller), intake: shareOf(this.relay.bodyBudget, caller) };
-      const opened = { rid, webSocket, connection, headers, caller, ip, ...shares };
+      const { refusedSockets } = this;
+      const opened = { rid, webSocket, connection, headers, caller, ip, ...shares, refusedSockets };
       this.follow(new CallerSocket(opened, this.relay, this.limits), opened, keyId);
     });
   }

@@ -11,7 +11,13 @@ const create = (fields: object): CreateEvent => {
   assert.ok(event.kind === "create");
   return event;
 };
-const kept: KeptResponse = { id: "r1", before: undefined, items: Buffer.from('{"a":1},{"b":2}'), uses: 1 };
+const kept: KeptResponse = {
+  id: "r1",
+  before: undefined,
+  items: Buffer.from('{"a":1},{"b":2}'),
+  made: undefined,
+  uses: 1,
+};
 const take = (id: string) => (id === "r1" ? kept : undefined);
 const bodyOf = (fields: object): unknown => JSON.parse(prepareTurn(create(fields), take).body.toString());
 

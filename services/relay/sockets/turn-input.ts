@@ -1,5 +1,7 @@
 import type { RequestBody } from "../dialects/json/request-body.ts";
 import { RequestError } from "../dialects/request-error.ts";
+import type { Continued } from "../upstream/send-turn.ts";
+import type { Made } from "../upstream/turn-socket.ts";
 import type { CreateEvent } from "./client-event.ts";
 import { itemsUpTo, type KeptResponse } from "./kept-responses.ts";
 import { writeWarmUp, type WarmUp } from "./warm-up.ts";
@@ -29,15 +31,30 @@ function newItems(body: RequestBody): Buffer {
 export const joinItems = (lists: readonly Buffer[]): Buffer =>
   Buffer.concat(lists.flatMap((items, at) => (at === 0 ? [items] : [comma, items])));
 
-/** The body of the same request over HTTP. A turn that continues one of its socket brings all items before along. */
-function httpBody(body: RequestBody, before: KeptResponse | undefined, added: Buffer): Buffer {
+/** A body whose input are these items. */
+const bodyOf = (rest: Buffer, items: readonly Buffer[]): Buffer =>
+  Buffer.concat([Buffer.from('{"input":['), joinItems(items), Buffer.from("],"), rest.subarray(1)]);
+
+type Bodies = Pick<TurnInput, "body" | "continued">;
+
+/**
+ * The body of the same request over HTTP. A turn that continues one of its socket brings all items before along, and
+ * has another body of what is new, for an upstream that has those items.
+ */
+function httpBodies({ body }: CreateEvent, before: KeptResponse | undefined, added: Buffer, holds: Holds): Bodies {
+  // Last, where it is found without another look.
   const stream = { add: { stream: "true" } };
-  if (!before) return body.rewrite({ remove: fieldsOfSocket, ...stream });
-  const rest = body.rewrite({ remove: [...fieldsOfSocket, "input", "previous_response_id"], ...stream });
-  const items = itemsUpTo(before);
-  if (added.length > 0) items.push(added);
-  return Buffer.concat([Buffer.from('{"input":['), joinItems(items), Buffer.from("],"), rest.subarray(1)]);
+  const fields = body.read("background") === true ? fieldsOfSocket : [...fieldsOfSocket, "background"];
+  if (!before) return { body: body.rewrite({ remove: fields, ...stream }), continued: undefined };
+  const rest = body.rewrite({ remove: [...fields, "input", "previous_response_id"], ...stream });
+  const news = added.length > 0 ? [added] : [];
+  const { made } = before;
+  const continued = made && holds(made) ? { made, body: bodyOf(rest, news) } : undefined;
+  return { body: bodyOf(rest, [...itemsUpTo(before), ...news]), continued };
 }
+
+/** Whether an upstream still has a response. */
+type Holds = (made: Made) => boolean;
 
 /** What is known of a turn when it begins. */
 export type TurnInput = {
@@ -50,18 +67,24 @@ export type TurnInput = {
   mayStore: boolean;
   added: Buffer;
   body: Buffer;
+  /** The same for an upstream that has the response before. */
+  continued: Continued | undefined;
   /** Instead of a call, where nothing is to be generated. */
   warmUp: WarmUp | undefined;
 };
 
 /** Reads a turn. `take` finds the response that it continues. Throws RequestError. */
-export function prepareTurn(event: CreateEvent, take: (id: string) => KeptResponse | undefined): TurnInput {
+export function prepareTurn(
+  event: CreateEvent,
+  take: (id: string) => KeptResponse | undefined,
+  holds: Holds = () => false,
+): TurnInput {
   const { body, streamId, previousId, isWarmUp } = event;
   const mayStore = body.read("store") !== false;
   const warmUp = isWarmUp ? writeWarmUp(event) : undefined;
   const added = newItems(body);
   const before = previousId === undefined ? undefined : take(previousId);
   const missingId = before ? undefined : previousId;
-  const http = warmUp ? Buffer.alloc(0) : httpBody(body, before, added);
-  return { streamId, previousId, before, missingId, mayStore, added, body: http, warmUp };
+  const bodies = warmUp ? { body: Buffer.alloc(0), continued: undefined } : httpBodies(event, before, added, holds);
+  return { streamId, previousId, before, missingId, mayStore, added, ...bodies, warmUp };
 }

@@ -39,6 +39,7 @@ export function upstreamOf(changes: Partial<Upstream> = {}): Upstream {
     idleTimeoutMs: 1_000,
     totalTimeoutMs: 60_000,
     maxConcurrent: 4,
+    hasResponsesSocket: false,
     onCallerGone: { action: "drain", timeoutMs: 60_000, maxOutputTokens: 8_192 },
     openAfterFailures: 3,
     coolsDown: true,

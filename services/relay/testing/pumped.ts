@@ -9,7 +9,8 @@ import { dialects } from "../dialects/index.ts";
 import { readJsonBody } from "../dialects/json/request-body.ts";
 import { createMetrics } from "../metrics.ts";
 import { pumpStream, type PumpHandle } from "../stream/pump.ts";
-import type { Answer, Consumer } from "../upstream/send.ts";
+import type { Consumer } from "../upstream/flow.ts";
+import type { Answer } from "../upstream/send.ts";
 import { connectRaw, serveHttp } from "./raw-client.ts";
 
 /** An upstream's answer in the hands of the test. As with undici, aborting it fails it before `abort` returns. */

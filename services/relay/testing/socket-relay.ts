@@ -1,10 +1,12 @@
 import type { AddressInfo } from "node:net";
 import type { Operation } from "#proto/authquota/v1/authquota_pb.ts";
 import { startFakeUpstream } from "#fake-provider/upstream.ts";
+import type { Upstream } from "#shared/catalog/upstreams.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { createActiveSet } from "#shared/process/active-set.ts";
 import { buildApp } from "../app.ts";
 import type { Relay } from "../call.ts";
+import type { Model } from "../catalog/models.ts";
 import { createItemMemory } from "../conversion/item-memory.ts";
 import { createBodyBudget } from "../http/body-budget.ts";
 import type { SocketsLimits } from "../sockets/sockets.ts";
@@ -36,10 +38,36 @@ const yes = (operation: Operation["operation"]) => ({
   ...(operation.case === "reserve" && { heldNanos: operation.value.estimateNanos }),
 });
 
+/** "m" and models of other endpoints at an upstream; "other" at a second like it, and "both" at either. */
+function modelsAt(patient: Upstream): Map<string, Model> {
+  const at = (name: string) => [{ upstream: patient, model: name, priority: 0, weight: 0 }];
+  const second = { ...patient, id: "other", name: "other" };
+  return new Map(
+    [
+      modelOf({ routes: at("m") }),
+      modelOf({ id: "other", routes: [{ upstream: second, model: "m", priority: 0, weight: 0 }] }),
+      modelOf({ id: "both", routes: [...at("m"), { upstream: second, model: "m", priority: 1, weight: 0 }] }),
+      modelOf({ id: "talk", routes: at("gpt-talk"), dialects: new Set(["openai-realtime"]), prices: soundPrices }),
+      modelOf({ id: "timed", routes: at("gpt-timed"), dialects: new Set(["openai-realtime"]), prices: timePrices }),
+      modelOf({
+        id: "paint",
+        routes: at("gpt-image-fake"),
+        prices: { ...soundPrices, imageOutputTokens: 40_000_000_000n },
+      }),
+      modelOf({ id: "dall-e-2", routes: at("dall-e-2"), prices: { images: 20_000_000_000_000n } }),
+      modelOf({ id: "hear", routes: at("whisper"), dialects: new Set(["openai-transcriptions"]), prices: timePrices }),
+    ].map((model) => [model.id, model]),
+  );
+}
+
 /** A relay with one model, "m", on a fake provider of responses; auth-quota answers as the test says. */
 export async function startSocketRelay(
   limits: Partial<SocketsLimits> = {},
-  { answer = yes, maxBodyBytes = 100_000_000 }: { answer?: Answer; maxBodyBytes?: number } = {},
+  {
+    answer = yes,
+    maxBodyBytes = 100_000_000,
+    upstream: wanted = {},
+  }: { answer?: Answer; maxBodyBytes?: number; upstream?: Partial<Upstream> } = {},
 ) {
   await using resources = new AsyncDisposableStack();
   const fake = resources.use(await startFakeUpstream());
@@ -54,22 +82,8 @@ export async function startSocketRelay(
     "openai-image-edits",
   ];
   const upstream = upstreamOf({ baseUrl, dialects: spoken, credential: "demo", maxConcurrent: 100 });
-  const patient = { ...upstream, firstByteTimeoutMs: 60_000, idleTimeoutMs: 60_000 };
-  const at = (name: string) => [{ upstream: patient, model: name, priority: 0, weight: 0 }];
-  const models = new Map(
-    [
-      modelOf({ routes: at("m") }),
-      modelOf({ id: "talk", routes: at("gpt-talk"), dialects: new Set(["openai-realtime"]), prices: soundPrices }),
-      modelOf({ id: "timed", routes: at("gpt-timed"), dialects: new Set(["openai-realtime"]), prices: timePrices }),
-      modelOf({
-        id: "paint",
-        routes: at("gpt-image-fake"),
-        prices: { ...soundPrices, imageOutputTokens: 40_000_000_000n },
-      }),
-      modelOf({ id: "dall-e-2", routes: at("dall-e-2"), prices: { images: 20_000_000_000_000n } }),
-      modelOf({ id: "hear", routes: at("whisper"), dialects: new Set(["openai-transcriptions"]), prices: timePrices }),
-    ].map((model) => [model.id, model]),
-  );
+  const patient = { ...upstream, firstByteTimeoutMs: 60_000, idleTimeoutMs: 60_000, ...wanted };
+  const models = modelsAt(patient);
   const state = { isMaintenance: false };
   const relay: Relay = {
     catalog: {

@@ -9,6 +9,7 @@ import type { Preparation, Prepared } from "../conversion/prepare.ts";
 import type { Pools } from "#shared/catalog/pools.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import { send, SendError, type Answer, type SendSignal, type UpstreamRequest } from "./send.ts";
+import type { TurnSending } from "./send-turn.ts";
 import { upstreamFailure } from "./failure.ts";
 import { countFault, faultOfError, faultOfStatus } from "./faults.ts";
 import { obstacles, type Obstacle, type Place } from "./health.ts";
@@ -35,6 +36,8 @@ export type OutgoingCall = {
   routes: Route[];
   callerHeaders: IncomingHttpHeaders;
   signal: SendSignal;
+  /** A turn of a caller's socket, which may have one to the upstream as well. */
+  turn?: TurnSending | undefined;
 };
 
 /** The answer, with status 200, of the upstream that took the call. */
@@ -159,10 +162,10 @@ async function askUpstream(
     // A large request comes from a thread; any other is there, and goes out in this turn.
     prepared = preparing instanceof Promise ? await preparing : preparing;
     noteAsking(times);
-    answer = await send(
-      reach.pools.poolOf(upstream),
-      requestOf(outgoing, route, prepared, () => reach.health.leave(place)),
-    );
+    const request = requestOf(outgoing, route, prepared, () => reach.health.leave(place));
+    const { turn } = outgoing;
+    const told = turn && (await turn.send({ route, prepared, request, call }));
+    answer = told ?? (await send(reach.pools.poolOf(upstream), request));
   } catch (error) {
     reach.health.leave(place);
     // It cannot even be said there; another route may carry it.

@@ -2,9 +2,7 @@ import { errors, type Dispatcher } from "undici";
 import type { EndCause } from "#proto/usage/v1/usage_pb.ts";
 import { beginSending, largeBodyBytes } from "../http/body-memory.ts";
 import type { FailureName } from "../failures.ts";
-
-/** Takes an answer's body, piece by piece, in the turn in which it arrives. */
-export type Consumer = { data: (chunk: Buffer) => void; end: () => void; fail: (error: Error) => void };
+import { Flow, type Consumer } from "./flow.ts";
 
 /** The head of an upstream's answer and the handles of its body, which are methods: none stands alone. */
 export type Answer = {
@@ -73,22 +71,18 @@ export class SendError extends Error {
  * A request under way: undici tells it of the answer, and it is the answer for whoever consumes that. One object with
  * methods, because as a dozen closures it was a tenth of what a call leaves to the collector.
  */
-class Exchange implements Answer, Dispatcher.DispatchHandler {
+class Exchange extends Flow implements Answer, Dispatcher.DispatchHandler {
   status = 0;
   headers: Answer["headers"] = {};
   private controller: Dispatcher.DispatchController | undefined;
   private timer: NodeJS.Timeout | undefined;
-  // What arrives before somebody consumes it: the head resolves a promise, the body may follow in the same turn.
-  private early: Buffer[] = [];
   private earlyHeads = 0;
-  private hasEnded = false;
-  private failure: Error | undefined;
-  private consumer: Consumer | undefined;
   private readonly request: UpstreamRequest;
   private readonly resolve: (answer: Answer) => void;
   private readonly reject: (error: SendError) => void;
 
   constructor(request: UpstreamRequest, resolve: (answer: Answer) => void, reject: (error: SendError) => void) {
+    super();
     this.request = request;
     this.resolve = resolve;
     this.reject = reject;
@@ -129,34 +123,18 @@ class Exchange implements Answer, Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.consumer) this.consumer.data(chunk);
-    else this.early.push(chunk);
+    this.give(chunk);
   }
 
   onResponseEnd(): void {
     this.over();
-    this.hasEnded = true;
-    this.consumer?.end();
+    this.finish();
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     this.over();
     if (!this.isAnswered()) return this.reject(new SendError(error, !this.controller));
-    this.failure = error;
-    this.consumer?.fail(error);
-  }
-
-  consume(consumer: Consumer): void {
-    const { early, failure } = this;
-    this.early = [];
-    this.consumer = consumer;
-    for (const chunk of early) {
-      consumer.data(chunk);
-      // Aborting fails the answer at once, and the consumer has heard of it.
-      if (this.failure !== failure) return;
-    }
-    if (failure) consumer.fail(failure);
-    else if (this.hasEnded) consumer.end();
+    this.break(error);
   }
 
   pause(): void {

@@ -54,6 +54,12 @@ export const upstreamSchema = <Dialect extends TSchema>(dialect: Dialect) =>
           "Calls under way from one relay process, four fifths of them for one account; one more goes to the next " +
           "upstream, or waits for 2 s.",
       }),
+      responses_websocket: Type.Boolean({
+        default: false,
+        description:
+          "Whether it serves openai-responses over a WebSocket too: each socket of a caller then has one of its own " +
+          "there; anything else goes over HTTP.",
+      }),
       on_caller_gone: Type.Enum(["drain", "abort"], {
         default: "drain",
         description:

@@ -30,6 +30,8 @@ export type Upstream = {
   totalTimeoutMs: number;
   /** Calls that may be under way at once from this process. */
   maxConcurrent: number;
+  /** Whether it serves responses over a WebSocket too. */
+  hasResponsesSocket: boolean;
   onCallerGone: OnCallerGone;
   /** 0: the circuit never opens. */
   openAfterFailures: number;
@@ -159,6 +161,12 @@ function readOnCallerGone(entry: UpstreamSource): OnCallerGone {
   return action === "abort" ? { action } : { action, timeoutMs, maxOutputTokens };
 }
 
+function readResponsesSocket({ responses_websocket: hasSocket, dialects }: UpstreamSource): boolean {
+  if (hasSocket && !dialects.includes("openai-responses"))
+    throw new Error("responses_websocket needs the dialect openai-responses");
+  return hasSocket;
+}
+
 function buildUpstream(name: string, entry: UpstreamSource, readNamed: ReadNamed): Upstream {
   const settings = {
     name,
@@ -173,6 +181,7 @@ function buildUpstream(name: string, entry: UpstreamSource, readNamed: ReadNamed
     idleTimeoutMs: entry.idle_timeout_ms,
     totalTimeoutMs: entry.total_timeout_ms,
     maxConcurrent: entry.max_concurrent,
+    hasResponsesSocket: readResponsesSocket(entry),
     onCallerGone: readOnCallerGone(entry),
     openAfterFailures: entry.open_after_failures,
     coolsDown: entry.cool_down,

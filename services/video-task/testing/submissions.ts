@@ -77,6 +77,7 @@ function makeUpstream(name: string): Upstream {
     totalTimeoutMs: 1_000,
     onCallerGone: { action: "abort" },
     maxConcurrent: 10,
+    hasResponsesSocket: false,
     openAfterFailures: 0,
     coolsDown: false,
   };

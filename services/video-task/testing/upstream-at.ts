@@ -17,6 +17,7 @@ export const upstreamAt = (url: string, changes: Partial<Upstream> = {}): Upstre
   totalTimeoutMs: 20_000,
   onCallerGone: { action: "abort" },
   maxConcurrent: 16,
+  hasResponsesSocket: false,
   openAfterFailures: 0,
   coolsDown: false,
   ...changes,

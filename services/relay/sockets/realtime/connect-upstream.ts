@@ -1,5 +1,4 @@
 import { once } from "node:events";
-import { Agent as HttpsAgent } from "node:https";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { WebSocket, type ClientOptions } from "ws";
 import type { Upstream } from "#shared/catalog/upstreams.ts";
@@ -14,6 +13,7 @@ import { obstacles, type Obstacle, type Place } from "../../upstream/health.ts";
 import { failuresOfObstacles, isFailover } from "../../upstream/reach.ts";
 import { learn, learnFromError, type Attempt } from "../../upstream/record-attempt.ts";
 import { SendError } from "../../upstream/send.ts";
+import { isSeenByProxy, socketAddress, socketOptions } from "../../upstream/socket-options.ts";
 
 const dialect = dialects["openai-realtime"];
 
@@ -29,24 +29,18 @@ export type UpstreamSocket = { webSocket: WebSocket; route: Route; place: Place 
 type Asked = { rid: string; accountId: string; headers: IncomingHttpHeaders; isGone: () => boolean };
 
 function optionsOf(upstream: Upstream, { rid, headers }: Asked): ClientOptions {
-  const given = [...dialect.upstreamHeaders(upstream.credential, {}), ...upstream.headers];
-  const pairs = Array.from({ length: given.length / 2 }, (_, at) => [given[at * 2], given[at * 2 + 1]]);
   // The shape of events of the beta, which some clients still speak.
   const beta = String(headers["openai-beta"] ?? "").includes("realtime=v1") ? { "openai-beta": "realtime=v1" } : {};
-  const { proxy, tls } = upstream;
-  return {
-    headers: { "user-agent": "model-relay", "x-request-id": rid, ...beta, ...Object.fromEntries(pairs) },
-    perMessageDeflate: false,
+  return socketOptions(upstream, {
+    headers: dialect.upstreamHeaders(upstream.credential, {}),
+    more: { "x-request-id": rid, ...beta },
     maxPayload: maxFrameBytes,
     handshakeTimeout: Math.min(upstream.connectTimeoutMs + upstream.firstByteTimeoutMs, maxHandshakeMs),
-    ...tls,
-    ...(proxy && { agent: new HttpsAgent({ ...tls, proxyEnv: { HTTPS_PROXY: proxy.href } }) }),
-  };
+  });
 }
 
-function addressOf({ baseUrl }: Upstream, model: string): URL {
-  const url = new URL(`${baseUrl.pathname.replace(/\/$/, "")}${dialect.path}`, baseUrl);
-  url.protocol = baseUrl.protocol === "https:" ? "wss:" : "ws:";
+function addressOf(upstream: Upstream, model: string): URL {
+  const url = socketAddress(upstream, dialect.path);
   url.searchParams.set("model", model);
   return url;
 }
@@ -74,7 +68,7 @@ async function ask(route: Route, place: Place, asked: Asked, relay: Relay): Prom
   const { upstream, model } = route;
   const attempt: Attempt = { rid: asked.rid, place };
   // A proxy of plain HTTP would see the credential.
-  if (upstream.proxy && upstream.baseUrl.protocol !== "https:") {
+  if (isSeenByProxy(upstream)) {
     return { failure: { name: "upstream_unavailable", cause: "a proxy needs https" }, isFinal: false };
   }
   const webSocket = new WebSocket(addressOf(upstream, model), optionsOf(upstream, asked));

@@ -1,0 +1,40 @@
+/** Takes an answer's body, piece by piece, in the turn in which it arrives. */
+export type Consumer = { data: (chunk: Buffer) => void; end: () => void; fail: (error: Error) => void };
+
+/** The body of an answer on its way to whoever consumes it; what comes before somebody does is kept. */
+export abstract class Flow {
+  // The head resolves a promise, the body may follow in the same turn.
+  private early: Buffer[] = [];
+  private hasEnded = false;
+  private failure: Error | undefined;
+  private consumer: Consumer | undefined;
+
+  /** Starts the flow; what came before is given at once. */
+  consume(consumer: Consumer): void {
+    const { early, failure } = this;
+    this.early = [];
+    this.consumer = consumer;
+    for (const chunk of early) {
+      consumer.data(chunk);
+      // Aborting fails the answer at once, and the consumer has heard of it.
+      if (this.failure !== failure) return;
+    }
+    if (failure) consumer.fail(failure);
+    else if (this.hasEnded) consumer.end();
+  }
+
+  protected give(chunk: Buffer): void {
+    if (this.consumer) this.consumer.data(chunk);
+    else this.early.push(chunk);
+  }
+
+  protected finish(): void {
+    this.hasEnded = true;
+    this.consumer?.end();
+  }
+
+  protected break(error: Error): void {
+    this.failure = error;
+    this.consumer?.fail(error);
+  }
+}
