@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { createRid } from "#shared/money/rid.ts";
+import type { Caller } from "./charge/admit.ts";
 import { closedFor, handleCall, type Relay } from "./call.ts";
 import { callOutcomeOf, type CallOutcome } from "./report/call-outcome.ts";
 import type { Config } from "./config.ts";
@@ -10,6 +11,7 @@ import { limitConnections, proxyMatcher } from "./http/connection-limit.ts";
 import { problemOfHead, type Refused } from "./http/malformed.ts";
 import { errorsOfPath, failureOfPath, isOfApi, notFoundPage, pathOf } from "./http/paths.ts";
 import { requestIdHeaders, respondFailure } from "./http/respond.ts";
+import { noteRefusal } from "./report/refusals.ts";
 import { answerModels } from "./routes/answer-models.ts";
 import { answerVideos } from "./routes/videos.ts";
 import { serveDirect } from "./http/direct/serve-direct.ts";
@@ -57,12 +59,14 @@ function report(
   log.info({ ...fields, status }, "request refused");
 }
 
-function refuse({ request, response, ip }: HttpExchange, failure: Failure, relay: Relay): void {
+function refuse({ request, response, ip }: HttpExchange, failure: Failure, relay: Relay, caller?: Caller): void {
   const rid = createRid();
-  respondFailure(response, { rid, failure, dialect: errorsOfPath(pathOf(request.url ?? "/")) });
+  const endpoint = pathOf(request.url ?? "/");
+  respondFailure(response, { rid, failure, dialect: errorsOfPath(endpoint) });
   const { statusCode: status } = response;
   const outcome = callOutcomeOf({ failure, end: "refused", status });
   report(relay, status, { rid, ip, failure: failure.name, cause: failure.cause }, outcome);
+  noteRefusal(relay.refusals, caller, { rid, failure, status, endpoint });
 }
 
 /** API spec, Authentication rules 4 and 5: a page where the path has no /v1, a JSON error for any other. */
@@ -107,8 +111,8 @@ function addSocketRoutes(app: FastifyInstance, relay: Relay, sockets: Sockets): 
     const answering = takeOver(request, reply);
     const head = headOfUpgrade(request.raw);
     if (!head) return answerUnknownPath(answering, relay);
-    void sockets.open({ ...answering, head }).then((failure) => {
-      if (failure) refuse(answering, failure, relay);
+    void sockets.open({ ...answering, head }).then((refused) => {
+      if (refused) refuse(answering, refused.failure, relay, refused.caller);
     });
   };
   app.get(socketPath, { onRequest }, unreachable);

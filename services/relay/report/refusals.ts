@@ -3,8 +3,8 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { AuthQuotaService, ReportRefusalsRequestSchema } from "#proto/authquota/v1/authquota_pb.ts";
 import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
-import type { KeyOwner } from "../charge/admit.ts";
-import type { CallOutcome } from "./call-outcome.ts";
+import type { Caller, KeyOwner } from "../charge/admit.ts";
+import { callOutcomeOf, type CallOutcome } from "./call-outcome.ts";
 import type { Failure, FailureName } from "../failures.ts";
 
 /** A call of a known key that was refused before it held money. */
@@ -135,3 +135,13 @@ function callOf({ rid, failure, status, endpoint }: Refusal) {
 
 /** Whether it is the caller who can do something about it. */
 export const isOfCaller = (outcome: CallOutcome): boolean => outcome === "client_error" || outcome === "quota_denied";
+
+/** Notes what was refused where no call is reported, if its caller is known and can do something about it. */
+export function noteRefusal(
+  refusals: Refusals | undefined,
+  caller: Pick<Caller, "owner"> | undefined,
+  refusal: Refusal,
+): void {
+  const outcome = callOutcomeOf({ failure: refusal.failure, end: "refused", status: refusal.status });
+  if (caller?.owner && isOfCaller(outcome)) refusals?.note(caller.owner, refusal);
+}

@@ -1,19 +1,22 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createRid } from "#shared/money/rid.ts";
-import { authorize, callerOf } from "../charge/admit.ts";
+import { authorize, callerOf, type Caller } from "../charge/admit.ts";
 import type { Relay } from "../call.ts";
 import type { Model } from "../catalog/models.ts";
 import { dialects } from "../dialects/index.ts";
 import { CallFailure, renderFailure, type Failure } from "../failures.ts";
 import { readKey } from "../http/read.ts";
 import { respondFailure, respondReply } from "../http/respond.ts";
+import { noteRefusal } from "../report/refusals.ts";
 import { entryFormatA, entryFormatB, listFormatA, listFormatB, wantsFormatB } from "./models.ts";
+
+const modelsPath = "/v1/models";
 
 type HttpExchange = { request: IncomingMessage; response: ServerResponse; ip: string };
 
 /** The models of the catalog that a key may use, in the order of the catalog. Throws a CallFailure. */
-async function offeredTo(key: string, ip: string, relay: Relay): Promise<Model[]> {
-  const { models: allowed } = await authorize(relay.settling.quota, callerOf(key, ip));
+async function offeredTo(caller: Caller, relay: Relay): Promise<Model[]> {
+  const { models: allowed } = await authorize(relay.settling.quota, caller);
   const models = [...relay.catalog.current().models.values()];
   return allowed.length === 0 ? models : models.filter(({ id }) => allowed.includes(id));
 }
@@ -32,8 +35,10 @@ export async function answerModels(asking: HttpExchange, id: string | undefined,
     // API spec, Not supported: 200 with an error body saying that the model does not exist.
     return dialect.writeError(renderFailure({ name: "model_unavailable", detail: wanted }, dialect.format));
   };
+  let caller: Caller | undefined;
   try {
-    const models = await offeredTo(readKey(request.headers, isFormatB), ip, relay);
+    caller = callerOf(readKey(request.headers, isFormatB), ip);
+    const models = await offeredTo(caller, relay);
     const list = isFormatB ? listFormatB : listFormatA;
     const body = id === undefined ? JSON.stringify(list(models, offersVideos)) : entryOf(models, id);
     respondReply(response, rid, Buffer.from(body));
@@ -42,5 +47,7 @@ export async function answerModels(asking: HttpExchange, id: string | undefined,
     if (!isKnown) relay.log.error({ rid, err: thrown }, "model list failed");
     const failure: Failure = isKnown ? thrown.failure : { name: "service_unavailable" };
     respondFailure(response, { rid, failure, dialect });
+    const { statusCode: status } = response;
+    noteRefusal(relay.refusals, caller, { rid, failure, status, endpoint: modelsPath });
   }
 }

@@ -6,12 +6,13 @@ import { createRid } from "#shared/money/rid.ts";
 import { closedFor, failureOf, handleCall, type Relay } from "../call.ts";
 import { authorize, type Caller } from "../charge/admit.ts";
 import { dialects } from "../dialects/index.ts";
-import { CallFailure, expectedCauses, type Failure } from "../failures.ts";
+import { CallFailure, expectedCauses, renderFailure, type Failure } from "../failures.ts";
 import { refusalOfBody } from "../http/read.ts";
 import type { BodyShare } from "../http/body-budget.ts";
 import { TurnSending } from "../upstream/send-turn.ts";
 import { TurnLink, type RefusedSockets } from "../upstream/turn-link.ts";
 import type { Made } from "../upstream/turn-socket.ts";
+import { noteRefusal } from "../report/refusals.ts";
 import { readClientEvent, type ClientEvent, type CreateEvent } from "./client-event.ts";
 import { errorEvent, failureEvent, notSteered, previousNotFound, tooManyWaiting, tooOld } from "./error-event.ts";
 import { Intake } from "./intake.ts";
@@ -241,6 +242,8 @@ export class CallerSocket implements HeldSocket {
     const { rid: socket, ip } = this.opened;
     metrics.socketTurns.inc({ kind: "refused" });
     log.info({ rid, socket, ip, account: this.accountId, failure: failure.name, cause: failure.cause }, "turn refused");
+    const { status } = renderFailure(failure, "A");
+    noteRefusal(this.relay.refusals, this.opened.caller, { rid, failure, status, endpoint: dialect.path });
     this.sendRefusal(failureEvent(failure, rid, streamId));
   }
 

@@ -24,11 +24,13 @@ declare module "fastify" {
 /** A request that asks to become a WebSocket. */
 export type Upgrade = { request: IncomingMessage; response: ServerResponse; ip: string; head: Buffer };
 
+export type RefusedUpgrade = { failure: Failure; caller: Caller | undefined };
+
 /** The WebSockets of this process. */
 export type Sockets = Disposable & {
   readonly size: number;
-  /** Opens a socket; gives why it is refused, for the caller to be told over HTTP. */
-  open: (upgrade: Upgrade) => Promise<Failure | undefined>;
+  /** Opens a socket; gives why it is refused, for the caller to be told over HTTP, and who that is. */
+  open: (upgrade: Upgrade) => Promise<RefusedUpgrade | undefined>;
   /** Takes no more turns: each socket closes when those that run on it are over. */
   drain: () => void;
 };
@@ -116,14 +118,15 @@ class OpenSockets implements Sockets {
     return this.all.size;
   }
 
-  async open(upgrade: Upgrade): Promise<Failure | undefined> {
+  async open(upgrade: Upgrade): Promise<RefusedUpgrade | undefined> {
+    let caller: Caller | undefined;
     try {
       const { request, ip } = upgrade;
       const isSession = pathOf(request.url ?? "") === realtimePath;
       const asking = isSession
         ? sessionCallerOf(request.headers, ip, this.relay)
         : { caller: callerOf(readKey(request.headers, false), ip), secret: undefined };
-      const { caller } = asking;
+      caller = asking.caller;
       requireHandshake(request);
       this.requireRoom();
       const { keyId, models } = await authorize(this.relay.settling.quota, caller);
@@ -134,7 +137,7 @@ class OpenSockets implements Sockets {
       else this.take(upgrade, caller, keyId);
       return undefined;
     } catch (thrown) {
-      return failureOf(thrown);
+      return { failure: failureOf(thrown), caller };
     }
   }
 

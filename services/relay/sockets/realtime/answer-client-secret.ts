@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createRid } from "#shared/money/rid.ts";
 import { failureOf, type Relay } from "../../call.ts";
 import { beginTimes } from "../../call-times.ts";
-import { authorize, callerOf } from "../../charge/admit.ts";
+import { authorize, callerOf, type Caller } from "../../charge/admit.ts";
 import { dialects } from "../../dialects/index.ts";
 import { readSession } from "../../dialects/openai-realtime/client-event.ts";
 import { RequestError } from "../../dialects/request-error.ts";
@@ -40,8 +40,11 @@ function readRequest(body: Buffer): { given: Json; session: Json; model: string 
 }
 
 /** Makes a client secret of the caller's key. Throws a CallFailure or RequestError; undefined when the caller left. */
-async function makeSecret({ request, response, ip }: HttpExchange, rid: string, relay: Relay): Promise<object | void> {
-  const caller = callerOf(readKey(request.headers, false), ip);
+async function makeSecret(
+  { request, response, caller }: Omit<HttpExchange, "ip"> & { caller: Caller },
+  rid: string,
+  relay: Relay,
+): Promise<object | void> {
   const body = await takeBody({ request, response, caller }, relay);
   if (!body) return undefined;
   const { models: allowedModels } = await authorize(relay.settling.quota, caller);
@@ -69,16 +72,18 @@ export async function answerClientSecret(answering: HttpExchange, relay: Relay):
   const rid = createRid();
   const times = beginTimes(performance.now());
   const startedAtMs = Date.now();
-  const { response, ip } = answering;
+  const { request, response, ip } = answering;
   let failure: Failure | undefined;
+  let caller: Caller | undefined;
   try {
-    const secret = await makeSecret(answering, rid, relay);
+    caller = callerOf(readKey(request.headers, false), ip);
+    const secret = await makeSecret({ request, response, caller }, rid, relay);
     if (secret) respondReply(response, rid, Buffer.from(JSON.stringify(secret)));
   } catch (thrown) {
     failure = failureOf(refusalOfBody(thrown));
     respondFailure(response, { rid, failure, dialect });
   } finally {
     const what = { rid, startedAtMs, times, trace: undefined, call: undefined, method: "POST" };
-    reportCall({ ...what, endpoint: clientSecretsPath, response, ip, failure }, relay);
+    reportCall({ ...what, endpoint: clientSecretsPath, response, ip, failure, caller }, relay);
   }
 }

@@ -15,6 +15,7 @@ import { eventJson } from "../../dialects/sse.ts";
 import { CallFailure, renderFailure, type Failure } from "../../failures.ts";
 import type { BodyShare } from "../../http/body-budget.ts";
 import { refusalOfBody } from "../../http/read.ts";
+import { noteRefusal } from "../../report/refusals.ts";
 import { cleanerOf } from "../../upstream/failure.ts";
 import { Intake } from "../intake.ts";
 import { closeCodes, type HeldSocket, type SocketEnd, type SocketLimits, type ToldEnd } from "../socket-end.ts";
@@ -352,6 +353,8 @@ export class RealtimeSession implements HeldSocket {
       { rid, socket, ip, account: this.accountId, failure: failure.name, cause: failure.cause },
       "event refused",
     );
+    const { status } = renderFailure(failure, "A");
+    noteRefusal(this.relay.refusals, this.start.caller, { rid, failure, status, endpoint: dialect.path });
     const { webSocket } = this.opened;
     this.refused += 1;
     if (webSocket.bufferedAmount > this.limits.maxBacklogBytes) return this.cut("not_reading");
