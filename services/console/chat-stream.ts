@@ -1,5 +1,8 @@
+/** A piece of a call of a tool; the pieces of one have its index. */
+export type CallPiece = { index: number; name: string; arguments: string };
+
 /** What one event of a chat completion says; empty where it says nothing of the kind. */
-export type ChatEvent = { said: string; finish: string; problem?: string };
+export type ChatEvent = { said: string; calls: readonly CallPiece[]; finish: string; problem?: string };
 
 const maxLineCharacters = 1_048_576;
 
@@ -24,9 +27,23 @@ export async function* readChatStream(body: AsyncIterable<Buffer>): AsyncGenerat
 
 function readEvent(data: string): ChatEvent {
   const problem = readError(data);
-  if (problem !== undefined) return { said: "", finish: "", problem };
+  if (problem !== undefined) return { said: "", calls: [], finish: "", problem };
   const choice = field(field(read(data), "choices"), 0);
-  return { said: textOf(field(field(choice, "delta"), "content")), finish: textOf(field(choice, "finish_reason")) };
+  const delta = field(choice, "delta");
+  return {
+    said: textOf(field(delta, "content")),
+    calls: readCalls(field(delta, "tool_calls")),
+    finish: textOf(field(choice, "finish_reason")),
+  };
+}
+
+function readCalls(calls: unknown): CallPiece[] {
+  if (!Array.isArray(calls)) return [];
+  return calls.map((call: unknown) => {
+    const [index, called] = [field(call, "index"), field(call, "function")];
+    const name = textOf(field(called, "name"));
+    return { index: typeof index === "number" ? index : 0, name, arguments: textOf(field(called, "arguments")) };
+  });
 }
 
 /** The message of an error body, at most 1,000 characters; undefined when it is none. */

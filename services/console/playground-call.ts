@@ -1,8 +1,8 @@
 import { request, type Dispatcher } from "undici";
-import { readChatStream, readError } from "./chat-stream.ts";
+import { readChatStream, readError, type CallPiece } from "./chat-stream.ts";
 import type { Deps } from "./deps.ts";
 import type { Turn } from "./html/conversation.ts";
-import type { ChatBody } from "./html/snippets.ts";
+import type { ChatBody, ChatContent } from "./html/snippets.ts";
 
 /** What somebody asks, with the key that is kept for them. */
 export type PlaygroundRequest = {
@@ -10,6 +10,10 @@ export type PlaygroundRequest = {
   model: string;
   turns: readonly Turn[];
   message: string;
+  /** An address or a data URL; undefined: none. */
+  picture: string | undefined;
+  /** Tools that the model may call, as the API takes them. */
+  tools: readonly object[] | undefined;
   system: string;
   temperature: number | undefined;
   topP: number | undefined;
@@ -17,8 +21,8 @@ export type PlaygroundRequest = {
   effort: string | undefined;
 };
 
-/** A part of an answer: what the model says, or what a person must know about it. */
-export type Piece = { kind: "said" | "problem"; text: string };
+/** A part of an answer: what the model says, a tool that it calls, or what a person must know about it. */
+export type Piece = { kind: "said" | "call" | "problem"; text: string };
 
 /** An answer that comes over time; `requestId` is missing where the API was not reached. */
 export type Reply = { requestId: string | undefined; pieces: AsyncIterable<Piece> };
@@ -71,16 +75,25 @@ export const chatBodyOf = (question: Omit<PlaygroundRequest, "key">): ChatBody =
   messages: [
     ...(question.system === "" ? [] : [{ role: "system", content: question.system }]),
     ...question.turns.flatMap((turn) => [
-      { role: "user", content: turn.question },
+      { role: "user", content: withPicture(turn.question, turn.picture) },
       { role: "assistant", content: turn.answer },
     ]),
-    { role: "user", content: question.message },
+    { role: "user", content: withPicture(question.message, question.picture) },
   ],
+  tools: question.tools,
   temperature: question.temperature,
   top_p: question.topP,
   max_completion_tokens: question.maxTokens,
   reasoning_effort: question.effort,
 });
+
+const withPicture = (text: string, url: string | undefined): ChatContent =>
+  url === undefined
+    ? text
+    : [
+        { type: "text", text },
+        { type: "image_url", image_url: { url } },
+      ];
 
 /** A request id that may stand in an address. */
 const idOf = (header: string | string[] | undefined): string | undefined =>
@@ -106,10 +119,12 @@ async function refusal(status: number, body: Dispatcher.ResponseData["body"], ke
 async function* readAnswer(body: AsyncIterable<Buffer>, signal: AbortSignal): AsyncGenerator<Piece> {
   let characters = 0;
   let end = "";
+  const calls = new Map<number, CallPiece>();
   try {
-    for await (const { said, finish, problem } of readChatStream(body)) {
+    for await (const { said, calls: pieces, finish, problem } of readChatStream(body)) {
       if (problem !== undefined) return yield { kind: "problem", text: `The API stopped the answer: ${problem}` };
       characters += said.length;
+      for (const piece of pieces) characters += add(calls, piece);
       if (characters > maxAnswerCharacters)
         return yield { kind: "problem", text: "The answer is cut here: it is too long." };
       if (said !== "") yield { kind: "said", text: said };
@@ -118,7 +133,16 @@ async function* readAnswer(body: AsyncIterable<Buffer>, signal: AbortSignal): As
   } catch {
     return yield { kind: "problem", text: signal.aborted ? tooSlow : broken };
   }
+  for (const { name, arguments: given } of calls.values()) yield { kind: "call", text: `${name}(${given})` };
   // Only an answer that tells why it ends is whole (contract, "Errors within a stream").
   if (end === "") yield { kind: "problem", text: broken };
   if (end === "length") yield { kind: "problem", text: "The answer ends here because it has reached the most tokens." };
+}
+
+/** Puts a piece of a call of a tool to those before it; gives how long it is, with what its place takes. */
+function add(calls: Map<number, CallPiece>, piece: CallPiece): number {
+  const { index, name, arguments: given } = piece;
+  const before = calls.get(index);
+  calls.set(index, before ? { index, name: before.name + name, arguments: before.arguments + given } : piece);
+  return name.length + given.length + 100;
 }

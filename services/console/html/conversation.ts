@@ -1,7 +1,19 @@
 import type { Form } from "./form.ts";
 
-/** A question of the playground and what was answered; `requestId` is empty where the API gave none. */
-export type Turn = { question: string; answer: string; requestId: string };
+/** What a model answered; `requestId` is empty where the API gave none. */
+export type Answer = { answer: string; requestId: string };
+
+/** A question of the playground, by the address of its picture if it had one, and what was answered. */
+export type Turn = Answer & {
+  question: string;
+  picture?: string | undefined;
+  /** What the model answered that is compared with; undefined: there was none. */
+  other?: Answer | undefined;
+};
+
+/** The conversation as the other model knows it. */
+export const turnsOfOther = (turns: readonly Turn[]): Turn[] =>
+  turns.map((turn) => (turn.other?.answer ? { ...turn, ...turn.other } : turn));
 
 /** Turns of one conversation, and bytes of those that are sent again with the next question. */
 export const maxTurns = 10;
@@ -33,7 +45,13 @@ function parse(text: string): Turn[] | undefined {
   }
 }
 
+const hasTexts = (value: object, names: readonly string[]): boolean =>
+  names.every((name) => typeof Reflect.get(value, name) === "string");
+
 function isTurn(value: unknown): value is Turn {
   if (typeof value !== "object" || value === null) return false;
-  return ["question", "answer", "requestId"].every((name) => typeof Reflect.get(value, name) === "string");
+  const other: unknown = Reflect.get(value, "other") ?? { answer: "", requestId: "" };
+  const isWhole = typeof other === "object" && other !== null && hasTexts(other, ["answer", "requestId"]);
+  const names = ["question", "answer", "requestId", ...("picture" in value ? ["picture"] : [])];
+  return isWhole && hasTexts(value, names);
 }

@@ -12,12 +12,22 @@ import { tabs } from "./tabs.ts";
 import { count } from "./units.ts";
 
 /** Fields that stay as they are from turn to turn. */
-export const settings = ["model", "system", "temperature", "top-p", "max-tokens", "effort"] as const;
+export const settings = [
+  "model",
+  "compare",
+  "system",
+  "temperature",
+  "top-p",
+  "max-tokens",
+  "effort",
+  "tools",
+] as const;
+const folded = ["system", "temperature", "top-p", "max-tokens", "effort"] as const;
 
 export const efforts = ["minimal", "low", "medium", "high"] as const;
 
 /** A turn with the line by which it was charged; undefined while that is not booked. */
-export type ShownTurn = Turn & { line: LedgerLine | undefined };
+export type ShownTurn = Turn & { line: LedgerLine | undefined; otherLine: LedgerLine | undefined };
 
 type PlaygroundForm = { sent: Form; models: readonly string[]; turns: readonly Turn[]; keyName: string };
 
@@ -31,9 +41,13 @@ export function playgroundForm(request: AccountRequest, { sent, models, turns, k
       autocomplete="off"
       value="${mayGoOn(turns) && writeTurns(turns)}"
     />
-    ${input(sent, { name: "model", label: "Model", value: request.query("model"), maxLength: 256, list: "models" })}
+    <div class="side-by-side">
+      ${input(sent, { name: "model", label: "Model", value: request.query("model"), maxLength: 256, list: "models" })}
+      ${input(sent, { name: "compare", label: "Compare with", maxLength: 256, list: "models", isOptional: true })}
+    </div>
     <datalist id="models">${models.map((name) => html`<option value="${name}"></option>`)}</datalist>
-    ${settingFields(sent)} ${area(sent, { name: "message", label: "Message", rows: 6, isRequired: true })}
+    ${settingFields(sent)} ${toolFields(sent)} ${pictureFields(sent)}
+    ${area(sent, { name: "message", label: "Message", rows: 6, isRequired: true })}
     <p class="row-of">
       <button>Send</button>
       <button class="outline" name="clear" value="yes">Clear</button>
@@ -41,13 +55,53 @@ export function playgroundForm(request: AccountRequest, { sent, models, turns, k
     </p>
     <p class="hint">
       Calls are charged to this account. They are made with a key of your own, <a href="${base}/keys">${keyName}</a>,
-      whose secret nobody is shown. With each message the conversation before it is sent and charged again.
+      whose secret nobody is shown. With each message the conversation before it is sent and charged again, to each of
+      two models that are compared.
     </p>
   </form>`;
 }
 
+const hasAny = (sent: Form, names: readonly string[]): boolean =>
+  names.some((name) => sent.typed(name) !== "" || sent.errors.has(name));
+
+function toolFields(sent: Form): Markup {
+  return html`<details${hasAny(sent, ["tools"]) && html` open`}>
+    <summary>Tools</summary>
+    ${area(sent, {
+      name: "tools",
+      label: "Tools as JSON",
+      hint: "A list as the API takes it. What the model calls is shown, and not run.",
+      rows: 6,
+    })}
+    <p class="hint">Such as <code>${exampleTools}</code></p>
+  </details>`;
+}
+
+const exampleTools =
+  '[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}]';
+
+/** static/playground.js shows the field for a file, makes the picture small and puts it into the hidden field. */
+function pictureFields(sent: Form): Markup {
+  return html`<details${hasAny(sent, ["picture-address"]) && html` open`}>
+    <summary>Picture</summary>
+    ${input(sent, {
+      name: "picture-address",
+      label: "Address of a picture",
+      hint: "It begins with https:// and can be read by everybody.",
+      maxLength: 2_000,
+      isOptional: true,
+    })}
+    <div class="field" data-picture hidden>
+      <label for="picture-file">Or a file (optional)</label>
+      <span class="hint" id="picture-file-hint">It is made smaller, and goes with the next message alone.</span>
+      <input id="picture-file" type="file" accept="image/*" aria-describedby="picture-file-hint" />
+      <input type="hidden" name="picture" value="" autocomplete="off" />
+    </div>
+  </details>`;
+}
+
 function settingFields(sent: Form): Markup {
-  const isUsed = settings.some((name) => name !== "model" && (sent.typed(name) !== "" || sent.errors.has(name)));
+  const isUsed = hasAny(sent, folded);
   const choices = [["", "by default"], ...efforts.map((effort) => [effort, effort] as const)] as const;
   const number = (name: string, label: string, hint: string): Markup =>
     input(sent, { name, label, hint, inputmode: "decimal", maxLength: 7, isOptional: true });
@@ -71,16 +125,41 @@ export const conversation = (request: AccountRequest, turns: readonly ShownTurn[
   html`<div id="conversation" aria-live="polite">${turns.map((turn, index) => shownTurn(request, turn, index))}</div>`;
 
 function shownTurn({ accountId }: AccountRequest, turn: ShownTurn, index: number): Markup {
-  return html`${questionHead(turn.question, index)}
-    <div class="written">${turn.answer}</div>
-    ${figuresOf(accountId, turn.requestId, turn.line)}`;
+  const { question, picture, other, line, otherLine } = turn;
+  const answers = [{ ...turn, line }, ...(other ? [{ ...other, line: otherLine }] : [])];
+  const sides = answers.map(
+    ({ answer, requestId, line: charged }, side) =>
+      html`<div>
+        ${answerHead(index, side, answers.length)}
+        <div class="written">${answer}</div>
+        ${figuresOf(accountId, requestId, charged)}
+      </div>`,
+  );
+  return html`${questionHead({ question, picture }, index)}
+    <div class="side-by-side">${sides}</div>`;
 }
 
-/** A question and the heading of its answer, which follows. */
-export const questionHead = (question: string, index: number): Markup =>
+/** A question; its answers follow. */
+export const questionHead = ({ question, picture }: Pick<Turn, "question" | "picture">, index: number): Markup =>
   html`<h2>Message ${index + 1}</h2>
     <div class="written">${question}</div>
-    <h2>Answer ${index + 1}</h2>`;
+    ${picture !== undefined && html`<p class="hint">With the picture ${picture}</p>`}`;
+
+/** The heading of an answer; of two it says of which model it is, by its letter or its name. */
+export const answerHead = (index: number, side: number, sides: number, model?: string): Markup =>
+  html`<h2>Answer ${index + 1}${sides > 1 && ` ${"AB"[side] ?? ""}`}${sides > 1 && model && `: ${model}`}</h2>`;
+
+/** Where static/playground.js puts the answers as they come. */
+export const answerPlaces = (index: number, models: readonly string[]): Markup =>
+  html`<div class="side-by-side">
+    ${models.map(
+      (model, side) =>
+        html`<div data-side>
+          ${answerHead(index, side, models.length, model)}
+          <div class="written"></div>
+        </div>`,
+    )}
+  </div>`;
 
 /** Tokens, time and cost of a turn as they are in the ledger. */
 export function figuresOf(accountId: string, requestId: string, line: LedgerLine | undefined): Markup {

@@ -25,8 +25,9 @@ const question = "Say hello.";
 
 /** The body of a chat completion that is streamed, without `stream`. */
 export type ChatBody = { model: string; messages: readonly ChatMessage[] } & Record<string, ChatValue>;
-type ChatMessage = { role: string; content: string };
-type ChatValue = string | number | undefined | readonly ChatMessage[];
+export type ChatContent = string | readonly object[];
+type ChatMessage = { role: string; content: ChatContent };
+type ChatValue = string | number | undefined | readonly ChatMessage[] | readonly object[];
 
 const hello = (model: string): ChatBody => ({ model, messages: [{ role: "user", content: question }] });
 
@@ -34,11 +35,28 @@ const given = (body: ChatBody): [string, ChatValue][] =>
   Object.entries(body).filter(([, value]) => value !== undefined);
 
 /** What JSON quotes, Python reads alike. */
-function written(value: ChatValue, message: (one: ChatMessage) => string, indent: string): string {
+function written(value: ChatValue, one: (of: object) => string, indent: string): string {
   if (typeof value !== "object") return JSON.stringify(value);
-  if (value.length === 1) return `[${value.map(message).join("")}]`;
-  return `[\n${value.map((one) => `${indent}${indent}${message(one)},\n`).join("")}${indent}]`;
+  if (value.length === 1) return `[${value.map(one).join("")}]`;
+  return `[\n${value.map((each) => `${indent}${indent}${one(each)},\n`).join("")}${indent}]`;
 }
+
+/** A value as JavaScript and Python write it, which is JSON but for three words of Python's. */
+function literal(value: unknown, language: "node" | "python"): string {
+  if (Array.isArray(value)) return `[${value.map((one) => literal(one, language)).join(", ")}]`;
+  if (typeof value === "object" && value !== null) {
+    const isNode = language === "node";
+    const fields = Object.entries(value).map(
+      ([name, one]) => `${isNode && plainName.test(name) ? name : JSON.stringify(name)}: ${literal(one, language)}`,
+    );
+    return isNode && fields.length > 0 ? `{ ${fields.join(", ")} }` : `{${fields.join(", ")}}`;
+  }
+  const text = typeof value === "string" ? quoted(value) : JSON.stringify(value);
+  return language === "python" ? (pythonWords[text] ?? text) : text;
+}
+
+const plainName = /^(?!__proto__$)[A-Za-z_]\w*$/;
+const pythonWords: Readonly<Record<string, string>> = { true: "True", false: "False", null: "None" };
 
 function curlCode(baseUrl: string, body: object): string {
   return `curl ${baseUrl}/v1/chat/completions \\
@@ -49,8 +67,8 @@ function curlCode(baseUrl: string, body: object): string {
 }
 
 function nodeCode(baseUrl: string, body: ChatBody): string {
-  const message = ({ role, content }: ChatMessage): string => `{ role: ${quoted(role)}, content: ${quoted(content)} }`;
-  const fields = given(body).map(([name, value]) => `  ${name}: ${written(value, message, "  ")},\n`);
+  const one = (value: object): string => literal(value, "node");
+  const fields = given(body).map(([name, value]) => `  ${name}: ${written(value, one, "  ")},\n`);
   return `import OpenAI from "openai";
 
 const client = new OpenAI({ baseURL: ${quoted(`${baseUrl}/v1`)}, apiKey: process.env.${keyVariable} });
@@ -63,9 +81,8 @@ for await (const event of stream) process.stdout.write(event.choices[0]?.delta.c
 }
 
 function pythonCode(baseUrl: string, body: ChatBody): string {
-  const message = ({ role, content }: ChatMessage): string =>
-    `{"role": ${quoted(role)}, "content": ${quoted(content)}}`;
-  const fields = given(body).map(([name, value]) => `    ${name}=${written(value, message, "    ")},\n`);
+  const one = (value: object): string => literal(value, "python");
+  const fields = given(body).map(([name, value]) => `    ${name}=${written(value, one, "    ")},\n`);
   return `import os
 
 from openai import OpenAI

@@ -5,6 +5,8 @@ import { showCopyButton } from "./console.js";
 const form = document.querySelector("form[data-playground]");
 const conversation = document.getElementById("conversation");
 const code = document.getElementById("turn-code");
+const file = form?.querySelector("[data-picture] input[type=file]");
+const longestSide = 1_024;
 if (form && conversation && code) listen();
 
 function listen() {
@@ -19,6 +21,22 @@ function listen() {
     }
     event.preventDefault();
     if (!running) void ask();
+  });
+
+  const place = form.querySelector("[data-picture]");
+  place.hidden = false;
+  file.addEventListener("change", async () => {
+    const [chosen] = file.files;
+    // What is chosen is on its way into the form, and not yet there.
+    send.disabled = true;
+    try {
+      form.elements.picture.value = chosen ? await smaller(chosen) : "";
+    } catch {
+      form.elements.picture.value = "";
+      file.value = "";
+      tell("This file is no picture that the browser can read.");
+    }
+    send.disabled = running !== undefined;
   });
 
   async function ask() {
@@ -39,6 +57,17 @@ function listen() {
   }
 }
 
+/** A picture as JPEG, in a data URL, with no side longer than models look at. */
+async function smaller(picture) {
+  const bitmap = await createImageBitmap(picture);
+  const scale = Math.min(1, longestSide / Math.max(bitmap.width, bitmap.height));
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.max(1, Math.round(bitmap.width * scale));
+  canvas.height = Math.max(1, Math.round(bitmap.height * scale));
+  canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+  return canvas.toDataURL("image/jpeg", 0.8);
+}
+
 async function show(signal) {
   const { elements } = form;
   const body = new URLSearchParams(new FormData(form));
@@ -46,22 +75,26 @@ async function show(signal) {
   if (elements.conversation.value === "") conversation.replaceChildren();
   const response = await fetch(form.action, { method: "POST", body, signal });
   if (!response.headers.get("content-type")?.startsWith("application/x-ndjson")) return tell(whyNot(response));
-  let said;
+  let sides = [];
   for await (const line of linesOf(response.body)) {
     if ("question" in line) {
       add(line.question);
-      said = document.createElement("div");
-      said.className = "written";
-      conversation.append(said);
+      sides = [...conversation.lastElementChild.querySelectorAll("[data-side]")];
     }
-    if ("said" in line) said.append(line.said);
-    if ("problem" in line) tell(line.problem);
-    if ("figures" in line) {
-      add(line.figures);
+    const side = sides[line.side] ?? conversation;
+    if ("said" in line) side.querySelector(".written").append(line.said);
+    if ("call" in line) side.append(callOf(line.call));
+    if ("problem" in line) tell(line.problem, side);
+    if ("figures" in line) side.insertAdjacentHTML("beforeend", line.figures);
+    if ("code" in line) {
+      add(line.note);
       code.innerHTML = line.code;
       for (const button of code.querySelectorAll("button[data-copy]")) showCopyButton(button);
       elements.conversation.value = line.conversation;
-      if (line.isKept) elements.message.value = "";
+      if (!line.isKept) continue;
+      elements.message.value = "";
+      elements.picture.value = "";
+      if (file) file.value = "";
     }
   }
 }
@@ -69,11 +102,21 @@ async function show(signal) {
 /** Markup of the console, in which what people and models said is escaped. */
 const add = (markup) => conversation.insertAdjacentHTML("beforeend", markup);
 
-function tell(problem) {
+/** What a model calls, as text. */
+function callOf(text) {
+  const called = document.createElement("code");
+  called.className = "written";
+  called.textContent = text;
+  const place = document.createElement("p");
+  place.append("Tool call: ", called);
+  return place;
+}
+
+function tell(problem, at = conversation) {
   const place = document.createElement("p");
   place.className = "problems";
   place.textContent = problem;
-  conversation.append(place);
+  at.append(place);
 }
 
 async function* linesOf(body) {

@@ -1,6 +1,42 @@
 import assert from "node:assert/strict";
-import type { World } from "./console.ts";
-import type { TestPerson } from "./people.ts";
+import type { Fields } from "./browser.ts";
+import { startWorld, type World } from "./console.ts";
+import { chatEnd, chatEvent, startFakeApi } from "./fake-api.ts";
+import { join, setUp, type TestPerson } from "./people.ts";
+
+export const playgroundPath = "/accounts/acme/playground";
+export const usualQuestion = { model: "chat-large", message: "Hi", system: "", "max-tokens": "" };
+
+/** A member of an account in the playground of a console, whose API answers as a test says. */
+export async function startPlayground() {
+  await using resources = new AsyncDisposableStack();
+  const api = resources.use(await startFakeApi());
+  const world = resources.use(await startWorld({ API_URL: api.url }));
+  const operator = await setUp(world);
+  world.neighbours.addAccount("acme");
+  const member = await join(world, operator.browser, "acme", "member");
+  await member.browser.get(playgroundPath);
+  const owned = resources.move();
+  return {
+    api,
+    world,
+    operator,
+    member,
+    /** The secret of the newest key that the console has made. */
+    secretNow: (): string => `secret-of-${[...world.neighbours.keys.keys()].at(-1) ?? "nothing"}`,
+    /** Has the API say "Hello", and forgets what came to it. */
+    reset: (): void => {
+      api.received.length = 0;
+      api.answer = (response) => response.end(chatEvent("Hello") + chatEnd);
+    },
+    post: (fields: Fields = {}) => member.browser.post(playgroundPath, { ...usualQuestion, ...fields }),
+    stream: (fields: Record<string, string> = {}, signal?: AbortSignal, person = member) =>
+      sendAsScript({ world, person, path: playgroundPath }, { ...usualQuestion, ...fields }, signal),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+export type Playground = Awaited<ReturnType<typeof startPlayground>>;
 
 /** Sends the form as static/playground.js does and tells the answer as soon as it begins. */
 export function sendAsScript(
@@ -16,10 +52,8 @@ export function sendAsScript(
   return fetch(`http://127.0.0.1:${world.app.httpPort}${path}`, init);
 }
 
-type Line = { question?: string; said?: string; problem?: string; figures?: string; code?: string } & {
-  conversation?: string;
-  isKept?: boolean;
-};
+type LineText = "question" | "said" | "call" | "problem" | "figures" | "note" | "code" | "conversation";
+type Line = { [name in LineText]?: string } & { side?: number; isKept?: boolean };
 
 /** The lines of an answer, once it has ended. */
 export const linesOf = async (response: Response): Promise<Line[]> =>
@@ -40,4 +74,5 @@ export const conversationIn = (text: string): string =>
     .replaceAll("&#34;", '"')
     .replaceAll("&#60;", "<")
     .replaceAll("&#62;", ">")
+    .replaceAll("&#61;", "=")
     .replaceAll("&#38;", "&");

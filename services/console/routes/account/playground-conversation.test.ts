@@ -4,41 +4,27 @@ import { after, before, beforeEach, describe, it } from "node:test";
 import { promisify } from "node:util";
 import { chatCode } from "../../html/snippets.ts";
 import type { Fields } from "../../testing/browser.ts";
-import { startWorld, type World } from "../../testing/console.ts";
-import { chatEnd, chatEvent, startFakeApi, type FakeApi } from "../../testing/fake-api.ts";
+import type { World } from "../../testing/console.ts";
+import { chatEnd, chatEvent, type FakeApi } from "../../testing/fake-api.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, type TestPerson } from "../../testing/people.ts";
-import { conversationIn, linesOf, sendAsScript } from "../../testing/playground.ts";
+import { conversationIn, linesOf, playgroundPath, startPlayground, type Playground } from "../../testing/playground.ts";
 
 const run = promisify(execFile);
 
+let playground: Playground;
 let world: World;
 let api: FakeApi;
-let member: TestPerson;
 
 before(async () => {
-  api = await startFakeApi();
-  world = await startWorld({ API_URL: api.url });
-  const operator = await setUp(world);
-  world.neighbours.addAccount("acme");
-  member = await join(world, operator.browser, "acme", "member");
-  await member.browser.get(path);
+  playground = await startPlayground();
+  ({ world, api } = playground);
 });
-after(async () => {
-  await world[Symbol.asyncDispose]();
-  await api[Symbol.asyncDispose]();
-});
-beforeEach(() => {
-  api.received.length = 0;
-  api.answer = (response) => response.end(chatEvent("Hello") + chatEnd);
-});
+after(() => playground[Symbol.asyncDispose]());
+beforeEach(() => playground.reset());
 
-const path = "/accounts/acme/playground";
-const secretNow = (): string => `secret-of-${[...world.neighbours.keys.keys()].at(-1) ?? "nothing"}`;
-const usual = { model: "chat-large", message: "Hi", system: "", "max-tokens": "" };
-const post = (fields: Fields = {}) => member.browser.post(path, { ...usual, ...fields });
-const stream = (fields: Record<string, string> = {}) =>
-  sendAsScript({ world, person: member, path }, { ...usual, ...fields });
+const path = playgroundPath;
+const post = (fields?: Fields) => playground.post(fields);
+const stream = (fields?: Record<string, string>) => playground.stream(fields);
 
 describe("a conversation", () => {
   const turn = (question: string, answer: string, requestId = "") => ({ question, answer, requestId });
@@ -87,7 +73,7 @@ describe("a conversation", () => {
     for (const conversation of [nine, [turn("A", "b".repeat(40_900))]].map((turns) => JSON.stringify(turns))) {
       const [end] = (await linesOf(await stream({ conversation }))).slice(-1);
       assert.equal(end?.conversation, "");
-      assert.match(end?.figures ?? "", /The next message begins a new one/);
+      assert.match(end?.note ?? "", /The next message begins a new one/);
     }
     assert.equal(api.received.length, 2);
   });
@@ -100,6 +86,8 @@ describe("a conversation", () => {
       `[{"question":1,"answer":"","requestId":""}]`,
       JSON.stringify(Array.from({ length: 10 }, () => turn("A", "B"))),
       JSON.stringify([turn("A", "b".repeat(40_960))]),
+      JSON.stringify([{ ...turn("A", "B"), picture: 1 }]),
+      JSON.stringify([{ ...turn("A", "B"), other: "C" }]),
     ];
     for (const conversation of wrong) {
       const seen = await post({ conversation });
@@ -137,7 +125,7 @@ describe("a conversation", () => {
     const conversation = JSON.stringify([turn("It's", `"B" \n $(rm) </code>`)]);
     const lines = await linesOf(await stream({ conversation, "top-p": "0.5" }));
     const code = lines.at(-1)?.code ?? "";
-    assert.ok(!code.includes(secretNow()));
+    assert.ok(!code.includes(playground.secretNow()));
     for (const language of ["curl", "Python", "Node"]) assert.match(code, new RegExp(`Code for ${language}`));
     assert.match(code, /RELAY_API_KEY/);
     assert.doesNotMatch(code, /\$\(rm\) <\/code>/);
@@ -151,5 +139,94 @@ describe("a conversation", () => {
       /messages=\[\{"role": "user", "content": "It's\\n"\}\],\n    top_p=0\.5,\n    stream=True/,
     );
     assert.match(node?.text ?? "", /  top_p: 0\.5,\n  stream: true,\n\}\);/);
+  });
+});
+
+describe("what goes with a message", () => {
+  const tool = { type: "function", function: { name: "get_weather", parameters: { type: "object", strict: true } } };
+  const callEvent = (index: number, name: string, given: string): string => {
+    const delta = { tool_calls: [{ index, id: `call_${index}`, function: { name, arguments: given } }] };
+    return `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`;
+  };
+
+  it("tools: what the model calls is shown, escaped, and stays out of the conversation", async () => {
+    api.answer = (response) =>
+      response.end(
+        callEvent(0, "get_<b>", '{"city":') + callEvent(1, "now", "{}") + callEvent(0, "", '"Paris"}') + chatEnd,
+      );
+    const tools = JSON.stringify([tool]);
+    const lines = await linesOf(await stream({ tools }));
+    const calls = lines.flatMap(({ call }) => call ?? []);
+    assert.deepEqual(calls, ['get_<b>({"city":"Paris"})', "now({})"]);
+    assert.equal(lines.at(-1)?.isKept, false);
+    assert.deepEqual(api.received[0]?.body?.["tools"], [tool]);
+    const seen = await post({ tools });
+    checkPage(seen, path);
+    assert.match(seen.text, /get_&#60;b&#62;\({&#34;city&#34;/);
+    const [, python, node] = chatCode("http://127.0.0.1:1", { model: "m", messages: [], tools: [tool] });
+    assert.match(python?.text ?? "", /tools=\[\{"type": "function", .* "strict": True\}\}\}\],/);
+    assert.match(node?.text ?? "", /tools: \[\{ type: "function", function: \{ name: "get_weather"/);
+  });
+
+  it("calls of tools without end are cut as any answer", async () => {
+    api.answer = (response) => {
+      for (let index = 0; index < 11_000; index += 1) response.write(callEvent(index, "", ""));
+    };
+    const lines = await linesOf(await stream({ tools: JSON.stringify([tool]) }));
+    assert.ok(lines.some(({ problem }) => problem?.includes("too long")));
+  });
+
+  it("a picture by its address goes with all later messages, one of a file with its own alone", async () => {
+    const address = "https://example.org/a.png?x=<y>";
+    const first = await post({ "picture-address": address });
+    checkPage(first, path);
+    const file = "data:image/jpeg;base64,A/+AAAA=";
+    const lines = await linesOf(await stream({ picture: file, conversation: conversationIn(first.text) }));
+    const pictureIn = (index: number): unknown => {
+      const messages = (api.received[1]?.body?.["messages"] ?? []) as { content: unknown }[];
+      return messages[index]?.content;
+    };
+    const withPicture = (url: string) => [
+      { type: "text", text: "Hi" },
+      { type: "image_url", image_url: { url } },
+    ];
+    assert.deepEqual(pictureIn(0), withPicture(address));
+    assert.deepEqual(pictureIn(2), withPicture(file));
+    const turns = JSON.parse(lines.at(-1)?.conversation ?? "") as { picture?: string }[];
+    assert.deepEqual(
+      turns.map(({ picture }) => picture),
+      [address, undefined],
+    );
+    assert.ok(!lines.at(-1)?.code?.includes(file), "code has no picture of 300 KB in it");
+  });
+
+  it("a second model: both answer at once, and each goes on with its own answers", async () => {
+    api.answer = (response, { body }) => response.end(chatEvent(`I am ${String(body?.["model"])}`) + chatEnd);
+    const first = await post({ compare: "chat-<small>" });
+    checkPage(first, path);
+    assert.match(first.text, /Answer 1 A: chat-large<\/h2>[^]*I am chat-large[^]*Answer 1 B: chat-&#60;small&#62;/);
+    const lines = await linesOf(await stream({ compare: "chat-<small>", conversation: conversationIn(first.text) }));
+    const said = (side: number): string => lines.flatMap((line) => (line.side === side && line.said) || []).join("");
+    assert.deepEqual([said(0), said(1)], ["I am chat-large", "I am chat-<small>"]);
+    const history = api.received.slice(2).map(({ body }) => (body?.["messages"] as { content: string }[])[1]?.content);
+    assert.deepEqual(history.toSorted(), ["I am chat-<small>", "I am chat-large"]);
+    const turns = JSON.parse(lines.at(-1)?.conversation ?? "") as { other?: { answer: string } }[];
+    assert.equal(turns[1]?.other?.answer, "I am chat-<small>");
+  });
+
+  it("a comparison takes two places, or none", async () => {
+    const held: { end: (text: string) => void }[] = [];
+    api.answer = (response) => {
+      response.write(chatEvent("A"));
+      held.push(response);
+    };
+    const running = await stream();
+    const refused = await stream({ compare: "chat-small" });
+    assert.equal(refused.status, 429);
+    await refused.text();
+    const second = await stream();
+    assert.equal(second.status, 200, "the place that it gave back");
+    for (const response of held) response.end(chatEnd);
+    await Promise.all([running.text(), second.text()]);
   });
 });

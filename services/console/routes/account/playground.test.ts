@@ -13,43 +13,40 @@ import { endPlaygroundKeys } from "../../playground-key.ts";
 import { readChatStream } from "../../chat-stream.ts";
 import { createSlots } from "../../credentials/slots.ts";
 import type { Fields } from "../../testing/browser.ts";
-import { startWorld, type World } from "../../testing/console.ts";
-import { chatEnd, chatEvent, startFakeApi, type FakeApi } from "../../testing/fake-api.ts";
+import type { World } from "../../testing/console.ts";
+import { chatEnd, chatEvent, type FakeApi } from "../../testing/fake-api.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { join, setUp, signIn, type TestPerson } from "../../testing/people.ts";
-import { linesOf, saidBy, saidIn, sendAsScript } from "../../testing/playground.ts";
+import { join, signIn, type TestPerson } from "../../testing/people.ts";
+import {
+  linesOf,
+  playgroundPath,
+  saidBy,
+  saidIn,
+  startPlayground,
+  usualQuestion,
+  type Playground,
+} from "../../testing/playground.ts";
 
+let playground: Playground;
 let world: World;
 let api: FakeApi;
 let member: TestPerson;
 let another: TestPerson;
 
 before(async () => {
-  api = await startFakeApi();
-  world = await startWorld({ API_URL: api.url });
-  const operator = await setUp(world);
-  world.neighbours.addAccount("acme");
-  member = await join(world, operator.browser, "acme", "member");
-  another = await join(world, operator.browser, "acme", "owner");
-  for (const { browser } of [member, another]) await browser.get(path);
+  playground = await startPlayground();
+  ({ world, api, member } = playground);
+  another = await join(world, playground.operator.browser, "acme", "owner");
+  await another.browser.get(path);
 });
-after(async () => {
-  await world[Symbol.asyncDispose]();
-  await api[Symbol.asyncDispose]();
-});
-beforeEach(() => {
-  api.received.length = 0;
-  api.answer = (response) => response.end(chatEvent("Hello") + chatEnd);
-});
+after(() => playground[Symbol.asyncDispose]());
+beforeEach(() => playground.reset());
 
-const path = "/accounts/acme/playground";
-/** The secret of the newest key that the console has made. */
-const secretNow = (): string => `secret-of-${[...world.neighbours.keys.keys()].at(-1) ?? "nothing"}`;
-const usual = { model: "chat-large", message: "Hi", system: "", "max-tokens": "" };
-const post = (fields: Fields = {}) => member.browser.post(path, { ...usual, ...fields });
-
+const path = playgroundPath;
+const secretNow = (): string => playground.secretNow();
+const post = (fields?: Fields) => playground.post(fields);
 const stream = (person: TestPerson, fields: Record<string, string> = {}, signal?: AbortSignal) =>
-  sendAsScript({ world, person, path }, { ...usual, ...fields }, signal);
+  playground.stream(fields, signal, person);
 
 /** Answers that wait: each begins and is then a test's to go on with. */
 function hold(): ServerResponse[] {
@@ -89,13 +86,26 @@ describe("the form", () => {
       { temperature: "warm" },
       { "top-p": "1.01" },
       { "top-p": "-1" },
+      { compare: "m".repeat(257) },
+      { tools: "{}" },
+      { tools: "[]" },
+      { tools: "[1]" },
+      { tools: "[" },
+      { tools: `[{"type":"${"t".repeat(16_384)}"}]` },
+      { "picture-address": "http://example.org/a.png" },
+      { "picture-address": "ftp://example.org/a.png" },
+      { "picture-address": `https://example.org/${"a".repeat(2_000)}` },
+      { picture: "https://example.org/a.png" },
+      { picture: "data:text/html;base64,AAAA" },
+      { picture: 'data:image/png;base64,AAAA"onload=' },
+      { picture: `data:image/png;base64,${"A".repeat(400_000)}` },
     ];
     for (const fields of wrong) {
       const seen = await post(fields);
       assert.equal(seen.status, 422, JSON.stringify(fields).slice(0, 60));
       checkPage(seen, path);
     }
-    assert.equal((await post({ message: "é".repeat(50_000) })).status, 413);
+    assert.equal((await post({ message: "é".repeat(132_000) })).status, 413);
     const asText = await stream(member, { model: "" });
     assert.equal(asText.status, 422);
     assert.deepEqual(await linesOf(asText), [{ problem: "Give the name of a model." }]);
@@ -146,7 +156,7 @@ describe("an answer", () => {
     assert.equal(saidIn(lines), "<b>Héllo");
     assert.match(lines[0]?.question ?? "", /<div class="written">Hi<\/div>/);
     const end = lines.at(-1);
-    assert.match(end?.figures ?? "", /calls\/rid-1"/);
+    assert.match(lines.at(-2)?.figures ?? "", /calls\/rid-1"/);
     assert.deepEqual(JSON.parse(end?.conversation ?? ""), [{ question: "Hi", answer: "<b>Héllo", requestId: "rid-1" }]);
     assert.equal(end?.isKept, true);
   });
@@ -164,7 +174,7 @@ describe("an answer", () => {
       assert.match(
         seen,
         as === "lines"
-          ? /"said":"first piece"\}\n\{"said":"second piece"\}\n\{"figures"/
+          ? /"said":"first piece"\}\n\{"side":0,"said":"second piece"\}\n\{"side":0,"figures"/
           : /second piece<\/span>[^]*<\/form>\s*<\/main>[^]*<\/html>/,
       );
     }
@@ -322,7 +332,7 @@ describe("the key of the playground", () => {
     world.clock.moveMs += 13 * 3_600_000;
     const later = await signIn(world, member.email);
     await later.get(path);
-    await later.post(path, usual).finally(() => (world.clock.moveMs -= 13 * 3_600_000));
+    await later.post(path, usualQuestion).finally(() => (world.clock.moveMs -= 13 * 3_600_000));
     assert.ok(endsMs() - before >= 13 * 3_600_000, "it is put off");
   });
 

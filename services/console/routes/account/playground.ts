@@ -2,15 +2,16 @@ import { setTimeout } from "node:timers/promises";
 import type { LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
-import { readTurns, type Turn, writeTurns, mayGoOn } from "../../html/conversation.ts";
+import { mayGoOn, readTurns, turnsOfOther, writeTurns, type Answer, type Turn } from "../../html/conversation.ts";
 import { createSlots, type Slots } from "../../credentials/slots.ts";
 import type { Deps } from "../../deps.ts";
-import { createForm, readNumber, readText, type Form } from "../../html/form.ts";
+import { createForm, type Form } from "../../html/form.ts";
 import { html, render, type Markup } from "../../html/html.ts";
 import {
+  answerHead,
+  answerPlaces,
   codeOf,
   conversation,
-  efforts,
   figuresOf,
   fullNote,
   playgroundForm,
@@ -28,15 +29,12 @@ import {
   type Route,
 } from "../../html/route.ts";
 import { readLoadedModels } from "../../loaded-models.ts";
+import { inOrder, interleave } from "../../interleave.ts";
 import { askApi, chatBodyOf, type Piece, type PlaygroundRequest, type Reply } from "../../playground-call.ts";
 import { playgroundKeyName, playgroundSecret } from "../../playground-key.ts";
+import { maxFormBytes, readQuestion, type Question } from "./playground-question.ts";
 
 const chatPath = "/v1/chat/completions";
-const maxMessageBytes = 32_768;
-const maxSystemBytes = 8_192;
-const maxTokens = 1_000_000;
-// Message, system message and conversation, of which each byte may take three in a form.
-const bodyBytes = 262_144;
 const bookedWithin = { tries: 20, gapMs: 100 };
 
 /** A page that asks a model for whoever is signed in, with a key that the console keeps for them. */
@@ -46,7 +44,9 @@ export function playgroundRoutes(deps: Deps): Route[] {
     accountRoute(get("/playground"), "playground.use", async (request) =>
       page("Playground", await body(deps, request, { sent: request.form, turns: [] })),
     ),
-    accountRoute({ ...post("/playground"), bodyBytes }, "playground.use", (request) => ask(deps, places, request)),
+    accountRoute({ ...post("/playground"), bodyBytes: maxFormBytes }, "playground.use", (request) =>
+      ask(deps, places, request),
+    ),
   ];
 }
 
@@ -70,7 +70,11 @@ async function chatModels({ relays }: Deps): Promise<string[]> {
 }
 
 async function conversationSoFar(deps: Deps, request: AccountRequest, turns: readonly Turn[]): Promise<Markup> {
-  const withLines = turns.map(async (turn) => ({ ...turn, line: await findLine(deps, request, turn.requestId) }));
+  const withLines = turns.map(async (turn) => {
+    const rids = [turn.requestId, turn.other?.requestId ?? ""];
+    const [line, otherLine] = await Promise.all(rids.map((rid) => findLine(deps, request, rid)));
+    return { ...turn, line, otherLine };
+  });
   return conversation(request, await Promise.all(withLines));
 }
 
@@ -118,7 +122,8 @@ async function ask(deps: Deps, places: Slots, request: AccountRequest): Promise<
   // All that may fail is read before there is a place or an answer to give up.
   const before = isLive ? html`` : await conversationSoFar(deps, request, question.turns);
   const models = isLive ? [] : await chatModels(deps);
-  const leave = places.take(visitor.person.personId);
+  const asked = askedOf(question);
+  const leave = takePlaces(places, visitor.person.personId, asked.length);
   if (!leave) {
     if (isLive) return only(429, tooMany);
     const form = formOf(request, { sent, models, turns: question.turns });
@@ -126,19 +131,51 @@ async function ask(deps: Deps, places: Slots, request: AccountRequest): Promise<
       ${before}${codePlace}${form}`;
     return page("Playground", markup, { status: 429 });
   }
-  const reply = await answerTo(deps, request, question, leave);
-  const events = answerEvents(deps, request, { question, reply });
+  const replies = await answersTo(deps, request, asked, leave);
+  const events = answerEvents(deps, request, { question, replies, join: isLive ? interleave : inOrder });
   if (isLive) return { kind: "lines", lines: inLines(question, events) };
-  const markup = html`${before}${questionHead(question.message, question.turns.length)}`;
-  return { kind: "stream", title: "Playground", body: markup, pieces: inMarkup(request, { events, models }) };
+  const { message, picture, turns } = withoutFile(question);
+  const head = questionHead({ question: message, picture }, turns.length);
+  const pieces = inMarkup(request, { question, events, models });
+  return { kind: "stream", title: "Playground", body: html`${before}${head}`, pieces };
 }
 
-async function answerTo(deps: Deps, request: AccountRequest, question: Question, leave: () => void): Promise<Reply> {
+type Asked = Omit<PlaygroundRequest, "key">;
+
+/** The same question for each of the models, with the conversation that each has had. */
+const askedOf = ({ otherModel, ...question }: Question): Asked[] =>
+  otherModel === undefined
+    ? [question]
+    : [question, { ...question, model: otherModel, turns: turnsOfOther(question.turns) }];
+
+/** As many places as there are answers, or none. */
+function takePlaces(places: Slots, personId: string, count: number): (() => void)[] | undefined {
+  const taken: (() => void)[] = [];
+  while (taken.length < count) {
+    const leave = places.take(personId);
+    if (!leave) {
+      for (const one of taken) one();
+      return undefined;
+    }
+    taken.push(leave);
+  }
+  return taken;
+}
+
+async function answersTo(
+  deps: Deps,
+  request: AccountRequest,
+  asked: readonly Asked[],
+  leave: readonly (() => void)[],
+): Promise<Reply[]> {
+  const leaveAll = (): void => leave.forEach((one) => one());
   try {
     const key = await playgroundSecret(deps, request);
-    return await askApi(deps, { ...question, key }, request.gone, leave);
+    return await Promise.all(
+      asked.map((one, side) => askApi(deps, { ...one, key }, request.gone, leave[side] ?? leaveAll)),
+    );
   } catch (error) {
-    leave();
+    leaveAll();
     throw error;
   }
 }
@@ -151,87 +188,103 @@ async function* inOne(problem: string): AsyncGenerator<object> {
   yield { problem };
 }
 
-type Question = Omit<PlaygroundRequest, "key">;
+/** A piece of an answer, or all of it once it has ended. */
+type SideEvent = { side: number } & (Piece | ({ kind: "answered"; figures: Markup } & Answer));
 
-function readQuestion(sent: Form): Question | undefined {
-  const model = readText(sent, "model", { maxLength: 256, what: "the name of a model" });
-  const system = readLines(sent, "system", maxSystemBytes);
-  const message = readLines(sent, "message", maxMessageBytes);
-  if (message === "") sent.refuse("message", "Write a message.");
-  const question = {
-    turns: readTurns(sent),
-    message,
-    system,
-    temperature: readDecimal(sent, "temperature", 2),
-    topP: readDecimal(sent, "top-p", 1),
-    maxTokens: sent.typed("max-tokens") === "" ? undefined : readNumber(sent, "max-tokens", maxTokens),
-    effort: efforts.find((effort) => effort === sent.typed("effort")),
-  };
-  return model === undefined || sent.errors.size > 0 ? undefined : { model, ...question };
+/** Answers as they come, and what there is once they have ended; `isKept`: whether they are part of the conversation. */
+type AnswerEvent = SideEvent | { kind: "end"; note: Markup; code: Markup; turns: readonly Turn[]; isKept: boolean };
+
+async function* answerOf(
+  deps: Deps,
+  request: AccountRequest,
+  { requestId = "", pieces }: Reply,
+  side: number,
+): AsyncGenerator<SideEvent> {
+  let answer = "";
+  for await (const piece of pieces) {
+    if (piece.kind === "said") answer += piece.text;
+    yield { ...piece, side };
+  }
+  const figures = figuresOf(request.accountId, requestId, await awaitLine(deps, request, requestId));
+  yield { kind: "answered", side, answer, requestId, figures };
 }
 
-/** A number from 0 on; empty: what the model does by default. */
-function readDecimal(sent: Form, name: string, max: number): number | undefined {
-  const text = sent.typed(name);
-  if (text === "") return undefined;
-  const number = /^\d(\.\d{1,5})?$/.test(text) ? Number(text) : Number.NaN;
-  return number <= max ? number : sent.refuse(name, `Give a number from 0 to ${max}, such as 0.5.`);
-}
-
-/** Text of several lines, whose ends browsers send as CRLF. */
-function readLines(sent: Form, name: string, maxBytes: number): string {
-  const text = sent.typed(name).replaceAll("\r\n", "\n");
-  if (Buffer.byteLength(text) > maxBytes) sent.refuse(name, `Use at most ${maxBytes.toLocaleString("en-US")} bytes.`);
-  return text;
-}
-
-/** An answer as it comes, and what there is once it has ended; `isKept`: whether it is part of the conversation. */
-type AnswerEvent = Piece | { kind: "end"; figures: Markup; code: Markup; turns: readonly Turn[]; isKept: boolean };
+type Answering = { question: Question; replies: readonly Reply[]; join: typeof interleave<SideEvent> };
 
 async function* answerEvents(
   deps: Deps,
   request: AccountRequest,
-  { question, reply }: { question: Question; reply: Reply },
+  { question, replies, join }: Answering,
 ): AsyncGenerator<AnswerEvent> {
-  let answer = "";
-  for await (const piece of reply.pieces) {
-    if (piece.kind === "said") answer += piece.text;
-    yield piece;
+  const answers: Answer[] = [];
+  for await (const event of join(replies.map((reply, side) => answerOf(deps, request, reply, side)))) {
+    if (event.kind === "answered") answers[event.side] = { answer: event.answer, requestId: event.requestId };
+    yield event;
   }
-  const { requestId = "" } = reply;
-  const line = await awaitLine(deps, request, requestId);
-  const isKept = answer !== "";
-  const turns = isKept ? [...question.turns, { question: question.message, answer, requestId }] : question.turns;
-  const figures = html`${figuresOf(request.accountId, requestId, line)}${fullNote(turns)}`;
-  yield { kind: "end", figures, code: codeOf(deps.apiUrl.origin, chatBodyOf(question)), turns, isKept };
+  const [first, other] = answers;
+  const isKept = first !== undefined && first.answer !== "";
+  const turns = isKept ? [...question.turns, turnOf(question, first, other)] : question.turns;
+  const code = codeOf(deps.apiUrl.origin, chatBodyOf(withoutFile(question)));
+  yield { kind: "end", note: html`${fullNote(turns)}`, code, turns, isKept };
 }
 
-async function* inLines({ message, turns }: Question, events: AsyncIterable<AnswerEvent>): AsyncGenerator<object> {
-  yield { question: render(questionHead(message, turns.length)) };
+/** A picture of a file is too large to be kept, and to be read in code. */
+const isFile = (picture: string | undefined): boolean => picture?.startsWith("data:") === true;
+
+const withoutFile = (question: Question): Question =>
+  isFile(question.picture) ? { ...question, picture: `${question.picture?.split(",")[0] ?? ""},...` } : question;
+
+const turnOf = ({ message, picture }: Question, first: Answer, other: Answer | undefined): Turn => ({
+  question: message,
+  ...first,
+  ...(picture !== undefined && !isFile(picture) && { picture }),
+  ...(other && { other }),
+});
+
+const modelsOf = ({ model, otherModel }: Question): string[] =>
+  otherModel === undefined ? [model] : [model, otherModel];
+
+async function* inLines(question: Question, events: AsyncIterable<AnswerEvent>): AsyncGenerator<object> {
+  const index = question.turns.length;
+  const { picture } = withoutFile(question);
+  const head = questionHead({ question: question.message, picture }, index);
+  yield { question: render(html`${head}${answerPlaces(index, modelsOf(question))}`) };
   for await (const event of events) {
     if (event.kind === "end") {
-      const { figures, code, isKept } = event;
+      const { note, code, isKept } = event;
       const kept = mayGoOn(event.turns) ? writeTurns(event.turns) : "";
-      yield { figures: render(figures), code: render(code), conversation: kept, isKept };
+      yield { note: render(note), code: render(code), conversation: kept, isKept };
+    } else if (event.kind === "answered") {
+      yield { side: event.side, figures: render(event.figures) };
     } else {
-      yield event.kind === "said" ? { said: event.text } : { problem: event.text };
+      yield { side: event.side, [event.kind]: event.text };
     }
   }
 }
 
-async function* inMarkup(
-  request: AccountRequest,
-  { events, models }: { events: AsyncIterable<AnswerEvent>; models: readonly string[] },
-): AsyncGenerator<Markup> {
+type Shaping = { question: Question; events: AsyncIterable<AnswerEvent>; models: readonly string[] };
+
+/** Answers one below the other: a page without script is written from its beginning to its end. */
+async function* inMarkup(request: AccountRequest, { question, events, models }: Shaping): AsyncGenerator<Markup> {
+  const asked = modelsOf(question);
+  const headOf = (side: number): Markup =>
+    html`${answerHead(question.turns.length, side, asked.length, asked[side] ?? "")}`;
+  yield headOf(0);
   for await (const event of events) {
     if (event.kind === "end") {
-      const { figures, code, turns, isKept } = event;
+      const { note, code, turns, isKept } = event;
       const sent = isKept ? settingsOf(request) : request.form;
-      yield html`${figures}${code}${formOf(request, { sent, models, turns })}`;
+      yield html`${note}${code}${formOf(request, { sent, models, turns })}`;
+    } else if (event.kind === "answered") {
+      yield html`${event.figures}${event.side + 1 < asked.length && headOf(event.side + 1)}`;
     } else {
-      yield event.kind === "said"
-        ? html`<span class="written">${event.text}</span>`
-        : html`<p class="problems" role="alert">${event.text}</p>`;
+      yield pieceMarkup(event);
     }
   }
+}
+
+function pieceMarkup({ kind, text }: Piece): Markup {
+  if (kind === "said") return html`<span class="written">${text}</span>`;
+  if (kind === "call") return html`<p>Tool call: <code class="written">${text}</code></p>`;
+  return html`<p class="problems" role="alert">${text}</p>`;
 }

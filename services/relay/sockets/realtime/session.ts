@@ -349,10 +349,8 @@ export class RealtimeSession implements HeldSocket {
     const { metrics, log } = this.relay;
     const { socket, ip } = this.reported;
     metrics.socketTurns.inc({ kind: "refused" });
-    log.info(
-      { rid, socket, ip, account: this.accountId, failure: failure.name, cause: failure.cause },
-      "event refused",
-    );
+    const { name, cause } = failure;
+    log.info({ rid, socket, ip, account: this.accountId, failure: name, cause }, "event refused");
     const { status } = renderFailure(failure, "A");
     noteRefusal(this.relay.refusals, this.start.caller, { rid, failure, status, endpoint: dialect.path });
     const { webSocket } = this.opened;
