@@ -28,13 +28,13 @@ before(async () => {
     operator,
     owner: await role("owner"),
     admin: await role("admin"),
-    member: await role("member"),
+    developer: await role("developer"),
     billing: await role("billing"),
-    "read-only": await role("read-only"),
+    viewer: await role("viewer"),
   };
   // There is another owner, so that the one of the test may be changed.
   await role("owner");
-  victim = await role("member");
+  victim = await role("developer");
   stranger = await join(world, operator.browser, "other", "owner");
 });
 after(() => world[Symbol.asyncDispose]());
@@ -58,7 +58,7 @@ async function ask(browser: Browser, route: Route, accountId?: string): Promise<
   const path = pathOf(route, accountId);
   if (route.method === "GET") return browser.get(path);
   await browser.get(browser.cookies.has("__Host-session") ? "/profile" : "/sign-in");
-  return browser.post(path, { "new-role": "member" });
+  return browser.post(path, { "new-role": "developer" });
 }
 
 const isProblem = ({ title }: SeenPage, name: keyof typeof problems): boolean => title === problems[name].title;
@@ -143,10 +143,10 @@ describe("who may come", () => {
     const { browser } = people.owner;
     await browser.get("/profile");
     const member = `/accounts/acme/members/${stranger.personId}`;
-    assert.equal((await browser.post(`${member}/role`, { "new-role": "member" })).status, 404);
+    assert.equal((await browser.post(`${member}/role`, { "new-role": "developer" })).status, 404);
     assert.equal((await browser.post(`${member}/remove`)).status, 404);
     await stranger.browser.get("/accounts/other/members");
-    await stranger.browser.post("/accounts/other/members", { email: "invited@example.org", role: "member" });
+    await stranger.browser.post("/accounts/other/members", { email: "invited@example.org", role: "developer" });
     const [invitation] = await world.database.sql(
       "SELECT invitation_id AS id FROM console.invitation WHERE email = 'invited@example.org'",
     );
@@ -167,9 +167,9 @@ it("an admin makes, changes and removes no owner", async () => {
   const owner = `${members}/${people.owner.personId}`;
   const tries: [string, Record<string, string>][] = [
     [members, { email: "another-owner@example.org", role: "owner" }],
-    [`${owner}/role`, { "new-role": "member" }],
+    [`${owner}/role`, { "new-role": "developer" }],
     [`${owner}/remove`, {}],
-    [`${members}/${people.member.personId}/role`, { "new-role": "owner" }],
+    [`${members}/${people.developer.personId}/role`, { "new-role": "owner" }],
     [`${members}/${people.admin.personId}/role`, { "new-role": "owner" }],
   ];
   for (const [path, fields] of tries) assert.equal((await browser.post(path, fields)).status, 403, path);

@@ -1,5 +1,5 @@
 /** What a person may be in an account. */
-export const memberRoles = ["owner", "admin", "member", "billing", "read-only"] as const;
+export const memberRoles = ["owner", "admin", "developer", "billing", "viewer"] as const;
 
 export type MemberRole = (typeof memberRoles)[number];
 
@@ -15,15 +15,15 @@ const everybody = [...memberRoles, "operator"] as const;
 export const permissions = {
   "overview.view": everybody,
   "keys.view": everybody,
-  "keys.create": ["owner", "admin", "member"],
-  "keys.change": ["owner", "admin", "member", "operator"],
-  "keys.delete": ["owner", "admin", "member"],
+  "keys.create": ["owner", "admin", "developer"],
+  "keys.change": ["owner", "admin", "developer", "operator"],
+  "keys.delete": ["owner", "admin", "developer"],
   "usage.view": everybody,
   "ledger.view": everybody,
   "videos.view": everybody,
   "models.view": everybody,
-  "playground.use": ["owner", "admin", "member"],
-  "top-ups.make": ["owner", "admin", "member", "billing"],
+  "playground.use": ["owner", "admin", "developer"],
+  "top-ups.make": ["owner", "admin", "developer", "billing"],
   "auto-top-ups.manage": ["owner", "admin", "billing"],
   "budget.view": everybody,
   "budget.change": ["owner", "admin", "billing", "operator"],

@@ -96,7 +96,7 @@ describe("pages of the console", needsBrowser, () => {
   });
 
   test("the second factor is set up and asked for, and axe-core finds nothing on its pages", async () => {
-    const { page, email } = await inviteInto(site.browser, site.operator, customer.accountId, "member");
+    const { page, email } = await inviteInto(site.browser, site.operator, customer.accountId, "developer");
     await page.goto("/profile/second-factor");
     await press(page, "Set up");
     const secret = Secret.fromBase32((await page.locator("main code").first().innerText()).replaceAll("-", ""));

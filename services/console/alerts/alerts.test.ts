@@ -57,7 +57,7 @@ before(async () => {
   world.neighbours.addAccount("acme");
   world.neighbours.addAccount("other");
   owner = await join(world, operator.browser, "acme", "owner");
-  reader = await join(world, operator.browser, "acme", "read-only");
+  reader = await join(world, operator.browser, "acme", "viewer");
 });
 after(() => resources.disposeAsync());
 

@@ -42,7 +42,7 @@ afterEach(() => Object.assign(issuer, { refusal: undefined, tamper: undefined, k
 
 const session = "__Host-session";
 let people = 0;
-const someone = (): Promise<TestPerson> => join(world, operator.browser, "acme", "member");
+const someone = (): Promise<TestPerson> => join(world, operator.browser, "acme", "developer");
 
 /** Where the page sends the browser. */
 function leadsTo(seen: SeenPage): URL {

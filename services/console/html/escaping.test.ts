@@ -50,7 +50,7 @@ describe("names with markup in them", () => {
     await browser.post("/operator/accounts/acme/credit", { credit: "1", payment: wrong, note: wrong });
     await browser.get("/operator/accounts/acme");
     await browser.post("/operator/accounts/acme/correct", { correction: "-1", reason: wrong, "correction-id": wrong });
-    await invite(browser, "acme", "o'brien&co@example.org", "member");
+    await invite(browser, "acme", "o'brien&co@example.org", "developer");
     await world.browser().get("/sign-in", { "user-agent": wrong });
     const other = world.browser();
     await other.get("/sign-in");

@@ -48,7 +48,7 @@ describe("a host that a request makes up", () => {
 
   it("is not in an invitation, which somebody else opens", async () => {
     await owner.browser.get("/accounts/acme/members");
-    const fields = { email: "invited@example.org", role: "member" };
+    const fields = { email: "invited@example.org", role: "developer" };
     const made = await owner.browser.post("/accounts/acme/members", fields, forged);
     assert.match(made.text, /https:\/\/console\.example\/invitations\/[\w-]{43}/);
     assert.doesNotMatch(made.text, /evil/);

@@ -72,7 +72,7 @@ describe("a token that somebody knew before", () => {
         "role",
         async () => {
           await operator.browser.get("/accounts/acme/members");
-          const changed = { "new-role": "member" };
+          const changed = { "new-role": "developer" };
           // Somebody else stays owner.
           await join(world, operator.browser, "acme", "owner");
           await operator.browser.post(`/accounts/acme/members/${personId}/role`, changed);

@@ -25,9 +25,11 @@ function listen() {
 
   const place = form.querySelector("[data-picture]");
   place.hidden = false;
-  file.addEventListener("change", async () => {
+  file.addEventListener("change", () => void take());
+
+  /** Puts the picture that was chosen into the form. */
+  async function take() {
     const [chosen] = file.files;
-    // What is chosen is on its way into the form, and not yet there.
     send.disabled = true;
     try {
       form.elements.picture.value = chosen ? await smaller(chosen) : "";
@@ -37,7 +39,7 @@ function listen() {
       tell("This file is no picture that the browser can read.");
     }
     send.disabled = running !== undefined;
-  });
+  }
 
   async function ask() {
     running = new AbortController();

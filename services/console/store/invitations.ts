@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Queryable } from "#shared/stores/postgres.ts";
 import type { Role } from "../permissions.ts";
+import { roleIn, storedRole } from "./stored-role.ts";
 
 /** Days for which an invitation can be accepted. */
 export const invitationDays = 7;
@@ -14,7 +15,8 @@ export type Invitation = {
   expiresAt: Date;
 };
 
-const columns = `invitation_id AS "invitationId", email, account_id AS "accountId", role, expires_at AS "expiresAt"`;
+const columns = `invitation_id AS "invitationId", email, account_id AS "accountId", ${roleIn("role")},
+  expires_at AS "expiresAt"`;
 const open = "accepted_at IS NULL AND withdrawn_at IS NULL AND expires_at > now()";
 
 /** Adds an invitation and tells its id. */
@@ -27,7 +29,7 @@ export async function insertInvitation(
   await db.query(
     `INSERT INTO console.invitation (invitation_id, token_hash, email, account_id, role, invited_by, expires_at)
      VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(days => ${invitationDays}))`,
-    [invitationId, tokenHash, email, accountId, role, invitedBy],
+    [invitationId, tokenHash, email, accountId, storedRole(role), invitedBy],
   );
   return invitationId;
 }

@@ -1,4 +1,6 @@
 import type { Queryable } from "#shared/stores/postgres.ts";
+import type { Role } from "../permissions.ts";
+import { storedRoles } from "./stored-role.ts";
 
 /** The key with which the playground asks for a person in an account. */
 export type PlaygroundKey = {
@@ -15,11 +17,11 @@ const columns = `account_id AS "accountId", person_id AS "personId", key_id AS "
 /** Lets one transaction at a time make the key of a membership; false when there is none that may have one. */
 export async function lockMembership(
   db: Queryable,
-  { accountId, personId, roles }: { accountId: string; personId: string; roles: readonly string[] },
+  { accountId, personId, roles }: { accountId: string; personId: string; roles: readonly Role[] },
 ): Promise<boolean> {
   const { rowCount } = await db.query(
     `SELECT FROM console.membership WHERE account_id = $1 AND person_id = $2 AND role = ANY ($3) FOR UPDATE`,
-    [accountId, personId, roles],
+    [accountId, personId, storedRoles(roles)],
   );
   return rowCount === 1;
 }
@@ -43,14 +45,14 @@ export async function keepPlaygroundKey(db: Queryable, key: PlaygroundKey): Prom
 }
 
 /** Keys that have expired, or whose person may not use them any more. */
-export async function listEndedKeys(db: Queryable, roles: readonly string[], limit: number): Promise<PlaygroundKey[]> {
+export async function listEndedKeys(db: Queryable, roles: readonly Role[], limit: number): Promise<PlaygroundKey[]> {
   const { rows } = await db.query<PlaygroundKey>(
     `SELECT ${columns} FROM console.playground_key AS k
      WHERE expires_at <= now() OR NOT EXISTS (
        SELECT FROM console.membership AS m JOIN console.person AS p USING (person_id)
        WHERE m.account_id = k.account_id AND m.person_id = k.person_id AND m.role = ANY ($1) AND p.status = 'active')
      LIMIT $2`,
-    [roles, limit],
+    [storedRoles(roles), limit],
   );
   return rows;
 }

@@ -14,7 +14,7 @@ export async function startPlayground() {
   const world = resources.use(await startWorld({ API_URL: api.url }));
   const operator = await setUp(world);
   world.neighbours.addAccount("acme");
-  const member = await join(world, operator.browser, "acme", "member");
+  const member = await join(world, operator.browser, "acme", "developer");
   await member.browser.get(playgroundPath);
   const owned = resources.move();
   return {

@@ -57,7 +57,7 @@ export async function seed(site: Site, owner: Person, { accountId, keyId, secret
   const task = videoOf(await submitVideo({ relayUrl, secret }));
   const [rid = ""] = calls.map(ridOf);
   await world.billing.createVouchers({ batchId, amountNanos: 10_000_000_000n, codeHashes: [randomBytes(32)] });
-  const guest = await openInvitation(browser, operator, { accountId, email: "guest@example.org", role: "read-only" });
+  const guest = await openInvitation(browser, operator, { accountId, email: "guest@example.org", role: "viewer" });
   const removal = operator.page.getByRole("link", { name: `Remove ${owner.email}` });
   await operator.page.goto(`/accounts/${accountId}/members`);
   const personId = (await removal.getAttribute("href"))?.split("/").at(-2) ?? "";

@@ -19,7 +19,7 @@ before(async () => {
   const operator = await setUp(world);
   world.neighbours.addAccount("acme");
   world.neighbours.addAccount("other");
-  reader = await join(world, operator.browser, "acme", "read-only");
+  reader = await join(world, operator.browser, "acme", "viewer");
   const { usage } = world.neighbours;
   const website = world.neighbours.addKey("acme", "Website");
   whole = usage.bookCall("acme", atMs, { keyId: website });

@@ -14,7 +14,7 @@ before(async () => {
   const operator = await setUp(world);
   world.neighbours.addAccount("acme");
   owner = await join(world, operator.browser, "acme", "owner");
-  reader = await join(world, operator.browser, "acme", "read-only");
+  reader = await join(world, operator.browser, "acme", "viewer");
 });
 after(() => world[Symbol.asyncDispose]());
 

@@ -23,7 +23,7 @@ const rolesOf = (email: string) =>
 
 describe("an invitation", () => {
   it("of two who accept it at once, one wins", async () => {
-    const link = await invite(owner.browser, "acme", "race@example.org", "member");
+    const link = await invite(owner.browser, "acme", "race@example.org", "developer");
     const replica = await world.startReplica();
     const both = [world.browser(), world.browser(replica), world.browser(), world.browser(replica)];
     for (const browser of both) await browser.get(link);
@@ -35,13 +35,13 @@ describe("an invitation", () => {
   });
 
   it("works once, not after its end, not when it was taken back, and its link is stored as a hash", async () => {
-    const used = await invite(owner.browser, "acme", "once@example.org", "member");
+    const used = await invite(owner.browser, "acme", "once@example.org", "developer");
     await world.browser().fill(used, passwords);
-    const late = await invite(owner.browser, "acme", "late@example.org", "member");
+    const late = await invite(owner.browser, "acme", "late@example.org", "developer");
     await world.database.sql(
       "UPDATE console.invitation SET expires_at = now() - interval '1 s' WHERE email = 'late@example.org'",
     );
-    const back = await invite(owner.browser, "acme", "back@example.org", "member");
+    const back = await invite(owner.browser, "acme", "back@example.org", "developer");
     const [row] = await world.database.sql(
       "SELECT invitation_id AS id FROM console.invitation WHERE email = 'back@example.org'",
     );
@@ -66,7 +66,7 @@ describe("an invitation", () => {
 
   it("of somebody who is known asks to sign in, and gives a second account and a new session token", async () => {
     const known = await join(world, operator.browser, "other", "owner");
-    const link = await invite(owner.browser, "acme", known.email, "read-only");
+    const link = await invite(owner.browser, "acme", known.email, "viewer");
     const stranger = world.browser();
     const page = await stranger.get(link);
     assert.match(page.text, /href="\/sign-in\?next&#61;%2Finvitations%2F[\w-]{43}"/);
@@ -95,7 +95,7 @@ describe("an invitation", () => {
   });
 
   it("leaves the role of somebody who is a member already", async () => {
-    const link = await invite(owner.browser, "acme", owner.email, "read-only");
+    const link = await invite(owner.browser, "acme", owner.email, "viewer");
     const page = await owner.browser.submit(link, {});
     assert.equal(page.status, 303);
     assert.match((await owner.browser.get(page.location)).text, /your role stays as it was/);
@@ -112,7 +112,7 @@ describe("an invitation", () => {
 
   it("cannot be for a role that is none, or by whoever does not manage members", async () => {
     await owner.browser.get("/accounts/acme/members");
-    for (const role of ["operator", "", "viewer", "owner,member"]) {
+    for (const role of ["operator", "", "member", "owner,viewer"]) {
       const seen = await owner.browser.post("/accounts/acme/members", { email: "x@example.org", role });
       assert.equal(seen.status, 422, role);
     }
@@ -121,11 +121,24 @@ describe("an invitation", () => {
 });
 
 describe("members", () => {
+  it("have the names of roles that this version has, whichever version wrote their rows", async () => {
+    const someone = await join(world, operator.browser, "acme", "developer");
+    const seenAs = async (stored: string): Promise<string | undefined> => {
+      await world.database.sql(
+        `UPDATE console.membership SET role = '${stored}' WHERE person_id = '${someone.personId}'`,
+      );
+      const { text } = await owner.browser.get("/accounts/acme/members");
+      return new RegExp(`${someone.email}</th>\\s*<td>([a-z]+)</td>`).exec(text)?.[1];
+    };
+    const names = { member: "developer", developer: "developer", "read-only": "viewer", viewer: "viewer" };
+    for (const [stored, name] of Object.entries(names)) assert.equal(await seenAs(stored), name, stored);
+  });
+
   it("get a new session token when somebody changes their role, which counts at once", async () => {
-    const member = await join(world, operator.browser, "acme", "member");
+    const member = await join(world, operator.browser, "acme", "developer");
     const before = member.browser.cookies.get("__Host-session") ?? "";
     await owner.browser.get("/accounts/acme/members");
-    await owner.browser.post(`/accounts/acme/members/${member.personId}/role`, { "new-role": "read-only" });
+    await owner.browser.post(`/accounts/acme/members/${member.personId}/role`, { "new-role": "viewer" });
     assert.equal((await member.browser.get("/accounts/acme/keys/new")).status, 403);
     assert.notEqual(member.browser.cookies.get("__Host-session"), before);
     const old = world.browser();
@@ -144,7 +157,7 @@ describe("members", () => {
     await first.browser.get("/accounts/pair/members");
     const self = `/accounts/pair/members/${first.personId}`;
     assert.match((await first.browser.submit("/accounts/pair/members", {}, `${self}/remove`)).text, /needs an owner/);
-    const demote = await first.browser.submit("/accounts/pair/members", { "new-role": "member" }, `${self}/role`);
+    const demote = await first.browser.submit("/accounts/pair/members", { "new-role": "developer" }, `${self}/role`);
     assert.match(demote.text, /needs an owner/);
     const second = await join(world, operator.browser, "pair", "owner");
     for (const { browser } of [first, second]) await browser.get("/accounts/pair/members");
@@ -157,7 +170,7 @@ describe("members", () => {
   });
 
   it("every change of them is in the audit log, with the role before and after", async () => {
-    const member = await join(world, operator.browser, "acme", "member");
+    const member = await join(world, operator.browser, "acme", "developer");
     await owner.browser.get("/accounts/acme/members");
     await owner.browser.post(`/accounts/acme/members/${member.personId}/role`, { "new-role": "owner" });
     const [line] = await world.database.sql(
@@ -170,7 +183,7 @@ describe("members", () => {
       address: owner.browser.address,
       outcome: "done",
       account_id: "acme",
-      before: { role: "member" },
+      before: { role: "developer" },
       after: { role: "owner" },
     });
   });

@@ -100,9 +100,9 @@ function inviteForm(request: AccountRequest): Markup {
       name: "role",
       label: "Role",
       hint:
-        "Admins do what owners do, but for owners themselves; members manage keys; billing manages money and alerts; " +
-        "read-only members only view.",
-      value: "member",
+        "Admins do what owners do, but for owners themselves; developers manage keys and use the playground; billing manages money and alerts; " +
+        "viewers only view.",
+      value: "developer",
       choices: roleChoices,
     })}`,
   );

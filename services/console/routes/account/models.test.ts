@@ -14,7 +14,7 @@ before(async () => {
   world = await startWorld();
   const operator = await setUp(world);
   world.neighbours.addAccount("acme");
-  reader = await join(world, operator.browser, "acme", "read-only");
+  reader = await join(world, operator.browser, "acme", "viewer");
 });
 after(() => world[Symbol.asyncDispose]());
 beforeEach(() => {

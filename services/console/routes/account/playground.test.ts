@@ -353,9 +353,9 @@ describe("the key of the playground", () => {
       void (await world.database.sql(
         `UPDATE console.membership SET role = '${role}' WHERE person_id = '${member.personId}'`,
       ));
-    await setRole("read-only");
+    await setRole("viewer");
     await sweep();
-    await setRole("member");
+    await setRole("developer");
     assert.equal(newest()?.status, KeyStatus.DELETED);
     await post();
     assert.notEqual(newest()?.status, KeyStatus.DELETED);

@@ -29,7 +29,7 @@ before(async () => {
   world = await startWorld({ API_URL: api.url });
   const operator = await setUp(world);
   world.neighbours.addAccount("acme");
-  reader = await join(world, operator.browser, "acme", "read-only");
+  reader = await join(world, operator.browser, "acme", "viewer");
 });
 after(async () => {
   await world[Symbol.asyncDispose]();

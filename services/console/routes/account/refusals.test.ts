@@ -18,7 +18,7 @@ before(async () => {
   world = await startWorld();
   const operator = await setUp(world);
   world.neighbours.addAccount("acme");
-  reader = await join(world, operator.browser, "acme", "read-only");
+  reader = await join(world, operator.browser, "acme", "viewer");
   [website, batch] = ["Website", "Batch"].map((name) => world.neighbours.addKey("acme", name)) as [string, string];
 });
 after(() => world[Symbol.asyncDispose]());

@@ -13,7 +13,7 @@ before(async () => {
   world = await startWorld();
   const operator = await setUp(world);
   for (const accountId of ["acme", "other"]) world.neighbours.addAccount(accountId);
-  reader = await join(world, operator.browser, "acme", "read-only");
+  reader = await join(world, operator.browser, "acme", "viewer");
 });
 after(() => world[Symbol.asyncDispose]());
 beforeEach(() => world.neighbours.videos.tasks.clear());
