@@ -139,7 +139,7 @@ function createSocketMetrics(registry: Registry) {
     upstreamTurns: counters(registry, {
       name: "relay_upstream_socket_turns_total",
       help: "Turns that had a WebSocket to their upstream: continued by id, sent whole, or sent over http after all.",
-      labels: ["way"],
+      labels: ["kind"],
     }),
     socketEnds: counters(registry, {
       name: "relay_socket_ends_total",

@@ -92,7 +92,7 @@ const sockets: Panel[] = [
     description:
       "continued: only what is new was sent; whole: all of it; http: the upstream closed the socket instead.",
     unit: "ops",
-    queries: [{ expr: perSecond("relay_upstream_socket_turns_total", "way"), legend: "{{way}}" }],
+    queries: [{ expr: perSecond("relay_upstream_socket_turns_total", "kind"), legend: "{{kind}}" }],
   },
   {
     title: "WebSockets closed",

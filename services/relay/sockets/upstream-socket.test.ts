@@ -48,6 +48,8 @@ async function lines({ lines: all }: Relay, count: number): Promise<Json[]> {
   await until(`${count} lines`, () => calls().length >= count);
   return calls();
 }
+const isLost = ({ lines: all }: Relay): boolean => all.some((line) => line["msg"] === "upstream socket lost");
+
 /** Requests that came to the provider otherwise than by a socket's frame. */
 const overHttp = ({ fake }: Relay): number => fake.received.filter(({ headers }) => !headers["upgrade"]).length;
 
@@ -163,7 +165,7 @@ describe("sockets that are lost", async () => {
     const { say } = await open(relay);
     const first = await say({ store: false });
     for (const socket of relay.fake.sockets.open) socket.terminate();
-    await until("it is noticed", () => relay.lines.some(({ msg }) => msg === "upstream socket lost"));
+    await until("it is noticed", () => isLost(relay));
     const second = await say({ store: false, previous_response_id: idOf(first), input: "More" });
     assert.deepEqual([second["type"], inputTokensOf(second)], ["response.completed", 11]);
     assert.deepEqual([relay.fake.sockets.handshakes.length, overHttp(relay)], [2, 0]);
@@ -174,7 +176,7 @@ describe("sockets that are lost", async () => {
     const { say } = await open(relay);
     await say();
     for (const socket of relay.fake.sockets.open) socket.pause();
-    await until("it is noticed", () => relay.lines.some(({ msg }) => msg === "upstream socket lost"));
+    await until("it is noticed", () => isLost(relay));
     assert.equal((await say())["type"], "response.completed");
   });
 

@@ -64,8 +64,8 @@ export class TurnSending {
   }
 
   /**
-   * Sends the turn over the socket to its upstream; undefined where it is to go over HTTP, because there is no socket or
-   * the provider closed it before it began. Rejects with a SendError.
+   * Sends the turn over the socket to its upstream; undefined where it is to go over HTTP, because there is no socket,
+   * or the provider closed it before it began. Rejects with a SendError.
    */
   async send({ route, prepared, request, call }: Sending): Promise<Answer | undefined> {
     this.answer = undefined;

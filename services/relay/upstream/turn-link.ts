@@ -67,8 +67,8 @@ export class TurnLink {
   }
 
   /** Counts how a turn went that had a socket. */
-  count(way: "continued" | "whole" | "http"): void {
-    this.deps.metrics.upstreamTurns.inc({ way });
+  count(kind: "continued" | "whole" | "http"): void {
+    this.deps.metrics.upstreamTurns.inc({ kind });
   }
 
   /** Closes when the turn that runs is over, which goes on also without its caller. */

@@ -202,8 +202,8 @@ export class TurnSocket {
   }
 
   /**
-   * Runs a turn; resolves when it has begun or was refused, with undefined where the provider closed the socket instead:
-   * both are not over then. Rejects with a SendError when nobody knows what became of it.
+   * Runs a turn; resolves when it has begun or was refused, with undefined where the provider closed the socket
+   * instead: both are not over then. Rejects with a SendError when nobody knows what became of it.
    */
   run(frame: Buffer, request: TurnRequest): Promise<TurnAnswer | undefined> {
     return new Promise((resolve, reject) => {
