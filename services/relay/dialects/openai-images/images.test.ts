@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { ImageEditStreamEvent, ImageGenStreamEvent } from "openai/resources/images";
 import { emptyTally, type Envelope } from "../dialect.ts";
 import { readJsonBody } from "../json/request-body.ts";
 import { readEnvelope } from "./request.ts";
@@ -85,3 +86,21 @@ test("an SVG is written by a model of its own, whose tokens are beside those of 
     [21n, 10n, 30n],
   );
 });
+
+// Whether this compiles tells whether the official client knows a kind that is not here.
+const kinds: Record<(ImageGenStreamEvent | ImageEditStreamEvent)["type"], "content" | "the end"> = {
+  "image_generation.partial_image": "content",
+  "image_generation.completed": "the end",
+  "image_edit.partial_image": "content",
+  "image_edit.completed": "the end",
+};
+
+for (const [type, use] of Object.entries(kinds)) {
+  test(`${type} is read as ${use}`, () => {
+    const tally = emptyTally();
+    const tap = createTap(withFields({ stream: true }), (error) => error);
+    tap.read(readStreamEvent(eventOf(type, { b64_json: "a", usage })), tally);
+    assert.deepEqual([tally.hasContent, tally.isComplete], [true, use === "the end"]);
+    assert.equal(tally.usage?.imageOutputTokens, use === "the end" ? 300n : undefined);
+  });
+}

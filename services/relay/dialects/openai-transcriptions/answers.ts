@@ -19,16 +19,32 @@ function finish(sink: AnswerSink): void {
   sink.markEnd();
 }
 
-/** Reads a streamed transcript, which is whole at transcript.text.done. */
+/**
+ * Reads a streamed transcript, which is whole at transcript.text.done. One that tells who speaks has a segment behind
+ * the text of each of them, by whose end the sound before it is measured.
+ */
 function createStreamReader(sink: AnswerSink): StreamReader {
+  let segmentsMs = 0n;
   let mediaMs = 0n;
+  let hasDeltas = false;
+  const readSegment = (event: unknown): void => {
+    // The text has come already, but where a provider sends segments alone.
+    if (!hasDeltas) countText(stringOf(member(event, "text")) ?? "", sink, mediaMs);
+    const endMs = millisecondsOf(member(event, "end"));
+    if (endMs > segmentsMs) segmentsMs = endMs;
+    mediaMs = segmentsMs;
+    sink.counted("mediaMs", mediaMs);
+  };
   const read = (event: unknown): EventKind => {
     const type = stringOf(member(event, "type"));
     if (type === "error" || member(event, "error")) {
       sink.error(readError(event) ?? namelessError);
       return "error";
     }
-    if (type === "transcript.text.delta") mediaMs = countText(stringOf(member(event, "delta")) ?? "", sink, mediaMs);
+    if (type === "transcript.text.delta") {
+      hasDeltas = true;
+      mediaMs = countText(stringOf(member(event, "delta")) ?? "", sink, mediaMs);
+    } else if (type === "transcript.text.segment") readSegment(event);
     if (type !== "transcript.text.done") return undefined;
     const units = readUsage(member(event, "usage"));
     if (units) sink.usage({ scope: "answer", units, isLast: true });

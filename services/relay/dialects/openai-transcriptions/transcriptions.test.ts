@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { TranscriptionStreamEvent } from "openai/resources/audio/transcriptions";
 import { emptyTally, RequestError, type Envelope } from "../dialect.ts";
 import { dialects } from "../index.ts";
 import { readFormBody } from "../json/form-body.ts";
@@ -102,4 +103,38 @@ test("a streamed transcript is whole at transcript.text.done", () => {
   );
   assert.equal(tally.isComplete, true);
   assert.equal(tally.usage?.audioInputTokens, 14n);
+});
+
+// Whether this compiles tells whether the official client knows a kind that is not here.
+const kinds: Record<TranscriptionStreamEvent["type"], "content" | "the end"> = {
+  "transcript.text.delta": "content",
+  "transcript.text.segment": "content",
+  "transcript.text.done": "the end",
+};
+
+for (const [type, use] of Object.entries(kinds)) {
+  test(`${type} is read as ${use}`, () => {
+    const tally = emptyTally();
+    const tap = createTap(withFields({ stream: "true" }), (error) => error);
+    const event = { type, delta: "one", text: "one", end: 2.5 };
+    tap.read(readStreamEvent(Buffer.from(`data: ${JSON.stringify(event)}\n\n`)), tally);
+    assert.deepEqual([tally.hasContent, tally.isComplete], [true, use === "the end"]);
+  });
+}
+
+test("sound is measured by the segments of speakers, and their text is counted once", () => {
+  const tally = emptyTally();
+  const tap = createTap(withFields({ stream: "true" }), (error) => error);
+  const read = (event: object): void =>
+    void tap.read(readStreamEvent(Buffer.from(`data: ${JSON.stringify(event)}\n\n`)), tally);
+  const text = "a".repeat(60);
+  read({ type: "transcript.text.delta", delta: text });
+  const { contentTokens } = tally;
+  assert.equal(tally.counted.mediaMs, 4_000n, "by its length");
+  read({ type: "transcript.text.segment", text, start: 0, end: 9.5, speaker: "A" });
+  assert.deepEqual([tally.counted.mediaMs, tally.contentTokens], [9_500n, contentTokens]);
+  read({ type: "transcript.text.segment", text, start: 1, end: 3, speaker: "B" });
+  assert.equal(tally.counted.mediaMs, 9_500n, "who speaks at the same time is no more sound");
+  read({ type: "transcript.text.delta", delta: text });
+  assert.equal(tally.counted.mediaMs, 13_500n);
 });

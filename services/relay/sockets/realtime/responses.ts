@@ -35,9 +35,12 @@ export function endCall(relay: Relay, call: LiveCall, endCause: EndCause, { ip, 
   reportCall({ ...report, response: told(200) }, relay);
 }
 
+// They name an item of a response and not the response, and have nothing of what it says.
+const ofItems = new Set(["response.mcp_call.in_progress", "response.mcp_call.completed", "response.mcp_call.failed"]);
+
 /** The id of the response that an event of a session is of; "" for one that names none; undefined for other events. */
 export function responseIdOf(event: unknown, type: string): string | undefined {
-  if (!type.startsWith("response.")) return undefined;
+  if (!type.startsWith("response.") || ofItems.has(type)) return undefined;
   return stringOf(member(event, "response_id")) ?? stringOf(member(member(event, "response"), "id")) ?? "";
 }
 
