@@ -18,6 +18,7 @@ import { budgetRoutes } from "./routes/account/budget.ts";
 import { callRoutes } from "./routes/account/calls.ts";
 import { identityRoutes } from "./routes/person/identities.ts";
 import { installationRoutes } from "./routes/operator/installation.ts";
+import { ledgerDocumentRoutes } from "./routes/account/ledger-documents.ts";
 import { ledgerRoutes } from "./routes/account/ledger.ts";
 import { maintenanceRoutes } from "./routes/operator/maintenance.ts";
 import { modelRoutes } from "./routes/account/models.ts";
@@ -48,6 +49,7 @@ export function allRoutes(deps: Deps): Route[] {
     usageRoutes,
     callRoutes,
     ledgerRoutes,
+    ledgerDocumentRoutes,
     videoRoutes,
     modelRoutes,
     autoTopUpRoutes,

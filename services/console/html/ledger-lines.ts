@@ -1,5 +1,5 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
-import type { LedgerLine } from "#proto/billing/v1/billing_pb.ts";
+import { LineKind, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { lineKindWords } from "./call-words.ts";
 import { usd } from "./amounts.ts";
@@ -19,12 +19,14 @@ export function linesTable(caption: string, lines: readonly LedgerLine[]): Marku
   return table(caption, head, lines.map(row));
 }
 
-function row({ accountId, kind, amountNanos, rid, reference, note, bookedAt, usage }: LedgerLine): Markup {
+function row(line: LedgerLine): Markup {
+  const { accountId, lineId, kind, amountNanos, rid, reference, note, bookedAt, usage } = line;
+  const receipt = html`<small><a href="/accounts/${accountId}/receipts/${lineId}">Receipt</a></small>`;
   return html`<tr>
     <th scope="row">${bookedAt ? instant(timestampDate(bookedAt)) : "–"}</th>
     <td>${lineKindWords(kind)}${usage && html` <span class="hint">${usage.modelRequested}</span>`}</td>
     <td class="amount">${signedUsd(amountNanos)}</td>
-    <td>${reference || "–"}</td>
+    <td>${reference || "–"}${kind === LineKind.CREDIT && receipt}</td>
     <td>${note || "–"}</td>
     <td>${rid === "" ? "–" : html`<a href="/accounts/${accountId}/calls/${rid}">${rid}</a>`}</td>
   </tr>`;

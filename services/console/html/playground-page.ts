@@ -42,7 +42,7 @@ export function playgroundForm(request: AccountRequest, { sent, models, turns, k
       value="${mayGoOn(turns) && writeTurns(turns)}"
     />
     <div class="side-by-side">
-      ${input(sent, { name: "model", label: "Model", value: request.query("model"), maxLength: 256, list: "models" })}
+      ${input(sent, { name: "model", label: "Model", value: request.query("model") || (models[0] ?? ""), maxLength: 256, list: "models" })}
       ${input(sent, { name: "compare", label: "Compare with", maxLength: 256, list: "models", isOptional: true })}
     </div>
     <datalist id="models">${models.map((name) => html`<option value="${name}"></option>`)}</datalist>

@@ -46,7 +46,7 @@ export type PageResponse = { clearCookie?: true; sessionToken?: string } &
     /** Lines of JSON that come over time, for a script that shows them. */
     | { kind: "lines"; status?: number; lines: AsyncIterable<object> }
     /** A file to keep, which comes over time. */
-    | { kind: "file"; name: string; type: string; pieces: AsyncIterable<string> }
+    | { kind: "file"; name: string; type: string; pieces: AsyncIterable<string | Buffer> }
   );
 
 /** Who has access: everybody, sessions waiting for the second factor, signed-in persons, or those with a permission. */

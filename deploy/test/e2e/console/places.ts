@@ -24,6 +24,8 @@ export const notPages: readonly string[] = [
   "/accounts/:accountId/keys/:keyId/first-call",
   "/accounts/:accountId/usage.csv",
   "/accounts/:accountId/ledger.csv",
+  "/accounts/:accountId/ledger.pdf",
+  "/accounts/:accountId/receipts/:lineId",
   "/operator/installation/state",
   "/operator/calls/:rid",
   "/operator/reports/:day/:file",

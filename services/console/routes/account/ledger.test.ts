@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
+import { inflateSync } from "node:zlib";
 import { parse } from "csv-parse/sync";
 import { LineKind, type ExportLinesRequest } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
@@ -51,7 +52,7 @@ describe("the ledger page", () => {
     assert.match(text, /\|Balance after\|6\.99963 USD\|More may be booked within this time/);
     assert.match(
       text,
-      /newest first\|.*\|Charge\|chat-large\|-0\.00037 USD\|–\|–\|.*\|Payment\|\+2\.00 USD\|pay_1\|Thanks\|/,
+      /newest first\|.*\|Charge\|chat-large\|-0\.00037 USD\|–\|–\|.*\|Payment\|\+2\.00 USD\|pay_1\|Receipt\|Thanks\|/,
     );
     assert.ok(seen.text.includes(`<a href="/accounts/acme/calls/${rid}">${rid}</a>`));
     assert.equal(seen.text.match(/pay_1/g)?.length, 1, "October's payment is not among the lines");
@@ -84,7 +85,7 @@ describe("the ledger page", () => {
     while (next !== "" && pages < 5) {
       const { text } = await owner.browser.get(next);
       pages += 1;
-      for (const [, reference = ""] of text.matchAll(/<td>(n\d+|before)<\/td>/g)) {
+      for (const [, reference = ""] of text.matchAll(/<td>(n\d+|before)</g)) {
         assert.ok(!seen.has(reference), reference);
         seen.add(reference);
       }
@@ -206,5 +207,70 @@ describe("ledger lines as CSV", () => {
   it("that cannot begin are a page", async () => {
     world.neighbours.usage.isBroken = true;
     assert.equal((await owner.browser.get(`${path}.csv`)).status, 503);
+  });
+});
+
+describe("documents", () => {
+  /** The words of a PDF, which stand in it in pieces between which letters are moved. */
+  function wordsOf(pdf: Buffer): string {
+    let words = "";
+    for (let at = pdf.indexOf("stream\n"); at >= 0; at = pdf.indexOf("stream\n", at)) {
+      const end = pdf.indexOf("\nendstream", at);
+      const content = inflateSync(pdf.subarray(at + "stream\n".length, end)).toString("latin1");
+      for (const [, shown = ""] of content.matchAll(/\[([^\]]*)\] TJ/g)) {
+        const pieces = [...shown.matchAll(/<([0-9a-f]*)>/g)].map(([, hex = ""]) => Buffer.from(hex, "hex"));
+        words += `${Buffer.concat(pieces).toString("latin1")}|`;
+      }
+      at = end + "\nendstream".length;
+    }
+    return words;
+  }
+
+  const fetchPdf = async (from: string, browser = owner.browser) => {
+    const response = await download(world, browser, from);
+    const body = Buffer.from(await response.arrayBuffer());
+    return { response, body, words: body.subarray(0, 5).toString() === "%PDF-" ? wordsOf(body) : "" };
+  };
+
+  it("a statement as PDF has the amounts of the page, exactly, and says whether it is final", async () => {
+    credit("2026-09-30", 5_000_000_000n);
+    credit("2026-10-01", 2_000_000_001n);
+    world.neighbours.usage.bookCall("acme", Date.parse("2026-10-21T11:00:00Z"));
+    const { response, words } = await fetchPdf(`${path}.pdf`);
+    assert.equal(response.headers.get("content-type"), "application/pdf");
+    const name = "statement-acme-2026-10-01-to-2026-10-31.pdf";
+    assert.equal(response.headers.get("content-disposition"), `attachment; filename="${name}"`);
+    assert.match(words, /^Statement\|/, "the month before, unless another is asked for");
+    const rows = "Balance before|5.00 USD|Payment|1|+2.000000001 USD|Charge|1|-0.00037 USD|Balance after|";
+    assert.ok(words.includes(rows), words);
+    assert.match(words, /Balance after\|6\.999630001 USD\|/);
+    const now = await fetchPdf(`${path}.pdf?from=2026-11-01&until=2026-11-21`);
+    assert.match(now.words, /^Statement, not final\|/);
+  });
+
+  it("a payment has a receipt, which is of its account alone, and nothing else has one", async () => {
+    const lineId = credit("2026-11-05", 2_500_000_000n);
+    const foreign = credit("2026-11-06", 1n, { accountId: "other" });
+    assert.ok((await owner.browser.get(path)).text.includes(`href="/accounts/acme/receipts/${lineId}"`));
+    const { response, words } = await fetchPdf(`/accounts/acme/receipts/${lineId}`);
+    assert.equal(response.status, 200);
+    for (const part of [`${lineId}|`, "2026-11-05 10:00:00 UTC|", "pay_1|", "Credits, prepaid|2.50 USD|"])
+      assert.ok(words.includes(part), part);
+    const rid = world.neighbours.usage.bookCall("acme", Date.parse("2026-11-07T11:00:00Z"));
+    for (const id of [foreign, rid, "x", `${lineId}%0a`, "ffffffff-ffff-7fff-bfff-ffffffffffff"])
+      assert.equal((await fetchPdf(`/accounts/acme/receipts/${id}`)).response.status, 404, id);
+  });
+
+  it("days that are none, or in the archive, lead to the page that says so", async () => {
+    const { response } = await fetchPdf(`${path}.pdf?from=2026-13-01`);
+    assert.equal(response.headers.get("location"), `${path}?from=2026-13-01&until=`);
+    world.neighbours.usage.isArchived = true;
+    assert.equal((await fetchPdf(`${path}.pdf`)).response.status, 303);
+  });
+
+  it("names that the fonts do not know, or that are markup, do no harm", async () => {
+    Object.assign(world.neighbours.accounts.get("acme") ?? {}, { name: "Zażółć (株) \\ ) Tj <b>" });
+    const { words } = await fetchPdf(`${path}.pdf`);
+    assert.ok(words.includes("Za?ó?? (?) \\ ) Tj <b> (acme)|"), words);
   });
 });

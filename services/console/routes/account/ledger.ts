@@ -1,4 +1,3 @@
-import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { LineKind, type GetStatementResponse, type LedgerLine } from "#proto/billing/v1/billing_pb.ts";
 import { accountTable } from "#shared/money/ledger-rows.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
@@ -13,6 +12,7 @@ import { isArchived, linesTable, signedUsd } from "../../html/ledger-lines.ts";
 import type { Deps } from "../../deps.ts";
 import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
 import { count } from "../../html/units.ts";
+import { readStatement } from "./statement.ts";
 
 const pageSize = 50;
 const fields = ["from", "until", "kind"] as const;
@@ -57,6 +57,7 @@ async function show(deps: Deps, request: AccountRequest, filter: Filter): Promis
     html`${isWrong && wrong}${presets(path, deps.clock.nowMs())}${filterForm(filter, path)}
       <h2>Statement</h2>
       ${statement ? statementTable(statement, span) : archived}
+      ${statement && html`<p><a href="${path}.pdf?${new URLSearchParams(chosen).toString()}">Download as PDF</a></p>`}
       <h2>Lines</h2>
       ${linesTable("Lines booked in this time, newest first", shown)}
       ${last && nextPage(`${path}?${address}&before=${last.lineId}`)}
@@ -71,17 +72,6 @@ async function show(deps: Deps, request: AccountRequest, filter: Filter): Promis
 const archived = html`<p class="problems">
   Lines of this time are in the archive and not in the ledger any more. Choose later days, or ask your operator.
 </p>`;
-
-/** Undefined when lines of the time are in the archive. */
-async function readStatement({ patientBilling }: Deps, { accountId }: AccountRequest, { from, until }: Span) {
-  try {
-    const span = { from: timestampFromDate(from), until: timestampFromDate(until) };
-    return await patientBilling.getStatement({ accountId, ...span });
-  } catch (error) {
-    if (isArchived(error)) return undefined;
-    throw error;
-  }
-}
 
 /** Lines of the span, newest first, one more than a page shows. Ids of lines hold the time of their booking. */
 async function readLines({ billing }: Deps, request: AccountRequest, { span, kind }: Filter): Promise<LedgerLine[]> {

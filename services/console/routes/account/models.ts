@@ -1,9 +1,10 @@
-import { usd } from "../../html/amounts.ts";
-import { nextPage, pageNumberOf, table } from "../../html/controls.ts";
+import { money } from "../../html/amounts.ts";
+import { emptyState, figure, nextPage, pageNumberOf } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { readLoadedModels, type LoadedModel, type PriceRow } from "../../loaded-models.ts";
 import type { Deps } from "../../deps.ts";
 import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
+import { may } from "../../permissions.ts";
 
 const pageSize = 100;
 
@@ -18,7 +19,7 @@ async function list({ relays }: Deps, request: AccountRequest): Promise<PageResp
   const wanted = request.query("name").slice(0, 256);
   const number = pageNumberOf(request);
   const found = loaded.models.filter(({ name }) => name.toLowerCase().includes(wanted.toLowerCase()));
-  const rows = found.slice(number * pageSize, (number + 1) * pageSize).map(row);
+  const cards = found.slice(number * pageSize, (number + 1) * pageSize).map((model) => card(request, model));
   const path = `/accounts/${request.accountId}/models`;
   const more = new URLSearchParams({ name: wanted, page: String(number + 1) });
   return page(
@@ -31,7 +32,12 @@ async function list({ relays }: Deps, request: AccountRequest): Promise<PageResp
         </div>
         <p><button>Show</button></p>
       </form>
-      ${table("Models and their prices in USD per 1,000,000 units", ["Model", "Endpoints", "Prices"], rows)}
+      ${
+        cards.length === 0
+          ? emptyState("No such model", "No model here has this in its name.")
+          : html`<p class="hint">Prices are in USD per 1,000,000 units; the exact one is shown when you point at it.</p>
+              ${cards}`
+      }
       ${found.length > (number + 1) * pageSize && nextPage(`${path}?${more.toString()}`)}`,
   );
 }
@@ -45,21 +51,27 @@ const changing = html`<p class="notice" role="status">
   A change of the models or prices is being rolled out. What is shown here may not hold for all calls yet.
 </p>`;
 
-const row = ({ name, endpoints, prices }: LoadedModel): Markup =>
-  html`<tr>
-    <th scope="row">${name}</th>
-    <td>
-      <ul class="values">
-        ${endpoints.map((endpoint) => html`<li><code>${endpoint}</code></li>`)}
-      </ul>
-    </td>
-    <td>${prices.map((one) => priceRow(one))}</td>
-  </tr>`;
+function card(request: AccountRequest, { name, endpoints, prices }: LoadedModel): Markup {
+  const isChat = endpoints.includes("/v1/chat/completions") && may(request.roles, "playground.use");
+  const playground = `/accounts/${request.accountId}/playground?${new URLSearchParams({ model: name }).toString()}`;
+  return html`<section class="card model">
+    <h2>${name}</h2>
+    ${prices.map((one) => priceRow(one))}
+    <p class="row-of">${endpoints.map((endpoint) => html`<code>${endpoint}</code>`)}</p>
+    ${
+      isChat &&
+      html`<p>
+        <a class="button outline" href="${playground}">Try<span class="hidden"> ${name} in the playground</span></a>
+      </p>`
+    }
+  </section>`;
+}
 
 function priceRow({ condition, prices }: PriceRow): Markup {
-  const lines = prices.map(({ bucket, nanos }) => html`<li>${bucket}: ${usd(nanos)}</li>`);
   return html`${condition !== "" && html`<p>${condition}:</p>`}
-    <ul class="values">
-      ${lines.length === 0 ? html`<li>free of charge</li>` : lines}
-    </ul>`;
+  ${
+    prices.length === 0
+      ? html`<p>free of charge</p>`
+      : html`<dl class="figures-row">${prices.map(({ bucket, nanos }) => figure(bucket, money(nanos)))}</dl>`
+  }`;
 }
