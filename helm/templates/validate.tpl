@@ -55,6 +55,24 @@
 {{- $problems = append $problems "restore.folder is set, but not postgres.ownerSecret.name, of whose login a restore makes a database: name it" -}}
 {{- end -}}
 
+{{- /* The archive of the ledger. */ -}}
+{{- $archive := $v.billing.archive -}}
+{{- if and $archive.keepDays (lt (int64 $archive.keepDays) 90) -}}
+{{- $problems = append $problems "billing.archive.keepDays is below 90: younger days may still be booked on or be replayed" -}}
+{{- end -}}
+{{- if and $archive.keepDays (not $archive.url) -}}
+{{- $problems = append $problems "billing.archive.keepDays is set, but not billing.archive.url: say where days are archived" -}}
+{{- end -}}
+{{- if and $archive.url (not $v.billing.signingKeySecret.name) -}}
+{{- $problems = append $problems "billing.archive.url is set, but not billing.signingKeySecret.name: archived days are signed" -}}
+{{- end -}}
+{{- if and (hasPrefix "http" $archive.url) (not $archive.credentialsSecret.name) -}}
+{{- $problems = append $problems "billing.archive.credentialsSecret.name is empty: name the Secret that has the bucket's access key" -}}
+{{- end -}}
+{{- if and (hasPrefix "file:" $archive.url) (not $archive.volume) -}}
+{{- $problems = append $problems "billing.archive.volume is empty: a folder in a pod is lost with it, so say which volume is at /archive" -}}
+{{- end -}}
+
 {{- /* Ports that stand in values; those in Secrets nobody sees here. */ -}}
 {{- $told := list -}}
 {{- range compact (splitList "," $v.nats.url) -}}

@@ -17,6 +17,7 @@ import { queryUsage } from "./handlers/query-usage.ts";
 import { getReport, reconcile } from "./reconcile/reconcile.ts";
 import type { ReconcileDeps } from "./reconcile/checks.ts";
 import { replay, type ReplayDeps } from "./handlers/replay.ts";
+import { restoreDay, type RestoreDeps } from "./handlers/restore-day.ts";
 import { retryQuarantine } from "./handlers/retry-quarantine.ts";
 import { getStatement } from "./handlers/statement.ts";
 import { redeemVoucher } from "./handlers/redeem-voucher.ts";
@@ -28,7 +29,7 @@ import { asUnavailable, type Pool } from "#shared/stores/postgres.ts";
  * What the gRPC calls need. `readPool` is for lists and sums, which may be long: people who read much must not take the
  * connections with which money is booked.
  */
-export type AppDeps = ManualBookingDeps & ReplayDeps & ReconcileDeps & { readPool: Pool; log: Logger };
+export type AppDeps = ManualBookingDeps & ReplayDeps & ReconcileDeps & RestoreDeps & { readPool: Pool; log: Logger };
 
 /** The calls of billing.v1.BillingService. A database that cannot be reached is `unavailable`. */
 export function buildApp(deps: AppDeps): UntypedServiceImplementation {
@@ -62,6 +63,7 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     exportLines: (request) => answerAll(exportLines(readPool, request)),
     listCloseLines: (request) => answerAll(listCloseLines(readPool, request)),
     replay: (request, gone) => answerAll(replay(deps, request, gone)),
+    restoreDay: (request, gone) => answerAll(restoreDay({ ...deps, pool: readPool }, request, gone)),
   };
   return {
     ...unaryHandlers(BillingService, handlers, deps.log),

@@ -31,4 +31,5 @@ export const callers: Callers<typeof BillingService> = {
   getProgress: ["auth-quota", ...byPeople],
   closeDay: byPeople,
   listCloseLines: byPeople,
+  restoreDay: ["admin"],
 };

@@ -73,6 +73,24 @@ export const variables = Type.Object({
     description: "PKCS #8 PEM file of the Ed25519 key that signs daily reports; empty: reports are not signed.",
     default: "",
   }),
+  LEDGER_KEEP_DAYS: Type.Integer({
+    description:
+      "Days for which lines stay in the ledger before they are moved to the archive, at least 90; 0: for ever. Needs " +
+      "LEDGER_ARCHIVE_URL and RECONCILE_SIGNING_KEY_FILE.",
+    minimum: 0,
+    default: 0,
+  }),
+  LEDGER_ARCHIVE_URL: Type.String({
+    description:
+      "Where days are archived: file:///folder, or https://host/bucket/prefix of an S3-compatible store; empty: nowhere.",
+    default: "",
+  }),
+  LEDGER_ARCHIVE_KEY_ID: Type.String({ description: "Access key id of that store.", default: "" }),
+  LEDGER_ARCHIVE_SECRET: Type.String({ description: "Secret access key of that store.", default: "" }),
+  LEDGER_ARCHIVE_REGION: Type.String({
+    description: "Region of that store, as its signatures name it.",
+    default: "us-east-1",
+  }),
 });
 
 export type Config = Static<typeof variables>;
@@ -81,5 +99,37 @@ export type Config = Static<typeof variables>;
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const config = readVariables(variables, environment);
   checkLinks(config);
+  checkArchive(config);
   return config;
 }
+
+/**
+ * Events may be booked for 60 days, and days are closed two later; the usage stream holds 14 more days of what a
+ * restored ledger has lost; and a backup may be as old again.
+ */
+const shortestKeepDays = 90;
+
+function checkArchive(config: Config): void {
+  const { LEDGER_KEEP_DAYS: keepDays, LEDGER_ARCHIVE_URL: url } = config;
+  const isBucket = /^https?:/.test(url);
+  const hasLogin = config.LEDGER_ARCHIVE_KEY_ID !== "" && config.LEDGER_ARCHIVE_SECRET !== "";
+  const problems = [
+    keepDays > 0 && keepDays < shortestKeepDays ? `LEDGER_KEEP_DAYS must be 0 or at least ${shortestKeepDays}` : [],
+    keepDays > 0 && url === "" ? "LEDGER_KEEP_DAYS is set, and LEDGER_ARCHIVE_URL is not" : [],
+    keepDays > 0 && config.RECONCILE_SIGNING_KEY_FILE === ""
+      ? "LEDGER_KEEP_DAYS is set, and there is no RECONCILE_SIGNING_KEY_FILE to sign with"
+      : [],
+    url === "" || ((isBucket || url.startsWith("file:///")) && URL.canParse(url))
+      ? []
+      : "LEDGER_ARCHIVE_URL must be like file:///folder or https://host/bucket/prefix",
+    isBucket && !hasLogin ? "LEDGER_ARCHIVE_URL is a bucket: set LEDGER_ARCHIVE_KEY_ID and LEDGER_ARCHIVE_SECRET" : [],
+  ].flat();
+  if (problems.length > 0) throw new Error(`configuration is not usable:\n  ${problems.join("\n  ")}`);
+}
+
+/** How an S3-compatible archive knows this service. */
+export const archiveLogin = (config: Config) => ({
+  accessKeyId: config.LEDGER_ARCHIVE_KEY_ID,
+  secretAccessKey: config.LEDGER_ARCHIVE_SECRET,
+  region: config.LEDGER_ARCHIVE_REGION,
+});

@@ -11,8 +11,10 @@ import { createLog } from "#shared/process/log.ts";
 import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { buildApp } from "./app.ts";
 import { callers } from "./callers.ts";
-import { readConfig } from "./config.ts";
+import { archiveLogin, readConfig } from "./config.ts";
 import { startConsumer } from "./intake/consume.ts";
+import { createArchivePass } from "./archive/pass.ts";
+import { openPlace } from "./archive/open-place.ts";
 import { createClosePass } from "./handlers/day-close.ts";
 import { createHealth } from "#shared/process/health.ts";
 import { createMetrics } from "./metrics.ts";
@@ -73,6 +75,15 @@ resources.use(every(config.RECONCILE_MS, createReconcilePass(reconciling), log))
 const closing = createClosePass({ pool: readPool, clock, log, signingKey }, metrics.closedUntil);
 resources.use(every(config.RECONCILE_MS, closing, log));
 resources.use(every(60_000, async () => void (await makeSums(readPool, clock.nowMs())), log));
+const place = config.LEDGER_ARCHIVE_URL === "" ? undefined : openPlace(config.LEDGER_ARCHIVE_URL, archiveLogin(config));
+if (place && signingKey && config.LEDGER_KEEP_DAYS > 0) {
+  const archiving = { pool: readPool, place, signingKey, clock, log, keepDays: config.LEDGER_KEEP_DAYS };
+  const leaving = new AbortController();
+  const pass = createArchivePass(archiving, { overdue: metrics.archiveOverdue, stop: leaving.signal });
+  resources.use(every(config.RECONCILE_MS, pass, log));
+  // A day may take an hour, and is begun anew after a stop.
+  resources.defer(() => leaving.abort());
+}
 const lookAtQuarantine = async (): Promise<void> => {
   const { open, oldestSeconds } = await sumUpQuarantine(readPool);
   metrics.quarantineOpen.set(open);
@@ -104,10 +115,10 @@ resources.use(every(250, publishFunds, log));
 resources.use(every(2_000, repair.pass, log));
 resources.use(startConsumer({ ...booking, health, stream, repair }));
 
-const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
+const address = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
 const permitted = allowCallers(BillingService, callers, { credentials, log });
-const listen = { ...place, credentials, interceptors: [grpcMetrics(registry), ...permitted] };
-const app = buildApp({ ...reconciling, readPool, days, pusher, proofs });
+const listen = { ...address, credentials, interceptors: [grpcMetrics(registry), ...permitted] };
+const app = buildApp({ ...reconciling, place, readPool, days, pusher, proofs });
 const { port } = resources.use(await serveGrpc([[BillingService, app]], listen));
 
 log.info({ port, opsPort }, "billing is ready");

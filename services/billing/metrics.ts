@@ -101,6 +101,10 @@ function createSumMetrics(registry: Registry) {
       name: "billing_sums_unsummed_partitions",
       help: "Days from before there were sums that are still to be summed up.",
     }),
+    archiveOverdue: gauge(registry, {
+      name: "billing_archive_overdue_partitions",
+      help: "Days that are older than LEDGER_KEEP_DAYS and still in the ledger.",
+    }),
   };
 }
 

@@ -38,6 +38,13 @@ const difference: Panel[] = [
     queries: [{ expr: `time() - ${greatest("billing_closed_until_seconds")}`, legend: "begin" }],
   },
   {
+    title: "Days overdue for the archive",
+    description: "Older than LEDGER_KEEP_DAYS and still in the ledger. One after midnight.",
+    unit: "short",
+    isNumber: true,
+    queries: [{ expr: greatest("billing_archive_overdue_partitions"), legend: "days" }],
+  },
+  {
     title: "Events missing by the relays' numbers",
     description: "For ten minutes or more. Must be 0.",
     unit: "short",

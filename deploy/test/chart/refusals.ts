@@ -50,6 +50,12 @@ export const refusals: Refusal[] = [
     ["backup.enabled=true", "backup.volume.emptyDir.sizeLimit=1Gi"],
     /backup\.databaseSecret\.name is empty: name the Secret/,
   ),
+  own(["billing.archive.keepDays=89"], /billing\.archive\.keepDays is below 90.*[^]*billing\.archive\.url: say where/),
+  own(
+    ["billing.archive.url=file:///archive"],
+    /billing\.signingKeySecret\.name: .*[^]*billing\.archive\.volume is empty/,
+  ),
+  own(["billing.archive.url=https://a/b"], /billing\.archive\.credentialsSecret\.name is empty: name the Secret/),
   own(["restore.folder=a"], /backup\.volume is empty: say where backups are/),
   own(
     ["restore.folder=a", "postgres.ownerSecret.name="],

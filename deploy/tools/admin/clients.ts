@@ -85,6 +85,7 @@ function withStreamServiceName(client: Clients["streams"], address: string): Cli
     exportLines: (request) => explainAll(client.exportLines(request), name),
     replay: (request) => explainAll(client.replay(request), name),
     listCloseLines: (request) => explainAll(client.listCloseLines(request), name),
+    restoreDay: (request) => explainAll(client.restoreDay(request), name),
   };
 }
 

@@ -170,6 +170,7 @@ test("an export whose reader leaves ends at once, without a word, and the servic
     },
     async *replay() {},
     async *listCloseLines() {},
+    async *restoreDay() {},
   };
   const service = serverStreamHandlers(BillingService, streams, createLog("stub", "silent"));
   await using server = await serveGrpc([[BillingService, service]], { host: "127.0.0.1", port: 0, drainMs: 100 });

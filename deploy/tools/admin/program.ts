@@ -1,6 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { toServiceError } from "#shared/process/errors.ts";
 import { addAccountCommands } from "./account-commands.ts";
+import { addArchiveCommands } from "./archive-commands.ts";
 import { addBackupCommands } from "./backup-commands.ts";
 import { readAddresses, readCredentials } from "./config.ts";
 import { addCatalogCommand } from "./catalog-command.ts";
@@ -73,6 +74,7 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
   addInvoiceCommands(program, run);
   addReconcileCommands(program, run);
   addCloseCommands(program, run, runAlone);
+  addArchiveCommands(program, run, output);
   addCatalogCommand(program, run);
   addShardsCommand(program, run);
   addBackupCommands(program, run, { environment, output, runAlone });

@@ -33,6 +33,7 @@ export const rooms: Record<string, readonly string[]> = {
     "app.ts",
     "reconcile",
     "handlers",
+    "archive",
     "intake",
     "store",
     "metrics.ts",

@@ -79,5 +79,8 @@ export function requireDay(name: string, day: string): string {
 
 /** For what needs the lines of a day whose partition was detached: it would be wrong without them. */
 export function detached(day: string): ServiceError {
-  return new ServiceError("failed_precondition", `the lines of ${day} are detached from the ledger`);
+  return new ServiceError(
+    "failed_precondition",
+    `the lines of ${day} are not in the ledger any more: read them back with npm run admin -- restore-day ${day}`,
+  );
 }

@@ -10,9 +10,11 @@ import type {
 import { type Usage, UsageSchema } from "#proto/usage/v1/usage_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { usageBuckets } from "#shared/money/pricing.ts";
-import { badRequest, requireDay, requireDays, requireText } from "./check-request.ts";
+import { dayOfMs } from "../records/check.ts";
+import { badRequest, detached, requireDay, requireDays, requireText } from "./check-request.ts";
 import { toUsage } from "./query-usage.ts";
 import { compareInvoice as readComparison, putInvoice, type ComparedRow, type CostRow } from "../store/invoice.ts";
+import { findDetachedDay } from "../store/partitions.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 
 const maxRows = 10_000;
@@ -55,7 +57,7 @@ function readRow({ day, model, costNanos, usage }: InvoiceRow): CostRow {
 /**
  * Holds what a provider has billed against the ledger, by ledger day (that of a call's beginning) and by the model that
  * the provider says it ran; a day and model that only one side knows has 0 on the other. At most 400 days and 50,000
- * rows.
+ * rows; `failed_precondition` when a day has left the ledger.
  */
 export async function compareInvoice(
   pool: Pool,
@@ -65,6 +67,8 @@ export async function compareInvoice(
   requireDays({ fromDay, untilDay });
   const days = (Date.parse(untilDay) - Date.parse(fromDay)) / dayMs;
   if (days > maxDays) throw badRequest(`from_day and until_day may be at most ${maxDays} days apart`);
+  const missing = await findDetachedDay(pool, fromDay, dayOfMs(Date.parse(untilDay) - dayMs));
+  if (missing !== undefined) throw detached(missing);
   const rows = await readComparison(pool, { upstream, fromDay, untilDay, limit: maxComparedRows + 1 });
   if (rows.length > maxComparedRows) {
     throw new ServiceError("failed_precondition", `more than ${maxComparedRows} rows: ask for fewer days`);

@@ -117,7 +117,10 @@ test("a statement that would need a detached partition is refused, one of later 
   assert.deepEqual([whole.openingBalanceNanos, whole.closingBalanceNanos], [-400n, -800n]);
   const partition = `billing.ledger_line_${day.replaceAll("-", "_")}`;
   await query(ownerUrl, `ALTER TABLE billing.ledger_line DETACH PARTITION ${partition}`);
-  const refused = { code: "failed_precondition", message: `the lines of ${day} are detached from the ledger` };
+  const refused = {
+    code: "failed_precondition",
+    message: /the lines of .* are not in the ledger any more: .* restore-day/,
+  };
   await assert.rejects(app.statement(nowMs - dayMs, nowMs + 1), refused);
   const days = { fromDay: day, untilDay: new Date(nowMs + dayMs).toISOString().slice(0, 10) };
   await assert.rejects(Array.fromAsync(app.streams.exportLines(days)), refused);

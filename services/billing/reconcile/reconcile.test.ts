@@ -302,14 +302,14 @@ test("only one of two replicas does what must be done alone", async () => {
   await using books = await startThreeCalls({ postgres, nats, connection, signingKey: privateKey });
   const { promise, resolve } = Promise.withResolvers<void>();
   const { promise: started, resolve: start } = Promise.withResolvers<void>();
-  const first = alone(books.ledger.pool, () => (start(), promise));
+  const first = alone(books.ledger.pool, "billing.daily_report", () => (start(), promise));
   await started;
   let done = 0;
   const count = async (): Promise<void> => void (done += 1);
-  await alone(books.ledger.pool, count);
+  await alone(books.ledger.pool, "billing.daily_report", count);
   resolve();
   await first;
   assert.equal(done, 0, "the lock was taken");
-  await alone(books.ledger.pool, count);
+  await alone(books.ledger.pool, "billing.daily_report", count);
   assert.equal(done, 1);
 });

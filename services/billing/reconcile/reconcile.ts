@@ -9,12 +9,13 @@ import {
 } from "#proto/billing/v1/billing_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { dayOfMs, oldestDays } from "../records/check.ts";
-import { badRequest, requireDay } from "../handlers/check-request.ts";
+import { badRequest, detached, requireDay } from "../handlers/check-request.ts";
 import { runChecks, type ReconcileDeps } from "./checks.ts";
 import type { Window } from "../records/finding.ts";
 import { contentOf, isComplete, signContent, toMessage, type KeptReport } from "#shared/money/report.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { closeLedgerDay, findClosableDays } from "../store/reconcile-closing.ts";
+import { findDetachedDay } from "../store/partitions.ts";
 import { findUnequalSums } from "../store/reconcile-sums.ts";
 import { forgetSessions } from "../store/session-progress.ts";
 import { alone, insertReport, readReports } from "../store/reconcile-report.ts";
@@ -50,6 +51,7 @@ export async function reconcile(
   const nowMs = deps.clock.nowMs();
   if (day !== "" && requireDay("day", day) > dayOfMs(nowMs)) throw badRequest("day must not be in the future");
   if (runs >= maxRuns) throw new ServiceError("unavailable", "the books are being reconciled; ask again later");
+  if (day !== "" && (await findDetachedDay(deps.pool, day, day)) !== undefined) throw detached(day);
   runs += 1;
   try {
     if (day !== "") return { report: toMessage(await reportDay(deps, day)) };
@@ -87,7 +89,7 @@ export function createReconcilePass(deps: ReconcileDeps): () => Promise<void> {
     const nowMs = deps.clock.nowMs();
     await runChecks(deps, windowOfLately(nowMs));
     const day = dayOfMs(nowMs - settleMs - dayMs);
-    if (await isDue(deps.pool, day)) await alone(deps.pool, () => reportIfDue(deps, day));
+    if (await isDue(deps.pool, day)) await alone(deps.pool, "billing.daily_report", () => reportIfDue(deps, day));
   };
 }
 

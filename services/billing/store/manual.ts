@@ -73,11 +73,11 @@ export async function bookLocked(
 ): Promise<ManualResult> {
   const before = await findBefore(db, asked);
   if (before) return before.isSame ? await bookedBefore(db, before, account) : { outcome: "other-content" };
-  const charge = asked.kind === LineKind.REFUND ? await readCharge(db, asked) : undefined;
-  if (asked.kind === LineKind.REFUND && !charge) {
-    const calledOn = dayOfMs(ridTimeMs(asked.rid ?? "") ?? 0);
-    if ((await findDetachedDay(db, calledOn, calledOn)) !== undefined) return detachedDay(calledOn);
+  if (asked.kind === LineKind.REFUND) {
+    const missing = await findDayOfRefunds(db, asked);
+    if (missing !== undefined) return detachedDay(missing);
   }
+  const charge = asked.kind === LineKind.REFUND ? await readCharge(db, asked) : undefined;
   const decision = decide({ account, charge });
   if ("reason" in decision) return { outcome: "refused", reason: decision.reason };
   const line = { ...asked, amountNanos: decision.amountNanos };
@@ -105,8 +105,17 @@ export async function lockAccount(db: Queryable, accountId: string): Promise<Acc
 
 const detachedDay = (day: string): ManualResult => ({
   outcome: "refused",
-  reason: `the lines of ${day} are detached from the ledger`,
+  reason: `the lines of ${day} are not in the ledger any more: read them back with npm run admin -- restore-day ${day}`,
 });
+
+// What was charged, and what was given back for it since, is only known while all those days are here: of a call of
+// which a refund has left, more could be given back than it was charged.
+async function findDayOfRefunds(db: Queryable, { rid = "", day }: ManualLine): Promise<string | undefined> {
+  return await findDetachedDay(db, firstDayOfRefunds(ridTimeMs(rid) ?? 0), day);
+}
+
+// On the day of the call or later, unless the clock of its relay was ahead, by at most a day.
+const firstDayOfRefunds = (calledMs: number): string => dayOfMs(Math.max(0, calledMs - dayMs));
 
 type EarlierBooking = { isSame: boolean; accountId: string; lineId: string; day: string };
 
@@ -137,8 +146,7 @@ async function bookedBefore(db: Queryable, before: EarlierBooking, account: Acco
   return { outcome: "booked-before", line, account, keys: keyId === null ? [] : await readKeys(db, [keyId]) };
 }
 
-// A call's charges are on the day of its rid; money was given back for it on that day or later, unless the clock of its
-// relay was ahead, by at most a day.
+// A call's charges are on the day of its rid.
 async function readCharge(db: Queryable, { accountId, rid = "" }: ManualLine): Promise<CallCharge | undefined> {
   const calledMs = ridTimeMs(rid) ?? 0;
   const { rows } = await db.query<{ keyId: string | null; event: Buffer | null; charged: string; refunded: string }>(
@@ -147,7 +155,7 @@ async function readCharge(db: Queryable, { accountId, rid = "" }: ManualLine): P
        coalesce(sum(amount_nanos) FILTER (WHERE kind = 6), 0)::text AS refunded
      FROM billing.ledger_line WHERE rid = $1 AND account_id = $2
        AND ((kind <= 3 AND day = $3) OR (kind = 6 AND day >= $4))`,
-    [rid, accountId, dayOfMs(calledMs), dayOfMs(calledMs - dayMs)],
+    [rid, accountId, dayOfMs(calledMs), firstDayOfRefunds(calledMs)],
   );
   const { keyId, event, charged, refunded } = only(rows);
   const endpoint = event ? fromBinary(UsageRecordedSchema, event).endpoint : "";

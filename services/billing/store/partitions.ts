@@ -11,6 +11,11 @@ export async function readLedgerDays(db: Queryable, fromDay: string, untilDay: s
   return days.filter((day) => day >= fromDay && day < untilDay).toSorted();
 }
 
+/** A query for a day that was closed and has no partition any more, whoever took that out. */
+export const isDetached = (of: string): string => `SELECT FROM billing.closed_day WHERE day = ${of} AND NOT EXISTS (
+  SELECT FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+  WHERE i.inhparent = 'billing.ledger_line'::regclass AND c.relname = 'ledger_line_' || to_char(day, 'YYYY_MM_DD'))`;
+
 /**
  * The first day from `firstDay` to `lastDay` that had lines and whose partition was detached since; undefined when all
  * are there. Only partitions of closed days may be detached.

@@ -3,6 +3,7 @@ import type { Pool } from "#shared/stores/postgres.ts";
 import { firstUuidAt } from "../records/line-id.ts";
 import { plainArray } from "./arrays.ts";
 import { askLong, longestMs, ofWindow, windowValues } from "./reconcile-query.ts";
+import { isDetached } from "./partitions.ts";
 import { hourOf } from "./sum-columns.ts";
 import { firstDayOfBooked, readWithSums, type SumState } from "./sum-state.ts";
 import { createValues } from "./values.ts";
@@ -100,7 +101,8 @@ const dayOfRid = (rid: string): string => `(${hourOf(rid)} AT TIME ZONE 'UTC')::
 /**
  * Calls of the window that are charged twice or otherwise than they cost, and refunds above their charge (money
  * invariants I2, I3). A second line of the same kind can only be on another day than that of the rid, so lines on a
- * wrong day are looked for from `firstDay` on, of those that were booked in the window or later.
+ * wrong day are looked for from `firstDay` on, of those that were booked in the window or later. Of a call whose day
+ * has left nobody can tell what it was charged.
  */
 export async function findWrongCalls(pool: Pool, window: Window, firstDay: string): Promise<CallRow[]> {
   return await askLong<CallRow>(
@@ -117,7 +119,7 @@ export async function findWrongCalls(pool: Pool, window: Window, firstDay: strin
            WHERE c.rid = given.rid AND c.kind <= 3 AND c.day = ${dayOfRid("given.rid")}) AS charge,
          LATERAL (SELECT sum(amount_nanos) AS given_back FROM billing.ledger_line AS r
            WHERE r.rid = given.rid AND r.kind > 3 AND r.kind = 6) AS refund
-       WHERE charged + given_back > 0
+       WHERE charged + given_back > 0 AND NOT EXISTS (${isDetached(dayOfRid("given.rid"))})
      ), problem AS (
        SELECT rid, CASE WHEN charges > 1 THEN 'charged ' || charges || ' times'
            WHEN adjustments > provisionals THEN 'adjusted without a provisional charge'

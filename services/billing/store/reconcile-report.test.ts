@@ -26,12 +26,12 @@ describe("who makes the daily report", () => {
     const done: string[] = [];
     const other = await pool.connect();
     try {
-      await alone(pool, async () => {
+      await alone(pool, "test", async () => {
         assert.equal(await isLocked(), true);
         // A pooler gives it the connection that it gave the last one, and it keeps that.
         await other.query("BEGIN");
         await other.query("SELECT 1");
-        await alone(pool, () => Promise.resolve(void done.push("the second at the same time")));
+        await alone(pool, "test", () => Promise.resolve(void done.push("the second at the same time")));
         done.push("the first");
       });
       assert.deepEqual(done, ["the first"]);
@@ -40,11 +40,11 @@ describe("who makes the daily report", () => {
       other.release(true);
     }
     await assert.rejects(
-      alone(pool, () => Promise.reject(new Error("the report cannot be made"))),
+      alone(pool, "test", () => Promise.reject(new Error("the report cannot be made"))),
       /cannot be made/,
     );
     await until("the lock has ended with its connection", async () => !(await isLocked()));
-    await alone(pool, () => Promise.resolve(void done.push("the next")));
+    await alone(pool, "test", () => Promise.resolve(void done.push("the next")));
     assert.deepEqual(done, ["the first", "the next"]);
   }
 

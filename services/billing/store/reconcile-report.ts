@@ -26,19 +26,19 @@ export async function readReports(pool: Pool, day: string, limit: number): Promi
   }));
 }
 
-// Longer than a report takes: the transaction with the lock is idle meanwhile.
-const longestReportMs = 3_600_000;
+// Longer than a report or the archive of some days takes: the transaction with the lock is idle meanwhile.
+const longestWorkMs = 6 * 3_600_000;
 
 /**
- * Does `work` unless another replica is at it. The lock ends with its transaction, and so with its connection, whatever
- * becomes of this process.
+ * Does `work` unless another replica is at what the lock is named after. It ends with its transaction, and so with its
+ * connection, whatever becomes of this process.
  */
-export async function alone(pool: Pool, work: () => Promise<void>): Promise<void> {
+export async function alone(pool: Pool, name: string, work: () => Promise<void>): Promise<void> {
   await inTransaction(pool, async (db) => {
-    await db.query(`SET LOCAL idle_in_transaction_session_timeout = ${longestReportMs}`);
-    const { rows } = await db.query<{ isOurs: boolean }>(
-      `SELECT pg_try_advisory_xact_lock(hashtext('billing.daily_report')) AS "isOurs"`,
-    );
+    await db.query(`SET LOCAL idle_in_transaction_session_timeout = ${longestWorkMs}`);
+    const { rows } = await db.query<{ isOurs: boolean }>(`SELECT pg_try_advisory_xact_lock(hashtext($1)) AS "isOurs"`, [
+      name,
+    ]);
     if (rows[0]?.isOurs) await work();
   });
 }

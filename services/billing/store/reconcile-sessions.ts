@@ -2,6 +2,7 @@ import { dayMs } from "#shared/process/clock.ts";
 import { ridTimeMs } from "#shared/money/rid.ts";
 import { dayOfMs } from "../records/check.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
+import { findDetachedDay } from "./partitions.ts";
 import { askLong } from "./reconcile-query.ts";
 
 /** A relay process of which fewer or more events are booked than its numbers say. */
@@ -38,21 +39,26 @@ export async function findHoledSessions(
 
 const oldestDays = 60;
 
-/** The gaps in the numbers of a relay process, apart from those before an event that was booked within `ageMs`. */
+/**
+ * The gaps in the numbers of a relay process, apart from those before an event that was booked within `ageMs`, and from
+ * the numbers of days that have left the ledger.
+ */
 export async function findGaps(pool: Pool, session: SessionRow, ageMs: number): Promise<GapRow[]> {
   const changedMs = session.changedAt.getTime();
   // A relay process is named when it starts, and its calls come after that; its clock may have been put back since.
   const startedMs = (ridTimeMs(session.relaySession) ?? changedMs - oldestDays * dayMs) - dayMs;
+  const firstDay = dayOfMs(startedMs);
+  const isWhole = (await findDetachedDay(pool, firstDay, dayOfMs(changedMs))) === undefined;
   return await askLong<GapRow>(
     pool,
     `SELECT previous + 1 AS first, number - 1 AS last FROM (
        SELECT relay_sequence AS number, booked_at,
-         lag(relay_sequence, 1, -1::bigint) OVER (ORDER BY relay_sequence) AS previous
+         lag(relay_sequence, 1, $5::bigint) OVER (ORDER BY relay_sequence) AS previous
        FROM billing.ledger_line
        WHERE relay_session = $1 AND kind IN (1, 3) AND day BETWEEN $2 AND $3
      ) AS line
      WHERE number > previous + 1 AND booked_at < now() - $4 * interval '1 millisecond' ORDER BY 1 LIMIT 100`,
-    [session.relaySession, dayOfMs(startedMs), dayOfMs(changedMs + dayMs), ageMs],
+    [session.relaySession, firstDay, dayOfMs(changedMs + dayMs), ageMs, isWhole ? -1 : null],
   );
 }
 

@@ -28,7 +28,14 @@ const noNats = { current: () => undefined, [Symbol.asyncDispose]: () => Promise.
 export async function serveApp(pool: Pool, pusher: BalancePusher, given: Partial<AppDeps> = {}): Promise<ServedApp> {
   await using resources = new AsyncDisposableStack();
   const log = createLog("test", "silent");
-  const absent = { readPool: pool, nats: noNats, authQuota: noAuthQuota, signingKey: undefined, proofs: trusting };
+  const absent = {
+    readPool: pool,
+    nats: noNats,
+    authQuota: noAuthQuota,
+    signingKey: undefined,
+    proofs: trusting,
+    place: undefined,
+  };
   const deps = { ...bookingOn(pool), ...absent, pusher, clock: systemClock, log, ...given };
   const listen = { host: "127.0.0.1", port: 0, drainMs: 100 };
   const server = resources.use(await serveGrpc([[BillingService, buildApp(deps)]], listen));

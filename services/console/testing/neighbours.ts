@@ -251,7 +251,8 @@ export async function serveNeighbours(nowMs: () => number): Promise<Neighbours> 
   const tasks = scripted({ ...refusing(VideoTaskService), ...state.videos.handlers }, state);
   const relay = scripted({ ...refusing(RelayService), ...state.relays.handlers }, state);
   const place = { host: "127.0.0.1", port: 0, drainMs: 100 };
-  const streams = { exportLines: usage.exportLines, replay: operators.replay, listCloseLines: nothing };
+  const unasked = { listCloseLines: nothing, restoreDay: nothing };
+  const streams = { exportLines: usage.exportLines, replay: operators.replay, ...unasked };
   const authQuota = { ...unaryHandlers(AuthQuotaService, quota, log), session: () => undefined };
   const billing = {
     ...unaryHandlers(BillingService, money, log),

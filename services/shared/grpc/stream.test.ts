@@ -15,7 +15,8 @@ async function* nothing() {}
 
 async function start(given: Partial<Handlers>, idleMs = 5_000) {
   const resources = new AsyncDisposableStack();
-  const handlers: Handlers = { exportLines: nothing, replay: nothing, listCloseLines: nothing, ...given };
+  const unasked = { exportLines: nothing, replay: nothing, listCloseLines: nothing, restoreDay: nothing };
+  const handlers: Handlers = { ...unasked, ...given };
   const service = serverStreamHandlers(BillingService, handlers, log);
   const listen = { host: "127.0.0.1", port: 0, drainMs: 100 };
   const server = resources.use(await serveGrpc([[BillingService, service]], listen));
