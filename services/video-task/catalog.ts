@@ -1,6 +1,5 @@
-import { Ajv } from "ajv";
 import { Type } from "typebox";
-import { readCatalog, type CatalogProblem } from "#shared/catalog/document.ts";
+import { type CatalogProblem, compileSchema, readCatalog } from "#shared/catalog/document.ts";
 import { upstreamSchema, type UpstreamSource } from "#shared/catalog/upstream-schema.ts";
 import { buildUpstreams, readNamedFrom, type Upstream } from "#shared/catalog/upstreams.ts";
 import { videoDialectNames, videoDialectOf } from "#shared/catalog/video-dialects.ts";
@@ -39,7 +38,7 @@ const schema = {
   },
 };
 
-const validate = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true }).compile<Source>(schema);
+const validate = compileSchema<Source>(schema);
 
 const isForVideos = (dialects: unknown): boolean =>
   Array.isArray(dialects) && videoDialectOf({ dialects }) !== undefined;

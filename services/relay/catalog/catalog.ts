@@ -1,5 +1,4 @@
-import { Ajv } from "ajv";
-import { readCatalog, type CatalogProblem } from "#shared/catalog/document.ts";
+import { type CatalogProblem, compileSchema, readCatalog } from "#shared/catalog/document.ts";
 import { buildUpstreams, readNamedFrom, type ReadNamed, type Upstream } from "#shared/catalog/upstreams.ts";
 import { followCatalogFile, type FollowedCatalog, type FollowOptions } from "#shared/catalog/follow.ts";
 import type { Followed } from "#shared/process/follow-files.ts";
@@ -16,9 +15,7 @@ export type Catalog = {
   isMaintenance: boolean;
 };
 
-const validate = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true }).compile<CatalogSource>(
-  catalogSchema,
-);
+const validate = compileSchema<CatalogSource>(catalogSchema);
 
 /**
  * Reads a catalog from its text. Throws a CatalogError that names every problem with file and line. Credentials are

@@ -1,4 +1,4 @@
-import type { ValidateFunction } from "ajv";
+import { Ajv, type AnySchema, type ValidateFunction } from "ajv";
 import { isMap, isPair, isScalar, isSeq, LineCounter, parseDocument, type Document, type Node } from "yaml";
 
 /** What is wrong at a place of the catalog. */
@@ -39,6 +39,13 @@ function schemaProblems(validate: ValidateFunction): CatalogProblem[] {
     return { path: [...path, extra], reason: `${extra} is not a known field` };
   });
 }
+
+/**
+ * Makes a check of a catalog's documents, which also sets defaults. Its code is not optimized: it runs once for each
+ * catalog that is loaded, and to optimize it takes as long as all the rest (150 → 75 ms of the relay's start).
+ */
+export const compileSchema = <Source>(schema: AnySchema): ValidateFunction<Source> =>
+  new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true, code: { optimize: false } }).compile<Source>(schema);
 
 /** How the document of a catalog becomes what a service works with. */
 export type CatalogReading<Source, Catalog> = {
