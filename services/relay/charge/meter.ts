@@ -9,7 +9,7 @@ import type { MoreOutput } from "../dialects/more-output.ts";
 import { maxPictureTokens, mediaTokens, usualPictureTokens } from "./media-tokens.ts";
 import { sourceOf, type Ending } from "./outcomes.ts";
 import { inputBuckets, outputBuckets, possibleUnits, sumOf } from "./possible-usage.ts";
-import { asPricedTools, heldTools } from "./tool-units.ts";
+import { asPricedMedia, asPricedTools, heldTools, mediaBuckets } from "./tool-units.ts";
 import { isPartlyUnseen } from "./unseen.ts";
 
 type InputLimits = Pick<Model, "contextTokens">;
@@ -158,6 +158,11 @@ function told(tally: Tally, { units: { images, characters } }: RequestFacts): Un
   if (images !== undefined) known.images = images;
   if (characters !== undefined) known.characters = characters;
   Object.assign(known, tally.counted, tally.usage);
+  // What passed behind the counts is not among them.
+  for (const bucket of mediaBuckets) {
+    const passed = tally.counted[bucket];
+    if (passed !== undefined) known[bucket] = passed + (tally.usage?.[bucket] ?? 0n);
+  }
   known.requests = 1n;
   return known;
 }
@@ -211,7 +216,7 @@ export function meterCall(tally: Tally, ending: Ending, requested: RequestFacts,
     hasInputCount: raised ? raised.isInputKnown : tally.inputUsage !== undefined,
   });
   if (source === UsageSource.NONE) return { usage: {}, measured: tally.usage ?? tally.inputUsage ?? {}, source };
-  const uncounted = raised ? raised.usage : counted(tally, requested);
+  const uncounted = raised ? raised.usage : asPricedMedia(counted(tally, requested), prices);
   const measured = source === UsageSource.PROVIDER ? told(tally, requested) : uncounted;
   return { usage: priced(measured, prices), measured, source };
 }
@@ -240,11 +245,12 @@ function heardCostNanos(
   );
 }
 
-/** What a session has said, and how long it has taken. */
-function countedCostNanos({ counted: { audioOutputTokens, mediaMs } }: Tally, { prices }: Model): number {
-  if (audioOutputTokens === undefined && mediaMs === undefined) return 0;
-  const units = { audioOutputTokens: audioOutputTokens ?? 0n, mediaMs: mediaMs ?? 0n };
-  return Number(costNanos(pricedOnly(units, prices), prices));
+/** What was said and drawn, and how long a session has taken. */
+function countedCostNanos({ counted: units }: Tally, { prices }: Model): number {
+  const { audioOutputTokens = 0n, imageOutputTokens = 0n, mediaMs = 0n } = units;
+  if (audioOutputTokens + imageOutputTokens + mediaMs === 0n) return 0;
+  const priced = asPricedMedia({ audioOutputTokens, imageOutputTokens, mediaMs }, prices);
+  return Number(costNanos(pricedOnly(priced, prices), prices));
 }
 
 /**

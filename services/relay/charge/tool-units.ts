@@ -23,6 +23,22 @@ export function asPricedTools(usage: Units, prices: Units): Units {
   return told ?? usage;
 }
 
+/** Content that is no text. */
+export const mediaBuckets = ["audioOutputTokens", "imageOutputTokens"] as const satisfies UsageBucket[];
+
+/** Estimated tokens of sound and pictures as these prices speak of them: output, without a price of their own. */
+export function asPricedMedia(usage: Units, prices: Units): Units {
+  let told: Units | undefined;
+  for (const bucket of mediaBuckets) {
+    const units = usage[bucket] ?? 0n;
+    if (units === 0n || prices[bucket] !== undefined || prices.outputTokens === undefined) continue;
+    told ??= { ...usage };
+    told[bucket] = 0n;
+    told.outputTokens = (told.outputTokens ?? 0n) + units;
+  }
+  return told ?? usage;
+}
+
 // Runs that are held for a tool whose request sets no limit, and the most that one is believed to set.
 const usualRuns = 10;
 const maxRuns = 1_000;

@@ -4,6 +4,9 @@ import type { Cleaner, Envelope, EventVerdict, ModelPart, Tally, UpstreamError }
 import type { ReplyPart } from "./reply.ts";
 import type { StreamEvent } from "./sse.ts";
 
+/** Content that is no text. */
+export type DeliveredBucket = "audioOutputTokens" | "imageOutputTokens";
+
 /** Token counts that a provider tells. */
 export type ToldUsage = {
   /** Whether they are of the whole answer so far, or of its input alone. */
@@ -36,6 +39,8 @@ export type AnswerSink = {
   usage: (told: ToldUsage) => void;
   /** Units that were counted from the answer so far. */
   counted: (bucket: UsageBucket, units: bigint) => void;
+  /** Sound or pictures that passed, in estimated tokens; counts of the provider that come later tell of them, too. */
+  delivered: (bucket: DeliveredBucket, tokens: number) => void;
   /** How much was searched for the answer, in the provider's own word. */
   searched: (contextSize: string) => void;
   /** The model that ran and the tier by which it was served, as far as they are told here. */

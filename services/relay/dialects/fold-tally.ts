@@ -1,5 +1,5 @@
 import type { Units, UsageBucket } from "#shared/money/pricing.ts";
-import type { AnswerSink, ToldUsage } from "./answer.ts";
+import type { AnswerSink, DeliveredBucket, ToldUsage } from "./answer.ts";
 import { emptyTally, noCounts, outputOf, type Tally, type UpstreamError } from "./dialect.ts";
 
 // Before any content: all of it is more than was told.
@@ -44,6 +44,7 @@ export class TallyFold implements AnswerSink {
     if (tellsNothing(units) && !tellsNothing(tally.usage)) return;
     tally.runningAt = runningAtOf(told, tally);
     tally.usage = units;
+    if (!told.isPartial) this.forgetDelivered();
     tally.toldTokens = total;
     tally.byModel = byModel;
     tally.longestInputTokens = longestInputTokens;
@@ -51,6 +52,18 @@ export class TallyFold implements AnswerSink {
 
   counted(bucket: UsageBucket, units: bigint): void {
     this.tally.counted[bucket] = units;
+  }
+
+  delivered(bucket: DeliveredBucket, tokens: number): void {
+    const { tally } = this;
+    tally.hasContent = true;
+    // A new object, because checkpoints keep the one before.
+    tally.counted = { ...tally.counted, [bucket]: (tally.counted[bucket] ?? 0n) + BigInt(Math.round(tokens)) };
+  }
+
+  private forgetDelivered(): void {
+    const { audioOutputTokens, imageOutputTokens, ...counted } = this.tally.counted;
+    if (audioOutputTokens ?? imageOutputTokens) this.tally.counted = counted;
   }
 
   /** The first name of the model stands, and the last word on the tier. Some send "" at first, which tells nothing. */

@@ -1,5 +1,5 @@
 import type { UsageBucket } from "#shared/money/pricing.ts";
-import type { AnswerFormat, AnswerSink, ReadingContext, ToldUsage } from "./answer.ts";
+import type { AnswerFormat, AnswerSink, DeliveredBucket, ReadingContext, ToldUsage } from "./answer.ts";
 import type { Tally, UpstreamError } from "./dialect.ts";
 import { TallyFold } from "./fold-tally.ts";
 import { BrokenReplyError, foldReply, type Reply, type ReplyEvent, type ReplyPart, type ReplyUsage } from "./reply.ts";
@@ -40,6 +40,10 @@ export class ReplyShower implements AnswerSink {
 
   counted(bucket: UsageBucket, units: bigint): void {
     this.fold.counted(bucket, units);
+  }
+
+  delivered(bucket: DeliveredBucket, tokens: number): void {
+    this.fold.delivered(bucket, tokens);
   }
 
   searched(contextSize: string): void {

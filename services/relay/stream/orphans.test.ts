@@ -75,6 +75,24 @@ test("with abort, and beyond the bounds, the call is cut at once and costs its i
   assert.deepEqual(world.reasons(), ["abort", "account_full", "process_full"]);
 });
 
+test("an account may have as many streams as it leaves to others", () => {
+  const { settling } = createWorld();
+  const orphans = createOrphans(settling, { max: 10, maxPerAccount: 2 });
+  const leave = (accountId: string, isStream = true): boolean => {
+    const before = orphans.size;
+    orphans.leave(liveCallOf({ onCallerGone: drain, accountId, isStream }), {
+      ...createSendSignal(),
+      isBillable: true,
+    });
+    return orphans.size > before;
+  };
+  const left = Array.from({ length: 7 }, () => leave("acct_1"));
+  assert.deepEqual(left, [true, true, true, true, true, false, false]);
+  assert.equal(leave("acct_1", false), false, "a whole answer");
+  assert.deepEqual([leave("acct_2"), leave("acct_2"), leave("acct_2")], [true, true, true]);
+  assert.equal(leave("acct_3", false), true);
+});
+
 test("an orphan that ends makes room for the next of its account", () => {
   const world = createWorld();
   const first = world.leave(world.callOf());

@@ -5,10 +5,10 @@ import type { LiveCall } from "../live-call.ts";
 import type { SendSignal } from "../upstream/send.ts";
 import { checkpoint } from "./guard.ts";
 
-/** How many answers are read on at once without their callers. */
+/** How many answers are read on at once without their callers; `maxPerAccount` is for whole ones, kept in memory. */
 export type OrphanLimits = { max: number; maxPerAccount: number };
 
-// As many as files of videos. Each may hold a connection, a part of its account's money and a whole answer in memory.
+// As many as files of videos. Each may hold a connection and a part of its account's money.
 const defaultLimits: OrphanLimits = { max: 256, maxPerAccount: 32 };
 
 /** Calls whose callers have left while an upstream was at work on them. */
@@ -84,9 +84,13 @@ class OrphanSet implements Orphans {
   }
 
   /** Why one more answer is not read on. */
-  private obstacleTo({ accountId }: LiveCall): "process_full" | "account_full" | undefined {
-    if (this.readOn.size >= this.limits.max) return "process_full";
-    return (this.byAccount.get(accountId) ?? 0) >= this.limits.maxPerAccount ? "account_full" : undefined;
+  private obstacleTo({ accountId, isStream }: LiveCall): "process_full" | "account_full" | undefined {
+    const { max, maxPerAccount } = this.limits;
+    const free = max - this.readOn.size;
+    if (free <= 0) return "process_full";
+    const own = this.byAccount.get(accountId) ?? 0;
+    // A stream is thrown away as it comes, so an account may have as many as it leaves to others.
+    return own < (isStream ? Math.max(free, maxPerAccount) : maxPerAccount) ? undefined : "account_full";
   }
 
   private count({ accountId }: LiveCall, change: number): void {

@@ -1,6 +1,7 @@
 import type { AnswerSink } from "../answer.ts";
 import { callIdFor } from "../call-id.ts";
 import type { Citation, Opaque } from "../conversation.ts";
+import { deliverPicture, deliverSound } from "../delivered-media.ts";
 import { estimateTokens, member, stringOf } from "../dialect.ts";
 import type { BlockStart, Picture } from "../reply.ts";
 import { readName } from "./names.ts";
@@ -76,8 +77,17 @@ function readCall(call: unknown, signature: string | undefined, reading: Reading
 
 const otherContent = ["inlineData", "executableCode", "codeExecutionResult"];
 
+/** Gemini's sound is PCM as well. */
+function countMedia(inline: unknown, sink: AnswerSink): void {
+  const [mediaType = "", data] = [stringOf(member(inline, "mimeType")), stringOf(member(inline, "data"))];
+  if (!data) return;
+  if (mediaType.startsWith("audio/")) deliverSound(sink, data);
+  else if (mediaType.startsWith("image/")) deliverPicture(sink);
+}
+
 /** Counts a part, also of kinds that no other format has. */
 function countPart(part: unknown, sink: AnswerSink): void {
+  countMedia(member(part, "inlineData"), sink);
   const text = stringOf(member(part, "text")) ?? "";
   const call = member(part, "functionCall");
   if (call) {

@@ -2,6 +2,7 @@ import type { AnswerSink } from "../answer.ts";
 import type { Opaque } from "../conversation.ts";
 import { stableHash } from "../call-id.ts";
 import { readSource } from "../data-url.ts";
+import { deliverPicture, deliverSound } from "../delivered-media.ts";
 import { estimateTokens, member, stringOf } from "../dialect.ts";
 import { decodeFreeText, endFreeText, readToolName, type FreeTextDecoder } from "../free-text.ts";
 import { readLogprobs } from "../openai-shared/logprobs.ts";
@@ -186,6 +187,7 @@ function addImage(choice: ChoiceState, image: unknown, sink: AnswerSink): void {
   const address = stringOf(member(member(image, "image_url"), "url"));
   if (!address) return;
   sink.content(0);
+  deliverPicture(sink);
   const source = sink.isShown && address.startsWith("data:") ? readSource(address) : undefined;
   if (source?.kind !== "base64") return;
   closeBlock(choice, sink);
@@ -197,7 +199,9 @@ function addImage(choice: ChoiceState, image: unknown, sink: AnswerSink): void {
 /** Sound has no place in other formats. */
 function addAudio(audio: unknown, sink: AnswerSink): void {
   const transcript = stringOf(member(audio, "transcript")) ?? "";
-  if (transcript !== "" || member(audio, "data")) sink.content(estimateTokens(transcript));
+  const data = stringOf(member(audio, "data"));
+  if (transcript !== "" || data) sink.content(estimateTokens(transcript));
+  if (data) deliverSound(sink, data);
 }
 
 /** State that comes without a call belongs to the text. */
