@@ -34,6 +34,7 @@ type PlaygroundForm = { sent: Form; models: readonly string[]; turns: readonly T
 /** The form for the next question; the turns before it go with it. */
 export function playgroundForm(request: AccountRequest, { sent, models, turns, keyName }: PlaygroundForm): Markup {
   const base = `/accounts/${request.accountId}`;
+  const chosen = request.query("model") || (models[0] ?? "");
   return html`<form method="post" action="${base}/playground" data-playground novalidate>
     ${request.csrfField}<input
       type="hidden"
@@ -42,7 +43,7 @@ export function playgroundForm(request: AccountRequest, { sent, models, turns, k
       value="${mayGoOn(turns) && writeTurns(turns)}"
     />
     <div class="side-by-side">
-      ${input(sent, { name: "model", label: "Model", value: request.query("model") || (models[0] ?? ""), maxLength: 256, list: "models" })}
+      ${input(sent, { name: "model", label: "Model", value: chosen, maxLength: 256, list: "models" })}
       ${input(sent, { name: "compare", label: "Compare with", maxLength: 256, list: "models", isOptional: true })}
     </div>
     <datalist id="models">${models.map((name) => html`<option value="${name}"></option>`)}</datalist>
@@ -77,8 +78,15 @@ function toolFields(sent: Form): Markup {
   </details>`;
 }
 
-const exampleTools =
-  '[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}]';
+const exampleTools = JSON.stringify([
+  {
+    type: "function",
+    function: {
+      name: "get_weather",
+      parameters: { type: "object", properties: { city: { type: "string" } } },
+    },
+  },
+]);
 
 /** static/playground.js shows the field for a file, makes the picture small and puts it into the hidden field. */
 function pictureFields(sent: Form): Markup {

@@ -100,8 +100,8 @@ function inviteForm(request: AccountRequest): Markup {
       name: "role",
       label: "Role",
       hint:
-        "Admins do what owners do, but for owners themselves; developers manage keys and use the playground; billing manages money and alerts; " +
-        "viewers only view.",
+        "Admins do what owners do, but for owners themselves; developers manage keys and use the playground; " +
+        "billing manages money and alerts; viewers only view.",
       value: "developer",
       choices: roleChoices,
     })}`,

@@ -191,7 +191,7 @@ async function* inOne(problem: string): AsyncGenerator<object> {
 /** A piece of an answer, or all of it once it has ended. */
 type SideEvent = { side: number } & (Piece | ({ kind: "answered"; figures: Markup } & Answer));
 
-/** Answers as they come, and what there is once they have ended; `isKept`: whether they are part of the conversation. */
+/** Answers as they come, and what there is once they have ended; `isKept`: whether the conversation has them. */
 type AnswerEvent = SideEvent | { kind: "end"; note: Markup; code: Markup; turns: readonly Turn[]; isKept: boolean };
 
 async function* answerOf(
