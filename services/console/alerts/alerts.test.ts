@@ -119,6 +119,41 @@ async function deliveries(state = ""): Promise<number> {
   return Number(row?.["found"]);
 }
 
+describe("invitations", () => {
+  const members = "/accounts/acme/members";
+  const invite = async (email: string): Promise<string> => {
+    await owner.browser.get(members);
+    const seen = await owner.browser.post(members, { email, role: "developer" });
+    checkPage(seen, members);
+    return seen.text;
+  };
+
+  it("are mailed to whom they are for, with the link that the page shows", async () => {
+    const text = await invite("invited@example.org");
+    assert.match(text, /This link was mailed to invited@example\.org\./);
+    const [mail] = mailbox.mails;
+    assert.deepEqual(mail?.to, ["invited@example.org"]);
+    const link = /class="secret">([^<]+)</.exec(text)?.[1] ?? assert.fail();
+    // Quoted-printable folds lines with "=".
+    const body = mail?.text.replaceAll(/=\r\n/g, "") ?? "";
+    assert.ok(body.includes(link), body);
+    assert.ok(body.includes(owner.email));
+  });
+
+  it("are handed over where the mail server takes none, or an account has made a hundred on a day", async () => {
+    mailbox.isFull = true;
+    assert.match(await invite("second@example.org"), /Send this link to second@example\.org\./);
+    mailbox.isFull = false;
+    await world.database.sql(`
+      INSERT INTO console.invitation
+        (invitation_id, token_hash, email, account_id, role, invited_by, expires_at, withdrawn_at)
+      SELECT gen_random_uuid(), sha256(n::text::bytea), 'x@example.org', 'acme', 'owner', '${owner.personId}', now(), now()
+      FROM generate_series(1, 100) AS n`);
+    assert.match(await invite("third@example.org"), /Send this link to third@example\.org\./);
+    assert.equal(mailbox.mails.length, 0);
+  });
+});
+
 describe("alerts", () => {
   it("tell owners by mail once that the balance is low, and again only after a top-up", async () => {
     await save({ "low-balance": "20" });

@@ -57,6 +57,16 @@ export async function listInvitations(db: Queryable, accountId: string | null, l
   return rows;
 }
 
+/** How many were made for an account, or for operators, in the last day, whatever became of them. */
+export async function countInvitationsOfDay(db: Queryable, accountId: string | null): Promise<number> {
+  const { rows } = await db.query<{ made: number }>(
+    `SELECT count(*)::int AS made FROM console.invitation
+     WHERE account_id IS NOT DISTINCT FROM $1 AND created_at > now() - interval '1 day'`,
+    [accountId],
+  );
+  return rows[0]?.made ?? 0;
+}
+
 /** Takes an open invitation of this account back, or of operators; undefined when there is none with this id. */
 export async function withdrawInvitation(
   db: Queryable,

@@ -150,7 +150,8 @@ async function invite(deps: Deps, request: AccountRequest): Promise<PageResponse
     request.form.refuse("email", `At most ${maxInvitations} invitations can be open. Take some back first.`);
     return again("Members", await list(deps, request));
   }
-  return invitationLink(deps, { token, email, back: membersPath(request) });
+  const { visitor: invitedBy } = request;
+  return invitationLink(deps, { token, email, accountId, role, invitedBy, back: membersPath(request) });
 }
 
 async function withdraw(deps: Deps, request: AccountRequest): Promise<PageResponse> {

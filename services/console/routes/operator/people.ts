@@ -102,7 +102,14 @@ async function inviteOperator(deps: Deps, request: SignedInRequest): Promise<Pag
       after: { email, role: "operator" },
     });
   });
-  return invitationLink(deps, { token, email, back: base });
+  return invitationLink(deps, {
+    token,
+    email,
+    accountId: null,
+    role: "operator",
+    invitedBy: request.visitor,
+    back: base,
+  });
 }
 
 async function withdraw({ pool }: Deps, request: SignedInRequest): Promise<PageResponse> {
