@@ -268,6 +268,25 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
     browser.check();
   });
 
+  /** With script: a picture of a file, and two models that answer side by side. */
+  async function compareOnPicture(page: Page): Promise<void> {
+    const picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    await page.getByText("Picture", { exact: true }).click();
+    const file = { name: "dot.png", mimeType: "image/png", buffer: Buffer.from(picture, "base64") };
+    await page.getByLabel("Or a file").setInputFiles(file);
+    const hidden = page.locator("input[name=picture]");
+    await until("it is in the form", async () => (await hidden.inputValue()).startsWith("data:image/jpeg;base64,"));
+    await page.getByLabel("Compare with").fill("test-model");
+    await page.getByLabel("Message", { exact: true }).fill(behaviourText({ text: "A dot." }));
+    await page.getByRole("button", { name: "Send" }).click();
+    await page.locator("main a[href*='/calls/']").nth(3).waitFor();
+    const sides = page.locator("[data-side]");
+    assert.match(await sides.nth(2).innerText(), /^Answer 3 A: test-model\s+A dot\./);
+    assert.match(await sides.nth(3).innerText(), /^Answer 3 B: test-model\s+A dot\./);
+    assert.equal(await hidden.inputValue(), "", "it goes with its message alone");
+    await checkAccessibility(page);
+  }
+
   test("the playground holds a conversation, with script and without: figures, code, a call each, and an end", async () => {
     const plain = await site.browser.open({ hasScript: false });
     await signIn(plain, owner.email);
@@ -293,6 +312,7 @@ describe("the console, clicked through by account owners", needsBrowser, () => {
       assert.match(code, /role: "assistant", content: "Nice to meet you\."/);
       assert.match(code, /temperature: 0\.5,/);
       if (page === owner.page) await checkAccessibility(page);
+      if (page === owner.page) await compareOnPicture(page);
       await page.getByRole("button", { name: "Clear" }).click();
       await links.first().waitFor({ state: "detached" });
       assert.equal(await page.getByLabel("Temperature").inputValue(), "0.5");
