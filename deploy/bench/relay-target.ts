@@ -42,25 +42,31 @@ export type RelayTarget = Target &
     extendCatalog: (moreModels: number) => Promise<void>;
   };
 
+/** Another catalog than the bench's, and settings of the relay. */
+export type RelayPlan = { catalog?: string; variables?: Record<string, string> };
+
 /**
  * Starts the whole stack in a folder of its own, with an account whose money and rate limits do not run out: limits
  * are raised, not switched off, so every call still pays for them. CPU profiles go into the folder `profiles`.
  */
-export async function startRelay(upstreamPort: number, cores: Cores, profiles?: string): Promise<RelayTarget> {
+export async function startRelay(
+  upstreamPort: number,
+  cores: Cores,
+  profiles?: string,
+  other: RelayPlan = {},
+): Promise<RelayTarget> {
   await using resources = new AsyncDisposableStack();
   const upstreamOrigin = `http://127.0.0.1:${upstreamPort}`;
   const folder = await mkdtemp(join(tmpdir(), "relay-bench-"));
   removeAtEnd(folder);
   resources.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
   const troubles: string[] = [];
-  const profiling = profiles === undefined ? {} : profilingVariables(profiles);
-  const authQuotaVariables = { IP_REQUESTS_PER_MINUTE: String(callsPerMinute), ...profiling["auth-quota"] };
   const stack = resources.use(
     await startStack({
       folder,
       environment: process.env,
-      serviceEnvironment: { ...profiling, "auth-quota": authQuotaVariables },
-      catalog: benchCatalog(upstreamOrigin),
+      serviceEnvironment: variablesOf(profiles, other),
+      catalog: other.catalog ?? benchCatalog(upstreamOrigin),
       onLine: (source, line) => {
         if (isTrouble.test(line)) troubles.push(`${source}: ${line}`);
         if (troubles.length > keptTroubles) troubles.shift();
@@ -111,6 +117,16 @@ export async function startRelay(upstreamPort: number, cores: Cores, profiles?: 
       await until(`the relay offers ${moreModels} models more`, hasChanged, catalogTimeoutMs);
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** Limits are raised, and profiles asked for. */
+function variablesOf(profiles: string | undefined, { variables }: RelayPlan): Record<string, Record<string, string>> {
+  const profiling: Record<string, Record<string, string>> = profiles === undefined ? {} : profilingVariables(profiles);
+  return {
+    ...profiling,
+    relay: { ...profiling["relay"], ...variables },
+    "auth-quota": { IP_REQUESTS_PER_MINUTE: String(callsPerMinute), ...profiling["auth-quota"] },
   };
 }
 

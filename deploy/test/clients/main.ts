@@ -23,9 +23,16 @@ const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const clientTimeoutMs = 600_000;
 const words = ["word-alder", "word-birch"];
 
-/** Models as most are: chat without tools of free text, Responses with a price for the web search of agents. */
+/**
+ * Models as most are: chat without tools of free text, Responses with a price for the web search of agents, and over a
+ * WebSocket for callers who have one.
+ */
 function catalog(fakeUrl: string): string {
-  const all = JSON.parse(conversionCatalog(fakeUrl)) as { models: Record<string, { price?: object }> };
+  const all = JSON.parse(conversionCatalog(fakeUrl)) as {
+    upstreams: Record<string, object>;
+    models: Record<string, { price?: object }>;
+  };
+  Object.assign(all.upstreams["responses"] ?? {}, { responses_websocket: true });
   Object.assign(all.models[modelOf("chat")] ?? {}, { quirks: ["no-custom-tools"] });
   Object.assign(all.models[modelOf("responses")]?.price ?? {}, { web_searches: "10000" });
   return JSON.stringify(all);

@@ -26,7 +26,7 @@ export function loadCatalog(fakeUrl: string): string {
     reasoning_tokens: formatUsd(dearPrices.reasoningTokens),
   };
   return catalogText({
-    upstreams: { fake: upstreamAt(fakeUrl, { on_caller_gone: "drain" }) },
+    upstreams: { fake: upstreamAt(fakeUrl, { on_caller_gone: "drain", responses_websocket: true }) },
     models: {
       "cheap-model": modelOn("fake"),
       "dear-model": modelOn("fake", { price }),

@@ -40,7 +40,7 @@ function refusalOf(fields: object, model = plain, dialect: DialectName = "openai
 
 test("a service tier without a price row is refused by name; auto and default need none", () => {
   for (const dialect of ["openai-chat", "openai-responses"] as const) {
-    for (const tier of ["priority", "flex", "scale", "fast", "ultrafast", "", "Default"]) {
+    for (const tier of ["priority", "flex", "scale", "ultrafast", "", "Default"]) {
       const detail = `field service_tier "${tier}" has no price for this model and cannot be used`;
       assert.equal(refusalOf({ service_tier: tier }, plain, dialect), detail);
     }
@@ -78,6 +78,9 @@ test("a tier passes where the row that its call is priced by names it, and nowhe
   const model = modelOf(`${prices}, ${tiers}`);
   assert.equal(refusalOf({ service_tier: "flex" }, model), undefined);
   assert.match(refusalOf({ service_tier: "priority" }, model) ?? "", /priority/);
+  assert.match(refusalOf({ service_tier: "fast" }, model) ?? "", /priority/, "the same by another word");
+  const dear = modelOf(`${prices}, variants: [{ service_tier: priority, multiplier: '2' }]`);
+  for (const tier of ["priority", "fast"]) assert.equal(refusalOf({ service_tier: tier }, dear), undefined);
   const long = { service_tier: "flex", input: "word ".repeat(2_000) };
   assert.match(refusalOf(long, model) ?? "", /flex/, "the first row that fits is for any tier");
 });

@@ -278,11 +278,14 @@ export function totalOf(usage: unknown, field: string): bigint | undefined {
   return total > 0n ? total : undefined;
 }
 
-/** Fields of a request for text by which its price may differ. Throws RequestError for a tier that is no text. */
+/**
+ * Fields of a request for text by which its price may differ; OpenAI's `fast` is another word for `priority`, by which
+ * answers tell it. Throws RequestError for a tier that is no text.
+ */
 export function tierOf(serviceTier: unknown): Record<string, string> {
   if (serviceTier === undefined || serviceTier === null) return {};
   if (typeof serviceTier !== "string") throw new RequestError("field service_tier must be a string");
-  return { service_tier: serviceTier };
+  return { service_tier: serviceTier === "fast" ? "priority" : serviceTier };
 }
 
 /** Whether a cleaner found nothing to take out, so that the very bytes may pass. */

@@ -8,6 +8,8 @@ const reasons = new Map<string, FinishReason>([
   ["tool_use", "calls"],
   ["refusal", "refusal"],
   ["pause_turn", "pause"],
+  // Of a beta: who asked for it goes on with what was compacted.
+  ["compaction", "pause"],
 ]);
 
 /** A `stop_reason` that is not known yet counts as a plain end: every other reason asks something of the caller. */
