@@ -55,7 +55,8 @@ const selected = archiveColumns
 const tableOf = (day: string, place: "ledger" | "restoring"): string =>
   place === "ledger" ? "billing.ledger_line" : `billing.restoring_${day.replaceAll("-", "_")}`;
 
-const linesPerPage = 10_000;
+// A group of the file, which is encoded at one go: what else this process does waits for some 40 ms.
+const linesPerPage = 2_000;
 
 /**
  * Lines of a closed day in the order of account and line, page by page: each page is a statement of its own, so that no
