@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { hash } from "node:crypto";
 import { after, before, test } from "node:test";
 import { RecordKind } from "#proto/usage/v1/usage_pb.ts";
+import { query } from "#shared/testing/postgres.ts";
 import { createRid } from "#shared/money/rid.ts";
 import { bookBatch } from "./intake/book.ts";
 import { readMessage } from "./records/read-event.ts";
 import { readUnpushedKeys } from "./store/funds.ts";
-import { insertQuarantine, sumUpQuarantine } from "./store/quarantine.ts";
+import { forgetSettled, insertQuarantine, sumUpQuarantine } from "./store/quarantine.ts";
 import { countDoubts, readOpenQuarantine } from "./store/reconcile-quarantine.ts";
 import { startApp as startAppOn } from "./testing/app.ts";
 import { bookingOn } from "./testing/billing.ts";
@@ -256,4 +257,24 @@ test("a record with counts that cannot be is booked, kept once for a person, and
   assert.deepEqual(await app.openIds(), []);
   assert.equal(await countDoubts(pool), 0n);
   assert.equal((await app.lines()).length, 4, "nothing is charged twice");
+});
+
+test("a record is forgotten 400 days after it was settled; an open one never", async () => {
+  await using app = await startApp();
+  const { pool, ownerUrl } = app.ledger;
+  const event = makeEvent();
+  const settled = await app.putEarly(event);
+  await app.putUnreadable(Uint8Array.of(1));
+  await query(ownerUrl, "UPDATE billing.usage_quarantine SET received_at = now() - interval '500 days'");
+  await app.billing.correct({ accountId: "a", amountNanos: -1n, correctionId: "c", reason: "r", rid: event.rid });
+  assert.equal(await forgetSettled(pool), 0n, "it was settled now");
+  const later = (days: number): string =>
+    `UPDATE billing.quarantine_booked SET booked_at = now() - make_interval(days => ${days})
+     WHERE quarantine_id = ${settled}`;
+  await query(ownerUrl, later(399));
+  assert.equal(await forgetSettled(pool), 0n);
+  await query(ownerUrl, later(401));
+  assert.equal(await forgetSettled(pool), 1n);
+  assert.equal((await app.billing.listQuarantine({})).records.length, 1);
+  assert.equal((await app.openIds()).length, 1);
 });

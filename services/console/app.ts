@@ -1,3 +1,4 @@
+import { forgetLinks } from "./store/invitations.ts";
 import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
@@ -138,6 +139,7 @@ async function keepWatch(resources: AsyncDisposableStack, pool: Pool, log: Logge
     await deleteEndedSessions(pool, maxSwept);
     await deleteEndedAttempts(pool, maxSwept);
     await deleteOldDeliveries(pool, maxSwept);
+    await forgetLinks(pool, maxSwept);
   };
   resources.use(every(sweepMs, sweep, log));
   return health.reasons;

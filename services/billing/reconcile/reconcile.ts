@@ -14,11 +14,12 @@ import { runChecks, type ReconcileDeps } from "./checks.ts";
 import type { Window } from "../records/finding.ts";
 import { contentOf, isComplete, signContent, toMessage, type KeptReport } from "#shared/money/report.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
+import { forgetSettled } from "../store/quarantine.ts";
 import { closeLedgerDay, findClosableDays } from "../store/reconcile-closing.ts";
 import { findDetachedDay } from "../store/partitions.ts";
 import { findUnequalSums } from "../store/reconcile-sums.ts";
 import { forgetSessions } from "../store/session-progress.ts";
-import { alone, insertReport, readReports } from "../store/reconcile-report.ts";
+import { alone, countReports, insertReport, readReports } from "../store/reconcile-report.ts";
 
 /** What changed lately: calls made from eleven minutes to one minute ago. */
 export function windowOfLately(nowMs: number): Window {
@@ -40,6 +41,7 @@ export async function reportDay(deps: ReconcileDeps, day: string): Promise<KeptR
   return report;
 }
 
+const maxReports = 50;
 const maxRuns = 2;
 let runs = 0;
 
@@ -52,6 +54,12 @@ export async function reconcile(
   if (day !== "" && requireDay("day", day) > dayOfMs(nowMs)) throw badRequest("day must not be in the future");
   if (runs >= maxRuns) throw new ServiceError("unavailable", "the books are being reconciled; ask again later");
   if (day !== "" && (await findDetachedDay(deps.pool, day, day)) !== undefined) throw detached(day);
+  if (day !== "" && (await countReports(deps.pool, day)) >= maxReports) {
+    throw new ServiceError(
+      "failed_precondition",
+      `${maxReports} reports of ${day} are kept, which is all there may be`,
+    );
+  }
   runs += 1;
   try {
     if (day !== "") return { report: toMessage(await reportDay(deps, day)) };
@@ -101,6 +109,8 @@ async function reportIfDue(deps: ReconcileDeps, day: string): Promise<void> {
   const isSumRight = report.lines?.some(({ check, finding }) => check === "R1" && finding === Finding.RIGHT);
   const forgotten = await forgetSessions(deps.pool);
   if (forgotten > 0n) deps.log.info({ processes: `${forgotten}` }, "old relay processes forgotten");
+  const settled = await forgetSettled(deps.pool);
+  if (settled > 0n) deps.log.info({ records: `${settled}` }, "settled records of the quarantine forgotten");
   if (!isSumRight) return;
   await closeOldDays(deps);
 }

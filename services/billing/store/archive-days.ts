@@ -2,7 +2,7 @@ import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgre
 import { dayMs } from "#shared/process/clock.ts";
 import { dayOfMs, oldestDays } from "../records/check.ts";
 import { firstUuidAt } from "../records/line-id.ts";
-import { isOpen } from "./quarantine.ts";
+import { isOpen, noteSettled } from "./quarantine.ts";
 import { longestMs } from "./reconcile-query.ts";
 
 /** A day as it is archived: what is signed, and what is counted again before its lines are dropped. */
@@ -96,10 +96,7 @@ export async function leaveLedger(pool: Pool, archived: ArchivedDay): Promise<vo
         String(archived.amountNanos),
       ],
     );
-    await db.query(
-      `INSERT INTO billing.quarantine_booked (quarantine_id)
-       SELECT quarantine_id FROM billing.usage_quarantine AS q WHERE NOT (${isOpen}) ON CONFLICT DO NOTHING`,
-    );
+    await db.query(noteSettled);
     const leaving = {
       text: "SELECT billing.leave_ledger_day($1)",
       values: [archived.day],

@@ -28,6 +28,10 @@ export const isOpen = `NOT EXISTS (SELECT FROM billing.ledger_line AS line WHERE
     SELECT (regexp_matches(line.note, '\\mquarantine (\\d+)\\M', 'g'))[1]
     FROM billing.correction JOIN billing.ledger_line AS line USING (account_id, line_id, day))`;
 
+/** Writes down which entries are settled: lines that tell so may leave the ledger. */
+export const noteSettled = `INSERT INTO billing.quarantine_booked (quarantine_id)
+  SELECT quarantine_id FROM billing.usage_quarantine AS q WHERE NOT (${isOpen}) ON CONFLICT DO NOTHING`;
+
 const maxReasonLength = 500;
 
 /** Keeps what cannot be booked; the same bytes are kept once. Returns those that were not there before. */
@@ -105,6 +109,16 @@ export async function markQuarantineBooked(db: Queryable, quarantineId: bigint):
   await db.query("INSERT INTO billing.quarantine_booked (quarantine_id) VALUES ($1) ON CONFLICT DO NOTHING", [
     quarantineId,
   ]);
+}
+
+/**
+ * Writes down which entries are settled, by whatever line, and forgets those of which that was 400 days ago; returns how
+ * many.
+ */
+export async function forgetSettled(db: Queryable): Promise<bigint> {
+  await db.query(noteSettled);
+  const { rows } = await db.query<{ forgotten: bigint }>("SELECT billing.forget_settled() AS forgotten");
+  return rows[0]?.forgotten ?? 0n;
 }
 
 /** Which of these payload hashes are in quarantine, as hexadecimal. */

@@ -12,6 +12,13 @@ export async function insertReport(pool: Pool, day: string, madeAtMs: number, re
   );
 }
 
+/** How many reports of a day are kept. */
+export async function countReports(pool: Pool, day: string): Promise<number> {
+  const statement = "SELECT count(*)::int AS reports FROM billing.report WHERE day = $1";
+  const { rows } = await pool.query<{ reports: number }>(statement, [day]);
+  return rows[0]?.reports ?? 0;
+}
+
 /** Reports of a day, the newest first, at most `limit`. */
 export async function readReports(pool: Pool, day: string, limit: number): Promise<KeptReport[]> {
   const { rows } = await pool.query<Row>(

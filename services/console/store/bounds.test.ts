@@ -5,9 +5,10 @@ import { sharePostgres } from "#shared/testing/share.ts";
 import { createConsoleDatabase } from "../testing/console.ts";
 import { deleteOldDeliveries } from "./deliveries.ts";
 import { deleteEndedAttempts } from "./identities.ts";
+import { forgetLinks } from "./invitations.ts";
 import { deleteEndedSessions } from "./sessions.ts";
 
-test("sessions, attempts and deliveries that are over are deleted, so many at once, and no others", async () => {
+test("sessions, attempts, deliveries and links that are over are deleted, so many at once, and no others", async () => {
   await using postgres = await sharePostgres();
   await using database = await createConsoleDatabase(postgres);
   await using pool = createPool(database.url, "test", () => undefined);
@@ -39,4 +40,14 @@ test("sessions, attempts and deliveries that are over are deleted, so many at on
   assert.equal(await count("delivery"), 6);
   await deleteOldDeliveries(pool, 3);
   assert.equal(await count("delivery"), 4);
+  await database.sql(`
+    INSERT INTO console.invitation (invitation_id, token_hash, email, role, invited_by, expires_at)
+    SELECT gen_random_uuid(), sha256(n::text::bytea), 'a@b.example', 'operator', person_id,
+      now() - make_interval(days => 395 + n)
+    FROM (SELECT person_id FROM console.person LIMIT 1) AS p, generate_series(1, 9) AS n;
+    INSERT INTO console.password_reset (reset_id, token_hash, person_id, made_by, expires_at)
+    SELECT invitation_id, token_hash, invited_by, invited_by, expires_at FROM console.invitation`);
+  assert.equal(await forgetLinks(pool, 3), 6n);
+  assert.equal(await forgetLinks(pool, 3), 2n);
+  assert.deepEqual([await count("invitation"), await count("password_reset")], [5, 5]);
 });
