@@ -101,6 +101,8 @@ export const rooms: Record<string, readonly string[]> = {
     "config.ts",
     "ids.ts",
     "chat-stream.ts",
+    "pdf.ts",
+    "interleave.ts",
   ],
   "services/shared": ["catalog", "grpc", "net", "stores", "metrics", "process", "money", "protobuf"],
 };

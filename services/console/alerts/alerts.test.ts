@@ -147,7 +147,8 @@ describe("invitations", () => {
     await world.database.sql(`
       INSERT INTO console.invitation
         (invitation_id, token_hash, email, account_id, role, invited_by, expires_at, withdrawn_at)
-      SELECT gen_random_uuid(), sha256(n::text::bytea), 'x@example.org', 'acme', 'owner', '${owner.personId}', now(), now()
+      SELECT gen_random_uuid(), sha256(n::text::bytea), 'x@example.org', 'acme', 'owner', '${owner.personId}',
+        now(), now()
       FROM generate_series(1, 100) AS n`);
     assert.match(await invite("third@example.org"), /Send this link to third@example\.org\./);
     assert.equal(mailbox.mails.length, 0);
