@@ -9,6 +9,7 @@ import { dialects } from "../dialects/index.ts";
 import { CallFailure, expectedCauses, renderFailure, type Failure } from "../failures.ts";
 import { refusalOfBody } from "../http/read.ts";
 import type { BodyShare } from "../http/body-budget.ts";
+import { TurnShare } from "../stream/turn-share.ts";
 import { TurnSending } from "../upstream/send-turn.ts";
 import { TurnLink, type RefusedSockets } from "../upstream/turn-link.ts";
 import type { Made } from "../upstream/turn-socket.ts";
@@ -79,7 +80,9 @@ export class CallerSocket implements HeldSocket {
     );
     const { webSocket, connection } = opened;
     connection.on("data", (chunk: Buffer) => this.arrive(chunk.length));
-    webSocket.on("message", (data, isBinary) => this.receive(data as Buffer, isBinary));
+    // However short a frame is, it may begin a call.
+    const share = new TurnShare(webSocket);
+    webSocket.on("message", (data, isBinary) => share.take(Infinity, () => this.receive(data as Buffer, isBinary)));
     webSocket.on("error", ignore);
     webSocket.once("close", () => this.onClosed());
   }

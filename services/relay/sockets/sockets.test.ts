@@ -191,6 +191,12 @@ describe("what is no turn", async () => {
     assert.ok((await answer).endsWith(`\x88\x02${code}`));
   });
 
+  test("a frame in more than 1,024 pieces closes the socket, though all of them are empty", async () => {
+    const { webSocket, closed } = await open(await start());
+    for (let piece = 0; piece < 1_026; piece += 1) webSocket.send("", { fin: false });
+    assert.equal(await closed, 1008);
+  });
+
   test("frames that the account has no room for are refused as bodies are", async () => {
     const small = await start({}, { maxBodyBytes: 1_000_000 });
     const { events, closed, create, find } = await open(small);

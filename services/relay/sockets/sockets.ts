@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { WebSocketServer, type WebSocket } from "ws";
+import { WebSocketServer, type ServerOptions, type WebSocket } from "ws";
 import { createRid } from "#shared/money/rid.ts";
 import { failureOf, type Relay } from "../call.ts";
 import { authorize, callerOf, type Caller } from "../charge/admit.ts";
@@ -7,6 +7,7 @@ import { CallFailure, expectedCauses, type Failure } from "../failures.ts";
 import { createBodyBudget, type BodyBudget, type BodyShare } from "../http/body-budget.ts";
 import { readKey } from "../http/read.ts";
 import { requestIdHeaders } from "../http/respond.ts";
+import { inTurn } from "../stream/turn-share.ts";
 import { pathOf, realtimePath } from "../http/paths.ts";
 import type { RefusedSockets } from "../upstream/turn-link.ts";
 import { CallerSocket } from "./caller-socket.ts";
@@ -69,6 +70,8 @@ const shareOf = (budget: BodyBudget, caller: Caller): BodyShare =>
 // many small items take some 60 ms, 16 MiB more than twice that. Whoever has more to send, such as many pictures, sends
 // it over HTTP, where large bodies are read in threads.
 const maxFrameBytes = 4 * 1024 * 1024;
+// Clients write a frame as one or in pieces of some kilobytes; pieces of nothing cost time and no bytes.
+const maxFragments = 1_024;
 
 type ServerKind = { maxPayload: number; protocol?: string };
 
@@ -76,14 +79,17 @@ function createServer(
   ridOf: (request: IncomingMessage) => string,
   { maxPayload, protocol }: ServerKind,
 ): WebSocketServer {
-  const server = new WebSocketServer({
+  // Its types do not know the limit of fragments.
+  const options: ServerOptions & { maxFragments: number } = {
     noServer: true,
     clientTracking: false,
     maxPayload,
+    maxFragments,
     // A frame must not become larger than it came.
     perMessageDeflate: false,
     handleProtocols: (offered) => (protocol !== undefined && offered.has(protocol) ? protocol : false),
-  });
+  };
+  const server = new WebSocketServer(options);
   return server.on("headers", (headers, request) => {
     for (const [name, value] of Object.entries(requestIdHeaders(ridOf(request)))) headers.push(`${name}: ${value}`);
   });
@@ -130,11 +136,15 @@ class OpenSockets implements Sockets {
       requireHandshake(request);
       this.requireRoom();
       const { keyId, models } = await authorize(this.relay.settling.quota, caller);
-      requireHandshake(request);
-      this.requireRoom();
-      this.requireRoomFor(caller);
+      const takeWhereItFits = (): void => {
+        requireHandshake(request);
+        this.requireRoom();
+        this.requireRoomFor(asking.caller);
+        if (!isSession) this.take(upgrade, asking.caller, keyId);
+      };
+      // Keys are known many at once, and whoever opens many sockets does not keep all others waiting.
+      await inTurn(takeWhereItFits);
       if (isSession) await this.openSession(upgrade, asking, { keyId, models });
-      else this.take(upgrade, caller, keyId);
       return undefined;
     } catch (thrown) {
       return { failure: failureOf(thrown), caller };

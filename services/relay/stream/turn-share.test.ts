@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { TurnShare } from "./turn-share.ts";
+import { inTurn, TurnShare } from "./turn-share.ts";
 
 const large = 65_536;
 
@@ -67,4 +67,20 @@ test("a stream that brings little waits for none that brings much", () => {
   startStream(steps, "large").read(large, "large");
   startStream(steps, "small").read(100, "small");
   assert.deepEqual(steps, ["large", "small"]);
+});
+
+test("steps of nobody's stream are done in turns, too, and settle as they end", async () => {
+  const steps: string[] = [];
+  const doStep = (name: string) =>
+    inTurn(() => {
+      steps.push(name);
+      spend(6);
+      if (name === "third") throw new Error("refused");
+    });
+  const [first, second, third] = ["first", "second", "third"].map(doStep);
+  assert.deepEqual(steps, ["first"]);
+  const later = nextTurn().then(() => steps.push("a turn"));
+  await Promise.all([first, second, later]);
+  await assert.rejects(third ?? assert.fail(), { message: "refused" });
+  assert.deepEqual(steps, ["first", "second", "a turn", "third"]);
 });

@@ -69,3 +69,19 @@ export class TurnShare {
     this.source.pause();
   }
 }
+
+const nobody: Pausable = { pause: () => undefined, resume: () => undefined };
+
+/** Does a step in this turn, or in a later one that has room for it; settles as the step does. */
+export function inTurn(step: () => void): Promise<void> {
+  return new Promise((resolve, reject) => {
+    new TurnShare(nobody).take(Infinity, () => {
+      try {
+        step();
+        resolve();
+      } catch (thrown) {
+        reject(thrown as Error);
+      }
+    });
+  });
+}
