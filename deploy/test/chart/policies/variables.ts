@@ -2,7 +2,7 @@ import type { Variables } from "../../../tools/checks/readme-tables.ts";
 import { type Container, type KubeObject, type Pod, podsOf, type Variable } from "../objects.ts";
 
 /** Variables that no service declares: Node's own, and one that names the folder in a backup's arguments. */
-const foreign = ["NODE_OPTIONS", "NODE_EXTRA_CA_CERTS", "UV_THREADPOOL_SIZE", "POD_NAME"];
+const foreign = ["NODE_OPTIONS", "NODE_EXTRA_CA_CERTS", "UV_THREADPOOL_SIZE", "POD_NAME", "TMPDIR"];
 
 const declaredDefault = (variables: Variables, name: string): unknown =>
   (variables.properties[name] as { default?: unknown } | undefined)?.default;
