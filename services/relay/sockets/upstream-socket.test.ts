@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, describe, test } from "node:test";
+import OpenAI from "openai";
+import { ResponsesWebSocketSession } from "openai/lib/responses/responses-websocket-session";
+import { ResponsesWS } from "openai/resources/responses/ws";
 import { WebSocket } from "ws";
 import { behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
@@ -71,6 +74,27 @@ describe("turns on one socket to the upstream", async () => {
     const [one, other] = await lines(relay, 2);
     assert.notEqual(one?.["rid"], other?.["rid"]);
     assert.equal(handshakes[0]?.authorization, "Bearer demo");
+  });
+
+  test("the official client's session calls a tool and goes on", async () => {
+    const relay = await start();
+    const socket = new ResponsesWS(new OpenAI({ baseURL: `${relay.url}/v1`, apiKey: "sk-right", maxRetries: 0 }));
+    after(() => socket.close());
+    const limits = { maxLanes: 2, maxBufferedEvents: 1_000, maxBufferedBytes: 1_000_000 };
+    const lane = new ResponsesWebSocketSession(socket, limits).lane("main");
+    await new Promise<void>((resolve) => socket.socket.on("open", resolve));
+    const asked = behaviourText({ tools: [{ name: "look", arguments: { where: "here" } }] });
+    const tools = [{ type: "function" as const, name: "look", parameters: { type: "object" }, strict: false }];
+    lane.create({ model: "m", store: false, tools, input: [{ role: "user", content: asked }] });
+    const first = await lane.finalResponse();
+    const call = first.output.find((item) => item.type === "function_call");
+    assert.equal(call?.name, "look");
+    const result = { type: "function_call_output" as const, call_id: call?.call_id ?? "", output: "sunny" };
+    const next = { role: "user" as const, content: behaviourText({ text: "It is sunny" }) };
+    lane.create({ model: "m", store: false, tools, input: [result, next], previous_response_id: first.id });
+    assert.equal((await lane.finalResponse()).output_text, "It is sunny");
+    const { frames } = relay.fake.sockets;
+    assert.deepEqual([frames.length, overHttp(relay), (frames[1]?.["input"] as Json[]).length], [2, 0, 2]);
   });
 
   test("a fork from a response that the provider has forgotten is said again in full, in the same call", async () => {
