@@ -10,6 +10,7 @@ import type { Logger } from "../process/log.ts";
 import { answerTraced, traceCall } from "./trace.ts";
 
 const maxMessageBytes = 16 * 1024 * 1024;
+const maxStreams = 4_096;
 
 const channelOptions = {
   "grpc.max_receive_message_length": maxMessageBytes,
@@ -239,6 +240,8 @@ export async function serveGrpc(
     // Clients reconnect now and then, so that new replicas get their share; calls under way may take their time.
     "grpc.max_connection_age_ms": 5 * 60_000,
     "grpc.max_connection_age_grace_ms": 30 * 60_000,
+    // More of one connection wait at the client; without it a neighbour opens streams until memory ends.
+    "grpc.max_concurrent_streams": maxStreams,
     // Allows the clients' 20 s keepalive; the default of 5 minutes answers it with GOAWAY.
     "grpc.http2.min_ping_interval_without_data_ms": 10_000,
   });
