@@ -112,8 +112,8 @@ export async function markQuarantineBooked(db: Queryable, quarantineId: bigint):
 }
 
 /**
- * Writes down which entries are settled, by whatever line, and forgets those of which that was 400 days ago; returns how
- * many.
+ * Writes down which entries are settled, by whatever line, and forgets those of which that was 400 days ago; returns
+ * how many.
  */
 export async function forgetSettled(db: Queryable): Promise<bigint> {
   await db.query(noteSettled);

@@ -81,7 +81,7 @@ export async function withdrawInvitation(
   return rows[0];
 }
 
-/** Forgets at most `limit` invitations, and as many links for new passwords, that ended 400 days ago; tells how many. */
+/** Forgets at most `limit` invitations and as many links for passwords that ended 400 days ago; tells how many. */
 export async function forgetLinks(db: Queryable, limit: number): Promise<bigint> {
   const { rows } = await db.query<{ forgotten: bigint }>("SELECT console.forget_links($1) AS forgotten", [limit]);
   return rows[0]?.forgotten ?? 0n;
