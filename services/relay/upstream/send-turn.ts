@@ -21,7 +21,7 @@ const frameStart = '{"type":"response.create",';
 const streamEnd = Buffer.from(',"stream":true}');
 
 /** The body of a turn as the event of a socket, on which `stream` is implied. */
-export function writeFrame(body: Buffer, previousId?: string): Buffer {
+function writeFrame(body: Buffer, previousId?: string): Buffer {
   const previous = previousId === undefined ? "" : `"previous_response_id":${JSON.stringify(previousId)},`;
   const isPlain = body.subarray(-streamEnd.length).equals(streamEnd);
   const whole = isPlain ? body : readJsonBody(body).rewrite({ remove: ["stream"] });
