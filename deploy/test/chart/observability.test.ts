@@ -32,7 +32,7 @@ describe("rules and dashboards", { skip: cannotRunHelm }, () => {
     objects = await render(
       anySet?.file ?? "",
       on.map((set) => `monitoring.${set}`),
-      chart,
+      { folder: chart },
     );
   });
 

@@ -50,7 +50,7 @@ export async function unusedValues(text: string, folder: string): Promise<string
   const rendered = async (values: Tree): Promise<string> => {
     const file = join(folder, `${count++}.yaml`);
     await writeFile(file, stringify(values));
-    const { code, output, errors } = await template(file, [], chart);
+    const { code, output, errors } = await template(file, [], { folder: chart });
     if (code !== 0) throw new Error(errors);
     return withoutRandom(output);
   };

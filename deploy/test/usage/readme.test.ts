@@ -5,7 +5,8 @@ import { test } from "node:test";
 import { ScalarType, type DescField } from "@bufbuild/protobuf";
 import { file_usage_v1_usage, UsageSchema } from "#proto/usage/v1/usage_pb.ts";
 import { usageHeaders, usageStream, usageSubject } from "#shared/stores/usage-stream.ts";
-import { repository } from "../../tools/checks/run.ts";
+import { findProgram } from "#shared/testing/binaries.ts";
+import { repository, run } from "../../tools/checks/run.ts";
 import { goldenBatches } from "./golden-events.ts";
 import { readConfig, startNatsWithUsers } from "./stage.ts";
 import { readParts, withTables } from "./tables.ts";
@@ -107,4 +108,24 @@ test("links of the README lead to what is there", () => {
     links.filter((link) => !existsSync(join(folder, link))),
     [],
   );
+});
+
+const withoutJq = findProgram("jq") ? false : "jq is not on this machine";
+test("the command for a schema registry makes the body that registries take", { skip: withoutJq }, async () => {
+  const [, command = ""] = /```sh\n(jq .+) \|\n/.exec(readme) ?? [];
+  const { code, output, errors } = await run("sh", ["-c", command], repository);
+  assert.equal(code, 0, errors);
+  assert.deepEqual(JSON.parse(output), { schemaType: "PROTOBUF", schema: contract });
+});
+
+test("nats-kafka reads the consumer that is declared for it, from the stream that there is", () => {
+  const configuration = readFileSync(join(folder, "sinks/nats-kafka.conf"), "utf8");
+  const set = new Map([...configuration.matchAll(/^ +(\w+): "([^"]+)"/gm)].map(([, name, value]) => [name, value]));
+  const consumer = JSON.parse(readFileSync(join(folder, "sinks/nats-kafka.json"), "utf8")) as Record<string, unknown>;
+  assert.deepEqual([set.get("stream"), set.get("subject")], [usageStream, usageSubject]);
+  assert.deepEqual(
+    [set.get("durablename"), set.get("queuename"), set.get("subject")],
+    [consumer["durable_name"], consumer["deliver_group"], consumer["filter_subject"]],
+  );
+  assert.equal(consumer["max_deliver"], -1, "with a limit NATS stops to deliver a message, which is lost money");
 });

@@ -19,27 +19,35 @@ import { repository } from "../../tools/checks/run.ts";
 
 export const examples = join(repository, "proto/usage/examples");
 
-/** NATS with the users of nats-authorization.conf and the stream as billing declares it. */
-export async function startNatsWithUsers() {
+/** NATS with the users of a configuration, whose passwords are in `environment`. */
+export async function startNatsWith(configuration: string, environment: Record<string, string>) {
   const binary = findStoreBinary("nats");
   if (!binary) throw new Error("nats is not installed; `npm test` installs it, or says how");
   await using resources = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "usage-nats-"));
   removeAtEnd(folder);
   resources.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
-  const [servicesPassword, teamPassword] = [randomPassword(), randomPassword()];
   const program = natsProgram({ binary, folder, orphanSignal: "SIGKILL" });
-  const environment = { MODEL_RELAY_PASSWORD: servicesPassword, BILLING_TEAM_PASSWORD: teamPassword };
   const store = resources.use(
     await startStore({
       ...program,
       plan: (port) => {
         const plan = program.plan(port);
-        const args = [...plan.args, "-c", join(examples, "nats-authorization.conf")];
+        const args = [...plan.args, "-c", configuration];
         return { ...plan, args, environment: { ...process.env, ...environment } };
       },
     }),
   );
+  const owned = resources.move();
+  return { store, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** NATS with the users of nats-authorization.conf and the stream as billing declares it. */
+export async function startNatsWithUsers() {
+  await using resources = new AsyncDisposableStack();
+  const [servicesPassword, teamPassword] = [randomPassword(), randomPassword()];
+  const environment = { MODEL_RELAY_PASSWORD: servicesPassword, BILLING_TEAM_PASSWORD: teamPassword };
+  const { store } = resources.use(await startNatsWith(join(examples, "nats-authorization.conf"), environment));
   const teamUrl = `nats://billing-team:${teamPassword}@127.0.0.1:${store.port}`;
   const services = await connect({ servers: store.url, user: "model-relay", pass: servicesPassword });
   resources.defer(() => services.close());
@@ -70,7 +78,7 @@ export async function startNatsWithUsers() {
 }
 
 // A value of the environment is read like one of the configuration: digits alone would be a number.
-const randomPassword = (): string => `p${randomBytes(12).toString("hex")}`;
+export const randomPassword = (): string => `p${randomBytes(12).toString("hex")}`;
 
 /** The configuration of one of the team's consumers as it is committed. */
 export async function readConfig(file: "consumer.json" | "replay.json"): Promise<ConsumerConfig> {
