@@ -39,11 +39,20 @@ export function readTurns(form: Form): Turn[] {
 function parse(text: string): Turn[] | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return Array.isArray(value) && value.every(isTurn) ? value : undefined;
+    return Array.isArray(value) && value.every(isTurn) ? value.map(knownOf) : undefined;
   } catch {
     return undefined;
   }
 }
+
+/** What else came with a turn is left out. */
+const knownOf = ({ question, answer, requestId, picture, other }: Turn): Turn => ({
+  question,
+  answer,
+  requestId,
+  ...(picture !== undefined && { picture }),
+  ...(other && { other: { answer: other.answer, requestId: other.requestId } }),
+});
 
 const hasTexts = (value: object, names: readonly string[]): boolean =>
   names.every((name) => typeof Reflect.get(value, name) === "string");

@@ -98,6 +98,14 @@ describe("a conversation", () => {
     assert.deepEqual(api.received, []);
   });
 
+  it("is sent on without what does not belong to it, however deep that is", async () => {
+    const deep = `${"[".repeat(10_000)}${"]".repeat(10_000)}`;
+    const conversation = `[{"question":"A","answer":"B","requestId":"","other":null,"deep":${deep}}]`;
+    const seen = await post({ conversation });
+    assert.equal(seen.status, 200);
+    assert.deepEqual(JSON.parse(conversationIn(seen.text)), [turn("A", "B"), turn("Hi", "Hello")]);
+  });
+
   it("and all fields at their most fit into one form, whatever letters they have", async () => {
     const conversation = JSON.stringify([turn("é", "é".repeat(20_400))]);
     const seen = await post({ conversation, message: "é".repeat(16_384), system: "é".repeat(4_096) });

@@ -6,6 +6,7 @@ import type { PlaygroundRequest } from "../../playground-call.ts";
 const maxMessageBytes = 32_768;
 const maxSystemBytes = 8_192;
 const maxToolsBytes = 16_384;
+const maxDepth = 64;
 const maxTokens = 1_000_000;
 const maxAddressCharacters = 2_000;
 const maxPictureCharacters = 400_000;
@@ -71,8 +72,15 @@ function readTools(sent: Form): object[] | undefined {
   if (text === "") return undefined;
   const tools = parseJson(text);
   const isList = Array.isArray(tools) && tools.every((tool) => typeof tool === "object" && tool !== null);
+  if (!isWithin(tools, maxDepth)) return sent.refuse("tools", `Put at most ${maxDepth} values into each other.`);
   if (isList && tools.length > 0) return tools as object[];
   return sent.refuse("tools", "Give a list of tools as JSON, such as the one below.");
+}
+
+/** Whether no more values than so many are in each other: whatever writes them calls itself for each. */
+function isWithin(value: unknown, depth: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return depth > 0 && Object.values(value).every((one) => isWithin(one, depth - 1));
 }
 
 function parseJson(text: string): unknown {

@@ -90,6 +90,7 @@ describe("the form", () => {
       { tools: "{}" },
       { tools: "[]" },
       { tools: "[1]" },
+      { tools: `[{"a":${"[".repeat(8_000)}${"]".repeat(8_000)}}]` },
       { tools: "[" },
       { tools: `[{"type":"${"t".repeat(16_384)}"}]` },
       { "picture-address": "http://example.org/a.png" },
