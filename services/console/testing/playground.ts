@@ -39,7 +39,7 @@ export async function startPlayground() {
 export type Playground = Awaited<ReturnType<typeof startPlayground>>;
 
 /** Sends the form as static/playground.js does and tells the answer as soon as it begins. */
-export function sendAsScript(
+function sendAsScript(
   { world, person, path }: { world: World; person: TestPerson; path: string },
   fields: Record<string, string>,
   signal?: AbortSignal,
