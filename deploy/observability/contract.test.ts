@@ -160,6 +160,23 @@ describe("what is made from data is current; npm run generate", () => {
   it("the table of alerts", () => assert.equal(read("README.md"), readmeWithAlerts(read("README.md"), alertTable())));
 });
 
+describe("panels of latency", () => {
+  it("show exemplars", () => {
+    type Target = { expr: string; range: boolean; exemplar?: boolean };
+    const panels = dashboardFiles().flatMap(
+      ({ text }) => (JSON.parse(text) as { panels: { targets?: Target[] }[] }).panels,
+    );
+    const quantiles = panels
+      .flatMap(({ targets = [] }) => targets)
+      .filter(({ expr, range }) => range && expr.includes("histogram_quantile"));
+    assert.ok(quantiles.length > 10, `found only ${quantiles.length}`);
+    assert.deepEqual(
+      quantiles.filter(({ exemplar }) => !exemplar),
+      [],
+    );
+  });
+});
+
 describe("objectives", () => {
   it("name bounds that their histograms have", async () => {
     const registry = createRegistry("all");

@@ -41,6 +41,8 @@ function panelJson(
     legendFormat: legend,
     range: !isNumber,
     instant: isNumber,
+    // Points that lead to the trace of a call, where the histogram has any.
+    ...(!isNumber && expr.includes("histogram_quantile") ? { exemplar: true } : {}),
     refId: String.fromCodePoint(65 + index),
   }));
   const options = isNumber
