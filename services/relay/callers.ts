@@ -2,4 +2,9 @@ import type { RelayService } from "#proto/relay/v1/relay_pb.ts";
 import type { Callers } from "#shared/grpc/callers.ts";
 
 /** Who may call what here. */
-export const callers: Callers<typeof RelayService> = { getState: ["console"] };
+export const callers: Callers<typeof RelayService> = {
+  getState: ["console"],
+  getCatalogFile: ["console"],
+  checkCatalog: ["console"],
+  testUpstream: ["console"],
+};

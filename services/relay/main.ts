@@ -26,6 +26,7 @@ import { readConfig } from "./config.ts";
 import { drain } from "./drain.ts";
 import { guardLive } from "./stream/guard.ts";
 import { createOrphans } from "./stream/orphans.ts";
+import { createCandidateCheck } from "./report/check-candidate.ts";
 import { watchCatalog } from "./catalog/gauges.ts";
 import { createMetrics, watchGauges } from "./metrics.ts";
 import { watchModels, watchUpstreams } from "./upstream/gauges.ts";
@@ -35,6 +36,7 @@ import { openQuotaSession } from "./charge/quota-session.ts";
 import { createRestore } from "./charge/restore.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { createRefusals } from "./report/refusals.ts";
+import type { StateParts } from "./report/state.ts";
 import { serveState } from "./report/serve-state.ts";
 import { createStanding } from "./report/readiness.ts";
 import { confirmBooked, replaySpool, ridOfRecord, type SettlementDeps } from "./charge/settle.ts";
@@ -42,6 +44,7 @@ import { defaultSpoolLimits, openSpool } from "./charge/spool.ts";
 import { followCertificate } from "./http/tls.ts";
 import { traceSettingsOf } from "./report/trace-call.ts";
 import { countThreads, createThreads } from "./threads/threads.ts";
+import { createUpstreamTest } from "./upstream/test-upstream.ts";
 import { createUpstreamHealth } from "./upstream/health.ts";
 import { connectVideoTasks } from "./videos/tasks.ts";
 import { createVideos } from "./videos/videos.ts";
@@ -167,21 +170,28 @@ const standing = createStanding({
 const opsPlace = { host: config.OPS_HOST, port: config.OPS_PORT };
 const ops = resources.use(await serveOps(opsPlace, registry, standing.notReady, standing.problems));
 
+const inForce = catalog.current;
+const gatherState = (): StateParts => ({
+  relaySession,
+  startedAt,
+  isDraining: relay.isDraining,
+  notReady: standing.problems(),
+  liveCalls: relay.live.size,
+  catalog: catalog.current(),
+  file: catalog.file(),
+  health,
+  offersVideos: videos.tasks !== undefined,
+  now: { monotonicMs: performance.now(), clockMs: Date.now() },
+});
 const permitted = allowCallers(RelayService, callers, { credentials, log });
 const state = await serveState(
   { host: config.GRPC_HOST, port: config.GRPC_PORT, credentials, interceptors: [grpcMetrics(registry), ...permitted] },
-  () => ({
-    relaySession,
-    startedAt,
-    isDraining: relay.isDraining,
-    notReady: standing.problems(),
-    liveCalls: relay.live.size,
-    catalog: catalog.current(),
-    file: catalog.file(),
-    health,
-    offersVideos: videos.tasks !== undefined,
-    now: { monotonicMs: performance.now(), clockMs: Date.now() },
-  }),
+  {
+    gather: gatherState,
+    file: catalog.file,
+    check: createCandidateCheck({ inForce, environment: process.env, offersVideos: () => videos.tasks !== undefined }),
+    test: createUpstreamTest({ inForce, pools, log }),
+  },
   log,
 );
 resources.use(state);

@@ -54,6 +54,24 @@ export function checkCatalog(
   return { catalog, absent: [...absent] };
 }
 
+/**
+ * Reads a catalog as one that would take the place of another, whose price rows are in `known`. Nothing that it names
+ * is read, so that it cannot be used to read the files of a process: of variables it is told which are not `set`.
+ */
+export function checkCandidate(
+  text: string,
+  set: ReadonlySet<string>,
+  known: PriceVersions,
+): { catalog: Catalog; unset: string[] } {
+  const unset = new Set<string>();
+  const lookUp: ReadNamed = (source) => {
+    if ("env" in source && !set.has(source.env)) unset.add(source.env);
+    return undefined;
+  };
+  const catalog = read(text, "catalog", lookUp, known);
+  return { catalog, unset: [...unset] };
+}
+
 function read(text: string, file: string, readNamed: ReadNamed, known: PriceVersions): Catalog {
   const build = (source: CatalogSource, problems: CatalogProblem[]): Catalog => {
     const upstreams = buildUpstreams(source.upstreams, readNamed, problems);

@@ -1,16 +1,36 @@
 import { RelayService } from "#proto/relay/v1/relay_pb.ts";
 import { serveGrpc, unaryHandlers, type GrpcListener, type GrpcListenOptions } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
+import type { CatalogFile } from "#shared/catalog/follow.ts";
+import type { CandidateCheck } from "./check-candidate.ts";
+import type { UpstreamTest } from "../upstream/test-upstream.ts";
 import { tellState, type StateParts } from "./state.ts";
 
 const drainMs = 1_000;
 
-/** Serves the state of this process (port 0: any free one), which is gathered anew for each who asks. */
+/** What operators can ask a process for. */
+export type OperatorRequests = {
+  /** Gathers the state anew for each who asks. */
+  gather: () => StateParts;
+  file: () => Pick<CatalogFile, "contentHash" | "text">;
+  check: CandidateCheck;
+  test: UpstreamTest;
+};
+
+/** Serves what operators ask this process for (port 0: any free one). */
 export function serveState(
   place: Omit<GrpcListenOptions, "drainMs">,
-  gather: () => StateParts,
+  { gather, file, check, test }: OperatorRequests,
   log: Logger,
 ): Promise<GrpcListener> {
-  const handlers = unaryHandlers(RelayService, { getState: async () => tellState(gather()) }, log);
-  return serveGrpc([[RelayService, handlers]], { ...place, drainMs });
+  const service = {
+    getState: async () => tellState(gather()),
+    getCatalogFile: async () => {
+      const { contentHash, text } = file();
+      return { contentHash, text };
+    },
+    checkCatalog: ({ text }: { text: string }) => check(text),
+    testUpstream: test,
+  };
+  return serveGrpc([[RelayService, unaryHandlers(RelayService, service, log)]], { ...place, drainMs });
 }

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
+import { hash } from "node:crypto";
 import { test } from "node:test";
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { CircuitState, GetStateResponseSchema, RelayService } from "#proto/relay/v1/relay_pb.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { parseCatalog } from "../catalog/catalog.ts";
-import { serveState } from "./serve-state.ts";
+import { serveState, type OperatorRequests } from "./serve-state.ts";
 import { tellState, type StateParts } from "./state.ts";
 import { listeningLog } from "../testing/fakes.ts";
 import { createUpstreamHealth } from "../upstream/health.ts";
@@ -195,9 +196,20 @@ test("no secret is told: no credential, no header, no proxy, no user or query of
 test("the state is served over gRPC and gathered anew for each who asks", async () => {
   let liveCalls = 0;
   const gather = (): StateParts => partsOf({ liveCalls: (liveCalls += 1) });
-  await using listener = await serveState({ host: "127.0.0.1", port: 0 }, gather, listeningLog().log);
+  const text = "models: {}\n";
+  const requests: OperatorRequests = {
+    gather,
+    file: () => ({ contentHash: hash("sha256", text), text }),
+    check: async (asked) => ({ problems: [{ line: asked.length, reason: "wrong" }] }),
+    test: async ({ upstream, model }) => ({ status: 200, problem: `${model} at ${upstream}` }),
+  };
+  await using listener = await serveState({ host: "127.0.0.1", port: 0 }, requests, listeningLog().log);
   using channel = connectGrpc(`127.0.0.1:${listener.port}`);
   const client = unaryClient(RelayService, channel, 5_000);
   assert.equal((await client.getState({})).liveCalls, 1n);
   assert.equal((await client.getState({})).liveCalls, 2n);
+  const file = await client.getCatalogFile({});
+  assert.deepEqual([file.text, file.contentHash], [text, hash("sha256", text)]);
+  assert.equal((await client.checkCatalog({ text: "four" })).problems[0]?.line, 4);
+  assert.equal((await client.testUpstream({ upstream: "near", model: "words" })).problem, "words at near");
 });

@@ -66,7 +66,8 @@ function tellCatalog(parts: StateParts): MessageInitShape<typeof CatalogSchema> 
   };
 }
 
-function tellModel(model: Model, offersVideos: boolean): MessageInitShape<typeof ModelSchema> {
+/** A model with its prices, routes, costs and endpoints. */
+export function tellModel(model: Model, offersVideos: boolean): MessageInitShape<typeof ModelSchema> {
   return {
     name: model.id,
     prices: priceRowsOf(model).map(({ model: { priceVersion, prices }, ...condition }) => ({
@@ -100,15 +101,22 @@ function tellUpstream(
   const models = routes.map(({ model }) => model);
   const { underWay, circuit, closedUntilMs } = health.look(upstream, models, now.monotonicMs);
   return {
-    name: upstream.name,
-    // The catalog lets no user, password or query into it; this leaves them out whatever it lets in.
-    baseUrl: `${upstream.baseUrl.origin}${upstream.baseUrl.pathname}`,
-    dialects: upstream.dialects,
+    ...tellAddress(upstream),
     circuit: circuits[circuit],
     ...(closedUntilMs !== undefined && {
       closedUntil: timestampFromMs(Math.round(now.clockMs + closedUntilMs - now.monotonicMs)),
     }),
     liveCalls: underWay,
-    maxCalls: upstream.maxConcurrent,
+  };
+}
+
+/** What the catalog says of an upstream, without its secrets. */
+export function tellAddress({ name, baseUrl, dialects, maxConcurrent }: Upstream) {
+  return {
+    name,
+    // The catalog lets no user, password or query into it; this leaves them out whatever it lets in.
+    baseUrl: `${baseUrl.origin}${baseUrl.pathname}`,
+    dialects,
+    maxCalls: maxConcurrent,
   };
 }

@@ -73,10 +73,13 @@ function isOfAccount({ message, type, code }: UpstreamError): boolean {
   return accountWords.has(code ?? "") || accountWords.has(type ?? "") || accountWording.test(message);
 }
 
-/** An error for the log: with the upstream's hosts, without what gives access. */
+/** A text for the log and for operators: with the upstream's hosts, without what gives access. */
+export const withoutSecrets = (text: string, upstream: Upstream): string =>
+  withoutControls(without(secretsOf(upstream), text)).slice(0, maxMessageLength);
+
+/** An error for the log. */
 function loggedError({ message, type, code }: UpstreamError, upstream: Upstream): object {
-  const plain = (text: string): string =>
-    withoutControls(without(secretsOf(upstream), text)).slice(0, maxMessageLength);
+  const plain = (text: string): string => withoutSecrets(text, upstream);
   return { message: plain(message), type: type && plain(type), code: code && plain(code) };
 }
 

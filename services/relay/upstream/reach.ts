@@ -40,6 +40,9 @@ export type OutgoingCall = {
   turn?: TurnSending | undefined;
 };
 
+/** What the request of a call is made of. */
+type RequestParts = Pick<OutgoingCall, "envelope" | "callerHeaders" | "signal"> & { call: Pick<LiveCall, "rid"> };
+
 /** The answer, with status 200, of the upstream that took the call. */
 export type UpstreamAnswer = { answer: Answer; route: Route; prepared: Prepared };
 
@@ -202,8 +205,9 @@ function noteAsking(times: CallTimes): void {
   times.sentAt = performance.now();
 }
 
-function requestOf(
-  { call, envelope, callerHeaders, signal }: OutgoingCall,
+/** The request of a call to an upstream: where it goes, and with which headers. */
+export function requestOf(
+  { call, envelope, callerHeaders, signal }: RequestParts,
   { upstream, model }: Route,
   { dialect, body, conversion }: Prepared,
   onOver: () => void,

@@ -4,8 +4,18 @@ import { isMap, isPair, isScalar, isSeq, LineCounter, parseDocument, type Docume
 /** What is wrong at a place of the catalog. */
 export type CatalogProblem = { path: (string | number)[]; reason: string };
 
+/** The same where it stands in the file. */
+export type LocatedProblem = { line: number; reason: string };
+
 /** A catalog that cannot be used; the message has one `file:line: reason` per line. */
-export class CatalogError extends Error {}
+export class CatalogError extends Error {
+  readonly problems: readonly LocatedProblem[];
+
+  constructor(problems: readonly LocatedProblem[], file: string) {
+    super(problems.map(({ line, reason }) => `${file}:${line}: ${reason}`).join("\n"));
+    this.problems = problems;
+  }
+}
 
 /** Line of the value at `path`, or of the nearest value above it that stands in the file. */
 function lineOf(document: Document, lines: LineCounter, path: (string | number)[]): number {
@@ -66,8 +76,8 @@ export function readCatalog<Source, Catalog>(
   const lines = new LineCounter();
   // Every scalar stays text, so that a price is read to its last decimal and never passes through a float.
   const document = parseDocument(text, { lineCounter: lines, schema: "failsafe" });
-  const raise = (problems: { line: number; reason: string }[]): never => {
-    throw new CatalogError(problems.map(({ line, reason }) => `${file}:${line}: ${reason}`).join("\n"));
+  const raise = (problems: LocatedProblem[]): never => {
+    throw new CatalogError(problems, file);
   };
   if (document.errors.length > 0) {
     raise(

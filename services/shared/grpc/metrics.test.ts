@@ -6,6 +6,7 @@ import { ServiceError } from "../process/errors.ts";
 import { grpcMetrics } from "./metrics.ts";
 import { connectGrpc, serveGrpc, unaryClient, unaryHandlers } from "./grpc.ts";
 import { createLog } from "../process/log.ts";
+import { refusing } from "../testing/refusing.ts";
 import { until } from "../testing/until.ts";
 
 const log = createLog("test", "silent");
@@ -19,7 +20,8 @@ test("calls are measured by method and status, those that their callers leave to
   ];
   const getState = async () => (await answers.shift()?.()) ?? {};
   const place = { host: "127.0.0.1", port: 0, drainMs: 0, interceptors: [grpcMetrics(registry)] };
-  await using server = await serveGrpc([[RelayService, unaryHandlers(RelayService, { getState }, log)]], place);
+  const handlers = { ...refusing(RelayService), getState };
+  await using server = await serveGrpc([[RelayService, unaryHandlers(RelayService, handlers, log)]], place);
   using channel = connectGrpc(`127.0.0.1:${server.port}`);
   const relay = unaryClient(RelayService, channel, 5_000);
   await relay.getState({});

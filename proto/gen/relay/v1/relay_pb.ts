@@ -16,7 +16,219 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file relay/v1/relay.proto.
  */
 export const file_relay_v1_relay: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZWxheS92MS9yZWxheS5wcm90bxIIcmVsYXkudjEiEQoPR2V0U3RhdGVSZXF1ZXN0IrkBChBHZXRTdGF0ZVJlc3BvbnNlEhUKDXJlbGF5X3Nlc3Npb24YASABKAkSLgoKc3RhcnRlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLaXNfZHJhaW5pbmcYAyABKAgSEQoJbm90X3JlYWR5GAQgAygJEhIKCmxpdmVfY2FsbHMYBSABKAMSIgoHY2F0YWxvZxgGIAEoCzIRLnJlbGF5LnYxLkNhdGFsb2civwEKB0NhdGFsb2cSFAoMY29udGVudF9oYXNoGAEgASgJEi0KCWxvYWRlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHcHJvYmxlbRgDIAEoCRIWCg5pc19tYWludGVuYW5jZRgEIAEoCBIfCgZtb2RlbHMYBSADKAsyDy5yZWxheS52MS5Nb2RlbBIlCgl1cHN0cmVhbXMYBiADKAsyEi5yZWxheS52MS5VcHN0cmVhbSJtCgVNb2RlbBIMCgRuYW1lGAEgASgJEiIKBnByaWNlcxgCIAMoCzISLnJlbGF5LnYxLlByaWNlUm93Eh8KBnJvdXRlcxgDIAMoCzIPLnJlbGF5LnYxLlJvdXRlEhEKCWVuZHBvaW50cxgEIAMoCSJZCghQcmljZVJvdxIPCgd2ZXJzaW9uGAEgASgJEhEKCWNvbmRpdGlvbhgCIAEoCRIpChB1bml0X3ByaWNlX25hbm9zGAMgASgLMg8udXNhZ2UudjEuVXNhZ2UidAoFUm91dGUSEAoIdXBzdHJlYW0YASABKAkSDQoFbW9kZWwYAiABKAkSEAoIcHJpb3JpdHkYAyABKAUSDgoGd2VpZ2h0GAQgASgBEigKD3VuaXRfY29zdF9uYW5vcxgFIAEoCzIPLnVzYWdlLnYxLlVzYWdlIr4BCghVcHN0cmVhbRIMCgRuYW1lGAEgASgJEhAKCGJhc2VfdXJsGAIgASgJEhAKCGRpYWxlY3RzGAMgAygJEicKB2NpcmN1aXQYBCABKA4yFi5yZWxheS52MS5DaXJjdWl0U3RhdGUSMAoMY2xvc2VkX3VudGlsGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpsaXZlX2NhbGxzGAYgASgFEhEKCW1heF9jYWxscxgHIAEoBSqcAQoMQ2lyY3VpdFN0YXRlEh0KGUNJUkNVSVRfU1RBVEVfVU5TUEVDSUZJRUQQABIYChRDSVJDVUlUX1NUQVRFX0NMT1NFRBABEhsKF0NJUkNVSVRfU1RBVEVfSEFMRl9PUEVOEAISFgoSQ0lSQ1VJVF9TVEFURV9PUEVOEAMSHgoaQ0lSQ1VJVF9TVEFURV9DT09MSU5HX0RPV04QBDJRCgxSZWxheVNlcnZpY2USQQoIR2V0U3RhdGUSGS5yZWxheS52MS5HZXRTdGF0ZVJlcXVlc3QaGi5yZWxheS52MS5HZXRTdGF0ZVJlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp, file_usage_v1_usage]);
+  fileDesc("ChRyZWxheS92MS9yZWxheS5wcm90bxIIcmVsYXkudjEiFwoVR2V0Q2F0YWxvZ0ZpbGVSZXF1ZXN0IjwKFkdldENhdGFsb2dGaWxlUmVzcG9uc2USFAoMY29udGVudF9oYXNoGAEgASgJEgwKBHRleHQYAiABKAkiIwoTQ2hlY2tDYXRhbG9nUmVxdWVzdBIMCgR0ZXh0GAEgASgJIn8KFENoZWNrQ2F0YWxvZ1Jlc3BvbnNlEioKCHByb2JsZW1zGAEgAygLMhgucmVsYXkudjEuQ2F0YWxvZ1Byb2JsZW0SFwoPdW5zZXRfdmFyaWFibGVzGAIgAygJEiIKB2NhdGFsb2cYAyABKAsyES5yZWxheS52MS5DYXRhbG9nIi4KDkNhdGFsb2dQcm9ibGVtEgwKBGxpbmUYASABKAUSDgoGcmVhc29uGAIgASgJIjYKE1Rlc3RVcHN0cmVhbVJlcXVlc3QSEAoIdXBzdHJlYW0YASABKAkSDQoFbW9kZWwYAiABKAkikwEKFFRlc3RVcHN0cmVhbVJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoBRITCgtkdXJhdGlvbl9tcxgCIAEoAxIPCgdwcm9ibGVtGAMgASgJEhQKDG1vZGVsX3NlcnZlZBgEIAEoCRIeCgV1c2FnZRgFIAEoCzIPLnVzYWdlLnYxLlVzYWdlEg8KB2RpYWxlY3QYBiABKAkiEQoPR2V0U3RhdGVSZXF1ZXN0IrkBChBHZXRTdGF0ZVJlc3BvbnNlEhUKDXJlbGF5X3Nlc3Npb24YASABKAkSLgoKc3RhcnRlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLaXNfZHJhaW5pbmcYAyABKAgSEQoJbm90X3JlYWR5GAQgAygJEhIKCmxpdmVfY2FsbHMYBSABKAMSIgoHY2F0YWxvZxgGIAEoCzIRLnJlbGF5LnYxLkNhdGFsb2civwEKB0NhdGFsb2cSFAoMY29udGVudF9oYXNoGAEgASgJEi0KCWxvYWRlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHcHJvYmxlbRgDIAEoCRIWCg5pc19tYWludGVuYW5jZRgEIAEoCBIfCgZtb2RlbHMYBSADKAsyDy5yZWxheS52MS5Nb2RlbBIlCgl1cHN0cmVhbXMYBiADKAsyEi5yZWxheS52MS5VcHN0cmVhbSJtCgVNb2RlbBIMCgRuYW1lGAEgASgJEiIKBnByaWNlcxgCIAMoCzISLnJlbGF5LnYxLlByaWNlUm93Eh8KBnJvdXRlcxgDIAMoCzIPLnJlbGF5LnYxLlJvdXRlEhEKCWVuZHBvaW50cxgEIAMoCSJZCghQcmljZVJvdxIPCgd2ZXJzaW9uGAEgASgJEhEKCWNvbmRpdGlvbhgCIAEoCRIpChB1bml0X3ByaWNlX25hbm9zGAMgASgLMg8udXNhZ2UudjEuVXNhZ2UidAoFUm91dGUSEAoIdXBzdHJlYW0YASABKAkSDQoFbW9kZWwYAiABKAkSEAoIcHJpb3JpdHkYAyABKAUSDgoGd2VpZ2h0GAQgASgBEigKD3VuaXRfY29zdF9uYW5vcxgFIAEoCzIPLnVzYWdlLnYxLlVzYWdlIr4BCghVcHN0cmVhbRIMCgRuYW1lGAEgASgJEhAKCGJhc2VfdXJsGAIgASgJEhAKCGRpYWxlY3RzGAMgAygJEicKB2NpcmN1aXQYBCABKA4yFi5yZWxheS52MS5DaXJjdWl0U3RhdGUSMAoMY2xvc2VkX3VudGlsGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpsaXZlX2NhbGxzGAYgASgFEhEKCW1heF9jYWxscxgHIAEoBSqcAQoMQ2lyY3VpdFN0YXRlEh0KGUNJUkNVSVRfU1RBVEVfVU5TUEVDSUZJRUQQABIYChRDSVJDVUlUX1NUQVRFX0NMT1NFRBABEhsKF0NJUkNVSVRfU1RBVEVfSEFMRl9PUEVOEAISFgoSQ0lSQ1VJVF9TVEFURV9PUEVOEAMSHgoaQ0lSQ1VJVF9TVEFURV9DT09MSU5HX0RPV04QBDLEAgoMUmVsYXlTZXJ2aWNlEkEKCEdldFN0YXRlEhkucmVsYXkudjEuR2V0U3RhdGVSZXF1ZXN0GhoucmVsYXkudjEuR2V0U3RhdGVSZXNwb25zZRJTCg5HZXRDYXRhbG9nRmlsZRIfLnJlbGF5LnYxLkdldENhdGFsb2dGaWxlUmVxdWVzdBogLnJlbGF5LnYxLkdldENhdGFsb2dGaWxlUmVzcG9uc2USTQoMQ2hlY2tDYXRhbG9nEh0ucmVsYXkudjEuQ2hlY2tDYXRhbG9nUmVxdWVzdBoeLnJlbGF5LnYxLkNoZWNrQ2F0YWxvZ1Jlc3BvbnNlEk0KDFRlc3RVcHN0cmVhbRIdLnJlbGF5LnYxLlRlc3RVcHN0cmVhbVJlcXVlc3QaHi5yZWxheS52MS5UZXN0VXBzdHJlYW1SZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp, file_usage_v1_usage]);
+
+/**
+ * Nothing.
+ *
+ * @generated from message relay.v1.GetCatalogFileRequest
+ */
+export type GetCatalogFileRequest = Message<"relay.v1.GetCatalogFileRequest"> & {
+};
+
+/**
+ * Describes the message relay.v1.GetCatalogFileRequest.
+ * Use `create(GetCatalogFileRequestSchema)` to create a new message.
+ */
+export const GetCatalogFileRequestSchema: GenMessage<GetCatalogFileRequest> = /*@__PURE__*/
+  messageDesc(file_relay_v1_relay, 0);
+
+/**
+ * The catalog in force, which holds no secrets: it names where they are.
+ *
+ * @generated from message relay.v1.GetCatalogFileResponse
+ */
+export type GetCatalogFileResponse = Message<"relay.v1.GetCatalogFileResponse"> & {
+  /**
+   * SHA-256 of the text, hexadecimal.
+   *
+   * @generated from field: string content_hash = 1;
+   */
+  contentHash: string;
+
+  /**
+   * The text of the file.
+   *
+   * @generated from field: string text = 2;
+   */
+  text: string;
+};
+
+/**
+ * Describes the message relay.v1.GetCatalogFileResponse.
+ * Use `create(GetCatalogFileResponseSchema)` to create a new message.
+ */
+export const GetCatalogFileResponseSchema: GenMessage<GetCatalogFileResponse> = /*@__PURE__*/
+  messageDesc(file_relay_v1_relay, 1);
+
+/**
+ * A catalog that is to be checked.
+ *
+ * @generated from message relay.v1.CheckCatalogRequest
+ */
+export type CheckCatalogRequest = Message<"relay.v1.CheckCatalogRequest"> & {
+  /**
+   * The text of the file, at most 1,048,576 characters.
+   *
+   * @generated from field: string text = 1;
+   */
+  text: string;
+};
+
+/**
+ * Describes the message relay.v1.CheckCatalogRequest.
+ * Use `create(CheckCatalogRequestSchema)` to create a new message.
+ */
+export const CheckCatalogRequestSchema: GenMessage<CheckCatalogRequest> = /*@__PURE__*/
+  messageDesc(file_relay_v1_relay, 2);
+
+/**
+ * What a relay finds in a catalog.
+ *
+ * @generated from message relay.v1.CheckCatalogResponse
+ */
+export type CheckCatalogResponse = Message<"relay.v1.CheckCatalogResponse"> & {
+  /**
+   * What is wrong; the catalog can be loaded when nothing is.
+   *
+   * @generated from field: repeated relay.v1.CatalogProblem problems = 1;
+   */
+  problems: CatalogProblem[];
+
+  /**
+   * Environment variables that it names and that are not set for this process; a relay refuses it as long as they are
+   * not.
+   *
+   * @generated from field: repeated string unset_variables = 2;
+   */
+  unsetVariables: string[];
+
+  /**
+   * What it offers when nothing is wrong, without the state of its upstreams.
+   *
+   * @generated from field: relay.v1.Catalog catalog = 3;
+   */
+  catalog?: Catalog | undefined;
+};
+
+/**
+ * Describes the message relay.v1.CheckCatalogResponse.
+ * Use `create(CheckCatalogResponseSchema)` to create a new message.
+ */
+export const CheckCatalogResponseSchema: GenMessage<CheckCatalogResponse> = /*@__PURE__*/
+  messageDesc(file_relay_v1_relay, 3);
+
+/**
+ * What is wrong in a catalog.
+ *
+ * @generated from message relay.v1.CatalogProblem
+ */
+export type CatalogProblem = Message<"relay.v1.CatalogProblem"> & {
+  /**
+   * Line of the file, from 1.
+   *
+   * @generated from field: int32 line = 1;
+   */
+  line: number;
+
+  /**
+   * What is wrong there.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message relay.v1.CatalogProblem.
+ * Use `create(CatalogProblemSchema)` to create a new message.
+ */
+export const CatalogProblemSchema: GenMessage<CatalogProblem> = /*@__PURE__*/
+  messageDesc(file_relay_v1_relay, 4);
+
+/**
+ * Which model is called where.
+ *
+ * @generated from message relay.v1.TestUpstreamRequest
+ */
+export type TestUpstreamRequest = Message<"relay.v1.TestUpstreamRequest"> & {
+  /**
+   * Name of the upstream.
+   *
+   * @generated from field: string upstream = 1;
+   */
+  upstream: string;
+
+  /**
+   * Name of a model that has a route to it.
+   *
+   * @generated from field: string model = 2;
+   */
+  model: string;
+};
+
+/**
+ * Describes the message relay.v1.TestUpstreamRequest.
+ * Use `create(TestUpstreamRequestSchema)` to create a new message.
+ */
+export const TestUpstreamRequestSchema: GenMessage<TestUpstreamRequest> = /*@__PURE__*/
+  messageDesc(file_relay_v1_relay, 5);
+
+/**
+ * What came of the call.
+ *
+ * @generated from message relay.v1.TestUpstreamResponse
+ */
+export type TestUpstreamResponse = Message<"relay.v1.TestUpstreamResponse"> & {
+  /**
+   * Status of the answer; 0: there was none.
+   *
+   * @generated from field: int32 status = 1;
+   */
+  status: number;
+
+  /**
+   * From sending to the end of the answer, in milliseconds.
+   *
+   * @generated from field: int64 duration_ms = 2;
+   */
+  durationMs: bigint;
+
+  /**
+   * What went wrong, with the upstream's wording and without secrets; empty when the answer is one that is charged for.
+   *
+   * @generated from field: string problem = 3;
+   */
+  problem: string;
+
+  /**
+   * The model that the upstream says it ran.
+   *
+   * @generated from field: string model_served = 4;
+   */
+  modelServed: string;
+
+  /**
+   * What it says the call used.
+   *
+   * @generated from field: usage.v1.Usage usage = 5;
+   */
+  usage?: Usage | undefined;
+
+  /**
+   * Format in which the upstream was called.
+   *
+   * @generated from field: string dialect = 6;
+   */
+  dialect: string;
+};
+
+/**
+ * Describes the message relay.v1.TestUpstreamResponse.
+ * Use `create(TestUpstreamResponseSchema)` to create a new message.
+ */
+export const TestUpstreamResponseSchema: GenMessage<TestUpstreamResponse> = /*@__PURE__*/
+  messageDesc(file_relay_v1_relay, 6);
 
 /**
  * Nothing.
@@ -31,7 +243,7 @@ export type GetStateRequest = Message<"relay.v1.GetStateRequest"> & {
  * Use `create(GetStateRequestSchema)` to create a new message.
  */
 export const GetStateRequestSchema: GenMessage<GetStateRequest> = /*@__PURE__*/
-  messageDesc(file_relay_v1_relay, 0);
+  messageDesc(file_relay_v1_relay, 7);
 
 /**
  * The state of one relay process.
@@ -87,7 +299,7 @@ export type GetStateResponse = Message<"relay.v1.GetStateResponse"> & {
  * Use `create(GetStateResponseSchema)` to create a new message.
  */
 export const GetStateResponseSchema: GenMessage<GetStateResponse> = /*@__PURE__*/
-  messageDesc(file_relay_v1_relay, 1);
+  messageDesc(file_relay_v1_relay, 8);
 
 /**
  * A catalog as it was loaded.
@@ -143,7 +355,7 @@ export type Catalog = Message<"relay.v1.Catalog"> & {
  * Use `create(CatalogSchema)` to create a new message.
  */
 export const CatalogSchema: GenMessage<Catalog> = /*@__PURE__*/
-  messageDesc(file_relay_v1_relay, 2);
+  messageDesc(file_relay_v1_relay, 9);
 
 /**
  * A model as callers name it.
@@ -185,7 +397,7 @@ export type Model = Message<"relay.v1.Model"> & {
  * Use `create(ModelSchema)` to create a new message.
  */
 export const ModelSchema: GenMessage<Model> = /*@__PURE__*/
-  messageDesc(file_relay_v1_relay, 3);
+  messageDesc(file_relay_v1_relay, 10);
 
 /**
  * Prices of a model for some of its calls.
@@ -220,7 +432,7 @@ export type PriceRow = Message<"relay.v1.PriceRow"> & {
  * Use `create(PriceRowSchema)` to create a new message.
  */
 export const PriceRowSchema: GenMessage<PriceRow> = /*@__PURE__*/
-  messageDesc(file_relay_v1_relay, 4);
+  messageDesc(file_relay_v1_relay, 11);
 
 /**
  * A place where a model runs.
@@ -269,7 +481,7 @@ export type Route = Message<"relay.v1.Route"> & {
  * Use `create(RouteSchema)` to create a new message.
  */
 export const RouteSchema: GenMessage<Route> = /*@__PURE__*/
-  messageDesc(file_relay_v1_relay, 5);
+  messageDesc(file_relay_v1_relay, 12);
 
 /**
  * A provider as this process sees it.
@@ -332,7 +544,7 @@ export type Upstream = Message<"relay.v1.Upstream"> & {
  * Use `create(UpstreamSchema)` to create a new message.
  */
 export const UpstreamSchema: GenMessage<Upstream> = /*@__PURE__*/
-  messageDesc(file_relay_v1_relay, 6);
+  messageDesc(file_relay_v1_relay, 13);
 
 /**
  * State of the circuit before an upstream.
@@ -392,7 +604,7 @@ export const CircuitStateSchema: GenEnum<CircuitState> = /*@__PURE__*/
 /**
  * Serves the console. Every relay process answers for itself.
  *
- * Errors: INVALID_ARGUMENT, UNAVAILABLE.
+ * Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION, UNAVAILABLE.
  *
  * @generated from service relay.v1.RelayService
  */
@@ -406,6 +618,39 @@ export const RelayService: GenService<{
     methodKind: "unary";
     input: typeof GetStateRequestSchema;
     output: typeof GetStateResponseSchema;
+  },
+  /**
+   * Tells the text of the catalog in force.
+   *
+   * @generated from rpc relay.v1.RelayService.GetCatalogFile
+   */
+  getCatalogFile: {
+    methodKind: "unary";
+    input: typeof GetCatalogFileRequestSchema;
+    output: typeof GetCatalogFileResponseSchema;
+  },
+  /**
+   * Checks a catalog as a relay would load it in place of the one in force; changes nothing. UNAVAILABLE while another
+   * one is checked.
+   *
+   * @generated from rpc relay.v1.RelayService.CheckCatalog
+   */
+  checkCatalog: {
+    methodKind: "unary";
+    input: typeof CheckCatalogRequestSchema;
+    output: typeof CheckCatalogResponseSchema;
+  },
+  /**
+   * Makes one real call to an upstream of the catalog in force, of a few tokens, which nobody is charged for. NOT_FOUND
+   * when the model does not run there, FAILED_PRECONDITION when it is of a kind that is not tried, UNAVAILABLE while
+   * another call is made.
+   *
+   * @generated from rpc relay.v1.RelayService.TestUpstream
+   */
+  testUpstream: {
+    methodKind: "unary";
+    input: typeof TestUpstreamRequestSchema;
+    output: typeof TestUpstreamResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_relay_v1_relay, 0);

@@ -5,6 +5,7 @@ import { CircuitState, RelayService } from "#proto/relay/v1/relay_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { serveGrpc, unaryHandlers } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
+import { refusing } from "#shared/testing/refusing.ts";
 import { freePort } from "#shared/testing/free-port.ts";
 import { marginWords } from "./installation-catalog.ts";
 import { startWorld, type World } from "../../testing/console.ts";
@@ -24,7 +25,7 @@ let operator: TestPerson;
 before(async () => {
   const log = createLog("test", "silent");
   const listen = async ({ handlers }: (typeof relays)[number]): Promise<string> => {
-    const service = unaryHandlers(RelayService, handlers, log);
+    const service = unaryHandlers(RelayService, { ...refusing(RelayService), ...handlers }, log);
     const served = await serveGrpc([[RelayService, service]], { host: "127.0.0.1", port: 0, drainMs: 100 });
     return `127.0.0.1:${resources.use(served).port}`;
   };
