@@ -180,10 +180,13 @@ describe("panels of latency", () => {
 describe("objectives", () => {
   it("name bounds that their histograms have", async () => {
     const registry = createRegistry("all");
-    createRelayMetrics(registry);
+    const { addedLatency, timeToFirstByte } = createRelayMetrics(registry);
+    addedLatency.of({ endpoint: "/v1/responses" });
+    timeToFirstByte.of({ endpoint: "/v1/responses", streamed: "true" });
     createBillingMetrics(registry);
     const text = await registry.metrics();
-    assert.match(text, /^relay_overhead_seconds_bucket\{[^}]*le="0.025"/m);
+    assert.match(text, /^relay_added_latency_seconds_bucket\{[^}]*le="0.025"/m);
+    assert.match(text, /^relay_time_to_first_byte_seconds_bucket\{[^}]*le="5"/m);
     assert.match(text, /^billing_event_age_seconds_bucket\{[^}]*le="60"/m);
   });
 });

@@ -63,10 +63,11 @@ test("a call and a stream are counted, timed by phase, and over", async () => {
   for (const sample of [
     /^relay_calls_total\{endpoint="\/v1\/chat\/completions",status="200",end="complete",outcome="ok",[^}]*\} 2$/m,
     /^relay_model_calls_total\{[^}]*outcome="ok"[^}]*\} 2$/m,
-    /^relay_overhead_seconds_count\{phase="total",[^}]*\} 2$/m,
+    /^relay_added_latency_seconds_count\{endpoint="\/v1\/chat\/completions",[^}]*\} 2$/m,
     /^relay_overhead_seconds_count\{phase="first_byte",[^}]*\} 2$/m,
     /^relay_overhead_seconds_count\{phase="settle",[^}]*\} 2$/m,
-    /^relay_time_to_first_byte_seconds_count\{[^}]*\} 2$/m,
+    /^relay_time_to_first_byte_seconds_count\{endpoint="[^"]*",streamed="true",[^}]*\} 1$/m,
+    /^relay_time_to_first_byte_seconds_count\{endpoint="[^"]*",streamed="false",[^}]*\} 1$/m,
     /^relay_stream_ends_total\{[^}]*reason="complete"[^}]*\} 1$/m,
     /^relay_stream_bytes_total\{[^}]*\} [1-9]/m,
     /^relay_hold_seconds_count\{outcome="charged",[^}]*\} 2$/m,

@@ -24,11 +24,12 @@ function recordingsOf({ badRecord, allRecord, badRate, allRate }: Slo): Recordin
 
 const percent = (share: number): string => `${Number((share * 100).toPrecision(4))} %`;
 
-function alertOf({ alert, title, budget, bad, badRecord }: Slo, burn: Burn): string {
+function alertOf({ alert, title, isByEndpoint, budget, bad, badRecord }: Slo, burn: Burn): string {
   const { factor, long, longSeconds, short, severity, for: pending } = burn;
-  const summary = `${title}: 30-day error budget exhausted in ${Math.round(30 / factor)} days at this rate`;
+  const where = isByEndpoint ? " at {{ $labels.endpoint }}" : "";
+  const summary = `${title}${where}: 30-day error budget exhausted in ${Math.round(30 / factor)} days at this rate`;
   const description =
-    `{{ $value | humanizePercentage }} of the last ${long}'s ${bad}; ` +
+    `{{ $value | humanizePercentage }} of the last ${long}'s ${bad}${where}; ` +
     `${percent(budget)} may in 30 days, and ${percent(budget * factor)} for ${long} and ${short} triggers this alert.`;
   return `      - alert: ${alert}
         expr: |

@@ -3,6 +3,8 @@ export type Slo = {
   /** The name of its alerts. */
   alert: string;
   title: string;
+  /** Each endpoint has a budget of its own: one with few calls is not hidden behind one with many. */
+  isByEndpoint: boolean;
   /** Why the target is what it is. */
   why: string;
   /** Share of events that may be bad, times 1. */
@@ -22,18 +24,27 @@ const calls = (matcher: string, window: string): string =>
 // A process that never failed has no series of failed calls.
 const failed = (outcomes: string, all: string, window: string): string =>
   `(${calls(outcomes, window)} or 0 * ${all}:rate5m)`;
-const observed = (histogram: string, matcher: string, window: string): string =>
-  `sum by (namespace) (rate(${histogram}_count${matcher === "" ? "" : `{${matcher}}`}[${window}]))`;
-// Prometheus 3 writes whole bounds with a decimal place.
-const within = (histogram: string, matcher: string, window: string): string =>
-  `sum by (namespace) (rate(${histogram}_bucket{${matcher}}[${window}]))`;
 
-const latencyBound = 'phase="total",le="0.025"';
-const freshnessBound = 'le=~"60([.]0)?"';
+type Bound = { histogram: string; matcher?: string; le: string; by: string };
+
+/** Observations of a histogram, and those above a bound, which is one of its buckets. */
+function above({ histogram, matcher = "", le, by }: Bound): Pick<Slo, "badRate" | "allRate"> {
+  const sum = (series: string, window: string): string => `sum by (${by}) (rate(${series}[${window}]))`;
+  const all = `${histogram}_count${matcher && `{${matcher}}`}`;
+  const within = `${histogram}_bucket{${matcher && `${matcher},`}${le}}`;
+  return {
+    badRate: (window) => `(${sum(all, window)} - ${sum(within, window)})`,
+    allRate: (window) => sum(all, window),
+  };
+}
+
+// Prometheus 3 writes whole bounds with a decimal place.
+const decimal = "([.]0)?";
 
 export const slos: Slo[] = [
   {
     alert: "RelayAvailabilityBurn",
+    isByEndpoint: false,
     title: "Availability of the gateway",
     why: "What is ours to prevent. Failures of providers, callers and accounts are in neither number.",
     budget: 0.0005,
@@ -45,6 +56,7 @@ export const slos: Slo[] = [
   },
   {
     alert: "RelayCallerAvailabilityBurn",
+    isByEndpoint: false,
     title: "Availability as callers see it",
     why: "Callers do not care whose fault it was: failures of providers that no other route made good count, too.",
     budget: 0.005,
@@ -57,29 +69,41 @@ export const slos: Slo[] = [
   },
   {
     alert: "RelayLatencyBurn",
+    isByEndpoint: true,
     title: "Added latency",
     why: "The relay's own share of the time to the first byte; a provider's or a caller's time is not in it.",
     budget: 0.01,
     bad: "calls had more than 25 ms added to them",
-    badRecord: "namespace:relay_overhead_slow",
-    allRecord: "namespace:relay_overhead_counted",
-    badRate: (window) =>
-      `(${observed("relay_overhead_seconds", 'phase="total"', window)} - ` +
-      `${within("relay_overhead_seconds", latencyBound, window)})`,
-    allRate: (window) => observed("relay_overhead_seconds", 'phase="total"', window),
+    badRecord: "namespace_endpoint:relay_added_latency_slow",
+    allRecord: "namespace_endpoint:relay_added_latency_counted",
+    ...above({ histogram: "relay_added_latency_seconds", le: 'le="0.025"', by: "namespace, endpoint" }),
+  },
+  {
+    alert: "RelayFirstTokenBurn",
+    isByEndpoint: true,
+    title: "Time to first token",
+    why: "What somebody who waits for a stream notices, the provider's time included. Whole answers are not in it.",
+    budget: 0.05,
+    bad: "streams began more than 5 s after their request",
+    badRecord: "namespace_endpoint:relay_first_token_slow",
+    allRecord: "namespace_endpoint:relay_first_token_counted",
+    ...above({
+      histogram: "relay_time_to_first_byte_seconds",
+      matcher: 'streamed="true"',
+      le: `le=~"5${decimal}"`,
+      by: "namespace, endpoint",
+    }),
   },
   {
     alert: "SettlementFreshnessBurn",
+    isByEndpoint: false,
     title: "Freshness of the ledger",
     why: "Balances, limits of keys and the billing team's events are as old as this.",
     budget: 0.0001,
     bad: "calls were booked more than 60 s after their end",
     badRecord: "namespace:billing_events_late",
     allRecord: "namespace:billing_events_counted",
-    badRate: (window) =>
-      `(${observed("billing_event_age_seconds", "", window)} - ` +
-      `${within("billing_event_age_seconds", freshnessBound, window)})`,
-    allRate: (window) => observed("billing_event_age_seconds", "", window),
+    ...above({ histogram: "billing_event_age_seconds", le: `le=~"60${decimal}"`, by: "namespace" }),
   },
 ];
 

@@ -47,7 +47,8 @@ test("filled with whatever comes, all metrics together stay under 10,000 series,
   fill(metrics.calls, { endpoint, status: ["200", "400", "499", "503"], end: ends, outcome: callOutcomes });
   fill(metrics.modelCalls, { model: flood("model", 40), upstream: upstream.slice(0, 40), outcome: callOutcomes });
   fill(metrics.callSeconds, { endpoint, streamed: ["true", "false"] });
-  fill(metrics.timeToFirstByte, { endpoint });
+  fill(metrics.timeToFirstByte, { endpoint, streamed: ["true", "false"] });
+  fill(metrics.addedLatency, { endpoint });
   fill(metrics.droppedFields, { field: flood("field", 1_000) });
   for (const metric of [metrics.gaps, metrics.firstByteSeconds, metrics.failovers, metrics.usageMismatches])
     fill(metric, { upstream });

@@ -12,31 +12,17 @@ const publishBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 // stay under 10,000 series, of which a bucket of a histogram is one.
 export const mostUpstreams = 100;
 
-function createCallMetrics(registry: Registry) {
+function createTimeMetrics(registry: Registry) {
   const overhead = histograms(registry, {
     name: "relay_overhead_seconds",
     help:
       "The relay's own share of a call, without the caller's and the upstream's time. prepare: from the body to " +
       "asking the upstream, without reserve; first_byte: from the upstream's part of it to the caller's first byte, " +
-      "for a whole answer with settle; settle: charging; total: all before the caller's first byte.",
+      "for a whole answer with settle; settle: charging.",
     labels: ["phase"],
     buckets: overheadBuckets,
   });
   return {
-    calls: counters(registry, {
-      name: "relay_calls_total",
-      help: "Calls answered, by endpoint, status, end cause, and who caused it.",
-      labels: ["endpoint", "status", "end", "outcome"],
-      unboundedLabels: ["endpoint", "status"],
-      maxSeries: 800,
-    }),
-    modelCalls: counters(registry, {
-      name: "relay_model_calls_total",
-      help: "Calls for which money was held, by model and upstream as the catalog names them.",
-      labels: ["model", "upstream", "outcome"],
-      unboundedLabels: ["model", "upstream"],
-      maxSeries: 1_300,
-    }),
     callSeconds: histograms(registry, {
       name: "relay_call_duration_seconds",
       help: "From the head of the request to the end of the answer.",
@@ -48,18 +34,44 @@ function createCallMetrics(registry: Registry) {
     timeToFirstByte: histograms(registry, {
       name: "relay_time_to_first_byte_seconds",
       help: "From the head of the request to the first byte of the answer's body, the upstream's time included.",
+      labels: ["endpoint", "streamed"],
+      unboundedLabels: ["endpoint"],
+      maxSeries: 30,
+      buckets: secondsBuckets,
+    }),
+    addedLatency: histograms(registry, {
+      name: "relay_added_latency_seconds",
+      help: "What the relay added before the caller's first byte: reserve, prepare and first_byte of its overhead.",
       labels: ["endpoint"],
       unboundedLabels: ["endpoint"],
       maxSeries: 20,
-      buckets: secondsBuckets,
+      buckets: overheadBuckets,
     }),
     overhead: {
       reserve: overhead.of({ phase: "reserve" }),
       prepare: overhead.of({ phase: "prepare" }),
       firstByte: overhead.of({ phase: "first_byte" }),
       settle: overhead.of({ phase: "settle" }),
-      total: overhead.of({ phase: "total" }),
     },
+  };
+}
+
+function createCallMetrics(registry: Registry) {
+  return {
+    calls: counters(registry, {
+      name: "relay_calls_total",
+      help: "Calls answered, by endpoint, status, end cause, and who caused it.",
+      labels: ["endpoint", "status", "end", "outcome"],
+      unboundedLabels: ["endpoint", "status"],
+      maxSeries: 600,
+    }),
+    modelCalls: counters(registry, {
+      name: "relay_model_calls_total",
+      help: "Calls for which money was held, by model and upstream as the catalog names them.",
+      labels: ["model", "upstream", "outcome"],
+      unboundedLabels: ["model", "upstream"],
+      maxSeries: 1_130,
+    }),
     failedCall: createFailingAccounts(registry),
     connectionRefusals: counter(registry, {
       name: "relay_connection_refusals_total",
@@ -267,6 +279,7 @@ function createThreadMetrics(registry: Registry) {
 /** Every metric of the relay, declared once. None has a key, an account or a request id as a label. */
 export function createMetrics(registry: Registry) {
   return {
+    ...createTimeMetrics(registry),
     ...createCallMetrics(registry),
     ...createStreamMetrics(registry),
     ...createSocketMetrics(registry),

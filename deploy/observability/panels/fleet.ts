@@ -4,7 +4,9 @@ import { slos, type Slo } from "../slos.ts";
 
 const scoped = (record: string): string => `${record}{namespace=~"$namespace"}`;
 
-const budgetPanel = ({ title, budget, badRecord, allRecord }: Slo): Panel => ({
+const sum = (isByEndpoint: boolean): string => (isByEndpoint ? "sum by (endpoint) " : "sum");
+
+const budgetPanel = ({ title, isByEndpoint, budget, badRecord, allRecord }: Slo): Panel => ({
   title: `${title}: budget left`,
   description: "Share of the budget of 30 days that is left; below 0 the target is missed.",
   unit: "percentunit",
@@ -12,20 +14,23 @@ const budgetPanel = ({ title, budget, badRecord, allRecord }: Slo): Panel => ({
   queries: [
     {
       expr:
-        `1 - sum(avg_over_time(${scoped(`${badRecord}:rate5m`)}[30d])) ` +
-        `/ sum(avg_over_time(${scoped(`${allRecord}:rate5m`)}[30d])) / ${budget}`,
-      legend: "left",
+        `1 - ${sum(isByEndpoint)}(avg_over_time(${scoped(`${badRecord}:rate5m`)}[30d])) ` +
+        `/ ${sum(isByEndpoint)}(avg_over_time(${scoped(`${allRecord}:rate5m`)}[30d])) / ${budget}`,
+      legend: isByEndpoint ? "{{endpoint}}" : "left",
     },
   ],
 });
 
-const burnPanel = ({ title, budget, badRecord }: Slo): Panel => ({
+// Every endpoint's line for every window would be too many: what pages first, and what is a ticket last.
+const burnWindows = (isByEndpoint: boolean): string[] => (isByEndpoint ? ["1h", "3d"] : ["1h", "6h", "1d", "3d"]);
+
+const burnPanel = ({ title, isByEndpoint, budget, badRecord }: Slo): Panel => ({
   title: `${title}: burn`,
   description: "How many times too fast the budget burns; 14.4 over an hour pages, 1 over three days is a ticket.",
   unit: "short",
-  queries: ["1h", "6h", "1d", "3d"].map((window) => ({
-    expr: `max(${scoped(`${badRecord}:ratio_rate${window}`)}) / ${budget}`,
-    legend: window,
+  queries: burnWindows(isByEndpoint).map((window) => ({
+    expr: `${isByEndpoint ? "max by (endpoint) " : "max"}(${scoped(`${badRecord}:ratio_rate${window}`)}) / ${budget}`,
+    legend: isByEndpoint ? `{{endpoint}} ${window}` : window,
   })),
 });
 
@@ -59,24 +64,46 @@ const traffic: Panel[] = [
 const latency: Panel[] = [
   {
     title: "Added by the relay, by phase, p99",
-    description: "Our own time, without the upstream's and the caller's; total is what the target of 25 ms is about.",
+    description: "Our own time, without the upstream's and the caller's.",
     unit: "s",
     queries: [{ expr: quantile(0.99, "relay_overhead_seconds", "phase"), legend: "{{phase}}" }],
   },
   {
-    title: "Added by the relay, total",
-    description: "Our own time until the caller's first byte.",
+    title: "Added by the relay",
+    description: "Our own time until the caller's first byte, which the target of 25 ms is about.",
     unit: "s",
     queries: [0.5, 0.9, 0.99].map((share) => ({
-      expr: quantile(share, "relay_overhead_seconds", "", 'phase="total"'),
+      expr: quantile(share, "relay_added_latency_seconds"),
       legend: `p${share * 100}`,
     })),
   },
   {
-    title: "Time to the first byte, p95",
+    title: "Added by the relay, by endpoint, p99",
+    description: "Our own time until the caller's first byte; a large body takes longer to read and check.",
+    unit: "s",
+    queries: [{ expr: quantile(0.99, "relay_added_latency_seconds", "endpoint"), legend: "{{endpoint}}" }],
+  },
+  {
+    title: "Time to the first token, p95",
+    description: "Of streams: from the head of the request to the first byte, the upstream's time included.",
+    unit: "s",
+    queries: [
+      {
+        expr: quantile(0.95, "relay_time_to_first_byte_seconds", "endpoint", 'streamed="true"'),
+        legend: "{{endpoint}}",
+      },
+    ],
+  },
+  {
+    title: "Time to the first byte of whole answers, p95",
     description: "From the head of the request to the first byte for the caller, the upstream's time included.",
     unit: "s",
-    queries: [{ expr: quantile(0.95, "relay_time_to_first_byte_seconds", "endpoint"), legend: "{{endpoint}}" }],
+    queries: [
+      {
+        expr: quantile(0.95, "relay_time_to_first_byte_seconds", "endpoint", 'streamed="false"'),
+        legend: "{{endpoint}}",
+      },
+    ],
   },
   {
     title: "Whole calls, p95",

@@ -36,16 +36,19 @@ function endOf({ call, failure, response }: Report): string {
   return failure || !response.headersSent ? "refused" : "complete";
 }
 
-function observeTimes({ times, endpoint, trace }: Report, { overhead, timeToFirstByte }: Metrics): void {
+function observeTimes({ times, endpoint, trace, call }: Report, metrics: Metrics): void {
+  const { overhead, addedLatency, timeToFirstByte } = metrics;
   const traceId = trace?.traceId ?? "";
   const { reserve, prepare, firstByte, settle, total } = overheadsOf(times);
   if (reserve !== undefined) overhead.reserve.observe(reserve / 1_000, traceId);
   if (prepare !== undefined) overhead.prepare.observe(prepare / 1_000, traceId);
   if (firstByte !== undefined) overhead.firstByte.observe(firstByte / 1_000, traceId);
   if (settle !== undefined) overhead.settle.observe(settle / 1_000, traceId);
-  if (total !== undefined) overhead.total.observe(total / 1_000, traceId);
-  if (times.firstByteAt > 0)
-    timeToFirstByte.observe({ endpoint }, (times.firstByteAt - times.receivedAt) / 1_000, traceId);
+  if (total !== undefined) addedLatency.observe({ endpoint }, total / 1_000, traceId);
+  if (times.firstByteAt > 0) {
+    const labels = { endpoint, streamed: String(call?.isStream ?? false) };
+    timeToFirstByte.observe(labels, (times.firstByteAt - times.receivedAt) / 1_000, traceId);
+  }
 }
 
 type Failed = Failure & { isOurs: boolean };
