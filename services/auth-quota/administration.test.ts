@@ -47,6 +47,32 @@ test("how many calls may be under way is set for accounts and keys", async () =>
   await assert.rejects(admin.updateKey({ keyId, maxConcurrent: -1 }), tooMany);
 });
 
+test("the rate and the addresses of a key are set, stay where they are not told, and are taken away", async () => {
+  const { account } = await admin.createAccount({ name: "owner" });
+  const accountId = account?.accountId ?? "";
+  const addresses = ["192.0.2.0/24", "2001:DB8::1", "2001:db8:0::1"];
+  const { key } = await admin.createKey({ accountId, name: "k", requestsPerMinute: 30, addresses });
+  const keyId = key?.keyId ?? "";
+  const told = async () => {
+    const { keys } = await admin.getKeys({ keyIds: [keyId] });
+    return [keys[0]?.requestsPerMinute, keys[0]?.addresses];
+  };
+  assert.deepEqual(await told(), [30, ["192.0.2.0/24", "2001:db8::1"]]);
+  await admin.updateKey({ keyId, name: "k2" });
+  assert.deepEqual(await told(), [30, ["192.0.2.0/24", "2001:db8::1"]]);
+  await admin.updateKey({ keyId, requestsPerMinute: 0, addresses: ["192.0.2.7"] });
+  assert.deepEqual(await told(), [0, ["192.0.2.7"]]);
+  await admin.updateKey({ keyId, clearAddresses: true });
+  assert.deepEqual(await told(), [0, []]);
+  const wrong = [
+    { addresses: ["192.0.2.7/24"] },
+    { addresses: Array.from({ length: 65 }, (_, at) => `192.0.2.${at}`) },
+  ];
+  for (const change of wrong) await assert.rejects(admin.updateKey({ keyId, ...change }), invalid(/^addresses m/));
+  await assert.rejects(admin.updateKey({ keyId, addresses: ["::1"], clearAddresses: true }), invalid(/exclude/));
+  await assert.rejects(admin.updateKey({ keyId, requestsPerMinute: 1_000_001 }), invalid(/^requests_per_minute/));
+});
+
 test("an account's name, status and limit change apart from each other; what is not set stays", async () => {
   const { account } = await admin.createAccount({ name: "Before", requestsPerMinute: 5 });
   const accountId = account?.accountId ?? "";

@@ -26,7 +26,7 @@ export const failures = {
   key_invalid: {
     when:
       "The key is missing, wrong, stopped, expired, deleted, of a suspended account, " +
-      "or has used up its limit and asks for more than its videos.",
+      "or has used up its limit and asks for more than its videos; or it is limited to other addresses.",
     status: 401,
     message: "Invalid API key",
     type: "authentication_error",
@@ -281,6 +281,8 @@ export type Failure = {
   param?: string | undefined;
   errorCode?: string | undefined;
   retryAfterSeconds?: number;
+  /** What the owner of the key is told, where callers are not told all that the name says. */
+  reason?: "key_address";
   /** For the log only. */
   cause?: unknown;
 };

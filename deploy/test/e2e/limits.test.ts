@@ -200,6 +200,52 @@ test("API spec, Retry guidance: 2. When `Retry-After` is present, the seconds to
   assert.equal((await once()).status, 200);
 });
 
+describe("keys with limits of their own", () => {
+  test("a key that is limited to some addresses is a wrong one from all others, whatever it asks for", async () => {
+    const customer = await world.createCustomer({ key: { addresses: ["198.51.100.0/25", "2001:db8:7::1"] } });
+    const from = (address: string) => ({ "x-forwarded-for": address });
+    for (const address of ["198.51.100.128", "2001:db8:7::2"]) {
+      await checkUntouched(world, customer, async () => {
+        for (const side of sides) {
+          const reply = await send(side, customer.secret, from(address), bodyOf({ side }));
+          checkRefusal(side, reply, rows.keyInvalid);
+        }
+        const headers = { ...chat.headers(customer.secret), ...fromNewAddress(), ...from(address) };
+        checkRefusal(chat, await ask(`${relayUrl}/v1/models`, { method: "GET", headers }), rows.keyInvalid);
+      });
+    }
+    for (const address of ["198.51.100.127", "2001:db8:7::1"]) {
+      const reply = await send(chat, customer.secret, from(address), bodyOf({ side: chat }));
+      assert.equal(reply.status, 200, reply.text);
+      await world.untilBooked(customer.accountId, reply.rid);
+    }
+    const { accountId } = customer;
+    const told = await until("its owner is told why", async () => {
+      const { counts } = await world.authQuota.listRefusals({ accountId });
+      return counts.length > 0 ? counts : undefined;
+    });
+    assert.deepEqual(new Set(told?.map(({ reason }) => reason)), new Set(["key_address"]));
+  });
+
+  test("API spec, Cases: Account rate limit exceeded, of the calls of one key in a minute; other keys go on", async () => {
+    const customer = await world.createCustomer({ key: { requestsPerMinute: 2 } });
+    const other = await world.createKey(customer.accountId);
+    for (const side of sides) {
+      const reply = await send(side, customer.secret, {}, bodyOf({ side }));
+      assert.equal(reply.status, 200, reply.text);
+      await world.untilBooked(customer.accountId, reply.rid);
+    }
+    await checkUntouched(world, customer, async () => {
+      for (const side of sides) {
+        checkRefusal(side, await send(side, customer.secret, {}, bodyOf({ side })), rows.accountRate);
+      }
+    });
+    const reply = await send(chat, other.secret, {}, bodyOf({ side: chat }));
+    assert.equal(reply.status, 200, reply.text);
+    await world.untilBooked(customer.accountId, reply.rid);
+  });
+});
+
 describe("API spec, Cases: Service stopped or busy (maintenance)", () => {
   const original = testCatalog(world.fake.url);
   const closed = catalogText({ maintenance: true, ...(parse(original) as CatalogSections) } as CatalogSections);

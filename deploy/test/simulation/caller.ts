@@ -224,7 +224,7 @@ async function admit({ plan, relay, truth, onRefused }: CallContext): Promise<Li
     const unseen = { has: () => false, slice: () => undefined, mayHold: () => false, media: [], addresses: 0 };
     const body = { ...unseen, textTokens: () => inputTokens };
     const envelope = { body, outputCap: plan.outputCap, choices: 1, units: {} } as unknown as Envelope;
-    const caller = { keyHash: payer.keyHash, address: "192.0.2.1", accountId: "", isAuthorized: false };
+    const caller = { keyHash: payer.keyHash, address: "192.0.2.1", from: "", accountId: "", isAuthorized: false };
     const { accountId, keyId, heldNanos, holdSecret } = await admitCall(relay, caller, {
       rid: truth.rid,
       envelope,

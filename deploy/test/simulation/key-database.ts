@@ -27,7 +27,8 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
         payers
           .filter(({ keyId }) => (ids as string[]).includes(keyId))
           .map(({ keyId, accountId, limitNanos, mostOfKey: maxConcurrent }) => {
-            const unused = { secretPrefix: "", name: "k", expiresAt: null, models: [], createdAt };
+            const open = { expiresAt: null, models: [], requestsPerMinute: 0, addresses: [] };
+            const unused = { secretPrefix: "", name: "k", ...open, createdAt };
             return {
               keyId,
               accountId,

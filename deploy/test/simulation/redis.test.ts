@@ -60,9 +60,9 @@ function drawOperation(random: Random, rids: readonly string[]): HotOperation {
   const record = Buffer.from(Array.from({ length: random.between(1, 40) }, () => random.between(0, 255)));
   const ridMs = String(Date.now());
   return random.pick<HotOperation>([
-    ["reserve", rid, ridMs, "", key, account, "m", amount],
-    ["reserve", rid, ridMs, "", key, account, "m", amount],
-    ["authorize", "", key, account, random.pick(["", "1"])],
+    ["reserve", rid, ridMs, "", key, account, "m", amount, ""],
+    ["reserve", rid, ridMs, "", key, account, "m", amount, ""],
+    ["authorize", "", key, account, random.pick(["", "1"]), ""],
     ["extend", rid, amount, "0"],
     ["extend", rid, amount, "1"],
     ["checkpoint", rid, amount, record],
@@ -96,6 +96,8 @@ function drawOperation(random: Random, rids: readonly string[]): HotOperation {
       random.pick(["", "500"]),
       "",
       random.pick(["0", "1"]),
+      random.pick(["0", "3"]),
+      "",
       String(random.between(1, 3)),
     ],
   ]);

@@ -22,6 +22,8 @@ const columns: Column<Key>[] = [
   { heading: "expires", cell: (key) => instant(key.expiresAt, "never") },
   { heading: "limit in USD", cell: limitOf },
   { heading: "models", cell: (key) => key.models.join(",") || "all" },
+  { heading: "from", cell: (key) => key.addresses.join(",") || "all" },
+  { heading: "a minute", cell: (key) => String(key.requestsPerMinute || "-"), isFigure: true },
   { heading: "at once", cell: (key) => String(key.maxConcurrent || "-"), isFigure: true },
   { heading: "made", cell: (key) => instant(key.createdAt) },
 ];
@@ -33,6 +35,8 @@ type CreateOptions = {
   every?: PeriodWord;
   models?: string[];
   maxConcurrent?: number;
+  perMinute?: number;
+  addresses?: string[];
 };
 type Change = MessageInitShape<typeof UpdateKeyRequestSchema>;
 
@@ -68,13 +72,18 @@ function addCreate(key: Command, run: Run): void {
     .addOption(everyOption())
     .option("--models <names>", "models the key may use, comma-separated", readNames)
     .option("--max-concurrent <n>", "calls at once; 0 or omitted: as many as the account may have", readCount)
-    .action((accountId: string, { name, expires, limit, every, models = [], maxConcurrent = 0 }: CreateOptions) =>
+    .option("--per-minute <n>", "calls per minute; 0 or omitted: as many as the account may begin", readCount)
+    .option("--addresses <list>", "addresses and networks from which the key works, comma-separated", readNames)
+    .action((accountId: string, options: CreateOptions) =>
       run(async ({ authQuota }) => {
+        const { name, expires, limit, every, models = [], maxConcurrent = 0, perMinute = 0, addresses = [] } = options;
         const created = await authQuota.createKey({
           accountId,
           name,
           models,
           maxConcurrent,
+          requestsPerMinute: perMinute,
+          addresses,
           ...(expires && { expiresAt: expires }),
           ...(limit !== undefined && { limitNanos: limit }),
           ...periodOf(every),
@@ -129,6 +138,20 @@ function addChanges(key: Command, run: Run): void {
     .argument("<key>")
     .argument("<calls>", "calls at once; 0: as many as the account may have", readCount)
     .action((keyId: string, maxConcurrent: number) => change({ keyId, maxConcurrent }));
+  key
+    .command("rate")
+    .description("set how many calls of the key may begin in a minute")
+    .argument("<key>")
+    .argument("<calls>", "calls per minute; 0: as many as the account may begin", readCount)
+    .action((keyId: string, requestsPerMinute: number) => change({ keyId, requestsPerMinute }));
+  key
+    .command("addresses")
+    .description("set from which addresses and networks the key works")
+    .argument("<key>")
+    .argument("<list>", "comma-separated, such as 192.0.2.7,2001:db8::/48, or all", orWord("all", readNames))
+    .action((keyId: string, addresses: string[] | undefined) =>
+      change({ keyId, ...(addresses ? { addresses } : { clearAddresses: true }) }),
+    );
 }
 
 function many(keys: Key[]): Answer {

@@ -24,6 +24,7 @@ import {
 } from "../store/keys.ts";
 import type { Database } from "../store/postgres.ts";
 import {
+  checkAddresses,
   checkAmount,
   checkConcurrency,
   checkId,
@@ -31,6 +32,7 @@ import {
   checkInstant,
   checkModels,
   checkName,
+  checkRate,
   checkSecretPrefix,
   refuse,
   toTimestamp,
@@ -56,7 +58,8 @@ export function keyHandlers(
   beginBudget: (keyId: string) => Promise<void>,
 ): KeyHandlers {
   return {
-    createKey: async ({ accountId, name, expiresAt, limitNanos, limitPeriod, models, maxConcurrent }) => {
+    createKey: async (request) => {
+      const { accountId, name, expiresAt, limitNanos, limitPeriod, models, maxConcurrent } = request;
       const secret = `sk-${randomBytes(secretBytes).toString("base64url")}`;
       const row = await insertKey(database, {
         keyId: `key_${randomBytes(12).toString("hex")}`,
@@ -69,6 +72,8 @@ export function keyHandlers(
         budgetPeriod: readPeriod(limitPeriod, limitNanos) ?? null,
         models: checkModels("models", models),
         maxConcurrent: checkConcurrency("max_concurrent", maxConcurrent),
+        requestsPerMinute: checkRate("requests_per_minute", request.requestsPerMinute),
+        addresses: checkAddresses("addresses", request.addresses),
       });
       if (!row) throw accountNotFound(accountId);
       await push.key(row);
@@ -113,9 +118,11 @@ export function keyHandlers(
 }
 
 function readChange(request: UpdateKeyRequest): KeyChange {
-  const { name, expiresAt, clearExpiry, models, clearModels, maxConcurrent } = request;
+  const { name, expiresAt, clearExpiry, models, clearModels, maxConcurrent, requestsPerMinute } = request;
+  const { addresses, clearAddresses } = request;
   if (clearExpiry && expiresAt) refuse("expires_at and clear_expiry exclude each other");
   if (clearModels && models.length > 0) refuse("models and clear_models exclude each other");
+  if (clearAddresses && addresses.length > 0) refuse("addresses and clear_addresses exclude each other");
   const expiry = expiresAt && checkInstant("expires_at", expiresAt);
   const list = models.length === 0 ? undefined : checkModels("models", models);
   return {
@@ -125,6 +132,9 @@ function readChange(request: UpdateKeyRequest): KeyChange {
     ...readLimitChange(request),
     models: clearModels ? [] : list,
     maxConcurrent: maxConcurrent === undefined ? undefined : checkConcurrency("max_concurrent", maxConcurrent),
+    requestsPerMinute:
+      requestsPerMinute === undefined ? undefined : checkRate("requests_per_minute", requestsPerMinute),
+    addresses: clearAddresses || addresses.length > 0 ? checkAddresses("addresses", addresses) : undefined,
   };
 }
 
@@ -150,7 +160,7 @@ async function whyNoKey(database: Database, keyId: string): Promise<ServiceError
 const statusNumber = { active: KeyStatus.ACTIVE, stopped: KeyStatus.STOPPED, deleted: KeyStatus.DELETED } as const;
 
 function toKey(row: KeyRow): MessageInitShape<typeof KeySchema> {
-  const { keyId, accountId, name, secretPrefix, models, maxConcurrent, createdAt } = row;
+  const { keyId, accountId, name, secretPrefix, models, maxConcurrent, requestsPerMinute, addresses, createdAt } = row;
   return {
     keyId,
     accountId,
@@ -158,6 +168,8 @@ function toKey(row: KeyRow): MessageInitShape<typeof KeySchema> {
     secretPrefix,
     models,
     maxConcurrent,
+    requestsPerMinute,
+    addresses,
     status: statusNumber[row.status],
     ...(row.expiresAt && { expiresAt: toTimestamp(row.expiresAt) }),
     ...toLimit(row),

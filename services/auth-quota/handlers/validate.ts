@@ -1,6 +1,7 @@
 import { timestampDate, timestampFromDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { ServiceError } from "#shared/process/errors.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
+import { networkOf } from "#shared/net/network.ts";
 
 // Checks of what unary callers send. Each throws ServiceError `invalid_argument` that names the field and the rule.
 
@@ -62,6 +63,16 @@ export function checkModels(field: string, models: string[]): string[] {
   if (models.length > maxModels) refuse(`${field} may name at most ${maxModels} models`);
   if (!models.every(isModel)) refuse(`${field} must hold names of 1 to ${maxModelLength} characters`);
   return [...new Set(models)];
+}
+
+const maxAddresses = 64;
+
+/** Addresses and networks, each in its shortest form. */
+export function checkAddresses(field: string, addresses: string[]): string[] {
+  if (addresses.length > maxAddresses) refuse(`${field} may name at most ${maxAddresses} addresses and networks`);
+  const wrong = (text: string): never =>
+    refuse(`${field} must hold IPv4 and IPv6 addresses and networks such as 192.0.2.0/24: ${text.slice(0, 64)}`);
+  return [...new Set(addresses.map((text) => networkOf(text) ?? wrong(text)))];
 }
 
 // What PostgreSQL and JavaScript both can write down.

@@ -37,10 +37,14 @@ export function createDecisionLog(log: Logger, nowMs: () => number = Date.now): 
       const rids = operations.slice(0, maxRids).map(({ rid }) => rid);
       write({ rids, operations: operations.length, tookMs }, "slow decision");
     }
-    for (const [index, { verdict = Verdict.UNSPECIFIED, accountId, keyId }] of results.entries()) {
+    for (const [index, { verdict = Verdict.UNSPECIFIED, accountId, keyId, isAddressRefused }] of results.entries()) {
       const operation = operations[index];
       if (operation?.name !== "reserve" || verdict === Verdict.OK) continue;
-      write({ rid: operation.rid, account: accountId, key: keyId, verdict: verdictName(verdict) }, "hold refused");
+      const why = isAddressRefused ? { cause: "the key is limited to other addresses" } : {};
+      write(
+        { rid: operation.rid, account: accountId, key: keyId, verdict: verdictName(verdict), ...why },
+        "hold refused",
+      );
     }
   };
 }

@@ -41,6 +41,7 @@ export function prepare(request: SessionOperation): PreparedOperation {
       throw new MalformedOperation("no operation is set");
     case "authorize":
       assertIp(request.ip);
+      assertIp(request.address);
       return { name, request, keyHash: hashText(request.keyHash), ridMs: 0, operation: undefined };
     case "reserve":
       return prepareReserve(request);
@@ -109,8 +110,13 @@ export function writeOperation({ request, ridMs, operation }: PreparedOperation,
     const { rid, estimateNanos, calls } = request;
     return ["lease", rid, String(ridMs), keyId, accountId, String(estimateNanos), String(calls), String(leaseMs)];
   }
-  if (request.name === "authorize") return ["authorize", ip, keyId, accountId, request.mayBeUsedUp ? "1" : ""];
-  return ["reserve", request.rid, String(ridMs), ip, keyId, accountId, request.model, String(request.estimateNanos)];
+  // Also where it was counted before, it is checked.
+  const address = request.address === "" ? request.ip : request.address;
+  if (request.name === "authorize") {
+    return ["authorize", ip, keyId, accountId, request.mayBeUsedUp ? "1" : "", address];
+  }
+  const { rid, model, estimateNanos } = request;
+  return ["reserve", rid, String(ridMs), ip, keyId, accountId, model, String(estimateNanos), address];
 }
 
 /** The same settle or draw, of a call that is proven to have been granted. */
@@ -124,10 +130,11 @@ function fixed(request: SessionOperation, operation: HotOperation): PreparedOper
 }
 
 function prepareReserve(request: SessionOperation): PreparedOperation {
-  const { rid, ip, model, estimateNanos, keyHash } = request;
+  const { rid, ip, address, model, estimateNanos, keyHash } = request;
   const ridMs = assertRid(rid);
   amount("estimate_nanos", estimateNanos);
   assertIp(ip);
+  assertIp(address);
   // A line break separates the models in a key's list.
   if (model.length > maxModelLength || model.includes("\n")) throw new MalformedOperation("model is not a name");
   return { name: "reserve", request, keyHash: hashText(keyHash), ridMs, operation: undefined };

@@ -4,14 +4,19 @@ import { answerCodes, type HotAnswer } from "../store/hot.ts";
 import type { Caller, PreparedOperation } from "./operations.ts";
 import type { Result } from "./session-wire.ts";
 
+/** A relay that does not know a verdict must not take it for a yes. */
+function verdictOf(code: number): Verdict {
+  if (code === answerCodes.concurrency) return Verdict.ACCOUNT_RATE;
+  return code === answerCodes.address ? Verdict.KEY_INVALID : (code as Verdict);
+}
+
 /** What the relay is told of the answer of the script. */
 export function toResult(
   proofKey: Uint8Array,
   { prepared, caller }: { prepared: PreparedOperation; caller: Caller },
   { code, number, text }: HotAnswer,
 ): Result {
-  // A relay that does not know a verdict must not take it for a yes.
-  const verdict = code === answerCodes.concurrency ? Verdict.ACCOUNT_RATE : (code as Verdict);
+  const verdict = verdictOf(code);
   switch (prepared.name) {
     case "authorize":
     case "reserve": {
@@ -21,6 +26,7 @@ export function toResult(
         result.heldNanos = number;
         if (verdict === Verdict.OK) result.holdSecret = holdSecret(proofKey, { rid: prepared.request.rid, ...caller });
       } else if (text !== "") result.models = text.split("\n");
+      if (code === answerCodes.address) result.isAddressRefused = true;
       // While the caller is unknown, there is no key to name.
       if (caller.keyId === "?") result.keyId = "";
       return result;

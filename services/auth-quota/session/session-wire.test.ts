@@ -17,8 +17,8 @@ const operations: [operation: OperationInit, decoded: Partial<ReturnType<typeof 
     { keyHash: bytes("hash"), ip: "::1" },
   ],
   [
-    { case: "authorize", value: { keyHash: bytes("h"), mayBeUsedUp: true } },
-    { keyHash: bytes("h"), mayBeUsedUp: true },
+    { case: "authorize", value: { keyHash: bytes("h"), mayBeUsedUp: true, address: "::2" } },
+    { keyHash: bytes("h"), mayBeUsedUp: true, address: "::2" },
   ],
   [
     {
@@ -26,6 +26,10 @@ const operations: [operation: OperationInit, decoded: Partial<ReturnType<typeof 
       value: { rid: "r", keyHash: bytes("h"), ip: "1.2.3.4", model: "mü", estimateNanos: large, traceparent: "00-x" },
     },
     { rid: "r", keyHash: bytes("h"), ip: "1.2.3.4", model: "mü", estimateNanos: Number(large), traceparent: "00-x" },
+  ],
+  [
+    { case: "reserve", value: { rid: "r", address: "::3" } },
+    { rid: "r", address: "::3" },
   ],
   [
     { case: "extend", value: { rid: "r", totalNanos: 5n, leastNanos: 300n } },

@@ -41,6 +41,7 @@ export type SessionOperation = {
   accountId: string;
   keyId: string;
   ip: string;
+  address: string;
   model: string;
   traceparent: string;
   relaySession: string;
@@ -76,6 +77,7 @@ export type Result = {
   calls?: number;
   lastsMs?: number;
   ipPerMinute?: number;
+  isAddressRefused?: boolean;
 };
 
 export type SessionResponse = {
@@ -101,6 +103,7 @@ export const emptyOperation = (name: OperationName): SessionOperation => ({
   accountId: "",
   keyId: "",
   ip: "",
+  address: "",
   model: "",
   traceparent: "",
   relaySession: "",
@@ -140,7 +143,17 @@ type WireField =
   | { type: "bytes"; name: FieldsOf<Buffer> }
   | { type: "flag"; name: FieldsOf<boolean> };
 
-const texts = ["rid", "accountId", "keyId", "ip", "model", "traceparent", "relaySession", "leaseRid"] as const;
+const texts = [
+  "rid",
+  "accountId",
+  "keyId",
+  "ip",
+  "address",
+  "model",
+  "traceparent",
+  "relaySession",
+  "leaseRid",
+] as const;
 const amounts = ["estimateNanos", "totalNanos", "leastNanos", "heldNanos", "costNanos", "calls"] as const;
 const byteFields = ["keyHash", "record", "rids", "accountHashes", "holdSecret"] as const;
 
@@ -159,8 +172,8 @@ const plan = (name: OperationName, ...fields: WireField["name"][]) => ({
 /** The fields of each operation in the order of their numbers, by the number of the operation. */
 const plans = [
   plan("none"),
-  plan("authorize", "keyHash", "ip", "mayBeUsedUp"),
-  plan("reserve", "rid", "keyHash", "ip", "model", "estimateNanos", "traceparent"),
+  plan("authorize", "keyHash", "ip", "mayBeUsedUp", "address"),
+  plan("reserve", "rid", "keyHash", "ip", "model", "estimateNanos", "traceparent", "address"),
   plan("extend", "rid", "totalNanos", "leastNanos", "accountId"),
   plan("checkpoint", "rid", "costNanos", "record", "accountId"),
   plan("settle", "rid", "accountId", "keyId", "costNanos", "record"),
@@ -225,6 +238,7 @@ export function encodeSessionResponse(response: SessionResponse): Buffer {
 }
 
 function writeResult(result: Result): void {
+  if (result.isAddressRefused) writeNumber(writer, 14, 1);
   if (result.ipPerMinute) writeNumber(writer, 13, result.ipPerMinute);
   if (result.lastsMs) writeNumber(writer, 12, result.lastsMs);
   if (result.calls) writeNumber(writer, 11, result.calls);

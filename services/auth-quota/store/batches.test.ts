@@ -34,7 +34,7 @@ function drawOperation({ below, pick }: Random, rids: readonly string[], ending:
   const key = `key_${number}`;
   const amount = String(pick([below(300), below(300), 4_503_599_627_370_497]));
   const record = Buffer.from(Array.from({ length: 1 + below(40) }, () => below(256)));
-  const reserve: HotOperation = ["reserve", rid, String(Date.now()), "", key, account, pick(["m", "n"]), amount];
+  const reserve: HotOperation = ["reserve", rid, String(Date.now()), "", key, account, pick(["m", "n"]), amount, ""];
   return pick<HotOperation>([
     reserve,
     reserve,
@@ -52,7 +52,19 @@ function drawOperation({ below, pick }: Random, rids: readonly string[], ending:
     ["balance", account, amount, String(below(200)), String(below(50)), ""],
     ending,
     ["account-settings", account, "active", "0", pick(["0", "2"]), pick(["", "400"]), String(below(3))],
-    ["key-settings", key, account, "active", "", pick(["", "500"]), "", pick(["0", "1"]), String(below(3))],
+    [
+      "key-settings",
+      key,
+      account,
+      "active",
+      "",
+      pick(["", "500"]),
+      "",
+      pick(["0", "1"]),
+      pick(["0", "3"]),
+      "",
+      String(below(3)),
+    ],
   ]);
 }
 
@@ -104,7 +116,7 @@ async function open(run: Run, perMinute = "1000000"): Promise<void> {
   for (const number of [0, 1]) {
     const account = accounts[number] ?? "";
     await run([["account-settings", account, "active", perMinute, "0", "", "0"]]);
-    await run([["key-settings", `key_${number}`, account, "active", "", "", "", "0", "0"]]);
+    await run([["key-settings", `key_${number}`, account, "active", "", "", "", "0", "0", "", "0"]]);
     await run([["balance", account, "100000", "0", "0", ""]]);
     await run([["spending", `key_${number}`, "0", "0", ""]]);
   }
@@ -134,7 +146,7 @@ test("a record stays whole when its call is written twice in a run, with more di
   await open(run);
   const rid = v7();
   const record = Buffer.from("the record");
-  await run([["reserve", rid, String(Date.now()), "", "key_0", "acct_1", "m", "9"]]);
+  await run([["reserve", rid, String(Date.now()), "", "key_0", "acct_1", "m", "9", ""]]);
   await run([["checkpoint", rid, "7", record]]);
   await run([
     ["extend", rid, "12345", "0"],
@@ -149,7 +161,7 @@ test("calls from one address, and of one account, count within a run", async () 
   await open(run, "0");
   const reserve = (ip: string, number = 0): HotOperation => {
     const owner = [`key_${number}`, accounts[number] ?? ""] as const;
-    return ["reserve", v7(), String(Date.now()), ip, ...owner, "m", "1"];
+    return ["reserve", v7(), String(Date.now()), ip, ...owner, "m", "1", ""];
   };
   const codesOf = (answers: HotAnswer[]) => answers.map(({ code }) => code);
   const { OK, IP_RATE, ACCOUNT_RATE } = Verdict;

@@ -296,7 +296,7 @@ test("an operation waits behind an earlier one on the same call that lacks data"
   const { account, key, session } = freshNames();
   const rid = newRid();
   const answers = await world.hot.apply(session, [
-    ["reserve", rid, String(Date.now()), "", key, account, "m", "10"],
+    ["reserve", rid, String(Date.now()), "", key, account, "m", "10", ""],
     ["settle", rid, account, key, "5", Buffer.from("r")],
     ["lookup", newRid()],
   ]);
@@ -319,4 +319,85 @@ test("amounts are exact up to 2^53 - 1", async () => {
   const { unpostedNanos, availableNanos } = await payer.sums();
   assert.deepEqual([unpostedNanos, availableNanos], [most - 3, 3]);
   assert.equal((await payer.settle(newRid(), 4)).code, Verdict.CONFLICT, "a sum beyond what is exact is refused");
+});
+
+describe("the addresses of a key", () => {
+  const rows: [addresses: string[], right: string[], wrong: string[]][] = [
+    [["192.0.2.7"], ["192.0.2.7"], ["192.0.2.8", "::c000:207", "2001:db8::1", "not an address"]],
+    [
+      ["10.0.0.0/9", "192.0.2.0/31"],
+      ["10.127.255.255", "192.0.2.1"],
+      ["10.128.0.0", "192.0.2.2"],
+    ],
+    [["0.0.0.0/0"], ["203.0.113.9"], ["::1"]],
+    [["::/0"], ["::1", "fe80::"], ["203.0.113.9"]],
+    [["2001:db8:0:8000::/49"], ["2001:db8::8000:0:0:0:1", "2001:DB8:0:ffff::"], ["2001:db8::1", "2001:db8:1::"]],
+    [["2001:db8::1"], ["2001:db8::1", "2001:db8:0:0:0:0:0:1"], ["2001:db8::", "2001:db8::2", "fe80::1%eth0"]],
+  ];
+  for (const [addresses, right, wrong] of rows) {
+    it(`${addresses.join(", ")}: the key works from there and from nowhere else`, async () => {
+      const payer = await fundedActor(world.hot, 1_000, { addresses });
+      await payer.setAccount("active", 1_000_000, 2);
+      for (const address of [...right, ""]) {
+        assert.equal((await payer.authorize("", false, address)).code, Verdict.OK, address);
+        assert.equal((await payer.reserve(newRid(), 1, { address })).code, Verdict.OK, address);
+      }
+      for (const address of wrong) {
+        assert.equal((await payer.authorize("", true, address)).code, answerCodes.address, address);
+        assert.equal((await payer.reserve(newRid(), 1, { address })).code, answerCodes.address, address);
+      }
+    });
+  }
+
+  it("come after what is wrong with the key itself, and count for nothing else", async () => {
+    const address = "192.0.2.8";
+    const payer = await fundedActor(world.hot, 0, { addresses: ["192.0.2.7"], models: ["other"] });
+    assert.equal((await payer.reserve(newRid(), 5_000, { address })).code, answerCodes.address);
+    await payer.setKey({ addresses: ["192.0.2.7"], status: "stopped", version: 2n });
+    assert.equal((await payer.reserve(newRid(), 5_000, { address })).code, Verdict.KEY_INVALID);
+  });
+
+  it("are written also where a process of an older version has written the same version without them", async () => {
+    const payer = await fundedActor(world.hot, 1_000, { addresses: ["192.0.2.7"] });
+    const name = `${world.redis.prefix}:key:${payer.key}`;
+    await world.redis.hset(name, "version", "2");
+    const asking = async () => (await payer.authorize("", false, "192.0.2.9")).code;
+    assert.equal(await asking(), answerCodes.address);
+    await payer.setKey({ addresses: ["192.0.2.9"], version: 2n });
+    assert.equal(await asking(), Verdict.OK);
+    await payer.setKey({ addresses: ["192.0.2.7"], version: 2n });
+    assert.equal(await asking(), Verdict.OK, "the same version again changes nothing");
+  });
+});
+
+describe("the rate of a key", () => {
+  it("limits its calls, and not those of other keys of the account", async () => {
+    const payer = await fundedActor(world.hot, 1_000, { requestsPerMinute: 2 });
+    await payer.setAccount("active", 1_000_000, 2);
+    const other = actor(world.hot, { ...payer, key: `${payer.key}_other` });
+    await other.setKey();
+    const ask = async (by: typeof payer) => (await by.reserve(newRid(), 1)).code;
+    assert.deepEqual([await ask(payer), await ask(payer)], [Verdict.OK, Verdict.OK]);
+    assert.deepEqual([await ask(payer), await ask(other)], [Verdict.ACCOUNT_RATE, Verdict.OK]);
+    await payer.setKey({ requestsPerMinute: 0, version: 2n });
+    assert.equal(await ask(payer), Verdict.OK, "it is taken away");
+  });
+
+  it("is no more than that of the account, and what one of them refuses counts for neither", async () => {
+    const payer = await fundedActor(world.hot, 1_000, { requestsPerMinute: 1 });
+    const other = actor(world.hot, { ...payer, key: `${payer.key}_other` });
+    await other.setKey({ requestsPerMinute: 1_000 });
+    const ask = async (by: typeof payer) => (await by.reserve(newRid(), 1)).code;
+    for (const verdict of [Verdict.OK, Verdict.ACCOUNT_RATE, Verdict.ACCOUNT_RATE]) {
+      assert.equal(await ask(payer), verdict);
+    }
+    for (const verdict of [Verdict.OK, Verdict.OK, Verdict.ACCOUNT_RATE]) assert.equal(await ask(other), verdict);
+  });
+
+  it("counts a call once, however often it is asked for", async () => {
+    const payer = await fundedActor(world.hot, 1_000, { requestsPerMinute: 2 });
+    const rid = newRid();
+    for (let time = 0; time < 3; time += 1) assert.equal((await payer.reserve(rid, 1)).code, Verdict.OK);
+    assert.equal((await payer.reserve(newRid(), 1)).code, Verdict.OK);
+  });
 });

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { Verdict } from "#proto/authquota/v1/authquota_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
+import { networkDigits } from "#shared/net/network.ts";
 import { auditCalls, type Audit } from "./audit-calls.ts";
 import { joinRuns } from "./join-runs.ts";
 import type { RunAnswer } from "./money-command.ts";
@@ -15,9 +16,10 @@ export type HotAnswer = { code: number; number: number; text: string };
 
 /**
  * Answers that never leave the service: data must be loaded first (`number` is a sum of `need`), or: ask again, or: the
- * time of the call's id is too far from Redis' (`number` is how many ms it is ahead), or: too many calls are under way.
+ * time of the call's id is too far from Redis' (`number` is how many ms it is ahead), or: too many calls are under way,
+ * or: the key works, but not from this address.
  */
-export const answerCodes = { need: 100, more: 101, skewed: 102, concurrency: 103 } as const;
+export const answerCodes = { need: 100, more: 101, skewed: 102, concurrency: 103, address: 104 } as const;
 
 /** What the script lacks for a decision; the values add up. */
 export const need = { account: 1, balance: 2, key: 4, spending: 8, identity: 16, proof: 32 } as const;
@@ -42,6 +44,8 @@ export type KeySettings = {
   limitNanos: bigint | undefined;
   models: string[];
   maxConcurrent: number;
+  requestsPerMinute: number;
+  addresses: string[];
   version: bigint;
 };
 
@@ -191,8 +195,9 @@ export function writeAccount(account: AccountSettings): HotOperation {
 export function writeKey(key: KeySettings): HotOperation {
   const expiresAtMs = key.expiresAtMs === undefined ? "" : String(key.expiresAtMs);
   const limitNanos = key.limitNanos === undefined ? "" : String(key.limitNanos);
-  const { keyId, accountId, status, models, maxConcurrent, version } = key;
-  const limits = [expiresAtMs, limitNanos, models.join("\n"), String(maxConcurrent)];
+  const { keyId, accountId, status, models, maxConcurrent, requestsPerMinute, addresses, version } = key;
+  const rates = [String(maxConcurrent), String(requestsPerMinute)];
+  const limits = [expiresAtMs, limitNanos, models.join("\n"), ...rates, addresses.map(networkDigits).join(" ")];
   return ["key-settings", keyId, accountId, status, ...limits, String(version)];
 }
 

@@ -22,6 +22,10 @@ export type KeyRow = Budget & {
   models: string[];
   /** Calls under way; 0: as many as its account may have. */
   maxConcurrent: number;
+  /** Calls per minute; 0: as many as its account may begin. */
+  requestsPerMinute: number;
+  /** Addresses and networks from which it works; empty: all. */
+  addresses: string[];
   version: bigint;
   createdAt: Date;
   updatedAt: Date;
@@ -40,6 +44,8 @@ export type NewKey = Pick<
   | "budgetPeriod"
   | "models"
   | "maxConcurrent"
+  | "requestsPerMinute"
+  | "addresses"
 > & {
   keyHash: Buffer;
 };
@@ -51,6 +57,8 @@ export type KeyChange = BudgetChange & {
   expiresAt: Date | null | undefined;
   models: string[] | undefined;
   maxConcurrent: number | undefined;
+  requestsPerMinute: number | undefined;
+  addresses: string[] | undefined;
 };
 
 /** What a secret stands for; never changes. */
@@ -60,8 +68,8 @@ type RawRow = Omit<KeyRow, "version" | keyof RawBudget> & RawBudget & { version:
 
 const columns = `key_id as "keyId", account_id as "accountId", secret_prefix as "secretPrefix", name, status,
   expires_at as "expiresAt", ${budgetColumns}, models,
-  max_concurrent as "maxConcurrent", version, created_at as "createdAt", updated_at as "updatedAt",
-  to_jsonb(key)::text as "row"`;
+  max_concurrent as "maxConcurrent", requests_per_minute as "requestsPerMinute", addresses, version,
+  created_at as "createdAt", updated_at as "updatedAt", to_jsonb(key)::text as "row"`;
 
 const fromRaw = (raw: RawRow): KeyRow => ({
   ...raw,
@@ -73,13 +81,14 @@ const fromRaw = (raw: RawRow): KeyRow => ({
 export async function insertKey(database: Database, key: NewKey): Promise<KeyRow | undefined> {
   const statement = `insert into auth_quota.key
     (key_id, account_id, key_hash, secret_prefix, name, expires_at, limit_nanos, models, max_concurrent,
-      budget_nanos, budget_period, budget_from)
+      budget_nanos, budget_period, budget_from, requests_per_minute, addresses)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9,
-      case when $10::text is not null then $7::bigint end, $10, coalesce(${periodStart("$10::text")}, '-infinity'))
+      case when $10::text is not null then $7::bigint end, $10, coalesce(${periodStart("$10::text")}, '-infinity'),
+      $11, $12)
     returning ${columns}`;
   const { keyId, accountId, keyHash, secretPrefix, name, expiresAt, limitNanos, models, maxConcurrent } = key;
-  const { budgetPeriod } = key;
-  const settings = [name, expiresAt, limitNanos, models, maxConcurrent, budgetPeriod];
+  const { budgetPeriod, requestsPerMinute, addresses } = key;
+  const settings = [name, expiresAt, limitNanos, models, maxConcurrent, budgetPeriod, requestsPerMinute, addresses];
   const values = [keyId, accountId, keyHash, secretPrefix, ...settings];
   try {
     return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
@@ -97,13 +106,15 @@ export async function updateKey(database: Database, keyId: string, change: KeyCh
   const statement = `update auth_quota.key
     set name = coalesce($2, name), status = coalesce($3, status),
       expires_at = case when $4 then $5 else expires_at end, ${changeBudget("$6", "$7", "$10")},
-      models = coalesce($8, models), max_concurrent = coalesce($9, max_concurrent), version = version + 1,
-      updated_at = now()
+      models = coalesce($8, models), max_concurrent = coalesce($9, max_concurrent),
+      requests_per_minute = coalesce($11, requests_per_minute), addresses = coalesce($12, addresses),
+      version = version + 1, updated_at = now()
     where key_id = $1 and status <> 'deleted' returning ${columns}`;
-  const { name, status, expiresAt, models, maxConcurrent } = change;
+  const { name, status, expiresAt, models, maxConcurrent, requestsPerMinute, addresses } = change;
   const expiry = [expiresAt !== undefined, expiresAt ?? null];
   const [isLimited, limitNanos, period] = budgetValues(change);
-  const values = [keyId, name, status, ...expiry, isLimited, limitNanos, models, maxConcurrent, period];
+  const limits = [isLimited, limitNanos, models, maxConcurrent, period, requestsPerMinute, addresses];
+  const values = [keyId, name, status, ...expiry, ...limits];
   return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
 }
 

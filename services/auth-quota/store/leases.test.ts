@@ -31,7 +31,7 @@ function leasesOf({ account, key, session }: Payer, relay = session) {
     drawProven: (rid: string, held: number) => run("draw-proven", rid, newRid(), account, key, String(held), ""),
     release: (rid: string) => run("release", rid),
     reserve: (rid: string, nanos: number) =>
-      run("reserve", rid, String(ridTimeMs(rid)), "", key, account, "m", String(nanos)),
+      run("reserve", rid, String(ridTimeMs(rid)), "", key, account, "m", String(nanos), ""),
     extend: (rid: string, total: number) => run("extend", rid, String(total), "0"),
     beat: () => world.hot.applyFor(relay, []),
   };
@@ -78,7 +78,23 @@ describe("a lease", () => {
     assert.equal((await leasesOf(limited).lease(newRid(), 5_000, 20)).number, 1_000, "its limit counts");
     const stopped = await fundedActor(world.hot, 80_000, { status: "stopped" });
     assert.equal((await leasesOf(stopped).lease(newRid(), 1_000, 20)).code, Verdict.KEY_INVALID);
+    for (const change of [{ requestsPerMinute: 500 }, { addresses: ["192.0.2.7"] }]) {
+      const bounded = await fundedActor(world.hot, 80_000, change);
+      const { code, number } = await leasesOf(bounded).lease(newRid(), 1_000, 20);
+      assert.deepEqual([code, number], [Verdict.OK, 0], "no relay looks at its rate and its addresses");
+    }
     assert.deepEqual((await poor.sums()).heldNanos, 0);
+  });
+
+  it("is asked back when its key gets a rate of its own, whose calls ask nobody for theirs", async () => {
+    const payer = await fundedActor(world.hot, 80_000);
+    const leases = leasesOf(payer);
+    const rid = newRid();
+    assert.equal((await leases.lease(rid, 1_000, 20)).number, 1_000);
+    await payer.setKey({ requestsPerMinute: 1, version: 2n });
+    assert.deepEqual((await leases.beat()).recalledLeases, [rid]);
+    assert.equal((await leases.reserve(newRid(), 1)).code, Verdict.OK);
+    assert.equal((await leases.reserve(newRid(), 1)).code, Verdict.ACCOUNT_RATE, "what leases hold does not help");
   });
 
   it("ends no later than its key", async () => {
@@ -164,7 +180,14 @@ describe("a lease", () => {
     const [first, second] = [newRid(), newRid()];
     await leases.lease(first, 1_000, 20);
     const { account: accountId, key: keyId } = payer;
-    const open = { expiresAtMs: undefined, limitNanos: undefined, models: [], maxConcurrent: 0 };
+    const open = {
+      expiresAtMs: undefined,
+      limitNanos: undefined,
+      models: [],
+      maxConcurrent: 0,
+      requestsPerMinute: 0,
+      addresses: [],
+    };
     await world.hot.apply("", [writeKey({ keyId, accountId, status: "active", ...open, version: 2n })]);
     assert.deepEqual((await leases.beat()).recalledLeases, [first]);
     await leases.release(first);

@@ -58,7 +58,7 @@ test("a Redis without memory refuses a whole batch before it changes anything", 
   const before = await payer.sums();
   await world.redis.config("SET", "maxmemory", "1mb");
   const settle = ["settle", first, payer.account, payer.key, "40", Buffer.from("r")] as const;
-  const reserve = ["reserve", second, String(Date.now()), "", payer.key, payer.account, "m", "10"] as const;
+  const reserve = ["reserve", second, String(Date.now()), "", payer.key, payer.account, "m", "10", ""] as const;
   await assert.rejects(world.hot.apply(payer.session, [settle, reserve]), /OOM/);
   assert.deepEqual(await payer.sums(), before);
   await world.redis.config("SET", "maxmemory", "0");

@@ -62,6 +62,8 @@ export async function takeChanges(
 
 const budget = ["budget_nanos", "budget_period", "budget_from"];
 
+const keyLimits = ["models", "max_concurrent", "requests_per_minute", "addresses"];
+
 const takeRows = {
   account: takeStatement(
     "account",
@@ -71,7 +73,7 @@ const takeRows = {
   key: takeStatement(
     "key",
     ["account_id", "key_hash", "secret_prefix", "created_at"],
-    ["name", "status", "expires_at", "limit_nanos", ...budget, "models", "max_concurrent", "version", "updated_at"],
+    ["name", "status", "expires_at", "limit_nanos", ...budget, ...keyLimits, "version", "updated_at"],
   ),
 };
 

@@ -33,7 +33,13 @@ export type AppEnvironment = AsyncDisposable & {
   ownerUrl: string;
 };
 
-type NewKey = { limitNanos?: bigint; limitPeriod?: LimitPeriod; models?: string[] };
+type NewKey = {
+  limitNanos?: bigint;
+  limitPeriod?: LimitPeriod;
+  models?: string[];
+  addresses?: string[];
+  requestsPerMinute?: number;
+};
 
 export type Payer = { accountId: string; keyId: string; secret: string; keyHash: Uint8Array };
 

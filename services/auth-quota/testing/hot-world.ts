@@ -84,13 +84,21 @@ export function actor(hot: HotStore, names = freshNames()) {
       return one("", writeAccount({ accountId: account, status: "active", ...limits, version: BigInt(version) }));
     },
     setKey: (change: Partial<KeySettings> = {}) => {
-      const none = { expiresAtMs: undefined, limitNanos: undefined, models: [], maxConcurrent: 0 };
+      const none = {
+        expiresAtMs: undefined,
+        limitNanos: undefined,
+        models: [],
+        maxConcurrent: 0,
+        requestsPerMinute: 0,
+        addresses: [],
+      };
       const usual = { status: "active", ...none, version: 1n };
       return one("", writeKey({ keyId: key, accountId: account, ...usual, ...change }));
     },
-    authorize: (ip = "", mayBeUsedUp = false) => byRelay(["authorize", ip, key, account, mayBeUsedUp ? "1" : ""]),
-    reserve: (rid: string, estimate: number, { model = "m", ip = "", keyId = key } = {}) =>
-      byRelay(["reserve", rid, String(ridTimeMs(rid)), ip, keyId, account, model, String(estimate)]),
+    authorize: (ip = "", mayBeUsedUp = false, address = "") =>
+      byRelay(["authorize", ip, key, account, mayBeUsedUp ? "1" : "", address]),
+    reserve: (rid: string, estimate: number, { model = "m", ip = "", keyId = key, address = "" } = {}) =>
+      byRelay(["reserve", rid, String(ridTimeMs(rid)), ip, keyId, account, model, String(estimate), address]),
     extend: (rid: string, total: number, least = 0) => byRelay(["extend", rid, String(total), String(least)]),
     restore: (rid: string, held: number, cost = 0) =>
       byRelay([

@@ -103,10 +103,15 @@ export function readDay(form: Form, name: string): Date | undefined {
 const maxModels = 200;
 const maxModelLength = 256;
 
+/** What stands on the lines of a field, without empty and repeated ones. */
+export function readLines(form: Form, name: string): string[] {
+  const lines = form.exact(name).split("\n");
+  return [...new Set(lines.map((line) => line.trim()).filter((line) => line !== ""))];
+}
+
 /** Names of models, one per line; none: all are allowed. */
 export function readModels(form: Form, name: string): string[] | undefined {
-  const lines = form.exact(name).split("\n");
-  const models = [...new Set(lines.map((line) => line.trim()).filter((line) => line !== ""))];
+  const models = readLines(form, name);
   if (models.length > maxModels) return form.refuse(name, `Name at most ${maxModels} models.`);
   if (models.some((model) => model.length > maxModelLength || controls.test(model))) {
     return form.refuse(name, `Write one name per line, each at most ${maxModelLength} characters.`);

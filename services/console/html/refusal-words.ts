@@ -10,6 +10,10 @@ const reasons: Record<string, RefusalWords> = {
   key_expired: { title: "The key has expired", advice: "Set a later last day under Keys, or use another one." },
   key_deleted: { title: "The key is deleted", advice: "Create another key, and put it where this one is still used." },
   key_used_up: { title: "The key has used up its limit", advice: "Raise its limit under Keys." },
+  key_address: {
+    title: "The key is limited to other addresses",
+    advice: "Call from one of them, or add the caller's address under Keys.",
+  },
   key_invalid: { title: "The key does not work", advice: "Look under Keys what is wrong with it." },
   account_suspended: { title: "The account is suspended", advice: "Ask those who run the service." },
   balance: {
@@ -22,7 +26,7 @@ const reasons: Record<string, RefusalWords> = {
   },
   account_rate: {
     title: "Too many calls",
-    advice: "Send fewer calls a minute, or fewer at the same time; wait a minute before the next.",
+    advice: "Send fewer calls a minute, or fewer at the same time; wait a minute. What a key may is under Keys.",
   },
   ip_rate: { title: "Too many calls from one address", advice: again },
   model_unavailable: {

@@ -125,7 +125,8 @@ function keyCalls({ accounts, keys, refused }: State) {
         calls: calls.filter(isOf),
       };
     },
-    createKey: async ({ accountId, name, expiresAt, limitNanos, limitPeriod, models }) => {
+    createKey: async (request) => {
+      const { accountId, name, expiresAt, limitNanos, limitPeriod, models, requestsPerMinute, addresses } = request;
       found(accounts, accountId);
       const keyId = `key_${keys.size}`;
       const key = create(KeySchema, {
@@ -133,6 +134,8 @@ function keyCalls({ accounts, keys, refused }: State) {
         accountId,
         name,
         models,
+        requestsPerMinute,
+        addresses,
         secretPrefix: "sk-abc",
         createdAt: timestampNow(),
       });
@@ -148,6 +151,8 @@ function keyCalls({ accounts, keys, refused }: State) {
       key.status = request.status === KeyStatus.UNSPECIFIED ? key.status : request.status;
       if (request.expiresAt) key.expiresAt = request.expiresAt;
       if (request.clearExpiry) delete key.expiresAt;
+      key.requestsPerMinute = request.requestsPerMinute ?? key.requestsPerMinute;
+      if (request.clearAddresses || request.addresses.length > 0) key.addresses = request.addresses;
       const { limitNanos, limitPeriod } = request;
       if (limitNanos !== undefined) Object.assign(key, { limitNanos, limitPeriod });
       if (request.clearLimit) delete key.limitNanos;

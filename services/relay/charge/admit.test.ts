@@ -61,6 +61,29 @@ for (const [name, expected] of verdicts) {
   });
 }
 
+test("a key that is limited to other addresses is refused as a wrong one; its owner and the operator hear why", async () => {
+  const quota = scriptedQuota(() => ({ verdict: Verdict.KEY_INVALID, isAddressRefused: true }));
+  const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
+  const why = { name: "key_invalid", reason: "key_address", cause: "the key is limited to other addresses" };
+  assert.deepEqual(await failureOf(admit({ quota }, newCaller(), asked)), why);
+  assert.deepEqual(await failureOf(authorize(quota, newCaller())), why);
+});
+
+test("of an IPv6 address its block is counted, and the whole of it is told beside, once for a request", async () => {
+  const quota = scriptedQuota();
+  const caller = callerOf("sk-secret-of-a-caller", "2001:db8::7");
+  const asked = { rid: createRid(), envelope: envelopeOf(), model: modelOf() };
+  await admit({ quota }, caller, asked);
+  await authorize(quota, caller);
+  await admit({ quota }, caller, asked);
+  const told = [...quota.of("reserve"), ...quota.of("authorize")].map(({ ip, address }) => [ip, address]);
+  assert.deepEqual(told, [
+    ["2001:db8:0:0::", "2001:db8::7"],
+    ["", ""],
+    ["2001:db8:0:0::", "2001:db8::7"],
+  ]);
+});
+
 test("a reservation asks for the estimated price of this model, for this key from this address, under the id of the call", async () => {
   const quota = scriptedQuota();
   const rid = createRid();

@@ -16,6 +16,8 @@ export type KeyOwner = { accountId: string; keyId: string };
 export type Caller = {
   keyHash: Uint8Array;
   address: string;
+  /** The address in full, where that is only its block; for the addresses that a key is limited to. */
+  from: string;
   /** "" until the key is known. */
   accountId: string;
   /** Whose key it is, also where it is refused; undefined while that is not known, and of a key that is none. */
@@ -27,19 +29,27 @@ export type Caller = {
 export function callerOf(key: string, ip: string): Caller {
   // Node makes a text of the hash in a third of the time that its own buffer takes.
   const keyHash = Buffer.from(hash("sha256", key, "binary"), "latin1");
-  return { keyHash, address: addressBlock(ip), accountId: "", isAuthorized: false };
+  return newCaller(keyHash, ip);
 }
 
-/** The address that auth-quota counts; "" counts none. */
+/** A caller of whose key the hash is known. */
+export function newCaller(keyHash: Uint8Array, ip: string): Caller {
+  const address = addressBlock(ip);
+  return { keyHash, address, from: address.includes(":") ? ip : "", accountId: "", isAuthorized: false };
+}
+
+/** The address that auth-quota counts, and what else it checks of it; "" counts none. */
 const countedIp = ({ address, isAuthorized }: Caller): string => (isAuthorized ? "" : address);
+const checkedAddress = ({ from, isAuthorized }: Caller): string => (isAuthorized ? "" : from);
 
 /** What a verdict means to the caller; undefined for a yes. */
-function failureOf({ verdict, retryAfterSeconds }: Result, model: string): Failure | undefined {
+function failureOf({ verdict, retryAfterSeconds, isAddressRefused }: Result, model: string): Failure | undefined {
   switch (verdict) {
     case Verdict.OK:
       return undefined;
     case Verdict.KEY_INVALID:
-      return { name: "key_invalid" };
+      if (!isAddressRefused) return { name: "key_invalid" };
+      return { name: "key_invalid", reason: "key_address", cause: "the key is limited to other addresses" };
     case Verdict.KEY_LIMIT:
       return { name: "key_limit", detail: model };
     case Verdict.BALANCE:
@@ -77,7 +87,7 @@ function requireReachable(quota: QuotaSession): void {
 export async function authorize(quota: QuotaSession, caller: Caller, mayBeUsedUp = false): Promise<Result> {
   requireReachable(quota);
   const { keyHash } = caller;
-  const value = { keyHash, ip: countedIp(caller), mayBeUsedUp };
+  const value = { keyHash, ip: countedIp(caller), mayBeUsedUp, address: checkedAddress(caller) };
   const result = await quota.ask({ operation: { case: "authorize", value } });
   noteOwner(caller, result);
   const failure = failureOf(result, "");
@@ -124,9 +134,8 @@ export async function admitAtPrice(
 ): Promise<Result> {
   requireReachable(quota);
   const { rid, model } = wanted;
-  const result = await quota.ask({
-    operation: { case: "reserve", value: { keyHash: caller.keyHash, ip: countedIp(caller), ...wanted } },
-  });
+  const from = { keyHash: caller.keyHash, ip: countedIp(caller), address: checkedAddress(caller) };
+  const result = await quota.ask({ operation: { case: "reserve", value: { ...from, ...wanted } } });
   noteOwner(caller, result);
   if (result.verdict === Verdict.UNAVAILABLE)
     void quota.tell({ operation: { case: "release", value: { rid, keyHash: caller.keyHash } } });

@@ -22,12 +22,20 @@ const ofCase = (name: string, value: Record<string, fc.Arbitrary<unknown>>): fc.
   fc.record(value, { requiredKeys: [] }).map((made) => ({ operation: { case: name, value: made } }) as Operation);
 
 const operations = fc.oneof(
-  ofCase("reserve", { rid, keyHash: bytes, ip: text, model: text, estimateNanos: money, traceparent: text }),
+  ofCase("reserve", {
+    rid,
+    keyHash: bytes,
+    ip: text,
+    model: text,
+    estimateNanos: money,
+    traceparent: text,
+    address: text,
+  }),
   ofCase("settle", { rid, accountId: text, keyId: text, costNanos: money, record: bytes }),
   ofCase("release", { rid }),
   ofCase("lookup", { rid }),
   ofCase("lookupMany", { rids: bytes }),
-  ofCase("authorize", { keyHash: bytes, ip: text, mayBeUsedUp: fc.boolean() }),
+  ofCase("authorize", { keyHash: bytes, ip: text, mayBeUsedUp: fc.boolean(), address: text }),
   ofCase("extend", { rid, totalNanos: money, leastNanos: money }),
   ofCase("checkpoint", { rid, costNanos: money, record: bytes }),
   ofCase("endSession", { relaySession: text }),
@@ -72,6 +80,7 @@ const results = fc.oneof(
       calls: fc.nat(),
       lastsMs: fc.nat(),
       ipPerMinute: fc.nat(),
+      isAddressRefused: fc.boolean(),
     },
     { requiredKeys: [] },
   ),

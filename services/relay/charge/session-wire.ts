@@ -97,6 +97,7 @@ function writeOperation(operation: Operation): void {
 const noBytes = new Uint8Array();
 
 function writeReserve(value: MessageInitShape<typeof ReserveSchema>): void {
+  writeText(writer, 7, value.address ?? "");
   writeText(writer, 6, value.traceparent ?? "");
   writeInt64(writer, 5, value.estimateNanos ?? 0n);
   writeText(writer, 4, value.model ?? "");
@@ -177,6 +178,7 @@ export const resultOf = (verdict: Verdict): Result => ({
   calls: 0,
   lastsMs: 0,
   ipPerMinute: 0,
+  isAddressRefused: false,
 });
 
 const yes = Object.freeze(resultOf(Verdict.OK));
@@ -212,6 +214,7 @@ function readFields(reader: WireReader): Result {
     else if (tag === varintTag(11)) result.calls = readInt32(reader);
     else if (tag === varintTag(12)) result.lastsMs = readInt32(reader);
     else if (tag === varintTag(13)) result.ipPerMinute = readInt32(reader);
+    else if (tag === varintTag(14)) result.isAddressRefused = readBool(reader);
     else skip(reader, tag);
   }
   return result;

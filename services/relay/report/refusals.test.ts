@@ -39,6 +39,7 @@ test("refusals are counted by key, reason and minute, and sent once", async () =
   for (let index = 0; index < 3; index += 1) refuse("key_1", balance);
   refuse("key_1", { name: "account_rate" });
   refuse("key_2", balance);
+  refuse("key_2", { name: "key_invalid", reason: "key_address" });
   state.nowMs += 60_000;
   refuse("key_1", balance);
   await report();
@@ -55,6 +56,7 @@ test("refusals are counted by key, reason and minute, and sent once", async () =
     ["key_1", "account_rate", 1n, 0],
     ["key_1", "balance", 1n, 60_000],
     ["key_2", "balance", 1n, 0],
+    ["key_2", "key_address", 1n, 0],
   ]);
 });
 

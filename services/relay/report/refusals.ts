@@ -77,15 +77,18 @@ function addKey({ keys, keysOfAccounts }: Gathered, { accountId, keyId }: KeyOwn
 
 function add(gathered: Gathered, { counts, calls }: OfKey, refusal: Refusal & { minuteMs: number }): void {
   const { failure, status, minuteMs: minute } = refusal;
-  const name = `${failure.name} ${status} ${minute}`;
+  const reason = reasonOf(failure);
+  const name = `${reason} ${status} ${minute}`;
   const count = counts.get(name);
   if (count) count.refusals += 1;
-  else counts.set(name, { reason: failure.name, status, minuteMs: minute, refusals: 1 });
+  else counts.set(name, { reason, status, minuteMs: minute, refusals: 1 });
   if (calls.length === maxCallsOfKey) calls.shift();
   else if (gathered.calls === maxCalls) return;
   else gathered.calls += 1;
   calls.push(refusal);
 }
+
+const reasonOf = ({ name, reason }: Failure): string => reason ?? name;
 
 function sizeOf({ keys }: Gathered): number {
   let refusals = 0;
@@ -127,9 +130,10 @@ const maxCharacters = 200;
 const isModelName = (text: string): boolean => /^(?!sk-)[\w.:/@+-]{1,100}$/.test(text);
 
 function callOf({ rid, failure, status, endpoint }: Refusal) {
-  const { name: reason, detail = "" } = failure;
-  const model = details[reason] === "model" && isModelName(detail) ? detail : "";
-  const words = details[reason] === "words" ? detail.replaceAll(/\p{Cc}/gu, " ").slice(0, maxCharacters) : "";
+  const { name, detail = "" } = failure;
+  const reason = reasonOf(failure);
+  const model = details[name] === "model" && isModelName(detail) ? detail : "";
+  const words = details[name] === "words" ? detail.replaceAll(/\p{Cc}/gu, " ").slice(0, maxCharacters) : "";
   return { rid, reason, status, endpoint, model, detail: words };
 }
 

@@ -49,12 +49,20 @@ local function mostConcurrent(payer)
   return set > 0 and set or math.max(leastConcurrent, perMinuteOf(payer))
 end
 
--- Counts a call of an account, unless there is no room for it. flushSums() writes it.
-local function refuseByAccountRate(accountId)
-  local payer = account(accountId)
+-- Counts a call of an account and of a key with a rate of its own, unless one of them has no room for it. flushSums()
+-- writes it. Of the key's rate no lease has anything: for it none is asked back.
+local function refuseByRate(keyId, accountId)
+  local payer, used = account(accountId), key(keyId)
   local arrivalUs, waitUs = nextArrival(payer.arrivalUs, perMinuteOf(payer))
   if waitUs > 0 then
     return verdicts.ACCOUNT_RATE
+  end
+  if used.perMinute > 0 then
+    local ofKeyUs, keyWaitUs = nextArrival(used.arrivalUs, used.perMinute)
+    if keyWaitUs > 0 then
+      return verdicts.ACCOUNT_RATE, true
+    end
+    used.arrivalUs, used.isCounted = ofKeyUs, true
   end
   payer.arrivalUs, payer.isDirty = arrivalUs, true
 end
@@ -91,8 +99,45 @@ local function isLimitUsedUp(used)
   return used.limit and used.limit - used.spent - used.unposted <= 0
 end
 
--- Whether the key works at all. What is already known refuses at once, even when other data is missing.
-local function refuseByKey(keyId, accountId, isMoneyNeeded, mayBeUsedUp)
+-- Whether an address lies in one of the networks. One that cannot be read lies in none.
+local function isWithin(address, networks)
+  local function padded(text)
+    local groups = {}
+    for group in string.gmatch(text, '[^:]+') do
+      groups[#groups + 1] = string.rep('0', 4 - #group) .. group
+    end
+    return table.concat(groups)
+  end
+  local digits
+  local a, b, c, d = string.match(address, '^(%d+)%.(%d+)%.(%d+)%.(%d+)$')
+  local head, tail = string.match(string.lower(address), '^(.*)::(.*)$')
+  if a then
+    digits = string.format('4%02x%02x%02x%02x', a, b, c, d)
+  elseif head then
+    head, tail = padded(head), padded(tail)
+    digits = '6' .. head .. string.rep('0', 32 - #head - #tail) .. tail
+  else
+    digits = '6' .. padded(string.lower(address))
+  end
+  if string.find(digits, '%X') or (#digits ~= 9 and #digits ~= 33) then
+    return false
+  end
+  for network, bits in string.gmatch(networks, '(%x+)/(%d+)') do
+    -- Of a digit that counts in part, the bits behind that part are left out.
+    local whole, step = math.floor(bits / 4) + 1, 2 ^ (4 - bits % 4)
+    local function part(text)
+      return math.floor((tonumber(string.sub(text, whole + 1, whole + 1), 16) or 0) / step)
+    end
+    if string.sub(digits, 1, whole) == string.sub(network, 1, whole) and part(digits) == part(network) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Whether the key works at all. What is already known refuses at once, even when other data is missing. An address that
+-- is not told was checked before.
+local function refuseByKey(keyId, accountId, isMoneyNeeded, mayBeUsedUp, address)
   if keyId == '?' then
     return verdicts.NEED, needs.IDENTITY
   end
@@ -112,6 +157,9 @@ local function refuseByKey(keyId, accountId, isMoneyNeeded, mayBeUsedUp)
   end
   if not mayBeUsedUp and isLimitUsedUp(used) then
     return verdicts.KEY_INVALID
+  end
+  if used.addresses ~= '' and address ~= '' and not isWithin(address, used.addresses) then
+    return verdicts.ADDRESS
   end
 end
 

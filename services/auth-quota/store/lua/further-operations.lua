@@ -1,10 +1,10 @@
 -- Operations that come often, but not with every call: made when the first of them is asked for.
 
 local function addFurtherOperations()
-  operations.authorize = { 4, function(ip, keyId, accountId, mayBeUsedUpText)
+  operations.authorize = { 5, function(ip, keyId, accountId, mayBeUsedUpText, address)
     local verdict, number = refuseByIp(ip)
     if not verdict then
-      verdict, number = refuseByKey(keyId, accountId, false, mayBeUsedUpText == '1')
+      verdict, number = refuseByKey(keyId, accountId, false, mayBeUsedUpText == '1', address)
     end
     if verdict then
       return verdict, number

@@ -122,7 +122,7 @@ local function addLeaseOperations()
     if service.gate then
       return verdicts.UNAVAILABLE
     end
-    local verdict, number = refuseByKey(keyId, accountId, true)
+    local verdict, number = refuseByKey(keyId, accountId, true, false, '')
     if verdict then
       return verdict, number
     end
@@ -133,6 +133,10 @@ local function addLeaseOperations()
         return verdicts.NO_HOLD
       end
       return verdicts.OK, known.held, describe(known, used)
+    end
+    -- A relay counts neither the rate of a key nor looks at its addresses.
+    if used.perMinute > 0 or used.addresses ~= '' then
+      return verdicts.OK, 0
     end
     local wanted = toNumber(nanosText)
     local nanos = math.min(wanted, shareOfMoney(accountId, used))

@@ -10,7 +10,7 @@ local waiting = {}
 -- Asks for the leases of an account back, before a call of it is refused for what they may leave unused. In leases.lua.
 local recallLeases
 
-operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, estimateText)
+operations.reserve = { 8, function(rid, ridMs, ip, keyId, accountId, model, estimateText, address)
   local estimate = toNumber(estimateText)
   local known = readCall(rid)
   if known then
@@ -28,7 +28,7 @@ operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, esti
   end
   local verdict, number = refuseByIp(ip)
   if not verdict then
-    verdict, number = refuseByKey(keyId, accountId, true)
+    verdict, number = refuseByKey(keyId, accountId, true, false, address)
   end
   if not verdict and not isModelAllowed(key(keyId), model) then
     verdict = verdicts.MODEL
@@ -36,10 +36,13 @@ operations.reserve = { 7, function(rid, ridMs, ip, keyId, accountId, model, esti
   if verdict then
     return verdict, number
   end
+  local isOfKey
   verdict = (refuseByMoney(keyId, accountId, estimate)) or refuseByConcurrency(keyId, accountId)
-    or refuseByAccountRate(accountId)
+  if not verdict then
+    verdict, isOfKey = refuseByRate(keyId, accountId)
+  end
   if verdict then
-    return recallLeases(accountId) and verdicts.RECALLED or verdict
+    return not isOfKey and recallLeases(accountId) and verdicts.RECALLED or verdict
   end
   local call = beginHold(rid, accountId, keyId, estimate)
   call.model = model

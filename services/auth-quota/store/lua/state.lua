@@ -23,8 +23,10 @@
 --                         status per_minute max_concurrent limit version | leases: their rids, by spaces
 --                         posted_in: generation in which the balance was asked for; in another one it counts as not
 --                         loaded. arrival: theoretical arrival time (us) of the account's rate limiter
---   :key:<id>       hash  spent spent_version spent_in | held unposted open |
---                         account status expires_ms limit models max_concurrent version
+--   :key:<id>       hash  spent spent_version spent_in | held unposted open arrival |
+--                         account status expires_ms limit models max_concurrent per_minute addresses version |
+--                         whole: the version of which all of these were written, not only those of an older process
+--                         addresses: networks by spaces, each as 4 or 6, hexadecimal digits, a slash, bits
 --   :call:<rid>     text: state account key session estimate held checkpoint amount final booked expired model, by
 --                   spaces; a line break; the bytes of the usage record to book. Unknown: "-", or -1 for numbers.
 --                   amount: charged as known here; final: cost of the final record; booked: in the ledger as told;
@@ -67,7 +69,7 @@ local verdicts = {
   -- Answers to the service only. NEED: data to load first, as a sum of `needs`. MORE: ask again, there is more to do.
   -- SKEWED: nothing was decided, because the id's time is too far from now; the number is how many ms it is ahead.
   -- CONCURRENCY: too many calls under way; relays are told ACCOUNT_RATE.
-  NEED = 100, MORE = 101, SKEWED = 102, CONCURRENCY = 103,
+  NEED = 100, MORE = 101, SKEWED = 102, CONCURRENCY = 103, ADDRESS = 104,
 }
 -- PROOF: a proof that the call was granted, because no hold of this session shows it.
 local needs = { ACCOUNT = 1, BALANCE = 2, KEY = 4, SPENDING = 8, IDENTITY = 16, PROOF = 32 }
@@ -192,9 +194,10 @@ local function key(id)
   if found then
     return found
   end
-  local spent, spentVersion, spentIn, held, unposted, open, status, expiresMs, limit, models, maxConcurrent, version =
-    unpack(redis.call('HMGET', prefix .. ':key:' .. id, 'spent', 'spent_version', 'spent_in', 'held', 'unposted',
-      'open', 'status', 'expires_ms', 'limit', 'models', 'max_concurrent', 'version'))
+  local spent, spentVersion, spentIn, held, unposted, open, arrival, status, expiresMs, limit, models, maxConcurrent,
+    perMinute, addresses, version = unpack(redis.call('HMGET', prefix .. ':key:' .. id, 'spent', 'spent_version',
+      'spent_in', 'held', 'unposted', 'open', 'arrival', 'status', 'expires_ms', 'limit', 'models', 'max_concurrent',
+      'per_minute', 'addresses', 'version'))
   found = {
     spent = tonumber(spent or 0),
     spentVersion = spentVersion and tonumber(spentVersion),
@@ -202,11 +205,14 @@ local function key(id)
     held = tonumber(held or 0),
     unposted = tonumber(unposted or 0),
     open = tonumber(open or 0),
+    arrivalUs = tonumber(arrival or 0),
     status = status,
     expiresMs = tonumber(expiresMs or ''),
     limit = tonumber(limit or ''),
     models = models or '',
     maxConcurrent = tonumber(maxConcurrent or 0),
+    perMinute = tonumber(perMinute or 0),
+    addresses = addresses or '',
     version = version and tonumber(version),
   }
   keys[id] = found
@@ -233,6 +239,9 @@ local function flushSums()
     if changed.isDirty then
       redis.call('HSET', prefix .. ':key:' .. id, 'held', int(changed.held), 'unposted', int(changed.unposted),
         'open', int(changed.open))
+    end
+    if changed.isCounted then
+      redis.call('HSET', prefix .. ':key:' .. id, 'arrival', int(changed.arrivalUs))
     end
   end
   if openHolds ~= 0 then

@@ -118,15 +118,20 @@ local function addRareOperations()
     return verdicts.OK
   end }
 
-  operations['key-settings'] = { 8, function(id, accountId, status, expiresMs, limit, models, maxConcurrent, version)
-    local found = key(id)
-    if found.version and found.version >= tonumber(version) then
+  -- A process of an older version may have written this version without what it does not know.
+  operations['key-settings'] = { 10, function(id, accountId, status, expiresMs, limit, models, maxConcurrent, perMinute,
+      addresses, version)
+    local found, name = key(id), prefix .. ':key:' .. id
+    local known = found.version or -1
+    if known > tonumber(version) or (known == tonumber(version) and redis.call('HGET', name, 'whole') == version) then
       return verdicts.OK
     end
-    redis.call('HSET', prefix .. ':key:' .. id, 'account', accountId, 'status', status, 'expires_ms', expiresMs,
-      'limit', limit, 'models', models, 'max_concurrent', maxConcurrent, 'version', version)
+    redis.call('HSET', name, 'account', accountId, 'status', status, 'expires_ms', expiresMs, 'limit', limit,
+      'models', models, 'max_concurrent', maxConcurrent, 'per_minute', perMinute, 'addresses', addresses,
+      'version', version, 'whole', version)
     found.status, found.models, found.version = status, models, tonumber(version)
     found.expiresMs, found.limit, found.maxConcurrent = tonumber(expiresMs), tonumber(limit), tonumber(maxConcurrent)
+    found.perMinute, found.addresses = tonumber(perMinute), addresses
     recallLeases(accountId)
     return verdicts.OK
   end }

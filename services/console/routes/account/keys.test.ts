@@ -102,6 +102,24 @@ describe("making a key", () => {
     });
   });
 
+  it("takes calls per minute and addresses, shows them, and changes them", async () => {
+    await make({ name: "bounded", "requests-per-minute": "60", addresses: "192.0.2.7\n2001:DB8::/48\n" });
+    const key = onlyKey();
+    assert.deepEqual([key?.requestsPerMinute, key?.addresses], [60, ["192.0.2.7", "2001:db8::/48"]]);
+    const list = (await owner.browser.get(path)).text;
+    assert.match(list, /<small>60 calls a minute<\/small>/);
+    assert.match(list, /<small>only from 192\.0\.2\.7, 2001:db8::\/48<\/small>/);
+    const changing = `${path}/${key?.keyId ?? ""}`;
+    const form = (await owner.browser.get(changing)).text;
+    assert.match(form, / value="60"/);
+    assert.match(form, />192\.0\.2\.7\s2001:db8::\/48<\/textarea>/);
+    await owner.browser.fill(changing, { ...blank, "requests-per-minute": "", addresses: "" });
+    assert.deepEqual([onlyKey()?.requestsPerMinute, onlyKey()?.addresses], [0, []]);
+    const line = (await trail("key.change")).at(-1);
+    const before = line?.["before"] as Record<string, unknown>;
+    assert.deepEqual([before["requestsPerMinute"], before["addresses"]], [60, ["192.0.2.7", "2001:db8::/48"]]);
+  });
+
   it("refuses what is no name, amount, day or list of models, and asks nobody for a key", async () => {
     const wrong: Fields[] = [
       { name: "" },
@@ -116,6 +134,10 @@ describe("making a key", () => {
       { limit: "1", "limit-period": "year" },
       { "last-day": "31.01.2027" },
       { "last-day": "2027-02-29" },
+      { "requests-per-minute": "1.5" },
+      { "requests-per-minute": "1000001" },
+      { addresses: "192.0.2.7/24" },
+      { addresses: Array.from({ length: 65 }, (_, index) => `192.0.2.${index}`).join("\n") },
       { models: "a".repeat(257) },
       { models: Array.from({ length: 201 }, (_, index) => `m${index}`).join("\n") },
     ];

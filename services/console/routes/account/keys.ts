@@ -87,7 +87,7 @@ type KeyContext = { funds: KeyFunds | undefined; nowMs: number };
 
 function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): Markup {
   const settings = settingsOf(key);
-  const { expiresAt, models } = settings;
+  const { expiresAt, models, requestsPerMinute, addresses } = settings;
   const spentNanos = funds?.spentNanos ?? 0n;
   return html`<tr>
     <th scope="row">
@@ -95,10 +95,16 @@ function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): M
     </th>
     <td>${stateBadge(key, nowMs)}</td>
     <td class="amount">${money(spentNanos)}</td>
-    <td class="amount">${limitAndRest(settings, spentNanos - key.spentBeforeNanos) ?? "–"}</td>
+    <td class="amount">
+      ${limitAndRest(settings, spentNanos - key.spentBeforeNanos) ?? "–"}
+      ${requestsPerMinute > 0 && html`<small>${requestsPerMinute} calls a minute</small>`}
+    </td>
     <td>${lastUse(funds)}</td>
     <td>${expiresAt ? lastDayOf(expiresAt) : "–"}</td>
-    <td>${models.length === 0 ? "all" : models.join(", ")}</td>
+    <td>
+      ${models.length === 0 ? "all" : models.join(", ")}
+      ${addresses.length > 0 && html`<small>only from ${addresses.join(", ")}</small>`}
+    </td>
     <td>${actions(request, key)}</td>
   </tr>`;
 }
@@ -145,7 +151,7 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
   const { accountId } = request;
   const settings = readKeySettings(request.form);
   if (!settings) return again("New key", newForm(request));
-  const { name, expiresAt, limitNanos, models } = settings;
+  const { name, expiresAt, limitNanos, models, requestsPerMinute, addresses } = settings;
   const after = auditSettings(settings);
   const event = { action: "key.create", accountId, target: name, after } as const;
   const { keyId, secret } = await auditAround(deps, actorOf(request), event, async () => {
@@ -153,6 +159,8 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
       accountId,
       name,
       models,
+      requestsPerMinute,
+      addresses,
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
       ...(limitNanos !== undefined && setLimit(limitNanos, settings)),
     });
@@ -222,7 +230,7 @@ async function change(deps: Deps, request: AccountRequest): Promise<PageResponse
   const before = settingsOf(key);
   const settings = readKeySettings(request.form, before);
   if (!settings) return again("Change key", changeForm(request, key));
-  const { name, expiresAt, models } = settings;
+  const { name, expiresAt, models, requestsPerMinute, addresses } = settings;
   const event = {
     action: "key.change",
     accountId: request.accountId,
@@ -237,6 +245,8 @@ async function change(deps: Deps, request: AccountRequest): Promise<PageResponse
       ...(expiresAt ? { expiresAt: timestampFromDate(expiresAt) } : { clearExpiry: true }),
       ...changedLimit(settings),
       ...(models.length === 0 ? { clearModels: true } : { models }),
+      requestsPerMinute,
+      ...(addresses.length === 0 ? { clearAddresses: true } : { addresses }),
     });
     return { result: undefined };
   });

@@ -4,8 +4,7 @@ import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { Relay } from "../../call.ts";
 import { chooseRoutes, findModel, type Route } from "../../catalog/choose.ts";
 import type { Model } from "../../catalog/models.ts";
-import { callerOf, type Caller } from "../../charge/admit.ts";
-import { addressBlock } from "../../charge/address-block.ts";
+import { callerOf, newCaller, type Caller } from "../../charge/admit.ts";
 import { dialects } from "../../dialects/index.ts";
 import { readClientEvent } from "../../dialects/openai-realtime/client-event.ts";
 import { CallFailure } from "../../failures.ts";
@@ -49,7 +48,7 @@ export function sessionCallerOf(headers: IncomingHttpHeaders, ip: string, { cata
   const secret = openClientSecret(key, sealersOf(catalog.current().models.values()), Date.now() / 1_000);
   if (!secret) throw new CallFailure({ name: "key_invalid" });
   const { keyHash } = secret;
-  return { caller: { keyHash, address: addressBlock(ip), accountId: "", isAuthorized: false }, secret };
+  return { caller: newCaller(keyHash, ip), secret };
 }
 
 const invalid = (detail: string): CallFailure => new CallFailure({ name: "field_invalid", detail });
