@@ -52,6 +52,8 @@ export const auditActions = [
   "vouchers.void",
   "maintenance.begin",
   "maintenance.end",
+  "catalog.draft",
+  "upstream.test",
   "quarantine.retry",
   "ledger.replay",
   "report.make",

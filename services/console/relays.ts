@@ -1,8 +1,9 @@
 import { lookup } from "node:dns/promises";
 import { RelayService, type GetStateResponse } from "#proto/relay/v1/relay_pb.ts";
+import { ServiceError } from "#shared/process/errors.ts";
 import type { Clock } from "#shared/process/clock.ts";
 import type { GrpcCredentials } from "#shared/grpc/credentials.ts";
-import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
+import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
 
 /** One relay process: its state, or why it did not tell it. */
 export type RelayState = { address: string } & (
@@ -16,9 +17,18 @@ export type Relays = {
   states: () => Promise<RelayState[]>;
   /** The same as it was at most two seconds ago, for pages that many people open: all of them wait for one answer. */
   recentStates: () => Promise<RelayState[]>;
+  /** Works with one process that answers. Rejects with `unavailable` when none does. */
+  withOne: <T>(work: (relay: OneRelay) => Promise<T>) => Promise<T>;
 };
 
+/** A relay process that has just answered with its state. */
+export type OneRelay = { state: GetStateResponse; client: UnaryClient<typeof RelayService> };
+
 const maxRelays = 64;
+
+// A check of a catalog takes up to 10 s, a test of an upstream 20 s.
+const workTimeoutMs = 25_000;
+
 const recentMs = 2_000;
 
 /** The addresses that a `host:port` stands for: a headless service has one for each process. */
@@ -56,7 +66,13 @@ export function createRelays(targets: string, asking: RelayRequestOptions, clock
     const addresses = new Set((await Promise.all(wanted.map(resolve))).flat());
     return await Promise.all([...addresses].slice(0, maxRelays).map((address) => askOne(address, asking)));
   };
-  return { states, recentStates: shareRecent(states, clock) };
+  const withOne: Relays["withOne"] = async (work) => {
+    const found = (await states()).find(({ state }) => state?.catalog !== undefined);
+    if (!found?.state) throw new ServiceError("unavailable", "no relay process answers");
+    using channel = connectGrpc(found.address, asking.credentials, "relay");
+    return await work({ state: found.state, client: unaryClient(RelayService, channel, workTimeoutMs) });
+  };
+  return { states, recentStates: shareRecent(states, clock), withOne };
 }
 
 /** Makes one question of those that are asked while it is under way or soon after its answer. */

@@ -14,6 +14,8 @@ import { profileRoutes } from "./routes/person/profile.ts";
 import { secondFactorRoutes } from "./routes/person/second-factor.ts";
 import { accountAuditRoutes } from "./routes/account/account-audit.ts";
 import { autoTopUpRoutes } from "./routes/account/auto-top-up.ts";
+import { catalogAddRoutes } from "./routes/operator/catalog-add.ts";
+import { upstreamTestRoutes } from "./routes/operator/upstream-test.ts";
 import { budgetRoutes } from "./routes/account/budget.ts";
 import { callRoutes } from "./routes/account/calls.ts";
 import { identityRoutes } from "./routes/person/identities.ts";
@@ -69,6 +71,8 @@ export function allRoutes(deps: Deps): Route[] {
     searchRoutes,
     voucherRoutes,
     installationRoutes,
+    catalogAddRoutes,
+    upstreamTestRoutes,
     reportRoutes,
     quarantineRoutes,
     maintenanceRoutes,

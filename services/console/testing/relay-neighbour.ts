@@ -1,10 +1,13 @@
+import { hash } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import {
   CircuitState,
+  type CheckCatalogResponseSchema,
   type GetStateResponseSchema,
   type ModelSchema,
   type RelayService,
+  type TestUpstreamResponseSchema,
 } from "#proto/relay/v1/relay_pb.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 
@@ -75,13 +78,49 @@ export const readyState = (models: MessageInitShape<typeof ModelSchema>[] = defa
   },
 });
 
+const defaultFile = `# Kept by operations.
+upstreams:
+  first-upstream: # the one with the contract
+    base_url: https://first-upstream.example
+    dialects: [openai-chat]
+    credential: { env: FIRST_KEY }
+models:
+  chat-large:
+    owned_by: somebody
+    upstreams: [{ name: first-upstream, model: hidden-model }]
+    context_tokens: 1000
+    max_output_tokens: 100
+    price: { version: "1", input_tokens: "2.5", output_tokens: "10" } # agreed in May
+# The end.
+`;
+
 /** From memory: the state of relays, which tests set, and how often it was asked for. */
 export function createRelayNeighbour() {
-  const neighbour = { state: readyState(), requests: 0 };
+  const neighbour = {
+    state: readyState(),
+    requests: 0,
+    file: defaultFile,
+    verdict: {} as MessageInitShape<typeof CheckCatalogResponseSchema>,
+    /** The texts that were checked, and what was tested. */
+    checked: [] as string[],
+    tested: [] as string[],
+    result: { status: 200, durationMs: 412n, dialect: "openai-chat" } as MessageInitShape<
+      typeof TestUpstreamResponseSchema
+    >,
+  };
   const handlers = {
     getState: async () => {
       neighbour.requests += 1;
       return neighbour.state;
+    },
+    getCatalogFile: async () => ({ contentHash: hash("sha256", neighbour.file), text: neighbour.file }),
+    checkCatalog: async ({ text }) => {
+      neighbour.checked.push(text);
+      return neighbour.verdict;
+    },
+    testUpstream: async ({ upstream, model }) => {
+      neighbour.tested.push(`${model} at ${upstream}`);
+      return neighbour.result;
     },
   } satisfies Partial<UnaryHandlers<typeof RelayService>>;
   return Object.assign(neighbour, { handlers });

@@ -95,6 +95,7 @@ export async function seed(site: Site, owner: Person, { accountId, keyId, secret
     },
     paths: {
       "/operator/accounts/:id": `/operator/accounts/${accountId}`,
+      "/operator/installation/catalog/test": `/operator/installation/catalog/test?upstream=main&model=${model}`,
       "/operator/reports": `/operator/reports?day=${today}`,
       "/password-resets/:token": `/password-resets/${reset}`,
     },

@@ -1,6 +1,5 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { Catalog, Model, PriceRow, Route } from "#proto/relay/v1/relay_pb.ts";
-import type { Usage } from "#proto/usage/v1/usage_pb.ts";
 import { usd } from "../../html/amounts.ts";
 import { input, instant, nextPage, pageNumberOf, table } from "../../html/controls.ts";
 import { createForm } from "../../html/form.ts";
@@ -9,6 +8,7 @@ import { installationNavigation } from "../../html/installation-navigation.ts";
 import type { Deps } from "../../deps.ts";
 import type { RelayState } from "../../relays.ts";
 import { page, type PageResponse, type SignedInRequest } from "../../html/route.ts";
+import { upstreamTestPath } from "./upstream-test.ts";
 import { bucketNames, bucketsInUse } from "../../html/units.ts";
 
 const pageSize = 50;
@@ -29,6 +29,7 @@ export async function catalogPage({ relays }: Deps, request: SignedInRequest): P
     html`${installationNavigation(base)}${table("Catalogs as loaded", head, processes)}
     ${isMixed(loaded) && html`<p class="problems">The relay processes do not all have the same catalog.</p>`}
     ${shown ? modelsOf(shown, request) : none}`,
+    { actions: html`<a class="button" href="${base}/add">Add an upstream</a>` },
   );
 }
 
@@ -71,13 +72,13 @@ const list = (items: Markup[]): Markup =>
     ${items}
   </ul>`;
 
-function row({ name, endpoints, prices, routes }: Model): Markup {
-  const [base] = prices;
+function row(ofModel: Model): Markup {
+  const { name, endpoints, prices, routes } = ofModel;
   return html`<tr>
     <th scope="row">${name}</th>
     <td>${list(endpoints.map((endpoint) => html`<li><code>${endpoint}</code></li>`))}</td>
     <td>${prices.map(priceCell)}</td>
-    <td>${routes.map((route) => routeCell(route, base?.unitPriceNanos))}</td>
+    <td>${routes.map((route) => routeCell(route, ofModel))}</td>
   </tr>`;
 }
 
@@ -89,12 +90,17 @@ function priceCell({ version, condition, unitPriceNanos }: PriceRow): Markup {
     ${lines.length === 0 ? "free of charge" : list(lines)}`;
 }
 
-function routeCell({ upstream, model, priority, weight, unitCostNanos }: Route, prices: Usage | undefined): Markup {
+function routeCell(route: Route, { name: id, prices: rows }: Model): Markup {
+  const { upstream, model, priority, weight, unitCostNanos } = route;
+  const prices = rows[0]?.unitPriceNanos;
   const lines = bucketsInUse([unitCostNanos, prices]).map((bucket) => {
     const cost = unitCostNanos?.[bucket] ?? 0n;
     return html`<li>${bucketNames[bucket]}: ${usd(cost)}${marginWords(prices?.[bucket] ?? 0n, cost)}</li>`;
   });
   return html`<p>${upstream}: ${model}, priority ${priority}, weight ${weight}</p>
+    <p>
+      <a href="${upstreamTestPath(upstream, id)}">Test<span class="hidden"> ${id} at ${upstream}</span></a>
+    </p>
     ${unitCostNanos ? list(lines) : "no costs in the catalog"}`;
 }
 

@@ -11,7 +11,7 @@ import { marginWords } from "./installation-catalog.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
 import { setUp, type TestPerson } from "../../testing/people.ts";
-import { createRelayNeighbour, readyState } from "../../testing/relay-neighbour.ts";
+import { createRelayNeighbour, defaultModels, readyState } from "../../testing/relay-neighbour.ts";
 
 const wrong = `"><script>alert(1)</script>&amp;'`;
 const path = "/operator/installation";
@@ -146,9 +146,135 @@ describe("the catalog", () => {
   });
 });
 
+describe("adding an upstream", () => {
+  const add = `${path}/catalog/add`;
+  const fields = {
+    name: "far",
+    format: "anthropic-messages",
+    "base-url": "https://far.example",
+    variable: "FAR_KEY",
+    "owned-by": "far",
+    "model-1": "words",
+    "input-1": "0.50",
+    "output-1": "2",
+    "cost-input-1": "0.20",
+    "cost-output-1": "1",
+    "context-1": "1000",
+    "max-output-1": "100",
+  };
+  const wordsModel = {
+    name: "words",
+    prices: [{ version: "2026-11-20", unitPriceNanos: { inputTokens: 500_000_000n, outputTokens: 2_000_000_000n } }],
+    routes: [{ upstream: "far", unitCostNanos: { inputTokens: 200_000_000n } }],
+  };
+  const previewedIn = ({ text }: { text: string }): string => /name="previewed" value="(\w+)"/.exec(text)?.[1] ?? "";
+  const audited = (action: string) =>
+    world.database.sql(`SELECT outcome, target, after FROM console.audit_entry
+      WHERE action = '${action}' ORDER BY audit_id`);
+
+  it("is previewed as the new lines, prices and margins, then comes as the file in force with them", async () => {
+    const [relay] = relays;
+    relay.verdict = { unsetVariables: ["FAR_KEY"], catalog: { models: [wordsModel, ...defaultModels] } };
+    assert.match(await open(`${path}/catalog`), new RegExp(`<a class="button" href="${add}">Add an upstream</a>`));
+    assert.doesNotMatch(await open(add), /Download/);
+    const seen = await operator.browser.fill(add, fields);
+    checkPage(seen, add);
+    assert.match(seen.text, /The file is valid\..*Set these variables.*<code>FAR_KEY<\/code>/);
+    assert.match(
+      seen.text,
+      /words<\/th><td>Input tokens<\/td><td>new<\/td><td>0\.50 USD<\/td>.*far: 0\.20 USD, margin 60\.0 %/,
+    );
+    assert.match(seen.text, /<td>2\.00 USD<\/td>.*far: no cost in the catalog/);
+    assert.doesNotMatch(seen.text, /chat-large<\/th>/, "its prices stay");
+    assert.match(seen.text, /@@ line 7 @@.*\+ far: \+ base_url: https:\/\/far\.example/);
+    const response = await operator.browser.post(`${add}/file`, { ...fields, previewed: previewedIn(seen) });
+    assert.equal(response.headers.get("content-disposition"), 'attachment; filename="catalog.yaml"');
+    const file = relay.checked.at(-1) ?? "";
+    assert.equal(response.text.replaceAll(/\s/g, ""), file.replaceAll(/\s/g, ""));
+    assert.match(
+      file,
+      /^# Kept by operations\.\n[^]*# agreed in May\n {2}words:\n[^]*input_tokens: "0\.50"[^]*# The end\.\n$/,
+    );
+    const [entry] = await audited("catalog.draft");
+    assert.deepEqual(entry, { outcome: "done", target: "far", after: { contentHash: previewedIn(seen) } });
+  });
+
+  it("is not given as a file that relays would refuse, nor as another one than was previewed", async () => {
+    const [relay] = relays;
+    const seen = await operator.browser.fill(add, fields);
+    relay.file = relay.file.replace("# The end.", "# The very end.");
+    const changed = await operator.browser.post(`${add}/file`, { ...fields, previewed: previewedIn(seen) });
+    assert.match(changed.text, /Download the file/);
+    assert.equal(changed.headers.get("content-disposition"), null);
+    relay.verdict = { problems: [{ line: 8, reason: wrong }] };
+    const refused = await operator.browser.post(`${add}/file`, { ...fields, previewed: previewedIn(changed) });
+    assert.match(refused.text, /Relays would refuse this file.*Line 8: &#34;&#62;&#60;script&#62;.*base_url: https/);
+    assert.doesNotMatch(refused.text, /Download the file|<script>alert/);
+    relay.verdict = {};
+  });
+
+  it("says what is wrong at each field, without asking a relay, and shows markup as it was typed", async () => {
+    const checks = relays[0].checked.length;
+    const odd = {
+      ...fields,
+      name: wrong,
+      "base-url": "ftp://far",
+      variable: "sk-12",
+      "input-1": "1e3",
+      "output-1": "",
+    };
+    const seen = await operator.browser.fill(add, odd);
+    assert.equal(seen.status, 422);
+    checkPage(seen, add);
+    for (const field of ["base-url", "variable", "input-1", "output-1"]) {
+      assert.match(seen.text, new RegExp(`id="${field}-error"`), field);
+    }
+    assert.doesNotMatch(seen.text, /<script>alert/);
+    assert.equal(relays[0].checked.length, checks);
+    const halfCost = await operator.browser.fill(add, { ...fields, "cost-output-1": "" });
+    assert.match(halfCost.text, /id="cost-output-1-error"/);
+    const taken = await operator.browser.fill(add, { ...fields, name: "first-upstream" });
+    assert.match(taken.text, /first-upstream is already among the upstreams/);
+    const none = await operator.browser.fill(add, { ...fields, "model-2": "words" });
+    assert.match(none.text, /Give each model a name of its own/);
+  });
+
+  it("is tested by one call after a question, and the outcome is in the audit log", async () => {
+    const names = "?upstream=first-upstream&model=chat-large";
+    assert.match(await open(`${path}/catalog`), /Test<span class="hidden"> ?chat-large at first-upstream<\/span>/);
+    assert.match(await open(`${path}/catalog/test${names}`), /The provider charges you for it/);
+    assert.deepEqual(relays[0].tested, []);
+    relays[0].result = { status: 401, durationMs: 1_412n, problem: wrong, dialect: "openai-chat" };
+    const seen = await operator.browser.post(`${path}/catalog/test${names}`);
+    checkPage(seen, "test");
+    assert.match(seen.text, /failed.*&#60;script&#62;.*<dd>401<\/dd>.*<dd>1,412 ms<\/dd>/);
+    relays[0].result = { status: 200, modelServed: "hidden-model", usage: { inputTokens: 9n, outputTokens: 2n } };
+    const fine = await operator.browser.post(`${path}/catalog/test${names}`);
+    assert.match(fine.text, /works.*hidden-model.*9 input tokens, 2 output tokens/);
+    assert.deepEqual(relays[0].tested, ["chat-large at first-upstream", "chat-large at first-upstream"]);
+    assert.deepEqual(
+      (await audited("upstream.test")).map(({ outcome, after: later }) => [outcome, later]),
+      [
+        ["asked", null],
+        ["done", { status: 401, problem: wrong }],
+        ["asked", null],
+        ["done", { status: 200, problem: "" }],
+      ],
+    );
+    assert.equal((await operator.browser.get(`${path}/catalog/test`)).status, 404);
+  });
+});
+
 it("every page about the installation is below Installation in the navigation, and no other is", async () => {
   const current = /<a href="\/operator\/installation" aria-current="page"><svg[^>]*><use[^>]*><\/use><\/svg>Inst/;
-  const pages = [path, `${path}/catalog`, "/operator/reports", "/operator/quarantine", "/operator/quarantine/replay"];
+  const pages = [
+    path,
+    `${path}/catalog`,
+    `${path}/catalog/add`,
+    "/operator/reports",
+    "/operator/quarantine",
+    "/operator/quarantine/replay",
+  ];
   for (const where of [...pages, "/operator/maintenance", "/operator/maintenance/begin"]) {
     assert.match(await open(where), current, where);
   }
