@@ -64,6 +64,12 @@ const budget = ["budget_nanos", "budget_period", "budget_from"];
 
 const keyLimits = ["models", "max_concurrent", "requests_per_minute", "addresses"];
 
+// Of a row that was kept before its table had these columns.
+const former = {
+  account: "null::auth_quota.account",
+  key: `jsonb_populate_record(null::auth_quota.key, '{"requests_per_minute": 0, "addresses": []}')`,
+};
+
 const takeRows = {
   account: takeStatement(
     "account",
@@ -80,7 +86,7 @@ const takeRows = {
 function takeStatement(table: "account" | "key", fixed: string[], changing: string[]): string {
   const columns = [`${table}_id`, ...fixed, ...changing].join();
   return `insert into auth_quota.${table} as known (${columns})
-    select ${columns} from jsonb_populate_recordset(null::auth_quota.${table}, $1::jsonb) as kept
+    select ${columns} from jsonb_populate_recordset(${former[table]}, $1::jsonb) as kept
     ${table === "key" ? "where exists (select from auth_quota.account as a where a.account_id = kept.account_id)" : ""}
     on conflict (${table}_id) do update set ${changing.map((name) => `${name} = excluded.${name}`).join()}
       where known.version < excluded.version and known.updated_at <= excluded.updated_at
