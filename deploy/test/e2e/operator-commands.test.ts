@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { until } from "#shared/testing/until.ts";
+import { chat, makeCall } from "./ask.ts";
+import { modelOn, upstreamAt } from "./catalog.ts";
+import { notRun, pageCommands, readOnly } from "./operator-commands.ts";
+import { openOperatorShell, relayPod } from "./operator-shell.ts";
+import { sharedWorldWith } from "./shared-world.ts";
+
+const world = await sharedWorldWith((fakeUrl) => ({
+  upstreams: {
+    "drill-circuit": upstreamAt(fakeUrl, { open_after_failures: 2 }),
+    "drill-other": upstreamAt(fakeUrl),
+    "drill-account": upstreamAt(fakeUrl, { cool_down: true }),
+  },
+  models: {
+    "drill-model": modelOn("drill-circuit", {
+      upstreams: [{ name: "drill-circuit" }, { name: "drill-other", priority: 2 }],
+    }),
+    "drill-account": modelOn("drill-account"),
+  },
+}));
+
+// Of redis-cli, of an export without a file, and of a catalog that is checked elsewhere than where it is used.
+const asides = /^(?:Warning: Using a password .*\n|\d+ lines\n|not here: the variable \w+ is not set\n)*$/;
+
+// A page says the same as others: what it runs is run once.
+const lines = [...new Set(pageCommands().map(({ line }) => line))];
+const fits = <T>(list: readonly (readonly [RegExp, T])[], line: string): readonly [RegExp, T] | undefined =>
+  list.find(([command]) => command.test(line));
+
+describe("the commands of runbooks and of pages for operators", () => {
+  it("are run here, or there is a reason why not", () => {
+    assert.ok(lines.length > 80, `found only ${lines.length}`);
+    const odd = lines.filter((line) => (fits(readOnly, line) === undefined) === (fits(notRun, line) === undefined));
+    assert.deepEqual(odd, [], "in none of both lists, or in both");
+    for (const list of [readOnly, notRun]) {
+      const idle = list.filter((entry) => !lines.some((line) => fits<unknown>(list, line) === entry));
+      assert.deepEqual(idle, [], "stand for no command");
+    }
+  });
+});
+
+describe("the commands of runbooks that only read", { concurrency: 2 }, () => {
+  const owned = new AsyncDisposableStack();
+  const words: Record<string, string> = { POD: relayPod };
+  let shell: Awaited<ReturnType<typeof openOperatorShell>>;
+
+  before(async () => {
+    const { accountId, secret } = await world.createCustomer();
+    const call = (model: string, status?: number) =>
+      makeCall(world.relayUrl, secret, { side: chat, more: { model }, behaviour: status ? { status } : {} });
+    for (const status of [500, 500, 500]) await call("drill-model", status);
+    await call("drill-account", 401);
+    const { rid } = await call("test-model");
+    await world.untilBooked(accountId, rid);
+    Object.assign(words, { ACCOUNT: accountId, RID: rid });
+    await until("the log tells of the call", () => world.linesOf("relay").some((line) => line.includes(rid)));
+    const folder = owned.use(await mkdtempDisposable(join(tmpdir(), "operator-")));
+    shell = await openOperatorShell(folder.path, world);
+  });
+  after(() => owned.disposeAsync());
+
+  for (const line of lines) {
+    const shows = fits(readOnly, line)?.[1];
+    if (!shows) continue;
+    it(line, async () => {
+      const { output, errors } = await shell(line, words);
+      assert.match(errors, asides);
+      assert.match(output, shows);
+    });
+  }
+});
