@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { CircuitState, RelayService, type GetStateResponse } from "#proto/relay/v1/relay_pb.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
-import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
+import { connectGrpc, unaryClient, type UnaryClient } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
 import { until } from "#shared/testing/until.ts";
 import { grpcFilesIn } from "../../tools/certificates/folder.ts";
@@ -78,13 +78,33 @@ describe("API spec, Cases: Service stopped or busy (maintenance) by the operator
       const found = await Promise.all([busyUrl, idleUrl].map(isClosed));
       return found.every((isOne) => isOne === wanted);
     });
-  /** What the stack's relay tells of itself. */
-  const relayState = async (): Promise<GetStateResponse> => {
+  /** Asks the stack's relay as the console does. */
+  const askRelay = async <T>(work: (relay: UnaryClient<typeof RelayService>) => Promise<T>): Promise<T> => {
     using credentials = openGrpcCredentials(grpcFilesIn(world.stack.tlsFolder, "console"), createLog("test", "silent"));
     using channel = connectGrpc(world.stack.addresses.relayAddress, credentials, "relay");
-    return await unaryClient(RelayService, channel, 5_000).getState({});
+    return await work(unaryClient(RelayService, channel, 20_000));
   };
+  /** What it tells of itself. */
+  const relayState = (): Promise<GetStateResponse> => askRelay((relay) => relay.getState({}));
   const call = (url: string) => makeCall(url, customer.secret, { side: chat });
+
+  test("operators are told the catalog in force, what is wrong with another, and if an upstream answers", async () => {
+    const { text } = await askRelay((relay) => relay.getCatalogFile({}));
+    assert.equal(text, await readFile(world.stack.catalogFile, "utf8"));
+    const { problems, unsetVariables, catalog } = await askRelay((relay) => relay.checkCatalog({ text }));
+    assert.deepEqual([problems, unsetVariables], [[], []]);
+    assert.deepEqual(
+      catalog?.models.map(({ name }) => name),
+      ["test-model", "held"],
+    );
+    const wrong = await askRelay((relay) => relay.checkCatalog({ text: text.replace("{", '{"odd": 1,') }));
+    assert.match(wrong.problems[0]?.reason ?? "", /odd is not a known field/);
+    const { status, problem, usage } = await askRelay((relay) =>
+      relay.testUpstream({ upstream: "fake", model: "test-model" }),
+    );
+    assert.deepEqual([status, problem], [200, ""]);
+    assert.ok((usage?.inputTokens ?? 0n) > 0n);
+  });
 
   test("| 503 | `The service is temporarily unavailable, please try again later`, a relay in use and an idle one, Retry-After 5, then they serve again", async () => {
     const served = await call(busyUrl);
