@@ -80,7 +80,11 @@ describe("adding to a catalog", () => {
     ["a section in one line", file.replace(/upstreams:[^]*models follow/, "upstreams: {}"), /add to it by hand/],
     ["a section that is missing", "models:\n  words: {}\n", /The section upstreams is not written/],
     ["no catalog", "[", /cannot be read as a catalog/],
-    ["an entry that others repeat", "upstreams: &all\n  near: {}\nmodels: *all\n", /add to it by hand/],
+    [
+      "a section that stands elsewhere, too",
+      "upstreams: &all\n  near: {}\nmodels:\n  words: {}\nspare: *all\n",
+      /add to it by hand/,
+    ],
   ] as const) {
     it(`is refused for ${what}`, () => {
       const result = addToCatalog(text, [upstream, model]);
