@@ -196,7 +196,7 @@ describe("sockets that are lost", async () => {
   });
 
   test("without a word between turns", async () => {
-    const relay = await start({}, { pingMs: 20 });
+    const relay = await start({}, { pingMs: 400 });
     const { say } = await open(relay);
     await say();
     for (const socket of relay.fake.sockets.open) socket.pause();
