@@ -190,7 +190,7 @@ export const endingKinds: readonly {
       tool_use: "calls",
       pause_turn: "pause",
       refusal: "refusal",
-      compaction: "stop",
+      compaction: "pause",
     },
   },
   {
