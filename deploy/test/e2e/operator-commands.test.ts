@@ -61,6 +61,8 @@ describe("the commands of runbooks that only read", { concurrency: 2 }, () => {
     await until("the log tells of the call", () => world.linesOf("relay").some((line) => line.includes(rid)));
     const folder = owned.use(await mkdtempDisposable(join(tmpdir(), "operator-")));
     shell = await openOperatorShell(folder.path, world);
+    const catalogLine = lines.find((line) => line.endsWith(" admin catalog")) ?? "";
+    await until("a relay's catalog is kept", async () => (await shell(catalogLine, words)).output !== "");
   });
   after(() => owned.disposeAsync());
 
