@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { Reply } from "../dialects/reply.ts";
 import { replyReaderOf } from "../dialects/testing/reading.ts";
-import { answerKinds, endingKinds } from "../testing/answer-kinds.ts";
+import { endingKinds } from "../dialects/testing/ending-kinds.ts";
+import { answerKinds } from "../testing/answer-kinds.ts";
 import { readType } from "../testing/declared-types.ts";
 
 const modules = join(import.meta.dirname, "../../../node_modules");
@@ -75,7 +76,9 @@ for (const { format, types, reasons } of endingKinds) {
     // It stands for none.
     const told = declared.filter((reason) => reason !== "FINISH_REASON_UNSPECIFIED");
     const unknown = told.filter((reason) => !Object.hasOwn(reasons, reason));
-    assert.deepEqual(unknown, [], "say in testing/answer-kinds.ts what it is read as");
+    assert.deepEqual(unknown, [], "say in dialects/testing/ending-kinds.ts what it is read as");
+    const undeclared = Object.keys(reasons).filter((reason) => !told.includes(reason));
+    assert.deepEqual(undeclared, [], "no official client knows it");
     for (const [reason, expected] of Object.entries(reasons))
       assert.equal(endedBy[format]?.(reason)?.choices[0]?.reason, expected, reason);
   });

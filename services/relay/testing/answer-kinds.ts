@@ -1,4 +1,4 @@
-import type { FinishReason } from "../dialects/reply.ts";
+import { declaredIn, type Declared } from "../dialects/testing/ending-kinds.ts";
 
 /** What becomes of a part of an answer in another format: what it is shown as, or why nothing shows it. */
 export type KindFate = { shown: string } | { lost: string };
@@ -11,16 +11,6 @@ const neverAsked = lost("only answers a tool that a conversion never sends");
 const ofTheAnswer = lost("tells about the answer, not of it");
 const beta = lost("only comes to who asks for a beta, which no conversion does");
 
-const responsesFile = "openai/resources/responses/responses.d.ts";
-const betaResponsesFile = "openai/resources/beta/responses/responses.d.ts";
-const messagesFile = "@anthropic-ai/sdk/resources/messages/messages.d.ts";
-const betaMessagesFile = "@anthropic-ai/sdk/resources/beta/messages/messages.d.ts";
-const chatFile = "openai/resources/chat/completions/completions.d.ts";
-const geminiFile = "@google/genai/dist/genai.d.ts";
-
-/** A type that an official client declares, or what one field of it may be. */
-type Declared = { file: string; type: string; field?: string };
-
 /** Where the official clients' types declare the parts of answers, and what becomes of each. */
 export const answerKinds: readonly {
   format: string;
@@ -32,8 +22,8 @@ export const answerKinds: readonly {
   {
     format: "openai-responses",
     types: [
-      { file: responsesFile, type: "ResponseOutputItem" },
-      { file: betaResponsesFile, type: "BetaResponseOutputItem" },
+      { file: declaredIn.responses, type: "ResponseOutputItem" },
+      { file: declaredIn.betaResponses, type: "BetaResponseOutputItem" },
     ],
     isByType: true,
     fates: {
@@ -73,8 +63,8 @@ export const answerKinds: readonly {
   {
     format: "anthropic-messages",
     types: [
-      { file: messagesFile, type: "ContentBlock" },
-      { file: betaMessagesFile, type: "BetaContentBlock" },
+      { file: declaredIn.messages, type: "ContentBlock" },
+      { file: declaredIn.betaMessages, type: "BetaContentBlock" },
     ],
     isByType: true,
     fates: {
@@ -100,7 +90,7 @@ export const answerKinds: readonly {
   },
   {
     format: "openai-chat",
-    types: [{ file: chatFile, type: "ChatCompletionMessage" }],
+    types: [{ file: declaredIn.chat, type: "ChatCompletionMessage" }],
     isByType: false,
     fates: {
       content: shown("text"),
@@ -114,7 +104,7 @@ export const answerKinds: readonly {
   },
   {
     format: "gemini-generate, parts",
-    types: [{ file: geminiFile, type: "Part" }],
+    types: [{ file: declaredIn.gemini, type: "Part" }],
     isByType: false,
     fates: {
       text: shown("text"),
@@ -138,7 +128,7 @@ export const answerKinds: readonly {
   },
   {
     format: "gemini-generate, candidates",
-    types: [{ file: geminiFile, type: "Candidate" }],
+    types: [{ file: declaredIn.gemini, type: "Candidate" }],
     isByType: false,
     fates: {
       content: shown("its parts"),
@@ -153,73 +143,6 @@ export const answerKinds: readonly {
       safetyRatings: lost("no other format rates its answers; a block is told as a refusal"),
       urlContextMetadata: neverAsked,
       continuationToken: neverAsked,
-    },
-  },
-];
-
-/** Why answers end, as the official clients' types have it, and what each reason is read as. */
-export const endingKinds: readonly {
-  format: string;
-  types: readonly Declared[];
-  reasons: Record<string, FinishReason>;
-}[] = [
-  {
-    format: "openai-chat",
-    types: [{ file: chatFile, type: "ChatCompletion.Choice", field: "finish_reason" }],
-    reasons: { stop: "stop", length: "length", content_filter: "refusal", tool_calls: "stop", function_call: "stop" },
-  },
-  {
-    format: "openai-responses",
-    types: [
-      { file: responsesFile, type: "Response.IncompleteDetails", field: "reason" },
-      { file: betaResponsesFile, type: "BetaResponse.IncompleteDetails", field: "reason" },
-    ],
-    reasons: { max_output_tokens: "length", max_messages: "length", steered: "length", content_filter: "refusal" },
-  },
-  {
-    format: "anthropic-messages",
-    types: [
-      { file: messagesFile, type: "StopReason" },
-      { file: betaMessagesFile, type: "BetaStopReason" },
-    ],
-    reasons: {
-      end_turn: "stop",
-      stop_sequence: "stop-sequence",
-      max_tokens: "length",
-      model_context_window_exceeded: "length",
-      tool_use: "calls",
-      pause_turn: "pause",
-      refusal: "refusal",
-      compaction: "pause",
-    },
-  },
-  {
-    format: "gemini-generate",
-    types: [{ file: geminiFile, type: "FinishReason" }],
-    reasons: {
-      STOP: "stop",
-      MAX_TOKENS: "length",
-      CONTINUATION: "length",
-      SAFETY: "refusal",
-      RECITATION: "refusal",
-      BLOCKLIST: "refusal",
-      PROHIBITED_CONTENT: "refusal",
-      SPII: "refusal",
-      MODEL_ARMOR: "refusal",
-      ESCALATION: "refusal",
-      PUP_LIMITED_DISABLED: "refusal",
-      IMAGE_SAFETY: "refusal",
-      IMAGE_PROHIBITED_CONTENT: "refusal",
-      IMAGE_RECITATION: "refusal",
-      IMAGE_OTHER: "refusal",
-      LANGUAGE: "stop",
-      OTHER: "stop",
-      NO_IMAGE: "stop",
-      MALFORMED_FUNCTION_CALL: "stop",
-      MALFORMED_RESPONSE: "stop",
-      UNEXPECTED_TOOL_CALL: "stop",
-      TOO_MANY_TOOL_CALLS: "stop",
-      MISSING_THOUGHT_SIGNATURE: "stop",
     },
   },
 ];

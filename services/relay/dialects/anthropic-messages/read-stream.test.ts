@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { foldReply, type ReplyEvent } from "../reply.ts";
+import { endingKinds } from "../testing/ending-kinds.ts";
 import { createShownReader, replyReaderOf } from "../testing/reading.ts";
 
 const readReply = replyReaderOf("anthropic-messages");
@@ -135,19 +136,14 @@ test("citations stand with their text, whatever came first; blocks of server too
   ]);
 });
 
-const stopReasons = {
-  end_turn: "stop",
-  stop_sequence: "stop-sequence",
-  max_tokens: "length",
-  model_context_window_exceeded: "length",
-  tool_use: "calls",
-  refusal: "refusal",
-  pause_turn: "pause",
-  something_new: "stop",
-} as const;
+const stopReasons = [
+  ...endingKinds.flatMap(({ format, reasons }) => (format === "anthropic-messages" ? Object.entries(reasons) : [])),
+  ["something_new", "stop"] as const,
+];
 
 test("trap 12 (max_tokens is length): every stop_reason, streamed and whole", () => {
-  for (const [stopReason, reason] of Object.entries(stopReasons)) {
+  assert.ok(stopReasons.length > 8);
+  for (const [stopReason, reason] of stopReasons) {
     const [streamed] = foldReply(readAll(start(), ending(stopReason), end)).choices;
     const [whole] = readReply({ content: [], stop_reason: stopReason })?.choices ?? [];
     assert.deepEqual([streamed?.reason, whole?.reason], [reason, reason], stopReason);
