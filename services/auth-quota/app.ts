@@ -11,6 +11,7 @@ import type { Logger } from "#shared/process/log.ts";
 import { createRegistry, serveOps } from "#shared/metrics/ops.ts";
 import { accountHandlers } from "./handlers/accounts.ts";
 import { callers } from "./callers.ts";
+import { appliedCatalogHandlers } from "./handlers/applied-catalog.ts";
 import { auditHandler } from "./handlers/audit.ts";
 import { catalogHandlers } from "./handlers/catalog.ts";
 import type { Config } from "./config.ts";
@@ -101,6 +102,7 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
       ...keyHandlers(database, push, (keyId) => beginBudgets(budgets, "key", [keyId])),
       ...maintenance.handlers,
       ...catalogHandlers(database),
+      ...appliedCatalogHandlers(database, log),
       ...refusalHandlers(database),
     },
     log,

@@ -25,6 +25,10 @@ export const callers: Callers<typeof AuthQuotaService> = {
   changeShards: ["admin"],
   keepCatalog: ["relay"],
   getKeptCatalog: ["relay", ...byPeople],
+  listCatalogs: byPeople,
+  getCatalog: byPeople,
+  applyCatalog: byPeople,
+  getAppliedCatalog: ["relay", "video-task"],
   reportRefusals: ["relay"],
   listRefusals: byPeople,
 };

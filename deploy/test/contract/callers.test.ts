@@ -86,8 +86,9 @@ const methodsOf = (identity: string): string[] =>
 
 const submitting = ["video-task submit", "video-task conclude"];
 
-test("stolen: video-task's certificate: reads ledger lines and refunds", () => {
-  assert.deepEqual(methodsOf("video-task"), ["billing listLedgerLines", "billing refund"]);
+test("stolen: video-task's certificate: reads ledger lines and the applied catalog, and refunds", () => {
+  const methods = ["auth-quota getAppliedCatalog", "billing listLedgerLines", "billing refund"];
+  assert.deepEqual(methodsOf("video-task"), methods);
 });
 
 test("stolen: auth-quota's certificate: reads balances and progress", () => {
@@ -111,7 +112,7 @@ for (const identity of ["console", "admin"]) {
 test("stolen: the relay's certificate: no method that makes money, keys or accounts", () => {
   const ofRelay = methodsOf("relay");
   const ofVideos = ["submit", "findSubmission", "conclude", "getTask", "listTasks", "deleteTask", "locateContent"];
-  const ofQuota = ["session", "keepCatalog", "getKeptCatalog", "reportRefusals"].map(
+  const ofQuota = ["session", "keepCatalog", "getKeptCatalog", "getAppliedCatalog", "reportRefusals"].map(
     (method) => `auth-quota ${method}`,
   );
   assert.deepEqual(ofRelay, [...ofQuota, ...ofVideos.map((method) => `video-task ${method}`)]);

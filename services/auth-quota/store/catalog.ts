@@ -23,6 +23,31 @@ export async function readNewestCatalog(database: Database): Promise<CatalogRow 
   return row && { ...row, version: BigInt(row.version) };
 }
 
+type Described = Omit<CatalogRow, "content" | "proof">;
+
+const described = `catalog_id::text as "version", hash, taken_by as "takenBy", taken_at as "takenAt"`;
+
+/** All that are kept, newest first, without their texts. */
+export async function listKept(database: Database): Promise<Described[]> {
+  const rows = await database.query<Omit<Described, "version"> & { version: string }>(
+    `select ${described} from auth_quota.catalog order by catalog_id desc limit ${keptCatalogs + 1}`,
+    [],
+  );
+  return rows.map((row) => ({ ...row, version: BigInt(row.version) }));
+}
+
+/** One of them with its text. */
+export async function readKept(
+  database: Database,
+  version: bigint,
+): Promise<(Described & Pick<CatalogRow, "content">) | undefined> {
+  const [row] = await database.query<Omit<Described, "version"> & { version: string; content: string }>(
+    `select ${described}, content from auth_quota.catalog where catalog_id = $1`,
+    [version],
+  );
+  return row && { ...row, version: BigInt(row.version) };
+}
+
 /** Keeps a catalog as the newest, unless it is so already, and the fifty before it. */
 export async function keepCatalog(
   database: Database,

@@ -25,7 +25,7 @@ test("migrations that run at the same time, on one database and on another, all 
   await migrate(one, log);
   await using client = await connect(one);
   const { rows } = await client.query("select count(*)::int as count from auth_quota.migration");
-  assert.deepEqual(rows, [{ count: 11 }]);
+  assert.deepEqual(rows, [{ count: 12 }]);
 });
 
 test("the service's role reads and writes keys, and can neither delete them nor change what a key is", async () => {
@@ -49,6 +49,10 @@ test("the service's role reads and writes keys, and can neither delete them nor 
     "update auth_quota.maintenance set is_only = true",
     "update auth_quota.key set key_hash = sha256('y')",
     "update auth_quota.key set account_id = 'acct_2'",
+    "update auth_quota.applied_catalog set author = 'another'",
+    "delete from auth_quota.applied_catalog",
+    "update auth_quota.catalog_price set prices = ''",
+    "delete from auth_quota.catalog_price",
     "drop table auth_quota.key",
     "alter table auth_quota.key add column extra text",
     "create table auth_quota.other (id int)",
