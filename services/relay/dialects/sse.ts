@@ -1,3 +1,4 @@
+import { parseJson } from "./json/long-texts.ts";
 import { hasManyMarks } from "./json/marks.ts";
 
 const lf = 10;
@@ -61,7 +62,7 @@ export function eventData(bytes: Buffer): string | undefined {
 export function eventJson(data: string | undefined): unknown {
   if (data === undefined) return undefined;
   try {
-    return JSON.parse(data.charCodeAt(0) === markCode ? data.slice(1) : data) as unknown;
+    return parseJson(data.charCodeAt(0) === markCode ? data.slice(1) : data);
   } catch {
     return undefined;
   }
