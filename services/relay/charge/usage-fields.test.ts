@@ -115,7 +115,7 @@ const rows: [name: string, table: tables.FieldTable, sources: Source[], base: ob
     "images, beside their usage",
     tables.imagesAnswerUsage,
     [{ file: `${openai}/images.d.ts`, type: "ImagesResponse.SvgUsage", under: "svg_usage" }],
-    { data: [], usage: { input_tokens: 1 }, svg_usage: drawing.svg_usage },
+    { data: [], usage: { input_tokens: 1, output_tokens: 1 }, svg_usage: drawing.svg_usage },
     (body) => ofTally(tallyReaderOf("openai-images")(body)),
   ],
   [

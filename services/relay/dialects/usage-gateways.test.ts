@@ -86,6 +86,51 @@ const cases: Case[] = [
       webFetches: 1n,
     },
   ),
+  chat(
+    "xAI, of a model that counts what it read from the cache beside the prompt",
+    {
+      prompt_tokens: 4_142,
+      completion_tokens: 254,
+      total_tokens: 4_396,
+      prompt_tokens_details: { cached_tokens: 4_328 },
+    },
+    { inputTokens: 4_142n, cacheReadTokens: 4_328n, outputTokens: 254n },
+  ),
+  chat(
+    "a gateway that counts all that was cached beside the prompt, and in the total",
+    {
+      ...plain,
+      total_tokens: 170,
+      prompt_tokens_details: { cached_tokens: 30 },
+      cache_creation_input_tokens: 20,
+    },
+    { inputTokens: 100n, cacheReadTokens: 30n, cacheWrite5mTokens: 20n, outputTokens: 20n },
+  ),
+  chat(
+    "the same with reasoning beside the completion",
+    {
+      ...plain,
+      total_tokens: 157,
+      prompt_tokens_details: { cached_tokens: 30 },
+      completion_tokens_details: { reasoning_tokens: 7 },
+    },
+    { inputTokens: 100n, cacheReadTokens: 30n, outputTokens: 20n, reasoningTokens: 7n },
+  ),
+  chat(
+    "Mistral, by its other name for the details",
+    { ...plain, prompt_token_details: { cached_tokens: 30 } },
+    { inputTokens: 70n, cacheReadTokens: 30n, outputTokens: 20n },
+  ),
+  responses(
+    "xAI's responses of such a model",
+    { input_tokens: 40, input_tokens_details: { cached_tokens: 60 }, output_tokens: 20, total_tokens: 60 },
+    { inputTokens: 40n, cacheReadTokens: 60n, outputTokens: 20n },
+  ),
+  responses(
+    "responses whose total has what was cached",
+    { input_tokens: 40, input_tokens_details: { cached_tokens: 30 }, output_tokens: 20, total_tokens: 90 },
+    { inputTokens: 40n, cacheReadTokens: 30n, outputTokens: 20n },
+  ),
   responses(
     "commands that ran in the provider's containers, and one that the caller runs",
     { input_tokens: 100, output_tokens: 20, total_tokens: 120 },

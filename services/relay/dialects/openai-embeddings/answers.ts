@@ -2,8 +2,12 @@ import type { Units } from "#shared/money/pricing.ts";
 import { countOf, member, readCounts, stringOf } from "../dialect.ts";
 import { wholeAnswers } from "../whole-answers.ts";
 
+/** All of it is input: Voyage tells a total alone, and some servers have the newer name. */
 function readUsage(usage: unknown): Units | undefined {
-  const inputTokens = countOf(member(usage, "prompt_tokens"));
+  const [prompt, input, total] = ["prompt_tokens", "input_tokens", "total_tokens"].map((name) =>
+    countOf(member(usage, name)),
+  );
+  const inputTokens = prompt || input || total || 0n;
   return inputTokens > 0n ? { inputTokens } : undefined;
 }
 

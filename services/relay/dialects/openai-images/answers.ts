@@ -9,7 +9,7 @@ import {
 import { member, noCounts, stringOf, type ModelPart } from "../dialect.ts";
 import { passErrors, readError } from "../openai-shared/error.ts";
 import { countSvg, withSvgs } from "../openai-shared/svg.ts";
-import { readUsage } from "./usage.ts";
+import { readTold } from "./usage.ts";
 
 /**
  * Reads a stream of images. It is whole when as many completed images have passed as were asked for. A partial image
@@ -21,8 +21,8 @@ function createStreamReader(sink: AnswerSink, { envelope: { units } }: ReadingCo
   const readCompleted = (event: unknown): void => {
     completed += 1n;
     sink.counted("images", completed);
-    const told = readUsage(member(event, "usage"));
-    if (told) sink.usage({ scope: "answer", units: told, isLast: true });
+    const told = readTold(member(event, "usage"));
+    if (told) sink.usage(told);
     sink.ended(true, completed >= wanted);
     if (completed >= wanted) sink.markEnd();
   };
@@ -47,9 +47,10 @@ function readReply(body: unknown, sink: AnswerSink): boolean {
   sink.counted("images", BigInt(data.length));
   const drawings: ModelPart[] = [];
   countSvg(body, drawings);
-  const told = readUsage(member(body, "usage"));
-  const units = told && told !== noCounts ? withSvgs(told, drawings) : told;
-  if (units) sink.usage({ scope: "answer", units, isLast: true, ...(drawings.length > 0 && { byModel: drawings }) });
+  const told = readTold(member(body, "usage"));
+  if (told?.scope === "answer" && told.units !== noCounts && drawings.length > 0) {
+    sink.usage({ ...told, units: withSvgs(told.units, drawings), byModel: drawings });
+  } else if (told) sink.usage(told);
   sink.served(stringOf(member(body, "model")));
   sink.ended(true, true);
   sink.markEnd();

@@ -1,5 +1,14 @@
 import type { Units } from "#shared/money/pricing.ts";
-import { countOf, excess, member, readCounts } from "../dialect.ts";
+import type { ToldUsage } from "../answer.ts";
+import { countOf, excess, lacksAny, member, readCounts } from "../dialect.ts";
+import { toldOfMedia } from "../openai-shared/told-media.ts";
+import { readUsage as readChatUsage } from "../openai-shared/usage.ts";
+
+const ownNames = { input: "input_tokens", output: "output_tokens" };
+const chatNames = { input: "prompt_tokens", output: "completion_tokens" };
+
+const lacksAll = (usage: unknown, { input, output }: typeof ownNames): boolean =>
+  lacksAny(usage, [input]) && lacksAny(usage, [output]);
 
 /** Reads the token counts that token-priced image models tell; text out is rare but is told apart. */
 export const readUsage = (usage: unknown): Units | undefined => readCounts(readBuckets, usage);
@@ -16,4 +25,17 @@ function readBuckets(usage: unknown): Units | undefined {
     imageOutputTokens: excess(output, outputTokens),
     outputTokens,
   };
+}
+
+/** The same by the names of chat (OpenRouter), where output is pictures unless the details say what it is. */
+function readByChatNames(usage: unknown): Units | undefined {
+  const units = readChatUsage(usage);
+  if (!units?.outputTokens || units.imageOutputTokens) return units;
+  return { ...units, outputTokens: 0n, imageOutputTokens: units.outputTokens };
+}
+
+/** What `usage` of an answer tells; undefined where it has no counts of tokens, such as a cost alone. */
+export function readTold(usage: unknown): ToldUsage | undefined {
+  if (!lacksAll(usage, ownNames)) return toldOfMedia(usage, readUsage(usage), ownNames);
+  return lacksAll(usage, chatNames) ? undefined : toldOfMedia(usage, readByChatNames(usage), chatNames);
 }

@@ -3,6 +3,7 @@ import type { ToldUsage } from "../answer.ts";
 import {
   addUnits,
   countOf,
+  excess,
   lacksAny,
   member,
   noCounts,
@@ -13,7 +14,7 @@ import {
   type ModelPart,
 } from "../dialect.ts";
 import { svgTokens, withSvgs } from "../openai-shared/svg.ts";
-import { readCacheWrites, readTools } from "../openai-shared/usage.ts";
+import { readCacheWrites, readTools, wholeInput } from "../openai-shared/usage.ts";
 import { readToolUsage, type ToolUsage } from "./tools.ts";
 
 /**
@@ -27,16 +28,15 @@ function readBuckets(usage: unknown): Units | undefined {
   const inputDetails = member(usage, "input_tokens_details");
   const cached = countOf(member(inputDetails, "cached_tokens"));
   const outputDetails = member(usage, "output_tokens_details");
-  const {
-    rest: inputTokens,
-    cacheWrite1hTokens,
-    ...input
-  } = takeParts(countOf(member(usage, "input_tokens")), {
+  const [told, made] = [countOf(member(usage, "input_tokens")), countOf(member(usage, "output_tokens"))];
+  const parts = {
     // Perplexity has Anthropic's name for it.
     cacheReadTokens: cached || countOf(member(inputDetails, "cache_read_input_tokens")),
     ...readWrites(usage, inputDetails),
-  });
-  const { rest: outputTokens, ...output } = takeParts(countOf(member(usage, "output_tokens")), {
+  };
+  const beside = excess(countOf(member(usage, "total_tokens")), told + made);
+  const { rest: inputTokens, cacheWrite1hTokens, ...input } = takeParts(wholeInput(told, parts, beside), parts);
+  const { rest: outputTokens, ...output } = takeParts(made, {
     reasoningTokens: countOf(member(outputDetails, "reasoning_tokens")),
   });
   const kept = cacheWrite1hTokens > 0n ? { cacheWrite1hTokens } : {};

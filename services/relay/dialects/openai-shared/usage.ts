@@ -94,6 +94,8 @@ export function millisecondsOf(seconds: unknown): bigint {
 
 const cacheReads: readonly Path[] = [
   ["prompt_tokens_details", "cached_tokens"],
+  // Mistral has had this name, too.
+  ["prompt_token_details", "cached_tokens"],
   ["prompt_cache_hit_tokens"],
   ["cached_tokens"],
   ["num_cached_tokens"],
@@ -112,11 +114,21 @@ function readResearch(usage: unknown): { read: bigint; thought: bigint } {
   return { read: countAt(usage, ["citation_tokens"]), thought: countAt(usage, ["reasoning_tokens"]) };
 }
 
+/** What was read from a cache where neither the input nor the total has it. */
+function cachedBeside(usage: unknown, total: bigint): bigint {
+  const [prompt, completion, read] = [
+    countAt(usage, ["prompt_tokens"]),
+    countAt(usage, ["completion_tokens"]),
+    firstOf(usage, cacheReads),
+  ];
+  return read > prompt && total < prompt + completion + read ? read : 0n;
+}
+
 /** The provider's own total, with what it bills beside it. */
 export function readTotal(usage: unknown): bigint | undefined {
   const total = totalOf(usage, "total_tokens");
   const { read, thought } = readResearch(usage);
-  return total === undefined ? undefined : total + read + thought;
+  return total === undefined ? undefined : total + read + thought + cachedBeside(usage, total);
 }
 
 const wholes = ["prompt_tokens", "completion_tokens"];
@@ -141,17 +153,39 @@ export function readUsage(usage: unknown, counting: CountingRule = {}): Units | 
   return readCounts((told) => readBuckets(told, counting), usage);
 }
 
-/** The parts of prompt_tokens, by OpenAI's name or, where that tells nothing, by another provider's. */
-function readInput(usage: unknown): Units {
+/** What of an input was read from a cache or written to one, whatever else it is. */
+type Cached = CacheWrites & { cacheReadTokens: bigint };
+
+const sumOf = ({ cacheReadTokens, cacheWrite5mTokens, cacheWrite1hTokens }: Cached): bigint =>
+  cacheReadTokens + cacheWrite5mTokens + cacheWrite1hTokens;
+
+/**
+ * All of an input of which a provider told `input` tokens, and `beside` that only its total has. Most count what was
+ * cached within it. Some models of xAI and some gateways count it beside, which shows where more was read from the
+ * cache than there was input (https://github.com/vercel/ai/pull/12485), or where the total holds exactly that much more.
+ */
+export function wholeInput(input: bigint, cached: Cached, beside: bigint): bigint {
+  const sum = sumOf(cached);
+  if (sum > 0n && beside === sum) return input + sum;
+  return cached.cacheReadTokens > input ? input + cached.cacheReadTokens : input;
+}
+
+/** What was cached, by OpenAI's names or, where these tell nothing, by another provider's. */
+function readCached(usage: unknown): Cached {
+  const written = readCacheWrites(member(usage, "prompt_tokens_details"));
+  const hasWritten = written.cacheWrite5mTokens + written.cacheWrite1hTokens > 0n;
+  return { cacheReadTokens: firstOf(usage, cacheReads), ...(hasWritten ? written : readCacheWrites(usage)) };
+}
+
+/** The parts of an input of so many tokens. */
+function readInput(usage: unknown, prompt: bigint, cached: Cached): Units {
   const details = member(usage, "prompt_tokens_details");
-  const written = readCacheWrites(details);
   const {
     rest: inputTokens,
     cacheWrite1hTokens: kept,
     ...input
-  } = takeParts(countOf(member(usage, "prompt_tokens")), {
-    cacheReadTokens: firstOf(usage, cacheReads),
-    ...(written.cacheWrite5mTokens + written.cacheWrite1hTokens > 0n ? written : readCacheWrites(usage)),
+  } = takeParts(prompt, {
+    ...cached,
     audioInputTokens: countOf(member(details, "audio_tokens")),
     imageInputTokens: countOf(member(details, "image_tokens")),
   });
@@ -173,9 +207,11 @@ function readBuckets(
   const beside = excess(total, prompt + completion);
   // Some compatible servers (xAI) count reasoning beside completion_tokens; only their total tells.
   const isInTotal = beside > 0n && (beside === within || isReasoningInTotal);
+  const cached = readCached(usage);
+  const isBesideCached = within > 0n && sumOf(cached) > 0n && beside === within + sumOf(cached);
   // Vercel's gateway leaves the thoughts of Gemini out of completion_tokens and of the total, and bills them.
   const isTooMuch = within > completion && total === prompt + completion;
-  const outside = isInTotal ? beside : isReasoningBeside || isTooMuch ? within : 0n;
+  const outside = isInTotal ? beside : isReasoningBeside || isTooMuch || isBesideCached ? within : 0n;
   const {
     rest: outputTokens,
     imageOutputTokens,
@@ -185,7 +221,7 @@ function readBuckets(
     audioOutputTokens: countOf(member(details, "audio_tokens")),
     imageOutputTokens: countOf(member(details, "image_tokens")),
   });
-  const { inputTokens = 0n, ...input } = readInput(usage);
+  const { inputTokens = 0n, ...input } = readInput(usage, wholeInput(prompt, cached, excess(beside, outside)), cached);
   const mediaMs = millisecondsOf(member(usage, "prompt_audio_seconds"));
   return {
     inputTokens: inputTokens + read,

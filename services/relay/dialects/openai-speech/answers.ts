@@ -9,6 +9,7 @@ import {
 } from "../answer.ts";
 import { countOf, member, readCounts, stringOf } from "../dialect.ts";
 import { passErrors, readError } from "../openai-shared/error.ts";
+import { toldOfMedia } from "../openai-shared/told-media.ts";
 
 function readUsage(usage: unknown): Units | undefined {
   const inputTokens = countOf(member(usage, "input_tokens"));
@@ -31,8 +32,9 @@ function readEvent(event: unknown, sink: AnswerSink): EventKind {
   }
   if (type === "speech.audio.delta") sink.content(0);
   if (type !== "speech.audio.done") return undefined;
-  const units = readCounts(readUsage, member(event, "usage"));
-  if (units) sink.usage({ scope: "answer", units, isLast: true });
+  const usage = member(event, "usage");
+  const told = toldOfMedia(usage, readCounts(readUsage, usage), { input: "input_tokens", output: "output_tokens" });
+  if (told) sink.usage(told);
   sink.ended(true, true);
   sink.markEnd();
   return undefined;

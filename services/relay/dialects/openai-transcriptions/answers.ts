@@ -2,7 +2,7 @@ import { namelessError, type AnswerFormat, type AnswerSink, type EventKind, type
 import { estimateTokens, member, stringOf } from "../dialect.ts";
 import { passErrors, readError } from "../openai-shared/error.ts";
 import { millisecondsOf } from "../openai-shared/usage.ts";
-import { mediaMsOf, readUsage } from "./usage.ts";
+import { mediaMsOf, readTold } from "./usage.ts";
 
 /** Counts text that has passed, for the case that the provider tells no counts; gives the milliseconds so far. */
 function countText(text: string, sink: AnswerSink, beforeMs: bigint): bigint {
@@ -46,8 +46,8 @@ function createStreamReader(sink: AnswerSink): StreamReader {
       mediaMs = countText(stringOf(member(event, "delta")) ?? "", sink, mediaMs);
     } else if (type === "transcript.text.segment") readSegment(event);
     if (type !== "transcript.text.done") return undefined;
-    const units = readUsage(member(event, "usage"));
-    if (units) sink.usage({ scope: "answer", units, isLast: true });
+    const told = readTold(member(event, "usage"));
+    if (told) sink.usage(told);
     finish(sink);
     return undefined;
   };
@@ -60,8 +60,9 @@ function readReply(body: unknown, sink: AnswerSink): boolean {
   if (text === undefined) return false;
   countText(text, sink, 0n);
   const durationMs = millisecondsOf(member(body, "duration"));
-  const units = readUsage(member(body, "usage")) ?? (durationMs > 0n ? { mediaMs: durationMs } : undefined);
-  if (units) sink.usage({ scope: "answer", units, isLast: true });
+  const told = readTold(member(body, "usage"));
+  if (told) sink.usage(told);
+  else if (durationMs > 0n) sink.usage({ scope: "answer", units: { mediaMs: durationMs }, isLast: true });
   finish(sink);
   return true;
 }

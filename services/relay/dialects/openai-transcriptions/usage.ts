@@ -1,5 +1,7 @@
 import type { Units } from "#shared/money/pricing.ts";
+import type { ToldUsage } from "../answer.ts";
 import { countOf, excess, isGiven, member, readCounts } from "../dialect.ts";
+import { toldOfMedia } from "../openai-shared/told-media.ts";
 import { millisecondsOf } from "../openai-shared/usage.ts";
 
 // What speech has, about.
@@ -20,6 +22,13 @@ function readBuckets(usage: unknown): Units | undefined {
     audioInputTokens,
     outputTokens: countOf(member(usage, "output_tokens")),
   };
+}
+
+/** What `usage` of a transcript tells: the time of the sound, or tokens. */
+export function readTold(usage: unknown): ToldUsage | undefined {
+  const units = readUsage(usage);
+  if (units?.mediaMs !== undefined) return { scope: "answer", units, isLast: true };
+  return toldOfMedia(usage, units, { input: "input_tokens", output: "output_tokens" });
 }
 
 /** Milliseconds of sound that a text covers: its last cue's end (srt, vtt), else estimated from its length. */
