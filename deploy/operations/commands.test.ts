@@ -24,7 +24,7 @@ const pages = paths.map((path) => ({ path, text: readFileSync(join(repository, p
 const blocks = pages.flatMap(({ path, text }) =>
   [...text.matchAll(/^```sh\n([^]*?)^```/gm)].map(([, block = ""]) => ({ path, block })),
 );
-const programs = /^(?:[A-Z_]+=\S+ )*(admin|kubectl|helm|npm run) /;
+const programs = /^(?:[A-Z_]+=\S+ )*(admin|operator|kubectl|helm|npm run) /;
 
 /** Commands of the pages' blocks and of their sentences, each in one line, without what their output goes to. */
 const commands = [
@@ -94,9 +94,11 @@ describe("the commands of the pages for operators", () => {
       ["USD", "1.5"],
       ["-USD", "-1.5"],
       ["DAY", "2026-11-20"],
+      ["N", "2"],
       ["TODAY", "2026-11-20"],
     ]);
-    const asked = [...of("admin"), ...of("npm run admin --")].filter(({ words }) => !words.includes("…"));
+    const all = [...of("admin"), ...of("operator"), ...of("npm run admin --")];
+    const asked = all.filter(({ words }) => !words.includes("…"));
     assert.ok(asked.length > 20, `found only ${asked.length}`);
     for (const text of new Set(asked.map(({ words }) => words.join(" ")))) {
       // They need stores, and say so.

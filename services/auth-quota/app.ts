@@ -3,6 +3,7 @@ import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials, type GrpcCredentials } from "#shared/grpc/credentials.ts";
+import { debugServices } from "#shared/grpc/debug.ts";
 import { grpcMetrics } from "#shared/grpc/metrics.ts";
 import { connectGrpc, serveGrpc, unaryClient, unaryHandlers, type GrpcListener } from "#shared/grpc/grpc.ts";
 import { readProofKeys } from "#shared/money/hold-proof.ts";
@@ -195,5 +196,6 @@ function serve(
   const interceptors = [grpcMetrics(registry), ...allowCallers(AuthQuotaService, callers, { credentials, log })];
   const listen = { drainMs: config.DRAIN_MS, credentials, interceptors };
   const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, ...listen };
-  return serveGrpc([[AuthQuotaService, handlers, { session: sessionMethod }]], place);
+  const debug = debugServices({ isOn: config.DEBUG_CALLS === "on", credentials, log });
+  return serveGrpc([[AuthQuotaService, handlers, { session: sessionMethod }], ...debug], place);
 }

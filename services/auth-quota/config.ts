@@ -1,6 +1,6 @@
 import { Type, type Static } from "typebox";
 import { readVariables } from "#shared/process/env.ts";
-import { checkLinks, grpcTlsVariables, tracingVariables } from "#shared/stores/link-variables.ts";
+import { checkLinks, debugVariables, grpcTlsVariables, tracingVariables } from "#shared/stores/link-variables.ts";
 
 const port = { minimum: 0, maximum: 65_535 };
 const perMinute = { minimum: 1, maximum: 1_000_000 };
@@ -77,6 +77,7 @@ export const variables = Type.Object({
     default: 10_000,
   }),
   ...grpcTlsVariables,
+  ...debugVariables,
   ...tracingVariables,
   DRAIN_MS: Type.Integer({
     description: "Time that batches and calls under way are given after a stop signal.",

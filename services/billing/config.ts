@@ -1,6 +1,12 @@
 import { Type, type Static } from "typebox";
 import { readVariables } from "#shared/process/env.ts";
-import { checkLinks, grpcTlsVariables, natsVariables, tracingVariables } from "#shared/stores/link-variables.ts";
+import {
+  checkLinks,
+  debugVariables,
+  grpcTlsVariables,
+  natsVariables,
+  tracingVariables,
+} from "#shared/stores/link-variables.ts";
 
 const port = { minimum: 0, maximum: 65_535 };
 
@@ -41,6 +47,7 @@ export const variables = Type.Object({
     default: "",
   }),
   ...grpcTlsVariables,
+  ...debugVariables,
   ...natsVariables,
   ...tracingVariables,
   DRAIN_MS: Type.Integer({

@@ -4,6 +4,7 @@ import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { systemClock } from "#shared/process/clock.ts";
 import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
+import { debugServices } from "#shared/grpc/debug.ts";
 import { grpcMetrics } from "#shared/grpc/metrics.ts";
 import { connectGrpc, serveGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { every, stopOrFault } from "#shared/process/lifecycle.ts";
@@ -119,7 +120,8 @@ const address = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: confi
 const permitted = allowCallers(BillingService, callers, { credentials, log });
 const listen = { ...address, credentials, interceptors: [grpcMetrics(registry), ...permitted] };
 const app = buildApp({ ...reconciling, place, readPool, days, pusher, proofs });
-const { port } = resources.use(await serveGrpc([[BillingService, app]], listen));
+const debug = debugServices({ isOn: config.DEBUG_CALLS === "on", credentials, log });
+const { port } = resources.use(await serveGrpc([[BillingService, app], ...debug], listen));
 
 log.info({ port, opsPort }, "billing is ready");
 await stopOrFault(log);

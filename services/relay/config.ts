@@ -2,6 +2,7 @@ import { Type, type Static } from "typebox";
 import { readVariables } from "#shared/process/env.ts";
 import {
   checkLinks,
+  debugVariables,
   grpcTlsVariables,
   natsVariables,
   samplingVariables,
@@ -141,6 +142,7 @@ export const variables = Type.Object({
     default: 67_108_864,
   }),
   ...grpcTlsVariables,
+  ...debugVariables,
   ...natsVariables,
   ...tracingVariables,
   ...samplingVariables,

@@ -6,6 +6,7 @@ import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { RelayService } from "#proto/relay/v1/relay_pb.ts";
 import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
+import { debugServices } from "#shared/grpc/debug.ts";
 import { grpcMetrics } from "#shared/grpc/metrics.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { drainMsAfter, every, stopOrFault } from "#shared/process/lifecycle.ts";
@@ -191,6 +192,7 @@ const state = await serveState(
     file: catalog.file,
     check: createCandidateCheck({ inForce, environment: process.env, offersVideos: () => videos.tasks !== undefined }),
     test: createUpstreamTest({ inForce, pools, log }),
+    debug: debugServices({ isOn: config.DEBUG_CALLS === "on", credentials, log }),
   },
   log,
 );

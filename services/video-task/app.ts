@@ -7,6 +7,7 @@ import { catalogProblem, createKeeping, startCatalog } from "#shared/catalog/las
 import { createPools } from "#shared/catalog/pools.ts";
 import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
+import { debugServices } from "#shared/grpc/debug.ts";
 import { grpcMetrics } from "#shared/grpc/metrics.ts";
 import { connectGrpc, serveGrpc, unaryClient } from "#shared/grpc/grpc.ts";
 import { createHealth } from "#shared/process/health.ts";
@@ -58,7 +59,9 @@ export async function startApp(config: Config, log: Logger, environment: NodeJS.
   const place = { host: config.GRPC_HOST, port: config.GRPC_PORT, drainMs: config.DRAIN_MS };
   const permitted = allowCallers(VideoTaskService, callers, { credentials, log });
   const listen = { ...place, credentials, interceptors: [grpcMetrics(reached.registry), ...permitted] };
-  const { port: grpcPort } = resources.use(await serveGrpc([[VideoTaskService, buildCalls(submitting)]], listen));
+  const debug = debugServices({ isOn: config.DEBUG_CALLS === "on", credentials, log });
+  const calls = buildCalls(submitting);
+  const { port: grpcPort } = resources.use(await serveGrpc([[VideoTaskService, calls], ...debug], listen));
   // Runs first at the end: waiting callers are sent to another replica, and no more calls are taken.
   resources.defer(slots.stop.stop);
   const owned = resources.move();

@@ -3,6 +3,7 @@ import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { RelayService } from "#proto/relay/v1/relay_pb.ts";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
+import { debugCallers } from "#shared/grpc/callers.ts";
 import { identities, type Identity } from "#shared/grpc/identity.ts";
 import { callers as ofAuthQuota } from "../../../services/auth-quota/callers.ts";
 import { callers as ofBilling } from "../../../services/billing/callers.ts";
@@ -29,5 +30,8 @@ export function callersTable(): string {
     }
     return [...byWho].map(([who, methods]) => `| ${name} | ${who} | ${methods.join(", ")} |`);
   });
-  return ["| service | who may call | methods |", "|---|---|---|", ...rows].join("\n");
+  const debug = Object.entries(debugCallers).map(
+    ([method, who]) => `| each of them, with \`DEBUG_CALLS=on\` | ${who.join(", ")} | \`${method}\` |`,
+  );
+  return ["| service | who may call | methods |", "|---|---|---|", ...rows, ...debug].join("\n");
 }

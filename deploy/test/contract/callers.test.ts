@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import * as grpc from "@grpc/grpc-js";
 import type { DescService } from "@bufbuild/protobuf";
+import { DebugService } from "#proto/debug/v1/debug_pb.ts";
 import { identities } from "#shared/grpc/identity.ts";
-import { allowCallers } from "#shared/grpc/callers.ts";
+import { allowCallers, debugCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
 import { connectGrpc, grpcService, serveGrpc } from "#shared/grpc/grpc.ts";
 import { createLog } from "#shared/process/log.ts";
@@ -32,9 +33,18 @@ async function serve(service: DescService, interceptors: grpc.ServerInterceptor[
     if (reply) reply(reached);
     else call.emit("error", reached);
   };
-  const handlers = Object.fromEntries(service.methods.map(({ localName }) => [localName, answer as never]));
+  const answering = (of: DescService) =>
+    Object.fromEntries(of.methods.map(({ localName }) => [localName, answer as never]));
   const place = { host: "127.0.0.1", port: 0, drainMs: 100, interceptors, credentials: credentials.get(own) };
-  return resources.use(await serveGrpc([[service, handlers]], place));
+  return resources.use(
+    await serveGrpc(
+      [
+        [service, answering(service)],
+        [DebugService, answering(DebugService)],
+      ],
+      place,
+    ),
+  );
 }
 
 /** The status that a call of a method ends with. */
@@ -54,7 +64,7 @@ for (const { name, service, callers } of callersOfServices) {
     assert.ok(own);
     const { port } = await serve(service, allowCallers(service, callers, { credentials: own, log }), name);
     const found: [string, string[]][] = [];
-    const definition = grpcService(service);
+    const definition = { ...grpcService(service), ...grpcService(DebugService) };
     for (const identity of identities) {
       using client = connectGrpc(`127.0.0.1:${port}`, credentials.get(identity), name);
       for (const [method, described] of Object.entries(definition)) {
@@ -69,7 +79,7 @@ for (const { name, service, callers } of callersOfServices) {
         if (isOpen) row[1].push(identity);
       }
     }
-    const listed = Object.entries(callers).map(([method, who]) => [
+    const listed = Object.entries({ ...callers, ...debugCallers }).map(([method, who]) => [
       method,
       identities.filter((one) => who.includes(one)),
     ]);

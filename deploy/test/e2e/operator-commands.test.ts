@@ -6,7 +6,7 @@ import { after, before, describe, it } from "node:test";
 import { until } from "#shared/testing/until.ts";
 import { chat, makeCall } from "./ask.ts";
 import { modelOn, upstreamAt } from "./catalog.ts";
-import { notRun, pageCommands, readOnly } from "./operator-commands.ts";
+import { changing, notRun, pageCommands, readOnly, sentenceCommands } from "./operator-commands.ts";
 import { openOperatorShell, relayPod } from "./operator-shell.ts";
 import { sharedWorldWith } from "./shared-world.ts";
 
@@ -28,16 +28,17 @@ const world = await sharedWorldWith((fakeUrl) => ({
 const asides = /^(?:Warning: Using a password .*\n|\d+ lines\n|not here: the variable \w+ is not set\n)*$/;
 
 // A page says the same as others: what it runs is run once.
-const lines = [...new Set(pageCommands().map(({ line }) => line))];
+const lines = [...new Set([...pageCommands(), ...sentenceCommands()].map(({ line }) => line))];
 const fits = <T>(list: readonly (readonly [RegExp, T])[], line: string): readonly [RegExp, T] | undefined =>
   list.find(([command]) => command.test(line));
 
 describe("the commands of runbooks and of pages for operators", () => {
   it("are run here, or there is a reason why not", () => {
     assert.ok(lines.length > 80, `found only ${lines.length}`);
-    const odd = lines.filter((line) => (fits(readOnly, line) === undefined) === (fits(notRun, line) === undefined));
-    assert.deepEqual(odd, [], "in none of both lists, or in both");
-    for (const list of [readOnly, notRun]) {
+    const lists = [readOnly, changing, notRun] as const;
+    const odd = lines.filter((line) => lists.filter((list) => fits<unknown>(list, line)).length !== 1);
+    assert.deepEqual(odd, [], "in none of the lists, or in several");
+    for (const list of lists) {
       const idle = list.filter((entry) => !lines.some((line) => fits<unknown>(list, line) === entry));
       assert.deepEqual(idle, [], "stand for no command");
     }
@@ -75,4 +76,39 @@ describe("the commands of runbooks that only read", { concurrency: 2 }, () => {
       assert.match(output, shows);
     });
   }
+});
+
+describe("the commands of pages that change something, in their order", () => {
+  const owned = new AsyncDisposableStack();
+  const day = new Date().toISOString().slice(0, 10);
+  const words: Record<string, string> = { POD: relayPod, USD: "0.000000001", TEXT: "drill" };
+  let shell: Awaited<ReturnType<typeof openOperatorShell>>;
+  let secret = "";
+
+  before(async () => {
+    const customer = await world.createCustomer();
+    const { rid } = await makeCall(world.relayUrl, customer.secret, { side: chat });
+    await world.untilBooked(customer.accountId, rid);
+    const old = await world.createKey(customer.accountId);
+    secret = customer.secret;
+    Object.assign(words, { ACCOUNT: customer.accountId, KEY: customer.keyId, OLD: old.keyId, RID: rid });
+    Object.assign(words, { DAY: day, TODAY: day });
+    const folder = owned.use(await mkdtempDisposable(join(tmpdir(), "operator-")));
+    shell = await openOperatorShell(folder.path, world);
+  });
+  after(() => owned.disposeAsync());
+
+  for (const [command, shows] of changing)
+    for (const line of lines.filter((one) => command.test(one)))
+      it(line, async () => {
+        // What is booked has an id of its own.
+        const { code, output, errors } = await shell(line, { ...words, ID: `drill-${lines.indexOf(line)}` });
+        assert.equal(code, 0, errors);
+        assert.match(output, shows);
+      });
+
+  it("leaves an account that is refused", async () => {
+    const { status } = await makeCall(world.relayUrl, secret, { side: chat });
+    assert.equal(status, 401);
+  });
 });

@@ -10,42 +10,57 @@ const ownTest = "deploy/operations/shards.md";
 
 const folder = "deploy/observability/runbooks/";
 const preludePage = `${folder}README.md`;
+const certificatePage = "deploy/operations/operator-certificate.md";
+const isFunction = (line: string): boolean => /^\w+\(\) /.test(line);
 
 const blocksOf = (page: string): string[] =>
   [...readFileSync(join(repository, page), "utf8").matchAll(/^ *```sh\n([^]*?)^ *```/gm)].map(
     ([, block = ""]) => block,
   );
 
-/** The shell functions that every runbook assumes. */
-export const prelude = (): string => blocksOf(preludePage).join("\n");
+const linesOf = (block: string): string[] => block.replaceAll(/\\\n\s*/g, "").split("\n");
+const pages = (): string[] =>
+  globSync([`${folder}*.md`, "deploy/operations/*.md", "deploy/tools/backup/README.md"], { cwd: repository })
+    .filter((page) => page !== preludePage && page !== ownTest)
+    .toSorted();
+
+/** The shell functions that every page assumes. */
+export const prelude = (): string =>
+  [...blocksOf(preludePage), ...blocksOf(certificatePage).flatMap(linesOf).filter(isFunction)].join("\n");
 
 /** Every command in a block of the runbooks and of the pages for operators. */
-export function pageCommands(): PageCommand[] {
-  const pages = globSync([`${folder}*.md`, "deploy/operations/*.md", "deploy/tools/backup/README.md"], {
-    cwd: repository,
-  });
-  return pages
-    .filter((page) => page !== preludePage && page !== ownTest)
-    .toSorted()
-    .flatMap((page) =>
-      blocksOf(page)
-        .flatMap((block) => block.replaceAll(/\\\n\s*/g, "").split("\n"))
-        .map((line) => ({ page, line: line.replace(/(?:^|\s+)#\s.*$/, "").trim() })),
-    )
-    .filter(({ line }) => line !== "");
-}
+export const pageCommands = (): PageCommand[] =>
+  pages().flatMap((page) =>
+    blocksOf(page)
+      .flatMap(linesOf)
+      .map((line) => ({ page, line: line.replace(/(?:^|\s+)#\s.*$/, "").trim() }))
+      .filter(({ line }) => line !== "" && !isFunction(line)),
+  );
+
+/** Every whole command of the operator's tool, kubectl or helm in a sentence of theirs. */
+export const sentenceCommands = (): PageCommand[] =>
+  pages().flatMap((page) =>
+    [
+      ...readFileSync(join(repository, page), "utf8")
+        .replaceAll(/^ *```[^]*?^ *```/gm, "")
+        .matchAll(/`([^`]+)`/g),
+    ]
+      .map(([, line = ""]) => ({ page, line: line.replaceAll(/\s+/g, " ") }))
+      .filter(({ line }) => /^(admin|operator|kubectl|helm) \S+ [^…]+$/.test(line) && !line.includes("|")),
+  );
 
 /** Commands that no test runs on a system, and why. */
 export const notRun: readonly (readonly [RegExp, string])[] = [
-  [/^kubectl .*\b(get|describe|top) /, "tells what the cluster knows"],
+  [/^kubectl .*\b(get|describe|top) (?!.*authority)/, "tells what the cluster knows"],
   [/^kubectl .*rollout (status|history) /, "tells what the cluster knows"],
   [/^kubectl .*logs POD --previous/, "tells of a container that has ended"],
   [/^kubectl .*component=(console|backup|restore)( |$)/, "reads a log of what does not run here"],
-  [/^kubectl (-n "\$NS" create|cordon|drain) /, "changes the cluster"],
+  [/^kubectl (-n "\$NS" (create|rollout (restart|pause))|cordon|drain) /, "changes the cluster"],
   [/^helm /, "changes the release, or tells what the cluster knows"],
   [/^(export|NATS_URL=)/, "copies or replaces all stores; drills of their own do it"],
-  [/^admin (close|restore-day) /, "needs a day that is final, which takes days"],
-  [/^admin key models /, "changes a key"],
+  [/^(admin close|operator restore-day) /, "needs a day that is final, which takes days"],
+  [/^operator shards /, "closes the API for all; a test of its own does it"],
+  [/^kubectl .*component=catalog-check/, "reads a log of what does not run here"],
   [/^debug /, "opens an inspector at a port that is one for all systems of a machine; the tool's own test does it"],
   [/^redis-cli .*(--latency-history|cluster) /, "does not end, or needs a cluster of Redis"],
 ];
@@ -64,7 +79,7 @@ export const readOnly: readonly (readonly [RegExp, RegExp])[] = [
   // What they search for has not happened: lines of the log, or none.
   [/^kubectl .*\blogs -l \S+=(relay|auth-quota|billing|video-task) /, /^(?:\{.*\}\n)*$/],
   [/ exec .* admin catalog$/, /^SHA-256 +[0-9a-f]{64}$/m],
-  [/^admin reconcile/, /^R1 .*\n[^]*^R2 .*\n[^]*^R7 /m],
+  [/^admin reconcile(?! --day [DT])/, /^R1 .*\n[^]*^R2 .*\n[^]*^R7 /m],
   [/^admin replay --dry-run$/, /^missing +\d/m],
   [/^admin holds$/, /^open holds +\d/m],
   [/^admin quarantine$/, /\S/],
@@ -77,4 +92,26 @@ export const readOnly: readonly (readonly [RegExp, RegExp])[] = [
   [/^ops POD metrics \| cut/, /\d relay_call_duration_seconds_bucket$/m],
   [/^redis-cli .*slowlog get/, /^/],
   [/^npm run catalog -- catalog.yaml$/, /^test-model at fake$/m],
+];
+
+/** Commands that change something, in the order in which they are run, and what they show. */
+export const changing: readonly (readonly [RegExp, RegExp])[] = [
+  [/^umask /, /^$/],
+  [/ get secret .*authority.* >ca\.(crt|key)$/, /^$/],
+  [/^openssl .*admin\.model-relay/, /^$/],
+  [/^rm ca\.key$/, /^$/],
+  [/ port-forward /, /^$/],
+  [/^operator account list$/, /^acct_/m],
+  [/^operator debug loop /, /"utilization": [\d.]+/],
+  [/^operator debug (cpu|heap) .*>relay\./, /^$/],
+  [/^admin credit ACCOUNT USD /, /^line +[0-9a-f-]{36}\namount/],
+  [/^admin correct ACCOUNT /, /^line +[0-9a-f-]{36}\namount/],
+  [/^admin refund ACCOUNT RID USD /, /^line +[0-9a-f-]{36}\namount/],
+  [/^admin replay$/, /^missing/m],
+  [/^admin reconcile --day (DAY|TODAY)$/, /^R1 /m],
+  [/^admin holds ACCOUNT$/, /^open holds/m],
+  [/^admin key models KEY /, /gpt-5-mini-next/],
+  [/^admin key stop OLD$/, /stopped/],
+  [/^admin key delete OLD$/, /deleted/],
+  [/^admin account suspend ACCOUNT$/, /suspended/],
 ];

@@ -13,13 +13,16 @@ const consoleName = "deployment/model-relay-console";
  * What stands for kubectl: logs of services by label, and commands of the image with the variables of a pod. It refuses
  * whatever else it is asked.
  */
-const kubectl = (folder: string): string => `#!/bin/sh
+const kubectl = (folder: string, tlsFolder: string): string => `#!/bin/sh
 refuse() { echo "kubectl: not here: $*" >&2; exit 1; }
 [ "$1" = -n ] && [ "$2" = model-relay ] || refuse "$@"
 asked=$3; shift 3
 case "$asked $*" in
   "get deployment -l app.kubernetes.io/instance=model-relay,app.kubernetes.io/component=console -o name")
     echo ${consoleName} ;;
+  "get secret model-relay-grpc-authority -o jsonpath={.data.tls\\.crt}") base64 ${tlsFolder}/authority/ca.crt ;;
+  "get secret model-relay-grpc-authority -o jsonpath={.data.tls\\.key}") base64 ${tlsFolder}/authority/ca.key ;;
+  "port-forward "*) ;;
   "logs -l app.kubernetes.io/part-of=model-relay "*" --tail=-1") cat ${folder}/logs/* ;;
   "logs -l app.kubernetes.io/component="*" --tail=-1") cat "${folder}/logs/\${2#*component=}" ;;
   "exec "*" -- /nodejs/bin/node "*)
@@ -33,6 +36,13 @@ const variablesOf = (variables: Record<string, string>): string =>
   Object.entries(variables)
     .map(([name, value]) => `${name}=${value}\n`)
     .join("");
+
+/** The pages' functions, with the addresses of this system in place of what an operator's machine forwards. */
+const functionsAt = ({ authQuotaAddress, billingAddress }: World["stack"]["addresses"]): string =>
+  prelude()
+    .replace("127.0.0.1:7001", authQuotaAddress)
+    .replace("127.0.0.1:7002", billingAddress)
+    .replace("npm run ", `npm --prefix "${repository}" run `);
 
 /**
  * Makes a shell of an operator: the functions that runbooks assume, and on its path a stand-in for kubectl. It runs a
@@ -59,8 +69,8 @@ export async function openOperatorShell(
   };
   await writeFile(join(folder, "pods", "model-relay-console"), variablesOf(ofConsole));
   await writeFile(join(folder, "pods", relayPod), variablesOf({ OPS_PORT: new URL(opsUrls.relay).port }));
-  await writeFile(join(folder, "bin", "kubectl"), kubectl(folder), { mode: 0o700 });
-  await writeFile(join(folder, "work", "functions.sh"), prelude());
+  await writeFile(join(folder, "bin", "kubectl"), kubectl(folder, stack.tlsFolder), { mode: 0o700 });
+  await writeFile(join(folder, "work", "functions.sh"), functionsAt(stack.addresses));
   const before = [
     `PATH="${join(folder, "bin")}${delimiter}$PATH"`,
     `REDIS_URL="${stack.stores.urls.redis}"`,
@@ -69,7 +79,8 @@ export async function openOperatorShell(
   return (line, words) => {
     const told = line
       .replaceAll(/\b[A-Z]+\b/g, (word) => words[word] ?? word)
-      .replace("catalog.yaml", stack.catalogFile);
+      .replace("catalog.yaml", stack.catalogFile)
+      .replace("127.0.0.1:7004", stack.addresses.relayAddress);
     return run("sh", ["-c", `${before}\n${told}`], told.startsWith("npm ") ? repository : join(folder, "work"));
   };
 }

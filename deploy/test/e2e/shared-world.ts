@@ -11,7 +11,12 @@ import { startWorld, type World, type WorldOptions } from "./world.ts";
  */
 export async function sharedWorld(catalog?: NonNullable<WorldOptions["catalog"]>): Promise<World> {
   // What a test counts must not fall out at the front, however many files came before it.
-  const start = (): Promise<World> => startWorld({ ...(catalog && { catalog }), fake: { receivedLimit: 100_000 } });
+  const start = (): Promise<World> =>
+    startWorld({
+      ...(catalog && { catalog }),
+      fake: { receivedLimit: 100_000 },
+      serviceEnvironment: { relay: { DEBUG_CALLS: "on" } },
+    });
   const world = await share(catalog ?? "world", start);
   after(() => world[Symbol.asyncDispose]());
   return world;

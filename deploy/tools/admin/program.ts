@@ -7,6 +7,7 @@ import { readAddresses, readCredentials } from "./config.ts";
 import { addCatalogCommand } from "./catalog-command.ts";
 import { addCloseCommands } from "./close-commands.ts";
 import { type Answer, openClients, type Output, type Run, type RunAlone } from "./clients.ts";
+import { addDebugCommand } from "./debug-command.ts";
 import { addExportCommand } from "./export-command.ts";
 import { addInvoiceCommands } from "./invoice-commands.ts";
 import { addKeyCommands } from "./key-commands.ts";
@@ -77,6 +78,7 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
   addArchiveCommands(program, run, output);
   addCatalogCommand(program, run);
   addShardsCommand(program, run);
+  addDebugCommand(program, { credentials: () => readCredentials(environment, addressesFile), output, runAlone });
   addBackupCommands(program, run, { environment, output, runAlone });
   return program;
 }

@@ -1,10 +1,9 @@
 import { setTimeout as wait } from "node:timers/promises";
+import type { Inspector } from "#shared/process/inspector.ts";
 
-/** A connection to the inspector of a process (Chrome DevTools Protocol). */
-export type Inspector = AsyncDisposable & {
-  send: (method: string, params?: object) => Promise<Record<string, unknown>>;
-  on: (method: string, take: (params: Record<string, unknown>) => void) => void;
-};
+/** A connection to the inspector of another process. */
+export type RemoteInspector = AsyncDisposable &
+  Inspector & { on: (method: string, take: (params: Record<string, unknown>) => void) => void };
 
 type Message = {
   id?: number;
@@ -23,7 +22,7 @@ const retryMs = 50;
  * process a signal can do this. Disposal disconnects, and has the process close its inspector again. Throws an Error
  * when there is no such process, it may not be sent signals, or its inspector does not open.
  */
-export async function openInspector(pid: number, port: number): Promise<Inspector> {
+export async function openInspector(pid: number, port: number): Promise<RemoteInspector> {
   process.kill(pid, "SIGUSR1");
   const socket = new WebSocket(await addressOf(port));
   const opened = Promise.withResolvers<void>();
@@ -46,7 +45,7 @@ export async function openInspector(pid: number, port: number): Promise<Inspecto
   });
   await opened.promise;
   let lastId = 0;
-  const send: Inspector["send"] = (method, params = {}) => {
+  const send: RemoteInspector["send"] = (method, params = {}) => {
     const asked = Promise.withResolvers<Record<string, unknown>>();
     waiting.set((lastId += 1), asked);
     socket.send(JSON.stringify({ id: lastId, method, params }));

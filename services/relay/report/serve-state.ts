@@ -1,4 +1,5 @@
 import { RelayService } from "#proto/relay/v1/relay_pb.ts";
+import type { debugServices } from "#shared/grpc/debug.ts";
 import { serveGrpc, unaryHandlers, type GrpcListener, type GrpcListenOptions } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { CatalogFile } from "#shared/catalog/follow.ts";
@@ -15,12 +16,13 @@ export type OperatorRequests = {
   file: () => Pick<CatalogFile, "contentHash" | "text">;
   check: CandidateCheck;
   test: UpstreamTest;
+  debug?: ReturnType<typeof debugServices>;
 };
 
 /** Serves what operators ask this process for (port 0: any free one). */
 export function serveState(
   place: Omit<GrpcListenOptions, "drainMs">,
-  { gather, file, check, test }: OperatorRequests,
+  { gather, file, check, test, debug = [] }: OperatorRequests,
   log: Logger,
 ): Promise<GrpcListener> {
   const service = {
@@ -32,5 +34,5 @@ export function serveState(
     checkCatalog: ({ text }: { text: string }) => check(text),
     testUpstream: test,
   };
-  return serveGrpc([[RelayService, unaryHandlers(RelayService, service, log)]], { ...place, drainMs });
+  return serveGrpc([[RelayService, unaryHandlers(RelayService, service, log)], ...debug], { ...place, drainMs });
 }

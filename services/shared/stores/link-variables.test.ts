@@ -15,6 +15,7 @@ test("the files of gRPC are set unless plain connections are allowed, and all or
   assert.doesNotThrow(() => checkLinks(none));
   assert.doesNotThrow(() => checkLinks({ GRPC_CERT_FILE: "a", GRPC_KEY_FILE: "b", GRPC_CA_FILE: "c" }));
   assert.throws(() => checkLinks({ ...none, ALLOW_PLAIN_GRPC: "never" }), /ALLOW_PLAIN_GRPC=always does without/);
+  assert.throws(() => checkLinks({ ...none, DEBUG_CALLS: "on" }), /DEBUG_CALLS=on needs GRPC_CERT_FILE/);
   assert.throws(() => checkLinks({ ...none, GRPC_CERT_FILE: "a", GRPC_KEY_FILE: "b" }), {
     message: "configuration is not usable:\n  GRPC_CERT_FILE, GRPC_KEY_FILE and GRPC_CA_FILE are set all or none",
   });

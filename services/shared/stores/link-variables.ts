@@ -17,6 +17,16 @@ export const grpcTlsVariables = {
   }),
 };
 
+/** Variable of every service that serves gRPC. */
+export const debugVariables = {
+  DEBUG_CALLS: Type.Union([Type.Literal("off"), Type.Literal("on")], {
+    description: "Whether the operator's certificate may look into this process: CPU profile, heap, event loop.",
+    default: "off",
+  }),
+};
+
+export type Debugging = Static<TObject<typeof debugVariables>>;
+
 export type GrpcTls = Static<TObject<typeof grpcTlsVariables>>;
 
 /** The files of a process that has an identity; an empty name stands for none. */
@@ -59,13 +69,16 @@ export const samplingVariables = {
 const areTogether = (...values: (string | undefined)[]): boolean => new Set(values.map((value) => !value)).size === 1;
 
 /** Throws one Error that names every problem of the variables above, of those that a service has. */
-export function checkLinks(config: Partial<GrpcTls & NatsLogin>): void {
+export function checkLinks(config: Partial<GrpcTls & NatsLogin & Debugging>): void {
   const problems = [
     areTogether(config.GRPC_CERT_FILE, config.GRPC_KEY_FILE, config.GRPC_CA_FILE)
       ? []
       : "GRPC_CERT_FILE, GRPC_KEY_FILE and GRPC_CA_FILE are set all or none",
     config.GRPC_CERT_FILE === "" && config.ALLOW_PLAIN_GRPC === "never"
       ? "GRPC_CERT_FILE is not set; ALLOW_PLAIN_GRPC=always does without TLS"
+      : [],
+    config.GRPC_CERT_FILE === "" && config.DEBUG_CALLS === "on"
+      ? "DEBUG_CALLS=on needs GRPC_CERT_FILE: it is for the operator's certificate"
       : [],
     areTogether(config.NATS_CERT_FILE, config.NATS_KEY_FILE)
       ? []
