@@ -2,7 +2,7 @@ import { request, type Dispatcher } from "undici";
 import { readChatStream, readError, type CallPiece } from "./chat-stream.ts";
 import type { Deps } from "./deps.ts";
 import type { Turn } from "./html/conversation.ts";
-import type { ChatBody, ChatContent } from "./html/snippets.ts";
+import type { ChatBody, ChatContent } from "./html/snippets/chat-code.ts";
 
 /** What somebody asks, with the key that is kept for them. */
 export type PlaygroundRequest = {

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
-import { mkdir, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { copyFile, mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { findProgram } from "#shared/testing/binaries.ts";
 import { pythonWith } from "#shared/testing/python.ts";
 import { repository, run } from "../../tools/checks/run.ts";
@@ -42,3 +42,17 @@ export async function installGo(source: string): Promise<Installed> {
   const { code, output, errors } = await run("go", ["build", "-o", path, "."], source);
   return code === 0 ? { path } : { missing: `go cannot build it: ${lastLine(output + errors)}` };
 }
+
+/** Builds a file of a folder of its own with the modules that a go.mod elsewhere pins. */
+export async function buildGo(pins: string, file: string): Promise<string> {
+  const folder = dirname(file);
+  for (const name of ["go.mod", "go.sum"]) await copyFile(join(pins, name), join(folder, name));
+  const program = join(folder, "ask");
+  const { code, output, errors } = await run("go", ["build", "-o", program, file], folder);
+  if (code !== 0) throw new Error(`go cannot build the recipe: ${(output + errors).slice(-600)}`);
+  return program;
+}
+
+/** Lets programs of a folder import the packages of the repository. */
+export const linkPackages = (folder: string): Promise<void> =>
+  symlink(join(repository, "node_modules"), join(folder, "node_modules"));

@@ -7,8 +7,8 @@ import { until } from "#shared/testing/until.ts";
 import { conversionCatalog, modelOf, providerNames, type ProviderName } from "../e2e/conversion.ts";
 import { startWorld, type World } from "../e2e/world.ts";
 import { clients, type Client, type Started } from "./clients.ts";
-import { answerOf } from "./scripted-model.ts";
-import { formatTable, type Cell } from "./table.ts";
+import { answerOf, recipeAnswers } from "./scripted-model.ts";
+import { formatTable, sumOf, type Cell } from "./table.ts";
 
 // What `npm run test:clients` runs; see README.md.
 const { values } = parseArgs({
@@ -22,6 +22,8 @@ const { values } = parseArgs({
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 const clientTimeoutMs = 600_000;
 const words = ["word-alder", "word-birch"];
+// By half of the upstreams recipes run as the README shows them, by the others as the console does.
+const readmeUpstreams = new Set<ProviderName>(["chat", "messages"]);
 
 /**
  * Models as most are: chat without tools of free text, Responses with a price for the web search of agents, and over a
@@ -41,8 +43,8 @@ function catalog(fakeUrl: string): string {
 type Ended = { code: number; output: string; errors: string };
 
 /** Runs a client to its end, with nothing of this process's environment but what programs need to start. */
-function runClient({ command, args, environment }: Started, folder: string): Promise<Ended> {
-  const path = `${dirname(process.execPath)}:${process.env["PATH"] ?? ""}`;
+function runClient({ command, args, environment, programs }: Started, folder: string): Promise<Ended> {
+  const path = [programs ?? dirname(process.execPath), dirname(process.execPath), process.env["PATH"]].join(":");
   const env = { PATH: path, HOME: folder, TMPDIR: tmpdir(), NO_PROXY: "127.0.0.1", LANG: "C.UTF-8", ...environment };
   const child = spawn(command, args, { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"], timeout: clientTimeoutMs });
   const ended: Ended = { code: 1, output: "", errors: "" };
@@ -69,6 +71,13 @@ function readAgent({ code, output, errors }: Ended): Cell {
   return { passed: 0, failures: [`ended with ${code}: ${(output + errors).slice(-600)}`] };
 }
 
+/** The code of the quick start has worked when it prints what the model has answered. */
+function readRecipe({ code, output, errors }: Ended): Cell {
+  const isRight = code === 0 && recipeAnswers.some((answer) => output.includes(answer));
+  if (isRight) return { passed: 1, failures: [] };
+  return { passed: 0, failures: [`recipe ended with ${code}: ${(output + errors).slice(-600)}`] };
+}
+
 async function hasSocket(world: World, accountId: string): Promise<boolean> {
   const isOfIt = (line: string): boolean => line.includes("socket opened") && line.includes(accountId);
   const found = until("the line of its socket", () => world.linesOf("relay").some(isOfIt), 10_000);
@@ -84,15 +93,17 @@ async function runCell(world: World, client: Client, installed: string, upstream
     await writeFile(join(folder, "first.txt"), `${words[0]}\n`);
     await writeFile(join(folder, "second.txt"), `${words[1]}\n`);
     const { secret: apiKey, accountId } = await world.createCustomer();
-    const setting = { baseUrl: world.relayUrl, apiKey, model: modelOf(upstream), folder };
-    const ended = await runClient(await client.start(installed, setting), folder);
+    const isByReadme = readmeUpstreams.has(upstream);
+    const setting = { baseUrl: world.relayUrl, apiKey, model: modelOf(upstream), folder, isByReadme };
+    const checked = client.checks && (await runClient(await client.checks(installed, setting), folder));
+    const recipe = await runClient(await client.runRecipe(installed, setting), folder);
     if (values.verbose) {
-      say(`${ended.output}${ended.errors}`);
+      for (const { output, errors } of [checked, recipe].filter((ended) => ended !== undefined)) say(output + errors);
       for (const { path, body } of world.fake.received) say(`${path} ${JSON.stringify(body).slice(0, 6_000)}`);
     }
     if (client.needsSocket && !(await hasSocket(world, accountId)))
       return { passed: 0, failures: ["it opened no socket"] };
-    return client.kind === "agent" ? readAgent(ended) : readChecks(ended);
+    return checked ? sumOf(readChecks(checked), readRecipe(recipe)) : readAgent(recipe);
   } finally {
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   }

@@ -73,6 +73,11 @@ function structured(names: readonly string[]): Behaviour {
   return name === undefined ? { text: JSON.stringify(person) } : { tools: [{ name, arguments: person }] };
 }
 
+const greeting = "Hello from the model.";
+
+/** What the code of the quick start prints, one or the other. */
+export const recipeAnswers = [greeting, `${person.name} ${person.age}`];
+
 /**
  * What the fake providers answer: two calls of tools one after the other, then the words that the tools gave back; a
  * person, as JSON or as the input of the tool that asks for one; a refusal of what a real provider would refuse.
@@ -82,7 +87,8 @@ export function answerOf(request: FakeRequest): Behaviour {
   if (message !== undefined) return { status: 400, error: { message: `a strict provider: ${message}` } };
   const said = JSON.stringify(request.fields);
   const names = toolNames(request);
-  if (said.includes("[structured]")) return structured(names);
+  if (said.includes("[structured]") || said.includes("Ada is 36")) return structured(names);
+  if (said.includes("Say hello.")) return { text: greeting };
   if (said.includes("[two tools]") && names.length > 0) return loopOfTools(request, names);
   return {};
 }

@@ -1,6 +1,11 @@
 /** How the checks of a client over one upstream ended. */
 export type Cell = { passed: number; failures: string[] };
 
+export const sumOf = (one: Cell, other: Cell): Cell => ({
+  passed: one.passed + other.passed,
+  failures: [...one.failures, ...other.failures],
+});
+
 const say = ({ passed, failures }: Cell): string => `${passed}/${passed + failures.length}`;
 
 /** Clients by upstreams: how many checks passed, of how many. */

@@ -3,9 +3,17 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { Type } from "typebox";
 import { renderAnswerKinds } from "../../../services/relay/testing/answer-kinds.ts";
+import { linkRecipes, renderRecipes } from "../../test/clients/recipes.ts";
 import { renderErrorTable } from "../../test/contract/error-table.ts";
 import { callersTable } from "../../test/contract/callers-table.ts";
-import { callersReadme, declaredServices, errorsReadme, renderVariables, withTable } from "./readme-tables.ts";
+import {
+  callersReadme,
+  declaredServices,
+  firstReadme,
+  relayReadme,
+  renderVariables,
+  withTable,
+} from "./readme-tables.ts";
 
 const services = await declaredServices();
 
@@ -25,9 +33,16 @@ for (const { service, readmeFile, variables } of services) {
 }
 
 test("the relay's README shows the errors as failures.ts has them", async () => {
-  const readme = await readFile(errorsReadme, "utf8");
+  const readme = await readFile(relayReadme, "utf8");
   assert.equal(readme, withTable(readme, "errors", renderErrorTable()), "run `npm run generate`");
   assert.equal(readme, withTable(readme, "answers", renderAnswerKinds()), "run `npm run generate`");
+});
+
+test("the READMEs show the recipes of clients as the console has them", async () => {
+  const readme = await readFile(relayReadme, "utf8");
+  assert.equal(readme, withTable(readme, "recipes", renderRecipes()), "run `npm run generate`");
+  const first = await readFile(firstReadme, "utf8");
+  assert.equal(first, withTable(first, "recipes", linkRecipes()), "run `npm run generate`");
 });
 
 test("the README of the shared code shows who may call what, as the services have it", async () => {

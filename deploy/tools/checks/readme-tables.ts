@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { linkRecipes, renderRecipes } from "../../test/clients/recipes.ts";
 import { callersTable } from "../../test/contract/callers-table.ts";
 import { renderErrorTable } from "../../test/contract/error-table.ts";
 import { renderAnswerKinds } from "../../../services/relay/testing/answer-kinds.ts";
@@ -59,7 +60,7 @@ export function renderVariables({ properties, required = [] }: Variables): strin
   return ["| variable | meaning | default | limits |", "|---|---|---|---|", ...rows].join("\n");
 }
 
-type TableName = "variables" | "errors" | "answers" | "callers";
+type TableName = "variables" | "errors" | "answers" | "callers" | "recipes";
 
 /** Puts a table between the markers of this name in a README; undefined when the README has none. */
 export function withTable(readme: string, name: TableName | "values", table: string): string | undefined {
@@ -85,8 +86,11 @@ export async function declaredServices(): Promise<{ service: string; readmeFile:
   );
 }
 
-/** The README with the errors that callers are told, and what becomes of the parts of answers. */
-export const errorsReadme = join(repository, "services/relay/README.md");
+/** The README with what callers are told of errors, of the parts of answers, and of how clients are set up. */
+export const relayReadme = join(repository, "services/relay/README.md");
+
+/** The first README that anybody reads. */
+export const firstReadme = join(repository, "README.md");
 
 /** The README with who may call which method. */
 export const callersReadme = join(repository, "services/shared/README.md");
@@ -102,7 +106,9 @@ if (import.meta.main) {
   for (const { readmeFile, variables } of await declaredServices()) {
     await writeTable(readmeFile, "variables", renderVariables(variables));
   }
-  await writeTable(errorsReadme, "errors", renderErrorTable());
-  await writeTable(errorsReadme, "answers", renderAnswerKinds());
+  await writeTable(relayReadme, "errors", renderErrorTable());
+  await writeTable(relayReadme, "answers", renderAnswerKinds());
+  await writeTable(relayReadme, "recipes", renderRecipes());
+  await writeTable(firstReadme, "recipes", linkRecipes());
   await writeTable(callersReadme, "callers", callersTable());
 }

@@ -7,7 +7,7 @@ import { copyButton } from "./copy-button.ts";
 import type { Form } from "./form.ts";
 import { html, type Markup } from "./html.ts";
 import type { AccountRequest } from "./route.ts";
-import { chatCode, type ChatBody } from "./snippets.ts";
+import { chatCode, type ChatBody } from "./snippets/chat-code.ts";
 import { tabs } from "./tabs.ts";
 import { count } from "./units.ts";
 

@@ -1,12 +1,14 @@
 import { copyButton } from "./copy-button.ts";
 import { html, type Markup } from "./html.ts";
-import { snippets, type Snippet } from "./snippets.ts";
+import { inPlace } from "./snippets/place.ts";
+import { runners, type Snippet } from "./snippets/snippet.ts";
+import { snippets } from "./snippets/snippets.ts";
 import { tabs } from "./tabs.ts";
 
 /** Stands for the name of a model where none is known. */
 export const placeholder = "name-of-a-model";
 
-const endpoints = new Set(snippets.map(({ endpoint }) => endpoint));
+const endpoints = new Set<string>(snippets.map(({ endpoint }) => endpoint));
 
 /** A model, as far as code asks one. */
 type NamedModel = { name: string; endpoints: readonly string[] };
@@ -26,15 +28,12 @@ export const snippetTabs = (baseUrl: string, chosen: NamedModel | undefined): Ma
     })),
   );
 
-// By what each kind of file is run; what is typed into a shell has none.
-const runners = { sh: "sh", mjs: "node", py: "python3", go: "go run" };
-
 function panel(snippet: Snippet, baseUrl: string, chosen: NamedModel | undefined): Markup {
   const { id, title, endpoint } = snippet;
   if (chosen && !chosen.endpoints.includes(endpoint)) {
     return html`<p>${chosen.name} cannot be asked at <code>${endpoint}</code>. Choose another model.</p>`;
   }
-  const text = snippet.text({ baseUrl, model: chosen?.name ?? placeholder });
+  const text = snippet.text(inPlace(baseUrl), chosen?.name ?? placeholder);
   return html`${howTo(snippet)}
     <div class="scroll" tabindex="0" role="region" aria-label="Code for ${title}">
       <pre><code id="${id}">${text}</code></pre>

@@ -12,7 +12,7 @@ export const unsaidFields: readonly (readonly [path: RegExp, why: string])[] = [
   [/ttl=30m$/, "the shortest retention of the other provider stands for it"],
   [/include\[\]\.=reasoning\.encrypted_content$/, "state comes back in any case"],
   [
-    / (access_programs|image|metadata|output_config|prompt_cache_options|reasoning|text)$/,
+    / (access_programs|background_options|image|metadata|output_config|prompt_cache_options|reasoning|text)$/,
     "an object without settings",
   ],
   [/type=(message|custom)$/, "says what is so without it"],

@@ -6,7 +6,7 @@ import { money } from "../../html/amounts.ts";
 import { ago, badge, button, emptyState, figure, form, nextPage, pageNumberOf, table } from "../../html/controls.ts";
 import { copyButton } from "../../html/copy-button.ts";
 import { html, type Markup } from "../../html/html.ts";
-import { keyVariable } from "../../html/snippets.ts";
+import { keyVariable } from "../../html/snippets/place.ts";
 import { snippetTabs, usableModels } from "../../html/snippet-tabs.ts";
 import { readLoadedModels, type LoadedModel } from "../../loaded-models.ts";
 import { auditSettings, keyFields, lastDayOf, nameOf, readKeySettings, settingsOf } from "../../html/key-fields.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { promisify } from "node:util";
-import { chatCode } from "../../html/snippets.ts";
+import { chatCode } from "../../html/snippets/chat-code.ts";
 import type { Fields } from "../../testing/browser.ts";
 import type { World } from "../../testing/console.ts";
 import { chatEnd, chatEvent, type FakeApi } from "../../testing/fake-api.ts";

@@ -6,7 +6,7 @@ import { readLoadedModels, type LoadedModel } from "../../loaded-models.ts";
 import type { Deps } from "../../deps.ts";
 import { may } from "../../permissions.ts";
 import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
-import { keyVariable } from "../../html/snippets.ts";
+import { keyVariable } from "../../html/snippets/place.ts";
 import { placeholder, snippetTabs, usableModels } from "../../html/snippet-tabs.ts";
 
 /** How to ask the API: its address and code that works. */
