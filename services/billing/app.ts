@@ -13,6 +13,7 @@ import { listLedgerLines } from "./handlers/list-lines.ts";
 import { listQuarantine } from "./handlers/list-quarantine.ts";
 import { listLowBalances } from "./handlers/low-balances.ts";
 import { getProgress } from "./intake/progress.ts";
+import { queryBusiness } from "./handlers/query-business.ts";
 import { queryUsage } from "./handlers/query-usage.ts";
 import { getReport, reconcile } from "./reconcile/reconcile.ts";
 import type { ReconcileDeps } from "./reconcile/checks.ts";
@@ -57,6 +58,7 @@ export function buildApp(deps: AppDeps): UntypedServiceImplementation {
     listVouchers: (request) => answer(listVouchers(readPool, request)),
     voidVouchers: (request) => answer(voidVouchers(pool, request)),
     getProgress: () => answer(tellProgress(deps)),
+    queryBusiness: (request) => answer(queryBusiness(readPool, request)),
     closeDay: (request) => answer(answerCloseDay({ ...deps, pool: readPool }, request)),
   };
   const streams: ServerStreamHandlers<typeof BillingService> = {

@@ -41,7 +41,8 @@ export async function findHindrance(db: Queryable, day: string): Promise<string 
   const { rows } = await db.query<{ isAsked: boolean; isUnsummed: boolean; isUnpublished: boolean; closed: string }>(
     `SELECT EXISTS (SELECT FROM billing.usage_quarantine AS q WHERE ${isOpen}
          AND (rid >= $2 AND rid < $3 OR rid IS NULL AND received_at >= $4 AND received_at < $5)) AS "isAsked",
-       EXISTS (SELECT FROM billing.unsummed_day WHERE day = $1 AND NOT is_detached) AS "isUnsummed",
+       EXISTS (SELECT FROM billing.unsummed_day WHERE day = $1 AND NOT is_detached)
+         OR EXISTS (SELECT FROM billing.business_unsummed_day WHERE day = $1) AS "isUnsummed",
        EXISTS (SELECT FROM billing.funds_outbox WHERE day = $1) AS "isUnpublished",
        coalesce((SELECT max(day) FROM billing.day_close), '-infinity')::text AS closed`,
     [day, firstUuidAt(startMs), firstUuidAt(startMs + dayMs), new Date(startMs), new Date(startMs + dayMs)],

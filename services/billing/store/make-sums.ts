@@ -2,6 +2,7 @@ import pg from "pg";
 import { dayMs } from "#shared/process/clock.ts";
 import { inTransaction, type Pool, type Queryable } from "#shared/stores/postgres.ts";
 import { firstUuidAt } from "../records/line-id.ts";
+import { sumBusiness } from "./make-business-sums.ts";
 import { daySums, groupColumns, hourSums, sumColumns } from "./sum-columns.ts";
 import { firstDayOfBooked, readSumState, withoutJit, type SumState } from "./sum-state.ts";
 
@@ -61,7 +62,7 @@ async function beginSums(db: Queryable, fence: bigint): Promise<void> {
 }
 
 /** What one step of summing up did: `idle`, nothing is left to do; `busy`, another process is at it. */
-export type SumStep = "hours" | "backfill" | "day" | "forget" | "idle" | "busy";
+export type SumStep = "hours" | "backfill" | "day" | "business" | "forget" | "idle" | "busy";
 
 /**
  * Sums up a part of what the fence has left behind: the hours, one day from before there were sums, or a whole day of
@@ -95,6 +96,7 @@ async function oneStep(db: Queryable, state: SumState & { fenceMs: number }): Pr
     await sumDay(db, state.dayUntilMs);
     return "day";
   }
+  if (state.summedUntilMs > 0 && (await sumBusiness(db, state.summedUntilMs, long))) return "business";
   if (state.hoursFromMs >= state.dayUntilMs - keptHoursMs) return "idle";
   await forgetHours(db, state.dayUntilMs - keptHoursMs);
   return "forget";

@@ -104,9 +104,10 @@ for (const { name, sumsBefore } of [
     const inSteps = await tell(app, spans);
     await query(ownerUrl, "CREATE TABLE kept AS SELECT * FROM billing.sum_state");
     const reset = `SET session_replication_role = replica; DELETE FROM billing.hour_sum; DELETE FROM billing.day_sum;
-      DELETE FROM billing.booked_sum; DELETE FROM billing.unsummed_day;
+      DELETE FROM billing.booked_sum; DELETE FROM billing.unsummed_day; DELETE FROM billing.route_sum;
+      DELETE FROM billing.account_sum; DELETE FROM billing.business_unsummed_day;
       UPDATE billing.sum_state SET fence_ms = 0, summed_until_ms = 0, backfill_until_ms = 0, day_until_ms = 0,
-        hours_from_ms = 0`;
+        hours_from_ms = 0, business_from_ms = 0, business_until_ms = 0`;
     await query(ownerUrl, reset);
     const fromLines = await tell(app, spans);
     assert.deepEqual(inSteps, fromLines);

@@ -1,0 +1,64 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import {
+  BusinessGrouping,
+  type BusinessSumSchema,
+  type QueryBusinessRequest,
+  type QueryBusinessResponseSchema,
+} from "#proto/billing/v1/billing_pb.ts";
+import { dayMs } from "#shared/process/clock.ts";
+import type { Pool } from "#shared/stores/postgres.ts";
+import { type BusinessGroup, type BusinessSumRow, readBusiness } from "../store/business.ts";
+import { badRequest, requireDays, requireId, requireLimit } from "./check-request.ts";
+
+const groups: Record<BusinessGrouping, BusinessGroup> = {
+  [BusinessGrouping.UNSPECIFIED]: "none",
+  [BusinessGrouping.DAY]: "day",
+  [BusinessGrouping.MODEL]: "model",
+  [BusinessGrouping.UPSTREAM]: "upstream",
+  [BusinessGrouping.ACCOUNT]: "account",
+};
+
+const ofAccounts: readonly BusinessGroup[] = ["none", "day", "account"];
+const maxDays = 400;
+
+/** Sums of all accounts, or of one, on at most 400 days: read from sums alone, whose end is told. */
+export async function queryBusiness(
+  pool: Pool,
+  { fromDay, untilDay, groupBy, accountId, limit }: QueryBusinessRequest,
+): Promise<MessageInitShape<typeof QueryBusinessResponseSchema>> {
+  const group = groups[groupBy];
+  if (!group) throw badRequest("group_by is unknown");
+  requireDays({ fromDay, untilDay });
+  if (Date.parse(untilDay) - Date.parse(fromDay) > maxDays * dayMs) {
+    throw badRequest(`from_day and until_day may be at most ${maxDays} days apart`);
+  }
+  if (accountId !== "" && !ofAccounts.includes(group)) throw badRequest("group_by is not known of one account");
+  const found = await readBusiness(pool, {
+    fromDay,
+    untilDay,
+    groupBy: group,
+    accountId: accountId === "" ? undefined : requireId("account_id", accountId),
+    limit: group === "day" ? maxDays : requireLimit(limit),
+  });
+  const { sums, groups: all, untilMs, missingDays } = found;
+  return { sums: sums.map(toSum), groups: all, summedUntil: timestampFromMs(untilMs), missingDays };
+}
+
+const toSum = (row: BusinessSumRow): MessageInitShape<typeof BusinessSumSchema> => ({
+  group: row.group,
+  accounts: row.accounts,
+  newAccounts: row.newAccounts,
+  calls: row.calls,
+  failedCalls: row.failed_calls,
+  upstreamFailedCalls: row.upstream_failed_calls,
+  goneCalls: row.gone_calls,
+  freeCalls: row.free_calls,
+  uncostedCalls: row.uncosted_calls,
+  chargedNanos: row.charged_nanos,
+  uncostedNanos: row.uncosted_nanos,
+  costNanos: row.cost_nanos,
+  refundedNanos: row.refunded_nanos,
+  creditedNanos: row.credited_nanos,
+  correctedNanos: row.corrected_nanos,
+});
