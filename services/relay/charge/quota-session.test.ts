@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { Verdict, type Operation, type Result } from "#proto/authquota/v1/authquota_pb.ts";
 import { freePort } from "#shared/testing/free-port.ts";
 import { until } from "#shared/testing/until.ts";
-import { defaultLimits } from "./quota-session.ts";
+import { defaultLimits, type QuotaSession } from "./quota-session.ts";
 import { accountsOf, connected, lookup, numbered, openSession, ridsOf, settle } from "../testing/quota-line.ts";
 import { echo, echoOf, startQuotaServer, type QuotaServer, type Script } from "../testing/quota-server.ts";
 
@@ -332,4 +332,58 @@ test("how far the clock is ahead is known from what auth-quota tells, and at onc
   assert.ok(aheadMs >= 3_600_000 - 5_000 && aheadMs <= 3_600_000 + 60_000, String(aheadMs));
   context.mock.timers.enable({ apis: ["Date"], now: toldMs });
   assert.ok(Math.abs(session.clockAheadMs()) < 60_000);
+});
+
+/** Asks for so many calls, and tells who hears of it, and how many in each turn of the event loop. */
+function askInTurns(session: QuotaSession, count: number): { turns: number[]; heard: string[]; all: Promise<void[]> } {
+  const turns: number[] = [];
+  const heard: string[] = [];
+  let inTurn = 0;
+  const hear = ({ accountId }: Result): void => {
+    if (inTurn === 0) {
+      setImmediate(() => {
+        turns.push(inTurn);
+        inTurn = 0;
+      });
+    }
+    inTurn += 1;
+    heard.push(accountId);
+  };
+  const all = Promise.all(numbered(count).map(async (rid) => hear(await session.ask(lookup(rid)))));
+  return { turns, heard, all };
+}
+
+test("calls that are answered at once go on in several turns of the event loop, in their order", async () => {
+  await using server = await startQuotaServer(echo);
+  await using session = openSession(server.port);
+  await connected(session);
+  const { turns, heard, all } = askInTurns(session, 300);
+  await all;
+  assert.deepEqual(heard, numbered(300));
+  await until("every turn is counted", () => turns.reduce((sum, turn) => sum + turn, 0) === 300);
+  assert.equal(ridsOf(server.batches).length, 1, "they were answered at once");
+  assert.ok(Math.max(...turns) <= 64, `${turns}`);
+});
+
+test("who was answered before the generation changed has heard of it when it has", async () => {
+  await using server = await startQuotaServer(() => undefined);
+  await using session = openSession(server.port);
+  await until("the first heartbeat is there", () => server.heartbeats.length === 1);
+  const [stream] = server.streams;
+  stream?.answer(1n, [], { generation: "g1" });
+  await connected(session);
+  let heard = 0;
+  const asked = numbered(300).map(async (rid) => {
+    await session.ask(lookup(rid));
+    heard += 1;
+  });
+  await until("the batch is there", () => server.batches.length === 1);
+  const [batch] = server.batches;
+  assert.ok(batch);
+  const results = batch.operations.map(echoOf);
+  stream?.answer(batch.batch, results, { generation: "g1" });
+  stream?.answer(batch.batch + 1n, [], { generation: "g2" });
+  while (session.generation() !== "g2") await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(heard, 300);
+  await Promise.all(asked);
 });

@@ -85,6 +85,11 @@ const sweepMs = 100;
 
 const unavailable = Object.freeze(resultOf(Verdict.UNAVAILABLE));
 
+/** How many calls go on in one turn of the event loop: each is read, prepared and sent to its upstream at once. */
+const mostInTurn = 32;
+
+type Answered = { one: Waiting; result: Result };
+
 /** A batch that is not answered. */
 type SentBatch = { batch: number; waiting: Waiting[] };
 
@@ -97,6 +102,8 @@ type State = QuotaStreams & {
   inFlight: SentBatch[];
   /** Monotonic milliseconds since when an answer is due; of no meaning while nothing is in flight. */
   dueSince: number;
+  /** Those whose answers have come and who hear them in a later turn of the event loop, the oldest last. */
+  answered: Answered[];
   /** Operations that could not be decided and wait for a moment before they are sent again. */
   retrying: Set<Waiting>;
   generation: string;
@@ -177,6 +184,8 @@ function sweep(state: State): void {
 
 function takeResults(state: State, answer: SessionAnswer): void {
   const { batch, results, generation } = answer;
+  // Holds are restored by the calls that know of theirs: who was granted one before it was lost must hear of it first.
+  if (generation !== state.generation) takeAnswered(state, Infinity);
   if (generation !== "") state.generation = generation;
   state.isMaintenance = answer.isMaintenance ?? state.isMaintenance;
   state.hasLookupMany = answer.hasLookupMany;
@@ -189,11 +198,38 @@ function takeResults(state: State, answer: SessionAnswer): void {
   if (!sent) return;
   const { waiting } = sent;
   state.dueSince = performance.now();
+  const later: Answered[] = [];
+  let left = state.answered.length > 0 ? 0 : mostInTurn;
   for (let index = 0; index < waiting.length; index += 1) {
-    takeResult(state, waiting[index] as Waiting, results[index] ?? unavailable);
+    const one = waiting[index] as Waiting;
+    const result = results[index] ?? unavailable;
+    const isCall = one.deadlineAt !== Infinity;
+    if (isCall && left === 0) later.push({ one, result });
+    else takeResult(state, one, result);
+    if (isCall && left > 0) left -= 1;
   }
+  if (later.length > 0) takeLater(state, later);
   // Without that, what is queued is still being gathered.
   if (wasFull) flush(state);
+}
+
+function takeLater(state: State, later: Answered[]): void {
+  if (state.answered.length === 0) setImmediate(takeTurn, state);
+  state.answered = [...later.toReversed(), ...state.answered];
+}
+
+function takeTurn(state: State): void {
+  takeAnswered(state, mostInTurn);
+  if (state.answered.length > 0) setImmediate(takeTurn, state);
+}
+
+function takeAnswered(state: State, most: number): void {
+  const { answered } = state;
+  for (let count = 0; count < most; count += 1) {
+    const next = answered.pop();
+    if (!next) return;
+    takeResult(state, next.one, next.result);
+  }
 }
 
 function takeResult(state: State, one: Waiting, result: Result): void {
@@ -229,9 +265,10 @@ function enqueue(state: State, waiting: Waiting): void {
   } else state.lingerTimer ??= setTimeout(flushLingering, state.limits.lingerMs, state);
 }
 
-const unanswered = ({ queue, inFlight, retrying }: State): Waiting[] => [
+const unanswered = ({ queue, inFlight, answered, retrying }: State): Waiting[] => [
   ...queue,
   ...inFlight.flatMap(({ waiting }) => waiting),
+  ...answered.map(({ one }) => one),
   ...retrying,
 ];
 
@@ -302,6 +339,7 @@ export function openQuotaSession(
     batch: 0,
     queue: [],
     inFlight: [],
+    answered: [],
     dueSince: 0,
     retrying: new Set(),
     isProven: false,
