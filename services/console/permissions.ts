@@ -32,6 +32,7 @@ export const permissions = {
   "members.view": everybody,
   "members.manage": ["owner", "admin", "operator"],
   "account-audit.view": ["owner", "admin", "operator"],
+  "business.view": ["operator"],
   "accounts.manage": ["operator"],
   "accounts.money": ["operator"],
   "search.use": ["operator"],

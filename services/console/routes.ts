@@ -14,6 +14,7 @@ import { profileRoutes } from "./routes/person/profile.ts";
 import { secondFactorRoutes } from "./routes/person/second-factor.ts";
 import { accountAuditRoutes } from "./routes/account/account-audit.ts";
 import { autoTopUpRoutes } from "./routes/account/auto-top-up.ts";
+import { businessRoutes } from "./routes/operator/business.ts";
 import { catalogAddRoutes } from "./routes/operator/catalog-add.ts";
 import { upstreamTestRoutes } from "./routes/operator/upstream-test.ts";
 import { budgetRoutes } from "./routes/account/budget.ts";
@@ -66,6 +67,7 @@ export function allRoutes(deps: Deps): Route[] {
     secondFactorRoutes,
     identityRoutes,
     passwordResetRoutes,
+    businessRoutes,
     operatorAccountRoutes,
     operatorBookingRoutes,
     searchRoutes,

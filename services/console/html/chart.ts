@@ -12,6 +12,8 @@ type ChartTable = {
 
 type ChartRow = {
   label: string;
+  /** What the label leads to. */
+  href?: string;
   /** How high its bar is. */
   nanos: bigint;
   /** Whether it is in the chart alone: the table has no line without use. */
@@ -25,9 +27,9 @@ export function chartTable({ caption, head, rows, totals }: ChartTable): Markup 
     { caption, head, attributes: html` class="figures" data-chart="USD"` },
     html`<tbody>
         ${rows.map(
-          ({ label, nanos, cells, isInChartAlone }) =>
+          ({ label, href, nanos, cells, isInChartAlone }) =>
             html`<tr data-value="${formatUsd(nanos)}" ${isInChartAlone && html` hidden`}>
-              <th scope="row">${label}</th>
+              <th scope="row">${href === undefined ? label : html`<a href="${href}">${label}</a>`}</th>
               ${cellsOf(cells)}
             </tr>`,
         )}

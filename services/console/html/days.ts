@@ -32,6 +32,12 @@ export function lastMonth(nowMs: number): Span {
   return { from: new Date(Date.UTC(until.getUTCFullYear(), until.getUTCMonth() - 1, 1)), until };
 }
 
+/** As long a time, right before. */
+export const spanBefore = ({ from, until }: Span): Span => ({
+  from: new Date(2 * from.getTime() - until.getTime()),
+  until: from,
+});
+
 /** Every day of a span as YYYY-MM-DD. */
 export function daysOf({ from, until }: Span): string[] {
   const days = [];

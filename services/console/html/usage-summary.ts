@@ -1,5 +1,6 @@
 import type { UsageSum } from "#proto/billing/v1/billing_pb.ts";
 import { money } from "./amounts.ts";
+import { change, share, withSmall } from "./comparison.ts";
 import { figure, leadFigure } from "./controls.ts";
 import { html, type Markup } from "./html.ts";
 import { count } from "./units.ts";
@@ -39,16 +40,4 @@ export function usageSummary(now: readonly UsageSum[], before: readonly UsageSum
     ${figure("Tokens", withSmall(count(is.tokens), change(is.tokens, was.tokens)))}
     ${figure("Failed calls", rates("failedCalls", "calls"))} ${figure("Cache hit rate", rates("cached", "prompt"))}
   </dl>`;
-}
-
-const withSmall = (value: string | Markup, small: string): Markup => html`${value} <small>${small}</small>`;
-
-const tenthsOf = (part: bigint, whole: bigint): string => `${(Number((part * 1_000n) / whole) / 10).toFixed(1)} %`;
-
-const share = (part: bigint, whole: bigint): string => (whole === 0n ? "–" : tenthsOf(part, whole));
-
-function change(is: bigint, was: bigint): string {
-  if (is === was) return "as before";
-  if (was === 0n) return "none before";
-  return `${is < was ? "-" : "+"}${tenthsOf(is < was ? was - is : is - was, was)} on the period before`;
 }

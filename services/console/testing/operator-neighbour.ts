@@ -1,7 +1,10 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type {
   BillingService,
+  BusinessGrouping,
   QuarantinedRecordSchema,
+  QueryBusinessRequest,
+  QueryBusinessResponseSchema,
   ReplayRequest,
   ReplayResponseSchema,
   ReportSchema,
@@ -10,6 +13,7 @@ import { ServiceError } from "#shared/process/errors.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 
 type Quarantined = MessageInitShape<typeof QuarantinedRecordSchema> & { quarantineId: bigint };
+type Business = MessageInitShape<typeof QueryBusinessResponseSchema>;
 type Report = MessageInitShape<typeof ReportSchema>;
 type Replayed = MessageInitShape<typeof ReplayResponseSchema>;
 
@@ -28,6 +32,9 @@ type Script = {
   /** What a replay tells; how it ends is the test's. */
   replayed: (gone: AbortSignal) => AsyncIterable<Replayed>;
   replayAsked: ReplayRequest[];
+  /** Sums over all accounts by what they are grouped by, and what was asked for. */
+  business: Map<BusinessGrouping, Business>;
+  businessAsked: QueryBusinessRequest[];
 };
 
 /** From memory: what operators ask of billing. */
@@ -43,12 +50,20 @@ export function createOperatorNeighbour(balances: Map<string, bigint>) {
       yield { events: 0n, isDone: true };
     },
     replayAsked: [],
+    business: new Map(),
+    businessAsked: [],
   };
   const replay = (request: ReplayRequest, gone: AbortSignal): AsyncIterable<Replayed> => {
     script.replayAsked.push(request);
     return script.replayed(gone);
   };
-  const handlers = { ...quarantineCalls(script), ...reportCalls(script), ...moneyCalls(script) };
+  const businessCalls = {
+    queryBusiness: async (request) => {
+      script.businessAsked.push(request);
+      return script.business.get(request.groupBy) ?? {};
+    },
+  } satisfies Partial<UnaryHandlers<typeof BillingService>>;
+  const handlers = { ...businessCalls, ...quarantineCalls(script), ...reportCalls(script), ...moneyCalls(script) };
   return Object.assign(script, { handlers, replay });
 }
 

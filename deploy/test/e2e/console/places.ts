@@ -26,6 +26,7 @@ export const notPages: readonly string[] = [
   "/accounts/:accountId/ledger.csv",
   "/accounts/:accountId/ledger.pdf",
   "/accounts/:accountId/receipts/:lineId",
+  "/operator/business.csv",
   "/operator/installation/state",
   "/operator/calls/:rid",
   "/operator/reports/:day/:file",

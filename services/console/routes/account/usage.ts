@@ -9,11 +9,12 @@ import { chartTable } from "../../html/chart.ts";
 import { money } from "../../html/amounts.ts";
 import { choice, input } from "../../html/controls.ts";
 import { csvFile } from "../../html/csv-file.ts";
-import { dayOf, lastDayOf, lastDays, readSpan, type Span } from "../../html/days.ts";
+import { dayOf, lastDayOf, lastDays, readSpan, spanBefore, type Span } from "../../html/days.ts";
 import { createForm, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import type { Deps } from "../../deps.ts";
 import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
+import { rangeLinks } from "../../html/range-links.ts";
 import { bucketNames, bucketsInUse, count } from "../../html/units.ts";
 import { usageSummary } from "../../html/usage-summary.ts";
 import { byDay, totalOf, usageRequest } from "../../html/usage-figures.ts";
@@ -38,7 +39,6 @@ const groupCodes: Record<Group, UsageGrouping> = {
 
 // The last 24 hours are the one range that is not whole days.
 const lastHours = "24h";
-const rangeDays = [7, 30, 90] as const;
 
 /** `range` is 24h, or empty: the days of the span. */
 type Filter = { range: string; span: Span; group: Group; keyId: string; model: string };
@@ -71,12 +71,6 @@ async function readUsage(
   const { sums } = await patientBilling.queryUsage(query);
   return { given, filter, keys, rows: rowsOf(sums, { filter, keys, until: defaultSpan.until }), before };
 }
-
-/** As long a time, right before. */
-const spanBefore = ({ from, until }: Span): Span => ({
-  from: new Date(2 * from.getTime() - until.getTime()),
-  until: from,
-});
 
 type Now = { nowMs: number; defaultSpan: Span };
 
@@ -138,7 +132,7 @@ function show({ clock }: Pick<Deps, "clock">, { accountId }: AccountRequest, vie
   </p>`;
   return page(
     "Usage",
-    html`${isWrong && wrong}${rangeLinks(path, chosen, clock.nowMs())}${filterForm(given, { path, chosen, keys })}
+    html`${isWrong && wrong}${usageRanges(path, chosen, clock.nowMs())}${filterForm(given, { path, chosen, keys })}
       ${!isWrong && usageSummary(sums, before)}${usageTable(filter, rows)}
       <p><a href="${path}.csv?${new URLSearchParams(chosen).toString()}">Download as CSV</a></p>
       <h2>One call</h2>
@@ -150,23 +144,10 @@ function show({ clock }: Pick<Deps, "clock">, { accountId }: AccountRequest, vie
 type Chosen = Record<(typeof fields)[number], string>;
 type FilterForm = { path: string; chosen: Chosen; keys: readonly Key[] };
 
-/** Ranges up to now, with the other filters as they are. */
-function rangeLinks(path: string, chosen: Chosen, nowMs: number): Markup {
-  const link = (label: string, range: Pick<Chosen, "range" | "from" | "until">): Markup => {
-    const isCurrent = Object.entries(range).every(([name, value]) => chosen[name as keyof Chosen] === value);
-    const href = `${path}?${new URLSearchParams({ ...chosen, ...range }).toString()}`;
-    return html`<li><a href="${href}" ${isCurrent && html` aria-current="page"`}>${label}</a></li>`;
-  };
-  const hours = { from: dayOf(new Date(nowMs - dayMs)), until: dayOf(new Date(nowMs)) };
-  const days = rangeDays.map((number) => {
-    const span = lastDays(nowMs, number);
-    return link(`${number} days`, { range: "", from: dayOf(span.from), until: lastDayOf(span) });
-  });
-  return html`<nav aria-label="Range">
-    <ul>
-      ${link("24 hours", { range: lastHours, ...hours })} ${days}
-    </ul>
-  </nav>`;
+/** Ranges up to now; the last 24 hours begin within a day. */
+function usageRanges(path: string, chosen: Chosen, nowMs: number): Markup {
+  const hours = { range: lastHours, from: dayOf(new Date(nowMs - dayMs)), until: dayOf(new Date(nowMs)) };
+  return rangeLinks({ path, chosen, nowMs, first: ["24 hours", hours], ofDays: { range: "" } });
 }
 
 function filterForm(given: Form, { path, chosen, keys }: FilterForm): Markup {
