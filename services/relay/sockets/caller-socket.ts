@@ -129,8 +129,9 @@ export class CallerSocket implements HeldSocket {
     }
     if (event.kind === "create") return this.queue(event, bytes.length);
     this.intake.wait(0);
+    if (event.kind === "steer") return this.sendRefusal(notSteered(event.input, event.previousId));
     this.refused += 1;
-    if (event.kind === "steer") this.sendRefusal(notSteered(event.input, event.previousId));
+    if (this.refused >= this.limits.maxRefused) this.close("misuse");
   }
 
   private queue(event: CreateEvent, bytes: number): void {

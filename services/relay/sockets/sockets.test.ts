@@ -156,6 +156,12 @@ describe("what is no turn", async () => {
     );
   });
 
+  test("so do notes that ask for nothing, without a turn between them", async () => {
+    const { webSocket, closed } = await open(relay);
+    for (let number = 0; number < 5; number += 1) webSocket.send('{"type":"response.processed"}');
+    assert.equal(await closed, 1008);
+  });
+
   test("what the endpoint refuses over HTTP is told in its words, and the socket goes on", async () => {
     const { events, create, find } = await open(relay);
     create({ model: undefined });

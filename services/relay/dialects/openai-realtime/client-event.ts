@@ -39,11 +39,13 @@ export type ClientEvent = {
   /** Characters of base64 of sound within an item, and for the buffer of what is heard. */
   itemSound: number;
   heardSound: number;
+  /** Whether that is for one response only, which stays out of the conversation. */
+  isBeside: boolean;
 };
 
 type Json = Record<string, unknown>;
 
-// Fields of the official clients (openai 7.57), those of the beta among them. Others are refused: what is not known may
+// Fields of the official clients (openai 7.59), those of the beta among them. Others are refused: what is not known may
 // change what a session costs, or whose state it reads.
 const setOf = (names: string): ReadonlySet<string> => new Set(names.split(" "));
 const eventFields: Record<string, ReadonlySet<string>> = {
@@ -226,7 +228,7 @@ function readResponse(given: unknown, rules: EventRules) {
   }
   const own = JSON.stringify({ instructions: response["instructions"], tools: response["tools"] });
   added.textTokens += estimateTokens(own);
-  return { response, outputCap: change.outputCap, added };
+  return { response, outputCap: change.outputCap, added: { ...added, isBeside: conversation === "none" } };
 }
 
 /**
@@ -249,6 +251,7 @@ export function readClientEvent(given: unknown, rules: EventRules): ClientEvent 
     pictures: 0,
     itemSound: 0,
     heardSound: 0,
+    isBeside: false,
   };
   if (type === "session.update") {
     const { session, change } = readSession(event["session"], rules);

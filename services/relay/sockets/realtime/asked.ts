@@ -10,6 +10,11 @@ type Open = { ownId: string; callersId: string | undefined; sinceMs: number; ove
  */
 export class Asked {
   private open: Open | undefined;
+  private readonly onRefused: () => void;
+
+  constructor(onRefused: () => void) {
+    this.onRefused = onRefused;
+  }
 
   get isOpen(): boolean {
     return this.open !== undefined;
@@ -43,6 +48,7 @@ export class Asked {
     if (!this.open || stringOf(member(error, "event_id")) !== this.open.ownId) return error;
     const { callersId } = this.open;
     this.end();
+    this.onRefused();
     return { ...error, event_id: callersId ?? null };
   }
 }

@@ -14,6 +14,9 @@ const promptTokens = 100;
 const whole = (tokens: number): bigint => BigInt(Math.ceil(tokens));
 const or0 = (units: bigint | undefined): number => Number(units ?? 0n);
 
+/** Tokens of each kind. */
+type ReadBeside = { text: number; sound: number; pictures: number };
+
 /** What the next response of a session reads, as far as it is known: for holds, and for what no provider counts. */
 export class SessionContext {
   heard: SoundFormat = "pcm";
@@ -27,6 +30,9 @@ export class SessionContext {
   private sound = 0;
   private pictures = 0;
   private cached = 0;
+  /** What responses beside the conversation read, the oldest first: gone when they have ended. */
+  private readonly beside: ReadBeside[] = [];
+  private isLastBeside = false;
   private buffered = 0;
   /** What of that is no silence that may be thrown away, for speech has begun or the caller has committed it. */
   private kept: "some" | "all" | { behind: number } = "some";
@@ -40,7 +46,13 @@ export class SessionContext {
     if (outputCap !== undefined) this.outputCap = outputCap ?? undefined;
   }
 
-  add({ textTokens, pictures, itemSound, heardSound, type }: ClientEvent): void {
+  add({ textTokens, pictures, itemSound, heardSound, type, isBeside }: ClientEvent): void {
+    if (type === "response.create") this.isLastBeside = isBeside;
+    if (isBeside) {
+      const sound = heardTokens(itemSound, this.heard);
+      this.beside.push({ text: textTokens, sound, pictures: pictures * usualPictureTokens });
+      return;
+    }
     this.text += textTokens;
     this.pictures += pictures * usualPictureTokens;
     this.sound += heardTokens(itemSound, this.heard);
@@ -91,12 +103,29 @@ export class SessionContext {
     this.cached = or0(usage.cacheReadTokens);
   }
 
+  /** A response beside the conversation has ended. */
+  answeredBeside(): void {
+    this.beside.shift();
+  }
+
+  /** The provider makes no response of what was asked for last. */
+  refusedLast(): void {
+    if (this.isLastBeside) this.beside.pop();
+    this.isLastBeside = false;
+  }
+
   /** What the request settles, for a response that the provider does not count. */
   requested(): RequestFacts {
-    const units: Units = { audioInputTokens: whole(this.sound + this.soundToCome()) };
-    if (this.pictures > 0) units.imageInputTokens = whole(this.pictures);
+    let { text, sound, pictures } = this;
+    for (const one of this.beside) {
+      text += one.text;
+      sound += one.sound;
+      pictures += one.pictures;
+    }
+    const units: Units = { audioInputTokens: whole(sound + this.soundToCome()) };
+    if (pictures > 0) units.imageInputTokens = whole(pictures);
     if (this.cached > 0) units.cacheReadTokens = whole(this.cached);
-    return { inputTokens: Math.ceil(this.text), units, priceFields: {} };
+    return { inputTokens: Math.ceil(text), units, priceFields: {} };
   }
 
   /** What the next response may use: all that it reads, and all that it may say. */

@@ -138,7 +138,7 @@ test("sound that a caller commits is held for before it is answered, however lon
 
 test("what is said behind the beginning of speech counts whole, silence before it for a minute", () => {
   const context = new SessionContext();
-  const minute = { type: "input_audio_buffer.append", textTokens: 0, pictures: 0, itemSound: 0 };
+  const minute = { type: "input_audio_buffer.append", textTokens: 0, pictures: 0, itemSound: 0, isBeside: false };
   const hear = (minutes: number) =>
     context.add({ ...minute, eventId: undefined, frame: "", change: {}, heardSound: minutes * 60 * 64_000 });
   const soundOf = (): bigint | undefined => context.requested().units.audioInputTokens;
@@ -149,4 +149,37 @@ test("what is said behind the beginning of speech counts whole, silence before i
   assert.equal(soundOf(), 6_600n);
   context.commit("item_1");
   assert.equal(soundOf(), 6_600n + 30n * 600n - 600n);
+});
+
+test("what a response beside the conversation reads is held for with that response, and not ever after", async () => {
+  const relay = await start();
+  const { ask, send, find } = await open(relay);
+  const text = "word ".repeat(20_000);
+  const input = [{ type: "message", role: "user", content: [{ type: "input_text", text }] }];
+  for (let count = 1; count <= 3; count += 1) {
+    send({ type: "response.create", response: { conversation: "none", input } });
+    await find("response.done", count);
+  }
+  ask({ text: "Hello" });
+  await find("response.done", 4);
+  const held = charged(relay).map(({ heldNanos }) => Number(heldNanos) / 1e9);
+  const [first = 0, , third = 0, last = 0] = held;
+  assert.ok(first > 0.08 && third < 1.5 * first, `${held.join(" ")}`);
+  assert.ok(last < third, `${held.join(" ")}`);
+});
+
+test("what is refused, or has ended, beside the conversation is not read by the next response", () => {
+  const context = new SessionContext();
+  const asked = { type: "response.create", eventId: undefined, frame: "", change: {}, pictures: 0, isBeside: true };
+  const ask = (textTokens: number) => context.add({ ...asked, textTokens, itemSound: 0, heardSound: 0 });
+  const before = context.requested().inputTokens;
+  const read = (): number => context.requested().inputTokens - before;
+  ask(500);
+  assert.equal(read(), 500);
+  context.refusedLast();
+  assert.equal(read(), 0);
+  ask(300);
+  context.answeredBeside();
+  context.refusedLast();
+  assert.equal(read(), 0);
 });

@@ -95,7 +95,7 @@ export class RealtimeSession implements HeldSocket {
   private readonly limits: SocketLimits;
   private readonly rules: EventRules;
   private readonly responses: Responses;
-  private readonly asked = new Asked();
+  private readonly asked = new Asked(() => this.start.context.refusedLast());
   private readonly transcripts: Transcripts;
   private readonly time: SessionTime | undefined;
   private readonly intake: Intake;
@@ -296,7 +296,8 @@ export class RealtimeSession implements HeldSocket {
     this.busyAtMs = performance.now();
     const ended = this.responses.read(id, event, type, context.spoken);
     const isOfConversation = stringOf(member(member(event, "response"), "conversation_id")) !== undefined;
-    if (ended?.tally.usage && isOfConversation) context.answered(ended.tally.usage);
+    if (ended && !isOfConversation) context.answeredBeside();
+    else if (ended?.tally.usage) context.answered(ended.tally.usage);
     return rid === undefined ? text : `{"headers":{"x-request-id":"${rid}"},${text.trimStart().slice(1)}`;
   }
 
