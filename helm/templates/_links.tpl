@@ -122,6 +122,9 @@ mounts:
 {{- $made := printf "%s-catalog" (include "model-relay.fullname" .root) -}}
 env:
   CATALOG_FILE: /etc/model-relay/catalog/catalog.yaml
+  {{- if eq $catalog.source "stored" }}
+  CATALOG_SOURCE: stored
+  {{- end }}
 mounts:
   catalog:
     path: /etc/model-relay/catalog

@@ -4,7 +4,7 @@ import type { Callers } from "#shared/grpc/callers.ts";
 /** Who may call what here. */
 export const callers: Callers<typeof RelayService> = {
   getState: ["console"],
-  getCatalogFile: ["console"],
-  checkCatalog: ["console"],
+  getCatalogFile: ["console", "admin"],
+  checkCatalog: ["console", "admin"],
   testUpstream: ["console"],
 };

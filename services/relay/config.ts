@@ -56,6 +56,12 @@ export const variables = Type.Object({
     description: "Models, upstreams and prices; reloaded on change.",
     minLength: 1,
   }),
+  CATALOG_SOURCE: Type.Union([Type.Literal("file"), Type.Literal("stored")], {
+    description:
+      "Which catalog is followed: the file, or the one that operators apply, before the first of which the file's is " +
+      "used.",
+    default: "file",
+  }),
   SPOOL_DIR: Type.String({
     description: "Folder for usage records that are not booked yet; one per relay.",
     minLength: 1,

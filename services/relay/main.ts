@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-import { hostname } from "node:os";
 import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { v7 } from "uuid";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
@@ -21,8 +19,9 @@ import { callers } from "./callers.ts";
 import { createBodyBudget } from "./http/body-budget.ts";
 import { createItemMemory } from "./conversion/item-memory.ts";
 import type { Relay } from "./call.ts";
-import { followCatalog, upstreamsOf, type Catalog, type CatalogFollower } from "./catalog/catalog.ts";
-import { catalogProblem, createKeeping, startCatalog } from "#shared/catalog/last-good.ts";
+import { upstreamsOf, type Catalog } from "./catalog/catalog.ts";
+import { openCatalog } from "./catalog/open.ts";
+import { catalogProblem } from "#shared/catalog/last-good.ts";
 import { readConfig } from "./config.ts";
 import { drain } from "./drain.ts";
 import { guardLive } from "./stream/guard.ts";
@@ -76,10 +75,8 @@ const followUpstreams = (replaced: Catalog): void => {
 };
 const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));
 const keeper = unaryClient(AuthQuotaService, channel, 5_000);
-const readText = (): string => readFileSync(config.CATALOG_FILE, "utf8");
-const openCatalog = (fallback?: string): CatalogFollower =>
-  followCatalog(config.CATALOG_FILE, process.env, log, { onReplaced: followUpstreams, fallback });
-const catalog = resources.use(await startCatalog(openCatalog, keeper, { readText, environment: process.env, log }));
+const opening = { config, keeper, environment: process.env, onReplaced: followUpstreams, log };
+const catalog = resources.use(await openCatalog(opening));
 const limits = { ...defaultSpoolLimits, maxBytes: config.SPOOL_MAX_BYTES };
 const spool = resources.use(await openSpool(config.SPOOL_DIR, relaySession, { log, ridOf: ridOfRecord, limits }));
 
@@ -190,7 +187,12 @@ const state = await serveState(
   {
     gather: gatherState,
     file: catalog.file,
-    check: createCandidateCheck({ inForce, environment: process.env, offersVideos: () => videos.tasks !== undefined }),
+    check: createCandidateCheck({
+      inForce,
+      environment: process.env,
+      offersVideos: () => videos.tasks !== undefined,
+      restriction: catalog.restriction,
+    }),
     test: createUpstreamTest({ inForce, pools, log }),
     debug: debugServices({ isOn: config.DEBUG_CALLS === "on", credentials, log }),
   },
@@ -200,8 +202,6 @@ resources.use(state);
 
 void replaySpool(settling);
 resources.use(every(2_000, async () => void (await confirmBooked(settling)), log));
-const keeping = { takenBy: hostname(), environment: process.env, log };
-resources.use(every(5_000, createKeeping(keeper, catalog, keeping), log));
 resources.use(every(5_000, refusals.report, log));
 if (leases) resources.use(every(500, async () => leases.sweep(), log));
 resources.use(every(500, createRestore(settling, relay.live), log));

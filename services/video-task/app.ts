@@ -1,9 +1,7 @@
-import { readFileSync } from "node:fs";
-import { hostname } from "node:os";
 import { jetstream, type JetStreamClient } from "@nats-io/jetstream";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
 import { VideoTaskService } from "#proto/video/v1/video_pb.ts";
-import { catalogProblem, createKeeping, startCatalog } from "#shared/catalog/last-good.ts";
+import { catalogProblem } from "#shared/catalog/last-good.ts";
 import { createPools } from "#shared/catalog/pools.ts";
 import { allowCallers } from "#shared/grpc/callers.ts";
 import { openGrpcCredentials } from "#shared/grpc/credentials.ts";
@@ -19,14 +17,14 @@ import { createPool, probe } from "#shared/stores/postgres.ts";
 import { createProviderRequests } from "./providers/request.ts";
 import { callers } from "./callers.ts";
 import { buildCalls } from "./handlers/calls.ts";
-import { followUpstreams, type Upstreams, type UpstreamsFollower } from "./catalog.ts";
+import type { Upstreams } from "./catalog.ts";
+import { openUpstreams } from "./open-catalog.ts";
 import type { Config } from "./config.ts";
 import { createGaugesPass } from "./gauges.ts";
 import { createPollPass } from "./polling/poll.ts";
 import { createMetrics, watchCatalog } from "./metrics.ts";
 import { createChargePass } from "./charges/charge-outbox.ts";
 import { createSlots, defaultSlotLimits, type SubmissionSlots } from "./submission/slots.ts";
-import { keeperIn } from "./store/kept-catalog.ts";
 import { createPromptPass } from "./store/prompts.ts";
 import { createSweepPass } from "./submission/sweep.ts";
 
@@ -77,16 +75,11 @@ async function connect(resources: AsyncDisposableStack, config: Config, { log, e
   const onError = (error: Error): void => log.warn({ err: error }, "lost connection to PostgreSQL");
   const pool = resources.use(createPool(config.DATABASE_URL, "video-task", onError));
   const pools = resources.use(createPools());
-  const keeper = keeperIn(pool);
-  const open = (fallback?: string): UpstreamsFollower => {
-    const onReplaced = (replaced: Upstreams): void => pools.retain([...replaced.values()]);
-    return followUpstreams(config.CATALOG_FILE, environment, log, { onReplaced, fallback });
-  };
-  const readText = (): string => readFileSync(config.CATALOG_FILE, "utf8");
-  const upstreams = resources.use(await startCatalog(open, keeper, { readText, environment, log }));
-  resources.use(every(5_000, createKeeping(keeper, upstreams, { takenBy: hostname(), environment, log }), log));
-  watchCatalog(registry, upstreams);
   const credentials = resources.use(openGrpcCredentials(config, log, registry));
+  const onReplaced = (replaced: Upstreams): void => pools.retain([...replaced.values()]);
+  const opening = { config, pool, credentials, environment, onReplaced, log };
+  const upstreams = resources.use(await openUpstreams(opening));
+  watchCatalog(registry, upstreams);
   const channel = resources.use(connectGrpc(config.BILLING_ADDRESS, credentials, "billing"));
   const billing = unaryClient(BillingService, channel, 5_000);
   // Tasks run without NATS: charges wait in PostgreSQL.

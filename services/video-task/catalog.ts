@@ -1,6 +1,7 @@
 import { Type } from "typebox";
 import { type CatalogProblem, compileSchema, readCatalog } from "#shared/catalog/document.ts";
 import { upstreamSchema, type UpstreamSource } from "#shared/catalog/upstream-schema.ts";
+import type { Restrict } from "#shared/catalog/restrict.ts";
 import { buildUpstreams, readNamedFrom, type Upstream } from "#shared/catalog/upstreams.ts";
 import { videoDialectNames, videoDialectOf } from "#shared/catalog/video-dialects.ts";
 import { followCatalogFile, type FollowedCatalog, type FollowOptions } from "#shared/catalog/follow.ts";
@@ -10,7 +11,7 @@ import type { Logger } from "#shared/process/log.ts";
 /** The upstreams for videos, by name. */
 export type Upstreams = ReadonlyMap<string, Upstream>;
 
-export type LiveUpstreams = Followed<Upstreams>;
+export type LiveUpstreams = Pick<Followed<Upstreams>, "current" | "isStale">;
 
 /** The upstreams for videos of a catalog that follows its file. */
 export type UpstreamsFollower = FollowedCatalog<Upstreams>;
@@ -47,10 +48,18 @@ const isForVideos = (dialects: unknown): boolean =>
  * Reads the upstreams for videos from the text of a catalog, and no credential of any other. Throws a CatalogError that
  * names every problem of them with file and line, never with the value of a credential.
  */
-export function parseUpstreams(text: string, file: string, environment: NodeJS.ProcessEnv): Upstreams {
+export function parseUpstreams(
+  text: string,
+  file: string,
+  environment: NodeJS.ProcessEnv,
+  restrict?: Restrict,
+): Upstreams {
   const build = ({ upstreams }: Source, problems: CatalogProblem[]): Upstreams => {
     const ours = Object.entries(upstreams).filter(([, { dialects }]) => isForVideos(dialects));
     const sources = Object.fromEntries(ours) as Record<string, UpstreamSource>;
+    if (restrict) problems.push(...restrict(sources));
+    // What may not be named is not read either.
+    if (problems.length > 0) return new Map();
     return buildUpstreams(sources, readNamedFrom(environment), problems);
   };
   return readCatalog(text, file, { validate, build });

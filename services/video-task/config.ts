@@ -26,6 +26,16 @@ export const variables = Type.Object({
     description: "Catalog file; its video upstreams are used. Reloaded on change.",
     minLength: 1,
   }),
+  CATALOG_SOURCE: Type.Union([Type.Literal("file"), Type.Literal("stored")], {
+    description:
+      "Which catalog is followed: the file, or the one that operators apply, before the first of which the file's is " +
+      "used.",
+    default: "file",
+  }),
+  AUTH_QUOTA_ADDRESS: Type.String({
+    description: "gRPC target of the auth-quota service, needed where the applied catalog is followed.",
+    default: "",
+  }),
   POLL_INTERVAL_MS: Type.Integer({
     description: "Mean interval between two polls of a running task; each wait is drawn from 0.5 to 1.5 times this.",
     minimum: 10,
@@ -76,5 +86,7 @@ export type Config = Static<typeof variables>;
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const config = readVariables(variables, environment);
   checkLinks(config);
+  if (config.CATALOG_SOURCE === "stored" && config.AUTH_QUOTA_ADDRESS === "")
+    throw new Error("configuration is not usable:\n  CATALOG_SOURCE=stored needs AUTH_QUOTA_ADDRESS");
   return config;
 }

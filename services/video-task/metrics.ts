@@ -62,7 +62,7 @@ export function createMetrics(registry: Registry) {
 export function watchCatalog(registry: Registry, { isStale }: Pick<LiveUpstreams, "isStale">): void {
   gauge(registry, {
     name: "video_task_catalog_refused",
-    help: "1 while the newest catalog file is rejected and the previous video upstreams stay in use.",
+    help: "1 while the newest catalog is rejected and the previous video upstreams stay in use.",
     read: () => Number(isStale()),
   });
 }

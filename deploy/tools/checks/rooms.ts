@@ -57,6 +57,7 @@ export const rooms: Record<string, readonly string[]> = {
   "services/video-task": [
     "main.ts",
     "app.ts",
+    "open-catalog.ts",
     "handlers",
     "submission",
     "polling",

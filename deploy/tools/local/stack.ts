@@ -285,6 +285,7 @@ function planServices(input: PlanInput): Record<ServiceName, ServicePlan> {
       DATABASE_URL: logins.videoTask,
       NATS_URL: natsUrls["video-task"],
       BILLING_ADDRESS: billingAddress,
+      AUTH_QUOTA_ADDRESS: authQuotaAddress,
       CATALOG_FILE: catalogFile,
       DEMO_API_KEY: "demo",
     }),

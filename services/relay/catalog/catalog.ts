@@ -1,5 +1,6 @@
 import { type CatalogProblem, compileSchema, readCatalog } from "#shared/catalog/document.ts";
 import { buildUpstreams, readNamedFrom, type ReadNamed, type Upstream } from "#shared/catalog/upstreams.ts";
+import type { Restrict } from "#shared/catalog/restrict.ts";
 import { followCatalogFile, type FollowedCatalog, type FollowOptions } from "#shared/catalog/follow.ts";
 import type { Followed } from "#shared/process/follow-files.ts";
 import type { Logger } from "#shared/process/log.ts";
@@ -28,7 +29,7 @@ export function parseCatalog(
   environment: NodeJS.ProcessEnv,
   known: PriceVersions = new Map(),
 ): Catalog {
-  return read(text, file, readNamedFrom(environment), known);
+  return read(text, file, { readNamed: readNamedFrom(environment), known });
 }
 
 /**
@@ -50,7 +51,7 @@ export function checkCatalog(
       return undefined;
     }
   };
-  const catalog = read(text, file, readIfThere, new Map());
+  const catalog = read(text, file, { readNamed: readIfThere, known: new Map() });
   return { catalog, absent: [...absent] };
 }
 
@@ -61,19 +62,24 @@ export function checkCatalog(
 export function checkCandidate(
   text: string,
   set: ReadonlySet<string>,
-  known: PriceVersions,
+  { known, restrict }: { known: PriceVersions; restrict?: Restrict | undefined },
 ): { catalog: Catalog; unset: string[] } {
   const unset = new Set<string>();
   const lookUp: ReadNamed = (source) => {
     if ("env" in source && !set.has(source.env)) unset.add(source.env);
     return undefined;
   };
-  const catalog = read(text, "catalog", lookUp, known);
+  const catalog = read(text, "catalog", { readNamed: lookUp, known, restrict });
   return { catalog, unset: [...unset] };
 }
 
-function read(text: string, file: string, readNamed: ReadNamed, known: PriceVersions): Catalog {
+type ReadRules = { readNamed: ReadNamed; known: PriceVersions; restrict?: Restrict | undefined };
+
+function read(text: string, file: string, { readNamed, known, restrict }: ReadRules): Catalog {
   const build = (source: CatalogSource, problems: CatalogProblem[]): Catalog => {
+    if (restrict) problems.push(...restrict(source.upstreams));
+    // What may not be named is not read either.
+    if (problems.length > 0) return { models: new Map(), upstreams: [], isMaintenance: false };
     const upstreams = buildUpstreams(source.upstreams, readNamed, problems);
     const models = buildModels({ source, problems }, upstreams);
     problems.push(...changedPrices(models.values(), known));
@@ -87,8 +93,21 @@ export function upstreamsOf({ models }: Catalog): Upstream[] {
   return [...new Set([...models.values()].flatMap(({ routes }) => routes.map(({ upstream }) => upstream)))];
 }
 
-/** A catalog that follows its file. */
-export type LiveCatalog = Followed<Catalog>;
+/** A catalog that follows its file, or those that are applied. */
+export type LiveCatalog = Pick<Followed<Catalog>, "current" | "isStale">;
+
+/** Makes catalogs of texts as `parseCatalog` does; a price version keeps the prices that it had in any one before. */
+export function catalogTaker(
+  file: string,
+  environment: NodeJS.ProcessEnv,
+): (text: string, restrict?: Restrict) => Catalog {
+  const known: PriceVersions = new Map();
+  return (text, restrict) => {
+    const catalog = read(text, file, { readNamed: readNamedFrom(environment), known, restrict });
+    rememberPrices(catalog.models.values(), known);
+    return catalog;
+  };
+}
 
 /** A catalog that follows its file, and what became of that. */
 export type CatalogFollower = FollowedCatalog<Catalog>;
@@ -105,15 +124,10 @@ export function followCatalog(
   log: Logger,
   { onReplaced, fallback }: FollowOptions<Catalog> = {},
 ): CatalogFollower {
-  const known: PriceVersions = new Map();
-  const take = (text: string): Catalog => {
-    const catalog = parseCatalog(text, file, environment, known);
-    rememberPrices(catalog.models.values(), known);
-    return catalog;
-  };
+  const take = catalogTaker(file, environment);
   const tellReplaced = (catalog: Catalog): void => {
     onReplaced?.(catalog);
     log.info({ models: catalog.models.size, maintenance: catalog.isMaintenance }, "catalog reloaded");
   };
-  return followCatalogFile(file, take, log, { onReplaced: tellReplaced, fallback });
+  return followCatalogFile(file, (text) => take(text), log, { onReplaced: tellReplaced, fallback });
 }

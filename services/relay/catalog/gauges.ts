@@ -10,13 +10,13 @@ export function watchCatalog(
 ): void {
   gauges(registry, {
     name: "relay_catalog_info",
-    help: "1; the label is the SHA-256 of the catalog file in use.",
+    help: "1; the label is the SHA-256 of the catalog in use.",
     labels: ["hash"],
     read: (set) => set({ hash: file().contentHash }, 1),
   });
   gauge(registry, {
     name: "relay_catalog_refused",
-    help: "1 while the newest catalog file is refused and the previous one stays in use.",
+    help: "1 while the newest catalog is refused and the previous one stays in use.",
     read: () => Number(isStale()),
   });
 }

@@ -36,7 +36,6 @@ const relay: Relay = {
   catalog: {
     current: () => ({ models: new Map([[model.id, model]]), upstreams: [], isMaintenance: false }),
     isStale: () => false,
-    [Symbol.dispose]: () => undefined,
   },
   pools,
   health: createUpstreamHealth(),

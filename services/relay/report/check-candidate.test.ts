@@ -57,3 +57,23 @@ test("one is checked at a time, and none that is too large", async () => {
   await assert.rejects(check(" ".repeat(1_048_577)), { code: "invalid_argument" });
   assert.ok((await check(catalogOf("1"))).catalog);
 });
+
+test("where applied catalogs are followed, what one may not have is told with its line", async () => {
+  const restriction = () => ({ fileText: catalogOf("1"), ownVariables: ["NATS_URL"] });
+  const restricted = createCandidateCheck({
+    inForce: () => inForce,
+    environment: { NATS_URL: "nats://user:password@nats" },
+    offersVideos: () => true,
+    restriction,
+  });
+  const problemsOf = async (text: string) =>
+    (await restricted(text)).problems?.map(({ line, reason }) => `${line}: ${reason}`);
+  assert.equal(await problemsOf(catalogOf("1")), undefined);
+  const moved = catalogOf("1").replace("near.example", "evil.example");
+  assert.deepEqual(await problemsOf(moved), [
+    "2: variable CHECKED_KEY goes elsewhere than in the catalog file: base_url, proxy and tls must be as there",
+  ]);
+  assert.deepEqual(await problemsOf(catalogOf("1", "{ env: NATS_URL }")), [
+    "2: variable NATS_URL configures this service itself",
+  ]);
+});

@@ -1,6 +1,7 @@
 import { Worker } from "node:worker_threads";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { CheckCatalogResponseSchema } from "#proto/relay/v1/relay_pb.ts";
+import type { Restriction } from "#shared/catalog/restrict.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import { rememberPrices, type PriceVersions } from "../catalog/price-versions.ts";
@@ -12,6 +13,8 @@ export type CandidateOrder = {
   set: ReadonlySet<string>;
   known: PriceVersions;
   offersVideos: boolean;
+  /** What an applied catalog may not have; undefined where the file is followed. */
+  restriction?: Restriction | undefined;
 };
 
 /** What it finds, in plain values, which alone pass between threads. */
@@ -21,6 +24,7 @@ export type CandidateCheckDeps = {
   inForce: () => Catalog;
   environment: NodeJS.ProcessEnv;
   offersVideos: () => boolean;
+  restriction?: (() => Restriction | undefined) | undefined;
 };
 
 /** Checks a catalog that is not in force. */
@@ -34,7 +38,8 @@ const limits = { timeoutMs: 10_000, maxOldGenerationSizeMb: 512 };
  * Checks catalogs one at a time, each in a thread of its own: reading one of hundreds of models takes so long that
  * streams would stand still, and happens too rarely for a thread to wait for it.
  */
-export function createCandidateCheck({ inForce, environment, offersVideos }: CandidateCheckDeps): CandidateCheck {
+export function createCandidateCheck(deps: CandidateCheckDeps): CandidateCheck {
+  const { inForce, environment, offersVideos, restriction = () => undefined } = deps;
   const set = new Set(Object.keys(environment).filter((name) => environment[name] !== ""));
   let isChecking = false;
   return async (text) => {
@@ -46,7 +51,8 @@ export function createCandidateCheck({ inForce, environment, offersVideos }: Can
     try {
       const known: PriceVersions = new Map();
       rememberPrices(inForce().models.values(), known);
-      return await checkInThread({ text, set, known, offersVideos: offersVideos() });
+      const order = { text, set, known, offersVideos: offersVideos(), restriction: restriction() };
+      return await checkInThread(order);
     } finally {
       isChecking = false;
     }

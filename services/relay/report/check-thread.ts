@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
 import { CatalogError } from "#shared/catalog/document.ts";
+import { createRestrict } from "#shared/catalog/restrict.ts";
 import { tellAddress, tellModel } from "./state.ts";
 import { checkCandidate } from "../catalog/catalog.ts";
 import type { CandidateOrder, CandidateVerdict } from "./check-candidate.ts";
@@ -9,9 +10,10 @@ const maxProblems = 200;
 const maxReasonLength = 500;
 
 /** The thread of one check: reads the catalog that it was started with, tells the verdict and ends. */
-function check({ text, set, known, offersVideos }: CandidateOrder): CandidateVerdict {
+function check({ text, set, known, offersVideos, restriction }: CandidateOrder): CandidateVerdict {
   try {
-    const { catalog, unset } = checkCandidate(text, set, known);
+    const restrict = restriction && createRestrict(restriction);
+    const { catalog, unset } = checkCandidate(text, set, { known, restrict });
     return {
       unsetVariables: unset,
       catalog: {

@@ -13,7 +13,7 @@ const drainMs = 1_000;
 export type OperatorRequests = {
   /** Gathers the state anew for each who asks. */
   gather: () => StateParts;
-  file: () => Pick<CatalogFile, "contentHash" | "text">;
+  file: () => Pick<CatalogFile, "contentHash" | "text" | "appliedVersion">;
   check: CandidateCheck;
   test: UpstreamTest;
   debug?: ReturnType<typeof debugServices>;
@@ -28,8 +28,8 @@ export function serveState(
   const service = {
     getState: async () => tellState(gather()),
     getCatalogFile: async () => {
-      const { contentHash, text } = file();
-      return { contentHash, text };
+      const { contentHash, text, appliedVersion } = file();
+      return { contentHash, text, isStored: appliedVersion !== undefined, appliedVersion: appliedVersion ?? 0n };
     },
     checkCatalog: ({ text }: { text: string }) => check(text),
     testUpstream: test,

@@ -61,6 +61,8 @@ function tellCatalog(parts: StateParts): MessageInitShape<typeof CatalogSchema> 
     loadedAt: timestampFromDate(file.loadedAt),
     problem: file.problem.slice(0, maxProblemLength),
     isMaintenance: catalog.isMaintenance,
+    isStored: file.appliedVersion !== undefined,
+    appliedVersion: file.appliedVersion ?? 0n,
     models: models.map((model) => tellModel(model, offersVideos)),
     upstreams: catalog.upstreams.map((upstream) => tellUpstream(upstream, routes.get(upstream.id) ?? [], parts)),
   };

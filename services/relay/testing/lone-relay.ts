@@ -34,7 +34,6 @@ const app = buildApp(config, {
   catalog: {
     current: () => ({ models, upstreams: [], isMaintenance: false }),
     isStale: () => false,
-    [Symbol.dispose]: () => undefined,
   },
   pools,
   health: createUpstreamHealth(),

@@ -89,7 +89,6 @@ export async function startSocketRelay(
     catalog: {
       current: () => ({ models, upstreams: [], isMaintenance: state.isMaintenance }),
       isStale: () => false,
-      [Symbol.dispose]: () => undefined,
     },
     pools: resources.use(createPools()),
     health: createUpstreamHealth(),

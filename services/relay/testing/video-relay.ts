@@ -111,7 +111,6 @@ export async function startVideoRelay(setup: Setup = {}) {
     catalog: {
       current: () => ({ models, upstreams: [], isMaintenance: setup.isMaintenance ?? false }),
       isStale: () => false,
-      [Symbol.dispose]: () => undefined,
     },
     pools: resources.use(createPools()),
     health: createUpstreamHealth(),

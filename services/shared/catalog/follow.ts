@@ -11,6 +11,8 @@ export type CatalogFile = {
   loadedAt: Date;
   /** Why the file as it is now was refused; empty when it was not. */
   problem: string;
+  /** Where applied catalogs are followed: the version in force, 0 for that of the file before any was applied. */
+  appliedVersion?: bigint | undefined;
 };
 
 /** What is in force of a catalog that follows its file, and what became of that. */

@@ -164,7 +164,9 @@ export function catalogProblem({
   file,
 }: Pick<FollowedCatalog<unknown>, "isStale" | "file">): string | undefined {
   if (!isStale()) return undefined;
-  return `the catalog file is refused; catalog ${file().contentHash.slice(0, 12)} is in use`;
+  const { contentHash, appliedVersion } = file();
+  const newest = appliedVersion === undefined ? "the catalog file" : "the applied catalog";
+  return `${newest} is refused; catalog ${contentHash.slice(0, 12)} is in use`;
 }
 
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

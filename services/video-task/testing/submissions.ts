@@ -87,7 +87,6 @@ function makeUpstream(name: string): Upstream {
 export const upstreams: LiveUpstreams = {
   current: () => new Map(["first", "second"].map((name) => [name, makeUpstream(name)])),
   isStale: () => false,
-  [Symbol.dispose]: () => undefined,
 };
 
 /** A question to a provider: which upstream, and the id of the call in its headers. */
