@@ -8,7 +8,7 @@ import { bootstrapTokenOf } from "../../tools/local/console.ts";
 import { type Service, startService } from "../../tools/local/service.ts";
 import type { ServiceName } from "../../tools/local/stack.ts";
 import { type CatalogSections, catalogText, modelOn, upstreamAt } from "./catalog.ts";
-import { skewCatalog } from "./load-models.ts";
+import { loadCatalog } from "./load-models.ts";
 import { withVideos } from "./video-catalog.ts";
 import { startWorld, type World } from "./world.ts";
 
@@ -44,7 +44,7 @@ const variables: Record<ServiceName, Record<string, string>> = {
 
 /** The models of the load, one of them behind an upstream that speaks the other format, and models of videos. */
 function catalogOf(fakeUrl: string, videosUrl: string): string {
-  const { upstreams, models } = JSON.parse(skewCatalog(fakeUrl)) as CatalogSections;
+  const { upstreams, models } = JSON.parse(loadCatalog(fakeUrl)) as CatalogSections;
   const converted = modelOn("other", { upstreams: [{ name: "other", model: "cheap-model" }] });
   const other = upstreamAt(fakeUrl, { dialects: ["anthropic-messages"] });
   const all = { upstreams: { ...upstreams, other }, models: { ...models, "converted-model": converted } };

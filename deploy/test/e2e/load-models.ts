@@ -15,12 +15,7 @@ export const modelPrices: Record<string, Prices> = {
 };
 
 /** Text of a catalog that offers them, all on the fake upstream, with sockets to it. */
-export const loadCatalog = (fakeUrl: string): string => catalogWith(fakeUrl, { responses_websocket: true });
-
-/** The same with what the version before knows, which runs beside this one. */
-export const skewCatalog = (fakeUrl: string): string => catalogWith(fakeUrl, {});
-
-function catalogWith(fakeUrl: string, settings: object): string {
+export function loadCatalog(fakeUrl: string): string {
   const price = {
     version: "dear-1",
     input_tokens: formatUsd(dearPrices.inputTokens),
@@ -31,7 +26,7 @@ function catalogWith(fakeUrl: string, settings: object): string {
     reasoning_tokens: formatUsd(dearPrices.reasoningTokens),
   };
   return catalogText({
-    upstreams: { fake: upstreamAt(fakeUrl, { on_caller_gone: "drain", ...settings }) },
+    upstreams: { fake: upstreamAt(fakeUrl, { on_caller_gone: "drain", responses_websocket: true }) },
     models: {
       "cheap-model": modelOn("fake"),
       "dear-model": modelOn("fake", { price }),

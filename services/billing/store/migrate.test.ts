@@ -38,6 +38,7 @@ test("migrations that run at the same time, in one database and in another of th
       "0011_archive",
       "0012_forget_settled",
       "0013_business",
+      "0014_one-fence",
     ],
   );
 });

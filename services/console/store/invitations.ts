@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Queryable } from "#shared/stores/postgres.ts";
 import type { Role } from "../permissions.ts";
-import { roleIn, storedRole } from "./stored-role.ts";
+import { roleIn } from "./stored-role.ts";
 
 /** Days for which an invitation can be accepted. */
 export const invitationDays = 7;
@@ -29,7 +29,7 @@ export async function insertInvitation(
   await db.query(
     `INSERT INTO console.invitation (invitation_id, token_hash, email, account_id, role, invited_by, expires_at)
      VALUES ($1, $2, $3, $4, $5, $6, now() + make_interval(days => ${invitationDays}))`,
-    [invitationId, tokenHash, email, accountId, storedRole(role), invitedBy],
+    [invitationId, tokenHash, email, accountId, role, invitedBy],
   );
   return invitationId;
 }

@@ -1,6 +1,6 @@
 import type { Queryable } from "#shared/stores/postgres.ts";
 import type { MemberRole } from "../permissions.ts";
-import { roleIn, storedRole } from "./stored-role.ts";
+import { roleIn } from "./stored-role.ts";
 
 export type Member = { personId: string; email: string; role: MemberRole; createdAt: Date };
 
@@ -76,7 +76,7 @@ export async function insertMembership(
 ): Promise<boolean> {
   const { rowCount } = await db.query(
     "INSERT INTO console.membership (person_id, account_id, role) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-    [membership.personId, membership.accountId, storedRole(membership.role)],
+    [membership.personId, membership.accountId, membership.role],
   );
   return rowCount === 1;
 }
@@ -88,7 +88,7 @@ export async function setRole(
   await db.query("UPDATE console.membership SET role = $3 WHERE person_id = $1 AND account_id = $2", [
     personId,
     accountId,
-    storedRole(role),
+    role,
   ]);
 }
 

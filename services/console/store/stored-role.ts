@@ -1,15 +1,12 @@
 import type { Role } from "../permissions.ts";
 
-// Rows have the names that roles had before 0010_role-names, which the version before this one reads and writes beside
-// it. Once nobody runs that version any more, rows may have today's.
-const formerNames = { developer: "member", viewer: "read-only" } as const;
-
-/** A role as rows have it. */
-export const storedRole = (role: Role): string =>
-  role === "developer" || role === "viewer" ? formerNames[role] : role;
+// Names of roles before 0010_role-names. The version before this one still writes them beside it; once nobody runs that
+// version any more, no row has them.
+const formerNames: Partial<Record<Role, string>> = { developer: "member", viewer: "read-only" };
 
 /** Roles as rows may have them. */
-export const storedRoles = (roles: readonly Role[]): string[] => [...new Set([...roles, ...roles.map(storedRole)])];
+export const storedRoles = (roles: readonly Role[]): string[] =>
+  roles.flatMap((role) => [role, formerNames[role] ?? []].flat());
 
 /** The role in a column, by today's name. */
 export const roleIn = (column: string): string =>
