@@ -31,6 +31,18 @@ export function readAddresses(environment: NodeJS.ProcessEnv, localFile: string)
 }
 
 /**
+ * The variables of a backup or a restore: the environment's; if it names no database, with those that the running local
+ * stack leaves.
+ */
+export function backupEnvironment(environment: NodeJS.ProcessEnv, localFile: string): NodeJS.ProcessEnv {
+  if (environment["DATABASE_OWNER_URL"] || environment["BACKUP_DATABASE_URL"]) return environment;
+  const { DATABASE_OWNER_URL, NATS_URL, CATALOG_FILE } = localOf(localFile);
+  return DATABASE_OWNER_URL === undefined
+    ? environment
+    : { ...environment, DATABASE_OWNER_URL, NATS_URL, CATALOG_FILE };
+}
+
+/**
  * Reads GRPC_CERT_FILE, GRPC_KEY_FILE and GRPC_CA_FILE; if none is set they come from the file that the running local
  * stack leaves. Throws `failed_precondition` when they cannot be used.
  */

@@ -3,7 +3,7 @@ import { toServiceError } from "#shared/process/errors.ts";
 import { addAccountCommands } from "./account-commands.ts";
 import { addArchiveCommands } from "./archive-commands.ts";
 import { addBackupCommands } from "./backup-commands.ts";
-import { readAddresses, readCredentials } from "./config.ts";
+import { backupEnvironment, readAddresses, readCredentials } from "./config.ts";
 import { addCatalogCommand } from "./catalog-command.ts";
 import { addCloseCommands } from "./close-commands.ts";
 import { type Answer, openClients, type Output, type Run, type RunAlone } from "./clients.ts";
@@ -79,6 +79,10 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
   addCatalogCommand(program, run);
   addShardsCommand(program, run);
   addDebugCommand(program, { credentials: () => readCredentials(environment, addressesFile), output, runAlone });
-  addBackupCommands(program, run, { environment, output, runAlone });
+  addBackupCommands(program, run, {
+    environment: backupEnvironment(environment, addressesFile),
+    output,
+    runAlone,
+  });
   return program;
 }

@@ -39,7 +39,10 @@ export function readBackupConfig(environment: NodeJS.ProcessEnv): BackupConfig {
   const config = read(() => readVariables(backupVariables, environment));
   const databaseUrl = config.BACKUP_DATABASE_URL || config.DATABASE_OWNER_URL;
   if (databaseUrl === "")
-    throw new ServiceError("failed_precondition", "set BACKUP_DATABASE_URL or DATABASE_OWNER_URL");
+    throw new ServiceError(
+      "failed_precondition",
+      "set BACKUP_DATABASE_URL or DATABASE_OWNER_URL, or start the local stack: npm start",
+    );
   return { ...config, databaseUrl };
 }
 

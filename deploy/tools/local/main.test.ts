@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,6 +14,7 @@ import { createLog } from "#shared/process/log.ts";
 import type { GrpcFiles } from "#shared/stores/link-variables.ts";
 import { startProcess } from "#shared/testing/child-process.ts";
 import { until } from "#shared/testing/until.ts";
+import { runCommand } from "../admin/program.ts";
 import type { Addresses } from "./stack.ts";
 
 const run = promisify(execFile);
@@ -72,6 +73,20 @@ async function ledgerOf({ billingAddress, ...told }: Addresses & GrpcFiles) {
   return { charges: lines.filter(({ rid }) => rid !== ""), balanceNanos };
 }
 
+/** Makes a backup of the running stack, with no variables but what it has left. */
+async function backUp(folder: string): Promise<void> {
+  const words: string[] = [];
+  const code = await runCommand(["backup", join(folder, "backup")], {
+    environment: {},
+    addressesFile: join(folder, "addresses.json"),
+    output: { answer: (text) => void words.push(text), aside: (text) => void words.push(text) },
+  });
+  assert.equal(code, 0, words.join(""));
+  const { files } = JSON.parse(readFileSync(join(folder, "backup/manifest.json"), "utf8")) as { files: object[] };
+  assert.equal(files.length, 4, "the database, two streams and the catalog");
+  assert.equal(statSync(join(folder, "addresses.json")).mode & 0o777, 0o600, "it has passwords");
+}
+
 test("npm start prints curl lines that stream and make a video; each is one ledger line of price × usage; a second start keeps them", async () => {
   const folder = await mkdtemp(join(tmpdir(), "relay-start-"));
   try {
@@ -103,6 +118,7 @@ test("npm start prints curl lines that stream and make a video; each is one ledg
     const balanceNanos = balanceBefore - videoNanos;
     await until("the video is booked", async () => (await ledgerOf(first.addresses)).balanceNanos === balanceNanos);
 
+    await backUp(folder);
     await first.stack.end("SIGINT", 60_000);
     assert.equal(await first.stack.ended, "exit code 0");
     assert.equal(existsSync(join(folder, "lock")), false);

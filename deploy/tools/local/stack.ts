@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Writable } from "node:stream";
 import { openGrpcCredentials, type GrpcCredentials } from "#shared/grpc/credentials.ts";
@@ -122,8 +122,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   for (const service of all) await service.ready();
   if (options.areRestarted) for (const service of all) service.keepAlive(say);
 
-  const told = { ...addresses, ...grpcFilesIn(tlsFolder, "admin") };
-  await writeFile(join(folder, "addresses.json"), `${JSON.stringify(told, null, 2)}\n`);
+  const { postgres: DATABASE_OWNER_URL, nats: NATS_URL } = stores.urls;
+  const forBackups = { DATABASE_OWNER_URL, NATS_URL, CATALOG_FILE: catalog.file };
+  await tell(join(folder, "addresses.json"), { ...addresses, ...grpcFilesIn(tlsFolder, "admin"), ...forBackups });
   const seeded = { authQuota: addresses.authQuotaAddress, billing: addresses.billingAddress };
   state.key = await seed(seeded, state, credentials);
   await saveState(folder, state);
@@ -143,6 +144,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     key: state.key,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+async function tell(file: string, told: object): Promise<void> {
+  await writeFile(file, `${JSON.stringify(told, null, 2)}\n`);
+  // It has the stores' passwords, and may have been made by a version that wrote none.
+  await chmod(file, 0o600);
 }
 
 async function migrateAll(ownerUrl: string, state: LocalState, log: Logger): Promise<ServiceLogins> {
