@@ -29,8 +29,9 @@ export async function installNpm(requirement: string, program: string): Promise<
   await writeFile(join(own, "package.json"), '{"private":true}\n');
   const flags = ["--no-audit", "--no-fund", "--loglevel=error", "--prefix", own];
   const { code, output, errors } = await run("npm", ["install", ...flags, requirement], own);
-  if (code === 0) await rename(own, folder);
-  else await rm(own, { recursive: true, force: true });
+  // Another run may have made it meanwhile.
+  if (code === 0) await rename(own, folder).catch(() => undefined);
+  await rm(own, { recursive: true, force: true });
   return existsSync(path) ? { path } : { missing: `npm cannot install it: ${lastLine(output + errors)}` };
 }
 

@@ -70,6 +70,7 @@ const sessionFields = setOf(
 );
 const responseFields = setOf(`${sharedFields} conversation input metadata`);
 const audioFields = setOf("input output");
+const spokenFields = setOf("output");
 const inputFields = setOf("format noise_reduction transcription turn_detection");
 const outputFields = setOf("format speed voice");
 const transcriptionFields = setOf("delay keywords language languages model prompt");
@@ -142,7 +143,7 @@ function readTranscription(place: Json, name: string, path: string, rules: Event
 }
 
 /** What sessions and responses have in common. */
-function readShared(given: Json, path: string, rules: EventRules): SessionChange {
+function readShared(given: Json, path: "session" | "response", rules: EventRules): SessionChange {
   checkTools(given["tools"], `${path}.tools`);
   checkVoice(given["voice"], `${path}.voice`, rules);
   if (isGiven(given["prompt"]) && !rules.sharesPrompts) {
@@ -153,7 +154,7 @@ function readShared(given: Json, path: string, rules: EventRules): SessionChange
     outputCap: readCap(given, path),
   };
   if (!isGiven(given["audio"])) return change;
-  const audio = { ...objectAt(given["audio"], `${path}.audio`, audioFields) };
+  const audio = { ...objectAt(given["audio"], `${path}.audio`, path === "session" ? audioFields : spokenFields) };
   given["audio"] = audio;
   if (isGiven(audio["output"])) {
     const output = objectAt(audio["output"], `${path}.audio.output`, outputFields);
@@ -189,6 +190,15 @@ export function readSession(given: unknown, rules: EventRules): { session: Json;
       heard: change.heard ?? formatOf(session["input_audio_format"]),
       transcriber: change.transcriber === undefined ? transcriber : change.transcriber,
     },
+  };
+}
+
+/** How sound is written in a session, as its provider tells it. */
+export function formatsOf(session: unknown): Pick<SessionChange, "heard" | "spoken"> {
+  const at = (way: string): unknown => member(member(member(session, "audio"), way), "format");
+  return {
+    heard: formatOf(at("input")) ?? formatOf(member(session, "input_audio_format")),
+    spoken: formatOf(at("output")) ?? formatOf(member(session, "output_audio_format")),
   };
 }
 
@@ -228,7 +238,8 @@ function readResponse(given: unknown, rules: EventRules) {
   }
   const own = JSON.stringify({ instructions: response["instructions"], tools: response["tools"] });
   added.textTokens += estimateTokens(own);
-  return { response, outputCap: change.outputCap, added: { ...added, isBeside: conversation === "none" } };
+  const { outputCap, spoken } = change;
+  return { response, change: { outputCap, spoken }, added: { ...added, isBeside: conversation === "none" } };
 }
 
 /**
@@ -260,9 +271,9 @@ export function readClientEvent(given: unknown, rules: EventRules): ClientEvent 
     read.textTokens = estimateTokens(JSON.stringify({ text: session["instructions"], tools: session["tools"] }));
   } else if (type === "conversation.item.create") Object.assign(read, weigh(event["item"], "item"));
   else if (type === "response.create" && isGiven(event["response"])) {
-    const { response, outputCap, added } = readResponse(event["response"], rules);
+    const { response, change, added } = readResponse(event["response"], rules);
     event["response"] = response;
-    read.change = { outputCap };
+    read.change = change;
     Object.assign(read, added);
   } else if (type === "input_audio_buffer.append") read.heardSound = stringOf(event["audio"])?.length ?? 0;
   read.frame = JSON.stringify(event);

@@ -7,13 +7,14 @@ import { ResponseReader } from "../../dialects/openai-realtime/answers.ts";
 import type { SoundFormat } from "../../dialects/openai-realtime/sound.ts";
 import { CallFailure } from "../../failures.ts";
 import type { CallResponse } from "../../http/exchange.ts";
-import type { LiveCall, RequestFacts } from "../../live-call.ts";
+import type { LiveCall } from "../../live-call.ts";
 import { reportCall } from "../../report/report-call.ts";
 import { guardStream } from "../../stream/guard.ts";
 import type { HeldAhead } from "./held-ahead.ts";
+import type { SessionContext } from "./session-context.ts";
 
 /** A response of a session that has not ended. */
-type Running = { call: LiveCall; reader: ResponseReader; heardAtMs: number };
+type Running = { call: LiveCall; reader: ResponseReader; format: SoundFormat; heardAtMs: number };
 
 // A conversation has one at a time, and a few may run beside it.
 const maxRunning = 16;
@@ -70,24 +71,25 @@ export class Responses {
   }
 
   /** Begins the call of a response that is new. Gives its id. Throws a CallFailure. */
-  async begin(id: string, requested: () => RequestFacts): Promise<string | undefined> {
+  async begin(id: string, context: SessionContext): Promise<string | undefined> {
     if (this.running.has(id) || this.ended.has(id)) return undefined;
     if (this.running.size >= maxRunning) {
       throw new CallFailure({ name: "upstream_invalid", cause: "more responses at once than a session has" });
     }
     const call = await this.ahead.take();
-    call.requested = requested();
+    call.requested = context.requested();
     const fold = new TallyFold();
     fold.tally = call.tally;
-    this.running.set(id, { call, reader: new ResponseReader(fold), heardAtMs: performance.now() });
+    const reader = new ResponseReader(fold);
+    this.running.set(id, { call, reader, format: context.takeSpoken(), heardAtMs: performance.now() });
     return call.rid;
   }
 
   /** Counts an event; the last one of a response charges it, before its caller has it. Gives the call that is over. */
-  read(id: string, event: unknown, type: string, format: SoundFormat): LiveCall | undefined {
+  read(id: string, event: unknown, type: string): LiveCall | undefined {
     const running = this.running.get(id);
     if (!running) return undefined;
-    const { call, reader } = running;
+    const { call, reader, format } = running;
     const nowMs = performance.now();
     running.heardAtMs = nowMs;
     reader.read(event, format);

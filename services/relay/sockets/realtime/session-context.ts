@@ -1,7 +1,7 @@
 import type { Units } from "#shared/money/pricing.ts";
 import type { Model } from "../../catalog/models.ts";
 import type { RequestFacts } from "../../live-call.ts";
-import type { ClientEvent, SessionChange } from "../../dialects/openai-realtime/client-event.ts";
+import { formatsOf, type ClientEvent, type SessionChange } from "../../dialects/openai-realtime/client-event.ts";
 import { heardTokens, millisecondsOf, type SoundFormat } from "../../dialects/openai-realtime/sound.ts";
 import { usualPictureTokens } from "../../charge/media-tokens.ts";
 
@@ -13,6 +13,9 @@ const promptTokens = 100;
 
 const whole = (tokens: number): bigint => BigInt(Math.ceil(tokens));
 const or0 = (units: bigint | undefined): number => Number(units ?? 0n);
+
+/** The one of which a byte is more sound, until the provider says what it has taken over: it may refuse a change. */
+const denser = (known: SoundFormat, given: SoundFormat | undefined): SoundFormat => (given === "g711" ? given : known);
 
 /** Tokens of each kind. */
 type ReadBeside = { text: number; sound: number; pictures: number };
@@ -33,21 +36,22 @@ export class SessionContext {
   /** What responses beside the conversation read, the oldest first: gone when they have ended. */
   private readonly beside: ReadBeside[] = [];
   private isLastBeside = false;
+  private spokenNext: SoundFormat | undefined;
   private buffered = 0;
   /** What of that is no silence that may be thrown away, for speech has begun or the caller has committed it. */
   private kept: "some" | "all" | { behind: number } = "some";
   private readonly unwritten = new Map<string, number>();
 
   change({ heard, spoken, transcriber, outputCap }: SessionChange): void {
-    this.heard = heard ?? this.heard;
-    this.spoken = spoken ?? this.spoken;
+    this.heard = denser(this.heard, heard);
+    this.spoken = denser(this.spoken, spoken);
     if (transcriber) [this.transcriber, this.writing] = [transcriber, "yes"];
     else if (transcriber === null && this.writing === "yes") this.writing = "ending";
     if (outputCap !== undefined) this.outputCap = outputCap ?? undefined;
   }
 
-  add({ textTokens, pictures, itemSound, heardSound, type, isBeside }: ClientEvent): void {
-    if (type === "response.create") this.isLastBeside = isBeside;
+  add({ textTokens, pictures, itemSound, heardSound, type, isBeside, change }: ClientEvent): void {
+    if (type === "response.create") [this.isLastBeside, this.spokenNext] = [isBeside, change.spoken];
     if (isBeside) {
       const sound = heardTokens(itemSound, this.heard);
       this.beside.push({ text: textTokens, sound, pictures: pictures * usualPictureTokens });
@@ -62,8 +66,18 @@ export class SessionContext {
   }
 
   /** The provider has taken over the settings: what was committed before is still written down, and nothing else. */
-  updated(): void {
+  updated(session: unknown): void {
+    const { heard, spoken } = formatsOf(session);
+    if (heard) this.heard = heard;
+    if (spoken) this.spoken = spoken;
     if (this.writing === "ending") this.writing = "no";
+  }
+
+  /** How the sound of the response that begins is written: as was asked for it alone, else as in the session. */
+  takeSpoken(): SoundFormat {
+    const spoken = denser(this.spoken, this.spokenNext);
+    this.spokenNext = undefined;
+    return spoken;
   }
 
   /** Whether a model may write down what is heard: not while another one still does, for no event names which one. */

@@ -113,7 +113,7 @@ test("no other model writes down what is heard before the one in use is done, fo
   context.commit("item_1");
   context.change({ transcriber: null });
   context.commit("item_2");
-  context.updated();
+  context.updated({});
   context.commit("item_3");
   assert.deepEqual(context.unwrittenItems, ["item_1", "item_2"]);
   assert.ok(!context.mayWrite("cheap"));
@@ -182,4 +182,26 @@ test("what is refused, or has ended, beside the conversation is not read by the 
   context.answeredBeside();
   context.refusedLast();
   assert.equal(read(), 0);
+});
+
+test("sound in fewer bytes that is asked for one response is counted as that, where its provider counts nothing", async () => {
+  const relay = await start();
+  const { ask, find } = await open(relay);
+  const silent = { text: "one two three", usage: "omit" } as const;
+  ask(silent, { audio: { output: { format: { type: "audio/pcmu" } } } });
+  await find("response.done");
+  ask(silent);
+  await find("response.done", 2);
+  const spoken = charged(relay).map(({ usage }) => usage?.audioOutputTokens);
+  assert.deepEqual(spoken, [36n, 6n]);
+});
+
+test("how sound is written is what the provider has taken over, and until then what is more for each byte", () => {
+  const context = new SessionContext();
+  context.change({ heard: "g711", spoken: "g711" });
+  context.updated({ audio: { input: { format: { type: "audio/pcmu" } }, output: { format: { type: "audio/pcmu" } } } });
+  context.change({ heard: "pcm", spoken: "pcm" });
+  assert.deepEqual([context.heard, context.spoken], ["g711", "g711"], "it may refuse the change");
+  context.updated({ audio: { input: { format: { type: "audio/pcm" } } }, output_audio_format: "pcm16" });
+  assert.deepEqual([context.heard, context.spoken], ["pcm", "pcm"]);
 });

@@ -92,6 +92,11 @@ describe("what a caller may not do", async () => {
     ["a session of another type", session({ type: "transcription" }), /session\.type/],
     ["a tool that is billed apart", session({ tools: [{ type: "web_search" }] }), /web_search/],
     ["one in a response", { type: "response.create", response: { tools: [{ type: "file_search" }] } }, /file_search/],
+    [
+      "what is heard, in a response",
+      { type: "response.create", response: { audio: { input: {} } } },
+      /audio\.input is/,
+    ],
     ["a prompt of somebody else", session({ prompt: { id: "pmpt_1" } }), /session\.prompt names nothing/],
     ["a voice of somebody else", session({ audio: { output: { voice: { id: "voice_1" } } } }), /voice names nothing/],
     ["a model to write with that is none", session({ audio: { input: { transcription: { model: "x" } } } }), /x does/],

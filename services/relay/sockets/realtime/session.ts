@@ -280,7 +280,7 @@ export class RealtimeSession implements HeldSocket {
     else if (type === "conversation.item.input_audio_transcription.completed") {
       await this.transcripts.completed(itemIdOf(event), member(event, "usage"));
     } else if (type === "error") return this.cleaned(event, text);
-    if (type === "session.updated") context.updated();
+    if (type === "session.updated") context.updated(member(event, "session"));
     if (type.startsWith("session.") && member(member(event, "session"), "client_secret") !== undefined) {
       // It is the provider's own, by which a caller would go past the relay.
       const { client_secret: _, ...session } = member(event, "session") as Record<string, unknown>;
@@ -291,10 +291,10 @@ export class RealtimeSession implements HeldSocket {
 
   private async accountResponse(id: string, event: unknown, type: string, text: string): Promise<string> {
     const { context } = this.start;
-    const rid = await this.responses.begin(id, () => context.requested());
+    const rid = await this.responses.begin(id, context);
     if (rid !== undefined) this.onBegun();
     this.busyAtMs = performance.now();
-    const ended = this.responses.read(id, event, type, context.spoken);
+    const ended = this.responses.read(id, event, type);
     const isOfConversation = stringOf(member(member(event, "response"), "conversation_id")) !== undefined;
     if (ended && !isOfConversation) context.answeredBeside();
     else if (ended?.tally.usage) context.answered(ended.tally.usage);
