@@ -47,6 +47,24 @@ test("how many calls may be under way is set for accounts and keys", async () =>
   await assert.rejects(admin.updateKey({ keyId, maxConcurrent: -1 }), tooMany);
 });
 
+test("tags of a key are set, stay where they are not told, and are taken away", async () => {
+  const { account } = await admin.createAccount({ name: "owner" });
+  const accountId = account?.accountId ?? "";
+  const { key } = await admin.createKey({ accountId, name: "k", tags: ["team=search", "prod", "prod"] });
+  const keyId = key?.keyId ?? "";
+  const tagsNow = async () => (await admin.getKeys({ keyIds: [keyId] })).keys[0]?.tags;
+  assert.deepEqual(await tagsNow(), ["team=search", "prod"]);
+  await admin.updateKey({ keyId, name: "other" });
+  assert.deepEqual(await tagsNow(), ["team=search", "prod"]);
+  await admin.updateKey({ keyId, tags: ["Suche/ä"] });
+  assert.deepEqual(await tagsNow(), ["Suche/ä"]);
+  await admin.updateKey({ keyId, clearTags: true });
+  assert.deepEqual(await tagsNow(), []);
+  const wrong = [["a b"], ["=x"], [""], ["a,b"], ["x".repeat(65)], Array.from({ length: 11 }, (_, at) => `t${at}`)];
+  for (const tags of wrong) await assert.rejects(admin.updateKey({ keyId, tags }), invalid(/^tags m/));
+  await assert.rejects(admin.updateKey({ keyId, tags: ["a"], clearTags: true }), invalid(/exclude/));
+});
+
 test("the rate and the addresses of a key are set, stay where they are not told, and are taken away", async () => {
   const { account } = await admin.createAccount({ name: "owner" });
   const accountId = account?.accountId ?? "";

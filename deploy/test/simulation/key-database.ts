@@ -27,7 +27,7 @@ export function createKeyDatabase(link: LedgerLink, payers: readonly Payer[]): D
         payers
           .filter(({ keyId }) => (ids as string[]).includes(keyId))
           .map(({ keyId, accountId, limitNanos, mostOfKey: maxConcurrent }) => {
-            const open = { expiresAt: null, models: [], requestsPerMinute: 0, addresses: [] };
+            const open = { expiresAt: null, models: [], requestsPerMinute: 0, addresses: [], tags: [] };
             const unused = { secretPrefix: "", name: "k", ...open, createdAt };
             return {
               keyId,

@@ -34,6 +34,7 @@ import {
   checkName,
   checkRate,
   checkSecretPrefix,
+  checkTags,
   refuse,
   toTimestamp,
 } from "./validate.ts";
@@ -74,6 +75,7 @@ export function keyHandlers(
         maxConcurrent: checkConcurrency("max_concurrent", maxConcurrent),
         requestsPerMinute: checkRate("requests_per_minute", request.requestsPerMinute),
         addresses: checkAddresses("addresses", request.addresses),
+        tags: checkTags("tags", request.tags),
       });
       if (!row) throw accountNotFound(accountId);
       await push.key(row);
@@ -119,10 +121,11 @@ export function keyHandlers(
 
 function readChange(request: UpdateKeyRequest): KeyChange {
   const { name, expiresAt, clearExpiry, models, clearModels, maxConcurrent, requestsPerMinute } = request;
-  const { addresses, clearAddresses } = request;
+  const { addresses, clearAddresses, tags, clearTags } = request;
   if (clearExpiry && expiresAt) refuse("expires_at and clear_expiry exclude each other");
   if (clearModels && models.length > 0) refuse("models and clear_models exclude each other");
   if (clearAddresses && addresses.length > 0) refuse("addresses and clear_addresses exclude each other");
+  if (clearTags && tags.length > 0) refuse("tags and clear_tags exclude each other");
   const expiry = expiresAt && checkInstant("expires_at", expiresAt);
   const list = models.length === 0 ? undefined : checkModels("models", models);
   return {
@@ -135,6 +138,7 @@ function readChange(request: UpdateKeyRequest): KeyChange {
     requestsPerMinute:
       requestsPerMinute === undefined ? undefined : checkRate("requests_per_minute", requestsPerMinute),
     addresses: clearAddresses || addresses.length > 0 ? checkAddresses("addresses", addresses) : undefined,
+    tags: clearTags || tags.length > 0 ? checkTags("tags", tags) : undefined,
   };
 }
 
@@ -170,6 +174,7 @@ function toKey(row: KeyRow): MessageInitShape<typeof KeySchema> {
     maxConcurrent,
     requestsPerMinute,
     addresses,
+    tags: row.tags,
     status: statusNumber[row.status],
     ...(row.expiresAt && { expiresAt: toTimestamp(row.expiresAt) }),
     ...toLimit(row),

@@ -75,6 +75,17 @@ export function checkAddresses(field: string, addresses: string[]): string[] {
   return [...new Set(addresses.map((text) => networkOf(text) ?? wrong(text)))];
 }
 
+const maxTags = 10;
+const tagPattern = /^[\p{L}\p{N}][\p{L}\p{N}._:/@+=-]{0,63}$/u;
+
+/** Words and pairs such as team=search, by which an owner sorts keys; in the order given. */
+export function checkTags(field: string, tags: string[]): string[] {
+  if (tags.length > maxTags) refuse(`${field} may name at most ${maxTags}`);
+  if (!tags.every((tag) => tagPattern.test(tag)))
+    refuse(`${field} must hold words of 1 to 64 letters, digits and . _ : / @ + = - that begin with a letter or digit`);
+  return [...new Set(tags)];
+}
+
 // What PostgreSQL and JavaScript both can write down.
 const latestMs = Date.UTC(9999, 11, 31);
 

@@ -26,17 +26,22 @@ const restores = async (): Promise<number> =>
 async function restoreTo({ keyId }: Payer, since: Payer): Promise<void> {
   await query(
     environment.ownerUrl,
-    `UPDATE auth_quota.key SET status = 'active', requests_per_minute = 0, addresses = '{}', version = 1 WHERE key_id = '${keyId}'`,
+    `UPDATE auth_quota.key SET status = 'active', requests_per_minute = 0, addresses = '{}', tags = '{}', version = 1 WHERE key_id = '${keyId}'`,
   );
   await query(environment.ownerUrl, `DELETE FROM auth_quota.key WHERE key_id = '${since.keyId}'`);
 }
 
-/** Makes a kept change what the version before kept, which had no rates and addresses of keys. */
+/** Makes a kept change what the version before kept, which had no rates, addresses and tags of keys. */
 async function keepAsBefore({ keyId }: Payer): Promise<void> {
   const redis = new Redis(environment.stores.redis.url);
   const kept = (await redis.hget(`${keyPrefix}:changes`, `key ${keyId}`)) ?? "";
   const [version = "", text = ""] = kept.split(/ (.*)/s);
-  const { addresses: _addresses, requests_per_minute: _rate, ...row } = JSON.parse(text) as Record<string, unknown>;
+  const {
+    addresses: _addresses,
+    requests_per_minute: _rate,
+    tags: _tags,
+    ...row
+  } = JSON.parse(text) as Record<string, unknown>;
   await redis.hset(`${keyPrefix}:changes`, `key ${keyId}`, `${version} ${JSON.stringify(row)}`);
   redis.disconnect();
 }
@@ -86,7 +91,13 @@ test("what a restored database has forgotten comes back from Redis, but for what
   using line = environment.first.openLine("relay_returned");
   const { admin } = environment.first;
   const addresses = ["192.0.2.7"];
-  await admin.updateKey({ keyId: stopped.keyId, status: KeyStatus.STOPPED, requestsPerMinute: 5, addresses });
+  await admin.updateKey({
+    keyId: stopped.keyId,
+    status: KeyStatus.STOPPED,
+    requestsPerMinute: 5,
+    addresses,
+    tags: ["a"],
+  });
   await keepAsBefore(made);
   await admin.updateKey({ keyId: used.keyId, name: "in the gap" });
   await admin.updateAccount({ accountId: used.accountId, name: "in the gap", requestsPerMinute: 77 });
@@ -103,7 +114,7 @@ test("what a restored database has forgotten comes back from Redis, but for what
   assert.equal(await authorize(line, stopped), Verdict.KEY_INVALID);
   assert.equal(await authorize(line, made), Verdict.OK);
   const [bounded] = (await admin.getKeys({ keyIds: [stopped.keyId] })).keys;
-  assert.deepEqual([bounded?.requestsPerMinute, bounded?.addresses], [5, addresses]);
+  assert.deepEqual([bounded?.requestsPerMinute, bounded?.addresses, bounded?.tags], [5, addresses, ["a"]]);
   const [account] = (await admin.getAccounts({ accountIds: [used.accountId] })).accounts;
   assert.deepEqual([account?.name, account?.requestsPerMinute], ["in the gap", 77]);
   assert.equal((await admin.getKeys({ keyIds: [used.keyId] })).keys[0]?.name, "since");

@@ -26,6 +26,8 @@ export type KeyRow = Budget & {
   requestsPerMinute: number;
   /** Addresses and networks from which it works; empty: all. */
   addresses: string[];
+  /** What its owner sorts it by. */
+  tags: string[];
   version: bigint;
   createdAt: Date;
   updatedAt: Date;
@@ -46,6 +48,7 @@ export type NewKey = Pick<
   | "maxConcurrent"
   | "requestsPerMinute"
   | "addresses"
+  | "tags"
 > & {
   keyHash: Buffer;
 };
@@ -59,6 +62,7 @@ export type KeyChange = BudgetChange & {
   maxConcurrent: number | undefined;
   requestsPerMinute: number | undefined;
   addresses: string[] | undefined;
+  tags: string[] | undefined;
 };
 
 /** What a secret stands for; never changes. */
@@ -68,7 +72,7 @@ type RawRow = Omit<KeyRow, "version" | keyof RawBudget> & RawBudget & { version:
 
 const columns = `key_id as "keyId", account_id as "accountId", secret_prefix as "secretPrefix", name, status,
   expires_at as "expiresAt", ${budgetColumns}, models,
-  max_concurrent as "maxConcurrent", requests_per_minute as "requestsPerMinute", addresses, version,
+  max_concurrent as "maxConcurrent", requests_per_minute as "requestsPerMinute", addresses, tags, version,
   created_at as "createdAt", updated_at as "updatedAt", to_jsonb(key)::text as "row"`;
 
 const fromRaw = (raw: RawRow): KeyRow => ({
@@ -81,15 +85,15 @@ const fromRaw = (raw: RawRow): KeyRow => ({
 export async function insertKey(database: Database, key: NewKey): Promise<KeyRow | undefined> {
   const statement = `insert into auth_quota.key
     (key_id, account_id, key_hash, secret_prefix, name, expires_at, limit_nanos, models, max_concurrent,
-      budget_nanos, budget_period, budget_from, requests_per_minute, addresses)
+      budget_nanos, budget_period, budget_from, requests_per_minute, addresses, tags)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9,
       case when $10::text is not null then $7::bigint end, $10, coalesce(${periodStart("$10::text")}, '-infinity'),
-      $11, $12)
+      $11, $12, $13)
     returning ${columns}`;
   const { keyId, accountId, keyHash, secretPrefix, name, expiresAt, limitNanos, models, maxConcurrent } = key;
-  const { budgetPeriod, requestsPerMinute, addresses } = key;
+  const { budgetPeriod, requestsPerMinute, addresses, tags } = key;
   const settings = [name, expiresAt, limitNanos, models, maxConcurrent, budgetPeriod, requestsPerMinute, addresses];
-  const values = [keyId, accountId, keyHash, secretPrefix, ...settings];
+  const values = [keyId, accountId, keyHash, secretPrefix, ...settings, tags];
   try {
     return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
   } catch (error) {
@@ -108,13 +112,14 @@ export async function updateKey(database: Database, keyId: string, change: KeyCh
       expires_at = case when $4 then $5 else expires_at end, ${changeBudget("$6", "$7", "$10")},
       models = coalesce($8, models), max_concurrent = coalesce($9, max_concurrent),
       requests_per_minute = coalesce($11, requests_per_minute), addresses = coalesce($12, addresses),
+      tags = coalesce($13, tags),
       version = version + 1, updated_at = now()
     where key_id = $1 and status <> 'deleted' returning ${columns}`;
-  const { name, status, expiresAt, models, maxConcurrent, requestsPerMinute, addresses } = change;
+  const { name, status, expiresAt, models, maxConcurrent, requestsPerMinute, addresses, tags } = change;
   const expiry = [expiresAt !== undefined, expiresAt ?? null];
   const [isLimited, limitNanos, period] = budgetValues(change);
   const limits = [isLimited, limitNanos, models, maxConcurrent, period, requestsPerMinute, addresses];
-  const values = [keyId, name, status, ...expiry, ...limits];
+  const values = [keyId, name, status, ...expiry, ...limits, tags];
   return (await database.query<RawRow>(statement, values)).map(fromRaw)[0];
 }
 

@@ -62,12 +62,12 @@ export async function takeChanges(
 
 const budget = ["budget_nanos", "budget_period", "budget_from"];
 
-const keyLimits = ["models", "max_concurrent", "requests_per_minute", "addresses"];
+const keyLimits = ["models", "max_concurrent", "requests_per_minute", "addresses", "tags"];
 
 // Of a row that was kept before its table had these columns.
 const former = {
   account: "null::auth_quota.account",
-  key: `jsonb_populate_record(null::auth_quota.key, '{"requests_per_minute": 0, "addresses": []}')`,
+  key: `jsonb_populate_record(null::auth_quota.key, '{"requests_per_minute": 0, "addresses": [], "tags": []}')`,
 };
 
 const takeRows = {

@@ -19,20 +19,22 @@ export type KeySettings = LimitSettings & {
   requestsPerMinute: number;
   /** Addresses and networks from which it works; empty: all. */
   addresses: string[];
+  /** What it is sorted by. */
+  tags: string[];
 };
 
 /** What people call a key: keys that were not made here need not have a name. */
 export const nameOf = ({ keyId, name }: Pick<Key, "keyId" | "name">): string => name || keyId;
 
 export function settingsOf(key: Key): KeySettings {
-  const { name, expiresAt, models, requestsPerMinute, addresses } = key;
-  const bounds = { models, requestsPerMinute, addresses };
+  const { name, expiresAt, models, requestsPerMinute, addresses, tags } = key;
+  const bounds = { models, requestsPerMinute, addresses, tags };
   return { name, expiresAt: expiresAt && timestampDate(expiresAt), ...limitSettingsOf(key), ...bounds };
 }
 
 /** Settings for the audit log. */
 export function auditSettings(settings: KeySettings): AuditValues {
-  const { name, expiresAt, models, requestsPerMinute, addresses } = settings;
+  const { name, expiresAt, models, requestsPerMinute, addresses, tags } = settings;
   return {
     name,
     expiresAt: expiresAt?.toISOString() ?? null,
@@ -40,6 +42,7 @@ export function auditSettings(settings: KeySettings): AuditValues {
     models,
     ...(requestsPerMinute > 0 && { requestsPerMinute }),
     ...(addresses.length > 0 && { addresses }),
+    ...(tags.length > 0 && { tags }),
   };
 }
 
@@ -54,11 +57,20 @@ const noSettings: KeySettings = {
   models: [],
   requestsPerMinute: 0,
   addresses: [],
+  tags: [],
 };
 
 export function keyFields(form: Form, settings: KeySettings = noSettings): Markup {
-  const { name, expiresAt, models, requestsPerMinute, addresses } = settings;
+  const { name, expiresAt, models, requestsPerMinute, addresses, tags } = settings;
   return html`${input(form, { name: "name", label: "Name", value: name, maxLength: 200 })}
+  ${input(form, {
+    name: "tags",
+    label: "Tags",
+    hint: "What you sort keys by, such as team=search prod. At most 10.",
+    value: tags.join(" "),
+    maxLength: 700,
+    isOptional: true,
+  })}
   ${input(form, {
     name: "last-day",
     label: "Expires on",
@@ -100,9 +112,10 @@ export function readKeySettings(form: Form, before: KeySettings = noSettings): K
   const limit = readLimit(form);
   const requestsPerMinute = readRate(form);
   const addresses = readAddresses(form);
+  const tags = readTags(form);
   const expiresAt = form.typed("last-day") === "" ? undefined : readExpiry(form, before.expiresAt);
   if (name === undefined || models === undefined || limit === undefined || form.errors.size > 0) return undefined;
-  return { name, expiresAt, ...limit, models, requestsPerMinute, addresses };
+  return { name, expiresAt, ...limit, models, requestsPerMinute, addresses, tags };
 }
 
 const maxPerMinute = 1_000_000;
@@ -121,6 +134,25 @@ function readAddresses(form: Form): string[] {
     form.refuse("addresses", `Write one address or network per line, such as 192.0.2.7 or 2001:db8::/48: ${shown}`);
   }
   return [...new Set(lines.flatMap((line) => networkOf(line) ?? []))];
+}
+
+const maxTags = 10;
+const tagPattern = /^[\p{L}\p{N}][\p{L}\p{N}._:/@+=-]{0,63}$/u;
+
+/** Tags between blanks or commas. */
+function readTags(form: Form): string[] {
+  const tags = form
+    .typed("tags")
+    .split(/[\s,]+/)
+    .filter((tag) => tag !== "");
+  const wrong = tags.find((tag) => !tagPattern.test(tag));
+  if (wrong !== undefined) {
+    const signs = "letters, digits and . _ : / @ + = -";
+    form.refuse("tags", `A tag has 1 to 64 ${signs}, a letter or digit first: ${wrong.slice(0, 64)}`);
+  }
+  const unique = [...new Set(tags)];
+  if (unique.length > maxTags) form.refuse("tags", `Give at most ${maxTags} tags.`);
+  return unique;
 }
 
 function readExpiry(form: Form, before: Date | undefined): Date | undefined {

@@ -1,5 +1,7 @@
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
-import type { UsageGrouping, UsageSum } from "#proto/billing/v1/billing_pb.ts";
+import { create } from "@bufbuild/protobuf";
+import { type UsageGrouping, type UsageSum, UsageSumSchema } from "#proto/billing/v1/billing_pb.ts";
+import { usageBuckets } from "#shared/money/pricing.ts";
 import { daysOf, type Span } from "./days.ts";
 
 /** Which use to ask billing for; an empty key or model is every one. */
@@ -22,6 +24,18 @@ export function totalOf(sums: readonly Spend[]): Spend {
     total.chargedNanos += chargedNanos;
   }
   return total;
+}
+
+/** A sum, if there is one, with another's figures added, for a group. */
+export function addUp(sum: UsageSum | undefined, more: UsageSum, group: string): UsageSum {
+  const usage = usageBuckets.map((bucket) => [bucket, (sum?.usage?.[bucket] ?? 0n) + (more.usage?.[bucket] ?? 0n)]);
+  return create(UsageSumSchema, {
+    group,
+    calls: (sum?.calls ?? 0n) + more.calls,
+    failedCalls: (sum?.failedCalls ?? 0n) + more.failedCalls,
+    chargedNanos: (sum?.chargedNanos ?? 0n) + more.chargedNanos,
+    usage: Object.fromEntries(usage),
+  });
 }
 
 /** The sums of all days of a span, in their order; a day without use has none. */

@@ -126,7 +126,8 @@ function keyCalls({ accounts, keys, refused }: State) {
       };
     },
     createKey: async (request) => {
-      const { accountId, name, expiresAt, limitNanos, limitPeriod, models, requestsPerMinute, addresses } = request;
+      const { accountId, name, expiresAt, limitNanos, limitPeriod, models, requestsPerMinute, addresses, tags } =
+        request;
       found(accounts, accountId);
       const keyId = `key_${keys.size}`;
       const key = create(KeySchema, {
@@ -136,6 +137,7 @@ function keyCalls({ accounts, keys, refused }: State) {
         models,
         requestsPerMinute,
         addresses,
+        tags,
         secretPrefix: "sk-abc",
         createdAt: timestampNow(),
       });
@@ -153,6 +155,7 @@ function keyCalls({ accounts, keys, refused }: State) {
       if (request.clearExpiry) delete key.expiresAt;
       key.requestsPerMinute = request.requestsPerMinute ?? key.requestsPerMinute;
       if (request.clearAddresses || request.addresses.length > 0) key.addresses = request.addresses;
+      if (request.clearTags || request.tags.length > 0) key.tags = request.tags;
       const { limitNanos, limitPeriod } = request;
       if (limitNanos !== undefined) Object.assign(key, { limitNanos, limitPeriod });
       if (request.clearLimit) delete key.limitNanos;

@@ -102,6 +102,29 @@ describe("making a key", () => {
     });
   });
 
+  it("takes tags, lists keys by them, and takes them away", async () => {
+    await make({ name: "tagged", tags: "team=search, prod prod" });
+    assert.deepEqual(onlyKey()?.tags, ["team=search", "prod"]);
+    await make({ name: "plain" });
+    const seen = await owner.browser.get(`${path}?tag=team%3Dsearch`);
+    assert.match(
+      seen.text,
+      /<a href="\/accounts\/acme\/keys\?tag&#61;team%3Dsearch" aria-current="page">team&#61;search</,
+    );
+    assert.match(seen.text, /<th scope="row">\s*tagged/);
+    assert.doesNotMatch(seen.text, /<th scope="row">\s*plain/);
+    const id = [...world.neighbours.keys.values()].find(({ name }) => name === "tagged")?.keyId ?? "";
+    assert.match((await owner.browser.get(`${path}/${id}`)).text, /name="tags"[^>]*value="team&#61;search prod"/);
+    const tagged = (): readonly string[] | undefined => world.neighbours.keys.get(id)?.tags;
+    await owner.browser.fill(`${path}/${id}`, { ...blank, tags: "staging" });
+    assert.deepEqual(tagged(), ["staging"]);
+    await owner.browser.fill(`${path}/${id}`, { ...blank, tags: "" });
+    assert.deepEqual(tagged(), []);
+    for (const tags of ["=x", "a\u0007", "x".repeat(65), Array.from({ length: 11 }, (_, at) => `t${at}`).join(" ")]) {
+      assert.equal((await make({ tags })).status, 422, tags);
+    }
+  });
+
   it("takes calls per minute and addresses, shows them, and changes them", async () => {
     await make({ name: "bounded", "requests-per-minute": "60", addresses: "192.0.2.7\n2001:DB8::/48\n" });
     const key = onlyKey();

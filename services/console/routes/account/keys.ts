@@ -10,6 +10,7 @@ import { keyVariable } from "../../html/snippets/place.ts";
 import { snippetTabs, usableModels } from "../../html/snippet-tabs.ts";
 import { readLoadedModels, type LoadedModel } from "../../loaded-models.ts";
 import { auditSettings, keyFields, lastDayOf, nameOf, readKeySettings, settingsOf } from "../../html/key-fields.ts";
+import { tagLinks, tagsOf } from "../../html/tags.ts";
 import { changedLimit, limitAndRest, setLimit } from "../../html/limit-fields.ts";
 import type { Deps } from "../../deps.ts";
 import { may } from "../../permissions.ts";
@@ -64,7 +65,9 @@ async function findKey({ authQuota }: Deps, { accountId, parameters }: AccountRe
 
 async function list(deps: Deps, request: AccountRequest): Promise<PageResponse> {
   const { accountId, roles } = request;
-  const { keys } = await deps.authQuota.listKeys({ accountId });
+  const { keys: all } = await deps.authQuota.listKeys({ accountId });
+  const tag = request.query("tag");
+  const keys = tag === "" ? all : all.filter(({ tags }) => tags.includes(tag));
   const number = pageNumberOf(request);
   const shown = keys.slice(number * pageSize, (number + 1) * pageSize);
   const funds = await deps.billing.getFunds({ keyIds: shown.map(({ keyId }) => keyId) });
@@ -72,14 +75,18 @@ async function list(deps: Deps, request: AccountRequest): Promise<PageResponse> 
   const nowMs = deps.clock.nowMs();
   const rows = shown.map((key) => row(request, key, { funds: fundsOf.get(key.keyId), nowMs }));
   const makeKey = may(roles, "keys.create") && html`<a class="button" href="${keysPath(request)}/new">Create key</a>`;
+  const next = new URLSearchParams({ ...(tag !== "" && { tag }), page: String(number + 1) });
   const none = emptyState("No keys yet", "A key lets a program call the API in the name of this account.", makeKey);
   return page(
     "Keys",
-    html`${keys.length === 0 ? none : table("Keys of this account, newest first", head, rows)}
-    ${keys.length > (number + 1) * pageSize && nextPage(`${keysPath(request)}?page=${number + 1}`)}`,
-    makeKey && keys.length > 0 ? { actions: makeKey } : {},
+    html`${tagLinks(keysPath(request), tagsOf(all), tag)} ${all.length === 0 ? none : table(captionOf(tag), head, rows)}
+    ${keys.length > (number + 1) * pageSize && nextPage(`${keysPath(request)}?${next.toString()}`)}`,
+    makeKey && all.length > 0 ? { actions: makeKey } : {},
   );
 }
+
+const captionOf = (tag: string): string =>
+  `Keys of this account${tag === "" ? "" : ` with the tag ${tag.slice(0, 64)}`}, newest first`;
 
 const head = ["Name", "State", "Spent", "Limit", "Last used", "Expires on", "Models", "Actions"];
 
@@ -92,6 +99,7 @@ function row(request: AccountRequest, key: Key, { funds, nowMs }: KeyContext): M
   return html`<tr>
     <th scope="row">
       ${nameOf(key)}<small><code>${key.secretPrefix}…</code></small>
+      ${key.tags.length > 0 && html`<small>${key.tags.join(" ")}</small>`}
     </th>
     <td>${stateBadge(key, nowMs)}</td>
     <td class="amount">${money(spentNanos)}</td>
@@ -151,7 +159,7 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
   const { accountId } = request;
   const settings = readKeySettings(request.form);
   if (!settings) return again("New key", newForm(request));
-  const { name, expiresAt, limitNanos, models, requestsPerMinute, addresses } = settings;
+  const { name, expiresAt, limitNanos, models, requestsPerMinute, addresses, tags } = settings;
   const after = auditSettings(settings);
   const event = { action: "key.create", accountId, target: name, after } as const;
   const { keyId, secret } = await auditAround(deps, actorOf(request), event, async () => {
@@ -161,6 +169,7 @@ async function create(deps: Deps, request: AccountRequest): Promise<PageResponse
       models,
       requestsPerMinute,
       addresses,
+      tags,
       ...(expiresAt && { expiresAt: timestampFromDate(expiresAt) }),
       ...(limitNanos !== undefined && setLimit(limitNanos, settings)),
     });
@@ -230,7 +239,7 @@ async function change(deps: Deps, request: AccountRequest): Promise<PageResponse
   const before = settingsOf(key);
   const settings = readKeySettings(request.form, before);
   if (!settings) return again("Change key", changeForm(request, key));
-  const { name, expiresAt, models, requestsPerMinute, addresses } = settings;
+  const { name, expiresAt, models, requestsPerMinute, addresses, tags } = settings;
   const event = {
     action: "key.change",
     accountId: request.accountId,
@@ -247,6 +256,7 @@ async function change(deps: Deps, request: AccountRequest): Promise<PageResponse
       ...(models.length === 0 ? { clearModels: true } : { models }),
       requestsPerMinute,
       ...(addresses.length === 0 ? { clearAddresses: true } : { addresses }),
+      ...(tags.length === 0 ? { clearTags: true } : { tags }),
     });
     return { result: undefined };
   });

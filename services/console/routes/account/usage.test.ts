@@ -196,7 +196,7 @@ describe("the usage page", () => {
     ["until=2026-02-30", "Give a day as year-month-day, such as 2027-01-31."],
     ["from=2026-11-20&until=2026-11-19", "The last day must not be before the first."],
     ["from=2025-01-01&until=2026-11-19", "Choose at most 400 days."],
-    ["group=upstream", "Choose day, model or key."],
+    ["group=upstream", "Choose day, model, key or tag."],
     ["key=key_of_another", "There is no such key in this account."],
     [`model=${"m".repeat(257)}`, "Give the name of a model, at most 256 characters."],
   ] as const) {
@@ -267,6 +267,29 @@ describe("usage as CSV", () => {
     assert.match(first ?? "", /^2026-11-20,0,0,0\.000000000,0,(0,?)+$/);
     assert.match(second ?? "", /^2026-11-21,1,0,0\.000002500,1,(0,?)+$/);
     assert.deepEqual(rest, [""]);
+  });
+
+  it("adds up keys by their tags; one with several counts in each, and in the summary once", async (t) => {
+    const [first, second] = ["key_0", "key_1"].map((id) => world.neighbours.keys.get(id));
+    assert.ok(first && second);
+    first.tags = ["prod", "team=a"];
+    second.tags = ["prod"];
+    t.after(() => [first, second].forEach((key) => (key.tags = [])));
+    book(0, { keyId: "key_0" });
+    book(0, { keyId: "key_1" });
+    book(0, { keyId: "key_gone" });
+    const file = await download(world, owner.browser, "/accounts/acme/usage.csv?group=tag");
+    const rows = parse(await file.text(), { columns: true }) as Record<string, string>[];
+    const told = rows.map(({ tag, calls, charged_usd: usd, output_tokens: tokens }) => [tag, calls, usd, tokens]);
+    assert.deepEqual(
+      new Set(told.map((row) => row.join(" "))),
+      new Set(["prod 2 0.000740000 68", "team=a 1 0.000370000 34", " 1 0.000370000 34"]),
+    );
+    const seen = await owner.browser.get("/accounts/acme/usage?group=tag");
+    checkPage(seen, "usage by tag");
+    assert.match(textOf(seen.text), /\|Charged\|\$0\.00111\|/);
+    assert.match(textOf(seen.text), /\|no tag\|/);
+    assert.doesNotMatch(seen.text, /<tfoot>/);
   });
 
   it("runs no formula: a name that begins like one has an apostrophe before it", async () => {

@@ -17,7 +17,7 @@ import { accountRoute, get, page, type PageResponse, type AccountRequest, type R
 import { rangeLinks } from "../../html/range-links.ts";
 import { bucketNames, bucketsInUse, count } from "../../html/units.ts";
 import { usageSummary } from "../../html/usage-summary.ts";
-import { byDay, totalOf, usageRequest } from "../../html/usage-figures.ts";
+import { addUp, byDay, totalOf, usageRequest } from "../../html/usage-figures.ts";
 
 const defaultDays = 30;
 const fields = ["range", "from", "until", "group", "key", "model"] as const;
@@ -27,6 +27,7 @@ const groupings = [
   ["day", "Day"],
   ["model", "Model"],
   ["key", "Key"],
+  ["tag", "Tag of keys"],
 ] as const;
 
 type Group = (typeof groupings)[number][0];
@@ -35,6 +36,8 @@ const groupCodes: Record<Group, UsageGrouping> = {
   day: UsageGrouping.DAY,
   model: UsageGrouping.MODEL,
   key: UsageGrouping.KEY,
+  // Billing knows no tags: sums of keys are added up here.
+  tag: UsageGrouping.KEY,
 };
 
 // The last 24 hours are the one range that is not whole days.
@@ -51,7 +54,14 @@ export function usageRoutes(deps: Deps): Route[] {
   ];
 }
 
-type UsageView = { given: Form; filter: Filter; keys: readonly Key[]; rows: Row[]; before: readonly UsageSum[] };
+type UsageView = {
+  given: Form;
+  filter: Filter;
+  keys: readonly Key[];
+  sums: readonly UsageSum[];
+  rows: Row[];
+  before: readonly UsageSum[];
+};
 
 /** Reads what the query's filters select; with invalid filters, their errors are shown with the default selection. */
 async function readUsage(
@@ -69,7 +79,8 @@ async function readUsage(
   const earlier = { ...filter, accountId, span: spanBefore(filter.span), groupBy: UsageGrouping.UNSPECIFIED };
   const before = isCompared ? (await patientBilling.queryUsage(usageRequest(earlier))).sums : [];
   const { sums } = await patientBilling.queryUsage(query);
-  return { given, filter, keys, rows: rowsOf(sums, { filter, keys, until: defaultSpan.until }), before };
+  const rows = rowsOf(sums, { filter, keys, until: defaultSpan.until });
+  return { given, filter, keys, sums, rows, before };
 }
 
 type Now = { nowMs: number; defaultSpan: Span };
@@ -84,7 +95,7 @@ function readFilter(given: Form, now: Now, keys: readonly Key[]): Filter | undef
   const span = readChosenSpan(given, now);
   const typed = given.typed("group") || "day";
   const group = groupings.map(([name]) => name).find((name) => name === typed);
-  if (!group) given.refuse("group", "Choose day, model or key.");
+  if (!group) given.refuse("group", "Choose day, model, key or tag.");
   const keyId = given.typed("key");
   if (keyId !== "" && !keys.some((key) => key.keyId === keyId)) {
     given.refuse("key", "There is no such key in this account.");
@@ -109,6 +120,7 @@ function rowsOf(sums: readonly UsageSum[], { filter: { span, group }, keys, unti
     return byDay(sums, past).map(({ day, sum }) => ({ group: day, name: day, sum }));
   }
   const names = new Map(keys.map(({ keyId, name }) => [keyId, name]));
+  if (group === "tag") return rowsByTag(sums, keys);
   const dearest = sums.toSorted((a, b) => Number(b.chargedNanos - a.chargedNanos));
   return dearest.map((sum) => ({
     group: sum.group,
@@ -117,14 +129,27 @@ function rowsOf(sums: readonly UsageSum[], { filter: { span, group }, keys, unti
   }));
 }
 
+const untagged = "no tag";
+
+/** A key with several tags counts in each of them. */
+function rowsByTag(sums: readonly UsageSum[], keys: readonly Key[]): Row[] {
+  const tagsOfKey = new Map(keys.map(({ keyId, tags }) => [keyId, tags]));
+  const tagged = new Map<string, UsageSum>();
+  for (const sum of sums) {
+    const tags = tagsOfKey.get(sum.group) ?? [];
+    for (const tag of tags.length === 0 ? [""] : tags) tagged.set(tag, addUp(tagged.get(tag), sum, tag));
+  }
+  const dearest = [...tagged].toSorted(([, a], [, b]) => Number(b.chargedNanos - a.chargedNanos));
+  return dearest.map(([group, sum]) => ({ group, name: group || untagged, sum }));
+}
+
 const compare = async (deps: Deps, request: AccountRequest): Promise<PageResponse> =>
   show(deps, request, await readUsage(deps, request, true));
 
 function show({ clock }: Pick<Deps, "clock">, { accountId }: AccountRequest, view: UsageView): PageResponse {
-  const { given, filter, keys, rows, before } = view;
+  const { given, filter, keys, sums, rows, before } = view;
   const { range, span, group, keyId, model } = filter;
   const chosen = { range, from: dayOf(span.from), until: lastDayOf(span), group, key: keyId, model };
-  const sums = rows.map(({ sum }) => sum).filter((sum) => sum !== undefined);
   const path = `/accounts/${accountId}/usage`;
   const isWrong = given.errors.size > 0;
   const wrong = html`<p class="problems" role="alert">
@@ -134,6 +159,7 @@ function show({ clock }: Pick<Deps, "clock">, { accountId }: AccountRequest, vie
     "Usage",
     html`${isWrong && wrong}${usageRanges(path, chosen, clock.nowMs())}${filterForm(given, { path, chosen, keys })}
       ${!isWrong && usageSummary(sums, before)}${usageTable(filter, rows)}
+      ${group === "tag" && html`<p>A key with several tags counts in each of them.</p>`}
       <p><a href="${path}.csv?${new URLSearchParams(chosen).toString()}">Download as CSV</a></p>
       <h2>One call</h2>
       <p><a href="/accounts/${accountId}/calls">Find a call by its request id</a></p>`,
@@ -185,7 +211,10 @@ function usageTable({ span, group }: Filter, rows: readonly Row[]): Markup {
         ...buckets.map((bucket) => count(sum?.usage?.[bucket] ?? 0n)),
       ],
     })),
-    totals: [money(total.chargedNanos), count(total.calls), count(total.failedCalls), ...units.map(count)],
+    // Of tags it would count keys more than once.
+    ...(group !== "tag" && {
+      totals: [money(total.chargedNanos), count(total.calls), count(total.failedCalls), ...units.map(count)],
+    }),
   });
 }
 
