@@ -31,6 +31,6 @@ export const callers: Callers<typeof BillingService> = {
   getProgress: ["auth-quota", ...byPeople],
   closeDay: byPeople,
   listCloseLines: byPeople,
-  queryBusiness: ["console"],
   restoreDay: ["admin"],
+  queryBusiness: ["console"],
 };

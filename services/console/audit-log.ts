@@ -53,6 +53,8 @@ export const auditActions = [
   "maintenance.begin",
   "maintenance.end",
   "catalog.draft",
+  "catalog.apply",
+  "catalog.rollback",
   "upstream.test",
   "quarantine.retry",
   "ledger.replay",

@@ -16,6 +16,7 @@ import { accountAuditRoutes } from "./routes/account/account-audit.ts";
 import { autoTopUpRoutes } from "./routes/account/auto-top-up.ts";
 import { businessRoutes } from "./routes/operator/business.ts";
 import { catalogAddRoutes } from "./routes/operator/catalog-add.ts";
+import { catalogVersionRoutes } from "./routes/operator/catalog-versions.ts";
 import { upstreamTestRoutes } from "./routes/operator/upstream-test.ts";
 import { budgetRoutes } from "./routes/account/budget.ts";
 import { callRoutes } from "./routes/account/calls.ts";
@@ -74,6 +75,7 @@ export function allRoutes(deps: Deps): Route[] {
     voucherRoutes,
     installationRoutes,
     catalogAddRoutes,
+    catalogVersionRoutes,
     upstreamTestRoutes,
     reportRoutes,
     quarantineRoutes,

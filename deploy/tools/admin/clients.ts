@@ -2,6 +2,7 @@ import type { DescMessage, DescService, MessageShape } from "@bufbuild/protobuf"
 import { toJson } from "@bufbuild/protobuf";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
 import { BillingService } from "#proto/billing/v1/billing_pb.ts";
+import { RelayService } from "#proto/relay/v1/relay_pb.ts";
 import { ServiceError, toServiceError } from "#shared/process/errors.ts";
 import type { GrpcCredentials } from "#shared/grpc/credentials.ts";
 import { streamingClient, type StreamingClient } from "#shared/grpc/stream.ts";
@@ -18,6 +19,8 @@ export type Clients = Disposable & {
   authQuota: UnaryClient<typeof AuthQuotaService>;
   billing: UnaryClient<typeof BillingService>;
   streams: StreamingClient<typeof BillingService>;
+  /** A relay, for the commands that need one. Throws `failed_precondition` where its address is not known. */
+  relay: () => UnaryClient<typeof RelayService>;
   /** The same as `billing`, for what may take minutes. */
   patientBilling: UnaryClient<typeof BillingService>;
 };
@@ -44,12 +47,25 @@ export type Run = (work: (clients: Clients) => Promise<Answer>) => Promise<void>
 export type RunAlone = (work: () => Promise<Answer>) => Promise<void>;
 
 /** Opens channels; nothing is sent before the first call. The clients own the credentials. */
-export function openClients({ authQuotaAddress, billingAddress }: Addresses, credentials: GrpcCredentials): Clients {
+export function openClients(
+  { authQuotaAddress, billingAddress }: Addresses,
+  credentials: GrpcCredentials,
+  relayAddress = "",
+): Clients {
   const channels = [
     connectGrpc(authQuotaAddress, credentials, "auth-quota"),
     connectGrpc(billingAddress, credentials, "billing"),
   ] as const;
+  const owned = new DisposableStack();
+  const relay = (): UnaryClient<typeof RelayService> => {
+    if (relayAddress === "")
+      throw new ServiceError("failed_precondition", "set RELAY_ADDRESSES to host:port of the relays' gRPC");
+    const channel = owned.adopt(connectGrpc(relayAddress, credentials, "relay"), (open) => open.close());
+    // A check takes up to 10 s.
+    return withServiceName(RelayService, unaryClient(RelayService, channel, 2 * timeoutMs), relayAddress);
+  };
   return {
+    relay,
     authQuota: withServiceName(
       AuthQuotaService,
       unaryClient(AuthQuotaService, channels[0], timeoutMs),
@@ -63,6 +79,7 @@ export function openClients({ authQuotaAddress, billingAddress }: Addresses, cre
       billingAddress,
     ),
     [Symbol.dispose]: () => {
+      owned.dispose();
       channels.forEach((channel) => channel.close());
       credentials[Symbol.dispose]();
     },

@@ -30,6 +30,12 @@ export function readAddresses(environment: NodeJS.ProcessEnv, localFile: string)
   };
 }
 
+/** Where the first of the relays answers operators: of RELAY_ADDRESSES, as the console has it; empty: not known. */
+export function readRelayAddress(environment: NodeJS.ProcessEnv, localFile: string): string {
+  const [first = ""] = (environment["RELAY_ADDRESSES"] ?? localOf(localFile)["relayAddress"] ?? "").split(",");
+  return first.trim();
+}
+
 /**
  * The variables of a backup or a restore: the environment's; if it names no database, with those that the running local
  * stack leaves.

@@ -3,7 +3,7 @@ import { toServiceError } from "#shared/process/errors.ts";
 import { addAccountCommands } from "./account-commands.ts";
 import { addArchiveCommands } from "./archive-commands.ts";
 import { addBackupCommands } from "./backup-commands.ts";
-import { backupEnvironment, readAddresses, readCredentials } from "./config.ts";
+import { backupEnvironment, readAddresses, readCredentials, readRelayAddress } from "./config.ts";
 import { addCatalogCommand } from "./catalog-command.ts";
 import { addCloseCommands } from "./close-commands.ts";
 import { type Answer, openClients, type Output, type Run, type RunAlone } from "./clients.ts";
@@ -61,7 +61,9 @@ function buildProgram({ environment, addressesFile, output }: Environment, ended
     else if (isUnchecked) ended.code = 2;
   };
   const run: Run = async (work) => {
-    using clients = openClients(readAddresses(environment, addressesFile), readCredentials(environment, addressesFile));
+    const addresses = readAddresses(environment, addressesFile);
+    const credentials = readCredentials(environment, addressesFile);
+    using clients = openClients(addresses, credentials, readRelayAddress(environment, addressesFile));
     show(await work(clients));
   };
   const runAlone: RunAlone = async (work) => show(await work());

@@ -5,6 +5,7 @@ import type {
 } from "#proto/authquota/v1/authquota_pb.ts";
 import type { UnaryHandlers } from "#shared/grpc/grpc.ts";
 import type { Identity } from "#shared/grpc/identity.ts";
+import type { PriceText } from "#shared/catalog/price-texts.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import type { Logger } from "#shared/process/log.ts";
 import {
@@ -14,7 +15,6 @@ import {
   readAppliedHead,
   readAppliedVersion,
   type AppliedRow,
-  type PriceText,
 } from "../store/applied-catalog.ts";
 import { listKept, readKept, type CatalogRow } from "../store/catalog.ts";
 import type { Database } from "../store/postgres.ts";

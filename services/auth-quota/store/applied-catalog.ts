@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import type { PriceText } from "#shared/catalog/price-texts.ts";
 import { isTaken, type Database } from "./postgres.ts";
 
 /** A row of auth_quota.applied_catalog; `content` is null where many newer ones are there. */
@@ -12,9 +13,6 @@ export type AppliedRow = {
   note: string;
   appliedAt: Date;
 };
-
-/** The prices of a model in a version of them, as text that differs where prices do. */
-export type PriceText = { model: string; priceVersion: string; prices: string };
 
 /** What shall be applied in the place of version `base`; 0: of none. */
 export type Application = Pick<AppliedRow, "author" | "via" | "note"> & {

@@ -20,6 +20,7 @@ import { serveGrpc, unaryHandlers, type UnaryHandlers } from "#shared/grpc/grpc.
 import { createLog } from "#shared/process/log.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
 import { refusing } from "#shared/testing/refusing.ts";
+import { createCatalogNeighbour } from "./catalog-neighbour.ts";
 import { createOperatorNeighbour } from "./operator-neighbour.ts";
 import { createRelayNeighbour } from "./relay-neighbour.ts";
 import { createUsageNeighbour } from "./usage-neighbour.ts";
@@ -37,6 +38,7 @@ export type Neighbours = AsyncDisposable & {
   operators: ReturnType<typeof createOperatorNeighbour>;
   videos: ReturnType<typeof createVideoNeighbour>;
   relays: ReturnType<typeof createRelayNeighbour>;
+  catalogs: ReturnType<typeof createCatalogNeighbour>;
   accounts: Map<string, Account>;
   keys: Map<string, Key>;
   balances: Map<string, bigint>;
@@ -251,8 +253,10 @@ export async function serveNeighbours(nowMs: () => number): Promise<Neighbours> 
     operators: createOperatorNeighbour(balances),
     videos: createVideoNeighbour(),
     relays: createRelayNeighbour(),
+    catalogs: createCatalogNeighbour(),
   };
-  const quota = scripted({ ...refusing(AuthQuotaService), ...accountCalls(state), ...keyCalls(state) }, state);
+  const ofQuota = { ...accountCalls(state), ...keyCalls(state), ...state.catalogs.handlers };
+  const quota = scripted({ ...refusing(AuthQuotaService), ...ofQuota }, state);
   const { usage, vouchers, operators } = state;
   const ofBilling = { ...usage.handlers, ...vouchers.handlers, ...operators.handlers, ...billingCalls(state) };
   const money = scripted({ ...refusing(BillingService), ...ofBilling }, state);

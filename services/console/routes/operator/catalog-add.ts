@@ -3,7 +3,7 @@ import { actorOf, recordAudit } from "../../audit-log.ts";
 import type { Deps } from "../../deps.ts";
 import { choice, input } from "../../html/controls.ts";
 import { dayOf } from "../../html/days.ts";
-import type { Form } from "../../html/form.ts";
+import { readText, type Form } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";
 import {
@@ -12,10 +12,12 @@ import {
   operatorRoute,
   page,
   post,
+  redirect,
   type PageResponse,
   type Route,
   type SignedInRequest,
 } from "../../html/route.ts";
+import { applyChecked, isUsable, readBase } from "./catalog-apply.ts";
 import { draftFormats, draftModels, priceFields, readAdditions } from "./catalog-draft.ts";
 import { addToCatalog } from "./catalog-edit.ts";
 import { previewOf, type Candidate } from "./catalog-preview.ts";
@@ -25,12 +27,16 @@ const base = `${catalogPath}/add`;
 const title = "Add an upstream";
 const action = "installation.manage";
 
-/** A new upstream with its models, as the catalog's file with them, which the operator puts where files are kept. */
+/**
+ * A new upstream with its models, as the catalog's file with them: applied where relays follow applied catalogs, else
+ * put by the operator where files are kept.
+ */
 export function catalogAddRoutes(deps: Deps): Route[] {
   return [
     operatorRoute(get("/installation/catalog/add"), action, async (request) => page(title, formPage(request))),
     operatorRoute(post("/installation/catalog/add"), action, (request) => preview(deps, request)),
     operatorRoute(post("/installation/catalog/add/file"), action, (request) => download(deps, request)),
+    operatorRoute(post("/installation/catalog/add/apply"), action, (request) => apply(deps, request)),
   ];
 }
 
@@ -57,12 +63,32 @@ async function download(deps: Deps, request: SignedInRequest): Promise<PageRespo
   return { kind: "file", name: "catalog.yaml", type: "application/yaml", pieces: one(text) };
 }
 
+/** The same text as it was previewed, in the place of the version that it was made from. */
+async function apply(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const { form } = request;
+  const candidate = await readCandidate(deps, form);
+  if (!candidate) return again(title, formPage(request));
+  const { text, verdict } = candidate;
+  const base = form.typed("base");
+  const note = readText(form, "note", { maxLength: 400, minLength: 0, what: "a note" });
+  const isSame = hash("sha256", text) === form.typed("previewed") && base === String(candidate.base);
+  if (!isSame || note === undefined) return again(title, formPage(request, candidate));
+  const checked = { text, verdict, base: BigInt(base), note: note === "" ? `added ${form.typed("name")}` : note };
+  const outcome = await applyChecked(deps, request, "catalog.apply", checked);
+  if ("refusal" in outcome) {
+    form.refuse("note", outcome.refusal);
+    return again(title, formPage(request, candidate));
+  }
+  return redirect(`${catalogPath}/versions`, `Version ${outcome.version} is applied: relays take it within seconds.`);
+}
+
 async function* one(text: string): AsyncGenerator<string> {
   yield text;
 }
 
 /** The catalog in force with what the form says, checked by a relay; undefined with what is wrong noted in the form. */
-async function readCandidate({ relays, clock }: Deps, form: Form): Promise<Candidate | undefined> {
+async function readCandidate(deps: Deps, form: Form): Promise<Candidate | undefined> {
+  const { relays, clock } = deps;
   const additions = readAdditions(form, dayOf(new Date(clock.nowMs())));
   if (!additions) return undefined;
   return await relays.withOne(async ({ state, client }) => {
@@ -71,7 +97,8 @@ async function readCandidate({ relays, clock }: Deps, form: Form): Promise<Candi
     const edited = addToCatalog(before, additions);
     if (edited.refusal !== undefined || !inForce) return form.refuse("name", edited.refusal ?? "Try again.");
     const verdict = await client.checkCatalog({ text: edited.text });
-    return { ...edited, inForce, verdict };
+    const base = await readBase(deps, inForce);
+    return { ...edited, inForce, verdict, ...(base !== undefined && { base }) };
   });
 }
 
@@ -79,10 +106,13 @@ function formPage(request: SignedInRequest, candidate?: Candidate): Markup {
   const { form, csrfField } = request;
   const isValid = candidate && candidate.verdict.problems.length === 0;
   const previewed = candidate && hash("sha256", candidate.text);
+  const mayApply = candidate?.base !== undefined && isUsable(candidate.verdict);
+  const note = { name: "note", label: "Note on this version", maxLength: 400, isOptional: true };
   return html`${installationNavigation(catalogPath)}
     <p>
-      The catalog is a file that relays follow. This writes the file in force with a new upstream and its models in it,
-      for you to put where it is kept. Nothing changes before. To go back, put the file before in its place.
+      This writes the catalog in force with a new upstream and its models in it. Where relays follow a file, you put it
+      where that is kept; where they follow applied catalogs, you apply it here. Nothing changes before. The way back is
+      among the <a href="${catalogPath}/versions">versions</a>.
     </p>
     ${candidate && previewOf(candidate)}
     <form method="post" action="${base}" novalidate>
@@ -90,9 +120,11 @@ function formPage(request: SignedInRequest, candidate?: Candidate): Markup {
       <h2>Upstream</h2>
       ${upstreamFields(form)}
       ${draftModels.map((number) => modelFields(form, number))}
+      ${mayApply && html`<input type="hidden" name="base" value="${candidate.base}" />${input(form, note)}`}
       <p>
         <button${isValid && html` class="outline"`}>Preview</button>
         ${isValid && html`<button formaction="${base}/file">Download the file</button>`}
+        ${mayApply && html`<button formaction="${base}/apply">Apply</button>`}
       </p>
     </form>`;
 }

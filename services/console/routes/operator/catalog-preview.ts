@@ -13,36 +13,45 @@ export type Candidate = {
   insertions: readonly Insertion[];
   inForce: Catalog;
   verdict: CheckCatalogResponse;
+  /** The applied version in whose place it may come; undefined where a file is followed. */
+  base?: bigint | undefined;
 };
 
 /** What a candidate would change: what is wrong, prices, and the new lines. */
 export function previewOf(candidate: Candidate): Markup {
   const { text, verdict, inForce } = candidate;
-  const lines = text.split("\n");
-  const problems = verdict.problems.map(
-    ({ line, reason }) => html`<li>Line ${line}: ${reason} (<code>${(lines[line - 1] ?? "").trim()}</code>)</li>`,
-  );
-  const head = ["Model", "Unit", "Price before", "Price after", "Cost and margin"];
   return html`<h2>What a relay says</h2>
-    ${
-      problems.length > 0
-        ? html`<div class="problems">
-            <p>Relays would refuse this file and keep the one in force.</p>
-            <ul>
-              ${problems}
-            </ul>
-          </div>`
-        : html`<p>The file is valid.</p>`
-    }
-    ${unsetNotice(verdict.unsetVariables)}
-    ${
-      verdict.catalog && html`${table("Changed prices per 1,000,000 units", head, priceRows(inForce, verdict.catalog))}`
-    }
+    ${problemsOf(text, verdict)} ${verdict.catalog && changedPrices(inForce, verdict.catalog)}
     <h2>New lines</h2>
     <p>All other lines stay as they are.</p>
     <div class="scroll" tabindex="0" role="region" aria-label="New lines of the file">
       <pre><code>${diffOf(candidate)}</code></pre>
     </div>`;
+}
+
+/** What a relay finds wrong in a text, by line, and what must be set before. */
+export function problemsOf(text: string, { problems, unsetVariables }: CheckCatalogResponse): Markup {
+  const lines = text.split("\n");
+  const found = problems.map(
+    ({ line, reason }) => html`<li>Line ${line}: ${reason} (<code>${(lines[line - 1] ?? "").trim()}</code>)</li>`,
+  );
+  return html`${
+    found.length > 0
+      ? html`<div class="problems">
+          <p>Relays would refuse this file and keep the one in force.</p>
+          <ul>
+            ${found}
+          </ul>
+        </div>`
+      : html`<p>The file is valid.</p>`
+  }
+  ${unsetNotice(unsetVariables)}`;
+}
+
+/** The price rows that another catalog would change. */
+export function changedPrices(inForce: Catalog, candidate: Catalog): Markup {
+  const head = ["Model", "Unit", "Price before", "Price after", "Cost and margin"];
+  return table("Changed prices per 1,000,000 units", head, priceRows(inForce, candidate));
 }
 
 function unsetNotice(names: readonly string[]): Markup | undefined {

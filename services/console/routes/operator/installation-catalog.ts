@@ -29,7 +29,10 @@ export async function catalogPage({ relays }: Deps, request: SignedInRequest): P
     html`${installationNavigation(base)}${table("Catalogs as loaded", head, processes)}
     ${isMixed(loaded) && html`<p class="problems">The relay processes do not all have the same catalog.</p>`}
     ${shown ? modelsOf(shown, request) : none}`,
-    { actions: html`<a class="button" href="${base}/add">Add an upstream</a>` },
+    {
+      actions: html`<a class="button outline" href="${base}/versions">Versions</a>
+        <a class="button" href="${base}/add">Add an upstream</a>`,
+    },
   );
 }
 

@@ -1,0 +1,45 @@
+import type { Catalog, CheckCatalogResponse } from "#proto/relay/v1/relay_pb.ts";
+import { baseVersionOf, priceTextsOf } from "#shared/catalog/price-texts.ts";
+import { ServiceError } from "#shared/process/errors.ts";
+import { actorOf, auditAround, type AuditAction } from "../../audit-log.ts";
+import type { Deps } from "../../deps.ts";
+import type { SignedInRequest } from "../../html/route.ts";
+
+/** A catalog that a relay has checked, to be applied in the place of version `base`. */
+export type CheckedCatalog = { text: string; verdict: CheckCatalogResponse; base: bigint; note: string };
+
+/** Whether a relay would take it. */
+export const isUsable = ({ problems, unsetVariables, catalog }: CheckCatalogResponse): boolean =>
+  problems.length === 0 && unsetVariables.length === 0 && catalog !== undefined;
+
+/** The version that a change is made from; undefined: the file is followed, or relays are about to take another one. */
+export async function readBase({ authQuota }: Deps, inForce: Catalog): Promise<bigint | undefined> {
+  if (!inForce.isStored) return undefined;
+  const { applied } = await authQuota.listCatalogs({});
+  return baseVersionOf(inForce, applied[0]?.version ?? 0n);
+}
+
+/** Applies it in the name of who is signed in. A sentence says why it was not. */
+export async function applyChecked(
+  deps: Deps,
+  request: SignedInRequest,
+  action: AuditAction,
+  { text, verdict, base, note }: CheckedCatalog,
+): Promise<{ version: bigint } | { refusal: string }> {
+  const { catalog } = verdict;
+  if (!catalog || !isUsable(verdict)) return { refusal: "Relays would refuse this catalog." };
+  const who = actorOf(request);
+  const event = { action, target: "the catalog", before: { version: String(base) }, after: { note } };
+  try {
+    return await auditAround(deps, who, event, async () => {
+      const prices = priceTextsOf(catalog);
+      const asked = { content: text, baseVersion: base, author: who.email ?? "", note, prices };
+      const { version } = await deps.authQuota.applyCatalog(asked);
+      const after = { version: String(version), contentHash: catalog.contentHash, note };
+      return { result: { version }, after };
+    });
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== "failed_precondition") throw error;
+    return { refusal: `Nothing was applied: ${error.message}.` };
+  }
+}
