@@ -6,7 +6,14 @@ import { bucketNames, bucketsInUse } from "./html/units.ts";
 export type PriceRow = { condition: string; prices: { bucket: string; nanos: bigint }[] };
 
 /** A model as account owners may see it: nothing of upstreams, routes and what they cost. */
-export type LoadedModel = { name: string; endpoints: string[]; prices: PriceRow[] };
+export type LoadedModel = {
+  name: string;
+  endpoints: string[];
+  prices: PriceRow[];
+  /** The most tokens of a call and of its answer; 0: not known. */
+  contextTokens: bigint;
+  maxOutputTokens: bigint;
+};
 
 /** What the relays have loaded; `isChanging` while they do not all have the same catalog. */
 export type LoadedModels = { models: LoadedModel[]; isChanging: boolean };
@@ -18,9 +25,11 @@ export async function readLoadedModels({
   const catalogs = (await recentStates()).map(({ state }) => state?.catalog).filter((one) => one !== undefined);
   const [first] = catalogs;
   if (!first) return undefined;
-  const models = first.models.map(({ name, endpoints, prices }) => ({
+  const models = first.models.map(({ name, endpoints, prices, contextTokens, maxOutputTokens }) => ({
     name,
     endpoints,
+    contextTokens,
+    maxOutputTokens,
     prices: prices.map(({ condition, unitPriceNanos }) => ({ condition, prices: pricesOf(unitPriceNanos) })),
   }));
   return { models, isChanging: catalogs.some(({ contentHash }) => contentHash !== first.contentHash) };

@@ -98,6 +98,15 @@ test("models are told in the order of the file, with every price row, its condit
   ]);
 });
 
+test("how much a model reads and writes is told where it makes text, and of others is not made up", () => {
+  const sizes = told().catalog?.models.map(({ contextTokens, maxOutputTokens }) => [contextTokens, maxOutputTokens]);
+  assert.deepEqual(sizes, [
+    [1_000n, 100n],
+    [0n, 0n],
+    [0n, 0n],
+  ]);
+});
+
 test("routes are told with their cost where the catalog says it", () => {
   const routes = told().catalog?.models[0]?.routes.map((route) => [
     route.upstream,

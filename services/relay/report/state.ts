@@ -10,7 +10,7 @@ import {
 import type { Upstream } from "#shared/catalog/upstreams.ts";
 import type { CatalogFile } from "#shared/catalog/follow.ts";
 import type { Catalog } from "../catalog/catalog.ts";
-import type { Model } from "../catalog/models.ts";
+import { makesText, type Model } from "../catalog/models.ts";
 import { endpointsOf } from "../http/endpoints.ts";
 import { conditionOf, priceRowsOf } from "../catalog/describe.ts";
 import type { UpstreamHealth, UpstreamState } from "../upstream/health.ts";
@@ -85,6 +85,11 @@ export function tellModel(model: Model, offersVideos: boolean): MessageInitShape
       ...(cost && { unitCostNanos: cost.prices }),
     })),
     endpoints: endpointsOf(model, offersVideos),
+    // Of other models the catalog need not say them.
+    ...(makesText(model.dialects) && {
+      contextTokens: BigInt(model.contextTokens),
+      maxOutputTokens: BigInt(model.maxOutputTokens),
+    }),
   };
 }
 

@@ -39,6 +39,15 @@ it("shows name, endpoints and every price row with its condition, in USD per 1,0
   assert.match(seen.text, /<h2>embed-small<\/h2>.*<dt>Input tokens<\/dt><dd>.*\$0\.02</);
 });
 
+it("tells how long calls and answers may be, where that is known", async () => {
+  const known = { name: "long", contextTokens: 200_000n, maxOutputTokens: 8_192n };
+  world.neighbours.relays.state = readyState([known, { name: "other" }]);
+  const { text } = await reader.browser.get(path);
+  assert.match(text, /<h2>long<\/h2><p>\s*Context of 200,000 tokens\.\s*Answers of up to 8,192 tokens\./);
+  assert.match(text, /<h2>other<\/h2>(?!<p>\s*Context)/);
+  assert.equal(text.match(/Context of/g)?.length, 1);
+});
+
 it("never shows routes, upstreams or what a call costs the operator", async () => {
   const { text } = await reader.browser.get(path);
   assert.doesNotMatch(text, /first-upstream|second-upstream|hidden-|1\.111|4\.444/);

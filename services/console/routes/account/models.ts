@@ -4,6 +4,7 @@ import { html, type Markup } from "../../html/html.ts";
 import { readLoadedModels, type LoadedModel, type PriceRow } from "../../loaded-models.ts";
 import type { Deps } from "../../deps.ts";
 import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
+import { count } from "../../html/units.ts";
 import { may } from "../../permissions.ts";
 
 const pageSize = 100;
@@ -51,12 +52,22 @@ const changing = html`<p class="notice" role="status">
   A change of the models or prices is being rolled out. What is shown here may not hold for all calls yet.
 </p>`;
 
-function card(request: AccountRequest, { name, endpoints, prices }: LoadedModel): Markup {
+/** How long calls and answers may be; nothing where that is not known. */
+function sizes({ contextTokens, maxOutputTokens }: LoadedModel): Markup | undefined {
+  if (contextTokens === 0n && maxOutputTokens === 0n) return undefined;
+  return html`<p>
+    ${contextTokens > 0n && `Context of ${count(contextTokens)} tokens. `}
+    ${maxOutputTokens > 0n && `Answers of up to ${count(maxOutputTokens)} tokens.`}
+  </p>`;
+}
+
+function card(request: AccountRequest, model: LoadedModel): Markup {
+  const { name, endpoints, prices } = model;
   const isChat = endpoints.includes("/v1/chat/completions") && may(request.roles, "playground.use");
   const playground = `/accounts/${request.accountId}/playground?${new URLSearchParams({ model: name }).toString()}`;
   return html`<section class="card model">
     <h2>${name}</h2>
-    ${prices.map((one) => priceRow(one))}
+    ${sizes(model)} ${prices.map((one) => priceRow(one))}
     <p class="row-of">${endpoints.map((endpoint) => html`<code>${endpoint}</code>`)}</p>
     ${
       isChat &&
