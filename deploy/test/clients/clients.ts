@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { officialClients } from "#shared/testing/python.ts";
 import { fromEnvironment, inPlace, keyVariable } from "../../../services/console/html/snippets/place.ts";
 import { snippets } from "../../../services/console/html/snippets/snippets.ts";
 import { repository } from "../../tools/checks/run.ts";
@@ -129,12 +130,10 @@ const codex = {
 
 const pydanticAi = "pydantic-ai-slim[openai,anthropic]==2.68.0";
 
-const openaiPython = ["openai[realtime]==3.57.0", "anthropic==2.14.0"];
-
 /** The clients, in the order in which they run. */
 export const clients: readonly Client[] = [
-  inPython("openai for Python 3.57.0", "openai_sdk.py", "openai-python", ...openaiPython),
-  inPython("anthropic for Python 2.14.0", "anthropic_sdk.py", "anthropic-python", ...openaiPython),
+  inPython("openai for Python 3.57.0", "openai_sdk.py", "openai-python", ...officialClients),
+  inPython("anthropic for Python 2.14.0", "anthropic_sdk.py", "anthropic-python", ...officialClients),
   inGo("openai for Go 3.99.0", "openai", "openai-go"),
   inGo("anthropic for Go 1.84.0", "anthropic", "anthropic-go"),
   inNode("openai for Node 7.59.0", "openai.ts", "openai"),

@@ -9,7 +9,7 @@ const run = promisify(execFile);
 const cache = join(import.meta.dirname, "../../../node_modules/.cache/python");
 
 /** The official clients in Python, at the versions that were tried. */
-export const officialClients = ["openai==3.54.0", "anthropic==2.12.0"];
+export const officialClients = ["openai[realtime]==3.57.0", "anthropic==2.14.0"];
 
 /** A Python that has the packages a test needs, or why this machine cannot have one. */
 export type Python = { program: string } | { missing: string };

@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 import OpenAI from "openai";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import { makeCertificate } from "#shared/testing/certificate.ts";
-import { pythonWith } from "#shared/testing/python.ts";
+import { officialClients, pythonWith } from "#shared/testing/python.ts";
 import { charged, start } from "../../testing/realtime-client.ts";
 
 const run = promisify(execFile);
@@ -21,7 +21,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 const [certFile, keyFile] = [join(folder, "cert.pem"), join(folder, "key.pem")];
 await makeCertificate({ certFile, keyFile }, "relay");
 // Before any test: while it is installed, the tests before it would end, and the relay with them.
-const python = await pythonWith("openai[realtime]==3.57.0");
+const python = await pythonWith(...officialClients);
 const relay = await start();
 const ca = readFileSync(certFile);
 const front = createServer({ cert: ca, key: readFileSync(keyFile) }, (socket) => {
