@@ -7,7 +7,7 @@ import type { UsageRecorded } from "#proto/usage/v1/usage_pb.ts";
 import { until } from "#shared/testing/until.ts";
 import { charged, heldOf, key, open, start, type Json, type SocketRelay } from "../testing/realtime-client.ts";
 
-// Wherever in an answer a caller tears his socket down, what was served to him is charged, once, and nothing stays held.
+// Wherever in an answer a caller tears his socket down: what was served is charged, once, and nothing stays held.
 
 const cuts = [0, 1, 2, 4, 7];
 const answer = { text: "seven words which somebody does not want", gapMs: 5 };
