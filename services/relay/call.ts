@@ -7,7 +7,7 @@ import { admit, callerOf, type Caller } from "./charge/admit.ts";
 import type { BodyBudget, BodyShare } from "./http/body-budget.ts";
 import { beginTimes, type CallTimes } from "./call-times.ts";
 import type { LiveCatalog } from "./catalog/catalog.ts";
-import { pricedFor, type Model } from "./catalog/models.ts";
+import type { Model } from "./catalog/models.ts";
 import { chooseRoutes, findModel, type Route } from "./catalog/choose.ts";
 import { bindState, unsharedIds, type BoundState } from "./conversion/bind-state.ts";
 import { isStrict } from "./conversion/convert.ts";
@@ -21,7 +21,8 @@ import type { CallRequest, CallResponse } from "./http/exchange.ts";
 import { expectedCauses, CallFailure, type Failure, type FailureName } from "./failures.ts";
 import type { Leases } from "./charge/leases.ts";
 import { beginLiveCall, type CallTrace, type LiveCall, type RequestFacts } from "./live-call.ts";
-import { countInputTokens, estimateInputTokens } from "./charge/meter.ts";
+import { heldRow } from "./charge/held-row.ts";
+import { countInputTokens } from "./charge/meter.ts";
 import type { Metrics } from "./metrics.ts";
 import { withRecalled, type ItemMemory } from "./conversion/item-memory.ts";
 import {
@@ -303,10 +304,7 @@ async function admitCall(
   { settling: { quota }, leases, catalog, live, orphans }: Relay,
 ): Promise<Admission> {
   const { rid, request, response, startedAtMs, times, trace, dialect, signal } = received;
-  const model = pricedFor(offered, () => ({
-    fields: requested.priceFields,
-    inputTokens: estimateInputTokens(envelope, offered),
-  }));
+  const model = heldRow(envelope, offered, requested);
   times.reservingAt = performance.now();
   const traceparent = trace?.traceparent ?? "";
   const { accountId, keyId, heldNanos, holdSecret } = await admit({ quota, leases }, caller, {

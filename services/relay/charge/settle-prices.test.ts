@@ -109,7 +109,7 @@ test("a fee for a request goes by how much its provider says it searched", () =>
     [undefined, 12_000_000n],
   ] as const) {
     const call = servedCall(50n, { offered, model: offered });
-    call.tally.searchContextSize = size;
+    call.tally.priceFields = size === undefined ? undefined : { search_context_size: size };
     settle(settling, call, EndCause.COMPLETE);
     assert.equal(recordOf(settling, call.rid).costNanos, fee + 150n);
   }

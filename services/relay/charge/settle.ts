@@ -124,9 +124,9 @@ function recordOf(call: LiveCall, endCause: EndCause, charged: MeteredCharge, cl
  * by the one that was asked for, and its own count of all input.
  */
 function traitsOf({ tally, requested }: LiveCall): PriceTraits {
-  const { service_tier: _, ...fields } = requested.priceFields;
+  const { service_tier: _, ...asked } = requested.priceFields;
+  const fields = { ...asked, ...tally.priceFields };
   if (tally.serviceTier !== undefined) fields["service_tier"] = tally.serviceTier;
-  if (tally.searchContextSize !== undefined) fields["search_context_size"] = tally.searchContextSize;
   if (tally.longestInputTokens !== undefined) return { fields, inputTokens: tally.longestInputTokens };
   const told = tally.usage ?? tally.inputUsage;
   if (!told) return { fields, inputTokens: requested.inputTokens };

@@ -41,8 +41,8 @@ export type AnswerSink = {
   counted: (bucket: UsageBucket, units: bigint) => void;
   /** Sound or pictures that passed, in estimated tokens; counts of the provider that come later tell of them, too. */
   delivered: (bucket: DeliveredBucket, tokens: number) => void;
-  /** How much was searched for the answer, in the provider's own word. */
-  searched: (contextSize: string) => void;
+  /** A field by which the price may differ, in the provider's own word for what it made. */
+  priceField: (name: string, value: string) => void;
   /** The model that ran and the tier by which it was served, as far as they are told here. */
   served: (model: string | undefined, serviceTier?: string) => void;
   /** Whether the provider has said why the answer ended, and whether of all that was asked for. */

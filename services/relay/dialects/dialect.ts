@@ -105,8 +105,8 @@ export type Tally = {
   modelServed: string | undefined;
   /** The service tier that the provider says it served by: its price may be another. */
   serviceTier: string | undefined;
-  /** How much the provider says it searched for the answer, where its fee for a request depends on it. */
-  searchContextSize: string | undefined;
+  /** Fields by which the price may differ, such as the size of an image, as the provider says it made the answer. */
+  priceFields: Record<string, string> | undefined;
   /** Parts of `usage` that name the model which ran them. */
   byModel: ModelPart[] | undefined;
   /** The longest input that a model read at once, where an answer took several runs of it. */
@@ -130,7 +130,7 @@ export function emptyTally(): Tally {
     isFailed: false,
     modelServed: undefined,
     serviceTier: undefined,
-    searchContextSize: undefined,
+    priceFields: undefined,
     byModel: undefined,
     longestInputTokens: undefined,
     impossible: undefined,

@@ -73,8 +73,9 @@ export class TallyFold implements AnswerSink {
     if (serviceTier) tally.serviceTier = serviceTier;
   }
 
-  searched(contextSize: string): void {
-    this.tally.searchContextSize = contextSize;
+  priceField(name: string, value: string): void {
+    // A new object, because checkpoints keep the one before.
+    this.tally.priceFields = { ...this.tally.priceFields, [name]: value };
   }
 
   ended(hasFinish: boolean, isEnding: boolean): void {

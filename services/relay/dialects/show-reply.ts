@@ -46,8 +46,8 @@ export class ReplyShower implements AnswerSink {
     this.fold.delivered(bucket, tokens);
   }
 
-  searched(contextSize: string): void {
-    this.fold.searched(contextSize);
+  priceField(name: string, value: string): void {
+    this.fold.priceField(name, value);
   }
 
   served(model: string | undefined, serviceTier?: string): void {

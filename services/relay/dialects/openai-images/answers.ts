@@ -11,6 +11,14 @@ import { passErrors, readError } from "../openai-shared/error.ts";
 import { countSvg, withSvgs } from "../openai-shared/svg.ts";
 import { readTold } from "./usage.ts";
 
+/** What was made of an image for which "auto" was asked, or nothing: its price may depend on it. */
+function readMade(image: unknown, sink: AnswerSink): void {
+  for (const name of ["size", "quality"]) {
+    const made = stringOf(member(image, name));
+    if (made && made !== "auto") sink.priceField(name, made);
+  }
+}
+
 /**
  * Reads a stream of images. It is whole when as many completed images have passed as were asked for. A partial image
  * is content too: the last one is nearly the image, and whoever leaves with it has been served.
@@ -33,6 +41,7 @@ function createStreamReader(sink: AnswerSink, { envelope: { units } }: ReadingCo
       return "error";
     }
     if (type.endsWith(".partial_image") || type.endsWith(".completed")) sink.content(0);
+    readMade(event, sink);
     if (type.endsWith(".completed")) readCompleted(event);
     return undefined;
   };
@@ -51,6 +60,7 @@ function readReply(body: unknown, sink: AnswerSink): boolean {
   if (told?.scope === "answer" && told.units !== noCounts && drawings.length > 0) {
     sink.usage({ ...told, units: withSvgs(told.units, drawings), byModel: drawings });
   } else if (told) sink.usage(told);
+  readMade(body, sink);
   sink.served(stringOf(member(body, "model")));
   sink.ended(true, true);
   sink.markEnd();

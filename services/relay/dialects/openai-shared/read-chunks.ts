@@ -72,7 +72,7 @@ function readChunk(reading: Reading, chunk: unknown): EventKind {
   if (units) sink.usage({ scope: "answer", units, total: readTotal(usage), isPartial: isPartial(usage) });
   // Perplexity's fee for a request.
   const contextSize = stringOf(member(usage, "search_context_size"));
-  if (contextSize) sink.searched(contextSize);
+  if (contextSize) sink.priceField("search_context_size", contextSize);
   // Mistral tells it with its counts.
   const told = stringOf(member(chunk, "service_tier")) ?? stringOf(member(usage, "service_tier"));
   const tier = reading.serviceTier ? undefined : told;
