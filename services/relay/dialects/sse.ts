@@ -89,4 +89,4 @@ export function readStreamEvent(bytes: Buffer): StreamEvent {
 }
 
 /** A piece of a stream that has no events. */
-export const streamBytes: StreamEvent = { data: undefined, json: undefined };
+export const streamBytes = (bytes: Buffer): StreamEvent => ({ data: undefined, json: undefined, bytes });

@@ -99,7 +99,7 @@ function readEvents({ cursor, likeness }: Events, chunk: Buffer, { tap, tally, o
 }
 
 const readBytes = (chunk: Buffer, { tap, tally }: Pump): ReadState => {
-  tap.read(streamBytes, tally);
+  tap.read(streamBytes(chunk), tally);
   return { pieces: [chunk], ending: [], isEnded: false };
 };
 

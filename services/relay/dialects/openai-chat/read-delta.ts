@@ -26,6 +26,8 @@ export type ChoiceState = {
   /** State that the next block to end takes along. */
   details: Details;
   callCount: number;
+  /** Whether a delta has come: a message behind it says the same again. */
+  hasDelta: boolean;
   hasRefusal: boolean;
   reason: string | undefined;
   /** Characters of `content` so far, and before the open text: annotations count from the first of them. */
@@ -42,6 +44,7 @@ export function createChoice(index: number, replyId: string): ChoiceState {
     calls: new Map(),
     details: new Map(),
     callCount: 0,
+    hasDelta: false,
     hasRefusal: false,
     reason: undefined,
     contentLength: 0,
@@ -93,7 +96,14 @@ function addParts(choice: ChoiceState, parts: unknown[], sink: AnswerSink): void
     const thoughts = member(part, "thinking");
     if (Array.isArray(thoughts)) {
       for (const thought of thoughts) addText(choice, "thinking", member(thought, "text"), sink);
-    } else addText(choice, "text", member(part, "text"), sink);
+    } else if (thoughts !== undefined) addText(choice, "thinking", thoughts, sink);
+    else
+      addText(
+        choice,
+        "text",
+        typeof part === "string" ? part : (member(part, "text") ?? member(part, "content")),
+        sink,
+      );
   }
 }
 
@@ -184,11 +194,12 @@ function addCalls(choice: ChoiceState, calls: unknown[], message: unknown, sink:
 
 /** A picture that the model made, as servers of models that draw give it beside the content. */
 function addImage(choice: ChoiceState, image: unknown, sink: AnswerSink): void {
-  const address = stringOf(member(member(image, "image_url"), "url"));
-  if (!address) return;
+  const told = member(image, "image_url") ?? image;
+  const address = stringOf(told) ?? stringOf(member(told, "url"));
+  if (!address && !member(told, "b64_json")) return;
   sink.content(0);
   deliverPicture(sink);
-  const source = sink.isShown && address.startsWith("data:") ? readSource(address) : undefined;
+  const source = sink.isShown && address?.startsWith("data:") ? readSource(address) : undefined;
   if (source?.kind !== "base64") return;
   closeBlock(choice, sink);
   const { mediaType, data } = source;
@@ -210,6 +221,14 @@ function addState(choice: ChoiceState, extra: unknown, sink: AnswerSink): void {
   if (opaque) sink.show({ kind: "block-opaque", choice: choice.index, opaque });
 }
 
+// What servers were seen to call thinking beside the two names that most have.
+const otherNames = ["thinking", "reasoning_text", "thought"] as const;
+
+function otherThoughts(fields: Record<string, unknown>): string | undefined {
+  for (const name of otherNames) if (typeof fields[name] === "string") return fields[name];
+  return stringOf(member(fields["reasoning"], "content")) ?? stringOf(member(fields["reasoning"], "text"));
+}
+
 /**
  * Adds what a delta, or a whole message, carries, and the tokens of its content. False when a provider mixes the
  * fragments of its calls, which cannot be shown as blocks one after the other.
@@ -219,12 +238,16 @@ export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown
   const fields = delta as Record<string, unknown>;
   const { reasoning_content, reasoning, reasoning_details: details } = fields;
   // Compatible servers call their thinking one or the other; some give it under both names, one of which may be empty.
-  const thoughts = stringOf(reasoning_content) || stringOf(reasoning) || (details ? textOf(details) : undefined);
+  const thoughts =
+    stringOf(reasoning_content) ||
+    stringOf(reasoning) ||
+    (details ? textOf(details) : undefined) ||
+    otherThoughts(fields);
   addText(choice, "thinking", thoughts, sink);
   if (details && sink.isShown) addDetails(choice.details, details);
   const { content } = fields;
   const tokens = logprobs && sink.isShown ? readLogprobs(member(logprobs, "content")) : undefined;
-  if (Array.isArray(content)) addParts(choice, content, sink);
+  if (typeof content === "object" && content !== null) addParts(choice, [content].flat(), sink);
   else if (tokens) addTokens(choice, content, tokens, sink);
   else addText(choice, "text", content, sink);
   if (fields["annotations"]) addCitations(choice, delta, sink);
@@ -236,6 +259,14 @@ export function readDelta(choice: ChoiceState, delta: unknown, logprobs: unknown
   if (Array.isArray(calls) && calls.length > 0) return addCalls(choice, calls, delta, sink);
   if (fields["extra_content"]) addState(choice, fields["extra_content"], sink);
   return true;
+}
+
+/** The delta of a choice, or what some servers send in its place: the whole message, or a text. */
+export function takeDelta(choice: ChoiceState, value: unknown): unknown {
+  const delta = member(value, "delta") ?? undefined;
+  if (delta === undefined && !choice.hasDelta) return member(value, "message") ?? { content: member(value, "text") };
+  choice.hasDelta = true;
+  return delta;
 }
 
 /** Ends a choice that has said why. */

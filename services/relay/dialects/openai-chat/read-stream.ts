@@ -2,7 +2,7 @@ import type { AnswerSink, ReadingContext, StreamReader } from "../answer.ts";
 import { member, stringOf } from "../dialect.ts";
 import { createChunkReader } from "../openai-shared/read-chunks.ts";
 import { isBrokenOff } from "./finish-reasons.ts";
-import { createChoice, finishChoice, readDelta, type ChoiceState } from "./read-delta.ts";
+import { createChoice, finishChoice, readDelta, takeDelta, type ChoiceState } from "./read-delta.ts";
 
 type Reading = {
   id: string;
@@ -29,7 +29,7 @@ function readHead(reading: Reading, chunk: unknown, hasChoices: boolean): void {
 function readChoice({ choices, id, sink }: Reading, value: unknown, index: number, reason?: string): void {
   let choice = choices.get(index);
   if (!choice) choices.set(index, (choice = createChoice(index, id)));
-  const isInOrder = readDelta(choice, member(value, "delta"), member(value, "logprobs"), sink);
+  const isInOrder = readDelta(choice, takeDelta(choice, value), member(value, "logprobs"), sink);
   choice.reason = reason ?? choice.reason;
   // In other formats nothing would tell it from a whole answer.
   if (isBrokenOff(reason)) sink.unreadable(`the provider broke off: ${reason}`);

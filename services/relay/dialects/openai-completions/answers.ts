@@ -5,10 +5,16 @@ import { readToldUsage } from "../openai-shared/usage.ts";
 
 const nothing = (): void => undefined;
 
+/** A choice's text, in some servers' answers as a delta of chat, and its thinking. */
+function textsOf(choice: unknown): (string | undefined)[] {
+  const delta = member(choice, "delta");
+  const thoughts = stringOf(member(choice, "reasoning")) ?? stringOf(member(choice, "reasoning_content"));
+  return [stringOf(member(choice, "text")) || stringOf(member(delta, "content")), thoughts];
+}
+
 function createStreamReader(sink: AnswerSink, context: ReadingContext): StreamReader {
   const readChoice = (choice: unknown): void => {
-    const text = stringOf(member(choice, "text")) ?? "";
-    if (text !== "") sink.content(estimateTokens(text));
+    for (const text of textsOf(choice)) if (text) sink.content(estimateTokens(text));
   };
   return createChunkReader(sink, context, { readChoice, finish: nothing });
 }

@@ -10,6 +10,8 @@ import {
 import { countOf, member, readCounts, stringOf } from "../dialect.ts";
 import { passErrors, readError } from "../openai-shared/error.ts";
 import { toldOfMedia } from "../openai-shared/told-media.ts";
+import { createSpokenLength } from "../spoken-length.ts";
+import type { StreamEvent } from "../sse.ts";
 
 function readUsage(usage: unknown): Units | undefined {
   const inputTokens = countOf(member(usage, "input_tokens"));
@@ -17,11 +19,21 @@ function readUsage(usage: unknown): Units | undefined {
   return inputTokens + audioOutputTokens > 0n ? { inputTokens, audioOutputTokens } : undefined;
 }
 
-/** Sound that passes as bytes: any of it is content, and only the upstream's own end tells that it is whole. */
-function readBytes(sink: AnswerSink): EventKind {
-  sink.content(0);
-  sink.ended(true, false);
-  return undefined;
+/**
+ * Sound that passes as bytes: any of it is content, and only the upstream's own end tells that it is whole. No provider
+ * tells its tokens then: they are as many as the sound is long, and not fewer than its text lets expect.
+ */
+function createBytesReader(sink: AnswerSink, { envelope: { body, units } }: ReadingContext): StreamReader {
+  const lengthOf = createSpokenLength(body.read("response_format"));
+  const { audioOutputTokens: expected = 0n } = units;
+  const read = ({ bytes }: StreamEvent): EventKind => {
+    sink.content(0);
+    const heard = BigInt(bytes ? lengthOf(bytes) : 0);
+    if (heard > expected) sink.counted("audioOutputTokens", heard);
+    sink.ended(true, false);
+    return undefined;
+  };
+  return { read, end: () => undefined };
 }
 
 function readEvent(event: unknown, sink: AnswerSink): EventKind {
@@ -40,9 +52,9 @@ function readEvent(event: unknown, sink: AnswerSink): EventKind {
   return undefined;
 }
 
-function createStreamReader(sink: AnswerSink, { envelope }: ReadingContext): StreamReader {
-  const isOfBytes = envelope.answer === "bytes";
-  return { read: ({ json }) => (isOfBytes ? readBytes(sink) : readEvent(json, sink)), end: () => undefined };
+function createStreamReader(sink: AnswerSink, context: ReadingContext): StreamReader {
+  if (context.envelope.answer === "bytes") return createBytesReader(sink, context);
+  return { read: ({ json }) => readEvent(json, sink), end: () => undefined };
 }
 
 /** Speech, as bytes or as events; it never comes whole. */
