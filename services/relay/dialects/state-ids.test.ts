@@ -5,12 +5,12 @@ import type { DialectName } from "./dialect.ts";
 import { readJsonBody } from "./json/request-body.ts";
 import { editStateIds, findStateIds } from "./state-ids.ts";
 
-const read = (body: object | string) =>
-  readJsonBody(Buffer.from(typeof body === "string" ? body : JSON.stringify(body)));
+const read = (body: object | string, dialect: DialectName = "openai-chat") =>
+  readJsonBody(Buffer.from(typeof body === "string" ? body : JSON.stringify(body)), dialects[dialect].mediaPlaces);
 
 function idsOf(dialect: DialectName, body: object | string): string[] {
   const { statePlaces = {} } = dialects[dialect];
-  return (findStateIds(read(body), statePlaces) ?? []).map(
+  return (findStateIds(read(body, dialect), statePlaces) ?? []).map(
     ({ kind, path, text, isOptional }) => `${kind} ${path}=${text}${isOptional ? " ?" : ""}`,
   );
 }
@@ -186,9 +186,22 @@ describe("ids of a provider's state are found", () => {
     // Of two types the upstream might believe the other one.
     const typed = '{"messages":[{"content":[{"type":"code_execution_output","type":"x","file_id":"f"}]}]}';
     assert.equal(idsOf("anthropic-messages", typed).length, 1);
-    for (const url of ["gs:\\/\\/bucket", "\\u0067s://bucket", "GS://bucket"]) {
+    const own = [
+      "gs:\\/\\/bucket",
+      "\\u0067s://bucket",
+      "GS://bucket",
+      " gs://b",
+      "\\tfile:///etc/passwd",
+      "file:/etc",
+    ];
+    for (const url of [...own, "fi\\nle:///etc", "\\u0001file:///etc", " ".repeat(300), "oss://b", "hdfs://b"]) {
       const body = `{"messages":[{"content":[{"type":"image_url","image_url":{"url":"${url}"}}]}]}`;
       assert.equal(idsOf("openai-chat", body).length, 1, url);
+    }
+    const signed = `https://a.example/b.png?c=1\\u0026d=${"e".repeat(600)}`;
+    for (const url of ["https://a.example/b", "HTTP://a.example", "data:image/png;base64,AAAA", "", signed]) {
+      const body = `{"messages":[{"content":[{"type":"image_url","image_url":{"url":"${url}"}}]}]}`;
+      assert.deepEqual(idsOf("openai-chat", body), [], url);
     }
     assert.throws(() => idsOf("openai-responses", '{"input":[{"id":"a","id":"b"}]}'), /input\[0\]\.id stands twice/);
   });

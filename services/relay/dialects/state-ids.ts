@@ -6,11 +6,11 @@ import {
   addressLandmarks,
   addressNames,
   audioLandmarks,
+  isOwnAddress,
   itemLandmarks,
   kindOfName,
   nameLandmarks,
   namesOfTop,
-  ownAddress,
   type StateKind,
 } from "./state-names.ts";
 
@@ -51,7 +51,7 @@ export type StatePlaces = { hasItems?: true; hasAudio?: true };
 
 const maxIds = 10_000;
 const maxIdBytes = 512;
-const addressHeadBytes = 64;
+const addressHeadBytes = 256;
 
 // Go's encoding/json takes a name in any case.
 const folded = (name: string): string => name.toUpperCase().toLowerCase();
@@ -61,6 +61,15 @@ type Place = { path: string; kind?: StateKind | undefined; isItem?: boolean; key
 // What a caller is told of; nobody nests so deep that it does not fit.
 const maxPathCharacters = 200;
 const within = (path: string, name: string): string => (path.length > maxPathCharacters ? path : path + name);
+
+// As much of a text as is whole: an escape at its end may be cut.
+const wholeText = /^(?:[^"\\]|\\(?:u[\da-f]{4}|[^u]))*/i;
+
+/** The beginning of a text, from that of its bytes behind the quote. */
+function readHead(bytes: string): string {
+  const [head = ""] = wholeText.exec(bytes) ?? [];
+  return head.includes("\\") ? (JSON.parse(`"${head}"`) as string) : head;
+}
 
 class Finder {
   private readonly cursor: Cursor;
@@ -137,13 +146,9 @@ class Finder {
   /** Only the beginning of an address tells; it may be a picture. */
   private takeAddress(path: string, keyStart: number): void {
     const { bytes, at } = this.cursor;
-    const head = bytes.toString("latin1", at + 1, at + addressHeadBytes).replaceAll("\\/", "/");
-    if (head.includes("\\u") || ownAddress.test(head)) {
-      const { length } = this.found;
-      const id = this.note({ path, kind: "file", keyStart });
-      id.isAddress = true;
-      if (id.text !== "" && !ownAddress.test(id.text)) this.found.length = length;
-    } else skipValue(this.cursor);
+    const head = readHead(bytes.toString("latin1", at + 1, at + addressHeadBytes));
+    if (isOwnAddress(head)) this.note({ path, kind: "file", keyStart }).isAddress = true;
+    else skipValue(this.cursor);
   }
 
   private note({ path, kind = "response", keyStart }: Place): StateId {
@@ -165,6 +170,7 @@ function mayName(body: RequestBody, { hasItems, hasAudio }: StatePlaces): boolea
     topNames.some((name) => body.has(name)) ||
     body.slice("voice")?.[0] === openBrace ||
     nameLandmarks.some(isMet) ||
+    body.addresses > 0 ||
     addressLandmarks.some(isMet) ||
     (hasItems === true && itemLandmarks.some(isMet)) ||
     (hasAudio === true && (audioLandmarks.some(isMet) || body.has("audio"))) ||

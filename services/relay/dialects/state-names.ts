@@ -57,7 +57,17 @@ export const addressNames = new Set(["url", "uri", "file_url", "file_uri", "file
  * Addresses that a provider opens with the operator's own rights: buckets of its cloud (Vertex AI, Bedrock), files of
  * the machine that a model runs on (vLLM), what was uploaded to it (Google's files have addresses for ids).
  */
-export const ownAddress = /^\s*(?:(?!https?:)[a-z][\w+.-]*:\/\/|https?:\/\/generativelanguage\.googleapis\.com\/)/i;
+const ownAddress = /^(?:file:|(?!https?:)[a-z][\w+.-]*:\/\/|https?:\/\/generativelanguage\.googleapis\.com\/)/i;
+
+const space = 32;
+
+/** Whether an address is such a one to readers of addresses, who skip blanks in front, and line ends anywhere. */
+export function isOwnAddress(address: string): boolean {
+  let start = 0;
+  while (address.charCodeAt(start) <= space) start += 1;
+  // Blanks alone, as far as it was read: nobody writes that.
+  return (start > 0 && start === address.length) || ownAddress.test(address.slice(start).replaceAll(/[\t\n\r]/g, ""));
+}
 export const addressLandmarks = ["gs:", "s3:", "file:", "https://generativelanguage."].map((start) =>
   Buffer.from(`"${start}`),
 );

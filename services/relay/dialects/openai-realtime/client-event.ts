@@ -1,7 +1,7 @@
 import { member, stringOf } from "../dialect.ts";
 import { billingOf } from "../provider-tools.ts";
 import { RequestError } from "../request-error.ts";
-import { ownAddress } from "../state-names.ts";
+import { isOwnAddress } from "../state-names.ts";
 import { estimateTokens } from "../token-weights.ts";
 import { soundFormatOf, type SoundFormat } from "./sound.ts";
 
@@ -211,7 +211,7 @@ function weigh(item: unknown, path: string): Pick<ClientEvent, "textTokens" | "p
   for (const part of Array.isArray(content) ? (content as unknown[]) : []) {
     if (member(part, "type") === "input_image") found.pictures += 1;
     // A provider would open it with the operator's own rights.
-    if (ownAddress.test(stringOf(member(part, "image_url")) ?? "")) {
+    if (isOwnAddress(stringOf(member(part, "image_url")) ?? "")) {
       throw new RequestError(`field ${path}.content.image_url must be an address on the web or the picture itself`);
     }
     found.itemSound += stringOf(member(part, "audio"))?.length ?? 0;
