@@ -97,12 +97,17 @@ for (const [what, kind, body, failure] of bodies) {
 }
 
 /** Delivers a stream in memory. */
-function startFlow(consume: Answer["consume"], log = listeningLog()) {
+function startFlow(
+  consume: Answer["consume"],
+  log = listeningLog(),
+  contentType = "text/event-stream",
+  kind = "events",
+) {
   const metrics = createMetrics(createRegistry("relay"));
   const dialect = dialects["openai-chat"];
-  const envelope = { ...envelopeOf(), answer: "events" as const };
+  const envelope = { ...envelopeOf(), answer: kind };
   const prepared = { dialect, dropped: [], body: Buffer.from("prompt"), conversion: undefined, single: undefined };
-  const headers = { "content-type": "text/event-stream" };
+  const headers = { "content-type": contentType };
   const answer: Answer = { status: 200, headers, consume, pause: nothing, resume: nothing, abort: nothing };
   const response = new ServerResponse(new IncomingMessage(new Socket()));
   const route = { upstream: { credential: "", headers: [] } };
@@ -115,6 +120,23 @@ function startFlow(consume: Answer["consume"], log = listeningLog()) {
     settle(settling, call, endCause),
   );
   return { delivered, prepared, envelope, response, call, lines: log.lines };
+}
+
+const flows: [type: string, kind: string, isFlow: boolean][] = [
+  ["Text/Event-Stream; charset=UTF-8", "events", true],
+  ["application/json", "events", false],
+  ["audio/mpeg", "bytes", true],
+  ["application/octet-stream", "bytes", true],
+  ["", "bytes", true],
+  ["text/html", "bytes", false],
+  ["Application/Problem+JSON", "bytes", false],
+];
+for (const [type, kind, isFlow] of flows) {
+  test(`"${type}" where ${kind} were asked for ${isFlow ? "passes" : "is no answer"}`, async () => {
+    const { delivered } = startFlow(({ end }) => setImmediate(end), listeningLog(), type, kind);
+    if (isFlow) await delivered;
+    else await assert.rejects(delivered, CallFailure);
+  });
 }
 
 test("a stream under way keeps nothing of its request's body", async () => {

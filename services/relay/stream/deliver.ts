@@ -47,11 +47,15 @@ const isEncoded = ({ headers }: Answer): boolean => (headers["content-encoding"]
 
 const contentTypeOf = ({ headers }: Answer): string => String(headers["content-type"] ?? "");
 
+// Errors, and pages of something in between, which nobody would hear as sound.
+const wordsType = /^(?:text\/|application\/(?:[\w.+-]+\+)?(?:json|xml)\b)/i;
+
 /** Whether the answer is one that passes while it comes. */
 function isFlowing(answer: Answer, kind: AnswerKind): boolean {
   if (isEncoded(answer)) return false;
-  if (kind === "bytes") return !contentTypeOf(answer).startsWith("application/json");
-  return kind === "events" && contentTypeOf(answer).startsWith("text/event-stream");
+  const type = contentTypeOf(answer).trimStart();
+  if (kind === "bytes") return !wordsType.test(type);
+  return kind === "events" && /^text\/event-stream\b/i.test(type);
 }
 
 /** Settles the call, once it is known how its answer ended. */
