@@ -60,6 +60,8 @@ export type Envelope = {
   units: Units;
   /** How long the sound that it brings lasts at least, whatever an answer tells of it. */
   leastMediaMs?: bigint;
+  /** The format of the sound that the caller asked for, where it says. */
+  soundFormat?: string;
   /** Fields by which a price may differ, such as the size of an image. */
   priceFields: Record<string, string>;
   /** Fields that the relay takes out although their provider knows them, for the caller to be told. */

@@ -9,7 +9,7 @@ const losslessBytesPerSecond = 176_400;
 const wavRateAt = 28;
 
 /** Bytes of a second of sound, by its first bytes where they tell, else as many as its format has at most. */
-function readRate(first: Buffer, format: unknown): number {
+function readRate(first: Buffer, format: string | undefined): number {
   if (format === "pcm") return pcmBytesPerSecond;
   const mark = first.toString("latin1", 0, 4);
   if (mark === "RIFF" && first.length > wavRateAt + 4) return first.readUInt32LE(wavRateAt) || losslessBytesPerSecond;
@@ -19,7 +19,7 @@ function readRate(first: Buffer, format: unknown): number {
 }
 
 /** Adds up the sound of an answer that comes as bytes; gives its tokens so far, of which there are at least so many. */
-export function createSpokenLength(format: unknown): (bytes: Buffer) => number {
+export function createSpokenLength(format: string | undefined): (bytes: Buffer) => number {
   let seconds = 0;
   let rate: number | undefined;
   const perSecond = spokenTokens((pcmBytesPerSecond * 4) / 3, "pcm");

@@ -23,8 +23,8 @@ function readUsage(usage: unknown): Units | undefined {
  * Sound that passes as bytes: any of it is content, and only the upstream's own end tells that it is whole. No provider
  * tells its tokens then: they are as many as the sound is long, and not fewer than its text lets expect.
  */
-function createBytesReader(sink: AnswerSink, { envelope: { body, units } }: ReadingContext): StreamReader {
-  const lengthOf = createSpokenLength(body.read("response_format"));
+function createBytesReader(sink: AnswerSink, { envelope: { soundFormat, units } }: ReadingContext): StreamReader {
+  const lengthOf = createSpokenLength(soundFormat);
   const { audioOutputTokens: expected = 0n } = units;
   const read = ({ bytes }: StreamEvent): EventKind => {
     sink.content(0);

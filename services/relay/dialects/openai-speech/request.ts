@@ -8,6 +8,7 @@ const audioTokensPerCharacter = 1.5;
 export function readEnvelope(body: RequestBody, model: string): Envelope {
   const characters = body.countCharacters("input");
   if (characters === undefined) throw new RequestError("field input must be a string");
+  const format = body.read("response_format");
   const answer: AnswerKind = body.read("stream_format") === "sse" ? "events" : "bytes";
   return {
     body,
@@ -19,6 +20,7 @@ export function readEnvelope(body: RequestBody, model: string): Envelope {
       characters: BigInt(characters),
       audioOutputTokens: BigInt(Math.ceil(characters * audioTokensPerCharacter)),
     },
+    ...(typeof format === "string" && { soundFormat: format }),
     priceFields: {},
     wantsStreamUsage: true,
   };
