@@ -37,6 +37,7 @@ import { topUpRoutes } from "./routes/account/top-ups.ts";
 import { usageRoutes } from "./routes/account/usage.ts";
 import { videoRoutes } from "./routes/account/videos.ts";
 import { voucherRoutes } from "./routes/operator/vouchers.ts";
+import { suspiciousRoutes } from "./routes/operator/suspicious.ts";
 import { setupRoutes } from "./routes/person/setup.ts";
 import { signInRoutes } from "./routes/person/sign-in.ts";
 
@@ -69,6 +70,7 @@ export function allRoutes(deps: Deps): Route[] {
     identityRoutes,
     passwordResetRoutes,
     businessRoutes,
+    suspiciousRoutes,
     operatorAccountRoutes,
     operatorBookingRoutes,
     searchRoutes,

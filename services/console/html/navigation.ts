@@ -98,6 +98,7 @@ function accountNavigation({ accountId, roles, path }: AccountFrame): Markup {
 
 const operatorPlaces: readonly Place[] = [
   { action: "business.view", href: "/operator/business", label: "Business", icon: "chart-column" },
+  { action: "business.view", href: "/operator/suspicious", label: "Suspicious", icon: "bell" },
   { action: "accounts.manage", href: "/operator/accounts", label: "All accounts", icon: "building-2" },
   { action: "search.use", href: "/operator/search", label: "Search", icon: "search" },
   { action: "vouchers.manage", href: "/operator/vouchers", label: "Vouchers", icon: "ticket" },
