@@ -37,7 +37,7 @@ for await (const chunk of await chat.stream(${quoted(question)})) process.stdout
   },
   {
     id: "langchain-python",
-    title: "LangChain",
+    title: "LangChain for Python",
     install: "pip install langchain-openai",
     endpoint: "/v1/chat/completions",
     kind: "py",
