@@ -122,8 +122,8 @@ mounts:
 {{- $made := printf "%s-catalog" (include "model-relay.fullname" .root) -}}
 env:
   CATALOG_FILE: /etc/model-relay/catalog/catalog.yaml
-  {{- if eq $catalog.source "stored" }}
-  CATALOG_SOURCE: stored
+  {{- if ne $catalog.source "file" }}
+  CATALOG_SOURCE: {{ $catalog.source }}
   {{- end }}
 mounts:
   catalog:

@@ -4,6 +4,8 @@ import type { Page } from "playwright-core";
 import { behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { chat, makeCall, type Reply, ridOf } from "./ask.ts";
+import { modelOn, testCatalog } from "./catalog.ts";
+import { accessibilityProblems } from "./console/accessibility.ts";
 import { needsBrowser } from "./console/browser.ts";
 import { cellsOf, figureOf } from "./console/figures.ts";
 import { credit, inviteInto, makeAccount, noticeOf, type Person, press, seeHeading, signIn } from "./console/people.ts";
@@ -18,7 +20,9 @@ describe("the console, clicked through by operators and by strangers", needsBrow
   let rid: string;
   const accountId = "acme";
   before(async () => {
-    site = await startSite();
+    // Until a catalog is applied the file's is in force.
+    const stored = { CATALOG_SOURCE: "stored" };
+    site = await startSite({ serviceEnvironment: { relay: stored, "video-task": stored } });
     const { browser, operator, world } = site;
     await makeAccount(operator, "Acme", accountId);
     await credit(operator, accountId, "10");
@@ -82,6 +86,40 @@ describe("the console, clicked through by operators and by strangers", needsBrow
     await page.getByRole("link", { name: "Open the API…" }).click();
     await press(page, "Open the API");
     await untilStatus(200);
+    site.browser.check();
+  });
+
+  test("a version of the catalog is rolled back to by one click, and calls are charged by it again", async () => {
+    const { operator, world } = site;
+    const { page } = operator;
+    const catalogAt = (version: string): string => {
+      const model = modelOn("fake", { price: { version, input_tokens: version, output_tokens: version } });
+      return testCatalog(world.fake.url, { models: { "applied-model": model } });
+    };
+    for (const [base, version] of ["1", "2"].entries()) {
+      const words = { author: "a colleague", note: `<b>at ${version}</b>` };
+      await world.authQuota.applyCatalog({ content: catalogAt(version), baseVersion: BigInt(base), ...words });
+    }
+    const priceOfCall = async (): Promise<string> => {
+      const reply = await makeCall(world.relayUrl, secret, { side: chat, model: "applied-model" });
+      return reply.status === 200 ? (await world.untilBooked(accountId, reply.rid)).usage.priceVersion : reply.text;
+    };
+    await until("version 2 is in force", async () => (await priceOfCall()) === "2");
+
+    await page.goto("/operator/installation/catalog");
+    await page.getByRole("link", { name: "Versions" }).click();
+    await page.getByText("<b>at 2</b>").waitFor();
+    await page.getByRole("link", { name: "Compare version 1" }).first().click();
+    await page.getByRole("region", { name: "Lines that differ" }).waitFor();
+    assert.deepEqual(await accessibilityProblems(page), []);
+    await page.getByLabel("Note").fill("too dear");
+    await press(page, "Roll back to version 1");
+    assert.match(await noticeOf(page), /Version 3 is applied/);
+    await until("version 1 is in force again", async () => (await priceOfCall()) === "1");
+    const { applied } = await world.authQuota.listCatalogs({});
+    const [newest] = applied;
+    const told = [newest?.version, newest?.author, newest?.via, newest?.note];
+    assert.deepEqual(told, [3n, operator.email, "console", "back to version 1: too dear"]);
     site.browser.check();
   });
 
