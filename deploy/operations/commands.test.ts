@@ -61,7 +61,7 @@ const flagsOf = (words: readonly string[]): string[] =>
 /** Words that say what is done: `rollout status`. */
 const partsOf = (words: readonly string[]): string[] => {
   const rest = words[0] === "-n" ? words.slice(2) : [...words];
-  const isNested = ["rollout", "create", "top"].includes(rest[0] ?? "");
+  const isNested = ["rollout", "create", "top", "get"].includes(rest[0] ?? "");
   return rest.slice(0, isNested ? 2 : 1);
 };
 

@@ -46,10 +46,10 @@ export const sentenceCommands = (): PageCommand[] =>
         .matchAll(/`([^`]+)`/g),
     ]
       .map(([, line = ""]) => ({ page, line: line.replaceAll(/\s+/g, " ") }))
-      .filter(({ line }) => /^(admin|operator|kubectl|helm) \S+ [^…]+$/.test(line) && !line.includes("|")),
+      .filter(({ line }) => /^(admin|operator|kubectl|helm) [^…]+$/.test(line) && !line.includes("|")),
   );
 
-/** Commands that no test runs on a system, and why. */
+/** Commands that are not run here, and why; `../control-plane/commands.ts` runs many of them. */
 export const notRun: readonly (readonly [RegExp, string])[] = [
   [/^kubectl .*\b(get|describe|top) (?!.*authority)/, "tells what the cluster knows"],
   [/^kubectl .*rollout (status|history) /, "tells what the cluster knows"],
@@ -58,7 +58,7 @@ export const notRun: readonly (readonly [RegExp, string])[] = [
   [/^kubectl (-n "\$NS" (create|rollout (restart|pause))|cordon|drain) /, "changes the cluster"],
   [/^helm /, "changes the release, or tells what the cluster knows"],
   [/^(export|NATS_URL=)/, "copies or replaces all stores; drills of their own do it"],
-  [/^(admin close|operator restore-day) /, "needs a day that is final, which takes days"],
+  [/^(admin close|operator restore-day)( |$)/, "needs a day that is final, which takes days"],
   [/^operator shards /, "closes the API for all; a test of its own does it"],
   [/^kubectl .*component=catalog-check/, "reads a log of what does not run here"],
   [/^debug /, "opens an inspector at a port that is one for all systems of a machine; the tool's own test does it"],
@@ -78,7 +78,7 @@ export const readOnly: readonly (readonly [RegExp, RegExp])[] = [
   [/part-of=model-relay .*"level":"error"/, /"msg":"call failed"/],
   // What they search for has not happened: lines of the log, or none.
   [/^kubectl .*\blogs -l \S+=(relay|auth-quota|billing|video-task) /, /^(?:\{.*\}\n)*$/],
-  [/ exec .* admin catalog$/, /^SHA-256 +[0-9a-f]{64}$/m],
+  [/(^| exec .* )admin catalog$/, /^SHA-256 +[0-9a-f]{64}$/m],
   [/^admin reconcile(?! --day [DT])/, /^R1 .*\n[^]*^R2 .*\n[^]*^R7 /m],
   [/^admin replay --dry-run$/, /^missing +\d/m],
   [/^admin holds$/, /^open holds +\d/m],
