@@ -28,6 +28,7 @@ export const notPages: readonly string[] = [
   "/accounts/:accountId/receipts/:lineId",
   "/operator/business.csv",
   "/operator/installation/catalog/versions/file",
+  "/operator/installation/catalog/versions/file",
   "/operator/installation/state",
   "/operator/calls/:rid",
   "/operator/reports/:day/:file",
