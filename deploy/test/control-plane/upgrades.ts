@@ -94,8 +94,11 @@ for (const source of currentHelms) {
       });
     });
 
-    test("rollback brings back the number of its revision; an upgrade with its values keeps the relays", async () => {
-      assert.equal((await least(() => helm("rollback", "shop", "2", ...waiting))).asked, 4);
+    test("rollback loses relays or is refused; an upgrade with the values of before keeps them", async () => {
+      const rollback = () => helm("rollback", "shop", "2", ...waiting);
+      // Helm 4 applies on the server, where the number is the scaler's.
+      if (source.includes("@v4")) await assert.rejects(rollback, /conflict with .*\.spec\.replicas/);
+      else assert.equal((await least(rollback)).asked, 4);
       await scaleTo(7);
       const before = join(folder, `${namespace}.yaml`);
       await writeFile(before, await helm("get", "values", "shop", "--revision", "2", "-o", "yaml"));
