@@ -28,7 +28,6 @@ export const notPages: readonly string[] = [
   "/accounts/:accountId/receipts/:lineId",
   "/operator/business.csv",
   "/operator/installation/catalog/versions/file",
-  "/operator/installation/catalog/versions/file",
   "/operator/installation/state",
   "/operator/calls/:rid",
   "/operator/reports/:day/:file",
