@@ -142,6 +142,7 @@ describe("deploy/compose.yaml", () => {
     const defaults = [...text.matchAll(/\$\{(\w+):-([^}]*)\}/g)].map(([, name, value]) => `${name}=${value}`);
     assert.deepEqual([...new Set(defaults)].toSorted(), [
       "BIND_ADDRESS=127.0.0.1",
+      "CATALOG_SOURCE=file",
       "HOLD_PROOF_FROM=",
       "IMAGE=model-relay",
       "PUBLIC_HOST=localhost",

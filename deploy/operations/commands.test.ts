@@ -96,6 +96,8 @@ describe("the commands of the pages for operators", () => {
       ["DAY", "2026-11-20"],
       ["N", "2"],
       ["TODAY", "2026-11-20"],
+      ["VERSION", "7"],
+      ["BASE", "7"],
     ]);
     const all = [...of("admin"), ...of("operator"), ...of("npm run admin --")];
     const asked = all.filter(({ words }) => !words.includes("…"));

@@ -148,13 +148,13 @@ export async function startAt(
   { url, opsUrl, environment }: ReplicaAddress,
   { root = ownRoot, onLine = () => undefined }: { root?: string; onLine?: (line: string) => void } = {},
 ): Promise<Service> {
-  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  const { PATH } = process.env;
   const service = await startService({
     name,
     url,
     opsUrl,
     entry: join(root, "services", name, "main.ts"),
-    environment: { PATH, NODE_COMPILE_CACHE, LOG_LEVEL: "info", DRAIN_MS: "5000", ...environment },
+    environment: { PATH, LOG_LEVEL: "info", DRAIN_MS: "5000", ...environment },
     onLine,
     stopGraceMs: 10_000,
   });

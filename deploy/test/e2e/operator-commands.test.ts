@@ -92,7 +92,7 @@ describe("the commands of pages that change something, in their order", () => {
     const old = await world.createKey(customer.accountId);
     secret = customer.secret;
     Object.assign(words, { ACCOUNT: customer.accountId, KEY: customer.keyId, OLD: old.keyId, RID: rid });
-    Object.assign(words, { DAY: day, TODAY: day });
+    Object.assign(words, { DAY: day, TODAY: day, FILE: "catalog.yaml", BASE: "0", VERSION: "1", NAME: "ann" });
     const folder = owned.use(await mkdtempDisposable(join(tmpdir(), "operator-")));
     shell = await openOperatorShell(folder.path, world);
   });

@@ -79,6 +79,7 @@ export const readOnly: readonly (readonly [RegExp, RegExp])[] = [
   // What they search for has not happened: lines of the log, or none.
   [/^kubectl .*\blogs -l \S+=(relay|auth-quota|billing|video-task) /, /^(?:\{.*\}\n)*$/],
   [/(^| exec .* )admin catalog$/, /^SHA-256 +[0-9a-f]{64}$/m],
+  [/^admin catalog list$/, /^applied$/m],
   [/^admin reconcile(?! --day [DT])/, /^R1 .*\n[^]*^R2 .*\n[^]*^R7 /m],
   [/^admin replay --dry-run$/, /^missing +\d/m],
   [/^admin holds$/, /^open holds +\d/m],
@@ -113,5 +114,8 @@ export const changing: readonly (readonly [RegExp, RegExp])[] = [
   [/^admin key models KEY /, /gpt-5-mini-next/],
   [/^admin key stop OLD$/, /stopped/],
   [/^admin key delete OLD$/, /deleted/],
+  [/^operator catalog apply /, /^1$/m],
+  [/^admin catalog show VERSION /, /^$/],
+  [/^admin catalog rollback VERSION /, /^2$/m],
   [/^admin account suspend ACCOUNT$/, /suspended/],
 ];

@@ -32,16 +32,20 @@ case "$asked $*" in
 esac
 `;
 
+// Programs of the image are started by the dozen; only the first should have to compile them.
+const ofThisMachine = { NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? "" };
+
 const variablesOf = (variables: Record<string, string>): string =>
-  Object.entries(variables)
+  Object.entries({ ...ofThisMachine, ...variables })
     .map(([name, value]) => `${name}=${value}\n`)
     .join("");
 
 /** The pages' functions, with the addresses of this system in place of what an operator's machine forwards. */
-const functionsAt = ({ authQuotaAddress, billingAddress }: World["stack"]["addresses"]): string =>
+const functionsAt = ({ authQuotaAddress, billingAddress, relayAddress }: World["stack"]["addresses"]): string =>
   prelude()
     .replace("127.0.0.1:7001", authQuotaAddress)
     .replace("127.0.0.1:7002", billingAddress)
+    .replace("127.0.0.1:7004", relayAddress)
     .replace("npm run ", `npm --prefix "${repository}" run `);
 
 /**
@@ -61,10 +65,11 @@ export async function openOperatorShell(
         .join(""),
     );
   }
-  const { authQuotaAddress, billingAddress, opsUrls } = stack.addresses;
+  const { authQuotaAddress, billingAddress, relayAddress, opsUrls } = stack.addresses;
   const ofConsole = {
     AUTH_QUOTA_ADDRESS: authQuotaAddress,
     BILLING_ADDRESS: billingAddress,
+    RELAY_ADDRESSES: relayAddress,
     ...grpcFilesIn(stack.tlsFolder, "console"),
   };
   await writeFile(join(folder, "pods", "model-relay-console"), variablesOf(ofConsole));

@@ -17,7 +17,6 @@ export async function startSecondVideoTask({ stack }: World, variables: Record<s
     entry,
     environment: {
       PATH: process.env["PATH"],
-      NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
       GRPC_PORT: String(port),
       OPS_PORT: String(opsPort),
       DATABASE_URL: stack.logins.videoTask,

@@ -132,11 +132,7 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
 }
 
 /** What services take from the tests' own environment: nothing that would configure them. */
-const ofThisMachine = ({ PATH, HOME, NODE_COMPILE_CACHE }: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({
-  PATH,
-  HOME,
-  NODE_COMPILE_CACHE,
-});
+const ofThisMachine = ({ PATH, HOME }: NodeJS.ProcessEnv): NodeJS.ProcessEnv => ({ PATH, HOME });
 
 function testVariables(
   environment: WorldOptions["serviceEnvironment"],

@@ -17,7 +17,6 @@ export async function startOneMoreRelay({ name, environment, stopGraceMs }: Rela
     entry,
     environment: {
       PATH: process.env["PATH"],
-      NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
       HTTP_PORT: String(port),
       OPS_PORT: String(opsPort),
       GRPC_PORT: String(grpcPort),

@@ -27,17 +27,25 @@ export async function checkAccessibility(page: Page): Promise<void> {
 /**
  * The rules and elements that axe-core objects to on the page as it stands, light at 1,280 px, and in both schemes at
  * 768 px and dark at 320 px as far as that can make a difference; controls that cannot be read in one of their states;
- * and whether it must be scrolled sideways (WCAG 1.4.10). Leaves the window wide and light.
+ * and whether it must be scrolled sideways (WCAG 1.4.10). Leaves the window wide and light. What differs by width,
+ * scheme and state is looked at in `part` of the page alone: menus are the same on many.
  */
-export async function accessibilityProblems(page: Page): Promise<string[]> {
-  const problems = [...(await axeProblems(page, "light", {})), ...(await contrastProblems(page)).map(inMode("light"))];
+export async function accessibilityProblems(page: Page, part: "body" | "main" = "body"): Promise<string[]> {
+  const problems = await axeProblems(page, "light", {}, "body");
+  problems.push(...(await contrastProblems(page, part)).map(inMode("light")));
   await page.setViewportSize(middle);
-  problems.push(...(await axeProblems(page, "light, 768 px", ofLayout)), ...(await overflowProblems(page, middle)));
+  problems.push(
+    ...(await axeProblems(page, "light, 768 px", ofLayout, part)),
+    ...(await overflowProblems(page, middle)),
+  );
   await page.emulateMedia({ colorScheme: "dark" });
-  problems.push(...(await axeProblems(page, "dark, 768 px", ofLayout)));
+  problems.push(...(await axeProblems(page, "dark, 768 px", ofLayout, part)));
   await page.setViewportSize(narrow);
-  problems.push(...(await axeProblems(page, "dark, 320 px", ofLayout)), ...(await overflowProblems(page, narrow)));
-  problems.push(...(await contrastProblems(page)).map(inMode("dark")));
+  problems.push(
+    ...(await axeProblems(page, "dark, 320 px", ofLayout, part)),
+    ...(await overflowProblems(page, narrow)),
+  );
+  problems.push(...(await contrastProblems(page, part)).map(inMode("dark")));
   await page.emulateMedia({ colorScheme: "light" });
   await page.setViewportSize(wide);
   return problems.map((problem) => `${new URL(page.url()).pathname}: ${problem}`);
@@ -57,10 +65,12 @@ const inMode =
     `${mode}: ${problem}`;
 
 // The browser evaluates it for the test, beside the page's CSP, which stays as it is.
-async function axeProblems(page: Page, mode: string, options: RunOptions): Promise<string[]> {
+async function axeProblems(page: Page, mode: string, options: RunOptions, part: string): Promise<string[]> {
   const isThere = await page.evaluate("typeof globalThis.axe === 'object'");
   if (isThere !== true) await page.evaluate(axeSource);
-  const results = (await page.evaluate(`axe.run(${JSON.stringify({ ...few, ...options })})`)) as AxeResults;
+  const results = (await page.evaluate(
+    `axe.run(${part === "body" ? "document" : JSON.stringify(part)}, ${JSON.stringify({ ...few, ...options })})`,
+  )) as AxeResults;
   return results.violations.flatMap(({ id, nodes }) =>
     nodes.map(({ target, failureSummary = "" }) => `${mode}: ${id}: ${target.join(" ")}: ${failureSummary}`),
   );

@@ -1,5 +1,5 @@
 // Runs in the page: tells which texts of controls have less contrast than WCAG 2.2 AA asks for, as they are drawn now.
-// Its last value is a function that takes the name of the state that the controls were put in.
+// Its last value is a function that takes the name of the state that the controls were put in, and the part of the page.
 (() => {
   const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary";
   const [minOfText, minOfLargeText, minOfOutline] = [4.5, 3, 3];
@@ -75,8 +75,10 @@
     return ratio < minOfOutline ? `outline ${ratio.toFixed(2)}` : undefined;
   }
 
-  return (state) => {
-    const seen = [...document.querySelectorAll(controls)].filter((one) => isSeen(one) && canBe(state, one));
+  return (state, part) => {
+    const seen = [...document.querySelectorAll(`${part} :is(${controls})`)].filter(
+      (one) => isSeen(one) && canBe(state, one),
+    );
     return seen.flatMap((control) => {
       const texts = [control, ...control.querySelectorAll("*")].filter((one) => hasText(one) && isSeen(one));
       const problems = [...texts.map(problemOfText), state === "focus-visible" && problemOfOutline(control)];

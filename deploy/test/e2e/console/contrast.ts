@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { CDPSession, Page } from "playwright-core";
 
 const inPage = readFileSync(join(import.meta.dirname, "contrast-in-page.js"), "utf8");
-const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary";
+const controls = ":is(a[href], button, input:not([type=hidden]), select, textarea, summary)";
 
 // What a pointer and a keyboard do to a control; a pressed one is under the pointer and has the focus.
 const states: Readonly<Record<string, readonly string[]>> = {
@@ -15,18 +15,18 @@ const states: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Controls of the page, in any state, whose text has less contrast than WCAG 2.2 asks for at level AA, or that show no
- * outline when a keyboard has come to them. axe-core sees only the default state, and takes text in the very color of
- * its background for something that it cannot judge.
+ * Controls of a part of the page, in any state, whose text has less contrast than WCAG 2.2 asks for at level AA, or
+ * that show no outline when a keyboard has come to them. axe-core sees only the default state, and takes text in the
+ * very color of its background for something that it cannot judge.
  */
-export async function contrastProblems(page: Page): Promise<string[]> {
+export async function contrastProblems(page: Page, part: string): Promise<string[]> {
   const session = await page.context().newCDPSession(page);
   try {
     const problems: string[] = [];
-    const nodeIds = await controlsOf(session);
+    const nodeIds = await controlsOf(session, part);
     for (const [state, forcedPseudoClasses] of Object.entries(states)) {
       await Promise.all(nodeIds.map((nodeId) => forceState(session, nodeId, [...forcedPseudoClasses])));
-      problems.push(...(await (state === "disabled" ? disabledProblems(page) : problemsIn(page, state))));
+      problems.push(...(await (state === "disabled" ? disabledProblems(page, part) : problemsIn(page, state, part))));
     }
     return problems;
   } finally {
@@ -42,23 +42,25 @@ async function forceState(session: CDPSession, nodeId: number, forcedPseudoClass
   });
 }
 
-async function controlsOf(session: CDPSession): Promise<number[]> {
+async function controlsOf(session: CDPSession, part: string): Promise<number[]> {
   await session.send("DOM.enable");
   await session.send("CSS.enable");
   const { root } = await session.send("DOM.getDocument", { depth: 0 });
-  return (await session.send("DOM.querySelectorAll", { nodeId: root.nodeId, selector: controls })).nodeIds;
+  return (await session.send("DOM.querySelectorAll", { nodeId: root.nodeId, selector: `${part} ${controls}` })).nodeIds;
 }
 
 // The browser evaluates it for the test, beside the page's CSP, which stays as it is.
-async function problemsIn(page: Page, state: string): Promise<string[]> {
-  return (await page.evaluate(`${inPage.trim().replace(/;$/, "")}(${JSON.stringify(state)})`)) as string[];
+async function problemsIn(page: Page, state: string, part: string): Promise<string[]> {
+  return (await page.evaluate(
+    `${inPage.trim().replace(/;$/, "")}(${JSON.stringify(state)}, ${JSON.stringify(part)})`,
+  )) as string[];
 }
 
 /** A control that is switched off is exempt from WCAG's figures, but people read what it says all the same. */
-async function disabledProblems(page: Page): Promise<string[]> {
+async function disabledProblems(page: Page, part: string): Promise<string[]> {
   const enabled = `[...document.querySelectorAll("button, input, select, textarea")].filter((one) => !one.disabled)`;
   await page.evaluate(`globalThis.switchedOff = ${enabled}; for (const one of switchedOff) one.disabled = true;`);
-  const problems = await problemsIn(page, "disabled");
+  const problems = await problemsIn(page, "disabled", part);
   await page.evaluate("for (const one of switchedOff) one.disabled = false; delete globalThis.switchedOff;");
   return problems;
 }

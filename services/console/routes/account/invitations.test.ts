@@ -31,7 +31,7 @@ describe("an invitation", () => {
     const winners = seen.filter(({ location }) => location === "/");
     assert.equal(winners.length, 1, seen.map(({ status, title }) => `${status} ${title}`).join());
     assert.equal(both.filter(({ cookies }) => cookies.has("__Host-session")).length, 1);
-    assert.deepEqual(await rolesOf("race@example.org"), [{ account_id: "acme", role: "member" }]);
+    assert.deepEqual(await rolesOf("race@example.org"), [{ account_id: "acme", role: "developer" }]);
   });
 
   it("works once, not after its end, not when it was taken back, and its link is stored as a hash", async () => {
