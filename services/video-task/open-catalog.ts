@@ -1,12 +1,10 @@
 import { readFileSync } from "node:fs";
-import { hostname } from "node:os";
 import { AuthQuotaService } from "#proto/authquota/v1/authquota_pb.ts";
-import { createKeeping, startCatalog } from "#shared/catalog/last-good.ts";
+import { openFileCatalog, type OpenCatalog } from "#shared/catalog/last-good.ts";
 import { createRestrict } from "#shared/catalog/restrict.ts";
 import { followStoredCatalog } from "#shared/catalog/stored.ts";
 import type { GrpcCredentials } from "#shared/grpc/credentials.ts";
 import { connectGrpc, unaryClient } from "#shared/grpc/grpc.ts";
-import { every } from "#shared/process/lifecycle.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { followUpstreams, parseUpstreams, type Upstreams, type UpstreamsFollower } from "./catalog.ts";
@@ -22,28 +20,20 @@ export type OpenUpstreamsDeps = {
   log: Logger;
 };
 
-/** The upstreams for videos of a running service. */
-export type OpenUpstreams = Pick<UpstreamsFollower, "current" | "isStale" | "file"> & AsyncDisposable;
-
 /** Begins with the catalog of the configured source and follows it. */
-export async function openUpstreams(deps: OpenUpstreamsDeps): Promise<OpenUpstreams> {
+export async function openUpstreams(deps: OpenUpstreamsDeps): Promise<OpenCatalog<Upstreams>> {
   return deps.config.CATALOG_SOURCE === "stored" ? await openStored(deps) : await openFile(deps);
 }
 
-async function openFile({ config, pool, environment, onReplaced, log }: OpenUpstreamsDeps): Promise<OpenUpstreams> {
-  await using resources = new AsyncDisposableStack();
-  const keeper = keeperIn(pool);
+async function openFile(deps: OpenUpstreamsDeps): Promise<OpenCatalog<Upstreams>> {
+  const { config, pool, environment, onReplaced, log } = deps;
+  const path = config.CATALOG_FILE;
   const open = (fallback?: string): UpstreamsFollower =>
-    followUpstreams(config.CATALOG_FILE, environment, log, { onReplaced, fallback });
-  const readText = (): string => readFileSync(config.CATALOG_FILE, "utf8");
-  const upstreams = resources.use(await startCatalog(open, keeper, { readText, environment, log }));
-  resources.use(every(5_000, createKeeping(keeper, upstreams, { takenBy: hostname(), environment, log }), log));
-  const owned = resources.move();
-  const { current, isStale, file } = upstreams;
-  return { current, isStale, file, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+    followUpstreams(path, environment, log, { onReplaced, fallback });
+  return await openFileCatalog(open, keeperIn(pool), { path, environment, log });
 }
 
-async function openStored(deps: OpenUpstreamsDeps): Promise<OpenUpstreams> {
+async function openStored(deps: OpenUpstreamsDeps): Promise<OpenCatalog<Upstreams>> {
   const { config, credentials, environment, onReplaced, log } = deps;
   await using resources = new AsyncDisposableStack();
   const channel = resources.use(connectGrpc(config.AUTH_QUOTA_ADDRESS, credentials, "auth-quota"));
@@ -62,6 +52,5 @@ async function openStored(deps: OpenUpstreamsDeps): Promise<OpenUpstreams> {
     }),
   );
   const owned = resources.move();
-  const { current, isStale, file } = upstreams;
-  return { current, isStale, file, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { ...upstreams, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

@@ -39,7 +39,7 @@ export function requireLimit(limit: number): number {
   return limit || defaultLimit;
 }
 
-const maxDays = 400;
+export const maxDays = 400;
 
 /** Checks a span of time, in milliseconds since 1970: at most 400 days, the end not included. */
 export function requireSpan({ from, until }: { from?: Timestamp | undefined; until?: Timestamp | undefined }) {
@@ -67,6 +67,13 @@ export function requireDays({ fromDay, untilDay }: { fromDay: string; untilDay: 
   requireDay("from_day", fromDay);
   requireDay("until_day", untilDay);
   if (untilDay <= fromDay) throw badRequest("until_day must be after from_day");
+}
+
+/** The same, of at most 400 days. */
+export function requireFewDays(span: { fromDay: string; untilDay: string }) {
+  requireDays(span);
+  const isTooLong = Date.parse(span.untilDay) - Date.parse(span.fromDay) > maxDays * dayMs;
+  if (isTooLong) throw badRequest(`from_day and until_day may be at most ${maxDays} days apart`);
 }
 
 /** Checks a day (UTC) as YYYY-MM-DD; `name` is the field. */

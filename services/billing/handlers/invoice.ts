@@ -11,7 +11,7 @@ import { type Usage, UsageSchema } from "#proto/usage/v1/usage_pb.ts";
 import { ServiceError } from "#shared/process/errors.ts";
 import { usageBuckets } from "#shared/money/pricing.ts";
 import { dayOfMs } from "../records/check.ts";
-import { badRequest, detached, requireDay, requireDays, requireText } from "./check-request.ts";
+import { badRequest, detached, requireDay, requireFewDays, requireText } from "./check-request.ts";
 import { toUsage } from "./query-usage.ts";
 import { compareInvoice as readComparison, putInvoice, type ComparedRow, type CostRow } from "../store/invoice.ts";
 import { findDetachedDay } from "../store/partitions.ts";
@@ -19,7 +19,6 @@ import type { Pool } from "#shared/stores/postgres.ts";
 
 const maxRows = 10_000;
 const maxComparedRows = 50_000;
-const maxDays = 400;
 const nameLength = { min: 1, max: 200 };
 
 /**
@@ -64,9 +63,7 @@ export async function compareInvoice(
   { upstream, fromDay, untilDay }: CompareInvoiceRequest,
 ): Promise<MessageInitShape<typeof CompareInvoiceResponseSchema>> {
   requireText("upstream", upstream, nameLength);
-  requireDays({ fromDay, untilDay });
-  const days = (Date.parse(untilDay) - Date.parse(fromDay)) / dayMs;
-  if (days > maxDays) throw badRequest(`from_day and until_day may be at most ${maxDays} days apart`);
+  requireFewDays({ fromDay, untilDay });
   const missing = await findDetachedDay(pool, fromDay, dayOfMs(Date.parse(untilDay) - dayMs));
   if (missing !== undefined) throw detached(missing);
   const rows = await readComparison(pool, { upstream, fromDay, untilDay, limit: maxComparedRows + 1 });

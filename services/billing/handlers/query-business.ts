@@ -6,10 +6,9 @@ import {
   type QueryBusinessRequest,
   type QueryBusinessResponseSchema,
 } from "#proto/billing/v1/billing_pb.ts";
-import { dayMs } from "#shared/process/clock.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
 import { type BusinessGroup, type BusinessSumRow, readBusiness } from "../store/business.ts";
-import { badRequest, requireDays, requireId, requireLimit } from "./check-request.ts";
+import { badRequest, maxDays, requireFewDays, requireId, requireLimit } from "./check-request.ts";
 
 const groups: Record<BusinessGrouping, BusinessGroup> = {
   [BusinessGrouping.UNSPECIFIED]: "none",
@@ -20,7 +19,6 @@ const groups: Record<BusinessGrouping, BusinessGroup> = {
 };
 
 const ofAccounts: readonly BusinessGroup[] = ["none", "day", "account"];
-const maxDays = 400;
 
 /** Sums of all accounts, or of one, on at most 400 days: read from sums alone, whose end is told. */
 export async function queryBusiness(
@@ -29,10 +27,7 @@ export async function queryBusiness(
 ): Promise<MessageInitShape<typeof QueryBusinessResponseSchema>> {
   const group = groups[groupBy];
   if (!group) throw badRequest("group_by is unknown");
-  requireDays({ fromDay, untilDay });
-  if (Date.parse(untilDay) - Date.parse(fromDay) > maxDays * dayMs) {
-    throw badRequest(`from_day and until_day may be at most ${maxDays} days apart`);
-  }
+  requireFewDays({ fromDay, untilDay });
   if (accountId !== "" && !ofAccounts.includes(group)) throw badRequest("group_by is not known of one account");
   const found = await readBusiness(pool, {
     fromDay,

@@ -102,8 +102,9 @@ type State = QuotaStreams & {
   inFlight: SentBatch[];
   /** Monotonic milliseconds since when an answer is due; of no meaning while nothing is in flight. */
   dueSince: number;
-  /** Those whose answers have come and who hear them in a later turn of the event loop, the oldest last. */
+  /** Calls whose answers have come and who hear them in this turn of the event loop or a later one, in their order. */
   answered: Answered[];
+  isTurnPlanned: boolean;
   /** Operations that could not be decided and wait for a moment before they are sent again. */
   retrying: Set<Waiting>;
   generation: string;
@@ -198,38 +199,25 @@ function takeResults(state: State, answer: SessionAnswer): void {
   if (!sent) return;
   const { waiting } = sent;
   state.dueSince = performance.now();
-  const later: Answered[] = [];
-  let left = state.answered.length > 0 ? 0 : mostInTurn;
   for (let index = 0; index < waiting.length; index += 1) {
     const one = waiting[index] as Waiting;
     const result = results[index] ?? unavailable;
-    const isCall = one.deadlineAt !== Infinity;
-    if (isCall && left === 0) later.push({ one, result });
-    else takeResult(state, one, result);
-    if (isCall && left > 0) left -= 1;
+    if (one.deadlineAt === Infinity) takeResult(state, one, result);
+    else state.answered.push({ one, result });
   }
-  if (later.length > 0) takeLater(state, later);
+  if (!state.isTurnPlanned) takeTurn(state);
   // Without that, what is queued is still being gathered.
   if (wasFull) flush(state);
 }
 
-function takeLater(state: State, later: Answered[]): void {
-  if (state.answered.length === 0) setImmediate(takeTurn, state);
-  state.answered = [...later.toReversed(), ...state.answered];
-}
-
 function takeTurn(state: State): void {
   takeAnswered(state, mostInTurn);
-  if (state.answered.length > 0) setImmediate(takeTurn, state);
+  state.isTurnPlanned = state.answered.length > 0;
+  if (state.isTurnPlanned) setImmediate(takeTurn, state);
 }
 
 function takeAnswered(state: State, most: number): void {
-  const { answered } = state;
-  for (let count = 0; count < most; count += 1) {
-    const next = answered.pop();
-    if (!next) return;
-    takeResult(state, next.one, next.result);
-  }
+  for (const { one, result } of state.answered.splice(0, most)) takeResult(state, one, result);
 }
 
 function takeResult(state: State, one: Waiting, result: Result): void {
@@ -340,6 +328,7 @@ export function openQuotaSession(
     queue: [],
     inFlight: [],
     answered: [],
+    isTurnPlanned: false,
     dueSince: 0,
     retrying: new Set(),
     isProven: false,

@@ -130,6 +130,10 @@ export class CallerSocket implements HeldSocket {
     if (event.kind === "create") return this.queue(event, bytes.length);
     this.intake.wait(0);
     if (event.kind === "steer") return this.sendRefusal(notSteered(event.input, event.previousId));
+    this.countRefused();
+  }
+
+  private countRefused(): void {
     this.refused += 1;
     if (this.refused >= this.limits.maxRefused) this.close("misuse");
   }
@@ -254,10 +258,9 @@ export class CallerSocket implements HeldSocket {
   /** Answers without a call. Who does not read, or sends one wrong event behind the other, gets no answer for each. */
   private sendRefusal(text: string): void {
     const { webSocket } = this.opened;
-    this.refused += 1;
     if (webSocket.bufferedAmount > this.limits.maxBacklogBytes) return this.cut("not_reading");
     webSocket.send(text, ignore);
-    if (this.refused >= this.limits.maxRefused) this.close("misuse");
+    this.countRefused();
   }
 
   /** Of a socket that takes no more its caller has left: an answer must not be read on as fast as nobody takes it. */

@@ -1,8 +1,10 @@
 import { existsSync, readFileSync } from "node:fs";
 import { createHmac, hash, timingSafeEqual } from "node:crypto";
+import { hostname } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { toServiceError } from "#shared/process/errors.ts";
+import { every } from "#shared/process/lifecycle.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { FollowedCatalog } from "./follow.ts";
 
@@ -101,6 +103,27 @@ export async function startCatalog<T>(
   }
 }
 
+const keepEveryMs = 5_000;
+
+/** What is in force of a catalog, whatever it follows; disposal waits for what is under way. */
+export type OpenCatalog<T> = Pick<FollowedCatalog<T>, "current" | "isStale" | "file"> & AsyncDisposable;
+
+/** Begins with the catalog's file as `startCatalog` does, and keeps what is taken of it from then on. */
+export async function openFileCatalog<T>(
+  open: Open<FollowedCatalog<T>>,
+  keeper: CatalogKeeper,
+  { path, environment, log }: { path: string; environment: NodeJS.ProcessEnv; log: Logger },
+): Promise<OpenCatalog<T>> {
+  await using resources = new AsyncDisposableStack();
+  const readText = (): string => readFileSync(path, "utf8");
+  const catalog = resources.use(await startCatalog(open, keeper, { readText, environment, log }));
+  const keeping = createKeeping(keeper, catalog, { takenBy: hostname(), environment, log });
+  resources.use(every(keepEveryMs, keeping, log));
+  const owned = resources.move();
+  const { current, isStale, file } = catalog;
+  return { current, isStale, file, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
 function openKept<T>(open: Open<T>, { content }: KeptCatalog, refused: unknown): T {
   try {
     return open(content);
@@ -169,4 +192,5 @@ export function catalogProblem({
   return `${newest} is refused; catalog ${contentHash.slice(0, 12)} is in use`;
 }
 
-const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+/** What was wrong, as it was thrown. */
+export const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -3,7 +3,8 @@ import { setTimeout as wait } from "node:timers/promises";
 import { ServiceError, toServiceError } from "#shared/process/errors.ts";
 import { every } from "#shared/process/lifecycle.ts";
 import type { Logger } from "#shared/process/log.ts";
-import type { CatalogFile, FollowedCatalog } from "./follow.ts";
+import type { CatalogFile } from "./follow.ts";
+import { wordsOf, type OpenCatalog } from "./last-good.ts";
 
 /** A catalog that was applied; without its text where that is known. */
 export type AppliedCatalog = { version: bigint; hash: string; content: string };
@@ -35,9 +36,6 @@ const retryMs = 1_000;
 const followMs = 2_000;
 const maxOlder = 10;
 
-/** A catalog that follows the applied ones; disposal waits for a question that is under way. */
-export type StoredCatalog<T> = Omit<FollowedCatalog<T>, typeof Symbol.dispose> & AsyncDisposable;
-
 /**
  * Follows the catalogs that are applied, every two seconds. A later one that cannot be used is refused in the log and
  * the last good one stays; at the start the newest good one of the ten before is in force in its place. Rejects while
@@ -46,7 +44,7 @@ export type StoredCatalog<T> = Omit<FollowedCatalog<T>, typeof Symbol.dispose> &
 export async function followStoredCatalog<T>(
   deps: StoredCatalogDeps<T>,
   delays = { retryMs, followMs },
-): Promise<StoredCatalog<T>> {
+): Promise<OpenCatalog<T>> {
   const { source, takeApplied, onReplaced, log } = deps;
   const newest = await askAtStart(source, log, delays.retryMs);
   const begun = newest ? await beginWith(deps, newest) : beginWithFile(deps);
@@ -94,8 +92,6 @@ const fileOf = (text: string, version: bigint, problem = ""): CatalogFile => ({
   problem,
   appliedVersion: version,
 });
-
-const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 function refused(file: CatalogFile, { version }: AppliedCatalog, error: unknown, log: Logger): CatalogFile {
   const problem = `version ${version}:\n${wordsOf(error)}`;
