@@ -75,7 +75,7 @@ describe("a second factor that is demanded of operators", () => {
     assert.equal((await second.fill(link, passwords)).status, 303);
     assert.equal((await second.get("/accounts/acme")).location, path);
     await world.database.sql(`INSERT INTO console.membership (person_id, account_id, role)
-      SELECT person_id, 'acme', 'read-only' FROM console.person WHERE email = 'second@example.org'`);
+      SELECT person_id, 'acme', 'viewer' FROM console.person WHERE email = 'second@example.org'`);
     assert.equal((await second.get("/accounts/acme")).status, 200);
     assert.equal((await second.get("/accounts/acme/keys/new")).status, 403, "no operator may do that");
     assert.equal((await second.get("/accounts/other")).location, path);

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Queryable } from "#shared/stores/postgres.ts";
 import type { Role } from "../permissions.ts";
-import { roleIn } from "./stored-role.ts";
 
 /** Days for which an invitation can be accepted. */
 export const invitationDays = 7;
@@ -15,7 +14,7 @@ export type Invitation = {
   expiresAt: Date;
 };
 
-const columns = `invitation_id AS "invitationId", email, account_id AS "accountId", ${roleIn("role")},
+const columns = `invitation_id AS "invitationId", email, account_id AS "accountId", role,
   expires_at AS "expiresAt"`;
 const open = "accepted_at IS NULL AND withdrawn_at IS NULL AND expires_at > now()";
 

@@ -1,13 +1,12 @@
 import type { Queryable } from "#shared/stores/postgres.ts";
 import type { MemberRole } from "../permissions.ts";
-import { roleIn } from "./stored-role.ts";
 
 export type Member = { personId: string; email: string; role: MemberRole; createdAt: Date };
 
 /** The role of a person in an account. */
 export async function findRole(db: Queryable, personId: string, accountId: string): Promise<MemberRole | undefined> {
   const { rows } = await db.query<{ role: MemberRole }>(
-    `SELECT ${roleIn("role")} FROM console.membership WHERE person_id = $1 AND account_id = $2`,
+    `SELECT role FROM console.membership WHERE person_id = $1 AND account_id = $2`,
     [personId, accountId],
   );
   return rows[0]?.role;
@@ -20,7 +19,7 @@ export async function listMemberships(
   { afterId, limit }: { afterId: string; limit: number },
 ): Promise<{ accountId: string; role: MemberRole }[]> {
   const { rows } = await db.query<{ accountId: string; role: MemberRole }>(
-    `SELECT account_id AS "accountId", ${roleIn("role")} FROM console.membership
+    `SELECT account_id AS "accountId", role FROM console.membership
      WHERE person_id = $1 AND account_id > $2 ORDER BY account_id LIMIT $3`,
     [personId, afterId, limit],
   );
@@ -34,7 +33,7 @@ export async function listMembers(
   { afterEmail, limit }: { afterEmail: string; limit: number },
 ): Promise<Member[]> {
   const { rows } = await db.query<Member>(
-    `SELECT m.person_id AS "personId", p.email, ${roleIn("m.role")}, m.created_at AS "createdAt"
+    `SELECT m.person_id AS "personId", p.email, m.role, m.created_at AS "createdAt"
      FROM console.membership AS m JOIN console.person AS p USING (person_id)
      WHERE m.account_id = $1 AND lower(p.email) > lower($2) ORDER BY lower(p.email) LIMIT $3`,
     [accountId, afterEmail, limit],
@@ -58,7 +57,7 @@ export async function lockMember(
   personId: string,
 ): Promise<LockedMember | undefined> {
   const { rows } = await db.query<Member>(
-    `SELECT m.person_id AS "personId", p.email, ${roleIn("m.role")}, m.created_at AS "createdAt"
+    `SELECT m.person_id AS "personId", p.email, m.role, m.created_at AS "createdAt"
      FROM console.membership AS m JOIN console.person AS p USING (person_id)
      WHERE m.account_id = $1 AND (m.role = 'owner' OR m.person_id = $2) ORDER BY m.person_id FOR UPDATE OF m`,
     [accountId, personId],

@@ -34,6 +34,7 @@ test("migrations that run at the same time, in one database and in another of th
       "0010_role-names",
       "0011_forget_links",
       "0012_todays-role-names",
+      "0013_only-todays-role-names",
     ],
   );
 });

@@ -1,6 +1,5 @@
 import type { Queryable } from "#shared/stores/postgres.ts";
 import type { Role } from "../permissions.ts";
-import { storedRoles } from "./stored-role.ts";
 
 /** The key with which the playground asks for a person in an account. */
 export type PlaygroundKey = {
@@ -21,7 +20,7 @@ export async function lockMembership(
 ): Promise<boolean> {
   const { rowCount } = await db.query(
     `SELECT FROM console.membership WHERE account_id = $1 AND person_id = $2 AND role = ANY ($3) FOR UPDATE`,
-    [accountId, personId, storedRoles(roles)],
+    [accountId, personId, roles],
   );
   return rowCount === 1;
 }
@@ -52,7 +51,7 @@ export async function listEndedKeys(db: Queryable, roles: readonly Role[], limit
        SELECT FROM console.membership AS m JOIN console.person AS p USING (person_id)
        WHERE m.account_id = k.account_id AND m.person_id = k.person_id AND m.role = ANY ($1) AND p.status = 'active')
      LIMIT $2`,
-    [storedRoles(roles), limit],
+    [roles, limit],
   );
   return rows;
 }
