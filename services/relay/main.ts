@@ -178,6 +178,7 @@ const gatherState = (): StateParts => ({
   catalog: catalog.current(),
   file: catalog.file(),
   health,
+  recentCalls: metrics.recentCalls.of,
   offersVideos: videos.tasks !== undefined,
   now: { monotonicMs: performance.now(), clockMs: Date.now() },
 });

@@ -1,5 +1,6 @@
 import type { Registry } from "prom-client";
 import { createFailingAccounts } from "./failing-accounts.ts";
+import { createRecentCalls } from "./recent-calls.ts";
 import { counter, counters, gauge, histogram, histograms } from "#shared/metrics/metrics.ts";
 
 const secondsBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
@@ -73,6 +74,7 @@ function createCallMetrics(registry: Registry) {
       maxSeries: 1_130,
     }),
     failedCall: createFailingAccounts(registry),
+    recentCalls: createRecentCalls(),
     connectionRefusals: counter(registry, {
       name: "relay_connection_refusals_total",
       help: "Connections closed at once because their address had too many open.",

@@ -23,6 +23,7 @@ export const rooms: Record<string, readonly string[]> = {
     "catalog",
     "metrics.ts",
     "failing-accounts.ts",
+    "recent-calls.ts",
     "failures.ts",
     "callers.ts",
     "config.ts",

@@ -80,6 +80,7 @@ export function reportCall(report: Report, deps: ReportDeps): void {
   if (call) {
     metrics.modelCalls.inc({ model: call.offered.id, upstream: call.upstream || "none", outcome });
     metrics.failedCall(call.accountId, outcome);
+    metrics.recentCalls.count(call.offered.id, outcome);
   }
   const owner = report.caller?.owner;
   // A call that held money is in the ledger.

@@ -65,6 +65,7 @@ function partsOf(changes: Partial<StateParts> = {}): StateParts {
     catalog,
     file: { contentHash: "ab".repeat(32), loadedAt: new Date(clockMs - 30_000), problem: "" },
     health: createUpstreamHealth(),
+    recentCalls: () => ({ served: 0, failed: 0 }),
     offersVideos: true,
     now: { monotonicMs: 5_000, clockMs },
     ...changes,
@@ -72,6 +73,18 @@ function partsOf(changes: Partial<StateParts> = {}): StateParts {
 }
 
 const told = (changes: Partial<StateParts> = {}) => create(GetStateResponseSchema, tellState(partsOf(changes)));
+
+test("each model is told with its calls of the last hour", () => {
+  const recentCalls = (model: string) => ({ served: model.length, failed: model === "films" ? 2 : 0 });
+  assert.deepEqual(
+    told({ recentCalls }).catalog?.models.map(({ recentServed, recentFailed }) => [recentServed, recentFailed]),
+    [
+      [5n, 0n],
+      [8n, 0n],
+      [5n, 2n],
+    ],
+  );
+});
 
 test("models are told in the order of the file, with every price row, its condition and its nano-USD", () => {
   const models = told().catalog?.models ?? [];

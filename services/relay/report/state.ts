@@ -13,6 +13,7 @@ import type { Catalog } from "../catalog/catalog.ts";
 import { makesText, type Model } from "../catalog/models.ts";
 import { endpointsOf } from "../http/endpoints.ts";
 import { conditionOf, priceRowsOf } from "../catalog/describe.ts";
+import type { RecentCalls } from "../recent-calls.ts";
 import type { UpstreamHealth, UpstreamState } from "../upstream/health.ts";
 
 /** What the state of a process is made of. */
@@ -25,6 +26,7 @@ export type StateParts = {
   catalog: Catalog;
   file: Omit<CatalogFile, "text">;
   health: Pick<UpstreamHealth, "look">;
+  recentCalls: (model: string) => RecentCalls;
   /** Whether videos can be asked for here. */
   offersVideos: boolean;
   /** The moment in the time of `health`, which is monotonic, and by the clock. */
@@ -50,7 +52,7 @@ export function tellState(parts: StateParts): MessageInitShape<typeof GetStateRe
 }
 
 function tellCatalog(parts: StateParts): MessageInitShape<typeof CatalogSchema> {
-  const { catalog, file, offersVideos } = parts;
+  const { catalog, file, offersVideos, recentCalls } = parts;
   const models = [...catalog.models.values()];
   const routes = Map.groupBy(
     models.flatMap((model) => model.routes),
@@ -63,7 +65,10 @@ function tellCatalog(parts: StateParts): MessageInitShape<typeof CatalogSchema> 
     isMaintenance: catalog.isMaintenance,
     isStored: file.appliedVersion !== undefined,
     appliedVersion: file.appliedVersion ?? 0n,
-    models: models.map((model) => tellModel(model, offersVideos)),
+    models: models.map((model) => {
+      const { served, failed } = recentCalls(model.id);
+      return { ...tellModel(model, offersVideos), recentServed: BigInt(served), recentFailed: BigInt(failed) };
+    }),
     upstreams: catalog.upstreams.map((upstream) => tellUpstream(upstream, routes.get(upstream.id) ?? [], parts)),
   };
 }
