@@ -1,15 +1,29 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { Page } from "playwright-core";
+import { stringify } from "yaml";
 import { behaviourText } from "#fake-provider/behaviour.ts";
 import { until } from "#shared/testing/until.ts";
 import { chat, makeCall, type Reply, ridOf } from "./ask.ts";
-import { modelOn, testCatalog } from "./catalog.ts";
+import { type CatalogSections, modelOn, testCatalog } from "./catalog.ts";
+import { costOf, unitsOf } from "./charge.ts";
 import { accessibilityProblems } from "./console/accessibility.ts";
 import { needsBrowser } from "./console/browser.ts";
 import { cellsOf, figureOf } from "./console/figures.ts";
-import { credit, inviteInto, makeAccount, noticeOf, type Person, press, seeHeading, signIn } from "./console/people.ts";
+import {
+  credit,
+  inviteInto,
+  makeAccount,
+  noticeOf,
+  password,
+  type Person,
+  press,
+  seeHeading,
+  signIn,
+} from "./console/people.ts";
 import { type Site, startSite } from "./console/site.ts";
+import { videoCatalog } from "./video-catalog.ts";
+import { makeVideo } from "./videos.ts";
 
 describe("the console, clicked through by operators and by strangers", needsBrowser, () => {
   let site: Site;
@@ -22,7 +36,7 @@ describe("the console, clicked through by operators and by strangers", needsBrow
   before(async () => {
     // Until a catalog is applied the file's is in force.
     const stored = { CATALOG_SOURCE: "stored" };
-    site = await startSite({ serviceEnvironment: { relay: stored, "video-task": stored } });
+    site = await startSite({ catalog: videoCatalog, serviceEnvironment: { relay: stored, "video-task": stored } });
     const { browser, operator, world } = site;
     await makeAccount(operator, "Acme", accountId);
     await credit(operator, accountId, "10");
@@ -114,12 +128,68 @@ describe("the console, clicked through by operators and by strangers", needsBrow
     assert.deepEqual(await accessibilityProblems(page), []);
     await page.getByLabel("Note").fill("too dear");
     await press(page, "Roll back to version 1");
+    await page.getByRole("alert").getByText("This is not your password").waitFor();
+    await page.getByLabel("Your password").fill(password);
+    await press(page, "Roll back to version 1");
     assert.match(await noticeOf(page), /Version 3 is applied/);
     await until("version 1 is in force again", async () => (await priceOfCall()) === "1");
     const { applied } = await world.authQuota.listCatalogs({});
     const [newest] = applied;
     const told = [newest?.version, newest?.author, newest?.via, newest?.note];
     assert.deepEqual(told, [3n, operator.email, "console", "back to version 1: too dear"]);
+    site.browser.check();
+  });
+
+  test("an upstream of the form is applied by its operator's password: its model answers and is charged, a video of the same version, too", async () => {
+    const { operator, world } = site;
+    const { page } = operator;
+    const { upstreams, models } = JSON.parse(videoCatalog(world.fake.url, world.videos.url)) as CatalogSections;
+    const filmModel = { ...models["sora-model"], price: { version: "film-1", media_ms: "2" } };
+    const content = stringify({ upstreams, models: { ...models, "applied-film": filmModel } });
+    const baseVersion = (await world.authQuota.listCatalogs({})).applied[0]?.version ?? 0n;
+    const { version } = await world.authQuota.applyCatalog({ content, baseVersion, author: "a colleague", note: "" });
+    await until("the relay follows it", async () => {
+      await page.goto("/operator/installation/catalog/versions");
+      return (await cellsOf(page, `${version} in force`)).length > 0;
+    });
+
+    await page.goto("/operator/installation/catalog/add");
+    const typed = {
+      "Name of the upstream": "second",
+      Address: world.fake.url,
+      "Environment variable of the relays that holds the credential": "DEMO_API_KEY",
+      "Who makes the models": "somebody",
+      "Name of model 1": "form-model",
+      "Most tokens that model 1 reads": "1000",
+      "Most tokens that model 1 writes": "100",
+      "Price of input tokens, USD per million, model 1": "1",
+      "Price of output tokens, USD per million, model 1": "2",
+    };
+    for (const [label, text] of Object.entries(typed)) await page.getByLabel(label).fill(text);
+    await page.getByLabel("Format that it speaks").selectOption("openai-chat");
+    await press(page, "Preview");
+    await page.getByText("The file is valid.").waitFor();
+    assert.deepEqual(await accessibilityProblems(page), []);
+    await press(page, "Apply");
+    await page.getByRole("alert").getByText("This is not your password").waitFor();
+    await page.getByLabel("Your password").fill(password);
+    await press(page, "Apply");
+    assert.match(await noticeOf(page), new RegExp(`Version ${version + 1n} is applied`));
+    let reply: Reply | undefined;
+    await until("the new model answers", async () => {
+      reply = await makeCall(world.relayUrl, secret, { side: chat, model: "form-model" });
+      return reply.status === 200;
+    });
+    const line = await world.untilBooked(accountId, reply?.rid ?? "");
+    assert.equal(
+      -line.amountNanos,
+      costOf(unitsOf(line), { inputTokens: 1_000_000_000n, outputTokens: 2_000_000_000n }),
+    );
+    const customer = { accountId, keyId, secret, relayUrl: world.relayUrl };
+    const { ended, rid: filmRid } = await makeVideo(world, customer, { model: "applied-film", more: { seconds: "8" } });
+    assert.equal(ended.status, "completed");
+    const film = await world.untilBooked(accountId, filmRid);
+    assert.deepEqual([film.usage.priceVersion, film.amountNanos], ["film-1", -16_000_000n]);
     site.browser.check();
   });
 

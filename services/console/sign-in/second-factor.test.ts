@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { startWorld, type World } from "../testing/console.ts";
-import { enrol, invite, join, passwords, setUp, type TestPerson } from "../testing/people.ts";
+import { enrol, inviteOperator, join, passwords, setUp, type TestPerson } from "../testing/people.ts";
 
 const path = "/profile/second-factor";
 const reminder = /Set up a second factor/;
@@ -45,6 +45,7 @@ describe("a second factor that nobody demands", () => {
 describe("a second factor that is demanded of operators", () => {
   let world: World;
   let operator: TestPerson;
+  let code: () => string;
   before(async () => {
     world = await startWorld({ SECOND_FACTOR_REQUIRED_OF: "operators" });
     for (const account of ["acme", "other"]) world.neighbours.addAccount(account);
@@ -62,7 +63,7 @@ describe("a second factor that is demanded of operators", () => {
     assert.doesNotMatch(shown.text, /Later/);
     assert.equal((await browser.post("/operator/accounts/new", { name: "Mine" })).location, path);
     assert.equal((await browser.get("/profile")).status, 200);
-    await enrol(world, browser);
+    ({ code } = await enrol(world, browser));
     assert.equal((await browser.get("/operator/accounts")).status, 200);
   });
 
@@ -71,7 +72,7 @@ describe("a second factor that is demanded of operators", () => {
     const owner = await join(world, browser, "acme", "owner");
     assert.equal((await owner.browser.get("/accounts/acme/keys/new")).status, 200);
     const second = world.browser();
-    const link = await invite(browser, "", "second@example.org", "operator");
+    const link = await inviteOperator(browser, "second@example.org", { code: code() });
     assert.equal((await second.fill(link, passwords)).status, 303);
     assert.equal((await second.get("/accounts/acme")).location, path);
     await world.database.sql(`INSERT INTO console.membership (person_id, account_id, role)

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Secret, TOTP } from "otpauth";
 import type { Role } from "../permissions.ts";
-import type { Browser } from "./browser.ts";
+import type { Browser, Fields } from "./browser.ts";
 import type { World } from "./console.ts";
 
 export const password = "correct horse battery staple";
@@ -27,11 +27,24 @@ export async function idOf({ database }: World, email: string): Promise<string> 
 }
 
 /** Has somebody invited; tells the path of the link. */
-export async function invite(by: Browser, accountId: string, email: string, role: Role): Promise<string> {
-  const path = role === "operator" ? "/operator/people" : `/accounts/${accountId}/members`;
+export function invite(by: Browser, accountId: string, email: string, role: Role): Promise<string> {
+  if (role === "operator") return inviteOperator(by, email);
+  const path = `/accounts/${accountId}/members`;
+  return inviteAt(by, path, { action: path, email, role });
+}
+
+/** Operators are let in only by who proves again who they are. */
+export function inviteOperator(
+  by: Browser,
+  email: string,
+  proof: { password: string } | { code: string } = { password },
+): Promise<string> {
+  return inviteAt(by, "/operator/people", { action: "/operator/people/operators", email, ...proof });
+}
+
+async function inviteAt(by: Browser, path: string, { action, ...fields }: Fields & { action: string }) {
   await by.get(path);
-  const action = role === "operator" ? "/operator/people/operators" : path;
-  const made = await by.post(action, { email, role });
+  const made = await by.post(action, fields);
   assert.equal(made.title, "Invitation made", made.text);
   return /https?:\/\/[\w.:]+(\/invitations\/[\w-]{43})/.exec(made.text)?.[1] ?? "";
 }

@@ -7,7 +7,7 @@ import { until } from "#shared/testing/until.ts";
 import { chat, makeCall, ridOf } from "../ask.ts";
 import { submitVideo, videoOf } from "../videos.ts";
 import type { Customer, World } from "../world.ts";
-import { openInvitation, type Person, press, seeHeading } from "./people.ts";
+import { openInvitation, password, type Person, press, seeHeading } from "./people.ts";
 import type { Site } from "./site.ts";
 
 const batchId = randomUUID();
@@ -75,8 +75,10 @@ export async function seed(site: Site, owner: Person, { accountId, keyId, secret
   await press(owner.page, "Continue to payment");
   await owner.page.getByRole("button", { name: "Pay" }).click();
   await seeHeading(owner.page, "Your payment");
-  await operator.page.goto("/operator/people");
-  await press(operator.page, `Reset password ${owner.email}`);
+  const resetPage = `/operator/people/${personId}/password-reset`;
+  await operator.page.goto(resetPage);
+  await operator.page.getByLabel("Your password").fill(password);
+  await press(operator.page, "Make the link");
   const reset = (await operator.page.locator("code.secret").innerText()).split("/").at(-1) ?? "";
   await world.untilBooked(accountId, rid);
   const today = new Date().toISOString().slice(0, 10);
@@ -98,6 +100,7 @@ export async function seed(site: Site, owner: Person, { accountId, keyId, secret
     paths: {
       "/operator/accounts/:id": `/operator/accounts/${accountId}`,
       "/operator/installation/catalog/test": `/operator/installation/catalog/test?upstream=main&model=${model}`,
+      "/operator/people/:id/password-reset": resetPage,
       "/operator/reports": `/operator/reports?day=${today}`,
       "/password-resets/:token": `/password-resets/${reset}`,
     },

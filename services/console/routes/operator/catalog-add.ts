@@ -17,6 +17,7 @@ import {
   type Route,
   type SignedInRequest,
 } from "../../html/route.ts";
+import { proofField } from "../../sign-in/prove-again.ts";
 import { applyChecked, isUsable, readBase } from "./catalog-apply.ts";
 import { draftFormats, draftModels, priceFields, readAdditions } from "./catalog-draft.ts";
 import { addToCatalog } from "./catalog-edit.ts";
@@ -36,7 +37,9 @@ export function catalogAddRoutes(deps: Deps): Route[] {
     operatorRoute(get("/installation/catalog/add"), action, async (request) => page(title, formPage(request))),
     operatorRoute(post("/installation/catalog/add"), action, (request) => preview(deps, request)),
     operatorRoute(post("/installation/catalog/add/file"), action, (request) => download(deps, request)),
-    operatorRoute(post("/installation/catalog/add/apply"), action, (request) => apply(deps, request)),
+    operatorRoute({ ...post("/installation/catalog/add/apply"), isGuessable: true }, action, (request) =>
+      apply(deps, request),
+    ),
   ];
 }
 
@@ -74,12 +77,9 @@ async function apply(deps: Deps, request: SignedInRequest): Promise<PageResponse
   const isSame = hash("sha256", text) === form.typed("previewed") && base === String(candidate.base);
   if (!isSame || note === undefined) return again(title, formPage(request, candidate));
   const checked = { text, verdict, base: BigInt(base), note: note === "" ? `added ${form.typed("name")}` : note };
-  const outcome = await applyChecked(deps, request, "catalog.apply", checked);
-  if ("refusal" in outcome) {
-    form.refuse("note", outcome.refusal);
-    return again(title, formPage(request, candidate));
-  }
-  return redirect(`${catalogPath}/versions`, `Version ${outcome.version} is applied: relays take it within seconds.`);
+  const version = await applyChecked(deps, request, "catalog.apply", checked);
+  if (version === undefined) return again(title, formPage(request, candidate));
+  return redirect(`${catalogPath}/versions`, `Version ${version} is applied: relays take it within seconds.`);
 }
 
 async function* one(text: string): AsyncGenerator<string> {
@@ -120,7 +120,11 @@ function formPage(request: SignedInRequest, candidate?: Candidate): Markup {
       <h2>Upstream</h2>
       ${upstreamFields(form)}
       ${draftModels.map((number) => modelFields(form, number))}
-      ${mayApply && html`<input type="hidden" name="base" value="${candidate.base}" />${input(form, note)}`}
+      ${
+        mayApply &&
+        html`<input type="hidden" name="base" value="${candidate.base}" />${input(form, note)}
+          ${proofField(form, request.visitor.person)}`
+      }
       <p>
         <button${isValid && html` class="outline"`}>Preview</button>
         ${isValid && html`<button formaction="${base}/file">Download the file</button>`}

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
+import { failuresBeforeLock } from "../../store/people.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
-import { setUp, type TestPerson } from "../../testing/people.ts";
+import { enrol, join, password, setUp, signIn, type TestPerson } from "../../testing/people.ts";
 import { readyState } from "../../testing/relay-neighbour.ts";
 
 const path = "/operator/installation/catalog/versions";
@@ -45,7 +46,7 @@ async function open(where: string): Promise<string> {
 }
 
 const rollBackTo = (version: string, base: string, more: object = {}) =>
-  operator.browser.post(path, { applied: version, base, note: "", ...more });
+  operator.browser.post(path, { applied: version, base, note: "", password, ...more });
 
 test("versions are listed with author and note, as they were typed, and the one in force is marked", async () => {
   const text = await open(path);
@@ -70,7 +71,7 @@ test("a version is compared with the one in force, and one click rolls back to i
     [3, one, operator.email, "back to version 1: too dear"],
   );
   const rows = await world.database.sql(
-    `SELECT outcome, email FROM console.audit_entry WHERE action = 'catalog.rollback' ORDER BY audit_id`,
+    `SELECT outcome, email, after FROM console.audit_entry WHERE action = 'catalog.rollback' ORDER BY audit_id`,
   );
   assert.deepEqual(
     rows.map(({ outcome, email }) => [outcome, email]),
@@ -79,6 +80,7 @@ test("a version is compared with the one in force, and one click rolls back to i
       ["done", operator.email],
     ],
   );
+  for (const { after: values } of rows) assert.equal(Object(values).provenBy, "password");
 });
 
 test("nothing is applied when somebody was faster, a relay would refuse it, or a variable of it is not set", async () => {
@@ -95,6 +97,46 @@ test("nothing is applied when somebody was faster, a relay would refuse it, or a
   for (const odd of [{ base: "" }, { base: "-1" }, { applied: "x" }, { applied: "99" }])
     assert.equal((await rollBackTo("1", "2", odd)).status, 400, JSON.stringify(odd));
   assert.equal(catalogs.applied.length, 2);
+});
+
+test("a session alone applies nothing: it takes the password, or a code where a second factor is set up, once", async () => {
+  const { catalogs } = world.neighbours;
+  for (const wrong of ["", "not the password"]) {
+    const refused = await rollBackTo("1", "2", { password: wrong, note: "kept words" });
+    assert.equal(refused.status, 422);
+    assert.match(refused.text, /This is not your password/);
+    assert.match(refused.text, /value="kept words"/);
+    checkPage(refused, path);
+  }
+  const other = await join(world, operator.browser, "", "operator");
+  const { code, recovery } = await enrol(world, other.browser);
+  const by = async (fields: object) => other.browser.fill(path, { applied: "1", base: "2", note: "", ...fields });
+  assert.match((await other.browser.get(`${path}?applied=1`)).text, /Code of your second factor/);
+  const notEnough = await by({ password });
+  assert.match(notEnough.text, /This code is wrong or was used before/);
+  assert.equal(catalogs.applied.length, 2);
+  const used = code();
+  assert.equal((await by({ code: used })).status, 303);
+  assert.equal((await by({ code: used, base: "3" })).status, 422, "a code is taken once");
+  assert.equal((await by({ code: recovery[0] ?? "", base: "3" })).status, 303);
+  assert.equal(catalogs.applied.length, 4);
+  const rows = await world.database.sql(
+    `SELECT after->>'provenBy' AS by FROM console.audit_entry WHERE outcome = 'done' AND email = '${other.email}'
+     AND action = 'catalog.rollback' ORDER BY audit_id`,
+  );
+  assert.deepEqual(
+    rows.map((row) => row["by"]),
+    ["second factor", "recovery code"],
+  );
+});
+
+test("guesses through a stolen session lock the person, and then the right password applies nothing", async () => {
+  const { email, browser } = await join(world, operator.browser, "", "operator");
+  const guess = (typed: string) => browser.fill(path, { applied: "1", base: "2", note: "", password: typed });
+  for (let number = 0; number < failuresBeforeLock; number += 1) await guess(`guess ${number}`);
+  assert.equal((await guess(password)).status, 422);
+  assert.equal((await signIn(world, email)).cookies.has("__Host-session"), false);
+  assert.equal(world.neighbours.catalogs.applied.length, 2);
 });
 
 test("a version that relays refused can be rolled back over, one that they have not looked at yet can not", async () => {
@@ -134,10 +176,13 @@ test("the form of a new upstream applies what was previewed, with its prices, an
   };
   const seen = await operator.browser.fill(add, fields);
   const hidden = (name: string): string => new RegExp(`name="${name}" value="(\\w+)"`).exec(seen.text)?.[1] ?? "";
-  const sent = { ...fields, previewed: hidden("previewed"), base: hidden("base"), note: "" };
+  const sent = { ...fields, previewed: hidden("previewed"), base: hidden("base"), note: "", password };
   const other = await operator.browser.post(`${add}/apply`, { ...sent, "input-1": "0.40" });
   assert.equal(other.status, 422);
   assert.equal(catalogs.applied.length, 2, "another text than the previewed one");
+  const unproven = await operator.browser.post(`${add}/apply`, { ...sent, password: "not it" });
+  assert.match(unproven.text, /This is not your password/);
+  assert.equal(catalogs.applied.length, 2, "a session alone");
   const done = await operator.browser.post(`${add}/apply`, sent);
   assert.equal(done.headers.get("location"), path);
   const last = catalogs.applied.at(-1);

@@ -4,7 +4,7 @@ import type { Catalog, CheckCatalogResponse } from "#proto/relay/v1/relay_pb.ts"
 import { ServiceError } from "#shared/process/errors.ts";
 import type { Deps } from "../../deps.ts";
 import { badge, form, input, instant, table } from "../../html/controls.ts";
-import { createForm, readText } from "../../html/form.ts";
+import { readText } from "../../html/form.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { installationNavigation } from "../../html/installation-navigation.ts";
 import { Problem } from "../../html/problem.ts";
@@ -19,6 +19,7 @@ import {
   type Route,
   type SignedInRequest,
 } from "../../html/route.ts";
+import { proofField } from "../../sign-in/prove-again.ts";
 import { applyChecked, isUsable, readBase } from "./catalog-apply.ts";
 import { textDiff } from "./catalog-diff.ts";
 import { changedPrices, problemsOf } from "./catalog-preview.ts";
@@ -34,7 +35,9 @@ export function catalogVersionRoutes(deps: Deps): Route[] {
     operatorRoute(get("/installation/catalog/versions/file"), "installation.view", (request) =>
       download(deps, request),
     ),
-    operatorRoute(post("/installation/catalog/versions"), "installation.manage", (request) => rollBack(deps, request)),
+    operatorRoute({ ...post("/installation/catalog/versions"), isGuessable: true }, "installation.manage", (request) =>
+      rollBack(deps, request),
+    ),
   ];
 }
 
@@ -51,14 +54,12 @@ const queryOf = ({ isApplied, version }: Wanted): string => `${isApplied ? "appl
 
 async function show(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
   const wanted = wantedIn(request.query);
-  return page(title, await versionsPage(deps, request, { wanted }));
+  return page(title, await versionsPage(deps, request, wanted));
 }
 
 const notKept = html`<p class="problems">No such version is kept.</p>`;
 
-type Shown = { wanted: Wanted | undefined; refusal?: string };
-
-async function versionsPage(deps: Deps, request: SignedInRequest, { wanted, refusal }: Shown): Promise<Markup> {
+async function versionsPage(deps: Deps, request: SignedInRequest, wanted: Wanted | undefined): Promise<Markup> {
   const [{ applied, kept }, compared] = await Promise.all([
     deps.authQuota.listCatalogs({}),
     wanted && compare(deps, wanted),
@@ -68,7 +69,6 @@ async function versionsPage(deps: Deps, request: SignedInRequest, { wanted, refu
   const head = ["Version", "When", "By", "Note", "SHA-256", "Compare"];
   return html`${installationNavigation(catalogPath)}
     <p>${sourceWords(inForce)}</p>
-    ${refusal !== undefined && html`<p class="problems">${refusal}</p>`}
     ${wanted && (compared ? comparison(request, wanted, compared) : notKept)}
     ${table(
       "Applied versions, newest first",
@@ -139,7 +139,7 @@ function comparison(request: SignedInRequest, wanted: Wanted, compared: Compared
     ${problemsOf(text, verdict)} ${verdict.catalog && changedPrices(inForce, verdict.catalog)}
     ${
       isSame
-        ? html`<p>It is the same text.</p>`
+        ? html`<p id="note">It is the same text.</p>`
         : changes === undefined
           ? html`<p>Too many lines differ to show them here: download it.</p>`
           : html`<div class="scroll" tabindex="0" role="region" aria-label="Lines that differ">
@@ -156,13 +156,15 @@ function rollBackForm(
   wanted: Wanted,
   { verdict, from }: { verdict: CheckCatalogResponse; from: bigint | undefined },
 ): Markup {
-  if (!isUsable(verdict)) return html`<p>It cannot be applied as it is.</p>`;
-  if (from === undefined) return html`<p>Relays are taking another version right now: reload this page.</p>`;
+  if (!isUsable(verdict)) return html`<p id="note">It cannot be applied as it is.</p>`;
+  if (from === undefined) return html`<p id="note">Relays are taking another version right now: reload this page.</p>`;
+  const { form: sent } = request;
   const fields = html`<input type="hidden" name="base" value="${from}" /><input
       type="hidden"
       name="${wanted.isApplied ? "applied" : "kept"}"
       value="${wanted.version}"
-    />${input(createForm({}), { name: "note", label: "Note", maxLength: 400, isOptional: true })}`;
+    />${input(sent, { name: "note", label: "Note", maxLength: 400, isOptional: true })}
+    ${proofField(sent, request.visitor.person)}`;
   return html`<p>
       Relays take it within seconds, for all accounts. Calls under way keep the prices that they began with.
     </p>
@@ -183,10 +185,9 @@ async function rollBack(deps: Deps, request: SignedInRequest): Promise<PageRespo
     if (state.catalog?.isStored !== true) throw new Problem("refused");
     return await client.checkCatalog({ text });
   });
-  const outcome = await applyChecked(deps, request, "catalog.rollback", { text, verdict, base: BigInt(from), note });
-  if ("refusal" in outcome)
-    return again(title, await versionsPage(deps, request, { wanted, refusal: outcome.refusal }));
-  return redirect(base, `Version ${outcome.version} is applied: relays take it within seconds.`);
+  const version = await applyChecked(deps, request, "catalog.rollback", { text, verdict, base: BigInt(from), note });
+  if (version === undefined) return again(title, await versionsPage(deps, request, wanted));
+  return redirect(base, `Version ${version} is applied: relays take it within seconds.`);
 }
 
 async function download(deps: Deps, request: SignedInRequest): Promise<PageResponse> {

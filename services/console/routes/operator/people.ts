@@ -1,4 +1,4 @@
-import { inTransaction } from "#shared/stores/postgres.ts";
+import { inTransaction, type Queryable } from "#shared/stores/postgres.ts";
 import { isUuid } from "../../ids.ts";
 import { button, emailField, form, instant, nextPage, table } from "../../html/controls.ts";
 import { readEmail } from "../../html/form.ts";
@@ -18,9 +18,10 @@ import {
   type SignedInRequest,
 } from "../../html/route.ts";
 import { createToken, hashToken } from "../../credentials/secrets.ts";
+import { proofField, proveAgain } from "../../sign-in/prove-again.ts";
 import { insertInvitation, listInvitations, withdrawInvitation } from "../../store/invitations.ts";
 import { endResets, insertReset, resetHours } from "../../store/password-resets.ts";
-import { listPeople, lockPerson, setStatus, type PersonLine } from "../../store/people.ts";
+import { listPeople, lockPerson, setStatus, type Person, type PersonLine } from "../../store/people.ts";
 import { deleteOtherSessions } from "../../store/sessions.ts";
 import { recordAudit, actorOf } from "../../audit-log.ts";
 
@@ -33,11 +34,18 @@ const action = "people.manage";
 export function peopleRoutes(deps: Deps): Route[] {
   return [
     operatorRoute(get("/people"), action, async (request) => page("People", await list(deps, request))),
-    operatorRoute(post("/people/operators"), action, (request) => inviteOperator(deps, request)),
+    operatorRoute({ ...post("/people/operators"), isGuessable: true }, action, (request) =>
+      inviteOperator(deps, request),
+    ),
     operatorRoute(post("/people/operators/:id/withdraw"), action, (request) => withdraw(deps, request)),
     operatorRoute(post("/people/:id/stop"), action, (request) => switchPerson(deps, request, "stop")),
     operatorRoute(post("/people/:id/activate"), action, (request) => switchPerson(deps, request, "activate")),
-    operatorRoute(post("/people/:id/password-reset"), action, (request) => makeReset(deps, request)),
+    operatorRoute(get("/people/:id/password-reset"), action, async (request) =>
+      page(resetTitle, await askForReset(deps, request)),
+    ),
+    operatorRoute({ ...post("/people/:id/password-reset"), isGuessable: true }, action, (request) =>
+      makeReset(deps, request),
+    ),
   ];
 }
 
@@ -59,7 +67,11 @@ async function list({ pool }: Deps, request: SignedInRequest): Promise<Markup> {
   return html`${table("Everybody who may sign in", head, rows)}
     ${last && nextPage(`${base}?after=${encodeURIComponent(last.email)}`)}
     <h2>Invite an operator</h2>
-    ${form(request, { action: `${base}/operators`, button: "Invite as operator" }, emailField(request.form))}
+    ${form(
+      request,
+      { action: `${base}/operators`, button: "Invite as operator" },
+      html`${emailField(request.form)} ${proofField(request.form, request.visitor.person)}`,
+    )}
     ${table("Open invitations of operators", ["Address", "Until", "Actions"], open)}`;
 }
 
@@ -68,16 +80,15 @@ function personRow(request: SignedInRequest, person: PersonLine): Markup {
   const turn = status === "active" ? "stop" : "activate";
   const sent = { action: `${base}/${personId}/${turn}`, button: turn === "stop" ? "Stop" : "Activate" };
   const isSelf = personId === request.visitor.person.personId;
-  const reset = { action: `${base}/${personId}/password-reset`, button: "Reset password" };
+  const reset = `${base}/${personId}/password-reset`;
+  const resetLink = html`<a href="${reset}">Reset password<span class="hidden"> of ${email}</span></a>`;
   return html`<tr>
     <th scope="row">${email}</th>
     <td>${status}${isLocked && ", locked"}</td>
     <td>${hasSecondFactor ? "yes" : "no"}</td>
     <td>${isOperator ? "yes" : "no"}</td>
     <td>${accounts}</td>
-    <td>
-      ${isSelf ? "you" : html`${button(request, sent, email)} ${turn === "stop" && button(request, reset, email)}`}
-    </td>
+    <td>${isSelf ? "you" : html`${button(request, sent, email)} ${turn === "stop" && resetLink}`}</td>
   </tr>`;
 }
 
@@ -89,7 +100,8 @@ function idIn({ parameters }: SignedInRequest): string {
 
 async function inviteOperator(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
   const email = readEmail(request.form, "email");
-  if (email === undefined) return again("People", await list(deps, request));
+  // A stolen session must not make itself another way in.
+  if (email === undefined || !(await proveAgain(deps, request))) return again("People", await list(deps, request));
   const token = createToken();
   await inTransaction(deps.pool, async (db) => {
     if ((await listInvitations(db, null, maxInvitations)).length >= maxInvitations) throw new Problem("refused");
@@ -147,24 +159,48 @@ async function switchPerson(
   return redirect(base, `${email} is ${status}.`);
 }
 
-/** The link is shown this once. Whoever has it can sign in as this person, unless a second factor is set. */
-async function makeReset({ pool, publicUrl }: Deps, request: SignedInRequest): Promise<PageResponse> {
+/** Whose password is to be reset, locked; the own one is changed in the profile, which asks for the one before. */
+async function resetTarget(db: Queryable, request: SignedInRequest): Promise<Person> {
   const target = idIn(request);
+  if (target === request.visitor.person.personId) throw new Problem("refused");
+  const person = await lockPerson(db, target);
+  if (!person) throw new Problem("not-found");
+  if (person.status !== "active") throw new Problem("refused");
+  return person;
+}
+
+const resetTitle = "Reset a password";
+
+async function askForReset({ pool }: Deps, request: SignedInRequest): Promise<Markup> {
+  const { email } = await resetTarget(pool, request);
+  return html`<p>
+      This makes a link with which whoever opens it sets the password of ${email}, within ${resetHours} hours.
+    </p>
+    ${form(
+      request,
+      { action: request.path, button: "Make the link" },
+      proofField(request.form, request.visitor.person),
+    )}
+    <p><a href="${base}">Back</a></p>`;
+}
+
+/** The link is shown this once. Whoever has it can sign in as this person, unless a second factor is set. */
+async function makeReset(deps: Deps, request: SignedInRequest): Promise<PageResponse> {
+  const { pool, publicUrl } = deps;
+  // Looked for before anything is asked.
+  await resetTarget(pool, request);
+  if (!(await proveAgain(deps, request))) return again(resetTitle, await askForReset(deps, request));
   const madeBy = request.visitor.person.personId;
-  // The own password is changed in the profile, which asks for the one before.
-  if (target === madeBy) throw new Problem("refused");
   const token = createToken();
   const email = await inTransaction(pool, async (db) => {
-    const person = await lockPerson(db, target);
-    if (!person) throw new Problem("not-found");
-    if (person.status !== "active") throw new Problem("refused");
-    await insertReset(db, { tokenHash: hashToken(token), personId: target, madeBy });
+    const { personId, email } = await resetTarget(db, request);
+    await insertReset(db, { tokenHash: hashToken(token), personId, madeBy });
     await recordAudit(db, actorOf(request), {
       action: "password.reset",
-      target,
-      after: { email: person.email, link: "made" },
+      target: personId,
+      after: { email, link: "made" },
     });
-    return person.email;
+    return email;
   });
   const body = html`<p class="problems">
       Send this link to ${email}, by a way on which nobody else reads. It is shown this once, works once, and for

@@ -26,8 +26,8 @@ const someone = (): Promise<TestPerson> => join(world, operator.browser, "acme",
 
 /** Has a link made; tells its path. */
 async function makeLink({ personId }: Pick<TestPerson, "personId">, by = operator.browser): Promise<string> {
-  await by.get("/operator/people");
-  const made = await by.post(`/operator/people/${personId}/password-reset`);
+  const path = `/operator/people/${personId}/password-reset`;
+  const made = await by.fill(path, { password });
   assert.equal(made.title, "Link for a new password", made.text);
   checkPage(made, "the link");
   return /https:\/\/console\.example(\/password-resets\/[\w-]{43})/.exec(made.text)?.[1] ?? "";
@@ -173,6 +173,24 @@ describe("a link for a new password", () => {
     assert.deepEqual(new Set(seen.map(({ status }) => status)), new Set([303, 404]));
     const winner = seen.findIndex(({ status }) => status === 303);
     assert.equal(await canSignIn(email, given[winner] ?? ""), true);
+  });
+
+  it("is not made by a session alone, nor is another operator invited", async () => {
+    const { personId } = await someone();
+    const path = `/operator/people/${personId}/password-reset`;
+    const count = async () => (await world.database.sql("SELECT 1 FROM console.password_reset")).length;
+    const before = await count();
+    for (const typed of ["", "not the password"]) {
+      const unproven = await operator.browser.fill(path, { password: typed });
+      assert.equal(unproven.status, 422);
+      checkPage(unproven, "the question");
+    }
+    assert.equal(await count(), before);
+    const fields = { email: "third@example.org", password: "not the password" };
+    await operator.browser.get("/operator/people");
+    assert.equal((await operator.browser.post("/operator/people/operators", fields)).status, 422);
+    const invited = "SELECT 1 FROM console.invitation WHERE email = 'third@example.org'";
+    assert.equal((await world.database.sql(invited)).length, 0);
   });
 
   it("is not for oneself, nor for nobody, and signs out whoever else uses it", async () => {
