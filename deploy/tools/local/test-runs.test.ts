@@ -6,6 +6,8 @@ import { test } from "node:test";
 import { run } from "../checks/run.ts";
 import type { JobRun } from "./test-verdict.ts";
 
+const shareFile = join(import.meta.dirname, "../../../services/shared/testing/share.ts");
+
 const sources: Record<string, string> = {
   "every.test.mjs": `
     import { before, describe, test } from "node:test";
@@ -35,15 +37,33 @@ const sources: Record<string, string> = {
   "own.test.mjs": `
     import { test } from "node:test";
     test("hooks", () => { if (globalThis.isOfIdle) throw new Error("of another file") });`,
+  "share.test.mjs": `
+    import { after, test } from "node:test";
+    import { share } from ${JSON.stringify(shareFile)};
+    const end = async () => void (globalThis.isEnded = true);
+    const start = async () => { globalThis.starts = (globalThis.starts ?? 0) + 1; return { [Symbol.asyncDispose]: end }; };
+    const shared = await share("world", start);
+    after(() => shared[Symbol.asyncDispose]());
+    test("is in use", () => undefined);`,
+  "shared.test.mjs": `
+    import { test } from "node:test";
+    import "./share.test.mjs?again";
+    test("starts once", () => { if (globalThis.starts !== 1 || globalThis.isEnded) throw new Error("not shared") });`,
   "one.test.mjs": 'import { test } from "node:test"; test("one", () => undefined);',
   "two.test.mjs": 'import { test } from "node:test"; test("two", () => { throw new Error("of two") });',
 };
 
-const jobs = [["every"], ["unread"], ["exit"], ["one", "two", "unread"], ["idle", "own"], ["leave", "own"]].map(
-  (names) => ({
-    files: names.map((name) => `${name}.test.mjs`),
-  }),
-);
+const jobs = [
+  ["every"],
+  ["unread"],
+  ["exit"],
+  ["one", "two", "unread"],
+  ["idle", "own"],
+  ["leave", "own"],
+  ["share", "shared"],
+].map((names) => ({
+  files: names.map((name) => `${name}.test.mjs`),
+}));
 
 const driver = `
 import { runJobs } from ${JSON.stringify(join(import.meta.dirname, "test-runs.ts"))};
@@ -99,6 +119,8 @@ test("each test's name, file, outcome and cause are read from the process of its
     "idle.test.mjs|passed|waits|",
     "own.test.mjs|passed|hooks|",
   ]);
+  const sharing = outcomesOf("share.test.mjs,shared.test.mjs");
+  assert.ok(sharing.includes("shared.test.mjs|passed|starts once|"), sharing.join("\n"));
   const unfinished = ["leave", "own"].map((name) => `${name}.test.mjs`);
   assert.deepEqual(
     outcomesOf(unfinished.join()).filter((outcome) => outcome.includes("ended before")),
