@@ -49,6 +49,15 @@ export const sentenceCommands = (): PageCommand[] =>
       .filter(({ line }) => /^(admin|operator|kubectl|helm) [^…]+$/.test(line) && !line.includes("|")),
   );
 
+/** What pages say to run, each line once. */
+export const commandLines = (): string[] => [
+  ...new Set([...pageCommands(), ...sentenceCommands()].map(({ line }) => line)),
+];
+
+/** The entry of a list whose command a line is. */
+export const entryOf = <T>(list: readonly (readonly [RegExp, T])[], line: string): readonly [RegExp, T] | undefined =>
+  list.find(([command]) => command.test(line));
+
 /** Commands that are not run here, and why; `../control-plane/commands.ts` runs many of them. */
 export const notRun: readonly (readonly [RegExp, string])[] = [
   [/^kubectl .*\b(get|describe|top) (?!.*authority)/, "tells what the cluster knows"],

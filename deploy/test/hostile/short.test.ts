@@ -10,7 +10,6 @@ after(() => scene[Symbol.asyncDispose]());
 const strikes: [name: string, told: string][] = [
   ["a list of 64 MB in stream", "400"],
   ["12 MB of chat to Anthropic", "200"],
-  ["an answer of 60 MB in another dialect", "200"],
   ["frames of 5 MB", "1009"],
 ];
 

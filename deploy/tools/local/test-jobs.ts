@@ -14,7 +14,6 @@ export const longest: readonly string[] = [
   "deploy/image/build.test.ts",
   "deploy/test/hostile/short.test.ts",
   "deploy/test/e2e/console-pages.test.ts",
-  "deploy/test/e2e/rolling.test.ts",
   "deploy/test/e2e/kill-video-task.test.ts",
   "deploy/test/e2e/console.test.ts",
   "deploy/test/e2e/console-operators.test.ts",
@@ -25,8 +24,8 @@ export const longest: readonly string[] = [
 ];
 
 const filesOfBatch = 40;
-// Few, so that the batches of one system can run beside each other, and a failure has few files to look for it in.
-const filesOfSystem = 7;
+// Few, so that a failure has few files to look for it in, and no batch keeps all others waiting for its end.
+const filesOfSystem = 16;
 
 // To load what they test and to start its stores takes these as long as most of their tests do.
 const sharing: readonly { names: RegExp; most: number }[] = [
@@ -44,7 +43,7 @@ const sharedWorld = /\bsharedWorld(With\b|\(\w*\))/;
  * one service or tool.
  */
 export function planJobs(texts: ReadonlyMap<string, string>): Plan {
-  const files = [...texts.keys()].filter((path) => path.endsWith(".test.ts")).toSorted();
+  const files = [...texts.keys()].filter(isOfEveryRun).toSorted();
   const units = new Set(unitTests(texts).filter((path) => !path.startsWith("deploy/test/simulation/")));
   const rest = files.filter((path) => !units.has(path));
   const systemOf = (path: string): string | undefined => sharedWorld.exec(texts.get(path) ?? "")?.[1];
@@ -71,6 +70,9 @@ export function planJobs(texts: ReadonlyMap<string, string>): Plan {
     alone: rest.filter((path) => alone.test(path)).map(single),
   };
 }
+
+/** Long tests, of which others prove the most, have a command of their own: `npm run test:long`. */
+const isOfEveryRun = (path: string): boolean => path.endsWith(".test.ts") && !path.endsWith(".long.test.ts");
 
 /** With whom a file shares a process, if with any, and how many files one process takes. */
 function shareOf(path: string): { room: string; most: number } | undefined {
