@@ -16,6 +16,10 @@ type Model = new (object: KubeObject) => { validate: () => void };
 
 const isOwn = ({ apiVersion }: KubeObject): boolean => packageOf(apiVersion) === undefined;
 
+/** A text is one to a schema however long it is, and to read dashboards as YAML takes most of the time. */
+const shortened = (_: string, value: unknown): unknown =>
+  typeof value === "string" && value.length > 1_000 ? value.slice(0, 1_000) : value;
+
 /** By the schemas of the API server's own OpenAPI document, for which a field too many is an error. */
 async function ownProblems(program: string, sets: Parameters<Validator>[0]): Promise<string[]> {
   await using folder = await mkdtempDisposable(join(tmpdir(), "chart-schemas-"));
@@ -25,7 +29,7 @@ async function ownProblems(program: string, sets: Parameters<Validator>[0]): Pro
   for (const [set, objects] of sets) {
     files.push(join(folder.path, `${set}.yaml`));
     // JSON is YAML of each version: what reads it takes a bare `off` for false.
-    const texts = objects.filter(isOwn).map((object) => JSON.stringify(object));
+    const texts = objects.filter(isOwn).map((object) => JSON.stringify(object, shortened));
     const documents = texts.filter((text) => !known.has(text));
     for (const text of documents) known.add(text);
     await writeFile(files.at(-1) ?? "", documents.join("\n---\n"));

@@ -7,7 +7,7 @@ import type { Route } from "../../../services/console/html/route.ts";
 import { allRoutes } from "../../../services/console/routes.ts";
 import { chat, makeCall } from "./ask.ts";
 import { modelOn, testCatalog } from "./catalog.ts";
-import { accessibilityProblems, checkAccessibility } from "./console/accessibility.ts";
+import { accessibilityProblems, checkAccessibility, type KnownControls, noControls } from "./console/accessibility.ts";
 import { needsBrowser } from "./console/browser.ts";
 import { enter, tabTo } from "./console/keyboard.ts";
 import { credit, inviteInto, makeAccount, password, type Person, press, seeHeading, signIn } from "./console/people.ts";
@@ -60,8 +60,9 @@ describe("pages of the console", needsBrowser, () => {
     const walks = [...Map.groupBy(pages, visitorOf)].map(async ([{ page }, theirs]) => {
       const problems: string[] = [];
       const menus = new Set<string>();
+      const known = noControls();
       for (const { url } of theirs) {
-        problems.push(...(await visit(page, pathOf(url, seeded), menus.has(menuOf(url)) ? "main" : "body")));
+        problems.push(...(await visit(page, pathOf(url, seeded), menus.has(menuOf(url)) ? "main" : "body", known)));
         menus.add(menuOf(url));
       }
       return problems;
@@ -191,16 +192,16 @@ describe("pages of the console", needsBrowser, () => {
   });
 });
 
-/** What is wrong with a page: every one owes accessibility, and what people wrote is text in it. */
 /** What pages have in common whose menu is the same. */
 const menuOf = (url: string): string => url.split("/", url.startsWith("/accounts/:") ? 3 : 2).join("/");
 
-async function visit(page: Page, path: string, part: "body" | "main"): Promise<string[]> {
+/** What is wrong with a page: every one owes accessibility, and what people wrote is text in it. */
+async function visit(page: Page, path: string, part: "body" | "main", known: KnownControls): Promise<string[]> {
   const answer = await page.goto(path).catch((error: unknown) => String(error));
   if (typeof answer === "string") return [`${path}: ${answer}`];
   const status = answer?.status() ?? 0;
   if (status !== 200) return [`${path}: ${status}: ${await page.locator("main").innerText()}`];
   // An element of a name would be one that the console did not make.
   const made = await page.locator("img[src='x'], script:not([src])").count();
-  return [...(made === 0 ? [] : [`${path}: markup in a name`]), ...(await accessibilityProblems(page, part))];
+  return [...(made === 0 ? [] : [`${path}: markup in a name`]), ...(await accessibilityProblems(page, part, known))];
 }

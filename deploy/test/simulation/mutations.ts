@@ -18,6 +18,7 @@ const one = (name: string, file: string, find: string, replace: string): Mutatio
   patches: [{ file, find, replace }],
 });
 
+const startingAt = (from: number, mutation: Mutation): Mutation => ({ ...mutation, from });
 const seenIn = (profile: string, from: number, mutation: Mutation): Mutation => ({ ...mutation, profile, from });
 
 export const mutations: Mutation[] = [
@@ -66,7 +67,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     silence,
-    600,
+    1_480,
     one(
       "a provisional charge that comes after the final one is booked again",
       "billing/records/plan.ts",
@@ -85,11 +86,14 @@ export const mutations: Mutation[] = [
       "const raiseNanos = event.costNanos;",
     ),
   ),
-  one(
-    "the spool forgets what a dead relay left",
-    "relay/charge/settle.ts",
-    "    await Promise.all(charges.map(({ charge, record }) => forward(settling, charge, record)));\n",
-    "    for (const bytes of records) spool.confirm(fromBinary(UsageRecordedSchema, bytes).rid);\n",
+  startingAt(
+    45,
+    one(
+      "the spool forgets what a dead relay left",
+      "relay/charge/settle.ts",
+      "    await Promise.all(charges.map(({ charge, record }) => forward(settling, charge, record)));\n",
+      "    for (const bytes of records) spool.confirm(fromBinary(UsageRecordedSchema, bytes).rid);\n",
+    ),
   ),
   {
     name: "calls leave what is not booked before the balance is written",
@@ -112,11 +116,14 @@ export const mutations: Mutation[] = [
     "local function available(accountId)\n  local found = account(accountId)\n",
     "local function available(accountId)\n  local found = account(accountId)\n  if true then return found.posted end\n",
   ),
-  one(
-    "the limit of an account is not looked at",
-    script,
-    "found.limit and math.min(found.posted, found.limit - found.spent) or found.posted",
-    "found.posted",
+  startingAt(
+    28,
+    one(
+      "the limit of an account is not looked at",
+      script,
+      "found.limit and math.min(found.posted, found.limit - found.spent) or found.posted",
+      "found.posted",
+    ),
   ),
   one(
     "what an account has spent stays as it was first told",
@@ -158,7 +165,7 @@ export const mutations: Mutation[] = [
   ),
   seenIn(
     redisLoss,
-    350,
+    840,
     one(
       "the loss of the last moments is not noticed",
       script,

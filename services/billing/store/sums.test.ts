@@ -115,7 +115,8 @@ for (const { name, sumsBefore } of [
     // What is told of parts of old days is read from their lines.
     await forgetHours(pool, today - 3 * dayMs);
     for (let step = await sumStep(pool); step !== "idle"; step = await sumStep(pool)) {
-      assert.deepEqual(await tell(app, spans.slice(0, 12)), fromLines.slice(0, 12), `after ${step}`);
+      // Few, because there are many steps: all are asked for at the end.
+      assert.deepEqual(await tell(app, spans.slice(2, 6)), fromLines.slice(2, 6), `after ${step}`);
       assert.deepEqual(await findWrongSums(pool, undefined), [], `after ${step}`);
     }
     assert.deepEqual(await tell(app, spans), fromLines);

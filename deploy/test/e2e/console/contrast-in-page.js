@@ -1,5 +1,5 @@
 // Runs in the page: tells which texts of controls have less contrast than WCAG 2.2 AA asks for, as they are drawn now.
-// Its last value is a function that takes the name of the state that the controls were put in, and the part of the page.
+// Its last value has two functions: `mark` marks the controls to look at, `look` tells what is wrong with those.
 (() => {
   const controls = "a[href], button, input:not([type=hidden]), select, textarea, summary";
   const [minOfText, minOfLargeText, minOfOutline] = [4.5, 3, 3];
@@ -75,14 +75,54 @@
     return ratio < minOfOutline ? `outline ${ratio.toFixed(2)}` : undefined;
   }
 
-  return (state, part) => {
-    const seen = [...document.querySelectorAll(`${part} :is(${controls})`)].filter(
-      (one) => isSeen(one) && canBe(state, one),
+  const rulesOf = (rules) => [...rules].flatMap((rule) => [rule.selectorText ?? "", ...rulesOf(rule.cssRules ?? [])]);
+  const selectors = [...document.styleSheets].flatMap((sheet) => rulesOf(sheet.cssRules));
+  const told = new Set([
+    "class",
+    "id",
+    "type",
+    ...selectors
+      .join()
+      .matchAll(/(?<=\[)[\w-]+/g)
+      .map(([name]) => name),
+  ]);
+  const isById = selectors.some((selector) => /#[\w-]/.test(selector));
+  if (!isById) told.delete("id");
+
+  /** What the style sheets can tell an element by, but its place among its neighbours. */
+  const kindOf = (element) => {
+    const attributes = [...element.attributes].filter(({ name }) => told.has(name));
+    return (
+      element.tagName +
+      attributes
+        .map(({ name, value }) => `[${name}=${value}]`)
+        .toSorted()
+        .join("")
     );
+  };
+  const kindsAround = (element) => (element ? `${kindsAround(element.parentElement)} ${kindOf(element)}` : "");
+  const hash = (text) => [...text].reduce((sum, character) => (Math.imul(sum, 31) + character.charCodeAt(0)) | 0, 7);
+  const kindWithin = (control) =>
+    hash([kindsAround(control), ...[...control.querySelectorAll("*")].map(kindOf), hasText(control)].join());
+
+  /** Marks one control of each kind that is in a part of the page and not among those `known`; tells their kinds. */
+  const mark = (part, known) => {
+    const kinds = new Set(known);
+    const unknown = [...document.querySelectorAll(`${part} :is(${controls})`)].filter((control) => {
+      const kind = kindWithin(control);
+      return isSeen(control) && !kinds.has(kind) && kinds.add(kind);
+    });
+    for (const control of unknown) control.dataset.looked = "";
+    return [...kinds].slice(known.length);
+  };
+
+  const look = (state) => {
+    const seen = [...document.querySelectorAll("[data-looked]")].filter((one) => isSeen(one) && canBe(state, one));
     return seen.flatMap((control) => {
       const texts = [control, ...control.querySelectorAll("*")].filter((one) => hasText(one) && isSeen(one));
       const problems = [...texts.map(problemOfText), state === "focus-visible" && problemOfOutline(control)];
       return problems.filter(Boolean).map((problem) => `${state}: ${nameOf(control)}: ${problem}`);
     });
   };
+  return { mark, look };
 })();
