@@ -47,7 +47,8 @@ function lineOf({ line, contentHash }: FundsBooked, bookedAtMs: number): ManualL
   return { ...asked, contentHash: Buffer.from(contentHash), bookedAtMs, day: dayOfMs(bookedAtMs) };
 }
 
-const isByHand = (kind: LineKind): kind is ManualLine["kind"] =>
+/** Whether it is a line that people book, and the stream of them holds. */
+export const isByHand = (kind: LineKind): kind is ManualLine["kind"] =>
   kind === LineKind.CREDIT || kind === LineKind.CORRECTION || kind === LineKind.REFUND;
 
 // The amount was decided when the line was first booked, by rules that a balance of today must not be judged by.

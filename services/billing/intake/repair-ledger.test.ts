@@ -220,6 +220,41 @@ test("credits, corrections, refunds and vouchers that a backup lacks are booked 
   assert.equal(await countLines(ownerUrl), kept.lines.length, "a payment that is told again is the one it was");
 });
 
+test("a ledger from an older disk that has lost nothing but a credit books it again", async () => {
+  const manager = await jetstreamManager(connection);
+  await manager.streams.delete(usageStream).catch(() => false);
+  await manager.streams.delete(fundsStream).catch(() => false);
+  const lost = await createLedger(postgres);
+  const credit = async (pool: Pool, paymentId: string): Promise<void> => {
+    await using billing = billingOn(pool);
+    await using served = await serveApp(pool, billing.pusher);
+    await served.billing.credit({ accountId: "acct_test", amountNanos: 5_000n, paymentId });
+    await until("it is on the stream, and noted to be", async () => {
+      await billing.publishFunds();
+      await billing.repairPass();
+      const { rows } = await pool.query("SELECT FROM billing.stream_progress WHERE stream LIKE 'LEDGER%'");
+      return rows.length === 1;
+    });
+  };
+  await credit(lost.pool, "before");
+  await query(lost.ownerUrl, endSessions);
+  const ownerUrl = await copyDisk(lost);
+  await credit(lost.pool, "behind");
+  await lost[Symbol.asyncDispose]();
+
+  const url = Object.assign(new URL(ownerUrl), { username: "billing_test", password: "billing_test" });
+  await using pool = createPool(url.href, "test", () => undefined);
+  await using first = billingOn(pool);
+  await using second = billingOn(pool);
+  await until("it is booked again", async () => {
+    await Promise.all([first.repairPass(), second.repairPass()]);
+    return (await readLedger(ownerUrl)).balances["acct_test"]?.balance === "10000";
+  });
+  await Promise.all([first.repairPass(), second.repairPass()]);
+  assert.equal(await valueOf(second.metrics.ledgerEpoch), 2, "once for both processes");
+  assert.deepEqual(await findImbalance(ownerUrl), []);
+});
+
 test("a restored ledger that lacks today gets the day again, and nothing goes to quarantine", async () => {
   const manager = await jetstreamManager(connection);
   await manager.streams.delete(usageStream).catch(() => false);

@@ -4,7 +4,7 @@ import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import { formatUsd } from "#shared/money/money.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Pool } from "#shared/stores/postgres.ts";
-import { usageStream } from "#shared/stores/usage-stream.ts";
+import { fundsStream, usageStream } from "#shared/stores/usage-stream.ts";
 import type { Metrics } from "../metrics.ts";
 import {
   claimEpoch,
@@ -20,6 +20,7 @@ import {
 } from "../store/ledger-epoch.ts";
 import type { LedgerDays } from "../store/days.ts";
 import { forgetPrices } from "../store/prices.ts";
+import { endOfFunds, findLostFunds } from "./find-lost-funds.ts";
 import type { NatsLink } from "./nats.ts";
 import type { BalancePusher } from "./push-balances.ts";
 import { consumerName, isMissing } from "./stream.ts";
@@ -80,12 +81,17 @@ export function createLedgerRepair(deps: LedgerRepairDeps): LedgerRepair {
     }
     epoch = found;
   };
-  const open = async (loss: LedgerLoss): Promise<void> => {
-    if (!mark) return;
-    const opened = await openEpoch(deps.pool, mark, await streamEnd(deps));
+  const open = async (loss: LedgerLoss, known = mark): Promise<void> => {
+    if (!mark || !known) return;
+    const opened = await openEpoch(deps.pool, known, await endsOf(deps, mark));
     if (!opened) return;
     await lookAtEpoch();
     deps.log.error({ ...loss, bookedUntil: `${loss.bookedUntil}` }, "ledger has lost bookings: booking them again");
+  };
+  const lookForLoss = async (manager: JetStreamManager, known: StreamMark): Promise<void> => {
+    const lost = (await findLoss(deps.pool, known)) ? known : await findLostFunds(deps.pool, manager);
+    const loss = lost && (await findLoss(deps.pool, lost));
+    if (loss) await open(loss, lost);
   };
   return {
     mark: () => mark,
@@ -93,13 +99,12 @@ export function createLedgerRepair(deps: LedgerRepairDeps): LedgerRepair {
       mark = mark?.stream === found.stream && mark.sequence > found.sequence ? mark : found;
     },
     hasBooked: advance,
-    open,
+    open: (loss) => open(loss),
     pass: async () => {
       const manager = await managerOf(deps.nats);
       if (!mark || !manager) return;
       advance(await acknowledgedOf(manager));
-      const loss = await findLoss(deps.pool, mark);
-      if (loss) await open(loss);
+      await lookForLoss(manager, mark);
       await lookAtEpoch();
       const claimed = await claimEpoch(deps.pool);
       if (!claimed) return;
@@ -128,16 +133,19 @@ async function acknowledgedOf(manager: JetStreamManager): Promise<bigint> {
   }
 }
 
-async function streamEnd({ nats }: LedgerRepairDeps): Promise<bigint> {
+// Of the usage stream this process may have seen more than is left of it.
+async function endsOf({ nats }: LedgerRepairDeps, { stream, sequence }: StreamMark): Promise<StreamMark[]> {
   const manager = await managerOf(nats);
   if (!manager) throw new Error("NATS is not connected");
-  return BigInt((await manager.streams.info(usageStream)).state.last_seq);
+  const last = BigInt((await manager.streams.info(usageStream)).state.last_seq);
+  const funds = await endOfFunds(manager);
+  return [{ stream, sequence: last > sequence ? last : sequence }, ...(funds ? [funds] : [])];
 }
 
 async function heal(deps: LedgerRepairDeps, manager: JetStreamManager, epoch: OpenEpoch): Promise<void> {
   const { pool, pusher, log } = deps;
   await knowAllAccounts(deps);
-  const fromMs = await timeOf(manager, epoch.bookedUntil);
+  const fromMs = await timeOf(manager, epoch);
   const sinceMs = fromMs && fromMs - overlapMs;
   const { events, missing, missingNanos, rejected } = await deps.replayFrom(sinceMs);
   // Behind the calls, which refunds are about.
@@ -149,10 +157,11 @@ async function heal(deps: LedgerRepairDeps, manager: JetStreamManager, epoch: Op
   log.warn({ epoch: epoch.epoch, ...counts, usd: formatUsd(missingNanos) }, "lost bookings are booked again");
 }
 
-/** When the stream took a message; undefined where it does not hold it any more. */
-async function timeOf(manager: JetStreamManager, sequence: bigint): Promise<number | undefined> {
-  if (sequence === 0n) return undefined;
-  const message = await manager.streams.getMessage(usageStream, { seq: Number(sequence) });
+/** When its stream took the last message that was booked; undefined where it does not hold it any more. */
+async function timeOf(manager: JetStreamManager, { stream, bookedUntil }: OpenEpoch): Promise<number | undefined> {
+  if (bookedUntil === 0n) return undefined;
+  const name = stream.startsWith(fundsStream) ? fundsStream : usageStream;
+  const message = await manager.streams.getMessage(name, { seq: Number(bookedUntil) });
   return message?.time.getTime();
 }
 

@@ -66,10 +66,14 @@ export async function advanceMark(db: Queryable, known: StreamMark, sequence: bi
 
 /**
  * Begins a new epoch, unless another process has done so meanwhile: every balance and spending gets a version above
- * all that were ever given out, so that auth-quota takes them. `streamEnd` is the last sequence of the stream now, up
- * to which the repair books again.
+ * all that were ever given out, so that auth-quota takes them. `ends`: where the streams end now, up to which the
+ * repair books again.
  */
-export async function openEpoch(pool: Pool, known: StreamMark, streamEnd: bigint): Promise<LedgerLoss | undefined> {
+export async function openEpoch(
+  pool: Pool,
+  known: StreamMark,
+  ends: readonly StreamMark[],
+): Promise<LedgerLoss | undefined> {
   return await inTransaction(pool, async (db) => {
     await db.query("SELECT pg_advisory_xact_lock(hashtext('billing.ledger_epoch'))");
     const loss = await findLoss(db, known);
@@ -79,14 +83,28 @@ export async function openEpoch(pool: Pool, known: StreamMark, streamEnd: bigint
        SELECT max(epoch) + 1, billing.ledger_place(), $1, $2, $3 FROM billing.ledger_epoch`,
       [loss.reason, loss.stream, loss.bookedUntil],
     );
-    await db.query(
-      `INSERT INTO billing.stream_progress AS p (stream, bucket, booked_sequence) VALUES ($1, 0, $2)
-       ON CONFLICT (stream, bucket) DO UPDATE SET booked_sequence = excluded.booked_sequence`,
-      [loss.stream, streamEnd > known.sequence ? streamEnd : known.sequence],
-    );
+    for (const end of ends) await writeMark(db, end);
     await raiseVersions(db);
     return loss;
   });
+}
+
+/** Says how far a stream is booked. */
+export async function writeMark(db: Queryable, { stream, sequence }: StreamMark): Promise<void> {
+  await db.query(
+    `INSERT INTO billing.stream_progress AS p (stream, bucket, booked_sequence) VALUES ($1, 0, $2)
+     ON CONFLICT (stream, bucket) DO UPDATE SET booked_sequence = excluded.booked_sequence`,
+    [stream, sequence],
+  );
+}
+
+/** How far a stream is booked; undefined where the ledger has never booked of it. */
+export async function readMark(db: Queryable, stream: string): Promise<bigint | undefined> {
+  const { rows } = await db.query<{ booked: bigint | null }>(
+    "SELECT max(booked_sequence) AS booked FROM billing.stream_progress WHERE stream = $1",
+    [stream],
+  );
+  return rows[0]?.booked ?? undefined;
 }
 
 // In the order of ids, as every transaction that locks several of them.

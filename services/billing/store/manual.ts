@@ -29,6 +29,8 @@ export type ManualLine = {
   day: string;
 };
 
+export type BookedReference = Pick<ManualLine, "kind" | "reference">;
+
 /** What stands under the lock: the account, and of a call that is refunded what it was charged and given back. */
 export type ManualContext = { account: AccountRow; charge: CallCharge | undefined };
 
@@ -130,6 +132,12 @@ async function findBefore(
     [reference, contentHash],
   );
   return rows[0];
+}
+
+/** Whether a line by hand with this reference is in the ledger. */
+export async function isBooked(db: Queryable, { kind, reference }: BookedReference): Promise<boolean> {
+  const { table, id } = registries[kind];
+  return (await db.query(`SELECT FROM billing.${table} WHERE ${id} = $1`, [reference])).rowCount === 1;
 }
 
 async function bookedBefore(db: Queryable, before: EarlierBooking, account: AccountRow): Promise<ManualResult> {
