@@ -92,5 +92,7 @@ export function connectSimulatedRedis(server: RedisServer, network: Network, fro
   const names = ["hget", "hmget", "hgetall", "get", "time", "zadd", "zcard", "zscore", "zrange", "zmscore"];
   names.push("zrangebyscore", "zremrangebyscore", "smembers", "scard", "exists");
   const commands = Object.fromEntries(names.map((name) => [name, plain(name.toUpperCase())]));
-  return { status: "ready", prefix: server.prefix, ...commands, applyMoney, mgetBuffer } as unknown as HotRedis;
+  // No memory limit, so that there is nothing to tell.
+  const info = async (): Promise<string> => "";
+  return { status: "ready", prefix: server.prefix, ...commands, info, applyMoney, mgetBuffer } as unknown as HotRedis;
 }

@@ -104,3 +104,31 @@ test("every response names the generation, and a loss changes it", async () => {
     return line.generation() !== "" && line.generation() !== before;
   });
 });
+
+/** How often a single field was read, by anybody; each look at a retired store reads one. */
+const countReads = async (redis: Redis): Promise<number> =>
+  Number(/^cmdstat_hget:calls=(\d+)/m.exec(await redis.info("commandstats"))?.[1] ?? 0);
+
+test("a Redis that has evicted keys grants nothing until it is emptied and evicts no more", async () => {
+  await using resources = new AsyncDisposableStack();
+  const redis = new Redis(world.stores.redis.url);
+  resources.defer(() => redis.disconnect());
+  const payer = await world.createPayer(1_000n);
+  using line = world.first.openLine("relay_evicted");
+  await untilGranted(line, payer);
+  await redis.config("SET", "maxmemory-policy", "allkeys-random");
+  await redis.config("SET", "maxmemory", "4mb");
+  await until("keys are gone", async () => {
+    await redis.mset(Object.fromEntries(Array.from({ length: 500 }, () => [`other:${v7()}`, "x".repeat(500)])));
+    return !/^evicted_keys:0\s/m.test(await redis.info("stats"));
+  });
+  await until("nothing is granted", async () => (await reserve(line, payer)) === Verdict.UNAVAILABLE);
+  await redis.config("SET", "maxmemory-policy", "noeviction");
+  await redis.config("SET", "maxmemory", "0");
+  await until("the service says what to do", () => /Redis has evicted keys/.test(world.logText()));
+  const before = await countReads(redis);
+  await until("it was looked at some times more", async () => (await countReads(redis)) > before + 3);
+  assert.equal(await reserve(line, payer), Verdict.UNAVAILABLE, "what is left fits together no more");
+  await redis.flushall();
+  await untilGranted(line, payer);
+});

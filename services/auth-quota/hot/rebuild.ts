@@ -4,6 +4,7 @@ import type { Logger } from "#shared/process/log.ts";
 import { faultPoint } from "#shared/process/fault-point.ts";
 import type { Metrics } from "../metrics.ts";
 import type { RecoveryLock } from "../store/hot.ts";
+import type { Eviction } from "../store/eviction.ts";
 import { readGeneration, writeGeneration } from "../store/generation.ts";
 import type { Database } from "../store/postgres.ts";
 import type { Shard } from "../store/shards.ts";
@@ -28,8 +29,10 @@ export type RebuildDeps = {
  */
 export function createRebuild(deps: RebuildDeps): () => Promise<void> {
   const { index } = deps.hot;
+  const isEvicting = createEvictionWatch(deps);
   let remembered = "";
   return async () => {
+    if (await isEvicting()) return;
     const lock = (await deps.hot.readRecoveryLock()) ?? (await establish(deps));
     if (!lock) return;
     if (lock.generation !== remembered) {
@@ -46,8 +49,31 @@ export function createRebuild(deps: RebuildDeps): () => Promise<void> {
   };
 }
 
+/** Creates the look whether Redis evicts the hot money. Then it is retired; that it might is told once. */
+function createEvictionWatch({ hot, metrics, log }: RebuildDeps): () => Promise<boolean> {
+  let known: Eviction = "none";
+  let sinceMs = 0;
+  return async () => {
+    const found = await hot.readEviction();
+    if (found !== known) {
+      sinceMs = performance.now();
+      if (found === "evicts") log.error({ shard: hot.index }, `Redis evicts keys when its memory is full: ${remedy}`);
+      if (found === "evicted")
+        log.error({ shard: hot.index }, `Redis has evicted keys, no calls are granted: ${remedy}`);
+    }
+    known = found;
+    if (found !== "evicted") return false;
+    await hot.retireEvicted();
+    metrics.recoveryLock(hot.index, performance.now() - sinceMs);
+    return true;
+  };
+}
+
+const remedy = "set maxmemory-policy noeviction; where keys are gone, empty it (FLUSHALL), and all is rebuilt";
+
 // Only PostgreSQL can tell a new installation from one whose Redis lost everything.
 async function establish({ hot, database, log, repush }: RebuildDeps): Promise<RecoveryLock | undefined> {
+  if (await hot.isEvicted()) return undefined;
   const hadOne = (await readGeneration(database, hot.index)) !== undefined;
   if (hadOne)
     log.error({ shard: hot.index }, "Redis lost all data: no calls are granted until holds and balances are rebuilt");

@@ -22,13 +22,15 @@ async function authorize(line: RelayLine, { keyHash }: Payer): Promise<Verdict |
 const restores = async (): Promise<number> =>
   (await query(environment.ownerUrl, "SELECT restores FROM auth_quota.hot_store")).rows[0]?.restores;
 
-/** What a backup had: the key as it was made, and without what was made since. */
-async function restoreTo({ keyId }: Payer, since: Payer): Promise<void> {
+/** What a backup had: the key as it was made, and without what was made since. At once, as a restore is. */
+async function restoreTo({ keyId }: Payer, since: Payer, more = ""): Promise<void> {
   await query(
     environment.ownerUrl,
-    `UPDATE auth_quota.key SET status = 'active', requests_per_minute = 0, addresses = '{}', tags = '{}', version = 1 WHERE key_id = '${keyId}'`,
+    `UPDATE auth_quota.key
+     SET status = 'active', requests_per_minute = 0, addresses = '{}', tags = '{}', version = 1
+     WHERE key_id = '${keyId}';
+     DELETE FROM auth_quota.key WHERE key_id = '${since.keyId}'; ${more}`,
   );
-  await query(environment.ownerUrl, `DELETE FROM auth_quota.key WHERE key_id = '${since.keyId}'`);
 }
 
 /** Makes a kept change what the version before kept, which had no rates, addresses and tags of keys. */
@@ -71,8 +73,8 @@ for (const [what, move] of [
       return rows.length === 1;
     });
     const known = await restores();
-    await restoreTo(payer, since);
     await forgetChanges();
+    await restoreTo(payer, since);
     await move();
     await until("the key works as the backup says", async () => (await authorize(line, payer)) === Verdict.OK);
     await until("the lost key does not work", async () => (await authorize(line, since)) === Verdict.KEY_INVALID);
@@ -102,14 +104,14 @@ test("what a restored database has forgotten comes back from Redis, but for what
   await admin.updateKey({ keyId: used.keyId, name: "in the gap" });
   await admin.updateAccount({ accountId: used.accountId, name: "in the gap", requestsPerMinute: 77 });
   const known = await restores();
-  await restoreTo(stopped, made);
-  await query(environment.ownerUrl, `DELETE FROM auth_quota.account WHERE account_id = '${made.accountId}'`);
-  await query(
-    environment.ownerUrl,
-    `UPDATE auth_quota.account SET name = 'as it was', version = 1 WHERE account_id = '${used.accountId}';
-     UPDATE auth_quota.key SET name = 'since', updated_at = now(), version = 1 WHERE key_id = '${used.keyId}'`,
+  await restoreTo(
+    stopped,
+    made,
+    `DELETE FROM auth_quota.account WHERE account_id = '${made.accountId}';
+     UPDATE auth_quota.account SET name = 'as it was', version = 1 WHERE account_id = '${used.accountId}';
+     UPDATE auth_quota.key SET name = 'since', updated_at = now(), version = 1 WHERE key_id = '${used.keyId}';
+     UPDATE auth_quota.hot_store SET place = 'another server'`,
   );
-  await query(environment.ownerUrl, "UPDATE auth_quota.hot_store SET place = 'another server'");
   await until("it is noticed", async () => (await restores()) === known + 1);
   assert.equal(await authorize(line, stopped), Verdict.KEY_INVALID);
   assert.equal(await authorize(line, made), Verdict.OK);
@@ -118,6 +120,40 @@ test("what a restored database has forgotten comes back from Redis, but for what
   const [account] = (await admin.getAccounts({ accountIds: [used.accountId] })).accounts;
   assert.deepEqual([account?.name, account?.requestsPerMinute], ["in the gap", 77]);
   assert.equal((await admin.getKeys({ keyIds: [used.keyId] })).keys[0]?.name, "since");
+});
+
+test("a key that a disk put back lacks comes back, though place and epoch are the same", async () => {
+  const payer = await environment.createPayer(1_000n);
+  const known = await restores();
+  await query(environment.ownerUrl, `DELETE FROM auth_quota.key WHERE key_id = '${payer.keyId}'`);
+  await until("it is noticed", async () => (await restores()) > known);
+  assert.equal((await environment.first.admin.getKeys({ keyIds: [payer.keyId] })).keys.length, 1);
+});
+
+test("a disk that was put back shows by what Redis knows better, once, at the same place and epoch", async () => {
+  const [stopped, made] = [await environment.createPayer(1_000n), await environment.createPayer(1_000n)];
+  using line = environment.first.openLine("relay_old_disk");
+  const { admin } = environment.first;
+  const { keyId } = stopped;
+  await admin.updateKey({ keyId, status: KeyStatus.STOPPED });
+  const known = await restores();
+  await restoreTo(stopped, made, `DELETE FROM auth_quota.account WHERE account_id = '${made.accountId}'`);
+  await until("it is noticed", async () => (await restores()) > known);
+  const statusOf = async () => (await admin.getKeys({ keyIds: [keyId] })).keys[0]?.status;
+  assert.equal(await statusOf(), KeyStatus.STOPPED);
+  assert.equal(await authorize(line, stopped), Verdict.KEY_INVALID);
+  assert.equal(await authorize(line, made), Verdict.OK);
+  for (const [status, verdict] of [
+    [KeyStatus.ACTIVE, Verdict.OK],
+    [KeyStatus.STOPPED, Verdict.KEY_INVALID],
+  ] as const) {
+    await admin.updateKey({ keyId, status });
+    assert.equal(await authorize(line, stopped), verdict, "a change is in force at once");
+  }
+  await using second = await environment.startReplica();
+  using other = second.openLine("relay_old_disk_other");
+  assert.equal(await authorize(other, made), Verdict.OK);
+  assert.equal(await restores(), known + 1);
 });
 
 test("a database that stays where it is keeps its versions, also when a replica starts", async () => {

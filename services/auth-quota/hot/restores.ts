@@ -3,7 +3,7 @@ import type { UnaryClient } from "#shared/grpc/grpc.ts";
 import type { Logger } from "#shared/process/log.ts";
 import type { Database } from "../store/postgres.ts";
 import type { Shards } from "../store/shards.ts";
-import { countRestores, isRestored, takeChanges } from "../store/restores.ts";
+import { countRestores, isBehind, isRestored, takeChanges } from "../store/restores.ts";
 import type { Identities } from "./identity.ts";
 
 export type RestoreWatchDeps = {
@@ -20,15 +20,17 @@ export type RestoreWatchDeps = {
  * forgotten here, too, so that such keys work no longer. Rejects while a shard does not answer, to be tried again.
  */
 export function createRestoreWatch(deps: RestoreWatchDeps): () => Promise<void> {
-  const { database, billing, identities, log } = deps;
+  const { database, billing, identities, shards, log } = deps;
   let known: number | undefined;
   return async () => {
     const ledgerEpoch = await billing.getProgress({}).then(
       (progress) => progress.ledgerEpoch,
       () => 0,
     );
-    const changes = (await isRestored(database, ledgerEpoch)) ? await takeAll(deps) : 0;
-    const restores = await countRestores(database, ledgerEpoch);
+    const newest = await Promise.all(shards.all.map((shard) => shard.readNewestChanges()));
+    const signs = { ledgerEpoch, isBehind: await isBehind(database, newest.flat()) };
+    const changes = (await isRestored(database, signs)) ? await takeAll(deps) : 0;
+    const restores = await countRestores(database, signs);
     if (restores === undefined || restores === known) return;
     if (known !== undefined || restores > 0) identities.forget();
     if (known !== undefined)

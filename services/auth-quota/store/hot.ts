@@ -4,6 +4,7 @@ import { ServiceError } from "#shared/process/errors.ts";
 import { maxAccountNanos } from "#shared/money/money.ts";
 import { networkDigits } from "#shared/net/network.ts";
 import { auditCalls, type Audit } from "./audit-calls.ts";
+import { evictionOf, type Eviction } from "./eviction.ts";
 import { joinRuns } from "./join-runs.ts";
 import type { RunAnswer } from "./money-command.ts";
 import type { HotRedis } from "./redis.ts";
@@ -98,10 +99,18 @@ export type HotStore = {
   establish: (hadOne: boolean) => Promise<void>;
   /** Takes its generation away: it decides nothing more, and is established as one that has lost everything. */
   retire: () => Promise<void>;
+  /** Whether Redis deletes what it should keep when its memory is full, and whether it has. */
+  readEviction: () => Promise<Eviction>;
+  /** Retires it until it is emptied: what is left of the sums of accounts and of calls fits together no more. */
+  retireEvicted: () => Promise<void>;
+  /** Whether it is retired so. */
+  isEvicted: () => Promise<boolean>;
   readSums: (accountId: string) => Promise<HotSums>;
   readTotals: () => Promise<HotTotals>;
   /** All changes of the last two weeks, some at a time. */
   readChanges: () => AsyncIterable<Change[]>;
+  /** Some of them, the newest. */
+  readNewestChanges: () => Promise<Change[]>;
   /** Sums of accounts, added up once more from their calls. */
   audit: (accountIds: readonly string[]) => Promise<Audit>;
   /** Usage records that the ledger has not confirmed for `minAgeMs`, oldest first. */
@@ -130,9 +139,16 @@ export function createHotStore(redis: HotRedis, limits: CallLimits): HotStore {
     },
     establish: async (hadOne) => void (await apply.run("", [["establish", hadOne ? "1" : "0"]])),
     retire: async () => void (await redis.hdel(`${redis.prefix}:service`, "generation")),
+    readEviction: async () => evictionOf(await redis.info("memory", "stats")),
+    retireEvicted: async () => {
+      await redis.hset(`${redis.prefix}:service`, "evicted", "1");
+      await redis.hdel(`${redis.prefix}:service`, "generation");
+    },
+    isEvicted: async () => (await redis.hget(`${redis.prefix}:service`, "evicted")) !== null,
     readSums: (accountId) => readSums(redis, accountId),
     readTotals: () => readTotals(redis),
     readChanges: () => readChanges(redis),
+    readNewestChanges: () => readNewestChanges(redis),
     audit: (accountIds) => auditCalls(redis, accountIds),
     listUnposted: (minAgeMs, limit) => listUnposted(redis, minAgeMs, limit),
   };
@@ -279,12 +295,30 @@ async function* readChanges(redis: HotRedis): AsyncIterable<Change[]> {
     const changes: Change[] = [];
     for (let at = 0; at < found.length; at += 2) {
       const [name = "", text = ""] = found.slice(at, at + 2);
-      changes.push({ kind: name.startsWith("key ") ? "key" : "account", row: text.slice(text.indexOf(" ") + 1) });
+      changes.push(changeOf(name, text));
     }
     yield changes;
     cursor = next;
   } while (cursor !== "0");
 }
+
+const newestChanges = 20;
+
+async function readNewestChanges(redis: HotRedis): Promise<Change[]> {
+  const names = await redis.zrange(`${redis.prefix}:changed-at`, `-${newestChanges}`, "-1");
+  if (names.length === 0) return [];
+  const texts = await redis.hmget(`${redis.prefix}:changes`, ...names);
+  return names.flatMap((name, index) => {
+    const text = texts[index];
+    return typeof text === "string" ? [changeOf(name, text)] : [];
+  });
+}
+
+// The version comes before the row, which has it, too.
+const changeOf = (name: string, text: string): Change => ({
+  kind: name.startsWith("key ") ? "key" : "account",
+  row: text.slice(text.indexOf(" ") + 1),
+});
 
 const pageSize = 1_000;
 const maxPages = 20;

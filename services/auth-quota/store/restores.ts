@@ -6,11 +6,15 @@ const versionsPerRestore = 4_294_967_296n;
 
 /**
  * Compares this database with what it was: at another place it was promoted or restored, and so it was where the
- * ledger's epoch is newer, if both are restored together. Then every version becomes higher than any that was given
- * out: of two versions Redis keeps the newer, and would keep settings that this database does not know any more.
- * Returns how often that has happened; undefined before the hot store is established. `ledgerEpoch` 0: not known now.
+ * ledger's epoch is newer, if both are restored together, or where it is `behind` what Redis has taken from it. Then
+ * every version becomes higher than any that was given out: of two versions Redis keeps the newer, and would keep
+ * settings that this database does not know any more. Returns how often that has happened; undefined before the hot
+ * store is established. `ledgerEpoch` 0: not known now.
  */
-export async function countRestores(database: Database, ledgerEpoch: number): Promise<number | undefined> {
+export async function countRestores(
+  database: Database,
+  { ledgerEpoch, isBehind }: RestoreSigns,
+): Promise<number | undefined> {
   const rows = await database.query<{ restores: number }>(
     `with known as (
        select place, ledger_epoch from auth_quota.hot_store
@@ -18,33 +22,62 @@ export async function countRestores(database: Database, ledgerEpoch: number): Pr
        update auth_quota.hot_store as h set place = auth_quota.database_place(),
          ledger_epoch = greatest(h.ledger_epoch, $1),
          restores = h.restores + (h.place is not null)::int
-       where h.place is distinct from auth_quota.database_place() or (h.ledger_epoch < $1 and h.ledger_epoch > 0)
+       where ${hasMoved}
        returning h.restores
      ), noted as (
        update auth_quota.hot_store as h set ledger_epoch = $1
        where h.ledger_epoch = 0 and $1 > 0 and not exists (select from moved)
      ), accounts as (
-       update auth_quota.account set version = version + $2
+       update auth_quota.account set version = version + $3
        where exists (select from moved where restores > 0)
      ), keys as (
-       update auth_quota.key set version = version + $2 where exists (select from moved where restores > 0)
+       update auth_quota.key set version = version + $3 where exists (select from moved where restores > 0)
      )
      select coalesce((select restores from moved), (select restores from auth_quota.hot_store)) as restores`,
-    [ledgerEpoch, versionsPerRestore.toString()],
+    [ledgerEpoch, isBehind, versionsPerRestore.toString()],
   );
   return rows[0]?.restores ?? undefined;
 }
 
+/** By what a restore is seen, beside the place. */
+export type RestoreSigns = { ledgerEpoch: number; isBehind: boolean };
+
+const hasMoved = `(h.place is distinct from auth_quota.database_place() or (h.ledger_epoch < $1 and h.ledger_epoch > 0)
+  or $2)`;
+
 /** Whether countRestores() would count one now. */
-export async function isRestored(database: Database, ledgerEpoch: number): Promise<boolean> {
+export async function isRestored(database: Database, { ledgerEpoch, isBehind }: RestoreSigns): Promise<boolean> {
+  const rows = await database.query(`select from auth_quota.hot_store as h where place is not null and ${hasMoved}`, [
+    ledgerEpoch,
+    isBehind,
+  ]);
+  return rows.length > 0;
+}
+
+/**
+ * Whether this database lacks one of these changes, which Redis takes behind their commit: a disk that was put back is
+ * at the same place. A key of which the account is gone too could not come back, and would be behind for ever.
+ */
+export async function isBehind(database: Database, changes: readonly Change[]): Promise<boolean> {
   const rows = await database.query(
-    `select from auth_quota.hot_store
-     where place is not null and
-       (place is distinct from auth_quota.database_place() or (ledger_epoch < $1 and ledger_epoch > 0))`,
-    [ledgerEpoch],
+    `select from jsonb_populate_recordset(null::auth_quota.account, $1::jsonb) as kept
+       left join auth_quota.account as known using (account_id)
+       where known.version is null or known.version < kept.version
+     union all
+     select from jsonb_populate_recordset(null::auth_quota.key, $2::jsonb) as kept
+       left join auth_quota.key as known using (key_id)
+       where known.version < kept.version or known.version is null
+         and exists (select from auth_quota.account as a where a.account_id = kept.account_id)`,
+    [jsonOf(changes, "account"), jsonOf(changes, "key")],
   );
   return rows.length > 0;
 }
+
+const jsonOf = (changes: readonly Change[], kind: Change["kind"]): string =>
+  `[${changes
+    .filter((change) => change.kind === kind)
+    .map(({ row }) => row)
+    .join()}]`;
 
 /**
  * Brings rows of a kind back to what they were, where the database does not know that change; what was changed after it
@@ -55,9 +88,8 @@ export async function takeChanges(
   kind: Change["kind"],
   changes: readonly Change[],
 ): Promise<number> {
-  const rows = changes.filter((change) => change.kind === kind).map(({ row }) => row);
-  if (rows.length === 0) return 0;
-  return (await database.query(takeRows[kind], [`[${rows.join()}]`])).length;
+  if (!changes.some((change) => change.kind === kind)) return 0;
+  return (await database.query(takeRows[kind], [jsonOf(changes, kind)])).length;
 }
 
 const budget = ["budget_nanos", "budget_period", "budget_from"];
