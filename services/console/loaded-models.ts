@@ -1,3 +1,4 @@
+import type { Model } from "#proto/relay/v1/relay_pb.ts";
 import type { Usage } from "#proto/usage/v1/usage_pb.ts";
 import type { Relays } from "./relays.ts";
 import { bucketNames, bucketsInUse } from "./html/units.ts";
@@ -13,6 +14,9 @@ export type LoadedModel = {
   /** The most tokens of a call and of its answer; 0: not known. */
   contextTokens: bigint;
   maxOutputTokens: bigint;
+  /** Its calls of the last hour, of all accounts and relays: served, and failed at its providers or here. */
+  served: bigint;
+  failed: bigint;
 };
 
 /** What the relays have loaded; `isChanging` while they do not all have the same catalog. */
@@ -25,7 +29,12 @@ export async function readLoadedModels({
   const catalogs = (await recentStates()).map(({ state }) => state?.catalog).filter((one) => one !== undefined);
   const [first] = catalogs;
   if (!first) return undefined;
+  const recent = Map.groupBy(
+    catalogs.flatMap((catalog) => catalog.models),
+    ({ name }) => name,
+  );
   const models = first.models.map(({ name, endpoints, prices, contextTokens, maxOutputTokens }) => ({
+    ...sumRecent(recent.get(name) ?? []),
     name,
     endpoints,
     contextTokens,
@@ -34,6 +43,11 @@ export async function readLoadedModels({
   }));
   return { models, isChanging: catalogs.some(({ contentHash }) => contentHash !== first.contentHash) };
 }
+
+const sumRecent = (ofRelays: readonly Model[]): Pick<LoadedModel, "served" | "failed"> => ({
+  served: ofRelays.reduce((sum, { recentServed }) => sum + recentServed, 0n),
+  failed: ofRelays.reduce((sum, { recentFailed }) => sum + recentFailed, 0n),
+});
 
 /** The buckets that cost something. */
 const pricesOf = (prices: Usage | undefined): PriceRow["prices"] =>

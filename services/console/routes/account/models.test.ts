@@ -5,7 +5,10 @@ import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
 import { join, setUp, type TestPerson } from "../../testing/people.ts";
 import { readyState } from "../../testing/relay-neighbour.ts";
+import { render } from "../../html/html.ts";
+import { bucketNames } from "../../html/units.ts";
 import { readLoadedModels } from "../../loaded-models.ts";
+import { capabilitiesOf, statusOf } from "./models.ts";
 
 let world: World;
 let reader: TestPerson;
@@ -43,8 +46,7 @@ it("tells how long calls and answers may be, where that is known", async () => {
   const known = { name: "long", contextTokens: 200_000n, maxOutputTokens: 8_192n };
   world.neighbours.relays.state = readyState([known, { name: "other" }]);
   const { text } = await reader.browser.get(path);
-  assert.match(text, /<h2>long<\/h2><p>\s*Context of 200,000 tokens\.\s*Answers of up to 8,192 tokens\./);
-  assert.match(text, /<h2>other<\/h2>(?!<p>\s*Context)/);
+  assert.match(text, /<h2>long<\/h2>.*Context of 200,000 tokens\.\s*Answers of up to 8,192 tokens\..*<h2>other<\/h2>/);
   assert.equal(text.match(/Context of/g)?.length, 1);
 });
 
@@ -93,6 +95,35 @@ it("asks the relays once for pages that are opened at once or within two seconds
   world.clock.moveMs += 2_000;
   await reader.browser.get(path);
   assert.equal(relays.requests, asked + 2);
+});
+
+it("tells how a model's calls fared in the last hour on all relays, and what it can do", async () => {
+  const modelWith = (recentServed: bigint, recentFailed: bigint) => ({
+    name: "words",
+    endpoints: [],
+    prices: [],
+    recentServed,
+    recentFailed,
+  });
+  const relay = (...calls: [bigint, bigint]) => ({
+    state: { catalog: { contentHash: "a", models: [modelWith(...calls)] } },
+  });
+  const states = async () => [relay(90n, 1n), { problem: "away" }, relay(8n, 1n)].map(asState);
+  const asState = (one: object) => one as never;
+  const loaded = await readLoadedModels({ recentStates: states });
+  assert.deepEqual([loaded?.models[0]?.served, loaded?.models[0]?.failed], [98n, 2n]);
+  const statusWords = (served: bigint, failed: bigint) =>
+    render(statusOf({ served, failed })).replaceAll(/<[^>]*>/g, "");
+  assert.equal(statusWords(98n, 2n), "98.0 % served");
+  assert.equal(statusWords(0n, 4n), "no recent calls");
+  assert.match(render(statusOf({ served: 98n, failed: 2n })), /success/);
+  assert.match(render(statusOf({ served: 90n, failed: 10n })), /warning/);
+  assert.match(render(statusOf({ served: 5n, failed: 5n })), /danger/);
+  const prices = [{ condition: "", prices: [{ bucket: bucketNames.cacheReadTokens, nanos: 1n }] }];
+  assert.deepEqual(capabilitiesOf({ endpoints: ["/v1/chat/completions", "/v1/messages"], prices }), [
+    "Text",
+    "Prompt caching",
+  ]);
 });
 
 it("says that a change is being rolled out while relays differ", async () => {

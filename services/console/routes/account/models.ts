@@ -1,10 +1,12 @@
+import type { UsageBucket } from "#shared/money/pricing.ts";
 import { money } from "../../html/amounts.ts";
-import { emptyState, figure, nextPage, pageNumberOf } from "../../html/controls.ts";
+import { badge, emptyState, figure, nextPage, pageNumberOf } from "../../html/controls.ts";
 import { html, type Markup } from "../../html/html.ts";
 import { readLoadedModels, type LoadedModel, type PriceRow } from "../../loaded-models.ts";
 import type { Deps } from "../../deps.ts";
 import { accountRoute, get, page, type PageResponse, type AccountRequest, type Route } from "../../html/route.ts";
-import { count } from "../../html/units.ts";
+import { share } from "../../html/comparison.ts";
+import { bucketNames, count } from "../../html/units.ts";
 import { may } from "../../permissions.ts";
 
 const pageSize = 100;
@@ -36,8 +38,11 @@ async function list({ relays }: Deps, request: AccountRequest): Promise<PageResp
       ${
         cards.length === 0
           ? emptyState("No such model", "No model here has this in its name.")
-          : html`<p class="hint">Prices are in USD per 1,000,000 units; the exact one is shown when you point at it.</p>
-              ${cards}`
+          : html`<p class="hint">
+                Prices are in USD per 1,000,000 units; the exact one is shown when you point at it. What is served is of
+                all calls of the last hour.
+              </p>
+              <div class="models">${cards}</div>`
       }
       ${found.length > (number + 1) * pageSize && nextPage(`${path}?${more.toString()}`)}`,
   );
@@ -55,25 +60,91 @@ const changing = html`<p class="notice" role="status">
 /** How long calls and answers may be; nothing where that is not known. */
 function sizes({ contextTokens, maxOutputTokens }: LoadedModel): Markup | undefined {
   if (contextTokens === 0n && maxOutputTokens === 0n) return undefined;
-  return html`<p>
+  return html`<p class="hint">
     ${contextTokens > 0n && `Context of ${count(contextTokens)} tokens. `}
     ${maxOutputTokens > 0n && `Answers of up to ${count(maxOutputTokens)} tokens.`}
   </p>`;
 }
 
+const leastCalls = 5n;
+
+/** How the calls of the last hour fared, of everybody. */
+export function statusOf({ served, failed }: Pick<LoadedModel, "served" | "failed">): Markup {
+  const calls = served + failed;
+  // One call that failed says little of a model.
+  if (calls < leastCalls) return badge("no recent calls", "secondary");
+  const words = `${share(served, calls)} served`;
+  if (failed * 100n < calls * 5n) return badge(words, "success");
+  return badge(words, failed * 2n < calls ? "warning" : "danger");
+}
+
+/** What a model can do, by the endpoints at which it is called. */
+const kinds: readonly (readonly [endpoint: string, words: string])[] = [
+  ["/v1/chat/completions", "Text"],
+  ["/v1/embeddings", "Embeddings"],
+  ["/v1/images/generations", "Images"],
+  ["/v1/images/edits", "Image editing"],
+  ["/v1/audio/speech", "Speech"],
+  ["/v1/audio/transcriptions", "Transcription"],
+  ["/v1/audio/translations", "Translation"],
+  ["/v1/moderations", "Moderation"],
+  ["/v1/realtime", "Realtime"],
+  ["/v1/videos", "Videos"],
+];
+
+/** And by what has a price of its own. */
+const abilities: readonly (readonly [bucket: UsageBucket, words: string])[] = [
+  ["cacheReadTokens", "Prompt caching"],
+  ["reasoningTokens", "Reasoning"],
+  ["imageInputTokens", "Image input"],
+  ["audioInputTokens", "Audio input"],
+  ["audioOutputTokens", "Audio output"],
+  ["webSearches", "Web search"],
+  ["codeSessions", "Code execution"],
+];
+
+export function capabilitiesOf({ endpoints, prices }: Pick<LoadedModel, "endpoints" | "prices">): string[] {
+  const priced = new Set(prices.flatMap((row) => row.prices.map(({ bucket }) => bucket)));
+  return [
+    ...kinds.filter(([endpoint]) => endpoints.includes(endpoint)).map(([, words]) => words),
+    ...abilities.filter(([bucket]) => priced.has(bucketNames[bucket])).map(([, words]) => words),
+  ];
+}
+
+/** Prices that people compare models by; the others are a click away where there are many. */
+const mainPrices = new Set([bucketNames.inputTokens, bucketNames.cacheReadTokens, bucketNames.outputTokens]);
+const manyPrices = 4;
+
 function card(request: AccountRequest, model: LoadedModel): Markup {
   const { name, endpoints, prices } = model;
   const isChat = endpoints.includes("/v1/chat/completions") && may(request.roles, "playground.use");
   const playground = `/accounts/${request.accountId}/playground?${new URLSearchParams({ model: name }).toString()}`;
+  const [own] = prices;
+  const isLong = prices.length > 1 || (own?.prices.length ?? 0) > manyPrices;
+  const main = own?.prices.filter(({ bucket }) => mainPrices.has(bucket)) ?? [];
+  const paths = html`<p class="row-of">${endpoints.map((endpoint) => html`<code>${endpoint}</code>`)}</p>`;
+  const all = html`${prices.map((row) => priceRow(row))} ${paths}`;
   return html`<section class="card model">
-    <h2>${name}</h2>
-    ${sizes(model)} ${prices.map((one) => priceRow(one))}
-    <p class="row-of">${endpoints.map((endpoint) => html`<code>${endpoint}</code>`)}</p>
+    <div class="card-head">
+      <h2>${name}</h2>
+      ${statusOf(model)}
+      ${
+        isChat &&
+        html`<a class="button outline small" href="${playground}"
+          >Try<span class="hidden"> ${name} in the playground</span></a
+        >`
+      }
+    </div>
+    <p class="row-of">${capabilitiesOf(model).map((words) => badge(words, "secondary"))}</p>
+    ${sizes(model)}
     ${
-      isChat &&
-      html`<p>
-        <a class="button outline" href="${playground}">Try<span class="hidden"> ${name} in the playground</span></a>
-      </p>`
+      isLong
+        ? html`${main.length > 0 && priceRow({ condition: "", prices: main })}
+            <details>
+              <summary>All prices and endpoints<span class="hidden"> of ${name}</span></summary>
+              <div>${all}</div>
+            </details>`
+        : all
     }
   </section>`;
 }
