@@ -31,4 +31,5 @@ export const callers: Callers<typeof AuthQuotaService> = {
   getAppliedCatalog: ["relay", "video-task"],
   reportRefusals: ["relay"],
   listRefusals: byPeople,
+  listMostRefused: byPeople,
 };

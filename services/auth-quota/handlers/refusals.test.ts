@@ -34,6 +34,28 @@ const callOf = (keyId: string, rid = createRid()) => ({
   detail: "messages",
 });
 
+test("accounts are told by how often and why their callers were refused, those of a few refusals left out", async () => {
+  const { admin } = world.first;
+  const [one, two] = [await world.createPayer(1n), await world.createPayer(1n)];
+  const second = (await admin.createKey({ accountId: one.accountId, name: "second" })).key?.keyId ?? "";
+  const older = timestampFromMs(nowMs - 7_200_000);
+  await admin.reportRefusals({
+    counts: [
+      countOf(one.keyId, "key_address", 6n),
+      countOf(second, "key_address", 6n),
+      countOf(two.keyId, "balance", 9n),
+      { ...countOf(two.keyId, "balance", 99n), minute: older },
+    ],
+  });
+  const told = async (since?: typeof minute) =>
+    (await admin.listMostRefused(since ? { since } : {})).accounts
+      .filter(({ accountId }) => [one.accountId, two.accountId].includes(accountId))
+      .map(({ accountId, reason, refusals }) => [accountId, reason, refusals]);
+  const ofOne = [one.accountId, "key_address", 12n];
+  assert.deepEqual(await told(timestampFromMs(nowMs - 3_600_000)), [ofOne]);
+  assert.deepEqual(await told(), [[two.accountId, "balance", 108n], ofOne]);
+});
+
 test("reports of relays add up by key, reason and status, and only for the account of the key", async () => {
   const { admin } = world.first;
   const payer = await world.createPayer(1n);

@@ -6,12 +6,16 @@ import {
   forgetRefusalCounts,
   keepRefusedCalls,
   listRefusedCalls,
+  sumMostRefused,
   sumRefusals,
 } from "../store/refusals.ts";
 import type { Database } from "../store/postgres.ts";
 import { checkId, checkInstant, refuse, toTimestamp } from "./validate.ts";
 
-type RefusalHandlers = Pick<UnaryHandlers<typeof AuthQuotaService>, "reportRefusals" | "listRefusals">;
+type RefusalHandlers = Pick<
+  UnaryHandlers<typeof AuthQuotaService>,
+  "reportRefusals" | "listRefusals" | "listMostRefused"
+>;
 
 const maxCounts = 10_000;
 const maxCalls = 2_000;
@@ -67,6 +71,9 @@ export function refusalHandlers(database: Database): RefusalHandlers {
       const calls = await listRefusedCalls(database, filter);
       return { counts: counts.map((row) => ({ ...row, minute: toTimestamp(row.minute) })), calls };
     },
+    listMostRefused: async ({ since }) => ({
+      accounts: await sumMostRefused(database, since ? checkInstant("since", since) : new Date(0)),
+    }),
   };
 }
 

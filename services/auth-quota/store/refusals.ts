@@ -92,6 +92,22 @@ export async function sumRefusals(
   return rows.map((row) => ({ ...row, refusals: BigInt(row.refusals) }));
 }
 
+const maxAccounts = 1_000;
+const leastRefusals = 10;
+
+export type AccountRefusalsRow = { accountId: string; reason: string; refusals: bigint };
+
+/** Sums of all accounts since then, the most frequent first. */
+export async function sumMostRefused(database: Database, since: Date): Promise<AccountRefusalsRow[]> {
+  const statement = `select account_id as "accountId", reason, sum(refusals)::text as refusals
+    from auth_quota.refusal_count join auth_quota.key using (key_id)
+    where minute >= date_trunc('minute', $1::timestamptz) group by account_id, reason having sum(refusals) >= ${leastRefusals}
+    order by sum(refusals) desc, account_id, reason limit ${maxAccounts}`;
+  type Raw = Omit<AccountRefusalsRow, "refusals"> & { refusals: string };
+  const rows = await database.query<Raw>(statement, [since]);
+  return rows.map((row) => ({ ...row, refusals: BigInt(row.refusals) }));
+}
+
 /** The newest calls, newest first. */
 export async function listRefusedCalls(
   database: Database,

@@ -116,8 +116,13 @@ function accountCalls({ accounts, balances, maintenance }: State) {
   } satisfies Partial<UnaryHandlers<typeof AuthQuotaService>>;
 }
 
-function keyCalls({ accounts, keys, refused }: State) {
+function refusalCalls(refused: State["refused"]) {
   return {
+    listMostRefused: async () => ({
+      accounts: [...refused].flatMap(([accountId, { counts = [] }]) =>
+        counts.map(({ reason = "", refusals = 0n }) => ({ accountId, reason, refusals })),
+      ),
+    }),
     listRefusals: async ({ accountId, keyId, since }) => {
       const { counts = [], calls = [] } = refused.get(accountId) ?? {};
       const isOf = (one: { keyId?: string }): boolean => keyId === "" || one.keyId === keyId;
@@ -127,6 +132,12 @@ function keyCalls({ accounts, keys, refused }: State) {
         calls: calls.filter(isOf),
       };
     },
+  } satisfies Partial<UnaryHandlers<typeof AuthQuotaService>>;
+}
+
+function keyCalls({ accounts, keys, refused }: State) {
+  return {
+    ...refusalCalls(refused),
     createKey: async (request) => {
       const { accountId, name, expiresAt, limitNanos, limitPeriod, models, requestsPerMinute, addresses, tags } =
         request;

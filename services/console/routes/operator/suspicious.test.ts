@@ -5,7 +5,7 @@ import { QueryBusinessResponseSchema } from "#proto/billing/v1/billing_pb.ts";
 import { startWorld, type World } from "../../testing/console.ts";
 import { checkPage } from "../../testing/pages.ts";
 import { setUp, type TestPerson } from "../../testing/people.ts";
-import { findSuspicions } from "./suspicious.ts";
+import { findRefused, findSuspicions } from "./suspicious.ts";
 import { BusinessGrouping } from "#proto/billing/v1/billing_pb.ts";
 
 let world: World;
@@ -56,15 +56,37 @@ it("flags ten times the usual spend of an account that had any, also where that 
   assert.deepEqual(found({ a: { chargedNanos: usd - 1n } }, little), []);
 });
 
+it("flags keys that are tried from elsewhere, and floods of refused calls with their most frequent reason", () => {
+  const refused = (accountId: string, reason: string, refusals: bigint) => ({ accountId, reason, refusals });
+  const flagged = findRefused([
+    refused("a", "account_rate", 900n),
+    refused("b", "balance", 999n),
+    refused("a", "balance", 100n),
+    refused("a", "key_address", 10n),
+    refused("b", "key_address", 9n),
+  ]);
+  assert.deepEqual(
+    flagged.map(({ accountId, reason }) => `${accountId}: ${reason}`),
+    [
+      "a: 10 calls came with a key from an address that it does not allow: it may be stolen.",
+      "a: 1,000 calls were refused, most of them: Too many calls.",
+    ],
+  );
+});
+
 it("shows them with the reason and the way to the calls", async () => {
   const sums = [{ group: "acme", calls: 60n, goneCalls: 60n, chargedNanos: 0n }];
   world.neighbours.operators.business.set(BusinessGrouping.ACCOUNT, { sums, groups: 1n });
+  world.neighbours.refused.set("acme", { counts: [{ reason: "key_address", refusals: 12n }] });
   const seen = await operator.browser.get("/operator/suspicious");
   assert.equal(seen.status, 200);
   checkPage(seen, "suspicious");
   assert.match(seen.text, /<a href="\/operator\/accounts\/acme">(?:&lt;|&#60;)b(?:&gt;|&#62;)Acme/);
   assert.match(seen.text, /Callers left 60 of 60 calls/);
+  assert.match(seen.text, /12 calls came with a key from an address/);
+  assert.match(seen.text, /href="\/accounts\/acme\/activity\/refused"/);
   assert.match(seen.text, /href="\/accounts\/acme\/activity"/);
   world.neighbours.operators.business.clear();
+  world.neighbours.refused.clear();
   assert.match((await operator.browser.get("/operator/suspicious")).text, /Suspicious patterns, [^<]*: none\./);
 });

@@ -1,3 +1,5 @@
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import type { AccountRefusals } from "#proto/authquota/v1/authquota_pb.ts";
 import type { BusinessSum, QueryBusinessResponse } from "#proto/billing/v1/billing_pb.ts";
 import { BusinessGrouping } from "#proto/billing/v1/billing_pb.ts";
 import { dayMs } from "#shared/process/clock.ts";
@@ -7,6 +9,7 @@ import { share } from "../../html/comparison.ts";
 import { table } from "../../html/controls.ts";
 import { dayOf, lastDayOf, lastDays, type Span } from "../../html/days.ts";
 import { html, type Markup } from "../../html/html.ts";
+import { refusalWords } from "../../html/refusal-words.ts";
 import type { Deps } from "../../deps.ts";
 import { get, operatorRoute, page, type PageResponse, type Route } from "../../html/route.ts";
 import { count } from "../../html/units.ts";
@@ -22,19 +25,26 @@ const gonePercent = 50n;
 const freePercent = 25n;
 const suddenTimes = 10n;
 const leastSuddenNanos = 1_000_000_000n;
+const leastFromElsewhere = 10n;
+const leastRefused = 1_000n;
 
 /** Accounts whose calls look as those of somebody who would not pay look. Nothing is done to them. */
 export function suspiciousRoutes(deps: Deps): Route[] {
   return [operatorRoute(get("/suspicious"), "business.view", () => show(deps))];
 }
 
+type RefusalsOfAccount = Pick<AccountRefusals, "accountId" | "reason" | "refusals">;
+
 type Suspicion = { accountId: string; reason: string; path: string };
 
 async function show({ billing, authQuota, clock }: Deps): Promise<PageResponse> {
   const span = lastDays(clock.nowMs(), days);
   const earlier = { from: new Date(span.from.getTime() - daysBefore * dayMs), until: span.from };
-  const [now, before] = await Promise.all([span, earlier].map((one) => billing.queryBusiness(byAccount(one))));
-  const found = now && before ? findSuspicions(now, before, span) : [];
+  const [[now, before], { accounts: refused }] = await Promise.all([
+    Promise.all([span, earlier].map((one) => billing.queryBusiness(byAccount(one)))),
+    authQuota.listMostRefused({ since: timestampFromDate(span.from) }),
+  ]);
+  const found = [...findRefused(refused), ...(now && before ? findSuspicions(now, before, span) : [])];
   const shown = found.slice(0, maxShown);
   const accounts = await findAccounts(
     { authQuota },
@@ -45,8 +55,9 @@ async function show({ billing, authQuota, clock }: Deps): Promise<PageResponse> 
   return page(
     "Suspicious patterns",
     html`<p>
-        Of the ${accountsRead} accounts charged most, what was booked on the last ${days} days, up to an hour ago.
-        Nothing is done to these accounts: look at their calls first.
+        Of the ${accountsRead} accounts charged most, what was booked on the last ${days} days, up to an hour ago; and
+        what was refused on them to callers of all accounts. Nothing is done to these accounts: look at their calls
+        first.
       </p>
       ${table(`Suspicious patterns, ${dayOf(span.from)} to ${lastDayOf(span)}${more}`, head, rows)}
       <h2>What is looked for</h2>
@@ -59,6 +70,10 @@ async function show({ billing, authQuota, clock }: Deps): Promise<PageResponse> 
         <li>
           ${shortUsd(leastSuddenNanos)} or more was charged, ${suddenTimes} times as much a day as on the ${daysBefore}
           days before.
+        </li>
+        <li>
+          ${count(leastFromElsewhere)} or more calls came with a key from an address that the key does not allow, or
+          ${count(leastRefused)} or more were refused for anything else.
         </li>
       </ul>`,
   );
@@ -102,6 +117,29 @@ export function findSuspicions(now: QueryBusinessResponse, before: QueryBusiness
       return reasons.map((one) => ({ accountId: sum.group, ...one }));
     });
 }
+
+/** Keys that are tried from elsewhere, and floods of refused calls. */
+export function findRefused(refused: readonly RefusalsOfAccount[]): Suspicion[] {
+  const path = "/activity/refused";
+  return [...Map.groupBy(refused, ({ accountId }) => accountId)].flatMap(([accountId, all]) => {
+    const others = all.filter(({ reason }) => reason !== "key_address");
+    const elsewhere = sumOf(all) - sumOf(others);
+    const reasons = [
+      ...(elsewhere >= leastFromElsewhere ? [elsewhereWords(elsewhere)] : []),
+      ...(sumOf(others) >= leastRefused ? [refusedWords(others)] : []),
+    ];
+    return reasons.map((reason) => ({ accountId, reason, path }));
+  });
+}
+
+const sumOf = (refused: readonly RefusalsOfAccount[]): bigint =>
+  refused.reduce((sum, { refusals }) => sum + refusals, 0n);
+
+const elsewhereWords = (calls: bigint): string =>
+  `${count(calls)} calls came with a key from an address that it does not allow: it may be stolen.`;
+
+const refusedWords = (others: readonly RefusalsOfAccount[]): string =>
+  `${count(sumOf(others))} calls were refused, most of them: ${refusalWords(others[0]?.reason ?? "").title}.`;
 
 const hasShare = (part: bigint, { calls }: BusinessSum, percent: bigint): boolean =>
   calls >= leastCalls && part * 100n >= calls * percent;
