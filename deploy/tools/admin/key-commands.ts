@@ -23,6 +23,7 @@ const columns: Column<Key>[] = [
   { heading: "limit in USD", cell: limitOf },
   { heading: "models", cell: (key) => key.models.join(",") || "all" },
   { heading: "from", cell: (key) => key.addresses.join(",") || "all" },
+  { heading: "tags", cell: (key) => key.tags.join(",") || "-" },
   { heading: "a minute", cell: (key) => String(key.requestsPerMinute || "-"), isFigure: true },
   { heading: "at once", cell: (key) => String(key.maxConcurrent || "-"), isFigure: true },
   { heading: "made", cell: (key) => instant(key.createdAt) },
@@ -37,6 +38,7 @@ type CreateOptions = {
   maxConcurrent?: number;
   perMinute?: number;
   addresses?: string[];
+  tags?: string[];
 };
 type Change = MessageInitShape<typeof UpdateKeyRequestSchema>;
 
@@ -74,9 +76,11 @@ function addCreate(key: Command, run: Run): void {
     .option("--max-concurrent <n>", "calls at once; 0 or omitted: as many as the account may have", readCount)
     .option("--per-minute <n>", "calls per minute; 0 or omitted: as many as the account may begin", readCount)
     .option("--addresses <list>", "addresses and networks from which the key works, comma-separated", readNames)
+    .option("--tags <names>", "tags by which keys are listed and summed up, comma-separated", readNames)
     .action((accountId: string, options: CreateOptions) =>
       run(async ({ authQuota }) => {
-        const { name, expires, limit, every, models = [], maxConcurrent = 0, perMinute = 0, addresses = [] } = options;
+        const { name, expires, limit, every, models = [], maxConcurrent = 0, perMinute = 0 } = options;
+        const { addresses = [], tags = [] } = options;
         const created = await authQuota.createKey({
           accountId,
           name,
@@ -84,6 +88,7 @@ function addCreate(key: Command, run: Run): void {
           maxConcurrent,
           requestsPerMinute: perMinute,
           addresses,
+          tags,
           ...(expires && { expiresAt: expires }),
           ...(limit !== undefined && { limitNanos: limit }),
           ...periodOf(every),
@@ -151,6 +156,14 @@ function addChanges(key: Command, run: Run): void {
     .argument("<list>", "comma-separated, such as 192.0.2.7,2001:db8::/48, or all", orWord("all", readNames))
     .action((keyId: string, addresses: string[] | undefined) =>
       change({ keyId, ...(addresses ? { addresses } : { clearAddresses: true }) }),
+    );
+  key
+    .command("tags")
+    .description("set the tags by which keys are listed and summed up")
+    .argument("<key>")
+    .argument("<names>", "comma-separated tags, or none", orWord("none", readNames))
+    .action((keyId: string, tags: string[] | undefined) =>
+      change({ keyId, ...(tags ? { tags } : { clearTags: true }) }),
     );
 }
 

@@ -101,7 +101,8 @@ export type AccountRefusalsRow = { accountId: string; reason: string; refusals: 
 export async function sumMostRefused(database: Database, since: Date): Promise<AccountRefusalsRow[]> {
   const statement = `select account_id as "accountId", reason, sum(refusals)::text as refusals
     from auth_quota.refusal_count join auth_quota.key using (key_id)
-    where minute >= date_trunc('minute', $1::timestamptz) group by account_id, reason having sum(refusals) >= ${leastRefusals}
+    where minute >= date_trunc('minute', $1::timestamptz)
+    group by account_id, reason having sum(refusals) >= ${leastRefusals}
     order by sum(refusals) desc, account_id, reason limit ${maxAccounts}`;
   type Raw = Omit<AccountRefusalsRow, "refusals"> & { refusals: string };
   const rows = await database.query<Raw>(statement, [since]);
